@@ -1,0 +1,54 @@
+//! A contiguous range of sectors.
+
+/// Position on a device, in sectors of [`SECTOR_BYTES`].
+pub type Sector = u64;
+
+/// Size of a sector in bytes, whatever the device's logical block is.
+pub const SECTOR_BYTES: u64 = 512;
+
+/// A contiguous range: first sector and length.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Extent {
+    /// First sector.
+    pub first_sector: Sector,
+    /// Length in sectors; 0 for a flush.
+    pub sectors: u32,
+}
+
+impl Extent {
+    /// The range that begins at `first_sector` and is `sectors` long.
+    #[inline]
+    pub const fn new(first_sector: Sector, sectors: u32) -> Self {
+        Self { first_sector, sectors }
+    }
+
+    /// The sector behind the last one. Wraps where the range does.
+    #[inline]
+    pub const fn end(self) -> Sector {
+        self.first_sector.wrapping_add(self.sectors as u64)
+    }
+
+    /// Length in bytes.
+    #[inline]
+    pub const fn bytes(self) -> u64 {
+        self.sectors as u64 * SECTOR_BYTES
+    }
+
+    /// Whether `next` begins exactly where this range ends.
+    #[inline]
+    pub const fn is_followed_by(self, next: Extent) -> bool {
+        self.end() == next.first_sector
+    }
+
+    /// Whether the two ranges share a sector.
+    #[inline]
+    pub const fn overlaps(self, other: Extent) -> bool {
+        self.first_sector < other.end() && other.first_sector < self.end()
+    }
+
+    /// Distance in sectors between a position and the start of this range, in either direction.
+    #[inline]
+    pub const fn distance_from(self, position: Sector) -> u64 {
+        self.first_sector.abs_diff(position)
+    }
+}

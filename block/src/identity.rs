@@ -1,0 +1,69 @@
+//! Who is meant: requests, issuers, groups and queues, all as plain indices.
+
+/// "None" in links and raw indices.
+pub const NIL: u32 = u32::MAX;
+
+/// A request: a slot of the request table and the generation of its use.
+///
+/// The low [`RequestId::SLOT_BITS`] bits are the slot, the rest counts the slot's reuses, so that an id that outlived
+/// its request is recognised (with 12 bits: unless exactly a multiple of 4,096 reuses lie between).
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RequestId(u32);
+
+impl RequestId {
+    /// Bits of the slot number: a table has at most 2^20 - 1 slots.
+    pub const SLOT_BITS: u32 = 20;
+    /// The largest number of slots a table may have.
+    pub const MAX_SLOTS: u32 = (1 << Self::SLOT_BITS) - 1;
+
+    /// The id of `slot` in its `generation`-th use. Surplus bits of either are cut off.
+    #[inline]
+    pub const fn new(slot: u32, generation: u32) -> Self {
+        Self((generation << Self::SLOT_BITS) | (slot & Self::MAX_SLOTS))
+    }
+
+    /// Index into the tables that run beside the request table.
+    #[inline]
+    pub const fn slot(self) -> u32 {
+        self.0 & Self::MAX_SLOTS
+    }
+
+    /// How often the slot had been used before, modulo 4,096.
+    #[inline]
+    pub const fn generation(self) -> u32 {
+        self.0 >> Self::SLOT_BITS
+    }
+
+    /// The id as one number, for tags, traces and user data.
+    #[inline]
+    pub const fn raw(self) -> u32 {
+        self.0
+    }
+
+    /// The id that [`RequestId::raw`] gave.
+    #[inline]
+    pub const fn from_raw(raw: u32) -> Self {
+        Self(raw)
+    }
+}
+
+/// Who issues: a process, a connection, a virtqueue set.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ContextId(pub u32);
+
+/// A group of issuers: a cgroup, a tenant.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct GroupId(pub u32);
+
+impl GroupId {
+    /// The group above all others; it always exists.
+    pub const ROOT: GroupId = GroupId(0);
+}
+
+/// A software (per-CPU) queue.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct SoftwareQueue(pub u16);
+
+/// A hardware queue of the device.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct HardwareQueue(pub u16);

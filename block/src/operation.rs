@@ -1,0 +1,126 @@
+//! What is asked of the device.
+
+/// The operation of a bio or request.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Operation {
+    /// Data from the device.
+    #[default]
+    Read,
+    /// Data to the device.
+    Write,
+    /// The range's content is no longer needed (TRIM, UNMAP).
+    Discard,
+    /// Discard that must not leave the old data readable.
+    SecureErase,
+    /// The range must read back as zero.
+    WriteZeroes,
+    /// Write to wherever the zone's pointer stands.
+    ZoneAppend,
+    /// Make everything completed before durable; carries no range.
+    Flush,
+    /// A driver's own command. Never merged, never sorted.
+    Passthrough,
+}
+
+impl Operation {
+    /// The two-way split that fifo lists and limits use: everything that sends or destroys data is a write.
+    #[inline]
+    pub const fn direction(self) -> Direction {
+        match self {
+            Operation::Read => Direction::Read,
+            _ => Direction::Write,
+        }
+    }
+
+    /// Whether bios of this operation may share a request at all.
+    #[inline]
+    pub const fn is_mergeable(self) -> bool {
+        matches!(self, Operation::Read | Operation::Write | Operation::Discard | Operation::WriteZeroes)
+    }
+}
+
+/// Reads, and everything else.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Direction {
+    /// Data from the device.
+    Read = 0,
+    /// Data to the device, or destroyed on it.
+    Write = 1,
+}
+
+impl Direction {
+    /// The other one.
+    #[inline]
+    pub const fn opposite(self) -> Self {
+        match self {
+            Direction::Read => Direction::Write,
+            Direction::Write => Direction::Read,
+        }
+    }
+}
+
+/// Properties of a bio beside its operation, as a set of bits.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Flags(pub u16);
+
+impl Flags {
+    /// No property.
+    pub const NONE: Flags = Flags(0);
+    /// Somebody waits for it (O_SYNC, O_DIRECT, fsync).
+    pub const SYNC: Flags = Flags(1 << 0);
+    /// Must be on stable storage when it completes.
+    pub const FUA: Flags = Flags(1 << 1);
+    /// The device's cache is flushed first.
+    pub const PREFLUSH: Flags = Flags(1 << 2);
+    /// File system metadata.
+    pub const META: Flags = Flags(1 << 3);
+    /// Asked to be favoured (REQ_PRIO).
+    pub const PRIO: Flags = Flags(1 << 4);
+    /// Read-ahead: may fail without harm.
+    pub const READAHEAD: Flags = Flags(1 << 5);
+    /// Never merge.
+    pub const NOMERGE: Flags = Flags(1 << 6);
+    /// A barrier of the 2.4 and early 2.6 kernels: nothing passes it.
+    pub const BARRIER: Flags = Flags(1 << 7);
+    /// A task sleeps on this special request (2.4); never merges.
+    pub const WAITING: Flags = Flags(1 << 8);
+    /// Write-back in the background (REQ_BACKGROUND).
+    pub const BACKGROUND: Flags = Flags(1 << 9);
+    /// Swap traffic: charged to its owner, never delayed for it.
+    pub const SWAP: Flags = Flags(1 << 10);
+    /// WriteZeroes that must keep the range allocated.
+    pub const NO_UNMAP: Flags = Flags(1 << 11);
+
+    /// Whether every bit of `other` is set here.
+    #[inline]
+    pub const fn contains(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether any bit of `other` is set here.
+    #[inline]
+    pub const fn intersects(self, other: Flags) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// These properties and those of `other`.
+    #[inline]
+    #[must_use]
+    pub const fn with(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+
+    /// These properties but those of `other`.
+    #[inline]
+    #[must_use]
+    pub const fn without(self, other: Flags) -> Flags {
+        Flags(self.0 & !other.0)
+    }
+}
+
+/// Whether somebody waits: reads always; anything else when flagged so (Linux `op_is_sync`).
+#[inline]
+pub const fn is_sync(operation: Operation, flags: Flags) -> bool {
+    matches!(operation, Operation::Read)
+        || flags.intersects(Flags(Flags::SYNC.0 | Flags::FUA.0 | Flags::PREFLUSH.0))
+}

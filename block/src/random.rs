@@ -1,0 +1,69 @@
+//! The random stream of everything that must replay: xoshiro256** seeded through splitmix64.
+//!
+//! Written out here instead of taken from a library because its exact sequence is part of what a seed means, in every
+//! crate and in the kernel (source: Blackman & Vigna, public domain; seeding rule of the devices specification).
+
+/// One independent stream. Each component has its own, so that adding one leaves the others' sequences alone.
+#[derive(Clone, Debug)]
+pub struct Stream([u64; 4]);
+
+impl Stream {
+    /// The stream of a seed.
+    #[inline]
+    pub const fn new(seed: u64) -> Self {
+        let mut state = seed;
+        Self([splitmix64(&mut state), splitmix64(&mut state), splitmix64(&mut state), splitmix64(&mut state)])
+    }
+
+    /// The stream of one component of a run, named by its path: `"dev0/disk7"`, `"proc/A/3"`.
+    #[inline]
+    pub const fn of(run_seed: u64, path: &str) -> Self {
+        Self::new(run_seed ^ fnv1a64(path.as_bytes()))
+    }
+
+    /// The next 64 random bits.
+    #[inline]
+    pub const fn next(&mut self) -> u64 {
+        let [s0, s1, s2, s3] = self.0;
+        let result = s1.wrapping_mul(5).rotate_left(7).wrapping_mul(9);
+        let (s2, s3) = (s2 ^ s0, s3 ^ s1);
+        self.0 = [s0 ^ s3, s1 ^ s2, s2 ^ (s1 << 17), s3.rotate_left(45)];
+        result
+    }
+
+    /// A number below `bound`, uniform but for a bias under 2^-64 x bound; 0 if the bound is 0.
+    #[inline]
+    pub const fn below(&mut self, bound: u64) -> u64 {
+        ((self.next() as u128 * bound as u128) >> 64) as u64
+    }
+
+    /// True in `numerator` of `denominator` cases.
+    #[inline]
+    pub const fn chance(&mut self, numerator: u64, denominator: u64) -> bool {
+        self.below(denominator) < numerator
+    }
+}
+
+const fn splitmix64(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = *state;
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// FNV-1a, 64 bits: names of components, checksums of logs.
+#[inline]
+pub const fn fnv1a64(bytes: &[u8]) -> u64 {
+    fnv1a64_continued(0xcbf2_9ce4_8422_2325, bytes)
+}
+
+/// FNV-1a over more bytes of the same message.
+#[inline]
+pub const fn fnv1a64_continued(mut hash: u64, mut bytes: &[u8]) -> u64 {
+    while let [first, rest @ ..] = bytes {
+        hash = (hash ^ *first as u64).wrapping_mul(0x0100_0000_01b3);
+        bytes = rest;
+    }
+    hash
+}
