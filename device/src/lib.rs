@@ -1,1 +1,43 @@
-//! (being written)
+//! Simulated devices: a command goes in, its completion time comes out.
+//!
+//! A device knows neither who asks nor why, and owns no clock: time is handed in, so that the same model serves the
+//! simulator's virtual time and, in front of real I/O, the engine's real one. Begin with [`Device`]; [`Model`] turns
+//! a text such as `ssd,seed=7,channels=8` into an [`AnyDevice`].
+//!
+//! ```
+//! use block::{Extent, Flags, HardwareQueue, Operation};
+//! use hoistway_device::{Command, Device, Model, NEVER};
+//!
+//! let mut device = Model::parse("null,latency_us=10").unwrap().build(1, "dev0");
+//! let extent = Extent::new(0, 8);
+//! let operation = Operation::Read;
+//! device.submit(0, &Command { tag: 7, operation, flags: Flags::NONE, extent, hardware_queue: HardwareQueue(0) });
+//! assert_eq!(device.next_event(), 10_000);
+//! let mut completions = Vec::new();
+//! device.advance(10_000, &mut completions);
+//! assert_eq!((completions[0].tag, completions[0].at_ns), (7, 10_000));
+//! assert_eq!(device.next_event(), NEVER);
+//! ```
+#![forbid(unsafe_code)]
+
+mod any;
+mod delay;
+mod fault;
+mod interface;
+mod models;
+mod null;
+mod parameter;
+mod pending;
+mod rate;
+mod simple_disk;
+mod simple_ssd;
+
+pub use any::AnyDevice;
+pub use delay::{Delay, DelayParameters};
+pub use fault::{FaultParameters, Faulty};
+pub use interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};
+pub use models::{MODELS, Model, ModelError, ModelRow};
+pub use null::{Null, NullParameters};
+pub use parameter::{Parameter, Unit};
+pub use simple_disk::{SimpleDisk, SimpleDiskParameters};
+pub use simple_ssd::{SimpleSsd, SimpleSsdParameters};

@@ -1,1 +1,51 @@
-//! (being written)
+//! Block I/O schedulers as pure policies: calls in, values out.
+//!
+//! A host (simulator, engine, kernel) puts requests in, asks which one goes next, and reports what became of it:
+//!
+//! ```
+//! use block::{Extent, HardwareQueue, Operation};
+//! use elevator::{Attributes, Configuration, Dispatch, Elevator, Hint, Place, Position, Requests, registry};
+//!
+//! let configuration = Configuration::default();
+//! let mut requests = Requests::try_new(configuration.slots).unwrap();
+//! let mut noop = registry::build("noop", None, &configuration).unwrap();
+//!
+//! let read = Attributes::new(Operation::Read, Extent::new(1000, 8));
+//! let id = requests.allocate(read, 0).unwrap();
+//! requests.move_to(id, Place::Queued);
+//! let wake = noop.insert(&requests, id, Position::Sorted(Hint::None), 0);
+//! assert!(wake.is_wanted());
+//!
+//! let Dispatch::Request { id: chosen, reason } = noop.choose(&requests, HardwareQueue(0), 0) else { unreachable!() };
+//! assert_eq!((chosen, noop.reasons()[reason.0 as usize]), (id, "oldest"));
+//! ```
+//!
+//! `no_std`; nothing is allocated after construction, nothing panics, no float, no recursion, no indirect call: the
+//! object is checked for all of that by `kernel/gate/run`, because the same code runs under a spinlock in the kernel.
+//! Begin with [`Elevator`], then `noop.rs`, the smallest policy.
+#![no_std]
+#![forbid(unsafe_code)]
+#![deny(clippy::float_arithmetic)]
+
+extern crate alloc;
+
+pub mod group;
+mod interface;
+pub mod message;
+pub mod registry;
+mod request;
+pub mod structures;
+pub mod tunable;
+
+mod mq_deadline;
+mod none;
+mod noop;
+
+pub use group::{GroupSettings, GroupState, GroupTree};
+pub use interface::{
+    Admission, Configuration, Depth, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Reason, Side,
+    Version, Violation, Wake,
+};
+pub use message::Message;
+pub use registry::Any;
+pub use request::{Attributes, Bio, Place, Request, Requests};

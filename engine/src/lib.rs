@@ -1,1 +1,4 @@
-//! (being written)
+//! The host that does real I/O: a request queue over io_uring, files and block devices.
+#![forbid(unsafe_code)]
+
+pub mod protocol;

@@ -1,1 +1,41 @@
-//! (being written)
+//! The question, the answer, and who answers.
+//!
+//! An [`Experiment`] is one run of a test: target x scheduler x groups x jobs. A [`Host`] carries it out and answers
+//! with a [`Measurement`]. A [`Cell`] is what the repetitions of one experiment say together: means, intervals, shares.
+//! Schedulers and devices are names here, each host checks them. All of it is plain, serialisable data; views of it live
+//! in `report`, advice from it in `tune`.
+//!
+//! ```text
+//! Matrix -> Experiment -> Host::run (issuers + Recorder) -> Measurement -> Journal
+//!                                                           Measurement... -> Cell -> assertions, report, tune
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod assertion;
+pub mod cell;
+pub mod diagnostic;
+pub mod exit;
+mod experiment;
+pub mod group;
+pub mod histogram;
+mod host;
+pub mod journal;
+pub mod matrix;
+pub mod measurement;
+pub mod metric;
+pub mod recorder;
+pub mod scheduler;
+pub mod share;
+pub mod statistics;
+
+pub use cell::Cell;
+pub use diagnostic::Diagnostic;
+pub use exit::Exit;
+pub use experiment::{Experiment, IssuerPlace, ShareUnit};
+pub use group::{Group, Limits, Weight};
+pub use histogram::Histogram;
+pub use host::{Host, LiveFigures, LiveGroup, Progress, Refusal, RunError, Unattended};
+pub use matrix::{Matrix, Order, WorkloadPlan};
+pub use measurement::{Measurement, SchedulerInForce, TargetFacts, TunableInForce};
+pub use recorder::{Completion, IoDirection, Recorder, Window};
+pub use scheduler::{SchedulerSpec, Setting};

@@ -1,1 +1,14 @@
-//! (being written)
+//! The one door to the system: io_uring, buffers, facts about devices and files.
+//!
+//! Unsafe code lives in `ring`, `buffer` and `ioctl` only, each behind an interface that cannot be misused from safe
+//! code. The crate knows nothing of requests, elevators or protocols.
+
+pub mod buffer;
+pub mod device;
+pub mod event;
+pub mod ioctl;
+pub mod ring;
+mod slots;
+pub mod thread;
+
+pub use slots::{CLASSES, Slot, Slots, TOP_CLASS_BYTES};

@@ -1,1 +1,18 @@
-//! (being written)
+//! What is asked of a device: jobs, the I/O sequence each of their threads issues, and the languages jobs come in.
+//!
+//! ```text
+//! "drr:iodepth=4" -> name::parse ---+
+//!                                   +-> Job (plain data) -> Issuer (one per thread) -> Io, Io, not before t, Io, ...
+//! "oltp.fio" -----> fio::parse -----+
+//! ```
+//! Deterministic: time, files and environment are handed in; a run replays from (job, thread, area, seed).
+#![forbid(unsafe_code)]
+
+mod arrival;
+mod distribution;
+mod issuer;
+pub mod job;
+mod pattern;
+
+pub use issuer::{Io, Issuer, Next, Unsuitable};
+pub use job::{Engine, Job};

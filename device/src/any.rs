@@ -1,0 +1,70 @@
+//! One type for every device, so that a host's event loop is compiled without dynamic dispatch.
+
+use block::Nanos;
+
+use crate::delay::Delay;
+use crate::fault::Faulty;
+use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, Submit};
+use crate::null::Null;
+use crate::simple_disk::SimpleDisk;
+use crate::simple_ssd::SimpleSsd;
+
+/// Any of the devices.
+#[derive(Clone, Debug)]
+pub enum AnyDevice {
+    /// Fixed latency.
+    Null(Null),
+    /// Channels and a link.
+    SimpleSsd(SimpleSsd),
+    /// Seek, rotation, transfer.
+    SimpleDisk(SimpleDisk),
+    /// Another device, later.
+    Delay(Box<Delay<AnyDevice>>),
+    /// Another device, with faults.
+    Faulty(Box<Faulty<AnyDevice>>),
+}
+
+macro_rules! each {
+    ($any:expr, $device:ident => $call:expr) => {
+        match $any {
+            AnyDevice::Null($device) => $call,
+            AnyDevice::SimpleSsd($device) => $call,
+            AnyDevice::SimpleDisk($device) => $call,
+            AnyDevice::Delay($device) => $call,
+            AnyDevice::Faulty($device) => $call,
+        }
+    };
+}
+
+impl Device for AnyDevice {
+    fn info(&self) -> &DeviceInfo {
+        each!(self, device => device.info())
+    }
+
+    #[inline]
+    fn submit(&mut self, now: Nanos, command: &Command) -> Submit {
+        each!(self, device => device.submit(now, command))
+    }
+
+    #[inline]
+    fn next_event(&self) -> Nanos {
+        each!(self, device => device.next_event())
+    }
+
+    #[inline]
+    fn advance(&mut self, now: Nanos, out: &mut Vec<Completion>) {
+        each!(self, device => device.advance(now, out))
+    }
+
+    fn is_idle(&self) -> bool {
+        each!(self, device => device.is_idle())
+    }
+
+    fn counters(&self) -> Counters {
+        each!(self, device => device.counters())
+    }
+
+    fn reset(&mut self, now: Nanos) {
+        each!(self, device => device.reset(now));
+    }
+}

@@ -1,0 +1,124 @@
+//! A delay in front of another device: a network hop, or dm-delay.
+
+use block::random::Stream;
+use block::{Nanos, Operation, Status};
+
+use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, Submit};
+use crate::pending::Pending;
+use crate::rate::jittered;
+
+/// Settings of [`Delay`].
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DelayParameters {
+    /// Added to a read, in nanoseconds.
+    pub read_ns: u64,
+    /// Added to a write, discard or zeroing write, in nanoseconds.
+    pub write_ns: u64,
+    /// Added to a flush, in nanoseconds.
+    pub flush_ns: u64,
+    /// Width of the uniform jitter of each delay, in nanoseconds.
+    pub jitter_ns: u64,
+}
+
+/// Hands commands on at once and holds their completions back.
+#[derive(Clone, Debug)]
+pub struct Delay<D> {
+    inner: D,
+    parameters: DelayParameters,
+    /// Delay of each command inside `inner`; a tag stands here once.
+    inside: Vec<(u32, Nanos)>,
+    held: Pending<(u32, Status)>,
+    scratch: Vec<Completion>,
+    stream: Stream,
+}
+
+impl<D: Device> Delay<D> {
+    /// `inner` behind a delay; `stream` feeds the jitter.
+    pub fn new(inner: D, parameters: &DelayParameters, stream: Stream) -> Self {
+        let depth = inner.info().total_depth();
+        Self {
+            inner,
+            parameters: parameters.clone(),
+            inside: Vec::with_capacity(depth),
+            held: Pending::with_capacity(depth),
+            scratch: Vec::with_capacity(depth),
+            stream,
+        }
+    }
+}
+
+impl<D: Device> Device for Delay<D> {
+    fn info(&self) -> &DeviceInfo {
+        self.inner.info()
+    }
+
+    fn submit(&mut self, now: Nanos, command: &Command) -> Submit {
+        if self.inside.len() + self.held.len() >= self.info().total_depth() {
+            return Submit::Busy;
+        }
+        let submitted = self.inner.submit(now, command);
+        if submitted == Submit::Accepted {
+            let base_ns = match command.operation {
+                Operation::Read => self.parameters.read_ns,
+                Operation::Flush => self.parameters.flush_ns,
+                _ => self.parameters.write_ns,
+            };
+            self.inside.push((command.tag, jittered(base_ns, self.parameters.jitter_ns, &mut self.stream)));
+        }
+        submitted
+    }
+
+    fn next_event(&self) -> Nanos {
+        self.inner.next_event().min(self.held.next())
+    }
+
+    fn advance(&mut self, now: Nanos, out: &mut Vec<Completion>) {
+        self.inner.advance(now, &mut self.scratch);
+        for completion in self.scratch.drain(..) {
+            let index = self.inside.iter().position(|&(tag, _)| tag == completion.tag);
+            let delay_ns = index.map_or(0, |index| self.inside.swap_remove(index).1);
+            self.held.insert(completion.at_ns + delay_ns, (completion.tag, completion.status));
+        }
+        while let Some((at_ns, (tag, status))) = self.held.pop_due(now) {
+            out.push(Completion { at_ns, tag, status });
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.inner.is_idle() && self.held.is_empty()
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+
+    fn reset(&mut self, now: Nanos) {
+        self.inner.reset(now);
+        self.inside.clear();
+        self.held.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::null::{Null, NullParameters};
+    use block::{Extent, Flags, HardwareQueue};
+
+    #[test]
+    fn each_kind_of_command_gets_its_own_delay() {
+        let parameters = DelayParameters { read_ns: 1_000, write_ns: 2_000, flush_ns: 500, jitter_ns: 0 };
+        let mut device = Delay::new(Null::new("null", &NullParameters::default()), &parameters, Stream::new(1));
+        for (tag, operation) in [(0, Operation::Read), (1, Operation::Write), (2, Operation::Flush)] {
+            let sectors = if operation == Operation::Flush { 0 } else { 8 };
+            let extent = Extent::new(0, sectors);
+            device.submit(0, &Command { tag, operation, flags: Flags::NONE, extent, hardware_queue: HardwareQueue(0) });
+        }
+        let mut out = Vec::new();
+        device.advance(1_000_000, &mut out);
+        // 10 us in the null device, then the delay of the kind.
+        let ends: Vec<_> = out.iter().map(|c| (c.tag, c.at_ns)).collect();
+        assert_eq!(ends, [(2, 10_500), (0, 11_000), (1, 12_000)]);
+        assert!(device.is_idle());
+    }
+}

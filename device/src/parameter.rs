@@ -1,0 +1,244 @@
+//! One row per device parameter: name, unit, range, meaning. The parser, the errors and `hoistway list devices` read it.
+
+use crate::delay::DelayParameters;
+use crate::fault::FaultParameters;
+use crate::null::NullParameters;
+use crate::simple_disk::SimpleDiskParameters;
+use crate::simple_ssd::SimpleSsdParameters;
+
+/// How people write a parameter; models keep nanoseconds for both units of time.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// A number of things.
+    Count,
+    /// Sectors of 512 bytes.
+    Sectors,
+    /// Microseconds, decimals allowed.
+    Microseconds,
+    /// Milliseconds, decimals allowed.
+    Milliseconds,
+    /// 10^6 bytes per second.
+    MegabytesPerSecond,
+    /// Events per second.
+    PerSecond,
+    /// Parts per million.
+    PartsPerMillion,
+    /// Off (0, false, no) or on (1, true, yes).
+    Switch,
+}
+
+impl Unit {
+    /// As printed behind a value; empty for bare numbers.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Unit::Count => "",
+            Unit::Sectors => "sectors",
+            Unit::Microseconds => "us",
+            Unit::Milliseconds => "ms",
+            Unit::MegabytesPerSecond => "MB/s",
+            Unit::PerSecond => "1/s",
+            Unit::PartsPerMillion => "ppm",
+            Unit::Switch => "0 or 1",
+        }
+    }
+
+    /// Stored units per written unit, and how many decimals that leaves room for.
+    const fn scale(self) -> (u64, u32) {
+        match self {
+            Unit::Microseconds => (1_000, 3),
+            Unit::Milliseconds => (1_000_000, 6),
+            _ => (1, 0),
+        }
+    }
+
+    /// The stored value of a written one; `None` if it is none.
+    pub(crate) fn parse(self, text: &str) -> Option<u64> {
+        if self == Unit::Switch {
+            return match text {
+                "1" | "true" | "yes" | "on" => Some(1),
+                "0" | "false" | "no" | "off" => Some(0),
+                _ => None,
+            };
+        }
+        let (scale, decimals) = self.scale();
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let digits = u32::try_from(fraction.len()).ok()?;
+        let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.is_empty() || !is_number(whole) || !is_number(fraction) || digits > decimals {
+            return None;
+        }
+        let whole: u64 = whole.parse().ok()?;
+        let fraction: u64 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
+        whole.checked_mul(scale)?.checked_add(fraction * 10_u64.pow(decimals - digits))
+    }
+
+    /// A stored value as people write it, without trailing zeros.
+    pub fn show(self, stored: u64) -> String {
+        let (scale, decimals) = self.scale();
+        let (whole, fraction) = (stored / scale, stored % scale);
+        if fraction == 0 {
+            return whole.to_string();
+        }
+        let text = format!("{whole}.{fraction:0width$}", width = decimals as usize);
+        text.trim_end_matches('0').to_owned()
+    }
+}
+
+/// What there is to know of a parameter, whatever model it belongs to.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Parameter {
+    /// The key in `model:NAME,key=value`.
+    pub name: &'static str,
+    /// A second name, or the empty string.
+    pub alias: &'static str,
+    /// The unit of the written value.
+    pub unit: Unit,
+    /// Smallest value, in the written unit.
+    pub minimum: u64,
+    /// Largest value, in the written unit.
+    pub maximum: u64,
+    /// One sentence.
+    pub doc: &'static str,
+}
+
+impl Parameter {
+    /// Unit and range, as errors and listings put them.
+    pub fn allowed(&self) -> String {
+        match self.unit {
+            Unit::Switch => self.unit.label().to_owned(),
+            Unit::Count => format!("{} to {}", self.minimum, self.maximum),
+            unit => format!("{} to {} {}", self.minimum, self.maximum, unit.label()),
+        }
+    }
+
+    /// The stored value of a written one, if it is one and inside the range.
+    pub(crate) fn parse(&self, text: &str) -> Option<u64> {
+        let stored = self.unit.parse(text)?;
+        let (scale, _) = self.unit.scale();
+        (self.minimum * scale <= stored && stored <= self.maximum * scale).then_some(stored)
+    }
+}
+
+/// A parameter and the field it sets.
+pub(crate) struct Row<P: 'static> {
+    pub(crate) parameter: Parameter,
+    pub(crate) field: fn(&mut P) -> &mut u64,
+}
+
+macro_rules! rows {
+    ($parameters:ty: $($name:literal $(| $alias:literal)?, $unit:ident, $range:expr, $field:ident, $doc:literal;)*) => {
+        &[$(Row {
+            parameter: Parameter {
+                name: $name,
+                alias: concat!($($alias)?),
+                unit: Unit::$unit,
+                minimum: *$range.start(),
+                maximum: *$range.end(),
+                doc: $doc,
+            },
+            field: |parameters: &mut $parameters| &mut parameters.$field,
+        }),*]
+    };
+}
+
+const SECTORS: std::ops::RangeInclusive<u64> = 8..=1 << 45;
+const SWITCH: std::ops::RangeInclusive<u64> = 0..=1;
+const MILLISECONDS: std::ops::RangeInclusive<u64> = 0..=100_000;
+const MICROSECONDS: std::ops::RangeInclusive<u64> = 0..=100_000_000;
+const PPM: std::ops::RangeInclusive<u64> = 0..=1_000_000;
+const MBPS: std::ops::RangeInclusive<u64> = 0..=1_000_000;
+const DEPTH: std::ops::RangeInclusive<u64> = 1..=4_096;
+const QUEUES: std::ops::RangeInclusive<u64> = 1..=128;
+const COMMAND_SECTORS: std::ops::RangeInclusive<u64> = 8..=65_536;
+
+pub(crate) const NULL: &[Row<NullParameters>] = rows! { NullParameters:
+    "capacity_sectors", Sectors, SECTORS, capacity_sectors, "Capacity.";
+    "latency_us", Microseconds, MICROSECONDS, latency_ns, "Time from start of service to completion.";
+    "servers", Count, (0..=65_536), servers, "Requests served at a time; 0 = all.";
+    "queue_depth" | "qd", Count, DEPTH, depth, "Commands in flight per hardware queue.";
+    "hw_queues", Count, QUEUES, hardware_queues, "Submission queues.";
+    "mbps", MegabytesPerSecond, MBPS, mbps, "Cap on bandwidth; 0 = none.";
+    "iops", PerSecond, (0..=100_000_000), iops, "Cap on requests; 0 = none.";
+    "inline", Switch, SWITCH, inline, "Completes at the time of submission.";
+    "max_sectors", Sectors, COMMAND_SECTORS, max_sectors, "Longest command.";
+    "volatile_cache", Switch, SWITCH, volatile_cache, "Writes need a flush to be durable.";
+    "fua", Switch, SWITCH, fua, "Honours FUA.";
+};
+
+pub(crate) const SIMPLE_SSD: &[Row<SimpleSsdParameters>] = rows! { SimpleSsdParameters:
+    "capacity_sectors", Sectors, SECTORS, capacity_sectors, "Capacity.";
+    "channels", Count, (1..=1_024), channels, "Units that work at the same time.";
+    "t_read_us", Microseconds, MICROSECONDS, read_ns, "Cell time of a read, per stripe.";
+    "t_prog_us", Microseconds, MICROSECONDS, write_ns, "Cell time of a write, per stripe.";
+    "t_discard_us", Microseconds, MICROSECONDS, discard_ns, "Time of a discard or zeroing write.";
+    "t_flush_us", Microseconds, MICROSECONDS, flush_ns, "Time of a flush behind the last write.";
+    "jitter_us", Microseconds, MICROSECONDS, jitter_ns, "Width of the uniform jitter of a cell time.";
+    "cmd_us", Microseconds, MICROSECONDS, command_ns, "Fixed latency per command, pipelined.";
+    "channel_MBps", MegabytesPerSecond, MBPS, channel_mbps, "Transfer inside, per channel; 0 = takes no time.";
+    "link_MBps", MegabytesPerSecond, MBPS, link_mbps, "Transfer to the host, per direction; 0 = takes no time.";
+    "stripe_sectors", Sectors, (8..=65_536), stripe_sectors, "Piece of a command that one channel serves.";
+    "queue_depth" | "qd", Count, DEPTH, depth, "Commands in flight per hardware queue.";
+    "hw_queues", Count, QUEUES, hardware_queues, "Submission queues.";
+    "max_sectors", Sectors, COMMAND_SECTORS, max_sectors, "Longest command.";
+    "volatile_cache", Switch, SWITCH, volatile_cache, "Writes need a flush to be durable.";
+    "fua", Switch, SWITCH, fua, "Honours FUA.";
+};
+
+pub(crate) const SIMPLE_DISK: &[Row<SimpleDiskParameters>] = rows! { SimpleDiskParameters:
+    "capacity_sectors", Sectors, SECTORS, capacity_sectors, "Capacity.";
+    "rpm", Count, (60..=100_000), rpm, "Revolutions per minute.";
+    "spt", Sectors, (8..=100_000), track_sectors, "Sectors of a track.";
+    "seek_track_ms", Milliseconds, MILLISECONDS, seek_track_ns, "Seek to the next track.";
+    "seek_full_ms", Milliseconds, MILLISECONDS, seek_full_ns, "Seek over the whole disk.";
+    "seek_jitter_ms", Milliseconds, MILLISECONDS, seek_jitter_ns, "Width of the uniform jitter of a seek.";
+    "write_settle_ms", Milliseconds, MILLISECONDS, write_settle_ns, "Added to a seek that ends in a write.";
+    "cmd_overhead_us", Microseconds, MICROSECONDS, command_ns, "Firmware time before a command, overlapped.";
+    "readahead_sectors", Sectors, (0..=65_536), readahead_sectors, "How far the head reads on behind a read.";
+    "reorder" | "ncq", Switch, SWITCH, ncq, "Takes the shortest positioning time; off = order of arrival.";
+    "max_age_ms", Milliseconds, MILLISECONDS, max_age_ns, "A command that has waited longer goes next.";
+    "queue_depth" | "qd", Count, DEPTH, depth, "Commands in flight.";
+    "max_sectors", Sectors, COMMAND_SECTORS, max_sectors, "Longest command.";
+    "volatile_cache", Switch, SWITCH, volatile_cache, "Writes need a flush to be durable.";
+    "fua", Switch, SWITCH, fua, "Honours FUA.";
+};
+
+pub(crate) const DELAY: &[Row<DelayParameters>] = rows! { DelayParameters:
+    "read_delay_us", Microseconds, MICROSECONDS, read_ns, "Added to every read.";
+    "write_delay_us", Microseconds, MICROSECONDS, write_ns, "Added to every write, discard and zeroing write.";
+    "flush_delay_us", Microseconds, MICROSECONDS, flush_ns, "Added to every flush.";
+    "delay_jitter_us", Microseconds, MICROSECONDS, jitter_ns, "Width of the uniform jitter of these delays.";
+};
+
+pub(crate) const FAULT: &[Row<FaultParameters>] = rows! { FaultParameters:
+    "error_ppm", PartsPerMillion, PPM, error_ppm, "Commands that end with an I/O error.";
+    "bad_first_sector", Sectors, (0..=1 << 45), bad_first_sector, "Start of a range that cannot be read or written.";
+    "bad_sectors", Sectors, (0..=1 << 45), bad_sectors, "Length of that range; 0 = none.";
+    "stall_ppm", PartsPerMillion, PPM, stall_ppm, "Commands at which the device stalls.";
+    "stall_ms", Milliseconds, MILLISECONDS, stall_ns, "Length of a stall.";
+    "reset_ppm", PartsPerMillion, PPM, reset_ppm, "Commands at which the device is reset and loses what is in flight.";
+    "reset_ms", Milliseconds, MILLISECONDS, reset_ns, "Length of a reset.";
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_become_nanoseconds_once() {
+        assert_eq!(Unit::Milliseconds.parse("8.333333"), Some(8_333_333));
+        assert_eq!(Unit::Microseconds.parse("12.5"), Some(12_500));
+        assert_eq!(Unit::Microseconds.parse("12.5000"), None);
+        assert_eq!(Unit::Count.parse("12.5"), None);
+        assert_eq!(Unit::Count.parse("-1"), None);
+        assert_eq!(Unit::Count.parse(""), None);
+    }
+
+    #[test]
+    fn a_value_shown_parses_to_itself() {
+        for stored in [0, 1, 999, 1_000, 1_500_000, 123_456_789] {
+            for unit in [Unit::Microseconds, Unit::Milliseconds, Unit::Count] {
+                assert_eq!(unit.parse(&unit.show(stored)), Some(stored));
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Groups as a tree: parent and weight. Each policy maps the weight to its own range and says so.
+
+use crate::structures::{Array, NoMemory};
+use block::{GroupId, NIL};
+
+/// Smallest weight.
+pub const WEIGHT_MIN: u32 = 1;
+/// Largest weight.
+pub const WEIGHT_MAX: u32 = 10_000;
+/// Weight of the root, and of a group that was given none.
+pub const WEIGHT_DEFAULT: u32 = 100;
+
+/// What a policy is told about a group.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct GroupSettings {
+    /// The group above; the root's parent is the root.
+    pub parent: GroupId,
+    /// Share relative to its siblings, [`WEIGHT_MIN`]..=[`WEIGHT_MAX`].
+    pub weight: u32,
+    /// Wanted latency in ns; 0 = none. Policies without a notion of it ignore it.
+    pub latency_target_ns: u64,
+}
+
+impl GroupSettings {
+    /// A child of the root with this weight.
+    #[inline]
+    pub const fn with_weight(weight: u32) -> Self {
+        Self { parent: GroupId::ROOT, weight, latency_target_ns: 0 }
+    }
+
+    /// The weight, forced into its range.
+    #[inline]
+    pub const fn clamped_weight(&self) -> u32 {
+        if self.weight < WEIGHT_MIN {
+            WEIGHT_MIN
+        } else if self.weight > WEIGHT_MAX {
+            WEIGHT_MAX
+        } else {
+            self.weight
+        }
+    }
+}
+
+/// The state of a group id.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum GroupState {
+    /// Not in use.
+    Absent,
+    /// Takes bios.
+    Online,
+    /// Takes no more; some of its requests are still about.
+    Offline,
+}
+
+#[derive(Copy, Clone, Debug)]
+struct Node {
+    settings: GroupSettings,
+    state: GroupState,
+    requests: u32,
+    children: u32,
+}
+
+/// The host's book of groups: who exists, below whom, and how many requests each still has.
+///
+/// An id is free again only when the group is offline, childless and the last of its requests was freed.
+#[derive(Debug)]
+pub struct GroupTree {
+    nodes: Array<Node>,
+}
+
+impl GroupTree {
+    /// A tree of ids below `groups`, with the root in place.
+    ///
+    /// # Errors
+    /// When memory is short.
+    pub fn try_new(groups: u32) -> Result<Self, NoMemory> {
+        let absent = Node {
+            settings: GroupSettings::with_weight(WEIGHT_DEFAULT),
+            state: GroupState::Absent,
+            requests: 0,
+            children: 0,
+        };
+        let mut nodes = Array::try_new(groups.max(1), absent)?;
+        nodes.at_mut(GroupId::ROOT.0).state = GroupState::Online;
+        Ok(Self { nodes })
+    }
+
+    /// Adds a group below an online parent. False if the id is taken or out of range, or the parent is not online.
+    pub fn add(&mut self, group: GroupId, settings: &GroupSettings) -> bool {
+        let parent_online = self.state(settings.parent) == GroupState::Online;
+        if group.0 >= self.nodes.len() || self.state(group) != GroupState::Absent || !parent_online {
+            return false;
+        }
+        let node = self.nodes.at_mut(group.0);
+        *node = Node { settings: *settings, state: GroupState::Online, requests: 0, children: 0 };
+        node.settings.weight = settings.clamped_weight();
+        self.nodes.at_mut(settings.parent.0).children += 1;
+        true
+    }
+
+    /// Changes weight and latency target; the parent stays. False unless the group is online.
+    pub fn change(&mut self, group: GroupId, settings: &GroupSettings) -> bool {
+        if self.state(group) != GroupState::Online {
+            return false;
+        }
+        let node = self.nodes.at_mut(group.0);
+        node.settings.weight = settings.clamped_weight();
+        node.settings.latency_target_ns = settings.latency_target_ns;
+        true
+    }
+
+    /// Takes a group offline. False for the root, for one with online children, and unless it is online.
+    pub fn set_offline(&mut self, group: GroupId) -> bool {
+        let node = self.nodes.at(group.0);
+        if group == GroupId::ROOT || node.state != GroupState::Online || node.children != 0 {
+            return false;
+        }
+        self.nodes.at_mut(group.0).state = GroupState::Offline;
+        true
+    }
+
+    /// Frees the id if nothing holds it any more. True when it did so: tell the policy `group_removed`.
+    pub fn remove_if_unused(&mut self, group: GroupId) -> bool {
+        let node = self.nodes.at(group.0);
+        if node.state != GroupState::Offline || node.requests != 0 || node.children != 0 {
+            return false;
+        }
+        let parent = node.settings.parent;
+        self.nodes.at_mut(group.0).state = GroupState::Absent;
+        let above = self.nodes.at_mut(parent.0);
+        above.children = above.children.saturating_sub(1);
+        true
+    }
+
+    /// The group itself, or the nearest online one above it: where a stale bio belongs.
+    pub fn nearest_online(&self, group: GroupId) -> GroupId {
+        let mut at = group;
+        for _ in 0..self.nodes.len() {
+            if at.0 < self.nodes.len() && self.state(at) == GroupState::Online {
+                return at;
+            }
+            at = self.nodes.at(at.0).settings.parent;
+        }
+        GroupId::ROOT
+    }
+
+    /// Counts a request in.
+    #[inline]
+    pub fn hold(&mut self, group: GroupId) {
+        self.nodes.at_mut(group.0).requests += 1;
+    }
+
+    /// Counts a request out. True if it was the last of an offline group.
+    #[inline]
+    pub fn let_go(&mut self, group: GroupId) -> bool {
+        let node = self.nodes.at_mut(group.0);
+        node.requests = node.requests.saturating_sub(1);
+        node.requests == 0 && node.state == GroupState::Offline
+    }
+
+    /// Settings of a group.
+    #[inline]
+    pub fn settings(&self, group: GroupId) -> &GroupSettings {
+        &self.nodes.at(group.0).settings
+    }
+
+    /// State of an id.
+    #[inline]
+    pub fn state(&self, group: GroupId) -> GroupState {
+        self.nodes.at(group.0).state
+    }
+
+    /// Requests that a group holds.
+    #[inline]
+    pub fn requests(&self, group: GroupId) -> u32 {
+        self.nodes.at(group.0).requests
+    }
+
+    /// The first id that is not in use; [`NIL`] as group when all are.
+    pub fn first_absent(&self) -> Option<GroupId> {
+        (0..self.nodes.len().min(NIL)).map(GroupId).find(|group| self.state(*group) == GroupState::Absent)
+    }
+
+    /// Ids are below this.
+    #[inline]
+    pub fn capacity(&self) -> u32 {
+        self.nodes.len()
+    }
+}

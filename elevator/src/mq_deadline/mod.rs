@@ -1,0 +1,574 @@
+//! mq-deadline: deadline's ascending batches inside three strict priority classes, with ageing between them.
+//!
+//! Promise  inside a class, a request older than its `*_expire` goes first when the next batch is chosen; a lower class
+//!          waits while a higher one is queued or in flight, but no longer than about `prio_aging_expire`.
+//! Cost     insert O(log n), choose O(1) but for a jump, 48 bytes a slot.
+//! Fits     SATA, eMMC, one logical unit of an array. One lock for all hardware queues: not for fast NVMe. No groups.
+//! Source   Linux 6.1 and 6.12 block/mq-deadline.c; order compared with a running 6.18.
+//!
+//! insert -> sorted[class, direction] + fifo[class, direction] -> choose -> take -> host
+//!
+//! Read [`choose`] first: it is the whole rule inside a class. The rest is bookkeeping.
+
+mod check;
+mod profile;
+mod rule;
+mod state;
+
+use crate::interface::{
+    Admission, Configuration, Depth, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Side,
+    Violation, Wake,
+};
+use crate::request::{Attributes, Bio, Requests};
+use crate::structures::{Array, Links, List, NIL, NoMemory, SortedLinks};
+use crate::tunable::{SettingError, Tunable};
+use block::time::{is_due, round_up_to_tick};
+use block::{Class, Direction, HardwareQueue, Nanos, Operation, RequestId};
+use profile::{DispatchLists, FORMS, Profile, Remembers};
+use rule::{Batch, Choice, Lane, ROWS, Settings, Why, choose};
+use state::{FREE, Held, Level, Queue, Slot};
+
+/// The policy's state.
+#[derive(Debug)]
+pub struct MqDeadline {
+    profile: Profile,
+    settings: Settings,
+    slots: Array<Slot>,
+    sorted: SortedLinks,
+    /// A slot is on a fifo or on a dispatch list, so that one role serves both.
+    links: Links,
+    real_time: Level,
+    best_effort: Level,
+    idle: Level,
+    shared_dispatch_list: List,
+    batch: Batch,
+    /// Requests held, on whatever list.
+    held: u32,
+    /// When a request that was too young to go will be old enough.
+    retry_at: Option<Nanos>,
+    tick_ns: Nanos,
+    violations: u32,
+}
+
+const CLASSES: [Class; 3] = [Class::RealTime, Class::BestEffort, Class::Idle];
+
+impl Policy for MqDeadline {
+    type Profile = Profile;
+
+    const FORMS: &'static [Form<Profile>] = FORMS;
+
+    fn build(configuration: &Configuration, profile: Profile) -> Result<Self, NoMemory> {
+        let slots = configuration.slots;
+        let mut policy = Self {
+            profile,
+            settings: Settings::DEFAULT,
+            slots: Array::try_new(slots, FREE)?,
+            sorted: SortedLinks::try_new(slots)?,
+            links: Links::try_new(slots)?,
+            real_time: Level::EMPTY,
+            best_effort: Level::EMPTY,
+            idle: Level::EMPTY,
+            shared_dispatch_list: List::EMPTY,
+            batch: Batch::FRESH,
+            held: 0,
+            retry_at: None,
+            tick_ns: configuration.tick_ns,
+            violations: 0,
+        };
+        policy.round_settings();
+        policy.depth_changed(configuration.depth);
+        Ok(policy)
+    }
+}
+
+impl Elevator for MqDeadline {
+    fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
+        // Reads are always sync. A sync write is limited as well: the flood is what the limit is for.
+        match bio.operation {
+            Operation::Read => Admission::Full,
+            _ => Admission::Shallow(u32::try_from(self.settings.async_depth).unwrap_or(u32::MAX)),
+        }
+    }
+
+    fn merge_search(&self) -> MergeSearch {
+        if self.settings.front_merges == 0 { MergeSearch::Pipeline } else { MergeSearch::PipelineThenFront }
+    }
+
+    fn merge(&mut self, _requests: &Requests, bio: &Bio, _now: Nanos) -> Merge {
+        let queue = self.level(bio.class()).queue(bio.direction());
+        match queue.sorted.find_exact(&self.sorted, bio.extent.end()) {
+            Some(slot) if self.settings.front_merges != 0 => Merge::Into(self.slots.at(slot).id, Side::Front),
+            _ => Merge::No(Hint::None),
+        }
+    }
+
+    fn bio_merged(&mut self, requests: &Requests, id: RequestId, side: Side, _now: Nanos) {
+        let slot = *self.slots.at(id.slot());
+        if slot.held != Held::Sorted {
+            self.complain();
+        } else if side == Side::Front {
+            self.re_sort(id.slot(), slot, requests.at(id).first_sector());
+        }
+    }
+
+    fn requests_merged(&mut self, requests: &Requests, keep: RequestId, gone: RequestId, _now: Nanos) {
+        // Absorbed on its way in: the kernel counts it all the same.
+        let is_new = self.count(gone.slot(), gone, requests.attributes(gone));
+        if !is_new && self.slots.at(gone.slot()).held == Held::Nowhere {
+            self.complain();
+            return;
+        }
+        let (kept, absorbed) = (*self.slots.at(keep.slot()), *self.slots.at(gone.slot()));
+        let is_one_queue = (kept.class, kept.direction) == (absorbed.class, absorbed.direction);
+        if is_one_queue
+            && kept.held == Held::Sorted
+            && absorbed.held == Held::Sorted
+            && !is_due(absorbed.due_ns, kept.due_ns)
+        {
+            self.inherit_place(keep.slot(), gone.slot(), kept, absorbed.due_ns);
+        }
+        let level = self.level_mut(absorbed.class);
+        level.merged = level.merged.wrapping_add(1);
+        if absorbed.held != Held::Nowhere {
+            self.unlink(gone.slot(), absorbed);
+        }
+    }
+
+    fn former(&self, _requests: &Requests, id: RequestId) -> Option<RequestId> {
+        Some(self.slots.at(self.sorted.prev(id.slot())?).id)
+    }
+
+    fn latter(&self, _requests: &Requests, id: RequestId) -> Option<RequestId> {
+        Some(self.slots.at(self.sorted.next(id.slot())?).id)
+    }
+
+    fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
+        let attributes = requests.attributes(id);
+        let slot = id.slot();
+        if !self.links.is_free(slot) {
+            self.complain();
+            return Wake::No;
+        }
+        if !self.count(slot, id, attributes) {
+            // Given back by the driver: it will be dispatched a second time, and is one request still.
+            let class = self.slots.at(slot).class;
+            let level = self.level_mut(class);
+            level.dispatched = level.dispatched.wrapping_sub(1);
+        }
+        self.held = self.held.wrapping_add(1);
+        let now = self.whole_ticks(now);
+        match at {
+            Position::Sorted(_) => self.insert_sorted(slot, attributes.extent.first_sector, now),
+            Position::Head | Position::Requeue => self.insert_at_head(slot, now),
+        }
+        Wake::All
+    }
+
+    fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
+        self.retry_at = None;
+        if self.held == 0 {
+            return Dispatch::Empty;
+        }
+        match self.choose_among_classes(requests, self.whole_ticks(now)) {
+            Some((slot, why)) => Dispatch::Request { id: self.slots.at(slot).id, reason: why.into() },
+            None => Dispatch::Throttled,
+        }
+    }
+
+    fn drain(&mut self, requests: &Requests, now: Nanos) -> Option<RequestId> {
+        let now = self.whole_ticks(now);
+        if let Some(slot) = self.take_shared_head(requests) {
+            return Some(self.slots.at(slot).id);
+        }
+        for class in CLASSES {
+            if let Pick::Taken(slot, _) = self.choose_in_class(requests, class, now, AnyAge::Yes) {
+                return Some(self.slots.at(slot).id);
+            }
+        }
+        None
+    }
+
+    fn has_work(&self, _queue: HardwareQueue) -> bool {
+        self.held != 0
+    }
+
+    fn released(&mut self, _requests: &Requests, id: RequestId, _now: Nanos) -> Wake {
+        let slot = *self.slots.at(id.slot());
+        if !slot.is_counted || slot.id != id {
+            return Wake::No;
+        }
+        if slot.held != Held::Nowhere {
+            // Taken back before it was chosen: it leaves as if it had been sent.
+            self.unlink(id.slot(), slot);
+            self.count_dispatched(slot.class);
+        }
+        *self.slots.at_mut(id.slot()) = FREE;
+        let level = self.level_mut(slot.class);
+        level.completed = level.completed.wrapping_add(1);
+        // The last of its class was what kept the lower ones back.
+        if level.unfinished() == 0 && self.held != 0 { Wake::All } else { Wake::No }
+    }
+
+    fn next_timer(&self) -> Option<Nanos> {
+        self.retry_at
+    }
+
+    fn timer(&mut self, _requests: &Requests, _now: Nanos) -> Wake {
+        self.retry_at = None;
+        if self.held == 0 { Wake::No } else { Wake::All }
+    }
+
+    fn depth_changed(&mut self, depth: Depth) {
+        self.settings.async_depth = self.profile.async_depth.of(depth.requests);
+    }
+
+    fn reasons(&self) -> &'static [&'static str] {
+        Why::NAMES
+    }
+
+    fn tunables(&self) -> &'static [Tunable] {
+        ROWS
+    }
+
+    fn setting(&self, index: usize) -> Option<i64> {
+        self.settings.get(index)
+    }
+
+    fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError> {
+        self.settings.set(index, value)?;
+        self.round_settings();
+        Ok(())
+    }
+
+    fn violations(&self) -> u32 {
+        self.violations
+    }
+
+    fn check(&self, requests: &Requests) -> Result<(), Violation> {
+        self.check_all(requests)
+    }
+}
+
+/// Whether requests that are too young for their class's turn go all the same.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum AnyAge {
+    Yes,
+    /// Only those that started at least this long ago.
+    AtLeast(Nanos),
+}
+
+/// What became of the attempt to choose inside a class.
+enum Pick {
+    /// This slot; it has left the lists.
+    Taken(u32, Why),
+    /// The one whose turn it is has to become older first.
+    TooYoung {
+        /// When it will be old enough.
+        until: Nanos,
+    },
+    Nothing,
+}
+
+impl MqDeadline {
+    // ---- choosing ----
+
+    #[inline]
+    fn choose_among_classes(&mut self, requests: &Requests, now: Nanos) -> Option<(u32, Why)> {
+        if let Some(slot) = self.take_shared_head(requests) {
+            return Some((slot, Why::DispatchListHead));
+        }
+        if let Some(slot) = self.choose_aged(requests, now) {
+            return Some((slot, Why::Aged));
+        }
+        for class in CLASSES {
+            match self.choose_in_class(requests, class, now, AnyAge::AtLeast(0)) {
+                Pick::Taken(slot, why) => return Some((slot, why)),
+                Pick::TooYoung { until } => self.retry_not_after(until),
+                Pick::Nothing => {}
+            }
+            if self.level(class).unfinished() != 0 {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// A request of a lower class that has waited long enough. It is the one whose turn it is that is looked at, not
+    /// the oldest, and looking at it moves the shared batch even when it is too young: both are the kernel's way.
+    #[inline]
+    fn choose_aged(&mut self, requests: &Requests, now: Nanos) -> Option<u32> {
+        let busy = |level: &Level| u32::from(level.unfinished() != 0);
+        if busy(&self.real_time) + busy(&self.best_effort) + busy(&self.idle) < 2 {
+            return None;
+        }
+        let age = AnyAge::AtLeast(self.settings.prio_aging_expire_ns.unsigned_abs());
+        for class in [Class::BestEffort, Class::Idle] {
+            match self.choose_in_class(requests, class, now, age) {
+                Pick::Taken(slot, _) => return Some(slot),
+                Pick::TooYoung { until } => self.retry_not_after(until),
+                Pick::Nothing => {}
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn choose_in_class(&mut self, requests: &Requests, class: Class, now: Nanos, age: AnyAge) -> Pick {
+        let level = self.level(class);
+        if let Some(slot) = level.dispatch_list.first() {
+            return match self.too_young_until(slot, now, age) {
+                Some(until) => Pick::TooYoung { until },
+                None => {
+                    self.take_head(requests, slot);
+                    Pick::Taken(slot, Why::DispatchListHead)
+                }
+            };
+        }
+        let (read, write) = (self.lane(&level.read), self.lane(&level.write));
+        let Some(Choice { slot, why, batch }) = choose(now, read, write, self.batch, &self.settings) else {
+            return Pick::Nothing;
+        };
+        self.batch = batch;
+        if let Some(until) = self.too_young_until(slot, now, age) {
+            return Pick::TooYoung { until };
+        }
+        self.batch.served = self.batch.served.saturating_add(1);
+        self.take_sorted(slot);
+        Pick::Taken(slot, why)
+    }
+
+    #[inline]
+    fn lane(&self, queue: &Queue) -> Lane {
+        Lane {
+            next: (queue.next != NIL).then_some(queue.next),
+            oldest: queue.fifo.first().map(|slot| (slot, self.slots.at(slot).due_ns)),
+        }
+    }
+
+    /// When the request will be old enough, if it is not.
+    #[inline]
+    fn too_young_until(&self, slot: u32, now: Nanos, age: AnyAge) -> Option<Nanos> {
+        let AnyAge::AtLeast(age_ns) = age else { return None };
+        let Slot { due_ns, direction, .. } = *self.slots.at(slot);
+        // The kernel keeps no start time either: a change of `*_expire` shifts the age of what is queued.
+        let old_enough_at = due_ns.wrapping_sub(self.expire_ns(direction)).wrapping_add(age_ns);
+        (!is_due(now, old_enough_at)).then_some(old_enough_at)
+    }
+
+    #[inline]
+    fn retry_not_after(&mut self, at: Nanos) {
+        self.retry_at = Some(match self.retry_at {
+            Some(earlier) if is_due(at, earlier) => earlier,
+            _ => at,
+        });
+    }
+
+    // ---- moving requests ----
+
+    #[inline]
+    fn insert_sorted(&mut self, slot: u32, first_sector: u64, now: Nanos) {
+        let Slot { class, direction, .. } = *self.slots.at(slot);
+        let due_ns = now.wrapping_add(self.expire_ns(direction));
+        let entry = self.slots.at_mut(slot);
+        entry.due_ns = due_ns;
+        entry.held = Held::Sorted;
+        let remembers = self.profile.remembers;
+        let (queue, sorted, links) = self.queue_and_links(class, direction);
+        queue.joined(sorted, slot, first_sector, remembers);
+        queue.sorted.insert(sorted, slot, first_sector);
+        queue.fifo.push_back(links, slot);
+    }
+
+    fn insert_at_head(&mut self, slot: u32, now: Nanos) {
+        let entry = self.slots.at_mut(slot);
+        entry.due_ns = now;
+        entry.held = Held::DispatchList;
+        let class = entry.class;
+        let (list, links) = self.dispatch_list_and_links(class);
+        list.push_front(links, slot);
+    }
+
+    /// A request chosen by the rule leaves, and its direction goes on behind it.
+    #[inline]
+    fn take_sorted(&mut self, slot: u32) {
+        let entry = *self.slots.at(slot);
+        let remembers = self.profile.remembers;
+        let (queue, sorted, _) = self.queue_and_links(entry.class, entry.direction);
+        let position = sorted.key(slot).unwrap_or(0);
+        // In order, the successor is also the first at or behind the new position; after a jump only in the older
+        // form, because an equal position or a request in between may have been passed over.
+        let in_order = queue.next == slot || remembers == Remembers::NextRequest;
+        queue.next = slot;
+        self.unlink(slot, entry);
+        let (queue, sorted, _) = self.queue_and_links(entry.class, entry.direction);
+        if in_order {
+            queue.position = position;
+        } else {
+            queue.moved_to(sorted, position);
+        }
+        self.count_dispatched(entry.class);
+    }
+
+    fn take_shared_head(&mut self, requests: &Requests) -> Option<u32> {
+        let slot = self.shared_dispatch_list.first()?;
+        self.take_head(requests, slot);
+        Some(slot)
+    }
+
+    /// A head insert leaves. In the position form its direction goes on from there.
+    fn take_head(&mut self, requests: &Requests, slot: u32) {
+        let entry = *self.slots.at(slot);
+        self.unlink(slot, entry);
+        self.count_dispatched(entry.class);
+        if self.profile.remembers == Remembers::SectorPosition {
+            let (queue, sorted, _) = self.queue_and_links(entry.class, entry.direction);
+            queue.moved_to(sorted, requests.at(entry.id).first_sector());
+        }
+    }
+
+    /// The sorted request `keep` takes over the place in the fifo and the deadline of the one it absorbs.
+    fn inherit_place(&mut self, keep: u32, gone: u32, kept: Slot, due_ns: Nanos) {
+        let (queue, _, links) = self.queue_and_links(kept.class, kept.direction);
+        queue.fifo.remove(links, keep);
+        queue.fifo.insert_before(links, gone, keep);
+        self.slots.at_mut(keep).due_ns = due_ns;
+    }
+
+    /// A front merge moved the first sector of a sorted request.
+    fn re_sort(&mut self, slot: u32, entry: Slot, first_sector: u64) {
+        let remembers = self.profile.remembers;
+        let (queue, sorted, _) = self.queue_and_links(entry.class, entry.direction);
+        let next = queue.next;
+        queue.unsort(sorted, slot);
+        if remembers == Remembers::NextRequest {
+            // The remembered request stays remembered wherever it begins now.
+            queue.next = next;
+        }
+        queue.joined(sorted, slot, first_sector, remembers);
+        queue.sorted.insert(sorted, slot, first_sector);
+    }
+
+    #[inline]
+    fn unlink(&mut self, slot: u32, entry: Slot) {
+        let done = match entry.held {
+            Held::Sorted => {
+                let (queue, sorted, links) = self.queue_and_links(entry.class, entry.direction);
+                queue.unsort(sorted, slot) && queue.fifo.remove(links, slot)
+            }
+            Held::DispatchList => {
+                let (list, links) = self.dispatch_list_and_links(entry.class);
+                list.remove(links, slot)
+            }
+            Held::Nowhere => false,
+        };
+        self.slots.at_mut(slot).held = Held::Nowhere;
+        self.held = self.held.wrapping_sub(1);
+        if !done {
+            self.complain();
+        }
+    }
+
+    // ---- counting ----
+
+    /// Counts a request once, however often it comes. False if it was counted before.
+    #[inline]
+    fn count(&mut self, slot: u32, id: RequestId, attributes: &Attributes) -> bool {
+        let before = *self.slots.at(slot);
+        if before.is_counted {
+            if before.id == id {
+                return false;
+            }
+            // The host let a request go without a word.
+            self.complain();
+            let level = self.level_mut(before.class);
+            level.completed = level.completed.wrapping_add(1);
+        }
+        let (class, direction) = (attributes.class(), attributes.direction());
+        *self.slots.at_mut(slot) = Slot { due_ns: 0, id, class, direction, held: Held::Nowhere, is_counted: true };
+        let level = self.level_mut(class);
+        level.inserted = level.inserted.wrapping_add(1);
+        true
+    }
+
+    #[inline]
+    fn count_dispatched(&mut self, class: Class) {
+        let level = self.level_mut(class);
+        level.dispatched = level.dispatched.wrapping_add(1);
+    }
+
+    #[cold]
+    fn complain(&mut self) {
+        self.violations = self.violations.saturating_add(1);
+    }
+
+    // ---- reaching the parts ----
+
+    #[inline]
+    const fn level(&self, class: Class) -> &Level {
+        match class {
+            Class::RealTime => &self.real_time,
+            Class::BestEffort => &self.best_effort,
+            Class::Idle => &self.idle,
+        }
+    }
+
+    #[inline]
+    const fn level_mut(&mut self, class: Class) -> &mut Level {
+        match class {
+            Class::RealTime => &mut self.real_time,
+            Class::BestEffort => &mut self.best_effort,
+            Class::Idle => &mut self.idle,
+        }
+    }
+
+    #[inline]
+    const fn queue_and_links(
+        &mut self,
+        class: Class,
+        direction: Direction,
+    ) -> (&mut Queue, &mut SortedLinks, &mut Links) {
+        let level = match class {
+            Class::RealTime => &mut self.real_time,
+            Class::BestEffort => &mut self.best_effort,
+            Class::Idle => &mut self.idle,
+        };
+        (level.queue_mut(direction), &mut self.sorted, &mut self.links)
+    }
+
+    const fn dispatch_list_and_links(&mut self, class: Class) -> (&mut List, &mut Links) {
+        let list = match (self.profile.dispatch_lists, class) {
+            (DispatchLists::Shared, _) => &mut self.shared_dispatch_list,
+            (DispatchLists::PerClass, Class::RealTime) => &mut self.real_time.dispatch_list,
+            (DispatchLists::PerClass, Class::BestEffort) => &mut self.best_effort.dispatch_list,
+            (DispatchLists::PerClass, Class::Idle) => &mut self.idle.dispatch_list,
+        };
+        (list, &mut self.links)
+    }
+
+    #[inline]
+    const fn expire_ns(&self, direction: Direction) -> Nanos {
+        match direction {
+            Direction::Read => self.settings.read_expire_ns.unsigned_abs(),
+            Direction::Write => self.settings.write_expire_ns.unsigned_abs(),
+        }
+    }
+
+    /// The time as a kernel sees it that counts ticks.
+    #[inline]
+    const fn whole_ticks(&self, now: Nanos) -> Nanos {
+        match now.checked_rem(self.tick_ns) {
+            Some(over) => now.wrapping_sub(over),
+            None => now,
+        }
+    }
+
+    /// Spans are kept as whole ticks, and read back so.
+    fn round_settings(&mut self) {
+        let tick_ns = self.tick_ns;
+        let Settings { read_expire_ns, write_expire_ns, prio_aging_expire_ns, .. } = &mut self.settings;
+        for span_ns in [read_expire_ns, write_expire_ns, prio_aging_expire_ns] {
+            let rounded = round_up_to_tick(span_ns.unsigned_abs(), tick_ns);
+            *span_ns = i64::try_from(rounded).unwrap_or(i64::MAX);
+        }
+    }
+}

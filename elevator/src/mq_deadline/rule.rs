@@ -1,0 +1,130 @@
+//! What mq-deadline decides: which direction, and which request, inside a class. Plain numbers in, a choice out.
+
+use crate::tunable::{OutOfRange, Tunable, Unit};
+use block::time::is_due;
+use block::{Direction, Nanos};
+
+crate::tunables! {
+    /// The tunables, under the kernel's names.
+    pub struct Settings {
+        /// Age at which a read becomes overdue.
+        read_expire_ns: "read_expire", Unit::Milliseconds, 0..=2_147_483_647, 500, OutOfRange::Clamp,
+            "A read older than this goes first when the next batch is chosen.";
+        /// Age at which a write becomes overdue.
+        write_expire_ns: "write_expire", Unit::Milliseconds, 0..=2_147_483_647, 5000, OutOfRange::Clamp,
+            "A write older than this goes first when the next batch of writes is chosen.";
+        /// Read batches chosen while writes wait.
+        writes_starved: "writes_starved", Unit::Count, -2_147_483_648..=2_147_483_647, 2, OutOfRange::Clamp,
+            "Batches of reads that may be chosen while writes wait; a negative value lets writes wait for all reads.";
+        /// Whether bios may join at the front of a request.
+        front_merges: "front_merges", Unit::Boolean, 0..=1, 1, OutOfRange::Clamp,
+            "Whether a request is sought that begins where a bio ends; 0 saves the search.";
+        /// Allocations of async requests and sync writes.
+        async_depth: "async_depth", Unit::Count, 1..=2_147_483_647, 1, OutOfRange::Clamp,
+            "Scheduler tags that writes may hold at one time; follows nr_requests until it is set, and again when that changes.";
+        /// Requests of a batch.
+        fifo_batch: "fifo_batch", Unit::Count, 0..=2_147_483_647, 16, OutOfRange::Clamp,
+            "Requests sent in ascending order before deadlines are looked at again; 0 counts as 1.";
+        /// Age at which a request of a lower class goes before the higher classes.
+        prio_aging_expire_ns: "prio_aging_expire", Unit::Milliseconds, 0..=2_147_483_647, 10_000, OutOfRange::Clamp,
+            "A request of a lower class whose turn it is in its class goes before higher classes at this age.";
+    }
+}
+
+/// The rows as users see them: `async_depth` has no fixed default.
+pub const ROWS: &[Tunable] = {
+    let [read_expire, write_expire, writes_starved, front_merges, async_depth, fifo_batch, prio_aging_expire] =
+        Settings::ROWS
+    else {
+        unreachable!()
+    };
+    &[
+        *read_expire,
+        *write_expire,
+        *writes_starved,
+        *front_merges,
+        Tunable { default: None, ..*async_depth },
+        *fifo_batch,
+        *prio_aging_expire,
+    ]
+};
+
+crate::reasons! {
+    /// Why a request was chosen.
+    pub enum Why {
+        BatchGoesOn = "batch goes on",
+        Overdue = "overdue",
+        NextInOrder = "next in order",
+        StartAtOldest = "start at oldest",
+        Aged = "aged",
+        DispatchListHead = "dispatch list head",
+    }
+}
+
+/// What the rule may see of one direction of a class: two facts, no containers.
+#[derive(Copy, Clone, Debug)]
+pub struct Lane {
+    /// Where the direction would go on.
+    pub next: Option<u32>,
+    /// The oldest queued request, and the time at which it becomes overdue.
+    pub oldest: Option<(u32, Nanos)>,
+}
+
+/// The batch in progress. All classes share it.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Batch {
+    pub direction: Direction,
+    /// Requests sent in it.
+    pub served: u32,
+    /// Batches of reads chosen since writes began to wait.
+    pub starved: u32,
+}
+
+impl Batch {
+    /// Writes first, as in the kernel: on a fresh queue the position form begins with them.
+    pub const FRESH: Batch = Batch { direction: Direction::Write, served: 0, starved: 0 };
+}
+
+/// Which request, why, and the batch it belongs to.
+#[derive(Copy, Clone, Debug)]
+pub struct Choice {
+    pub slot: u32,
+    pub why: Why,
+    pub batch: Batch,
+}
+
+/// The rule inside a class; `None` when nothing is queued there.
+#[inline]
+pub fn choose(now: Nanos, read: Lane, write: Lane, batch: Batch, settings: &Settings) -> Option<Choice> {
+    let lane_of = |direction| match direction {
+        Direction::Read => read,
+        Direction::Write => write,
+    };
+    // A batch is not broken for an overdue request: that would cost a seek there and a seek back.
+    if i64::from(batch.served) < settings.fifo_batch
+        && let Some(slot) = lane_of(batch.direction).next
+    {
+        return Some(Choice { slot, why: Why::BatchGoesOn, batch });
+    }
+    let (direction, starved) = turn(read.oldest.is_some(), write.oldest.is_some(), batch.starved, settings);
+    let lane = lane_of(direction);
+    let (oldest, due) = lane.oldest?;
+    let (slot, why) = match lane.next {
+        None => (oldest, Why::StartAtOldest),
+        Some(_) if is_due(now, due) => (oldest, Why::Overdue),
+        Some(next) => (next, Why::NextInOrder),
+    };
+    Some(Choice { slot, why, batch: Batch { direction, served: 0, starved } })
+}
+
+/// The direction of the next batch, and how often writes have been passed over then.
+#[inline]
+pub fn turn(reads_wait: bool, writes_wait: bool, starved: u32, settings: &Settings) -> (Direction, u32) {
+    // The kernel compares as unsigned numbers, so a negative limit is one that is never reached.
+    let limit = u32::try_from(settings.writes_starved).unwrap_or(u32::MAX);
+    match (reads_wait, writes_wait) {
+        (true, true) if starved < limit => (Direction::Read, starved.saturating_add(1)),
+        (true, false) => (Direction::Read, starved),
+        _ => (Direction::Write, 0),
+    }
+}

@@ -1,0 +1,124 @@
+//! What mq-deadline keeps: of a request, of a direction, of a class.
+
+use super::profile::Remembers;
+use crate::structures::{List, NIL, SortedLinks, Tree};
+use block::{Class, Direction, Nanos, RequestId};
+
+/// Where a slot is linked.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Held {
+    Nowhere,
+    Sorted,
+    DispatchList,
+}
+
+/// What is kept of a request, so that choosing one does not touch the table of requests.
+#[derive(Copy, Clone, Debug)]
+pub struct Slot {
+    pub due_ns: Nanos,
+    pub id: RequestId,
+    pub class: Class,
+    pub direction: Direction,
+    pub held: Held,
+    /// Counted as inserted and not yet as completed.
+    pub is_counted: bool,
+}
+
+const _: () = assert!(size_of::<Slot>() == 16, "four slots in a cache line");
+
+pub const FREE: Slot = Slot {
+    due_ns: 0,
+    id: RequestId::from_raw(NIL),
+    class: Class::BestEffort,
+    direction: Direction::Read,
+    held: Held::Nowhere,
+    is_counted: false,
+};
+
+/// One direction of a class.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    pub sorted: Tree,
+    pub fifo: List,
+    /// Where the direction goes on, or NIL. In the position form: the first request at or behind `position`.
+    pub next: u32,
+    /// First sector of the request sent last.
+    pub position: u64,
+}
+
+impl Queue {
+    pub const EMPTY: Queue = Queue { sorted: Tree::EMPTY, fifo: List::EMPTY, next: NIL, position: 0 };
+
+    /// What a newcomer (or a request that moved) means for `next`.
+    #[inline]
+    pub fn joined(&mut self, sorted: &SortedLinks, slot: u32, first_sector: u64, remembers: Remembers) {
+        if remembers == Remembers::SectorPosition
+            && first_sector >= self.position
+            && sorted.key(self.next).is_none_or(|next| first_sector < next)
+        {
+            self.next = slot;
+        }
+    }
+
+    /// Leaves the sorted order; `next` moves on if it was this one.
+    #[inline]
+    pub fn unsort(&mut self, sorted: &mut SortedLinks, slot: u32) -> bool {
+        if self.next == slot {
+            self.next = sorted.next(slot).unwrap_or(NIL);
+        }
+        self.sorted.remove(sorted, slot)
+    }
+
+    /// A request that begins here was sent.
+    #[inline]
+    pub fn moved_to(&mut self, sorted: &SortedLinks, position: u64) {
+        self.position = position;
+        self.next = self.sorted.lower_bound(sorted, position).unwrap_or(NIL);
+    }
+}
+
+/// One priority class. The counters wrap; only their differences mean anything.
+#[derive(Clone, Debug)]
+pub struct Level {
+    pub read: Queue,
+    pub write: Queue,
+    pub dispatch_list: List,
+    pub inserted: u32,
+    pub merged: u32,
+    pub dispatched: u32,
+    pub completed: u32,
+}
+
+impl Level {
+    pub const EMPTY: Level = Level {
+        read: Queue::EMPTY,
+        write: Queue::EMPTY,
+        dispatch_list: List::EMPTY,
+        inserted: 0,
+        merged: 0,
+        dispatched: 0,
+        completed: 0,
+    };
+
+    #[inline]
+    pub const fn queue_mut(&mut self, direction: Direction) -> &mut Queue {
+        match direction {
+            Direction::Read => &mut self.read,
+            Direction::Write => &mut self.write,
+        }
+    }
+
+    #[inline]
+    pub const fn queue(&self, direction: Direction) -> &Queue {
+        match direction {
+            Direction::Read => &self.read,
+            Direction::Write => &self.write,
+        }
+    }
+
+    /// Inserted and not completed: those in the device count, which is what keeps lower classes waiting.
+    #[inline]
+    pub const fn unfinished(&self) -> u32 {
+        self.inserted.wrapping_sub(self.completed)
+    }
+}

@@ -1,0 +1,192 @@
+//! All policies, one line each. No other file names a policy's type.
+
+use crate::interface::{
+    Admission, Configuration, Depth, Dispatch, Elevator, Form, Merge, MergeSearch, Policy, Position, Side, Version,
+    Violation, Wake,
+};
+use crate::group::GroupSettings;
+use crate::message::Message;
+use crate::request::{Bio, Requests};
+use crate::structures::NoMemory;
+use crate::tunable::{SettingError, Tunable};
+use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
+
+registry! {
+    // name          variant      type                              one line for `hoistway list schedulers`
+    "noop"         = Noop       : crate::noop::Noop,                "first come, first served; merges only", false;
+    "none"         = Unscheduled: crate::none::Unscheduled,         "no scheduler: per-CPU queues in order of arrival", false;
+    "mq-deadline"  = MqDeadline : crate::mq_deadline::MqDeadline,    "ascending batches with soft deadlines, in three priority classes", false;
+}
+
+/// What the registry knows of a policy without building it.
+#[derive(Copy, Clone, Debug)]
+pub struct Entry {
+    /// The name users write.
+    pub name: &'static str,
+    /// One line for lists.
+    pub summary: &'static str,
+    /// Whether weights of groups mean anything to it.
+    pub has_shares: bool,
+    /// The kernel versions at which its behaviour changed, oldest first.
+    pub versions: &'static [Version],
+}
+
+/// Why a policy could not be built.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum BuildError {
+    /// No policy of that name.
+    UnknownName,
+    /// The policy is younger than this kernel version.
+    TooOld {
+        /// The first version that has it.
+        first: Version,
+    },
+    /// Not enough memory for the tables.
+    NoMemory,
+}
+
+impl From<NoMemory> for BuildError {
+    fn from(_: NoMemory) -> Self {
+        BuildError::NoMemory
+    }
+}
+
+/// The form in force at a kernel version: the newest one that is not younger; the newest of all without a version.
+fn form_at<P: Copy>(forms: &'static [Form<P>], version: Option<Version>) -> Result<P, BuildError> {
+    let newest_not_younger = match version {
+        None => forms.last(),
+        Some(version) => forms.iter().rev().find(|form| form.since <= version),
+    };
+    match (newest_not_younger, forms.first()) {
+        (Some(form), _) => Ok(form.profile),
+        (None, Some(first)) => Err(BuildError::TooOld { first: first.since }),
+        (None, None) => Err(BuildError::UnknownName),
+    }
+}
+
+/// Reads `6.1`, `2.6.36` or `6`.
+pub fn parse_version(text: &str) -> Option<Version> {
+    let mut parts = text.split('.').map(|part| part.parse::<u16>().ok());
+    let version = Version(parts.next()??, parts.next().unwrap_or(Some(0))?, parts.next().unwrap_or(Some(0))?);
+    parts.next().is_none().then_some(version)
+}
+
+/// Turns the rows into the [`Any`] enum, the list of [`ENTRIES`] and [`build`].
+macro_rules! registry {
+    ($($name:literal = $variant:ident : $type:ty, $summary:literal, $has_shares:literal;)+) => {
+        /// Any of the policies, dispatched by `match`: no trait object, because the kernel build forbids indirect calls.
+        #[derive(Debug)]
+        #[expect(clippy::large_enum_variant, reason = "one per queue, never moved on the data path")]
+        pub enum Any { $(#[doc = $summary] $variant($type),)+ }
+
+        /// All policies, in the order of the registry.
+        pub const ENTRIES: &[Entry] = &[$(Entry {
+            name: $name,
+            summary: $summary,
+            has_shares: $has_shares,
+            versions: {
+                const FORMS: &[Form<<$type as Policy>::Profile>] = <$type as Policy>::FORMS;
+                const VERSIONS: [Version; FORMS.len()] = {
+                    let mut versions = [Version(0, 0, 0); FORMS.len()];
+                    let mut at = 0;
+                    while at < FORMS.len() {
+                        versions[at] = FORMS[at].since;
+                        at += 1;
+                    }
+                    versions
+                };
+                &VERSIONS
+            },
+        },)+];
+
+        /// Builds a policy by name, in the form of a kernel version or in the newest.
+        ///
+        /// # Errors
+        /// See [`BuildError`].
+        pub fn build(name: &str, version: Option<Version>, configuration: &Configuration) -> Result<Any, BuildError> {
+            $(
+                if name == $name {
+                    let profile = form_at(<$type as Policy>::FORMS, version)?;
+                    return Ok(Any::$variant(<$type as Policy>::build(configuration, profile)?));
+                }
+            )+
+            Err(BuildError::UnknownName)
+        }
+
+        impl Any {
+            /// The name under which the registry has it.
+            pub const fn name(&self) -> &'static str {
+                match self { $(Any::$variant(_) => $name,)+ }
+            }
+        }
+
+        forward! { [$($variant)+]
+            fn admit(&self, bio: &Bio, now: Nanos) -> Admission;
+            fn merge_search(&self) -> MergeSearch;
+            fn may_merge(&self, requests: &Requests, id: RequestId, bio: &Bio) -> bool;
+            fn former(&self, requests: &Requests, id: RequestId) -> Option<RequestId>;
+            fn latter(&self, requests: &Requests, id: RequestId) -> Option<RequestId>;
+            fn has_work(&self, queue: HardwareQueue) -> bool;
+            fn next_timer(&self) -> Option<Nanos>;
+            fn reasons(&self) -> &'static [&'static str];
+            fn tunables(&self) -> &'static [Tunable];
+            fn setting(&self, index: usize) -> Option<i64>;
+            fn violations(&self) -> u32;
+            fn check(&self, requests: &Requests) -> Result<(), Violation>;
+            mut
+            fn allocated(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> ();
+            fn freed(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> ();
+            fn merge(&mut self, requests: &Requests, bio: &Bio, now: Nanos) -> Merge;
+            fn bio_merged(&mut self, requests: &Requests, id: RequestId, side: Side, now: Nanos) -> ();
+            fn requests_merged(&mut self, requests: &Requests, keep: RequestId, gone: RequestId, now: Nanos) -> ();
+            fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake;
+            fn choose(&mut self, requests: &Requests, queue: HardwareQueue, now: Nanos) -> Dispatch;
+            fn drain(&mut self, requests: &Requests, now: Nanos) -> Option<RequestId>;
+            fn busy_changed(&mut self, queue: HardwareQueue, is_busy: bool) -> ();
+            fn started(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake;
+            fn requeued(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake;
+            fn completed(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake;
+            fn released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake;
+            fn timer(&mut self, requests: &Requests, now: Nanos) -> Wake;
+            fn context_exited(&mut self, context: ContextId, now: Nanos) -> Wake;
+            fn group_added(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> ();
+            fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> Wake;
+            fn group_offline(&mut self, group: GroupId, now: Nanos) -> ();
+            fn group_removed(&mut self, group: GroupId, now: Nanos) -> ();
+            fn depth_changed(&mut self, depth: Depth) -> ();
+            fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError>;
+            fn take_message(&mut self) -> Option<Message>;
+            fn trace(&mut self, on: bool) -> ();
+        }
+    };
+}
+
+/// Implements [`Elevator`] for [`Any`] by passing every call on.
+macro_rules! forward {
+    ($variants:tt
+        $(fn $get:ident(&self $(, $arg:ident : $argtype:ty)*) -> $out:ty;)+
+        mut
+        $(fn $do:ident(&mut self $(, $given:ident : $giventype:ty)*) -> $result:ty;)+
+    ) => {
+        impl Elevator for Any {
+            $(
+                #[inline]
+                fn $get(&self $(, $arg: $argtype)*) -> $out {
+                    forward!(@match self, $get ($($arg),*), $variants)
+                }
+            )+
+            $(
+                #[inline]
+                fn $do(&mut self $(, $given: $giventype)*) -> $result {
+                    forward!(@match self, $do ($($given),*), $variants)
+                }
+            )+
+        }
+    };
+    (@match $self:ident, $name:ident $args:tt, [$($variant:ident)+]) => {
+        match $self { $(Any::$variant(policy) => forward!(@call policy, $name $args),)+ }
+    };
+    (@call $policy:ident, $name:ident ($($arg:ident),*)) => { $policy.$name($($arg),*) };
+}
+
+use {forward, registry};

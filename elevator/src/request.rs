@@ -1,0 +1,271 @@
+//! What a policy may read about a bio or request, and the table that holds the requests.
+
+use crate::structures::{Array, NoMemory};
+use block::{
+    Class, ContextId, Direction, Extent, Flags, GroupId, HardwareQueue, NIL, Nanos, Operation, Priority, RequestId,
+    SoftwareQueue, is_sync,
+};
+use core::cell::Cell;
+
+/// One contiguous transfer asked for by one submitter; a request carries the same attributes for all its bios.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Attributes {
+    /// Range on the device.
+    pub extent: Extent,
+    /// What to do.
+    pub operation: Operation,
+    /// How.
+    pub flags: Flags,
+    /// Linux I/O priority.
+    pub priority: Priority,
+    /// Physical segments, for the device's limit.
+    pub segments: u16,
+    /// Address space: partition for the 2.4 policies, file for the engine, else 0. Different ones never merge.
+    pub device: u32,
+    /// Issuer.
+    pub context: ContextId,
+    /// The issuer's group.
+    pub group: GroupId,
+    /// Software queue it was submitted on.
+    pub software_queue: SoftwareQueue,
+    /// Hardware queue it will go to.
+    pub hardware_queue: HardwareQueue,
+}
+
+/// A bio is what its attributes say; its payload stays with the host.
+pub type Bio = Attributes;
+
+impl Attributes {
+    /// A best-effort transfer of context 0 in the root group, everything else plain.
+    #[inline]
+    pub const fn new(operation: Operation, extent: Extent) -> Self {
+        Self {
+            extent,
+            operation,
+            flags: Flags::NONE,
+            priority: Priority::NONE,
+            segments: 1,
+            device: 0,
+            context: ContextId(0),
+            group: GroupId::ROOT,
+            software_queue: SoftwareQueue(0),
+            hardware_queue: HardwareQueue(0),
+        }
+    }
+
+    /// Read or write.
+    #[inline]
+    pub const fn direction(&self) -> Direction {
+        self.operation.direction()
+    }
+
+    /// Whether somebody waits for it.
+    #[inline]
+    pub const fn is_sync(&self) -> bool {
+        is_sync(self.operation, self.flags)
+    }
+
+    /// Priority class.
+    #[inline]
+    pub const fn class(&self) -> Class {
+        self.priority.class()
+    }
+}
+
+/// Where a request is. Merging is legal in `Plugged` and `Queued` only.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub enum Place {
+    /// Nowhere: the slot is free.
+    #[default]
+    Free,
+    /// Allocated and outside the policy: held by its submitter, waiting for a flush, or between two policies.
+    Plugged,
+    /// In the policy.
+    Queued,
+    /// Chosen, on the dispatch list.
+    Dispatched,
+    /// In the device.
+    Started,
+    /// Finished, about to be freed.
+    Complete,
+}
+
+impl Place {
+    /// Whether a request may go from here to `next`.
+    pub const fn may_become(self, next: Place) -> bool {
+        use Place::{Complete, Dispatched, Free, Plugged, Queued, Started};
+        matches!(
+            (self, next),
+            (Free, Plugged)
+                | (Plugged, Queued | Dispatched | Complete | Free)
+                | (Queued, Dispatched | Complete | Free | Plugged)
+                | (Dispatched, Started | Queued | Complete)
+                | (Started, Complete | Queued | Dispatched | Plugged)
+                | (Complete, Free | Plugged | Queued)
+        )
+    }
+}
+
+/// A slot of the table.
+#[derive(Copy, Clone, Debug)]
+pub struct Request {
+    /// What it asks; the extent grows as bios and requests merge into it.
+    pub attributes: Attributes,
+    /// When it was allocated; after a request merge the older of the two times.
+    pub start_ns: Nanos,
+    /// When the driver took it; 0 = not yet.
+    pub issued_ns: Nanos,
+    /// Where it is now.
+    pub place: Place,
+    generation: u32,
+    next_free: u32,
+}
+
+impl Request {
+    const EMPTY: Request = Request {
+        attributes: Attributes::new(Operation::Read, Extent::new(0, 0)),
+        start_ns: 0,
+        issued_ns: 0,
+        place: Place::Free,
+        generation: 0,
+        next_free: NIL,
+    };
+
+    /// First sector.
+    #[inline]
+    pub const fn first_sector(&self) -> u64 {
+        self.attributes.extent.first_sector
+    }
+}
+
+/// The table of requests: sized once, ids checked by generation, never a panic.
+///
+/// The host allocates, moves and frees; a policy only reads. A stale or foreign id reads as an empty request and is
+/// counted in [`Requests::violations`].
+#[derive(Debug)]
+pub struct Requests {
+    slots: Array<Request>,
+    first_free: u32,
+    in_use: u32,
+    violations: Cell<u32>,
+}
+
+impl Requests {
+    /// A table of `slots` slots (at most [`RequestId::MAX_SLOTS`]).
+    ///
+    /// # Errors
+    /// When memory is short.
+    pub fn try_new(slots: u32) -> Result<Self, NoMemory> {
+        let count = slots.min(RequestId::MAX_SLOTS);
+        let mut table = Array::try_new(count, Request::EMPTY)?;
+        for slot in 0..count {
+            table.at_mut(slot).next_free = if slot + 1 < count { slot + 1 } else { NIL };
+        }
+        let first_free = if count == 0 { NIL } else { 0 };
+        Ok(Self { slots: table, first_free, in_use: 0, violations: Cell::new(0) })
+    }
+
+    /// Takes a free slot for a request that begins at `now`; `None` when all are taken.
+    #[inline]
+    pub fn allocate(&mut self, attributes: Attributes, now: Nanos) -> Option<RequestId> {
+        let slot = self.first_free;
+        if slot == NIL {
+            return None;
+        }
+        let request = self.slots.at_mut(slot);
+        self.first_free = request.next_free;
+        request.attributes = attributes;
+        request.start_ns = now;
+        request.issued_ns = 0;
+        request.place = Place::Plugged;
+        self.in_use += 1;
+        Some(RequestId::new(slot, request.generation))
+    }
+
+    /// Gives a slot back; every id of it becomes stale.
+    #[inline]
+    pub fn free(&mut self, id: RequestId) {
+        let first_free = self.first_free;
+        let Some(request) = self.live_mut(id) else { return };
+        request.place = Place::Free;
+        request.generation = (request.generation + 1) & (u32::MAX >> RequestId::SLOT_BITS);
+        request.next_free = first_free;
+        self.first_free = id.slot();
+        self.in_use = self.in_use.saturating_sub(1);
+    }
+
+    /// The request; an empty one if the id is stale.
+    #[inline]
+    pub fn at(&self, id: RequestId) -> &Request {
+        let request = self.slots.at(id.slot());
+        if request.generation == id.generation() && request.place != Place::Free {
+            return request;
+        }
+        self.complain();
+        &Request::EMPTY
+    }
+
+    /// The request's attributes; those of an empty one if the id is stale.
+    #[inline]
+    pub fn attributes(&self, id: RequestId) -> &Attributes {
+        &self.at(id).attributes
+    }
+
+    /// The request, for its host to change; `None` if the id is stale.
+    #[inline]
+    pub fn live_mut(&mut self, id: RequestId) -> Option<&mut Request> {
+        let request = self.slots.at_mut(id.slot());
+        if request.generation == id.generation() && request.place != Place::Free {
+            return Some(request);
+        }
+        self.violations.set(self.violations.get().saturating_add(1));
+        None
+    }
+
+    /// Whether the id names a request that is in use; a stale id is no violation here.
+    #[inline]
+    pub fn is_live(&self, id: RequestId) -> bool {
+        let request = self.slots.at(id.slot());
+        request.generation == id.generation() && request.place != Place::Free
+    }
+
+    /// Moves a request to another place; an illegal move is counted and done all the same.
+    #[inline]
+    pub fn move_to(&mut self, id: RequestId, place: Place) {
+        let Some(request) = self.live_mut(id) else { return };
+        let legal = request.place.may_become(place);
+        request.place = place;
+        if !legal {
+            self.complain();
+        }
+    }
+
+    /// The id of a slot in its present use; `None` while the slot is free. Links are slots, ids are for outside.
+    #[inline]
+    pub fn id_of(&self, slot: u32) -> Option<RequestId> {
+        let request = self.slots.at(slot);
+        (slot < self.slots.len() && request.place != Place::Free).then(|| RequestId::new(slot, request.generation))
+    }
+
+    /// Number of slots.
+    #[inline]
+    pub fn capacity(&self) -> u32 {
+        self.slots.len()
+    }
+
+    /// Number of slots in use.
+    #[inline]
+    pub fn in_use(&self) -> u32 {
+        self.in_use
+    }
+
+    /// Stale ids and illegal moves met so far; anything above 0 is a defect.
+    pub fn violations(&self) -> u32 {
+        self.violations.get()
+    }
+
+    #[cold]
+    fn complain(&self) {
+        self.violations.set(self.violations.get().saturating_add(1));
+    }
+}

@@ -1,0 +1,118 @@
+//! Fixed-size storage that is indexed by `u32` and never panics.
+
+use alloc::vec::Vec;
+
+/// The memory asked for at construction was not there.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct NoMemory;
+
+/// A fixed number of elements. An index out of range answers a sentinel instead of a panic.
+///
+/// The sentinel always reads as the value given at construction: what is written to it is forgotten, so a stray index
+/// can neither reach another element nor be seen by the next stray index.
+#[derive(Debug)]
+pub struct Array<T> {
+    items: Vec<T>,
+    sentinel: T,
+    // Writes out of range land here; apart from `sentinel`, because `at` cannot repair what `at_mut` gave away.
+    scratch: T,
+}
+
+impl<T: Clone> Array<T> {
+    /// `len` elements, each a clone of `value`.
+    ///
+    /// # Errors
+    /// [`NoMemory`] when the allocator refuses; nothing stays allocated then.
+    pub fn try_new(len: u32, value: T) -> Result<Self, NoMemory> {
+        let mut items = Vec::new();
+        items.try_reserve_exact(len as usize).map_err(|_| NoMemory)?;
+        items.resize(len as usize, value.clone());
+        Ok(Self { items, sentinel: value.clone(), scratch: value })
+    }
+
+    /// The element at `index`, to be changed; out of range a fresh sentinel whose changes are forgotten.
+    #[inline]
+    pub fn at_mut(&mut self, index: u32) -> &mut T {
+        match self.items.get_mut(index as usize) {
+            Some(item) => item,
+            None => {
+                self.scratch = self.sentinel.clone();
+                &mut self.scratch
+            }
+        }
+    }
+}
+
+impl<T> Array<T> {
+    /// The element at `index`, or the sentinel out of range.
+    #[inline]
+    pub fn at(&self, index: u32) -> &T {
+        match self.items.get(index as usize) {
+            Some(item) => item,
+            None => &self.sentinel,
+        }
+    }
+
+    /// The element at `index`; `None` out of range, for which [`crate::structures::NIL`] always is.
+    #[inline]
+    pub fn get(&self, index: u32) -> Option<&T> {
+        self.items.get(index as usize)
+    }
+
+    /// The element at `index`, to be changed; `None` out of range.
+    #[inline]
+    pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.items.get_mut(index as usize)
+    }
+
+    /// The number of elements.
+    #[inline]
+    pub fn len(&self) -> u32 {
+        u32::try_from(self.items.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether there is no element at all.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// All elements in the order of their indices.
+    #[inline]
+    pub fn iter(&self) -> core::slice::Iter<'_, T> {
+        self.items.iter()
+    }
+
+    /// All elements in the order of their indices, to be changed.
+    #[inline]
+    pub fn iter_mut(&mut self) -> core::slice::IterMut<'_, T> {
+        self.items.iter_mut()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_keep_what_is_written() {
+        let mut array = Array::try_new(3, 7u32).unwrap();
+        *array.at_mut(2) = 9;
+        assert_eq!(array.iter().copied().collect::<Vec<_>>(), [7, 7, 9]);
+        assert_eq!((array.len(), array.is_empty(), array.get(3), array.get(u32::MAX)), (3, false, None, None));
+    }
+
+    #[test]
+    fn an_index_out_of_range_reads_the_sentinel_and_forgets_what_is_written() {
+        let mut array = Array::try_new(2, 7u32).unwrap();
+        *array.at_mut(2) = 1;
+        assert_eq!((*array.at(2), *array.at(u32::MAX), *array.at_mut(2)), (7, 7, 7));
+        assert_eq!(array.iter().copied().collect::<Vec<_>>(), [7, 7]);
+    }
+
+    #[test]
+    fn refused_memory_is_an_error() {
+        // 2^48 bytes: twice the address space of a process.
+        assert_eq!(Array::try_new(u32::MAX, [0u8; 1 << 16]).err(), Some(NoMemory));
+    }
+}

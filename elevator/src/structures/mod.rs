@@ -1,0 +1,21 @@
+//! Index-based building blocks: arrays, lists, trees, heaps and bitmaps whose links are `u32` slots.
+//!
+//! Everything is sized once by a fallible constructor; afterwards nothing allocates, recurses or panics. A slot may be
+//! on several structures at the same time: one link array per role. Misuse (a slot already linked, a slot that is
+//! not, an index out of range) changes nothing and answers `false` or `None`. Keys are plain `u64`: what they mean is
+//! the caller's business.
+
+pub mod array;
+pub mod bitmap;
+pub mod heap;
+pub mod list;
+pub mod sorted;
+
+pub use array::{Array, NoMemory};
+pub use bitmap::Bitmap;
+pub use heap::Heap;
+pub use list::{Links, List};
+pub use sorted::{SortedLinks, Tree};
+
+/// "None" in links; no array is long enough for it to be an index.
+pub use block::NIL;

@@ -1,0 +1,507 @@
+//! Sorted sets of slots: intrusive rank-balanced trees over a shared array of nodes.
+//!
+//! One [`SortedLinks`] per role; many [`Tree`]s may share it, since a slot is in at most one tree of a role. Equal keys
+//! keep their order of insertion. No recursion; a key behind the last or before the first is attached without a
+//! descent; first, last and removal by slot look nothing up.
+//!
+//! The trees are relaxed AVL trees (Sen, Tarjan, Kim: "Deletion without rebalancing in binary search trees", 2016):
+//! insertion balances as in an AVL tree, removal does not at all, and the height stays below 1.44 x log2 of the number
+//! of insertions since the tree was last empty. What is queued is about to leave, so balancing on the way out buys
+//! nothing, and its unpredictable branches cost as much as the descent.
+
+use core::hint::select_unpredictable;
+
+use super::{Array, NIL, NoMemory};
+
+/// 24 bytes, so that a thousand of them stay in the first-level cache.
+#[derive(Copy, Clone, Debug)]
+struct Node {
+    key: u64,
+    children: [u32; 2],
+    parent: u32,
+    /// Greater than the children's: the height as of the insertions, which removals leave too large. [`MISSING`] for a
+    /// slot in no tree.
+    rank: i32,
+}
+
+/// The rank of what is not there.
+const MISSING: i32 = -1;
+
+const FREE: Node = Node { key: 0, children: [NIL; 2], parent: NIL, rank: MISSING };
+const _: () = assert!(size_of::<Node>() == 24, "three words per node");
+
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Side {
+    Left = 0,
+    Right = 1,
+}
+
+impl Side {
+    #[inline]
+    const fn opposite(self) -> Side {
+        match self {
+            Side::Left => Side::Right,
+            Side::Right => Side::Left,
+        }
+    }
+}
+
+impl Node {
+    #[inline]
+    fn child(&self, side: Side) -> u32 {
+        let [left, right] = self.children;
+        match side {
+            Side::Left => left,
+            Side::Right => right,
+        }
+    }
+
+    #[inline]
+    fn set_child(&mut self, side: Side, child: u32) {
+        // An index and no `match`, which would become a branch; the compiler sees that it is in range.
+        if let Some(place) = self.children.get_mut(side as usize) {
+            *place = child;
+        }
+    }
+
+    #[inline]
+    fn side_of(&self, child: u32) -> Side {
+        if self.child(Side::Left) == child { Side::Left } else { Side::Right }
+    }
+}
+
+/// The nodes of all slots in one role.
+#[derive(Debug)]
+pub struct SortedLinks(Array<Node>);
+
+impl SortedLinks {
+    /// Nodes for `slots` slots, none of them in a tree.
+    ///
+    /// # Errors
+    /// [`NoMemory`] when the allocator refuses.
+    pub fn try_new(slots: u32) -> Result<Self, NoMemory> {
+        Ok(Self(Array::try_new(slots, FREE)?))
+    }
+
+    /// Whether the slot is in some tree of this role.
+    #[inline]
+    pub fn is_linked(&self, slot: u32) -> bool {
+        self.0.at(slot).rank != MISSING
+    }
+
+    /// The key the slot was inserted with; `None` if it is in no tree.
+    #[inline]
+    pub fn key(&self, slot: u32) -> Option<u64> {
+        let node = self.0.at(slot);
+        (node.rank != MISSING).then_some(node.key)
+    }
+
+    /// The slot behind this one in its tree.
+    #[inline]
+    pub fn next(&self, slot: u32) -> Option<u32> {
+        self.neighbour(slot, Side::Right)
+    }
+
+    /// The slot before this one in its tree.
+    #[inline]
+    pub fn prev(&self, slot: u32) -> Option<u32> {
+        self.neighbour(slot, Side::Left)
+    }
+
+    #[inline]
+    fn neighbour(&self, slot: u32, side: Side) -> Option<u32> {
+        let child = self.0.at(slot).child(side);
+        if child != NIL {
+            return Some(self.outermost(child, side.opposite()));
+        }
+        let (mut child, mut parent) = (slot, self.0.at(slot).parent);
+        while let Some(node) = self.0.get(parent) {
+            if node.child(side) != child {
+                return Some(parent);
+            }
+            (child, parent) = (parent, node.parent);
+        }
+        None
+    }
+
+    /// The end of the subtree under `top` on one side.
+    #[inline]
+    fn outermost(&self, top: u32, side: Side) -> u32 {
+        let mut slot = top;
+        loop {
+            let child = self.0.at(slot).child(side);
+            if child == NIL {
+                return slot;
+            }
+            slot = child;
+        }
+    }
+}
+
+/// One sorted set of slots. An operation must be given the [`SortedLinks`] the tree was filled through.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    root: u32,
+    first: u32,
+    last: u32,
+    len: u32,
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+impl Tree {
+    /// A tree of nothing.
+    pub const EMPTY: Tree = Tree { root: NIL, first: NIL, last: NIL, len: 0 };
+
+    /// The number of slots in the tree.
+    #[inline]
+    pub const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether no slot is in the tree.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The slot of the smallest key, the earliest inserted of equals.
+    #[inline]
+    pub const fn first(&self) -> Option<u32> {
+        if self.first == NIL { None } else { Some(self.first) }
+    }
+
+    /// The slot of the largest key, the latest inserted of equals.
+    #[inline]
+    pub const fn last(&self) -> Option<u32> {
+        if self.last == NIL { None } else { Some(self.last) }
+    }
+
+    /// Puts the slot behind all whose key is not greater. False, and nothing happens, if it is in a tree already or
+    /// does not exist.
+    #[inline]
+    pub fn insert(&mut self, links: &mut SortedLinks, slot: u32, key: u64) -> bool {
+        if links.0.get(slot).is_none_or(|node| node.rank != MISSING) {
+            return false;
+        }
+        let (parent, side) = self.place_for(links, key);
+        *links.0.at_mut(slot) = Node { key, parent, rank: 0, ..FREE };
+        self.len = self.len.wrapping_add(1);
+        let Some(node) = links.0.get_mut(parent) else {
+            (self.root, self.first, self.last) = (slot, slot, slot);
+            return true;
+        };
+        node.set_child(side, slot);
+        match side {
+            Side::Left if self.first == parent => self.first = slot,
+            Side::Right if self.last == parent => self.last = slot,
+            _ => {}
+        }
+        self.restore(links, slot, parent);
+        true
+    }
+
+    /// Takes the slot out of this tree. False, and nothing happens, if it is in no tree.
+    ///
+    /// That the slot is in *this* tree is the caller's duty: in another tree of the same links only a root is
+    /// recognised as foreign, and both trees would be wrong afterwards.
+    #[inline]
+    pub fn remove(&mut self, links: &mut SortedLinks, slot: u32) -> bool {
+        let node = *links.0.at(slot);
+        if node.rank == MISSING || (node.parent == NIL && self.root != slot) {
+            return false;
+        }
+        if self.first == slot {
+            self.first = links.next(slot).unwrap_or(NIL);
+        }
+        if self.last == slot {
+            self.last = links.prev(slot).unwrap_or(NIL);
+        }
+        let side = links.0.at(node.parent).side_of(slot);
+        match node.children {
+            [NIL, child] | [child, NIL] => self.hang(links, child, node.parent, side),
+            _ => self.replace_by_successor(links, slot, &node, side),
+        }
+        *links.0.at_mut(slot) = FREE;
+        self.len = self.len.wrapping_sub(1);
+        true
+    }
+
+    /// The first slot whose key is not below `key`.
+    #[inline]
+    pub fn lower_bound(&self, links: &SortedLinks, key: u64) -> Option<u32> {
+        let (mut slot, mut found) = (self.root, NIL);
+        while let Some(node) = links.0.get(slot) {
+            let [left, right] = node.children;
+            let is_below = node.key < key;
+            found = select_unpredictable(is_below, found, slot);
+            slot = select_unpredictable(is_below, right, left);
+        }
+        (found != NIL).then_some(found)
+    }
+
+    /// The slot with exactly this key, the earliest inserted of equals.
+    #[inline]
+    pub fn find_exact(&self, links: &SortedLinks, key: u64) -> Option<u32> {
+        self.lower_bound(links, key).filter(|&slot| links.0.at(slot).key == key)
+    }
+
+    /// The slots from smallest to largest key.
+    #[inline]
+    pub fn iter<'a>(&self, links: &'a SortedLinks) -> Iter<'a> {
+        Iter { links, at: self.first() }
+    }
+
+    /// Whose child a new node of `key` becomes, and on which side. In an empty tree nobody's.
+    #[inline]
+    fn place_for(&self, links: &SortedLinks, key: u64) -> (u32, Side) {
+        // Sequential I/O and virtual times arrive in order: the ends are tried before the descent.
+        if links.0.at(self.last).key <= key {
+            return (self.last, Side::Right);
+        }
+        if key < links.0.at(self.first).key {
+            return (self.first, Side::Left);
+        }
+        let (mut parent, mut slot, mut goes_left) = (NIL, self.root, false);
+        while let Some(node) = links.0.get(slot) {
+            parent = slot;
+            let [left, right] = node.children;
+            goes_left = key < node.key;
+            slot = select_unpredictable(goes_left, left, right);
+        }
+        (parent, if goes_left { Side::Left } else { Side::Right })
+    }
+
+    /// `child` has the rank its parent may have as well: raises the parent, as long as its other child allows, or else
+    /// rotates.
+    #[inline]
+    fn restore(&mut self, links: &mut SortedLinks, child: u32, parent: u32) {
+        let (mut child, mut parent, mut rank) = (child, parent, links.0.at(child).rank);
+        while let Some(node) = links.0.get(parent).copied()
+            && node.rank == rank
+        {
+            let side = node.side_of(child);
+            if links.0.at(node.child(side.opposite())).rank != rank - 1 {
+                self.rebalance(links, parent, child, side);
+                return;
+            }
+            rank += 1;
+            links.0.at_mut(parent).rank = rank;
+            (child, parent) = (parent, node.parent);
+        }
+    }
+
+    /// `child` on `side` of `top` is as high as `top` itself, the other child two or more lower: one rotation, or two.
+    #[inline]
+    fn rebalance(&mut self, links: &mut SortedLinks, top: u32, child: u32, side: Side) {
+        let Node { rank, .. } = *links.0.at(child);
+        let inner = links.0.at(child).child(side.opposite());
+        if links.0.at(inner).rank == rank - 1 {
+            self.rotate(links, child, side.opposite());
+            links.0.at_mut(inner).rank = rank;
+            links.0.at_mut(child).rank = rank - 1;
+        }
+        self.rotate(links, top, side);
+        links.0.at_mut(top).rank = rank - 1;
+    }
+
+    /// The child of `top` on `side` comes up, `top` goes down on the other side. Ranks are the caller's.
+    #[inline]
+    fn rotate(&mut self, links: &mut SortedLinks, top: u32, side: Side) {
+        let Node { parent, .. } = *links.0.at(top);
+        let pivot = links.0.at(top).child(side);
+        let inner = links.0.at(pivot).child(side.opposite());
+        let side_of_top = links.0.at(parent).side_of(top);
+        self.hang(links, inner, top, side);
+        self.hang(links, pivot, parent, side_of_top);
+        self.hang(links, top, pivot, side.opposite());
+    }
+
+    /// Makes `child` (or nothing) the child of `parent`, or the root where there is no parent.
+    #[inline]
+    fn hang(&mut self, links: &mut SortedLinks, child: u32, parent: u32, side: Side) {
+        match links.0.get_mut(parent) {
+            Some(node) => node.set_child(side, child),
+            None => self.root = child,
+        }
+        if let Some(node) = links.0.get_mut(child) {
+            node.parent = parent;
+        }
+    }
+
+    /// Puts the successor of a node with two children in its place, on `side` of its parent.
+    #[inline]
+    fn replace_by_successor(&mut self, links: &mut SortedLinks, slot: u32, node: &Node, side: Side) {
+        let [left, right] = node.children;
+        let successor = links.outermost(right, Side::Left);
+        let Node { parent, children: [_, orphan], .. } = *links.0.at(successor);
+        if parent != slot {
+            self.hang(links, orphan, parent, Side::Left);
+            self.hang(links, right, successor, Side::Right);
+        }
+        self.hang(links, left, successor, Side::Left);
+        self.hang(links, successor, node.parent, side);
+        links.0.at_mut(successor).rank = node.rank;
+    }
+}
+
+/// The slots of a tree from smallest to largest key.
+#[derive(Clone, Debug)]
+pub struct Iter<'a> {
+    links: &'a SortedLinks,
+    at: Option<u32>,
+}
+
+impl Iterator for Iter<'_> {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        let slot = self.at?;
+        self.at = self.links.next(slot);
+        Some(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+    use std::{collections::BTreeMap, vec};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    impl Tree {
+        /// Parents and ranks, that nothing is reached twice, and the bound of the height.
+        fn check(&self, links: &SortedLinks, insertions: usize) {
+            let (mut stack, mut found) = (vec![self.root], 0);
+            while let Some(slot) = stack.pop() {
+                let Some(node) = links.0.get(slot) else { continue };
+                found += 1;
+                assert!(found <= self.len());
+                for child in node.children.into_iter().filter(|&child| child != NIL) {
+                    let below = links.0.at(child);
+                    assert!(below.parent == slot && (0..node.rank).contains(&below.rank));
+                }
+                stack.extend(node.children);
+            }
+            let root = links.0.at(self.root);
+            assert_eq!((found, root.parent), (self.len(), NIL));
+            // As in an AVL tree, a rank takes at least golden ratio ^ rank insertions.
+            let bound = (insertions.max(1) as f64).log(1.618);
+            assert!(f64::from(root.rank) <= bound, "rank {} after {insertions} insertions", root.rank);
+        }
+    }
+
+    const SLOTS: u32 = 80;
+
+    /// Three trees over one array of nodes, and what they should hold: (key, time of insertion) -> slot.
+    struct Forest {
+        links: SortedLinks,
+        trees: [Tree; 3],
+        models: [BTreeMap<(u64, usize), u32>; 3],
+        homes: BTreeMap<u32, (usize, (u64, usize))>,
+    }
+
+    impl Forest {
+        fn new() -> Self {
+            let links = SortedLinks::try_new(SLOTS).unwrap();
+            let trees = [Tree::EMPTY, Tree::EMPTY, Tree::EMPTY];
+            Self { links, trees, models: Default::default(), homes: BTreeMap::new() }
+        }
+
+        fn insert(&mut self, tree: usize, slot: u32, key: u64, time: usize) {
+            let expected = slot < SLOTS && !self.homes.contains_key(&slot);
+            assert_eq!(self.trees[tree].insert(&mut self.links, slot, key), expected);
+            if expected {
+                self.models[tree].insert((key, time), slot);
+                self.homes.insert(slot, (tree, (key, time)));
+            }
+        }
+
+        fn remove(&mut self, slot: u32) {
+            let home = self.homes.remove(&slot);
+            let (tree, key) = home.unwrap_or_default();
+            assert_eq!(self.trees[tree].remove(&mut self.links, slot), home.is_some());
+            if home.is_some() {
+                self.models[tree].remove(&key);
+            }
+        }
+
+        fn check(&self, probe: u64, time: usize) {
+            for (tree, model) in self.trees.iter().zip(&self.models) {
+                tree.check(&self.links, time + 1);
+                assert!(tree.iter(&self.links).eq(model.values().copied()));
+                let backwards: Vec<u32> = core::iter::successors(tree.last(), |&s| self.links.prev(s)).collect();
+                assert!(backwards.iter().rev().eq(model.values()));
+                assert_eq!(tree.len() as usize, model.len());
+                let bound = model.range((probe, 0)..).next();
+                assert_eq!(tree.lower_bound(&self.links, probe), bound.map(|(_, &slot)| slot));
+                let exact = bound.filter(|((key, _), _)| *key == probe);
+                assert_eq!(tree.find_exact(&self.links, probe), exact.map(|(_, &slot)| slot));
+            }
+            for slot in 0..SLOTS + 1 {
+                let key = self.homes.get(&slot).map(|(_, (key, _))| *key);
+                assert_eq!((self.links.is_linked(slot), self.links.key(slot)), (key.is_some(), key));
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// 100 cases of 1,000 operations: insert, remove, and change of key by removal and insertion; often equal keys.
+        #[test]
+        fn three_trees_over_shared_nodes_behave_as_three_maps(
+            operations in prop::collection::vec((0u8..3, 0usize..3, 0..SLOTS + 2, 0..60u64), 1000),
+        ) {
+            let mut forest = Forest::new();
+            for (time, &(what, tree, slot, key)) in operations.iter().enumerate() {
+                match what {
+                    0 => forest.insert(tree, slot, key, time),
+                    1 => forest.remove(slot),
+                    _ => {
+                        forest.remove(slot);
+                        forest.insert(tree, slot, key, time);
+                    }
+                }
+                forest.check(key, time);
+            }
+        }
+    }
+
+    #[test]
+    fn keys_in_order_and_in_reverse_keep_the_tree_balanced() {
+        for is_reversed in [false, true] {
+            let mut links = SortedLinks::try_new(1000).unwrap();
+            let mut tree = Tree::EMPTY;
+            for slot in 0..1000u32 {
+                let key = if is_reversed { 1000 - slot } else { slot };
+                assert!(tree.insert(&mut links, slot, u64::from(key)));
+            }
+            tree.check(&links, 1000);
+            while let Some(slot) = tree.first() {
+                assert!(tree.remove(&mut links, slot));
+                if tree.len() % 50 == 0 {
+                    tree.check(&links, 1000);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_root_of_another_tree_is_recognised_as_foreign() {
+        let mut links = SortedLinks::try_new(2).unwrap();
+        let [mut ours, mut theirs] = [Tree::EMPTY, Tree::EMPTY];
+        assert!(theirs.insert(&mut links, 1, 5));
+        assert!(!ours.remove(&mut links, 1) && !ours.insert(&mut links, 1, 5) && !ours.insert(&mut links, 2, 5));
+        assert!(theirs.iter(&links).eq([1]) && ours.is_empty());
+    }
+}

@@ -1,0 +1,230 @@
+//! Tunables: one row each. Parser, help, sysfs name, docs, JSON and the control socket all read that row.
+
+use core::fmt;
+
+/// The unit in which people write a tunable. Policies keep times in ns.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// Milliseconds.
+    Milliseconds,
+    /// Microseconds.
+    Microseconds,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// A number of things.
+    Count,
+    /// 0 or 1.
+    Boolean,
+    /// 512-byte sectors.
+    Sectors,
+    /// KiB.
+    Kibibytes,
+    /// Per cent.
+    Percent,
+}
+
+impl Unit {
+    /// Short text for tables: "ms", "us", ...; empty for plain counts.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Unit::Milliseconds => "ms",
+            Unit::Microseconds => "us",
+            Unit::Nanoseconds => "ns",
+            Unit::Count => "",
+            Unit::Boolean => "0|1",
+            Unit::Sectors => "sectors",
+            Unit::Kibibytes => "KiB",
+            Unit::Percent => "%",
+        }
+    }
+
+    /// How many ns (for times) or base units one written unit is.
+    pub const fn scale(self) -> i64 {
+        match self {
+            Unit::Milliseconds => 1_000_000,
+            Unit::Microseconds => 1_000,
+            _ => 1,
+        }
+    }
+}
+
+/// What happens to a written value outside the range.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum OutOfRange {
+    /// The nearest end of the range is stored, as the kernel's `iosched` files mostly do.
+    Clamp,
+    /// It is refused.
+    Refuse,
+}
+
+/// One tunable of a policy.
+#[derive(Copy, Clone, Debug)]
+pub struct Tunable {
+    /// The kernel's sysfs name where there is one.
+    pub name: &'static str,
+    /// Unit of the written value.
+    pub unit: Unit,
+    /// Smallest stored value, in the unit.
+    pub min: i64,
+    /// Largest stored value, in the unit.
+    pub max: i64,
+    /// Default, in the unit; `None` where it follows from the configuration (`async_depth`).
+    pub default: Option<i64>,
+    /// What happens outside the range.
+    pub out_of_range: OutOfRange,
+    /// One sentence, for help and documentation.
+    pub doc: &'static str,
+}
+
+impl Tunable {
+    /// The value that will be stored for a written one.
+    ///
+    /// # Errors
+    /// [`SettingError::Range`] if it lies outside and the row refuses such values.
+    pub const fn admit(&self, value: i64) -> Result<i64, SettingError> {
+        if value >= self.min && value <= self.max {
+            return Ok(value);
+        }
+        match self.out_of_range {
+            OutOfRange::Refuse => Err(SettingError::Range),
+            OutOfRange::Clamp if value < self.min => Ok(self.min),
+            OutOfRange::Clamp => Ok(self.max),
+        }
+    }
+}
+
+/// Reads a number as the kernel's `kstrtoint` does with base 0: decimal, `0x` hexadecimal, or octal after a leading 0;
+/// one trailing newline or blank is tolerated.
+///
+/// # Errors
+/// [`SettingError::NotANumber`]; [`SettingError::Range`] beyond 64 bits.
+pub fn parse_value(text: &str) -> Result<i64, SettingError> {
+    let text = text.trim_end_matches(['\n', ' ']);
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let hexadecimal = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"));
+    let (radix, digits) = match hexadecimal {
+        Some(rest) => (16, rest),
+        None if digits.len() > 1 && digits.starts_with('0') => (8, digits),
+        None => (10, digits),
+    };
+    if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
+        return Err(SettingError::NotANumber);
+    }
+    let magnitude = i64::from_str_radix(digits, radix).map_err(|_| SettingError::Range)?;
+    Ok(if negative { -magnitude } else { magnitude })
+}
+
+/// Why a setting was refused.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum SettingError {
+    /// No such tunable (EINVAL).
+    Unknown,
+    /// Not a number (EINVAL).
+    NotANumber,
+    /// Outside the range (ERANGE).
+    Range,
+}
+
+impl fmt::Display for SettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SettingError::Unknown => "there is no such tunable",
+            SettingError::NotANumber => "not a whole number (decimal, 0x hexadecimal or 0 octal)",
+            SettingError::Range => "outside the range",
+        })
+    }
+}
+
+/// Declares a policy's tunables once: the rows, the struct that keeps the values, reading and writing by row.
+///
+/// Every field is an `i64` in base units (times in ns). No function pointers: the kernel build forbids indirect calls.
+///
+/// ```
+/// use elevator::tunable::{OutOfRange, Unit};
+/// elevator::tunables! {
+///     /// What the example reads.
+///     pub struct Settings {
+///         /// A read older than this goes first.
+///         read_expire_ns: "read_expire", Unit::Milliseconds, 0..=1000, 500, OutOfRange::Clamp,
+///             "A read older than this goes first.";
+///     }
+/// }
+/// let mut settings = Settings::DEFAULT;
+/// assert_eq!(settings.read_expire_ns, 500_000_000);
+/// settings.set(0, 2000).unwrap();
+/// assert_eq!(settings.get(0), Some(1000));
+/// ```
+#[macro_export]
+macro_rules! tunables {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident {
+        $($(#[$row:meta])* $field:ident : $text:literal, $unit:expr, $min:literal ..= $max:literal, $default:literal, $outside:expr,
+            $doc:literal;)+
+    }) => {
+        $(#[$meta])*
+        #[derive(Copy, Clone, Debug)]
+        $vis struct $name { $($(#[$row])* pub $field: i64,)+ }
+
+        impl $name {
+            /// The rows.
+            pub const ROWS: &'static [$crate::tunable::Tunable] = &[$($crate::tunable::Tunable {
+                name: $text, unit: $unit, min: $min, max: $max, default: Some($default), out_of_range: $outside, doc: $doc,
+            },)+];
+
+            /// Every row's default.
+            pub const DEFAULT: $name = $name { $($field: $default * ($unit).scale(),)+ };
+
+            /// The value of a row in its unit.
+            pub fn get(&self, index: usize) -> Option<i64> {
+                let mut row = 0;
+                $(
+                    if row == index {
+                        return Some(self.$field / const { ($unit).scale() });
+                    }
+                    row += 1;
+                )+
+                let _ = row;
+                None
+            }
+
+            /// Sets a row, given in its unit.
+            ///
+            /// # Errors
+            /// As [`elevator::Elevator::set`](trait@$crate::Elevator).
+            pub fn set(&mut self, index: usize, value: i64) -> Result<(), $crate::tunable::SettingError> {
+                let mut row = 0;
+                $(
+                    if row == index {
+                        const ROW: $crate::tunable::Tunable = $crate::tunable::Tunable {
+                            name: $text, unit: $unit, min: $min, max: $max, default: None, out_of_range: $outside, doc: $doc,
+                        };
+                        self.$field = ROW.admit(value)?.saturating_mul(const { ($unit).scale() });
+                        return Ok(());
+                    }
+                    row += 1;
+                )+
+                let _ = row;
+                Err($crate::tunable::SettingError::Unknown)
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_as_kstrtoint_does() {
+        assert_eq!(parse_value("0x10"), Ok(16));
+        assert_eq!(parse_value("010"), Ok(8));
+        assert_eq!(parse_value("-3\n"), Ok(-3));
+        assert_eq!(parse_value("0"), Ok(0));
+        for bad in ["", "-", "0x", "1M", "4.5", "08", "- 3"] {
+            assert_eq!(parse_value(bad), Err(SettingError::NotANumber), "{bad:?}");
+        }
+        assert_eq!(parse_value("99999999999999999999"), Err(SettingError::Range));
+    }
+}

@@ -1,0 +1,102 @@
+//! The two-place flush machine of one backing.
+//!
+//! ```text
+//! FLUSH -> waiting --(no fsync runs)--> running --(fsync ends)--> all of them answered
+//! ```
+//! A flush that arrives while an fsync runs may not join it: writes that completed after that fsync began are its duty.
+//! A failed fsync fails its flushes and every later one until the volume is opened again: the kernel reports an error
+//! once and then forgets it, so a later success would be a lie.
+
+/// Requests that wait for durability.
+#[derive(Debug, Default)]
+pub(crate) struct FlushMachine {
+    running: Vec<u32>,
+    waiting: Vec<u32>,
+    is_running: bool,
+    is_poisoned: bool,
+}
+
+/// What is to be done about a flush that arrived.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Joined {
+    /// Start an fsync.
+    Start,
+    /// Nothing: one runs, the flush is in the next.
+    Wait,
+    /// Answer it with an error.
+    Failed,
+}
+
+impl FlushMachine {
+    /// A request wants everything that completed before to be durable.
+    pub(crate) fn join(&mut self, request: u32) -> Joined {
+        if self.is_poisoned {
+            return Joined::Failed;
+        }
+        if self.is_running {
+            self.waiting.push(request);
+            return Joined::Wait;
+        }
+        self.running.push(request);
+        self.is_running = true;
+        Joined::Start
+    }
+
+    /// The fsync ended. Moves the requests it served to `served`; true if another fsync is to be started. After a failure
+    /// those that waited are moved as well: they fail like the others.
+    pub(crate) fn completed(&mut self, is_ok: bool, served: &mut Vec<u32>) -> bool {
+        served.append(&mut self.running);
+        self.is_running = false;
+        if !is_ok {
+            self.is_poisoned = true;
+            served.append(&mut self.waiting);
+            return false;
+        }
+        std::mem::swap(&mut self.running, &mut self.waiting);
+        self.is_running = !self.running.is_empty();
+        self.is_running
+    }
+
+    /// Whether an fsync is under way.
+    pub(crate) fn is_running(&self) -> bool {
+        self.is_running
+    }
+
+    /// Whether an fsync failed since the volume was opened.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.is_poisoned
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_flushes_during_one_fsync_make_exactly_one_more() {
+        let mut machine = FlushMachine::default();
+        assert_eq!(machine.join(0), Joined::Start);
+        for request in 1..=10 {
+            assert_eq!(machine.join(request), Joined::Wait);
+        }
+        let mut served = Vec::new();
+        assert!(machine.completed(true, &mut served));
+        assert_eq!(served, [0]);
+        served.clear();
+        assert!(!machine.completed(true, &mut served));
+        assert_eq!(served, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        assert!(!machine.is_running());
+    }
+
+    #[test]
+    fn a_failed_fsync_fails_everything_after_it() {
+        let mut machine = FlushMachine::default();
+        assert_eq!(machine.join(0), Joined::Start);
+        assert_eq!(machine.join(1), Joined::Wait);
+        let mut served = Vec::new();
+        assert!(!machine.completed(false, &mut served));
+        assert_eq!(served, [0, 1]);
+        assert_eq!(machine.join(2), Joined::Failed);
+        assert!(machine.is_poisoned());
+    }
+}

@@ -1,0 +1,217 @@
+//! Who may have how much of the arena: bounds per group, reserves, and whose turn it is when memory comes free.
+//!
+//! A group gets at most a quarter of the memory, and always has one slot of the largest size for itself, so that a
+//! group that floods waits for itself and nobody can be starved. Connections that found no memory queue up per group;
+//! freed memory goes to the groups in rotation.
+
+use std::collections::VecDeque;
+
+use linux::{Slot, Slots, TOP_CLASS_BYTES};
+
+/// What a group holds and who waits in it.
+#[derive(Debug, Default)]
+struct Share {
+    used_bytes: u64,
+    reserve: Option<Slot>,
+    reserve_is_free: bool,
+    waiting: VecDeque<u32>,
+    is_in_rotation: bool,
+}
+
+/// The arena's slots, divided between groups.
+pub(crate) struct Memory {
+    slots: Slots,
+    shares: Vec<Share>,
+    group_limit_bytes: u64,
+    /// Groups with waiting connections, in the order of their next chance.
+    rotation: VecDeque<u32>,
+    refusals: u64,
+}
+
+impl Memory {
+    pub(crate) fn new(bytes: u64, groups: u32) -> Self {
+        let slots = Slots::new(bytes);
+        let group_limit_bytes = slots.total_bytes() / 4;
+        let shares = (0..groups).map(|_| Share::default()).collect();
+        Self { slots, shares, group_limit_bytes, rotation: VecDeque::with_capacity(groups as usize), refusals: 0 }
+    }
+
+    /// Sets a slot aside that only this group may use. False if all reserves together would pass half of the memory.
+    pub(crate) fn add_group(&mut self, group: u32) -> bool {
+        let reserved = self.shares.iter().filter(|share| share.reserve.is_some()).count() as u64 + 1;
+        if reserved * u64::from(TOP_CLASS_BYTES) > self.slots.total_bytes() / 2 {
+            return false;
+        }
+        let slot = self.slots.take(TOP_CLASS_BYTES);
+        let share = &mut self.shares[group as usize];
+        share.reserve = slot;
+        share.reserve_is_free = true;
+        slot.is_some()
+    }
+
+    /// Memory that belongs to no group: receive buffers, zeroes.
+    pub(crate) fn take_unowned(&mut self, bytes: u32) -> Option<Slot> {
+        self.slots.take(bytes)
+    }
+
+    /// Gives memory of [`Memory::take_unowned`] back.
+    pub(crate) fn give_unowned(&mut self, slot: Slot) {
+        let was_taken = self.slots.give(slot);
+        debug_assert!(was_taken, "{slot:?} given back twice");
+    }
+
+    /// A slot of at least `bytes` for a group; from its reserve if there is no other way.
+    #[inline]
+    pub(crate) fn take(&mut self, group: u32, bytes: u32) -> Option<Slot> {
+        let share = &mut self.shares[group as usize];
+        if share.used_bytes + u64::from(bytes) <= self.group_limit_bytes
+            && let Some(slot) = self.slots.take(bytes)
+        {
+            share.used_bytes += u64::from(slot.bytes());
+            return Some(slot);
+        }
+        match share.reserve {
+            Some(reserve) if share.reserve_is_free && bytes <= reserve.bytes() => {
+                share.reserve_is_free = false;
+                Some(reserve)
+            }
+            _ => {
+                self.refusals += 1;
+                None
+            }
+        }
+    }
+
+    /// Gives a group's slot back.
+    #[inline]
+    pub(crate) fn give(&mut self, group: u32, slot: Slot) {
+        let share = &mut self.shares[group as usize];
+        if share.reserve == Some(slot) {
+            debug_assert!(!share.reserve_is_free, "the reserve of group {group} given back twice");
+            share.reserve_is_free = true;
+            return;
+        }
+        share.used_bytes -= u64::from(slot.bytes());
+        let was_taken = self.slots.give(slot);
+        debug_assert!(was_taken, "{slot:?} given back twice");
+    }
+
+    /// A connection waits for memory, behind those of its group that came before.
+    pub(crate) fn wait(&mut self, group: u32, connection: u32) {
+        let share = &mut self.shares[group as usize];
+        debug_assert!(!share.waiting.contains(&connection));
+        share.waiting.push_back(connection);
+        if !share.is_in_rotation {
+            share.is_in_rotation = true;
+            self.rotation.push_back(group);
+        }
+    }
+
+    /// Whether anybody waits.
+    #[inline]
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.rotation.is_empty()
+    }
+
+    /// Groups that have somebody waiting.
+    pub(crate) fn waiting_groups(&self) -> usize {
+        self.rotation.len()
+    }
+
+    /// The next connection to try again, and its group; it no longer waits. If it finds nothing, put it back with
+    /// [`Memory::wait_on`].
+    pub(crate) fn next_waiting(&mut self) -> Option<(u32, u32)> {
+        let group = self.rotation.pop_front()?;
+        let share = &mut self.shares[group as usize];
+        let connection = share.waiting.pop_front();
+        share.is_in_rotation = !share.waiting.is_empty();
+        if share.is_in_rotation {
+            self.rotation.push_back(group);
+        }
+        connection.map(|connection| (group, connection))
+    }
+
+    /// A connection that was tried in vain waits on, at the head of its group; the group goes to the rotation's end.
+    pub(crate) fn wait_on(&mut self, group: u32, connection: u32) {
+        let share = &mut self.shares[group as usize];
+        share.waiting.push_front(connection);
+        if !share.is_in_rotation {
+            share.is_in_rotation = true;
+            self.rotation.push_back(group);
+        }
+    }
+
+    /// A connection that closed waits for nothing any more.
+    pub(crate) fn forget(&mut self, group: u32, connection: u32) {
+        let share = &mut self.shares[group as usize];
+        share.waiting.retain(|&waiting| waiting != connection);
+        if share.waiting.is_empty() && share.is_in_rotation {
+            share.is_in_rotation = false;
+            self.rotation.retain(|&other| other != group);
+        }
+    }
+
+    /// Bytes that a group holds outside its reserve.
+    pub(crate) fn used_bytes(&self, group: u32) -> u64 {
+        self.shares[group as usize].used_bytes
+    }
+
+    /// Bytes free in the arena.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.slots.free_bytes()
+    }
+
+    /// All bytes of the arena.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        self.slots.total_bytes()
+    }
+
+    /// How often somebody asked and got nothing.
+    pub(crate) fn refusals(&self) -> u64 {
+        self.refusals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flooding_group_leaves_the_others_their_reserve_and_three_quarters() {
+        let mut memory = Memory::new(64 << 20, 4);
+        assert!(memory.add_group(0) && memory.add_group(1));
+        let flood = (0..1_000).map_while(|_| memory.take(0, 1 << 20)).count();
+        assert_eq!(flood, 16 + 1, "a quarter of 64 MiB and the group's own slot");
+        assert!(memory.take(1, 1 << 20).is_some());
+    }
+
+    #[test]
+    fn the_reserve_serves_when_the_arena_is_empty() {
+        let mut memory = Memory::new(8 << 20, 2);
+        assert!(memory.add_group(0) && memory.add_group(1));
+        while memory.take_unowned(4_096).is_some() {}
+        let reserve = memory.take(1, 4_096).expect("the reserve");
+        assert!(memory.take(1, 4_096).is_none());
+        memory.give(1, reserve);
+        assert!(memory.take(1, 1 << 20).is_some());
+    }
+
+    #[test]
+    fn waiting_connections_of_different_groups_take_turns() {
+        let mut memory = Memory::new(8 << 20, 2);
+        for connection in [1, 2, 3] {
+            memory.wait(0, connection);
+        }
+        memory.wait(1, 9);
+        let order: Vec<u32> = std::iter::from_fn(|| memory.next_waiting()).map(|(_, connection)| connection).collect();
+        assert_eq!(order, [1, 9, 2, 3]);
+        assert!(!memory.has_waiting());
+    }
+
+    #[test]
+    fn reserves_never_take_more_than_half() {
+        let mut memory = Memory::new(8 << 20, 8);
+        let added = (0..8).filter(|&group| memory.add_group(group)).count();
+        assert_eq!(added, 4);
+    }
+}

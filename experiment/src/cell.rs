@@ -1,0 +1,225 @@
+//! All repetitions of one combination of workload, scheduler and thread count, and what they say together.
+//!
+//! Every table, page and assertion reads cells: whatever a view shows is computed here or in the modules used here.
+
+use crate::group::Group;
+use crate::histogram::Histogram;
+use crate::measurement::{Flag, GroupMeasurement, Measurement, SchedulerInForce};
+use crate::recorder::IoDirection;
+use crate::share::{Fairness, due};
+use crate::statistics::Estimate;
+use crate::{SchedulerSpec, ShareUnit};
+
+/// The repetitions of one combination.
+#[derive(Clone, Debug)]
+pub struct Cell<'a> {
+    /// One measurement per set, by set; at least one.
+    pub runs: Vec<&'a Measurement>,
+    /// The workload's name.
+    pub workload: &'a str,
+    /// The scheduler as asked for.
+    pub spec: &'a SchedulerSpec,
+    /// The scheduler as it was, in the first run.
+    pub scheduler: &'a SchedulerInForce,
+    /// Thread count.
+    pub threads: u32,
+    /// Bytes per second of all groups.
+    pub bytes_per_s: Estimate,
+    /// Requests per second of all groups.
+    pub ios_per_s: Estimate,
+    /// The groups that have jobs.
+    pub groups: Vec<CellGroup<'a>>,
+    /// How the shares fit; the errors of the groups' mean throughput. None if nothing was done at all.
+    pub fairness: Option<Fairness>,
+    /// Throughput over the best of all schedulers of the same workload and thread count, 0 to 1.
+    pub efficiency: Estimate,
+    /// Requests that failed, in all runs.
+    pub errors: u64,
+    /// Flags of any of the runs, each once.
+    pub flags: Vec<Flag>,
+}
+
+/// One group of a cell.
+#[derive(Clone, Debug)]
+pub struct CellGroup<'a> {
+    /// Its index in the measurements' groups.
+    pub index: usize,
+    /// Its path.
+    pub path: &'a str,
+    /// The weight asked for.
+    pub weight: u32,
+    /// The weight in force.
+    pub effective_weight: u32,
+    /// Bytes per second.
+    pub bytes_per_s: Estimate,
+    /// Requests per second.
+    pub ios_per_s: Estimate,
+}
+
+/// Latency figures of a cell or one of its groups, in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct LatencyFigures {
+    /// All sets together.
+    pub histogram: Histogram,
+    per_set: Vec<Histogram>,
+}
+
+impl LatencyFigures {
+    /// The percentile of all sets together, with the interval of the percentiles of the single sets.
+    pub fn percentile_ns(&self, percent: f64) -> Estimate {
+        self.estimate(|histogram| histogram.percentile_ns(percent) as f64)
+    }
+
+    /// The mean of all sets together, with the interval of the means of the single sets.
+    pub fn mean_ns(&self) -> Estimate {
+        self.estimate(Histogram::mean_ns)
+    }
+
+    /// The largest latency of all sets, with the interval of the largest ones of the single sets.
+    pub fn max_ns(&self) -> Estimate {
+        self.estimate(|histogram| histogram.max_ns() as f64)
+    }
+
+    fn estimate(&self, figure: impl Fn(&Histogram) -> f64) -> Estimate {
+        let values: Vec<f64> = self.per_set.iter().map(&figure).collect();
+        Estimate::of(&values).around(figure(&self.histogram))
+    }
+}
+
+impl<'a> Cell<'a> {
+    /// The cell of these runs of one combination; at least one.
+    fn new(mut runs: Vec<&'a Measurement>) -> Self {
+        runs.sort_by_key(|run| run.experiment.set);
+        let first = runs[0];
+        let experiment = &first.experiment;
+        let groups = experiment.groups.iter().enumerate().filter(|(_, group)| !group.jobs.is_empty());
+        let groups = groups.map(|(index, group)| CellGroup {
+            index,
+            path: &group.path,
+            weight: group.weight.get(),
+            effective_weight: first.groups.get(index).map_or(group.weight.get(), |group| group.effective_weight),
+            bytes_per_s: over(&runs, |run| run.groups.get(index).map_or(0.0, |group| run.per_s(group.bytes()))),
+            ios_per_s: over(&runs, |run| run.groups.get(index).map_or(0.0, |group| run.per_s(group.ios()))),
+        });
+        let mut flags: Vec<Flag> = runs.iter().flat_map(|run| run.flags.iter().copied()).collect();
+        flags.sort_unstable();
+        flags.dedup();
+        let mut cell = Self {
+            workload: &experiment.workload,
+            spec: &experiment.scheduler,
+            scheduler: &first.scheduler,
+            threads: experiment.threads,
+            bytes_per_s: over(&runs, Measurement::bytes_per_s),
+            ios_per_s: over(&runs, Measurement::ios_per_s),
+            groups: groups.collect(),
+            fairness: None,
+            efficiency: Estimate::of(&[1.0]),
+            errors: runs.iter().flat_map(|run| &run.groups).map(GroupMeasurement::errors).sum(),
+            flags,
+            runs,
+        };
+        cell.fairness = cell.fairness_of(&cell.runs);
+        cell
+    }
+
+    /// How the shares of `runs` fit, by the mean of each group over them.
+    pub fn fairness_of(&self, runs: &[&Measurement]) -> Option<Fairness> {
+        let experiment = &runs.first()?.experiment;
+        let got = |group: &CellGroup<'_>| {
+            over(runs, |run| run.groups.get(group.index).map_or(0.0, |g| run.per_s(amount(g, experiment.share_unit))))
+                .mean
+        };
+        let got: Vec<f64> = self.groups.iter().map(got).collect();
+        let weights: Vec<u32> = runs[0].groups.iter().map(|group| group.effective_weight).collect();
+        let due = due(got.iter().sum(), &experiment.groups, &weights, experiment.share_unit);
+        let due: Vec<f64> = self.groups.iter().map(|group| due[group.index]).collect();
+        Fairness::of(&got, &due)
+    }
+
+    /// The group definitions of the experiment behind [`Cell::groups`].
+    pub fn plan_groups(&self) -> impl Iterator<Item = &'a Group> + '_ {
+        self.groups.iter().map(|group| &self.runs[0].experiment.groups[group.index])
+    }
+
+    /// Latencies of one group (index into [`Cell::groups`]) or all, in one direction or all of read, write and trim.
+    pub fn latency(&self, group: Option<usize>, direction: Option<IoDirection>) -> LatencyFigures {
+        let only = group.and_then(|group| self.groups.get(group)).map(|group| group.index);
+        let of_run = |run: &&Measurement| {
+            let groups = run.groups.iter().enumerate().filter(|(index, _)| only.is_none_or(|only| only == *index));
+            let tallies = groups.flat_map(|(_, group)| match direction {
+                None => vec![&group.read, &group.write, &group.trim],
+                Some(IoDirection::Read) => vec![&group.read],
+                Some(IoDirection::Write) => vec![&group.write],
+                Some(IoDirection::Trim) => vec![&group.trim],
+                Some(IoDirection::Sync) => vec![&group.sync],
+            });
+            Histogram::merged(tallies.map(|tally| &tally.latency))
+        };
+        let per_set: Vec<Histogram> = self.runs.iter().map(of_run).collect();
+        LatencyFigures { histogram: Histogram::merged(&per_set), per_set }
+    }
+
+    /// A short name of the cell: `drr bfq:low_latency=0 nr=4`.
+    pub fn name(&self) -> String {
+        format!("{} {} nr={}", self.workload, self.spec, self.threads)
+    }
+}
+
+/// An estimate with one value per run.
+pub fn over(runs: &[&Measurement], figure: impl Fn(&Measurement) -> f64) -> Estimate {
+    let values: Vec<f64> = runs.iter().map(|run| figure(run)).collect();
+    Estimate::of(&values)
+}
+
+/// What a group got, in the unit of shares.
+pub fn amount(group: &GroupMeasurement, unit: ShareUnit) -> u64 {
+    match unit {
+        ShareUnit::Bytes => group.bytes(),
+        ShareUnit::Ios => group.ios(),
+        ShareUnit::Time => group.device_ns(),
+    }
+}
+
+/// Sorts measurements into cells: by workload as they appear, by scheduler as in `schedulers` (others behind), by NR.
+pub fn cells<'a>(measurements: &'a [Measurement], schedulers: &[SchedulerSpec]) -> Vec<Cell<'a>> {
+    let mut workloads: Vec<&str> = Vec::new();
+    let mut specs: Vec<&SchedulerSpec> = schedulers.iter().collect();
+    for Measurement { experiment, .. } in measurements {
+        if !workloads.contains(&experiment.workload.as_str()) {
+            workloads.push(&experiment.workload);
+        }
+        if !specs.contains(&&experiment.scheduler) {
+            specs.push(&experiment.scheduler);
+        }
+    }
+    let place = |m: &Measurement| {
+        let workload = workloads.iter().position(|name| *name == m.experiment.workload);
+        let scheduler = specs.iter().position(|spec| **spec == m.experiment.scheduler);
+        (workload, scheduler, m.experiment.threads)
+    };
+    let mut sorted: Vec<&Measurement> = measurements.iter().collect();
+    sorted.sort_by_key(|m| place(m));
+    let mut cells: Vec<Cell<'a>> =
+        sorted.chunk_by(|a, b| place(a) == place(b)).map(|runs| Cell::new(runs.to_vec())).collect();
+    set_efficiency(&mut cells);
+    cells
+}
+
+/// Relates each cell to the best of its workload and thread count.
+fn set_efficiency(cells: &mut [Cell<'_>]) {
+    for index in 0..cells.len() {
+        let (workload, threads) = (cells[index].workload, cells[index].threads);
+        let rivals = cells.iter().filter(|cell| cell.workload == workload && cell.threads == threads);
+        let best = rivals.map(|cell| cell.bytes_per_s.mean).fold(0.0, f64::max);
+        if best > 0.0 {
+            let own = cells[index].bytes_per_s;
+            cells[index].efficiency =
+                Estimate { mean: own.mean / best, sd: own.sd / best, ci95: own.ci95.map(|ci95| ci95 / best), n: own.n };
+        }
+    }
+}
+
+/// Whether the total throughput of every cell is known to within `precision` (0.05 = 5 %); needs two sets at least.
+pub fn is_precise(cells: &[Cell<'_>], precision: f64) -> bool {
+    cells.iter().all(|cell| cell.bytes_per_s.relative_half_width().is_some_and(|half| half <= precision))
+}

@@ -1,0 +1,113 @@
+//! The question: one run of a test, complete.
+
+use block::Nanos;
+use block::random::{fnv1a64, fnv1a64_continued};
+use serde::{Deserialize, Serialize};
+use workload::Job;
+
+use crate::{Diagnostic, Group, SchedulerSpec, group};
+
+/// In what "share" is measured.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ShareUnit {
+    /// Bytes completed.
+    #[default]
+    Bytes,
+    /// Requests completed.
+    Ios,
+    /// Time the device spent; only hosts that know it.
+    Time,
+}
+
+/// One run: on this target, under this scheduler, these groups do these jobs for this long.
+///
+/// A host needs nothing else to carry it out, and on the simulator equal experiments give equal measurements.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Experiment {
+    /// What the I/O goes to: `model:sata`, a file, a directory, `/dev/...`. Its meaning is the host's.
+    pub target: String,
+    /// Name of the workload in reports and in the run's path: `drr`, or a job file's name.
+    pub workload: String,
+    /// The scheduler and its settings.
+    pub scheduler: SchedulerSpec,
+    /// The groups with their jobs. At least one has jobs.
+    pub groups: Vec<Group>,
+    /// NR as tables show it: by how much the threads of each job were multiplied. The jobs' own `threads` already
+    /// contain it, a host does not look here. 1 or more.
+    pub threads: u32,
+    /// Which repetition this is, from 1.
+    pub set: u32,
+    /// Seed of everything random. Sets differ by their number, schedulers of one set see the same load.
+    pub seed: u64,
+    /// Length of the measured window, in nanoseconds.
+    pub runtime_ns: Nanos,
+    /// Time before the window that is not measured, in nanoseconds.
+    pub ramp_ns: Nanos,
+    /// Commands the device may hold at a time, where it is to differ from the device's own; 1 or more.
+    pub device_depth: Option<u32>,
+    /// Requests the queue may hold (`nr_requests`), where it is to differ from the host's default; 1 or more.
+    pub queue_requests: Option<u32>,
+    /// In what shares are measured.
+    pub share_unit: ShareUnit,
+}
+
+/// One thread of a run.
+#[derive(Copy, Clone, Debug)]
+pub struct IssuerPlace<'a> {
+    /// Index of its group in [`Experiment::groups`].
+    pub group: usize,
+    /// Index of its job in the group's jobs.
+    pub job_index: usize,
+    /// The job.
+    pub job: &'a Job,
+    /// Its number among the job's threads, from 0.
+    pub thread: u32,
+}
+
+impl Experiment {
+    /// Checks what can be checked without a host: lengths, counts, groups.
+    pub fn check(&self) -> Result<(), Diagnostic> {
+        if self.runtime_ns == 0 {
+            return Err(Diagnostic::new("the measured time is 0", "give --runtime a time above 0, for example 10s"));
+        }
+        if self.threads == 0 {
+            return Err(Diagnostic::new("0 threads per group", "thread counts begin at 1"));
+        }
+        if self.groups.iter().all(|group| group.jobs.is_empty()) {
+            return Err(Diagnostic::new("no group has a job", "name a workload with --workload"));
+        }
+        group::check(&self.groups)
+    }
+
+    /// Seed of this run: of the user's seed and the set, not of the scheduler, so that rows can be compared.
+    pub const fn run_seed(&self) -> u64 {
+        fnv1a64_continued(fnv1a64(&self.seed.to_le_bytes()), &self.set.to_le_bytes())
+    }
+
+    /// What distinguishes this run from the others of its matrix; also its path below `runs/` in a result directory.
+    pub fn key(&self) -> String {
+        let workload = self.workload.replace(['/', ':', ',', '='], "_");
+        format!("{workload}/{}/nr{}/set{}", self.scheduler.slug(), self.threads, self.set)
+    }
+
+    /// Checksum of the whole question: a stored answer belongs to this experiment only if it is equal.
+    pub fn fingerprint(&self) -> u64 {
+        // Plain data with string keys only: writing it as JSON cannot fail.
+        fnv1a64(&serde_json::to_vec(self).unwrap_or_default())
+    }
+
+    /// The threads of the run in the order in which [`Recorder`](crate::Recorder) counts them.
+    pub fn issuers(&self) -> impl Iterator<Item = IssuerPlace<'_>> {
+        self.groups.iter().enumerate().flat_map(|(group, members)| {
+            members.jobs.iter().enumerate().flat_map(move |(job_index, job)| {
+                (0..job.threads).map(move |thread| IssuerPlace { group, job_index, job, thread })
+            })
+        })
+    }
+
+    /// End of the run after its start, in nanoseconds: ramp and window.
+    pub const fn length_ns(&self) -> Nanos {
+        self.ramp_ns.saturating_add(self.runtime_ns)
+    }
+}

@@ -1,0 +1,267 @@
+//! Groups: who shares the device, and in what proportion.
+
+use std::fmt;
+use std::str::FromStr;
+
+use block::Nanos;
+use serde::{Deserialize, Serialize};
+use workload::Job;
+
+use crate::Diagnostic;
+
+/// A weight, 1 to 10,000. A group's due part is its weight over the weights of all that have work.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub struct Weight(u16);
+
+impl Weight {
+    /// The smallest weight.
+    pub const MIN: u32 = 1;
+    /// The largest weight.
+    pub const MAX: u32 = 10_000;
+    /// The weight of a group that was given none.
+    pub const DEFAULT: Weight = Weight(100);
+
+    /// A weight from a number; an error that names value and range otherwise.
+    pub fn new(weight: u32) -> Result<Self, Diagnostic> {
+        match u16::try_from(weight) {
+            Ok(small) if (Self::MIN..=Self::MAX).contains(&weight) => Ok(Self(small)),
+            _ => Err(out_of_range(&weight.to_string())),
+        }
+    }
+
+    /// The weight as a number, 1 to 10,000.
+    pub const fn get(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+fn out_of_range(value: &str) -> Diagnostic {
+    Diagnostic::new(
+        format!("weight {value} is outside {} to {}", Weight::MIN, Weight::MAX),
+        "only the ratio of weights matters: 100,200,400 shares as 1,2,4 does",
+    )
+}
+
+impl Default for Weight {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl fmt::Display for Weight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl From<Weight> for u32 {
+    fn from(weight: Weight) -> u32 {
+        weight.get()
+    }
+}
+
+impl TryFrom<u32> for Weight {
+    type Error = Diagnostic;
+    fn try_from(weight: u32) -> Result<Self, Diagnostic> {
+        Self::new(weight)
+    }
+}
+
+impl FromStr for Weight {
+    type Err = Diagnostic;
+
+    fn from_str(text: &str) -> Result<Self, Diagnostic> {
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        match text.parse::<u32>() {
+            Ok(weight) => Self::new(weight),
+            Err(_) if digits => Err(out_of_range(text)),
+            Err(_) => Err(Diagnostic::new(
+                format!("weight '{text}' is not a whole number"),
+                format!("weights are {} to {}, decimal", Weight::MIN, Weight::MAX),
+            )),
+        }
+    }
+}
+
+/// Reads `--weights`: a list `100,800`, or a range `100..800` spread over `groups` even steps (rounded down).
+///
+/// A list gives the number of groups; with `groups` given as well, the two must agree. A range needs `groups`.
+pub fn parse_weights(text: &str, groups: Option<usize>) -> Result<Vec<Weight>, Diagnostic> {
+    if let Some((first, last)) = text.split_once("..") {
+        let (first, last): (Weight, Weight) = (first.trim().parse()?, last.trim().parse()?);
+        let Some(count) = groups.filter(|&count| count >= 1) else {
+            return Err(Diagnostic::new(
+                format!("weights '{text}' do not say how many groups there are"),
+                "add --nrgrp N, or write the list: 100,200,400",
+            ));
+        };
+        return Ok(spread(first, last, count));
+    }
+    let weights = text.split(',').map(|part| part.trim().parse()).collect::<Result<Vec<Weight>, _>>()?;
+    match groups {
+        Some(count) if count != weights.len() => Err(Diagnostic::new(
+            format!("weights '{text}' are {} values for {count} groups", weights.len()),
+            format!("give {count} values, or leave --nrgrp out"),
+        )),
+        _ => Ok(weights),
+    }
+}
+
+/// `count` weights in even steps from `first` to `last`, both included; rounded down between.
+fn spread(first: Weight, last: Weight, count: usize) -> Vec<Weight> {
+    let (from, to) = (i64::from(first.0), i64::from(last.0));
+    let steps = i64::try_from(count).unwrap_or(i64::MAX).max(2) - 1;
+    let at = |step: i64| from + ((to - from) * step).div_euclid(steps);
+    // Between two weights lies a weight: the conversion cannot fail.
+    (0..count).map(|step| Weight(u16::try_from(at(step as i64)).unwrap_or(first.0))).collect()
+}
+
+/// Upper limits of a group; none = unlimited.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Limits {
+    /// Bytes read per second.
+    pub read_bytes_per_s: Option<u64>,
+    /// Bytes written per second.
+    pub write_bytes_per_s: Option<u64>,
+    /// Reads per second.
+    pub read_ios_per_s: Option<u64>,
+    /// Writes per second.
+    pub write_ios_per_s: Option<u64>,
+}
+
+impl Limits {
+    /// No limit at all.
+    pub const NONE: Limits =
+        Limits { read_bytes_per_s: None, write_bytes_per_s: None, read_ios_per_s: None, write_ios_per_s: None };
+}
+
+/// A group of issuers with its weight, and what they do.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Group {
+    /// Path from the root, parts separated by `/`: `db`, `tenants/backup`. Unique in an experiment. A part that has no
+    /// group of its own counts as a group of default weight without jobs.
+    pub path: String,
+    /// Weight among its siblings.
+    pub weight: Weight,
+    /// Upper limits.
+    #[serde(default)]
+    pub limits: Limits,
+    /// I/O priority of its issuers where the job gives none, in Linux's encoding
+    /// ([`block::Priority`]).
+    #[serde(default)]
+    pub priority: Option<u16>,
+    /// What each of its threads does. Empty for a group that only holds others.
+    pub jobs: Vec<Job>,
+    /// Its jobs begin this long after the run, in nanoseconds.
+    #[serde(default)]
+    pub start_ns: Nanos,
+    /// Its jobs end this long after the run began, in nanoseconds; none = with the run.
+    #[serde(default)]
+    pub stop_ns: Option<Nanos>,
+}
+
+impl Group {
+    /// A group without limits; its jobs are marked as belonging to it.
+    pub fn new(path: impl Into<String>, weight: Weight, mut jobs: Vec<Job>) -> Self {
+        let (path, limits) = (path.into(), Limits::NONE);
+        for job in &mut jobs {
+            job.group.clone_from(&path);
+        }
+        Self { path, weight, limits, priority: None, jobs, start_ns: 0, stop_ns: None }
+    }
+
+    /// Path of the group above; none = the root.
+    pub fn parent(&self) -> Option<&str> {
+        self.path.rsplit_once('/').map(|(parent, _)| parent)
+    }
+}
+
+/// Checks a path: parts of letters, digits, `-`, `_`, `.`, separated by single `/`.
+pub fn check_path(path: &str) -> Result<(), Diagnostic> {
+    let part_is_fine = |part: &str| {
+        !part.is_empty()
+            && part != "."
+            && part != ".."
+            && part.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'))
+    };
+    if path.split('/').all(part_is_fine) {
+        return Ok(());
+    }
+    Err(Diagnostic::new(
+        format!("'{path}' is no group name"),
+        "letters, digits, '-', '_', '.'; nested groups as parent/child",
+    ))
+}
+
+/// Checks groups together: paths well formed and unique, no jobs in a group that holds others.
+pub fn check(groups: &[Group]) -> Result<(), Diagnostic> {
+    for (index, group) in groups.iter().enumerate() {
+        check_path(&group.path)?;
+        if groups[..index].iter().any(|other| other.path == group.path) {
+            return Err(Diagnostic::new(
+                format!("group '{}' is given twice", group.path),
+                "give each group a name of its own",
+            ));
+        }
+        let holds =
+            |other: &Group| other.path.strip_prefix(group.path.as_str()).is_some_and(|rest| rest.starts_with('/'));
+        if !group.jobs.is_empty() && groups.iter().any(holds) {
+            return Err(Diagnostic::new(
+                format!("group '{}' has jobs and holds other groups", group.path),
+                format!("move the jobs into a group below it, for example {}/own", group.path),
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(text: &str, groups: Option<usize>) -> Vec<u32> {
+        parse_weights(text, groups).unwrap().into_iter().map(Weight::get).collect()
+    }
+
+    #[test]
+    fn a_list_and_a_range_of_weights_are_read() {
+        assert_eq!(numbers("100,800", None), [100, 800]);
+        assert_eq!(numbers("100..800", Some(8)), [100, 200, 300, 400, 500, 600, 700, 800]);
+        // 100 + 100/3, 100 + 200/3, rounded down
+        assert_eq!(numbers("100..200", Some(4)), [100, 133, 166, 200]);
+        assert_eq!(numbers("800..100", Some(2)), [800, 100]);
+        assert_eq!(numbers("300..500", Some(1)), [300]);
+    }
+
+    #[test]
+    fn a_weight_out_of_range_is_named_with_the_range() {
+        let message = |text: &str| parse_weights(text, None).unwrap_err().message;
+        assert_eq!(message("100,0"), "weight 0 is outside 1 to 10000");
+        assert_eq!(message("10001"), "weight 10001 is outside 1 to 10000");
+        assert_eq!(message("99999999999999"), "weight 99999999999999 is outside 1 to 10000");
+        assert_eq!(message("1e3"), "weight '1e3' is not a whole number");
+        assert_eq!(message("-5"), "weight '-5' is not a whole number");
+        assert_eq!(message(""), "weight '' is not a whole number");
+    }
+
+    #[test]
+    fn weights_and_groups_must_agree() {
+        let message = |text: &str, groups| parse_weights(text, groups).unwrap_err().message;
+        assert_eq!(message("1,2,3", Some(2)), "weights '1,2,3' are 3 values for 2 groups");
+        assert_eq!(message("1..3", None), "weights '1..3' do not say how many groups there are");
+    }
+
+    #[test]
+    fn paths_nest_and_stay_inside() {
+        for path in ["a", "tenants/db-1", "ü.x"] {
+            check_path(path).unwrap();
+        }
+        for path in ["", "/a", "a/", "a//b", "a/../b", "a b"] {
+            check_path(path).unwrap_err();
+        }
+        let group = |path: &str| Group::new(path, Weight::DEFAULT, Vec::new());
+        assert_eq!(group("a/b/c").parent(), Some("a/b"));
+        assert_eq!(check(&[group("a"), group("b"), group("a")]).unwrap_err().message, "group 'a' is given twice");
+    }
+}

@@ -1,0 +1,301 @@
+//! Latencies in fio's buckets, bit for bit: 64 per power of two, 1,856 in all, at most 1/128 off.
+//!
+//! Equal buckets on all hosts and in fio's JSON mean that histograms of groups, sets and tools are merged by adding
+//! counts. Percentiles come from merged histograms, never from averaged percentiles. Source: harness 7.4.
+
+use block::Nanos;
+use serde::{Deserialize, Serialize};
+
+/// Number of buckets: 29 groups of 64.
+pub const BUCKETS: usize = 29 << SUB_BITS;
+
+/// Sub-buckets per power of two, as bits.
+const SUB_BITS: u32 = 6;
+const SUB_BUCKETS: u64 = 1 << SUB_BITS;
+
+/// The bucket of a latency; everything from about 2^34 ns (17 s) up falls into the last.
+#[inline]
+pub const fn bucket_of(latency_ns: Nanos) -> usize {
+    let highest_bit = (latency_ns | 1).ilog2();
+    if highest_bit <= SUB_BITS {
+        return index(latency_ns);
+    }
+    let shift = highest_bit - SUB_BITS;
+    let bucket = ((shift as u64 + 1) << SUB_BITS) + ((latency_ns >> shift) & (SUB_BUCKETS - 1));
+    if bucket < BUCKETS as u64 { index(bucket) } else { BUCKETS - 1 }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "callers pass numbers below BUCKETS")]
+const fn index(number: u64) -> usize {
+    number as usize
+}
+
+/// The latency a bucket stands for, in nanoseconds: its middle.
+#[inline]
+pub const fn bucket_ns(bucket: usize) -> Nanos {
+    let bucket = bucket as u64;
+    if bucket < 2 * SUB_BUCKETS {
+        return bucket;
+    }
+    let shift = (bucket >> SUB_BITS) - 1;
+    // 2^(shift + 6) + (sub + 1/2) x 2^shift, rounded down; shift is at least 1.
+    (SUB_BUCKETS << shift) + ((2 * (bucket % SUB_BUCKETS) + 1) << (shift - 1))
+}
+
+/// How often each latency occurred, with exact minimum, maximum and sum.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Sparse", into = "Sparse")]
+pub struct Histogram {
+    counts: Box<[u64]>,
+    count: u64,
+    min_ns: Nanos,
+    max_ns: Nanos,
+    sum_ns: u64,
+    sum_of_squares: f64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Histogram {
+    /// An empty histogram. Allocates its 15 KiB here and never again.
+    pub fn new() -> Self {
+        let counts = vec![0; BUCKETS].into_boxed_slice();
+        Self { counts, count: 0, min_ns: Nanos::MAX, max_ns: 0, sum_ns: 0, sum_of_squares: 0.0 }
+    }
+
+    /// Counts one latency.
+    #[inline]
+    pub fn add(&mut self, latency_ns: Nanos) {
+        self.counts[bucket_of(latency_ns)] += 1;
+        self.count += 1;
+        self.min_ns = self.min_ns.min(latency_ns);
+        self.max_ns = self.max_ns.max(latency_ns);
+        self.sum_ns = self.sum_ns.saturating_add(latency_ns);
+        self.sum_of_squares += latency_ns as f64 * latency_ns as f64;
+    }
+
+    /// Adds all that `other` counted.
+    pub fn merge(&mut self, other: &Histogram) {
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
+        }
+        self.count += other.count;
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.sum_of_squares += other.sum_of_squares;
+    }
+
+    /// All of `histograms` as one.
+    pub fn merged<'a>(histograms: impl IntoIterator<Item = &'a Histogram>) -> Histogram {
+        histograms.into_iter().fold(Histogram::new(), |mut sum, histogram| {
+            sum.merge(histogram);
+            sum
+        })
+    }
+
+    /// Forgets everything; keeps the memory.
+    pub fn clear(&mut self) {
+        if self.count > 0 {
+            self.counts[bucket_of(self.min_ns)..=bucket_of(self.max_ns)].fill(0);
+        }
+        (self.count, self.min_ns, self.max_ns) = (0, Nanos::MAX, 0);
+        (self.sum_ns, self.sum_of_squares) = (0, 0.0);
+    }
+
+    /// How many latencies were counted.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The smallest one in nanoseconds; 0 if there is none.
+    pub fn min_ns(&self) -> Nanos {
+        if self.count == 0 { 0 } else { self.min_ns }
+    }
+
+    /// The largest one in nanoseconds; 0 if there is none.
+    pub fn max_ns(&self) -> Nanos {
+        self.max_ns
+    }
+
+    /// Their mean in nanoseconds; 0 if there is none.
+    pub fn mean_ns(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum_ns as f64 / self.count as f64 }
+    }
+
+    /// Their standard deviation in nanoseconds (n - 1); 0 for fewer than two.
+    pub fn deviation_ns(&self) -> f64 {
+        if self.count < 2 {
+            return 0.0;
+        }
+        let mean = self.mean_ns();
+        let squares = self.sum_of_squares - self.count as f64 * mean * mean;
+        (squares / (self.count - 1) as f64).max(0.0).sqrt()
+    }
+
+    /// The percentile as fio reports it: the middle of the first bucket that `percent` of the latencies do not exceed.
+    ///
+    /// May lie above the largest latency counted. `percent` is 0 to 100; 0 if nothing was counted.
+    pub fn percentile_unclamped_ns(&self, percent: f64) -> Nanos {
+        if self.count == 0 {
+            return 0;
+        }
+        // At least one: the 0th percentile is the smallest bucket in use.
+        let wanted = (percent / 100.0 * self.count as f64).max(1.0);
+        let mut running = 0_u64;
+        for (bucket, &count) in self.counts.iter().enumerate() {
+            running += count;
+            if running as f64 >= wanted {
+                return bucket_ns(bucket);
+            }
+        }
+        self.max_ns
+    }
+
+    /// The percentile as our tables report it: within the smallest and largest latency counted.
+    pub fn percentile_ns(&self, percent: f64) -> Nanos {
+        if self.count == 0 {
+            return 0;
+        }
+        self.percentile_unclamped_ns(percent).clamp(self.min_ns, self.max_ns)
+    }
+
+    /// The buckets in use, ascending, with their counts.
+    pub fn bins(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.counts.iter().copied().enumerate().filter(|&(_, count)| count > 0)
+    }
+
+    /// A histogram of foreign bins (latency in nanoseconds, count); the sums are those of the buckets' middles.
+    pub fn from_bins(bins: impl IntoIterator<Item = (Nanos, u64)>) -> Histogram {
+        let mut histogram = Histogram::new();
+        for (latency_ns, count) in bins.into_iter().filter(|&(_, count)| count > 0) {
+            histogram.counts[bucket_of(latency_ns)] += count;
+            histogram.count += count;
+            histogram.min_ns = histogram.min_ns.min(latency_ns);
+            histogram.max_ns = histogram.max_ns.max(latency_ns);
+            histogram.sum_ns = histogram.sum_ns.saturating_add(latency_ns.saturating_mul(count));
+            histogram.sum_of_squares += latency_ns as f64 * latency_ns as f64 * count as f64;
+        }
+        histogram
+    }
+}
+
+/// The stored form: only the buckets in use.
+#[derive(Serialize, Deserialize)]
+struct Sparse {
+    min_ns: Nanos,
+    max_ns: Nanos,
+    sum_ns: u64,
+    sum_of_squares: f64,
+    /// Pairs of bucket number and count.
+    bins: Vec<(usize, u64)>,
+}
+
+impl From<Histogram> for Sparse {
+    fn from(histogram: Histogram) -> Self {
+        Self {
+            min_ns: histogram.min_ns(),
+            max_ns: histogram.max_ns,
+            sum_ns: histogram.sum_ns,
+            sum_of_squares: histogram.sum_of_squares,
+            bins: histogram.bins().collect(),
+        }
+    }
+}
+
+impl TryFrom<Sparse> for Histogram {
+    type Error = String;
+
+    fn try_from(sparse: Sparse) -> Result<Self, String> {
+        let mut histogram = Histogram::new();
+        for (bucket, count) in sparse.bins {
+            let slot =
+                histogram.counts.get_mut(bucket).ok_or(format!("histogram bucket {bucket} is not below {BUCKETS}"))?;
+            *slot += count;
+            histogram.count += count;
+        }
+        if histogram.count > 0 {
+            if bucket_of(sparse.min_ns) > bucket_of(sparse.max_ns) {
+                return Err(format!(
+                    "histogram minimum {} ns is above its maximum {} ns",
+                    sparse.min_ns, sparse.max_ns
+                ));
+            }
+            (histogram.min_ns, histogram.max_ns) = (sparse.min_ns, sparse.max_ns);
+            (histogram.sum_ns, histogram.sum_of_squares) = (sparse.sum_ns, sparse.sum_of_squares);
+        }
+        Ok(histogram)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bucket_contains_its_own_middle() {
+        for bucket in 0..BUCKETS {
+            assert_eq!(bucket_of(bucket_ns(bucket)), bucket);
+        }
+        assert_eq!(bucket_of(Nanos::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn a_bucket_is_at_most_one_in_128_off() {
+        for latency_ns in (0..40).flat_map(|shift| [1_u64 << shift, (3 << shift) / 2, (1 << (shift + 1)) - 1]) {
+            // The last bucket ends at 2^35 ns; what lies above is clamped into it.
+            if latency_ns < 1 << 34 {
+                assert!(
+                    bucket_ns(bucket_of(latency_ns)).abs_diff(latency_ns) * 128 <= latency_ns.max(128),
+                    "{latency_ns}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn merging_equals_counting_together() {
+        let (mut a, mut b, mut both) = (Histogram::new(), Histogram::new(), Histogram::new());
+        for latency_ns in [5, 900, 1_000_000] {
+            a.add(latency_ns);
+            both.add(latency_ns);
+        }
+        for latency_ns in [1, 70_000] {
+            b.add(latency_ns);
+            both.add(latency_ns);
+        }
+        a.merge(&b);
+        assert_eq!(a, both);
+        assert_eq!((a.count(), a.min_ns(), a.max_ns(), a.mean_ns()), (5, 1, 1_000_000, 1_070_906.0 / 5.0));
+    }
+
+    #[test]
+    fn the_stored_form_reads_back() {
+        let mut histogram = Histogram::new();
+        (0..1000).for_each(|i| histogram.add(i * i));
+        let json = serde_json::to_string(&histogram).unwrap();
+        assert_eq!(serde_json::from_str::<Histogram>(&json).unwrap(), histogram);
+        let empty = serde_json::to_string(&Histogram::new()).unwrap();
+        assert_eq!(serde_json::from_str::<Histogram>(&empty).unwrap(), Histogram::new());
+        assert!(serde_json::from_str::<Histogram>(&json.replace("[0,", "[5000,")).is_err());
+    }
+
+    #[test]
+    fn clearing_leaves_nothing_behind() {
+        let mut histogram = Histogram::new();
+        [3, 77, 1 << 40].into_iter().for_each(|latency_ns| histogram.add(latency_ns));
+        histogram.clear();
+        assert_eq!(histogram, Histogram::new());
+    }
+
+    #[test]
+    fn percentiles_in_tables_do_not_exceed_the_maximum() {
+        let mut histogram = Histogram::new();
+        histogram.add(4096);
+        assert_eq!((histogram.percentile_unclamped_ns(99.0), histogram.percentile_ns(99.0)), (4128, 4096));
+    }
+}

@@ -1,0 +1,149 @@
+//! One JSON line per finished run, so that an interrupted test goes on where it stopped.
+//!
+//! The first line names the plan, each following one is a [`Measurement`]. A line is on stable storage before the next
+//! run begins. A torn last line (the machine died while writing) is cut off when the journal is taken up again.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Experiment, Measurement};
+
+/// Version of the format; another one is not read.
+const FORMAT: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    hoistway_journal: u32,
+    /// [`Matrix::fingerprint`](crate::Matrix::fingerprint) in hexadecimal: JSON numbers end at 2^53.
+    plan: String,
+}
+
+/// Why a journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The file cannot be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// It belongs to another plan.
+    #[error(
+        "{path} belongs to another plan ({found}, not {expected})\n  help: repeat the options of the first run, or choose another --outdir"
+    )]
+    OtherPlan {
+        /// The file.
+        path: PathBuf,
+        /// Fingerprint of the plan asked for.
+        expected: String,
+        /// Fingerprint found in it.
+        found: String,
+    },
+    /// A line before the last does not read as what it should be.
+    #[error(
+        "{path}:{line}: {reason}\n  help: the file was changed by something else; start again with another --outdir"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Line number, from 1.
+        line: usize,
+        /// What the reader says.
+        reason: String,
+    },
+}
+
+/// An open journal, at its end.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+}
+
+impl Journal {
+    /// Begins a journal; there must be no file at `path` yet.
+    pub fn create(path: &Path, plan: u64) -> Result<Self, JournalError> {
+        let failed = |source| JournalError::Io { path: path.to_owned(), source };
+        let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
+        let mut journal = Self { path: path.to_owned(), file };
+        journal.write_line(&Header { hoistway_journal: FORMAT, plan: hexadecimal(plan) })?;
+        Ok(journal)
+    }
+
+    /// Takes up a journal of the same plan; gives what was measured already.
+    pub fn resume(path: &Path, plan: u64) -> Result<(Self, Vec<Measurement>), JournalError> {
+        let failed = |source| JournalError::Io { path: path.to_owned(), source };
+        let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
+        let (found, measurements, whole_bytes) = read_lines(path, &file)?;
+        let expected = hexadecimal(plan);
+        if found != expected {
+            return Err(JournalError::OtherPlan { path: path.to_owned(), expected, found });
+        }
+        file.set_len(whole_bytes).and_then(|()| file.seek(SeekFrom::End(0))).map_err(failed)?;
+        Ok((Self { path: path.to_owned(), file }, measurements))
+    }
+
+    /// Adds a finished run; returns when it is on stable storage.
+    pub fn append(&mut self, measurement: &Measurement) -> Result<(), JournalError> {
+        self.write_line(measurement)
+    }
+
+    fn write_line(&mut self, entry: &impl Serialize) -> Result<(), JournalError> {
+        let written = serde_json::to_vec(entry).map_err(io::Error::from).and_then(|mut line| {
+            line.push(b'\n');
+            self.file.write_all(&line)?;
+            self.file.sync_data()
+        });
+        written.map_err(|source| JournalError::Io { path: self.path.clone(), source })
+    }
+}
+
+/// Reads the measurements of a journal, whatever its plan.
+pub fn read(path: &Path) -> Result<Vec<Measurement>, JournalError> {
+    let file = File::open(path).map_err(|source| JournalError::Io { path: path.to_owned(), source })?;
+    read_lines(path, &file).map(|(_, measurements, _)| measurements)
+}
+
+/// The experiments that no measurement answers yet, in order.
+pub fn missing(experiments: Vec<Experiment>, measurements: &[Measurement]) -> Vec<Experiment> {
+    let done = |experiment: &Experiment| measurements.iter().any(|m| m.experiment == *experiment);
+    experiments.into_iter().filter(|experiment| !done(experiment)).collect()
+}
+
+/// Plan, measurements, and the length of what is whole.
+fn read_lines(path: &Path, file: &File) -> Result<(String, Vec<Measurement>, u64), JournalError> {
+    let failed = |source| JournalError::Io { path: path.to_owned(), source };
+    let damaged = |line, reason: String| JournalError::Damaged { path: path.to_owned(), line, reason };
+    let (mut reader, mut text) = (BufReader::new(file), String::new());
+    let (mut plan, mut measurements, mut whole_bytes) = (None, Vec::new(), 0);
+    for line in 1.. {
+        text.clear();
+        let bytes = reader.read_line(&mut text).map_err(failed)?;
+        if !text.ends_with('\n') {
+            // The end, or a line that was being written when the machine stopped.
+            break;
+        }
+        if line == 1 {
+            let header: Header =
+                serde_json::from_str(&text).map_err(|_| damaged(line, "this is no journal of hoistway".to_owned()))?;
+            if header.hoistway_journal != FORMAT {
+                return Err(damaged(line, format!("format {}, this program reads {FORMAT}", header.hoistway_journal)));
+            }
+            plan = Some(header.plan);
+        } else {
+            measurements.push(serde_json::from_str(&text).map_err(|error| damaged(line, error.to_string()))?);
+        }
+        whole_bytes += bytes as u64;
+    }
+    let plan = plan.ok_or_else(|| damaged(1, "the file is empty".to_owned()))?;
+    Ok((plan, measurements, whole_bytes))
+}
+
+fn hexadecimal(plan: u64) -> String {
+    format!("{plan:016x}")
+}

@@ -1,0 +1,198 @@
+//! The figures that assertions and comparisons speak about, by name.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cell::Cell;
+use crate::measurement::{GroupMeasurement, Measurement};
+use crate::recorder::IoDirection;
+use crate::share::Fairness;
+use crate::statistics::Estimate;
+
+/// A figure of a cell, or of one of its groups.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Bytes per second of all groups.
+    TotalBw,
+    /// Requests per second of all groups.
+    TotalIops,
+    /// Bytes per second of a group.
+    Bw,
+    /// Requests per second of a group.
+    Iops,
+    /// Median latency.
+    LatP50,
+    /// 99th percentile of latency.
+    LatP99,
+    /// 99.9th percentile of latency.
+    LatP999,
+    /// Largest latency.
+    LatMax,
+    /// Mean latency.
+    LatMean,
+    /// Largest share error of all groups.
+    ShareErrorMax,
+    /// Mean share error of all groups.
+    ShareErrorMean,
+    /// Share error of a group.
+    ShareError,
+    /// Share over due of a group.
+    Rel,
+    /// Jain's index.
+    Jain,
+    /// Throughput over the best scheduler's.
+    Efficiency,
+    /// Failed requests.
+    Errors,
+}
+
+/// What a metric's values are, hence which units may be written behind a number.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Quantity {
+    /// Bytes per second.
+    BytesPerSecond,
+    /// Nanoseconds.
+    Time,
+    /// A ratio; `%` = hundredths.
+    Ratio,
+    /// A plain number.
+    Count,
+}
+
+/// Whether a metric is of the whole cell, of one group, or of either.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// Of the cell only.
+    Cell,
+    /// A group must be named.
+    Group,
+    /// A group may be named.
+    Either,
+}
+
+impl Metric {
+    /// All of them with their names, quantities and scopes.
+    pub const ALL: [(&'static str, Metric, Quantity, Scope); 16] = [
+        ("total_bw", Metric::TotalBw, Quantity::BytesPerSecond, Scope::Cell),
+        ("total_iops", Metric::TotalIops, Quantity::Count, Scope::Cell),
+        ("bw", Metric::Bw, Quantity::BytesPerSecond, Scope::Group),
+        ("iops", Metric::Iops, Quantity::Count, Scope::Group),
+        ("lat_p50", Metric::LatP50, Quantity::Time, Scope::Either),
+        ("lat_p99", Metric::LatP99, Quantity::Time, Scope::Either),
+        ("lat_p999", Metric::LatP999, Quantity::Time, Scope::Either),
+        ("lat_max", Metric::LatMax, Quantity::Time, Scope::Either),
+        ("lat_mean", Metric::LatMean, Quantity::Time, Scope::Either),
+        ("share_error_max", Metric::ShareErrorMax, Quantity::Ratio, Scope::Cell),
+        ("share_error_mean", Metric::ShareErrorMean, Quantity::Ratio, Scope::Cell),
+        ("share_error", Metric::ShareError, Quantity::Ratio, Scope::Group),
+        ("rel", Metric::Rel, Quantity::Ratio, Scope::Group),
+        ("jain", Metric::Jain, Quantity::Ratio, Scope::Cell),
+        ("efficiency", Metric::Efficiency, Quantity::Ratio, Scope::Cell),
+        ("errors", Metric::Errors, Quantity::Count, Scope::Either),
+    ];
+
+    /// The metric of a name.
+    pub fn named(name: &str) -> Option<Metric> {
+        Self::ALL.iter().find(|row| row.0 == name).map(|row| row.1)
+    }
+
+    fn row(self) -> &'static (&'static str, Metric, Quantity, Scope) {
+        // Every metric has a row; the first stands in for none.
+        Self::ALL.iter().find(|row| row.1 == self).unwrap_or(&Self::ALL[0])
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// What its values are.
+    pub fn quantity(self) -> Quantity {
+        self.row().2
+    }
+
+    /// Of what it is.
+    pub fn scope(self) -> Scope {
+        self.row().3
+    }
+
+    /// The figure of `cell`, of the group of this index into [`Cell::groups`] where one is named, of one direction where
+    /// one is chosen. Bytes per second, nanoseconds, ratios, counts. None where there is no such figure.
+    pub fn of(self, cell: &Cell<'_>, group: Option<usize>, direction: Option<IoDirection>) -> Option<Estimate> {
+        let index = group.and_then(|group| cell.groups.get(group)).map(|group| group.index);
+        let latency = |percent| {
+            let figures = cell.latency(group, direction);
+            (figures.histogram.count() > 0).then(|| figures.percentile_ns(percent))
+        };
+        Some(match self {
+            Metric::TotalBw => rate(cell, None, direction, bytes),
+            Metric::TotalIops => rate(cell, None, direction, ios),
+            Metric::Bw => rate(cell, Some(index?), direction, bytes),
+            Metric::Iops => rate(cell, Some(index?), direction, ios),
+            Metric::LatP50 => latency(50.0)?,
+            Metric::LatP99 => latency(99.0)?,
+            Metric::LatP999 => latency(99.9)?,
+            Metric::LatMax => cell.latency(group, direction).max_ns(),
+            Metric::LatMean => cell.latency(group, direction).mean_ns(),
+            Metric::ShareErrorMax => fairness(cell, |fairness| Some(fairness.error_max))?,
+            Metric::ShareErrorMean => fairness(cell, |fairness| Some(fairness.error_mean))?,
+            Metric::ShareError => fairness(cell, |fairness| fairness.error(group?))?,
+            Metric::Rel => fairness(cell, |fairness| fairness.relative.get(group?).copied().flatten())?,
+            Metric::Jain => fairness(cell, |fairness| Some(fairness.jain))?,
+            Metric::Efficiency => cell.efficiency,
+            Metric::Errors => {
+                let errors = |run: &Measurement| selected(run, index).map(GroupMeasurement::errors).sum::<u64>() as f64;
+                crate::cell::over(&cell.runs, errors)
+            }
+        })
+    }
+}
+
+fn selected(run: &Measurement, index: Option<usize>) -> impl Iterator<Item = &GroupMeasurement> {
+    run.groups.iter().enumerate().filter(move |(i, _)| index.is_none_or(|index| index == *i)).map(|(_, group)| group)
+}
+
+fn bytes(tally: &crate::measurement::Tally) -> u64 {
+    tally.bytes
+}
+
+fn ios(tally: &crate::measurement::Tally) -> u64 {
+    tally.ios
+}
+
+fn rate(
+    cell: &Cell<'_>,
+    index: Option<usize>,
+    direction: Option<IoDirection>,
+    count: fn(&crate::measurement::Tally) -> u64,
+) -> Estimate {
+    let of_group = |group: &GroupMeasurement| match direction {
+        None => group.directions().iter().map(|(_, tally)| count(tally)).sum(),
+        Some(IoDirection::Read) => count(&group.read),
+        Some(IoDirection::Write) => count(&group.write),
+        Some(IoDirection::Trim) => count(&group.trim),
+        Some(IoDirection::Sync) => count(&group.sync),
+    };
+    crate::cell::over(&cell.runs, |run| run.per_s(selected(run, index).map(of_group).sum()))
+}
+
+/// A figure of fairness: of the groups' means, with the interval of the single sets.
+fn fairness(cell: &Cell<'_>, figure: impl Fn(&Fairness) -> Option<f64>) -> Option<Estimate> {
+    let mean = figure(cell.fairness.as_ref()?)?;
+    let per_set = cell.runs.iter().filter_map(|run| cell.fairness_of(&[*run]));
+    let values: Vec<f64> = per_set.filter_map(|fairness| figure(&fairness)).collect();
+    Some(Estimate::of(&values).around(mean))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_has_its_own_row() {
+        for (name, metric, ..) in Metric::ALL {
+            assert_eq!(Metric::named(name), Some(metric));
+            assert_eq!(metric.name(), name);
+        }
+    }
+}

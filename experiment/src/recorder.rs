@@ -1,0 +1,368 @@
+//! Counts what issuers do: the one place where throughput and latency are defined, the same for all hosts.
+//!
+//! A request counts for throughput when it *completes* inside the window, for latency when it was *submitted* inside
+//! it, however late it completes: so the worst latencies are not lost. Hosts let requests in hand finish and report them.
+//!
+//! Cost: memory of a group and direction is taken at its first request (in the ramp, as a rule), nothing afterwards;
+//! submitted + completed take a few nanoseconds together. Source: harness 5.5.
+
+use std::collections::BTreeMap;
+
+use block::time::SECOND;
+use block::{Nanos, Operation, Status};
+
+use crate::histogram::Histogram;
+use crate::host::LiveGroup;
+use crate::measurement::{GroupMeasurement, Sample, Tally, ThreadTally};
+use crate::{Experiment, Weight};
+
+/// The span that is measured, on the host's clock: `start_ns <= t < end_ns`.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// First nanosecond of the window.
+    pub start_ns: Nanos,
+    /// First nanosecond behind it.
+    pub end_ns: Nanos,
+}
+
+impl Window {
+    /// The window of an experiment that begins at `now_ns`.
+    pub const fn of(experiment: &Experiment, now_ns: Nanos) -> Self {
+        let start_ns = now_ns.saturating_add(experiment.ramp_ns);
+        Self { start_ns, end_ns: start_ns.saturating_add(experiment.runtime_ns) }
+    }
+
+    /// Whether a moment lies inside.
+    #[inline]
+    pub const fn contains(self, at_ns: Nanos) -> bool {
+        self.start_ns <= at_ns && at_ns < self.end_ns
+    }
+
+    /// Its length in nanoseconds.
+    pub const fn length_ns(self) -> Nanos {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
+/// What kind of request, as results distinguish them.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum IoDirection {
+    /// Data from the device.
+    Read = 0,
+    /// Data to the device, zeroes included.
+    Write = 1,
+    /// Discards.
+    Trim = 2,
+    /// Flushes.
+    Sync = 3,
+}
+
+impl From<Operation> for IoDirection {
+    #[inline]
+    fn from(operation: Operation) -> Self {
+        match operation {
+            Operation::Read => IoDirection::Read,
+            Operation::Write | Operation::WriteZeroes | Operation::ZoneAppend | Operation::Passthrough => {
+                IoDirection::Write
+            }
+            Operation::Discard | Operation::SecureErase => IoDirection::Trim,
+            Operation::Flush => IoDirection::Sync,
+        }
+    }
+}
+
+/// How a request ended, as results distinguish it.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// Wholly done.
+    Done,
+    /// Transferred less than asked; counts as an error.
+    Short,
+    /// Failed with this errno (positive).
+    Errno(u16),
+}
+
+impl From<Status> for Outcome {
+    #[inline]
+    fn from(status: Status) -> Self {
+        match status {
+            Status::Ok => Outcome::Done,
+            Status::IoError => Outcome::Errno(5),
+            Status::NoSpace => Outcome::Errno(28),
+            Status::NotSupported => Outcome::Errno(95),
+            Status::Invalid => Outcome::Errno(22),
+            Status::NotPermitted => Outcome::Errno(1),
+            Status::Timeout => Outcome::Errno(110),
+        }
+    }
+}
+
+/// One request that an issuer got back.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// The thread, as an index into [`Experiment::issuers`].
+    pub issuer: usize,
+    /// What it was.
+    pub direction: IoDirection,
+    /// When the submitting call began, on the host's clock.
+    pub submitted_ns: Nanos,
+    /// When the completion was seen.
+    pub completed_ns: Nanos,
+    /// Bytes asked for.
+    pub bytes: u64,
+    /// Time the device spent on it, in nanoseconds; 0 where the host cannot know.
+    pub device_ns: Nanos,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// Names of errors are looked up by this table at the end; others are shown by number.
+const ERRNO_NAMES: [(usize, &str); 16] = [
+    (1, "EPERM"),
+    (4, "EINTR"),
+    (5, "EIO"),
+    (6, "ENXIO"),
+    (9, "EBADF"),
+    (11, "EAGAIN"),
+    (12, "ENOMEM"),
+    (13, "EACCES"),
+    (16, "EBUSY"),
+    (19, "ENODEV"),
+    (22, "EINVAL"),
+    (28, "ENOSPC"),
+    (30, "EROFS"),
+    (95, "EOPNOTSUPP"),
+    (110, "ETIMEDOUT"),
+    (121, "EREMOTEIO"),
+];
+
+/// Errnos are counted up to this one (Linux ends at 133); the first slot counts short transfers, the last the rest.
+const ERRNO_SLOTS: usize = 160;
+
+/// Records one run.
+#[derive(Debug)]
+pub struct Recorder {
+    window: Window,
+    lanes: Vec<[Option<Box<Lane>>; 4]>,
+    issuers: Vec<IssuerCount>,
+}
+
+/// What is counted per thread.
+#[derive(Debug)]
+struct IssuerCount {
+    group: usize,
+    name: String,
+    bytes: u64,
+    ios: u64,
+}
+
+impl Recorder {
+    /// A recorder for the threads of `experiment`.
+    pub fn new(experiment: &Experiment, window: Window) -> Self {
+        let issuer = |place: crate::IssuerPlace<'_>| IssuerCount {
+            group: place.group,
+            name: format!("{}.{}", place.job.name, place.thread),
+            bytes: 0,
+            ios: 0,
+        };
+        Self {
+            window,
+            lanes: experiment.groups.iter().map(|_| [const { None }; 4]).collect(),
+            issuers: experiment.issuers().map(issuer).collect(),
+        }
+    }
+
+    /// The window as it stands.
+    pub const fn window(&self) -> Window {
+        self.window
+    }
+
+    /// An issuer begins to submit a request at `now_ns`. Times of one group do not go backwards.
+    ///
+    /// Each call is followed by one of [`Recorder::completed`] for the same issuer and direction.
+    #[inline]
+    pub fn submitted(&mut self, issuer: usize, direction: IoDirection, now_ns: Nanos) {
+        let lane = Self::lane(&mut self.lanes, self.window, self.issuers[issuer].group, direction);
+        lane.advance(self.window, now_ns);
+        lane.inflight += 1;
+    }
+
+    /// An issuer saw a request complete.
+    #[inline]
+    pub fn completed(&mut self, completion: &Completion) {
+        let Completion { issuer, direction, submitted_ns, completed_ns, bytes, device_ns, outcome } = *completion;
+        let issuer = &mut self.issuers[issuer];
+        let lane = Self::lane(&mut self.lanes, self.window, issuer.group, direction);
+        lane.advance(self.window, completed_ns);
+        lane.inflight = lane.inflight.saturating_sub(1);
+        let latency_ns = completed_ns.saturating_sub(submitted_ns);
+        if self.window.contains(submitted_ns) {
+            lane.latency.add(latency_ns);
+        }
+        if !self.window.contains(completed_ns) {
+            return;
+        }
+        lane.device_ns += device_ns;
+        match outcome {
+            Outcome::Done => {
+                (lane.bytes, lane.ios) = (lane.bytes + bytes, lane.ios + 1);
+                (lane.second.bytes, lane.second.ios) = (lane.second.bytes + bytes, lane.second.ios + 1);
+                lane.second_latency.add(latency_ns);
+                if direction != IoDirection::Sync {
+                    (issuer.bytes, issuer.ios) = (issuer.bytes + bytes, issuer.ios + 1);
+                }
+            }
+            Outcome::Short => lane.errors[0] += 1,
+            Outcome::Errno(errno) => lane.errors[usize::from(errno).clamp(1, ERRNO_SLOTS - 1)] += 1,
+        }
+    }
+
+    /// The window ends at `now_ns` if it would have lasted longer: an issuer has nothing left to do.
+    ///
+    /// Nothing may have been recorded that completed later than `now_ns`.
+    pub fn end_window(&mut self, now_ns: Nanos) {
+        self.window.end_ns = self.window.end_ns.min(now_ns.max(self.window.start_ns));
+    }
+
+    /// The figures of each group since the window began, for progress; `groups` is cleared first.
+    pub fn live(&self, groups: &mut Vec<LiveGroup>) {
+        groups.clear();
+        groups.extend(self.lanes.iter().map(|lanes| {
+            let data = lanes[..3].iter().flatten();
+            let mut live = LiveGroup::default();
+            for lane in data {
+                live.bytes += lane.bytes;
+                live.ios += lane.ios;
+                // The worse of the directions: a merged histogram would cost 15 KiB of copying at every redraw.
+                live.latency_ns_p99 = live.latency_ns_p99.max(lane.latency.percentile_ns(99.0));
+            }
+            live
+        }));
+    }
+
+    /// The record: one entry per group of `experiment`, which is the one given at construction.
+    ///
+    /// `effective_weights` are the weights in the mechanism's own range, where they differ from those asked for.
+    pub fn finish(mut self, experiment: &Experiment, effective_weights: Option<&[u32]>) -> Vec<GroupMeasurement> {
+        let window = self.window;
+        for lane in self.lanes.iter_mut().flatten().flatten() {
+            lane.advance(window, window.end_ns);
+            lane.close_second(window);
+        }
+        let mut groups = Vec::with_capacity(experiment.groups.len());
+        for (index, (group, lanes)) in experiment.groups.iter().zip(self.lanes).enumerate() {
+            let [read, write, trim, sync] = lanes.map(|lane| lane.map(|lane| lane.tally()).unwrap_or_default());
+            let weight = group.weight.get();
+            let effective_weight = effective_weights.and_then(|all| all.get(index).copied()).unwrap_or(weight);
+            let threads = self.issuers.iter().filter(|issuer| issuer.group == index);
+            let threads = threads
+                .map(|issuer| ThreadTally { name: issuer.name.clone(), bytes: issuer.bytes, ios: issuer.ios })
+                .collect();
+            let path = group.path.clone();
+            groups.push(GroupMeasurement { path, weight, effective_weight, read, write, trim, sync, threads });
+        }
+        debug_assert!(groups.iter().all(|group| group.weight <= Weight::MAX));
+        groups
+    }
+
+    #[inline]
+    fn lane(lanes: &mut [[Option<Box<Lane>>; 4]], window: Window, group: usize, direction: IoDirection) -> &mut Lane {
+        lanes[group][direction as usize].get_or_insert_with(|| Box::new(Lane::new(window)))
+    }
+}
+
+/// One group in one direction.
+#[derive(Debug)]
+struct Lane {
+    bytes: u64,
+    ios: u64,
+    device_ns: Nanos,
+    errors: [u64; ERRNO_SLOTS],
+    latency: Histogram,
+    /// Requests out at `advanced_to_ns`.
+    inflight: u64,
+    /// Up to here the in-flight area of the running second is summed.
+    advanced_to_ns: Nanos,
+    /// End of the running second, or of the window.
+    second_end_ns: Nanos,
+    /// In-flight requests x nanoseconds of the running second.
+    inflight_area: u64,
+    second: Sample,
+    second_latency: Histogram,
+    samples: Vec<Sample>,
+}
+
+impl Lane {
+    fn new(window: Window) -> Self {
+        let seconds = usize::try_from(window.length_ns().div_ceil(SECOND)).unwrap_or(usize::MAX);
+        Self {
+            bytes: 0,
+            ios: 0,
+            device_ns: 0,
+            errors: [0; ERRNO_SLOTS],
+            latency: Histogram::new(),
+            inflight: 0,
+            advanced_to_ns: window.start_ns,
+            second_end_ns: window.start_ns.saturating_add(SECOND).min(window.end_ns),
+            inflight_area: 0,
+            second: Sample::default(),
+            second_latency: Histogram::new(),
+            // More than a day of samples is not reserved at once: it would be gigabytes for many groups.
+            samples: Vec::with_capacity(seconds.min(86_400)),
+        }
+    }
+
+    /// Brings the running second, and with it the in-flight area, up to `now_ns`.
+    #[inline]
+    fn advance(&mut self, window: Window, now_ns: Nanos) {
+        let now_ns = now_ns.clamp(window.start_ns, window.end_ns);
+        while now_ns >= self.second_end_ns && self.second_end_ns < window.end_ns {
+            self.sum_until(self.second_end_ns);
+            self.close_second(window);
+        }
+        self.sum_until(now_ns);
+    }
+
+    #[inline]
+    fn sum_until(&mut self, now_ns: Nanos) {
+        // At most 2^20 requests x 10^9 ns: far from overflow.
+        self.inflight_area += self.inflight * now_ns.saturating_sub(self.advanced_to_ns);
+        self.advanced_to_ns = self.advanced_to_ns.max(now_ns);
+    }
+
+    /// Stores the running second and begins the next. Its end may have been cut by `end_window`.
+    fn close_second(&mut self, window: Window) {
+        let begin_ns = window.start_ns + self.second.at_ns;
+        let length_ns = self.second_end_ns.min(window.end_ns).saturating_sub(begin_ns);
+        if length_ns == 0 {
+            return;
+        }
+        self.samples.push(Sample {
+            length_ns,
+            latency_ns_p50: self.second_latency.percentile_ns(50.0),
+            latency_ns_p99: self.second_latency.percentile_ns(99.0),
+            latency_ns_max: self.second_latency.max_ns(),
+            inflight: self.inflight_area as f64 / length_ns as f64,
+            ..self.second
+        });
+        self.second_latency.clear();
+        self.inflight_area = 0;
+        self.second = Sample { at_ns: self.second.at_ns + length_ns, ..Sample::default() };
+        self.second_end_ns = self.second_end_ns.saturating_add(SECOND).min(window.end_ns);
+    }
+
+    fn tally(self) -> Tally {
+        let named = |(slot, &count): (usize, &u64)| {
+            let name = match ERRNO_NAMES.iter().find(|(errno, _)| *errno == slot) {
+                Some((_, name)) => (*name).to_owned(),
+                None if slot == 0 => "short".to_owned(),
+                None => format!("errno {slot}"),
+            };
+            (name, count)
+        };
+        let errors: BTreeMap<_, _> =
+            self.errors.iter().enumerate().filter(|(_, count)| **count > 0).map(named).collect();
+        let Lane { bytes, ios, device_ns, latency, samples, .. } = self;
+        Tally { bytes, ios, errors, device_ns, latency, samples }
+    }
+}

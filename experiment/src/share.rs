@@ -1,0 +1,284 @@
+//! Who was due what, who got what, and how far the two are apart.
+//!
+//! Due is what the weights promise when everybody wants more than his part; what a group cannot use (it has a limit, or
+//! asks for less) is promised to the others by weight: water filling. Source: harness 5.5.
+
+use serde::{Deserialize, Serialize};
+use workload::Job;
+use workload::job::{BlockSize, Mix};
+
+use crate::{Group, ShareUnit};
+
+/// Divides `capacity` by weight among parties that want at most `demand` each (none = as much as there is).
+///
+/// Returns what each is due, in the unit of `capacity`. If the demands do not add up to it, the rest is left over.
+pub fn water_fill(capacity: f64, parties: &[(f64, Option<f64>)]) -> Vec<f64> {
+    let mut due: Vec<Option<f64>> = vec![None; parties.len()];
+    // Each round satisfies at least one party or is the last.
+    for _ in 0..=parties.len() {
+        let given: f64 = due.iter().flatten().sum();
+        let open = || parties.iter().zip(&due).filter(|(_, due)| due.is_none());
+        let weights: f64 = open().map(|(&(weight, _), _)| weight).sum();
+        if weights <= 0.0 {
+            break;
+        }
+        let per_weight = (capacity - given).max(0.0) / weights;
+        let mut satisfied = false;
+        for (&(weight, demand), due) in parties.iter().zip(&mut due).filter(|(_, due)| due.is_none()) {
+            if let Some(demand) = demand.filter(|&demand| demand <= per_weight * weight) {
+                *due = Some(demand);
+                satisfied = true;
+            }
+        }
+        if !satisfied {
+            for (&(weight, _), due) in parties.iter().zip(&mut due).filter(|(_, due)| due.is_none()) {
+                *due = Some(per_weight * weight);
+            }
+            break;
+        }
+    }
+    due.into_iter().map(|due| due.unwrap_or(0.0)).collect()
+}
+
+/// What each of `groups` is due of `capacity`, level by level of the tree; 0 for groups without jobs.
+///
+/// `effective_weights` are the weights in force, one per group. Demands come from rates and limits ([`demand_per_s`]).
+pub fn due(capacity_per_s: f64, groups: &[Group], effective_weights: &[u32], unit: ShareUnit) -> Vec<f64> {
+    let mut due = vec![0.0; groups.len()];
+    let all: Vec<usize> = (0..groups.len()).filter(|&index| !groups[index].jobs.is_empty()).collect();
+    let tree = Tree { groups, effective_weights, unit };
+    tree.divide("", capacity_per_s, &all, &mut due);
+    due
+}
+
+/// The groups as a tree of paths.
+struct Tree<'a> {
+    groups: &'a [Group],
+    effective_weights: &'a [u32],
+    unit: ShareUnit,
+}
+
+impl Tree<'_> {
+    /// Divides `capacity` among the children of the group at `prefix` (empty, or ending in `/`), whose leaves are `leaves`.
+    fn divide(&self, prefix: &str, capacity: f64, leaves: &[usize], due: &mut [f64]) {
+        let mut children: Vec<(&str, Vec<usize>)> = Vec::new();
+        for &leaf in leaves {
+            let below = &self.groups[leaf].path[prefix.len()..];
+            let part = below.split('/').next().unwrap_or(below);
+            let path = &self.groups[leaf].path[..prefix.len() + part.len()];
+            match children.iter_mut().find(|(other, _)| *other == path) {
+                Some((_, members)) => members.push(leaf),
+                None => children.push((path, vec![leaf])),
+            }
+        }
+        let parties: Vec<(f64, Option<f64>)> =
+            children.iter().map(|(path, members)| (self.weight(path), self.demand(path, members))).collect();
+        for ((path, members), part) in children.iter().zip(water_fill(capacity, &parties)) {
+            match members[..] {
+                [leaf] if self.groups[leaf].path == *path => due[leaf] = part,
+                _ => self.divide(&format!("{path}/"), part, members, due),
+            }
+        }
+    }
+
+    fn weight(&self, path: &str) -> f64 {
+        let index = self.groups.iter().position(|group| group.path == path);
+        let weight = index.and_then(|index| self.effective_weights.get(index).copied());
+        f64::from(weight.unwrap_or(crate::Weight::DEFAULT.get()))
+    }
+
+    /// What a subtree can use: the sum of its leaves, but not more than its own limit.
+    fn demand(&self, path: &str, members: &[usize]) -> Option<f64> {
+        let leaves: Option<f64> = members.iter().map(|&leaf| demand_per_s(&self.groups[leaf], self.unit)).sum();
+        let own = self.groups.iter().find(|group| group.path == path);
+        let limit = own.and_then(|group| limit_per_s(group, members.iter().map(|&leaf| &self.groups[leaf]), self.unit));
+        smaller(leaves, limit)
+    }
+}
+
+fn smaller(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// What a group wants at most per second, in `unit`; none if it takes all it can get.
+///
+/// From the rates of its jobs and its limits; device time is never bounded by either.
+pub fn demand_per_s(group: &Group, unit: ShareUnit) -> Option<f64> {
+    let rates: Option<f64> = group.jobs.iter().map(|job| rate_per_s(job, unit)).sum();
+    smaller(rates, limit_per_s(group, std::iter::once(group), unit))
+}
+
+/// The rate of all threads of a job; none if any direction it uses has no rate.
+fn rate_per_s(job: &Job, unit: ShareUnit) -> Option<f64> {
+    let of_direction = |bytes_per_s: u64, ios_per_s: u32, size: &BlockSize| {
+        let size_bytes = mean_bytes(size);
+        let by_bytes = (bytes_per_s > 0).then_some(bytes_per_s as f64);
+        let by_ios = (ios_per_s > 0).then_some(f64::from(ios_per_s) * size_bytes);
+        in_unit(smaller(by_bytes, by_ios)?, size_bytes, unit)
+    };
+    let (bytes, ios, sizes) = (&job.rate_bytes_per_s, &job.rate_ios_per_s, &job.block_sizes);
+    let read = || of_direction(bytes.read, ios.read, &sizes.read);
+    let write = || of_direction(bytes.write, ios.write, &sizes.write);
+    let trim = || of_direction(bytes.trim, ios.trim, &sizes.trim);
+    let per_thread = match job.mix {
+        Mix::Read => read()?,
+        Mix::Write => write()?,
+        Mix::Trim => trim()?,
+        Mix::ReadWrite { .. } => read()? + write()?,
+        Mix::TrimWrite => trim()? + write()?,
+    };
+    Some(per_thread * f64::from(job.threads))
+}
+
+/// A group's limit as the jobs of `members` run into it; none if a direction they use is unlimited.
+fn limit_per_s<'a>(group: &Group, members: impl Iterator<Item = &'a Group>, unit: ShareUnit) -> Option<f64> {
+    let mut uses = (None::<f64>, None::<f64>);
+    for job in members.flat_map(|member| &member.jobs) {
+        let (reads, writes) = match job.mix {
+            Mix::Read => (true, false),
+            Mix::ReadWrite { .. } => (true, true),
+            Mix::Write | Mix::Trim | Mix::TrimWrite => (false, true),
+        };
+        // The largest request size turns a limit of requests into the highest possible one of bytes.
+        let larger = |seen: Option<f64>, size| Some(seen.unwrap_or(0.0).max(mean_bytes(size)));
+        uses.0 = if reads { larger(uses.0, &job.block_sizes.read) } else { uses.0 };
+        uses.1 = if writes { larger(uses.1, &job.block_sizes.write) } else { uses.1 };
+    }
+    let limits = &group.limits;
+    let of = |size_bytes: Option<f64>, bytes_per_s: Option<u64>, ios_per_s: Option<u64>| match size_bytes {
+        None => Some(0.0),
+        Some(size) => {
+            let by_ios = ios_per_s.map(|ios| ios as f64 * size);
+            in_unit(smaller(bytes_per_s.map(|bytes| bytes as f64), by_ios)?, size, unit)
+        }
+    };
+    let read = of(uses.0, limits.read_bytes_per_s, limits.read_ios_per_s)?;
+    let write = of(uses.1, limits.write_bytes_per_s, limits.write_ios_per_s)?;
+    Some(read + write)
+}
+
+fn in_unit(bytes_per_s: f64, size_bytes: f64, unit: ShareUnit) -> Option<f64> {
+    match unit {
+        ShareUnit::Bytes => Some(bytes_per_s),
+        ShareUnit::Ios => Some(bytes_per_s / size_bytes.max(1.0)),
+        ShareUnit::Time => None,
+    }
+}
+
+fn mean_bytes(size: &BlockSize) -> f64 {
+    match size {
+        BlockSize::Fixed(bytes) => f64::from(*bytes),
+        BlockSize::Range { min, max } => (f64::from(*min) + f64::from(*max)) / 2.0,
+        BlockSize::Split(entries) => {
+            let weights: f64 = entries.iter().map(|entry| f64::from(entry.weight)).sum();
+            let sum: f64 = entries.iter().map(|entry| f64::from(entry.bytes) * f64::from(entry.weight)).sum();
+            if weights == 0.0 { 4096.0 } else { sum / weights }
+        }
+    }
+}
+
+/// How well what was got fits what was due.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Fairness {
+    /// Per party: part of all that was got, 0 to 1.
+    pub share: Vec<f64>,
+    /// Per party: part of all that was due, 0 to 1.
+    pub due: Vec<f64>,
+    /// Per party: share over due, 1 = exactly; none where nothing was due.
+    pub relative: Vec<Option<f64>>,
+    /// Largest distance of a relative share from 1 (0.05 = 5 %).
+    pub error_max: f64,
+    /// Mean distance of the relative shares from 1.
+    pub error_mean: f64,
+    /// Jain's index over the relative shares: 1 = all alike, 1/n = one has everything.
+    pub jain: f64,
+}
+
+impl Fairness {
+    /// Compares what was got with what was due, both in any unit, party by party.
+    ///
+    /// None if nothing was got or nothing was due: there is no share to speak of.
+    pub fn of(got: &[f64], due: &[f64]) -> Option<Self> {
+        let (got_sum, due_sum): (f64, f64) = (got.iter().sum(), due.iter().sum());
+        if got_sum <= 0.0 || due_sum <= 0.0 {
+            return None;
+        }
+        let share: Vec<f64> = got.iter().map(|got| got / got_sum).collect();
+        let due: Vec<f64> = due.iter().map(|due| due / due_sum).collect();
+        let relative: Vec<Option<f64>> =
+            share.iter().zip(&due).map(|(share, due)| (*due > 0.0).then(|| share / due)).collect();
+        let known: Vec<f64> = relative.iter().flatten().copied().collect();
+        let count = known.len() as f64;
+        let error = |relative: &f64| (relative - 1.0).abs();
+        let error_max = known.iter().map(error).fold(0.0, f64::max);
+        let error_mean = known.iter().map(error).sum::<f64>() / count;
+        let (sum, squares) = (known.iter().sum::<f64>(), known.iter().map(|relative| relative * relative).sum::<f64>());
+        let jain = if squares == 0.0 { 1.0 } else { sum * sum / (count * squares) };
+        Some(Self { share, due, relative, error_max, error_mean, jain })
+    }
+
+    /// Distance of one party's relative share from 1; none where nothing was due.
+    pub fn error(&self, party: usize) -> Option<f64> {
+        self.relative.get(party).copied().flatten().map(|relative| (relative - 1.0).abs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Weight;
+
+    fn group(path: &str, weight: u32, jobs: Vec<Job>) -> Group {
+        Group::new(path, Weight::new(weight).unwrap(), jobs)
+    }
+
+    fn due_of(groups: &[Group], capacity: f64) -> Vec<f64> {
+        let weights: Vec<u32> = groups.iter().map(|group| group.weight.get()).collect();
+        due(capacity, groups, &weights, ShareUnit::Bytes)
+    }
+
+    #[test]
+    fn a_tree_divides_level_by_level() {
+        let job = || vec![Job::default()];
+        let groups = [
+            group("a", 300, vec![]),
+            group("a/x", 100, job()),
+            group("a/y", 200, job()),
+            group("b", 100, job()),
+            // No group "c" of its own: default weight 100.
+            group("c/z", 777, job()),
+        ];
+        // 1000 as 3:1:1, then 600 as 1:2
+        assert_eq!(due_of(&groups, 1000.0), [0.0, 200.0, 400.0, 200.0, 200.0]);
+    }
+
+    #[test]
+    fn a_rate_bounds_what_a_group_is_due() {
+        let mut slow = Job { threads: 2, ..Job::default() };
+        slow.rate_ios_per_s.read = 10;
+        let groups = [group("slow", 100, vec![slow]), group("fast", 100, vec![Job::default()])];
+        // 2 threads x 10 requests x 4096 bytes
+        let due: Vec<f64> = due_of(&groups, 1_000_000.0).into_iter().map(f64::round).collect();
+        assert_eq!(due, [81_920.0, 918_080.0]);
+        assert_eq!(demand_per_s(&groups[0], ShareUnit::Ios), Some(20.0));
+    }
+
+    #[test]
+    fn a_limit_of_the_other_direction_does_not_bound() {
+        let mut limited = group("a", 100, vec![Job::default()]);
+        limited.limits.write_bytes_per_s = Some(5);
+        assert_eq!(demand_per_s(&limited, ShareUnit::Bytes), None);
+        limited.limits.read_bytes_per_s = Some(7);
+        assert_eq!(demand_per_s(&limited, ShareUnit::Bytes), Some(7.0));
+    }
+
+    #[test]
+    fn a_group_that_got_nothing_is_wholly_wrong() {
+        let fairness = Fairness::of(&[0.0, 10.0], &[1.0, 1.0]).unwrap();
+        assert_eq!((fairness.error_max, fairness.error(0), fairness.jain), (1.0, Some(1.0), 0.5));
+        assert_eq!(Fairness::of(&[0.0, 0.0], &[1.0, 1.0]), None);
+    }
+}

@@ -1,0 +1,149 @@
+//! What repetitions say together: mean, spread, and how far the mean may be trusted.
+
+use serde::{Deserialize, Serialize};
+
+/// A figure from n repetitions.
+#[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The point estimate: the mean, except for percentiles, where it is the percentile of the merged histograms.
+    pub mean: f64,
+    /// Standard deviation over the repetitions (n - 1); 0 for one.
+    pub sd: f64,
+    /// Half width of the 95 % interval; none for one repetition, which says nothing about spread.
+    pub ci95: Option<f64>,
+    /// Number of repetitions.
+    pub n: usize,
+}
+
+impl Estimate {
+    /// The estimate from one value per repetition; all zero if there is none.
+    pub fn of(values: &[f64]) -> Self {
+        let n = values.len();
+        if n == 0 {
+            return Self { mean: 0.0, sd: 0.0, ci95: None, n };
+        }
+        let mean = values.iter().sum::<f64>() / n as f64;
+        if n == 1 {
+            return Self { mean, sd: 0.0, ci95: None, n };
+        }
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let sd = (squares / (n - 1) as f64).sqrt();
+        Self { mean, sd, ci95: Some(t_975(n - 1) * sd / (n as f64).sqrt()), n }
+    }
+
+    /// The same spread round another point estimate (percentiles, which are merged and not averaged).
+    #[must_use]
+    pub fn around(self, mean: f64) -> Self {
+        Self { mean, ..self }
+    }
+
+    /// Lower end of the 95 % interval; the point estimate if there is none.
+    pub fn low(&self) -> f64 {
+        self.mean - self.ci95.unwrap_or(0.0)
+    }
+
+    /// Upper end of the 95 % interval; the point estimate if there is none.
+    pub fn high(&self) -> f64 {
+        self.mean + self.ci95.unwrap_or(0.0)
+    }
+
+    /// Half width over mean: the stop rule compares it with the precision asked for. None for one repetition.
+    pub fn relative_half_width(&self) -> Option<f64> {
+        let ci95 = self.ci95?;
+        Some(if self.mean == 0.0 { 0.0 } else { (ci95 / self.mean).abs() })
+    }
+}
+
+/// Student's t for a two-sided 95 % interval. Between rows of the table the next smaller one, which is the wider interval.
+pub fn t_975(degrees_of_freedom: usize) -> f64 {
+    const FIRST_TEN: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
+    match degrees_of_freedom {
+        0 => f64::INFINITY,
+        df @ 1..=10 => FIRST_TEN[df - 1],
+        11..=14 => 2.228,
+        15..=19 => 2.131,
+        20..=29 => 2.086,
+        30 => 2.042,
+        _ => 1.960,
+    }
+}
+
+/// The mean cut off to a whole number, as iostest's tables print it.
+pub fn truncated_mean(values: &[f64]) -> u64 {
+    // Averages of throughput: positive and far below 2^53.
+    #[expect(clippy::cast_possible_truncation, reason = "truncation is what is wanted; `as` saturates")]
+    let whole = Estimate::of(values).mean.max(0.0) as u64;
+    whole
+}
+
+/// The difference of two means by Welch's test.
+#[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Difference {
+    /// Second mean minus first, relative to the first (0.05 = 5 % more).
+    pub relative: f64,
+    /// Half width of its 95 % interval, in the same terms; none if either side has one repetition.
+    pub ci95: Option<f64>,
+}
+
+impl Difference {
+    /// How `new` differs from `old`. None if `old` is zero and `new` is not: no percentage says that.
+    pub fn between(old: &Estimate, new: &Estimate) -> Option<Self> {
+        if old.mean == 0.0 {
+            return (new.mean == 0.0).then_some(Self { relative: 0.0, ci95: None });
+        }
+        let relative = (new.mean - old.mean) / old.mean.abs();
+        if old.n < 2 || new.n < 2 {
+            return Some(Self { relative, ci95: None });
+        }
+        let (a, b) = (old.sd.powi(2) / old.n as f64, new.sd.powi(2) / new.n as f64);
+        if a + b == 0.0 {
+            return Some(Self { relative, ci95: Some(0.0) });
+        }
+        // Welch and Satterthwaite: the degrees of freedom of the sum of two unequal variances, rounded down.
+        let freedom = (a + b).powi(2) / (a.powi(2) / (old.n - 1) as f64 + b.powi(2) / (new.n - 1) as f64);
+        #[expect(clippy::cast_possible_truncation, reason = "between 1 and n1 + n2 - 2; rounding down is wanted")]
+        let whole = freedom.max(1.0) as usize;
+        Some(Self { relative, ci95: Some(t_975(whole) * (a + b).sqrt() / old.mean.abs()) })
+    }
+
+    /// Whether the difference is real and worth a word: its interval excludes zero, and it is 1 % or more.
+    pub fn is_significant(&self) -> bool {
+        self.relative.abs() >= 0.01 && self.ci95.is_none_or(|ci95| self.relative.abs() > ci95)
+    }
+
+    /// Lower and upper end of its interval, relative to the first mean.
+    pub fn interval(&self) -> (f64, f64) {
+        let ci95 = self.ci95.unwrap_or(0.0);
+        (self.relative - ci95, self.relative + ci95)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn welch_agrees_with_a_worked_example() {
+        // sd 2 and 3, n 4 and 4: se^2 = 1 + 2.25 = 3.25; df = 3.25^2 / (1/3 + 5.0625/3) = 5.226 -> 5, t = 2.571
+        let old = Estimate { mean: 100.0, sd: 2.0, ci95: None, n: 4 };
+        let new = Estimate { mean: 110.0, sd: 3.0, ci95: None, n: 4 };
+        let difference = Difference::between(&old, &new).unwrap();
+        assert!((difference.relative - 0.1).abs() < 1e-12);
+        assert!((difference.ci95.unwrap() - 2.571 * 3.25_f64.sqrt() / 100.0).abs() < 1e-12);
+        assert!(difference.is_significant());
+    }
+
+    #[test]
+    fn equal_estimates_do_not_differ() {
+        let same = Estimate::of(&[5.0, 6.0, 7.0]);
+        assert!(!Difference::between(&same, &same).unwrap().is_significant());
+        let once = Estimate::of(&[5.0]);
+        assert_eq!(Difference::between(&once, &once).unwrap(), Difference { relative: 0.0, ci95: None });
+    }
+
+    #[test]
+    fn one_repetition_says_nothing_about_precision() {
+        assert_eq!(Estimate::of(&[7.0]).relative_half_width(), None);
+        assert_eq!(Estimate::of(&[7.0, 7.0]).relative_half_width(), Some(0.0));
+    }
+}

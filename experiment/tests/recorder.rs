@@ -1,0 +1,142 @@
+//! What counts, and when: harness 5.5.
+
+mod example;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hoistway_experiment::measurement::GroupMeasurement;
+use hoistway_experiment::recorder::Outcome;
+use hoistway_experiment::{Completion, Experiment, IoDirection, Recorder, Window};
+
+const MS: u64 = 1_000_000;
+
+fn experiment(runtime_ms: u64, ramp_ms: u64) -> Experiment {
+    let mut experiment = example::measured("noop", 1, 1, &[1, 1], 1).experiment;
+    (experiment.runtime_ns, experiment.ramp_ns) = (runtime_ms * MS, ramp_ms * MS);
+    experiment
+}
+
+/// Requests of 4 KiB by group 0 (from, to in ms), in order of time; then the record.
+fn record(experiment: &Experiment, requests: &[(u64, u64)], ends_at_ms: Option<u64>) -> GroupMeasurement {
+    let mut recorder = Recorder::new(experiment, Window::of(experiment, 0));
+    let submitted = requests.iter().map(|&(from, _)| (from, None));
+    let completed = requests.iter().map(|&(from, to)| (to, Some(from)));
+    let mut events: Vec<_> = submitted.chain(completed).collect();
+    events.sort_unstable();
+    for (at_ms, from_ms) in events {
+        match from_ms {
+            None => recorder.submitted(0, IoDirection::Read, at_ms * MS),
+            Some(from_ms) => recorder.completed(&completion(from_ms * MS, at_ms * MS, Outcome::Done)),
+        }
+    }
+    ends_at_ms.into_iter().for_each(|end_ms| recorder.end_window(end_ms * MS));
+    recorder.finish(experiment, None).swap_remove(0)
+}
+
+fn completion(submitted_ns: u64, completed_ns: u64, outcome: Outcome) -> Completion {
+    let direction = IoDirection::Read;
+    Completion { issuer: 0, direction, submitted_ns, completed_ns, bytes: 4096, device_ns: 3, outcome }
+}
+
+#[test]
+fn throughput_counts_completions_inside_the_window() {
+    // Window 1000..2000 ms: completions at 999 and 2000 lie outside, at 1000 and 1999 inside.
+    let group = record(&experiment(1000, 1000), &[(0, 999), (1, 1000), (2, 1999), (3, 2000)], None);
+    assert_eq!((group.read.ios, group.read.bytes, group.read.device_ns), (2, 8192, 6));
+    assert_eq!((group.threads[0].name.as_str(), group.threads[0].ios), ("drr.0", 2));
+}
+
+#[test]
+fn latency_counts_submissions_inside_the_window_however_late_they_complete() {
+    let group = record(&experiment(1000, 1000), &[(999, 1500), (1500, 1501), (1999, 9000), (2000, 2001)], None);
+    let latency = &group.read.latency;
+    assert_eq!((latency.count(), latency.min_ns(), latency.max_ns()), (2, MS, 7001 * MS));
+}
+
+#[test]
+fn each_second_has_a_sample_with_its_average_in_flight() {
+    // One in flight in 0..500, two in 500..1000, none in the second second, one in half of the last, half second.
+    let group = record(&experiment(2500, 0), &[(0, 1000), (500, 999), (2250, 2600)], None);
+    let samples = &group.read.samples;
+    let shape: Vec<_> = samples.iter().map(|s| (s.at_ns / MS, s.length_ns / MS, s.ios)).collect();
+    assert_eq!(shape, [(0, 1000, 1), (1000, 1000, 1), (2000, 500, 0)]);
+    // 1 x 1000 ms + 1 x 499 ms over 1000 ms; 250 ms of 500
+    assert_eq!((samples[0].inflight, samples[1].inflight, samples[2].inflight), (1.499, 0.0, 0.5));
+    assert_eq!((samples[0].latency_ns_max, samples[1].latency_ns_max), (499 * MS, 1000 * MS));
+}
+
+#[test]
+fn a_window_that_ends_early_counts_nothing_behind_its_end() {
+    let group = record(&experiment(3000, 0), &[(0, 100), (100, 1200)], Some(1200));
+    let samples: Vec<_> = group.read.samples.iter().map(|s| (s.at_ns / MS, s.length_ns / MS)).collect();
+    assert_eq!(samples, [(0, 1000), (1000, 200)]);
+    assert_eq!(group.read.ios, 2);
+}
+
+#[test]
+fn errors_are_counted_by_name_and_carry_no_bytes() {
+    let experiment = experiment(1000, 0);
+    let mut recorder = Recorder::new(&experiment, Window::of(&experiment, 0));
+    for outcome in [Outcome::Errno(5), Outcome::Errno(5), Outcome::Short, Outcome::Errno(77), Outcome::Done] {
+        recorder.submitted(0, IoDirection::Read, 1);
+        recorder.completed(&completion(1, 2, outcome));
+    }
+    let group = recorder.finish(&experiment, Some(&[1000, 10])).swap_remove(0);
+    let errors: Vec<_> = group.read.errors.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+    assert_eq!(errors, [("EIO", 2), ("errno 77", 1), ("short", 1)]);
+    assert_eq!((group.read.ios, group.errors(), group.effective_weight), (1, 4, 1000));
+}
+
+#[test]
+fn flushes_are_no_throughput() {
+    let experiment = experiment(1000, 0);
+    let mut recorder = Recorder::new(&experiment, Window::of(&experiment, 0));
+    recorder.submitted(0, IoDirection::Sync, 0);
+    recorder.completed(&Completion { direction: IoDirection::Sync, bytes: 0, ..completion(0, 9, Outcome::Done) });
+    let group = recorder.finish(&experiment, None).swap_remove(0);
+    assert_eq!((group.ios(), group.sync.ios, group.sync.latency.max_ns()), (0, 1, 9));
+}
+
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static WATCHED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+#[expect(unsafe_code, reason = "an allocator is unsafe by its trait; this one counts and passes on")]
+// SAFETY: every call goes to the system allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if WATCHED.try_with(std::cell::Cell::get).unwrap_or(false) {
+            ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+#[test]
+fn nothing_is_allocated_after_a_lanes_first_request() {
+    let experiment = experiment(10_000, 0);
+    let mut recorder = Recorder::new(&experiment, Window::of(&experiment, 0));
+    recorder.submitted(0, IoDirection::Read, 0);
+    recorder.completed(&completion(0, 1, Outcome::Done));
+    WATCHED.set(true);
+    for at_ms in 0..12_000 {
+        recorder.submitted(0, IoDirection::Read, at_ms * MS);
+        recorder.completed(&completion(at_ms * MS, at_ms * MS + 17, Outcome::Done));
+    }
+    WATCHED.set(false);
+    assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), 0);
+    assert_eq!(recorder.finish(&experiment, None)[0].read.samples.len(), 10);
+}

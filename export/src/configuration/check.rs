@@ -1,0 +1,174 @@
+//! What concerns several parts of a configuration: names that must differ, names that must exist, addresses that
+//! need a word of consent.
+
+use std::collections::BTreeMap;
+
+use super::problem::{Located, Place, Problem, nearest};
+use super::{Address, Configuration, MAXIMUM_NAME_BYTES, Who, matches};
+
+/// Says what is wrong with a scheduler's text (`NAME[:TUNABLE=VALUE,...]`), and what to do about it.
+pub type SchedulerCheck<'a> = &'a dyn Fn(&str) -> Result<(), (String, String)>;
+
+/// All problems of a configuration that was read without problems; empty if it may be put in force.
+pub fn check(configuration: &Configuration, scheduler: SchedulerCheck<'_>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    presence(configuration, &mut problems);
+    names(configuration, &mut problems);
+    for device in &configuration.devices {
+        if let Err((what, help)) = scheduler(&device.scheduler.value) {
+            problems.push(Problem::new(&device.scheduler.place, what, help));
+        }
+    }
+    listeners(configuration, &mut problems);
+    identities(configuration, &mut problems);
+    problems
+}
+
+/// Things worth saying that do not keep the server from starting.
+pub fn warnings(configuration: &Configuration) -> Vec<String> {
+    let by_cgroup = configuration.identities.iter().any(|identity| identity.who.value == Who::Cgroup);
+    let is_used = |path: &str| {
+        let below = |user: &str| user == path || user.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
+        configuration.exports().any(|(_, export)| below(&export.group.value))
+            || configuration.identities.iter().filter_map(|it| it.group.as_ref()).any(|group| below(&group.value))
+    };
+    let unused = configuration.groups.iter().filter(|group| !by_cgroup && !is_used(&group.path.value));
+    unused
+        .map(|group| {
+            format!(
+                "hoistway: warning: {}: no export and no identity uses the group {}",
+                group.path.place.at, group.path.value
+            )
+        })
+        .collect()
+}
+
+fn presence(configuration: &Configuration, problems: &mut Vec<Problem>) {
+    let nowhere = Place::default();
+    if configuration.exports().next().is_none() {
+        let help = "add a [[device]] with a [[device.export]], or --export NAME=PATH";
+        problems.push(Problem::new(&nowhere, "there is nothing to export", help));
+    }
+    if configuration.listeners.is_empty() {
+        let help = "add a [[listen]], or --nbd unix:PATH or --nbd tcp:ADDRESS:PORT";
+        problems.push(Problem::new(&nowhere, "there is nowhere to listen", help));
+    }
+    for device in configuration.devices.iter().filter(|device| device.exports.is_empty()) {
+        let what = format!("device {} exports nothing", device.name);
+        problems.push(Problem::new(&device.name.place, what, "add a [[device.export]] below it"));
+    }
+}
+
+fn names(configuration: &Configuration, problems: &mut Vec<Problem>) {
+    distinct("device", configuration.devices.iter().map(|device| &device.name), problems);
+    distinct("export", configuration.exports().map(|(_, export)| &export.name), problems);
+    distinct("group", configuration.groups.iter().map(|group| &group.path), problems);
+    for name in configuration.devices.iter().map(|device| &device.name) {
+        well_formed("device name", name, problems);
+    }
+    for (_, export) in configuration.exports() {
+        well_formed("export name", &export.name, problems);
+        path("group", &export.group, problems);
+        if export.backing.value.is_empty() {
+            let help = "name a file, a device, memory:SIZE or null:SIZE";
+            problems.push(Problem::new(&export.backing.place, "backing is empty", help));
+        }
+    }
+    for group in &configuration.groups {
+        path("path", &group.path, problems);
+    }
+    for group in configuration.identities.iter().filter_map(|identity| identity.group.as_ref()) {
+        path("group", group, problems);
+    }
+}
+
+fn distinct<'a>(kind: &str, names: impl Iterator<Item = &'a Located<String>>, problems: &mut Vec<Problem>) {
+    let mut seen: BTreeMap<&str, &Place> = BTreeMap::new();
+    for name in names {
+        if let Some(first) = seen.insert(&name.value, &name.place) {
+            let what = format!("the {kind} {:?} is declared twice", name.value);
+            problems.push(Problem::new(&name.place, what, format!("the first is at {}: rename one", first.at)));
+        }
+    }
+}
+
+fn well_formed(kind: &str, name: &Located<String>, problems: &mut Vec<Problem>) {
+    let reason = if name.value.is_empty() {
+        "is empty"
+    } else if name.value.len() > MAXIMUM_NAME_BYTES {
+        "is longer than 256 bytes"
+    } else if name.value.chars().any(char::is_control) {
+        "holds a control character"
+    } else {
+        return;
+    };
+    let what = format!("the {kind} {:?} {reason}", name.value);
+    problems.push(Problem::new(&name.place, what, "use 1 to 256 bytes of printable UTF-8"));
+}
+
+fn path(key: &str, path: &Located<String>, problems: &mut Vec<Problem>) {
+    let good = path.value.len() <= MAXIMUM_NAME_BYTES
+        && !path.value.chars().any(char::is_control)
+        && path.value.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    if !good {
+        let what = format!("{key} = {:?} is not a group's path", path.value);
+        let help = "write names with / between them, as in tenants/db, at most 256 bytes";
+        problems.push(Problem::new(&path.place, what, help));
+    }
+}
+
+fn listeners(configuration: &Configuration, problems: &mut Vec<Problem>) {
+    let mut seen: BTreeMap<String, &Place> = BTreeMap::new();
+    for listener in &configuration.listeners {
+        let address = &listener.address;
+        if let Some(first) = seen.insert(address.value.to_string(), &address.place)
+            && !matches!(address.value, Address::Tcp(socket) if socket.port() == 0)
+        {
+            let what = format!("{address} is listened on twice");
+            problems.push(Problem::new(&address.place, what, format!("the first is at {}", first.at)));
+        }
+        if let Address::Tcp(socket) = address.value
+            && !socket.ip().is_loopback()
+            && !listener.allow_plain
+        {
+            let what =
+                format!("{address} can be reached from other machines without TLS, not available in this version");
+            let help = "listen on 127.0.0.1, or say allow_plain = true if the network is trusted";
+            problems.push(Problem::new(&address.place, what, help));
+        }
+        visible(configuration, &listener.exports, problems);
+    }
+    if let Some(control) = &configuration.control
+        && let Some(place) = seen.get(&format!("unix:{}", control.unix.value.display()))
+    {
+        let what = format!("{} is a listener's socket already", control.unix.value.display());
+        problems.push(Problem::new(&control.unix.place, what, format!("that listener is at {}", place.at)));
+    }
+}
+
+fn identities(configuration: &Configuration, problems: &mut Vec<Problem>) {
+    let known: Vec<String> = configuration.listeners.iter().map(|it| it.address.value.to_string()).collect();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    for identity in &configuration.identities {
+        if let Who::Listener(address) = &identity.who.value
+            && !known.contains(&address.as_str())
+        {
+            let what = format!("listener = {address:?} is none of the listeners");
+            problems.push(Problem::new(&identity.who.place, what, format!("they are {}", known.join(", "))));
+        }
+        visible(configuration, &identity.exports, problems);
+    }
+}
+
+/// A name without a star must be an export: it is a slip otherwise. A pattern may wait for exports to come.
+fn visible(configuration: &Configuration, patterns: &[Located<String>], problems: &mut Vec<Problem>) {
+    let known: Vec<&str> = configuration.exports().map(|(_, export)| export.name.value.as_str()).collect();
+    for pattern in patterns {
+        if pattern.value.contains('*') || known.iter().any(|name| matches(&pattern.value, name)) {
+            continue;
+        }
+        let meant = nearest(&pattern.value, &known).map_or(String::new(), |name| format!("; did you mean {name:?}?"));
+        let what = format!("there is no export {:?}{meant}", pattern.value);
+        problems.push(Problem::new(&pattern.place, what, format!("exports: {}", known.join(", "))));
+    }
+}

@@ -1,0 +1,227 @@
+//! `serve.toml` into a [`Configuration`]: one function per kind of table, one line per key.
+
+use std::path::PathBuf;
+
+use toml::de::DeTable;
+
+use super::problem::{Located, Place, Problem};
+use super::reader::{Reader, Source};
+use super::size::Size;
+use super::{
+    Address, Cache, Configuration, Control, DEFAULT_MEMORY, DEFAULT_SCHEDULER, DEFAULT_WEIGHT, Device, Export, Group,
+    Identity, Listener, MEMORY, QUEUE_DEPTHS, WEIGHTS, Who,
+};
+
+/// Reads a whole file; `file` is its name for messages. All problems of form and range are reported at once; what
+/// concerns several tables is [`super::check::check`]'s.
+pub fn read(file: &str, text: &str) -> Result<Configuration, Vec<Problem>> {
+    let source = Source::new(file, text);
+    let (document, errors) = DeTable::parse_recoverable(text);
+    for error in errors {
+        let place = error.span().map_or(Place { at: file.into(), quoted: "".into() }, |span| source.place(span));
+        source.complain(&place, format!("not TOML: {}", error.message()), "see https://toml.io for the notation");
+    }
+    if !source.problems.borrow().is_empty() {
+        return Err(source.problems.into_inner());
+    }
+    let place = Place { at: file.into(), quoted: "".into() };
+    let configuration = top(Reader::new(&source, "the file", document.get_ref(), place));
+    let problems = source.problems.into_inner();
+    if problems.is_empty() { Ok(configuration) } else { Err(problems) }
+}
+
+fn top(mut reader: Reader<'_>) -> Configuration {
+    let root = reader.text("root").map(|root| Located::new(PathBuf::from(&root.value), &root.place));
+    let configuration = Configuration {
+        root,
+        drain_timeout_s: reader.number("drain_timeout_s", 1..=3_600, 30).value,
+        devices: reader.tables("device", "[[device]]").into_iter().map(device).collect(),
+        groups: reader.tables("group", "[[group]]").into_iter().map(group).collect(),
+        listeners: reader.tables("listen", "[[listen]]").into_iter().filter_map(listener).collect(),
+        identities: reader.tables("identity", "[[identity]]").into_iter().filter_map(identity).collect(),
+        control: reader.table("control", "[control]").and_then(control),
+    };
+    reader.unavailable("vhost_user_blk", None, "vhost-user-blk devices are");
+    reader.finish();
+    configuration
+}
+
+fn device(mut reader: Reader<'_>) -> Device {
+    let name = reader.needed_text("name", "ssd0");
+    let scheduler =
+        reader.text("scheduler").unwrap_or_else(|| Located::new(DEFAULT_SCHEDULER.to_owned(), &reader.place));
+    let device = Device {
+        name,
+        scheduler,
+        memory: reader.size("memory", MEMORY, DEFAULT_MEMORY),
+        queue_depth: reader.number("queue_depth", QUEUE_DEPTHS, 0).value,
+        max_request: reader.size("max_request", Size(4 << 10)..=Size(4 << 20), Size(1 << 20)),
+        cache: match reader.choice("cache", &["direct", "page"], "direct") {
+            "page" => Cache::Page,
+            _ => Cache::Direct,
+        },
+        batch_wait_us: reader.number("batch_wait_us", 0..=1_000, 0).value,
+        busy_poll_us: reader.number("busy_poll_us", 0..=200, 50).value,
+        inline_max: reader.size("inline_max", Size(0)..=Size(1 << 20), Size(16 << 10)),
+        cpu: reader.numbers("cpu", 0..=1_023),
+        exports: reader.tables("export", "[[device.export]]").into_iter().map(export).collect(),
+    };
+    reader.finish();
+    device
+}
+
+fn export(mut reader: Reader<'_>) -> Export {
+    let name = reader.needed_text("name", "db");
+    let backing = reader.needed_text("backing", "db.img");
+    let group = reader.text("group").unwrap_or_else(|| name.clone());
+    let min_block = reader.number("min_block", 1..=4_096, 1);
+    let min_block = match min_block.value {
+        512 => 512,
+        4_096 => 4_096,
+        1 => 1,
+        other => {
+            let what = format!("min_block = {other} is not one of 1, 512, 4096");
+            reader.complain(&min_block.place, what, "the default is 1");
+            1
+        }
+    };
+    let export = Export {
+        name,
+        backing,
+        group,
+        read_only: reader.switch("read_only", false),
+        min_block,
+        description: reader.text("description").map_or(String::new(), |text| text.value),
+        unsafe_flush: reader.switch("unsafe_flush", false),
+    };
+    reader.finish();
+    export
+}
+
+fn group(mut reader: Reader<'_>) -> Group {
+    let path = reader.needed_text("path", "tenants/db");
+    let weight = reader.number("weight", WEIGHTS, DEFAULT_WEIGHT).value;
+    for limit in ["read_bps_max", "write_bps_max", "read_iops_max", "write_iops_max"] {
+        reader.unavailable(limit, Some("0"), "limits arrive with the throttle,");
+    }
+    reader.unavailable("latency_target_us", Some("0"), "latency targets are");
+    reader.finish();
+    Group { path, weight }
+}
+
+fn listener(mut reader: Reader<'_>) -> Option<Listener> {
+    let unix = reader.text("unix");
+    let tcp = reader.text("tcp");
+    let mode = reader.text("mode");
+    let owner_group = reader.text("owner_group");
+    let address = match (unix, tcp) {
+        (Some(path), None) => Some(unix_address(&reader, path, mode, owner_group)),
+        (None, Some(address)) => {
+            for (key, value) in [("mode", mode), ("owner_group", owner_group)] {
+                if let Some(value) = value {
+                    reader.complain(
+                        &value.place,
+                        format!("{key} is for unix sockets, this one is tcp"),
+                        "leave it out",
+                    );
+                }
+            }
+            tcp_address(&reader, &address)
+        }
+        (unix, tcp) => {
+            let place = tcp.as_ref().map_or(&reader.place, |address| &address.place);
+            let what = if unix.is_some() { "has both unix and tcp" } else { "has neither unix nor tcp" };
+            let help = "give one: unix = \"/run/hoistway/nbd.sock\" or tcp = \"127.0.0.1:10809\"";
+            reader.complain(place, format!("[[listen]] {what}"), help);
+            None
+        }
+    };
+    let exports = reader.texts("exports", &["*"]);
+    let list = reader.switch("list", true);
+    let allow_plain = reader.switch("allow_plain", false);
+    let max_connections = reader.number("max_connections", 1..=65_536, 256).value;
+    let handshake_timeout_s = reader.number("handshake_timeout_s", 1..=3_600, 10).value;
+    let stall_timeout_s = reader.number("stall_timeout_s", 1..=86_400, 30).value;
+    reader.unavailable("tls", Some("off"), "TLS is");
+    reader.unavailable("certificates", Some(""), "TLS is");
+    reader.unavailable("verify_peer", Some("false"), "TLS is");
+    reader.finish();
+    let address = address?;
+    Some(Listener { address, exports, list, allow_plain, max_connections, handshake_timeout_s, stall_timeout_s })
+}
+
+fn unix_address(
+    reader: &Reader<'_>,
+    path: Located<String>,
+    mode: Option<Located<String>>,
+    owner_group: Option<Located<String>>,
+) -> Located<Address> {
+    let mode = mode.map_or(0o660, |mode| match u32::from_str_radix(&mode.value, 8) {
+        Ok(bits) if bits <= 0o777 => bits,
+        _ => {
+            let what = format!("mode = \"{}\" is not three octal digits", mode.value);
+            reader.complain(&mode.place, what, "the default is \"0660\"");
+            0o660
+        }
+    });
+    let owner_group = owner_group.map(|group| group.value).filter(|group| !group.is_empty());
+    Located::new(Address::Unix { path: PathBuf::from(&path.value), mode, owner_group }, &path.place)
+}
+
+fn tcp_address(reader: &Reader<'_>, address: &Located<String>) -> Option<Located<Address>> {
+    match address.value.parse() {
+        Ok(parsed) => Some(Located::new(Address::Tcp(parsed), &address.place)),
+        Err(_) => {
+            let what = format!("tcp = \"{}\" is not an IP address and a port", address.value);
+            reader.complain(&address.place, what, "for example tcp = \"127.0.0.1:10809\" or \"[::1]:10809\"");
+            None
+        }
+    }
+}
+
+fn identity(mut reader: Reader<'_>) -> Option<Identity> {
+    let ids = 0..=u64::from(u32::MAX - 1);
+    let place = reader.place.clone();
+    let mut who = Vec::new();
+    for (key, wrap) in [("uid", Who::Uid as fn(u32) -> Who), ("gid", Who::Gid)] {
+        let present = reader.has(key);
+        let id = reader.number(key, ids.clone(), 0).value;
+        if present {
+            who.push(wrap(u32::try_from(id).unwrap_or(u32::MAX)));
+        }
+    }
+    if reader.switch("cgroup", false) {
+        who.push(Who::Cgroup);
+    }
+    if let Some(listener) = reader.text("listener") {
+        who.push(Who::Listener(listener.value));
+    }
+    reader.unavailable("certificate", None, "identities by certificate are");
+    let group = reader.text("group");
+    let exports = reader.texts("exports", &["*"]);
+    let certificate = reader.has("certificate");
+    if who.len() != 1 && !certificate {
+        let help = "give exactly one of uid = 1000, gid = 100, cgroup = true, listener = \"unix:/run/x.sock\"";
+        reader.complain(&place, format!("[[identity]] names {} ways to know a client", who.len()), help);
+    }
+    let who = who.pop();
+    match (&who, &group) {
+        (Some(Who::Cgroup), Some(group)) => {
+            let help = "leave group out: the client's own cgroup is the group";
+            reader.complain(&group.place, "group does not go with cgroup = true", help);
+        }
+        (Some(Who::Uid(_) | Who::Gid(_) | Who::Listener(_)), None) => {
+            reader.complain(&place, "[[identity]] has no group", "add group = \"tenants/db\"");
+        }
+        _ => {}
+    }
+    reader.finish();
+    who.map(|who| Identity { who: Located::new(who, &place), group, exports })
+}
+
+fn control(mut reader: Reader<'_>) -> Option<Control> {
+    let unix = reader.needed_text("unix", "/run/hoistway/control.sock");
+    reader.unavailable("metrics", Some(""), "metrics are");
+    reader.finish();
+    Some(Control { unix: Located::new(PathBuf::from(&unix.value), &unix.place) })
+}

@@ -1,0 +1,172 @@
+//! The short form: a server of one device from flags alone.
+//!
+//! `--nbd unix:/run/hoistway.sock --export a=/dev/shm/a.img,weight=300 --export b=/dev/shm/b.img --scheduler wfq`
+
+use std::path::PathBuf;
+
+use super::problem::{Located, Place, Problem, nearest};
+use super::size::Size;
+use super::{Address, Configuration, Control, Device, Export, Group, Listener, MEMORY, QUEUE_DEPTHS, WEIGHTS};
+
+/// What may follow the backing in `--export`.
+const EXPORT_OPTIONS: [&str; 6] = ["weight", "group", "read_only", "min_block", "description", "unsafe_flush"];
+
+/// The flags as given. All of them together make a configuration; none of them goes with a file.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// `unix:PATH` or `tcp:ADDRESS:PORT`, once per `--nbd`.
+    pub nbd: Vec<String>,
+    /// `NAME=BACKING[,OPTION...]`, once per `--export`.
+    pub export: Vec<String>,
+    /// `--scheduler`.
+    pub scheduler: Option<String>,
+    /// `--memory`.
+    pub memory: Option<String>,
+    /// `--queue-depth`.
+    pub queue_depth: Option<u64>,
+    /// `--control`.
+    pub control: Option<PathBuf>,
+}
+
+/// Makes a configuration of one device called `default`, or says everything that is wrong with the flags.
+pub fn read(flags: &Flags) -> Result<Configuration, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let mut device = Device { name: Located::new("default".to_owned(), &Place::default()), ..Device::default() };
+    if let Some(scheduler) = &flags.scheduler {
+        device.scheduler = Located::new(scheduler.clone(), &Place::flag("--scheduler", scheduler));
+    }
+    if let Some(memory) = &flags.memory {
+        match Size::parse(memory).filter(|size| MEMORY.contains(size)) {
+            Some(size) => device.memory = size,
+            None => {
+                let what = format!("{memory:?} is not a size from {} to {}", MEMORY.start(), MEMORY.end());
+                problems.push(Problem::new(&Place::flag("--memory", ""), what, "for example --memory 256MiB"));
+            }
+        }
+    }
+    if let Some(depth) = flags.queue_depth {
+        if QUEUE_DEPTHS.contains(&depth) {
+            device.queue_depth = depth;
+        } else {
+            let what = format!("{depth} is outside {} to {}", QUEUE_DEPTHS.start(), QUEUE_DEPTHS.end());
+            problems.push(Problem::new(&Place::flag("--queue-depth", ""), what, "0 decides by the kind of device"));
+        }
+    }
+    let mut configuration = Configuration::empty();
+    for text in &flags.export {
+        match export(text) {
+            Ok((export, weight)) => {
+                if let Some(weight) = weight {
+                    share(&mut configuration.groups, &export.group, weight, &mut problems);
+                }
+                device.exports.push(export);
+            }
+            Err(problem) => problems.push(problem),
+        }
+    }
+    for text in &flags.nbd {
+        match listener(text) {
+            Ok(listener) => configuration.listeners.push(listener),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    configuration.devices.push(device);
+    configuration.control = flags.control.as_ref().map(|path| Control {
+        unix: Located::new(path.clone(), &Place::flag("--control", &path.display().to_string())),
+    });
+    if problems.is_empty() { Ok(configuration) } else { Err(problems) }
+}
+
+/// One `--export`, and the weight it gives to its group.
+fn export(text: &str) -> Result<(Export, Option<u64>), Problem> {
+    let place = Place::flag("--export", text);
+    let wrong = |what: String, help: &str| Problem::new(&place, what, help);
+    let Some((name, rest)) = text.split_once('=') else {
+        return Err(wrong("an export is NAME=PATH".to_owned(), "for example --export a=/srv/a.img,weight=300"));
+    };
+    let (backing, options) = split_backing(rest);
+    let mut export = Export {
+        name: Located::new(name.to_owned(), &place),
+        backing: Located::new(backing.to_owned(), &place),
+        group: Located::new(name.to_owned(), &place),
+        read_only: false,
+        min_block: 1,
+        description: String::new(),
+        unsafe_flush: false,
+    };
+    let mut weight = None;
+    for option in options {
+        let (key, value) = option.split_once('=').unwrap_or((option, "true"));
+        let refuse = |allowed: &str| Err(wrong(format!("{key}={value} is not {allowed}"), "see hoistway serve --help"));
+        match key {
+            "weight" => match value.parse().ok().filter(|weight| WEIGHTS.contains(weight)) {
+                Some(number) => weight = Some(number),
+                None => return refuse("a weight from 1 to 10000"),
+            },
+            "group" => export.group.value = value.to_owned(),
+            "description" => export.description = value.to_owned(),
+            "min_block" => match value {
+                "1" => export.min_block = 1,
+                "512" => export.min_block = 512,
+                "4096" => export.min_block = 4_096,
+                _ => return refuse("one of 1, 512, 4096"),
+            },
+            "read_only" | "unsafe_flush" => {
+                let Ok(switch) = value.parse() else { return refuse("true or false") };
+                if key == "read_only" {
+                    export.read_only = switch;
+                } else {
+                    export.unsafe_flush = switch;
+                }
+            }
+            _ => {
+                let meant = nearest(key, &EXPORT_OPTIONS).map_or(String::new(), |it| format!("; did you mean {it}?"));
+                let help = format!("options are {}; a path with a comma needs a file", EXPORT_OPTIONS.join(", "));
+                return Err(wrong(format!("unknown option {key}{meant}"), &help));
+            }
+        }
+    }
+    Ok((export, weight))
+}
+
+/// Divides `BACKING[,OPTION...]`. A model's own comma belongs to the backing: `model:ssd,seed=7,/srv/a.img`.
+fn split_backing(text: &str) -> (&str, impl Iterator<Item = &str>) {
+    let mut end = text.find(',').unwrap_or(text.len());
+    if text.starts_with("model:") {
+        // Up to and including the first piece that is no setting of the model: the path behind it.
+        while let Some(rest) = text.get(end + 1..) {
+            let piece = rest.split(',').next().unwrap_or(rest);
+            end += 1 + piece.len();
+            if !piece.contains('=') {
+                break;
+            }
+        }
+    }
+    let (backing, options) = text.split_at(end);
+    (backing, options.split(',').filter(|option| !option.is_empty()))
+}
+
+/// Gives a group its weight; two exports of one group must agree.
+fn share(groups: &mut Vec<Group>, path: &Located<String>, weight: u64, problems: &mut Vec<Problem>) {
+    match groups.iter().find(|group| group.path == *path) {
+        Some(group) if group.weight != weight => {
+            let what = format!("the group {path} has the weight {} already", group.weight);
+            problems.push(Problem::new(&path.place, what, "give it one weight, or each export a group of its own"));
+        }
+        Some(_) => {}
+        None => groups.push(Group { path: path.clone(), weight }),
+    }
+}
+
+fn listener(text: &str) -> Result<Listener, Problem> {
+    let place = Place::flag("--nbd", text);
+    let address = if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+        Address::Unix { path: PathBuf::from(path), mode: 0o660, owner_group: None }
+    } else if let Some(address) = text.strip_prefix("tcp:").and_then(|address| address.parse().ok()) {
+        Address::Tcp(address)
+    } else {
+        let help = "for example --nbd unix:/run/hoistway.sock, --nbd tcp:127.0.0.1:10809 or --nbd tcp:[::1]:10809";
+        return Err(Problem::new(&place, format!("{text:?} is neither unix:PATH nor tcp:ADDRESS:PORT"), help));
+    };
+    Ok(Listener::at(Located::new(address, &place)))
+}

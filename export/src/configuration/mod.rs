@@ -1,0 +1,270 @@
+//! What the server is told: `serve.toml` or flags, read and checked as a whole before anything is opened.
+//!
+//! text or flags -> [`file::read`] or [`flags::read`] -> [`Configuration`] -> [`check::check`] -> [`show::show`], server
+//!
+//! Every problem is found in one go and names its place, its value, what is allowed and the way on. Nothing in this
+//! folder opens, stats or connects to anything: a configuration is a function of its text.
+
+pub mod check;
+pub mod file;
+pub mod flags;
+pub mod problem;
+mod reader;
+pub mod show;
+pub mod size;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+pub use problem::{Located, Place, Problem};
+pub use size::Size;
+
+/// The scheduler of a device that names none: the plainest one that keeps a promise of shares.
+pub const DEFAULT_SCHEDULER: &str = "wfq";
+/// Weight of a group that names none.
+pub const DEFAULT_WEIGHT: u64 = 100;
+/// The weights a group may have.
+pub const WEIGHTS: std::ops::RangeInclusive<u64> = 1..=10_000;
+/// Longest export or group name, in bytes.
+pub const MAXIMUM_NAME_BYTES: usize = 256;
+/// Arena sizes a device may have.
+pub const MEMORY: std::ops::RangeInclusive<Size> = Size(64 << 20)..=Size(64 << 30);
+/// Arena size of a device that names none.
+pub const DEFAULT_MEMORY: Size = Size(256 << 20);
+/// Requests a device may be given at once; 0 decides by the kind of device.
+pub const QUEUE_DEPTHS: std::ops::RangeInclusive<u64> = 0..=4_096;
+
+/// Everything in force, defaults filled in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Configuration {
+    /// Directory below which backings are opened; none: the working directory, and full paths are allowed.
+    pub root: Option<Located<PathBuf>>,
+    /// How long a drain may last, in seconds.
+    pub drain_timeout_s: u64,
+    /// The devices, one shard each.
+    pub devices: Vec<Device>,
+    /// Groups that were given a weight.
+    pub groups: Vec<Group>,
+    /// The sockets clients connect to.
+    pub listeners: Vec<Listener>,
+    /// Who clients are.
+    pub identities: Vec<Identity>,
+    /// The control socket, if there is one.
+    pub control: Option<Control>,
+}
+
+/// One device: one thread, one ring, one scheduler.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Device {
+    /// Its name in messages and on the control socket.
+    pub name: Located<String>,
+    /// `NAME[:TUNABLE=VALUE,...]`.
+    pub scheduler: Located<String>,
+    /// Size of the buffer arena.
+    pub memory: Size,
+    /// Requests given to the device at once; 0 decides by the kind of device.
+    pub queue_depth: u64,
+    /// Largest part a request is cut into.
+    pub max_request: Size,
+    /// Whether the page cache stands between us and the backing.
+    pub cache: Cache,
+    /// How long to wait for several completions at once, in microseconds; 0 switches it off.
+    pub batch_wait_us: u64,
+    /// How long to look for work before sleeping, in microseconds; 0 switches it off.
+    pub busy_poll_us: u64,
+    /// Largest I/O done on the shard's own thread where the backing is memory; 0 switches it off.
+    pub inline_max: Size,
+    /// Processors the shard's thread may use; empty: all.
+    pub cpu: Vec<u64>,
+    /// What clients see of it.
+    pub exports: Vec<Export>,
+}
+
+/// How a backing is opened.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Cache {
+    /// Past the page cache where the file system can (`direct`).
+    Direct,
+    /// Through the page cache (`page`).
+    Page,
+}
+
+/// One export.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Export {
+    /// NBD export name.
+    pub name: Located<String>,
+    /// File, device, slice, model, `memory:SIZE` or `null:SIZE`.
+    pub backing: Located<String>,
+    /// The group that pays for its I/O unless the client's identity says otherwise.
+    pub group: Located<String>,
+    /// Nothing may be written.
+    pub read_only: bool,
+    /// Smallest block advertised: 1, 512 or 4,096 bytes.
+    pub min_block: u32,
+    /// A sentence for people.
+    pub description: String,
+    /// Flushes are answered without being done.
+    pub unsafe_flush: bool,
+}
+
+/// A group's share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// `tenants/db`.
+    pub path: Located<String>,
+    /// Share relative to its siblings, 1 to 10,000.
+    pub weight: u64,
+}
+
+/// Where clients connect.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listener {
+    /// The address.
+    pub address: Located<Address>,
+    /// Names or patterns (`b-*`) of the exports visible here.
+    pub exports: Vec<Located<String>>,
+    /// Whether LIST is answered.
+    pub list: bool,
+    /// Plain TCP beyond the loopback is wanted.
+    pub allow_plain: bool,
+    /// Connections at once; one more is accepted and closed.
+    pub max_connections: u64,
+    /// How long a handshake may last, in seconds.
+    pub handshake_timeout_s: u64,
+    /// How long a client may stop inside a payload, or not read replies, in seconds.
+    pub stall_timeout_s: u64,
+}
+
+/// An address to listen on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A unix socket.
+    Unix {
+        /// Its path.
+        path: PathBuf,
+        /// Permission bits, 0660 by default.
+        mode: u32,
+        /// Name or number of the group that owns it, if not the process's own.
+        owner_group: Option<String>,
+    },
+    /// TCP; port 0 lets the system choose.
+    Tcp(SocketAddr),
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Address::Unix { path, .. } => write!(formatter, "unix:{}", path.display()),
+            Address::Tcp(address) => write!(formatter, "tcp:{address}"),
+        }
+    }
+}
+
+/// A client that is known, and what follows from it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Identity {
+    /// By what it is known.
+    pub who: Located<Who>,
+    /// The group that pays for its I/O; none with [`Who::Cgroup`], where the peer's cgroup is the group.
+    pub group: Option<Located<String>>,
+    /// Names or patterns of the exports it may open.
+    pub exports: Vec<Located<String>>,
+}
+
+/// By what a client is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// The user id of a unix socket's peer.
+    Uid(u32),
+    /// The group id of a unix socket's peer.
+    Gid(u32),
+    /// Any peer of a unix socket, by its cgroup.
+    Cgroup,
+    /// The listener it came in on, as `unix:PATH` or `tcp:ADDRESS:PORT`.
+    Listener(String),
+}
+
+/// The control socket.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Control {
+    /// Path of the unix socket, created with mode 0600.
+    pub unix: Located<PathBuf>,
+}
+
+impl Default for Device {
+    fn default() -> Self {
+        Self {
+            name: Located::default(),
+            scheduler: Located::new(DEFAULT_SCHEDULER.to_owned(), &Place::default()),
+            memory: DEFAULT_MEMORY,
+            queue_depth: 0,
+            max_request: Size(1 << 20),
+            cache: Cache::Direct,
+            batch_wait_us: 0,
+            busy_poll_us: 50,
+            inline_max: Size(16 << 10),
+            cpu: Vec::new(),
+            exports: Vec::new(),
+        }
+    }
+}
+
+impl Listener {
+    /// A listener that says nothing but its address.
+    pub fn at(address: Located<Address>) -> Self {
+        Self {
+            exports: vec![Located::new("*".to_owned(), &address.place)],
+            address,
+            list: true,
+            allow_plain: false,
+            max_connections: 256,
+            handshake_timeout_s: 10,
+            stall_timeout_s: 30,
+        }
+    }
+}
+
+impl Configuration {
+    /// Nothing at all, with the defaults of what is not a list.
+    pub fn empty() -> Self {
+        Self {
+            root: None,
+            drain_timeout_s: 30,
+            devices: Vec::new(),
+            groups: Vec::new(),
+            listeners: Vec::new(),
+            identities: Vec::new(),
+            control: None,
+        }
+    }
+
+    /// All exports, with the device each belongs to.
+    pub fn exports(&self) -> impl Iterator<Item = (&Device, &Export)> {
+        self.devices.iter().flat_map(|device| device.exports.iter().map(move |export| (device, export)))
+    }
+
+    /// The weight of a group, declared or not.
+    pub fn weight(&self, path: &str) -> u64 {
+        self.groups.iter().find(|group| group.path.value == path).map_or(DEFAULT_WEIGHT, |group| group.weight)
+    }
+}
+
+/// Whether a name fits a pattern in which `*` stands for any letters, none included.
+pub fn matches(pattern: &str, name: &str) -> bool {
+    let Some((head, tail)) = pattern.split_once('*') else { return pattern == name };
+    let Some(rest) = name.strip_prefix(head) else { return false };
+    rest.char_indices().map(|(at, _)| at).chain([rest.len()]).any(|at| matches(tail, &rest[at..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_letters() {
+        assert!(matches("*", "") && matches("*", "db") && matches("b-*", "b-1") && matches("*-log", "db-log"));
+        assert!(matches("a*b*c", "a12b3c") && matches("db", "db"));
+        assert!(!matches("b-*", "b") && !matches("db", "db2") && !matches("a*b*c", "abd"));
+    }
+}

@@ -1,0 +1,130 @@
+//! What is wrong, where, and what to do about it: one form for files and flags.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Where something was said: a position in a file, or a flag of the command line.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Place {
+    /// `serve.toml:12:10` or `--export`.
+    pub at: Arc<str>,
+    /// The line or argument as written; empty where there is none to show.
+    pub quoted: Arc<str>,
+}
+
+impl Place {
+    /// A flag and the value it was given.
+    pub fn flag(flag: &str, value: &str) -> Self {
+        Self { at: flag.into(), quoted: value.into() }
+    }
+}
+
+/// A value and the place that set it; compared by value alone.
+#[derive(Clone, Debug, Default)]
+pub struct Located<T> {
+    /// The value.
+    pub value: T,
+    /// Who said so.
+    pub place: Place,
+}
+
+impl<T> Located<T> {
+    /// `value` as said at `place`.
+    pub fn new(value: T, place: &Place) -> Self {
+        Self { value, place: place.clone() }
+    }
+}
+
+impl<T: PartialEq> PartialEq for Located<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Located<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value.fmt(formatter)
+    }
+}
+
+/// One thing that is wrong. Its text is what the user reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where.
+    pub place: Place,
+    /// What is wrong, with the value and what is allowed.
+    pub what: String,
+    /// The way on.
+    pub help: String,
+}
+
+impl Problem {
+    /// A problem at a place.
+    pub fn new(place: &Place, what: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { place: place.clone(), what: what.into(), help: help.into() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "hoistway: error: ")?;
+        if !self.place.at.is_empty() {
+            write!(formatter, "{}: ", self.place.at)?;
+        }
+        write!(formatter, "{}", self.what)?;
+        if !self.place.quoted.is_empty() {
+            write!(formatter, "\n  {}", self.place.quoted)?;
+        }
+        if !self.help.is_empty() {
+            write!(formatter, "\n  help: {}", self.help)?;
+        }
+        Ok(())
+    }
+}
+
+/// The known word that `word` was probably meant to be: at most 2 letters off, or a third of its length.
+pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let limit = (word.chars().count() / 3).max(2);
+    known
+        .iter()
+        .map(|candidate| (edit_distance(word, candidate), *candidate))
+        .filter(|(distance, candidate)| *distance <= limit && *distance < candidate.chars().count())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// The fewest letters to insert, delete or replace to make one word the other.
+fn edit_distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, letter) in left.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, other) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != *other);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearest_is_within_two_letters_or_a_third() {
+        let known = ["weight", "scheduler", "memory"];
+        assert_eq!(nearest("wieght", &known), Some("weight"));
+        assert_eq!(nearest("schedular", &known), Some("scheduler"));
+        assert_eq!(nearest("colour", &known), None);
+    }
+
+    #[test]
+    fn a_problem_reads_place_value_and_help() {
+        let place = Place { at: "serve.toml:3:5".into(), quoted: "weight = 0".into() };
+        let text = Problem::new(&place, "weight is 0", "give 1 to 10000").to_string();
+        assert_eq!(text, "hoistway: error: serve.toml:3:5: weight is 0\n  weight = 0\n  help: give 1 to 10000");
+    }
+}

@@ -1,0 +1,283 @@
+//! Reads one TOML table key by key, remembers what was asked for, and complains about the rest.
+//!
+//! Every problem is collected, none ends the reading, so that a user sees all of them at once. A key that has a
+//! problem takes its default; the caller never acts on a configuration with problems.
+
+use std::cell::RefCell;
+use std::ops::{Range, RangeInclusive};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::problem::{Located, Place, Problem, nearest};
+use super::size::Size;
+
+/// The text being read, its name, and what was found wrong with it.
+pub struct Source<'a> {
+    /// Name of the file as the user gave it.
+    pub file: &'a str,
+    /// All of its text.
+    pub text: &'a str,
+    /// What was found so far, in the order found.
+    pub problems: RefCell<Vec<Problem>>,
+}
+
+impl<'a> Source<'a> {
+    /// A text in which nothing was found wrong yet.
+    pub fn new(file: &'a str, text: &'a str) -> Self {
+        Self { file, text, problems: RefCell::new(Vec::new()) }
+    }
+
+    /// Line and column (from 1, in characters) of a byte range, with its line quoted.
+    pub fn place(&self, span: Range<usize>) -> Place {
+        let before = self.text.get(..span.start).unwrap_or(self.text);
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        let line = before.matches('\n').count() + 1;
+        let column = before[line_start..].chars().count() + 1;
+        let quoted = self.text[line_start..].lines().next().unwrap_or("").trim();
+        Place { at: format!("{}:{line}:{column}", self.file).into(), quoted: quoted.into() }
+    }
+
+    /// Notes a problem.
+    pub fn complain(&self, place: &Place, what: impl Into<String>, help: impl Into<String>) {
+        self.problems.borrow_mut().push(Problem::new(place, what, help));
+    }
+}
+
+/// One table of the source.
+pub struct Reader<'a> {
+    source: &'a Source<'a>,
+    table: &'a DeTable<'a>,
+    /// What the table is called in messages, `[[device]]`.
+    title: &'static str,
+    known: Vec<&'static str>,
+    /// Where the table begins.
+    pub place: Place,
+}
+
+impl<'a> Reader<'a> {
+    /// A table that is called `title` in messages.
+    pub fn new(source: &'a Source<'a>, title: &'static str, table: &'a DeTable<'a>, place: Place) -> Self {
+        Self { source, table, title, known: Vec::new(), place }
+    }
+
+    /// The value of a key with its place; from now on the key is known.
+    fn value(&mut self, key: &'static str) -> Option<(&'a DeValue<'a>, Place)> {
+        self.known.push(key);
+        let value: &Spanned<DeValue<'_>> = self.table.get(key)?;
+        Some((value.get_ref(), self.source.place(value.span())))
+    }
+
+    fn wrong_type(&self, key: &str, value: &DeValue<'_>, place: &Place, wanted: &str, example: &str) {
+        let what = format!("{key} is {} where {wanted} is needed", article(value.type_str()));
+        self.source.complain(place, what, format!("for example: {key} = {example}"));
+    }
+
+    /// Notes a problem of this table.
+    pub fn complain(&self, place: &Place, what: impl Into<String>, help: impl Into<String>) {
+        self.source.complain(place, what, help);
+    }
+
+    /// Whether the table has a key.
+    pub fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
+    /// A text, if the key is there.
+    pub fn text(&mut self, key: &'static str) -> Option<Located<String>> {
+        let (value, place) = self.value(key)?;
+        match value.as_str() {
+            Some(text) => Some(Located::new(text.to_owned(), &place)),
+            None => {
+                self.wrong_type(key, value, &place, "a text", "\"...\"");
+                None
+            }
+        }
+    }
+
+    /// A text that must be there.
+    pub fn needed_text(&mut self, key: &'static str, example: &str) -> Located<String> {
+        if !self.table.contains_key(key) {
+            let what = format!("{} has no {key}", self.title);
+            self.source.complain(&self.place, what, format!("add {key} = \"{example}\""));
+        }
+        self.text(key).unwrap_or_else(|| Located::new(String::new(), &self.place))
+    }
+
+    /// One of a few words.
+    pub fn choice(&mut self, key: &'static str, allowed: &[&'static str], default: &'static str) -> &'static str {
+        let Some(text) = self.text(key) else { return default };
+        if let Some(word) = allowed.iter().find(|word| **word == text.value) {
+            return word;
+        }
+        let meant = nearest(&text.value, allowed).map_or(String::new(), |word| format!("; did you mean \"{word}\"?"));
+        let what = format!("{key} = \"{}\" is not one of {}{meant}", text.value, allowed.join(", "));
+        self.source.complain(&text.place, what, format!("the default is \"{default}\""));
+        default
+    }
+
+    /// A whole number inside a range.
+    pub fn number(&mut self, key: &'static str, range: RangeInclusive<u64>, default: u64) -> Located<u64> {
+        let Some((value, place)) = self.value(key) else { return Located::new(default, &self.place) };
+        let Some(integer) = value.as_integer() else {
+            self.wrong_type(key, value, &place, "a whole number", &default.to_string());
+            return Located::new(default, &place);
+        };
+        match u64::from_str_radix(integer.as_str(), integer.radix()) {
+            Ok(number) if range.contains(&number) => Located::new(number, &place),
+            _ => {
+                let what = format!("{key} = {integer} is outside {} to {}", range.start(), range.end());
+                self.source.complain(&place, what, format!("the default is {default}"));
+                Located::new(default, &place)
+            }
+        }
+    }
+
+    /// A list of whole numbers inside a range.
+    pub fn numbers(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Vec<u64> {
+        let Some((value, place)) = self.value(key) else { return Vec::new() };
+        let Some(list) = value.as_array() else {
+            self.wrong_type(key, value, &place, "a list of whole numbers", "[0, 1]");
+            return Vec::new();
+        };
+        let mut numbers = Vec::new();
+        for entry in list {
+            let place = self.source.place(entry.span());
+            let number = entry.get_ref().as_integer().and_then(|it| u64::from_str_radix(it.as_str(), it.radix()).ok());
+            match number.filter(|number| range.contains(number)) {
+                Some(number) => numbers.push(number),
+                None => {
+                    let what = format!("{key} holds something outside {} to {}", range.start(), range.end());
+                    self.source.complain(&place, what, "give whole numbers");
+                }
+            }
+        }
+        numbers
+    }
+
+    /// Yes or no.
+    pub fn switch(&mut self, key: &'static str, default: bool) -> bool {
+        let Some((value, place)) = self.value(key) else { return default };
+        value.as_bool().unwrap_or_else(|| {
+            self.wrong_type(key, value, &place, "true or false", &default.to_string());
+            default
+        })
+    }
+
+    /// A size: text with a unit, or a whole number of bytes.
+    pub fn size(&mut self, key: &'static str, range: RangeInclusive<Size>, default: Size) -> Size {
+        let Some((value, place)) = self.value(key) else { return default };
+        let (size, shown) = match (value.as_str(), value.as_integer()) {
+            (Some(text), _) => (Size::parse(text), format!("\"{text}\"")),
+            (_, Some(integer)) => {
+                (u64::from_str_radix(integer.as_str(), integer.radix()).ok().map(Size), integer.to_string())
+            }
+            _ => {
+                self.wrong_type(key, value, &place, "a size", &format!("\"{default}\""));
+                return default;
+            }
+        };
+        match size {
+            Some(size) if range.contains(&size) => size,
+            Some(_) => {
+                let what = format!("{key} = {shown} is outside {} to {}", range.start(), range.end());
+                self.source.complain(&place, what, format!("the default is \"{default}\""));
+                default
+            }
+            None => {
+                let what = format!("{key} = {shown} is not a size");
+                let help = format!("write a whole number and KiB, MiB, GiB or TiB, for example {key} = \"{default}\"");
+                self.source.complain(&place, what, help);
+                default
+            }
+        }
+    }
+
+    /// A list of texts.
+    pub fn texts(&mut self, key: &'static str, default: &[&str]) -> Vec<Located<String>> {
+        let by_default = default.iter().map(|text| Located::new((*text).to_owned(), &self.place)).collect();
+        let Some((value, place)) = self.value(key) else { return by_default };
+        let Some(list) = value.as_array() else {
+            self.wrong_type(key, value, &place, "a list of texts", "[\"a\", \"b-*\"]");
+            return by_default;
+        };
+        let mut texts = Vec::new();
+        for entry in list {
+            let place = self.source.place(entry.span());
+            match entry.get_ref().as_str() {
+                Some(text) => texts.push(Located::new(text.to_owned(), &place)),
+                None => {
+                    let what = format!("{key} holds {}", article(entry.get_ref().type_str()));
+                    self.source.complain(&place, what, "give texts only");
+                }
+            }
+        }
+        texts
+    }
+
+    /// The tables of a `[[key]]`.
+    pub fn tables(&mut self, key: &'static str, title: &'static str) -> Vec<Reader<'a>> {
+        let Some((value, place)) = self.value(key) else { return Vec::new() };
+        let mut readers = Vec::new();
+        for entry in value.as_array().into_iter().flat_map(|array| array.iter()) {
+            let place = self.source.place(entry.span());
+            match entry.get_ref().as_table() {
+                Some(table) => readers.push(Reader::new(self.source, title, table, place)),
+                None => self.wrong_type(key, entry.get_ref(), &place, "a table", "{ ... }"),
+            }
+        }
+        if value.as_array().is_none() {
+            let what = format!("{key} is {} where {title} is needed", article(value.type_str()));
+            self.source.complain(&place, what, format!("begin each one with {title}"));
+        }
+        readers
+    }
+
+    /// The table of a `[key]`.
+    pub fn table(&mut self, key: &'static str, title: &'static str) -> Option<Reader<'a>> {
+        let (value, place) = self.value(key)?;
+        let Some(table) = value.as_table() else {
+            let what = format!("{key} is {} where {title} is needed", article(value.type_str()));
+            self.source.complain(&place, what, format!("begin it with {title}"));
+            return None;
+        };
+        Some(Reader::new(self.source, title, table, place))
+    }
+
+    /// A key whose feature does not exist yet. `off` is the one value it may have: the one that switches it off.
+    pub fn unavailable(&mut self, key: &'static str, off: Option<&str>, what: &str) {
+        let Some((value, place)) = self.value(key) else { return };
+        let written = match (value.as_str(), value.as_integer(), value.as_bool()) {
+            (Some(text), _, _) => text.to_owned(),
+            (_, Some(integer), _) => integer.to_string(),
+            (_, _, Some(switch)) => switch.to_string(),
+            _ => value.type_str().to_owned(),
+        };
+        if off != Some(&written) {
+            let help = match off {
+                Some(off) => format!("leave {key} out, or at {off:?}"),
+                None => format!("leave {key} out"),
+            };
+            self.source.complain(&place, format!("{key} = {written}: {what} not available in this version"), help);
+        }
+    }
+
+    /// All keys were asked for: what is left is unknown.
+    pub fn finish(self) {
+        for key in self.table.keys() {
+            let name: &str = key.get_ref();
+            if self.known.contains(&name) {
+                continue;
+            }
+            let meant = nearest(name, &self.known).map_or(String::new(), |word| format!("; did you mean {word}?"));
+            let place = self.source.place(key.span());
+            let what = format!("{} has no key {name}{meant}", self.title);
+            self.source.complain(&place, what, format!("known keys: {}", self.known.join(", ")));
+        }
+    }
+}
+
+fn article(noun: &str) -> String {
+    let vowel = noun.starts_with(['a', 'e', 'i', 'o', 'u']);
+    format!("{} {noun}", if vowel { "an" } else { "a" })
+}

@@ -1,0 +1,114 @@
+//! A configuration as TOML that reads back as itself: what `--check` prints.
+
+use std::fmt::{Display, Write};
+
+use super::{Address, Cache, Configuration, Device, Export, Identity, Listener, Located, Who};
+
+/// Everything in force, every default included.
+pub fn show(configuration: &Configuration) -> String {
+    let mut text = Text(String::new());
+    if let Some(root) = &configuration.root {
+        text.quoted("root", root.value.display());
+    }
+    text.plain("drain_timeout_s", configuration.drain_timeout_s);
+    configuration.devices.iter().for_each(|it| device(it, &mut text));
+    for group in &configuration.groups {
+        text.heading("[[group]]");
+        text.quoted("path", &group.path);
+        text.plain("weight", group.weight);
+    }
+    configuration.listeners.iter().for_each(|it| listener(it, &mut text));
+    configuration.identities.iter().for_each(|it| identity(it, &mut text));
+    if let Some(control) = &configuration.control {
+        text.heading("[control]");
+        text.quoted("unix", control.unix.value.display());
+    }
+    text.0
+}
+
+fn device(device: &Device, text: &mut Text) {
+    text.heading("[[device]]");
+    text.quoted("name", &device.name);
+    text.quoted("scheduler", &device.scheduler);
+    text.quoted("memory", device.memory);
+    text.plain("queue_depth", device.queue_depth);
+    text.quoted("max_request", device.max_request);
+    text.quoted("cache", if device.cache == Cache::Direct { "direct" } else { "page" });
+    text.plain("batch_wait_us", device.batch_wait_us);
+    text.plain("busy_poll_us", device.busy_poll_us);
+    text.quoted("inline_max", device.inline_max);
+    let cpus: Vec<String> = device.cpu.iter().map(u64::to_string).collect();
+    text.plain("cpu", format!("[{}]", cpus.join(", ")));
+    device.exports.iter().for_each(|it| export(it, text));
+}
+
+fn export(export: &Export, text: &mut Text) {
+    text.heading("[[device.export]]");
+    text.quoted("name", &export.name);
+    text.quoted("backing", &export.backing);
+    text.quoted("group", &export.group);
+    text.plain("read_only", export.read_only);
+    text.plain("min_block", export.min_block);
+    text.quoted("description", &export.description);
+    text.plain("unsafe_flush", export.unsafe_flush);
+}
+
+fn listener(listener: &Listener, text: &mut Text) {
+    text.heading("[[listen]]");
+    match &listener.address.value {
+        Address::Unix { path, mode, owner_group } => {
+            text.quoted("unix", path.display());
+            text.quoted("mode", format!("{mode:04o}"));
+            if let Some(group) = owner_group {
+                text.quoted("owner_group", group);
+            }
+        }
+        Address::Tcp(address) => text.quoted("tcp", address),
+    }
+    text.list("exports", &listener.exports);
+    text.plain("list", listener.list);
+    text.plain("allow_plain", listener.allow_plain);
+    text.plain("max_connections", listener.max_connections);
+    text.plain("handshake_timeout_s", listener.handshake_timeout_s);
+    text.plain("stall_timeout_s", listener.stall_timeout_s);
+}
+
+fn identity(identity: &Identity, text: &mut Text) {
+    text.heading("[[identity]]");
+    match &identity.who.value {
+        Who::Uid(id) => text.plain("uid", id),
+        Who::Gid(id) => text.plain("gid", id),
+        Who::Cgroup => text.plain("cgroup", true),
+        Who::Listener(address) => text.quoted("listener", address),
+    }
+    if let Some(group) = &identity.group {
+        text.quoted("group", group);
+    }
+    text.list("exports", &identity.exports);
+}
+
+/// TOML being written. Writing into a `String` cannot fail.
+struct Text(String);
+
+impl Text {
+    fn heading(&mut self, heading: &str) {
+        let _ = write!(self.0, "\n{heading}\n");
+    }
+
+    fn plain(&mut self, key: &str, value: impl Display) {
+        let _ = writeln!(self.0, "{key} = {value}");
+    }
+
+    fn quoted(&mut self, key: &str, value: impl Display) {
+        let _ = writeln!(self.0, "{key} = {}", quote(&value.to_string()));
+    }
+
+    fn list(&mut self, key: &str, values: &[Located<String>]) {
+        let quoted: Vec<String> = values.iter().map(|value| quote(&value.value)).collect();
+        let _ = writeln!(self.0, "{key} = [{}]", quoted.join(", "));
+    }
+}
+
+fn quote(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}

@@ -1,0 +1,50 @@
+//! Sizes as people write them: `256MiB`.
+
+use std::fmt;
+
+const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+
+/// A number of bytes, shown in the largest unit that divides it.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Size(pub u64);
+
+impl Size {
+    /// Reads `4096`, `64KiB`, `1GiB`; nothing else, and no remainder is ignored.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (digits, unit) =
+            UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit))).unwrap_or((text, 1));
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        digits.parse::<u64>().ok()?.checked_mul(unit).map(Self)
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match UNITS.iter().find(|(_, unit)| self.0 != 0 && self.0.is_multiple_of(*unit)) {
+            Some((name, unit)) => write!(formatter, "{}{name}", self.0 / unit),
+            None => write!(formatter, "{}", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_and_show_the_same() {
+        for (text, bytes) in [("256MiB", 256 << 20), ("4KiB", 4096), ("1000", 1000), ("0", 0), ("2TiB", 2 << 40)] {
+            assert_eq!(Size::parse(text), Some(Size(bytes)));
+            assert_eq!(Size(bytes).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_not_wholly_a_size_is_refused() {
+        for text in ["", "MiB", "1.5GiB", "-1", "+1", "1MB", "1 MiB", "99999999TiB"] {
+            assert_eq!(Size::parse(text), None, "{text}");
+        }
+    }
+}

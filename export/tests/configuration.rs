@@ -1,0 +1,277 @@
+//! `serve.toml` and the flags: what is accepted, and what each mistake is told (engine specification 8).
+
+use hoistway_export::configuration::check::{check, warnings};
+use hoistway_export::configuration::flags::{self, Flags};
+use hoistway_export::configuration::show::show;
+use hoistway_export::configuration::{Address, Configuration, Problem, Size, Who, file};
+use proptest::prelude::*;
+
+const WHOLE: &str = r#"
+root = "/srv/disks"
+[[device]]
+name = "ssd0"
+scheduler = "wfq"
+memory = "256MiB"
+queue_depth = 0
+max_request = "1MiB"
+cache = "direct"
+batch_wait_us = 0
+busy_poll_us = 50
+inline_max = "16KiB"
+cpu = [0, 1]
+[[device.export]]
+name = "db"
+backing = "db.img"
+group = "tenants/db"
+read_only = false
+min_block = 512
+description = "the \"database\""
+unsafe_flush = false
+[[device.export]]
+name = "scratch"
+backing = "memory:1GiB"
+[[group]]
+path = "tenants/db"
+weight = 300
+read_bps_max = 0
+latency_target_us = 0
+[[listen]]
+unix = "/run/hoistway/nbd.sock"
+mode = "0600"
+owner_group = "disk"
+exports = ["*"]
+tls = "off"
+max_connections = 256
+handshake_timeout_s = 10
+stall_timeout_s = 30
+[[listen]]
+tcp = "127.0.0.1:10809"
+exports = ["db"]
+[[identity]]
+uid = 1000
+group = "tenants/db"
+exports = ["db", "db-*"]
+[control]
+unix = "/run/hoistway/control.sock"
+metrics = ""
+"#;
+
+fn no_such_scheduler(text: &str) -> Result<(), (String, String)> {
+    if text.starts_with("wfq") { Ok(()) } else { Err((format!("no scheduler {text}"), "hoistway list".into())) }
+}
+
+fn read(text: &str) -> Result<Configuration, Vec<Problem>> {
+    let configuration = file::read("serve.toml", text)?;
+    let problems = check(&configuration, &no_such_scheduler);
+    if problems.is_empty() { Ok(configuration) } else { Err(problems) }
+}
+
+/// The texts of all problems of `WHOLE` with one line replaced.
+fn with(line: &str, instead: &str) -> Vec<String> {
+    assert!(WHOLE.contains(line), "{line}");
+    match read(&WHOLE.replacen(line, instead, 1)) {
+        Ok(_) => Vec::new(),
+        Err(problems) => problems.iter().map(Problem::to_string).collect(),
+    }
+}
+
+/// Exactly one problem, and it says all of these.
+#[track_caller]
+fn says(line: &str, instead: &str, parts: &[&str]) {
+    let problems = with(line, instead);
+    assert_eq!(problems.len(), 1, "{problems:#?}");
+    for part in parts {
+        assert!(problems[0].contains(part), "{part:?} is not in\n{}", problems[0]);
+    }
+}
+
+#[test]
+fn the_whole_file_is_read() {
+    let configuration = read(WHOLE).unwrap();
+    let device = &configuration.devices[0];
+    assert_eq!((device.memory, device.busy_poll_us), (Size(256 << 20), 50));
+    assert_eq!(device.exports[0].min_block, 512);
+    assert_eq!(device.exports[1].group.value, "scratch", "the group is the export's own name where none is given");
+    assert_eq!((configuration.weight("tenants/db"), configuration.weight("scratch")), (300, 100));
+    let Address::Unix { mode, owner_group, .. } = &configuration.listeners[0].address.value else { panic!() };
+    assert_eq!((*mode, owner_group.as_deref()), (0o600, Some("disk")));
+    assert_eq!(configuration.listeners[1].address.to_string(), "tcp:127.0.0.1:10809");
+    assert_eq!(configuration.identities[0].who.value, Who::Uid(1000));
+    assert!(warnings(&configuration).is_empty());
+}
+
+#[test]
+fn check_prints_what_reads_back_as_itself() {
+    let configuration = read(WHOLE).unwrap();
+    let shown = show(&configuration);
+    assert_eq!(read(&shown).unwrap(), configuration, "{shown}");
+    assert_eq!(show(&read(&shown).unwrap()), shown);
+    for default in ["handshake_timeout_s = 10", "drain_timeout_s = 30", "list = true", "min_block = 1"] {
+        assert!(shown.contains(default), "{default} is not in\n{shown}");
+    }
+}
+
+#[test]
+fn an_unknown_key_is_told_with_its_place_and_the_nearest() {
+    says(
+        "weight = 300",
+        "wieght = 300",
+        &["serve.toml:27:1: ", "no key wieght; did you mean weight?", "known keys: path"],
+    );
+    says("root = ", "color = 1\nroot = ", &["serve.toml:2:1: ", "the file has no key color\n", "device"]);
+}
+
+#[test]
+fn values_outside_their_range_are_told_with_the_range() {
+    says(
+        "weight = 300",
+        "weight = 0",
+        &["serve.toml:27:10: weight = 0 is outside 1 to 10000", "  weight = 0\n", "help:"],
+    );
+    says("weight = 300", "weight = 10001", &["10001"]);
+    says("weight = 300", "weight = -1", &["-1"]);
+    says("weight = 300", "weight = \"much\"", &["weight is a string where a whole number is needed"]);
+    says("memory = \"256MiB\"", "memory = \"1MiB\"", &["outside 64MiB to 64GiB"]);
+    says("memory = \"256MiB\"", "memory = \"256MB\"", &["\"256MB\" is not a size", "KiB, MiB, GiB or TiB"]);
+    says("min_block = 512", "min_block = 513", &["513 is not one of 1, 512, 4096"]);
+    says("busy_poll_us = 50", "busy_poll_us = 201", &["outside 0 to 200"]);
+    says("cache = \"direct\"", "cache = \"pages\"", &["direct, page; did you mean \"page\"?"]);
+    says("cpu = [0, 1]", "cpu = [0, 5000]", &["serve.toml:13:11"]);
+    says("mode = \"0600\"", "mode = \"rw\"", &["three octal digits"]);
+    says("read_only = false", "read_only = 0", &["true or false"]);
+}
+
+#[test]
+fn what_this_version_lacks_is_refused_and_never_ignored() {
+    says("tls = \"off\"", "tls = \"require\"", &["serve.toml:35:7: ", "TLS is not available in this version"]);
+    says("tls = \"off\"", "certificates = \"/etc/pki\"", &["TLS is not available in this version"]);
+    says("read_bps_max = 0", "read_bps_max = 1000", &["limits arrive with the throttle"]);
+    says("latency_target_us = 0", "latency_target_us = 5", &["not available in this version"]);
+    says("uid = 1000", "certificate = \"tenant-a\"", &["identities by certificate are not available"]);
+    says("metrics = \"\"", "metrics = \"127.0.0.1:9500\"", &["metrics are not available"]);
+    says(
+        "[control]",
+        "[[vhost_user_blk]]\nunix = \"/run/x\"\n[control]",
+        &["vhost-user-blk devices are not available"],
+    );
+}
+
+#[test]
+fn names_must_differ_and_references_must_lead_somewhere() {
+    says("name = \"scratch\"", "name = \"db\"", &["the export \"db\" is declared twice", "serve.toml:15:8"]);
+    says("exports = [\"db\"]", "exports = [\"bd\"]", &["no export \"bd\"; did you mean \"db\"?"]);
+    says("path = \"tenants/db\"", "path = \"/tenants\"", &["not a group's path"]);
+    says("scheduler = \"wfq\"", "scheduler = \"wqf\"", &["serve.toml:5:13: no scheduler wqf"]);
+    says("name = \"scratch\"", "", &["[[device.export]] has no name", "add name ="]);
+    says("name = \"scratch\"", "name = \"\"", &["is empty"]);
+}
+
+#[test]
+fn listeners_have_one_address_and_tcp_stays_at_home() {
+    says("tcp = \"127.0.0.1:10809\"", "", &["has neither unix nor tcp"]);
+    says("tcp = \"127.0.0.1:10809\"", "tcp = \"localhost\"", &["not an IP address and a port"]);
+    says(
+        "tcp = \"127.0.0.1:10809\"",
+        "tcp = \"0.0.0.0:10809\"",
+        &["can be reached from other machines", "allow_plain = true"],
+    );
+    assert!(with("tcp = \"127.0.0.1:10809\"", "tcp = \"0.0.0.0:10809\"\nallow_plain = true").is_empty());
+    says("tcp = \"127.0.0.1:10809\"", "unix = \"/run/hoistway/nbd.sock\"", &["listened on twice"]);
+}
+
+#[test]
+fn an_identity_is_known_by_one_thing() {
+    says("uid = 1000", "uid = 1000\ngid = 5", &["names 2 ways"]);
+    says("uid = 1000", "", &["names 0 ways"]);
+    says("uid = 1000", "cgroup = true", &["group does not go with cgroup"]);
+    says("uid = 1000", "listener = \"tcp:1.2.3.4:5\"", &["is none of the listeners", "tcp:127.0.0.1:10809"]);
+    assert!(with("uid = 1000", "listener = \"tcp:127.0.0.1:10809\"").is_empty());
+}
+
+#[test]
+fn all_problems_come_at_once() {
+    let text = WHOLE.replacen("weight = 300", "weight = 0", 1).replacen("queue_depth", "queue_deep", 1);
+    assert_eq!(file::read("serve.toml", &text).unwrap_err().len(), 2);
+}
+
+#[test]
+fn what_is_not_toml_is_told_with_its_line() {
+    let problems = file::read("serve.toml", "root = \"/srv\n[[device]]\n").unwrap_err();
+    assert!(problems[0].to_string().starts_with("hoistway: error: serve.toml:1:"), "{}", problems[0]);
+}
+
+#[test]
+fn nothing_to_export_and_nowhere_to_listen_are_problems() {
+    let problems = read("").unwrap_err();
+    assert_eq!(problems.len(), 2);
+    assert!(problems[0].to_string().starts_with("hoistway: error: there is nothing to export\n  help: "));
+}
+
+#[test]
+fn a_group_that_nobody_uses_is_worth_a_warning() {
+    let text = WHOLE.replace("[[listen]]\ntcp", "[[group]]\npath = \"tenant/db\"\n[[listen]]\ntcp");
+    let warnings = warnings(&read(&text).unwrap());
+    assert_eq!(warnings.len(), 1);
+    assert!(warnings[0].contains("serve.toml:38:8") && warnings[0].contains("tenant/db"), "{}", warnings[0]);
+}
+
+fn flags(exports: &[&str]) -> Flags {
+    Flags {
+        nbd: vec!["unix:/run/hoistway.sock".into()],
+        export: exports.iter().map(|text| (*text).to_owned()).collect(),
+        ..Flags::default()
+    }
+}
+
+#[test]
+fn the_short_form_makes_the_same_kind_of_configuration() {
+    let given = Flags { scheduler: Some("wfq".into()), ..flags(&["a=/dev/shm/a.img,weight=300", "b=/dev/shm/b.img"]) };
+    let configuration = flags::read(&given).unwrap();
+    assert!(check(&configuration, &no_such_scheduler).is_empty());
+    assert_eq!((configuration.weight("a"), configuration.weight("b")), (300, 100));
+    assert_eq!(configuration.devices[0].exports[0].backing.value, "/dev/shm/a.img");
+    assert_eq!(read(&show(&configuration)).unwrap(), configuration);
+}
+
+#[test]
+fn a_models_comma_belongs_to_the_backing() {
+    let given = flags(&["a=model:ssd,seed=7,/srv/a.img,group=g,read_only", "b=model:sata,/srv/b.img"]);
+    let configuration = flags::read(&given).unwrap();
+    let exports = &configuration.devices[0].exports;
+    assert_eq!(exports[0].backing.value, "model:ssd,seed=7,/srv/a.img");
+    assert_eq!((exports[0].group.value.as_str(), exports[0].read_only), ("g", true));
+    assert_eq!(exports[1].backing.value, "model:sata,/srv/b.img");
+}
+
+#[test]
+fn mistakes_in_flags_name_the_flag_and_the_value() {
+    for (export, part) in [
+        ("a", "an export is NAME=PATH"),
+        ("a=/x,weight=0", "weight=0 is not a weight from 1 to 10000"),
+        ("a=/x,wieght=3", "unknown option wieght; did you mean weight?"),
+        ("a=/x,read_only=maybe", "read_only=maybe is not true or false"),
+    ] {
+        let problems = flags::read(&flags(&[export])).unwrap_err();
+        let text = problems[0].to_string();
+        assert!(text.starts_with("hoistway: error: --export: ") && text.contains(part), "{text}");
+    }
+    let problems = flags::read(&flags(&["a=/x,group=g,weight=1", "b=/y,group=g,weight=2"])).unwrap_err();
+    assert!(problems[0].to_string().contains("has the weight 1 already"));
+    let wrong = Flags { nbd: vec!["/run/x.sock".into()], ..flags(&["a=/x"]) };
+    assert!(flags::read(&wrong).unwrap_err()[0].to_string().contains("neither unix:PATH nor tcp:ADDRESS:PORT"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever the text, reading ends without a panic, and what is accepted shows as text that reads back as itself.
+    #[test]
+    fn any_text_is_read_or_refused(cut in 0_usize..900, length in 0_usize..40, noise in "[a-z0-9=\\[\\]\" \n._-]{0,12}") {
+        let start = cut.min(WHOLE.len());
+        let end = (start + length).min(WHOLE.len());
+        let text = format!("{}{noise}{}", &WHOLE[..start], &WHOLE[end..]);
+        if let Ok(configuration) = read(&text) {
+            prop_assert_eq!(read(&show(&configuration)).unwrap(), configuration);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! finds: undefined: fmod
+//! finds: undefined: no f32/f64
+#![no_std]
+
+#[unsafe(export_name = "soft_float.event")]
+pub extern "C" fn event(a: &mut f64) {
+    *a %= 1.5;
+}

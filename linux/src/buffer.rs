@@ -1,0 +1,189 @@
+//! The arena: one mapping that all data of a shard passes through.
+//!
+//! The kernel reads and writes this memory while requests are in flight, so no Rust reference to it ever exists: bytes
+//! enter and leave by copies through raw pointers, with bounds checked here. What a caller can get wrong is therefore
+//! only *which* bytes it sees, never memory safety.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+use crate::slots::{Slot, TOP_CLASS_BYTES};
+
+/// A range of bytes inside an arena.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Span {
+    /// First byte inside the arena.
+    pub offset_bytes: u64,
+    /// Length in bytes.
+    pub length_bytes: u32,
+}
+
+impl Span {
+    /// `length_bytes` from `skip_bytes` into the slot on. Cut off at the slot's end.
+    #[inline]
+    pub fn of(slot: Slot, skip_bytes: u32, length_bytes: u32) -> Self {
+        let skip_bytes = skip_bytes.min(slot.bytes());
+        Self {
+            offset_bytes: slot.offset_bytes() + u64::from(skip_bytes),
+            length_bytes: length_bytes.min(slot.bytes() - skip_bytes),
+        }
+    }
+
+    /// The span without its first `bytes` (none left if there are fewer).
+    #[inline]
+    #[must_use]
+    pub fn behind(self, bytes: u32) -> Self {
+        let bytes = bytes.min(self.length_bytes);
+        Self { offset_bytes: self.offset_bytes + u64::from(bytes), length_bytes: self.length_bytes - bytes }
+    }
+}
+
+/// Anonymous memory of fixed size, taken from the system page by page as it is touched.
+pub struct Arena {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone and is reached through raw copies only, so it may change its thread.
+unsafe impl Send for Arena {}
+
+impl Arena {
+    /// Maps `bytes`, rounded up to whole slots of the largest class; huge pages where the system gives them, left out
+    /// of core dumps (it holds clients' data).
+    pub fn new(bytes: u64) -> io::Result<Self> {
+        let bytes = bytes.max(1).next_multiple_of(u64::from(TOP_CLASS_BYTES));
+        let bytes = usize::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that exists.
+        let address = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags) }?;
+        let base = NonNull::new(address.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        for advice in [Advice::LinuxHugepage, Advice::LinuxDontDump] {
+            // SAFETY: the range is the mapping just made; neither advice changes its content. Refusal is harmless.
+            let _ = unsafe { rustix::mm::madvise(address, bytes, advice) };
+        }
+        Ok(Self { base, bytes })
+    }
+
+    /// Size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    /// The address of a span, for the kernel.
+    ///
+    /// # Panics
+    /// If the span is not wholly inside the arena: nothing outside may ever be reached.
+    #[inline]
+    pub(crate) fn address(&self, span: Span) -> *mut u8 {
+        let end = span.offset_bytes.checked_add(u64::from(span.length_bytes));
+        assert!(end.is_some_and(|end| end <= self.bytes as u64), "span {span:?} outside the arena of {}", self.bytes);
+        let offset = usize::try_from(span.offset_bytes).unwrap_or(usize::MAX);
+        // SAFETY: offset <= bytes was checked above, and the mapping is one allocation of that length.
+        unsafe { self.base.as_ptr().add(offset) }
+    }
+
+    /// Copies `bytes` to the beginning of `span`; what does not fit is left out.
+    #[inline]
+    pub fn copy_in(&self, span: Span, bytes: &[u8]) {
+        let length = bytes.len().min(span.length_bytes as usize);
+        let to = self.address(span);
+        // SAFETY: `to` has `length` bytes inside the mapping; `bytes` is ordinary memory and cannot overlap it.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, length) };
+    }
+
+    /// Copies the beginning of `span` to `bytes`, as much as both hold; says how many bytes that were.
+    #[inline]
+    pub fn copy_out(&self, span: Span, bytes: &mut [u8]) -> usize {
+        let length = bytes.len().min(span.length_bytes as usize);
+        let from = self.address(span);
+        // SAFETY: `from` has `length` bytes inside the mapping; `bytes` is ordinary memory and cannot overlap it.
+        unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), length) };
+        length
+    }
+
+    /// Copies inside the arena, as much as both spans hold; they may overlap.
+    #[inline]
+    pub fn copy_within(&self, from: Span, to: Span) {
+        let length = from.length_bytes.min(to.length_bytes) as usize;
+        let (from, to) = (self.address(from), self.address(to));
+        // SAFETY: both have `length` bytes inside the mapping; `copy` allows overlap.
+        unsafe { std::ptr::copy(from, to, length) };
+    }
+
+    /// Sets every byte of the span.
+    pub fn fill(&self, span: Span, byte: u8) {
+        let to = self.address(span);
+        // SAFETY: `to` has the span's length inside the mapping.
+        unsafe { std::ptr::write_bytes(to, byte, span.length_bytes as usize) };
+    }
+
+    /// Reads from a file straight into the span, blocking only as the file does (a file in memory: not at all).
+    /// Returns the bytes read, fewer at the file's end.
+    pub fn read_at(&self, file: BorrowedFd<'_>, span: Span, position_bytes: u64) -> io::Result<u32> {
+        let position = libc::off_t::try_from(position_bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let to = self.address(span).cast();
+        // SAFETY: the kernel writes at most the span's length, which lies inside the mapping.
+        let result = unsafe { libc::pread(file.as_raw_fd(), to, span.length_bytes as usize, position) };
+        u32::try_from(result).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Writes the span to a file; with `durable`, returns when the data is on stable storage (RWF_DSYNC).
+    pub fn write_at(&self, file: BorrowedFd<'_>, span: Span, position_bytes: u64, durable: bool) -> io::Result<u32> {
+        let position = libc::off_t::try_from(position_bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let flags = if durable { libc::RWF_DSYNC } else { 0 };
+        let piece = libc::iovec { iov_base: self.address(span).cast(), iov_len: span.length_bytes as usize };
+        // SAFETY: the kernel reads one piece of the span's length, which lies inside the mapping.
+        let result = unsafe { libc::pwritev2(file.as_raw_fd(), &raw const piece, 1, position, flags) };
+        u32::try_from(result).map_err(|_| io::Error::last_os_error())
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made in `new` with this length, and no reference into it can exist.
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn bytes_go_in_across_and_out() {
+        let arena = Arena::new(1 << 20).expect("1 MiB");
+        let (a, b) = (Span { offset_bytes: 0, length_bytes: 5 }, Span { offset_bytes: 70_000, length_bytes: 4_096 });
+        arena.copy_in(a, b"hoist");
+        arena.copy_within(a, b);
+        let mut out = [0; 8];
+        assert_eq!(arena.copy_out(b, &mut out), 8);
+        assert_eq!(&out, b"hoist\0\0\0");
+    }
+
+    #[test]
+    #[should_panic(expected = "outside the arena")]
+    fn a_span_outside_is_refused() {
+        let arena = Arena::new(1 << 20).expect("1 MiB");
+        arena.copy_out(Span { offset_bytes: (1 << 20) - 2, length_bytes: 4 }, &mut [0; 4]);
+    }
+
+    #[test]
+    fn a_file_is_written_and_read_at_a_position() {
+        let arena = Arena::new(1 << 20).expect("1 MiB");
+        let file = tempfile::tempfile().expect("a temporary file");
+        let span = Span { offset_bytes: 8_192, length_bytes: 3 };
+        arena.copy_in(span, b"abc");
+        assert_eq!(arena.write_at(file.as_fd(), span, 1_000, true).expect("written"), 3);
+        let back = Span { offset_bytes: 0, length_bytes: 100 };
+        assert_eq!(arena.read_at(file.as_fd(), back, 1_001).expect("read"), 2);
+        let mut out = [0; 2];
+        arena.copy_out(back, &mut out);
+        assert_eq!(&out, b"bc");
+    }
+}

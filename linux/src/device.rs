@@ -1,0 +1,461 @@
+//! Facts about what is behind a path, and the checks before anything is opened for writing.
+//!
+//! Opening is careful, asking is cheap: [`open`] refuses what is in use and says why, [`facts`] describes what was
+//! opened. Nothing here writes.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
+
+use crate::ioctl;
+
+/// statfs magic of tmpfs.
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+
+/// What kind of thing was opened.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A block device.
+    BlockDevice,
+    /// A file on a file system with a device (or a network) behind it.
+    RegularFile,
+    /// A file on tmpfs: its pages are all there is.
+    MemoryFile,
+}
+
+/// What is known about an open file or device.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Facts {
+    /// What it is.
+    pub kind: Kind,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Alignment that direct I/O needs, in bytes; `None` where direct I/O is not possible.
+    pub direct_alignment_bytes: Option<u32>,
+    /// Smallest unit the device writes without reading first, in bytes.
+    pub physical_block_bytes: u32,
+    /// Whether there are moving parts behind it, as far as the system knows.
+    pub is_rotational: bool,
+    /// Which file it is: device and inode number (for a block device, its own number and 0).
+    pub identity: (u64, u64),
+}
+
+/// How to open.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Opening {
+    /// For writing as well. Then nobody else may have it open for writing.
+    pub writable: bool,
+    /// Past the page cache, if possible.
+    pub direct: bool,
+    /// A block device that is mounted or otherwise in use is refused even for reading.
+    pub exclusive: bool,
+}
+
+/// Why something was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// No such path.
+    #[error("{} does not exist", path.display())]
+    Missing {
+        /// The path as given.
+        path: PathBuf,
+    },
+    /// A file found where only devices live.
+    #[error("{} is a regular file in /dev, that is, memory: not a disk", path.display())]
+    FileInDev {
+        /// The path as given.
+        path: PathBuf,
+    },
+    /// Neither file nor block device.
+    #[error("{} is neither a regular file nor a block device but {what}", path.display())]
+    WrongKind {
+        /// The path as given.
+        path: PathBuf,
+        /// What it is instead.
+        what: &'static str,
+    },
+    /// The device, one of its partitions or a holder is in use.
+    #[error("{} is in use ({user} is mounted, swapped to, part of another device, or open exclusively)", path.display())]
+    InUse {
+        /// The path as given.
+        path: PathBuf,
+        /// The node that is busy.
+        user: PathBuf,
+    },
+    /// Someone else has the file open for writing.
+    #[error("{} is already open for writing by another volume or another server", path.display())]
+    Locked {
+        /// The path as given.
+        path: PathBuf,
+    },
+    /// The device cannot be written.
+    #[error("{} is read-only", path.display())]
+    ReadOnly {
+        /// The path as given.
+        path: PathBuf,
+    },
+    /// Nothing to read or write there.
+    #[error("{} has no size (at least 512 bytes are needed)", path.display())]
+    Empty {
+        /// The path as given.
+        path: PathBuf,
+    },
+    /// The path leads out of the directory it must stay in, or through a symbolic link.
+    #[error("{} leads out of {} or through a symbolic link", path.display(), root.display())]
+    Escapes {
+        /// The path as given.
+        path: PathBuf,
+        /// The directory it must stay in.
+        root: PathBuf,
+    },
+    /// What the system says otherwise.
+    #[error("{}: {source}", path.display())]
+    System {
+        /// The path as given.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// An open file or device and what is known of it.
+#[derive(Debug)]
+pub struct Opened {
+    /// The descriptor; a writable one holds the lock that keeps others out.
+    pub file: OwnedFd,
+    /// What it is.
+    pub facts: Facts,
+    /// Whether it was opened past the page cache.
+    pub is_direct: bool,
+}
+
+/// Opens a file or block device after every check. With `root`, a path that is not below `/dev` is looked up beneath
+/// that directory and may neither leave it nor pass a symbolic link.
+///
+/// # Errors
+/// The first check that failed; nothing was changed.
+pub fn open(path: &Path, root: Option<&Path>, opening: Opening) -> Result<Opened, Refusal> {
+    let system = |source: io::Error| Refusal::System { path: path.to_owned(), source };
+    let is_below_root = root.is_some() && !path.starts_with("/dev");
+    let plain = |flags: OFlags| -> Result<OwnedFd, Refusal> {
+        match root {
+            Some(root) if is_below_root => open_beneath(root, path, flags),
+            _ => rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty()).map_err(|error| match error {
+                rustix::io::Errno::NOENT => Refusal::Missing { path: path.to_owned() },
+                rustix::io::Errno::ROFS => Refusal::ReadOnly { path: path.to_owned() },
+                other => system(other.into()),
+            }),
+        }
+    };
+    // A look without opening: O_PATH has no side effects, whatever the node is.
+    let look = plain(OFlags::PATH)?;
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&look).map_err(|error| system(error.into()))?.st_mode);
+    match kind {
+        FileType::BlockDevice => check_device(path, opening)?,
+        FileType::RegularFile if path.parent() == Some(Path::new("/dev")) => {
+            return Err(Refusal::FileInDev { path: path.to_owned() });
+        }
+        FileType::RegularFile => {}
+        other => return Err(Refusal::WrongKind { path: path.to_owned(), what: name_of(other) }),
+    }
+    let mut flags = if opening.writable { OFlags::RDWR } else { OFlags::RDONLY };
+    if kind == FileType::BlockDevice && (opening.writable || opening.exclusive) {
+        flags |= OFlags::EXCL;
+    }
+    let busy = |refusal| match refusal {
+        Refusal::System { source, .. } if source.raw_os_error() == Some(libc::EBUSY) => {
+            Refusal::InUse { path: path.to_owned(), user: path.to_owned() }
+        }
+        other => other,
+    };
+    let mut file = plain(flags).map_err(busy)?;
+    let facts = facts(file.as_fd()).map_err(system)?;
+    if facts.size_bytes < 512 {
+        return Err(Refusal::Empty { path: path.to_owned() });
+    }
+    let is_direct = opening.direct && facts.direct_alignment_bytes.is_some();
+    if is_direct {
+        // The same description gets the flag, so that no second opening can race with the checks.
+        let now = rustix::fs::fcntl_getfl(&file).map_err(|error| system(error.into()))?;
+        rustix::fs::fcntl_setfl(&file, now | OFlags::DIRECT).map_err(|error| system(error.into()))?;
+    }
+    if opening.writable {
+        file = locked(file, path)?;
+    }
+    Ok(Opened { file, facts, is_direct })
+}
+
+fn locked(file: OwnedFd, path: &Path) -> Result<OwnedFd, Refusal> {
+    match ioctl::lock_for_writing(file.as_fd()) {
+        Ok(()) => Ok(file),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
+            Err(Refusal::Locked { path: path.to_owned() })
+        }
+        Err(source) => Err(Refusal::System { path: path.to_owned(), source }),
+    }
+}
+
+fn open_beneath(root: &Path, path: &Path, flags: OFlags) -> Result<OwnedFd, Refusal> {
+    let system = |source: rustix::io::Errno| Refusal::System { path: path.to_owned(), source: source.into() };
+    let escapes = || Refusal::Escapes { path: path.to_owned(), root: root.to_owned() };
+    // An absolute path below the root means the same file as its rest does.
+    let relative = match path.strip_prefix(root) {
+        Ok(rest) => rest,
+        Err(_) if path.is_absolute() => return Err(escapes()),
+        Err(_) => path,
+    };
+    let directory = rustix::fs::open(root, OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|source| Refusal::System { path: root.to_owned(), source: source.into() })?;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    match rustix::fs::openat2(&directory, relative, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
+        Ok(file) => Ok(file),
+        Err(rustix::io::Errno::XDEV | rustix::io::Errno::LOOP) => Err(escapes()),
+        Err(rustix::io::Errno::NOENT) => Err(Refusal::Missing { path: path.to_owned() }),
+        Err(rustix::io::Errno::ROFS) => Err(Refusal::ReadOnly { path: path.to_owned() }),
+        Err(other) => Err(system(other)),
+    }
+}
+
+/// Items 1 to 4 of the safety checks: a device that exists, is free (with its partitions and holders), can be written
+/// and has a size. The device's own exclusive opening is `open`'s: it must last.
+fn check_device(path: &Path, opening: Opening) -> Result<(), Refusal> {
+    if !opening.writable && !opening.exclusive {
+        return Ok(());
+    }
+    let system = |source: io::Error| Refusal::System { path: path.to_owned(), source };
+    let real = fs::canonicalize(path).map_err(system)?;
+    let Some(sysfs) = sysfs_of(&real).map_err(system)? else { return Ok(()) };
+    if opening.writable && read_number(&sysfs.join("ro")) == Some(1) {
+        return Err(Refusal::ReadOnly { path: path.to_owned() });
+    }
+    // Partitions before the whole: once the whole is claimed, every claim of a part fails.
+    let mut users = Vec::new();
+    collect_users(&sysfs, 0, &mut users);
+    for user in users {
+        // Any other failure is harmless: a node without medium or without a name in /dev cannot be mounted either.
+        let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+        if let Err(rustix::io::Errno::BUSY) = rustix::fs::open(&user, flags, Mode::empty()) {
+            return Err(Refusal::InUse { path: path.to_owned(), user });
+        }
+    }
+    Ok(())
+}
+
+/// The nodes of partitions and holders below a sysfs directory, and of theirs (at most four levels).
+fn collect_users(sysfs: &Path, depth: u32, users: &mut Vec<PathBuf>) {
+    if depth == 4 {
+        return;
+    }
+    let below = fs::read_dir(sysfs).into_iter().flatten().flatten().map(|entry| entry.path());
+    let partitions = below.filter(|path| path.join("partition").exists());
+    let holders = fs::read_dir(sysfs.join("holders")).into_iter().flatten().flatten().map(|entry| entry.path());
+    for user in partitions.chain(holders) {
+        if let Some(name) = user.file_name() {
+            users.push(Path::new("/dev").join(name));
+            collect_users(&user, depth + 1, users);
+        }
+    }
+}
+
+fn sysfs_of(device: &Path) -> io::Result<Option<PathBuf>> {
+    let status = rustix::fs::stat(device)?;
+    let number = status.st_rdev;
+    let path = format!("/sys/dev/block/{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
+    Ok(fs::canonicalize(path).ok())
+}
+
+fn read_number(path: &Path) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// What an open file or block device is.
+///
+/// # Errors
+/// What the system says to fstat, statx or the size ioctl.
+pub fn facts(file: BorrowedFd<'_>) -> io::Result<Facts> {
+    let status = rustix::fs::fstat(file)?;
+    if FileType::from_raw_mode(status.st_mode) == FileType::BlockDevice {
+        let logical_block_bytes = ioctl::logical_block_bytes(file)?.max(512);
+        return Ok(Facts {
+            kind: Kind::BlockDevice,
+            size_bytes: ioctl::size_bytes(file)?,
+            direct_alignment_bytes: Some(logical_block_bytes),
+            physical_block_bytes: ioctl::physical_block_bytes(file).unwrap_or(logical_block_bytes),
+            is_rotational: ioctl::is_rotational(file).unwrap_or(false),
+            identity: (status.st_rdev, 0),
+        });
+    }
+    let is_memory = rustix::fs::fstatfs(file).is_ok_and(|system| u64::try_from(system.f_type) == Ok(TMPFS_MAGIC));
+    let direct_alignment_bytes = if is_memory { None } else { direct_alignment(file) };
+    Ok(Facts {
+        kind: if is_memory { Kind::MemoryFile } else { Kind::RegularFile },
+        size_bytes: u64::try_from(status.st_size).unwrap_or(0),
+        direct_alignment_bytes,
+        physical_block_bytes: u32::try_from(status.st_blksize).unwrap_or(4_096),
+        is_rotational: !is_memory && is_rotational_below(status.st_dev),
+        identity: (status.st_dev, status.st_ino),
+    })
+}
+
+/// What statx says; on kernels before 6.1, what happens when the flag is set (4 KiB then: right on every disk).
+fn direct_alignment(file: BorrowedFd<'_>) -> Option<u32> {
+    let asked = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+    if let Ok(answer) = asked
+        && answer.stx_mask & StatxFlags::DIOALIGN.bits() != 0
+    {
+        let needed = answer.stx_dio_offset_align.max(answer.stx_dio_mem_align);
+        return (needed > 0 && needed <= 65_536).then_some(needed.next_power_of_two().max(512));
+    }
+    let before = rustix::fs::fcntl_getfl(file).ok()?;
+    let works = rustix::fs::fcntl_setfl(file, before | OFlags::DIRECT).is_ok();
+    let _ = rustix::fs::fcntl_setfl(file, before);
+    works.then_some(4_096)
+}
+
+fn is_rotational_below(device: u64) -> bool {
+    let node = format!("/sys/dev/block/{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    let Ok(node) = fs::canonicalize(node) else { return false };
+    // A partition has no queue of its own, its disk has.
+    [node.as_path(), node.parent().unwrap_or(&node)]
+        .iter()
+        .find_map(|place| read_number(&place.join("queue/rotational")))
+        .is_some_and(|value| value != 0)
+}
+
+fn name_of(kind: FileType) -> &'static str {
+    match kind {
+        FileType::Directory => "a directory",
+        FileType::CharacterDevice => "a character device",
+        FileType::Fifo => "a pipe",
+        FileType::Socket => "a socket",
+        FileType::Symlink => "a symbolic link",
+        _ => "something else",
+    }
+}
+
+/// Whether emptying a range works on this file at all: tried at its very end, where nothing is.
+pub fn can_empty(file: BorrowedFd<'_>, how: crate::ring::Emptying, size_bytes: u64) -> bool {
+    let flags = rustix::fs::FallocateFlags::from_bits_retain(how.mode().unsigned_abs());
+    // Past the end with KEEP_SIZE: nothing changes, but an unsupported mode is refused. Block devices refuse ranges
+    // outside themselves, so there the answer to a well-formed mode is EINVAL and to an unknown one EOPNOTSUPP.
+    let past_the_end = size_bytes.next_multiple_of(1 << 20);
+    !matches!(
+        rustix::fs::fallocate(file, flags, past_the_end, 1 << 20),
+        Err(rustix::io::Errno::OPNOTSUPP
+            | rustix::io::Errno::NOSYS
+            | rustix::io::Errno::BADF
+            | rustix::io::Errno::PERM)
+    )
+}
+
+/// The next boundary between data and hole.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Stretch {
+    /// First byte behind the stretch.
+    pub end_bytes: u64,
+    /// Whether nothing is allocated there.
+    pub is_hole: bool,
+}
+
+/// What `position_bytes` lies in, and up to where that goes on (at most to `limit_bytes`). Where the file system cannot
+/// tell, everything is data.
+///
+/// # Errors
+/// What lseek says, apart from "there is nothing behind".
+pub fn stretch_at(file: BorrowedFd<'_>, position_bytes: u64, limit_bytes: u64) -> io::Result<Stretch> {
+    use rustix::fs::SeekFrom;
+    use rustix::io::Errno;
+    let all_data = Stretch { end_bytes: limit_bytes, is_hole: false };
+    match rustix::fs::seek(file, SeekFrom::Data(position_bytes)) {
+        Ok(data) if data > position_bytes => Ok(Stretch { end_bytes: data.min(limit_bytes), is_hole: true }),
+        Err(Errno::NXIO) => Ok(Stretch { end_bytes: limit_bytes, is_hole: true }),
+        Ok(_) => match rustix::fs::seek(file, SeekFrom::Hole(position_bytes)) {
+            Ok(hole) => Ok(Stretch { end_bytes: hole.clamp(position_bytes + 1, limit_bytes), is_hole: false }),
+            Err(Errno::NXIO | Errno::INVAL) => Ok(all_data),
+            Err(error) => Err(error.into()),
+        },
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(all_data),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::ring::Emptying;
+
+    const WRITING: Opening = Opening { writable: true, direct: true, exclusive: false };
+
+    fn file(directory: &Path, name: &str, bytes: usize) -> PathBuf {
+        let path = directory.join(name);
+        fs::write(&path, vec![7; bytes]).expect("content");
+        path
+    }
+
+    #[test]
+    fn a_file_may_be_opened_for_writing_once() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = file(directory.path(), "disk.img", 8_192);
+        let first = open(&path, None, WRITING).expect("free");
+        assert_eq!(first.facts.size_bytes, 8_192);
+        assert!(matches!(open(&path, None, WRITING), Err(Refusal::Locked { .. })));
+        assert!(open(&path, None, Opening { writable: false, ..WRITING }).is_ok());
+        drop(first);
+        assert!(open(&path, None, WRITING).is_ok());
+    }
+
+    #[test]
+    fn paths_stay_below_the_root() {
+        let outside = tempfile::tempdir().expect("a directory");
+        let root = outside.path().join("root");
+        fs::create_dir(&root).expect("a directory");
+        file(outside.path(), "secret.img", 4_096);
+        let inside = file(&root, "disk.img", 4_096);
+        std::os::unix::fs::symlink("../secret.img", root.join("link.img")).expect("a link");
+        for escape in ["../secret.img", "link.img", "/etc/passwd"] {
+            let refused = open(Path::new(escape), Some(&root), WRITING);
+            assert!(matches!(refused, Err(Refusal::Escapes { .. })), "{escape}: {refused:?}");
+        }
+        assert!(open(&inside, Some(&root), WRITING).is_ok());
+        assert!(open(Path::new("disk.img"), Some(&root), Opening { writable: false, ..WRITING }).is_ok());
+    }
+
+    #[test]
+    fn what_is_no_disk_is_refused_with_its_reason() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let missing = open(&directory.path().join("nothing"), None, WRITING).expect_err("missing");
+        assert!(missing.to_string().ends_with("does not exist"), "{missing}");
+        let wrong = open(Path::new("/dev/null"), None, WRITING).expect_err("no disk");
+        assert!(wrong.to_string().contains("a character device"), "{wrong}");
+        let empty = file(directory.path(), "empty", 0);
+        assert!(matches!(open(&empty, None, WRITING), Err(Refusal::Empty { .. })));
+    }
+
+    #[test]
+    fn holes_and_data_are_told_apart() {
+        let mut file = tempfile::tempfile().expect("a temporary file");
+        file.set_len(1 << 20).expect("size");
+        file.write_all(&[1; 65_536]).expect("data");
+        let data = stretch_at(file.as_fd(), 0, 1 << 20).expect("seek");
+        assert!(!data.is_hole && data.end_bytes >= 65_536);
+        if data.end_bytes < 1 << 20 {
+            let hole = stretch_at(file.as_fd(), data.end_bytes, 1 << 20).expect("seek");
+            assert_eq!(hole, Stretch { end_bytes: 1 << 20, is_hole: true });
+        }
+    }
+
+    #[test]
+    fn asking_for_holes_changes_neither_size_nor_content() {
+        let file = tempfile::tempfile().expect("a temporary file");
+        file.set_len(5_000).expect("size");
+        for how in [Emptying::PunchHole, Emptying::ZeroRange] {
+            can_empty(file.as_fd(), how, 5_000);
+        }
+        assert_eq!(file.metadata().expect("metadata").len(), 5_000);
+    }
+}

@@ -1,0 +1,629 @@
+//! io_uring with a safe face: every buffer lies in the ring's own [`Arena`], every file in its own table.
+//!
+//! ```text
+//! read / write / sync / allocate / receive / send / poll -> queued; nothing is ever dropped
+//! enter(..)                                              -> one system call: submit, run task work, perhaps wait
+//! reap(..)                                               -> completions: token and result
+//! ```
+//! Tokens are the caller's, 48 bits. Ordering between requests is not promised by the kernel.
+#![allow(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
+
+use crate::buffer::{Arena, Span};
+
+/// The bits of a token that come back with its completion.
+pub const TOKEN_BITS: u32 = 48;
+/// The most spans of one gathered send or vectored transfer (the kernel's UIO_MAXIOV is 1,024).
+pub const MAX_SPANS: usize = 512;
+
+const TOKEN_MASK: u64 = (1 << TOKEN_BITS) - 1;
+/// The ring's own token, for cancellations: their completions stay inside.
+const INTERNAL: u64 = TOKEN_MASK;
+const PIECE_BITS: u32 = 30;
+const SUBMISSION_ENTRIES: u32 = 1_024;
+const COMPLETION_ENTRIES: u32 = 8_192;
+
+/// A file in the ring's table.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub struct FileId(u32);
+
+/// How a range of a file is emptied.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Emptying {
+    /// FALLOC_FL_PUNCH_HOLE: reads as zero afterwards, the space is given back.
+    PunchHole,
+    /// FALLOC_FL_ZERO_RANGE: reads as zero afterwards, the space stays allocated.
+    ZeroRange,
+}
+
+impl Emptying {
+    /// The mode of fallocate(2); the file's size never changes.
+    pub const fn mode(self) -> libc::c_int {
+        match self {
+            Emptying::PunchHole => libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
+            Emptying::ZeroRange => libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE,
+        }
+    }
+}
+
+/// One finished request.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// What the request was started with.
+    pub token: u64,
+    /// Bytes moved (0 where there are none), or a negative errno.
+    pub result: i32,
+}
+
+/// How long [`Ring::enter`] may take.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// Not at all.
+    No,
+    /// Until something completes.
+    Forever,
+    /// Until something completes or that many nanoseconds have passed.
+    AtMost(u64),
+    /// Until `completions` are there; after `batch_us` microseconds one is enough; after `timeout_ns` none.
+    Batch {
+        /// How many completions are worth waiting for.
+        completions: u32,
+        /// For how long, in microseconds.
+        batch_us: u32,
+        /// The end of all waiting, in nanoseconds.
+        timeout_ns: u64,
+    },
+}
+
+/// Spans in the kernel's form; lives until the request has completed.
+struct Gather {
+    pieces: Vec<libc::iovec>,
+    message: libc::msghdr,
+}
+
+/// A submission and completion queue, the arena they work on and the files they work with.
+pub struct Ring {
+    ring: IoUring,
+    arena: ManuallyDrop<Arena>,
+    arena_is_registered: bool,
+    files: Vec<Option<OwnedFd>>,
+    free_files: Vec<u32>,
+    files_are_registered: bool,
+    #[expect(clippy::vec_box, reason = "the kernel keeps the address of a gather while the vector grows")]
+    gathers: Vec<Box<Gather>>,
+    free_gathers: Vec<u16>,
+    /// Entries that found the submission queue full and the kernel unwilling; they go first next time.
+    overflow: VecDeque<squeue::Entry>,
+    in_flight: u32,
+    full_submits: u64,
+}
+
+impl Ring {
+    /// A ring over `arena` with room for `files` open files. To be made on the thread that uses it: newer kernels bind
+    /// a ring to its creator.
+    ///
+    /// # Errors
+    /// What the kernel says; `EPERM` where io_uring is switched off (sysctl kernel.io_uring_disabled, seccomp),
+    /// `Unsupported` on kernels before 5.11 (no timeout argument).
+    pub fn new(arena: Arena, files: u32) -> io::Result<Self> {
+        let ring = build()?;
+        if !ring.params().is_feature_ext_arg() {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "io_uring of this kernel is too old (before 5.11)"));
+        }
+        // Saves a file lookup per call; kernels before 5.18 refuse, which is harmless.
+        let _ = ring.submitter().register_ring_fd();
+        let files_are_registered = ring.submitter().register_files_sparse(files).is_ok();
+        let table = (0..files).map(|_| None).collect();
+        Ok(Self {
+            ring,
+            arena: ManuallyDrop::new(arena),
+            arena_is_registered: false,
+            files: table,
+            free_files: (0..files).rev().collect(),
+            files_are_registered,
+            gathers: Vec::new(),
+            free_gathers: Vec::new(),
+            overflow: VecDeque::new(),
+            in_flight: 0,
+            full_submits: 0,
+        })
+    }
+
+    /// The memory that requests work on. Shared only: nobody may exchange it while the kernel holds addresses of it.
+    #[inline]
+    pub fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// Pins the arena and registers it, so that single-span reads and writes cost less. Fails where the limit on locked
+    /// memory is lower than the arena; everything works without.
+    pub fn register_arena(&mut self) -> io::Result<()> {
+        if self.arena_is_registered {
+            return Ok(());
+        }
+        let pieces: Vec<libc::iovec> = (0..self.arena.bytes().div_ceil(1 << PIECE_BITS))
+            .map(|piece| {
+                let start = piece << PIECE_BITS;
+                let length = (self.arena.bytes() - start).min(1 << PIECE_BITS);
+                let whole =
+                    Span { offset_bytes: start, length_bytes: u32::try_from(length).unwrap_or(1 << PIECE_BITS) };
+                libc::iovec { iov_base: self.arena.address(whole).cast(), iov_len: whole.length_bytes as usize }
+            })
+            .collect();
+        // SAFETY: the pieces lie inside the arena, which is unmapped only after the ring is gone (`drop`).
+        unsafe { self.ring.submitter().register_buffers(&pieces) }?;
+        self.arena_is_registered = true;
+        Ok(())
+    }
+
+    /// Takes over an open file or socket.
+    ///
+    /// # Errors
+    /// `EMFILE` when the table is full, or what registration says; the file is closed then.
+    pub fn add_file(&mut self, file: OwnedFd) -> io::Result<FileId> {
+        let index = self.free_files.pop().ok_or_else(|| io::Error::from_raw_os_error(libc::EMFILE))?;
+        if self.files_are_registered
+            && let Err(error) = self.ring.submitter().register_files_update(index, &[file.as_raw_fd()])
+        {
+            self.free_files.push(index);
+            return Err(error);
+        }
+        self.files[index as usize] = Some(file);
+        Ok(FileId(index))
+    }
+
+    /// The open file behind an id; `None` once it was removed.
+    #[inline]
+    pub fn file(&self, id: FileId) -> Option<BorrowedFd<'_>> {
+        self.files.get(id.0 as usize)?.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Closes a file. Requests on it that are in flight keep it alive for themselves and should be awaited first:
+    /// the id will be given to the next file.
+    pub fn remove_file(&mut self, id: FileId) {
+        let Some(file) = self.files.get_mut(id.0 as usize).and_then(Option::take) else { return };
+        if self.files_are_registered {
+            // The slot is overwritten by the next `add_file` anyway; a failure leaves only a reference behind.
+            let _ = self.ring.submitter().register_files_update(id.0, &[-1]);
+        }
+        drop(file);
+        self.free_files.push(id.0);
+    }
+
+    /// Requests that have not completed, queued ones included.
+    #[inline]
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// How often the submission queue had to be emptied early because it was full.
+    pub fn full_submits(&self) -> u64 {
+        self.full_submits
+    }
+
+    /// Completions that the kernel had to keep back because the completion queue was full.
+    pub fn completion_overflows(&mut self) -> u32 {
+        self.ring.completion().overflow()
+    }
+
+    /// Whether waiting for several completions at once is supported (kernel 6.12).
+    pub fn can_wait_for_batches(&self) -> bool {
+        self.ring.params().is_feature_min_timeout()
+    }
+
+    /// Reads from `position_bytes` on into the spans, one behind the other (at most [`MAX_SPANS`]).
+    pub fn read(&mut self, token: u64, file: FileId, spans: &[Span], position_bytes: u64) {
+        let entry = match *spans {
+            [span] if self.arena_is_registered => {
+                let (at, piece) = (self.arena.address(span), piece_of(span));
+                self.on_file(
+                    file,
+                    |fd| opcode::ReadFixed::new(fd, at, span.length_bytes, piece).offset(position_bytes).build(),
+                    |fd| opcode::ReadFixed::new(fd, at, span.length_bytes, piece).offset(position_bytes).build(),
+                )
+            }
+            [span] => {
+                let at = self.arena.address(span);
+                self.on_file(
+                    file,
+                    |fd| opcode::Read::new(fd, at, span.length_bytes).offset(position_bytes).build(),
+                    |fd| opcode::Read::new(fd, at, span.length_bytes).offset(position_bytes).build(),
+                )
+            }
+            _ => {
+                let (gather, pieces, count) = self.gather(spans);
+                let entry = self.on_file(
+                    file,
+                    |fd| opcode::Readv::new(fd, pieces, count).offset(position_bytes).build(),
+                    |fd| opcode::Readv::new(fd, pieces, count).offset(position_bytes).build(),
+                );
+                return self.push(with_gather(entry, token, gather));
+            }
+        };
+        self.push(with_token(entry, token));
+    }
+
+    /// Writes the spans, one behind the other, from `position_bytes` on; with `durable` it completes when the data is on
+    /// stable storage (RWF_DSYNC).
+    pub fn write(&mut self, token: u64, file: FileId, spans: &[Span], position_bytes: u64, durable: bool) {
+        let flags = if durable { libc::RWF_DSYNC } else { 0 };
+        let entry = match *spans {
+            [span] if self.arena_is_registered => {
+                let (at, piece, length) = (self.arena.address(span).cast_const(), piece_of(span), span.length_bytes);
+                self.on_file(
+                    file,
+                    |fd| opcode::WriteFixed::new(fd, at, length, piece).offset(position_bytes).rw_flags(flags).build(),
+                    |fd| opcode::WriteFixed::new(fd, at, length, piece).offset(position_bytes).rw_flags(flags).build(),
+                )
+            }
+            [span] => {
+                let (at, length) = (self.arena.address(span).cast_const(), span.length_bytes);
+                self.on_file(
+                    file,
+                    |fd| opcode::Write::new(fd, at, length).offset(position_bytes).rw_flags(flags).build(),
+                    |fd| opcode::Write::new(fd, at, length).offset(position_bytes).rw_flags(flags).build(),
+                )
+            }
+            _ => {
+                let (gather, pieces, count) = self.gather(spans);
+                let entry = self.on_file(
+                    file,
+                    |fd| opcode::Writev::new(fd, pieces, count).offset(position_bytes).rw_flags(flags).build(),
+                    |fd| opcode::Writev::new(fd, pieces, count).offset(position_bytes).rw_flags(flags).build(),
+                );
+                return self.push(with_gather(entry, token, gather));
+            }
+        };
+        self.push(with_token(entry, token));
+    }
+
+    /// Makes the file's data durable (fdatasync).
+    pub fn sync(&mut self, token: u64, file: FileId) {
+        let entry = self.on_file(
+            file,
+            |fd| opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
+            |fd| opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
+        );
+        self.push(with_token(entry, token));
+    }
+
+    /// Empties a range of the file.
+    pub fn empty(&mut self, token: u64, file: FileId, how: Emptying, position_bytes: u64, length_bytes: u64) {
+        let entry = self.on_file(
+            file,
+            |fd| opcode::Fallocate::new(fd, length_bytes).offset(position_bytes).mode(how.mode()).build(),
+            |fd| opcode::Fallocate::new(fd, length_bytes).offset(position_bytes).mode(how.mode()).build(),
+        );
+        self.push(with_token(entry, token));
+    }
+
+    /// Receives at most the span's length from a socket. The result 0 is its end.
+    pub fn receive(&mut self, token: u64, socket: FileId, span: Span) {
+        let (at, length) = (self.arena.address(span), span.length_bytes);
+        let entry = self.on_file(
+            socket,
+            |fd| opcode::Recv::new(fd, at, length).build(),
+            |fd| opcode::Recv::new(fd, at, length).build(),
+        );
+        self.push(with_token(entry, token));
+    }
+
+    /// Sends the spans (at most [`MAX_SPANS`]), one behind the other. Completes when all of it was accepted or the
+    /// connection failed; the result may still be short after a cancellation.
+    pub fn send(&mut self, token: u64, socket: FileId, spans: &[Span]) {
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+        if let [span] = *spans {
+            let (at, length) = (self.arena.address(span).cast_const(), span.length_bytes);
+            let entry = self.on_file(
+                socket,
+                |fd| opcode::Send::new(fd, at, length).flags(flags).build(),
+                |fd| opcode::Send::new(fd, at, length).flags(flags).build(),
+            );
+            return self.push(with_token(entry, token));
+        }
+        let (gather, pieces, count) = self.gather(spans);
+        let message = &mut self.gathers[usize::from(gather)].message;
+        message.msg_iov = pieces.cast_mut();
+        message.msg_iovlen = count as usize;
+        let message: *const libc::msghdr = message;
+        let entry = self.on_file(
+            socket,
+            |fd| opcode::SendMsg::new(fd, message).flags(flags.unsigned_abs()).build(),
+            |fd| opcode::SendMsg::new(fd, message).flags(flags.unsigned_abs()).build(),
+        );
+        self.push(with_gather(entry, token, gather));
+    }
+
+    /// Completes once when the file is readable.
+    pub fn poll(&mut self, token: u64, file: FileId) {
+        let events = libc::POLLIN.unsigned_abs().into();
+        let entry = self.on_file(
+            file,
+            |fd| opcode::PollAdd::new(fd, events).build(),
+            |fd| opcode::PollAdd::new(fd, events).build(),
+        );
+        self.push(with_token(entry, token));
+    }
+
+    /// Asks the kernel to give up every request on this file. Each completes with `ECANCELED`, or as it would have.
+    pub fn cancel(&mut self, file: FileId) {
+        let entry = if self.files_are_registered {
+            opcode::AsyncCancel2::new(types::CancelBuilder::fd(types::Fixed(file.0)).all()).build()
+        } else {
+            opcode::AsyncCancel2::new(types::CancelBuilder::fd(types::Fd(self.raw(file))).all()).build()
+        };
+        self.push(with_token(entry, INTERNAL));
+    }
+
+    /// Hands everything queued to the kernel and lets it finish what it can; waits as told.
+    ///
+    /// # Errors
+    /// Only what makes the ring unusable; running out of time, signals and a full completion queue are none.
+    pub fn enter(&mut self, wait: Wait) -> io::Result<()> {
+        self.refill();
+        let result = match wait {
+            Wait::No => self.enter_without_waiting(),
+            Wait::Forever => self.ring.submit_and_wait(1),
+            Wait::AtMost(timeout_ns) => {
+                let time = timespec(timeout_ns);
+                self.ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&time))
+            }
+            Wait::Batch { completions, batch_us, timeout_ns } => {
+                let time = timespec(timeout_ns);
+                let arguments = types::SubmitArgs::new().timespec(&time).min_wait_usec(batch_us);
+                self.ring.submitter().submit_with_args(completions as usize, &arguments)
+            }
+        };
+        match result {
+            Ok(_) => Ok(()),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
+                _ => Err(error),
+            },
+        }
+    }
+
+    fn enter_without_waiting(&mut self) -> io::Result<usize> {
+        const GETEVENTS: u32 = 1;
+        let queued = self.ring.submission().len();
+        let queued = u32::try_from(queued).unwrap_or(u32::MAX);
+        // SAFETY: without an argument the call only submits entries that `push` vouched for.
+        unsafe { self.ring.submitter().enter::<libc::sigset_t>(queued, 0, GETEVENTS, None) }
+    }
+
+    /// Whether something waits to be reaped or to be run: tells without a system call.
+    #[inline]
+    pub fn has_news(&mut self) -> bool {
+        !self.ring.completion().is_empty() || self.ring.submission().taskrun()
+    }
+
+    /// Takes at most `limit` completions.
+    pub fn reap(&mut self, limit: usize, completions: &mut Vec<Completion>) {
+        let mut queue = self.ring.completion();
+        for entry in queue.by_ref().take(limit) {
+            if !cqueue::more(entry.flags()) {
+                self.in_flight = self.in_flight.saturating_sub(1);
+            }
+            let user_data = entry.user_data();
+            if let Some(gather) = u16::try_from(user_data >> TOKEN_BITS).ok().and_then(|above| above.checked_sub(1)) {
+                self.free_gathers.push(gather);
+            }
+            if user_data & TOKEN_MASK != INTERNAL {
+                completions.push(Completion { token: user_data & TOKEN_MASK, result: entry.result() });
+            }
+        }
+    }
+
+    fn raw(&self, file: FileId) -> RawFd {
+        self.file(file).map_or(-1, |file| file.as_raw_fd())
+    }
+
+    /// Builds an entry for the registered or the plain form of a file.
+    #[inline]
+    fn on_file(
+        &self,
+        file: FileId,
+        fixed: impl FnOnce(types::Fixed) -> squeue::Entry,
+        plain: impl FnOnce(types::Fd) -> squeue::Entry,
+    ) -> squeue::Entry {
+        if self.files_are_registered { fixed(types::Fixed(file.0)) } else { plain(types::Fd(self.raw(file))) }
+    }
+
+    /// Spans as iovecs at an address that stays until the completion gives the gather back.
+    fn gather(&mut self, spans: &[Span]) -> (u16, *const libc::iovec, u32) {
+        assert!(spans.len() <= MAX_SPANS, "{} spans, {MAX_SPANS} are possible", spans.len());
+        let index = self.free_gathers.pop().unwrap_or_else(|| {
+            // SAFETY: msghdr is a plain C structure for which all zeroes is valid.
+            let message = unsafe { std::mem::zeroed() };
+            self.gathers.push(Box::new(Gather { pieces: Vec::with_capacity(MAX_SPANS), message }));
+            u16::try_from(self.gathers.len() - 1).expect("fewer gathers than completion entries")
+        });
+        let arena = &self.arena;
+        let gather = &mut self.gathers[usize::from(index)];
+        gather.pieces.clear();
+        gather.pieces.extend(
+            spans
+                .iter()
+                .map(|&span| libc::iovec { iov_base: arena.address(span).cast(), iov_len: span.length_bytes as usize }),
+        );
+        let count = u32::try_from(spans.len()).unwrap_or(u32::MAX);
+        (index, gather.pieces.as_ptr(), count)
+    }
+
+    fn push(&mut self, entry: squeue::Entry) {
+        self.in_flight += 1;
+        if !self.overflow.is_empty() {
+            self.overflow.push_back(entry);
+            return;
+        }
+        // SAFETY: all addresses in the entry point into the arena or a gather. The arena outlives the ring (`drop`
+        // waits for what is in flight, or leaks it), a gather is reused only after its completion was reaped.
+        if unsafe { self.ring.submission().push(&entry) }.is_ok() {
+            return;
+        }
+        self.full_submits += 1;
+        self.overflow.push_back(entry);
+        let _ = self.ring.submit();
+        self.refill();
+    }
+
+    fn refill(&mut self) {
+        while let Some(entry) = self.overflow.pop_front() {
+            // SAFETY: as in `push`.
+            if unsafe { self.ring.submission().push(&entry) }.is_err() {
+                self.overflow.push_front(entry);
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // The kernel may still write to the arena: everything is cancelled and awaited. If something refuses to end,
+        // the mapping is left to the process's end rather than to whoever would get its addresses next.
+        let entry = opcode::AsyncCancel2::new(types::CancelBuilder::any()).build();
+        self.push(with_token(entry, INTERNAL));
+        let mut completions = Vec::new();
+        for _ in 0..50 {
+            let _ = self.enter(Wait::AtMost(100_000_000));
+            self.reap(usize::MAX, &mut completions);
+            if self.in_flight == 0 {
+                // SAFETY: nothing is in flight, so the kernel holds no address of it; it is not used after this.
+                unsafe { ManuallyDrop::drop(&mut self.arena) };
+                return;
+            }
+        }
+    }
+}
+
+fn build() -> io::Result<IoUring> {
+    let mut single = IoUring::builder();
+    single.setup_cqsize(COMPLETION_ENTRIES).setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
+    let mut cooperative = IoUring::builder();
+    cooperative.setup_cqsize(COMPLETION_ENTRIES).setup_coop_taskrun().setup_taskrun_flag();
+    let mut plain = IoUring::builder();
+    plain.setup_cqsize(COMPLETION_ENTRIES);
+    // Kernels before 6.1 know no DEFER_TASKRUN, those before 5.19 no COOP_TASKRUN: both say EINVAL.
+    let is_unknown = |error: &io::Error| error.raw_os_error() == Some(libc::EINVAL);
+    match single.build(SUBMISSION_ENTRIES) {
+        Err(error) if is_unknown(&error) => match cooperative.build(SUBMISSION_ENTRIES) {
+            Err(error) if is_unknown(&error) => plain.build(SUBMISSION_ENTRIES),
+            other => other,
+        },
+        other => other,
+    }
+}
+
+/// The registered piece that a span lies in: pieces are 1 GiB, spans never cross a MiB of their slot.
+fn piece_of(span: Span) -> u16 {
+    u16::try_from(span.offset_bytes >> PIECE_BITS).unwrap_or(u16::MAX)
+}
+
+fn with_token(entry: squeue::Entry, token: u64) -> squeue::Entry {
+    entry.user_data(token & TOKEN_MASK)
+}
+
+fn with_gather(entry: squeue::Entry, token: u64, gather: u16) -> squeue::Entry {
+    entry.user_data((token & TOKEN_MASK) | ((u64::from(gather) + 1) << TOKEN_BITS))
+}
+
+fn timespec(time_ns: u64) -> types::Timespec {
+    let below_second = u32::try_from(time_ns % 1_000_000_000).unwrap_or(0);
+    types::Timespec::new().sec(time_ns / 1_000_000_000).nsec(below_second)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek, Write};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    fn ring() -> Ring {
+        Ring::new(Arena::new(1 << 20).expect("1 MiB"), 8).expect("io_uring")
+    }
+
+    fn next(ring: &mut Ring) -> Completion {
+        let mut completions = Vec::new();
+        while completions.is_empty() {
+            ring.enter(Wait::Forever).expect("enter");
+            ring.reap(1, &mut completions);
+        }
+        completions[0]
+    }
+
+    fn span(offset_bytes: u64, length_bytes: u32) -> Span {
+        Span { offset_bytes, length_bytes }
+    }
+
+    #[test]
+    fn gathered_writes_reach_the_file_in_order_and_come_back() {
+        let mut ring = ring();
+        let mut file = tempfile::tempfile().expect("a temporary file");
+        let id = ring.add_file(file.try_clone().expect("clone").into()).expect("room");
+        ring.arena().copy_in(span(0, 4), b"hois");
+        ring.arena().copy_in(span(8_192, 3), b"twa");
+        ring.write(7, id, &[span(0, 4), span(8_192, 3)], 10, true);
+        assert_eq!(next(&mut ring), Completion { token: 7, result: 7 });
+        let mut text = String::new();
+        file.seek(io::SeekFrom::Start(10)).expect("seek");
+        file.read_to_string(&mut text).expect("text");
+        assert_eq!(text, "hoistwa");
+        let registered = ring.register_arena();
+        ring.read(8, id, &[span(100, 7)], 10);
+        assert_eq!(next(&mut ring), Completion { token: 8, result: 7 }, "registered: {registered:?}");
+        let mut back = [0; 7];
+        ring.arena().copy_out(span(100, 7), &mut back);
+        assert_eq!(&back, b"hoistwa");
+    }
+
+    #[test]
+    fn a_cancelled_receive_completes_and_the_peer_sees_the_end() {
+        let mut ring = ring();
+        let (ours, mut peer) = UnixStream::pair().expect("a pair");
+        let id = ring.add_file(ours.into()).expect("room");
+        ring.receive(1, id, span(0, 64));
+        ring.enter(Wait::No).expect("enter");
+        assert_eq!(ring.in_flight(), 1);
+        ring.cancel(id);
+        assert_eq!(next(&mut ring).result, -libc::ECANCELED);
+        ring.remove_file(id);
+        ring.enter(Wait::No).expect("enter");
+        assert_eq!(peer.read(&mut [0; 1]).expect("the end"), 0);
+    }
+
+    #[test]
+    fn more_requests_than_entries_are_all_done() {
+        let mut ring = ring();
+        let mut file = tempfile::tempfile().expect("a temporary file");
+        file.write_all(&[1; 4_096]).expect("content");
+        let id = ring.add_file(file.into()).expect("room");
+        for token in 0..3_000 {
+            ring.read(token, id, &[span(token % 256 * 4_096, 1)], token);
+        }
+        let mut completions = Vec::new();
+        while completions.len() < 3_000 {
+            ring.enter(Wait::Forever).expect("enter");
+            ring.reap(1_024, &mut completions);
+        }
+        let mut tokens: Vec<u64> = completions.iter().map(|completion| completion.token).collect();
+        tokens.sort_unstable();
+        assert!(tokens.into_iter().eq(0..3_000));
+        assert!(completions.iter().all(|completion| completion.result == 1));
+        assert_eq!(ring.in_flight(), 0);
+    }
+
+    #[test]
+    fn waiting_ends_with_its_time() {
+        let mut ring = ring();
+        ring.enter(Wait::AtMost(1_000_000)).expect("the time is no error");
+        assert!(!ring.has_news());
+    }
+}

@@ -1,0 +1,37 @@
+//! What a thread may ask of the system for itself.
+
+use std::io;
+
+use rustix::thread::CpuSet;
+
+/// Lets this thread's timers fire when they are due instead of up to 50 µs later (the kernel's default slack).
+pub fn precise_timers() -> io::Result<()> {
+    Ok(rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1))?)
+}
+
+/// Binds this thread to the given processors. An empty list leaves it free.
+pub fn pin(cpus: &[usize]) -> io::Result<()> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        if cpu >= CpuSet::MAX_CPU {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput));
+        }
+        set.set(cpu);
+    }
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+}
+
+/// The monotonic clock in nanoseconds: the clock that all timers and waits of this crate use.
+#[inline]
+pub fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
+/// How many processors this process may use; 1 if the system does not tell.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}

@@ -1,0 +1,116 @@
+//! Nothing lost, nothing twice: the queue's own invariants.
+
+use crate::flush::Stage;
+use crate::{RequestQueue, TraceKind};
+use block::{NIL, Operation, RequestId};
+use elevator::{Elevator, Place, Violation};
+
+fn broken(what: &'static str, at: u32) -> Result<(), Violation> {
+    Err(Violation { what, at })
+}
+
+pub(crate) fn check<E: Elevator>(queue: &RequestQueue<E>) -> Result<(), Violation> {
+    if queue.violations() != 0 {
+        return broken("no impossible situation is met", queue.violations());
+    }
+    let mut totals = Totals::default();
+    for slot in 0..queue.requests.capacity() {
+        if let Some(id) = queue.requests.id_of(slot) {
+            check_request(queue, id, &mut totals)?;
+        } else if queue.hash.end_of(slot).is_some() {
+            return broken("a free slot is in no merge hash", slot);
+        }
+    }
+    check_totals(queue, &totals)?;
+    queue.elevator.check(&queue.requests)
+}
+
+#[derive(Default)]
+struct Totals {
+    tagged: u32,
+    limited: u32,
+    started: u32,
+    bios: u32,
+}
+
+fn check_request<E: Elevator>(queue: &RequestQueue<E>, id: RequestId, totals: &mut Totals) -> Result<(), Violation> {
+    let request = queue.requests.at(id);
+    let slot = queue.slots.at(id.slot());
+    totals.started += u32::from(request.place == Place::Started);
+    if slot.stage == Stage::Command {
+        return Ok(());
+    }
+    totals.tagged += 1;
+    totals.limited += u32::from(slot.limited);
+    if let Some(end) = queue.hash.end_of(id.slot())
+        && (request.place != Place::Queued || end != request.attributes.extent.end())
+    {
+        return broken("the merge hash holds queued requests at their present end", id.slot());
+    }
+    if matches!(request.place, Place::Queued) && !slot.inserted {
+        return broken("a queued request was inserted", id.slot());
+    }
+    check_bios(queue, id, totals)
+}
+
+/// The bios of a request lie one behind the other and cover its extent (but for multi-range discards).
+fn check_bios<E: Elevator>(queue: &RequestQueue<E>, id: RequestId, totals: &mut Totals) -> Result<(), Violation> {
+    let request = queue.requests.attributes(id);
+    let is_contiguous = request.operation != Operation::Discard || queue.limits.max_discard_segments <= 1;
+    let mut at_sector = request.extent.first_sector;
+    let mut sectors: u64 = 0;
+    for (_, bio) in queue.bios_of(id) {
+        totals.bios += 1;
+        if bio.operation != request.operation || bio.group != request.group || bio.device != request.device {
+            return broken("bios of one request share operation, group and device", id.slot());
+        }
+        if is_contiguous && bio.extent.first_sector != at_sector {
+            return broken("bios of one request lie one behind the other", id.slot());
+        }
+        at_sector = bio.extent.end();
+        sectors += u64::from(bio.extent.sectors);
+    }
+    if sectors != u64::from(request.extent.sectors) {
+        return broken("the bios of a request cover its extent", id.slot());
+    }
+    Ok(())
+}
+
+fn check_totals<E: Elevator>(queue: &RequestQueue<E>, totals: &Totals) -> Result<(), Violation> {
+    let mut waiting = 0;
+    for chain in queue.waiting {
+        let mut index = chain.first;
+        while index != NIL {
+            waiting += 1;
+            index = queue.bios.at(index).next;
+        }
+    }
+    let counted = [
+        ("every request but flush commands holds a tag", totals.tagged, queue.tags.in_use()),
+        ("limited requests are counted", totals.limited, queue.tags.limited()),
+        ("started requests are counted as in the device", totals.started, queue.in_device_total),
+        ("every bio waits or is in a request", totals.bios + waiting, queue.bios.in_use()),
+    ];
+    for (what, found, expected) in counted {
+        if found != expected {
+            return broken(what, found);
+        }
+    }
+    let listed: u32 = queue.dispatch_lists.iter().map(elevator::structures::List::len).sum();
+    if listed != queue.dispatch_total {
+        return broken("the dispatch lists hold what was chosen", listed);
+    }
+    Ok(())
+}
+
+/// What a trace event says about the number of requests in the device; used by readers of a trace.
+impl TraceKind {
+    /// +1 for a start, -1 for an end in the device, 0 otherwise.
+    pub const fn device_change(self) -> i32 {
+        match self {
+            TraceKind::Started => 1,
+            TraceKind::Completed | TraceKind::Requeued | TraceKind::Refused => -1,
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Flush and FUA: which steps a write needs, and the machine that runs them (Linux block/blk-flush.c).
+//!
+//! Steps are a cache flush before, the data, a cache flush after. Flushes are shared: while one is in the device, all
+//! that ask for one collect in the pending list and are served by the next. Two lists swap roles (double buffer).
+
+use crate::{Done, RequestQueue, TraceKind};
+use block::{Flags, Nanos, Operation, RequestId, Status};
+use elevator::structures::List;
+use elevator::{Attributes, Bio, Elevator, Place, Position};
+
+/// What a bio needs of the flush machine.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Steps {
+    pub before: bool,
+    pub data: bool,
+    pub after: bool,
+}
+
+impl Steps {
+    /// The steps of a bio on a device with or without a volatile cache and FUA.
+    pub(crate) fn of(bio: &Bio, limits: &crate::Limits) -> Steps {
+        let wants_flush = bio.flags.intersects(Flags::PREFLUSH) || bio.operation == Operation::Flush;
+        Steps {
+            before: wants_flush && limits.volatile_cache,
+            data: bio.extent.sectors > 0,
+            after: bio.flags.intersects(Flags::FUA) && limits.volatile_cache && !limits.fua && bio.extent.sectors > 0,
+        }
+    }
+
+    /// Whether nothing at all is to be done.
+    pub(crate) fn is_nothing(self) -> bool {
+        self == Steps::default()
+    }
+}
+
+/// Which step a request is in.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Stage {
+    /// No flush sequence: an ordinary request.
+    #[default]
+    Plain,
+    /// Waits for the flush before its data.
+    Before(Steps),
+    /// Its data is in the policy or the device.
+    Data(Steps),
+    /// Waits for the flush after its data.
+    After(Steps),
+    /// It *is* the flush command.
+    Command,
+}
+
+/// The machine's state.
+#[derive(Debug, Default)]
+pub(crate) struct FlushMachine {
+    pending: List,
+    running: List,
+    command: Option<RequestId>,
+    data_running: u32,
+    pending_since_ns: Nanos,
+}
+
+impl FlushMachine {
+    pub(crate) fn is_idle(&self) -> bool {
+        self.pending.is_empty() && self.running.is_empty() && self.command.is_none() && self.data_running == 0
+    }
+
+    /// When a flush goes although data is still running.
+    pub(crate) fn deadline_ns(&self, wait_ns: u64) -> Option<Nanos> {
+        let waits = !self.pending.is_empty() && self.command.is_none() && self.data_running > 0;
+        waits.then(|| self.pending_since_ns.saturating_add(wait_ns))
+    }
+}
+
+impl<E: Elevator> RequestQueue<E> {
+    /// Starts the sequence of a request with a flush or FUA mark.
+    pub(crate) fn begin_flush_sequence(&mut self, id: RequestId, now: Nanos) {
+        let bio = *self.requests.attributes(id);
+        let steps = Steps::of(&bio, &self.limits);
+        self.clear_flush_flags(id);
+        // With its marks cleared it looks ordinary; company would be made to wait for a flush that it never asked for.
+        self.slots.at_mut(id.slot()).no_merge = true;
+        if !steps.before && !steps.after {
+            self.insert(id, Position::Sorted(elevator::Hint::None), now);
+        } else if steps.before {
+            self.slots.at_mut(id.slot()).stage = Stage::Before(steps);
+            self.wait_for_flush(id, now);
+        } else {
+            self.slots.at_mut(id.slot()).stage = Stage::Data(steps);
+            self.flush.data_running += 1;
+            self.insert(id, Position::Sorted(elevator::Hint::None), now);
+        }
+    }
+
+    /// The device sees FUA only if it honours it; SYNC keeps the accounting that the cleared marks implied.
+    fn clear_flush_flags(&mut self, id: RequestId) {
+        let keeps_fua = self.limits.fua && self.limits.volatile_cache;
+        let Some(request) = self.requests.live_mut(id) else { return };
+        let flags = request.attributes.flags.without(Flags::PREFLUSH).with(Flags::SYNC);
+        request.attributes.flags = if keeps_fua { flags } else { flags.without(Flags::FUA) };
+    }
+
+    fn wait_for_flush(&mut self, id: RequestId, now: Nanos) {
+        if self.flush.pending.is_empty() {
+            self.flush.pending_since_ns = now;
+        }
+        self.flush.pending.push_back(&mut self.dispatch_links, id.slot());
+        self.kick_flush(now);
+    }
+
+    /// Issues a flush if somebody waits, none is under way, and no data is running or the wait was long enough.
+    pub(crate) fn kick_flush(&mut self, now: Nanos) {
+        let waited_ns = now.saturating_sub(self.flush.pending_since_ns);
+        let data_blocks = self.flush.data_running > 0 && waited_ns < self.era.flush_wait_ns;
+        if self.flush.pending.is_empty() || self.flush.command.is_some() || data_blocks {
+            return;
+        }
+        let mut attributes = Attributes::new(Operation::Flush, block::Extent::new(0, 0));
+        attributes.flags = Flags::SYNC;
+        // The table keeps one slot more than there are tags for exactly this request.
+        let Some(id) = self.requests.allocate(attributes, now) else { return };
+        core::mem::swap(&mut self.flush.pending, &mut self.flush.running);
+        *self.slots.at_mut(id.slot()) = crate::Slot { stage: Stage::Command, ..crate::Slot::EMPTY };
+        self.flush.command = Some(id);
+        self.requests.move_to(id, Place::Dispatched);
+        self.push_dispatch_front(id);
+        self.trace(TraceKind::FlushIssued, id, None, now);
+    }
+
+    /// The flush command ended: everybody it ran for moves on one step.
+    pub(crate) fn flush_completed(&mut self, id: RequestId, status: Status, now: Nanos, done: &mut impl FnMut(Done)) {
+        self.counters.flushes += 1;
+        self.requests.free(id);
+        self.flush.command = None;
+        let mut running = core::mem::take(&mut self.flush.running);
+        while let Some(slot) = running.pop_front(&mut self.dispatch_links) {
+            let Some(waiter) = self.requests.id_of(slot) else { continue };
+            match (self.slots.at(slot).stage, status.is_ok()) {
+                (Stage::Before(steps), true) if steps.data => {
+                    self.slots.at_mut(slot).stage = Stage::Data(steps);
+                    self.flush.data_running += 1;
+                    self.insert(waiter, Position::Head, now);
+                }
+                _ => self.finish(waiter, status, now, done),
+            }
+        }
+        self.kick_flush(now);
+    }
+
+    /// The data step of a sequenced write ended. Answers whether the request goes on to a flush.
+    pub(crate) fn data_step_completed(&mut self, id: RequestId, status: Status, now: Nanos) -> bool {
+        let Stage::Data(steps) = self.slots.at(id.slot()).stage else { return false };
+        self.flush.data_running = self.flush.data_running.saturating_sub(1);
+        let goes_on = steps.after && status.is_ok();
+        if goes_on {
+            self.slots.at_mut(id.slot()).stage = Stage::After(steps);
+            self.requests.move_to(id, Place::Plugged);
+            self.wait_for_flush(id, now);
+        }
+        self.kick_flush(now);
+        goes_on
+    }
+}

@@ -1,0 +1,289 @@
+//! Who may join whom, where candidates are looked for, and what happens when they join.
+//!
+//! The search order is that of blk-mq: the submitter's newest plugged request, the request that absorbed something
+//! last, the hash of ends, the policy's front search; the first candidate decides, even if a limit then forbids it.
+
+use crate::limits::Merging;
+use crate::plug::Plug;
+use crate::{RequestQueue, TraceKind};
+use block::{Flags, Nanos, Operation, RequestId};
+use elevator::{Attributes, Bio, Elevator, Hint, Merge, MergeSearch, Place, Side};
+
+/// Marks that forbid merging on either side.
+const NEVER_MERGED: Flags = Flags(Flags::NOMERGE.0 | Flags::PREFLUSH.0 | Flags::FUA.0 | Flags::WAITING.0);
+
+/// Whether two transfers may share a request at all, wherever they lie.
+pub(crate) fn are_compatible(a: &Attributes, b: &Attributes) -> bool {
+    a.operation == b.operation
+        && a.operation.is_mergeable()
+        && a.device == b.device
+        && a.priority == b.priority
+        && a.group == b.group
+        && !a.flags.with(b.flags).intersects(NEVER_MERGED)
+}
+
+impl<E: Elevator> RequestQueue<E> {
+    /// Lets the bio in `index` join a request, or says where the policy wants its own.
+    pub(crate) fn try_merge(&mut self, index: u32, plug: Option<&Plug>, now: Nanos) -> Result<RequestId, Hint> {
+        let bio = self.bios.at(index).bio;
+        if !bio.operation.is_mergeable() || bio.flags.intersects(NEVER_MERGED) {
+            return Err(self.hint_for(&bio, now));
+        }
+        if let Some(id) = self.merge_into_plug(index, &bio, plug) {
+            return Ok(id);
+        }
+        match self.find_company(&bio, now) {
+            Merge::No(hint) => Err(hint),
+            Merge::Into(id, side) if self.limits_allow(id, &bio, side) => Ok(self.join(index, id, side, now)),
+            Merge::Into(id, side) => {
+                if let Some(slot) = self.slots.get_mut(id.slot()) {
+                    slot.no_merge = true;
+                }
+                Err(self.beside(id, side))
+            }
+        }
+    }
+
+    /// The plug's newest request takes the bio, if it can. The policy is not asked: it has not seen the request yet.
+    fn merge_into_plug(&mut self, index: u32, bio: &Bio, plug: Option<&Plug>) -> Option<RequestId> {
+        if self.merging == Merging::Never {
+            return None;
+        }
+        let id = plug?.newest()?;
+        if !self.may_absorb(id, bio) {
+            return None;
+        }
+        let side = self.adjacency(id, bio)?;
+        if !self.limits_allow(id, bio, side) {
+            self.slots.at_mut(id.slot()).no_merge = true;
+            return None;
+        }
+        self.grow(index, id, side);
+        self.counters.bio_merged(bio.direction());
+        Some(id)
+    }
+
+    fn find_company(&mut self, bio: &Bio, now: Nanos) -> Merge {
+        let search = self.elevator.merge_search();
+        if self.merging == Merging::Never {
+            return Merge::No(self.hint_for(bio, now));
+        }
+        if search == MergeSearch::Own {
+            return self.ask_policy(bio, now);
+        }
+        if let Some(id) = self.last_merge
+            && self.may_absorb(id, bio)
+            && self.elevator.may_merge(&self.requests, id, bio)
+            && let Some(side) = self.adjacency(id, bio)
+        {
+            return Merge::Into(id, side);
+        }
+        if self.merging == Merging::OneHit {
+            return Merge::No(Hint::None);
+        }
+        if let Some(id) = self.find_by_end(bio) {
+            return Merge::Into(id, Side::Back);
+        }
+        if search == MergeSearch::PipelineThenFront { self.ask_policy(bio, now) } else { Merge::No(Hint::None) }
+    }
+
+    /// The policy's own candidate, if it is one that may take the bio.
+    fn ask_policy(&mut self, bio: &Bio, now: Nanos) -> Merge {
+        match self.elevator.merge(&self.requests, bio, now) {
+            Merge::Into(id, side)
+                if self.may_absorb(id, bio)
+                    && self.elevator.may_merge(&self.requests, id, bio)
+                    && self.adjacency(id, bio) == Some(side) =>
+            {
+                Merge::Into(id, side)
+            }
+            Merge::Into(id, side) => Merge::No(self.beside(id, side)),
+            Merge::No(hint) => Merge::No(hint),
+        }
+    }
+
+    /// Where a list policy wants a request that is not to be merged.
+    pub(crate) fn hint_for(&mut self, bio: &Bio, now: Nanos) -> Hint {
+        if self.elevator.merge_search() != MergeSearch::Own {
+            return Hint::None;
+        }
+        match self.elevator.merge(&self.requests, bio, now) {
+            Merge::No(hint) => hint,
+            Merge::Into(id, side) => self.beside(id, side),
+        }
+    }
+
+    /// The place next to a request that could not take the bio.
+    fn beside(&self, id: RequestId, side: Side) -> Hint {
+        match side {
+            Side::Back | Side::Discard => Hint::After(id),
+            Side::Front => self.elevator.former(&self.requests, id).map_or(Hint::AtFront, Hint::After),
+        }
+    }
+
+    fn find_by_end(&mut self, bio: &Bio) -> Option<RequestId> {
+        while let Some(slot) = self.hash.find(bio.extent.first_sector) {
+            let id = self.requests.id_of(slot);
+            match id {
+                Some(id) if !self.slots.at(slot).no_merge => {
+                    let fits = self.may_absorb(id, bio) && self.elevator.may_merge(&self.requests, id, bio);
+                    return fits.then_some(id);
+                }
+                _ => self.hash.remove(slot),
+            }
+        }
+        None
+    }
+
+    fn may_absorb(&self, id: RequestId, bio: &Bio) -> bool {
+        if !self.requests.is_live(id) || self.slots.at(id.slot()).no_merge {
+            return false;
+        }
+        let request = self.requests.at(id);
+        matches!(request.place, Place::Plugged | Place::Queued) && are_compatible(&request.attributes, bio)
+    }
+
+    /// The side at which the bio touches the request, back before front.
+    fn adjacency(&self, id: RequestId, bio: &Bio) -> Option<Side> {
+        let extent = self.requests.attributes(id).extent;
+        if extent.is_followed_by(bio.extent) {
+            Some(Side::Back)
+        } else if bio.extent.is_followed_by(extent) {
+            Some(Side::Front)
+        } else if bio.operation == Operation::Discard && self.limits.max_discard_segments > 1 {
+            Some(Side::Discard)
+        } else {
+            None
+        }
+    }
+
+    fn limits_allow(&self, id: RequestId, bio: &Bio, side: Side) -> bool {
+        let request = self.requests.attributes(id);
+        let first = if side == Side::Front { bio.extent.first_sector } else { request.extent.first_sector };
+        let sectors = u64::from(request.extent.sectors) + u64::from(bio.extent.sectors);
+        let segments = u32::from(request.segments) + u32::from(bio.segments);
+        if bio.operation == Operation::Discard && segments > u32::from(self.limits.max_discard_segments.max(1)) {
+            // A multi-range discard carries one segment per range; a contiguous one stays a single range.
+            return side != Side::Discard && self.limits.allow(bio.operation, first, sectors, 1);
+        }
+        self.limits.allow(bio.operation, first, sectors, segments)
+    }
+
+    /// Adds the bio to the request's chain and extent.
+    fn grow(&mut self, index: u32, id: RequestId, side: Side) {
+        let bio = self.bios.at(index).bio;
+        let chain = &mut self.slots.at_mut(id.slot()).chain;
+        match side {
+            Side::Front => self.bios.prepend(chain, index),
+            Side::Back | Side::Discard => self.bios.append(chain, index),
+        }
+        let Some(request) = self.requests.live_mut(id) else { return };
+        let attributes = &mut request.attributes;
+        if side == Side::Front {
+            attributes.extent.first_sector = bio.extent.first_sector;
+        }
+        attributes.extent.sectors = attributes.extent.sectors.saturating_add(bio.extent.sectors);
+        attributes.segments = attributes.segments.saturating_add(bio.segments);
+    }
+
+    /// A bio joins a queued request, which may then touch its neighbour.
+    fn join(&mut self, index: u32, id: RequestId, side: Side, now: Nanos) -> RequestId {
+        self.grow(index, id, side);
+        self.trace(TraceKind::BioMerged, id, None, now);
+        self.counters.bio_merged(self.requests.attributes(id).direction());
+        let neighbour = match side {
+            Side::Back => self.elevator.latter(&self.requests, id).map(|next| (id, next)),
+            Side::Front => self.elevator.former(&self.requests, id).map(|previous| (previous, id)),
+            Side::Discard => None,
+        };
+        if let Some((keep, gone)) = neighbour
+            && self.merging == Merging::Full
+            && self.merge_requests(keep, gone, now)
+        {
+            return keep;
+        }
+        self.elevator.bio_merged(&self.requests, id, side, now);
+        self.rehash(id);
+        self.last_merge = Some(id);
+        id
+    }
+
+    /// `keep` absorbs `gone`, which begins where it ends. Answers whether it could.
+    pub(crate) fn merge_requests(&mut self, keep: RequestId, gone: RequestId, now: Nanos) -> bool {
+        let tail = *self.requests.attributes(gone);
+        let fits = keep != gone
+            && self.may_absorb(keep, &tail)
+            && !self.slots.at(gone.slot()).no_merge
+            && matches!(self.requests.at(gone).place, Place::Plugged | Place::Queued)
+            && self.requests.attributes(keep).extent.is_followed_by(tail.extent)
+            && self.elevator.may_merge(&self.requests, keep, &tail)
+            && self.limits_allow(keep, &tail, Side::Back);
+        if !fits {
+            return false;
+        }
+        let gone_start_ns = self.requests.at(gone).start_ns;
+        let gone_slot = *self.slots.at(gone.slot());
+        self.bios.join(&mut self.slots.at_mut(keep.slot()).chain, gone_slot.chain);
+        if let Some(request) = self.requests.live_mut(keep) {
+            request.attributes.extent.sectors += tail.extent.sectors;
+            request.attributes.segments = request.attributes.segments.saturating_add(tail.segments);
+            request.start_ns = request.start_ns.min(gone_start_ns);
+        }
+        self.slots.at_mut(gone.slot()).chain = crate::bios::Chain::EMPTY;
+        self.leave_policy(gone);
+        self.elevator.requests_merged(&self.requests, keep, gone, now);
+        if gone_slot.inserted {
+            let wake = self.elevator.released(&self.requests, gone, now);
+            self.note(wake);
+        }
+        self.trace(TraceKind::RequestsMerged, keep, None, now);
+        self.counters.request_merged(tail.direction(), now);
+        self.rehash(keep);
+        self.last_merge = Some(keep);
+        self.free(gone, now);
+        true
+    }
+
+    /// Tries to merge a request on its way into the policy, back merges only. True if it was absorbed.
+    pub(crate) fn merge_on_insert(&mut self, id: RequestId, now: Nanos) -> bool {
+        if self.merging == Merging::Never || self.elevator.merge_search() == MergeSearch::Own {
+            return false;
+        }
+        if let Some(last) = self.last_merge
+            && self.merge_requests(last, id, now)
+        {
+            return true;
+        }
+        if self.merging == Merging::OneHit {
+            return false;
+        }
+        let mut absorbed = false;
+        let mut at = id;
+        // Each round makes one request of two, so the table's size bounds the rounds.
+        for _ in 0..self.requests.capacity() {
+            let first_sector = self.requests.attributes(at).extent.first_sector;
+            let Some(before) = self.hash.find(first_sector).and_then(|slot| self.requests.id_of(slot)) else { break };
+            if !self.merge_requests(before, at, now) {
+                break;
+            }
+            absorbed = true;
+            at = before;
+        }
+        absorbed
+    }
+
+    /// Whether others may still join this request while it is queued.
+    pub(crate) fn is_open(&self, id: RequestId) -> bool {
+        let attributes = self.requests.attributes(id);
+        attributes.operation.is_mergeable()
+            && !attributes.flags.intersects(NEVER_MERGED)
+            && !self.slots.at(id.slot()).no_merge
+    }
+
+    /// Puts a queued request where its present end belongs.
+    fn rehash(&mut self, id: RequestId) {
+        if self.hash.end_of(id.slot()).is_some() {
+            self.hash.add(id.slot(), self.requests.attributes(id).extent.end());
+        }
+    }
+}

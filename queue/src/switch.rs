@@ -1,0 +1,174 @@
+//! Replacing the policy of a live queue: nothing is lost, duplicated or failed.
+
+use crate::{RequestQueue, TraceKind};
+use block::{GroupId, Nanos, RequestId};
+use elevator::{Elevator, GroupState, Hint, Place, Position, Violation, Wake};
+
+/// What becomes of the requests that the old policy holds.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Handover {
+    /// They are dispatched by force and completed before the new policy starts, as the kernel freezes and drains.
+    Drain,
+    /// They are taken out at once and inserted into the new policy in their old order; only what the device already
+    /// has is waited for.
+    Carry,
+}
+
+#[derive(Debug)]
+pub(crate) struct Switching<E> {
+    next: E,
+    handover: Handover,
+}
+
+/// A switch is under way already; the refused policy is given back.
+#[derive(Debug)]
+pub struct Busy<E>(pub E);
+
+impl<E: Elevator> RequestQueue<E> {
+    /// Replaces the policy. New bios wait from now on; the change happens when the device holds nothing that the old
+    /// policy chose, possibly at once. [`RequestQueue::retired`] then has the old policy.
+    ///
+    /// # Errors
+    /// [`Busy`] while another switch is under way.
+    pub fn switch(&mut self, next: E, handover: Handover, now: Nanos) -> Result<(), Busy<E>> {
+        if self.switching.is_some() {
+            return Err(Busy(next));
+        }
+        if handover == Handover::Carry {
+            self.take_out_all(now);
+        }
+        self.switching = Some(Switching { next, handover });
+        self.note(Wake::All);
+        self.finish_switch_if_drained(now);
+        Ok(())
+    }
+
+    /// Whether a switch is under way.
+    pub fn is_switching(&self) -> bool {
+        self.switching.is_some()
+    }
+
+    /// The policy that the last switch replaced, to be looked at or dropped.
+    pub fn retired(&mut self) -> Option<E> {
+        self.retired.take()
+    }
+
+    /// Whether dispatching has to empty the old policy.
+    #[inline]
+    pub(crate) fn is_draining(&self) -> bool {
+        matches!(&self.switching, Some(switching) if switching.handover == Handover::Drain)
+    }
+
+    /// Whether requests on their way in must wait outside the policy.
+    #[inline]
+    pub(crate) fn is_carrying(&self) -> bool {
+        matches!(&self.switching, Some(switching) if switching.handover == Handover::Carry)
+    }
+
+    fn take_out_all(&mut self, now: Nanos) {
+        while let Some(id) = self.elevator.drain(&self.requests, now) {
+            self.leave_policy(id);
+            let wake = self.elevator.released(&self.requests, id, now);
+            self.note(wake);
+            self.carry(id);
+        }
+    }
+
+    /// Keeps a request aside until the new policy is in place.
+    pub(crate) fn carry(&mut self, id: RequestId) {
+        let slot = self.slots.at_mut(id.slot());
+        slot.inserted = false;
+        self.requests.move_to(id, Place::Plugged);
+        let sequence = self.slots.at(id.slot()).sequence;
+        if !self.carried.insert(&mut self.carried_links, id.slot(), sequence) {
+            self.violations += 1;
+        }
+    }
+
+    pub(crate) fn finish_switch_if_drained(&mut self, now: Nanos) {
+        let chosen = self.in_device_total + self.dispatch_total;
+        let is_drained = match &self.switching {
+            None => return,
+            Some(Switching { handover: Handover::Drain, .. }) => self.tags.in_use() == 0 && self.flush.is_idle(),
+            Some(Switching { handover: Handover::Carry, .. }) => chosen == 0,
+        };
+        if !is_drained {
+            return;
+        }
+        let Some(switching) = self.switching.take() else { return };
+        let old = core::mem::replace(&mut self.elevator, switching.next);
+        self.violations += old.violations();
+        self.retired = Some(old);
+        self.last_merge = None;
+        self.reasons = [0; crate::REASONS_MAX];
+        self.busy_average = 0;
+        self.introduce(now);
+        self.trace_switch(now);
+        while let Some(slot) = self.carried.first() {
+            self.carried.remove(&mut self.carried_links, slot);
+            if let Some(id) = self.requests.id_of(slot) {
+                self.insert(id, Position::Sorted(Hint::None), now);
+            }
+        }
+        self.admit_waiting(now);
+        self.note(Wake::All);
+    }
+
+    /// Tells the new policy of depth, groups (parents first) and requests that exist.
+    fn introduce(&mut self, now: Nanos) {
+        self.elevator.depth_changed(self.depth);
+        self.elevator.trace(self.tracing);
+        self.introduce_children(now);
+        for slot in 0..self.requests.capacity() {
+            let Some(id) = self.requests.id_of(slot) else { continue };
+            if self.requests.attributes(id).operation != block::Operation::Flush {
+                self.elevator.allocated(&self.requests, id, now);
+            }
+        }
+    }
+
+    fn introduce_children(&mut self, now: Nanos) {
+        let root = *self.groups.settings(GroupId::ROOT);
+        let wake = self.elevator.group_changed(GroupId::ROOT, &root, now);
+        self.note(wake);
+        // Each pass announces the groups one level further down, so the depth of the tree bounds the passes.
+        for level in 1..=self.groups.capacity() {
+            let mut announced = 0;
+            for group in (1..self.groups.capacity()).map(GroupId) {
+                if self.groups.state(group) != GroupState::Absent && self.level_of(group) == level {
+                    let settings = *self.groups.settings(group);
+                    self.elevator.group_added(group, &settings, now);
+                    if self.groups.state(group) == GroupState::Offline {
+                        self.elevator.group_offline(group, now);
+                    }
+                    announced += 1;
+                }
+            }
+            if announced == 0 {
+                return;
+            }
+        }
+    }
+
+    fn level_of(&self, group: GroupId) -> u32 {
+        let mut level = 0;
+        let mut at = group;
+        while at != GroupId::ROOT && level < self.groups.capacity() {
+            at = self.groups.settings(at).parent;
+            level += 1;
+        }
+        level
+    }
+
+    fn trace_switch(&mut self, now: Nanos) {
+        self.trace(TraceKind::Switched, RequestId::from_raw(block::NIL), None, now);
+    }
+
+    /// Every invariant of the queue and its policy. Walks everything: for tests, storms and fuzzers.
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
+    pub fn check(&self) -> Result<(), Violation> {
+        crate::check::check(self)
+    }
+}

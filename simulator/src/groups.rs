@@ -1,0 +1,51 @@
+//! From paths to ids: the groups of an experiment as the queue knows them.
+
+use block::GroupId;
+use elevator::GroupSettings;
+use experiment::{Experiment, Weight};
+
+/// The groups in an order in which parents come before their children.
+#[derive(Debug)]
+pub(crate) struct GroupPlan {
+    /// Settings of `GroupId(index + 1)`.
+    pub settings: Vec<GroupSettings>,
+    paths: Vec<String>,
+    /// Id of each group of the experiment.
+    pub ids: Vec<GroupId>,
+}
+
+impl GroupPlan {
+    /// The plan of an experiment; a part of a path that has no group of its own gets the default weight.
+    pub(crate) fn of(experiment: &Experiment) -> Self {
+        let mut plan = Self { settings: Vec::new(), paths: Vec::new(), ids: Vec::new() };
+        for group in &experiment.groups {
+            let id = plan.id_of(experiment, &group.path);
+            plan.ids.push(id);
+        }
+        plan
+    }
+
+    /// Ids are below this.
+    pub(crate) fn capacity(&self) -> usize {
+        self.settings.len() + 1
+    }
+
+    fn id_of(&mut self, experiment: &Experiment, path: &str) -> GroupId {
+        if let Some(index) = self.paths.iter().position(|known| known == path) {
+            return id(index);
+        }
+        let parent = match path.rsplit_once('/') {
+            Some((above, _)) => self.id_of(experiment, above),
+            None => GroupId::ROOT,
+        };
+        let own = experiment.groups.iter().find(|group| group.path == path);
+        let weight = own.map_or(Weight::DEFAULT, |group| group.weight).get();
+        self.settings.push(GroupSettings { parent, weight, latency_target_ns: 0 });
+        self.paths.push(path.to_owned());
+        id(self.settings.len() - 1)
+    }
+}
+
+fn id(index: usize) -> GroupId {
+    GroupId(u32::try_from(index + 1).expect("an experiment has fewer than 2^32 groups"))
+}

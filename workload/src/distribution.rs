@@ -1,0 +1,288 @@
+//! Hot spots: which block is hit how often, as a table of shares made once and searched per draw.
+//!
+//! Promise  zipf, pareto and normal with the parameters fio takes; not fio's own sequence.
+//! Cost     about 700 table rows at load; per draw a binary search, one division, no allocation.
+//! Limits   inside a row all ranks are equally likely. The first 64 ranks have a row each, the others share rows one
+//!          sixteenth of their rank wide, so a rank's share is off by at most theta x 3 %.
+//!
+//! Powers are computed in fixed point by the functions below and not by `f64::powf`, whose last digit differs between
+//! systems: a seed must replay everywhere.
+
+use block::random::Stream;
+
+use crate::job::Distribution;
+
+/// Draws of one distribution over a fixed number of blocks.
+#[derive(Clone, Debug)]
+pub struct Ranks {
+    blocks: u64,
+    shape: Shape,
+}
+
+#[derive(Clone, Debug)]
+enum Shape {
+    /// `cumulative[i]`: share of all I/Os, in 2^-63, that hit ranks below `first_rank[i + 1]`.
+    Table { first_rank: Vec<u64>, cumulative: Vec<u64>, multiplier: u64 },
+    /// Half the width of each of the twelve uniform terms whose sum is the bell curve, in blocks.
+    Bell { half_width_blocks: u64 },
+}
+
+/// 1.0 in the fixed-point form of this file.
+const ONE: u64 = 1 << 32;
+/// ln 2 in the fixed-point form.
+const LN_2: u64 = 2_977_044_472;
+/// 1.0 of shares and weights, which need more digits: 2^62.
+const WHOLE: u64 = 1 << 62;
+/// Ranks that have a row of their own.
+const SINGLE_RANKS: u64 = 64;
+
+impl Ranks {
+    /// The distribution over `blocks` blocks (at least 1). [`Distribution::Uniform`] gives a flat table.
+    pub fn new(distribution: &Distribution, blocks: u64) -> Self {
+        let blocks = blocks.max(1);
+        let shape = match *distribution {
+            Distribution::Uniform => table(blocks, |first, end| u128::from(end - first)),
+            Distribution::Zipf { theta_millionths } => {
+                let theta = fixed_millionths(theta_millionths);
+                table(blocks, |first, end| zipf_weight(first, end, theta))
+            }
+            Distribution::Pareto { h_millionths } => {
+                let exponent = pareto_exponent(h_millionths);
+                table(blocks, |first, end| {
+                    let share_below = |rank: u64| share_to_power(rank, blocks, exponent);
+                    share_below(end).saturating_sub(share_below(first))
+                })
+            }
+            Distribution::Normal { deviation_millionths } => {
+                // Twelve uniform terms of half width w have a variance of 12 w^2 / 3, a deviation of 2 w.
+                let deviation = u128::from(blocks) * u128::from(deviation_millionths) / 1_000_000;
+                Shape::Bell { half_width_blocks: u64::try_from(deviation / 2).unwrap_or(u64::MAX / 32).max(1) }
+            }
+        };
+        Self { blocks, shape }
+    }
+
+    /// The next block, below the number of blocks.
+    pub fn draw(&self, random: &mut Stream) -> u64 {
+        match &self.shape {
+            Shape::Table { first_rank, cumulative, multiplier } => {
+                let share = random.next() >> 1;
+                let row = cumulative.partition_point(|below| *below <= share).min(cumulative.len() - 1);
+                let (first, end) = (first_rank[row], first_rank[row + 1]);
+                let rank = first + random.below(end - first);
+                self.scatter(rank, *multiplier)
+            }
+            Shape::Bell { half_width_blocks } => self.bell(*half_width_blocks, random),
+        }
+    }
+
+    /// Spreads ranks over the area: hot blocks are not neighbours, and each rank has one block of its own.
+    fn scatter(&self, rank: u64, multiplier: u64) -> u64 {
+        if self.blocks <= u64::from(u32::MAX) {
+            return rank * multiplier % self.blocks;
+        }
+        let product = u128::from(rank) * u128::from(multiplier) % u128::from(self.blocks);
+        u64::try_from(product).unwrap_or(0)
+    }
+
+    fn bell(&self, half_width_blocks: u64, random: &mut Stream) -> u64 {
+        // Outside the area (half the draws at worst) another draw is made; 64 misses in a row do not happen.
+        for _ in 0..64 {
+            let sum = (0..12).fold(0_u64, |sum, _| sum.saturating_add(random.below(2 * half_width_blocks + 1)));
+            let block = (self.blocks / 2).saturating_add(sum).checked_sub(12 * half_width_blocks);
+            if let Some(block) = block.filter(|block| *block < self.blocks) {
+                return block;
+            }
+        }
+        self.blocks / 2
+    }
+}
+
+/// Rows over all ranks, each with the weight that `weight(first, end)` gives it.
+fn table(blocks: u64, weight: impl Fn(u64, u64) -> u128) -> Shape {
+    let mut first_rank = vec![0];
+    let mut sums = Vec::new();
+    let (mut edge, mut sum) = (0_u64, 0_u128);
+    while edge < blocks {
+        let width = if edge < SINGLE_RANKS { 1 } else { edge / 16 };
+        let end = edge.saturating_add(width).min(blocks);
+        sum += weight(edge, end);
+        first_rank.push(end);
+        sums.push(sum);
+        edge = end;
+    }
+    // 2^63 shares; the sum is cut to 64 bits first so that the product fits.
+    let cut = (128 - sum.leading_zeros()).saturating_sub(64);
+    let whole = (sum >> cut).max(1);
+    let share = |part: u128| u64::try_from(((part >> cut) << 63) / whole).unwrap_or(u64::MAX);
+    Shape::Table { first_rank, cumulative: sums.into_iter().map(share).collect(), multiplier: multiplier(blocks) }
+}
+
+/// A number near the golden section of `blocks` without a common divisor, so that multiplying permutes the blocks.
+fn multiplier(blocks: u64) -> u64 {
+    let mut candidate = (blocks / 1000 * 618) | 1;
+    while greatest_common_divisor(candidate, blocks) != 1 {
+        candidate += 2;
+    }
+    candidate
+}
+
+fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// Weight of the ranks `first..end` (counted from 0): their number x (middle rank)^-theta.
+fn zipf_weight(first: u64, end: u64, theta: u64) -> u128 {
+    // Ranks count from 1 in the law: the middle is (first + 1 + end) / 2, one bit less in the logarithm.
+    let middle_log2 = log2(first.saturating_add(1).saturating_add(end)) - ONE;
+    u128::from(end - first) * u128::from(two_to_minus(times(theta, middle_log2)))
+}
+
+/// ln(1 - h) / ln(h): the power of "share of the blocks" that gives "share of the I/Os".
+fn pareto_exponent(h_millionths: u32) -> u64 {
+    let h = u64::from(h_millionths).clamp(1, 999_999);
+    let million = log2(1_000_000);
+    let (above, below) = (million - log2(1_000_000 - h), million - log2(h));
+    u64::try_from((u128::from(above) << 32) / u128::from(below.max(1))).unwrap_or(u64::MAX)
+}
+
+/// (rank / blocks)^exponent, of [`WHOLE`].
+fn share_to_power(rank: u64, blocks: u64, exponent: u64) -> u128 {
+    match rank {
+        0 => 0,
+        _ => u128::from(two_to_minus(times(exponent, log2(blocks).saturating_sub(log2(rank))))),
+    }
+}
+
+fn fixed_millionths(millionths: u32) -> u64 {
+    (u64::from(millionths) << 32) / 1_000_000
+}
+
+fn times(a: u64, b: u64) -> u64 {
+    u64::try_from((u128::from(a) * u128::from(b)) >> 32).unwrap_or(u64::MAX)
+}
+
+/// Base-2 logarithm in the fixed-point form, cut off; 0 for 0 and 1.
+fn log2(value: u64) -> u64 {
+    let Some(whole) = value.checked_ilog2() else { return 0 };
+    let mut result = u64::from(whole) << 32;
+    // Mantissa in [1, 2) with 63 fractional bits; squaring doubles the logarithm, so each overflow past 2 is one bit of it.
+    let mut mantissa = value << (63 - whole);
+    for bit in (0..32).rev() {
+        let square = u128::from(mantissa) * u128::from(mantissa);
+        let overflowed = square >> 127 == 1;
+        let scaled = square >> (63 + u32::from(overflowed));
+        mantissa = u64::try_from(scaled).unwrap_or(u64::MAX);
+        result |= u64::from(overflowed) << bit;
+    }
+    result
+}
+
+/// 2^-(1/2), 2^-(1/4), 2^-(1/8), ... of [`WHOLE`]: one factor per fractional bit.
+const HALVINGS: [u64; 32] = {
+    let mut table = [0; 32];
+    let mut factor = (WHOLE / 2) as u128;
+    let mut index = 0;
+    while index < 32 {
+        factor = (factor << 62).isqrt();
+        #[expect(clippy::cast_possible_truncation, reason = "below 2^62: a root of a number below 1")]
+        let cut = factor as u64;
+        table[index] = cut;
+        index += 1;
+    }
+    table
+};
+
+/// 2^-x of [`WHOLE`], x in the fixed-point form.
+fn two_to_minus(x: u64) -> u64 {
+    let whole = x >> 32;
+    if whole > 62 {
+        return 0;
+    }
+    let mut product = u128::from(WHOLE);
+    for (index, factor) in HALVINGS.iter().enumerate() {
+        if x >> (31 - index) & 1 == 1 {
+            product = (product * u128::from(*factor)) >> 62;
+        }
+    }
+    u64::try_from(product >> whole).unwrap_or(0)
+}
+
+/// A span drawn from the exponential distribution with this mean: the gaps of a Poisson process.
+pub fn exponential(mean_ns: u64, random: &mut Stream) -> u64 {
+    // -ln(u) for u = r / 2^64, r at least 1: at most 44.4 means.
+    let minus_log2 = (64 << 32) - log2(random.next().max(1));
+    times(mean_ns, times(minus_log2, LN_2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share_of_hottest(distribution: &Distribution, blocks: u64, hottest: usize) -> f64 {
+        let ranks = Ranks::new(distribution, blocks);
+        let mut random = Stream::new(3);
+        let mut hits = vec![0_u32; usize::try_from(blocks).expect("small")];
+        for _ in 0..400_000 {
+            hits[usize::try_from(ranks.draw(&mut random)).expect("small")] += 1;
+        }
+        hits.sort_unstable_by(|a, b| b.cmp(a));
+        f64::from(hits[..hottest].iter().sum::<u32>()) / 400_000.0
+    }
+
+    #[test]
+    fn logarithm_and_power_are_right_to_nine_digits() {
+        for value in [1_u64, 2, 3, 10, 1_000_000, u64::MAX] {
+            let expected = (value as f64).log2();
+            assert!((log2(value) as f64 / ONE as f64 - expected).abs() < 1e-8, "log2 {value}");
+        }
+        for x in [0.0_f64, 0.25, 1.0, 3.7, 20.0] {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a test value below 2^37")]
+            let got = two_to_minus((x * ONE as f64) as u64) as f64 / WHOLE as f64;
+            assert!((got / (-x).exp2() - 1.0).abs() < 1e-8, "2^-{x}");
+        }
+    }
+
+    #[test]
+    fn zipf_one_gives_the_hottest_blocks_their_harmonic_share() {
+        // theta 1 over 1,000 blocks: H(10) / H(1000) = 2.92897 / 7.48547 = 39.13 %.
+        let share = share_of_hottest(&Distribution::Zipf { theta_millionths: 1_000_000 }, 1000, 10);
+        assert!((share - 0.3913).abs() < 0.005, "{share}");
+    }
+
+    #[test]
+    fn pareto_gives_h_of_the_blocks_the_rest_of_the_ios() {
+        let share = share_of_hottest(&Distribution::Pareto { h_millionths: 200_000 }, 1000, 200);
+        assert!((share - 0.8).abs() < 0.005, "{share}");
+    }
+
+    #[test]
+    fn normal_keeps_two_thirds_within_one_deviation() {
+        let ranks = Ranks::new(&Distribution::Normal { deviation_millionths: 100_000 }, 100_000);
+        let mut random = Stream::new(5);
+        let inside = (0..100_000).filter(|_| ranks.draw(&mut random).abs_diff(50_000) <= 10_000).count();
+        assert!((67_200..69_400).contains(&inside), "{inside} of 100000, 68.27 % expected");
+    }
+
+    #[test]
+    fn exponential_gaps_have_the_mean_and_the_tail() {
+        let mut random = Stream::new(9);
+        let gaps: Vec<u64> = (0..200_000).map(|_| exponential(1000, &mut random)).collect();
+        let mean = gaps.iter().sum::<u64>() / 200_000;
+        let beyond_two_means = gaps.iter().filter(|gap| **gap > 2000).count();
+        assert!((990..=1010).contains(&mean), "{mean}");
+        // e^-2 = 13.53 % of 200,000 = 27,067; three sigma = 460.
+        assert!(beyond_two_means.abs_diff(27_067) < 600, "{beyond_two_means}");
+    }
+
+    #[test]
+    fn the_scatter_is_a_permutation() {
+        let ranks = Ranks::new(&Distribution::Zipf { theta_millionths: 1_200_000 }, 4095);
+        let mut seen: Vec<u64> = (0..4095).map(|rank| ranks.scatter(rank, multiplier(4095))).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..4095).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,569 @@
+//! What is asked of a device, as plain data: one job, with everything an issuer needs to know.
+//!
+//! A [`Job`] is the same for every host; it holds no file handle, no clock and no random state. It is written by
+//! [`crate::name`] (the twelve workload codes) and by [`crate::fio`] (job files), and read by [`crate::Issuer`].
+//! Units are in the names; `Default` is fio's default of each option, so a job says only what it changes.
+
+use block::{Nanos, Operation, Priority};
+use serde::{Deserialize, Serialize};
+
+/// One value per data direction.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PerDirection<T> {
+    /// For reads.
+    pub read: T,
+    /// For writes.
+    pub write: T,
+    /// For trims (discards).
+    pub trim: T,
+}
+
+impl<T: Clone> PerDirection<T> {
+    /// The same value for all three.
+    pub fn all(value: T) -> Self {
+        Self { read: value.clone(), write: value.clone(), trim: value }
+    }
+}
+
+impl<T> PerDirection<T> {
+    /// The value of one direction.
+    #[inline]
+    pub fn of(&self, direction: Direction) -> &T {
+        match direction {
+            Direction::Read => &self.read,
+            Direction::Write => &self.write,
+            Direction::Trim => &self.trim,
+        }
+    }
+
+    /// The value of one direction, to be changed.
+    #[inline]
+    pub fn of_mut(&mut self, direction: Direction) -> &mut T {
+        match direction {
+            Direction::Read => &mut self.read,
+            Direction::Write => &mut self.write,
+            Direction::Trim => &mut self.trim,
+        }
+    }
+}
+
+/// What a data I/O does, as jobs tell it apart.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Data from the device.
+    Read,
+    /// Data to the device.
+    Write,
+    /// Data given up.
+    Trim,
+}
+
+impl Direction {
+    /// All three, in the order of fio's triples.
+    pub const ALL: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Trim];
+
+    /// The operation a device sees.
+    #[inline]
+    pub const fn operation(self) -> Operation {
+        match self {
+            Direction::Read => Operation::Read,
+            Direction::Write => Operation::Write,
+            Direction::Trim => Operation::Discard,
+        }
+    }
+}
+
+/// What the I/Os do.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mix {
+    /// Reads only.
+    #[default]
+    Read,
+    /// Writes only.
+    Write,
+    /// Discards only.
+    Trim,
+    /// Reads and writes, drawn independently for each I/O.
+    ReadWrite {
+        /// Share of reads in percent, 0 to 100.
+        read_percent: u8,
+    },
+    /// Each block is discarded, then written.
+    TrimWrite,
+}
+
+impl Mix {
+    /// Whether the job changes data.
+    pub fn has_writes(self) -> bool {
+        !matches!(self, Mix::Read)
+    }
+
+    /// The directions that occur.
+    pub const fn directions(self) -> &'static [Direction] {
+        match self {
+            Mix::Read => &[Direction::Read],
+            Mix::Write => &[Direction::Write],
+            Mix::Trim => &[Direction::Trim],
+            Mix::ReadWrite { .. } => &[Direction::Read, Direction::Write],
+            Mix::TrimWrite => &[Direction::Trim, Direction::Write],
+        }
+    }
+}
+
+/// Where the offsets go.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pattern {
+    /// Block after block, wrapping at the end of the area.
+    Sequential {
+        /// Added to the position after every I/O: 0 is dense, positive strides, negative goes backwards.
+        skip_bytes: i64,
+    },
+    /// Random blocks.
+    Random {
+        /// I/Os per drawn offset (fio `rw=randread:8`), at least 1.
+        run: u32,
+        /// What the rest of a run does: the same offset again, or the blocks behind it.
+        repeat_offset: bool,
+    },
+}
+
+impl Default for Pattern {
+    fn default() -> Self {
+        Pattern::Sequential { skip_bytes: 0 }
+    }
+}
+
+/// How random offsets spread over the area. Parameters are integers so that jobs compare and replay exactly.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Distribution {
+    /// Every block equally often.
+    #[default]
+    Uniform,
+    /// The k-th hottest block in proportion to k^-theta.
+    Zipf {
+        /// theta x 10^6, above 0.
+        theta_millionths: u32,
+    },
+    /// Pareto: `h` is the share of blocks that gets `1 - h` of the I/Os.
+    Pareto {
+        /// h x 10^6, above 0 and below 10^6.
+        h_millionths: u32,
+    },
+    /// Bell curve round the middle of the area.
+    Normal {
+        /// Standard deviation as a share of the area, in millionths of it (10 % = 100,000), 1 to 10^6.
+        deviation_millionths: u32,
+    },
+}
+
+/// Sizes of the I/Os of one direction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BlockSize {
+    /// Always this many bytes.
+    Fixed(u32),
+    /// Uniform between two sizes, in multiples of the smaller (every byte if the job says unaligned).
+    Range {
+        /// Smallest size in bytes.
+        min: u32,
+        /// Largest size in bytes.
+        max: u32,
+    },
+    /// One of a list, by weight.
+    Split(Vec<SplitEntry>),
+}
+
+/// One entry of [`BlockSize::Split`].
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitEntry {
+    /// Size in bytes.
+    pub bytes: u32,
+    /// Weight; the shares are weight / sum of weights (fio's percentages, in hundredths of a percent).
+    pub weight: u32,
+}
+
+impl Default for BlockSize {
+    fn default() -> Self {
+        BlockSize::Fixed(4096)
+    }
+}
+
+impl BlockSize {
+    /// The smallest size in bytes that can be drawn.
+    pub fn smallest_bytes(&self) -> u32 {
+        match self {
+            BlockSize::Fixed(bytes) => *bytes,
+            BlockSize::Range { min, .. } => *min,
+            BlockSize::Split(entries) => entries.iter().map(|entry| entry.bytes).min().unwrap_or(4096),
+        }
+    }
+
+    /// The largest size in bytes that can be drawn.
+    pub fn largest_bytes(&self) -> u32 {
+        match self {
+            BlockSize::Fixed(bytes) => *bytes,
+            BlockSize::Range { max, .. } => *max,
+            BlockSize::Split(entries) => entries.iter().map(|entry| entry.bytes).max().unwrap_or(4096),
+        }
+    }
+}
+
+/// A size or position: absolute, or a share of the area.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Amount {
+    /// This many bytes.
+    Bytes(u64),
+    /// This share of the area in percent, 0 to 100.
+    Percent(u8),
+}
+
+impl Amount {
+    /// The bytes it means in an area of `area_bytes`, rounded down.
+    pub fn of(self, area_bytes: u64) -> u64 {
+        match self {
+            Amount::Bytes(bytes) => bytes,
+            Amount::Percent(percent) => area_bytes / 100 * u64::from(percent) + area_bytes % 100 * u64::from(percent) / 100,
+        }
+    }
+}
+
+/// How an I/O is submitted and waited for.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Engine {
+    /// One call at a time; `iodepth` is ignored.
+    #[default]
+    Sync,
+    /// Up to `iodepth` outstanding.
+    Async,
+    /// Completes at once without touching the device.
+    Null,
+}
+
+/// Durability of each write.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SyncKind {
+    /// None: durable only by an explicit sync.
+    #[default]
+    None,
+    /// O_DSYNC: data durable when the write returns (the I/O carries FUA).
+    DataSync,
+    /// O_SYNC: data and metadata durable (the I/O carries FUA).
+    Sync,
+}
+
+/// How scheduled issue times follow each other when a rate is set.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RateProcess {
+    /// Evenly.
+    #[default]
+    Linear,
+    /// With exponential gaps of the same mean.
+    Poisson,
+}
+
+/// Which part of the named area a thread uses.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// All threads share one area (fio with `filename=`; the random workload codes).
+    #[default]
+    Shared,
+    /// One area, cut into equal parts of whole MiB, one per thread (the sequential workload codes).
+    Split,
+    /// Every thread has an area of its own (fio without `filename=`).
+    Own,
+}
+
+/// Pauses between I/Os.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Think {
+    /// Pause in nanoseconds, counted from the completion of everything issued; 0 = none.
+    pub time_ns: Nanos,
+    /// I/Os between two pauses; 0 counts as 1.
+    pub blocks: u32,
+}
+
+/// A share of the I/Os that carries another priority than the job.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PriorityShare {
+    /// Percent of the reads, 0 to 100.
+    pub read_percent: u8,
+    /// Percent of the writes, 0 to 100.
+    pub write_percent: u8,
+    /// The priority they carry, in Linux's encoding.
+    pub priority_bits: u16,
+}
+
+/// What the job asks of its group; the experiment merges the wishes of all jobs of one group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GroupWishes {
+    /// Weight, 1 to 10,000.
+    pub weight: Option<u32>,
+    /// Limit of reads in bytes/s.
+    pub read_bytes_per_s: Option<u64>,
+    /// Limit of writes in bytes/s.
+    pub write_bytes_per_s: Option<u64>,
+    /// Limit of reads in I/Os per second.
+    pub read_ios_per_s: Option<u64>,
+    /// Limit of writes in I/Os per second.
+    pub write_ios_per_s: Option<u64>,
+    /// Soft limit ("high") in bytes/s.
+    pub high_bytes_per_s: Option<u64>,
+    /// Scheduler specification to run this job under.
+    pub scheduler: Option<String>,
+}
+
+/// One job: `threads` equal issuers of one I/O sequence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Job {
+    /// The name results are shown under.
+    pub name: String,
+    /// Free text.
+    pub description: String,
+    /// The group (cgroup, tenant) it runs in; empty is the root group.
+    pub group: String,
+    /// What it asks of that group.
+    pub wishes: GroupWishes,
+    /// Clones of this job (fio `numjobs`), at least 1.
+    pub threads: u32,
+    /// Threads of earlier jobs of the same file: makes thread numbers, hence random streams, unique.
+    pub first_thread: u32,
+
+    /// What the I/Os do.
+    pub mix: Mix,
+    /// Where they go.
+    pub pattern: Pattern,
+    /// How random offsets spread.
+    pub distribution: Distribution,
+    /// Random I/Os touch every block once per pass (fio without `norandommap`), where block sizes are fixed.
+    pub random_map: bool,
+    /// Percent of the I/Os of a random pattern that draw an offset, per direction; the rest continue from the last one.
+    pub random_percent: PerDirection<u8>,
+    /// I/O sizes per direction.
+    pub block_sizes: PerDirection<BlockSize>,
+    /// Range sizes take any byte count, not only multiples of the smallest.
+    pub sizes_unaligned: bool,
+    /// Alignment of random offsets in bytes per direction; 0 = the smallest block size of that direction.
+    pub block_align_bytes: PerDirection<u32>,
+    /// Sizes are chosen by "sequential or random", not by direction: reads' sizes for the sequential, writes' for the random.
+    pub sizes_by_pattern: bool,
+
+    /// File or device the job names; empty = one is made up by [`Job::area_name`].
+    pub file: String,
+    /// Directory of made-up files; empty = the host's own.
+    pub directory: String,
+    /// Which part of the area a thread uses.
+    pub placement: Placement,
+    /// First byte used of the area.
+    pub offset: Amount,
+    /// Added to `offset` once per earlier thread.
+    pub offset_increment_bytes: u64,
+    /// Bytes used, from `offset`; None = to the end of the area.
+    pub size: Option<Amount>,
+    /// Bytes to transfer per loop; None = `size`. More than `size` wraps.
+    pub io_size_bytes: Option<u64>,
+    /// I/Os to issue at most per thread; None = no such bound.
+    pub number_ios: Option<u64>,
+    /// Passes over the area, at least 1.
+    pub loops: u32,
+
+    /// How I/Os are submitted.
+    pub engine: Engine,
+    /// I/Os in flight per thread, at least 1 (counts only with an asynchronous or null engine).
+    pub iodepth: u32,
+    /// Once full, nothing is issued until so few are in flight; None = refill at once.
+    pub iodepth_low: Option<u32>,
+    /// Once full, nothing is issued until so many have completed; 0 counts as 1.
+    pub completion_batch: u32,
+    /// Page cache bypassed.
+    pub direct: bool,
+    /// Cached pages of the file are dropped before the job starts.
+    pub invalidate: bool,
+    /// Durability of each write.
+    pub sync: SyncKind,
+    /// An fsync after so many writes; 0 = never.
+    pub fsync_every: u32,
+    /// An fdatasync after so many writes; 0 = never.
+    pub fdatasync_every: u32,
+    /// An fsync when all is written.
+    pub end_fsync: bool,
+
+    /// Bytes/s a thread may issue per direction; 0 = no such bound.
+    pub rate_bytes_per_s: PerDirection<u64>,
+    /// I/Os per second a thread may issue per direction; 0 = no such bound.
+    pub rate_ios_per_s: PerDirection<u32>,
+    /// Spacing under a rate.
+    pub rate_process: RateProcess,
+    /// Pauses shift the rate's schedule instead of being caught up afterwards (fio `rate_ignore_thinktime`).
+    pub rate_ignores_think: bool,
+    /// Pauses.
+    pub think: Think,
+
+    /// Which failed I/Os do not end the thread; by default the first failure does (a failed sync always does).
+    pub continue_on_error: PerDirection<bool>,
+
+    /// End of issuing, in nanoseconds after start and ramp; None = when the bytes are done.
+    pub runtime_ns: Option<Nanos>,
+    /// Start again when the bytes are done, until `runtime_ns`.
+    pub time_based: bool,
+    /// Not measured, before the runtime begins.
+    pub ramp_ns: Nanos,
+    /// Earliest and latest start after the begin of the phase; each thread draws between them.
+    pub start_delay_ns: (Nanos, Nanos),
+
+    /// I/O priority of every request, in Linux's encoding; 0 = none given.
+    pub priority_bits: u16,
+    /// A share of requests with another priority.
+    pub priority_share: PriorityShare,
+    /// Replaces the run's seed for this job.
+    pub seed: Option<u64>,
+
+    /// Jobs of one phase run together; a phase begins when the one before has ended (fio `stonewall`).
+    pub phase: u32,
+    /// Starts only after all jobs of this name have ended; empty = none.
+    pub wait_for: String,
+    /// When this job ends, all others of its phase are ended too.
+    pub ends_phase: bool,
+    /// Jobs with an equal number are one reporting group.
+    pub report_group: u32,
+    /// All threads of the reporting group are shown as one entry.
+    pub group_reporting: bool,
+}
+
+impl Default for Job {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            description: String::new(),
+            group: String::new(),
+            wishes: GroupWishes::default(),
+            threads: 1,
+            first_thread: 0,
+            mix: Mix::Read,
+            pattern: Pattern::default(),
+            distribution: Distribution::Uniform,
+            random_map: true,
+            random_percent: PerDirection::all(100),
+            block_sizes: PerDirection::default(),
+            sizes_unaligned: false,
+            block_align_bytes: PerDirection::all(0),
+            sizes_by_pattern: false,
+            file: String::new(),
+            directory: String::new(),
+            placement: Placement::Shared,
+            offset: Amount::Bytes(0),
+            offset_increment_bytes: 0,
+            size: None,
+            io_size_bytes: None,
+            number_ios: None,
+            loops: 1,
+            engine: Engine::Sync,
+            iodepth: 1,
+            iodepth_low: None,
+            completion_batch: 1,
+            direct: false,
+            invalidate: true,
+            sync: SyncKind::None,
+            fsync_every: 0,
+            fdatasync_every: 0,
+            end_fsync: false,
+            rate_bytes_per_s: PerDirection::all(0),
+            rate_ios_per_s: PerDirection::all(0),
+            rate_process: RateProcess::Linear,
+            rate_ignores_think: false,
+            think: Think::default(),
+            continue_on_error: PerDirection::all(false),
+            runtime_ns: None,
+            time_based: false,
+            ramp_ns: 0,
+            start_delay_ns: (0, 0),
+            priority_bits: 0,
+            priority_share: PriorityShare::default(),
+            seed: None,
+            phase: 0,
+            wait_for: String::new(),
+            ends_phase: false,
+            report_group: 0,
+            group_reporting: false,
+        }
+    }
+}
+
+impl Job {
+    /// I/Os a thread may have in flight: `iodepth`, but 1 with a synchronous engine.
+    pub fn effective_depth(&self) -> u32 {
+        match self.engine {
+            Engine::Sync => 1,
+            Engine::Async | Engine::Null => self.iodepth.max(1),
+        }
+    }
+
+    /// Whether random I/Os visit every block exactly once per pass: asked for, and all sizes and alignments are equal.
+    ///
+    /// Elsewhere (ranges, splits, runs, hot spots) a map would need memory in proportion to the area; blocks may then repeat.
+    pub fn uses_random_map(&self) -> bool {
+        let Pattern::Random { run: 1, .. } = self.pattern else { return false };
+        let directions = self.mix.directions();
+        let mut used = Direction::ALL.into_iter().filter(|direction| directions.contains(direction));
+        let Some(first) = used.next() else { return false };
+        let unit = |direction: Direction| {
+            let size = self.block_sizes.of(direction);
+            let align = *self.block_align_bytes.of(direction);
+            match size {
+                BlockSize::Fixed(bytes) if align == 0 || align == *bytes => Some(*bytes),
+                _ => None,
+            }
+        };
+        let uniform = self.distribution == Distribution::Uniform;
+        let always = directions.iter().all(|direction| *self.random_percent.of(*direction) >= 100);
+        self.random_map && uniform && always && unit(first).is_some() && used.all(|other| unit(other) == unit(first))
+    }
+
+    /// The job's I/O priority.
+    pub fn priority(&self) -> Priority {
+        Priority(self.priority_bits)
+    }
+
+    /// The name of the area (file, device, region) that `thread` works on; equal names mean the same area.
+    ///
+    /// `file` when given. Otherwise `<job>.<thread>.0` for [`Placement::Own`], else the group's file `<group or job>.area`.
+    /// `directory` is put in front of made-up names only.
+    pub fn area_name(&self, thread: u32) -> String {
+        if !self.file.is_empty() {
+            return self.file.clone();
+        }
+        let owner = if self.group.is_empty() { &self.name } else { &self.group };
+        let base = match self.placement {
+            Placement::Own => format!("{}.{thread}.0", self.name),
+            Placement::Shared | Placement::Split => format!("{owner}.area"),
+        };
+        if self.directory.is_empty() { base } else { format!("{}/{base}", self.directory) }
+    }
+
+    /// The smallest area in bytes on which every thread can do all it wants; None when the job takes what it gets.
+    pub fn wanted_area_bytes(&self) -> Option<u64> {
+        let Some(Amount::Bytes(size_bytes)) = self.size else { return None };
+        let threads = u64::from(self.threads.max(1));
+        let first = match self.offset {
+            Amount::Bytes(bytes) => bytes,
+            Amount::Percent(_) => return None,
+        };
+        Some(match self.placement {
+            Placement::Split => first.saturating_add(crate::pattern::round_up_to_mib(size_bytes).saturating_mul(threads)),
+            Placement::Shared | Placement::Own => first
+                .saturating_add(self.offset_increment_bytes.saturating_mul(threads - 1))
+                .saturating_add(size_bytes),
+        })
+    }
+}

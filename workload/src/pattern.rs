@@ -1,0 +1,259 @@
+//! Where the next I/O of a thread goes: dense, strided, backwards, random once per block, random by a distribution.
+//!
+//! [`Offsets`] knows the thread's part of the area and answers one question, [`Offsets::next`]. Nothing allocates after
+//! construction. Random blocks are a permutation computed on the fly, so a map of a 20 TB device costs no memory.
+
+use block::random::Stream;
+
+use crate::distribution::Ranks;
+use crate::job::{Direction, Distribution, Job, Pattern};
+
+const MIB: u64 = 1 << 20;
+
+/// The next multiple of 1 MiB, saturating.
+pub fn round_up_to_mib(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(MIB).unwrap_or(u64::MAX)
+}
+
+/// The part of an area one thread uses.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// First byte.
+    pub start_bytes: u64,
+    /// The byte behind the last one.
+    pub end_bytes: u64,
+}
+
+/// Generator of offsets for one thread.
+#[derive(Clone, Debug)]
+pub struct Offsets {
+    region: Region,
+    pattern: Pattern,
+    random_percent: [u8; 3],
+    align_bytes: [u64; 3],
+    blocks: [u64; 3],
+    /// Where the I/O before this one of the direction ended; None before the first and after a rewind.
+    last_end: [Option<u64>; 3],
+    last_start: [u64; 3],
+    /// I/Os left of the run that a drawn offset began, over all directions.
+    run_left: u32,
+    once: Option<Once>,
+    ranks: Option<Box<[Ranks; 3]>>,
+    random: Stream,
+}
+
+impl Offsets {
+    /// The generator of `job` on `region`, which must hold the largest block of every direction in use.
+    pub fn new(job: &Job, region: Region, mut random: Stream) -> Self {
+        let bytes = region.end_bytes - region.start_bytes;
+        let aligns = Direction::ALL.map(|direction| {
+            let given = *job.block_align_bytes.of(direction);
+            u64::from(if given > 0 { given } else { job.block_sizes.of(direction).smallest_bytes() }).max(1)
+        });
+        let blocks = aligns.map(|align| (bytes / align).max(1));
+        let first = job.mix.directions().first().map_or(0, |direction| *direction as usize);
+        let once = job.uses_random_map().then(|| Once::new(blocks[first], &mut random));
+        let ranks = (job.distribution != Distribution::Uniform)
+            .then(|| Box::new(blocks.map(|blocks| Ranks::new(&job.distribution, blocks))));
+        let percent = job.random_percent;
+        Self {
+            region,
+            pattern: job.pattern,
+            random_percent: [percent.read, percent.write, percent.trim],
+            align_bytes: aligns,
+            blocks,
+            last_end: [None; 3],
+            last_start: [region.start_bytes; 3],
+            run_left: 0,
+            once,
+            ranks,
+            random,
+        }
+    }
+
+    /// Begins a new pass: sequential patterns return to the start, the random map is empty again.
+    pub fn rewind(&mut self) {
+        self.last_end = [None; 3];
+        if let Some(once) = &mut self.once {
+            once.restart(&mut self.random);
+        }
+    }
+
+    /// Whether the next I/O will draw its offset (as far as that is known before its length is).
+    pub fn will_draw(&mut self, direction: Direction) -> bool {
+        let percent = self.random_percent[direction as usize];
+        match self.pattern {
+            Pattern::Sequential { .. } => false,
+            Pattern::Random { .. } => self.run_left == 0 && (percent >= 100 || self.random.chance(u64::from(percent), 100)),
+        }
+    }
+
+    /// The offset in bytes, from the begin of the area, of the next I/O of `length_bytes`, which must fit the region; `draw` is the answer of `will_draw`.
+    pub fn next(&mut self, direction: Direction, length_bytes: u64, draw: bool) -> u64 {
+        let index = direction as usize;
+        let offset_bytes = match self.pattern {
+            Pattern::Sequential { skip_bytes } => self.follow(index, length_bytes, skip_bytes),
+            Pattern::Random { run, .. } if draw => {
+                self.run_left = run.saturating_sub(1);
+                self.draw(index, length_bytes)
+            }
+            Pattern::Random { repeat_offset, .. } => {
+                let in_run = self.run_left > 0;
+                self.run_left = self.run_left.saturating_sub(1);
+                if in_run && repeat_offset {
+                    self.last_start[index].min(self.region.end_bytes - length_bytes)
+                } else {
+                    self.follow(index, length_bytes, 0)
+                }
+            }
+        };
+        self.last_start[index] = offset_bytes;
+        self.last_end[index] = Some(offset_bytes + length_bytes);
+        offset_bytes
+    }
+
+    /// The place behind the last I/O, shifted by `skip_bytes`; wraps at either end of the region.
+    fn follow(&self, index: usize, length_bytes: u64, skip_bytes: i64) -> u64 {
+        let Region { start_bytes, end_bytes } = self.region;
+        let last_fit = end_bytes - length_bytes;
+        let wrapped = if skip_bytes < 0 {
+            end_bytes.saturating_sub(skip_bytes.unsigned_abs()).clamp(start_bytes, last_fit)
+        } else {
+            start_bytes
+        };
+        let Some(end) = self.last_end[index] else { return wrapped };
+        match end.checked_add_signed(skip_bytes) {
+            Some(offset) if (start_bytes..=last_fit).contains(&offset) => offset,
+            _ => wrapped,
+        }
+    }
+
+    fn draw(&mut self, index: usize, length_bytes: u64) -> u64 {
+        let blocks = self.blocks[index];
+        let block = match (&mut self.once, &self.ranks) {
+            (Some(once), _) => once.next(&mut self.random),
+            (None, Some(ranks)) => ranks[index].draw(&mut self.random),
+            (None, None) => self.random.below(blocks),
+        };
+        let align = self.align_bytes[index];
+        let offset = self.region.start_bytes + block * align;
+        if offset + length_bytes <= self.region.end_bytes {
+            return offset;
+        }
+        // A long block near the end moves down to the last aligned place where it fits.
+        let room = self.region.end_bytes - self.region.start_bytes - length_bytes;
+        self.region.start_bytes + room / align * align
+    }
+}
+
+/// Every number below `count` once, in an order that a key decides; no memory in proportion to `count`.
+///
+/// A bijection on the next power of two (odd multiplications and xor-shifts, each invertible), walked until it lands
+/// below `count`: less than two steps on average, and it must land because a permutation's cycle returns to its start.
+#[derive(Clone, Debug)]
+struct Once {
+    count: u64,
+    mask: u64,
+    shift: u32,
+    key: [u64; 3],
+    position: u64,
+}
+
+impl Once {
+    fn new(count: u64, random: &mut Stream) -> Self {
+        let bits = 64 - (count - 1).leading_zeros().min(63);
+        let mask = if bits >= 64 { u64::MAX } else { (1 << bits) - 1 };
+        let mut once = Self { count, mask, shift: bits.div_ceil(2), key: [0; 3], position: 0 };
+        once.restart(random);
+        once
+    }
+
+    fn restart(&mut self, random: &mut Stream) {
+        self.key = [random.next(), random.next(), random.next()];
+        self.position = 0;
+    }
+
+    fn next(&mut self, random: &mut Stream) -> u64 {
+        if self.position >= self.count {
+            self.restart(random);
+        }
+        let mut value = self.position;
+        self.position += 1;
+        loop {
+            value = self.permute(value);
+            if value < self.count {
+                return value;
+            }
+        }
+    }
+
+    fn permute(&self, mut value: u64) -> u64 {
+        for key in self.key {
+            value = value.wrapping_mul(key | 1).wrapping_add(key >> 32) & self.mask;
+            value ^= value >> self.shift;
+        }
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offsets(job: &Job, bytes: u64) -> Offsets {
+        Offsets::new(job, Region { start_bytes: 0, end_bytes: bytes }, Stream::new(7))
+    }
+
+    fn take(offsets: &mut Offsets, count: usize) -> Vec<u64> {
+        (0..count)
+            .map(|_| {
+                let draw = offsets.will_draw(Direction::Read);
+                offsets.next(Direction::Read, 4096, draw)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_dense_pattern_wraps_at_the_end_of_its_region() {
+        assert_eq!(take(&mut offsets(&Job::default(), 12_288), 4), [0, 4096, 8192, 0]);
+    }
+
+    #[test]
+    fn a_map_visits_every_block_once_per_pass_and_in_another_order_in_the_next() {
+        for blocks in [1_u64, 2, 3, 1000, 4096, 4097] {
+            let job = Job { pattern: Pattern::Random { run: 1, repeat_offset: false }, ..Job::default() };
+            let mut offsets = offsets(&job, blocks * 4096);
+            let count = usize::try_from(blocks).expect("small");
+            let (first, second) = (take(&mut offsets, count), take(&mut offsets, count));
+            for pass in [&first, &second] {
+                let mut sorted = pass.clone();
+                sorted.sort_unstable();
+                assert_eq!(sorted, (0..blocks).map(|block| block * 4096).collect::<Vec<_>>(), "{blocks} blocks");
+            }
+            assert!(blocks < 1000 || first != second, "{blocks} blocks");
+        }
+    }
+
+    #[test]
+    fn the_map_looks_random_neighbours_in_time_are_far_apart() {
+        let job = Job { pattern: Pattern::Random { run: 1, repeat_offset: false }, ..Job::default() };
+        let places = take(&mut offsets(&job, 4096 * 100_000), 100_000);
+        let mean: u64 = places.windows(2).map(|pair| pair[0].abs_diff(pair[1]) / 4096).sum::<u64>() / 99_999;
+        // Two uniform points lie a third of the range apart on average: 33,333; 5 % tolerance.
+        assert!((31_666..35_000).contains(&mean), "mean distance {mean} blocks");
+    }
+
+    #[test]
+    fn a_block_that_would_stick_out_moves_down() {
+        let job = Job {
+            pattern: Pattern::Random { run: 1, repeat_offset: false },
+            random_map: false,
+            ..Job::default()
+        };
+        let mut offsets = offsets(&job, 65_536);
+        for _ in 0..1000 {
+            let offset = offsets.next(Direction::Read, 16_384, true);
+            assert!(offset + 16_384 <= 65_536 && offset.is_multiple_of(4096));
+        }
+    }
+}
