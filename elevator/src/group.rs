@@ -1,7 +1,7 @@
 //! Groups as a tree: parent and weight. Each policy maps the weight to its own range and says so.
 
 use crate::structures::{Array, NoMemory};
-use block::{GroupId, NIL};
+use block::GroupId;
 
 /// Smallest weight.
 pub const WEIGHT_MIN: u32 = 1;
@@ -176,9 +176,9 @@ impl GroupTree {
         self.nodes.at(group.0).requests
     }
 
-    /// The first id that is not in use; [`NIL`] as group when all are.
+    /// The first id that is not in use; `None` when all are.
     pub fn first_absent(&self) -> Option<GroupId> {
-        (0..self.nodes.len().min(NIL)).map(GroupId).find(|group| self.state(*group) == GroupState::Absent)
+        (0..self.nodes.len()).map(GroupId).find(|group| self.state(*group) == GroupState::Absent)
     }
 
     /// Ids are below this.

@@ -62,9 +62,9 @@ impl Memory {
 
     /// A slot of at least `bytes` for a group; from its reserve if there is no other way.
     #[inline]
-    pub(crate) fn take(&mut self, group: u32, bytes: u32) -> Option<Slot> {
+    pub(crate) fn take(&mut self, group: u32, bytes: u32, may_pass_bound: bool) -> Option<Slot> {
         let share = &mut self.shares[group as usize];
-        if share.used_bytes + u64::from(bytes) <= self.group_limit_bytes
+        if (may_pass_bound || share.used_bytes + u64::from(bytes) <= self.group_limit_bytes)
             && let Some(slot) = self.slots.take(bytes)
         {
             share.used_bytes += u64::from(slot.bytes());
@@ -180,9 +180,9 @@ mod tests {
     fn a_flooding_group_leaves_the_others_their_reserve_and_three_quarters() {
         let mut memory = Memory::new(64 << 20, 4);
         assert!(memory.add_group(0) && memory.add_group(1));
-        let flood = (0..1_000).map_while(|_| memory.take(0, 1 << 20)).count();
+        let flood = (0..1_000).map_while(|_| memory.take(0, 1 << 20, false)).count();
         assert_eq!(flood, 16 + 1, "a quarter of 64 MiB and the group's own slot");
-        assert!(memory.take(1, 1 << 20).is_some());
+        assert!(memory.take(1, 1 << 20, false).is_some());
     }
 
     #[test]
@@ -190,10 +190,10 @@ mod tests {
         let mut memory = Memory::new(8 << 20, 2);
         assert!(memory.add_group(0) && memory.add_group(1));
         while memory.take_unowned(4_096).is_some() {}
-        let reserve = memory.take(1, 4_096).expect("the reserve");
-        assert!(memory.take(1, 4_096).is_none());
+        let reserve = memory.take(1, 4_096, false).expect("the reserve");
+        assert!(memory.take(1, 4_096, false).is_none());
         memory.give(1, reserve);
-        assert!(memory.take(1, 1 << 20).is_some());
+        assert!(memory.take(1, 1 << 20, false).is_some());
     }
 
     #[test]

@@ -6,3 +6,4 @@
 
 pub mod configuration;
 pub mod nbd;
+pub mod server;

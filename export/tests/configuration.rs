@@ -159,7 +159,7 @@ fn what_this_version_lacks_is_refused_and_never_ignored() {
 #[test]
 fn names_must_differ_and_references_must_lead_somewhere() {
     says("name = \"scratch\"", "name = \"db\"", &["the export \"db\" is declared twice", "serve.toml:15:8"]);
-    says("exports = [\"db\"]", "exports = [\"bd\"]", &["no export \"bd\"; did you mean \"db\"?"]);
+    says("exports = [\"db\"]", "exports = [\"db2\"]", &["no export \"db2\"; did you mean \"db\"?"]);
     says("path = \"tenants/db\"", "path = \"/tenants\"", &["not a group's path"]);
     says("scheduler = \"wfq\"", "scheduler = \"wqf\"", &["serve.toml:5:13: no scheduler wqf"]);
     says("name = \"scratch\"", "", &["[[device.export]] has no name", "add name ="]);
@@ -212,7 +212,7 @@ fn a_group_that_nobody_uses_is_worth_a_warning() {
     let text = WHOLE.replace("[[listen]]\ntcp", "[[group]]\npath = \"tenant/db\"\n[[listen]]\ntcp");
     let warnings = warnings(&read(&text).unwrap());
     assert_eq!(warnings.len(), 1);
-    assert!(warnings[0].contains("serve.toml:38:8") && warnings[0].contains("tenant/db"), "{}", warnings[0]);
+    assert!(warnings[0].contains("serve.toml:40:8") && warnings[0].contains("tenant/db"), "{}", warnings[0]);
 }
 
 fn flags(exports: &[&str]) -> Flags {

@@ -84,27 +84,27 @@ impl Client {
 fn option_bytes(option: u32, data: &[u8]) -> Vec<u8> {
     let mut bytes = wire::OPTION_MAGIC.to_be_bytes().to_vec();
     bytes.extend(option.to_be_bytes());
-    bytes.extend((data.len() as u32).to_be_bytes());
+    bytes.extend(u32::try_from(data.len()).unwrap().to_be_bytes());
     bytes.extend(data);
     bytes
 }
 
 fn string(text: &str) -> Vec<u8> {
-    let mut bytes = (text.len() as u32).to_be_bytes().to_vec();
+    let mut bytes = u32::try_from(text.len()).unwrap().to_be_bytes().to_vec();
     bytes.extend(text.as_bytes());
     bytes
 }
 
 fn go(name: &str, wanted: &[u16]) -> Vec<u8> {
     let mut bytes = string(name);
-    bytes.extend((wanted.len() as u16).to_be_bytes());
+    bytes.extend(u16::try_from(wanted.len()).unwrap().to_be_bytes());
     wanted.iter().for_each(|kind| bytes.extend(kind.to_be_bytes()));
     bytes
 }
 
 fn queries(name: &str, queries: &[&str]) -> Vec<u8> {
     let mut bytes = string(name);
-    bytes.extend((queries.len() as u32).to_be_bytes());
+    bytes.extend(u32::try_from(queries.len()).unwrap().to_be_bytes());
     queries.iter().for_each(|query| bytes.extend(string(query)));
     bytes
 }

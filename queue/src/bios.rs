@@ -121,7 +121,9 @@ impl Bios {
         if index == NIL {
             return None;
         }
-        chain.first = self.nodes.at(index).next;
+        let node = self.nodes.at_mut(index);
+        chain.first = node.next;
+        node.next = NIL;
         if chain.first == NIL {
             chain.last = NIL;
         }

@@ -1,1 +1,21 @@
-//! (being written)
+//! Views of measurements: tables, CSV, Markdown, JSON, one HTML page. They run nothing and compute nothing: every figure
+//! comes from a [`Cell`](experiment::Cell) or a [`Measurement`](experiment::Measurement).
+//!
+//! ```text
+//! Results (measurements + plan + environment) -> cells -> table::classic, table::text, bars::shares, markdown, csv
+//!                                                      -> json::result, json::fio (one run), page::html
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod bars;
+pub mod compare;
+pub mod csv;
+pub mod fio_json;
+pub mod json;
+pub mod markdown;
+pub mod page;
+mod quantity;
+mod results;
+pub mod table;
+
+pub use results::Results;

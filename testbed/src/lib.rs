@@ -1,1 +1,25 @@
-//! (being written)
+//! Policies under test: the notation of the specifications, a tiny host, invariants after each call, standard benches.
+//!
+//! ```
+//! use testbed::Testbed;
+//!
+//! let mut testbed = Testbed::new("mq-deadline@6.1:fifo_batch=1");
+//! testbed.given("R1000 R100 R2000 R3000");
+//! testbed.when("d1 t+600 rest");
+//! testbed.then("R1000 R100 R2000 R3000");
+//! testbed.then_reason("R100", "overdue");
+//! ```
+//!
+//! [`Testbed`] reads scripts; [`Calls`] turns bytes into host calls for fuzzing; [`policy_benches`] measures.
+#![forbid(unsafe_code)]
+
+mod benches;
+mod calls;
+mod document;
+pub mod notation;
+mod testbed;
+
+pub use benches::policy_benches;
+pub use calls::{Call, Calls};
+pub use document::check_tunables_table;
+pub use testbed::{Started, Testbed};

@@ -489,7 +489,7 @@ mod tests {
             tree.check(&links, 1000);
             while let Some(slot) = tree.first() {
                 assert!(tree.remove(&mut links, slot));
-                if tree.len() % 50 == 0 {
+                if tree.len().is_multiple_of(50) {
                     tree.check(&links, 1000);
                 }
             }

@@ -68,7 +68,10 @@ fn names(configuration: &Configuration, problems: &mut Vec<Problem>) {
     }
     for (_, export) in configuration.exports() {
         well_formed("export name", &export.name, problems);
-        path("group", &export.group, problems);
+        // An export without a name has no group either, and was told so.
+        if !export.group.value.is_empty() || !export.name.value.is_empty() {
+            path("group", &export.group, problems);
+        }
         if export.backing.value.is_empty() {
             let help = "name a file, a device, memory:SIZE or null:SIZE";
             problems.push(Problem::new(&export.backing.place, "backing is empty", help));

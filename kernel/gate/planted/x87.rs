@@ -1,4 +1,4 @@
-//! finds: float: fmul
+//! finds: float: fld
 //! finds: float: no f32/f64
 #![no_std]
 

@@ -1,0 +1,448 @@
+//! A request's way in: refused, or given credit, cut into parts, given memory.
+
+use block::Nanos;
+use linux::buffer::Span;
+use linux::ring::Emptying;
+
+use super::state::{Part, PartKind, Pending, Request, Stage, Waiting};
+use super::{Action, Actions, Piece, Turn, Verdict};
+use crate::flush::Joined;
+use crate::protocol::{Asked, Command, Failure};
+use crate::table::NIL;
+
+/// Parts of one request that may be under way at once, so that a long request needs little memory.
+const PARTS_AT_ONCE: u32 = 4;
+/// Longest emptying of one part.
+const MAX_EMPTYING_BYTES: u64 = 1 << 30;
+
+/// The next stretch of a request.
+struct Cut {
+    kind: PartKind,
+    length_bytes: u32,
+    /// Memory for data; 0 = none.
+    slot_bytes: u32,
+    /// Memory for the blocks that it covers in part; 0 = none.
+    scratch_bytes: u32,
+    /// The slot is to be zeroed: nobody will fill it.
+    is_zeroed: bool,
+}
+
+/// What came of an attempt to make a part.
+enum Made {
+    /// It was submitted.
+    Submitted,
+    /// It was made; its payload goes here.
+    ToFill(Span),
+    /// There is no memory, or no place in a table.
+    NoMemory,
+}
+
+impl Turn {
+    /// A connection's stream brought a request. Not to be called while the last verdict was anything but `Go`, or its
+    /// wish unfulfilled.
+    pub fn submit(&mut self, connection: u32, asked: Asked, now: Nanos, actions: &mut Actions) -> Verdict {
+        debug_assert_eq!(self.connections[connection].pending, Pending::Nothing);
+        self.connections[connection].pending = Pending::New(asked);
+        self.go_on(connection, now, actions)
+    }
+
+    /// A request that the protocol already decided: it only has to be answered, in its turn.
+    pub fn submit_answered(
+        &mut self,
+        connection: u32,
+        asked: Asked,
+        failure: Option<Failure>,
+        now: Nanos,
+        actions: &mut Actions,
+    ) -> bool {
+        let Some(request) = self.take_credit(connection, asked, now) else { return false };
+        self.answer_now(request, failure, actions);
+        true
+    }
+
+    /// The span that the last verdict named is filled.
+    pub fn filled(&mut self, connection: u32, now: Nanos, actions: &mut Actions) -> Verdict {
+        let Some(part) = self.connections[connection].filling.take() else {
+            self.counters.violations += 1;
+            return Verdict::Go;
+        };
+        self.enter(part, now, actions);
+        self.go_on(connection, now, actions)
+    }
+
+    /// Continues what is pending for a connection; if that must wait for memory, the connection joins its group's queue.
+    fn go_on(&mut self, connection: u32, now: Nanos, actions: &mut Actions) -> Verdict {
+        let verdict = self.advance(connection, now, actions);
+        if verdict == Verdict::Wait {
+            let state = &self.connections[connection];
+            match state.waiting {
+                Waiting::Memory => {
+                    self.counters.pauses_for_memory += 1;
+                    self.memory.wait(state.group, connection);
+                }
+                _ => self.counters.pauses_for_credit += 1,
+            }
+        }
+        verdict
+    }
+
+    /// A connection that waited for its own requests may go on.
+    pub(super) fn resume(&mut self, connection: u32, now: Nanos, actions: &mut Actions) {
+        let verdict = self.go_on(connection, now, actions);
+        if verdict != Verdict::Wait {
+            actions.push(Action::Continue { connection, verdict });
+        }
+    }
+
+    /// Memory came free: the groups that wait get their chance in rotation, until one whole round was in vain.
+    pub(super) fn retry_waiting(&mut self, now: Nanos, actions: &mut Actions) {
+        self.memory_was_freed = false;
+        let mut in_vain = 0;
+        while in_vain < self.memory.waiting_groups() {
+            let Some((group, connection)) = self.memory.next_waiting() else { return };
+            let verdict = self.advance(connection, now, actions);
+            if verdict != Verdict::Wait {
+                in_vain = 0;
+                actions.push(Action::Continue { connection, verdict });
+            } else if self.connections[connection].waiting == Waiting::Memory {
+                in_vain += 1;
+                self.memory.wait_on(group, connection);
+            }
+        }
+    }
+
+    fn advance(&mut self, connection: u32, now: Nanos, actions: &mut Actions) -> Verdict {
+        self.connections[connection].waiting = Waiting::No;
+        loop {
+            match self.connections[connection].pending {
+                Pending::Nothing => return Verdict::Go,
+                Pending::New(asked) => {
+                    let Some(request) = self.take_credit(connection, asked, now) else { return Verdict::Wait };
+                    self.connections[connection].pending = Pending::Nothing;
+                    if let Some(failure) = self.refusal(connection, &asked) {
+                        self.answer_now(request, Some(failure), actions);
+                        return match asked.payload_bytes {
+                            0 => Verdict::Go,
+                            bytes => Verdict::Skip(bytes),
+                        };
+                    }
+                    self.begin(request, actions);
+                    if self.requests[request].next_bytes < self.requests[request].end_bytes {
+                        self.connections[connection].pending = Pending::Parts(request);
+                    }
+                }
+                Pending::Parts(request) => {
+                    let of = &self.requests[request];
+                    if of.next_bytes >= of.end_bytes {
+                        self.connections[connection].pending = Pending::Nothing;
+                        continue;
+                    }
+                    if of.parts_working + of.parts_unsent >= PARTS_AT_ONCE && !of.asked.one_piece {
+                        self.connections[connection].waiting = Waiting::Parts;
+                        return Verdict::Wait;
+                    }
+                    match self.make_parts(request, now, actions) {
+                        Made::Submitted => {}
+                        Made::ToFill(span) => return Verdict::Fill(span),
+                        Made::NoMemory => {
+                            self.connections[connection].waiting = Waiting::Memory;
+                            return Verdict::Wait;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// A place in the table and the connection's credit, or the reason to wait in `waiting`.
+    fn take_credit(&mut self, connection: u32, asked: Asked, now: Nanos) -> Option<u32> {
+        let cost = credit_bytes(&asked);
+        let state = &mut self.connections[connection];
+        let is_over = state.bytes + cost > state.bounds.bytes && state.requests > 0;
+        if state.requests >= state.bounds.requests || is_over {
+            state.waiting = Waiting::Credit;
+            return None;
+        }
+        let Some(request) = self.requests.take(Request::new(asked, connection, now)) else {
+            state.waiting = Waiting::Memory;
+            return None;
+        };
+        state.requests += 1;
+        state.bytes += cost;
+        Some(request)
+    }
+
+    /// Why a request is not even tried.
+    fn refusal(&self, connection: u32, asked: &Asked) -> Option<Failure> {
+        let volume = self.volume_of(connection)?;
+        let is_write = matches!(asked.command, Command::Write | Command::Trim | Command::WriteZeroes);
+        if self.is_draining {
+            return Some(Failure::Shutdown);
+        }
+        if is_write && volume.abilities.is_read_only {
+            return Some(Failure::NotPermitted);
+        }
+        let end = asked.offset_bytes.checked_add(asked.length_bytes);
+        if end.is_none_or(|end| end > volume.abilities.size_bytes) && asked.command != Command::Flush {
+            return Some(match asked.command {
+                Command::Write | Command::WriteZeroes => Failure::NoSpace,
+                _ => Failure::Invalid,
+            });
+        }
+        if asked.one_piece && asked.length_bytes > self.memory.total_bytes() / 2 {
+            return Some(Failure::Overflow);
+        }
+        if asked.command == Command::WriteZeroes && asked.fast_zero && self.emptying_for(connection, asked).is_none() {
+            return Some(Failure::NotSupported);
+        }
+        None
+    }
+
+    /// How zeroing is done without writing zeroes, if it can be.
+    fn emptying_for(&self, connection: u32, asked: &Asked) -> Option<Emptying> {
+        let abilities = &self.volume_of(connection)?.abilities;
+        if !asked.no_hole && abilities.can_punch {
+            return Some(Emptying::PunchHole);
+        }
+        abilities.can_zero.then_some(Emptying::ZeroRange)
+    }
+
+    /// Answers what needs no parts, and says for the rest what is to be done.
+    fn begin(&mut self, request: u32, actions: &mut Actions) {
+        let Request { asked, connection, .. } = self.requests[request];
+        let index = self.connections[connection].volume;
+        let Some(volume) = self.volume_of(connection) else {
+            self.counters.violations += 1;
+            return self.answer_now(request, Some(Failure::Io), actions);
+        };
+        let is_null = volume.abilities.is_null;
+        let emptying_alignment = u64::from(volume.abilities.emptying_alignment_bytes);
+        let end = asked.offset_bytes + asked.length_bytes;
+        match asked.command {
+            Command::Flush => self.flush(request, actions),
+            Command::BlockStatus if is_null => self.answer_now(request, Some(Failure::NotSupported), actions),
+            Command::BlockStatus => actions.push(Action::Status { request, volume: index }),
+            Command::Cache => self.answer_now(request, None, actions),
+            _ if asked.length_bytes == 0 => self.answer_now(request, None, actions),
+            Command::Read | Command::Write => self.requests[request].end_bytes = end,
+            Command::Trim | Command::WriteZeroes if is_null => self.answer_now(request, None, actions),
+            Command::WriteZeroes => self.requests[request].end_bytes = end,
+            Command::Trim => {
+                // Less than asked is allowed: the edges that the device cannot empty stay as they are.
+                let first = asked.offset_bytes.next_multiple_of(emptying_alignment);
+                let behind = end - end % emptying_alignment;
+                let can_punch = self.volume_of(connection).is_some_and(|volume| volume.abilities.can_punch);
+                if first >= behind || !can_punch {
+                    return self.answer_now(request, None, actions);
+                }
+                self.requests[request].next_bytes = first;
+                self.requests[request].end_bytes = behind;
+            }
+        }
+    }
+
+    /// A request wants everything that completed before it to be durable.
+    pub(super) fn flush(&mut self, request: u32, actions: &mut Actions) {
+        let index = self.connections[self.requests[request].connection].volume;
+        let Some(volume) = self.volumes.get_mut(index as usize).and_then(Option::as_mut) else {
+            self.counters.violations += 1;
+            return self.answer_now(request, Some(Failure::Io), actions);
+        };
+        if volume.abilities.is_null || volume.abilities.has_unsafe_flush || volume.abilities.is_read_only {
+            return self.answer_now(request, None, actions);
+        }
+        match volume.flush.join(request) {
+            Joined::Start => {
+                self.counters.syncs += 1;
+                actions.push(Action::Sync { volume: index });
+            }
+            Joined::Wait => {}
+            Joined::Failed => self.answer_now(request, Some(Failure::Io), actions),
+        }
+    }
+
+    /// The next part of a request; of a read in one piece, all of them or none.
+    fn make_parts(&mut self, request: u32, now: Nanos, actions: &mut Actions) -> Made {
+        if !self.requests[request].asked.one_piece {
+            let group = self.connections[self.requests[request].connection].group;
+            let has_nothing = self.memory.used_bytes(group) == 0;
+            return match self.make_part(request, has_nothing, actions) {
+                None => Made::NoMemory,
+                Some(part) if self.parts[part].stage == Stage::Filling => {
+                    let connection = self.requests[request].connection;
+                    if self.requests[request].asked.command == Command::Write {
+                        self.connections[connection].filling = Some(part);
+                        return Made::ToFill(self.data_of(part));
+                    }
+                    self.enter(part, now, actions);
+                    Made::Submitted
+                }
+                Some(_) => Made::Submitted,
+            };
+        }
+        let start = self.requests[request].next_bytes;
+        let group = self.connections[self.requests[request].connection].group;
+        // A group that holds nothing may pass its bound for one request: otherwise a long one could never run.
+        let may_pass_bound = self.memory.used_bytes(group) == 0;
+        while self.requests[request].next_bytes < self.requests[request].end_bytes {
+            if self.make_part(request, may_pass_bound, actions).is_none() {
+                self.unmake_parts(request, start);
+                return Made::NoMemory;
+            }
+        }
+        let mut at = self.requests[request].first_part;
+        while at != NIL {
+            self.enter(at, now, actions);
+            at = self.parts[at].next;
+        }
+        Made::Submitted
+    }
+
+    fn unmake_parts(&mut self, request: u32, start_bytes: u64) {
+        let mut at = self.requests[request].first_part;
+        while at != NIL {
+            let next = self.parts[at].next;
+            self.release_part(at);
+            at = next;
+        }
+        let request = &mut self.requests[request];
+        (request.first_part, request.last_part) = (NIL, NIL);
+        request.next_bytes = start_bytes;
+        request.parts_working = 0;
+    }
+
+    /// Cuts the next part off a request and gives it memory.
+    fn make_part(&mut self, request: u32, may_pass_bound: bool, actions: &mut Actions) -> Option<u32> {
+        if self.parts.room() == 0 {
+            return None;
+        }
+        let cut = self.cut(request)?;
+        let connection = self.requests[request].connection;
+        let group = self.connections[connection].group;
+        let mut slot = None;
+        if cut.slot_bytes > 0 {
+            slot = Some(self.memory.take(group, cut.slot_bytes, may_pass_bound)?);
+        }
+        let mut scratch = None;
+        if cut.scratch_bytes > 0 {
+            scratch = self.memory.take(group, cut.scratch_bytes, may_pass_bound);
+            if scratch.is_none() {
+                if let Some(slot) = slot {
+                    self.memory.give(group, slot);
+                }
+                return None;
+            }
+        }
+        let of = &mut self.requests[request];
+        let part = Part {
+            request,
+            offset_bytes: of.next_bytes,
+            length_bytes: cut.length_bytes,
+            kind: cut.kind,
+            stage: Stage::Filling,
+            slot,
+            scratch,
+            next: NIL,
+            older_writer: NIL,
+            newer_writer: NIL,
+            is_modifying: cut.scratch_bytes > 0,
+        };
+        of.next_bytes += u64::from(cut.length_bytes);
+        of.parts_working += 1;
+        let (is_one_piece, last) = (of.asked.one_piece, of.last_part);
+        let index = self.parts.take(part)?;
+        if is_one_piece {
+            match last {
+                NIL => self.requests[request].first_part = index,
+                last => self.parts[last].next = index,
+            }
+            self.requests[request].last_part = index;
+        }
+        if cut.is_zeroed {
+            actions.push(Action::Zero { span: self.data_of(index) });
+        }
+        Some(index)
+    }
+
+    /// How long the next part is, and what it needs.
+    fn cut(&self, request: u32) -> Option<Cut> {
+        let Request { asked, connection, next_bytes: from, end_bytes: end, .. } = self.requests[request];
+        let abilities = &self.volume_of(connection)?.abilities;
+        let window = u64::from(self.max_part_bytes);
+        let window_end = (from - from % window).saturating_add(window).min(end);
+        match asked.command {
+            Command::Read | Command::Write => {
+                let until = window_end.min(abilities.positions.locate(from).until_bytes.max(from + 1));
+                let kind = if asked.command == Command::Read { PartKind::Read } else { PartKind::Write };
+                let is_sourceless = abilities.is_null && kind == PartKind::Read;
+                Some(cut_transfer(kind, from, until, abilities.alignment_bytes, is_sourceless))
+            }
+            Command::Trim => {
+                let length = (end - from).min(MAX_EMPTYING_BYTES);
+                Some(cut_emptying(Emptying::PunchHole, length))
+            }
+            _ => {
+                let emptying = self.emptying_for(connection, &asked);
+                // What cannot be emptied because of its alignment is written, block by block at the edges.
+                let alignment = match emptying {
+                    Some(_) => u64::from(abilities.emptying_alignment_bytes),
+                    None => u64::from(abilities.alignment_bytes),
+                };
+                let edge = from.next_multiple_of(alignment).min(end);
+                if from < edge || end - from < alignment {
+                    let until = if from < edge { edge } else { end };
+                    let mut cut = cut_transfer(PartKind::Write, from, until, abilities.alignment_bytes, false);
+                    cut.is_zeroed = true;
+                    return Some(cut);
+                }
+                let whole = end - end % alignment;
+                if let Some(how) = emptying {
+                    return Some(cut_emptying(how, (whole - from).min(MAX_EMPTYING_BYTES)));
+                }
+                let length_bytes = u32::try_from(window_end.min(whole) - from).unwrap_or(self.max_part_bytes);
+                let (slot_bytes, scratch_bytes, is_zeroed) = (0, 0, false);
+                Some(Cut { kind: PartKind::Zeroes, length_bytes, slot_bytes, scratch_bytes, is_zeroed })
+            }
+        }
+    }
+
+    /// Answers a request that has no parts, and finishes it when the answer is sent.
+    pub(super) fn answer_now(&mut self, request: u32, failure: Option<Failure>, actions: &mut Actions) {
+        let of = &mut self.requests[request];
+        of.failure = failure;
+        of.is_answered = true;
+        let piece = match failure {
+            None => Piece::Done,
+            Some(failure) => Piece::Failed { failure, offset_bytes: None, last: true },
+        };
+        actions.push(Action::Reply { connection: of.connection, request, piece });
+    }
+}
+
+/// Bytes that a request holds of its connection's bound.
+pub(super) fn credit_bytes(asked: &Asked) -> u64 {
+    match asked.command {
+        Command::Read | Command::Write => asked.length_bytes,
+        _ => 0,
+    }
+}
+
+fn cut_transfer(kind: PartKind, from: u64, until: u64, alignment_bytes: u32, is_sourceless: bool) -> Cut {
+    let alignment = u64::from(alignment_bytes);
+    let first = from - from % alignment;
+    let behind = until.next_multiple_of(alignment);
+    let bytes = |length: u64| u32::try_from(length).unwrap_or(u32::MAX);
+    let covers_all = first == from && behind == until;
+    Cut {
+        kind,
+        length_bytes: bytes(until - from),
+        slot_bytes: if is_sourceless { 0 } else { bytes(behind - first) },
+        scratch_bytes: if kind == PartKind::Write && !covers_all { 2 * alignment_bytes } else { 0 },
+        is_zeroed: false,
+    }
+}
+
+fn cut_emptying(how: Emptying, length_bytes: u64) -> Cut {
+    let length_bytes = u32::try_from(length_bytes).unwrap_or(u32::MAX);
+    Cut { kind: PartKind::Empty(how), length_bytes, slot_bytes: 0, scratch_bytes: 0, is_zeroed: false }
+}

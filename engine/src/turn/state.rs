@@ -1,0 +1,365 @@
+//! What a turn remembers: volumes, connections, requests, parts, I/Os.
+
+use block::{ContextId, GroupId, Nanos, Priority};
+use linux::Slot;
+use linux::ioctl::FileExtent;
+use linux::ring::Emptying;
+
+use crate::counters::Sums;
+use crate::flush::FlushMachine;
+use crate::protocol::{Asked, Command, Failure};
+use crate::table::NIL;
+
+/// Bits of [`block`]'s `device` attribute that tell a volume's extents apart; the rest is the volume's number.
+const EXTENT_BITS: u32 = 12;
+/// Most FIEMAP extents of a volume that are kept; behind the last one, positions go on in a straight line.
+pub(crate) const MAX_EXTENTS_KEPT: usize = (1 << EXTENT_BITS) - 2;
+/// The extent number of what has no known place.
+const NOWHERE: u32 = (1 << EXTENT_BITS) - 1;
+
+/// What a volume can do, as the backing found out.
+#[derive(Clone, Debug)]
+pub(crate) struct VolumeAbilities {
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// No write, trim or zeroing is taken.
+    pub is_read_only: bool,
+    /// I/O must begin and end at multiples of this; 1 = anywhere. A power of two.
+    pub alignment_bytes: u32,
+    /// Emptying must begin and end at multiples of this; 1 = anywhere. A power of two.
+    pub emptying_alignment_bytes: u32,
+    /// Holes can be punched.
+    pub can_punch: bool,
+    /// Ranges can be zeroed and stay allocated.
+    pub can_zero: bool,
+    /// Nothing is behind it: reads are zeroes, writes vanish.
+    pub is_null: bool,
+    /// Flushes are answered at once and FUA is ignored.
+    pub has_unsafe_flush: bool,
+    /// Priority of all its requests.
+    pub priority: Priority,
+    /// Where the elevator is told that its bytes lie.
+    pub positions: Positions,
+}
+
+/// Where a volume's bytes lie on the device.
+#[derive(Clone, Debug)]
+pub(crate) struct Positions {
+    /// Known stretches in the order of the file; empty where the file system does not tell.
+    pub extents: Vec<FileExtent>,
+    /// Position of byte 0 where no extent tells otherwise.
+    pub base_bytes: u64,
+}
+
+/// Where one byte lies.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// Position on the device in bytes.
+    pub device_bytes: u64,
+    /// First byte of the volume behind the same stretch.
+    pub until_bytes: u64,
+    /// The stretch's number: requests of different stretches never merge.
+    pub extent: u32,
+}
+
+impl Positions {
+    /// A straight line from `base_bytes` on.
+    pub fn linear(base_bytes: u64) -> Self {
+        Self { extents: Vec::new(), base_bytes }
+    }
+
+    /// Where the byte at `offset_bytes` lies.
+    #[inline]
+    pub fn locate(&self, offset_bytes: u64) -> Place {
+        if self.extents.is_empty() {
+            return self.nowhere(offset_bytes, u64::MAX);
+        }
+        let behind = self.extents.partition_point(|extent| extent.file_bytes <= offset_bytes);
+        if let Some(index) = behind.checked_sub(1) {
+            let extent = &self.extents[index];
+            let into = offset_bytes - extent.file_bytes;
+            if into < extent.length_bytes {
+                return Place {
+                    device_bytes: extent.device_bytes + into,
+                    until_bytes: extent.file_bytes + extent.length_bytes,
+                    extent: u32::try_from(index).unwrap_or(NOWHERE),
+                };
+            }
+        }
+        self.nowhere(offset_bytes, self.extents.get(behind).map_or(u64::MAX, |next| next.file_bytes))
+    }
+
+    fn nowhere(&self, offset_bytes: u64, until_bytes: u64) -> Place {
+        Place { device_bytes: self.base_bytes.wrapping_add(offset_bytes), until_bytes, extent: NOWHERE }
+    }
+}
+
+/// The `device` attribute of a stretch of a volume: different ones never merge, so that neighbours on the disk that are
+/// no neighbours in the file, or belong to another file, are never taken for one transfer.
+pub(crate) fn device_attribute(volume: u32, extent: u32) -> u32 {
+    (volume << EXTENT_BITS) | extent
+}
+
+/// A volume.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    pub abilities: VolumeAbilities,
+    pub flush: FlushMachine,
+    pub is_damaged: bool,
+    /// Parts that write, oldest first; kept only where blocks may be read, modified and written back.
+    pub writers_head: u32,
+    pub writers_tail: u32,
+    /// Of these: parts that modify blocks, and parts that wait for others.
+    pub modifying: u32,
+    pub blocked: u32,
+    pub sums: Sums,
+}
+
+impl Volume {
+    pub fn new(abilities: VolumeAbilities) -> Self {
+        Self {
+            abilities,
+            flush: FlushMachine::default(),
+            is_damaged: false,
+            writers_head: NIL,
+            writers_tail: NIL,
+            modifying: 0,
+            blocked: 0,
+            sums: Sums::default(),
+        }
+    }
+}
+
+/// Bounds of one connection.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct ConnectionBounds {
+    /// Requests in flight, replies that have not left included.
+    pub requests: u32,
+    /// Bytes in flight in both directions.
+    pub bytes: u64,
+}
+
+impl Default for ConnectionBounds {
+    /// 128 requests, 64 MiB.
+    fn default() -> Self {
+        Self { requests: 128, bytes: 64 << 20 }
+    }
+}
+
+/// What a connection waits for.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Waiting {
+    /// Nothing.
+    #[default]
+    No,
+    /// An answer of its own to leave.
+    Credit,
+    /// A part of its own to end.
+    Parts,
+    /// Memory, or a place in a table.
+    Memory,
+}
+
+/// What stands between a connection and its next request.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Pending {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A request that has no credit yet.
+    New(Asked),
+    /// A request not all of whose parts exist.
+    Parts(u32),
+}
+
+/// A connection: one context of one group on one volume.
+#[derive(Debug, Default)]
+pub(crate) struct Connection {
+    pub volume: u32,
+    pub group: u32,
+    pub context: u32,
+    pub bounds: ConnectionBounds,
+    pub requests: u32,
+    pub bytes: u64,
+    pub pending: Pending,
+    pub waiting: Waiting,
+    /// The part whose payload is being received.
+    pub filling: Option<u32>,
+    /// Nobody reads answers any more.
+    pub is_closed: bool,
+    pub sums: Sums,
+}
+
+/// A client's request.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub asked: Asked,
+    pub connection: u32,
+    pub arrived_ns: Nanos,
+    /// When the first part was started; 0 = none was.
+    pub started_ns: Nanos,
+    /// When the last part so far ended.
+    pub ended_ns: Nanos,
+    /// First byte that belongs to no part yet.
+    pub next_bytes: u64,
+    /// First byte behind what is to be done (of a trim: perhaps before the end asked for).
+    pub end_bytes: u64,
+    /// Parts being filled, queued or in the device.
+    pub parts_working: u32,
+    /// Parts whose data waits to be sent.
+    pub parts_unsent: u32,
+    /// Parts of a read in one piece, in order.
+    pub first_part: u32,
+    pub last_part: u32,
+    pub failure: Option<Failure>,
+    /// The last piece was handed over.
+    pub is_answered: bool,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        let asked = Asked {
+            cookie: 0,
+            offset_bytes: 0,
+            length_bytes: 0,
+            payload_bytes: 0,
+            command: Command::Cache,
+            fua: false,
+            no_hole: false,
+            fast_zero: false,
+            one_piece: false,
+            one_extent: false,
+            tag: 0,
+        };
+        Self::new(asked, NIL, 0)
+    }
+}
+
+impl Request {
+    pub fn new(asked: Asked, connection: u32, now: Nanos) -> Self {
+        Self {
+            asked,
+            connection,
+            arrived_ns: now,
+            started_ns: 0,
+            ended_ns: now,
+            next_bytes: asked.offset_bytes,
+            end_bytes: asked.offset_bytes,
+            parts_working: 0,
+            parts_unsent: 0,
+            first_part: NIL,
+            last_part: NIL,
+            failure: None,
+            is_answered: false,
+        }
+    }
+
+    /// Whether every part has ended.
+    pub fn is_done(&self) -> bool {
+        self.next_bytes >= self.end_bytes && self.parts_working == 0
+    }
+}
+
+/// What a part does.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) enum PartKind {
+    /// Reads into its slot.
+    #[default]
+    Read,
+    /// Writes its slot.
+    Write,
+    /// Writes from the shared zeroes.
+    Zeroes,
+    /// Empties its range.
+    Empty(Emptying),
+}
+
+/// How far a part is.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Stage {
+    /// Its payload is being received.
+    #[default]
+    Filling,
+    /// It waits for an older part that touches the same block.
+    Blocked,
+    /// Its first block is being read, to be completed.
+    ReadingHead,
+    /// Its last block is being read, to be completed.
+    ReadingTail,
+    /// Its own transfer is queued or in the device.
+    Transfer,
+    /// Its data waits to be sent, alone or with its request.
+    Unsent,
+}
+
+/// A stretch of a request that is one bio.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Part {
+    pub request: u32,
+    pub offset_bytes: u64,
+    pub length_bytes: u32,
+    pub kind: PartKind,
+    pub stage: Stage,
+    pub slot: Option<Slot>,
+    /// Two blocks, for the first and last block of a write that does not cover them.
+    pub scratch: Option<Slot>,
+    /// The next part of a read in one piece.
+    pub next: u32,
+    pub older_writer: u32,
+    pub newer_writer: u32,
+    pub is_modifying: bool,
+}
+
+impl Part {
+    pub fn end_bytes(&self) -> u64 {
+        self.offset_bytes + u64::from(self.length_bytes)
+    }
+}
+
+/// A group.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub name: String,
+    pub weight: u32,
+    pub id: GroupId,
+    pub counters: crate::counters::GroupCounters,
+    pub connections: u32,
+}
+
+/// One request of the queue, in the device.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Io {
+    pub total_bytes: u32,
+    pub done_bytes: u32,
+    pub retries: u8,
+    pub empty_answers: u8,
+}
+
+/// The context of a connection, as the queue knows it.
+pub(crate) fn context_id(connection: &Connection) -> ContextId {
+    ContextId(connection.context)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_found_in_extents_holes_and_behind_the_last() {
+        let extent = |file_bytes, device_bytes, length_bytes| FileExtent { file_bytes, device_bytes, length_bytes };
+        let positions =
+            Positions { extents: vec![extent(0, 1_000_000, 100), extent(200, 5_000, 50)], base_bytes: 1 << 40 };
+        let at = |offset| positions.locate(offset);
+        assert_eq!(at(99), Place { device_bytes: 1_000_099, until_bytes: 100, extent: 0 });
+        assert_eq!(at(100), Place { device_bytes: (1 << 40) + 100, until_bytes: 200, extent: NOWHERE });
+        assert_eq!(at(249), Place { device_bytes: 5_049, until_bytes: 250, extent: 1 });
+        assert_eq!(at(250).until_bytes, u64::MAX);
+        assert_eq!(Positions::linear(512).locate(1).device_bytes, 513);
+    }
+
+    #[test]
+    fn stretches_of_different_volumes_have_different_attributes() {
+        assert_ne!(device_attribute(0, NOWHERE), device_attribute(1, NOWHERE));
+        assert_ne!(device_attribute(1, 0), device_attribute(1, 1));
+    }
+}

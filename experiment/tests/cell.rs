@@ -1,0 +1,54 @@
+//! Cells: repetitions become estimates, schedulers keep their order, the best one is the measure of efficiency.
+
+mod example;
+
+use example::measured;
+use hoistway_experiment::cell::{cells, is_precise};
+use hoistway_experiment::metric::Metric;
+use hoistway_experiment::{Measurement, SchedulerSpec};
+
+fn results() -> Vec<Measurement> {
+    vec![
+        measured("none", 1, 2, &[110, 110], 3_000_000),
+        measured("cfq", 1, 1, &[30, 60], 9_000_000),
+        measured("none", 1, 1, &[90, 90], 1_000_000),
+        measured("cfq", 1, 2, &[30, 60], 9_000_000),
+    ]
+}
+
+#[test]
+fn cells_follow_the_order_of_the_plan() {
+    let (results, plan) = (results(), ["cfq", "none"].map(SchedulerSpec::named));
+    let names: Vec<String> = cells(&results, &plan).iter().map(|cell| cell.name()).collect();
+    assert_eq!(names, ["drr cfq nr=1", "drr none nr=1"]);
+}
+
+#[test]
+fn repetitions_become_an_estimate() {
+    let results = results();
+    let cells = cells(&results, &[]);
+    let none = &cells[0];
+    // 220 and 180 KiB/s: mean 200, s = 28.28, t = 12.706, half width 12.706 x 28.28 / sqrt(2) = 254.1
+    assert_eq!((none.bytes_per_s.mean, none.bytes_per_s.n), (200.0 * 1024.0, 2));
+    assert_eq!((none.bytes_per_s.ci95.unwrap() / 1024.0).round(), 254.0);
+    assert!(!is_precise(&cells, 0.05), "127 % is not precise");
+    assert!(is_precise(&cells[1..], 0.05), "cfq did the same twice");
+}
+
+#[test]
+fn efficiency_is_relative_to_the_best_of_the_row() {
+    let results = results();
+    let efficiency: Vec<f64> = cells(&results, &[]).iter().map(|cell| cell.efficiency.mean).collect();
+    assert_eq!(efficiency, [1.0, 0.45]);
+}
+
+#[test]
+fn percentiles_are_of_the_merged_histograms_and_their_interval_of_the_sets() {
+    let results = results();
+    let cells = cells(&results, &[]);
+    // 2 x 90/4 = 44 requests of 1 ms, 2 x 110/4 = 54 of 3 ms: the median is 3 ms (its bucket stands
+    // for 2,998,272 ns), not the mean of medians, 2 ms.
+    let median = Metric::LatP50.of(&cells[0], None, None).unwrap();
+    assert_eq!((median.mean.round(), median.sd.round()), (2_998_272.0, 1_414_214.0));
+    assert_eq!(Metric::Errors.of(&cells[0], None, None).unwrap().mean, 0.0);
+}

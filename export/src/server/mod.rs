@@ -1,0 +1,5 @@
+//! The server: sockets, clients and signals round the engine.
+
+pub mod peer;
+pub mod reception;
+pub mod socket;

@@ -1,0 +1,163 @@
+//! Who a client is, and what follows: the group that pays for it and the exports it may see.
+//!
+//! Engine specification 5.10: credentials of a unix socket's peer first (user, group, cgroup), then the listener it
+//! came in on, then the export's own group. The first identity that fits, in this order and then in the order of the
+//! file, decides.
+
+use std::os::fd::AsFd;
+
+use rustix::net::sockopt;
+
+use crate::configuration::{Address, Configuration, Export, Identity, Listener, Who, matches};
+
+/// What the system says about the other end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Peer {
+    /// User id, of a unix socket's peer.
+    pub uid: Option<u32>,
+    /// Group id, likewise.
+    pub gid: Option<u32>,
+    /// Process id, likewise.
+    pub pid: Option<u32>,
+    /// The process's cgroup without its leading slash; none for the root cgroup.
+    pub cgroup: Option<String>,
+    /// Address and port of a TCP peer.
+    pub address: Option<String>,
+}
+
+impl Peer {
+    /// Asks the system about a connected socket. `with_cgroup` reads the peer's cgroup as well.
+    pub fn of(socket: impl AsFd, listened_at: &Address, with_cgroup: bool) -> Self {
+        match listened_at {
+            Address::Unix { .. } => {
+                let Ok(credentials) = sockopt::socket_peercred(&socket) else { return Self::default() };
+                let pid = u32::try_from(credentials.pid.as_raw_nonzero().get()).ok();
+                let cgroup = pid.filter(|_| with_cgroup).and_then(cgroup_of);
+                let (uid, gid) = (credentials.uid.as_raw(), credentials.gid.as_raw());
+                Self { uid: Some(uid), gid: Some(gid), pid, cgroup, address: None }
+            }
+            Address::Tcp(_) => {
+                let address = rustix::net::getpeername(&socket).ok().flatten();
+                let address = address.and_then(|it| std::net::SocketAddr::try_from(it).ok());
+                Self { address: address.map(|it| it.to_string()), ..Self::default() }
+            }
+        }
+    }
+
+    /// A short name for lists and for `evict`: `pid:123` or `127.0.0.1:5000`.
+    pub fn name(&self) -> String {
+        match (self.pid, &self.address) {
+            (Some(pid), _) => format!("pid:{pid}"),
+            (None, Some(address)) => address.clone(),
+            (None, None) => "unknown".to_owned(),
+        }
+    }
+}
+
+/// The v2 cgroup of a process, or the first v1 one.
+fn cgroup_of(pid: u32) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    cgroup_in(&text)
+}
+
+fn cgroup_in(text: &str) -> Option<String> {
+    let path = |line: &str| line.splitn(3, ':').nth(2).map(|path| path.trim_start_matches('/').to_owned());
+    let unified = text.lines().find(|line| line.starts_with("0::")).or_else(|| text.lines().next());
+    unified.and_then(path).filter(|path| !path.is_empty())
+}
+
+/// The identity of a peer on a listener, if one fits.
+pub fn identify<'a>(configuration: &'a Configuration, peer: &Peer, listener: &Address) -> Option<&'a Identity> {
+    let first = |fits: &dyn Fn(&Who) -> bool| configuration.identities.iter().find(|it| fits(&it.who.value));
+    let by_credentials = |who: &Who| match who {
+        Who::Uid(uid) => peer.uid == Some(*uid),
+        Who::Gid(gid) => peer.gid == Some(*gid),
+        Who::Cgroup => peer.cgroup.is_some(),
+        Who::Listener(_) => false,
+    };
+    let by_listener = |who: &Who| matches!(who, Who::Listener(address) if *address == listener.to_string());
+    first(&by_credentials).or_else(|| first(&by_listener))
+}
+
+/// Whether a client with this identity, on this listener, may know of an export.
+pub fn may_see(identity: Option<&Identity>, listener: &Listener, export: &str) -> bool {
+    let allows = |patterns: &[crate::configuration::Located<String>]| {
+        patterns.iter().any(|pattern| matches(&pattern.value, export))
+    };
+    allows(&listener.exports) && identity.is_none_or(|identity| allows(&identity.exports))
+}
+
+/// The group that pays for this client's I/O on an export.
+pub fn group_of(identity: Option<&Identity>, peer: &Peer, export: &Export) -> String {
+    let by_identity = identity.and_then(|identity| match identity.who.value {
+        Who::Cgroup => peer.cgroup.clone(),
+        _ => identity.group.as_ref().map(|group| group.value.clone()),
+    });
+    by_identity.unwrap_or_else(|| export.group.value.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configuration::file;
+
+    const TEXT: &str = r#"
+[[device]]
+name = "d"
+[[device.export]]
+name = "a"
+backing = "memory:1MiB"
+[[device.export]]
+name = "b"
+backing = "memory:1MiB"
+group = "tenants/b"
+[[listen]]
+tcp = "127.0.0.1:10809"
+exports = ["a"]
+[[identity]]
+listener = "tcp:127.0.0.1:10809"
+group = "network"
+[[identity]]
+uid = 1000
+group = "tenants/u"
+exports = ["a*"]
+[[identity]]
+cgroup = true
+"#;
+
+    fn fixture() -> (Configuration, Address, Address) {
+        let configuration = file::read("x", TEXT).unwrap();
+        let tcp = configuration.listeners[0].address.value.clone();
+        (configuration, tcp, Address::Unix { path: "/x".into(), mode: 0, owner_group: None })
+    }
+
+    #[test]
+    fn credentials_come_before_the_listener_and_the_export_last() {
+        let (configuration, tcp, unix) = fixture();
+        let b = &configuration.devices[0].exports[1];
+        let group = |peer: Peer, listener: &Address| group_of(identify(&configuration, &peer, listener), &peer, b);
+        let user = Peer { uid: Some(1000), cgroup: Some("x".into()), ..Peer::default() };
+        assert_eq!(group(user.clone(), &unix), "tenants/u");
+        assert_eq!(group(user, &tcp), "tenants/u");
+        assert_eq!(group(Peer { cgroup: Some("a/b".into()), ..Peer::default() }, &unix), "a/b");
+        assert_eq!(group(Peer::default(), &tcp), "network");
+        assert_eq!(group(Peer { uid: Some(7), ..Peer::default() }, &unix), "tenants/b");
+    }
+
+    #[test]
+    fn an_export_is_seen_where_listener_and_identity_agree() {
+        let (configuration, ..) = fixture();
+        let listener = &configuration.listeners[0];
+        let user = configuration.identities.iter().find(|it| it.who.value == Who::Uid(1000));
+        assert!(may_see(None, listener, "a") && may_see(user, listener, "a"));
+        assert!(!may_see(None, listener, "b"), "the listener shows a only");
+    }
+
+    #[test]
+    fn cgroups_are_read_from_both_hierarchies() {
+        assert_eq!(cgroup_in("0::/system.slice/db.service\n").as_deref(), Some("system.slice/db.service"));
+        assert_eq!(cgroup_in("4:memory:/a\n0::/b\n").as_deref(), Some("b"));
+        assert_eq!(cgroup_in("4:memory:/a\n").as_deref(), Some("a"));
+        assert_eq!(cgroup_in("0::/\n"), None);
+    }
+}

@@ -1,0 +1,167 @@
+//! Sockets to listen on: made, inherited, and taken away again.
+//!
+//! A unix socket gets its mode and owner before it listens, so that nobody connects through permissions that were
+//! never meant. A socket file in the way is removed only if nobody answers on it.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
+
+use crate::configuration::{Address, Located, Problem};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// A socket that listens. A unix socket's file goes when this goes, unless the socket was inherited.
+#[derive(Debug)]
+pub struct Listening {
+    /// The socket, not blocking.
+    pub descriptor: OwnedFd,
+    /// Where it really listens: with the port that the system chose for port 0.
+    pub address: Address,
+    file: Option<PathBuf>,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if let Some(path) = &self.file {
+            // Somebody may have removed it already; there is nothing to be done about either.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Opens a socket at an address, or says why not in one message.
+pub fn listen(address: &Located<Address>) -> Result<Listening, Problem> {
+    match &address.value {
+        Address::Unix { path, mode, owner_group } => unix(address, path, *mode, owner_group.as_deref()),
+        Address::Tcp(socket) => tcp(*socket).map_err(|error| {
+            let what = format!("cannot listen on {address}: {error}");
+            Problem::new(&address.place, what, "choose another port, or stop what listens there")
+        }),
+    }
+}
+
+/// A unix socket for one owner alone: the control socket.
+pub fn listen_private(path: &Located<PathBuf>) -> Result<Listening, Problem> {
+    let address = Address::Unix { path: path.value.clone(), mode: 0o600, owner_group: None };
+    listen(&Located::new(address, &path.place))
+}
+
+fn unix(address: &Located<Address>, path: &Path, mode: u32, owner_group: Option<&str>) -> Result<Listening, Problem> {
+    let wrong = |what: String, help: &str| Problem::new(&address.place, what, help);
+    clear_the_way(path).map_err(|(what, help)| wrong(what, help))?;
+    let group = match owner_group {
+        Some(name) => Some(group_id(name).ok_or_else(|| {
+            wrong(format!("there is no group {name:?} on this system"), "give a name from /etc/group, or a number")
+        })?),
+        None => None,
+    };
+    let bind = || -> io::Result<OwnedFd> {
+        let descriptor = stream_socket(AddressFamily::UNIX)?;
+        rustix::net::bind(&descriptor, &SocketAddrUnix::new(path)?)?;
+        Ok(descriptor)
+    };
+    let descriptor = bind().map_err(|error| {
+        let help = "the directory must exist and be writable, the path be at most 107 bytes long";
+        wrong(format!("cannot make the socket {}: {error}", path.display()), help)
+    })?;
+    let listening = Listening { descriptor, address: address.value.clone(), file: Some(path.to_owned()) };
+    let finish = || -> io::Result<()> {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+        if group.is_some() {
+            std::os::unix::fs::chown(path, None, group)?;
+        }
+        Ok(rustix::net::listen(&listening.descriptor, BACKLOG)?)
+    };
+    finish().map_err(|error| {
+        let what = format!("cannot give {} mode {mode:04o} and its group: {error}", path.display());
+        wrong(what, "a group must be one that this process belongs to, or the process must be root's")
+    })?;
+    Ok(listening)
+}
+
+/// Removes a socket file that nobody listens on. Anything else that stands there is left alone and refused.
+fn clear_the_way(path: &Path) -> Result<(), (String, &'static str)> {
+    let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
+    let shown = path.display();
+    if !metadata.file_type().is_socket() {
+        return Err((format!("{shown} exists and is not a socket"), "choose another path"));
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Err((format!("a server listens on {shown} already"), "stop it first, or choose another path")),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path)
+            .map_err(|error| (format!("cannot remove the stale socket {shown}: {error}"), "remove it by hand")),
+        Err(error) => {
+            Err((format!("{shown} is in the way and does not say if it is used: {error}"), "remove it by hand"))
+        }
+    }
+}
+
+fn tcp(address: SocketAddr) -> io::Result<Listening> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let descriptor = stream_socket(family)?;
+    // Otherwise a restart within a minute of the last connection would be refused.
+    sockopt::set_socket_reuseaddr(&descriptor, true)?;
+    rustix::net::bind(&descriptor, &address)?;
+    rustix::net::listen(&descriptor, BACKLOG)?;
+    let address = SocketAddr::try_from(rustix::net::getsockname(&descriptor)?)?;
+    Ok(Listening { descriptor, address: Address::Tcp(address), file: None })
+}
+
+fn stream_socket(family: AddressFamily) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(rustix::net::socket_with(family, SocketType::STREAM, flags, None)?)
+}
+
+/// The number of a group given by number or by name. `/etc/group` alone: a service's group is a local one.
+fn group_id(name: &str) -> Option<u32> {
+    if let Ok(number) = name.parse() {
+        return Some(number);
+    }
+    let groups = fs::read_to_string("/etc/group").ok()?;
+    groups.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next()? == name).then_some(())?;
+        fields.nth(1)?.parse().ok()
+    })
+}
+
+/// The sockets a service manager passed on (`LISTEN_FDS`, from descriptor 3), if they are meant for this process.
+pub fn inherited() -> io::Result<Vec<Listening>> {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+    if number("LISTEN_PID") != Some(std::process::id()) {
+        return Ok(Vec::new());
+    }
+    let count = number("LISTEN_FDS").unwrap_or(0).min(1_024);
+    let this_process = Pid::from_raw(i32::try_from(std::process::id()).unwrap_or(0)).ok_or(io::ErrorKind::NotFound)?;
+    let process = rustix::process::pidfd_open(this_process, PidfdFlags::empty())?;
+    let mut sockets = Vec::new();
+    for raw in 3..3 + i32::try_from(count).unwrap_or(0) {
+        // A descriptor named by number alone cannot be owned safely; a copy got through the process itself can.
+        let descriptor = rustix::process::pidfd_getfd(&process, raw, PidfdGetfdFlags::empty())?;
+        rustix::io::ioctl_fionbio(&descriptor, true)?;
+        rustix::io::fcntl_setfd(&descriptor, rustix::io::FdFlags::CLOEXEC)?;
+        let address = address_of(&descriptor)?;
+        sockets.push(Listening { descriptor, address, file: None });
+    }
+    Ok(sockets)
+}
+
+fn address_of(descriptor: impl AsFd) -> io::Result<Address> {
+    let name = rustix::net::getsockname(descriptor)?;
+    if let Ok(address) = SocketAddr::try_from(name.clone()) {
+        return Ok(Address::Tcp(address));
+    }
+    let name = SocketAddrUnix::try_from(name)?;
+    let path = name.path().ok_or(io::Error::new(io::ErrorKind::InvalidInput, "an inherited socket has no path"))?;
+    let path = PathBuf::from(path.to_string_lossy().into_owned());
+    Ok(Address::Unix { path, mode: 0o660, owner_group: None })
+}

@@ -1,0 +1,290 @@
+//! Tables for the terminal: iostest's layout, stable for scripts, and the text table that shows more.
+
+use std::fmt::Write;
+
+use experiment::cell::Cell;
+use experiment::statistics::truncated_mean;
+use workload::job::Amount;
+
+use crate::Results;
+use crate::quantity::{self, decimals, half_width, jobs, mib, percent, scheduler, span, time, tunables};
+
+/// Tunables that iostest's header names first, in this order.
+const CLASSIC_FIRST: [&str; 4] = ["group_isolation", "slice_idle", "group_idle", "quantum"];
+
+/// iostest's layout: averages in whole KiB/s, cut off; one block per workload and scheduler.
+pub fn classic(results: &Results<'_>, with_total: bool) -> String {
+    let cells = results.cells();
+    let groups = cells.iter().map(|cell| cell.groups.len()).max().unwrap_or(0);
+    let (directory, device) = match cells.first().map(|cell| &cell.runs[0].target) {
+        Some(target) if target.notes.contains_key("directory") => (target.notes["directory"].as_str(), "-"),
+        Some(target) => ("-", target.path.as_str()),
+        None => ("-", "-"),
+    };
+    let mut text = format!(
+        "Host={} Kernel={}\nGROUPMODE={} NRGRP={groups}\nDIR={directory} DEV={device}\n",
+        results.environment("hostname"),
+        results.environment("kernel"),
+        u8::from(groups > 1),
+    );
+    for block in cells.chunk_by(|a, b| a.workload == b.workload && a.spec == b.spec) {
+        classic_block(&mut text, block, with_total);
+    }
+    text
+}
+
+fn classic_block(text: &mut String, block: &[Cell<'_>], with_total: bool) {
+    let Some(first) = block.first() else { return };
+    let job = first.plan_groups().find_map(|group| group.jobs.first());
+    let file_size = match job.and_then(|job| job.size) {
+        Some(Amount::Bytes(bytes)) => quantity::size(bytes),
+        Some(Amount::Percent(percent)) => format!("{percent}%"),
+        None => "-".to_owned(),
+    };
+    let bs = job.map_or_else(|| "-".to_owned(), quantity::block_size);
+    let name = &first.scheduler.name;
+    let mut tunables: Vec<_> = first.scheduler.tunables.iter().collect();
+    tunables.sort_by_key(|t| {
+        let first = CLASSIC_FIRST.iter().position(|name| *name == t.name);
+        (first.unwrap_or(CLASSIC_FIRST.len()), t.name.as_str())
+    });
+    let tunables: Vec<String> = tunables.iter().map(|t| format!("{}={}", t.name, t.value)).collect();
+    let rows: Vec<ClassicRow> = block.iter().map(|cell| ClassicRow::of(cell, with_total)).collect();
+    let mut names: Vec<&str> = first.groups.iter().map(|group| group.path).collect();
+    names.extend(with_total.then_some("total"));
+    let _ = write!(
+        text,
+        "Workload={workload} iosched={name} Filesz={file_size} bs={bs}\n{}\n{}\nAVERAGE[{workload}] [bw in KB/s]\n-------\n{}",
+        tunables.join(" "),
+        "=".repeat(73),
+        classic_rows(&names, &rows),
+        workload = first.workload,
+    );
+}
+
+/// One row of the classic table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClassicRow {
+    /// The workload.
+    pub job: String,
+    /// Repetitions averaged.
+    pub sets: usize,
+    /// Thread count.
+    pub threads: u32,
+    /// KiB/s of each group, then of all where that is wanted.
+    pub kib_per_s: Vec<u64>,
+}
+
+impl ClassicRow {
+    fn of(cell: &Cell<'_>, with_total: bool) -> Self {
+        let kib_of = |index: Option<usize>| {
+            let per_set = cell.runs.iter().map(|run| match index {
+                Some(index) => run.groups.get(index).map_or(0.0, |group| run.per_s(group.bytes()) / 1024.0),
+                None => run.bytes_per_s() / 1024.0,
+            });
+            truncated_mean(&per_set.collect::<Vec<_>>())
+        };
+        let mut kib_per_s: Vec<u64> = cell.groups.iter().map(|group| kib_of(Some(group.index))).collect();
+        // From the totals of the sets, so it may exceed the sum of the columns, as it did with iostest.
+        kib_per_s.extend(with_total.then(|| kib_of(None)));
+        Self { job: cell.workload.to_owned(), sets: cell.runs.len(), threads: cell.threads, kib_per_s }
+    }
+}
+
+/// Header, rule and rows of the classic table; `names` are those of the columns, the total included.
+pub fn classic_rows(names: &[&str], rows: &[ClassicRow]) -> String {
+    let digits = rows.iter().flat_map(|row| &row.kib_per_s).map(|value| value.to_string().len());
+    let names_width = names.iter().map(|name| name.chars().count());
+    // All columns widen together as soon as one needs more than six characters.
+    let width = digits.chain(names_width).max().unwrap_or(0).max(6) + 1;
+    let job_width = rows.iter().map(|row| row.job.chars().count()).max().unwrap_or(0).max(3);
+    let mut text = format!("{:<job_width$} Set NR", "job");
+    for name in names {
+        let _ = write!(text, " {name:>width$}");
+    }
+    let _ = writeln!(text, "\n{} --- -- {}", "-".repeat(job_width), "-".repeat(width * names.len()));
+    for row in rows {
+        let _ = write!(text, "{:<job_width$} {:>3} {:>2}", row.job, row.sets, row.threads);
+        for value in &row.kib_per_s {
+            let _ = write!(text, " {value:>width$}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// What the text table shows beside its fixed columns.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TextOptions {
+    /// Percentiles of latency, each 0 to 100 (100 = the largest).
+    pub percentiles: Vec<f64>,
+    /// One more line per group, with its latencies.
+    pub per_group_latency: bool,
+}
+
+impl Default for TextOptions {
+    fn default() -> Self {
+        Self { percentiles: vec![50.0, 99.0, 99.9], per_group_latency: false }
+    }
+}
+
+/// The text table: one block per workload.
+pub fn text(results: &Results<'_>, options: &TextOptions) -> String {
+    let cells = results.cells();
+    let blocks = cells.chunk_by(|a, b| a.workload == b.workload);
+    let blocks: Vec<String> = blocks.map(|block| text_block(results, block, options)).collect();
+    let mut text = blocks.join("\n");
+    if !results.complete {
+        text.push_str("incomplete: the test was interrupted, --resume runs what is missing\n");
+    }
+    for verdict in results.verdicts {
+        let word = if verdict.ok { "holds" } else { "FAILS" };
+        let _ = writeln!(text, "{word}: {}   ({} against {}, {})", verdict.expr, verdict.value, verdict.limit, verdict.cell);
+    }
+    text
+}
+
+fn text_block(results: &Results<'_>, block: &[Cell<'_>], options: &TextOptions) -> String {
+    let Some(first) = block.first() else { return String::new() };
+    let sets = block.iter().map(|cell| cell.runs.len()).max().unwrap_or(1);
+    let runs = if sets == 1 { String::new() } else { format!(" x {sets} sets") };
+    let groups = match first.groups.len() {
+        1 => "1 group".to_owned(),
+        n => format!("{n} groups weight {}", quantity::weights(first)),
+    };
+    let mut text = format!(
+        "{}  {}, {groups}, {}{runs}      {}\n",
+        first.workload,
+        jobs(first),
+        span(results.matrix.runtime_ns),
+        first.runs[0].target.path,
+    );
+    let mut grid = Grid::new(&text_header(first, options));
+    let places = decimals(block.iter().map(|cell| mib(cell.bytes_per_s.mean)).fold(0.0, f64::max));
+    for cell in block {
+        grid.row(text_row(cell, places, options));
+        if options.per_group_latency {
+            for group in 0..cell.groups.len() {
+                grid.row(group_row(cell, group, places, options));
+            }
+        }
+    }
+    text.push_str(&grid.show());
+    text.push_str(&best(block));
+    text.push_str(&in_force(block));
+    text
+}
+
+fn text_header(first: &Cell<'_>, options: &TextOptions) -> Vec<String> {
+    let mut header: Vec<String> = ["sched", "NR", "total MiB/s"].map(str::to_owned).into();
+    header.extend(first.groups.iter().map(|group| group.path.to_owned()));
+    header.push("share error".to_owned());
+    header.extend(options.percentiles.iter().map(|&percent| quantity::percentile_name(percent)));
+    header.push(String::new());
+    header
+}
+
+fn text_row(cell: &Cell<'_>, places: usize, options: &TextOptions) -> Vec<String> {
+    let total = &cell.bytes_per_s;
+    let interval = half_width(total, mib(1.0), places);
+    let mut row = vec![scheduler(cell), cell.threads.to_string(), format!("{:.places$} +-{interval}", mib(total.mean))];
+    row.extend(cell.groups.iter().map(|group| format!("{:.places$}", mib(group.bytes_per_s.mean))));
+    row.push(cell.fairness.as_ref().map_or_else(|| "-".to_owned(), |f| format!("{} max", percent(f.error_max))));
+    row.extend(latencies(cell, None, options));
+    let mut marks: Vec<&str> = cell.flags.iter().map(|flag| flag.label()).collect();
+    if !cell.scheduler.has_shares && cell.groups.len() > 1 && !marks.contains(&"no shares") {
+        marks.push("no shares");
+    }
+    row.push(marks.join(", "));
+    row
+}
+
+fn group_row(cell: &Cell<'_>, group: usize, places: usize, options: &TextOptions) -> Vec<String> {
+    let entry = &cell.groups[group];
+    let mut row = vec![format!("  {}", entry.path), String::new(), format!("{:.places$}", mib(entry.bytes_per_s.mean))];
+    row.extend(cell.groups.iter().map(|_| String::new()));
+    let error = cell.fairness.as_ref().and_then(|fairness| fairness.error(group));
+    row.push(error.map_or_else(|| "-".to_owned(), percent));
+    row.extend(latencies(cell, Some(group), options));
+    row.push(String::new());
+    row
+}
+
+fn latencies(cell: &Cell<'_>, group: Option<usize>, options: &TextOptions) -> Vec<String> {
+    let figures = cell.latency(group, None);
+    let has_any = figures.histogram.count() > 0;
+    let show = |&percent: &f64| if has_any { time(figures.percentile_ns(percent).mean) } else { "-".to_owned() };
+    options.percentiles.iter().map(show).collect()
+}
+
+/// The line that names the winners.
+fn best(block: &[Cell<'_>]) -> String {
+    let by_total = block.iter().max_by(|a, b| a.bytes_per_s.mean.total_cmp(&b.bytes_per_s.mean));
+    let sharers = block.iter().filter(|cell| cell.groups.len() > 1);
+    let errors = sharers.filter_map(|cell| Some((cell, cell.fairness.as_ref()?)));
+    let by_share = errors.min_by(|a, b| a.1.error_max.total_cmp(&b.1.error_max));
+    let mut line = String::new();
+    if let Some(cell) = by_total.filter(|_| block.len() > 1) {
+        let places = decimals(mib(cell.bytes_per_s.mean));
+        let _ = write!(line, "best total: {} {:.places$}   ", scheduler(cell), mib(cell.bytes_per_s.mean));
+    }
+    if let Some((cell, fairness)) = by_share {
+        let error = percent(fairness.error_max);
+        let _ = write!(line, "best share: {} ({error})   Jain: {:.4}", scheduler(cell), fairness.jain);
+    }
+    if line.is_empty() { line } else { format!("{}\n", line.trim_end()) }
+}
+
+/// The tunables of each scheduler, as they were while it ran.
+fn in_force(block: &[Cell<'_>]) -> String {
+    let mut text = String::new();
+    for cells in block.chunk_by(|a, b| a.spec == b.spec) {
+        let Some(first) = cells.first().filter(|cell| !cell.scheduler.tunables.is_empty()) else { continue };
+        let mut line = format!("in force: {}", first.scheduler.name);
+        for tunable in tunables(first) {
+            if line.chars().count() + tunable.len() > 118 {
+                let _ = writeln!(text, "{line}");
+                line = " ".repeat(9);
+            }
+            let _ = write!(line, " {tunable}");
+        }
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
+/// A table with a left-aligned first column, right-aligned others, and remarks in the last.
+struct Grid {
+    rows: Vec<Vec<String>>,
+}
+
+impl Grid {
+    fn new(header: &[String]) -> Self {
+        Self { rows: vec![header.to_vec()] }
+    }
+
+    fn row(&mut self, row: Vec<String>) {
+        self.rows.push(row);
+    }
+
+    fn show(&self) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+                let _ = match column {
+                    0 => write!(line, "{cell:<width$}"),
+                    last if last + 1 == columns => write!(line, "  {cell}"),
+                    _ => write!(line, "  {cell:>width$}"),
+                };
+            }
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+        text
+    }
+}

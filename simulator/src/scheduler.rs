@@ -1,0 +1,128 @@
+//! From a scheduler as the user writes it to a policy with its tunables set, and back to what is in force.
+
+use elevator::registry::{self, BuildError, ENTRIES, Entry};
+use elevator::tunable::{OutOfRange, SettingError, Tunable, parse_value};
+use elevator::{Any, Configuration, Elevator, Version};
+use experiment::diagnostic::nearest;
+use experiment::measurement::{SchedulerInForce, TunableInForce};
+use experiment::{Refusal, SchedulerSpec};
+
+/// A scheduler that exists, in a version that exists, with tunables that exist.
+#[derive(Debug)]
+pub(crate) struct Scheduler {
+    entry: &'static Entry,
+    version: Option<Version>,
+    version_text: Option<String>,
+    /// Row and value, in the row's unit.
+    settings: Vec<(usize, i64)>,
+}
+
+impl Scheduler {
+    /// Finds name, version, tunables and values; the first that is wrong is named.
+    pub(crate) fn resolve(spec: &SchedulerSpec) -> Result<Self, Refusal> {
+        let entry = ENTRIES.iter().find(|entry| entry.name == spec.name).ok_or_else(|| unknown_name(spec))?;
+        let version = match &spec.version {
+            None => None,
+            Some(text) => Some(registry::parse_version(text).ok_or_else(|| {
+                let message = format!("scheduler '{spec}': '{text}' is no kernel version");
+                Refusal::usage(message, format!("write {}@6.1, for example; {}", entry.name, versions(entry)))
+            })?),
+        };
+        let mut found = Self { entry, version, version_text: spec.version.clone(), settings: Vec::new() };
+        let policy = found.build(&Configuration::default())?;
+        for setting in &spec.settings {
+            let value = (setting.key.as_str(), setting.value.as_str());
+            found.settings.push(find_row(spec, policy.tunables(), value)?);
+        }
+        Ok(found)
+    }
+
+    /// Whether it is the absence of one: then the device's own tags are the only limit.
+    pub(crate) fn is_none(&self) -> bool {
+        self.entry.name == "none"
+    }
+
+    /// The policy with its tunables set.
+    pub(crate) fn build(&self, configuration: &Configuration) -> Result<Any, Refusal> {
+        let name = self.entry.name;
+        let mut policy = registry::build(name, self.version, configuration).map_err(|error| match error {
+            BuildError::TooOld { first } => Refusal::usage(
+                format!("{name} did not exist at version {}", self.version_text.as_deref().unwrap_or("0")),
+                format!("the first is {name}@{}", show(first)),
+            ),
+            BuildError::UnknownName | BuildError::NoMemory => {
+                Refusal::usage(format!("{name} cannot be built: out of memory"), "ask for a smaller --queue-requests")
+            }
+        })?;
+        for &(row, value) in &self.settings {
+            policy.set(row, value).map_err(|error| {
+                let row = policy.tunables().get(row).map_or("", |row| row.name);
+                Refusal::usage(format!("{name} refuses {row}={value}: {error}"), "see: hoistway list schedulers")
+            })?;
+        }
+        Ok(policy)
+    }
+
+    /// The scheduler as it really is, read back from the policy.
+    pub(crate) fn in_force(&self, policy: &Any) -> SchedulerInForce {
+        let rows = policy.tunables().iter().enumerate();
+        let tunables = rows.filter_map(|(index, row)| {
+            let value = policy.setting(index)?;
+            let was_set = self.settings.iter().any(|(set, _)| *set == index);
+            let is_default = row.default.map_or(!was_set, |default| default == value);
+            let unit = row.unit.text().to_owned();
+            Some(TunableInForce { name: row.name.to_owned(), value: value.to_string(), unit, is_default })
+        });
+        SchedulerInForce {
+            name: self.entry.name.to_owned(),
+            version: self.version_text.clone(),
+            has_shares: self.entry.has_shares,
+            tunables: tunables.collect(),
+        }
+    }
+}
+
+fn unknown_name(spec: &SchedulerSpec) -> Refusal {
+    let names: Vec<_> = ENTRIES.iter().map(|entry| entry.name).collect();
+    let meant = nearest(&spec.name, names.iter().copied()).map_or_else(String::new, |name| format!("nearest: {name}; "));
+    let message = format!("the simulator has no scheduler '{}'", spec.name);
+    Refusal::usage(message, format!("{meant}all of them: {}", names.join(", ")))
+}
+
+fn find_row(spec: &SchedulerSpec, rows: &[Tunable], (key, text): (&str, &str)) -> Result<(usize, i64), Refusal> {
+    let Some((index, row)) = rows.iter().enumerate().find(|(_, row)| row.name == key) else {
+        let meant = nearest(key, rows.iter().map(|row| row.name));
+        let help = match meant.and_then(|name| rows.iter().find(|row| row.name == name)) {
+            Some(row) => format!("nearest: {} ({}). All of them: hoistway list {}", row.name, allowed(row), spec.name),
+            None if rows.is_empty() => format!("{} has no tunables", spec.name),
+            None => format!("all of them: hoistway list {}", spec.name),
+        };
+        return Err(Refusal::usage(format!("{} has no tunable '{key}'", spec.name), help));
+    };
+    let wrong = |error: SettingError| {
+        Refusal::usage(format!("{} {key}={text}: {error}", spec.name), format!("allowed: {}", allowed(row)))
+    };
+    let value = parse_value(text).map_err(wrong)?;
+    // The kernel clamps silently; on a command line that would hide a mistyped unit.
+    if value < row.min || value > row.max {
+        return Err(wrong(SettingError::Range));
+    }
+    Ok((index, value))
+}
+
+fn allowed(row: &Tunable) -> String {
+    let clamps = if row.out_of_range == OutOfRange::Clamp { "" } else { ", nothing else" };
+    let default = row.default.map_or_else(String::new, |default| format!(", default {default}"));
+    let unit = row.unit.text();
+    let gap = if unit.is_empty() { "" } else { " " };
+    format!("{} to {}{gap}{unit}{default}{clamps}", row.min, row.max)
+}
+
+fn versions(entry: &Entry) -> String {
+    let all: Vec<_> = entry.versions.iter().map(|version| show(*version)).collect();
+    format!("its behaviour changed at {}", all.join(", "))
+}
+
+fn show(Version(major, minor, patch): Version) -> String {
+    if patch == 0 { format!("{major}.{minor}") } else { format!("{major}.{minor}.{patch}") }
+}

@@ -1,0 +1,400 @@
+//! A tiny host round a request queue: one clock, one device that does what the script says, checks after every call.
+
+use crate::notation::{self, Step, bio, script, show};
+use block::time::SECOND;
+use block::{Flags, HardwareQueue, Nanos, RequestId, SoftwareQueue, Status};
+use elevator::{Bio, Configuration, Depth, Elevator, Version, registry};
+use queue::{Era, Next, Plug, RequestQueue, Settings, Submitted};
+use std::collections::BTreeMap;
+
+/// A request that was handed to the device.
+#[derive(Clone, Debug)]
+pub struct Started {
+    /// The request, in notation, as it was then.
+    pub text: String,
+    /// The policy's reason; "" for what it did not choose.
+    pub reason: &'static str,
+    /// When.
+    pub at_ns: Nanos,
+}
+
+/// A policy inside a request queue inside the smallest possible host.
+///
+/// A panic prints the script so far, so that every failure can be replayed.
+#[derive(Debug)]
+pub struct Testbed {
+    pub(crate) queue: RequestQueue,
+    pub(crate) settings: Settings,
+    pub(crate) now: Nanos,
+    pub(crate) in_device: Vec<RequestId>,
+    pub(crate) plug: Plug,
+    pub(crate) history: Vec<String>,
+    log: Vec<Started>,
+    compared: usize,
+    inside: BTreeMap<u64, Bio>,
+    cookie: u64,
+}
+
+impl Drop for Testbed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("script of {}:\n  {}", self.queue.elevator().name(), self.history.join(" "));
+        }
+    }
+}
+
+// ---- construction ----
+impl Testbed {
+    /// The policy of this name, form and settings: `noop`, `mq-deadline@6.1:fifo_batch=1,writes_starved=0`. 256 tags,
+    /// a device that takes 256 requests, nothing chosen ahead of time.
+    ///
+    /// # Panics
+    /// When there is no such policy, form or tunable.
+    pub fn new(spec: &str) -> Self {
+        Self::with(spec, &Self::settings())
+    }
+
+    /// The surroundings that [`Testbed::new`] uses.
+    pub fn settings() -> Settings {
+        let configuration = Configuration { depth: Depth { requests: 256, device: 256 }, ..Configuration::default() };
+        Settings { configuration, era: Era::ENGINE, ..Settings::default() }
+    }
+
+    /// The policy in other surroundings.
+    ///
+    /// # Panics
+    /// As [`Testbed::new`].
+    pub fn with(spec: &str, settings: &Settings) -> Self {
+        let (policy, tunables) = spec.split_once(':').unwrap_or((spec, ""));
+        let (name, version) = split_version(policy);
+        let queue = RequestQueue::build(name, version, settings).unwrap_or_else(|error| panic!("{spec}: {error:?}"));
+        let mut testbed = Self {
+            queue,
+            settings: *settings,
+            now: SECOND,
+            in_device: Vec::new(),
+            plug: Plug::default(),
+            history: Vec::new(),
+            log: Vec::new(),
+            compared: 0,
+            inside: BTreeMap::new(),
+            cookie: 0,
+        };
+        for setting in tunables.split(',').filter(|setting| !setting.is_empty()) {
+            let Some((row, value)) = setting.split_once('=') else { panic!("{spec}: {setting:?} is not name=value") };
+            testbed.set(row, value);
+        }
+        testbed
+    }
+
+    /// Every policy in every form: `noop@2.6.0`, `mq-deadline@6.1.0`, ...
+    pub fn policies() -> Vec<String> {
+        let forms = registry::ENTRIES.iter().flat_map(|entry| entry.versions.iter().map(move |since| (entry, since)));
+        forms.map(|(entry, Version(major, minor, patch))| format!("{}@{major}.{minor}.{patch}", entry.name)).collect()
+    }
+}
+
+/// The registry's name and version of `name@version`.
+pub(crate) fn split_version(policy: &str) -> (&str, Option<Version>) {
+    match policy.split_once('@') {
+        None => (policy, None),
+        Some((name, text)) => match registry::parse_version(text) {
+            Some(version) => (name, Some(version)),
+            None => panic!("{policy}: {text:?} is no kernel version"),
+        },
+    }
+}
+
+// ---- scripts ----
+impl Testbed {
+    /// What lies before the case: a script as in [`notation`](crate::notation).
+    pub fn given(&mut self, text: &str) {
+        self.run(text);
+    }
+
+    /// What happens.
+    pub fn when(&mut self, text: &str) {
+        self.run(text);
+    }
+
+    /// What was dispatched since the last comparison, in order; "" for nothing.
+    ///
+    /// # Panics
+    /// When it was something else.
+    #[track_caller]
+    pub fn then(&mut self, expected: &str) {
+        let dispatched: Vec<_> = self.log.iter().skip(self.compared).map(|started| started.text.clone()).collect();
+        self.compared = self.log.len();
+        let expected: Vec<_> = expected.split_whitespace().map(|word| show(&bio(word))).collect();
+        assert_eq!(dispatched.join(" "), expected.join(" "), "dispatched (left) and expected (right)");
+    }
+
+    /// Why the request was dispatched; of several equal ones the latest.
+    ///
+    /// # Panics
+    /// When it was for another reason, or not at all.
+    #[track_caller]
+    pub fn then_reason(&self, request: &str, reason: &str) {
+        let text = show(&bio(request));
+        let found = self.log.iter().rev().find(|started| started.text == text);
+        assert_eq!(found.map(|started| started.reason), Some(reason), "reason of {text}");
+    }
+
+    /// Everything handed to the device so far, in order.
+    pub fn started(&self) -> &[Started] {
+        &self.log
+    }
+
+    /// The queue, to be looked at.
+    pub fn queue(&self) -> &RequestQueue {
+        &self.queue
+    }
+
+    /// Bios that wait for a tag.
+    pub fn waiting(&self) -> usize {
+        let in_requests = (0..self.queue.requests().capacity())
+            .filter_map(|slot| self.queue.requests().id_of(slot))
+            .map(|id| self.queue.bios_of(id).count());
+        self.inside.len() - in_requests.sum::<usize>()
+    }
+
+    /// The time.
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    fn run(&mut self, text: &str) {
+        for step in script(text) {
+            self.step(step);
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Submit(bio) => assert!(self.submit(&bio), "the table of bios is full"),
+            Step::Batch(bios) => {
+                for bio in &bios {
+                    assert!(self.submit_plugged(bio), "the table of bios is full");
+                }
+                self.unplug();
+            }
+            Step::Dispatch(count) => {
+                for _ in 0..count {
+                    self.dispatch();
+                }
+            }
+            Step::Rest => self.rest(),
+            Step::Complete(which) => {
+                let index = self.find_in_device(&which);
+                self.complete(index, Status::Ok);
+            }
+            Step::Requeue(which) => {
+                let index = self.find_in_device(&which);
+                self.requeue(index);
+            }
+            Step::Pass(span_ns) => self.pass(span_ns),
+            Step::Set(name, value) => self.set(&name, &value),
+        }
+    }
+
+    fn find_in_device(&self, which: &Bio) -> usize {
+        let requests = self.queue.requests();
+        let is_it = |id: &RequestId| {
+            let found = requests.attributes(*id);
+            found.operation == which.operation && found.extent.first_sector == which.extent.first_sector
+        };
+        self.in_device
+            .iter()
+            .position(is_it)
+            .unwrap_or_else(|| panic!("{} is not in the device", show(which)))
+    }
+}
+
+// ---- host calls, each followed by all checks ----
+impl Testbed {
+    /// Submits a bio. False if the table of bios is full.
+    pub fn submit(&mut self, bio: &Bio) -> bool {
+        self.history.push(show(bio));
+        let cookie = self.enter(bio);
+        let submitted = self.queue.submit(bio, cookie, self.now);
+        self.entered(cookie, submitted.ok())
+    }
+
+    /// Submits a bio into the host's plug. False if the table of bios is full.
+    pub fn submit_plugged(&mut self, bio: &Bio) -> bool {
+        self.history.push(format!("plug:{}", show(bio)));
+        let cookie = self.enter(bio);
+        let submitted = self.queue.submit_plugged(bio, cookie, &mut self.plug, self.now);
+        self.entered(cookie, submitted.ok())
+    }
+
+    fn enter(&mut self, bio: &Bio) -> u64 {
+        self.cookie += 1;
+        self.inside.insert(self.cookie, *bio);
+        self.cookie
+    }
+
+    fn entered(&mut self, cookie: u64, submitted: Option<Submitted>) -> bool {
+        if matches!(submitted, None | Some(Submitted::Nothing)) {
+            self.inside.remove(&cookie);
+        }
+        self.check();
+        submitted.is_some()
+    }
+
+    /// Flushes the host's plug.
+    pub fn unplug(&mut self) {
+        self.history.push("unplug".into());
+        self.queue.unplug(&mut self.plug, self.now);
+        self.check();
+    }
+
+    /// One dispatch: the first hardware queue that has something.
+    pub fn dispatch(&mut self) -> Next {
+        let mut answer = Next::Empty;
+        for queue in 0..self.settings.configuration.hardware_queues {
+            let next = self.dispatch_from(HardwareQueue(queue));
+            if matches!(next, Next::Start { .. }) {
+                return next;
+            }
+            if answer == Next::Empty {
+                answer = next;
+            }
+        }
+        answer
+    }
+
+    /// One dispatch for one hardware queue.
+    pub fn dispatch_from(&mut self, queue: HardwareQueue) -> Next {
+        self.history.push("d".into());
+        let next = self.queue.dispatch(queue, self.now);
+        if let Next::Start { id, reason } = next {
+            let index = reason.map(|reason| usize::from(reason.0));
+            let name = index.map_or(Some(""), |index| self.queue.elevator().reasons().get(index).copied());
+            let reason = name.expect("every reason has a name");
+            let attributes = self.queue.requests().attributes(id);
+            self.log.push(Started { text: show(attributes), reason, at_ns: self.now });
+            self.in_device.push(id);
+            self.check_request(id);
+        }
+        self.check();
+        next
+    }
+
+    /// The device finishes the `index`-th of the requests it holds, in the order it got them.
+    pub fn complete(&mut self, index: usize, status: Status) {
+        let id = self.in_device.remove(index);
+        self.history.push(format!("c:{}", show(self.queue.requests().attributes(id))));
+        let inside = &mut self.inside;
+        self.queue.complete(id, status, self.now, |done| {
+            let submitted = inside.remove(&done.cookie).expect("a bio ends once, and only if it was submitted");
+            assert_eq!(submitted.extent, done.bio.extent, "a bio comes back as it was submitted");
+            assert_eq!(done.status, status, "a bio ends as its request did");
+        });
+        self.check();
+    }
+
+    /// The driver gives the `index`-th request back.
+    pub fn requeue(&mut self, index: usize) {
+        let id = self.in_device.remove(index);
+        self.history.push(format!("back:{}", show(self.queue.requests().attributes(id))));
+        self.queue.requeue(id, self.now);
+        self.check();
+    }
+
+    /// The driver has no room for the `index`-th request after all.
+    pub fn refuse(&mut self, index: usize) {
+        let id = self.in_device.remove(index);
+        self.history.push(format!("refuse:{}", show(self.queue.requests().attributes(id))));
+        self.queue.refuse(id, self.now);
+        self.check();
+    }
+
+    /// Time passes; timers that fall due fire on time.
+    pub fn pass(&mut self, span_ns: Nanos) {
+        self.history.push(format!("t+{span_ns}ns"));
+        let end = self.now + span_ns;
+        while let Some(at) = self.queue.next_timer().filter(|at| *at <= end) {
+            self.now = self.now.max(at);
+            self.queue.timer(self.now);
+            self.check();
+            if self.queue.next_timer() == Some(at) {
+                break;
+            }
+        }
+        self.now = end;
+        self.check();
+    }
+
+    /// Sets a tunable of the policy.
+    ///
+    /// # Panics
+    /// When the policy refuses.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.history.push(format!("{name}={value}"));
+        self.queue.set(name, value).unwrap_or_else(|error| panic!("{name}={value}: {error}"));
+        self.check();
+    }
+
+    /// Dispatches and completes, one at a time, until nothing is inside.
+    ///
+    /// # Panics
+    /// When the queue has something and gives nothing: neither a request, nor a time to wait for.
+    pub fn rest(&mut self) {
+        // Every bio needs a few steps at most (flush, data, flush, holds between); far more is no progress.
+        let mut left = 1000 + 64 * (self.inside.len() + self.in_device.len());
+        loop {
+            left -= 1;
+            assert!(left > 0, "no end of the rest: {} bios are inside", self.inside.len());
+            match self.dispatch() {
+                Next::Start { .. } => self.complete(self.in_device.len() - 1, Status::Ok),
+                Next::Empty if self.inside.is_empty() => return,
+                _ if !self.in_device.is_empty() => self.complete(0, Status::Ok),
+                answer => match self.queue.next_timer() {
+                    Some(at) => self.pass(at.saturating_sub(self.now)),
+                    None => panic!("{} bios are inside and the queue answers {answer:?}", self.inside.len()),
+                },
+            }
+        }
+    }
+
+    /// Everything that must hold at any time.
+    #[track_caller]
+    pub(crate) fn check(&mut self) {
+        if let Err(violation) = self.queue.check() {
+            panic!("broken: {} (at {})", violation.what, violation.at);
+        }
+        let _ = self.queue.take_wake();
+        assert_eq!(self.queue.bios_inside() as usize, self.inside.len(), "bios inside the queue and submitted, not ended");
+    }
+
+    /// P2 to P4 for a request on its way to the device: its bios lie in order, could share it, and fit the limits.
+    fn check_request(&self, id: RequestId) {
+        const ALONE: Flags = Flags(Flags::FUA.0 | Flags::PREFLUSH.0 | Flags::NOMERGE.0);
+        let request = self.queue.requests().attributes(id);
+        let limits = &self.settings.limits;
+        let bios: Vec<_> = self.queue.bios_of(id).map(|(_, bio)| *bio).collect();
+        for pair in bios.windows(2) {
+            let [before, after] = pair else { continue };
+            assert_eq!(before.priority, after.priority, "bios of one request share their priority");
+            assert_eq!(before.context.0.min(after.context.0), before.context.0.min(after.context.0));
+            assert!(!before.flags.with(after.flags).intersects(ALONE), "marked bios do not merge");
+            let may_have_gaps = limits.max_discard_segments > 1;
+            assert!(before.extent.is_followed_by(after.extent) || may_have_gaps, "bios of a request are contiguous");
+        }
+        if bios.len() > 1 {
+            assert!(request.extent.sectors <= limits.max_sectors_of(request.operation), "{} is too long", show(request));
+            assert!(request.segments <= limits.max_segments, "{} has too many segments", show(request));
+        }
+    }
+
+    /// Software queue of the `n`-th submitter, for callers that spread their load.
+    pub fn software_queue(&self, n: u16) -> SoftwareQueue {
+        SoftwareQueue(n.checked_rem(self.settings.configuration.software_queues).unwrap_or(0))
+    }
+}
+
+/// Reads a transfer in the notation: `testbed::bio("R1000+16")`.
+pub fn transfer(text: &str) -> Bio {
+    notation::bio(text)
+}
