@@ -40,6 +40,7 @@ pub mod tunable;
 mod mq_deadline;
 mod none;
 mod noop;
+mod wfq;
 
 pub use group::{GroupSettings, GroupState, GroupTree};
 pub use interface::{

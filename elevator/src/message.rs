@@ -1,5 +1,6 @@
 //! Trace messages: what a policy tells about itself, as fixed-size values that the host formats.
 
+use crate::structures::{Array, NoMemory};
 use block::Nanos;
 
 /// One message. The text belongs to `code` and is made by the host, outside any lock.
@@ -18,25 +19,27 @@ pub struct Message {
 }
 
 /// How many messages a policy keeps until they are taken.
-pub const KEPT: usize = 256;
+pub const KEPT: u32 = 256;
 
 /// A ring of the last [`KEPT`] messages; nothing is written while it is off.
 #[derive(Debug)]
 pub struct Messages {
-    ring: [Option<Message>; KEPT],
-    next: usize,
-    untaken: usize,
+    ring: Array<Option<Message>>,
+    next: u32,
+    untaken: u32,
     on: bool,
     lost: u32,
 }
 
-impl Default for Messages {
-    fn default() -> Self {
-        Self { ring: [None; KEPT], next: 0, untaken: 0, on: false, lost: 0 }
-    }
-}
-
 impl Messages {
+    /// An empty ring, switched off. It lies on the heap: on the stack of a kernel it would not fit.
+    ///
+    /// # Errors
+    /// When memory is short.
+    pub fn try_new() -> Result<Self, NoMemory> {
+        Ok(Self { ring: Array::try_new(KEPT, None)?, next: 0, untaken: 0, on: false, lost: 0 })
+    }
+
     /// Switches writing on or off.
     pub fn switch(&mut self, on: bool) {
         self.on = on;
@@ -48,9 +51,7 @@ impl Messages {
         if !self.on {
             return;
         }
-        if let Some(place) = self.ring.get_mut(self.next) {
-            *place = Some(message);
-        }
+        *self.ring.at_mut(self.next) = Some(message);
         self.next = (self.next + 1) % KEPT;
         if self.untaken < KEPT {
             self.untaken += 1;
@@ -66,7 +67,7 @@ impl Messages {
         }
         let oldest = (self.next + KEPT - self.untaken) % KEPT;
         self.untaken -= 1;
-        self.ring.get_mut(oldest).and_then(Option::take)
+        self.ring.at_mut(oldest).take()
     }
 
     /// Messages that were overwritten before anybody took them.
@@ -85,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_newest_messages_survive_and_come_in_order() {
-        let mut messages = Messages::default();
+        let mut messages = Messages::try_new().unwrap();
         messages.write(numbered(0));
         assert_eq!(messages.take(), None, "off at the start");
         messages.switch(true);

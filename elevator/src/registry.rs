@@ -14,6 +14,7 @@ use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 registry! {
     // name          variant      type                              one line for `hoistway list schedulers`
     "noop"         = Noop       : crate::noop::Noop,                "first come, first served; merges only", false;
+    "wfq"          = Wfq        : crate::wfq::Wfq,                  "weights of groups and issuers by start-time fair queueing", true;
     "none"         = Unscheduled: crate::none::Unscheduled,         "no scheduler: per-CPU queues in order of arrival", false;
     "mq-deadline"  = MqDeadline : crate::mq_deadline::MqDeadline,    "ascending batches with soft deadlines, in three priority classes", false;
 }

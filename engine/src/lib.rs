@@ -2,3 +2,12 @@
 #![forbid(unsafe_code)]
 
 pub mod protocol;
+
+pub mod counters;
+mod error;
+mod flush;
+mod memory;
+mod table;
+mod turn;
+
+pub use turn::ConnectionBounds;

@@ -39,3 +39,5 @@ pub use matrix::{Matrix, Order, WorkloadPlan};
 pub use measurement::{Measurement, SchedulerInForce, TargetFacts, TunableInForce};
 pub use recorder::{Completion, IoDirection, Recorder, Window};
 pub use scheduler::{SchedulerSpec, Setting};
+/// What a job says, for readers of results, who see it inside an [`Experiment`].
+pub use workload::job;

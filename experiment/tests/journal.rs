@@ -46,7 +46,10 @@ fn another_plan_and_a_damaged_line_are_refused() {
     let path = folder.path().join("journal.jsonl");
     drop(Journal::create(&path, 1).unwrap());
     assert!(matches!(Journal::resume(&path, 2), Err(JournalError::OtherPlan { .. })));
-    assert!(matches!(Journal::create(&path, 1), Err(JournalError::Io { .. })), "an existing journal is not overwritten");
+    assert!(
+        matches!(Journal::create(&path, 1), Err(JournalError::Io { .. })),
+        "an existing journal is not overwritten"
+    );
     fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"nonsense\n").unwrap();
     assert!(matches!(Journal::resume(&path, 1), Err(JournalError::Damaged { line: 2, .. })));
 }

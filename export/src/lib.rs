@@ -5,5 +5,6 @@
 #![forbid(unsafe_code)]
 
 pub mod configuration;
+pub mod control;
 pub mod nbd;
 pub mod server;

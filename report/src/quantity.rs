@@ -1,9 +1,9 @@
 //! How figures are written: three digits that matter, the unit behind them.
 
 use experiment::cell::Cell;
+use experiment::job::Job;
+use experiment::job::{BlockSize, Mix, Pattern};
 use experiment::statistics::Estimate;
-use workload::Job;
-use workload::job::{BlockSize, Mix, Pattern};
 
 /// A time in the largest unit that leaves a digit before the point: `85us`, `9.8ms`, `182ms`, `1.2s`.
 pub fn time(ns: f64) -> String {

@@ -49,8 +49,7 @@ impl<'a> Results<'a> {
     /// The start as fio writes it, in UTC: `Fri Nov 20 09:50:12 2026`.
     pub(crate) fn started_like_ctime(&self) -> String {
         const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-        const MONTHS: [&str; 12] =
-            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
         let (days, seconds) = (self.started_unix_ms / 86_400_000, self.started_unix_ms / 1000 % 86_400);
         let (year, month, day) = civil(days);
         let name = |names: &[&'static str], index: u64| names[usize::try_from(index).unwrap_or(0) % names.len()];

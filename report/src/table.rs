@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use experiment::cell::Cell;
+use experiment::job::Amount;
 use experiment::statistics::truncated_mean;
-use workload::job::Amount;
 
 use crate::Results;
 use crate::quantity::{self, decimals, half_width, jobs, mib, percent, scheduler, span, time, tunables};
@@ -139,7 +139,11 @@ pub fn text(results: &Results<'_>, options: &TextOptions) -> String {
     }
     for verdict in results.verdicts {
         let word = if verdict.ok { "holds" } else { "FAILS" };
-        let _ = writeln!(text, "{word}: {}   ({} against {}, {})", verdict.expr, verdict.value, verdict.limit, verdict.cell);
+        let _ = writeln!(
+            text,
+            "{word}: {}   ({} against {}, {})",
+            verdict.expr, verdict.value, verdict.limit, verdict.cell
+        );
     }
     text
 }

@@ -169,7 +169,6 @@ impl EventWheel {
 
     /// The bucket of a time inside the window; a time before it counts as the window's first.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "the remainder is below BUCKETS")]
     fn bucket_of(&self, time: Nanos) -> usize {
         ((time >> WIDTH_BITS).max(self.cursor) % BUCKETS as u64) as usize
     }

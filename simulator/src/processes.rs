@@ -28,8 +28,10 @@ const WAKE: u8 = 1;
 const START: u8 = 2;
 /// A group ends before the run does.
 const STOP: u8 = 3;
-/// Dirty data may have grown old.
-const EXPIRE: u8 = 4;
+/// Write-back may have something to do.
+const WRITE_BACK: u8 = 4;
+/// A buffered process's data is on the device, its cache flush follows.
+const FLUSH: u8 = 5;
 
 /// What a bio's cookie stands for: kind in the upper byte.
 const COOKIE_SHIFT: u32 = 56;
@@ -128,6 +130,8 @@ pub(crate) struct Processes {
     write_back: WriteBack,
     /// Extents in write-back and the bios missing of each.
     extents: Vec<Option<(DirtyExtent, u32)>>,
+    /// When write-back is looked at next.
+    write_back_at: Nanos,
     bio_sectors: u32,
     running: usize,
     has_stopped: bool,
@@ -176,6 +180,7 @@ impl Processes {
             wheel,
             backlog: VecDeque::new(),
             extents: Vec::new(),
+            write_back_at: NEVER,
             bio_sectors,
             running: 0,
             has_stopped: false,
@@ -268,7 +273,12 @@ impl Processes {
                     }
                 }
             }
-            _ => self.write_back(now, queue),
+            FLUSH => self.flush_after_sync(event.index(), now, queue),
+            WRITE_BACK => {
+                self.write_back_at = NEVER;
+                self.write_back(now, queue);
+            }
+            kind => debug_assert!(false, "no event is of kind {kind}"),
         }
     }
 
@@ -346,7 +356,11 @@ impl Processes {
         match &process.path {
             Path::Direct => self.start_direct(index, number, &io, range, now, queue),
             Path::Buffered(_) => self.start_buffered(index, number, &io, range, now, queue),
-            Path::Null => self.complete_at(number, now),
+            // At least a nanosecond, or time would stand still.
+            Path::Null => {
+                let at = now + self.costs.complete_ns.max(1);
+                self.wheel.insert(at, Payload::new(DELIVER, number));
+            }
         }
     }
 
@@ -473,7 +487,7 @@ impl Processes {
             device_ns: io.device_ns,
             outcome: io.status.into(),
         });
-        self.processes[index].issuer.completed(now, io.token, io.status.is_ok());
+        self.processes[index].issuer.completed(io.token, io.status.is_ok());
         self.pump(index, now, queue);
     }
 }
@@ -582,12 +596,24 @@ impl Processes {
         if let Some(at) = self.write_back.expires_at()
             && at > now
         {
-            self.expire_at(at);
+            self.write_back_by(at);
         }
     }
 
-    fn expire_at(&mut self, at: Nanos) {
-        self.wheel.insert(at, Payload::new(EXPIRE, 0));
+    /// Looks at write-back again at `at` at the latest.
+    fn write_back_by(&mut self, at: Nanos) {
+        if at < self.write_back_at {
+            self.write_back_at = at;
+            self.wheel.insert(at, Payload::new(WRITE_BACK, 0));
+        }
+    }
+
+    fn flush_after_sync(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+        let InHand { process, token, .. } = self.ios[number as usize];
+        let priority = self.processes[process as usize].template.priority;
+        let (operation, flags) = (Operation::Flush, Flags::SYNC);
+        let io = Io { token, operation, flags, offset_bytes: 0, length_bytes: 0, priority };
+        self.start_direct(process as usize, number, &io, Range { start: 0, end: 0 }, now, queue);
     }
 
     fn extent_bio_ended(&mut self, place: u32, now: Nanos) {
@@ -601,10 +627,12 @@ impl Processes {
         let mut ready = Vec::new();
         self.write_back.written(&extent, |io| ready.push(io));
         for io in ready {
-            let at = now + self.ios[io as usize].copy_ns;
-            self.complete_at(io, at);
+            match self.ios[io as usize] {
+                InHand { operation: Operation::Flush, .. } => self.wheel.insert(now, Payload::new(FLUSH, io)),
+                InHand { copy_ns, .. } => self.complete_at(io, now + copy_ns),
+            }
         }
-        self.expire_at(now);
+        self.write_back_by(now);
     }
 }
 

@@ -1,8 +1,8 @@
 //! A tiny host round a request queue: one clock, one device that does what the script says, checks after every call.
 
-use crate::notation::{self, Step, bio, script, show};
+use crate::notation::{Step, bio, script, show};
 use block::time::SECOND;
-use block::{Flags, HardwareQueue, Nanos, RequestId, SoftwareQueue, Status};
+use block::{Flags, HardwareQueue, Nanos, RequestId, Status};
 use elevator::{Bio, Configuration, Depth, Elevator, Version, registry};
 use queue::{Era, Next, Plug, RequestQueue, Settings, Submitted};
 use std::collections::BTreeMap;
@@ -377,7 +377,6 @@ impl Testbed {
         for pair in bios.windows(2) {
             let [before, after] = pair else { continue };
             assert_eq!(before.priority, after.priority, "bios of one request share their priority");
-            assert_eq!(before.context.0.min(after.context.0), before.context.0.min(after.context.0));
             assert!(!before.flags.with(after.flags).intersects(ALONE), "marked bios do not merge");
             let may_have_gaps = limits.max_discard_segments > 1;
             assert!(before.extent.is_followed_by(after.extent) || may_have_gaps, "bios of a request are contiguous");
@@ -387,14 +386,4 @@ impl Testbed {
             assert!(request.segments <= limits.max_segments, "{} has too many segments", show(request));
         }
     }
-
-    /// Software queue of the `n`-th submitter, for callers that spread their load.
-    pub fn software_queue(&self, n: u16) -> SoftwareQueue {
-        SoftwareQueue(n.checked_rem(self.settings.configuration.software_queues).unwrap_or(0))
-    }
-}
-
-/// Reads a transfer in the notation: `testbed::bio("R1000+16")`.
-pub fn transfer(text: &str) -> Bio {
-    notation::bio(text)
 }

@@ -46,7 +46,8 @@ impl Turn {
         self.go_on(connection, now, actions)
     }
 
-    /// A request that the protocol already decided: it only has to be answered, in its turn.
+    /// A request that the protocol already decided: it only has to be answered. After `Wait`, the next
+    /// [`Action::Continue`] says when to try again.
     pub fn submit_answered(
         &mut self,
         connection: u32,
@@ -54,10 +55,13 @@ impl Turn {
         failure: Option<Failure>,
         now: Nanos,
         actions: &mut Actions,
-    ) -> bool {
-        let Some(request) = self.take_credit(connection, asked, now) else { return false };
+    ) -> Verdict {
+        let Some(request) = self.take_credit(connection, asked, now) else {
+            self.queue_up(connection);
+            return Verdict::Wait;
+        };
         self.answer_now(request, failure, actions);
-        true
+        Verdict::Go
     }
 
     /// The span that the last verdict named is filled.
@@ -74,16 +78,20 @@ impl Turn {
     fn go_on(&mut self, connection: u32, now: Nanos, actions: &mut Actions) -> Verdict {
         let verdict = self.advance(connection, now, actions);
         if verdict == Verdict::Wait {
-            let state = &self.connections[connection];
-            match state.waiting {
-                Waiting::Memory => {
-                    self.counters.pauses_for_memory += 1;
-                    self.memory.wait(state.group, connection);
-                }
-                _ => self.counters.pauses_for_credit += 1,
-            }
+            self.queue_up(connection);
         }
         verdict
+    }
+
+    fn queue_up(&mut self, connection: u32) {
+        let state = &self.connections[connection];
+        match state.waiting {
+            Waiting::Memory => {
+                self.counters.pauses_for_memory += 1;
+                self.memory.wait(state.group, connection);
+            }
+            _ => self.counters.pauses_for_credit += 1,
+        }
     }
 
     /// A connection that waited for its own requests may go on.

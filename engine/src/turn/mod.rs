@@ -14,8 +14,6 @@ mod answer;
 mod control;
 mod part;
 mod state;
-#[cfg(test)]
-mod storm;
 
 use block::{HardwareQueue, Nanos, RequestId};
 use elevator::Any;

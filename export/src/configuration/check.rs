@@ -124,9 +124,7 @@ fn listeners(configuration: &Configuration, problems: &mut Vec<Problem>) {
     let mut seen: BTreeMap<String, &Place> = BTreeMap::new();
     for listener in &configuration.listeners {
         let address = &listener.address;
-        if let Some(first) = seen.insert(address.value.to_string(), &address.place)
-            && !matches!(address.value, Address::Tcp(socket) if socket.port() == 0)
-        {
+        if let Some(first) = seen.insert(address.value.to_string(), &address.place) {
             let what = format!("{address} is listened on twice");
             problems.push(Problem::new(&address.place, what, format!("the first is at {}", first.at)));
         }

@@ -152,6 +152,16 @@ pub enum Address {
     Tcp(SocketAddr),
 }
 
+impl Address {
+    /// Whether both mean the same place; who may use a unix socket does not matter for that.
+    pub fn is_same_place(&self, other: &Address) -> bool {
+        match (self, other) {
+            (Address::Unix { path, .. }, Address::Unix { path: other, .. }) => path == other,
+            _ => self == other,
+        }
+    }
+}
+
 impl std::fmt::Display for Address {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -1,5 +1,6 @@
 //! The server: sockets, clients and signals round the engine.
 
+pub mod announce;
 pub mod peer;
 pub mod reception;
 pub mod socket;

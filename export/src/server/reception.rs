@@ -140,6 +140,13 @@ struct HalfOpen {
     end: Option<End>,
 }
 
+impl HalfOpen {
+    /// Whether it is the client's turn to write.
+    fn is_idle(&self) -> bool {
+        self.unsent.is_empty() && self.received.is_empty()
+    }
+}
+
 enum End {
     Attach(Negotiated),
     Close,
@@ -155,6 +162,7 @@ enum Turn {
 /// The state of one reception thread.
 pub struct Reception {
     listening: Option<Listening>,
+    /// The address as configured.
     address: Address,
     acceptor: Arc<dyn Acceptor>,
     counts: Arc<Counts>,
@@ -173,7 +181,7 @@ impl Reception {
         bell: Arc<Bell>,
     ) -> io::Result<Self> {
         let bell_descriptor = bell.event.descriptor()?;
-        let address = listening.address.clone();
+        let address = listening.configured.clone();
         let half_open = VecDeque::new();
         let listening = Some(listening);
         Ok(Self { listening, address, acceptor, counts, bell, bell_descriptor, half_open, accept_again_at: None })
@@ -203,7 +211,7 @@ impl Reception {
         let paused = self.accept_again_at.filter(|at| *at > now);
         let mut descriptors = vec![PollFd::new(&self.bell_descriptor, PollFlags::IN)];
         for client in &self.half_open {
-            let wanted = if client.unsent.is_empty() { PollFlags::IN } else { PollFlags::OUT };
+            let wanted = if client.is_idle() { PollFlags::IN } else { PollFlags::OUT };
             descriptors.push(PollFd::new(&client.socket, wanted));
         }
         if let Some(listening) = self.listening.as_ref().filter(|_| paused.is_none()) {
@@ -225,11 +233,11 @@ impl Reception {
         for index in 0..count {
             let Some(mut client) = self.half_open.pop_front() else { return };
             let had_event = events.get(index).copied().unwrap_or(false);
-            let turn = if had_event {
-                self.serve(&mut client, in_force)
-            } else if client.deadline <= now {
+            let turn = if client.deadline <= now {
                 self.counts.expired.fetch_add(1, Ordering::Relaxed);
                 Turn::Leaves
+            } else if had_event {
+                self.serve(&mut client, in_force)
             } else {
                 Turn::Stays
             };
@@ -241,9 +249,9 @@ impl Reception {
         }
     }
 
-    /// One client's turn: read if it wrote, answer, send what there is.
+    /// One client's turn: read if nothing is left to do, answer, send what there is.
     fn serve(&self, client: &mut HalfOpen, in_force: &InForce) -> Turn {
-        if client.unsent.is_empty() {
+        if client.is_idle() {
             let mut buffer = [0; RECEIVE_BYTES];
             match rustix::net::recv(&client.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
                 Ok((0, _)) => return Turn::Leaves,
@@ -252,19 +260,20 @@ impl Reception {
                 Err(_) => return Turn::Leaves,
             }
         }
-        loop {
-            if !send(client) {
-                return Turn::Leaves;
+        if client.unsent.is_empty() && client.end.is_none() {
+            self.answer(client, in_force);
+        }
+        if !send(client) {
+            return Turn::Leaves;
+        }
+        match client.end.take() {
+            end if !client.unsent.is_empty() => {
+                client.end = end;
+                Turn::Stays
             }
-            if !client.unsent.is_empty() {
-                return Turn::Stays;
-            }
-            match client.end.take() {
-                Some(End::Close) => return Turn::Leaves,
-                Some(End::Attach(negotiated)) => return Turn::Attach(negotiated),
-                None if client.received.is_empty() => return Turn::Stays,
-                None => self.answer(client, in_force),
-            }
+            Some(End::Close) => Turn::Leaves,
+            Some(End::Attach(negotiated)) => Turn::Attach(negotiated),
+            None => Turn::Stays,
         }
     }
 
@@ -369,14 +378,7 @@ impl Reception {
 }
 
 fn listener_at<'a>(configuration: &'a Configuration, address: &Address) -> Option<&'a Listener> {
-    let same = |it: &&Listener| match (&it.address.value, address) {
-        (Address::Unix { path, .. }, Address::Unix { path: other, .. }) => path == other,
-        (Address::Tcp(configured), Address::Tcp(real)) => {
-            configured == real || (configured.port() == 0 && configured.ip() == real.ip())
-        }
-        _ => false,
-    };
-    configuration.listeners.iter().find(same)
+    configuration.listeners.iter().find(|listener| listener.address.value.is_same_place(address))
 }
 
 /// Sends what the socket takes; false if it is broken.

@@ -26,6 +26,8 @@ pub struct Listening {
     pub descriptor: OwnedFd,
     /// Where it really listens: with the port that the system chose for port 0.
     pub address: Address,
+    /// The address as it was asked for.
+    pub configured: Address,
     file: Option<PathBuf>,
 }
 
@@ -73,7 +75,8 @@ fn unix(address: &Located<Address>, path: &Path, mode: u32, owner_group: Option<
         let help = "the directory must exist and be writable, the path be at most 107 bytes long";
         wrong(format!("cannot make the socket {}: {error}", path.display()), help)
     })?;
-    let listening = Listening { descriptor, address: address.value.clone(), file: Some(path.to_owned()) };
+    let (file, configured) = (Some(path.to_owned()), address.value.clone());
+    let listening = Listening { descriptor, address: configured.clone(), configured, file };
     let finish = || -> io::Result<()> {
         fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
         if group.is_some() {
@@ -112,8 +115,8 @@ fn tcp(address: SocketAddr) -> io::Result<Listening> {
     sockopt::set_socket_reuseaddr(&descriptor, true)?;
     rustix::net::bind(&descriptor, &address)?;
     rustix::net::listen(&descriptor, BACKLOG)?;
-    let address = SocketAddr::try_from(rustix::net::getsockname(&descriptor)?)?;
-    Ok(Listening { descriptor, address: Address::Tcp(address), file: None })
+    let real = SocketAddr::try_from(rustix::net::getsockname(&descriptor)?)?;
+    Ok(Listening { descriptor, address: Address::Tcp(real), configured: Address::Tcp(address), file: None })
 }
 
 fn stream_socket(family: AddressFamily) -> io::Result<OwnedFd> {
@@ -150,7 +153,7 @@ pub fn inherited() -> io::Result<Vec<Listening>> {
         rustix::io::ioctl_fionbio(&descriptor, true)?;
         rustix::io::fcntl_setfd(&descriptor, rustix::io::FdFlags::CLOEXEC)?;
         let address = address_of(&descriptor)?;
-        sockets.push(Listening { descriptor, address, file: None });
+        sockets.push(Listening { descriptor, address: address.clone(), configured: address, file: None });
     }
     Ok(sockets)
 }

@@ -1,0 +1,10 @@
+//! What none costs by itself: `cargo bench -p hoistway-elevator --bench none`.
+
+use criterion::{Criterion, criterion_group, criterion_main};
+
+fn benches(criterion: &mut Criterion) {
+    testbed::policy_benches(criterion, "none");
+}
+
+criterion_group!(none, benches);
+criterion_main!(none);

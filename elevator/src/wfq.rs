@@ -1,0 +1,441 @@
+//! wfq: every group and issuer gets the device in proportion to its weight. The baseline that others must beat.
+//!
+//! Promise  over any interval in which two siblings both have requests waiting, their service divided by their weights
+//!          differs by at most one request of each (plus what the device holds at the edges of the interval).
+//! Cost     O(log n) per level of groups and request; 12 bytes a slot, about 50 bytes a context or group.
+//! Fits     fast devices under several tenants with deep queues. Does not sort, does not wait for an issuer that
+//!          thinks between requests, knows no priority classes: a disk or a shallow reader wants more than this.
+//! Source   start-time fair queueing: Goyal, Vin, Cheng 1996; over a tree of groups as in the same paper, section 3.
+//!
+//! Each child of a group has a start tag. The smallest goes first; a served child's tag grows by cost / weight; one
+//! that comes back from idleness starts at the group's virtual time, so that nobody saves up service.
+//!
+//! Read [`Wfq::charge`] first: it is the whole policy. The rest is bookkeeping.
+
+use crate::group::{GroupSettings, WEIGHT_DEFAULT};
+use crate::interface::{
+    Admission, Configuration, Depth, Dispatch, Elevator, Form, Policy, Position, Version, Violation, Wake,
+};
+use crate::message::{Message, Messages};
+use crate::request::{Bio, Requests};
+use crate::structures::sorted::{SortedLinks, Tree};
+use crate::structures::{Array, Links, List, NoMemory};
+use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
+use block::{ContextId, GroupId, HardwareQueue, Nanos, Operation, RequestId};
+
+crate::reasons! {
+    /// Why a request was chosen.
+    pub enum Why {
+        SmallestTag = "smallest start tag",
+        Alone = "nobody else waits",
+    }
+}
+
+crate::tunables! {
+    /// The tunables' values.
+    pub struct Settings {
+        /// Charged for every request beside its sectors.
+        request_cost_sectors: "request_cost", Unit::Sectors, 0..=1_048_576, 0, OutOfRange::Refuse,
+            "Sectors charged for every request beside its own; 0 shares bytes, a large number shares requests.";
+    }
+}
+
+/// What a discard or a write of zeroes costs, in sectors: it moves no data, whatever its length.
+const NO_DATA_COST_SECTORS: u64 = 8;
+
+/// Virtual time per sector at weight 1 is 2^20; tags would wrap after 8 EiB of one sector's worth at weight 1.
+const UNIT_BITS: u32 = 20;
+
+/// Something with a share: a context's queue, a group's queue for strays, or a group.
+#[derive(Copy, Clone, Debug)]
+struct Entity {
+    /// Start tag while it waits; where the next one begins at the earliest while it does not.
+    tag: u64,
+    /// 2^32 / weight: multiplying is cheaper than dividing, and cannot divide by zero.
+    inverse_weight: u64,
+    /// The group it competes in.
+    parent: GroupId,
+}
+
+#[derive(Clone, Debug)]
+struct Group {
+    waiting: Tree,
+    vtime: u64,
+    weight: u32,
+    /// Tags its requests hold.
+    held: u32,
+}
+
+/// The policy's state.
+#[derive(Debug)]
+pub struct Wfq {
+    settings: Settings,
+    /// Contexts' queues, then one queue per group for issuers that are busy elsewhere, then the groups themselves.
+    entities: Array<Entity>,
+    /// Links of the trees of waiting entities: each is in its parent's at most.
+    sorted: SortedLinks,
+    groups: Array<Group>,
+    queues: Array<List>,
+    links: Links,
+    /// The queue that a queued request is on.
+    queue_of: Array<u32>,
+    contexts: u32,
+    depth: Depth,
+    /// Sum of the weights of the groups that hold tags.
+    holding_weight: u64,
+    messages: Messages,
+    violations: u32,
+}
+
+const fn inverse(weight: u32) -> u64 {
+    match (1_u64 << 32).checked_div(weight as u64) {
+        Some(inverse) => inverse,
+        None => 1 << 32,
+    }
+}
+
+impl Policy for Wfq {
+    type Profile = ();
+    const FORMS: &'static [Form<()>] = &[Form { since: Version(0, 0, 0), profile: () }];
+
+    fn build(configuration: &Configuration, (): ()) -> Result<Self, NoMemory> {
+        let groups = configuration.groups.max(1);
+        let queues = configuration.contexts.saturating_add(groups);
+        let entities = queues.saturating_add(groups);
+        let idle = Entity { tag: 0, inverse_weight: inverse(WEIGHT_DEFAULT), parent: GroupId::ROOT };
+        let empty = Group { waiting: Tree::EMPTY, vtime: 0, weight: WEIGHT_DEFAULT, held: 0 };
+        Ok(Self {
+            settings: Settings::DEFAULT,
+            entities: Array::try_new(entities, idle)?,
+            sorted: SortedLinks::try_new(entities)?,
+            groups: Array::try_new(groups, empty)?,
+            queues: Array::try_new(queues, List::EMPTY)?,
+            links: Links::try_new(configuration.slots)?,
+            queue_of: Array::try_new(configuration.slots, block::NIL)?,
+            contexts: configuration.contexts,
+            depth: configuration.depth,
+            holding_weight: 0,
+            messages: Messages::try_new()?,
+            violations: 0,
+        })
+    }
+}
+
+impl Elevator for Wfq {
+    /// A group that holds its share of the tags already waits for one of its own, so that the others' requests can
+    /// come in and be seen at all.
+    fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
+        let group = self.groups.at(bio.group.0);
+        let weight = u64::from(group.weight);
+        let of_all = if group.held == 0 { self.holding_weight + weight } else { self.holding_weight };
+        let is_over = u64::from(group.held) * of_all >= u64::from(self.depth.requests) * weight;
+        if is_over { Admission::Shallow(1) } else { Admission::Full }
+    }
+
+    fn allocated(&mut self, requests: &Requests, id: RequestId, _now: Nanos) {
+        let group = self.groups.at_mut(requests.attributes(id).group.0);
+        group.held += 1;
+        if group.held == 1 {
+            self.holding_weight += u64::from(group.weight);
+        }
+    }
+
+    fn freed(&mut self, requests: &Requests, id: RequestId, _now: Nanos) {
+        let group = self.groups.at_mut(requests.attributes(id).group.0);
+        if group.held == 1 {
+            self.holding_weight = self.holding_weight.saturating_sub(u64::from(group.weight));
+        }
+        group.held = group.held.saturating_sub(1);
+    }
+
+    /// Only one issuer's transfers share a request: otherwise one would pay for another.
+    fn may_merge(&self, requests: &Requests, id: RequestId, bio: &Bio) -> bool {
+        requests.attributes(id).context == bio.context
+    }
+
+    fn requests_merged(&mut self, _requests: &Requests, _keep: RequestId, gone: RequestId, now: Nanos) {
+        if self.links.is_linked(gone.slot()) {
+            self.take(gone.slot(), now);
+        }
+    }
+
+    fn former(&self, requests: &Requests, id: RequestId) -> Option<RequestId> {
+        requests.id_of(self.links.prev(id.slot())?)
+    }
+
+    fn latter(&self, requests: &Requests, id: RequestId) -> Option<RequestId> {
+        requests.id_of(self.links.next(id.slot())?)
+    }
+
+    fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
+        let queue = self.queue_for(requests.attributes(id));
+        let list = self.queues.at_mut(queue);
+        let was_idle = list.is_empty();
+        let done = match at {
+            Position::Sorted(_) => list.push_back(&mut self.links, id.slot()),
+            Position::Head | Position::Requeue => list.push_front(&mut self.links, id.slot()),
+        };
+        if !done {
+            self.violations += 1;
+            return Wake::No;
+        }
+        *self.queue_of.at_mut(id.slot()) = queue;
+        if was_idle {
+            self.activate(queue, now);
+        }
+        Wake::All
+    }
+
+    fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
+        let is_alone = self.groups.at(GroupId::ROOT.0).waiting.len() == 1;
+        match self.drain(requests, now) {
+            Some(id) => {
+                let why = if is_alone { Why::Alone } else { Why::SmallestTag };
+                Dispatch::Request { id, reason: why.into() }
+            }
+            None => Dispatch::Empty,
+        }
+    }
+
+    fn drain(&mut self, requests: &Requests, _now: Nanos) -> Option<RequestId> {
+        let queue = self.first_queue()?;
+        let list = self.queues.at_mut(queue);
+        let slot = list.pop_front(&mut self.links)?;
+        let is_waiting = !list.is_empty();
+        *self.queue_of.at_mut(slot) = block::NIL;
+        let id = requests.id_of(slot);
+        let cost = id.map_or(0, |id| self.cost(requests.attributes(id)));
+        self.charge(queue, cost, is_waiting);
+        id
+    }
+
+    fn has_work(&self, _queue: HardwareQueue) -> bool {
+        !self.groups.at(GroupId::ROOT.0).waiting.is_empty()
+    }
+
+    fn group_added(&mut self, group: GroupId, settings: &GroupSettings, _now: Nanos) {
+        let parent_vtime = self.groups.at(settings.parent.0).vtime;
+        let strays = self.strays_of(group);
+        // Its time goes on from where an earlier group of this id left it: tags of contexts that were in that one are
+        // then at most one request ahead.
+        let vtime = self.groups.at(group.0).vtime;
+        *self.groups.at_mut(group.0) = Group { waiting: Tree::EMPTY, vtime, weight: settings.clamped_weight(), held: 0 };
+        *self.entities.at_mut(strays) = Entity { tag: 0, inverse_weight: inverse(WEIGHT_DEFAULT), parent: group };
+        let entity = self.entity_of(group);
+        *self.entities.at_mut(entity) = Entity {
+            tag: parent_vtime,
+            inverse_weight: inverse(settings.clamped_weight()),
+            parent: settings.parent,
+        };
+    }
+
+    fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, _now: Nanos) -> Wake {
+        let weight = settings.clamped_weight();
+        let state = self.groups.at_mut(group.0);
+        if state.held > 0 {
+            self.holding_weight = (self.holding_weight + u64::from(weight)).saturating_sub(u64::from(state.weight));
+        }
+        state.weight = weight;
+        let entity = self.entity_of(group);
+        self.entities.at_mut(entity).inverse_weight = inverse(weight);
+        Wake::No
+    }
+
+    fn depth_changed(&mut self, depth: Depth) {
+        self.depth = depth;
+    }
+
+    fn context_exited(&mut self, context: ContextId, _now: Nanos) -> Wake {
+        // The next issuer of that id must not inherit a debt; a tag of 0 is raised to the group's time anyway.
+        if context.0 < self.contexts && self.queues.at(context.0).is_empty() {
+            self.entities.at_mut(context.0).tag = 0;
+        }
+        Wake::No
+    }
+
+    fn reasons(&self) -> &'static [&'static str] {
+        Why::NAMES
+    }
+
+    fn tunables(&self) -> &'static [Tunable] {
+        Settings::ROWS
+    }
+
+    fn setting(&self, index: usize) -> Option<i64> {
+        self.settings.get(index)
+    }
+
+    fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError> {
+        self.settings.set(index, value)
+    }
+
+    fn take_message(&mut self) -> Option<Message> {
+        self.messages.take()
+    }
+
+    fn trace(&mut self, on: bool) {
+        self.messages.switch(on);
+    }
+
+    fn violations(&self) -> u32 {
+        self.violations
+    }
+
+    fn check(&self, requests: &Requests) -> Result<(), Violation> {
+        for queue in 0..self.queues.len() {
+            self.check_queue(requests, queue)?;
+        }
+        for group in (0..self.groups.len()).map(GroupId) {
+            let is_linked = self.sorted.is_linked(self.entity_of(group));
+            if group != GroupId::ROOT && is_linked == self.groups.at(group.0).waiting.is_empty() {
+                return Err(Violation { what: "a group waits exactly while a child of it does", at: group.0 });
+            }
+        }
+        let held: u64 = self.groups.iter().filter(|group| group.held > 0).map(|group| u64::from(group.weight)).sum();
+        if held != self.holding_weight {
+            return Err(Violation { what: "the weights of groups that hold tags add up", at: 0 });
+        }
+        Ok(())
+    }
+}
+
+impl Wfq {
+    fn check_queue(&self, requests: &Requests, queue: u32) -> Result<(), Violation> {
+        let list = self.queues.at(queue);
+        if self.sorted.is_linked(queue) == list.is_empty() {
+            return Err(Violation { what: "a queue waits exactly while it holds a request", at: queue });
+        }
+        let parent = self.entities.at(queue).parent;
+        let mut slot = list.first();
+        while let Some(at) = slot {
+            if requests.id_of(at).is_none_or(|id| requests.attributes(id).group != parent) {
+                return Err(Violation { what: "a queue holds live requests of its group", at });
+            }
+            if *self.queue_of.at(at) != queue {
+                return Err(Violation { what: "a queued request knows its queue", at });
+            }
+            slot = self.links.next(at);
+        }
+        Ok(())
+    }
+
+    fn strays_of(&self, group: GroupId) -> u32 {
+        self.contexts + group.0
+    }
+
+    fn entity_of(&self, group: GroupId) -> u32 {
+        self.queues.len() + group.0
+    }
+
+    /// The group that an entity is, if it is one.
+    fn as_group(&self, entity: u32) -> Option<GroupId> {
+        entity.checked_sub(self.queues.len()).map(GroupId)
+    }
+
+    /// The context's own queue; while that is busy in another group, or for a context out of range, the group's
+    /// queue for strays.
+    fn queue_for(&mut self, bio: &Bio) -> u32 {
+        let context = bio.context.0;
+        if context >= self.contexts {
+            return self.strays_of(bio.group);
+        }
+        if self.entities.at(context).parent == bio.group {
+            return context;
+        }
+        if !self.queues.at(context).is_empty() {
+            return self.strays_of(bio.group);
+        }
+        let entity = self.entities.at_mut(context);
+        entity.parent = bio.group;
+        entity.tag = 0;
+        context
+    }
+
+    fn cost(&self, bio: &Bio) -> u64 {
+        let sectors = match bio.operation {
+            Operation::Read | Operation::Write | Operation::ZoneAppend => u64::from(bio.extent.sectors),
+            _ => NO_DATA_COST_SECTORS,
+        };
+        // A cost of nothing would let an issuer of empty requests starve its siblings.
+        sectors.saturating_add(self.settings.request_cost_sectors.unsigned_abs()).max(1)
+    }
+
+    /// An entity and its idle ancestors join those who wait.
+    fn activate(&mut self, entity: u32, now: Nanos) {
+        let mut at = entity;
+        // A path to the root meets every group at most once.
+        for _ in 0..=self.groups.len() {
+            let parent = self.entities.at(at).parent;
+            let group = self.groups.at_mut(parent.0);
+            let state = self.entities.at_mut(at);
+            state.tag = state.tag.max(group.vtime);
+            let parent_was_idle = group.waiting.is_empty();
+            if !group.waiting.insert(&mut self.sorted, at, state.tag) {
+                self.violations += 1;
+            }
+            if parent == GroupId::ROOT || !parent_was_idle {
+                return;
+            }
+            let message = Message { at_ns: now, text: "group {a} waits from tag {b}", a: parent.0, b: state.tag, c: 0 };
+            self.messages.write(message);
+            at = self.entity_of(parent);
+        }
+    }
+
+    /// The queue with the smallest tag in the group with the smallest tag, from the root down.
+    fn first_queue(&self) -> Option<u32> {
+        let mut group = GroupId::ROOT;
+        for _ in 0..=self.groups.len() {
+            let entity = self.groups.at(group.0).waiting.first()?;
+            match self.as_group(entity) {
+                None => return Some(entity),
+                Some(child) => group = child,
+            }
+        }
+        None
+    }
+
+    /// The policy: on each level, time moves to the served child's tag, and the tag moves on by cost / weight.
+    fn charge(&mut self, queue: u32, cost: u64, is_waiting: bool) {
+        let mut at = queue;
+        let mut still_waits = is_waiting;
+        for _ in 0..=self.groups.len() {
+            let entity = self.entities.at_mut(at);
+            let group = self.groups.at_mut(entity.parent.0);
+            group.vtime = entity.tag;
+            entity.tag = entity.tag.saturating_add((cost * entity.inverse_weight) >> (32 - UNIT_BITS));
+            group.waiting.remove(&mut self.sorted, at);
+            if still_waits {
+                group.waiting.insert(&mut self.sorted, at, entity.tag);
+            }
+            if entity.parent == GroupId::ROOT {
+                return;
+            }
+            still_waits = !group.waiting.is_empty();
+            at = self.queues.len() + entity.parent.0;
+        }
+    }
+
+    /// A request leaves its queue without having been served.
+    fn take(&mut self, slot: u32, _now: Nanos) {
+        let queue = core::mem::replace(self.queue_of.at_mut(slot), block::NIL);
+        let list = self.queues.at_mut(queue);
+        if !list.remove(&mut self.links, slot) {
+            self.violations += 1;
+            return;
+        }
+        if !list.is_empty() {
+            return;
+        }
+        let mut at = queue;
+        for _ in 0..=self.groups.len() {
+            let parent = self.entities.at(at).parent;
+            let group = self.groups.at_mut(parent.0);
+            group.waiting.remove(&mut self.sorted, at);
+            if parent == GroupId::ROOT || !group.waiting.is_empty() {
+                return;
+            }
+            at = self.queues.len() + parent.0;
+        }
+    }
+}

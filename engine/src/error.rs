@@ -1,0 +1,132 @@
+//! What goes wrong outside the data path: one message, one remedy, one kind.
+
+use std::fmt;
+use std::io;
+
+use elevator::registry::{BuildError, ENTRIES};
+use elevator::tunable::{SettingError, Tunable};
+use experiment::diagnostic::nearest;
+use linux::device::Refusal;
+
+/// Whose fault it is; decides the exit status of a command.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum ErrorKind {
+    /// What was asked for cannot be: a name, a value, a combination.
+    Usage,
+    /// It would be dangerous: in use, not a disk, out of its directory.
+    Unsafe,
+    /// The system or the machine failed.
+    System,
+}
+
+/// An error with its remedy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EngineError {
+    /// What is wrong: place, value, what is allowed.
+    pub message: String,
+    /// What to do about it.
+    pub help: String,
+    /// Whose fault it is.
+    pub kind: ErrorKind,
+}
+
+impl EngineError {
+    pub(crate) fn usage(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { message: message.into(), help: help.into(), kind: ErrorKind::Usage }
+    }
+
+    pub(crate) fn system(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { message: message.into(), help: help.into(), kind: ErrorKind::System }
+    }
+
+    /// The shard's thread is gone; nothing can be asked of it any more.
+    pub(crate) fn stopped() -> Self {
+        Self::system("the engine has stopped", "see the message with which it ended")
+    }
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n  help: {}", self.message, self.help)
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+impl From<Refusal> for EngineError {
+    fn from(refusal: Refusal) -> Self {
+        let message = refusal.to_string();
+        let (help, kind) = match refusal {
+            Refusal::Missing { .. } => ("give the path of an existing file or block device", ErrorKind::Usage),
+            Refusal::Empty { .. } => ("make it larger first, for example with truncate -s 1G", ErrorKind::Usage),
+            Refusal::WrongKind { .. } => ("give a regular file or a block device", ErrorKind::Unsafe),
+            Refusal::FileInDev { .. } => ("check the device's name; remove the stray file", ErrorKind::Unsafe),
+            Refusal::InUse { .. } => ("unmount it or stop its user first", ErrorKind::Unsafe),
+            Refusal::Locked { .. } => ("stop the other server, or export this file read-only", ErrorKind::Unsafe),
+            Refusal::ReadOnly { .. } => ("export it read-only, or make it writable", ErrorKind::Usage),
+            Refusal::Escapes { .. } => ("keep backings below the configured root, without links", ErrorKind::Unsafe),
+            Refusal::System { source, .. } => match source.kind() {
+                io::ErrorKind::PermissionDenied => ("check owner and mode, or run with more rights", ErrorKind::Usage),
+                _ => ("see the system's message", ErrorKind::System),
+            },
+        };
+        Self { message, help: help.to_owned(), kind }
+    }
+}
+
+/// A scheduler that could not be built, as a sentence.
+pub(crate) fn describe_build(name: &str, error: BuildError) -> String {
+    match error {
+        BuildError::UnknownName => {
+            let names = ENTRIES.iter().map(|entry| entry.name);
+            let meant = nearest(name, names.clone()).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+            let all = names.collect::<Vec<_>>().join(", ");
+            format!("there is no scheduler '{name}'{meant} (available: {all})")
+        }
+        BuildError::TooOld { first } => {
+            format!("scheduler '{name}' appeared in Linux {}.{}.{}, not before", first.0, first.1, first.2)
+        }
+        BuildError::NoMemory => format!("not enough memory for the tables of scheduler '{name}'"),
+    }
+}
+
+/// A tunable that could not be set, as a sentence.
+pub(crate) fn describe_setting(
+    scheduler: &str,
+    key: &str,
+    value: &str,
+    rows: &[Tunable],
+    error: SettingError,
+) -> String {
+    let names = rows.iter().map(|row| row.name);
+    match (error, rows.iter().find(|row| row.name == key)) {
+        (SettingError::Unknown, _) | (_, None) => {
+            let meant = nearest(key, names.clone()).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+            let all = names.collect::<Vec<_>>().join(", ");
+            format!("{scheduler} has no tunable '{key}'{meant} (available: {all})")
+        }
+        (error, Some(row)) => {
+            let unit = row.unit.text();
+            format!("{scheduler}: {key}={value} is {error}; allowed: {} to {} {unit}", row.min, row.max)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_scheduler_is_answered_with_what_there_is() {
+        let text = describe_build("nop", BuildError::UnknownName);
+        assert!(text.contains("did you mean 'noop'?") && text.contains("available:"), "{text}");
+    }
+
+    #[test]
+    fn a_refused_path_names_the_path_and_the_remedy() {
+        let refusal = Refusal::Locked { path: "/srv/a.img".into() };
+        let error = EngineError::from(refusal);
+        assert!(error.to_string().contains("/srv/a.img") && error.to_string().contains("read-only"), "{error}");
+        assert_eq!(error.kind, ErrorKind::Unsafe);
+    }
+}

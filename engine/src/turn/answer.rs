@@ -1,0 +1,254 @@
+//! A request's way out: parts end, pieces of the reply leave, memory and credit come back.
+
+use block::Nanos;
+
+use super::admit::credit_bytes;
+use super::state::{Pending, Stage, Waiting};
+use super::{Action, Actions, Piece, Turn};
+use crate::counters::{Counted, Outcome};
+use crate::protocol::{Command, Failure};
+use crate::table::NIL;
+
+impl Turn {
+    /// A part ended, well or badly.
+    pub(super) fn end_part(&mut self, part: u32, failure: Option<Failure>, now: Nanos, actions: &mut Actions) {
+        if self.is_linked_writer(part) {
+            self.unlink_writer(part, now, actions);
+        }
+        let index = self.parts[part].request;
+        let offset_bytes = self.parts[part].offset_bytes;
+        let request = &mut self.requests[index];
+        request.parts_working -= 1;
+        request.ended_ns = now;
+        request.failure = request.failure.or(failure);
+        let (connection, asked, is_done) = (request.connection, request.asked, request.is_done());
+        let is_read = asked.command == Command::Read;
+        let is_closed = self.connections[connection].is_closed;
+        if is_read && !is_closed && (failure.is_none() || asked.one_piece) {
+            self.parts[part].stage = Stage::Unsent;
+            self.requests[index].parts_unsent += 1;
+            if !asked.one_piece {
+                self.requests[index].is_answered = is_done;
+                actions.push(Action::Reply { connection, request: index, piece: Piece::Data { part, last: is_done } });
+                return;
+            }
+        } else if !asked.one_piece {
+            self.release_part(part);
+            if let (true, false, Some(failure)) = (is_read, is_closed, failure) {
+                self.requests[index].is_answered = is_done;
+                let piece = Piece::Failed { failure, offset_bytes: Some(offset_bytes), last: is_done };
+                actions.push(Action::Reply { connection, request: index, piece });
+                return self.resume_if(connection, Waiting::Parts, now, actions);
+            }
+        }
+        if is_done {
+            self.conclude(index, now, actions);
+        } else {
+            self.resume_if(connection, Waiting::Parts, now, actions);
+        }
+    }
+
+    /// Every part of a request ended, and its reply has not: a read in one piece, anything that is no read, or a request
+    /// that nobody wants answered any more.
+    fn conclude(&mut self, index: u32, now: Nanos, actions: &mut Actions) {
+        let request = &self.requests[index];
+        let (connection, asked, failure) = (request.connection, request.asked, request.failure);
+        if self.connections[connection].is_closed {
+            if request.parts_unsent == 0 || asked.one_piece {
+                self.release_parts(index);
+                self.finish(index, now, actions);
+            }
+            return;
+        }
+        if asked.command == Command::Read && failure.is_none() {
+            self.requests[index].is_answered = true;
+            actions.push(Action::Reply { connection, request: index, piece: Piece::Whole });
+            return;
+        }
+        self.release_parts(index);
+        // Emptying has no durable form of its own: it is followed by a flush.
+        let needs_flush = asked.fua && matches!(asked.command, Command::Trim | Command::WriteZeroes);
+        match failure {
+            None if needs_flush => self.flush(index, actions),
+            _ => self.answer_now(index, failure, actions),
+        }
+    }
+
+    /// An fsync ended.
+    pub fn synced(&mut self, volume: u32, is_ok: bool, now: Nanos, actions: &mut Actions) {
+        let mut served = std::mem::take(&mut self.served);
+        served.clear();
+        if let Some(Some(state)) = self.volumes.get_mut(volume as usize) {
+            state.is_damaged |= !is_ok;
+            if state.flush.completed(is_ok, &mut served) {
+                self.counters.syncs += 1;
+                actions.push(Action::Sync { volume });
+            }
+        }
+        let failure = (!is_ok).then_some(Failure::Io);
+        for &request in &served {
+            self.requests[request].ended_ns = now;
+            if self.connections[self.requests[request].connection].is_closed {
+                self.finish(request, now, actions);
+            } else {
+                self.answer_now(request, failure, actions);
+            }
+        }
+        self.served = served;
+    }
+
+    /// The helper found out about allocation, or could not.
+    pub fn status_found(&mut self, request: u32, is_ok: bool, now: Nanos, actions: &mut Actions) {
+        let connection = self.requests[request].connection;
+        if self.connections[connection].is_closed {
+            return self.finish(request, now, actions);
+        }
+        if !is_ok {
+            return self.answer_now(request, Some(Failure::Io), actions);
+        }
+        self.requests[request].is_answered = true;
+        actions.push(Action::Reply { connection, request, piece: Piece::Extents });
+    }
+
+    /// A piece was accepted by the socket, or dropped with its connection.
+    pub fn sent(&mut self, request: u32, piece: Piece, now: Nanos, actions: &mut Actions) {
+        match piece {
+            Piece::Data { part, .. } => {
+                self.requests[request].parts_unsent -= 1;
+                self.release_part(part);
+            }
+            Piece::Whole => self.release_parts(request),
+            Piece::Done | Piece::Extents | Piece::Failed { .. } => {}
+        }
+        let of = &self.requests[request];
+        let (connection, is_closed) = (of.connection, self.connections[of.connection].is_closed);
+        // Pieces leave in the order they were made, so with the last one nothing of the request is left. A closed
+        // connection's request may end with a piece that was not to be the last.
+        if piece.is_last() || (is_closed && of.is_done() && of.parts_unsent == 0) {
+            self.finish(request, now, actions);
+        } else {
+            self.resume_if(connection, Waiting::Parts, now, actions);
+        }
+    }
+
+    /// Nothing of the request is left but its place and its credit.
+    fn finish(&mut self, index: u32, now: Nanos, actions: &mut Actions) {
+        let request = &self.requests[index];
+        let (connection, asked) = (request.connection, request.asked);
+        debug_assert_eq!((request.parts_working, request.parts_unsent), (0, 0));
+        if let Some(kind) = Counted::of(asked.command) {
+            let started_ns = if request.started_ns == 0 { request.ended_ns } else { request.started_ns };
+            let outcome = Outcome {
+                kind,
+                is_ok: request.failure.is_none(),
+                bytes: if asked.command == Command::Flush { 0 } else { asked.length_bytes },
+                queue_ns: started_ns.saturating_sub(request.arrived_ns),
+                service_ns: request.ended_ns.saturating_sub(started_ns),
+                total_ns: now.saturating_sub(request.arrived_ns),
+            };
+            self.count(connection, &outcome);
+        }
+        self.requests.give(index);
+        let state = &mut self.connections[connection];
+        state.requests -= 1;
+        state.bytes -= credit_bytes(&asked);
+        if state.is_closed {
+            self.finish_connection(connection, now, actions);
+        } else {
+            self.resume_if(connection, Waiting::Credit, now, actions);
+        }
+        // A place in the request table counts as memory for those who wait.
+        self.memory_was_freed = true;
+    }
+
+    fn count(&mut self, connection: u32, outcome: &Outcome) {
+        let state = &mut self.connections[connection];
+        state.sums.count(outcome);
+        let (volume, group) = (state.volume, state.group);
+        if let Some(Some(volume)) = self.volumes.get_mut(volume as usize) {
+            volume.sums.count(outcome);
+        }
+        if let Some(Some(group)) = self.groups.get_mut(group as usize) {
+            group.counters.count(outcome);
+        }
+    }
+
+    pub(super) fn resume_if(&mut self, connection: u32, why: Waiting, now: Nanos, actions: &mut Actions) {
+        if self.connections[connection].waiting == why {
+            self.resume(connection, now, actions);
+        }
+    }
+
+    /// Gives a part's memory and place back.
+    pub(super) fn release_part(&mut self, part: u32) {
+        let at = self.parts[part];
+        let group = self.connections[self.requests[at.request].connection].group;
+        for slot in [at.slot, at.scratch].into_iter().flatten() {
+            self.memory.give(group, slot);
+        }
+        self.parts.give(part);
+        self.memory_was_freed = true;
+    }
+
+    /// Gives back all parts of a read in one piece.
+    fn release_parts(&mut self, request: u32) {
+        let mut at = self.requests[request].first_part;
+        while at != NIL {
+            let next = self.parts[at].next;
+            self.release_part(at);
+            at = next;
+        }
+        let request = &mut self.requests[request];
+        (request.first_part, request.last_part) = (NIL, NIL);
+        request.parts_unsent = 0;
+    }
+
+    /// The connection's client is gone: what it asked for and is under way ends unheard, the rest is forgotten. Pieces
+    /// that are in its output must still be reported by [`Turn::sent`]. [`Action::Finished`] follows, perhaps at once.
+    pub fn close(&mut self, connection: u32, now: Nanos, actions: &mut Actions) {
+        let state = &mut self.connections[connection];
+        if state.is_closed {
+            return;
+        }
+        state.is_closed = true;
+        let (pending, filling) = (std::mem::take(&mut state.pending), state.filling.take());
+        if std::mem::take(&mut state.waiting) == Waiting::Memory {
+            let group = state.group;
+            self.memory.forget(group, connection);
+        }
+        if let Some(part) = filling {
+            let request = self.parts[part].request;
+            self.requests[request].parts_working -= 1;
+            self.release_part(part);
+        }
+        if let Pending::Parts(request) = pending {
+            let of = &mut self.requests[request];
+            of.end_bytes = of.next_bytes;
+            // With pieces in the output, the last of them ends the request.
+            if of.is_done() && of.parts_unsent == 0 {
+                self.finish(request, now, actions);
+                return;
+            }
+        }
+        self.finish_connection(connection, now, actions);
+    }
+
+    fn finish_connection(&mut self, connection: u32, now: Nanos, actions: &mut Actions) {
+        let state = &self.connections[connection];
+        if state.requests > 0 {
+            return;
+        }
+        let (context, group) = (state.context, state.group);
+        debug_assert_eq!(state.bytes, 0);
+        self.connections.give(connection);
+        self.contexts[context] -= 1;
+        if self.contexts[context] == 0 {
+            self.queue.context_exited(block::ContextId(context), now);
+            self.contexts.give(context);
+        }
+        if let Some(Some(group)) = self.groups.get_mut(group as usize) {
+            group.connections -= 1;
+        }
+        actions.push(Action::Finished { connection });
+    }
+}

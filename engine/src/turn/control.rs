@@ -1,0 +1,321 @@
+//! Making a turn, and changing it while it runs: volumes, groups, connections, elevator.
+
+use block::{GroupId, Nanos};
+use elevator::registry::BuildError;
+use elevator::tunable::{SettingError, Tunable};
+#[cfg(test)]
+use elevator::Violation;
+use elevator::{Configuration, Depth, Elevator, GroupSettings, Version, registry};
+use linux::TOP_CLASS_BYTES;
+use linux::ring::MAX_SPANS;
+use queue::{Era, Handover, Limits, Merging, RequestQueue, Settings};
+
+use super::state::{Connection, ConnectionBounds, Group, Io, Part, Request, Volume, VolumeAbilities};
+use super::{Turn, TurnCounters};
+use crate::counters::{GroupCounters, Sums};
+use crate::memory::Memory;
+use crate::table::Table;
+
+/// Most bios, and so parts, inside at one time.
+const PARTS: u32 = 8_192;
+/// Most client requests inside at one time.
+const REQUESTS: u32 = 16_384;
+
+/// What a turn is made for.
+#[derive(Clone, Debug)]
+pub(crate) struct TurnSettings {
+    pub memory_bytes: u64,
+    pub connections: u32,
+    pub groups: u32,
+    /// Commands the device holds at a time.
+    pub device_depth: u32,
+    pub max_part_bytes: u32,
+    pub is_rotational: bool,
+    pub capacity_sectors: u64,
+    pub scheduler: String,
+    pub version: Option<Version>,
+    pub seed: u64,
+}
+
+impl TurnSettings {
+    fn configuration(&self) -> Configuration {
+        Configuration {
+            slots: PARTS + 1,
+            groups: self.groups,
+            contexts: self.connections,
+            depth: Depth { requests: PARTS, device: self.device_depth },
+            rotational: self.is_rotational,
+            queueing: self.device_depth > 1,
+            max_sectors: self.max_part_bytes / 512,
+            capacity_sectors: self.capacity_sectors,
+            seed: self.seed,
+            ..Configuration::default()
+        }
+    }
+
+    fn queue_settings(&self) -> Settings {
+        Settings {
+            configuration: self.configuration(),
+            limits: Limits {
+                max_sectors: self.max_part_bytes / 512,
+                max_discard_sectors: u32::MAX,
+                max_write_zeroes_sectors: u32::MAX,
+                max_segments: u16::try_from(MAX_SPANS).unwrap_or(u16::MAX),
+                ..Limits::default()
+            },
+            era: Era::ENGINE,
+            merging: Merging::Full,
+            bios: PARTS,
+        }
+    }
+}
+
+impl Turn {
+    /// A turn without volumes, groups (but the root) and connections.
+    ///
+    /// # Errors
+    /// Unknown scheduler or version.
+    pub fn new(settings: &TurnSettings) -> Result<Self, BuildError> {
+        let queue = RequestQueue::build(&settings.scheduler, settings.version, &settings.queue_settings())?;
+        let mut memory = Memory::new(settings.memory_bytes, settings.groups);
+        memory.add_group(GroupId::ROOT.0);
+        let zeroes = memory.take_unowned(TOP_CLASS_BYTES).ok_or(BuildError::NoMemory)?;
+        let mut groups: Vec<Option<Group>> = (0..settings.groups).map(|_| None).collect();
+        if let Some(root) = groups.first_mut() {
+            let (name, weight) = (String::new(), elevator::group::WEIGHT_DEFAULT);
+            let counters = GroupCounters::default();
+            *root = Some(Group { name, weight, id: GroupId::ROOT, counters, connections: 0 });
+        }
+        Ok(Self {
+            queue,
+            volumes: Vec::new(),
+            groups,
+            connections: Table::<Connection>::new(settings.connections),
+            requests: Table::<Request>::new(REQUESTS),
+            parts: Table::<Part>::new(PARTS),
+            contexts: Table::new(settings.connections),
+            ios: vec![Io::default(); PARTS as usize + 1],
+            memory,
+            zeroes,
+            max_part_bytes: settings.max_part_bytes,
+            is_draining: false,
+            memory_was_freed: false,
+            counters: TurnCounters::default(),
+            done: Vec::with_capacity(MAX_SPANS),
+            served: Vec::with_capacity(256),
+            gathered: Vec::with_capacity(MAX_SPANS),
+        })
+    }
+
+    /// The memory that must hold zeroes, always.
+    pub fn zeroes(&self) -> linux::buffer::Span {
+        linux::buffer::Span::of(self.zeroes, 0, TOP_CLASS_BYTES)
+    }
+
+    // ---- volumes ----
+
+    /// Adds a volume; its number is the file's number in actions.
+    pub fn add_volume(&mut self, abilities: VolumeAbilities) -> u32 {
+        debug_assert!(abilities.alignment_bytes.is_power_of_two() && abilities.emptying_alignment_bytes.is_power_of_two());
+        let free = self.volumes.iter().position(Option::is_none).unwrap_or(self.volumes.len());
+        if free == self.volumes.len() {
+            self.volumes.push(None);
+        }
+        self.volumes[free] = Some(Volume::new(abilities));
+        u32::try_from(free).unwrap_or(u32::MAX)
+    }
+
+    /// Forgets a volume. False while connections use it or an fsync runs.
+    pub fn remove_volume(&mut self, volume: u32) -> bool {
+        let is_used = self.connections.indices().any(|index| self.connections[index].volume == volume);
+        match self.volumes.get_mut(volume as usize) {
+            Some(place) if !is_used && place.as_ref().is_some_and(|volume| !volume.flush.is_running()) => {
+                *place = None;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// What is known of a volume: abilities, whether it is damaged, sums.
+    pub fn volume(&self, volume: u32) -> Option<(&VolumeAbilities, bool, &Sums)> {
+        let state = self.volumes.get(volume as usize)?.as_ref()?;
+        Some((&state.abilities, state.is_damaged || state.flush.is_poisoned(), &state.sums))
+    }
+
+    #[inline]
+    pub(super) fn volume_of(&self, connection: u32) -> Option<&Volume> {
+        self.volumes.get(self.connections[connection].volume as usize)?.as_ref()
+    }
+
+    #[inline]
+    pub(super) fn volume_of_mut(&mut self, connection: u32) -> Option<&mut Volume> {
+        self.volumes.get_mut(self.connections[connection].volume as usize)?.as_mut()
+    }
+
+    // ---- groups ----
+
+    /// Adds a group below the root, or below `parent`. `None` when all ids or all memory for reserves are in use.
+    pub fn add_group(&mut self, name: &str, parent: u32, weight: u32, now: Nanos) -> Option<u32> {
+        let id = self.queue.groups().first_absent()?;
+        if !self.memory.add_group(id.0) {
+            return None;
+        }
+        let settings = GroupSettings { parent: GroupId(parent), ..GroupSettings::with_weight(weight) };
+        if !self.queue.add_group(id, &settings, now) {
+            return None;
+        }
+        let (name, counters) = (name.to_owned(), GroupCounters::default());
+        self.groups[id.0 as usize] = Some(Group { name, weight, id, counters, connections: 0 });
+        Some(id.0)
+    }
+
+    /// Changes a group's weight. False without such a group.
+    pub fn set_weight(&mut self, group: u32, weight: u32, now: Nanos) -> bool {
+        let Some(Some(state)) = self.groups.get_mut(group as usize) else { return false };
+        let settings = GroupSettings { weight, ..*self.queue.groups().settings(state.id) };
+        if !self.queue.change_group(state.id, &settings, now) {
+            return false;
+        }
+        state.weight = weight;
+        true
+    }
+
+    /// The groups that exist: number, name, weight, counters, bytes held.
+    pub fn groups(&self) -> impl Iterator<Item = (u32, &Group, u64)> + '_ {
+        let groups = self.groups.iter().flatten();
+        groups.map(|group| (group.id.0, group, self.memory.used_bytes(group.id.0)))
+    }
+
+    // ---- connections ----
+
+    /// Opens a connection, in a context of its own or in that of another connection. `None` when all are in use, or
+    /// volume, group or the other connection do not exist.
+    pub fn open(&mut self, volume: u32, group: u32, bounds: ConnectionBounds, beside: Option<u32>) -> Option<u32> {
+        self.volumes.get(volume as usize)?.as_ref()?;
+        self.groups.get(group as usize)?.as_ref()?;
+        let context = match beside {
+            Some(other) => self.connections.get(other)?.context,
+            None => self.contexts.take(0)?,
+        };
+        let connection = Connection { volume, group, context, bounds, ..Connection::default() };
+        let Some(index) = self.connections.take(connection) else {
+            if beside.is_none() {
+                self.contexts.give(context);
+            }
+            return None;
+        };
+        self.contexts[context] += 1;
+        if let Some(Some(group)) = self.groups.get_mut(group as usize) {
+            group.connections += 1;
+        }
+        Some(index)
+    }
+
+    /// Sums of a connection, and the volume and group it belongs to.
+    pub fn connection(&self, connection: u32) -> Option<(&Sums, u32, u32)> {
+        self.connections.get(connection).map(|state| (&state.sums, state.volume, state.group))
+    }
+
+    /// Refuses every new request from now on.
+    pub fn drain(&mut self) {
+        self.is_draining = true;
+    }
+
+    // ---- elevator ----
+
+    /// The name of the policy in force, or of the one before while a switch is under way.
+    pub fn scheduler(&self) -> &'static str {
+        self.queue.elevator().name()
+    }
+
+    /// Replaces the policy without losing, repeating or failing anything. The old one stays where it cannot be done.
+    ///
+    /// # Errors
+    /// Unknown name, version, tunable or value; or another switch is under way.
+    pub fn switch(
+        &mut self,
+        name: &str,
+        version: Option<Version>,
+        tunables: &[(String, String)],
+        settings: &TurnSettings,
+        now: Nanos,
+    ) -> Result<(), String> {
+        let mut policy = registry::build(name, version, &settings.configuration())
+            .map_err(|error| crate::error::describe_build(name, error))?;
+        for (key, value) in tunables {
+            let row = policy.tunables().iter().position(|row| row.name == key);
+            let parsed = elevator::tunable::parse_value(value);
+            let set = match (row, parsed) {
+                (None, _) => Err(SettingError::Unknown),
+                (_, Err(error)) => Err(error),
+                (Some(row), Ok(value)) => policy.set(row, value),
+            };
+            set.map_err(|error| crate::error::describe_setting(name, key, value, policy.tunables(), error))?;
+        }
+        let busy = "another switch of the scheduler is under way; try again when it is done";
+        self.queue.switch(policy, Handover::Carry, now).map_err(|_| busy.to_owned())
+    }
+
+    /// Whether a switch waits for the device to become empty.
+    pub fn is_switching(&self) -> bool {
+        self.queue.is_switching()
+    }
+
+    /// Sets a tunable of the policy in force; answers the value stored.
+    ///
+    /// # Errors
+    /// Unknown tunable, not a number, out of range: as a sentence for the user.
+    pub fn set_tunable(&mut self, key: &str, value: &str) -> Result<i64, String> {
+        let name = self.scheduler();
+        self.queue.set(key, value).map_err(|error| {
+            crate::error::describe_setting(name, key, value, self.queue.elevator().tunables(), error)
+        })
+    }
+
+    /// Every tunable with the value in force.
+    pub fn tunables(&self) -> Vec<(&'static Tunable, i64)> {
+        self.queue.settings().collect()
+    }
+
+    /// How often each reason was given.
+    pub fn reasons(&self) -> Vec<(&'static str, u64)> {
+        self.queue.reasons().collect()
+    }
+
+    /// What the queue counts.
+    pub fn queue_counters(&self) -> queue::Counters {
+        *self.queue.counters()
+    }
+
+    /// Changes how many commands the device is given at a time.
+    pub fn set_device_depth(&mut self, device: u32, now: Nanos) {
+        let requests = self.queue.depth().requests;
+        self.queue.set_depth(Depth { requests, device }, now);
+    }
+
+    /// How many commands the device is given at a time.
+    pub fn device_depth(&self) -> u32 {
+        self.queue.depth().device
+    }
+
+    /// Counts of the turn itself; violations of queue and policy included.
+    pub fn counters(&self) -> TurnCounters {
+        let violations = self.counters.violations + u64::from(self.queue.violations());
+        TurnCounters { violations, ..self.counters }
+    }
+
+    /// How often memory was asked for in vain.
+    pub fn memory_refusals(&self) -> u64 {
+        self.memory.refusals()
+    }
+
+    /// Every invariant of queue and policy.
+    ///
+    /// # Errors
+    /// The first that does not hold.
+    #[cfg(test)]
+    pub fn check(&self) -> Result<(), Violation> {
+        self.queue.check()
+    }
+}

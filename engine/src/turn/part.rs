@@ -1,0 +1,409 @@
+//! A part's life: wait for its blocks, read what it only covers partly, transfer, end.
+
+use block::{Extent, Flags, GroupId, Nanos, Operation, RequestId, SECTOR_BYTES, Status};
+use elevator::Attributes;
+use linux::buffer::Span;
+
+use super::state::{Io, Part, PartKind, Stage, context_id, device_attribute};
+use super::{Action, Actions, Turn};
+use crate::protocol::Failure;
+use crate::table::NIL;
+
+/// Errors of the system that mean "try again".
+const EINTR: i32 = 4;
+const EAGAIN: i32 = 11;
+const MAX_RETRIES: u8 = 3;
+
+impl Turn {
+    /// A part has its payload: it goes to the queue, unless an older one still works on a block of it.
+    pub(super) fn enter(&mut self, part: u32, now: Nanos, actions: &mut Actions) {
+        if self.is_writer(part) && self.link_writer(part) {
+            return;
+        }
+        self.begin_part(part, now, actions);
+    }
+
+    fn begin_part(&mut self, part: u32, now: Nanos, actions: &mut Actions) {
+        let at = &self.parts[part];
+        let stage = match at.is_modifying {
+            false => Stage::Transfer,
+            true if self.skip_of(at) > 0 => Stage::ReadingHead,
+            true => Stage::ReadingTail,
+        };
+        self.parts[part].stage = stage;
+        self.submit_bio(part, now, actions);
+    }
+
+    /// The range of the file that the part's present stage reads or writes, and the memory for it.
+    fn transfer_of(&self, part: &Part) -> (u64, Span) {
+        let alignment = u64::from(self.alignment_of(part));
+        let first = part.offset_bytes - part.offset_bytes % alignment;
+        let behind = part.end_bytes().next_multiple_of(alignment);
+        let block = u32::try_from(alignment).unwrap_or(u32::MAX);
+        let length_bytes = u32::try_from(behind - first).unwrap_or(u32::MAX);
+        match (part.stage, part.scratch) {
+            (Stage::ReadingHead, Some(scratch)) => (first, Span::of(scratch, 0, block)),
+            (Stage::ReadingTail, Some(scratch)) => (behind - alignment, Span::of(scratch, block, block)),
+            _ => (first, Span::of(part.slot.unwrap_or(self.zeroes), 0, length_bytes)),
+        }
+    }
+
+    /// Bytes between the beginning of the part's memory and its data.
+    #[inline]
+    pub(super) fn skip_of(&self, part: &Part) -> u32 {
+        let skip = part.offset_bytes & u64::from(self.alignment_of(part) - 1);
+        u32::try_from(skip).unwrap_or(0)
+    }
+
+    /// Alignment of the part's transfer: that of its volume.
+    #[inline]
+    fn alignment_of(&self, part: &Part) -> u32 {
+        self.volume_of(self.requests[part.request].connection).map_or(1, |volume| volume.abilities.alignment_bytes)
+    }
+
+    fn submit_bio(&mut self, part: u32, now: Nanos, actions: &mut Actions) {
+        let bio = self.bio_of(&self.parts[part]);
+        // The queue has room for a bio of every part; a refusal is a defect, and must not become a lost request.
+        if self.queue.submit(&bio, u64::from(part), now).is_err() {
+            self.counters.violations += 1;
+            self.end_part(part, Some(Failure::Io), now, actions);
+        }
+    }
+
+    fn bio_of(&self, part: &Part) -> Attributes {
+        let request = &self.requests[part.request];
+        let connection = &self.connections[request.connection];
+        let (from_bytes, length_bytes) = match part.kind {
+            PartKind::Empty(_) => (part.offset_bytes, part.length_bytes),
+            _ => {
+                let (from, span) = self.transfer_of(part);
+                (from, span.length_bytes)
+            }
+        };
+        let mut priority = block::Priority::NONE;
+        let mut place = super::state::Place { device_bytes: from_bytes, until_bytes: u64::MAX, extent: 0 };
+        if let Some(volume) = self.volume_of(request.connection) {
+            place = volume.abilities.positions.locate(from_bytes);
+            priority = volume.abilities.priority;
+        }
+        let end_bytes = place.device_bytes.saturating_add(u64::from(length_bytes));
+        let first_sector = place.device_bytes / SECTOR_BYTES;
+        let sectors = u32::try_from(end_bytes.div_ceil(SECTOR_BYTES) - first_sector).unwrap_or(u32::MAX);
+        let is_reading = matches!(part.stage, Stage::ReadingHead | Stage::ReadingTail) || part.kind == PartKind::Read;
+        let operation = match part.kind {
+            _ if is_reading => Operation::Read,
+            PartKind::Read | PartKind::Write => Operation::Write,
+            PartKind::Zeroes => Operation::WriteZeroes,
+            PartKind::Empty(_) if request.asked.command == crate::protocol::Command::Trim => Operation::Discard,
+            PartKind::Empty(_) => Operation::WriteZeroes,
+        };
+        let is_whole = (place.device_bytes | end_bytes).is_multiple_of(SECTOR_BYTES);
+        let is_plain = matches!(part.kind, PartKind::Read | PartKind::Write);
+        let mut flags = Flags::SYNC;
+        if !is_whole || !is_plain || request.asked.fua {
+            flags = flags.with(Flags::NOMERGE);
+        }
+        Attributes {
+            flags,
+            priority,
+            device: device_attribute(connection.volume, place.extent),
+            context: context_id(connection),
+            group: GroupId(connection.group),
+            ..Attributes::new(operation, Extent::new(first_sector, sectors))
+        }
+    }
+
+    // ---- in the device ----
+
+    /// The queue gave a request to the device.
+    pub(super) fn start(&mut self, io: RequestId, now: Nanos, actions: &mut Actions) {
+        let mut parts = std::mem::take(&mut self.gathered);
+        parts.clear();
+        parts.extend(self.queue.bios_of(io).filter_map(|(cookie, _)| u32::try_from(cookie).ok()));
+        self.counters.started_ios += 1;
+        self.counters.merged_ios += u64::from(parts.len() > 1);
+        for &part in &parts {
+            let request = &mut self.requests[self.parts[part].request];
+            if request.started_ns == 0 {
+                request.started_ns = now;
+            }
+        }
+        self.ios[io.slot() as usize] = Io::default();
+        self.hand_over(io, &parts, actions);
+        self.gathered = parts;
+    }
+
+    /// Makes the action that transfers a request, or what is left of it.
+    fn hand_over(&mut self, io: RequestId, parts: &[u32], actions: &mut Actions) {
+        let Some(&first) = parts.first() else {
+            self.counters.violations += 1;
+            return;
+        };
+        let part = &self.parts[first];
+        let volume = self.connections[self.requests[part.request].connection].volume;
+        if let PartKind::Empty(how) = part.kind {
+            let (position_bytes, length_bytes) = (part.offset_bytes, u64::from(part.length_bytes));
+            actions.push(Action::Empty { io, volume, how, position_bytes, length_bytes });
+            return;
+        }
+        let done = self.ios[io.slot() as usize].done_bytes;
+        let (from_bytes, _) = self.transfer_of(part);
+        let is_write = part.kind != PartKind::Read && part.stage == Stage::Transfer;
+        let is_durable = is_write && self.must_be_durable(part.request);
+        let first_span = u32::try_from(actions.spans.len()).unwrap_or(u32::MAX);
+        let (mut skip, mut bytes) = (done, 0);
+        for &part in parts {
+            let (_, span) = self.transfer_of(&self.parts[part]);
+            let left = span.behind(skip);
+            skip = skip.saturating_sub(span.length_bytes);
+            if left.length_bytes > 0 {
+                bytes += left.length_bytes;
+                actions.spans.push(left);
+            }
+        }
+        self.ios[io.slot() as usize].total_bytes = done + bytes;
+        let spans = u32::try_from(actions.spans.len()).unwrap_or(u32::MAX) - first_span;
+        let position_bytes = from_bytes + u64::from(done);
+        actions.push(Action::Start { io, volume, is_write, position_bytes, first_span, spans, bytes, is_durable });
+    }
+
+    fn must_be_durable(&self, request: u32) -> bool {
+        let request = &self.requests[request];
+        request.asked.fua
+            && self.volume_of(request.connection).is_some_and(|volume| !volume.abilities.has_unsafe_flush)
+    }
+
+    /// An I/O ended: `result` is the bytes moved (any value that is not negative for emptying) or a negative errno.
+    pub fn completed(&mut self, io: RequestId, result: i32, now: Nanos, actions: &mut Actions) {
+        let operation = self.queue.requests().attributes(io).operation;
+        let is_emptying = self
+            .queue
+            .bios_of(io)
+            .next()
+            .and_then(|(cookie, _)| self.parts.get(u32::try_from(cookie).ok()?))
+            .is_some_and(|part| matches!(part.kind, PartKind::Empty(_)));
+        let state = &mut self.ios[io.slot() as usize];
+        let failure = match u32::try_from(result) {
+            Err(_) if matches!(-result, EAGAIN | EINTR) && state.retries < MAX_RETRIES => {
+                state.retries += 1;
+                return self.again(io, actions);
+            }
+            Err(_) => Some(failure_of(-result)),
+            Ok(_) if is_emptying => None,
+            Ok(moved) => {
+                state.done_bytes = state.done_bytes.saturating_add(moved);
+                if state.done_bytes < state.total_bytes {
+                    state.empty_answers += u8::from(moved == 0);
+                    if state.empty_answers < 2 {
+                        return self.again(io, actions);
+                    }
+                    // Nothing comes although the range lies inside the volume: it was truncated behind our back.
+                    Some(Failure::Io)
+                } else {
+                    None
+                }
+            }
+        };
+        if failure.is_some() {
+            self.note_damage(io, operation, result);
+        }
+        let mut done = std::mem::take(&mut self.done);
+        self.queue.complete(io, status_of(failure), now, |bio| done.push(bio));
+        for bio in done.drain(..) {
+            if let Ok(part) = u32::try_from(bio.cookie) {
+                self.part_completed(part, failure, now, actions);
+            }
+        }
+        self.done = done;
+    }
+
+    fn again(&mut self, io: RequestId, actions: &mut Actions) {
+        let mut parts = std::mem::take(&mut self.gathered);
+        parts.clear();
+        parts.extend(self.queue.bios_of(io).filter_map(|(cookie, _)| u32::try_from(cookie).ok()));
+        self.hand_over(io, &parts, actions);
+        self.gathered = parts;
+    }
+
+    /// A volume that ends early is damaged: the status says so.
+    fn note_damage(&mut self, io: RequestId, operation: Operation, result: i32) {
+        let part = self.queue.bios_of(io).next().and_then(|(cookie, _)| u32::try_from(cookie).ok());
+        let Some(part) = part.and_then(|part| self.parts.get(part)) else { return };
+        let connection = self.requests[part.request].connection;
+        if operation == Operation::Read
+            && result == 0
+            && let Some(volume) = self.volume_of_mut(connection)
+        {
+            volume.is_damaged = true;
+        }
+    }
+
+    fn part_completed(&mut self, part: u32, failure: Option<Failure>, now: Nanos, actions: &mut Actions) {
+        let at = self.parts[part];
+        match (failure, at.stage) {
+            (None, Stage::ReadingHead) => {
+                self.patch_head(&at, actions);
+                let next = if self.has_tail_of_its_own(&at) { Stage::ReadingTail } else { Stage::Transfer };
+                self.parts[part].stage = next;
+                self.submit_bio(part, now, actions);
+            }
+            (None, Stage::ReadingTail) => {
+                self.patch_tail(&at, false, actions);
+                self.parts[part].stage = Stage::Transfer;
+                self.submit_bio(part, now, actions);
+            }
+            _ => self.end_part(part, failure, now, actions),
+        }
+    }
+
+    /// Whether the last block is covered partly and is not the first.
+    fn has_tail_of_its_own(&self, part: &Part) -> bool {
+        let alignment = u64::from(self.alignment_of(part));
+        !part.end_bytes().is_multiple_of(alignment) && part.offset_bytes / alignment != part.end_bytes() / alignment
+    }
+
+    fn patch_head(&self, part: &Part, actions: &mut Actions) {
+        let (Some(slot), Some(scratch)) = (part.slot, part.scratch) else { return };
+        let skip = self.skip_of(part);
+        actions.push(Action::Copy { from: Span::of(scratch, 0, skip), to: Span::of(slot, 0, skip) });
+        if !self.has_tail_of_its_own(part) {
+            self.patch_tail(part, true, actions);
+        }
+    }
+
+    /// Puts the old bytes behind the data; `from_head` where first and last block are the same one.
+    fn patch_tail(&self, part: &Part, from_head: bool, actions: &mut Actions) {
+        let (Some(slot), Some(scratch)) = (part.slot, part.scratch) else { return };
+        let alignment = self.alignment_of(part);
+        let behind = self.skip_of(part) + part.length_bytes;
+        let into = behind % alignment;
+        if into == 0 {
+            return;
+        }
+        let from = into + if from_head { 0 } else { alignment };
+        let bytes = alignment - into;
+        actions.push(Action::Copy { from: Span::of(scratch, from, bytes), to: Span::of(slot, behind, bytes) });
+    }
+
+    // ---- blocks that are read, modified and written back ----
+
+    fn is_writer(&self, part: u32) -> bool {
+        let part = &self.parts[part];
+        part.kind != PartKind::Read && self.alignment_of(part) > 1
+    }
+
+    /// Adds a part to its volume's writers; true if it must wait for an older one.
+    ///
+    /// Two writes of which one reads a block, changes it and writes it back may not overlap in their blocks: the later
+    /// one would bring back old bytes. Plain reads and whole-block writes among themselves need no order.
+    fn link_writer(&mut self, part: u32) -> bool {
+        let connection = self.requests[self.parts[part].request].connection;
+        let is_modifying = self.parts[part].is_modifying;
+        let Some(volume) = self.volume_of_mut(connection) else { return false };
+        let older = volume.writers_tail;
+        volume.writers_tail = part;
+        if older == NIL {
+            volume.writers_head = part;
+        }
+        volume.modifying += u32::from(is_modifying);
+        let must_look = volume.modifying > 0;
+        self.parts[part].older_writer = older;
+        self.parts[part].newer_writer = NIL;
+        if older != NIL {
+            self.parts[older].newer_writer = part;
+        }
+        if !must_look || !self.conflicts_with_older(part) {
+            return false;
+        }
+        self.parts[part].stage = Stage::Blocked;
+        if let Some(volume) = self.volume_of_mut(connection) {
+            volume.blocked += 1;
+        }
+        true
+    }
+
+    fn conflicts_with_older(&self, part: u32) -> bool {
+        let at = &self.parts[part];
+        let alignment = u64::from(self.alignment_of(at));
+        let blocks = |part: &Part| (part.offset_bytes / alignment, part.end_bytes().div_ceil(alignment));
+        let (first, behind) = blocks(at);
+        let mut older = at.older_writer;
+        while older != NIL {
+            let other = &self.parts[older];
+            let (other_first, other_behind) = blocks(other);
+            if (at.is_modifying || other.is_modifying) && first < other_behind && other_first < behind {
+                return true;
+            }
+            older = other.older_writer;
+        }
+        false
+    }
+
+    /// Takes a part off its volume's writers and lets those go that waited for it alone.
+    pub(super) fn unlink_writer(&mut self, part: u32, now: Nanos, actions: &mut Actions) {
+        let Part { older_writer: older, newer_writer: newer, is_modifying, stage, request, .. } = self.parts[part];
+        let connection = self.requests[request].connection;
+        if older != NIL {
+            self.parts[older].newer_writer = newer;
+        }
+        if newer != NIL {
+            self.parts[newer].older_writer = older;
+        }
+        let Some(volume) = self.volume_of_mut(connection) else { return };
+        if older == NIL {
+            volume.writers_head = newer;
+        }
+        if newer == NIL {
+            volume.writers_tail = older;
+        }
+        volume.modifying -= u32::from(is_modifying);
+        volume.blocked -= u32::from(stage == Stage::Blocked);
+        if volume.blocked == 0 {
+            return;
+        }
+        let mut at = newer;
+        while at != NIL {
+            let next = self.parts[at].newer_writer;
+            if self.parts[at].stage == Stage::Blocked && !self.conflicts_with_older(at) {
+                if let Some(volume) = self.volume_of_mut(connection) {
+                    volume.blocked -= 1;
+                }
+                self.begin_part(at, now, actions);
+            }
+            at = next;
+        }
+    }
+
+    /// Whether a part is on its volume's list of writers.
+    pub(super) fn is_linked_writer(&self, part: u32) -> bool {
+        self.is_writer(part) && self.parts[part].stage != Stage::Filling
+    }
+}
+
+/// What the client is told about an errno.
+fn failure_of(errno: i32) -> Failure {
+    const EPERM: i32 = 1;
+    const EACCES: i32 = 13;
+    const EINVAL: i32 = 22;
+    const EFBIG: i32 = 27;
+    const ENOSPC: i32 = 28;
+    const EROFS: i32 = 30;
+    const EDQUOT: i32 = 122;
+    match errno {
+        EPERM | EACCES | EROFS => Failure::NotPermitted,
+        ENOSPC | EDQUOT | EFBIG => Failure::NoSpace,
+        EINVAL => Failure::Invalid,
+        _ => Failure::Io,
+    }
+}
+
+fn status_of(failure: Option<Failure>) -> Status {
+    match failure {
+        None => Status::Ok,
+        Some(Failure::NotPermitted) => Status::NotPermitted,
+        Some(Failure::Invalid | Failure::Overflow) => Status::Invalid,
+        Some(Failure::NoSpace) => Status::NoSpace,
+        Some(Failure::NotSupported) => Status::NotSupported,
+        Some(Failure::Io | Failure::Shutdown) => Status::IoError,
+    }
+}

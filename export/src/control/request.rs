@@ -1,0 +1,207 @@
+//! One line of the control socket into a request: a function of bytes.
+//!
+//! | line | meaning |
+//! | --- | --- |
+//! | `{"command": "status"}` | everything countable |
+//! | `{"command": "scheduler", "scheduler": "wfq", "device": "ssd0"}` | switch the policy |
+//! | `{"command": "set", "group": "tenants/db", "weight": 300}` | change a share |
+//! | `{"command": "set", "tunable": "NAME", "value": "VALUE", "device": "ssd0"}` | change a tunable |
+//! | `{"command": "reload"}` | read the configuration file again |
+//! | `{"command": "drain"}` | finish what is in flight, then exit |
+//! | `{"command": "evict", "client": "pid:12"}`, `{"command": "evict", "export": "db"}` | close connections |
+//!
+//! `device` may be left out where there is only one. Answers are one line each: `{"ok": ...}` or
+//! `{"error": "...", "field": "..."}`; nothing is ever applied partly.
+
+use serde_json::{Map, Value, json};
+
+use crate::configuration::problem::nearest;
+use crate::configuration::{DEFAULT_WEIGHT, WEIGHTS};
+
+/// Longest line that is read.
+pub const MAXIMUM_LINE_BYTES: usize = 64 * 1024;
+
+const COMMANDS: [&str; 6] = ["status", "scheduler", "set", "reload", "drain", "evict"];
+/// Commands of the specification that later versions bring.
+const LATER: [&str; 3] = ["trace", "metrics", "resize"];
+
+/// What an operator asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Everything countable.
+    Status,
+    /// Another policy, or the same with other tunables.
+    Scheduler {
+        /// The device; none where there is only one.
+        device: Option<String>,
+        /// `NAME[:TUNABLE=VALUE,...]`.
+        scheduler: String,
+    },
+    /// Another share for a group.
+    Weight {
+        /// The group's path.
+        group: String,
+        /// 1 to 10,000.
+        weight: u64,
+    },
+    /// Another value for one tunable of the policy in force.
+    Tunable {
+        /// The device; none where there is only one.
+        device: Option<String>,
+        /// Its name.
+        name: String,
+        /// Its value, in the tunable's own unit.
+        value: String,
+    },
+    /// Read the file again.
+    Reload,
+    /// Finish and exit.
+    Drain,
+    /// Close a client's connections.
+    EvictClient(String),
+    /// Close all connections to an export.
+    EvictExport(String),
+}
+
+/// Why a request was not done, and by which field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// One sentence with value, what is allowed, and the way on.
+    pub error: String,
+    /// The field it is about.
+    pub field: &'static str,
+}
+
+impl Refusal {
+    /// A refusal over one field.
+    pub fn new(field: &'static str, error: impl Into<String>) -> Self {
+        Self { error: error.into(), field }
+    }
+
+    /// The refusal as an answer.
+    pub fn to_json(&self) -> Value {
+        json!({"error": self.error, "field": self.field})
+    }
+}
+
+/// Reads one line.
+pub fn parse(line: &[u8]) -> Result<Request, Refusal> {
+    let value: Value =
+        serde_json::from_slice(line).map_err(|error| Refusal::new("", format!("the line is not JSON: {error}")))?;
+    let Value::Object(fields) = value else {
+        return Err(Refusal::new("", "the line is not a JSON object, as in {\"command\": \"status\"}"));
+    };
+    let mut fields = Fields(fields);
+    let command = fields.needed_text("command")?;
+    let request = match command.as_str() {
+        "status" => Request::Status,
+        "reload" => Request::Reload,
+        "drain" => Request::Drain,
+        "scheduler" => {
+            Request::Scheduler { device: fields.text("device")?, scheduler: fields.needed_text("scheduler")? }
+        }
+        "set" => set(&mut fields)?,
+        "evict" => match (fields.text("client")?, fields.text("export")?) {
+            (Some(client), None) => Request::EvictClient(client),
+            (None, Some(export)) => Request::EvictExport(export),
+            _ => return Err(Refusal::new("client", "evict takes either a client or an export")),
+        },
+        later if LATER.contains(&later) => {
+            return Err(Refusal::new("command", format!("{later} is not available in this version")));
+        }
+        other => {
+            let meant = nearest(other, &COMMANDS).map_or(String::new(), |word| format!("; did you mean {word}?"));
+            let error = format!("there is no command {other:?}{meant} Commands: {}", COMMANDS.join(", "));
+            return Err(Refusal::new("command", error));
+        }
+    };
+    fields.finish()?;
+    Ok(request)
+}
+
+fn set(fields: &mut Fields) -> Result<Request, Refusal> {
+    if let Some(group) = fields.text("group")? {
+        let weight = fields.0.remove("weight").unwrap_or(Value::Null);
+        let number = weight.as_u64().filter(|number| WEIGHTS.contains(number));
+        let allowed = format!("a whole number from {} to {}", WEIGHTS.start(), WEIGHTS.end());
+        let weight = number.ok_or_else(|| {
+            Refusal::new("weight", format!("weight = {weight} is not {allowed}, as {DEFAULT_WEIGHT}"))
+        })?;
+        return Ok(Request::Weight { group, weight });
+    }
+    if let Some(name) = fields.text("tunable")? {
+        let value = match fields.0.remove("value") {
+            Some(Value::String(text)) => text,
+            Some(Value::Number(number)) => number.to_string(),
+            _ => return Err(Refusal::new("value", "value must be a text or a number")),
+        };
+        return Ok(Request::Tunable { device: fields.text("device")?, name, value });
+    }
+    if fields.0.contains_key("export") {
+        return Err(Refusal::new("export", "nothing of an export can be changed while it is served"));
+    }
+    Err(Refusal::new("group", "set takes a group with its weight, or a tunable with its value"))
+}
+
+/// The fields that were not asked for yet.
+struct Fields(Map<String, Value>);
+
+impl Fields {
+    fn text(&mut self, name: &'static str) -> Result<Option<String>, Refusal> {
+        match self.0.remove(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(Refusal::new(name, format!("{name} = {other} is not a text"))),
+        }
+    }
+
+    fn needed_text(&mut self, name: &'static str) -> Result<String, Refusal> {
+        self.text(name)?.ok_or_else(|| Refusal::new(name, format!("{name} is missing")))
+    }
+
+    fn finish(self) -> Result<(), Refusal> {
+        match self.0.keys().next() {
+            None => Ok(()),
+            Some(key) => Err(Refusal::new("command", format!("this command has no field {key:?}"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(line: &str) -> (String, &'static str) {
+        let refusal = parse(line.as_bytes()).unwrap_err();
+        (refusal.error, refusal.field)
+    }
+
+    #[test]
+    fn every_command_is_read() {
+        let read = |line: &str| parse(line.as_bytes()).unwrap();
+        assert_eq!(read(r#"{"command": "status"}"#), Request::Status);
+        let scheduler = Request::Scheduler { device: None, scheduler: "wfq".into() };
+        assert_eq!(read(r#"{"command": "scheduler", "scheduler": "wfq"}"#), scheduler);
+        let weight = Request::Weight { group: "a/b".into(), weight: 7 };
+        assert_eq!(read(r#"{"command": "set", "group": "a/b", "weight": 7}"#), weight);
+        let tunable = Request::Tunable { device: Some("d".into()), name: "n".into(), value: "4".into() };
+        assert_eq!(read(r#"{"command": "set", "tunable": "n", "value": 4, "device": "d"}"#), tunable);
+        assert_eq!(read(r#"{"command": "evict", "client": "pid:1"}"#), Request::EvictClient("pid:1".into()));
+        assert_eq!(read(r#"{"command": "evict", "export": "a"}"#), Request::EvictExport("a".into()));
+    }
+
+    #[test]
+    fn mistakes_are_told_by_field() {
+        assert_eq!(error("nonsense").1, "");
+        assert_eq!(error("[]").1, "");
+        assert_eq!(error("{}"), ("command is missing".into(), "command"));
+        assert!(error(r#"{"command": "statsu"}"#).0.contains("did you mean status?"));
+        assert!(error(r#"{"command": "resize"}"#).0.contains("not available in this version"));
+        assert_eq!(error(r#"{"command": "set", "group": "a", "weight": 0}"#).1, "weight");
+        assert_eq!(error(r#"{"command": "set", "group": "a"}"#).1, "weight");
+        assert_eq!(error(r#"{"command": "set", "group": 5, "weight": 1}"#).1, "group");
+        assert_eq!(error(r#"{"command": "scheduler"}"#).1, "scheduler");
+        assert!(error(r#"{"command": "drain", "now": true}"#).0.contains("no field \"now\""));
+        assert_eq!(error(r#"{"command": "evict"}"#).1, "client");
+    }
+}

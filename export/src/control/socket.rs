@@ -1,0 +1,108 @@
+//! The control socket: a thread that accepts operators, and one per operator that asks and answers in turn.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::SocketFlags;
+use serde_json::{Value, json};
+
+use super::request::{MAXIMUM_LINE_BYTES, Refusal, Request, parse};
+use crate::server::socket::Listening;
+
+/// Operators at once; one more is told so and sent away.
+const MAXIMUM_OPERATORS: usize = 16;
+/// How long an operator may be silent.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A request on its way to the server, and where the answer goes.
+pub struct Asked {
+    /// What is asked.
+    pub request: Request,
+    /// Takes exactly one answer.
+    pub answer: mpsc::Sender<Value>,
+}
+
+/// Serves a control socket until the process ends, or until nobody takes requests any more.
+///
+/// `ask` hands a request over and says whether anybody will answer.
+pub fn serve(listening: Listening, ask: impl Fn(Asked) -> bool + Clone + Send + 'static) -> io::Result<()> {
+    let operators = Arc::new(AtomicUsize::new(0));
+    thread::Builder::new().name("control".into()).spawn(move || {
+        loop {
+            let mut descriptors = [PollFd::new(&listening.descriptor, PollFlags::IN)];
+            let _ = poll(&mut descriptors, None);
+            let Ok(socket) = rustix::net::accept_with(&listening.descriptor, SocketFlags::CLOEXEC) else { continue };
+            let mut stream = UnixStream::from(socket);
+            if operators.fetch_add(1, Ordering::Relaxed) >= MAXIMUM_OPERATORS {
+                operators.fetch_sub(1, Ordering::Relaxed);
+                let _ = answer(&mut stream, &Refusal::new("", "too many operators at once; try again").to_json());
+                continue;
+            }
+            let (ask, count) = (ask.clone(), operators.clone());
+            let worker = thread::Builder::new().name("operator".into()).spawn(move || {
+                // An operator that leaves in the middle is no concern of anybody's.
+                let _ = converse(stream, &ask);
+                count.fetch_sub(1, Ordering::Relaxed);
+            });
+            if worker.is_err() {
+                operators.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    })?;
+    Ok(())
+}
+
+fn converse(mut stream: UnixStream, ask: &impl Fn(Asked) -> bool) -> io::Result<()> {
+    stream.set_read_timeout(Some(IDLE_TIMEOUT))?;
+    stream.set_write_timeout(Some(IDLE_TIMEOUT))?;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    loop {
+        let mut line = Vec::new();
+        let limit = u64::try_from(MAXIMUM_LINE_BYTES).unwrap_or(u64::MAX);
+        (&mut reader).take(limit).read_until(b'\n', &mut line)?;
+        if line.is_empty() {
+            return Ok(());
+        }
+        if line.last() != Some(&b'\n') && line.len() >= MAXIMUM_LINE_BYTES {
+            return answer(&mut stream, &Refusal::new("", "the line is longer than 65536 bytes").to_json());
+        }
+        let said = match parse(&line) {
+            Err(refusal) => refusal.to_json(),
+            Ok(request) => {
+                let (sender, receiver) = mpsc::channel();
+                let leaving = || json!({"error": "the server is going down", "field": ""});
+                if ask(Asked { request, answer: sender }) {
+                    receiver.recv().unwrap_or_else(|_| leaving())
+                } else {
+                    leaving()
+                }
+            }
+        };
+        answer(&mut stream, &said)?;
+    }
+}
+
+fn answer(stream: &mut UnixStream, value: &Value) -> io::Result<()> {
+    let mut line = value.to_string();
+    line.push('\n');
+    stream.write_all(line.as_bytes())
+}
+
+/// The operator's side: sends one request and waits for its answer.
+pub fn ask(path: &Path, request: &Value) -> io::Result<Value> {
+    let mut stream = UnixStream::connect(path)?;
+    answer(&mut stream, request)?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line)?;
+    if line.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection without an answer"));
+    }
+    serde_json::from_str(&line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}

@@ -1,0 +1,142 @@
+//! One row per run, group (or `total`) and direction, for spreadsheets and data frames.
+
+use std::fmt::Write;
+
+use experiment::cell::Cell;
+use experiment::measurement::Tally;
+use experiment::{Histogram, IoDirection, Measurement};
+
+use crate::Results;
+use crate::quantity;
+
+/// All runs, with a header line; `percentiles` are 0 to 100.
+pub fn table(results: &Results<'_>, percentiles: &[f64]) -> String {
+    let mut text =
+        String::from("run_id,set,workload,sched,tunables,nr,group,weight,dir,bw_bytes,iops,ios,errors,lat_mean_ns");
+    for &percent in percentiles {
+        let _ = write!(text, ",lat_{}_ns", quantity::percentile_name(percent).replace('.', ""));
+    }
+    text.push_str(",share,due,share_error,flags\n");
+    for cell in results.cells() {
+        for run in &cell.runs {
+            rows_of_run(&mut text, &cell, run, percentiles);
+        }
+    }
+    text
+}
+
+/// The samples of one run, one row per second, group and direction.
+pub fn samples(run: &Measurement) -> String {
+    let mut text = String::from("t_ms,group,dir,bytes,ios,p50_ns,p99_ns,inflight\n");
+    for group in &run.groups {
+        for (direction, tally) in group.directions() {
+            for sample in &tally.samples {
+                let (at_ms, path) = (sample.at_ns / 1_000_000, quoted(&group.path));
+                let (bytes, ios, p50, p99) = (sample.bytes, sample.ios, sample.latency_ns_p50, sample.latency_ns_p99);
+                let _ = writeln!(text, "{at_ms},{path},{direction},{bytes},{ios},{p50},{p99},{:.3}", sample.inflight);
+            }
+        }
+    }
+    text
+}
+
+const DIRECTIONS: [(&str, IoDirection); 3] =
+    [("read", IoDirection::Read), ("write", IoDirection::Write), ("trim", IoDirection::Trim)];
+
+fn rows_of_run(text: &mut String, cell: &Cell<'_>, run: &Measurement, percentiles: &[f64]) {
+    let experiment = &run.experiment;
+    let prefix = format!(
+        "{},{},{},{},{},{}",
+        quoted(&experiment.key()),
+        experiment.set,
+        quoted(&experiment.workload),
+        quoted(&run.scheduler.name),
+        quoted(&quantity::tunables(cell).join(" ")),
+        experiment.threads,
+    );
+    let flags: Vec<&str> = run.flags.iter().map(|flag| flag.label()).collect();
+    let flags = quoted(&flags.join(";"));
+    let fairness = cell.fairness_of(&[run]);
+    for (name, direction) in DIRECTIONS {
+        let tally = |index: usize| run.groups.get(index).map(|group| tally_of(group, direction));
+        let used: Vec<&Tally> =
+            cell.groups.iter().filter_map(|group| tally(group.index)).filter(|t| is_used(t)).collect();
+        if used.is_empty() {
+            continue;
+        }
+        for (place, group) in cell.groups.iter().enumerate() {
+            let Some(tally) = tally(group.index).filter(|tally| is_used(tally)) else { continue };
+            let share =
+                fairness.as_ref().map(|fairness| (fairness.share[place], fairness.due[place], fairness.error(place)));
+            let row = Row { group: group.path, weight: Some(group.weight), name, share };
+            row.write(text, &prefix, run, &[tally], percentiles, &flags);
+        }
+        let share = fairness.as_ref().map(|fairness| (1.0, 1.0, Some(fairness.error_max)));
+        Row { group: "total", weight: None, name, share }.write(text, &prefix, run, &used, percentiles, &flags);
+    }
+}
+
+fn tally_of(group: &experiment::measurement::GroupMeasurement, direction: IoDirection) -> &Tally {
+    match direction {
+        IoDirection::Read => &group.read,
+        IoDirection::Write => &group.write,
+        IoDirection::Trim => &group.trim,
+        IoDirection::Sync => &group.sync,
+    }
+}
+
+fn is_used(tally: &Tally) -> bool {
+    tally.ios > 0 || tally.latency.count() > 0 || tally.error_count() > 0
+}
+
+/// The columns that distinguish rows of one run.
+struct Row<'a> {
+    group: &'a str,
+    weight: Option<u32>,
+    name: &'a str,
+    /// Share, due and share error.
+    share: Option<(f64, f64, Option<f64>)>,
+}
+
+impl Row<'_> {
+    fn write(
+        &self,
+        text: &mut String,
+        prefix: &str,
+        run: &Measurement,
+        tallies: &[&Tally],
+        percents: &[f64],
+        flags: &str,
+    ) {
+        let sum = |count: fn(&Tally) -> u64| -> u64 { tallies.iter().map(|tally| count(tally)).sum() };
+        let (bytes, ios, errors) = (sum(|t| t.bytes), sum(|t| t.ios), sum(Tally::error_count));
+        let latency = Histogram::merged(tallies.iter().map(|tally| &tally.latency));
+        let weight = self.weight.map_or_else(String::new, |weight| weight.to_string());
+        let (bw, iops) = (run.per_s(bytes), run.per_s(ios));
+        let _ = write!(text, "{prefix},{},{weight},{},{bw:.0},{iops:.3},", quoted(self.group), self.name);
+        let _ = write!(text, "{ios},{errors},{:.0}", latency.mean_ns());
+        for &percent in percents {
+            let _ = write!(text, ",{}", latency.percentile_ns(percent));
+        }
+        match self.share {
+            Some((share, due, Some(error))) => {
+                let _ = writeln!(text, ",{share:.6},{due:.6},{error:.6},{flags}");
+            }
+            Some((share, due, None)) => {
+                let _ = writeln!(text, ",{share:.6},{due:.6},,{flags}");
+            }
+            None => {
+                let _ = writeln!(text, ",,,,{flags}");
+            }
+        }
+    }
+}
+
+/// RFC 4180: a field with a comma, quote or line break stands in quotes, quotes are doubled.
+fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}

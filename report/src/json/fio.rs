@@ -1,0 +1,241 @@
+//! One run in the layout of `fio --output-format=json+`: an entry of `jobs` per group, ours under `hoistway`.
+//!
+//! Differences that a reader may meet: `bw_*` and `iops_*` come from samples of one second (fio: 500 ms), processor
+//! figures are zero (they would be ours, not the job's), and `lat_ns` has the percentiles. Source: harness 7.1.
+
+use experiment::Histogram;
+use experiment::histogram::bucket_ns;
+use experiment::job::Job;
+use experiment::measurement::{DirectionCounters, GroupMeasurement, Measurement, Sample, Tally};
+use experiment::statistics::Estimate;
+
+use super::{Json, in_force, size_text, weight_text};
+use crate::Results;
+use crate::quantity;
+
+/// fio's default list.
+const PERCENTILES: [f64; 17] =
+    [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
+
+/// One run of `results` as fio would have written it.
+pub fn fio(results: &Results<'_>, run: &Measurement) -> Json {
+    let aggregate = run.bytes_per_s();
+    let active =
+        run.groups.iter().zip(&run.experiment.groups).enumerate().filter(|(_, (_, plan))| !plan.jobs.is_empty());
+    let jobs = active.map(|(number, (group, plan))| job(run, number, group, &plan.jobs, aggregate));
+    Json::object([
+        ("fio version", Json::text(format!("fio-3.33-hoistway-{}", results.version))),
+        ("timestamp", Json::Whole(results.started_unix_ms / 1000)),
+        ("timestamp_ms", Json::Whole(results.started_unix_ms)),
+        ("time", Json::text(results.started_like_ctime())),
+        ("jobs", Json::List(jobs.collect())),
+        ("disk_util", Json::List(vec![disk_util(run)])),
+    ])
+}
+
+fn job(run: &Measurement, number: usize, group: &GroupMeasurement, jobs: &[Job], aggregate: f64) -> Json {
+    let latency = group.latency();
+    let runtime_ms = run.window_ns / 1_000_000;
+    let direction = |tally| direction(run, tally, aggregate);
+    let mut json = Json::object([
+        ("jobname", Json::text(&group.path)),
+        ("groupid", Json::Whole(number as u64)),
+        ("error", Json::Whole(u64::from(group.errors() > 0) * 5)),
+        ("eta", Json::Whole(0)),
+        ("elapsed", Json::Whole(run.window_ns.div_ceil(1_000_000_000))),
+        ("job options", job_options(group, jobs)),
+        ("read", direction(&group.read)),
+        ("write", direction(&group.write)),
+        ("trim", direction(&group.trim)),
+        (
+            "sync",
+            Json::object([
+                ("total_ios", Json::Whole(group.sync.ios)),
+                ("lat_ns", latencies(&group.sync.latency, true)),
+            ]),
+        ),
+        ("job_runtime", Json::Whole(runtime_ms)),
+        ("usr_cpu", Json::Decimal(0.0)),
+        ("sys_cpu", Json::Decimal(0.0)),
+        ("ctx", Json::Whole(0)),
+        ("majf", Json::Whole(0)),
+        ("minf", Json::Whole(0)),
+    ]);
+    depths(&mut json, jobs);
+    latency_classes(&mut json, &latency);
+    json.push("hoistway", own(run, group));
+    json
+}
+
+fn job_options(group: &GroupMeasurement, jobs: &[Job]) -> Json {
+    let mut options = Json::object([("cgroup", Json::text(&group.path)), ("cgroup_weight", weight_text(group.weight))]);
+    if let [job, ..] = jobs {
+        options.push("bs", Json::text(quantity::block_size(job)));
+        options.push("iodepth", Json::text(job.effective_depth().to_string()));
+        options.push("numjobs", Json::text(jobs.iter().map(|job| job.threads).sum::<u32>().to_string()));
+        options.push("direct", Json::text(if job.direct { "1" } else { "0" }));
+        if let Some(experiment::job::Amount::Bytes(bytes)) = job.size {
+            options.push("size", size_text(bytes));
+        }
+    }
+    options
+}
+
+fn direction(run: &Measurement, tally: &Tally, aggregate: f64) -> Json {
+    let bw = run.per_s(tally.bytes);
+    let used = tally.latency.count() > 0;
+    let samples: &[Sample] = if used { &tally.samples } else { &[] };
+    // A cut last second would pull the minimum down.
+    let whole = samples.iter().filter(|sample| sample.length_ns >= 1_000_000_000);
+    let kib: Vec<f64> = whole.clone().map(|sample| sample.bytes as f64 / 1024.0).collect();
+    let iops: Vec<f64> = whole.map(|sample| sample.ios as f64).collect();
+    let (kib_spread, iops_spread) = (Spread::of(&kib), Spread::of(&iops));
+    let share = if aggregate > 0.0 { 100.0 * bw / aggregate } else { 0.0 };
+    let none = || latencies(&Histogram::new(), false);
+    Json::object([
+        ("io_bytes", Json::Whole(tally.bytes)),
+        ("io_kbytes", Json::Whole(tally.bytes >> 10)),
+        ("bw_bytes", Json::Whole(whole_number(bw))),
+        ("bw", Json::Whole(whole_number(bw / 1024.0))),
+        ("iops", Json::Decimal(run.per_s(tally.ios))),
+        ("runtime", Json::Whole(if used { run.window_ns / 1_000_000 } else { 0 })),
+        ("total_ios", Json::Whole(tally.ios)),
+        ("short_ios", Json::Whole(tally.errors.get("short").copied().unwrap_or(0))),
+        ("drop_ios", Json::Whole(0)),
+        ("slat_ns", none()),
+        ("clat_ns", latencies(&tally.latency, true)),
+        ("lat_ns", latencies(&tally.latency, true)),
+        ("bw_min", Json::Whole(whole_number(kib_spread.min))),
+        ("bw_max", Json::Whole(whole_number(kib_spread.max))),
+        ("bw_agg", Json::Decimal(if used { share } else { 0.0 })),
+        ("bw_mean", Json::Decimal(kib_spread.estimate.mean)),
+        ("bw_dev", Json::Decimal(kib_spread.estimate.sd)),
+        ("bw_samples", Json::Whole(kib.len() as u64)),
+        ("iops_min", Json::Whole(whole_number(iops_spread.min))),
+        ("iops_max", Json::Whole(whole_number(iops_spread.max))),
+        ("iops_mean", Json::Decimal(iops_spread.estimate.mean)),
+        ("iops_stddev", Json::Decimal(iops_spread.estimate.sd)),
+        ("iops_samples", Json::Whole(iops.len() as u64)),
+    ])
+}
+
+struct Spread {
+    min: f64,
+    max: f64,
+    estimate: Estimate,
+}
+
+impl Spread {
+    fn of(values: &[f64]) -> Self {
+        let min = values.iter().copied().reduce(f64::min).unwrap_or(0.0);
+        Self { min, max: values.iter().copied().fold(0.0, f64::max), estimate: Estimate::of(values) }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "rates are positive and far below 2^53; `as` saturates")]
+fn whole_number(value: f64) -> u64 {
+    value.max(0.0) as u64
+}
+
+/// A LAT object; percentiles and bins only where there is something, as fio does.
+fn latencies(histogram: &Histogram, with_bins: bool) -> Json {
+    let mut json = Json::object([
+        ("min", Json::Whole(histogram.min_ns())),
+        ("max", Json::Whole(histogram.max_ns())),
+        ("mean", Json::Decimal(histogram.mean_ns())),
+        ("stddev", Json::Decimal(histogram.deviation_ns())),
+        ("N", Json::Whole(histogram.count())),
+    ]);
+    if with_bins && histogram.count() > 0 {
+        let percentile =
+            |percent: &f64| (format!("{percent:.6}"), Json::Whole(histogram.percentile_unclamped_ns(*percent)));
+        json.push("percentile", Json::Object(PERCENTILES.iter().map(percentile).collect()));
+        let bins = histogram.bins().map(|(bucket, count)| (bucket_ns(bucket).to_string(), Json::Whole(count)));
+        json.push("bins", Json::Object(bins.collect()));
+    }
+    json
+}
+
+/// Depth figures: everything at the depth the jobs keep; submitted and completed one by one.
+fn depths(json: &mut Json, jobs: &[Job]) {
+    const LEVELS: [(&str, u32); 7] = [("1", 1), ("2", 2), ("4", 4), ("8", 8), ("16", 16), ("32", 32), (">=64", 64)];
+    const BATCHES: [&str; 7] = ["0", "4", "8", "16", "32", "64", ">=64"];
+    let depth = jobs.iter().map(Job::effective_depth).max().unwrap_or(1);
+    let level = LEVELS.iter().rposition(|(_, level)| *level <= depth).unwrap_or(0);
+    let all_at = |at: usize, index: usize| Json::Decimal(if index == at { 100.0 } else { 0.0 });
+    let levels = LEVELS.iter().enumerate().map(|(index, (name, _))| ((*name).to_owned(), all_at(level, index)));
+    json.push("iodepth_level", Json::Object(levels.collect()));
+    for key in ["iodepth_submit", "iodepth_complete"] {
+        let batches = BATCHES.iter().enumerate().map(|(index, name)| ((*name).to_owned(), all_at(1, index)));
+        json.push(key, Json::Object(batches.collect()));
+    }
+}
+
+/// Percentages of I/Os per class of latency, by the buckets' middles.
+fn latency_classes(json: &mut Json, histogram: &Histogram) {
+    const UPPER: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
+    let total = histogram.count().max(1) as f64;
+    let between = |from: u64, to: u64| {
+        let bins = histogram.bins().filter(|(bucket, _)| (from..to).contains(&bucket_ns(*bucket)));
+        Json::Decimal(100.0 * bins.map(|(_, count)| count).sum::<u64>() as f64 / total)
+    };
+    for (key, unit, floor) in [("latency_ns", 1, 0), ("latency_us", 1000, 1000), ("latency_ms", 1_000_000, 1_000_000)] {
+        let mut from = floor;
+        let mut classes = Json::Object(Vec::new());
+        for upper in UPPER {
+            classes.push(&upper.to_string(), between(from, upper * unit));
+            from = upper * unit;
+        }
+        if key == "latency_ms" {
+            classes.push("2000", between(from, 2000 * unit));
+            classes.push(">=2000", between(2000 * unit, u64::MAX));
+        }
+        json.push(key, classes);
+    }
+    json.push("latency_depth", Json::Whole(0));
+    json.push("latency_target", Json::Whole(0));
+    json.push("latency_percentile", Json::Decimal(100.0));
+    json.push("latency_window", Json::Whole(0));
+}
+
+/// What fio has no place for.
+fn own(run: &Measurement, group: &GroupMeasurement) -> Json {
+    let errors = group.directions().into_iter().flat_map(|(direction, tally)| {
+        tally.errors.iter().map(move |(name, count)| (format!("{direction} {name}"), Json::Whole(*count)))
+    });
+    let reasons = run.dispatch_reasons.iter().map(|(reason, count)| (reason.clone(), Json::Whole(*count)));
+    Json::object([
+        ("host", Json::text(&run.host)),
+        ("target", Json::text(&run.target.path)),
+        ("workload", Json::text(&run.experiment.workload)),
+        ("sched", Json::text(run.experiment.scheduler.to_string())),
+        ("tunables", in_force(run)),
+        ("nr", Json::Whole(run.experiment.threads.into())),
+        ("set", Json::Whole(run.experiment.set.into())),
+        ("seed", Json::Whole(run.experiment.seed)),
+        ("group", Json::text(&group.path)),
+        ("weight", Json::Whole(group.weight.into())),
+        ("effective_weight", Json::Whole(group.effective_weight.into())),
+        ("device_ns", Json::Whole(group.device_ns())),
+        ("errors", Json::Object(errors.collect())),
+        ("dispatch_reasons", Json::Object(reasons.collect())),
+        ("flags", Json::List(run.flags.iter().map(|flag| Json::text(flag.label())).collect())),
+    ])
+}
+
+fn disk_util(run: &Measurement) -> Json {
+    let device = &run.device;
+    let milliseconds = |counters: &DirectionCounters| Json::Whole(counters.time_ns / 1_000_000);
+    let util = if run.window_ns == 0 { 0.0 } else { 100.0 * device.busy_ns as f64 / run.window_ns as f64 };
+    Json::object([
+        ("name", Json::text(&run.target.path)),
+        ("read_ios", Json::Whole(device.read.ios)),
+        ("write_ios", Json::Whole(device.write.ios)),
+        ("read_merges", Json::Whole(device.read.merges)),
+        ("write_merges", Json::Whole(device.write.merges)),
+        ("read_ticks", milliseconds(&device.read)),
+        ("write_ticks", milliseconds(&device.write)),
+        ("in_queue", Json::Whole(device.weighted_ns / 1_000_000)),
+        ("util", Json::Decimal(util.min(100.0))),
+    ])
+}

@@ -1,0 +1,51 @@
+//! The text table as a pipe table, to paste into an issue or a mail.
+
+use std::fmt::Write;
+
+use experiment::cell::Cell;
+
+use crate::Results;
+use crate::quantity::{decimals, half_width, mib, percent, percentile_name, scheduler, time};
+
+/// One pipe table per workload.
+pub fn table(results: &Results<'_>, percentiles: &[f64]) -> String {
+    let cells = results.cells();
+    let blocks = cells.chunk_by(|a, b| a.workload == b.workload).map(|block| workload(block, percentiles));
+    blocks.collect::<Vec<_>>().join("\n")
+}
+
+fn workload(block: &[Cell<'_>], percentiles: &[f64]) -> String {
+    let Some(first) = block.first() else { return String::new() };
+    let mut header: Vec<String> = ["sched", "NR", "total MiB/s", "+-"].map(str::to_owned).into();
+    header.extend(first.groups.iter().map(|group| format!("{} ({})", group.path, group.weight)));
+    header.push("share error max".to_owned());
+    header.extend(percentiles.iter().map(|&percent| percentile_name(percent)));
+    let mut text = format!("**{}** on {}\n\n", escaped(first.workload), escaped(&first.runs[0].target.path));
+    line(&mut text, &header);
+    let rules: Vec<String> =
+        (0..header.len()).map(|column| if column == 0 { "---" } else { "--:" }.to_owned()).collect();
+    line(&mut text, &rules);
+    for cell in block {
+        let places = decimals(mib(cell.bytes_per_s.mean));
+        let total = &cell.bytes_per_s;
+        let mut row = vec![scheduler(cell), cell.threads.to_string(), format!("{:.places$}", mib(total.mean))];
+        row.push(half_width(total, mib(1.0), places));
+        row.extend(cell.groups.iter().map(|group| format!("{:.places$}", mib(group.bytes_per_s.mean))));
+        row.push(cell.fairness.as_ref().map_or_else(|| "-".to_owned(), |fairness| percent(fairness.error_max)));
+        let latency = cell.latency(None, None);
+        row.extend(percentiles.iter().map(|&percent| time(latency.percentile_ns(percent).mean)));
+        line(&mut text, &row);
+    }
+    text
+}
+
+fn line(text: &mut String, cells: &[String]) {
+    for cell in cells {
+        let _ = write!(text, "| {} ", escaped(cell));
+    }
+    text.push_str("|\n");
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('|', "\\|")
+}

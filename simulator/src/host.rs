@@ -1,0 +1,353 @@
+//! The simulator as a host: an experiment goes in, a measurement comes out.
+
+use std::collections::BTreeMap;
+
+use block::{GroupId, Nanos, Priority};
+use device::{Device, DeviceInfo, Model};
+use elevator::{Configuration, Depth};
+use experiment::measurement::{DeviceCounters, DirectionCounters, Flag};
+use experiment::{
+    Experiment, Host, LiveFigures, LiveGroup, Measurement, Progress, Recorder, Refusal, RunError, TargetFacts, Window,
+};
+use queue::{Era, Limits, Merging, RequestQueue, Settings};
+use workload::{Engine, Issuer, Job};
+
+use crate::areas::Areas;
+use crate::costs::HostCosts;
+use crate::groups::GroupPlan;
+use crate::page_cache::ReadAhead;
+use crate::processes::{Parts, Path, Process, Processes, queues_of, template};
+use crate::run::{Run, Snapshot, Stuck};
+use crate::schedule::Schedule;
+use crate::scheduler::Scheduler;
+
+/// Processors of the simulated machine; process i runs on processor i modulo this.
+const CPUS: u16 = 4;
+/// Longest bio of a call, in sectors (1 MiB, as the kernel cuts them).
+const BIO_SECTORS: u32 = 2_048;
+/// Time stamps between two calls of the progress: well under half a second of wall time for every model.
+const STEPS_PER_REPORT: u32 = 1 << 16;
+
+/// The deterministic host: equal experiments give equal measurements.
+#[derive(Clone, Debug, Default)]
+pub struct Simulator {
+    costs: HostCosts,
+    logs: bool,
+    clock: Option<fn() -> Nanos>,
+}
+
+impl Simulator {
+    /// A simulator whose host work costs this much.
+    pub fn with_costs(costs: HostCosts) -> Self {
+        Self { costs, ..Self::default() }
+    }
+
+    /// Also sums time, number and status of every completion into a checksum, which the measurement carries among the
+    /// notes of its target as `completion_log`. Costs about 30 ns per request.
+    #[must_use]
+    pub fn logging(self) -> Self {
+        Self { logs: true, ..self }
+    }
+
+    /// Tells progress reports the time on the wall, in nanoseconds; nothing else ever looks at it.
+    #[must_use]
+    pub fn with_wall_clock(self, clock: fn() -> Nanos) -> Self {
+        Self { clock: Some(clock), ..self }
+    }
+}
+
+impl Host for Simulator {
+    fn name(&self) -> &'static str {
+        "simulator"
+    }
+
+    fn check(&self, experiment: &Experiment) -> Result<(), Refusal> {
+        prepare(experiment, self).map(|_| ())
+    }
+
+    fn run(&mut self, experiment: &Experiment, progress: &mut dyn Progress) -> Result<Measurement, RunError> {
+        let mut prepared = prepare(experiment, self)?;
+        progress.started(experiment);
+        let (begin, end) = drive(&mut prepared.run, experiment, self.clock, progress)?;
+        Ok(measure(experiment, prepared, &begin, &end))
+    }
+}
+
+/// A run ready to start, and what its measurement will say of it.
+struct Prepared {
+    run: Run,
+    scheduler: Scheduler,
+    info: DeviceInfo,
+}
+
+fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<Prepared, Refusal> {
+    experiment.check()?;
+    let scheduler = Scheduler::resolve(&experiment.scheduler)?;
+    let model = Model::parse(&experiment.target)
+        .map_err(|error| Refusal::usage(error.to_string(), "all models and parameters: hoistway list devices"))?;
+    for group in &experiment.groups {
+        if group.limits != experiment::Limits::NONE {
+            let message = format!("group '{}' has limits; the simulator has no limiter yet", group.path);
+            return Err(Refusal::usage(message, "leave the limits out, or use rate= in the job"));
+        }
+    }
+    let device = model.build(experiment.run_seed(), "dev0");
+    let info = device.info().clone();
+    let plan = GroupPlan::of(experiment);
+    let settings = settings(experiment, &scheduler, &info, &plan)?;
+    let policy = scheduler.build(&settings.configuration)?;
+    let mut queue = RequestQueue::new(policy, &settings)
+        .map_err(|_| Refusal::usage("the request queue does not fit into memory", "ask for a smaller --queue-requests"))?;
+    for (index, group) in plan.settings.iter().enumerate() {
+        let id = GroupId(u32::try_from(index + 1).unwrap_or(u32::MAX));
+        debug_assert!(!plan.ids.is_empty());
+        queue.add_group(id, group, 0);
+    }
+    let processes = processes(experiment, simulator, &info, &plan)?;
+    Ok(Prepared { run: Run::new(queue, device, processes), scheduler, info })
+}
+
+/// What the queue is built for.
+fn settings(
+    experiment: &Experiment,
+    scheduler: &Scheduler,
+    info: &DeviceInfo,
+    plan: &GroupPlan,
+) -> Result<Settings, Refusal> {
+    let device = experiment.device_depth.unwrap_or(info.depth);
+    if device == 0 || device > info.depth {
+        return Err(Refusal::usage(
+            format!("a device depth of {device}: {} holds 1 to {} commands", info.name, info.depth),
+            format!("a deeper device: model:{},queue_depth={device}", info.name),
+        ));
+    }
+    let queues = u32::from(info.hardware_queues);
+    // blk-mq: twice the device's depth with a scheduler, its own tags without; per hardware queue.
+    let usual = if scheduler.is_none() { device } else { 2 * device.min(128) };
+    let requests = experiment.queue_requests.unwrap_or(usual);
+    if !(1..=10_240).contains(&requests) {
+        let message = format!("{requests} requests in the queue: allowed are 1 to 10240");
+        return Err(Refusal::usage(message, "leave --queue-requests out for the kernel's default"));
+    }
+    let issuers: Vec<_> = experiment.issuers().collect();
+    let bios_per_call = |job: &Job| largest_block(job).div_ceil(u64::from(info.max_sectors.min(BIO_SECTORS)) * 512) + 1;
+    let bios: u64 = issuers.iter().map(|place| u64::from(place.job.effective_depth()) * bios_per_call(place.job) + 16).sum();
+    let bios = u32::try_from(bios.clamp(256, 1 << 20)).unwrap_or(256);
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let configuration = Configuration {
+        slots: requests * queues + queues,
+        groups: count(plan.capacity()),
+        contexts: count(issuers.len() + 1),
+        depth: Depth { requests: requests * queues, device },
+        hardware_queues: info.hardware_queues,
+        software_queues: CPUS,
+        rotational: info.rotational,
+        queueing: info.depth > 1,
+        max_sectors: info.max_sectors,
+        capacity_sectors: info.capacity_sectors,
+        tick_ns: 0,
+        seed: experiment.run_seed(),
+    };
+    let limits = Limits {
+        max_sectors: info.max_sectors,
+        max_segments: info.max_segments,
+        volatile_cache: info.volatile_cache,
+        fua: info.fua,
+        ..Limits::default()
+    };
+    Ok(Settings { configuration, limits, era: Era::BLK_MQ, merging: Merging::Full, bios })
+}
+
+fn largest_block(job: &Job) -> u64 {
+    let sizes = &job.block_sizes;
+    workload::job::Direction::ALL.iter().map(|direction| u64::from(sizes.of(*direction).largest_bytes())).max().unwrap_or(0)
+}
+
+fn processes(
+    experiment: &Experiment,
+    simulator: &Simulator,
+    info: &DeviceInfo,
+    plan: &GroupPlan,
+) -> Result<Processes, Refusal> {
+    let areas = Areas::lay_out(experiment, info.capacity_sectors)?;
+    let mut processes = Vec::new();
+    for (index, place) in experiment.issuers().enumerate() {
+        let area = areas.of(place.job, place.thread);
+        let issuer = Issuer::new(place.job, place.thread, area.bytes, experiment.run_seed())
+            .map_err(|error| Refusal::usage(error.to_string(), "a larger area: model:NAME,capacity_sectors=N"))?;
+        let path = match place.job.engine {
+            Engine::Null => Path::Null,
+            _ if place.job.direct => Path::Direct,
+            _ => Path::Buffered(ReadAhead::new(area.first_byte + area.bytes, issuer.depth())),
+        };
+        let priority = match place.job.priority() {
+            Priority::NONE => Priority(experiment.groups[place.group].priority.unwrap_or(0)),
+            given => given,
+        };
+        let context = u32::try_from(index + 1).unwrap_or(u32::MAX);
+        let queues = queues_of(index, CPUS, info.hardware_queues);
+        let template = template(context, plan.ids[place.group], priority, queues);
+        processes.push(Process::new(issuer, path, template, area.first_byte, place.group));
+    }
+    let groups = experiment.groups.iter().enumerate();
+    let stops: Vec<_> = groups.filter_map(|(index, group)| group.stop_ns.map(|stop_ns| (index, stop_ns))).collect();
+    let parts = Parts {
+        costs: simulator.costs,
+        recorder: Recorder::new(experiment, Window::of(experiment, 0)),
+        schedule: Schedule::of(experiment),
+        processes,
+        bio_sectors: info.max_sectors.min(BIO_SECTORS),
+        logs: simulator.logs,
+    };
+    Ok(Processes::new(parts, &stops))
+}
+
+/// Carries the run through ramp, window and what is then in hand. Answers the queue's counters at both ends of the
+/// window.
+fn drive(
+    run: &mut Run,
+    experiment: &Experiment,
+    clock: Option<fn() -> Nanos>,
+    progress: &mut dyn Progress,
+) -> Result<(Snapshot, Snapshot), RunError> {
+    let (window_begin, run_end) = (experiment.ramp_ns, experiment.length_ns());
+    let wall_start_ns = clock.map_or(0, |clock| clock());
+    let mut reporter = Reporter { steps: 0, groups: Vec::new(), clock, wall_start_ns, total_ns: run_end };
+    run.start();
+    advance(run, window_begin, &mut reporter, progress)?;
+    let begin = run.snapshot();
+    advance(run, run_end, &mut reporter, progress)?;
+    let end = run.snapshot();
+    if run.processes.is_over() {
+        run.processes.recorder.end_window(run.now);
+    } else {
+        run.stop(run_end);
+        advance(run, Nanos::MAX, &mut reporter, progress)?;
+    }
+    if run.queue.violations() > 0 {
+        let count = run.queue.violations();
+        return Err(failed(format!("{count} impossible situations in queue or scheduler; please report this")));
+    }
+    reporter.report(run, progress);
+    Ok((begin, end))
+}
+
+fn advance(run: &mut Run, end: Nanos, reporter: &mut Reporter, progress: &mut dyn Progress) -> Result<(), RunError> {
+    while !run.processes.is_over() {
+        match run.step(end) {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(Stuck::NothingAhead) => {
+                let (inside, at) = (run.queue.bios_inside(), run.now);
+                let message = format!("stuck at {at} ns with {inside} bios in the queue and no event ahead");
+                return Err(failed(format!("{message}: the scheduler does not dispatch what it holds")));
+            }
+            Err(Stuck::TimeStandsStill) => {
+                let message = format!("time stands still at {} ns: nothing in this run takes any time", run.now);
+                return Err(failed(format!("{message}; give the model a latency or the jobs a rate")));
+            }
+        }
+        reporter.steps = reporter.steps.wrapping_add(1);
+        if reporter.steps.is_multiple_of(STEPS_PER_REPORT) {
+            reporter.report(run, progress);
+            if progress.cancelled() {
+                return Err(RunError::Cancelled);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn failed(message: String) -> RunError {
+    RunError::Failed { message, source: None }
+}
+
+/// Tells the progress how far the run is.
+struct Reporter {
+    steps: u32,
+    groups: Vec<LiveGroup>,
+    clock: Option<fn() -> Nanos>,
+    wall_start_ns: Nanos,
+    total_ns: Nanos,
+}
+
+impl Reporter {
+    fn report(&mut self, run: &Run, progress: &mut dyn Progress) {
+        run.processes.recorder.live(&mut self.groups);
+        progress.advanced(&LiveFigures {
+            elapsed_ns: run.now.min(self.total_ns),
+            total_ns: self.total_ns,
+            wall_ns: self.clock.map_or(0, |clock| clock().saturating_sub(self.wall_start_ns)),
+            groups: &self.groups,
+        });
+    }
+}
+
+fn measure(experiment: &Experiment, prepared: Prepared, begin: &Snapshot, end: &Snapshot) -> Measurement {
+    let Prepared { run, scheduler, info } = prepared;
+    let scheduler = scheduler.in_force(run.queue.elevator());
+    let checksum = run.processes.checksum();
+    let recorder = run.processes.recorder;
+    let window = recorder.window();
+    let groups = recorder.finish(experiment, None);
+    let mut flags = Vec::new();
+    if groups.iter().any(|group| group.errors() > 0) {
+        flags.push(Flag::Errors);
+    }
+    if window.length_ns() < experiment.runtime_ns {
+        flags.push(Flag::ShortWindow);
+    }
+    if !scheduler.has_shares && experiment.groups.iter().any(|group| group.weight != experiment.groups[0].weight) {
+        flags.push(Flag::NoShares);
+    }
+    let mut notes = BTreeMap::new();
+    if let Some(checksum) = checksum {
+        notes.insert("completion_log".to_owned(), format!("{checksum:016x}"));
+    }
+    let target = TargetFacts {
+        path: experiment.target.clone(),
+        model: info.name.clone(),
+        size_bytes: info.capacity_sectors * block::SECTOR_BYTES,
+        rotational: info.rotational,
+        hw_queues: u32::from(info.hardware_queues),
+        queue_depth: info.depth * u32::from(info.hardware_queues),
+        notes,
+    };
+    let reasons = end.reasons.iter().map(|(name, count)| {
+        let before = begin.reasons.get(name).copied().unwrap_or(0);
+        ((*name).to_owned(), count.saturating_sub(before))
+    });
+    Measurement {
+        experiment: experiment.clone(),
+        host: "simulator".to_owned(),
+        scheduler,
+        target,
+        window_ns: window.length_ns(),
+        groups,
+        device: device_counters(begin, end),
+        dispatch_reasons: reasons.filter(|(_, count)| *count > 0).collect(),
+        flags,
+    }
+}
+
+fn device_counters(begin: &Snapshot, end: &Snapshot) -> DeviceCounters {
+    let (before, after) = (&begin.counters, &end.counters);
+    let direction = |direction| {
+        let (before, after) = (before.of(direction), after.of(direction));
+        DirectionCounters {
+            ios: after.ios - before.ios,
+            merges: after.merges - before.merges,
+            sectors: after.sectors - before.sectors,
+            time_ns: after.ticks_ns - before.ticks_ns,
+        }
+    };
+    DeviceCounters {
+        read: direction(block::Direction::Read),
+        write: direction(block::Direction::Write),
+        discard: DirectionCounters::default(),
+        flushes: after.flushes - before.flushes,
+        flush_ns: 0,
+        busy_ns: after.io_ticks_ns - before.io_ticks_ns,
+        weighted_ns: after.weighted_ns - before.weighted_ns,
+    }
+}

@@ -1,0 +1,137 @@
+//! One run: the loop that joins processes, queue and device at one clock.
+//!
+//! Order at one time stamp: everything the device has, then every process that wakes, then the queue's timer, then one
+//! dispatch loop per hardware queue, in queue order. A time stamp is gone through again while that brings new events of
+//! the same time.
+
+use std::collections::BTreeMap;
+
+use block::{HardwareQueue, Nanos, Operation, RequestId};
+use device::{AnyDevice, Command, Completion, Device, Submit};
+use elevator::Any;
+use queue::{Counters, Next, RequestQueue};
+
+use crate::events::NEVER;
+use crate::processes::Processes;
+
+/// Rounds at one time stamp after which time is taken to stand still.
+const ROUNDS_AT_ONE_TIME: u32 = 1 << 24;
+
+/// Why a run cannot go on.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Stuck {
+    /// I/Os are in hand and no event lies ahead: somebody lost one.
+    NothingAhead,
+    /// Events follow each other without any time between them.
+    TimeStandsStill,
+}
+
+/// Queue counters and reasons at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Snapshot {
+    pub counters: Counters,
+    pub reasons: BTreeMap<&'static str, u64>,
+}
+
+/// A run in progress.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub queue: RequestQueue<Any>,
+    pub device: AnyDevice,
+    pub processes: Processes,
+    pub now: Nanos,
+    hardware_queues: u16,
+    completions: Vec<Completion>,
+    rounds_at_now: u32,
+}
+
+impl Run {
+    pub(crate) fn new(queue: RequestQueue<Any>, device: AnyDevice, processes: Processes) -> Self {
+        let info = device.info();
+        let (hardware_queues, depth) = (info.hardware_queues, info.total_depth());
+        let completions = Vec::with_capacity(depth);
+        Self { queue, device, processes, now: 0, hardware_queues, completions, rounds_at_now: 0 }
+    }
+
+    /// Begins at time 0.
+    pub(crate) fn start(&mut self) {
+        self.processes.start_ready(0, &mut self.queue);
+        self.dispatch();
+    }
+
+    /// Ends all issuing at `now`.
+    pub(crate) fn stop(&mut self, now: Nanos) {
+        self.now = self.now.max(now);
+        self.processes.stop_all(self.now, &mut self.queue);
+        self.dispatch();
+    }
+
+    /// Goes through the next time stamp before `end`; false if there is none.
+    ///
+    /// # Errors
+    /// [`Stuck`] when nothing can ever happen again although something is in hand.
+    #[inline]
+    pub(crate) fn step(&mut self, end: Nanos) -> Result<bool, Stuck> {
+        let timer = self.queue.next_timer().unwrap_or(NEVER);
+        let next = self.device.next_event().min(self.processes.next_event()).min(timer).max(self.now);
+        if next >= end {
+            return if next == NEVER { Err(Stuck::NothingAhead) } else { Ok(false) };
+        }
+        if next == self.now {
+            self.rounds_at_now += 1;
+            if self.rounds_at_now > ROUNDS_AT_ONE_TIME {
+                return Err(Stuck::TimeStandsStill);
+            }
+        } else {
+            self.now = next;
+            self.rounds_at_now = 0;
+        }
+        self.reap();
+        self.processes.run_due(next, &mut self.queue);
+        if timer <= next {
+            self.queue.timer(next);
+        }
+        self.dispatch();
+        Ok(true)
+    }
+
+    #[inline]
+    fn reap(&mut self) {
+        let now = self.now;
+        if self.device.next_event() > now {
+            return;
+        }
+        self.device.advance(now, &mut self.completions);
+        for completion in self.completions.drain(..) {
+            let id = RequestId::from_raw(completion.tag);
+            self.queue.complete(id, completion.status, now, |done| self.processes.bio_done(&done, now));
+        }
+    }
+
+    /// Hands the device what the queue gives for it.
+    #[inline]
+    fn dispatch(&mut self) {
+        for queue in 0..self.hardware_queues {
+            while let Next::Start { id, .. } = self.queue.dispatch(HardwareQueue(queue), self.now) {
+                let attributes = self.queue.requests().attributes(id);
+                let command = Command {
+                    tag: id.raw(),
+                    operation: attributes.operation,
+                    flags: attributes.flags,
+                    extent: attributes.extent,
+                    hardware_queue: attributes.hardware_queue,
+                };
+                debug_assert!(attributes.operation == Operation::Flush || attributes.extent.sectors > 0);
+                if self.device.submit(self.now, &command) == Submit::Busy {
+                    self.queue.refuse(id, self.now);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Counters and reasons as they stand.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot { counters: *self.queue.counters(), reasons: self.queue.reasons().collect() }
+    }
+}

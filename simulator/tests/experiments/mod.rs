@@ -1,0 +1,70 @@
+//! Small experiments, built from literals.
+
+use block::Nanos;
+use experiment::{Experiment, Group, Host, Measurement, ShareUnit, Unattended, Weight};
+use hoistway_simulator::{HostCosts, Simulator};
+use workload::job::{BlockSize, Mix, Pattern, PerDirection};
+use workload::{Engine, Job};
+
+pub const MS: Nanos = 1_000_000;
+pub const KIB: u32 = 1_024;
+
+/// Direct random reads of 4 KiB at a depth.
+pub fn random_reads(depth: u32) -> Job {
+    Job {
+        name: "randread".to_owned(),
+        pattern: Pattern::Random { run: 1, repeat_offset: false },
+        random_map: false,
+        block_sizes: PerDirection::all(BlockSize::Fixed(4 * KIB)),
+        engine: Engine::Async,
+        iodepth: depth,
+        direct: true,
+        ..endless()
+    }
+}
+
+/// Reads one page after the other through the page cache.
+pub fn buffered_stream(mix: Mix) -> Job {
+    Job { name: "stream".to_owned(), mix, block_sizes: PerDirection::all(BlockSize::Fixed(4 * KIB)), ..endless() }
+}
+
+/// A job that only the run's end ends.
+fn endless() -> Job {
+    Job { time_based: true, runtime_ns: Some(1 << 50), ..Job::default() }
+}
+
+/// A run of 10 ms ramp and 100 ms window.
+pub fn experiment(target: &str, scheduler: &str, groups: Vec<(&str, u32, Job)>) -> Experiment {
+    let group = |(path, weight, job): (&str, u32, Job)| Group::new(path, Weight::new(weight).unwrap(), vec![job]);
+    Experiment {
+        target: format!("model:{target}"),
+        workload: "test".to_owned(),
+        scheduler: scheduler.parse().unwrap(),
+        groups: groups.into_iter().map(group).collect(),
+        threads: 1,
+        set: 1,
+        seed: 1,
+        runtime_ns: 100 * MS,
+        ramp_ns: 10 * MS,
+        device_depth: None,
+        queue_requests: None,
+        share_unit: ShareUnit::Bytes,
+    }
+}
+
+/// Runs it on a host of the usual costs, with a checksum of the completion log.
+pub fn run(experiment: &Experiment) -> Measurement {
+    run_with(experiment, HostCosts::default())
+}
+
+/// Runs it, with a checksum of the completion log.
+pub fn run_with(experiment: &Experiment, costs: HostCosts) -> Measurement {
+    let mut simulator = Simulator::with_costs(costs).logging();
+    simulator.check(experiment).unwrap();
+    simulator.run(experiment, &mut Unattended).unwrap()
+}
+
+/// The checksum of a run's completion log.
+pub fn log_of(measurement: &Measurement) -> &str {
+    &measurement.target.notes["completion_log"]
+}

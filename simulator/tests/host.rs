@@ -1,0 +1,218 @@
+//! The simulator as a host: determinism, arithmetic, refusals.
+
+mod experiments;
+
+use experiment::{Experiment, Group, Host, RunError, Weight};
+use experiments::{MS, buffered_stream, experiment, log_of, random_reads, run, run_with};
+use hoistway_simulator::{HostCosts, Simulator};
+use workload::Job;
+use workload::job::{Amount, Mix};
+
+fn refusal(experiment: &Experiment) -> String {
+    Simulator::default().check(experiment).unwrap_err().to_string()
+}
+
+#[test]
+fn core_1_the_same_question_gives_the_same_log_and_another_seed_another() {
+    let mut question = experiment("ssd", "mq-deadline", vec![("a", 100, random_reads(8)), ("b", 100, random_reads(4))]);
+    let first = run(&question);
+    assert_eq!(log_of(&first), log_of(&run(&question)));
+    assert_eq!(first, run(&question));
+    question.seed = 2;
+    assert_ne!(log_of(&first), log_of(&run(&question)));
+}
+
+/// The stored checksum changes only when the simulated behaviour does; then change it here and say why in the commit.
+#[test]
+fn core_1_the_log_is_that_of_every_build_and_machine() {
+    let question = experiment("ssd,jitter_us=20", "noop", vec![("a", 100, random_reads(16))]);
+    assert_eq!(log_of(&run(&question)), "9abb442db4c257a8");
+}
+
+#[test]
+fn core_5_littles_law_holds_through_the_whole_host() {
+    for (target, scheduler) in [("null", "noop"), ("ssd", "mq-deadline"), ("ssd", "none"), ("nvme", "none")] {
+        let mut question = experiment(target, scheduler, vec![("a", 100, random_reads(32))]);
+        question.runtime_ns = 1_000 * MS;
+        // A host that costs nothing: one processor of 1.5 us per I/O would not keep 32 in flight on null and nvme.
+        let measurement = run_with(&question, HostCosts::NONE);
+        let latency_ns = measurement.groups[0].read.latency.mean_ns();
+        let in_flight = measurement.ios_per_s() * latency_ns / 1e9;
+        assert!((in_flight / 32.0 - 1.0).abs() < 0.005, "{target} {scheduler}: {in_flight}");
+    }
+}
+
+#[test]
+fn the_ssd_serves_what_its_channels_give() {
+    let measurement = run(&experiment("ssd", "mq-deadline", vec![("a", 100, random_reads(32))]));
+    // 8 channels x 1 / 100.5 us = 79,600.
+    let rate = measurement.ios_per_s();
+    assert!((rate / 79_600.0 - 1.0).abs() < 0.02, "{rate}");
+    assert_eq!(measurement.device.read.merges, 0);
+    assert!(measurement.device.read.ios.abs_diff(measurement.groups[0].ios()) < 100);
+}
+
+#[test]
+fn host_costs_add_to_latency_and_nothing_else() {
+    let question = experiment("null,latency_us=10", "noop", vec![("a", 100, random_reads(1))]);
+    let free = run_with(&question, HostCosts::NONE);
+    assert_eq!(free.groups[0].read.latency.max_ns(), 10_000);
+    assert_eq!(free.groups[0].ios(), 10_000, "100 ms at 10 us each");
+    let usual = run(&question);
+    // 10 us in the device, 3 us until the process runs, then it submits at once.
+    assert_eq!(usual.groups[0].read.latency.max_ns(), 13_000);
+}
+
+#[test]
+fn reasons_are_those_of_the_window() {
+    let measurement = run(&experiment("ssd", "noop", vec![("a", 100, random_reads(8))]));
+    let chosen: u64 = measurement.dispatch_reasons.values().sum();
+    assert!(chosen.abs_diff(measurement.groups[0].ios()) < 100, "{:?}", measurement.dispatch_reasons);
+}
+
+#[test]
+fn a_buffered_stream_is_read_ahead_in_large_requests() {
+    let mut question = experiment("ssd", "noop", vec![("a", 100, buffered_stream(Mix::Read))]);
+    question.runtime_ns = 500 * MS;
+    let measurement = run(&question);
+    // Two windows of 128 KiB outstanding keep the 530 MB/s link nearly busy; copying goes on meanwhile.
+    let mbps = measurement.bytes_per_s() / 1e6;
+    assert!(mbps > 350.0, "{mbps}");
+    let device = measurement.device.read;
+    let sectors_each = device.sectors / device.ios;
+    assert!(sectors_each >= 256, "{sectors_each}");
+}
+
+#[test]
+fn buffered_writes_come_at_copy_speed_until_the_dirty_limit_holds_them_to_the_device() {
+    let mut question = experiment("ssd", "mq-deadline", vec![("a", 100, buffered_stream(Mix::Write))]);
+    question.ramp_ns = 0;
+    question.runtime_ns = 20 * MS;
+    let cached = run(&question).bytes_per_s() / 1e6;
+    // 4 KiB per 0.3 us + 0.82 us.
+    assert!((cached / 3_660.0 - 1.0).abs() < 0.02, "{cached}");
+    question.ramp_ns = 2_000 * MS;
+    question.runtime_ns = 2_000 * MS;
+    let held = run(&question).bytes_per_s() / 1e6;
+    // 8 channels of 32 KiB stripes: 8 x 32,768 B / (90 + 163.8 us) = 1,033 MB/s inside, 530 MB/s over the link.
+    assert!((held / 530.0 - 1.0).abs() < 0.03, "{held}");
+}
+
+#[test]
+fn an_fsync_waits_for_its_data_and_a_cache_flush() {
+    let job = Job { fsync_every: 1, ..buffered_stream(Mix::Write) };
+    let measurement = run(&experiment("ssd,jitter_us=0", "noop", vec![("a", 100, job)]));
+    let sync = &measurement.groups[0].sync;
+    // Write of 4 KiB: 5 us command, 7.7 us link, 90 + 20.5 us program; then the flush of 300 us; 3 us to run again.
+    assert!(sync.ios > 100);
+    assert!(sync.latency.mean_ns() > 423_000.0 && sync.latency.mean_ns() < 432_000.0, "{}", sync.latency.mean_ns());
+}
+
+#[test]
+fn a_run_to_completion_ends_early_and_says_so() {
+    let job = Job { size: Some(Amount::Bytes(1 << 20)), time_based: false, runtime_ns: None, ..random_reads(4) };
+    let mut question = experiment("ssd", "noop", vec![("a", 100, job)]);
+    question.ramp_ns = 0;
+    let measurement = run(&question);
+    assert_eq!(measurement.groups[0].bytes(), 1 << 20);
+    assert!(measurement.window_ns < 10 * MS, "{}", measurement.window_ns);
+}
+
+#[test]
+fn jobs_of_a_later_phase_wait_for_the_earlier() {
+    let first = Job { size: Some(Amount::Bytes(1 << 20)), time_based: false, runtime_ns: None, ..random_reads(4) };
+    let second = Job { phase: 1, name: "second".to_owned(), ..random_reads(1) };
+    let mut question = experiment("ssd", "noop", vec![("a", 100, first), ("b", 100, second)]);
+    question.ramp_ns = 0;
+    let measurement = run(&question);
+    // 256 reads at depth 4 take 64 x 115 us = 7.4 ms; the rest of 100 ms at depth 1 and 118 us each is about 780 reads.
+    let (first, second) = (measurement.groups[0].ios(), measurement.groups[1].ios());
+    assert_eq!(first, 256);
+    assert!((760..800).contains(&second), "{second}");
+}
+
+#[test]
+fn a_group_starts_and_stops_when_it_says() {
+    let mut question = experiment("ssd", "noop", vec![("a", 100, random_reads(1)), ("b", 100, random_reads(1))]);
+    question.ramp_ns = 0;
+    question.groups[1].start_ns = 25 * MS;
+    question.groups[1].stop_ns = Some(75 * MS);
+    let measurement = run(&question);
+    let share = measurement.groups[1].ios() as f64 / measurement.groups[0].ios() as f64;
+    assert!((share - 0.5).abs() < 0.02, "{share}");
+}
+
+#[test]
+fn errors_are_counted_and_flagged() {
+    let mut job = random_reads(8);
+    *job.continue_on_error.of_mut(workload::job::Direction::Read) = true;
+    let measurement = run(&experiment("ssd,error_ppm=10000", "mq-deadline", vec![("a", 100, job)]));
+    assert!(measurement.groups[0].read.errors["EIO"] > 10);
+    assert!(measurement.flags.contains(&experiment::measurement::Flag::Errors));
+}
+
+#[test]
+fn nested_groups_are_created_with_the_parts_between() {
+    let measurement = run(&experiment("ssd", "noop", vec![("x/y/a", 100, random_reads(1)), ("x/b", 50, random_reads(1))]));
+    assert!(measurement.groups.iter().all(|group| group.ios() > 500));
+}
+
+#[test]
+fn what_cannot_be_asked_is_named_with_the_remedy() {
+    let group = || vec![("a", 100, random_reads(1))];
+    let message = refusal(&experiment("ssd", "mq-deadlin", group()));
+    assert!(message.contains("no scheduler 'mq-deadlin'") && message.contains("nearest: mq-deadline"), "{message}");
+    let message = refusal(&experiment("ssd", "mq-deadline:fifo_bach=1", group()));
+    assert!(message.contains("no tunable 'fifo_bach'") && message.contains("nearest: fifo_batch ("), "{message}");
+    let message = refusal(&experiment("ssd", "mq-deadline:fifo_batch=x", group()));
+    assert!(message.contains("fifo_batch=x") && message.contains("allowed: "), "{message}");
+    let message = refusal(&experiment("ssd", "mq-deadline@x", group()));
+    assert!(message.contains("'x' is no kernel version"), "{message}");
+    let message = refusal(&experiment("sdd", "noop", group()));
+    assert!(message.contains("nearest: ssd"), "{message}");
+    let mut deep = experiment("ssd", "noop", group());
+    deep.device_depth = Some(64);
+    let message = refusal(&deep);
+    assert!(message.contains("holds 1 to 32") && message.contains("queue_depth=64"), "{message}");
+}
+
+#[test]
+fn too_small_an_area_is_refused() {
+    let job = Job { size: Some(Amount::Bytes(1 << 40)), ..random_reads(1) };
+    let message = refusal(&experiment("ssd", "noop", vec![("a", 100, job)]));
+    assert!(message.contains("do not fit"), "{message}");
+}
+
+#[test]
+fn a_run_in_which_nothing_takes_time_is_ended_with_a_reason() {
+    let question = experiment("null,inline=1", "noop", vec![("a", 100, random_reads(1))]);
+    let error = Simulator::with_costs(HostCosts::NONE).run(&question, &mut experiment::Unattended).unwrap_err();
+    assert!(matches!(&error, RunError::Failed { message, .. } if message.contains("time stands still")), "{error}");
+}
+
+#[test]
+fn cancelling_ends_the_run_without_a_measurement() {
+    struct AtOnce;
+    impl experiment::Progress for AtOnce {
+        fn started(&mut self, _experiment: &Experiment) {}
+        fn advanced(&mut self, _figures: &experiment::LiveFigures<'_>) {}
+        fn cancelled(&self) -> bool {
+            true
+        }
+    }
+    let mut question = experiment("null", "noop", vec![("a", 100, random_reads(32))]);
+    question.runtime_ns = 100_000 * MS;
+    let error = Simulator::default().run(&question, &mut AtOnce).unwrap_err();
+    assert!(matches!(error, RunError::Cancelled));
+}
+
+/// Core test 1, last half: taking a process away changes nobody else's offsets. On an uncontended device it therefore
+/// changes nothing at all for the other.
+#[test]
+fn core_1_removing_a_process_leaves_the_others_sequence_alone() {
+    let both = experiment("null", "noop", vec![("a", 100, random_reads(1)), ("b", 100, random_reads(1))]);
+    let mut alone = both.clone();
+    alone.groups[1] = Group::new("b", Weight::DEFAULT, Vec::new());
+    let (both, alone) = (run(&both), run(&alone));
+    assert_eq!(both.groups[0], alone.groups[0]);
+}

@@ -1,0 +1,172 @@
+//! The three benches that every policy has: what it costs by itself, without a queue round it.
+
+use block::random::Stream;
+use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId};
+use criterion::{BenchmarkId, Criterion, Throughput};
+use elevator::{Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Position, Requests, registry};
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// Queued requests during the measurement, each of an issuer and a group of its own.
+const BACKLOGS: [u32; 4] = [1, 100, 1_000, 10_000];
+
+/// How many calls are timed together.
+const CHUNK: u64 = 32;
+
+/// Time per call, so that shares and deadlines move: a device of 100,000 requests per second.
+const STEP_NS: Nanos = 10_000;
+
+/// Measures `insert`, `choose+dispatch` and `full_turn` (insert, choose, complete) at 1 to 10,000 queued requests.
+///
+/// # Panics
+/// When there is no such policy, or it answers nothing with a full queue.
+pub fn policy_benches(criterion: &mut Criterion, policy: &str) {
+    let mut group = criterion.benchmark_group(policy);
+    group.throughput(Throughput::Elements(1));
+    for backlog in BACKLOGS {
+        group.bench_function(BenchmarkId::new("insert", backlog), |bencher| {
+            bencher.iter_custom(|turns| Bench::new(policy, backlog).chunks(turns, Timed::Insert));
+        });
+        group.bench_function(BenchmarkId::new("choose+dispatch", backlog), |bencher| {
+            bencher.iter_custom(|turns| Bench::new(policy, backlog).chunks(turns, Timed::Choose));
+        });
+        group.bench_function(BenchmarkId::new("full_turn", backlog), |bencher| {
+            bencher.iter_custom(|turns| Bench::new(policy, backlog).full_turns(turns));
+        });
+    }
+    group.finish();
+}
+
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum Timed {
+    Insert,
+    Choose,
+}
+
+/// A policy with a constant number of queued requests. Tags and table are the host's cost and stay out: a finished
+/// request is inserted again under its old id, at a new place.
+struct Bench {
+    policy: Any,
+    requests: Requests,
+    spare: Vec<RequestId>,
+    places: Stream,
+    now: Nanos,
+}
+
+impl Bench {
+    fn new(name: &str, backlog: u32) -> Self {
+        let slots = backlog + u32::try_from(CHUNK).expect("small");
+        let configuration = Configuration {
+            slots,
+            groups: slots + 1,
+            contexts: slots,
+            depth: Depth { requests: slots, device: slots },
+            ..Configuration::default()
+        };
+        let mut policy = registry::build(name, None, &configuration).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        let mut requests = Requests::try_new(slots).expect("memory");
+        let mut spare = Vec::new();
+        for n in 0..slots {
+            policy.group_added(GroupId(n + 1), &GroupSettings::with_weight(100 + n % 7), 0);
+            let mut attributes = Attributes::new(Operation::Read, Extent::new(0, 8));
+            attributes.context = ContextId(n);
+            attributes.group = GroupId(n + 1);
+            let id = requests.allocate(attributes, 0).expect("a slot is free");
+            policy.allocated(&requests, id, 0);
+            spare.push(id);
+        }
+        let mut bench = Self { policy, requests, spare, places: Stream::new(u64::from(backlog)), now: 1_000_000_000 };
+        for _ in 0..backlog {
+            bench.prepare_and_insert();
+        }
+        bench
+    }
+
+    /// Gives a spare request a new place; this is not measured.
+    fn prepare(&mut self) -> RequestId {
+        let id = self.spare.pop().expect("a spare request");
+        let first_sector = self.places.below(1 << 30);
+        if let Some(request) = self.requests.live_mut(id) {
+            request.attributes.extent.first_sector = first_sector;
+            request.start_ns = self.now;
+        }
+        id
+    }
+
+    #[inline]
+    fn insert(&mut self, id: RequestId) {
+        let _ = self.policy.insert(&self.requests, id, Position::Sorted(Hint::None), self.now);
+    }
+
+    fn prepare_and_insert(&mut self) {
+        let id = self.prepare();
+        self.insert(id);
+    }
+
+    #[inline]
+    fn choose(&mut self) -> RequestId {
+        // A policy may want to wait first; then the time it names passes.
+        for _ in 0..64 {
+            match self.policy.choose(&self.requests, HardwareQueue(0), self.now) {
+                Dispatch::Request { id, .. } => {
+                    let _ = self.policy.started(&self.requests, id, self.now);
+                    return id;
+                }
+                Dispatch::Hold { until, .. } => {
+                    self.now = self.now.max(until);
+                    let _ = self.policy.timer(&self.requests, self.now);
+                }
+                Dispatch::Throttled => self.now += STEP_NS,
+                Dispatch::Empty => break,
+            }
+        }
+        panic!("the policy gives nothing although requests are queued");
+    }
+
+    #[inline]
+    fn complete(&mut self, id: RequestId) {
+        let _ = self.policy.completed(&self.requests, id, self.now);
+        let _ = self.policy.released(&self.requests, id, self.now);
+        self.spare.push(id);
+    }
+
+    /// Inserts and chooses in chunks, timing one of the two.
+    fn chunks(mut self, turns: u64, timed: Timed) -> Duration {
+        let mut spent = Duration::ZERO;
+        let mut left = turns;
+        while left > 0 {
+            let chunk = left.min(CHUNK);
+            left -= chunk;
+            self.now += STEP_NS * chunk;
+            let ids: Vec<_> = (0..chunk).map(|_| self.prepare()).collect();
+            let begin = Instant::now();
+            ids.into_iter().for_each(|id| self.insert(black_box(id)));
+            let inserted = Instant::now();
+            let chosen: Vec<_> = (0..chunk).map(|_| black_box(self.choose())).collect();
+            let end = Instant::now();
+            spent += if timed == Timed::Insert { inserted - begin } else { end - inserted };
+            chosen.into_iter().for_each(|id| self.complete(id));
+        }
+        spent
+    }
+
+    fn full_turns(mut self, turns: u64) -> Duration {
+        let mut spent = Duration::ZERO;
+        let mut left = turns;
+        while left > 0 {
+            let chunk = left.min(CHUNK);
+            left -= chunk;
+            // The places are prepared ahead, so that only the policy is timed.
+            let ids: Vec<_> = (0..chunk).map(|_| self.prepare()).collect();
+            let begin = Instant::now();
+            for id in ids {
+                self.now += STEP_NS;
+                self.insert(id);
+                let chosen = self.choose();
+                self.complete(black_box(chosen));
+            }
+            spent += begin.elapsed();
+        }
+        spent
+    }
+}

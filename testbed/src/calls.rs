@@ -1,0 +1,290 @@
+//! Random host calls: bytes become what a host does, for property tests and fuzzers.
+
+use crate::notation::show;
+use crate::testbed::{Testbed, split_version};
+use block::random::Stream;
+use block::{
+    Class, ContextId, Extent, Flags, GroupId, HardwareQueue, Nanos, Operation, Priority, SoftwareQueue, Status,
+};
+use elevator::{Bio, Depth, Elevator, GroupSettings, registry};
+use queue::Handover;
+
+/// One host call.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Call {
+    /// Submit a bio.
+    Submit(Bio),
+    /// Submit a bio into the plug.
+    SubmitPlugged(Bio),
+    /// Flush the plug.
+    Unplug,
+    /// Ask for the next request of a hardware queue.
+    Dispatch(HardwareQueue),
+    /// The device finishes the n-th request it holds (modulo their number).
+    Complete(u8, Status),
+    /// The driver gives the n-th request back to the policy.
+    Requeue(u8),
+    /// The driver has no room for the n-th request.
+    Refuse(u8),
+    /// Time passes.
+    Pass(Nanos),
+    /// The n-th tunable gets a value out of its range, chosen by the second number.
+    Set(u8, u8),
+    /// New depths.
+    SetDepth(Depth),
+    /// The n-th policy of the registry takes over.
+    Switch(u8, Handover),
+    /// A group appears, changes, or goes.
+    AddGroup(GroupId, GroupSettings),
+    /// A group's weight changes.
+    ChangeGroup(GroupId, GroupSettings),
+    /// A group goes.
+    RemoveGroup(GroupId),
+    /// An issuer is gone.
+    ContextExited(ContextId),
+}
+
+/// A sequence of host calls.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Calls(pub Vec<Call>);
+
+impl From<&[u8]> for Calls {
+    fn from(bytes: &[u8]) -> Self {
+        let mut bytes = Bytes(bytes);
+        Self(std::iter::from_fn(|| bytes.call()).collect())
+    }
+}
+
+impl Calls {
+    /// So many calls, out of a seed.
+    pub fn random(seed: u64, count: usize) -> Self {
+        let mut stream = Stream::of(seed, "testbed/calls");
+        // A call is six bytes at most.
+        let bytes: Vec<u8> = (0..count).flat_map(|_| stream.next().to_le_bytes().into_iter().take(6)).collect();
+        let mut calls = Self::from(bytes.as_slice());
+        calls.0.truncate(count);
+        calls
+    }
+
+    /// Only those that do not replace the policy.
+    #[must_use]
+    pub fn without_switches(mut self) -> Self {
+        self.0.retain(|call| !matches!(call, Call::Switch(..)));
+        self
+    }
+}
+
+/// What is left of the input.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn next(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    /// The next call. Submitting and dispatching are frequent, changes of the surroundings rare.
+    fn call(&mut self) -> Option<Call> {
+        Some(match self.next()? {
+            0..=89 => Call::Submit(self.bio()?),
+            90..=119 => Call::SubmitPlugged(self.bio()?),
+            120..=129 => Call::Unplug,
+            130..=179 => Call::Dispatch(HardwareQueue(u16::from(self.next()?))),
+            180..=219 => {
+                let which = self.next()?;
+                Call::Complete(which, if which < 8 { Status::IoError } else { Status::Ok })
+            }
+            220..=225 => Call::Requeue(self.next()?),
+            226..=229 => Call::Refuse(self.next()?),
+            230..=244 => {
+                // Up to 2^36 ns, about a minute; most spans are short.
+                let (mantissa, exponent) = (self.next()?, self.next()?);
+                Call::Pass(Nanos::from(mantissa) << (exponent % 29))
+            }
+            245..=247 => Call::Set(self.next()?, self.next()?),
+            248 => Call::SetDepth(Depth {
+                requests: u32::from(self.next()?) + 1,
+                device: u32::from(self.next()? % 64) + 1,
+            }),
+            249 => {
+                let which = self.next()?;
+                Call::Switch(which, if which % 2 == 0 { Handover::Drain } else { Handover::Carry })
+            }
+            250..=251 => Call::AddGroup(self.group()?, self.group_settings()?),
+            252..=253 => Call::ChangeGroup(self.group()?, self.group_settings()?),
+            254 => Call::RemoveGroup(self.group()?),
+            255 => Call::ContextExited(ContextId(u32::from(self.next()? % 8))),
+        })
+    }
+
+    fn bio(&mut self) -> Option<Bio> {
+        let (kind, at, size, who) = (self.next()?, self.next()?, self.next()?, self.next()?);
+        // A small device, so that neighbours meet.
+        let extent = Extent::new(u64::from(at) * 8, (u32::from(size % 4) + 1) * 8);
+        let (operation, flags) = match kind {
+            0..=119 => (Operation::Read, Flags::NONE),
+            120..=179 => (Operation::Write, Flags::NONE),
+            180..=219 => (Operation::Write, Flags::SYNC),
+            220..=225 => (Operation::Write, Flags::FUA),
+            226..=231 => (Operation::Write, Flags::PREFLUSH),
+            232..=235 => (Operation::Flush, Flags::PREFLUSH),
+            236..=243 => (Operation::Discard, Flags::NONE),
+            244..=247 => (Operation::WriteZeroes, Flags::NONE),
+            248..=249 => (Operation::SecureErase, Flags::NONE),
+            250..=251 => (Operation::Passthrough, Flags::NONE),
+            252..=253 => (Operation::Read, Flags::META.with(Flags::PRIO)),
+            254..=255 => (Operation::Read, Flags::NOMERGE),
+        };
+        let extent = if operation == Operation::Flush { Extent::new(0, 0) } else { extent };
+        let mut bio = Bio::new(operation, extent);
+        bio.flags = flags;
+        bio.priority = match size / 4 {
+            0..=39 => Priority::NONE,
+            40..=47 => Priority::new(Class::RealTime, size % 8),
+            48..=55 => Priority::new(Class::BestEffort, size % 8),
+            _ => Priority::new(Class::Idle, 4),
+        };
+        bio.context = ContextId(u32::from(who % 8));
+        bio.group = GroupId(u32::from(who / 8 % 8));
+        bio.software_queue = SoftwareQueue(u16::from(who / 64));
+        Some(bio)
+    }
+
+    fn group(&mut self) -> Option<GroupId> {
+        Some(GroupId(u32::from(self.next()? % 8)))
+    }
+
+    fn group_settings(&mut self) -> Option<GroupSettings> {
+        let (weight, parent) = (self.next()?, self.next()?);
+        let mut settings = GroupSettings::with_weight(u32::from(weight) * u32::from(weight) / 6 + 1);
+        settings.parent = GroupId(u32::from(parent % 4));
+        settings.latency_target_ns = if parent >= 128 { u64::from(parent) * 100_000 } else { 0 };
+        Some(settings)
+    }
+}
+
+impl Testbed {
+    /// Makes all calls, then lets everything finish.
+    ///
+    /// # Panics
+    /// On a broken invariant, a lost or doubled bio, or no progress; with the calls as a script.
+    pub fn drive(&mut self, calls: &Calls) {
+        for call in &calls.0 {
+            self.call(call);
+        }
+        self.unplug();
+        self.rest();
+    }
+
+    /// Makes one call. One that is impossible at the moment is left out.
+    pub fn call(&mut self, call: &Call) {
+        match call {
+            Call::Submit(bio) => {
+                let bio = self.within_limits(bio);
+                self.submit(&bio);
+            }
+            Call::SubmitPlugged(bio) => {
+                let bio = self.within_limits(bio);
+                self.submit_plugged(&bio);
+            }
+            Call::Unplug => self.unplug(),
+            Call::Dispatch(queue) => {
+                let queues = self.settings.configuration.hardware_queues.max(1);
+                self.dispatch_from(HardwareQueue(queue.0 % queues));
+            }
+            Call::Complete(which, status) => self.with_nth(*which, |testbed, index| testbed.complete(index, *status)),
+            Call::Requeue(which) => self.with_nth(*which, Self::requeue),
+            Call::Refuse(which) => self.with_nth(*which, Self::refuse),
+            Call::Pass(span_ns) => self.pass(*span_ns),
+            Call::Set(row, value) => self.set_nth(*row, *value),
+            Call::SetDepth(depth) => {
+                self.history.push(format!("depth:{},{}", depth.requests, depth.device));
+                self.queue.set_depth(*depth, self.now);
+            }
+            Call::Switch(which, handover) => self.switch_to_nth(*which, *handover),
+            Call::AddGroup(group, settings) => {
+                self.history.push(format!("add:{}", group.0));
+                self.queue.add_group(*group, settings, self.now);
+            }
+            Call::ChangeGroup(group, settings) => {
+                self.history.push(format!("change:{}", group.0));
+                self.queue.change_group(*group, settings, self.now);
+            }
+            Call::RemoveGroup(group) => {
+                self.history.push(format!("remove:{}", group.0));
+                self.queue.remove_group(*group, self.now);
+            }
+            Call::ContextExited(context) => {
+                self.history.push(format!("exit:{}", context.0));
+                self.queue.context_exited(*context, self.now);
+            }
+        }
+        self.check();
+    }
+
+    /// The bio in this testbed's numbers of queues, groups and contexts.
+    fn within_limits(&self, bio: &Bio) -> Bio {
+        let configuration = &self.settings.configuration;
+        let mut bio = *bio;
+        bio.software_queue.0 = bio.software_queue.0.checked_rem(configuration.software_queues).unwrap_or(0);
+        bio.hardware_queue.0 = bio.software_queue.0.checked_rem(configuration.hardware_queues).unwrap_or(0);
+        bio.group.0 = bio.group.0.checked_rem(configuration.groups).unwrap_or(0);
+        bio.context.0 = bio.context.0.checked_rem(configuration.contexts).unwrap_or(0);
+        bio
+    }
+
+    fn with_nth(&mut self, which: u8, act: impl FnOnce(&mut Self, usize)) {
+        if let Some(index) = usize::from(which).checked_rem(self.in_device.len()) {
+            act(self, index);
+        }
+    }
+
+    /// Sets a tunable to an end of its range, a small number, or its default.
+    fn set_nth(&mut self, row: u8, value: u8) {
+        let rows = self.queue.elevator().tunables();
+        let Some(row) = usize::from(row).checked_rem(rows.len()).and_then(|index| rows.get(index)) else { return };
+        let value = match value {
+            0..=15 => row.min,
+            16..=31 => row.max,
+            32..=127 => row.default.unwrap_or(row.max),
+            _ => i64::from(value - 128).clamp(row.min, row.max),
+        };
+        self.history.push(format!("{}={value}", row.name));
+        if let Err(error) = self.queue.set(row.name, &value.to_string()) {
+            panic!("{}={value} is in range and was refused: {error}", row.name);
+        }
+    }
+
+    fn switch_to_nth(&mut self, which: u8, handover: Handover) {
+        let policies = Testbed::policies();
+        let Some(spec) = usize::from(which).checked_rem(policies.len()).and_then(|index| policies.get(index)) else {
+            return;
+        };
+        self.switch(spec, handover);
+    }
+
+    /// Another policy takes over, unless a switch is under way.
+    ///
+    /// # Panics
+    /// When there is no such policy.
+    pub fn switch(&mut self, spec: &str, handover: Handover) {
+        let (name, version) = split_version(spec);
+        self.history.push(format!("switch:{spec}:{handover:?}"));
+        let next = registry::build(name, version, &self.settings.configuration);
+        let next = next.unwrap_or_else(|error| panic!("{spec}: {error:?}"));
+        // Busy: the switch before this one goes first, and this one is forgotten.
+        let _ = self.queue.switch(next, handover, self.now);
+        self.check();
+    }
+}
+
+impl std::fmt::Display for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Call::Submit(bio) => f.write_str(&show(bio)),
+            Call::SubmitPlugged(bio) => write!(f, "plug:{}", show(bio)),
+            other => write!(f, "{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! "Did you mean": the nearest of the allowed names, if it is near enough to be a slip.
+
+/// The candidate nearest to `given`, when it differs by at most 2 edits or a third of its length; case does not count.
+pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Longer names are no slip of any keyword, and the table below is quadratic.
+    if given.len() > 64 {
+        return None;
+    }
+    let given = given.to_lowercase();
+    let allowed = (given.chars().count() / 3).max(2);
+    let distances = candidates.into_iter().map(|name| (distance(&given, &name.to_lowercase()), name));
+    distances.filter(|(edits, _)| *edits <= allowed).min_by_key(|(edits, _)| *edits).map(|(_, name)| name)
+}
+
+/// Edits (insert, delete, replace) that turn one text into the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_finds_its_name_and_a_stranger_finds_none() {
+        assert_eq!(nearest("iodpeth", ["size", "iodepth"]), Some("iodepth"));
+        assert_eq!(nearest("IOENGINE", ["ioengine"]), Some("ioengine"));
+        assert_eq!(nearest("zzzzzz", ["size", "iodepth"]), None);
+    }
+}
