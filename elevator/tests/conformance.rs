@@ -8,7 +8,7 @@ use block::random::Stream;
 use block::{HardwareQueue, Status};
 use hoistway_elevator as elevator;
 use elevator::{Configuration, Depth, Elevator, Hint, Position, Requests, registry};
-use queue::{Era, Handover, Next, Settings};
+use testbed::queue::{Era, Handover, Next, Settings};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use testbed::notation::bio;
 use testbed::{Calls, Testbed};

@@ -87,11 +87,12 @@ fn mq8_a_request_of_a_lower_class_goes_first_when_it_is_exactly_old_enough() {
 
 #[test]
 fn mq8_the_reason_is_its_age() {
-    for form in FORMS {
+    // The batch is shared: the position of the real-time class, 0 so far, lets its first read go on in it.
+    for (form, reason_of_the_next) in FORMS.into_iter().zip(["start at oldest", "batch goes on"]) {
         let mut testbed = Testbed::new(form);
         testbed.when("R5000 t+10000 R100rt rest");
         testbed.then_reason("R5000", "aged");
-        testbed.then_reason("R100rt", "start at oldest");
+        testbed.then_reason("R100rt", reason_of_the_next);
     }
 }
 
@@ -247,11 +248,12 @@ fn starvation_is_bounded(letter: char, expire_ms: u64, bounds: [usize; 2]) {
                         queue.push((text, testbed.now()));
                     }
                 }
-                let overdue = queue[0].1 + expire_ms * MILLISECOND <= testbed.now();
+                let oldest = queue.first().cloned();
+                let overdue = oldest.iter().any(|(_, at)| at + expire_ms * MILLISECOND <= testbed.now());
                 testbed.when("d");
                 let sent = testbed.started().last().expect("something is queued").text.clone();
-                passed = if !overdue || sent == queue[0].0 { 0 } else { passed + 1 };
-                assert!(passed <= bound, "{form}, seed {seed}, turn {n}: {} was passed by {passed}", queue[0].0);
+                passed = if !overdue || oldest.iter().any(|(text, _)| *text == sent) { 0 } else { passed + 1 };
+                assert!(passed <= bound, "{form}, seed {seed}, turn {n}: {oldest:?} was passed by {passed}");
                 queue.retain(|(text, _)| *text != sent);
                 testbed.when(&format!("c:{sent} t+{}", random.below(3 * expire_ms / 50)));
             }
@@ -265,12 +267,13 @@ fn p7_a_lower_class_waits_no_longer_than_the_age_under_a_flood() {
         let mut testbed = Testbed::new(form);
         testbed.when("R5000 R1rt");
         let begin = testbed.now();
-        for n in 2..2000 {
-            testbed.when(&format!("R{}rt d c:R{}", n * 100, if n == 2 { 1 } else { (n - 1) * 100 }));
-            if testbed.started().iter().any(|started| started.text == "R5000") {
+        for n in 1..2000 {
+            testbed.when(&format!("R{}rt d", n * 100));
+            let sent = testbed.started().last().expect("something is queued").text.clone();
+            if sent == "R5000" {
                 break;
             }
-            testbed.when("t+10");
+            testbed.when(&format!("c:{sent} t+10"));
         }
         let waited_ns = testbed.now() - begin;
         assert!((10 * SECOND..=10 * SECOND + 10 * MILLISECOND).contains(&waited_ns), "{form}: {waited_ns} ns");
@@ -322,7 +325,7 @@ fn a_merge_with_an_older_request_inherits_its_deadline() {
 fn front_merges_happen_only_when_sought() {
     // R5000 keeps the one-hit cache away from R1008.
     orders("", "R5000 R1008 R1000 rest", "R5000 R1000+16", "R1000+16 R5000");
-    orders("front_merges=0", "R5000 R1008 R1000 rest", "R5000 R1000 R1008", "R1000 R1008 R5000");
+    orders("front_merges=0", "R5000 R1008 R1000 rest", "R5000 R1008 R1000", "R1000 R1008 R5000");
 }
 
 #[test]
@@ -421,5 +424,5 @@ fn reserved_priority_values_count_as_best_effort() {
         request.attributes.priority = Priority(7 << 13);
     }
     assert_eq!(bare.requests.attributes(odd).class(), Class::BestEffort);
-    assert_eq!(bare.rest(), "R100");
+    assert_eq!(bare.rest(), "R100be0", "as the notation shows the class");
 }

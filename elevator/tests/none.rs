@@ -1,7 +1,7 @@
 //! none: the numbered cases of the specification, and what a software queue's list means for merging and turns.
 
 use block::Status;
-use queue::Era;
+use testbed::queue::Era;
 use testbed::{Testbed, check_tunables_table};
 
 #[test]

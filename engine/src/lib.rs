@@ -11,3 +11,5 @@ mod table;
 mod turn;
 
 pub use turn::ConnectionBounds;
+mod backing;
+mod gate;

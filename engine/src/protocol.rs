@@ -23,7 +23,7 @@
 pub const MAX_PAYLOAD_BYTES: u32 = 32 << 20;
 
 /// The most extents that one block status reply carries.
-pub const MAX_EXTENTS: usize = 8_192;
+pub const MAX_EXTENTS: usize = 512;
 
 /// The most bytes a protocol may ask for before it can tell what a request is.
 pub const MAX_HEADER_BYTES: usize = 4_096;

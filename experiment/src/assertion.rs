@@ -78,6 +78,8 @@ pub struct Verdict {
     pub value: f64,
     /// What it was compared with.
     pub limit: f64,
+    /// What both are: bytes/s, nanoseconds, a ratio, a number.
+    pub quantity: Quantity,
     /// The deciding cell.
     pub cell: String,
 }
@@ -109,7 +111,8 @@ impl Assertion {
             let Some(value) = self.left.of(cell, &self.selector).map_err(|what| self.wrong(what))? else { continue };
             for limit in self.limits(cell, cells, baseline)? {
                 let ok = self.operator.holds(value, limit);
-                verdicts.push(Verdict { expr: self.text.clone(), ok, value, limit, cell: cell.name() });
+                let (expr, quantity) = (self.text.clone(), self.left.metric.quantity());
+                verdicts.push(Verdict { expr, ok, value, limit, quantity, cell: cell.name() });
             }
         }
         let failed = verdicts.iter().position(|verdict| !verdict.ok);

@@ -47,7 +47,8 @@ pub enum Metric {
 }
 
 /// What a metric's values are, hence which units may be written behind a number.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Quantity {
     /// Bytes per second.
     BytesPerSecond,

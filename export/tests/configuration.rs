@@ -1,6 +1,6 @@
 //! `serve.toml` and the flags: what is accepted, and what each mistake is told (engine specification 8).
 
-use hoistway_export::configuration::check::{check, warnings};
+use hoistway_export::configuration::check::{Checks, Verdict, check, warnings};
 use hoistway_export::configuration::flags::{self, Flags};
 use hoistway_export::configuration::show::show;
 use hoistway_export::configuration::{Address, Configuration, Problem, Size, Who, file};
@@ -56,13 +56,19 @@ unix = "/run/hoistway/control.sock"
 metrics = ""
 "#;
 
-fn no_such_scheduler(text: &str) -> Result<(), (String, String)> {
+fn only_wfq(text: &str) -> Verdict {
     if text.starts_with("wfq") { Ok(()) } else { Err((format!("no scheduler {text}"), "hoistway list".into())) }
 }
 
+fn nothing_odd(text: &str) -> Verdict {
+    if text.contains("odd") { Err((format!("{text} is odd"), "choose another".into())) } else { Ok(()) }
+}
+
+const CHECKS: Checks<'_> = Checks { scheduler: &only_wfq, backing: &nothing_odd };
+
 fn read(text: &str) -> Result<Configuration, Vec<Problem>> {
     let configuration = file::read("serve.toml", text)?;
-    let problems = check(&configuration, &no_such_scheduler);
+    let problems = check(&configuration, CHECKS);
     if problems.is_empty() { Ok(configuration) } else { Err(problems) }
 }
 
@@ -162,6 +168,7 @@ fn names_must_differ_and_references_must_lead_somewhere() {
     says("exports = [\"db\"]", "exports = [\"db2\"]", &["no export \"db2\"; did you mean \"db\"?"]);
     says("path = \"tenants/db\"", "path = \"/tenants\"", &["not a group's path"]);
     says("scheduler = \"wfq\"", "scheduler = \"wqf\"", &["serve.toml:5:13: no scheduler wqf"]);
+    says("backing = \"db.img\"", "backing = \"odd\"", &["serve.toml:16:11: odd is odd"]);
     says("name = \"scratch\"", "", &["[[device.export]] has no name", "add name ="]);
     says("name = \"scratch\"", "name = \"\"", &["is empty"]);
 }
@@ -176,6 +183,7 @@ fn listeners_have_one_address_and_tcp_stays_at_home() {
         &["can be reached from other machines", "allow_plain = true"],
     );
     assert!(with("tcp = \"127.0.0.1:10809\"", "tcp = \"0.0.0.0:10809\"\nallow_plain = true").is_empty());
+    says("exports = [\"db\"]", "stall_timeout_s = 5", &["stall_timeout_s = 5 differs from another listener's 30"]);
     says("tcp = \"127.0.0.1:10809\"", "unix = \"/run/hoistway/nbd.sock\"", &["listened on twice"]);
 }
 
@@ -227,7 +235,7 @@ fn flags(exports: &[&str]) -> Flags {
 fn the_short_form_makes_the_same_kind_of_configuration() {
     let given = Flags { scheduler: Some("wfq".into()), ..flags(&["a=/dev/shm/a.img,weight=300", "b=/dev/shm/b.img"]) };
     let configuration = flags::read(&given).unwrap();
-    assert!(check(&configuration, &no_such_scheduler).is_empty());
+    assert!(check(&configuration, CHECKS).is_empty());
     assert_eq!((configuration.weight("a"), configuration.weight("b")), (300, 100));
     assert_eq!(configuration.devices[0].exports[0].backing.value, "/dev/shm/a.img");
     assert_eq!(read(&show(&configuration)).unwrap(), configuration);

@@ -1,2 +1,146 @@
-//! (being written)
-fn main() {}
+//! Fuzzing on stable Rust: one list of targets, a seeded driver, and a target that must fail.
+//!
+//! ```text
+//! cargo run --release -p hoistway-fuzz -- list
+//! cargo run --release -p hoistway-fuzz -- nbd-handshake --seed 42 --seconds 600
+//! cargo run --release -p hoistway-fuzz -- nbd-handshake --file target/release/fuzz-findings/nbd-handshake-...
+//! cargo run --release -p hoistway-fuzz -- smoke        every target for a moment: what CI does
+//! cargo run --release -p hoistway-fuzz -- canary       must find, shorten and print something, and exit with 1
+//! ```
+//! The same seed gives the same inputs, so seed and commit replay a finding as well as its bytes do.
+#![forbid(unsafe_code)]
+
+mod driver;
+mod mutate;
+mod shorten;
+mod target;
+mod targets;
+mod worker;
+
+use clap::Parser;
+use driver::Outcome;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use target::Target;
+use targets::{CANARY, TARGETS};
+use worker::{Budget, Tally};
+
+/// How long `smoke` spends on each target.
+const SMOKE_SECONDS: u64 = 4;
+/// How long a target is fuzzed when nothing else is asked for.
+const DEFAULT_SECONDS: u64 = 60;
+/// Exit code of a finding.
+const FOUND: u8 = 1;
+/// Exit code of a mistake in the arguments, or of a machine that does not let us work.
+const TROUBLE: u8 = 2;
+
+#[derive(Parser)]
+#[command(name = "hoistway-fuzz", about = "Feeds random input to parsers and policies until a promise breaks")]
+struct Arguments {
+    /// A target, or: list (name them all), smoke (each for a moment), canary (one that must fail).
+    what: String,
+    /// The same seed gives the same inputs.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// So many inputs at most.
+    #[arg(long)]
+    runs: Option<u64>,
+    /// So long at most, in seconds for each target; 60 (smoke: 4) if nothing is said of runs either.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: Option<u64>,
+    /// Run this input and no other.
+    #[arg(long)]
+    file: Option<PathBuf>,
+    /// Be the process that runs the inputs, and keep the present one in this file.
+    #[arg(long, hide = true)]
+    worker: Option<PathBuf>,
+    /// Be the process that runs the one input of `--file`.
+    #[arg(long, hide = true)]
+    once: bool,
+}
+
+fn main() -> ExitCode {
+    match act(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(FOUND),
+        Err(error) => {
+            eprintln!("hoistway-fuzz: {error}");
+            ExitCode::from(TROUBLE)
+        }
+    }
+}
+
+/// Whether nothing was found.
+fn act(arguments: &Arguments) -> std::io::Result<bool> {
+    let Arguments { what, seed, file, worker, .. } = arguments;
+    match (what.as_str(), worker, file) {
+        ("list", ..) => {
+            for target in TARGETS {
+                println!("{:24}{}", target.name, target.promise);
+            }
+            Ok(true)
+        }
+        ("smoke", ..) => {
+            let budget = budget(arguments, SMOKE_SECONDS);
+            let mut is_clean = true;
+            for target in TARGETS {
+                is_clean &= fuzz(target, *seed, budget)?;
+            }
+            Ok(is_clean)
+        }
+        (name, Some(current), _) => {
+            let Tally { runs, seen } = worker::work(&find(name)?, *seed, budget(arguments, DEFAULT_SECONDS), current)?;
+            println!("{runs} inputs, {seen} different outcomes");
+            Ok(true)
+        }
+        (name, None, Some(file)) if arguments.once => {
+            worker::work_one(&find(name)?, &std::fs::read(file)?);
+            Ok(true)
+        }
+        (name, None, Some(file)) => replay(&find(name)?, file),
+        (name, None, None) => fuzz(&find(name)?, *seed, budget(arguments, DEFAULT_SECONDS)),
+    }
+}
+
+fn budget(arguments: &Arguments, default_seconds: u64) -> Budget {
+    let seconds = arguments.seconds.or_else(|| arguments.runs.is_none().then_some(default_seconds));
+    Budget { runs: arguments.runs, time: seconds.map(Duration::from_secs) }
+}
+
+fn fuzz(target: &Target, seed: u64, budget: Budget) -> std::io::Result<bool> {
+    match driver::fuzz(target, seed, budget)? {
+        Outcome::Clean(tally) => {
+            println!("{:24}{tally}", target.name);
+            Ok(true)
+        }
+        Outcome::Found(finding) => {
+            println!("{:24}FOUND with --seed {seed}\n{finding}", target.name);
+            let (name, file) = (target.name, finding.file.display());
+            println!("  replay  cargo run --release -p hoistway-fuzz -- {name} --file {file}");
+            Ok(false)
+        }
+    }
+}
+
+fn replay(target: &Target, file: &Path) -> std::io::Result<bool> {
+    let input = std::fs::read(file)?;
+    match driver::replay(target, &input, Duration::from_secs(DEFAULT_SECONDS))? {
+        None => {
+            println!("{}: no finding with the {} bytes of {}", target.name, input.len(), file.display());
+            Ok(true)
+        }
+        Some((ended, message)) => {
+            println!("{}: {ended}\n{message}", target.name);
+            Ok(false)
+        }
+    }
+}
+
+fn find(name: &str) -> std::io::Result<Target> {
+    let mut known = TARGETS.iter().chain([&CANARY]);
+    known.find(|target| target.name == name).copied().ok_or_else(|| {
+        let names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
+        std::io::Error::other(format!("there is no target {name:?}; there are {}", names.join(", ")))
+    })
+}

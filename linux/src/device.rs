@@ -351,6 +351,25 @@ pub fn can_empty(file: BorrowedFd<'_>, how: crate::ring::Emptying, size_bytes: u
     )
 }
 
+/// Waits until the file's data is on stable storage (fdatasync).
+///
+/// # Errors
+/// What the system says; the data may then be lost.
+pub fn make_durable(file: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(rustix::fs::fdatasync(file)?)
+}
+
+/// An open file that exists in memory only, of a fixed size, reading as zeroes.
+///
+/// # Errors
+/// What memfd_create or ftruncate say.
+pub fn memory_file(name: &str, size_bytes: u64) -> io::Result<Opened> {
+    let file = rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?;
+    rustix::fs::ftruncate(&file, size_bytes)?;
+    let facts = facts(file.as_fd())?;
+    Ok(Opened { file, facts, is_direct: false })
+}
+
 /// The next boundary between data and hole.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Stretch {

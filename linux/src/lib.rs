@@ -9,6 +9,7 @@ pub mod event;
 pub mod ioctl;
 pub mod ring;
 mod slots;
+pub mod socket;
 pub mod thread;
 
 pub use slots::{CLASSES, Slot, Slots, TOP_CLASS_BYTES};

@@ -9,7 +9,7 @@ use experiment::cell::Cell;
 use experiment::metric::Metric;
 use experiment::statistics::{Difference, Estimate};
 
-use crate::quantity::scheduler;
+use crate::quantity::{amount, scheduler};
 
 /// The figures that are compared.
 pub const METRICS: [Metric; 3] = [Metric::TotalBw, Metric::LatP99, Metric::ShareErrorMax];
@@ -80,7 +80,8 @@ pub fn table(changes: &[Change]) -> String {
     let mut text =
         format!("{:<width$}  {:<15}  {:>14}  {:>14}  {:>8}  95 % interval\n", "cell", "metric", "A", "B", "delta");
     for change in changes {
-        let (old, new) = (shown(change.metric, change.old.mean), shown(change.metric, change.new.mean));
+        let (old, new) =
+            (amount(change.metric.quantity(), change.old.mean), amount(change.metric.quantity(), change.new.mean));
         let _ = write!(text, "{:<width$}  {:<15}  {old:>14}  {new:>14}  ", change.cell, change.metric.name());
         let sign = change.sign();
         let _ = match &change.difference {
@@ -93,14 +94,6 @@ pub fn table(changes: &[Change]) -> String {
         text.push_str(if change.same_settings { "\n" } else { "  settings differ\n" });
     }
     text
-}
-
-fn shown(metric: Metric, value: f64) -> String {
-    match metric {
-        Metric::TotalBw => format!("{:.2} MiB/s", crate::quantity::mib(value)),
-        Metric::LatP99 => crate::quantity::time(value),
-        _ => crate::quantity::percent(value),
-    }
 }
 
 #[cfg(test)]

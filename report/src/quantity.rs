@@ -3,6 +3,7 @@
 use experiment::cell::Cell;
 use experiment::job::Job;
 use experiment::job::{BlockSize, Mix, Pattern};
+use experiment::metric::Quantity;
 use experiment::statistics::Estimate;
 
 /// A time in the largest unit that leaves a digit before the point: `85us`, `9.8ms`, `182ms`, `1.2s`.
@@ -44,6 +45,16 @@ pub fn decimals(largest: f64) -> usize {
 /// A ratio in percent with one decimal: `2.4%`.
 pub fn percent(ratio: f64) -> String {
     format!("{:.1}%", ratio * 100.0)
+}
+
+/// A figure of an assertion or comparison in its own unit.
+pub fn amount(quantity: Quantity, value: f64) -> String {
+    match quantity {
+        Quantity::BytesPerSecond => format!("{:.*} MiB/s", decimals(mib(value)), mib(value)),
+        Quantity::Time => time(value),
+        Quantity::Ratio => format!("{:.2}%", value * 100.0),
+        Quantity::Count => format!("{value:.0}"),
+    }
 }
 
 /// Half width of an interval, or `-` for a single repetition.

@@ -139,11 +139,8 @@ pub fn text(results: &Results<'_>, options: &TextOptions) -> String {
     }
     for verdict in results.verdicts {
         let word = if verdict.ok { "holds" } else { "FAILS" };
-        let _ = writeln!(
-            text,
-            "{word}: {}   ({} against {}, {})",
-            verdict.expr, verdict.value, verdict.limit, verdict.cell
-        );
+        let [value, limit] = [verdict.value, verdict.limit].map(|value| quantity::amount(verdict.quantity, value));
+        let _ = writeln!(text, "{word}: {}   ({value} against {limit}, {})", verdict.expr, verdict.cell);
     }
     text
 }

@@ -18,12 +18,15 @@ mod costs;
 mod events;
 mod groups;
 mod host;
+mod invariants;
 mod page_cache;
 mod processes;
 mod run;
 mod schedule;
 mod scheduler;
+mod storm;
 
 pub use costs::HostCosts;
 pub use events::{EventWheel, NEVER, Payload};
 pub use host::Simulator;
+pub use storm::{Storm, StormFailure, StormReport};

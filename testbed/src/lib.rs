@@ -22,4 +22,5 @@ mod testbed;
 pub use benches::policy_benches;
 pub use calls::{Call, Calls};
 pub use document::check_tunables_table;
+pub use queue;
 pub use testbed::{Started, Testbed};

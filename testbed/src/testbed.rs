@@ -7,6 +7,9 @@ use elevator::{Bio, Configuration, Depth, Elevator, Version, registry};
 use queue::{Era, Next, Plug, RequestQueue, Settings, Submitted};
 use std::collections::BTreeMap;
 
+/// Steps of a script that a failure shows: the last ones.
+const SHOWN_STEPS: usize = 200;
+
 /// A request that was handed to the device.
 #[derive(Clone, Debug)]
 pub struct Started {
@@ -38,7 +41,9 @@ pub struct Testbed {
 impl Drop for Testbed {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("script of {}:\n  {}", self.queue.elevator().name(), self.history.join(" "));
+            let earlier = self.history.len().saturating_sub(SHOWN_STEPS);
+            let script = self.history.get(earlier..).unwrap_or_default().join(" ");
+            eprintln!("script of {} ({earlier} earlier steps left out):\n  {script}", self.queue.elevator().name());
         }
     }
 }

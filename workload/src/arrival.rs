@@ -101,28 +101,36 @@ impl Pacer {
 /// Pauses of a thread.
 #[derive(Copy, Clone, Debug)]
 pub struct Pauses {
-    time_ns: Nanos,
-    every: u32,
-    issued: u32,
+    think: Think,
+    counted: u32,
 }
 
 impl Pauses {
     /// The pauses of a job; None when it has none.
     pub fn new(think: Think) -> Option<Self> {
-        (think.time_ns > 0).then_some(Self { time_ns: think.time_ns, every: think.blocks.max(1), issued: 0 })
+        (think.time_ns > 0).then_some(Self { think, counted: 0 })
     }
 
     /// Length of a pause in nanoseconds.
     pub fn time_ns(&self) -> Nanos {
-        self.time_ns
+        self.think.time_ns
     }
 
     /// An I/O went out; whether a pause follows it.
     pub fn issued(&mut self) -> bool {
-        self.issued += 1;
-        let is_due = self.issued >= self.every;
+        self.think.counts_issued && self.count()
+    }
+
+    /// An I/O has completed; whether a pause follows it.
+    pub fn completed(&mut self) -> bool {
+        !self.think.counts_issued && self.count()
+    }
+
+    fn count(&mut self) -> bool {
+        self.counted += 1;
+        let is_due = self.counted >= self.think.blocks.max(1);
         if is_due {
-            self.issued = 0;
+            self.counted = 0;
         }
         is_due
     }

@@ -14,7 +14,7 @@ use block::random::Stream;
 use block::{Flags, Nanos, Operation, Priority};
 
 use crate::arrival::{Pacer, Pauses};
-use crate::job::{Amount, BlockSize, Direction, Job, Mix, Placement, SyncKind};
+use crate::job::{Amount, BlockSize, Direction, Job, Mix, Pattern, Placement, SyncKind};
 use crate::pattern::{Offsets, Region};
 
 /// One I/O to submit.
@@ -136,6 +136,9 @@ pub struct Issuer {
     // How much.
     budget: Budget,
     loop_bytes: u64,
+    /// Forward strides: an I/O that ends exactly here ends the pass, though fewer bytes than `size` were moved. One that
+    /// jumps over it wraps instead. Both are fio's behaviour (3.33).
+    pass_end_bytes: Option<u64>,
     time_based: bool,
     // How.
     flags: [Flags; 3],
@@ -168,7 +171,9 @@ impl Issuer {
         let resume_at = low.min(depth - job.completion_batch.clamp(1, depth));
         let (earliest, latest) = job.start_delay_ns;
         let start_delay_ns = earliest + choices.below(latest.saturating_sub(earliest).saturating_add(1));
-        let loop_bytes = job.io_size_bytes.unwrap_or_else(|| whole_blocks(job, part_bytes)).max(1);
+        let pass_bytes = whole_blocks(job, part_bytes);
+        let loop_bytes = job.io_size.map_or(pass_bytes, |amount| amount.of(part_bytes)).max(1);
+        let strides = matches!(job.pattern, Pattern::Sequential { skip_bytes: 1.. });
         Ok(Self {
             stage: Stage::Fresh,
             slots: vec![Slot::Free; depth as usize],
@@ -196,6 +201,7 @@ impl Issuer {
                 ios_left: job.number_ios.unwrap_or(u64::MAX),
             },
             loop_bytes,
+            pass_end_bytes: (strides && loop_bytes <= pass_bytes).then_some(region.end_bytes),
             time_based: job.time_based && job.runtime_ns.is_some(),
             flags: data_flags(job),
             priority: job.priority(),
@@ -255,6 +261,9 @@ impl Issuer {
         }
         self.free.push(token);
         self.in_flight -= 1;
+        if self.stage == Stage::Running && was != Slot::Sync && self.pauses.as_mut().is_some_and(Pauses::completed) {
+            self.stage = Stage::BeforePause;
+        }
         let goes_on = ok || matches!(was, Slot::Data(direction) if self.continue_on_error[direction as usize]);
         if !goes_on {
             self.failed = true;
@@ -369,6 +378,9 @@ impl Issuer {
             self.trimmed = Some((offset_bytes, length_bytes));
         } else {
             self.budget.bytes_left = self.budget.bytes_left.saturating_sub(u64::from(length_bytes));
+        }
+        if self.pass_end_bytes == Some(offset_bytes + u64::from(length_bytes)) {
+            self.budget.bytes_left = 0;
         }
         self.budget.ios_left -= 1;
         if let Some(pacer) = &mut self.pacer {
@@ -491,9 +503,17 @@ fn data_flags(job: &Job) -> [Flags; 3] {
 enum Sizes {
     Fixed(u32),
     /// `min + unit * k` for k below `steps`, but at most `max`.
-    Range { min: u32, max: u32, unit: u32, steps: u32 },
+    Range {
+        min: u32,
+        max: u32,
+        unit: u32,
+        steps: u32,
+    },
     /// Running sums of the weights, with the size each stands for.
-    Split { sums: Box<[(u64, u32)]>, total: u64 },
+    Split {
+        sums: Box<[(u64, u32)]>,
+        total: u64,
+    },
 }
 
 impl Sizes {
@@ -628,17 +648,21 @@ mod tests {
 
     #[test]
     fn a_pause_begins_when_everything_issued_has_completed() {
-        let think = Think { time_ns: MILLISECOND, blocks: 2 };
+        let think = Think { time_ns: MILLISECOND, blocks: 2, counts_issued: true };
         let job = Job { engine: Engine::Async, iodepth: 8, think, ..Job::default() };
         let issued = run(&mut issuer(&job), 100, 4);
-        assert_eq!(issued.iter().map(|(now, _)| *now).collect::<Vec<_>>(), [0, 0, MILLISECOND + 100, MILLISECOND + 100]);
+        assert_eq!(
+            issued.iter().map(|(now, _)| *now).collect::<Vec<_>>(),
+            [0, 0, MILLISECOND + 100, MILLISECOND + 100]
+        );
     }
 
     #[test]
     fn writes_are_followed_by_their_syncs_and_the_final_one() {
         let job = Job { mix: Mix::Write, fsync_every: 2, end_fsync: true, number_ios: Some(5), ..Job::default() };
         let issued = run(&mut issuer(&job), 100, usize::MAX);
-        let text: String = issued.iter().map(|(_, io)| if io.operation == Operation::Flush { 'F' } else { 'W' }).collect();
+        let text: String =
+            issued.iter().map(|(_, io)| if io.operation == Operation::Flush { 'F' } else { 'W' }).collect();
         assert_eq!(text, "WWFWWFWF");
     }
 

@@ -226,7 +226,9 @@ impl Amount {
     pub fn of(self, area_bytes: u64) -> u64 {
         match self {
             Amount::Bytes(bytes) => bytes,
-            Amount::Percent(percent) => area_bytes / 100 * u64::from(percent) + area_bytes % 100 * u64::from(percent) / 100,
+            Amount::Percent(percent) => {
+                area_bytes / 100 * u64::from(percent) + area_bytes % 100 * u64::from(percent) / 100
+            }
         }
     }
 }
@@ -289,6 +291,8 @@ pub struct Think {
     pub time_ns: Nanos,
     /// I/Os between two pauses; 0 counts as 1.
     pub blocks: u32,
+    /// Counts I/Os as they are issued, not as they complete (fio `thinktime_blocks_type=issue`).
+    pub counts_issued: bool,
 }
 
 /// A share of the I/Os that carries another priority than the job.
@@ -371,8 +375,10 @@ pub struct Job {
     pub offset_increment_bytes: u64,
     /// Bytes used, from `offset`; None = to the end of the area.
     pub size: Option<Amount>,
-    /// Bytes to transfer per loop; None = `size`. More than `size` wraps.
-    pub io_size_bytes: Option<u64>,
+    /// Size in bytes of the file to lay out; None = what offset and size need.
+    pub file_bytes: Option<u64>,
+    /// To transfer per loop; None = `size`. More than `size` wraps.
+    pub io_size: Option<Amount>,
     /// I/Os to issue at most per thread; None = no such bound.
     pub number_ios: Option<u64>,
     /// Passes over the area, at least 1.
@@ -465,7 +471,8 @@ impl Default for Job {
             offset: Amount::Bytes(0),
             offset_increment_bytes: 0,
             size: None,
-            io_size_bytes: None,
+            file_bytes: None,
+            io_size: None,
             number_ios: None,
             loops: 1,
             engine: Engine::Sync,
@@ -553,6 +560,9 @@ impl Job {
 
     /// The smallest area in bytes on which every thread can do all it wants; None when the job takes what it gets.
     pub fn wanted_area_bytes(&self) -> Option<u64> {
+        if self.file_bytes.is_some() {
+            return self.file_bytes;
+        }
         let Some(Amount::Bytes(size_bytes)) = self.size else { return None };
         let threads = u64::from(self.threads.max(1));
         let first = match self.offset {
@@ -560,10 +570,12 @@ impl Job {
             Amount::Percent(_) => return None,
         };
         Some(match self.placement {
-            Placement::Split => first.saturating_add(crate::pattern::round_up_to_mib(size_bytes).saturating_mul(threads)),
-            Placement::Shared | Placement::Own => first
-                .saturating_add(self.offset_increment_bytes.saturating_mul(threads - 1))
-                .saturating_add(size_bytes),
+            Placement::Split => {
+                first.saturating_add(crate::pattern::round_up_to_mib(size_bytes).saturating_mul(threads))
+            }
+            Placement::Shared | Placement::Own => {
+                first.saturating_add(self.offset_increment_bytes.saturating_mul(threads - 1)).saturating_add(size_bytes)
+            }
         })
     }
 }

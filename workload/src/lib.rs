@@ -10,9 +10,12 @@
 
 mod arrival;
 mod distribution;
+pub mod fio;
 mod issuer;
 pub mod job;
+pub mod name;
 mod pattern;
+mod suggest;
 
 pub use issuer::{Io, Issuer, Next, Unsuitable};
 pub use job::{Engine, Job};

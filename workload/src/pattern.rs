@@ -84,7 +84,9 @@ impl Offsets {
         let percent = self.random_percent[direction as usize];
         match self.pattern {
             Pattern::Sequential { .. } => false,
-            Pattern::Random { .. } => self.run_left == 0 && (percent >= 100 || self.random.chance(u64::from(percent), 100)),
+            Pattern::Random { .. } => {
+                self.run_left == 0 && (percent >= 100 || self.random.chance(u64::from(percent), 100))
+            }
         }
     }
 
@@ -245,11 +247,8 @@ mod tests {
 
     #[test]
     fn a_block_that_would_stick_out_moves_down() {
-        let job = Job {
-            pattern: Pattern::Random { run: 1, repeat_offset: false },
-            random_map: false,
-            ..Job::default()
-        };
+        let job =
+            Job { pattern: Pattern::Random { run: 1, repeat_offset: false }, random_map: false, ..Job::default() };
         let mut offsets = offsets(&job, 65_536);
         for _ in 0..1000 {
             let offset = offsets.next(Direction::Read, 16_384, true);

@@ -111,11 +111,9 @@ impl Elevator for MqDeadline {
         }
     }
 
-    fn requests_merged(&mut self, requests: &Requests, keep: RequestId, gone: RequestId, _now: Nanos) {
-        // Absorbed on its way in: the kernel counts it all the same.
-        let is_new = self.count(gone.slot(), gone, requests.attributes(gone));
-        if !is_new && self.slots.at(gone.slot()).held == Held::Nowhere {
-            self.complain();
+    fn requests_merged(&mut self, _requests: &Requests, keep: RequestId, gone: RequestId, _now: Nanos) {
+        if !self.slots.at(gone.slot()).is_counted {
+            // Absorbed on its way in: it was never here.
             return;
         }
         let (kept, absorbed) = (*self.slots.at(keep.slot()), *self.slots.at(gone.slot()));
@@ -129,9 +127,7 @@ impl Elevator for MqDeadline {
         }
         let level = self.level_mut(absorbed.class);
         level.merged = level.merged.wrapping_add(1);
-        if absorbed.held != Held::Nowhere {
-            self.unlink(gone.slot(), absorbed);
-        }
+        self.unlink(gone.slot(), absorbed);
     }
 
     fn former(&self, _requests: &Requests, id: RequestId) -> Option<RequestId> {

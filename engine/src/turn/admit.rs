@@ -416,14 +416,12 @@ impl Turn {
 
     /// Answers a request that has no parts, and finishes it when the answer is sent.
     pub(super) fn answer_now(&mut self, request: u32, failure: Option<Failure>, actions: &mut Actions) {
-        let of = &mut self.requests[request];
-        of.failure = failure;
-        of.is_answered = true;
+        self.requests[request].failure = failure;
         let piece = match failure {
             None => Piece::Done,
             Some(failure) => Piece::Failed { failure, offset_bytes: None, last: true },
         };
-        actions.push(Action::Reply { connection: of.connection, request, piece });
+        self.reply(request, piece, actions);
     }
 }
 

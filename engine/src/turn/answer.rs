@@ -28,16 +28,14 @@ impl Turn {
             self.parts[part].stage = Stage::Unsent;
             self.requests[index].parts_unsent += 1;
             if !asked.one_piece {
-                self.requests[index].is_answered = is_done;
-                actions.push(Action::Reply { connection, request: index, piece: Piece::Data { part, last: is_done } });
+                self.reply(index, Piece::Data { part, last: is_done }, actions);
                 return;
             }
         } else if !asked.one_piece {
             self.release_part(part);
             if let (true, false, Some(failure)) = (is_read, is_closed, failure) {
-                self.requests[index].is_answered = is_done;
                 let piece = Piece::Failed { failure, offset_bytes: Some(offset_bytes), last: is_done };
-                actions.push(Action::Reply { connection, request: index, piece });
+                self.reply(index, piece, actions);
                 return self.resume_if(connection, Waiting::Parts, now, actions);
             }
         }
@@ -54,15 +52,14 @@ impl Turn {
         let request = &self.requests[index];
         let (connection, asked, failure) = (request.connection, request.asked, request.failure);
         if self.connections[connection].is_closed {
-            if request.parts_unsent == 0 || asked.one_piece {
+            if request.pieces_unsent == 0 {
                 self.release_parts(index);
                 self.finish(index, now, actions);
             }
             return;
         }
         if asked.command == Command::Read && failure.is_none() {
-            self.requests[index].is_answered = true;
-            actions.push(Action::Reply { connection, request: index, piece: Piece::Whole });
+            self.reply(index, Piece::Whole, actions);
             return;
         }
         self.release_parts(index);
@@ -106,12 +103,12 @@ impl Turn {
         if !is_ok {
             return self.answer_now(request, Some(Failure::Io), actions);
         }
-        self.requests[request].is_answered = true;
-        actions.push(Action::Reply { connection, request, piece: Piece::Extents });
+        self.reply(request, Piece::Extents, actions);
     }
 
     /// A piece was accepted by the socket, or dropped with its connection.
     pub fn sent(&mut self, request: u32, piece: Piece, now: Nanos, actions: &mut Actions) {
+        self.requests[request].pieces_unsent -= 1;
         match piece {
             Piece::Data { part, .. } => {
                 self.requests[request].parts_unsent -= 1;
@@ -124,11 +121,18 @@ impl Turn {
         let (connection, is_closed) = (of.connection, self.connections[of.connection].is_closed);
         // Pieces leave in the order they were made, so with the last one nothing of the request is left. A closed
         // connection's request may end with a piece that was not to be the last.
-        if piece.is_last() || (is_closed && of.is_done() && of.parts_unsent == 0) {
+        if piece.is_last() || (is_closed && of.is_done() && of.pieces_unsent == 0) {
             self.finish(request, now, actions);
         } else {
             self.resume_if(connection, Waiting::Parts, now, actions);
         }
+    }
+
+    pub(super) fn reply(&mut self, request: u32, piece: Piece, actions: &mut Actions) {
+        let of = &mut self.requests[request];
+        of.pieces_unsent += 1;
+        of.is_answered |= piece.is_last();
+        actions.push(Action::Reply { connection: of.connection, request, piece });
     }
 
     /// Nothing of the request is left but its place and its credit.
@@ -225,7 +229,7 @@ impl Turn {
             let of = &mut self.requests[request];
             of.end_bytes = of.next_bytes;
             // With pieces in the output, the last of them ends the request.
-            if of.is_done() && of.parts_unsent == 0 {
+            if of.is_done() && of.pieces_unsent == 0 {
                 self.finish(request, now, actions);
                 return;
             }

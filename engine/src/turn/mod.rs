@@ -237,6 +237,21 @@ impl Turn {
         }
     }
 
+    /// Why a request failed, if it did.
+    pub fn failure_of(&self, request: u32) -> Option<Failure> {
+        self.requests[request].failure
+    }
+
+    /// The range on the device of an I/O that was started.
+    pub fn extent_of(&self, io: RequestId) -> block::Extent {
+        self.queue.requests().attributes(io).extent
+    }
+
+    /// The I/O that occupies a slot of the queue's table.
+    pub fn io_of_slot(&self, slot: u32) -> Option<RequestId> {
+        self.queue.requests().id_of(slot)
+    }
+
     /// Where on the volume a part begins.
     pub fn offset_of(&self, part: u32) -> u64 {
         self.parts[part].offset_bytes

@@ -208,6 +208,8 @@ pub(crate) struct Request {
     pub parts_working: u32,
     /// Parts whose data waits to be sent.
     pub parts_unsent: u32,
+    /// Pieces of the reply that were handed over and not reported as sent.
+    pub pieces_unsent: u32,
     /// Parts of a read in one piece, in order.
     pub first_part: u32,
     pub last_part: u32,
@@ -247,6 +249,7 @@ impl Request {
             end_bytes: asked.offset_bytes,
             parts_working: 0,
             parts_unsent: 0,
+            pieces_unsent: 0,
             first_part: NIL,
             last_part: NIL,
             failure: None,

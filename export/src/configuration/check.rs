@@ -6,17 +6,31 @@ use std::collections::BTreeMap;
 use super::problem::{Located, Place, Problem, nearest};
 use super::{Address, Configuration, MAXIMUM_NAME_BYTES, Who, matches};
 
-/// Says what is wrong with a scheduler's text (`NAME[:TUNABLE=VALUE,...]`), and what to do about it.
-pub type SchedulerCheck<'a> = &'a dyn Fn(&str) -> Result<(), (String, String)>;
+/// What is wrong with a text, and what to do about it.
+pub type Verdict = Result<(), (String, String)>;
+
+/// What only the engine can say about a text; none of it opens anything.
+#[derive(Copy, Clone)]
+pub struct Checks<'a> {
+    /// Of a scheduler's text, `NAME[:TUNABLE=VALUE,...]`.
+    pub scheduler: &'a dyn Fn(&str) -> Verdict,
+    /// Of a backing's text.
+    pub backing: &'a dyn Fn(&str) -> Verdict,
+}
 
 /// All problems of a configuration that was read without problems; empty if it may be put in force.
-pub fn check(configuration: &Configuration, scheduler: SchedulerCheck<'_>) -> Vec<Problem> {
+pub fn check(configuration: &Configuration, checks: Checks<'_>) -> Vec<Problem> {
     let mut problems = Vec::new();
     presence(configuration, &mut problems);
     names(configuration, &mut problems);
     for device in &configuration.devices {
-        if let Err((what, help)) = scheduler(&device.scheduler.value) {
+        if let Err((what, help)) = (checks.scheduler)(&device.scheduler.value) {
             problems.push(Problem::new(&device.scheduler.place, what, help));
+        }
+    }
+    for (_, export) in configuration.exports().filter(|(_, export)| !export.backing.value.is_empty()) {
+        if let Err((what, help)) = (checks.backing)(&export.backing.value) {
+            problems.push(Problem::new(&export.backing.place, what, help));
         }
     }
     listeners(configuration, &mut problems);
@@ -138,6 +152,11 @@ fn listeners(configuration: &Configuration, problems: &mut Vec<Problem>) {
             problems.push(Problem::new(&address.place, what, help));
         }
         visible(configuration, &listener.exports, problems);
+    }
+    let mut timeouts = configuration.listeners.iter().map(|listener| &listener.stall_timeout_s);
+    if let (Some(first), Some(other)) = (timeouts.next(), timeouts.find(|it| **it != configuration.listeners[0].stall_timeout_s)) {
+        let what = format!("stall_timeout_s = {other} differs from another listener's {first}");
+        problems.push(Problem::new(&other.place, what, "give all listeners the same: it is a device's in this version"));
     }
     if let Some(control) = &configuration.control
         && let Some(place) = seen.get(&format!("unix:{}", control.unix.value.display()))

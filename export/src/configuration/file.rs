@@ -141,7 +141,7 @@ fn listener(mut reader: Reader<'_>) -> Option<Listener> {
     let allow_plain = reader.switch("allow_plain", false);
     let max_connections = reader.number("max_connections", 1..=65_536, 256).value;
     let handshake_timeout_s = reader.number("handshake_timeout_s", 1..=3_600, 10).value;
-    let stall_timeout_s = reader.number("stall_timeout_s", 1..=86_400, 30).value;
+    let stall_timeout_s = reader.number("stall_timeout_s", 1..=86_400, 30);
     reader.unavailable("tls", Some("off"), "TLS is");
     reader.unavailable("certificates", Some(""), "TLS is");
     reader.unavailable("verify_peer", Some("false"), "TLS is");

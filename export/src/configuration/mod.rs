@@ -133,7 +133,7 @@ pub struct Listener {
     /// How long a handshake may last, in seconds.
     pub handshake_timeout_s: u64,
     /// How long a client may stop inside a payload, or not read replies, in seconds.
-    pub stall_timeout_s: u64,
+    pub stall_timeout_s: Located<u64>,
 }
 
 /// An address to listen on.
@@ -225,12 +225,12 @@ impl Listener {
     pub fn at(address: Located<Address>) -> Self {
         Self {
             exports: vec![Located::new("*".to_owned(), &address.place)],
+            stall_timeout_s: Located::new(30, &address.place),
             address,
             list: true,
             allow_plain: false,
             max_connections: 256,
             handshake_timeout_s: 10,
-            stall_timeout_s: 30,
         }
     }
 }
@@ -247,6 +247,11 @@ impl Configuration {
             identities: Vec::new(),
             control: None,
         }
+    }
+
+    /// How long a client may stall, in seconds; the same for all listeners.
+    pub fn stall_timeout_s(&self) -> u64 {
+        self.listeners.first().map_or(30, |listener| listener.stall_timeout_s.value)
     }
 
     /// All exports, with the device each belongs to.

@@ -1,6 +1,390 @@
-//! The server: sockets, clients and signals round the engine.
+//! The server: sockets, clients, operators and signals round the engine.
+//!
+//! ```text
+//! reception threads ──► Acceptor::attach ──► a device's shard (engine)     data never comes through here
+//! control thread ───┐
+//! signal thread ────┴─► Event ──► Server::run, one at a time: status, switch, weights, reload, evict, drain
+//! ```
+//! Everything that changes anything happens on the thread of [`Server::run`], so two operators cannot meet halfway.
 
 pub mod announce;
+pub mod devices;
 pub mod peer;
 pub mod reception;
+pub mod reload;
 pub mod socket;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::configuration::check::check;
+use crate::configuration::{Address, Configuration, Listener, Located, Place, Problem, file};
+use crate::control::{Refusal, Request, socket as control_socket};
+use devices::Devices;
+use reception::{Acceptor, Arrival, Bell, Counts, InForce, Reception};
+use reload::{Change, difference};
+use socket::{Listening, inherited, listen, listen_private};
+
+pub use devices::CHECKS;
+
+/// Exit status: everything in flight was answered.
+const DRAINED: u8 = 0;
+/// Exit status: something was abandoned.
+const ABANDONED: u8 = 1;
+/// Exit status: usage or configuration.
+const USAGE: u8 = 2;
+
+/// Where the configuration came from, and so whether it can be read again.
+#[derive(Clone, Debug)]
+pub enum Origin {
+    /// A file.
+    File(PathBuf),
+    /// The command line.
+    Flags,
+}
+
+/// Why a server did not start. Nothing was left behind.
+#[derive(Debug)]
+pub struct StartFailure {
+    /// What is wrong.
+    pub problems: Vec<Problem>,
+    /// 1 run-time failure, 2 configuration, 3 something the system lacks.
+    pub exit_status: u8,
+}
+
+/// What [`Server::run`] acts upon.
+pub enum Event {
+    /// Drain; the second time: end at once.
+    Terminate,
+    /// Read the configuration again.
+    Reload,
+    /// An operator asks.
+    Operator(control_socket::Asked),
+    /// The drain is over: how many requests were abandoned.
+    Drained(u64),
+}
+
+/// A server with its sockets open and its shards running.
+pub struct Server {
+    state: Arc<State>,
+    origin: Origin,
+    doors: Vec<Door>,
+    inherited: Vec<Address>,
+    events: Receiver<Event>,
+    sender: Sender<Event>,
+    is_draining: bool,
+}
+
+/// One listener's thread.
+struct Door {
+    address: Address,
+    configured: Address,
+    bell: Arc<Bell>,
+    counts: Arc<Counts>,
+    thread: JoinHandle<()>,
+}
+
+/// What reception threads share with the server.
+struct State {
+    in_force: RwLock<Arc<InForce>>,
+    devices: Devices,
+}
+
+impl Acceptor for State {
+    fn in_force(&self) -> Arc<InForce> {
+        self.in_force.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn attach(&self, arrival: Arrival) {
+        self.devices.attach(arrival, &self.in_force().configuration);
+    }
+}
+
+impl State {
+    fn put_in_force(&self, configuration: Configuration, draining: bool) {
+        let facts = self.devices.facts(&configuration);
+        let next = Arc::new(InForce { configuration, facts, draining });
+        *self.in_force.write().unwrap_or_else(PoisonError::into_inner) = next;
+    }
+}
+
+/// The sockets a service manager passed on. Those that no `[[listen]]` names become listeners of their own.
+///
+/// # Errors
+/// A socket that was announced but is not there, or is none.
+pub fn inherited_listeners(configuration: &mut Configuration) -> Result<Vec<Listening>, Problem> {
+    let place = Place::flag("LISTEN_FDS", "");
+    let sockets = inherited().map_err(|error| {
+        let what = format!("the sockets passed on by the service manager cannot be used: {error}");
+        Problem::new(&place, what, "pass stream sockets on, or start without socket activation")
+    })?;
+    add_listeners(configuration, sockets.iter().map(|socket| &socket.configured));
+    Ok(sockets)
+}
+
+fn add_listeners<'a>(configuration: &mut Configuration, addresses: impl Iterator<Item = &'a Address>) {
+    for address in addresses {
+        if !configuration.listeners.iter().any(|listener| listener.address.value.is_same_place(address)) {
+            let place = Place::flag("LISTEN_FDS", "");
+            configuration.listeners.push(Listener::at(Located::new(address.clone(), &place)));
+        }
+    }
+}
+
+impl Server {
+    /// Opens devices, then sockets, and begins to serve. `configuration` must have passed [`check`].
+    ///
+    /// # Errors
+    /// What could not be opened; everything that was is closed again.
+    pub fn start(
+        configuration: Configuration,
+        origin: Origin,
+        inherited: Vec<Listening>,
+    ) -> Result<Self, StartFailure> {
+        let usage = |problem| StartFailure { problems: vec![problem], exit_status: USAGE };
+        // Devices first: they may be in use by another server, and then its sockets must not be looked at either.
+        let devices = Devices::open(&configuration)?;
+        let addresses: Vec<Address> = inherited.iter().map(|socket| socket.configured.clone()).collect();
+        let mut inherited = inherited;
+        let mut sockets = Vec::new();
+        for listener in &configuration.listeners {
+            let address = &listener.address;
+            match inherited.iter().position(|socket| socket.configured.is_same_place(&address.value)) {
+                Some(at) => sockets.push(inherited.swap_remove(at)),
+                None => sockets.push(listen(address).map_err(usage)?),
+            }
+        }
+        let control = match &configuration.control {
+            Some(control) => Some(listen_private(&control.unix).map_err(usage)?),
+            None => None,
+        };
+        let facts = devices.facts(&configuration);
+        let in_force = RwLock::new(Arc::new(InForce { configuration, facts, draining: false }));
+        let state = Arc::new(State { in_force, devices });
+        let (sender, events) = mpsc::channel();
+        let failed = |error: std::io::Error| StartFailure {
+            problems: vec![Problem::new(&Place::default(), format!("cannot start a thread: {error}"), "")],
+            exit_status: ABANDONED,
+        };
+        let mut doors = Vec::new();
+        for socket in sockets {
+            doors.push(Door::open(socket, &state).map_err(failed)?);
+        }
+        if let Some(control) = control {
+            let sender = sender.clone();
+            let ask = move |asked| sender.send(Event::Operator(asked)).is_ok();
+            control_socket::serve(control, ask).map_err(failed)?;
+        }
+        Ok(Self { state, origin, doors, inherited: addresses, events, sender, is_draining: false })
+    }
+
+    /// Says on stdout, and to the service manager, that clients may come.
+    pub fn announce(&self, with_uris: bool) {
+        let in_force = self.state.in_force();
+        for door in &self.doors {
+            let visible = door.exports(&in_force);
+            println!("{}", announce::ready_line(&door.address, &visible));
+            if with_uris {
+                visible.iter().for_each(|export| println!("{}", announce::uri(&door.address, export)));
+            }
+        }
+        tell_service_manager("READY=1");
+    }
+
+    /// Where each listener really listens.
+    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
+        self.doors.iter().map(|door| &door.address)
+    }
+
+    /// Sends events to [`Server::run`] from other threads.
+    pub fn sender(&self) -> Sender<Event> {
+        self.sender.clone()
+    }
+
+    /// SIGTERM and SIGINT drain, SIGHUP reloads. The second of the former ends the server at once.
+    pub fn heed_signals(&self) {
+        let sender = self.sender.clone();
+        match Signals::new([SIGTERM, SIGINT, SIGHUP]) {
+            Ok(mut signals) => {
+                thread::spawn(move || {
+                    for signal in signals.forever() {
+                        let event = if signal == SIGHUP { Event::Reload } else { Event::Terminate };
+                        if sender.send(event).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            Err(error) => eprintln!("hoistway: warning: signals keep their default meaning: {error}"),
+        }
+    }
+
+    /// Serves until a drain is over; the exit status.
+    pub fn run(mut self) -> u8 {
+        loop {
+            // The server holds a sender itself, so there is always an event to come.
+            let Ok(event) = self.events.recv() else { return ABANDONED };
+            match event {
+                Event::Terminate if self.is_draining => {
+                    eprintln!("hoistway: error: ended at once, requests in flight were abandoned");
+                    return self.end(ABANDONED);
+                }
+                Event::Terminate => self.drain(),
+                Event::Reload => {
+                    if let Err(problems) = self.reload() {
+                        problems.iter().for_each(|problem| eprintln!("{problem}"));
+                        eprintln!("hoistway: warning: the configuration stays as it was");
+                    }
+                }
+                Event::Operator(asked) => {
+                    let answer = self.answer(asked.request);
+                    // The operator may have gone in the meantime.
+                    let _ = asked.answer.send(answer);
+                }
+                Event::Drained(0) => return self.end(DRAINED),
+                Event::Drained(abandoned) => {
+                    let seconds = self.state.in_force().configuration.drain_timeout_s;
+                    eprintln!("hoistway: error: {abandoned} requests were abandoned after {seconds} s of draining");
+                    return self.end(ABANDONED);
+                }
+            }
+        }
+    }
+
+    fn drain(&mut self) {
+        self.is_draining = true;
+        tell_service_manager("STOPPING=1");
+        let in_force = self.state.in_force();
+        self.state.put_in_force(in_force.configuration.clone(), true);
+        self.doors.iter().for_each(|door| door.bell.ring());
+        let timeout = Duration::from_secs(in_force.configuration.drain_timeout_s);
+        let (state, sender) = (self.state.clone(), self.sender.clone());
+        thread::spawn(move || {
+            let abandoned = state.devices.drain(timeout);
+            let _ = sender.send(Event::Drained(abandoned));
+        });
+    }
+
+    /// Takes the sockets away and waits for the receptions.
+    fn end(self, status: u8) -> u8 {
+        for door in self.doors {
+            door.bell.stop();
+            // A reception that panicked has said so on stderr; the status stays what it was.
+            let _ = door.thread.join();
+        }
+        status
+    }
+
+    /// Reads, checks and compares everything before the first change is made.
+    fn reload(&mut self) -> Result<usize, Vec<Problem>> {
+        let Origin::File(path) = &self.origin else {
+            let help = "start it with a configuration file to be able to reload, or use hoistway ctl set";
+            let problem = Problem::new(&Place::default(), "the server was started by flags alone", help);
+            return Err(vec![problem]);
+        };
+        let name = path.display().to_string();
+        let text = fs::read_to_string(path).map_err(|error| {
+            let place = Place { at: name.as_str().into(), quoted: "".into() };
+            vec![Problem::new(&place, format!("cannot be read: {error}"), "put the file back and reload again")]
+        })?;
+        let mut configuration = file::read(&name, &text)?;
+        add_listeners(&mut configuration, self.inherited.iter());
+        let problems = check(&configuration, CHECKS);
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let old = self.state.in_force();
+        let changes = difference(&old.configuration, &configuration)?;
+        // Exports are opened first: that is the one change that can fail, and it can be taken back.
+        let added = changes.iter().filter(|change| matches!(change, Change::Added { .. }));
+        self.state.devices.add_exports(added, &configuration)?;
+        for change in &changes {
+            self.state.devices.apply(change).map_err(|problem| vec![problem])?;
+        }
+        self.state.put_in_force(configuration, self.is_draining);
+        self.doors.iter().for_each(|door| door.bell.ring());
+        Ok(changes.len())
+    }
+
+    fn answer(&mut self, request: Request) -> Value {
+        let devices = &self.state.devices;
+        let answer = match request {
+            Request::Status => Ok(self.status()),
+            Request::Scheduler { device, scheduler } => devices.switch(device.as_deref(), &scheduler),
+            Request::Tunable { device, name, value } => devices.set_tunable(device.as_deref(), &name, &value),
+            Request::Weight { group, weight } => devices.set_weight(&group, weight),
+            Request::EvictClient(client) => devices.evict(&|peer, _| peer == client, "client", &client),
+            Request::EvictExport(export) => devices.evict(&|_, name| name == export, "export", &export),
+            Request::Drain => {
+                if !self.is_draining {
+                    self.drain();
+                }
+                Ok(json!("draining"))
+            }
+            Request::Reload => match self.reload() {
+                Ok(changes) => Ok(json!({"changes": changes})),
+                Err(problems) => {
+                    let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                    Err(Refusal::new("", texts.join("\n")))
+                }
+            },
+        };
+        match answer {
+            Ok(done) => json!({"ok": done}),
+            Err(refusal) => refusal.to_json(),
+        }
+    }
+
+    fn status(&self) -> Value {
+        let in_force = self.state.in_force();
+        let listeners: Vec<Value> = self.doors.iter().map(|door| door.status(&in_force)).collect();
+        let mut status = self.state.devices.status();
+        status["draining"] = json!(self.is_draining);
+        status["listeners"] = json!(listeners);
+        status
+    }
+}
+
+impl Door {
+    fn open(socket: Listening, state: &Arc<State>) -> std::io::Result<Self> {
+        let (bell, counts) = (Arc::new(Bell::new()?), Arc::new(Counts::default()));
+        let (address, configured) = (socket.address.clone(), socket.configured.clone());
+        let reception = Reception::new(socket, state.clone(), counts.clone(), bell.clone())?;
+        let thread = thread::Builder::new().name("reception".into()).spawn(move || reception.run())?;
+        Ok(Self { address, configured, bell, counts, thread })
+    }
+
+    /// Names of the exports that somebody without an identity sees here.
+    fn exports<'a>(&self, in_force: &'a InForce) -> Vec<&'a str> {
+        let listeners = &in_force.configuration.listeners;
+        let listener = listeners.iter().find(|it| it.address.value.is_same_place(&self.configured));
+        let names = in_force.facts.iter().map(|facts| facts.name.as_str());
+        names.filter(|name| listener.is_some_and(|listener| peer::may_see(None, listener, name))).collect()
+    }
+
+    fn status(&self, in_force: &InForce) -> Value {
+        json!({
+            "address": self.address.to_string(),
+            "exports": self.exports(in_force),
+            "connections": self.counts.open.load(Ordering::Relaxed),
+            "accepted": self.counts.accepted.load(Ordering::Relaxed),
+            "refused": self.counts.refused.load(Ordering::Relaxed),
+            "expired": self.counts.expired.load(Ordering::Relaxed),
+        })
+    }
+}
+
+fn tell_service_manager(state: &str) {
+    if let Err(error) = announce::notify(state) {
+        eprintln!("hoistway: warning: the service manager does not listen at NOTIFY_SOCKET: {error}");
+    }
+}

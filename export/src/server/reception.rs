@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use linux::event::Event;
+use linux::socket::shut_down;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, sockopt};
+use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 
 use super::peer::{Peer, group_of, identify, may_see};
 use super::socket::Listening;
@@ -56,8 +57,6 @@ pub struct Arrival {
     pub peer: Peer,
     /// The group that pays for its I/O.
     pub group: String,
-    /// How long it may stop inside a payload or leave replies unread.
-    pub stall_timeout: Duration,
     /// Its place among the listener's connections; given back when dropped.
     pub ticket: Ticket,
 }
@@ -243,7 +242,7 @@ impl Reception {
             };
             match turn {
                 Turn::Stays => self.half_open.push_back(client),
-                Turn::Leaves => goodbye(&client.socket),
+                Turn::Leaves => shut_down(client.socket.as_fd()),
                 Turn::Attach(negotiated) => self.attach(client, negotiated, in_force),
             }
         }
@@ -303,9 +302,9 @@ impl Reception {
     fn attach(&self, client: HalfOpen, negotiated: Negotiated, in_force: &InForce) {
         let configuration = &in_force.configuration;
         let export = configuration.exports().find(|(_, export)| export.name.value == negotiated.export);
-        let (Some((_, export)), Some(listener)) = (export, listener_at(configuration, &self.address)) else {
+        let Some((_, export)) = export else {
             // A reload took the export away between the answer and now.
-            return goodbye(&client.socket);
+            return shut_down(client.socket.as_fd());
         };
         let identity = identify(configuration, &client.peer, &self.address);
         self.acceptor.attach(Arrival {
@@ -314,7 +313,6 @@ impl Reception {
             received: client.received,
             negotiated,
             peer: client.peer,
-            stall_timeout: Duration::from_secs(listener.stall_timeout_s),
             ticket: client.ticket,
         });
     }
@@ -344,14 +342,13 @@ impl Reception {
 
     fn welcome(&mut self, socket: OwnedFd, in_force: &InForce, now: Instant) {
         let configuration = &in_force.configuration;
-        let Some(listener) = listener_at(configuration, &self.address) else { return goodbye(&socket) };
+        let Some(listener) = listener_at(configuration, &self.address) else { return shut_down(socket.as_fd()) };
         let limit = usize::try_from(listener.max_connections).unwrap_or(usize::MAX);
         let Some(ticket) = Ticket::take(&self.counts, limit) else {
             self.counts.refused.fetch_add(1, Ordering::Relaxed);
-            return goodbye(&socket);
+            return shut_down(socket.as_fd());
         };
         self.counts.accepted.fetch_add(1, Ordering::Relaxed);
-        tune(&socket, &self.address);
         let by_cgroup = configuration.identities.iter().any(|identity| identity.who.value == Who::Cgroup);
         let mut client = HalfOpen {
             peer: Peer::of(&socket, &self.address, by_cgroup),
@@ -364,14 +361,14 @@ impl Reception {
             end: None,
         };
         if !send(&mut client) {
-            return goodbye(&client.socket);
+            return shut_down(client.socket.as_fd());
         }
         if self.half_open.len() >= MAXIMUM_HALF_OPEN
             && let Some(oldest) = self.half_open.iter().enumerate().min_by_key(|(_, it)| it.deadline).map(|(at, _)| at)
             && let Some(oldest) = self.half_open.remove(oldest)
         {
             self.counts.expired.fetch_add(1, Ordering::Relaxed);
-            goodbye(&oldest.socket);
+            shut_down(oldest.socket.as_fd());
         }
         self.half_open.push_back(client);
     }
@@ -394,27 +391,4 @@ fn send(client: &mut HalfOpen) -> bool {
         }
     }
     true
-}
-
-/// Ends both directions; the descriptor is closed by its owner.
-fn goodbye(socket: impl AsFd) {
-    // A client that is gone already is no error.
-    let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
-}
-
-/// Socket settings of engine specification 5.4. They are wishes: a socket works without them.
-fn tune(socket: impl AsFd, listened_at: &Address) {
-    let socket = socket.as_fd();
-    match listened_at {
-        Address::Unix { .. } => {
-            let _ = sockopt::set_socket_send_buffer_size(socket, 1 << 20);
-        }
-        Address::Tcp(_) => {
-            let _ = sockopt::set_tcp_nodelay(socket, true);
-            let _ = sockopt::set_socket_keepalive(socket, true);
-            let _ = sockopt::set_tcp_keepidle(socket, Duration::from_secs(30));
-            let _ = sockopt::set_tcp_keepintvl(socket, Duration::from_secs(10));
-            let _ = sockopt::set_tcp_keepcnt(socket, 3);
-        }
-    }
 }

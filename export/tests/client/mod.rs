@@ -1,4 +1,5 @@
 //! An NBD client that sends what it is told, right or wrong, and reads what comes back.
+#![allow(dead_code, reason = "every test file uses a part of it")]
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -76,6 +77,24 @@ pub fn option_bytes(option: u32, data: &[u8]) -> Vec<u8> {
     bytes.extend(option.to_be_bytes());
     bytes.extend(u32::try_from(data.len()).unwrap().to_be_bytes());
     bytes.extend(data);
+    bytes
+}
+
+/// The header of a request in one of the forms.
+pub fn request(form: ReplyForm, flags: u16, command: u16, cookie: u64, offset: u64, length: u64) -> Vec<u8> {
+    let extended = form == ReplyForm::Extended;
+    let magic = if extended { wire::EXTENDED_REQUEST_MAGIC } else { wire::REQUEST_MAGIC };
+    let flags = if extended && command == command::WRITE { flags | wire::command_flag::PAYLOAD_LEN } else { flags };
+    let mut bytes = magic.to_be_bytes().to_vec();
+    bytes.extend(flags.to_be_bytes());
+    bytes.extend(command.to_be_bytes());
+    bytes.extend(cookie.to_be_bytes());
+    bytes.extend(offset.to_be_bytes());
+    if extended {
+        bytes.extend(length.to_be_bytes());
+    } else {
+        bytes.extend(u32::try_from(length).unwrap().to_be_bytes());
+    }
     bytes
 }
 
@@ -159,20 +178,7 @@ impl Client {
 
     /// A request in the form that was negotiated; the payload is not sent.
     pub fn request(&self, flags: u16, command: u16, cookie: u64, offset: u64, length: u64) -> Vec<u8> {
-        let extended = self.form == ReplyForm::Extended;
-        let magic = if extended { wire::EXTENDED_REQUEST_MAGIC } else { wire::REQUEST_MAGIC };
-        let flags = if extended && command == command::WRITE { flags | wire::command_flag::PAYLOAD_LEN } else { flags };
-        let mut bytes = magic.to_be_bytes().to_vec();
-        bytes.extend(flags.to_be_bytes());
-        bytes.extend(command.to_be_bytes());
-        bytes.extend(cookie.to_be_bytes());
-        bytes.extend(offset.to_be_bytes());
-        if extended {
-            bytes.extend(length.to_be_bytes());
-        } else {
-            bytes.extend(u32::try_from(length).unwrap().to_be_bytes());
-        }
-        bytes
+        request(self.form, flags, command, cookie, offset, length)
     }
 
     /// One request without payload and its reply.

@@ -1,1 +1,182 @@
-//! The page.
+//! One self-contained HTML file: inline SVG, no network, no scripts; light or dark as the reader's system is.
+//!
+//! Nothing is said by colour alone: series have marks, dashes or patterns of their own, and their names stand beside them.
+
+mod latency;
+mod scale;
+mod shares;
+mod svg;
+mod tables;
+mod throughput;
+mod timeline;
+
+use std::fmt::Write;
+
+use experiment::cell::Cell;
+
+use crate::Results;
+use crate::quantity::{decimals, jobs, mib, percent, scheduler, span, time, weights};
+use svg::escaped;
+
+const STYLE: &str = include_str!("style.css");
+
+/// The whole page.
+pub fn html(results: &Results<'_>) -> String {
+    let cells = results.cells();
+    let title = title(results, &cells);
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n",
+        title = escaped(&title),
+    );
+    let _ = writeln!(page, "<p class=\"lead\">{}</p>", escaped(&lead(results, &cells)));
+    if !results.complete {
+        page.push_str("<p class=\"warn\">This test was interrupted: some of the planned runs are missing.</p>\n");
+    }
+    let blocks: Vec<&[Cell<'_>]> = cells.chunk_by(|a, b| a.workload == b.workload).collect();
+    for block in &blocks {
+        if blocks.len() > 1 {
+            let name = block.first().map_or("", |cell| cell.workload);
+            let what = block.first().map(jobs).unwrap_or_default();
+            let _ = writeln!(
+                page,
+                "<div class=\"workload\">{} <span class=\"note\">{}</span></div>",
+                escaped(name),
+                escaped(&what)
+            );
+        }
+        workload(&mut page, block);
+    }
+    page.push_str(&tables::verdicts(results));
+    let _ = writeln!(
+        page,
+        "<section><h2>Plan</h2>\n{}<h3>Environment</h3>\n{}</section>",
+        tables::plan(results, &cells),
+        tables::environment(results),
+    );
+    page.push_str("<footer>Written by hoistway. ± is the half width of the 95 % interval over the sets; one set has none. Percentiles are of the merged histograms of all sets.</footer>\n</main>\n</body>\n</html>\n");
+    page
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    if count == 1 { one.to_owned() } else { format!("{count} {many}") }
+}
+
+/// What was measured, in one line.
+fn title(results: &Results<'_>, cells: &[Cell<'_>]) -> String {
+    let target = &results.matrix.target;
+    let mut names: Vec<String> = Vec::new();
+    for cell in cells {
+        let name = scheduler(cell);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let who = match &names[..] {
+        [] => return format!("No results for {target}"),
+        [one] => one.clone(),
+        [one, other] => format!("{one} and {other}"),
+        more => format!("{} schedulers", more.len()),
+    };
+    let plural = names.len() > 1;
+    match cells.first().map_or(0, |cell| cell.groups.len()) {
+        0 | 1 => format!("What {who} {} out of {target}", if plural { "get" } else { "gets" }),
+        groups => format!("How {who} {} {target} among {groups} groups", if plural { "divide" } else { "divides" }),
+    }
+}
+
+fn lead(results: &Results<'_>, cells: &[Cell<'_>]) -> String {
+    let Some(first) = cells.first() else { return "Nothing was measured.".to_owned() };
+    let mut workloads: Vec<&str> = cells.iter().map(|cell| cell.workload).collect();
+    workloads.dedup();
+    let what = match &workloads[..] {
+        [one] => format!("{one}: {}", jobs(first)),
+        many => format!("workloads {}", many.join(", ")),
+    };
+    let groups = if first.groups.len() > 1 { format!("; weights {}", weights(first)) } else { String::new() };
+    let sets = cells.iter().map(|cell| cell.runs.len()).max().unwrap_or(1);
+    let sets = if sets > 1 { format!(" × {sets} sets") } else { String::new() };
+    let started = results.started();
+    let day = started.split('T').next().unwrap_or(&started);
+    format!("{what}{groups}; {}{sets} per run on the {} host, {day}.", span(results.matrix.runtime_ns), results.host)
+}
+
+/// All charts of one workload.
+fn workload(page: &mut String, block: &[Cell<'_>]) {
+    // Where a chart has no room for thread counts, it shows the highest of each scheduler.
+    let highest: Vec<&Cell<'_>> = block.chunk_by(|a, b| a.spec == b.spec).filter_map(<[_]>::last).collect();
+    let Some(last) = highest.first() else { return };
+    let several_counts = block.iter().any(|cell| cell.threads != last.threads);
+    let at = if several_counts {
+        format!(" With {} per group.", counted(last.threads as usize, "1 thread", "threads"))
+    } else {
+        String::new()
+    };
+    page.push_str(&tiles(&highest));
+    section(page, "Total throughput", "All groups together. Higher is better.", &throughput::chart(block));
+    if let Some(chart) = shares::chart(&highest) {
+        let note = format!(
+            "Each bar is all that was done, divided as the groups got it. The marks ▾ show where it should have been divided by weight.{at}"
+        );
+        section(page, "Who got what", &note, &chart);
+    }
+    if let Some(chart) = latency::chart(&highest) {
+        let note = format!(
+            "Further left is faster. Each step up the scale is another nine: the tail has as much room as the middle.{at}"
+        );
+        section(page, "Latency", &note, &chart);
+    }
+    if let Some(chart) = timeline::chart(&highest) {
+        let note = format!("MiB/s of each group, second by second, first set, one scale for all charts.{at}");
+        section(page, "Over time", &note, &chart);
+    }
+    section(
+        page,
+        "Settings in force",
+        "Read back while the runs were made. Those that are not defaults are bold and marked *.",
+        &tables::settings(&highest),
+    );
+    let reasons = tables::reasons(&highest);
+    let reasons = if reasons.is_empty() {
+        reasons
+    } else {
+        format!("<details><summary>Why requests were chosen</summary>{reasons}</details>\n")
+    };
+    let figures = format!(
+        "{}<details><summary>Group by group</summary>{}</details>\n{reasons}",
+        tables::figures(block),
+        tables::group_latencies(block),
+    );
+    section(page, "All figures", "Throughput of the groups in MiB/s, weights in brackets.", &figures);
+}
+
+fn section(page: &mut String, title: &str, note: &str, content: &str) {
+    let _ = writeln!(page, "<section><h2>{title}</h2>\n<p class=\"note\">{}</p>\n{content}</section>", escaped(note));
+}
+
+/// The three answers most readers come for.
+fn tiles(cells: &[&Cell<'_>]) -> String {
+    let mut text = String::new();
+    let mut tile = |what: &str, value: String, who: String| {
+        let (value, who) = (escaped(&value), escaped(&who));
+        let _ = writeln!(
+            text,
+            "<div class=\"tile\"><div class=\"what\">{what}</div><div class=\"value\">{value}</div><div class=\"who\">{who}</div></div>"
+        );
+    };
+    if let Some(best) = cells.iter().max_by(|a, b| a.bytes_per_s.mean.total_cmp(&b.bytes_per_s.mean)) {
+        let total = mib(best.bytes_per_s.mean);
+        tile("highest throughput", format!("{total:.*} MiB/s", decimals(total)), scheduler(best));
+    }
+    let sharing =
+        cells.iter().filter(|cell| cell.groups.len() > 1).filter_map(|cell| Some((cell, cell.fairness.as_ref()?)));
+    if let Some((best, fairness)) = sharing.min_by(|a, b| a.1.error_max.total_cmp(&b.1.error_max)) {
+        let who = format!("{}, at {} of the best throughput", scheduler(best), percent(best.efficiency.mean));
+        tile("closest to the weights", format!("within {}", percent(fairness.error_max)), who);
+    }
+    let p99 = |cell: &Cell<'_>| cell.latency(None, None).percentile_ns(99.0).mean;
+    let served = cells.iter().filter(|cell| cell.latency(None, None).histogram.count() > 0);
+    if let Some((best, ns)) = served.map(|cell| (cell, p99(cell))).min_by(|a, b| a.1.total_cmp(&b.1)) {
+        tile("shortest p99 latency", time(ns), scheduler(best));
+    }
+    format!("<div class=\"tiles\">\n{text}</div>\n")
+}

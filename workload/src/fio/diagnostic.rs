@@ -50,7 +50,8 @@ impl fmt::Display for Diagnostic {
         let Place { file, line, column, text } = &self.place;
         write!(f, "{severity}: {file}:{line}:{column}: {}", self.message)?;
         // A line without end would drown the message.
-        let shown: String = text.chars().take(160).map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+        let shown: String =
+            text.chars().take(160).map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
         write!(f, "\n   {line} | {shown}")?;
         if !self.help.is_empty() {
             write!(f, "\n  help: {}", self.help)?;

@@ -84,7 +84,11 @@ impl Lexer<'_, '_> {
         self.open.push(name.to_owned());
         let bytes = match bytes.strip_prefix(b"\xef\xbb\xbf") {
             Some(rest) => {
-                self.findings.remark(Severity::Note, &start, "the file begins with a byte order mark, which fio refuses");
+                self.findings.remark(
+                    Severity::Note,
+                    &start,
+                    "the file begins with a byte order mark, which fio refuses",
+                );
                 rest
             }
             None => bytes,
@@ -144,7 +148,9 @@ impl Lexer<'_, '_> {
             Some((_, behind)) if !uncommented(behind).trim().is_empty() => {
                 self.findings.error(&place, "text behind the section's ']'", "put it on a line of its own");
             }
-            Some(("", _)) => self.findings.error(&place, "the section has no name", "write a job name between '[' and ']'"),
+            Some(("", _)) => {
+                self.findings.error(&place, "the section has no name", "write a job name between '[' and ']'")
+            }
             Some((name, _)) => self.lines.push(Line { place, content: Content::Section(name.to_owned()) }),
         }
     }

@@ -1,0 +1,421 @@
+//! What a volume stands on: parsed from its text, checked, opened, and described for the turn.
+//!
+//! | text | opened | data path |
+//! | --- | --- | --- |
+//! | `/dev/sdb`, `/dev/sdb@1GiB+100GiB` | O_DIRECT, exclusive | ring |
+//! | `disk.img` on a disk | O_DIRECT if it works, else the page cache | ring |
+//! | `disk.img` on tmpfs, `memory:1GiB` | page cache | small requests inline, large ones by the ring's workers |
+//! | `null:1TiB` | nothing | answered at once |
+//! | `model:ssd,disk.img` | as `disk.img` | as `disk.img`, delivered when the device model says so |
+
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use block::{Priority, SECTOR_BYTES};
+use device::Model;
+use linux::device::{Facts, Kind, Opened, Opening, can_empty, memory_file, open};
+use linux::ioctl::file_extents;
+use linux::ring::Emptying;
+
+use crate::error::{EngineError, ErrorKind};
+use crate::turn::{MAX_EXTENTS_KEPT, Positions, VolumeAbilities};
+
+/// Where files without known places are put: volume number times this many bytes.
+const SYNTHETIC_STRIDE_BYTES: u64 = 1 << 40;
+const SIZE_HELP: &str = "write a size as a number with B, KiB, MiB, GiB or TiB";
+
+/// A backing as configured.
+#[derive(Clone, Debug)]
+pub struct Backing {
+    /// What data goes to.
+    pub kind: BackingKind,
+    /// The device model that delays completions, if any.
+    pub model: Option<Model>,
+}
+
+/// What a backing's data goes to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BackingKind {
+    /// A file or block device, whole or a slice of it.
+    Path {
+        /// Where.
+        path: PathBuf,
+        /// First byte and length of the slice.
+        slice: Option<(u64, u64)>,
+    },
+    /// Memory of this many bytes.
+    Memory(u64),
+    /// Nothing: this many bytes of zeroes.
+    Null(u64),
+}
+
+impl Backing {
+    /// Reads a backing's text.
+    ///
+    /// # Errors
+    /// An unreadable size, slice or model, with what is allowed.
+    pub fn parse(text: &str) -> Result<Self, EngineError> {
+        if let Some(rest) = text.strip_prefix("model:") {
+            let (model, path) = split_model(rest);
+            let model = Model::parse(model)
+                .map_err(|error| EngineError::usage(format!("backing '{text}': {error}"), "see `hoistway list devices`"))?;
+            let Some(path) = path else {
+                return Err(EngineError::usage(
+                    format!("backing '{text}' names a device model but no file for the data"),
+                    "write model:NAME[,KEY=VALUE...],PATH",
+                ));
+            };
+            let behind = Self::parse(path)?;
+            if behind.model.is_some() {
+                return Err(EngineError::usage(format!("backing '{text}' has a model behind a model"), "name one model"));
+            }
+            return Ok(Self { kind: behind.kind, model: Some(model) });
+        }
+        let sized = |text: &str| parse_size(text).filter(|size| *size >= SECTOR_BYTES);
+        let wrong = |what: &str| EngineError::usage(format!("backing '{text}': {what}"), SIZE_HELP);
+        let kind = if let Some(size) = text.strip_prefix("null:") {
+            BackingKind::Null(sized(size).ok_or_else(|| wrong("not a size of at least 512 bytes"))?)
+        } else if let Some(size) = text.strip_prefix("memory:") {
+            BackingKind::Memory(sized(size).ok_or_else(|| wrong("not a size of at least 512 bytes"))?)
+        } else {
+            let (path, slice) = match text.rsplit_once('@') {
+                Some((path, slice)) if text.starts_with("/dev/") => {
+                    let parsed = slice.split_once('+').and_then(|(at, length)| Some((parse_size(at)?, sized(length)?)));
+                    (path, Some(parsed.ok_or_else(|| wrong("a slice is written @START+LENGTH"))?))
+                }
+                _ => (text, None),
+            };
+            if path.is_empty() {
+                return Err(EngineError::usage("the backing is empty", "give a file or a block device"));
+            }
+            BackingKind::Path { path: PathBuf::from(path), slice }
+        };
+        Ok(Self { kind, model: None })
+    }
+}
+
+/// `ssd,channels=8,/a/b.img` -> (`ssd,channels=8`, `/a/b.img`): settings are words with `=`, the rest is the path.
+fn split_model(text: &str) -> (&str, Option<&str>) {
+    let is_setting = |word: &str| {
+        word.split_once('=').is_some_and(|(key, _)| key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+    };
+    let mut end = text.find(',').unwrap_or(text.len());
+    while let Some(rest) = text.get(end + 1..) {
+        let word = rest.split(',').next().unwrap_or(rest);
+        if !is_setting(word) {
+            return (&text[..end], Some(rest));
+        }
+        end += 1 + word.len();
+    }
+    (text, None)
+}
+
+/// Reads `4096`, `512B`, `64KiB`, `1GiB`, `2TiB`: whole numbers, binary units, upper or lower case.
+pub fn parse_size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().ok()?;
+    let shift = match text[digits..].trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kib" => 10,
+        "m" | "mib" => 20,
+        "g" | "gib" => 30,
+        "t" | "tib" => 40,
+        _ => return None,
+    };
+    number.checked_mul(1 << shift)
+}
+
+/// A volume as configured.
+#[derive(Clone, Debug)]
+pub struct VolumeSettings {
+    /// Its name in status and messages.
+    pub name: String,
+    /// What it stands on.
+    pub backing: Backing,
+    /// The directory that file paths must stay below.
+    pub root: Option<PathBuf>,
+    /// Opened and served for reading only.
+    pub is_read_only: bool,
+    /// Through the page cache even where direct I/O works.
+    pub uses_page_cache: bool,
+    /// Flushes are answered at once and FUA is ignored: for scratch disks.
+    pub has_unsafe_flush: bool,
+    /// I/O priority of all its requests.
+    pub priority: Priority,
+}
+
+impl VolumeSettings {
+    /// A writable volume on a backing, everything else as usual.
+    pub fn new(name: impl Into<String>, backing: Backing) -> Self {
+        Self {
+            name: name.into(),
+            backing,
+            root: None,
+            is_read_only: false,
+            uses_page_cache: false,
+            has_unsafe_flush: false,
+            priority: Priority::NONE,
+        }
+    }
+}
+
+/// What clients are told about a volume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VolumeFacts {
+    /// Its name.
+    pub name: String,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// No write, trim or zeroing is taken.
+    pub is_read_only: bool,
+    /// Whether positioning costs time, really or as modelled.
+    pub is_rotational: bool,
+    /// Requests aligned to this many bytes need no reading of neighbours; 1 = any.
+    pub block_bytes: u32,
+    /// Smallest unit that the device writes without reading first, in bytes; at least `block_bytes`.
+    pub physical_block_bytes: u32,
+    /// Trimming frees space.
+    pub can_trim: bool,
+    /// Zeroing without writing zeroes is possible.
+    pub can_zero_fast: bool,
+    /// Reads go through the page cache: hints that something will be read make sense.
+    pub uses_page_cache: bool,
+    /// What it stands on, for people: kind, path, model.
+    pub description: String,
+}
+
+/// A volume whose backing is open.
+pub(crate) struct OpenVolume {
+    pub facts: VolumeFacts,
+    pub abilities: VolumeAbilities,
+    pub opened: Option<Opened>,
+    /// First byte of the volume in its file.
+    pub base_bytes: u64,
+    pub is_inline: bool,
+    pub model: Option<Model>,
+}
+
+impl OpenVolume {
+    /// Opens what the settings name.
+    pub fn open(settings: &VolumeSettings) -> Result<Self, EngineError> {
+        let described = |error: EngineError| EngineError {
+            message: format!("volume '{}': {}", settings.name, error.message),
+            ..error
+        };
+        match &settings.backing.kind {
+            BackingKind::Null(size_bytes) => Ok(Self::null(settings, *size_bytes)),
+            BackingKind::Memory(size_bytes) => {
+                let file = memory_file("hoistway", *size_bytes).map_err(|error| {
+                    let message = format!("volume '{}': no memory of {size_bytes} bytes: {error}", settings.name);
+                    EngineError::system(message, "ask for less")
+                })?;
+                Self::on_file(settings, file, None, format!("memory of {size_bytes} bytes")).map_err(described)
+            }
+            BackingKind::Path { path, slice } => {
+                let opening = Opening {
+                    writable: !settings.is_read_only,
+                    direct: !settings.uses_page_cache,
+                    exclusive: !settings.is_read_only,
+                };
+                let opened = open_fitting(path, settings.root.as_deref(), opening)
+                    .map_err(|refusal| described(EngineError::from(refusal)))?;
+                Self::on_file(settings, opened, *slice, path.display().to_string()).map_err(described)
+            }
+        }
+    }
+
+    fn null(settings: &VolumeSettings, size_bytes: u64) -> Self {
+        let size_bytes = size_bytes - size_bytes % SECTOR_BYTES;
+        let facts = VolumeFacts {
+            name: settings.name.clone(),
+            size_bytes,
+            is_read_only: settings.is_read_only,
+            is_rotational: false,
+            block_bytes: 1,
+            physical_block_bytes: 4_096,
+            can_trim: true,
+            can_zero_fast: true,
+            uses_page_cache: false,
+            description: "nothing".to_owned(),
+        };
+        let abilities = VolumeAbilities {
+            size_bytes,
+            is_read_only: settings.is_read_only,
+            alignment_bytes: 1,
+            emptying_alignment_bytes: 1,
+            can_punch: true,
+            can_zero: true,
+            is_null: true,
+            has_unsafe_flush: true,
+            priority: settings.priority,
+            positions: Positions::linear(0),
+        };
+        Self::with_model(Self { facts, abilities, opened: None, base_bytes: 0, is_inline: false, model: None }, settings)
+    }
+
+    fn on_file(
+        settings: &VolumeSettings,
+        opened: Opened,
+        slice: Option<(u64, u64)>,
+        place: String,
+    ) -> Result<Self, EngineError> {
+        let Facts { kind, size_bytes: whole_bytes, .. } = opened.facts;
+        let (base_bytes, size_bytes) = match slice {
+            None => (0, whole_bytes),
+            Some((at, length)) if at.checked_add(length).is_some_and(|end| end <= whole_bytes) => (at, length),
+            Some((at, length)) => {
+                let message = format!("slice @{at}+{length} is not inside the {whole_bytes} bytes of {place}");
+                return Err(EngineError::usage(message, "choose a slice inside the device"));
+            }
+        };
+        let alignment_bytes = match (opened.is_direct, opened.facts.direct_alignment_bytes) {
+            (true, Some(alignment)) => alignment,
+            _ => 1,
+        };
+        if !base_bytes.is_multiple_of(u64::from(alignment_bytes)) {
+            let message = format!("slice of {place} begins at {base_bytes}, not at a multiple of {alignment_bytes}");
+            return Err(EngineError::usage(message, "begin the slice at a whole MiB"));
+        }
+        let unit = u64::from(alignment_bytes).max(SECTOR_BYTES);
+        let size_bytes = size_bytes - size_bytes % unit;
+        let can = |how| !settings.is_read_only && can_empty(opened.file.as_fd(), how, whole_bytes);
+        let (can_punch, can_zero) = (can(Emptying::PunchHole), can(Emptying::ZeroRange));
+        let extents = file_places(&opened, kind);
+        let abilities = VolumeAbilities {
+            size_bytes,
+            is_read_only: settings.is_read_only,
+            alignment_bytes,
+            emptying_alignment_bytes: if kind == Kind::BlockDevice { alignment_bytes.max(512) } else { 1 },
+            can_punch,
+            can_zero,
+            is_null: false,
+            has_unsafe_flush: settings.has_unsafe_flush,
+            priority: settings.priority,
+            positions: Positions { extents, base_bytes },
+        };
+        let way = if opened.is_direct { "direct" } else { "page cache" };
+        let facts = VolumeFacts {
+            name: settings.name.clone(),
+            size_bytes,
+            is_read_only: settings.is_read_only,
+            is_rotational: opened.facts.is_rotational,
+            block_bytes: alignment_bytes,
+            physical_block_bytes: opened.facts.physical_block_bytes.max(alignment_bytes),
+            can_trim: can_punch,
+            can_zero_fast: can_punch || can_zero,
+            uses_page_cache: !opened.is_direct,
+            description: format!("{place} ({}, {way})", kind_name(kind)),
+        };
+        let is_inline = kind == Kind::MemoryFile;
+        let volume = Self { facts, abilities, opened: Some(opened), base_bytes, is_inline, model: None };
+        Ok(Self::with_model(volume, settings))
+    }
+
+    fn with_model(mut self, settings: &VolumeSettings) -> Self {
+        if let Some(model) = &settings.backing.model {
+            self.facts.description = format!("{} behind model {}", self.facts.description, model.name());
+            self.abilities.positions.extents.clear();
+            self.model = Some(model.clone());
+        }
+        self
+    }
+
+    /// Gives a volume without known places its own region: behind the others on a model, far from them elsewhere.
+    pub fn place(&mut self, number: u32, model_used_bytes: u64) {
+        if self.model.is_some() {
+            self.abilities.positions.base_bytes = model_used_bytes;
+        } else if self.opened.as_ref().is_none_or(|opened| opened.facts.kind != Kind::BlockDevice) {
+            self.abilities.positions.base_bytes = u64::from(number) * SYNTHETIC_STRIDE_BYTES;
+        }
+    }
+
+    /// How many commands the device takes at a time, by its kind.
+    pub fn usual_depth(&self) -> u32 {
+        if self.facts.is_rotational { 32 } else { 128 }
+    }
+}
+
+/// Opens past the page cache unless the size leaves a partial block at the end, which only the page cache can reach.
+fn open_fitting(path: &Path, root: Option<&Path>, opening: Opening) -> Result<Opened, linux::device::Refusal> {
+    let opened = open(path, root, opening)?;
+    let is_whole = |alignment: u32| opened.facts.size_bytes.is_multiple_of(u64::from(alignment));
+    if opened.is_direct && !opened.facts.direct_alignment_bytes.is_some_and(is_whole) {
+        // The lock goes with the descriptor, so it must be closed before it is opened again.
+        drop(opened);
+        return open(path, root, Opening { direct: false, ..opening });
+    }
+    Ok(opened)
+}
+
+fn file_places(opened: &Opened, kind: Kind) -> Vec<linux::ioctl::FileExtent> {
+    match kind {
+        Kind::RegularFile => file_extents(opened.file.as_fd(), MAX_EXTENTS_KEPT).unwrap_or_default(),
+        Kind::BlockDevice | Kind::MemoryFile => Vec::new(),
+    }
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::BlockDevice => "block device",
+        Kind::RegularFile => "file",
+        Kind::MemoryFile => "file in memory",
+    }
+}
+
+/// The one model of a shard's volumes, with room for all of them; an error where they differ.
+pub(crate) fn common_model(volumes: &[OpenVolume]) -> Result<Option<Model>, EngineError> {
+    let Some(first) = volumes.first() else { return Ok(None) };
+    let name = |volume: &OpenVolume| volume.model.as_ref().map(|model| model.name().to_owned());
+    if let Some(other) = volumes.iter().find(|volume| name(volume) != name(first)) {
+        let shown = |volume: &OpenVolume| name(volume).map_or("no model".to_owned(), |model| format!("model {model}"));
+        return Err(EngineError {
+            message: format!(
+                "volumes '{}' ({}) and '{}' ({}) share one device, which can have one model only",
+                first.facts.name,
+                shown(first),
+                other.facts.name,
+                shown(other)
+            ),
+            help: "give all volumes of a device the same model, or put them on devices of their own".to_owned(),
+            kind: ErrorKind::Usage,
+        });
+    }
+    let sectors = volumes.iter().map(|volume| volume.facts.size_bytes.div_ceil(SECTOR_BYTES)).sum();
+    Ok(first.model.clone().map(|model| model.with_capacity_sectors(sectors)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_binary_units() {
+        let sizes = ["512", "64KiB", "1g", "2TiB", "3 MiB"].map(parse_size);
+        assert_eq!(sizes, [Some(512), Some(65_536), Some(1 << 30), Some(2 << 40), Some(3 << 20)]);
+        for wrong in ["", "KiB", "1.5GiB", "12 parsecs", "99999999999TiB"] {
+            assert_eq!(parse_size(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_model_takes_its_settings_and_leaves_the_path() {
+        assert_eq!(split_model("ssd,/a/b.img"), ("ssd", Some("/a/b.img")));
+        assert_eq!(split_model("ssd,channels=8,seed=1,disk,1.img"), ("ssd,channels=8,seed=1", Some("disk,1.img")));
+        assert_eq!(split_model("ssd,channels=8"), ("ssd,channels=8", None));
+    }
+
+    #[test]
+    fn backings_are_told_apart() {
+        let kind = |text: &str| Backing::parse(text).map(|backing| backing.kind);
+        assert_eq!(kind("null:1TiB"), Ok(BackingKind::Null(1 << 40)));
+        assert_eq!(kind("memory:1MiB"), Ok(BackingKind::Memory(1 << 20)));
+        let slice = Some((1 << 30, 100 << 30));
+        assert_eq!(kind("/dev/sdb@1GiB+100GiB"), Ok(BackingKind::Path { path: "/dev/sdb".into(), slice }));
+        assert_eq!(kind("a@b.img"), Ok(BackingKind::Path { path: "a@b.img".into(), slice: None }));
+        for wrong in ["null:", "memory:12x", "/dev/sdb@1GiB", "model:ssd", "model:nonsense,/a"] {
+            let error = Backing::parse(wrong).expect_err(wrong);
+            assert!(error.message.contains(wrong), "{error}");
+        }
+    }
+}

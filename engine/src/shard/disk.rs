@@ -1,0 +1,259 @@
+//! Disk I/O: inline for small requests on files in memory, through the ring otherwise; fsync; looking for holes.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, mpsc};
+
+use block::{Extent, Nanos, Operation, RequestId};
+use linux::buffer::Span;
+use linux::device::stretch_at;
+use linux::ring::Emptying;
+
+use super::{FIRST_SYNC_TAG, Shard, Token};
+use crate::protocol::{Asked, MAX_EXTENTS, StatusExtent};
+
+/// I/Os done inline per turn of the loop; more wait for the next, so that sockets are not kept waiting.
+pub(super) const INLINE_PER_TURN: u32 = 64;
+/// Spans up to which inline I/O pays.
+const INLINE_SPANS: usize = 8;
+
+/// A transfer as the turn asked for it.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Transfer {
+    pub io: RequestId,
+    pub volume: u32,
+    pub is_write: bool,
+    pub position_bytes: u64,
+    pub bytes: u32,
+    pub is_durable: bool,
+}
+
+/// A transfer that waits for the next turn's inline budget.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct InlineIo {
+    transfer: Transfer,
+    spans: [Span; INLINE_SPANS],
+    count: usize,
+}
+
+/// A question to the helper thread: what of a range is allocated?
+pub(super) struct StatusJob {
+    file: Arc<OwnedFd>,
+    request: u32,
+    asked: Asked,
+    base_bytes: u64,
+}
+
+impl Shard {
+    pub(super) fn start_transfer(&mut self, transfer: Transfer, spans: &[Span], budget: &mut u32, now: Nanos) {
+        self.counters.started_ios += 1;
+        if let Some(gate) = &mut self.gate {
+            let operation = if transfer.is_write { Operation::Write } else { Operation::Read };
+            let extent = self.turn.extent_of(transfer.io);
+            gate.start(transfer.io.slot(), operation, extent, transfer.is_durable, now);
+        }
+        let Some(volume) = self.volumes.get(transfer.volume as usize).and_then(Option::as_ref) else { return };
+        let (Some(file), position_bytes) = (volume.file, transfer.position_bytes + volume.base_bytes) else {
+            self.inline_done.push((transfer.io, i32::try_from(transfer.bytes).unwrap_or(i32::MAX)));
+            return;
+        };
+        let is_small = transfer.bytes <= self.settings.inline_max_bytes && spans.len() <= INLINE_SPANS;
+        if volume.is_inline && is_small {
+            if *budget == 0 {
+                let mut kept = [Span::default(); INLINE_SPANS];
+                kept[..spans.len()].copy_from_slice(spans);
+                self.deferred.push(InlineIo { transfer, spans: kept, count: spans.len() });
+                return;
+            }
+            *budget -= 1;
+            self.transfer_inline(transfer, spans);
+            return;
+        }
+        let token = Token::Io(transfer.io).pack();
+        if transfer.is_write {
+            self.ring.write(token, file, spans, position_bytes, transfer.is_durable);
+        } else {
+            self.ring.read(token, file, spans, position_bytes);
+        }
+    }
+
+    /// Moves the data here and now; the result is handled with those of the turn.
+    fn transfer_inline(&mut self, transfer: Transfer, spans: &[Span]) {
+        self.counters.inline_ios += 1;
+        let Some(volume) = self.volumes.get(transfer.volume as usize).and_then(Option::as_ref) else { return };
+        let Some(file) = volume.file.and_then(|file| self.ring.file(file)) else { return };
+        let mut moved = 0;
+        let mut position_bytes = transfer.position_bytes + volume.base_bytes;
+        let mut result = 0;
+        for &span in spans {
+            let answer = if transfer.is_write {
+                self.arena().write_at(file, span, position_bytes, transfer.is_durable)
+            } else {
+                self.arena().read_at(file, span, position_bytes)
+            };
+            match answer {
+                Ok(bytes) => {
+                    moved += bytes;
+                    position_bytes += u64::from(bytes);
+                    if bytes < span.length_bytes {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    result = -error.raw_os_error().unwrap_or(5);
+                    break;
+                }
+            }
+        }
+        // What was moved counts, as it does in the kernel: the error shows when the rest is tried again.
+        if moved > 0 || result == 0 {
+            result = i32::try_from(moved).unwrap_or(i32::MAX);
+        }
+        self.inline_done.push((transfer.io, result));
+    }
+
+    /// Does what exceeded the last turn's inline budget.
+    pub(super) fn perform_deferred(&mut self, now: Nanos) {
+        if self.deferred.is_empty() {
+            return;
+        }
+        let mut deferred = std::mem::take(&mut self.deferred);
+        for io in deferred.drain(..) {
+            self.transfer_inline(io.transfer, &io.spans[..io.count]);
+        }
+        self.deferred = deferred;
+        let mut done = std::mem::take(&mut self.inline_done);
+        for (io, result) in done.drain(..) {
+            self.io_done(io, result, now);
+        }
+        self.inline_done = done;
+    }
+
+    pub(super) fn start_emptying(
+        &mut self,
+        io: RequestId,
+        volume: u32,
+        how: Emptying,
+        position_bytes: u64,
+        length_bytes: u64,
+        now: Nanos,
+    ) {
+        if let Some(gate) = &mut self.gate {
+            gate.start(io.slot(), Operation::Discard, self.turn.extent_of(io), false, now);
+        }
+        let Some(volume) = self.volumes.get(volume as usize).and_then(Option::as_ref) else { return };
+        match volume.file {
+            Some(file) => {
+                let position_bytes = position_bytes + volume.base_bytes;
+                self.ring.empty(Token::Io(io).pack(), file, how, position_bytes, length_bytes);
+            }
+            None => self.inline_done.push((io, 0)),
+        }
+    }
+
+    pub(super) fn start_sync(&mut self, volume: u32, now: Nanos) {
+        self.counters.syncs += 1;
+        if let Some(gate) = &mut self.gate {
+            gate.start(FIRST_SYNC_TAG + volume, Operation::Flush, Extent::default(), false, now);
+        }
+        let Some(state) = self.volumes.get(volume as usize).and_then(Option::as_ref) else { return };
+        match state.file {
+            Some(file) if !state.is_inline => self.ring.sync(Token::Sync(volume).pack(), file),
+            // A file in memory has nothing to sync to: what was written is as safe as it will ever be.
+            _ => self.sync_done(volume, 0, now),
+        }
+    }
+
+    /// The real part of an I/O ended.
+    pub(super) fn io_done(&mut self, io: RequestId, result: i32, now: Nanos) {
+        if let Some(gate) = &mut self.gate {
+            match gate.moved(io.slot(), result) {
+                Some(result) => self.turn.completed(io, result, now, &mut self.actions),
+                None => return,
+            }
+        } else {
+            self.turn.completed(io, result, now, &mut self.actions);
+        }
+    }
+
+    /// The real part of an fsync ended.
+    pub(super) fn sync_done(&mut self, volume: u32, result: i32, now: Nanos) {
+        let result = match &mut self.gate {
+            None => Some(result),
+            Some(gate) => gate.moved(FIRST_SYNC_TAG + volume, result),
+        };
+        if let Some(result) = result {
+            self.turn.synced(volume, result >= 0, now, &mut self.actions);
+        }
+    }
+
+    /// Lets the device model come to now.
+    pub(super) fn advance_gate(&mut self, now: Nanos) {
+        let Some(gate) = &mut self.gate else { return };
+        gate.advance(now, &mut self.delivered);
+        let mut delivered = std::mem::take(&mut self.delivered);
+        for (tag, result) in delivered.drain(..) {
+            if tag >= FIRST_SYNC_TAG {
+                self.turn.synced(tag - FIRST_SYNC_TAG, result >= 0, now, &mut self.actions);
+            } else if let Some(io) = self.turn.io_of_slot(tag) {
+                self.turn.completed(io, result, now, &mut self.actions);
+            }
+        }
+        self.delivered = delivered;
+    }
+
+    /// Has the helper thread find out what of a range is allocated.
+    pub(super) fn ask_helper(&mut self, request: u32, volume: u32, now: Nanos) {
+        let job = self.volumes.get(volume as usize).and_then(Option::as_ref).and_then(|volume| {
+            let file = Arc::clone(volume.shared.as_ref()?);
+            Some(StatusJob { file, request, asked: *self.turn.asked(request), base_bytes: volume.base_bytes })
+        });
+        let is_posted = job.is_some_and(|job| self.helper().is_some_and(|helper| helper.send(job).is_ok()));
+        if !is_posted {
+            self.turn.status_found(request, false, now, &mut self.actions);
+        }
+    }
+
+    /// The helper's inbox; the thread is made when it is first needed.
+    fn helper(&mut self) -> Option<&mpsc::Sender<StatusJob>> {
+        if self.helper.is_none() {
+            let (jobs, inbox) = mpsc::channel::<StatusJob>();
+            let mailbox = Arc::clone(&self.mailbox);
+            let thread = std::thread::Builder::new().name(format!("{}-helper", self.settings.name));
+            // The thread ends when the shard drops its end of the channel.
+            let spawned = thread.spawn(move || {
+                for job in inbox {
+                    let found = allocation(&job);
+                    let request = job.request;
+                    mailbox.post(Box::new(move |shard: &mut Shard| shard.status_answered(request, found)));
+                }
+            });
+            self.helper = spawned.ok().map(|_| jobs);
+        }
+        self.helper.as_ref()
+    }
+
+    fn status_answered(&mut self, request: u32, found: Option<Vec<StatusExtent>>) {
+        let now = linux::thread::monotonic_ns();
+        let is_ok = found.is_some();
+        if let Some(found) = found {
+            self.extents.insert(request, found);
+        }
+        self.turn.status_found(request, is_ok, now, &mut self.actions);
+    }
+}
+
+/// Asks the file system; `None` where it fails.
+fn allocation(job: &StatusJob) -> Option<Vec<StatusExtent>> {
+    let start = job.base_bytes.checked_add(job.asked.offset_bytes)?;
+    let end = start.checked_add(job.asked.length_bytes)?;
+    let limit = if job.asked.one_extent { 1 } else { MAX_EXTENTS };
+    let mut found = Vec::new();
+    let mut at = start;
+    while at < end && found.len() < limit {
+        let stretch = stretch_at(job.file.as_fd(), at, end).ok()?;
+        let is_hole = stretch.is_hole;
+        found.push(StatusExtent { length_bytes: stretch.end_bytes - at, hole: is_hole, zero: is_hole });
+        at = stretch.end_bytes;
+    }
+    Some(found)
+}

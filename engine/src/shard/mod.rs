@@ -1,0 +1,451 @@
+//! The shard: one thread, one ring, one device. It performs what the turn decides and decides nothing itself.
+//!
+//! ```text
+//! reap completions ─► mailbox ─► parse ─► model ─► expire ─► dispatch ─► perform (inline I/O again) ─► send ─► wait
+//! ```
+//! Sockets, disk, timers and control all happen here, so the data path knows no lock and no hand-over. Everything that
+//! may block is done elsewhere: opening by the caller of the handle, looking for holes by the helper thread.
+
+mod disk;
+mod mailbox;
+mod output;
+mod resident;
+mod status;
+mod stream;
+mod wait;
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, mpsc};
+
+use block::{Nanos, RequestId};
+use linux::buffer::Arena;
+use linux::event::Event;
+use linux::ring::{Completion, FileId, Ring};
+
+pub(crate) use mailbox::Mailbox;
+pub use resident::{Answer, Data, Door, LocalRequest, Payload, Resident};
+pub(crate) use status::Drain;
+pub use status::{ConnectionStatus, DrainReport, GroupStatus, ShardStatus, VolumeStatus};
+pub(crate) use stream::Attachment;
+
+use crate::backing::{OpenVolume, VolumeFacts};
+use crate::counters::LoopCounters;
+use crate::error::EngineError;
+use crate::gate::Gate;
+use crate::protocol::StatusExtent;
+use crate::turn::{Action, Actions, Turn, TurnSettings, Verdict};
+use resident::Residency;
+use stream::Socket;
+use wait::Idle;
+
+/// Completions handled per turn of the loop.
+const COMPLETIONS_PER_TURN: usize = 1_024;
+/// Tags of the gate below this are I/Os, from here on fsyncs of volumes.
+const FIRST_SYNC_TAG: u32 = 8_193;
+/// Most volumes of a shard.
+pub(crate) const MAX_VOLUMES: u32 = 1_024;
+
+/// How the loop behaves.
+#[derive(Clone, Debug)]
+pub(crate) struct LoopSettings {
+    pub name: String,
+    pub inline_max_bytes: u32,
+    pub batch_wait_us: u32,
+    pub busy_poll_us: u32,
+    pub stall_timeout_ns: Nanos,
+    pub cpus: Vec<usize>,
+}
+
+/// What a completion's token names.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Token {
+    Receive { socket: u32, generation: u16 },
+    Send { socket: u32, generation: u16 },
+    Io(RequestId),
+    Sync(u32),
+    Mailbox,
+}
+
+impl Token {
+    const fn pack(self) -> u64 {
+        let (kind, generation, index): (u64, u16, u32) = match self {
+            Token::Receive { socket, generation } => (0, generation, socket),
+            Token::Send { socket, generation } => (1, generation, socket),
+            Token::Io(io) => (2, 0, io.raw()),
+            Token::Sync(volume) => (3, 0, volume),
+            Token::Mailbox => (4, 0, 0),
+        };
+        kind << 44 | ((generation & 0xfff) as u64) << 32 | index as u64
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the fields are cut out of their own bits")]
+    const fn unpack(token: u64) -> Self {
+        let (index, generation) = (token as u32, ((token >> 32) & 0xfff) as u16);
+        match token >> 44 {
+            0 => Token::Receive { socket: index, generation },
+            1 => Token::Send { socket: index, generation },
+            2 => Token::Io(RequestId::from_raw(index)),
+            3 => Token::Sync(index),
+            _ => Token::Mailbox,
+        }
+    }
+}
+
+/// Who hears the answers of a connection of the turn.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+enum Route {
+    #[default]
+    Nobody,
+    Socket(u32),
+    Lane {
+        resident: u32,
+        lane: u32,
+    },
+}
+
+/// A volume's file as the loop uses it.
+struct VolumeFile {
+    facts: VolumeFacts,
+    /// `None` where nothing is behind the volume.
+    file: Option<FileId>,
+    /// The same file for the helper thread.
+    shared: Option<Arc<OwnedFd>>,
+    base_bytes: u64,
+    is_inline: bool,
+}
+
+/// The shard's state. Lives on its own thread.
+pub(crate) struct Shard {
+    settings: LoopSettings,
+    turn_settings: TurnSettings,
+    ring: Ring,
+    turn: Turn,
+    mailbox: Arc<Mailbox>,
+    mailbox_file: FileId,
+    volumes: Vec<Option<VolumeFile>>,
+    model_used_bytes: u64,
+    model_capacity_bytes: Option<u64>,
+    gate: Option<Gate>,
+    routes: Vec<Route>,
+    sockets: Vec<Option<Box<Socket>>>,
+    free_sockets: Vec<u32>,
+    generation: u16,
+    residents: Vec<Option<Box<Residency>>>,
+    /// Sockets whose received bytes were not all parsed for fairness.
+    ready: Vec<u32>,
+    /// Sockets with output that is not on its way.
+    dirty: Vec<u32>,
+    /// Starts that exceeded the inline budget of a turn.
+    deferred: Vec<disk::InlineIo>,
+    inline_done: Vec<(RequestId, i32)>,
+    delivered: Vec<(u32, i32)>,
+    actions: Actions,
+    performing: Actions,
+    completions: Vec<Completion>,
+    /// Answers of the helper that wait to be sent, by request.
+    extents: HashMap<u32, Vec<StatusExtent>>,
+    helper: Option<mpsc::Sender<disk::StatusJob>>,
+    scratch: Vec<u8>,
+    spans: Vec<linux::buffer::Span>,
+    counters: LoopCounters,
+    idle: Idle,
+    stall_check_at_ns: Option<Nanos>,
+    drain: Option<Drain>,
+    must_stop: bool,
+}
+
+impl Shard {
+    /// Builds a shard on the thread that will run it.
+    pub fn new(
+        settings: LoopSettings,
+        turn_settings: TurnSettings,
+        gate: Option<(Gate, u64)>,
+        mailbox: Arc<Mailbox>,
+        files: u32,
+    ) -> Result<Self, EngineError> {
+        let system = |what: &str, error: std::io::Error| {
+            EngineError::system(format!("{what}: {error}"), "see the engine's chapter on limits and kernel settings")
+        };
+        // Both only sharpen timing; where they are forbidden the engine works all the same.
+        let _ = linux::thread::precise_timers();
+        linux::thread::pin(&settings.cpus).map_err(|error| {
+            EngineError::usage(format!("cpu = {:?}: {error}", settings.cpus), "name processors that this process may use")
+        })?;
+        let arena = Arena::new(turn_settings.memory_bytes).map_err(|error| system("memory for the arena", error))?;
+        let mut ring = Ring::new(arena, files).map_err(|error| system("io_uring", error))?;
+        let turn = Turn::new(&turn_settings).map_err(|error| {
+            EngineError::usage(
+                crate::error::describe_build(&turn_settings.scheduler, error),
+                "see `hoistway list schedulers`",
+            )
+        })?;
+        let event = mailbox.event.descriptor().map_err(|error| system("the shard's mailbox", error))?;
+        let mailbox_file = ring.add_file(event).map_err(|error| system("the shard's mailbox", error))?;
+        ring.poll(Token::Mailbox.pack(), mailbox_file);
+        let connections = turn_settings.connections as usize;
+        let (gate, model_capacity_bytes) = gate.map_or((None, None), |(gate, capacity)| (Some(gate), Some(capacity)));
+        Ok(Self {
+            idle: Idle::new(settings.busy_poll_us),
+            settings,
+            ring,
+            turn,
+            mailbox,
+            mailbox_file,
+            volumes: Vec::new(),
+            model_used_bytes: 0,
+            model_capacity_bytes,
+            gate,
+            routes: vec![Route::default(); connections],
+            sockets: Vec::new(),
+            free_sockets: Vec::new(),
+            generation: 0,
+            residents: Vec::new(),
+            ready: Vec::with_capacity(connections),
+            dirty: Vec::with_capacity(connections),
+            deferred: Vec::with_capacity(256),
+            inline_done: Vec::with_capacity(256),
+            delivered: Vec::with_capacity(256),
+            actions: Actions::default(),
+            performing: Actions::default(),
+            completions: Vec::with_capacity(COMPLETIONS_PER_TURN),
+            extents: HashMap::new(),
+            helper: None,
+            scratch: Vec::with_capacity(stream::HEADER_BYTES as usize * 2),
+            spans: Vec::with_capacity(linux::ring::MAX_SPANS),
+            counters: LoopCounters::default(),
+            stall_check_at_ns: None,
+            drain: None,
+            must_stop: false,
+            turn_settings,
+        })
+    }
+
+    /// Runs until the shard is told to stop.
+    pub fn run(&mut self) -> Result<(), EngineError> {
+        while !self.must_stop {
+            let now = linux::thread::monotonic_ns();
+            self.turn_once(now);
+            self.look_after_drain();
+            if self.must_stop {
+                break;
+            }
+            self.wait_for_events(now)
+                .map_err(|error| EngineError::system(format!("io_uring: {error}"), "restart the server"))?;
+        }
+        Ok(())
+    }
+
+    fn turn_once(&mut self, now: Nanos) {
+        self.counters.turns += 1;
+        let mut completions = std::mem::take(&mut self.completions);
+        completions.clear();
+        self.ring.reap(COMPLETIONS_PER_TURN, &mut completions);
+        self.counters.events += completions.len() as u64;
+        for completion in &completions {
+            self.handle(*completion, now);
+        }
+        self.completions = completions;
+        for _ in 0..self.ready.len() {
+            // Served in rotating order: what is not finished goes to the end of the list.
+            let socket = self.ready.remove(0);
+            self.pump(socket, now);
+        }
+        self.advance_gate(now);
+        self.check_stalls(now);
+        self.turn.expire(now);
+        self.perform_deferred(now);
+        self.run_residents(now);
+        self.settle(now);
+        self.send_dirty(now);
+    }
+
+    fn handle(&mut self, completion: Completion, now: Nanos) {
+        match Token::unpack(completion.token) {
+            Token::Receive { socket, generation } => self.received(socket, generation, completion.result, now),
+            Token::Send { socket, generation } => self.send_completed(socket, generation, completion.result, now),
+            Token::Io(io) => self.io_done(io, completion.result, now),
+            Token::Sync(volume) => self.sync_done(volume, completion.result, now),
+            Token::Mailbox => {
+                self.ring.poll(Token::Mailbox.pack(), self.mailbox_file);
+                self.open_mail();
+            }
+        }
+    }
+
+    fn open_mail(&mut self) {
+        self.mailbox.event.clear();
+        let mailbox = Arc::clone(&self.mailbox);
+        while let Some(job) = mailbox.take() {
+            job(self);
+        }
+    }
+
+    /// Dispatches and performs until nothing more follows at once.
+    fn settle(&mut self, first_now: Nanos) {
+        let mut now = first_now;
+        let mut budget = disk::INLINE_PER_TURN;
+        loop {
+            let mut actions = std::mem::take(&mut self.actions);
+            self.turn.dispatch(now, &mut actions);
+            std::mem::swap(&mut self.performing, &mut actions);
+            self.actions = actions;
+            if self.performing.list.is_empty() {
+                break;
+            }
+            self.perform_all(&mut budget, now);
+            if !self.inline_done.is_empty() {
+                // Data was moved here, which takes longer than deciding: the clock is read again.
+                now = linux::thread::monotonic_ns();
+                let mut done = std::mem::take(&mut self.inline_done);
+                for (io, result) in done.drain(..) {
+                    self.io_done(io, result, now);
+                }
+                self.inline_done = done;
+            }
+            self.run_residents(now);
+        }
+    }
+
+    fn perform_all(&mut self, budget: &mut u32, now: Nanos) {
+        let mut performing = std::mem::take(&mut self.performing);
+        for action in &performing.list {
+            self.perform(*action, &performing.spans, budget, now);
+        }
+        performing.clear();
+        self.performing = performing;
+    }
+
+    fn perform(&mut self, action: Action, spans: &[linux::buffer::Span], budget: &mut u32, now: Nanos) {
+        match action {
+            Action::Start { io, volume, is_write, position_bytes, first_span, spans: count, bytes, is_durable } => {
+                let spans = &spans[first_span as usize..(first_span + count) as usize];
+                let transfer = disk::Transfer { io, volume, is_write, position_bytes, bytes, is_durable };
+                self.start_transfer(transfer, spans, budget, now);
+            }
+            Action::Empty { io, volume, how, position_bytes, length_bytes } => {
+                self.start_emptying(io, volume, how, position_bytes, length_bytes, now);
+            }
+            Action::Sync { volume } => self.start_sync(volume, now),
+            Action::Zero { span } => self.ring.arena().fill(span, 0),
+            Action::Copy { from, to } => self.ring.arena().copy_within(from, to),
+            Action::Reply { connection, request, piece } => match self.route(connection) {
+                Route::Socket(socket) => self.queue_piece(socket, request, piece, now),
+                Route::Lane { resident, lane } => self.answer_resident(resident, lane, request, piece, now),
+                Route::Nobody => self.turn.sent(request, piece, now, &mut self.actions),
+            },
+            Action::Continue { connection, verdict } => match self.route(connection) {
+                Route::Socket(socket) => self.continue_stream(socket, verdict, now),
+                Route::Lane { resident, lane } => self.continue_lane(resident, lane, verdict, now),
+                Route::Nobody => {}
+            },
+            Action::Status { request, volume } => self.ask_helper(request, volume, now),
+            Action::Finished { connection } => {
+                let route = std::mem::take(&mut self.routes[connection as usize]);
+                match route {
+                    Route::Socket(socket) => self.turn_finished(socket),
+                    Route::Lane { resident, lane } => self.lane_finished(resident, lane),
+                    Route::Nobody => {}
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn route(&self, connection: u32) -> Route {
+        self.routes.get(connection as usize).copied().unwrap_or_default()
+    }
+
+    /// Adds an open volume; its number.
+    pub fn add_volume(&mut self, mut volume: OpenVolume) -> Result<u32, EngineError> {
+        let number = self.volumes.iter().position(Option::is_none).unwrap_or(self.volumes.len());
+        let number = u32::try_from(number).unwrap_or(MAX_VOLUMES);
+        if number >= MAX_VOLUMES {
+            let message = format!("volume '{}': a device has at most {MAX_VOLUMES} volumes", volume.facts.name);
+            return Err(EngineError::usage(message, "put it on another device"));
+        }
+        if volume.model.is_some() != self.gate.is_some() {
+            let message = format!("volume '{}': either all volumes of a device have the same model, or none", volume.facts.name);
+            return Err(EngineError::usage(message, "put it on a device of its own"));
+        }
+        volume.place(number, self.model_used_bytes);
+        if volume.model.is_some() {
+            self.model_used_bytes += volume.facts.size_bytes;
+            if self.model_capacity_bytes.is_some_and(|capacity| self.model_used_bytes > capacity) {
+                self.model_used_bytes -= volume.facts.size_bytes;
+                let message = format!("volume '{}' does not fit on the device model any more", volume.facts.name);
+                return Err(EngineError::usage(message, "name all volumes at the start, or use another device"));
+            }
+        }
+        let OpenVolume { facts, abilities, opened, base_bytes, is_inline, .. } = volume;
+        let (mut file, mut shared) = (None, None);
+        if let Some(opened) = opened {
+            let failed = |error: std::io::Error| {
+                EngineError::system(format!("volume '{}': {error}", facts.name), "raise the limit of open files")
+            };
+            shared = Some(Arc::new(opened.file.try_clone().map_err(failed)?));
+            file = Some(self.ring.add_file(opened.file).map_err(failed)?);
+            if opened.is_direct {
+                // Direct I/O costs a tenth less on registered memory; without the right to pin it all works as well.
+                let _ = self.ring.register_arena();
+            }
+        }
+        let added = self.turn.add_volume(abilities);
+        debug_assert_eq!(added, number);
+        if number as usize == self.volumes.len() {
+            self.volumes.push(None);
+        }
+        self.volumes[number as usize] = Some(VolumeFile { facts, file, shared, base_bytes, is_inline });
+        Ok(number)
+    }
+
+    /// What clients are told about a volume.
+    pub fn facts(&self, volume: u32) -> Option<VolumeFacts> {
+        Some(self.volumes.get(volume as usize)?.as_ref()?.facts.clone())
+    }
+
+    /// The turn, for control: groups, elevator, tunables.
+    pub fn turn(&mut self) -> &mut Turn {
+        &mut self.turn
+    }
+
+    /// Replaces the elevator.
+    pub fn switch(&mut self, spec: &experiment::SchedulerSpec) -> Result<(), EngineError> {
+        let help = "see `hoistway list schedulers`";
+        let version = parse_version(spec)?;
+        let tunables: Vec<(String, String)> =
+            spec.settings.iter().map(|setting| (setting.key.clone(), setting.value.clone())).collect();
+        let now = linux::thread::monotonic_ns();
+        self.turn
+            .switch(&spec.name, version, &tunables, &self.turn_settings, now)
+            .map_err(|message| EngineError::usage(message, help))
+    }
+
+    /// The event that wakes this shard.
+    pub fn event(&self) -> &Event {
+        &self.mailbox.event
+    }
+
+    fn arena(&self) -> &Arena {
+        self.ring.arena()
+    }
+}
+
+/// The kernel version that a specification names.
+pub(crate) fn parse_version(spec: &experiment::SchedulerSpec) -> Result<Option<elevator::Version>, EngineError> {
+    let Some(text) = &spec.version else { return Ok(None) };
+    match elevator::registry::parse_version(text) {
+        Some(version) => Ok(Some(version)),
+        None => Err(EngineError::usage(
+            format!("scheduler '{spec}': '{text}' is no kernel version"),
+            "write it like mq-deadline@6.1",
+        )),
+    }
+}
+
+impl Verdict {
+    /// Whether the stream may be parsed on.
+    const fn is_go(self) -> bool {
+        matches!(self, Verdict::Go)
+    }
+}

@@ -1,0 +1,254 @@
+//! The outgoing side of a socket: pieces queue up, and leave once per turn of the loop as one gathered send.
+
+use block::Nanos;
+use linux::buffer::Span;
+use linux::ring::MAX_SPANS;
+
+use super::stream::{HEADER_BYTES, Out, Socket};
+use super::{Shard, Token};
+use crate::protocol::{Body, Command, Failure, MAX_EXTENTS};
+use crate::turn::{Piece, Turn};
+
+/// Data of one send: more waits for the next, so that one connection cannot keep the others.
+const SEND_BYTES: u64 = 2 << 20;
+/// Spans that one piece may need: a header and every part of the longest read in one piece.
+const SPANS_PER_PIECE: usize = 2 + 40;
+
+impl Shard {
+    /// A piece goes into a socket's output.
+    pub(super) fn queue_piece(&mut self, index: u32, request: u32, piece: Piece, now: Nanos) {
+        let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut).filter(|s| !s.is_dead) else {
+            return self.turn.sent(request, piece, now, &mut self.actions);
+        };
+        socket.output.push_back(Out { request, piece });
+        if !socket.is_dirty {
+            socket.is_dirty = true;
+            self.dirty.push(index);
+        }
+    }
+
+    /// Sends what queued up during this turn.
+    pub(super) fn send_dirty(&mut self, now: Nanos) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for index in dirty.drain(..) {
+            if let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) {
+                socket.is_dirty = false;
+            }
+            self.send(index, now);
+        }
+        self.dirty = dirty;
+    }
+
+    /// Encodes and sends as much of a socket's output as one send may carry, unless one is under way.
+    fn send(&mut self, index: u32, now: Nanos) {
+        let Some(mut socket) = self.sockets.get_mut(index as usize).and_then(Option::take) else { return };
+        if !socket.is_sending && !socket.is_dead && !socket.output.is_empty() {
+            self.encode_batch(&mut socket);
+            if socket.unsent.is_empty() {
+                // Only a protocol that encodes nothing gets here; its pieces count as sent.
+                let sent = std::mem::take(&mut socket.on_the_way);
+                for out in &sent {
+                    self.turn.sent(out.request, out.piece, now, &mut self.actions);
+                }
+            } else {
+                socket.is_sending = true;
+                socket.stalled_since_ns = Some(now);
+                let token = Token::Send { socket: index, generation: socket.generation }.pack();
+                self.ring.send(token, socket.file, &socket.unsent);
+                self.expect_stalls(now);
+            }
+        }
+        self.sockets[index as usize] = Some(socket);
+    }
+
+    fn encode_batch(&mut self, socket: &mut Socket) {
+        self.scratch.clear();
+        socket.unsent.clear();
+        let mut bytes = 0;
+        while let Some(out) = socket.output.front().copied() {
+            if socket.unsent.len() + SPANS_PER_PIECE > MAX_SPANS || bytes >= SEND_BYTES {
+                break;
+            }
+            let before = self.scratch.len();
+            if before > 0 && before + longest_encoding(out.piece) > HEADER_BYTES as usize {
+                break;
+            }
+            self.encode(socket, out);
+            let header = Span::of(
+                socket.headers,
+                u32::try_from(before).unwrap_or(HEADER_BYTES),
+                u32::try_from(self.scratch.len() - before).unwrap_or(0),
+            );
+            push_joined(&mut socket.unsent, header);
+            match out.piece {
+                Piece::Data { part, .. } => socket.unsent.push(self.turn.data_of(part)),
+                Piece::Whole => {
+                    let parts = self.turn.parts_of(out.request);
+                    socket.unsent.extend(parts.map(|part| self.turn.data_of(part)));
+                }
+                Piece::Done | Piece::Extents | Piece::Failed { .. } => {}
+            }
+            bytes += match out.piece {
+                Piece::Whole => self.turn.asked(out.request).length_bytes,
+                Piece::Data { part, .. } => u64::from(self.turn.data_of(part).length_bytes),
+                _ => 0,
+            };
+            socket.output.pop_front();
+            socket.on_the_way.push(out);
+        }
+        self.ring.arena().copy_in(Span::of(socket.headers, 0, HEADER_BYTES), &self.scratch);
+    }
+
+    fn encode(&mut self, socket: &mut Socket, out: Out) {
+        let asked = self.turn.asked(out.request);
+        let note = match socket.notes.iter().position(|(request, _)| *request == out.request) {
+            Some(index) => socket.notes.swap_remove(index).1,
+            None => "",
+        };
+        let body = body_of(&self.turn, out);
+        match body {
+            Body::Failed { failure, offset_bytes, last, .. } => {
+                let message = if note.is_empty() { message_of(failure, asked.command) } else { note };
+                let body = Body::Failed { failure, offset_bytes, message, last };
+                socket.protocol.encode(asked, body, &mut self.scratch);
+            }
+            Body::Extents(_) => {
+                let found = self.extents.remove(&out.request).unwrap_or_default();
+                socket.protocol.encode(asked, Body::Extents(&found), &mut self.scratch);
+            }
+            body => socket.protocol.encode(asked, body, &mut self.scratch),
+        }
+    }
+
+    /// A send ended: all of it, some of it, or none because the peer is gone.
+    pub(super) fn send_completed(&mut self, index: u32, generation: u16, result: i32, now: Nanos) {
+        let Some(socket) = self.socket_of(index, generation) else { return };
+        let accepted = u64::try_from(result).unwrap_or(0);
+        drop_front(&mut socket.unsent, accepted);
+        socket.stalled_since_ns = None;
+        if !socket.unsent.is_empty() && accepted > 0 && !socket.is_dead {
+            socket.stalled_since_ns = Some(now);
+            let (token, file) = (Token::Send { socket: index, generation }.pack(), socket.file);
+            let spans = std::mem::take(&mut socket.unsent);
+            self.ring.send(token, file, &spans);
+            if let Some(socket) = self.socket_of(index, generation) {
+                socket.unsent = spans;
+            }
+            return;
+        }
+        let is_failed = !socket.unsent.is_empty();
+        socket.is_sending = false;
+        let mut sent = std::mem::take(&mut socket.on_the_way);
+        for out in sent.drain(..) {
+            self.turn.sent(out.request, out.piece, now, &mut self.actions);
+        }
+        let Some(socket) = self.socket_of(index, generation) else { return };
+        socket.on_the_way = sent;
+        if socket.is_dead {
+            self.bury_if_over(index);
+        } else if is_failed {
+            self.kill(index, now);
+        } else if socket.output.is_empty() {
+            self.end_if_done(index, now);
+        } else if !socket.is_dirty {
+            socket.is_dirty = true;
+            self.dirty.push(index);
+        }
+    }
+}
+
+/// What a piece says, apart from messages and extents.
+fn body_of(turn: &Turn, out: Out) -> Body<'static> {
+    let asked = turn.asked(out.request);
+    match out.piece {
+        Piece::Done => Body::Done,
+        Piece::Extents => Body::Extents(&[]),
+        Piece::Failed { failure, offset_bytes, last } => Body::Failed { failure, offset_bytes, message: "", last },
+        Piece::Data { part, last } => {
+            let length_bytes = turn.data_of(part).length_bytes;
+            Body::Data { offset_bytes: turn.offset_of(part), length_bytes, last }
+        }
+        Piece::Whole => {
+            let length_bytes = u32::try_from(asked.length_bytes).unwrap_or(u32::MAX);
+            Body::Data { offset_bytes: asked.offset_bytes, length_bytes, last: true }
+        }
+    }
+}
+
+/// Bytes that a protocol may need at most to encode a piece.
+const fn longest_encoding(piece: Piece) -> usize {
+    match piece {
+        Piece::Extents => 16 * MAX_EXTENTS + 128,
+        Piece::Failed { .. } => 512,
+        Piece::Data { .. } | Piece::Whole | Piece::Done => 64,
+    }
+}
+
+fn push_joined(spans: &mut Vec<Span>, span: Span) {
+    if span.length_bytes == 0 {
+        return;
+    }
+    match spans.last_mut() {
+        Some(last) if last.offset_bytes + u64::from(last.length_bytes) == span.offset_bytes => {
+            last.length_bytes += span.length_bytes;
+        }
+        _ => spans.push(span),
+    }
+}
+
+/// Takes the first `bytes` off a list of spans.
+fn drop_front(spans: &mut Vec<Span>, mut bytes: u64) {
+    let whole = spans
+        .iter()
+        .take_while(|span| {
+            let fits = u64::from(span.length_bytes) <= bytes;
+            bytes -= if fits { u64::from(span.length_bytes) } else { 0 };
+            fits
+        })
+        .count();
+    spans.drain(..whole);
+    if let Some(first) = spans.first_mut() {
+        *first = first.behind(u32::try_from(bytes).unwrap_or(u32::MAX));
+    }
+}
+
+fn message_of(failure: Failure, command: Command) -> &'static str {
+    match (failure, command) {
+        (Failure::NotPermitted, _) => "the export is read-only",
+        (Failure::Invalid, _) => "the range is not inside the export",
+        (Failure::NoSpace, Command::Write | Command::WriteZeroes) => "no space left, or past the end of the export",
+        (Failure::NoSpace, _) => "no space left",
+        (Failure::Io, Command::Flush) => "writing to stable storage failed",
+        (Failure::Io, _) => "the backing failed",
+        (Failure::Overflow, _) => "too long",
+        (Failure::NotSupported, _) => "not possible here without writing zeroes",
+        (Failure::Shutdown, _) => "the server is shutting down",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(offset_bytes: u64, length_bytes: u32) -> Span {
+        Span { offset_bytes, length_bytes }
+    }
+
+    #[test]
+    fn what_the_kernel_took_is_taken_off_the_front() {
+        let mut spans = vec![span(0, 16), span(4_096, 4_096), span(16, 16)];
+        drop_front(&mut spans, 16 + 100);
+        assert_eq!(spans, [span(4_196, 3_996), span(16, 16)]);
+        drop_front(&mut spans, 3_996 + 16);
+        assert_eq!(spans, []);
+    }
+
+    #[test]
+    fn headers_that_lie_side_by_side_are_one_span() {
+        let mut spans = Vec::new();
+        for header in [span(0, 16), span(16, 16), span(40, 16)] {
+            push_joined(&mut spans, header);
+        }
+        assert_eq!(spans, [span(0, 32), span(40, 16)]);
+    }
+}

@@ -1,0 +1,238 @@
+//! What a shard tells about itself, and how it ends.
+
+use std::os::fd::AsFd;
+use std::sync::mpsc;
+
+use block::Nanos;
+
+use super::Shard;
+use crate::backing::VolumeFacts;
+use crate::counters::{GroupCounters, LoopCounters, Sums};
+
+/// A shard at one moment.
+#[derive(Clone, Debug)]
+pub struct ShardStatus {
+    /// The device's name.
+    pub name: String,
+    /// The scheduler in force.
+    pub scheduler: &'static str,
+    /// Whether another one is about to replace it.
+    pub is_switching: bool,
+    /// Its tunables: name, unit, value in force.
+    pub tunables: Vec<(&'static str, &'static str, i64)>,
+    /// How often it gave each reason.
+    pub reasons: Vec<(&'static str, u64)>,
+    /// Commands the device is given at a time.
+    pub device_depth: u32,
+    /// Requests not answered and sent.
+    pub requests_in_flight: usize,
+    /// Commands the device holds.
+    pub ios_in_flight: u32,
+    /// Bytes of memory in use, and in all.
+    pub memory_bytes: (u64, u64),
+    /// How often memory was asked for in vain.
+    pub memory_refusals: u64,
+    /// What iostat would count.
+    pub queue: queue::Counters,
+    /// What the loop did.
+    pub loop_counters: LoopCounters,
+    /// Impossible situations that were met and survived; above 0 is a defect.
+    pub violations: u64,
+    /// The volumes.
+    pub volumes: Vec<VolumeStatus>,
+    /// The groups.
+    pub groups: Vec<GroupStatus>,
+    /// The clients.
+    pub connections: Vec<ConnectionStatus>,
+}
+
+/// A volume at one moment.
+#[derive(Clone, Debug)]
+pub struct VolumeStatus {
+    /// Its number.
+    pub volume: u32,
+    /// What clients are told.
+    pub facts: VolumeFacts,
+    /// Whether flushes are answered without flushing.
+    pub has_unsafe_flush: bool,
+    /// Whether it was truncated behind our back, or an fsync failed.
+    pub is_damaged: bool,
+    /// What was done on it.
+    pub sums: Sums,
+}
+
+/// A group at one moment.
+#[derive(Clone, Debug)]
+pub struct GroupStatus {
+    /// Its number.
+    pub group: u32,
+    /// Its path; empty for the root.
+    pub path: String,
+    /// Its weight.
+    pub weight: u32,
+    /// Its connections.
+    pub connections: u32,
+    /// Memory it holds.
+    pub memory_bytes: u64,
+    /// What it did.
+    pub counters: GroupCounters,
+}
+
+/// A client at one moment.
+#[derive(Clone, Debug)]
+pub struct ConnectionStatus {
+    /// Its number.
+    pub connection: u32,
+    /// Who it is.
+    pub label: String,
+    /// Its volume's number.
+    pub volume: u32,
+    /// Its group's number.
+    pub group: u32,
+    /// Requests not answered and sent.
+    pub requests_in_flight: u32,
+    /// What it did.
+    pub sums: Sums,
+}
+
+/// How a drain went.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct DrainReport {
+    /// Requests that were not answered in time.
+    pub abandoned_requests: usize,
+    /// Volumes whose last fsync failed.
+    pub failed_syncs: u32,
+}
+
+/// A drain under way.
+pub(crate) struct Drain {
+    deadline_ns: Nanos,
+    report: mpsc::Sender<DrainReport>,
+}
+
+impl Shard {
+    /// Everything that can be told.
+    pub fn status(&mut self) -> ShardStatus {
+        let counters = self.turn.counters();
+        let mut loop_counters = self.counters.clone();
+        loop_counters.started_ios = counters.started_ios;
+        loop_counters.merged_ios = counters.merged_ios;
+        loop_counters.pauses_for_credit = counters.pauses_for_credit;
+        loop_counters.pauses_for_memory = counters.pauses_for_memory;
+        loop_counters.full_submits = self.ring.full_submits();
+        loop_counters.completion_overflows = u64::from(self.ring.completion_overflows());
+        let (free, total) = self.turn.memory_bytes();
+        let tunables = self.turn.tunables().into_iter().map(|(row, value)| (row.name, row.unit.text(), value)).collect();
+        ShardStatus {
+            name: self.settings.name.clone(),
+            scheduler: self.turn.scheduler(),
+            is_switching: self.turn.is_switching(),
+            tunables,
+            reasons: self.turn.reasons(),
+            device_depth: self.turn.device_depth(),
+            requests_in_flight: self.turn.requests_in_flight(),
+            ios_in_flight: self.turn.ios_in_flight(),
+            memory_bytes: (total - free, total),
+            memory_refusals: self.turn.memory_refusals(),
+            queue: self.turn.queue_counters(),
+            loop_counters,
+            violations: counters.violations,
+            volumes: self.volume_statuses(),
+            groups: self.group_statuses(),
+            connections: self.connection_statuses(),
+        }
+    }
+
+    fn volume_statuses(&self) -> Vec<VolumeStatus> {
+        let numbered = (0_u32..).zip(&self.volumes);
+        numbered
+            .filter_map(|(volume, file)| {
+                let (abilities, is_damaged, sums) = self.turn.volume(volume)?;
+                let facts = file.as_ref()?.facts.clone();
+                let has_unsafe_flush = abilities.has_unsafe_flush && !abilities.is_null;
+                Some(VolumeStatus { volume, facts, has_unsafe_flush, is_damaged, sums: sums.clone() })
+            })
+            .collect()
+    }
+
+    fn group_statuses(&self) -> Vec<GroupStatus> {
+        let groups = self.turn.groups();
+        groups
+            .map(|(group, state, memory_bytes)| GroupStatus {
+                group,
+                path: state.name.clone(),
+                weight: state.weight,
+                connections: state.connections,
+                memory_bytes,
+                counters: state.counters.clone(),
+            })
+            .collect()
+    }
+
+    fn connection_statuses(&self) -> Vec<ConnectionStatus> {
+        let sockets = self.sockets.iter().flatten().filter(|socket| !socket.is_dead);
+        sockets
+            .filter_map(|socket| {
+                let (sums, volume, group) = self.turn.connection(socket.connection)?;
+                Some(ConnectionStatus {
+                    connection: socket.connection,
+                    label: socket.label.clone(),
+                    volume,
+                    group,
+                    requests_in_flight: self.turn.connection_requests(socket.connection),
+                    sums: sums.clone(),
+                })
+            })
+            .collect()
+    }
+
+    /// Closes a client.
+    pub fn evict(&mut self, connection: u32) -> bool {
+        let is_it = |socket: &Option<Box<super::Socket>>| socket.as_ref().is_some_and(|s| s.connection == connection);
+        let Some(index) = self.sockets.iter().position(is_it) else { return false };
+        self.kill(u32::try_from(index).unwrap_or(u32::MAX), linux::thread::monotonic_ns());
+        true
+    }
+
+    /// Refuses new requests, finishes what is in flight, makes everything durable, then stops.
+    pub fn begin_drain(&mut self, timeout_ns: Nanos, report: mpsc::Sender<DrainReport>) {
+        self.turn.drain();
+        let deadline_ns = linux::thread::monotonic_ns().saturating_add(timeout_ns);
+        self.drain = Some(Drain { deadline_ns, report });
+    }
+
+    pub(super) fn drain_deadline(&self) -> Option<Nanos> {
+        self.drain.as_ref().map(|drain| drain.deadline_ns)
+    }
+
+    /// Ends a drain whose work is done or whose time is up.
+    pub(super) fn look_after_drain(&mut self) {
+        let Some(drain) = &self.drain else { return };
+        let in_flight = self.turn.requests_in_flight();
+        let is_late = block::time::is_due(linux::thread::monotonic_ns(), drain.deadline_ns);
+        if in_flight > 0 && !is_late {
+            return;
+        }
+        // Nothing else is served any more, so this may block.
+        let mut failed_syncs = 0;
+        for volume in self.volumes.iter().flatten().filter(|volume| !volume.facts.is_read_only) {
+            let Some(file) = &volume.shared else { continue };
+            failed_syncs += u32::from(linux::device::make_durable(file.as_fd()).is_err());
+        }
+        if let Some(drain) = self.drain.take() {
+            let _ = drain.report.send(DrainReport { abandoned_requests: in_flight, failed_syncs });
+        }
+        self.stop();
+    }
+
+    /// Ends the loop after this turn.
+    pub fn stop(&mut self) {
+        self.must_stop = true;
+        self.abandon_residents();
+        for socket in self.sockets.iter().flatten() {
+            if let Some(fd) = self.ring.file(socket.file) {
+                linux::socket::shut_down(fd);
+            }
+        }
+    }
+}

@@ -1,0 +1,500 @@
+//! The incoming side of a socket: receive, parse, store payloads.
+//!
+//! ```text
+//! Parsing ─► submit ─► Go ───────────────► Parsing
+//!                ├──► Fill(span) ─ bytes ─► filled ─► Go | Fill | Wait
+//!                ├──► Skip(n) ──── bytes ─► Parsing
+//!                └──► Wait ─── Continue ──► as told
+//! ```
+//! A connection that waits is simply not read: the socket fills, the client's own send blocks.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+
+use block::Nanos;
+use linux::Slot;
+use linux::buffer::Span;
+use linux::ring::FileId;
+
+use super::{Route, Shard, Token};
+use crate::error::EngineError;
+use crate::protocol::{Asked, Failure, MAX_HEADER_BYTES, Parsed, Protocol};
+use crate::turn::{Action, ConnectionBounds, Piece, Verdict};
+
+/// Requests parsed from one connection per turn of the loop.
+const PARSED_PER_TURN: u32 = 256;
+/// Missing payload from which on it is received straight into its slot.
+const DIRECT_BYTES: u32 = 16 << 10;
+/// Headers of one gathered send.
+pub(super) const HEADER_BYTES: u32 = 16 << 10;
+/// Bytes of a header that fit the stack; longer ones go through a vector.
+const SHORT_HEADER_BYTES: usize = 64;
+/// Receive buffers may together take this part of the memory at their full size; then they become smaller.
+const RECEIVE_SHARE: u64 = 8;
+
+/// A connected client, ready for transmission.
+pub(crate) struct Attachment {
+    pub socket: OwnedFd,
+    pub protocol: Box<dyn Protocol>,
+    pub volume: u32,
+    pub group: u32,
+    pub received: Vec<u8>,
+    pub label: String,
+    pub beside: Option<u32>,
+    pub on_closed: Option<Box<dyn FnOnce() + Send>>,
+}
+
+/// What the next bytes of the stream are.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) enum Stream {
+    /// A header.
+    Parsing,
+    /// Payload for here.
+    Filling(Span),
+    /// Payload of a request that was refused.
+    Skipping(u64),
+    /// Not known yet: the turn has to say.
+    Waiting,
+    /// Nothing that matters: the client said goodbye, or cannot be trusted.
+    Ended,
+}
+
+/// A piece of a reply in the output.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Out {
+    pub request: u32,
+    pub piece: Piece,
+}
+
+/// Where a RECV under way puts its bytes.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Receiving {
+    No,
+    /// Into the receive buffer.
+    Buffer,
+    /// Straight into the payload's slot.
+    Slot,
+}
+
+/// A client's socket.
+pub(super) struct Socket {
+    pub connection: u32,
+    pub file: FileId,
+    pub protocol: Box<dyn Protocol>,
+    pub label: String,
+    pub generation: u16,
+    on_closed: Option<Box<dyn FnOnce() + Send>>,
+    // incoming
+    buffer: Slot,
+    /// Received and not yet consumed: from here to there.
+    start: u32,
+    end: u32,
+    needed_bytes: u32,
+    stream: Stream,
+    receiving: Receiving,
+    is_ready: bool,
+    /// A request that the protocol answered, and that found no credit.
+    answered: Option<(Asked, Option<Failure>, &'static str, u64)>,
+    // outgoing
+    pub headers: Slot,
+    pub output: VecDeque<Out>,
+    pub on_the_way: Vec<Out>,
+    pub unsent: Vec<Span>,
+    pub is_sending: bool,
+    pub is_dirty: bool,
+    /// Reasons that the protocol gave for its own answers, by request.
+    pub notes: Vec<(u32, &'static str)>,
+    // end
+    pub is_dead: bool,
+    turn_is_finished: bool,
+    /// Since when nothing has moved although something should.
+    pub stalled_since_ns: Option<Nanos>,
+}
+
+impl Shard {
+    /// Takes a client over.
+    pub fn attach(&mut self, attachment: Attachment) -> Result<u32, EngineError> {
+        let now = linux::thread::monotonic_ns();
+        let refused = |what: &str| EngineError::system(format!("client {}: {what}", attachment.label), "try again later");
+        // What cannot be set only costs speed.
+        let _ = linux::socket::tune(std::os::fd::AsFd::as_fd(&attachment.socket));
+        let free = self.free_sockets.pop().unwrap_or_else(|| {
+            self.sockets.push(None);
+            u32::try_from(self.sockets.len() - 1).unwrap_or(u32::MAX)
+        });
+        let bounds = ConnectionBounds::default();
+        let connection = self.turn.open(attachment.volume, attachment.group, bounds, attachment.beside);
+        let Some(connection) = connection else {
+            self.free_sockets.push(free);
+            return Err(refused("no connection is free, or its volume or group is gone"));
+        };
+        let buffers = self.receive_buffer().and_then(|buffer| match self.turn.take_memory(HEADER_BYTES) {
+            Some(headers) => Some((buffer, headers)),
+            None => {
+                self.turn.give_memory(buffer);
+                None
+            }
+        });
+        let fits = |buffer: Slot| attachment.received.len() <= buffer.bytes() as usize;
+        let (Some((buffer, headers)), true) = (buffers, buffers.is_some_and(|(buffer, _)| fits(buffer))) else {
+            self.free_sockets.push(free);
+            for slot in buffers.into_iter().flat_map(|(buffer, headers)| [buffer, headers]) {
+                self.turn.give_memory(slot);
+            }
+            self.turn.close(connection, now, &mut self.actions);
+            return Err(refused("no memory for its buffers"));
+        };
+        let Attachment { socket, protocol, received, label, on_closed, .. } = attachment;
+        let file = match self.ring.add_file(socket) {
+            Ok(file) => file,
+            Err(error) => {
+                self.free_sockets.push(free);
+                self.turn.give_memory(buffer);
+                self.turn.give_memory(headers);
+                self.turn.close(connection, now, &mut self.actions);
+                return Err(EngineError::system(format!("client {label}: {error}"), "raise the limit of open files"));
+            }
+        };
+        self.ring.arena().copy_in(Span::of(buffer, 0, buffer.bytes()), &received);
+        self.generation = self.generation.wrapping_add(1) & 0xfff;
+        let needed_bytes = clamp_header(protocol.header_bytes());
+        self.sockets[free as usize] = Some(Box::new(Socket {
+            connection,
+            file,
+            protocol,
+            label,
+            generation: self.generation,
+            on_closed,
+            buffer,
+            start: 0,
+            end: u32::try_from(received.len()).unwrap_or(0),
+            needed_bytes,
+            stream: Stream::Parsing,
+            receiving: Receiving::No,
+            is_ready: false,
+            answered: None,
+            headers,
+            output: VecDeque::with_capacity(64),
+            on_the_way: Vec::with_capacity(64),
+            unsent: Vec::with_capacity(linux::ring::MAX_SPANS),
+            is_sending: false,
+            is_dirty: false,
+            notes: Vec::new(),
+            is_dead: false,
+            turn_is_finished: false,
+            stalled_since_ns: None,
+        }));
+        self.routes[connection as usize] = Route::Socket(free);
+        self.pump(free, now);
+        Ok(connection)
+    }
+
+    /// The largest receive buffer that leaves enough memory for data.
+    fn receive_buffer(&mut self) -> Option<Slot> {
+        let (_, total_bytes) = self.turn.memory_bytes();
+        let sockets = self.sockets.len() as u64;
+        let size = [256 << 10, 64 << 10, 16 << 10]
+            .into_iter()
+            .find(|&size| sockets * u64::from(size) <= total_bytes / RECEIVE_SHARE)
+            .unwrap_or(16 << 10);
+        self.turn.take_memory(size)
+    }
+
+    /// Bytes arrived, or the stream's end, or an error.
+    pub(super) fn received(&mut self, index: u32, generation: u16, result: i32, now: Nanos) {
+        let Some(socket) = self.socket_of(index, generation) else { return };
+        let into = std::mem::replace(&mut socket.receiving, Receiving::No);
+        socket.stalled_since_ns = None;
+        if socket.is_dead {
+            return self.bury_if_over(index);
+        }
+        let Ok(bytes @ 1..) = u32::try_from(result) else {
+            const EINTR: i32 = 4;
+            const EAGAIN: i32 = 11;
+            if matches!(-result, EINTR | EAGAIN) {
+                return self.arm(index, now);
+            }
+            // The peer is gone. Whatever it asked for is of no use to anybody now.
+            return self.kill(index, now);
+        };
+        match (into, socket.stream) {
+            (Receiving::Slot, Stream::Filling(span)) => socket.stream = Stream::Filling(span.behind(bytes)),
+            _ => socket.end += bytes,
+        }
+        self.pump(index, now);
+    }
+
+    /// Works off what was received, until more is needed or the turn's share is used up.
+    pub(super) fn pump(&mut self, index: u32, now: Nanos) {
+        let Some(mut socket) = self.sockets.get_mut(index as usize).and_then(Option::take) else { return };
+        socket.is_ready = false;
+        let mut budget = PARSED_PER_TURN;
+        while !socket.is_dead && self.step(&mut socket, now) {
+            budget -= 1;
+            if budget == 0 {
+                socket.is_ready = true;
+                self.ready.push(index);
+                break;
+            }
+        }
+        let (is_ready, is_dead) = (socket.is_ready, socket.is_dead);
+        self.sockets[index as usize] = Some(socket);
+        if !is_ready && !is_dead {
+            self.arm(index, now);
+            self.end_if_done(index, now);
+        }
+    }
+
+    /// One step of the stream; false when it has to wait for bytes or for the turn.
+    fn step(&mut self, socket: &mut Socket, now: Nanos) -> bool {
+        let available = socket.end - socket.start;
+        match socket.stream {
+            Stream::Waiting | Stream::Ended => false,
+            Stream::Filling(span) => {
+                let from = Span::of(socket.buffer, socket.start, available);
+                let copied = available.min(span.length_bytes);
+                self.ring.arena().copy_within(from, span);
+                socket.start += copied;
+                let left = span.behind(copied);
+                socket.stream = Stream::Filling(left);
+                if left.length_bytes > 0 {
+                    return false;
+                }
+                let verdict = self.turn.filled(socket.connection, now, &mut self.actions);
+                obey(socket, verdict);
+                true
+            }
+            Stream::Skipping(left) => {
+                let skipped = u64::from(available).min(left);
+                socket.start += u32::try_from(skipped).unwrap_or(available);
+                let left = left - skipped;
+                socket.stream = if left == 0 { Stream::Parsing } else { Stream::Skipping(left) };
+                left == 0
+            }
+            Stream::Parsing => self.parse_one(socket, available, now),
+        }
+    }
+
+    fn parse_one(&mut self, socket: &mut Socket, available: u32, now: Nanos) -> bool {
+        if let Some((asked, failure, note, skip_bytes)) = socket.answered.take() {
+            return self.answer_parsed(socket, asked, failure, note, skip_bytes, now);
+        }
+        if available < socket.needed_bytes {
+            return false;
+        }
+        let wanted = (socket.needed_bytes as usize).max(SHORT_HEADER_BYTES).min(available as usize);
+        let from = Span::of(socket.buffer, socket.start, available);
+        let parsed = if wanted <= SHORT_HEADER_BYTES {
+            let mut bytes = [0; SHORT_HEADER_BYTES];
+            let length = self.ring.arena().copy_out(from, &mut bytes[..wanted]);
+            socket.protocol.parse(&bytes[..length])
+        } else {
+            let mut bytes = vec![0; wanted];
+            self.ring.arena().copy_out(from, &mut bytes);
+            socket.protocol.parse(&bytes)
+        };
+        let consume = |socket: &mut Socket, bytes: usize| {
+            socket.start += u32::try_from(bytes).unwrap_or(u32::MAX).min(available);
+            socket.needed_bytes = clamp_header(socket.protocol.header_bytes());
+        };
+        match parsed {
+            Parsed::Incomplete { needed_bytes } => {
+                let needed_bytes = clamp_header(needed_bytes);
+                // A protocol that asks for no more than it has would ask for ever.
+                socket.stream = if needed_bytes > socket.needed_bytes { Stream::Parsing } else { Stream::Ended };
+                socket.needed_bytes = needed_bytes;
+                needed_bytes <= available
+            }
+            Parsed::Request { consumed_bytes, asked } => {
+                consume(socket, consumed_bytes);
+                let verdict = self.turn.submit(socket.connection, asked, now, &mut self.actions);
+                obey(socket, verdict);
+                true
+            }
+            Parsed::Answered { consumed_bytes, skip_bytes, asked, failure, message } => {
+                consume(socket, consumed_bytes);
+                self.answer_parsed(socket, asked, failure, message, skip_bytes, now)
+            }
+            Parsed::Disconnect { consumed_bytes } => {
+                consume(socket, consumed_bytes);
+                socket.stream = Stream::Ended;
+                false
+            }
+            Parsed::Close => {
+                socket.stream = Stream::Ended;
+                false
+            }
+        }
+    }
+
+    /// Passes the protocol's own answer on, and skips the payload that belongs to it.
+    fn answer_parsed(
+        &mut self,
+        socket: &mut Socket,
+        asked: Asked,
+        failure: Option<Failure>,
+        note: &'static str,
+        skip_bytes: u64,
+        now: Nanos,
+    ) -> bool {
+        if !self.turn.submit_answered(socket.connection, asked, failure, now, &mut self.actions).is_go() {
+            socket.answered = Some((asked, failure, note, skip_bytes));
+            socket.stream = Stream::Waiting;
+            return false;
+        }
+        if let (Some(Action::Reply { request, .. }), false) = (self.actions.list.last(), note.is_empty()) {
+            socket.notes.push((*request, note));
+        }
+        socket.stream = if skip_bytes == 0 { Stream::Parsing } else { Stream::Skipping(skip_bytes) };
+        true
+    }
+
+    /// The turn lets a waiting connection go on.
+    pub(super) fn continue_stream(&mut self, index: u32, verdict: Verdict, now: Nanos) {
+        let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
+        if socket.stream == Stream::Waiting {
+            obey(socket, verdict);
+            self.pump(index, now);
+        }
+    }
+
+    /// Arms the next RECV, if bytes are wanted and none is armed.
+    fn arm(&mut self, index: u32, now: Nanos) {
+        let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
+        let wants = matches!(socket.stream, Stream::Parsing | Stream::Filling(_) | Stream::Skipping(_));
+        if socket.receiving != Receiving::No || socket.is_dead || !wants {
+            return;
+        }
+        let token = Token::Receive { socket: index, generation: socket.generation }.pack();
+        let available = socket.end - socket.start;
+        let stops_inside = socket.stream != Stream::Parsing || available > 0;
+        socket.stalled_since_ns = stops_inside.then_some(now).or(socket.stalled_since_ns);
+        let must_check = socket.stalled_since_ns.is_some();
+        if let (Stream::Filling(span), 0) = (socket.stream, available)
+            && span.length_bytes >= DIRECT_BYTES
+        {
+            socket.receiving = Receiving::Slot;
+            self.ring.receive(token, socket.file, span);
+        } else {
+            if socket.start == socket.end {
+                (socket.start, socket.end) = (0, 0);
+            } else if socket.buffer.bytes() - socket.end < socket.buffer.bytes() / 4 {
+                let from = Span::of(socket.buffer, socket.start, available);
+                self.ring.arena().copy_within(from, Span::of(socket.buffer, 0, available));
+                (socket.start, socket.end) = (0, available);
+            }
+            let room = Span::of(socket.buffer, socket.end, socket.buffer.bytes());
+            socket.receiving = Receiving::Buffer;
+            self.ring.receive(token, socket.file, room);
+        }
+        if must_check {
+            self.expect_stalls(now);
+        }
+    }
+
+    /// A client that said goodbye is let go when everything it asked for was answered and sent.
+    pub(super) fn end_if_done(&mut self, index: u32, now: Nanos) {
+        let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
+        let is_said = socket.stream == Stream::Ended && !socket.is_dead;
+        if is_said && !socket.is_sending && socket.output.is_empty() && self.turn.connection_requests(socket.connection) == 0 {
+            self.kill(index, now);
+        }
+    }
+
+    /// Ends a connection: both directions at once, then everything that refers to it is waited for.
+    pub(super) fn kill(&mut self, index: u32, now: Nanos) {
+        let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
+        if socket.is_dead {
+            return;
+        }
+        socket.is_dead = true;
+        socket.stream = Stream::Ended;
+        let (file, connection) = (socket.file, socket.connection);
+        let is_busy = socket.is_sending || socket.receiving != Receiving::No;
+        let dropped = std::mem::take(&mut socket.output);
+        if let Some(fd) = self.ring.file(file) {
+            linux::socket::shut_down(fd);
+        }
+        if is_busy {
+            self.ring.cancel(file);
+        }
+        self.turn.close(connection, now, &mut self.actions);
+        for out in dropped {
+            self.extents.remove(&out.request);
+            self.turn.sent(out.request, out.piece, now, &mut self.actions);
+        }
+        self.bury_if_over(index);
+    }
+
+    /// Nothing of the connection is left in the turn.
+    pub(super) fn turn_finished(&mut self, index: u32) {
+        if let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) {
+            socket.turn_is_finished = true;
+        }
+        self.bury_if_over(index);
+    }
+
+    /// Frees a dead socket's place once neither turn nor ring refer to it.
+    pub(super) fn bury_if_over(&mut self, index: u32) {
+        let Some(place) = self.sockets.get_mut(index as usize) else { return };
+        let Some(socket) = place else { return };
+        if !socket.is_dead || socket.is_sending || socket.receiving != Receiving::No || !socket.turn_is_finished {
+            return;
+        }
+        if let Some(mut socket) = place.take() {
+            self.ring.remove_file(socket.file);
+            self.turn.give_memory(socket.buffer);
+            self.turn.give_memory(socket.headers);
+            self.free_sockets.push(index);
+            self.ready.retain(|&other| other != index);
+            self.dirty.retain(|&other| other != index);
+            if let Some(on_closed) = socket.on_closed.take() {
+                on_closed();
+            }
+        }
+    }
+
+    pub(super) fn socket_of(&mut self, index: u32, generation: u16) -> Option<&mut Box<Socket>> {
+        let socket = self.sockets.get_mut(index as usize)?.as_mut()?;
+        (socket.generation == generation).then_some(socket)
+    }
+
+    /// Closes clients that stopped in the middle of something.
+    pub(super) fn check_stalls(&mut self, now: Nanos) {
+        if self.stall_check_at_ns.is_none_or(|at| !block::time::is_due(now, at)) {
+            return;
+        }
+        let timeout_ns = self.settings.stall_timeout_ns;
+        self.stall_check_at_ns = None;
+        for index in 0..u32::try_from(self.sockets.len()).unwrap_or(u32::MAX) {
+            let Some(socket) = &self.sockets[index as usize] else { continue };
+            let Some(since) = socket.stalled_since_ns else { continue };
+            let at = since.saturating_add(timeout_ns);
+            if block::time::is_due(now, at) {
+                self.kill(index, now);
+            } else {
+                self.stall_check_at_ns = Some(self.stall_check_at_ns.map_or(at, |earlier| earlier.min(at)));
+            }
+        }
+    }
+
+    /// Somebody could stall from now on: there must be a check in time.
+    pub(super) fn expect_stalls(&mut self, now: Nanos) {
+        let at = now.saturating_add(self.settings.stall_timeout_ns);
+        self.stall_check_at_ns = self.stall_check_at_ns.or(Some(at));
+    }
+}
+
+/// Follows the turn's verdict.
+fn obey(socket: &mut Socket, verdict: Verdict) {
+    socket.stream = match verdict {
+        Verdict::Go => Stream::Parsing,
+        Verdict::Fill(span) => Stream::Filling(span),
+        Verdict::Skip(bytes) => Stream::Skipping(u64::from(bytes)),
+        Verdict::Wait => Stream::Waiting,
+    };
+}
+
+fn clamp_header(bytes: usize) -> u32 {
+    u32::try_from(bytes.clamp(1, MAX_HEADER_BYTES)).unwrap_or(1)
+}

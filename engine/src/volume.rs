@@ -1,0 +1,508 @@
+//! What others see of the engine: a handle on a shard, its volumes, groups and clients.
+//!
+//! ```no_run
+//! use hoistway_engine::{Backing, ShardSettings, VolumeSettings, start};
+//! let volume = VolumeSettings::new("scratch", Backing::parse("memory:64MiB").unwrap());
+//! let shard = start(ShardSettings::default(), &[volume]).unwrap();
+//! let tenant = shard.add_group("tenants/db", 300).unwrap();
+//! let client = shard.client(shard.volumes()[0], tenant).unwrap();
+//! client.write(4096, b"hello").unwrap();
+//! assert_eq!(client.read(4096, 5).unwrap(), b"hello");
+//! ```
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use experiment::SchedulerSpec;
+
+use crate::backing::{OpenVolume, VolumeFacts, VolumeSettings, common_model};
+use crate::client::{Client, Correspondent};
+use crate::error::EngineError;
+use crate::gate::Gate;
+use crate::protocol::Protocol;
+use crate::shard::{Attachment, DrainReport, LoopSettings, Mailbox, Resident, Shard, ShardStatus};
+use crate::turn::{ConnectionBounds, TurnSettings};
+
+/// Tags of a gate: every I/O slot of the queue, and one fsync per volume.
+const GATE_TAGS: u32 = 8_193 + crate::shard::MAX_VOLUMES;
+
+/// A volume of a shard.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub struct VolumeId(pub(crate) u32);
+
+/// A group of a shard.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub struct GroupHandle(pub(crate) u32);
+
+impl GroupHandle {
+    /// The group above all others; it always exists and has weight 100.
+    pub const ROOT: GroupHandle = GroupHandle(0);
+}
+
+/// A client's connection, as it is evicted or joined.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub struct ConnectionId(pub(crate) u32);
+
+/// How a shard is built.
+#[derive(Clone, Debug)]
+pub struct ShardSettings {
+    /// The device's name in status and messages, and the thread's.
+    pub name: String,
+    /// The scheduler and its settings.
+    pub scheduler: SchedulerSpec,
+    /// Memory for data, 64 MiB to 64 GiB.
+    pub memory_bytes: u64,
+    /// Commands the device is given at a time; 0 = by its kind.
+    pub queue_depth: u32,
+    /// Longest transfer, 4 KiB to 1 MiB.
+    pub max_request_bytes: u32,
+    /// Requests up to this size on files in memory are done on the shard's thread; 0 = none.
+    pub inline_max_bytes: u32,
+    /// How long to wait for several completions at once; 0 = not.
+    pub batch_wait_us: u32,
+    /// How long to look for events before sleeping, at most 200; 0 = not.
+    pub busy_poll_us: u32,
+    /// How long a client may stop in the middle of something.
+    pub stall_timeout: Duration,
+    /// Processors that the thread is bound to; empty = any.
+    pub cpus: Vec<usize>,
+    /// Clients at a time.
+    pub max_connections: u32,
+    /// Groups at a time, the root included.
+    pub max_groups: u32,
+    /// Seed of everything random in scheduler and model.
+    pub seed: u64,
+}
+
+impl Default for ShardSettings {
+    fn default() -> Self {
+        Self {
+            name: "device".to_owned(),
+            scheduler: SchedulerSpec::named("wfq"),
+            memory_bytes: 256 << 20,
+            queue_depth: 0,
+            max_request_bytes: 1 << 20,
+            inline_max_bytes: 16 << 10,
+            batch_wait_us: 0,
+            busy_poll_us: 50,
+            stall_timeout: Duration::from_secs(30),
+            cpus: Vec::new(),
+            max_connections: 1_024,
+            max_groups: 256,
+            seed: 1,
+        }
+    }
+}
+
+impl ShardSettings {
+    /// Whether every value is in its range.
+    ///
+    /// # Errors
+    /// The first that is not, with its range.
+    pub fn check(&self) -> Result<(), EngineError> {
+        let range = |name: &str, value: u64, least: u64, most: u64| {
+            if (least..=most).contains(&value) {
+                return Ok(());
+            }
+            let message = format!("device '{}': {name} = {value}; allowed: {least} to {most}", self.name);
+            Err(EngineError::usage(message, "choose a value inside the range"))
+        };
+        range("memory", self.memory_bytes, 64 << 20, 64 << 30)?;
+        range("max_request", u64::from(self.max_request_bytes), 4 << 10, 1 << 20)?;
+        range("queue_depth", u64::from(self.queue_depth), 0, 4_096)?;
+        range("batch_wait_us", u64::from(self.batch_wait_us), 0, 1_000)?;
+        range("busy_poll_us", u64::from(self.busy_poll_us), 0, 200)?;
+        range("inline_max", u64::from(self.inline_max_bytes), 0, 1 << 20)?;
+        range("connections", u64::from(self.max_connections), 1, 16_384)?;
+        range("groups", u64::from(self.max_groups), 1, 16_384)?;
+        if !self.max_request_bytes.is_power_of_two() {
+            let message = format!("device '{}': max_request = {}; allowed: powers of two", self.name, self.max_request_bytes);
+            return Err(EngineError::usage(message, "write 64KiB, 256KiB or 1MiB"));
+        }
+        Ok(())
+    }
+}
+
+/// A client for a shard, after its handshake.
+pub struct ClientSocket {
+    /// The connected stream socket.
+    pub socket: OwnedFd,
+    /// What was negotiated.
+    pub protocol: Box<dyn Protocol>,
+    /// The volume it opened.
+    pub volume: VolumeId,
+    /// Whose it is.
+    pub group: GroupHandle,
+    /// Bytes received beyond the handshake.
+    pub received: Vec<u8>,
+    /// Who it is, for status.
+    pub label: String,
+    /// A connection of the same client, to share its context; its own if none.
+    pub beside: Option<ConnectionId>,
+    /// Called on the shard's thread when nothing of the connection is left. Must not block.
+    pub on_closed: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl std::fmt::Debug for ClientSocket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientSocket").field("label", &self.label).field("volume", &self.volume).finish_non_exhaustive()
+    }
+}
+
+/// A running shard. Clones are the same shard; it stops when [`ShardHandle::drain`] or [`ShardHandle::stop`] say so, or
+/// with the last handle.
+#[derive(Clone)]
+pub struct ShardHandle {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    name: String,
+    mailbox: Arc<Mailbox>,
+    thread: Mutex<Option<JoinHandle<Result<(), EngineError>>>>,
+    volumes: Vec<VolumeId>,
+}
+
+impl std::fmt::Debug for ShardHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShardHandle").field("name", &self.inner.name).finish_non_exhaustive()
+    }
+}
+
+/// Opens the volumes, builds the shard and starts its thread. [`ShardHandle::volumes`] has them in the same order.
+///
+/// # Errors
+/// Settings out of range, an unknown scheduler or tunable, a backing that cannot or may not be opened, io_uring that is
+/// not there. Nothing is left behind.
+pub fn start(settings: ShardSettings, volumes: &[VolumeSettings]) -> Result<ShardHandle, EngineError> {
+    settings.check()?;
+    let version = crate::shard::parse_version(&settings.scheduler)?;
+    let opened: Vec<OpenVolume> = volumes.iter().map(OpenVolume::open).collect::<Result<_, _>>()?;
+    let model = common_model(&opened)?;
+    let is_rotational = opened.iter().any(|volume| volume.facts.is_rotational);
+    let mut depth = opened.iter().map(OpenVolume::usual_depth).min().unwrap_or(128);
+    let mut rotational = is_rotational;
+    let mut gate = None;
+    if let Some(model) = model {
+        let device = model.build(settings.seed, "dev0");
+        let info = device::Device::info(&device);
+        depth = u32::try_from(info.total_depth()).unwrap_or(u32::MAX);
+        rotational = info.rotational;
+        let capacity_bytes = info.capacity_sectors * block::SECTOR_BYTES;
+        gate = Some((Gate::new(device, GATE_TAGS), capacity_bytes));
+    }
+    if settings.queue_depth > 0 {
+        depth = if gate.is_some() { depth.min(settings.queue_depth) } else { settings.queue_depth };
+    }
+    let opened = opened.into_iter().map(|mut volume| {
+        volume.facts.is_rotational |= gate.is_some() && rotational;
+        volume
+    });
+    let turn_settings = TurnSettings {
+        memory_bytes: settings.memory_bytes,
+        connections: settings.max_connections,
+        groups: settings.max_groups,
+        device_depth: depth,
+        max_part_bytes: settings.max_request_bytes,
+        is_rotational: rotational,
+        capacity_sectors: gate.as_ref().map_or(1 << 50, |(_, bytes)| bytes / block::SECTOR_BYTES),
+        scheduler: settings.scheduler.name.clone(),
+        version,
+        seed: settings.seed,
+    };
+    launch(settings, turn_settings, gate, opened.collect())
+}
+
+fn launch(
+    settings: ShardSettings,
+    turn_settings: TurnSettings,
+    gate: Option<(Gate, u64)>,
+    volumes: Vec<OpenVolume>,
+) -> Result<ShardHandle, EngineError> {
+    let failed = |error: std::io::Error| EngineError::system(format!("the shard's thread: {error}"), "free some memory");
+    let mailbox = Arc::new(Mailbox::new().map_err(failed)?);
+    let loop_settings = LoopSettings {
+        name: settings.name.clone(),
+        inline_max_bytes: settings.inline_max_bytes,
+        batch_wait_us: settings.batch_wait_us,
+        busy_poll_us: settings.busy_poll_us,
+        stall_timeout_ns: u64::try_from(settings.stall_timeout.as_nanos()).unwrap_or(u64::MAX),
+        cpus: settings.cpus.clone(),
+    };
+    let files = settings.max_connections + crate::shard::MAX_VOLUMES + 1;
+    let scheduler = settings.scheduler.clone();
+    let (ready, is_ready) = mpsc::channel();
+    let shared = Arc::clone(&mailbox);
+    // The ring belongs to the thread that makes it, so everything is built over there.
+    let body = move || {
+        let _closing = CloseOnDrop(Arc::clone(&shared));
+        let built = Shard::new(loop_settings, turn_settings, gate, shared, files).and_then(|mut shard| {
+            if !scheduler.settings.is_empty() {
+                shard.switch(&scheduler)?;
+            }
+            let numbers: Result<Vec<u32>, EngineError> =
+                volumes.into_iter().map(|volume| shard.add_volume(volume)).collect();
+            numbers.map(|numbers| (shard, numbers))
+        });
+        match built {
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                Ok(())
+            }
+            Ok((mut shard, numbers)) => {
+                let _ = ready.send(Ok(numbers));
+                shard.run()
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name(settings.name.clone()).spawn(body).map_err(failed)?;
+    let numbers = is_ready.recv().map_err(|_| EngineError::stopped())??;
+    let volumes = numbers.into_iter().map(VolumeId).collect();
+    let inner = Inner { name: settings.name, mailbox, thread: Mutex::new(Some(thread)), volumes };
+    Ok(ShardHandle { inner: Arc::new(inner) })
+}
+
+/// Closes the mailbox however the thread ends, so that nobody waits for an answer that cannot come.
+struct CloseOnDrop(Arc<Mailbox>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.mailbox.post(Box::new(Shard::stop));
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // Whoever wanted to know how it went has asked by `drain` or `join`.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl ShardHandle {
+    /// The device's name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// The volumes given to [`start`], in that order.
+    pub fn volumes(&self) -> &[VolumeId] {
+        &self.inner.volumes
+    }
+
+    /// Runs a job on the shard's thread and waits for its answer.
+    fn ask<T: Send + 'static>(&self, job: impl FnOnce(&mut Shard) -> T + Send + 'static) -> Result<T, EngineError> {
+        let (answer, is_answered) = mpsc::channel();
+        let posted = self.inner.mailbox.post(Box::new(move |shard: &mut Shard| {
+            let _ = answer.send(job(shard));
+        }));
+        if !posted {
+            return Err(EngineError::stopped());
+        }
+        is_answered.recv().map_err(|_| EngineError::stopped())
+    }
+
+    /// Opens another volume.
+    ///
+    /// # Errors
+    /// As [`start`].
+    pub fn open_volume(&self, settings: &VolumeSettings) -> Result<VolumeId, EngineError> {
+        let volume = OpenVolume::open(settings)?;
+        self.ask(|shard| shard.add_volume(volume))?.map(VolumeId)
+    }
+
+    /// Closes a volume that no client uses. False while one does.
+    ///
+    /// # Errors
+    /// When the engine has stopped.
+    pub fn close_volume(&self, volume: VolumeId) -> Result<bool, EngineError> {
+        self.ask(move |shard| shard.remove_volume(volume.0))
+    }
+
+    /// What clients are told about a volume.
+    ///
+    /// # Errors
+    /// No such volume, or the engine has stopped.
+    pub fn facts(&self, volume: VolumeId) -> Result<VolumeFacts, EngineError> {
+        let unknown = || EngineError::usage("there is no such volume", "see the status");
+        self.ask(move |shard| shard.facts(volume.0))?.ok_or_else(unknown)
+    }
+
+    /// Adds a group below the root.
+    ///
+    /// # Errors
+    /// Weight outside 1 to 10,000; more groups than ids or memory allow.
+    pub fn add_group(&self, path: &str, weight: u32) -> Result<GroupHandle, EngineError> {
+        self.add_group_below(GroupHandle::ROOT, path, weight)
+    }
+
+    /// Adds a group below another one.
+    ///
+    /// # Errors
+    /// As [`ShardHandle::add_group`], or no such parent.
+    pub fn add_group_below(&self, parent: GroupHandle, path: &str, weight: u32) -> Result<GroupHandle, EngineError> {
+        check_weight(path, weight)?;
+        let name = path.to_owned();
+        let added = self.ask(move |shard| {
+            let now = linux::thread::monotonic_ns();
+            shard.turn().add_group(&name, parent.0, weight, now)
+        })?;
+        added.map(GroupHandle).ok_or_else(|| {
+            let message = format!("group '{path}': no id or memory for another group (each needs a reserve of 1 MiB)");
+            EngineError::usage(message, "raise the device's memory")
+        })
+    }
+
+    /// Changes a group's weight; requests under way are not touched.
+    ///
+    /// # Errors
+    /// Weight outside 1 to 10,000, or no such group.
+    pub fn set_weight(&self, group: GroupHandle, weight: u32) -> Result<(), EngineError> {
+        check_weight("", weight)?;
+        let changed = self.ask(move |shard| {
+            let now = linux::thread::monotonic_ns();
+            shard.turn().set_weight(group.0, weight, now)
+        })?;
+        if changed { Ok(()) } else { Err(EngineError::usage("there is no such group", "see the status")) }
+    }
+
+    /// Hands a client over. From now on the shard owns its socket.
+    ///
+    /// # Errors
+    /// No connection or memory is free, or the volume or group is gone; the socket is closed then.
+    pub fn attach(&self, client: ClientSocket) -> Result<ConnectionId, EngineError> {
+        let attachment = Attachment {
+            socket: client.socket,
+            protocol: client.protocol,
+            volume: client.volume.0,
+            group: client.group.0,
+            received: client.received,
+            label: client.label,
+            beside: client.beside.map(|connection| connection.0),
+            on_closed: client.on_closed,
+        };
+        self.ask(|shard| shard.attach(attachment))?.map(ConnectionId)
+    }
+
+    /// Closes a client. False if it is gone already.
+    ///
+    /// # Errors
+    /// When the engine has stopped.
+    pub fn evict(&self, connection: ConnectionId) -> Result<bool, EngineError> {
+        self.ask(move |shard| shard.evict(connection.0))
+    }
+
+    /// Takes a resident in: someone who lives on the shard's thread, with one connection per lane (volume, group and
+    /// bounds of each). Its number, for [`ShardHandle::poke`].
+    ///
+    /// # Errors
+    /// No connection is free, or a volume or group does not exist.
+    pub fn house(
+        &self,
+        resident: Box<dyn Resident>,
+        lanes: Vec<(VolumeId, GroupHandle, ConnectionBounds)>,
+    ) -> Result<u32, EngineError> {
+        let lanes: Vec<(u32, u32, ConnectionBounds)> =
+            lanes.into_iter().map(|(volume, group, bounds)| (volume.0, group.0, bounds)).collect();
+        self.ask(move |shard| shard.house(resident, &lanes))?
+    }
+
+    /// Gives a resident a turn soon. Does not wait.
+    pub fn poke(&self, resident: u32) {
+        self.inner.mailbox.post(Box::new(move |shard: &mut Shard| shard.poke(resident)));
+    }
+
+    /// A client for other threads of this process.
+    ///
+    /// # Errors
+    /// No connection is free, or the volume or group does not exist.
+    pub fn client(&self, volume: VolumeId, group: GroupHandle) -> Result<Client, EngineError> {
+        let correspondent = Correspondent::default();
+        let letters = correspondent.letters();
+        let lanes = vec![(volume, group, ConnectionBounds::default())];
+        let resident = self.house(Box::new(correspondent), lanes)?;
+        Ok(Client::new(self.clone(), resident, letters))
+    }
+
+    /// Replaces the scheduler under load: nothing is lost, repeated or failed; clients see a pause of at most the
+    /// device's latency.
+    ///
+    /// # Errors
+    /// Unknown scheduler, version, tunable or value; another switch is under way. The old one stays then.
+    pub fn switch_scheduler(&self, spec: &SchedulerSpec) -> Result<(), EngineError> {
+        let spec = spec.clone();
+        self.ask(move |shard| shard.switch(&spec))?
+    }
+
+    /// Sets a tunable of the scheduler in force; answers the value stored.
+    ///
+    /// # Errors
+    /// Unknown tunable, not a number, out of range.
+    pub fn set_tunable(&self, key: &str, value: &str) -> Result<i64, EngineError> {
+        let (key, value) = (key.to_owned(), value.to_owned());
+        let set = self.ask(move |shard| shard.turn().set_tunable(&key, &value))?;
+        set.map_err(|message| EngineError::usage(message, "see `hoistway list schedulers`"))
+    }
+
+    /// Changes how many commands the device is given at a time.
+    ///
+    /// # Errors
+    /// When the engine has stopped.
+    pub fn set_queue_depth(&self, depth: u32) -> Result<(), EngineError> {
+        self.ask(move |shard| shard.turn().set_device_depth(depth.max(1), linux::thread::monotonic_ns()))
+    }
+
+    /// Everything that can be told at this moment.
+    ///
+    /// # Errors
+    /// When the engine has stopped.
+    pub fn status(&self) -> Result<ShardStatus, EngineError> {
+        self.ask(Shard::status)
+    }
+
+    /// Refuses new requests, finishes what is in flight, makes everything durable, closes the clients and stops. Waits at
+    /// most `timeout` (and the last fsync).
+    ///
+    /// # Errors
+    /// When the engine has stopped already, or failed.
+    pub fn drain(&self, timeout: Duration) -> Result<DrainReport, EngineError> {
+        let (report, is_reported) = mpsc::channel();
+        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        self.ask(move |shard| shard.begin_drain(timeout_ns, report))?;
+        let report = is_reported.recv().map_err(|_| EngineError::stopped())?;
+        self.join()?;
+        Ok(report)
+    }
+
+    /// Stops at once: clients are cut off, requests in flight are not answered.
+    ///
+    /// # Errors
+    /// If the shard had failed before.
+    pub fn stop(&self) -> Result<(), EngineError> {
+        self.inner.mailbox.post(Box::new(Shard::stop));
+        self.join()
+    }
+
+    fn join(&self) -> Result<(), EngineError> {
+        let thread = self.inner.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match thread.map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(result)) => result,
+            Some(Err(_)) => Err(EngineError::stopped()),
+        }
+    }
+}
+
+fn check_weight(path: &str, weight: u32) -> Result<(), EngineError> {
+    let range = elevator::group::WEIGHT_MIN..=elevator::group::WEIGHT_MAX;
+    if range.contains(&weight) {
+        return Ok(());
+    }
+    let message = format!("group '{path}': weight {weight}; allowed: {} to {}", range.start(), range.end());
+    Err(EngineError::usage(message, "choose a weight inside the range"))
+}

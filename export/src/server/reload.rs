@@ -1,0 +1,219 @@
+//! What lies between two configurations: changes that can be made while clients are connected, or the reasons why not.
+//!
+//! Source: engine specification 5.9. Either every difference can be applied, or none is: the old configuration then
+//! stays wholly in force. What only new handshakes go by (identities, visibility, limits, descriptions) needs no
+//! change of its own: the new configuration takes the old one's place.
+
+use crate::configuration::{Address, Configuration, DEFAULT_WEIGHT, Device, Export, Listener, Located, Place, Problem};
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// A group's share.
+    Weight {
+        /// The group's path.
+        group: String,
+        /// Its new weight.
+        weight: u64,
+    },
+    /// A device's policy or its tunables.
+    Scheduler {
+        /// The device's name.
+        device: String,
+        /// `NAME[:TUNABLE=VALUE,...]`.
+        scheduler: String,
+    },
+    /// An export that was not there.
+    Added {
+        /// The device's name.
+        device: String,
+        /// The export.
+        export: Export,
+    },
+    /// An export that is gone: no new client may open it, connected ones stay.
+    Removed {
+        /// The export's name.
+        export: String,
+    },
+}
+
+/// All changes from `old` to `new`, or one problem per field that cannot change while the server runs.
+pub fn difference(old: &Configuration, new: &Configuration) -> Result<Vec<Change>, Vec<Problem>> {
+    let mut comparison = Comparison::default();
+    comparison.keep("root", old.root.as_ref(), new.root.as_ref(), new.root.as_ref().map(|root| &root.place));
+    let control = |configuration: &Configuration| configuration.control.as_ref().map(|it| it.unix.clone());
+    let place = new.control.as_ref().map(|control| &control.unix.place);
+    comparison.keep("control", control(old), control(new), place);
+    comparison.keep("stall_timeout_s", old.stall_timeout_s(), new.stall_timeout_s(), None);
+    comparison.weights(old, new);
+    comparison.listeners(old, new);
+    for device in &new.devices {
+        match old.devices.iter().find(|it| it.name == device.name) {
+            Some(before) => comparison.device(before, device),
+            None => comparison.refuse(&device.name.place, &format!("device {} is new", device.name)),
+        }
+    }
+    for device in old.devices.iter().filter(|it| !new.devices.iter().any(|other| other.name == it.name)) {
+        comparison.refuse(&Place::default(), &format!("device {} is gone", device.name));
+    }
+    if comparison.problems.is_empty() { Ok(comparison.changes) } else { Err(comparison.problems) }
+}
+
+#[derive(Default)]
+struct Comparison {
+    changes: Vec<Change>,
+    problems: Vec<Problem>,
+}
+
+impl Comparison {
+    fn refuse(&mut self, place: &Place, what: &str) {
+        let help = "restart the server for this; nothing of the new file was applied";
+        self.problems.push(Problem::new(place, format!("{what}: it cannot change while the server runs"), help));
+    }
+
+    /// A value that must be what it was.
+    fn keep<T: PartialEq>(&mut self, name: &str, old: T, new: T, place: Option<&Place>) {
+        if old != new {
+            self.refuse(place.unwrap_or(&Place::default()), &format!("{name} is different"));
+        }
+    }
+
+    fn weights(&mut self, old: &Configuration, new: &Configuration) {
+        for group in &new.groups {
+            if old.weight(&group.path.value) != group.weight {
+                self.changes.push(Change::Weight { group: group.path.value.clone(), weight: group.weight });
+            }
+        }
+        let gone = old.groups.iter().filter(|it| !new.groups.iter().any(|other| other.path == it.path));
+        for group in gone.filter(|group| group.weight != DEFAULT_WEIGHT) {
+            self.changes.push(Change::Weight { group: group.path.value.clone(), weight: DEFAULT_WEIGHT });
+        }
+    }
+
+    fn listeners(&mut self, old: &Configuration, new: &Configuration) {
+        let find = |listeners: &[Listener], address: &Address| {
+            listeners.iter().find(|it| it.address.value.is_same_place(address)).map(|it| it.address.clone())
+        };
+        for listener in &new.listeners {
+            let address = &listener.address;
+            match find(&old.listeners, &address.value) {
+                None => self.refuse(&address.place, &format!("the listener {address} is new")),
+                Some(before) => {
+                    let name = format!("mode or owner_group of {address}");
+                    self.keep(&name, before, address.clone(), Some(&address.place));
+                }
+            }
+        }
+        for listener in old.listeners.iter().filter(|it| find(&new.listeners, &it.address.value).is_none()) {
+            self.refuse(&Place::default(), &format!("the listener {} is gone", listener.address));
+        }
+    }
+
+    fn device(&mut self, old: &Device, new: &Device) {
+        let place = &new.name.place;
+        let mut keep = |name: &str, same: bool| {
+            if !same {
+                self.refuse(place, &format!("{name} of device {} is different", new.name));
+            }
+        };
+        keep("memory", old.memory == new.memory);
+        keep("queue_depth", old.queue_depth == new.queue_depth);
+        keep("max_request", old.max_request == new.max_request);
+        keep("cache", old.cache == new.cache);
+        keep("batch_wait_us", old.batch_wait_us == new.batch_wait_us);
+        keep("busy_poll_us", old.busy_poll_us == new.busy_poll_us);
+        keep("inline_max", old.inline_max == new.inline_max);
+        keep("cpu", old.cpu == new.cpu);
+        if old.scheduler != new.scheduler {
+            let (device, scheduler) = (new.name.value.clone(), new.scheduler.value.clone());
+            self.changes.push(Change::Scheduler { device, scheduler });
+        }
+        let named = |exports: &[Export], name: &Located<String>| exports.iter().any(|it| it.name == *name);
+        for export in &new.exports {
+            match old.exports.iter().find(|it| it.name == export.name) {
+                Some(before) => self.export(before, export),
+                None => self.changes.push(Change::Added { device: new.name.value.clone(), export: export.clone() }),
+            }
+        }
+        for export in old.exports.iter().filter(|it| !named(&new.exports, &it.name)) {
+            self.changes.push(Change::Removed { export: export.name.value.clone() });
+        }
+    }
+
+    fn export(&mut self, old: &Export, new: &Export) {
+        let name = &new.name;
+        self.keep(&format!("backing of export {name}"), &old.backing, &new.backing, Some(&new.backing.place));
+        self.keep(&format!("read_only of export {name}"), old.read_only, new.read_only, Some(&name.place));
+        self.keep(&format!("unsafe_flush of export {name}"), old.unsafe_flush, new.unsafe_flush, Some(&name.place));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configuration::file;
+
+    const TEXT: &str = r#"
+[[device]]
+name = "d"
+[[device.export]]
+name = "a"
+backing = "a.img"
+group = "g"
+[[group]]
+path = "g"
+weight = 300
+[[listen]]
+unix = "/run/x.sock"
+"#;
+
+    fn changed(line: &str, instead: &str) -> Result<Vec<Change>, Vec<Problem>> {
+        assert!(TEXT.contains(line));
+        difference(&file::read("x", TEXT).unwrap(), &file::read("x", &TEXT.replacen(line, instead, 1)).unwrap())
+    }
+
+    fn refusal(line: &str, instead: &str) -> String {
+        let problems = changed(line, instead).unwrap_err();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        problems[0].what.clone()
+    }
+
+    #[test]
+    fn nothing_changed_is_nothing_to_do() {
+        assert_eq!(changed("", ""), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn weights_and_schedulers_change_at_once() {
+        let weight = |weight| Ok(vec![Change::Weight { group: "g".into(), weight }]);
+        assert_eq!(changed("weight = 300", "weight = 10"), weight(10));
+        assert_eq!(changed("weight = 300", ""), weight(100));
+        let scheduler = Change::Scheduler { device: "d".into(), scheduler: "noop".into() };
+        assert_eq!(changed("name = \"d\"", "name = \"d\"\nscheduler = \"noop\""), Ok(vec![scheduler]));
+    }
+
+    #[test]
+    fn exports_come_and_go() {
+        let another = "[[device.export]]\nname = \"b\"\nbacking = \"b.img\"\n[[group]]";
+        let added = changed("[[group]]", another).unwrap();
+        assert!(matches!(&added[..], [Change::Added { export, .. }] if export.name.value == "b"), "{added:?}");
+        let renamed = changed("name = \"a\"", "name = \"c\"").unwrap();
+        assert!(matches!(&renamed[..], [Change::Added { .. }, Change::Removed { export }] if export == "a"));
+    }
+
+    #[test]
+    fn what_only_new_handshakes_go_by_needs_no_change() {
+        assert_eq!(changed("[[listen]]", "[[listen]]\nmax_connections = 5"), Ok(Vec::new()));
+        assert_eq!(changed("group = \"g\"", "group = \"g\"\ndescription = \"x\""), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn backings_addresses_and_sizes_need_a_restart() {
+        assert!(refusal("a.img", "b.img").starts_with("backing of export a is different"));
+        assert!(refusal("name = \"d\"", "name = \"d\"\nmemory = \"64MiB\"").starts_with("memory of device d"));
+        assert!(refusal("unix = \"/run/x.sock\"", "unix = \"/run/x.sock\"\nmode = \"0666\"").contains("mode or owner"));
+        assert_eq!(changed("/run/x.sock", "/run/y.sock").unwrap_err().len(), 2);
+        assert_eq!(changed("name = \"d\"", "name = \"e\"").unwrap_err().len(), 2);
+        assert!(refusal("[[device]]", "root = \"/srv\"\n[[device]]").starts_with("root is different"));
+    }
+}

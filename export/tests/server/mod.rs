@@ -1,0 +1,95 @@
+//! A server inside the test's own process, on a socket in a directory of its own.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
+use std::thread::{self, JoinHandle};
+
+use hoistway_export::configuration::check::check;
+use hoistway_export::configuration::{Problem, file};
+use hoistway_export::server::{CHECKS, Event, Origin, Server};
+use tempfile::TempDir;
+
+/// A server that runs until this is dropped.
+pub struct Running {
+    directory: TempDir,
+    socket: PathBuf,
+    sender: Sender<Event>,
+    thread: Option<JoinHandle<u8>>,
+}
+
+impl Running {
+    /// Serves what `devices` says (tables of a serve.toml without listeners).
+    pub fn with(devices: &str) -> Self {
+        Self::listening("", devices)
+    }
+
+    /// The same with further lines for the listener.
+    pub fn listening(listen: &str, devices: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        Self::start(directory, listen, devices)
+    }
+
+    /// Serves one export called `file` on a sparse file.
+    pub fn with_file(size_bytes: u64) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("backing");
+        File::create(&path).unwrap().set_len(size_bytes).unwrap();
+        let export = format!("[[device.export]]\nname = \"file\"\nbacking = \"{}\"\n", path.display());
+        Self::start(directory, "", &format!("[[device]]\nname = \"file\"\n{export}"))
+    }
+
+    fn start(directory: TempDir, listen: &str, devices: &str) -> Self {
+        let socket = directory.path().join("nbd.sock");
+        let text = format!(
+            "{devices}\n[[listen]]\nunix = \"{}\"\n{listen}\n[control]\nunix = \"{}\"\n",
+            socket.display(),
+            directory.path().join("control.sock").display(),
+        );
+        let path = directory.path().join("serve.toml");
+        std::fs::write(&path, &text).unwrap();
+        let shown = |problems: Vec<Problem>| problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n");
+        let configuration = file::read("serve.toml", &text).unwrap_or_else(|problems| panic!("{}", shown(problems)));
+        let problems = check(&configuration, CHECKS);
+        assert!(problems.is_empty(), "{}", shown(problems));
+        let server = Server::start(configuration, Origin::File(path), Vec::new());
+        let server = server.unwrap_or_else(|failure| panic!("{}", shown(failure.problems)));
+        let sender = server.sender();
+        let thread = Some(thread::spawn(move || server.run()));
+        Self { directory, socket, sender, thread }
+    }
+
+    /// The socket clients connect to.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// The directory of sockets, configuration (`serve.toml`) and backing.
+    #[allow(dead_code, reason = "not every test file looks into it")]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Sends an event to the server.
+    #[allow(dead_code, reason = "not every test file needs events")]
+    pub fn send(&self, event: Event) {
+        self.sender.send(event).unwrap();
+    }
+
+    /// Waits for the server to end; its exit status.
+    #[allow(dead_code, reason = "not every test file waits for the end")]
+    pub fn wait(mut self) -> u8 {
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Twice: whatever a failed test left in flight must not keep the process.
+        let _ = self.sender.send(Event::Terminate);
+        let _ = self.sender.send(Event::Terminate);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! All targets, one line each.
+
+mod canary;
+mod control_request;
+mod mq_deadline;
+mod nbd_handshake;
+mod nbd_transmission;
+mod none;
+mod noop;
+mod policy;
+mod scheduler_spec;
+mod serve_configuration;
+mod serve_flags;
+mod weights;
+mod wfq;
+
+use crate::target::Target;
+
+/// Every target that `list` names and `smoke` runs.
+pub const TARGETS: &[Target] = &[
+    none::TARGET,
+    noop::TARGET,
+    mq_deadline::TARGET,
+    mq_deadline::BEFORE_6_5,
+    wfq::TARGET,
+    nbd_handshake::TARGET,
+    nbd_transmission::TARGET,
+    control_request::TARGET,
+    serve_configuration::TARGET,
+    serve_flags::TARGET,
+    scheduler_spec::TARGET,
+    weights::TARGET,
+];
+
+/// The target that must be found out, so that the machinery is tested as well.
+pub const CANARY: Target = canary::TARGET;

@@ -1,0 +1,102 @@
+//! What all policies' targets share: bytes become surroundings and host calls, and the testbed checks after each call.
+
+use crate::target::Seen;
+use elevator::{Configuration, Depth};
+use std::collections::BTreeSet;
+use testbed::{Call, Calls, Testbed};
+
+/// Longest input: about 500 calls.
+pub const LONGEST_BYTES: usize = 2_048;
+
+/// First bytes of each kind of call, so that mutations change the kind on purpose.
+pub const TOKENS: &[&[u8]] = &[
+    &[0, 0, 8, 0, 0],
+    &[0, 130, 8, 0, 9],
+    &[0, 226, 0, 0, 0],
+    &[90, 0, 16, 1, 0],
+    &[120],
+    &[130, 0],
+    &[130, 1],
+    &[180, 0],
+    &[180, 9],
+    &[220, 0],
+    &[226, 0],
+    &[230, 200, 28],
+    &[245, 0, 0],
+    &[248, 0, 0],
+    &[249, 0],
+    &[249, 1],
+    &[250, 1, 25, 0],
+    &[250, 2, 255, 1],
+    &[252, 1, 255, 0],
+    &[254, 1],
+    &[255, 1],
+];
+
+/// Makes the calls on the policy. A broken promise panics with the calls as a script.
+pub fn drive(spec: &str, bytes: &[u8]) -> Seen {
+    let Some((shape, bytes)) = bytes.split_first() else { return Seen::NOTHING };
+    let calls = Calls::from(bytes);
+    // Half of all inputs keep the policy, the others pass through several.
+    let calls = if shape & 0x80 == 0 { calls.without_switches() } else { calls };
+    let mut testbed = Testbed::with(spec, &surroundings(*shape));
+    testbed.drive(&calls);
+    assert_eq!(testbed.queue().violations(), 0, "impossible situations met");
+
+    let kinds: BTreeSet<_> = calls.0.iter().map(kind).collect();
+    let mut seen = kinds.into_iter().fold(Seen::NOTHING, |seen, kind| seen.and(&[kind]));
+    for (reason, times) in testbed.queue().reasons() {
+        seen = seen.and(reason.as_bytes()).and_count(usize::try_from(times).unwrap_or(usize::MAX));
+    }
+    seen
+}
+
+/// A small and a tight queue behave differently from a wide one, so the first byte decides.
+fn surroundings(shape: u8) -> queue::Settings {
+    let requests = [1, 4, 16, 64][usize::from(shape & 3)];
+    let device = [1, 2, 8, 32][usize::from(shape >> 2 & 3)];
+    let queues = if shape & 0x10 == 0 { 1 } else { 2 };
+    let configuration = Configuration {
+        slots: requests + u32::from(queues),
+        groups: 8,
+        contexts: 8,
+        depth: Depth { requests, device },
+        hardware_queues: queues,
+        software_queues: queues * 2,
+        tick_ns: if shape & 0x20 == 0 { 0 } else { 4_000_000 },
+        ..Configuration::default()
+    };
+    let era = if shape & 0x40 == 0 { queue::Era::ENGINE } else { queue::Era::BLK_MQ };
+    queue::Settings { configuration, era, bios: 256, ..queue::Settings::default() }
+}
+
+fn kind(call: &Call) -> u8 {
+    match call {
+        Call::Submit(_) => 0,
+        Call::SubmitPlugged(_) => 1,
+        Call::Unplug => 2,
+        Call::Dispatch(_) => 3,
+        Call::Complete(..) => 4,
+        Call::Requeue(_) => 5,
+        Call::Refuse(_) => 6,
+        Call::Pass(_) => 7,
+        Call::Set(..) => 8,
+        Call::SetDepth(_) => 9,
+        Call::Switch(..) => 10,
+        Call::AddGroup(..) => 11,
+        Call::ChangeGroup(..) => 12,
+        Call::RemoveGroup(_) => 13,
+        Call::ContextExited(_) => 14,
+    }
+}
+
+/// A few inputs of every shape to begin with.
+pub fn corpus() -> Vec<Vec<u8>> {
+    let input = |seed: u8| {
+        let mut random = block::random::Stream::of(u64::from(seed), "fuzz/policy");
+        let mut bytes = vec![seed];
+        bytes.extend((0..64).flat_map(|_| random.next().to_le_bytes()));
+        bytes
+    };
+    (0..=255).step_by(5).map(input).collect()
+}

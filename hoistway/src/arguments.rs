@@ -1,0 +1,111 @@
+//! The command line as clap reads it. Nothing is done here: texts become numbers, what they mean is decided elsewhere.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub mod test;
+
+pub use test::TestArguments;
+
+/// Block I/O schedulers, on a simulated disk or a real one: compare them, and share a disk with them.
+#[derive(Parser, Debug)]
+#[command(
+    name = "hoistway",
+    version,
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    after_help = "First steps:\n  hoistway demo                        three tenants on one disk, in half a minute\n  hoistway test                        four schedulers on a simulated SATA disk\n  hoistway list                        all schedulers, devices and workloads\n\nExit codes: 0 done, 1 failed, 2 usage, 3 refused for safety, 4 an assertion failed, 5 inconclusive,\n6 not restored, 130 and 143 interrupted."
+)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    #[command(flatten)]
+    pub general: General,
+}
+
+/// What every subcommand knows.
+#[derive(Args, Debug, Clone)]
+pub struct General {
+    /// Print results and errors only: no plan, progress, notes or warnings
+    #[arg(long, global = true, help_heading = "General")]
+    pub quiet: bool,
+    /// Colour of messages; NO_COLOR is honoured too
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "General")]
+    pub color: Color,
+}
+
+/// When messages are coloured.
+#[derive(ValueEnum, Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Color {
+    /// If stderr is a terminal and NO_COLOR is not set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The subcommands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Measure workloads x groups x schedulers on one target
+    Test(Box<TestArguments>),
+    /// Show schedulers, tunables, device models and workloads
+    List(ListArguments),
+    /// Three tenants share one disk: on the simulator, and for real on a temporary file
+    Demo(DemoArguments),
+    /// Print the completions of a shell
+    Completions(CompletionsArguments),
+    /// Print the manual page, or write one per subcommand into a directory
+    Man(ManArguments),
+}
+
+/// `hoistway list`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hoistway list\n  hoistway list mq-deadline       its tunables with units, ranges, defaults\n  hoistway list devices           the models behind model:NAME and their parameters\n  hoistway list --json"
+)]
+pub struct ListArguments {
+    /// schedulers, devices, workloads, or the name of a scheduler; everything in short without it
+    #[arg(value_name = "WHAT")]
+    pub what: Option<String>,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `hoistway demo`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hoistway demo\n  hoistway demo --output /tmp/report.html\n\nNeeds neither root nor a device; the temporary file (256 MiB, in TMPDIR or here) is removed."
+)]
+pub struct DemoArguments {
+    /// Where the report page goes
+    #[arg(long, value_name = "FILE", default_value = "hoistway-demo.html")]
+    pub output: PathBuf,
+    /// Only the simulated half
+    #[arg(long)]
+    pub no_file: bool,
+}
+
+/// `hoistway completions`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hoistway completions bash > /etc/bash_completion.d/hoistway\n  hoistway completions fish > ~/.config/fish/completions/hoistway.fish"
+)]
+pub struct CompletionsArguments {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+/// `hoistway man`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  hoistway man | man -l -\n  hoistway man /usr/local/share/man/man1")]
+pub struct ManArguments {
+    /// Write hoistway.1, hoistway-test.1, ... here instead of printing the first
+    pub directory: Option<PathBuf>,
+}

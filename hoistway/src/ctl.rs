@@ -1,0 +1,174 @@
+//! `hoistway ctl`: one request to a running server, and its answer.
+
+use std::io;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use export::control::socket::ask;
+use serde_json::{Value, json};
+
+/// Where a server's control socket is looked for when nothing else is said.
+const DEFAULT_SOCKET: &str = "/run/hoistway/control.sock";
+
+/// Arguments of `hoistway ctl`.
+#[derive(Args, Debug)]
+pub struct CtlArguments {
+    /// The server's control socket
+    #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
+    control: PathBuf,
+    /// Print the answer as one line of JSON
+    #[arg(long)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What is asked.
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Show devices, groups, exports and clients, and what was counted
+    Status,
+    /// Switch the scheduler without losing a request: NAME[:TUNABLE=VALUE,...]
+    Scheduler {
+        /// The scheduler and its tunables
+        spec: String,
+        /// The device, where there are several
+        #[arg(long)]
+        device: Option<String>,
+    },
+    /// Change a share or a tunable while clients work
+    #[command(subcommand)]
+    Set(Set),
+    /// Read the configuration file again
+    Reload,
+    /// Finish what is in flight, then exit
+    Drain,
+    /// Close the connections of a client (as `status` names it) or of an export
+    Evict {
+        /// A client, as pid:123 or 127.0.0.1:5000
+        #[arg(required_unless_present = "export")]
+        client: Option<String>,
+        /// All clients of this export
+        #[arg(long, conflicts_with = "client")]
+        export: Option<String>,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+enum Set {
+    /// A group's weight
+    Group {
+        /// The group's path, as tenants/db
+        path: String,
+        /// 1 to 10000
+        weight: u64,
+    },
+    /// A tunable of the scheduler in force
+    Tunable {
+        /// Its name
+        name: String,
+        /// Its value, in its own unit
+        value: String,
+        /// The device, where there are several
+        #[arg(long)]
+        device: Option<String>,
+    },
+}
+
+/// Asks, prints the answer, and says how it went: 0 done, 1 no server or no answer, 2 refused.
+pub fn run(arguments: CtlArguments) -> u8 {
+    let answer = match ask(&arguments.control, &arguments.command.to_json()) {
+        Ok(answer) => answer,
+        Err(error) => {
+            let socket = arguments.control.display();
+            eprintln!("hoistway: error: no answer from the control socket {socket}: {error}");
+            eprintln!("  help: {}", help(&error));
+            return 1;
+        }
+    };
+    if arguments.json {
+        println!("{answer}");
+    }
+    if let Some(error) = answer.get("error") {
+        if !arguments.json {
+            let field = answer.get("field").and_then(Value::as_str).unwrap_or("");
+            let place = if field.is_empty() { String::new() } else { format!(" ({field})") };
+            eprintln!("hoistway: error: {}{place}", error.as_str().unwrap_or("refused"));
+        }
+        return 2;
+    }
+    if !arguments.json {
+        print(&answer["ok"], 0);
+    }
+    0
+}
+
+fn help(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "is the server running, with [control] or --control? name its socket by --control",
+        io::ErrorKind::ConnectionRefused => "the server that made this socket is gone",
+        io::ErrorKind::PermissionDenied => "the control socket is its owner's alone: use the server's user, or root",
+        _ => "look at the server's own messages",
+    }
+}
+
+impl Command {
+    fn to_json(&self) -> Value {
+        match self {
+            Command::Status => json!({"command": "status"}),
+            Command::Reload => json!({"command": "reload"}),
+            Command::Drain => json!({"command": "drain"}),
+            Command::Scheduler { spec, device } => {
+                with_device(json!({"command": "scheduler", "scheduler": spec}), device.as_deref())
+            }
+            Command::Set(Set::Group { path, weight }) => json!({"command": "set", "group": path, "weight": weight}),
+            Command::Set(Set::Tunable { name, value, device }) => {
+                with_device(json!({"command": "set", "tunable": name, "value": value}), device.as_deref())
+            }
+            Command::Evict { export: Some(export), .. } => json!({"command": "evict", "export": export}),
+            Command::Evict { client, .. } => json!({"command": "evict", "client": client}),
+        }
+    }
+}
+
+fn with_device(mut request: Value, device: Option<&str>) -> Value {
+    if let Some(device) = device {
+        request["device"] = json!(device);
+    }
+    request
+}
+
+/// An answer for people: `name: value`, indented by depth, lists with a dash.
+fn print(value: &Value, depth: usize) {
+    let indent = "  ".repeat(depth);
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value {
+                    Value::Array(list) if list.is_empty() => println!("{indent}{name}: none"),
+                    Value::Object(_) | Value::Array(_) => {
+                        println!("{indent}{name}:");
+                        print(value, depth + 1);
+                    }
+                    plain => println!("{indent}{name}: {}", text(plain)),
+                }
+            }
+        }
+        Value::Array(list) => {
+            for entry in list {
+                match entry {
+                    Value::Object(fields) => {
+                        let line: Vec<String> = fields.iter().map(|(name, value)| format!("{name} {}", text(value))).collect();
+                        println!("{indent}- {}", line.join(", "));
+                    }
+                    plain => println!("{indent}- {}", text(plain)),
+                }
+            }
+        }
+        plain => println!("{indent}{}", text(plain)),
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

@@ -1,0 +1,319 @@
+//! How a command ends: what it says about that, and the exit code (harness 1.4 and 1.5).
+//!
+//! Whatever went wrong in whichever crate becomes an [`Error`]: one form of message, one place where it is printed.
+//! Results go to stdout, everything that is printed here to stderr.
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use experiment::journal::JournalError;
+use experiment::{Diagnostic, Exit, Refusal, RunError};
+
+/// What a command answers.
+pub type Outcome = Result<Exit, Error>;
+
+/// How bad it is.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Severity {
+    /// The command ends.
+    Error,
+    /// It goes on, probably not as meant.
+    Warning,
+    /// Worth knowing.
+    Note,
+}
+
+impl Severity {
+    const fn word(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        }
+    }
+}
+
+/// One message: `hoistway: error: WHAT (WHERE)`, the quoted line if there is one, `  help: WHAT TO DO`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is wrong, with the value and what is allowed.
+    pub what: String,
+    /// Where: `--weights 0,1`, the target. Empty where the text says it.
+    pub place: String,
+    /// The line of the file it is about, already marked; empty for none.
+    pub quoted: String,
+    /// What to do; empty for nothing.
+    pub help: String,
+}
+
+impl Message {
+    /// An error with its remedy.
+    pub fn error(what: impl Into<String>, help: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Error,
+            what: what.into(),
+            place: String::new(),
+            quoted: String::new(),
+            help: help.into(),
+        }
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, self.severity.word())
+    }
+}
+
+impl Message {
+    fn write(&self, f: &mut impl fmt::Write, severity: &str) -> fmt::Result {
+        write!(f, "hoistway: {severity}: {}", self.what)?;
+        if !self.place.is_empty() {
+            write!(f, " ({})", self.place)?;
+        }
+        if !self.quoted.is_empty() {
+            write!(f, "\n{}", self.quoted)?;
+        }
+        if !self.help.is_empty() {
+            write!(f, "\n  help: {}", self.help)?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a command did not do what it was asked: messages (none after a signal), and the exit code.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Error {
+    /// What is printed, in this order.
+    pub messages: Vec<Message>,
+    /// The exit code.
+    pub exit: Exit,
+}
+
+impl Error {
+    /// One message with its exit code.
+    pub fn new(exit: Exit, what: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { messages: vec![Message::error(what, help)], exit }
+    }
+
+    /// What cannot be asked (exit 2).
+    pub fn usage(what: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, what, help)
+    }
+
+    /// What failed on the way (exit 1).
+    pub fn failed(what: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::new(Exit::Failed, what, help)
+    }
+
+    /// What would be dangerous (exit 3).
+    pub fn refused(what: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::new(Exit::Refused, what, help)
+    }
+
+    /// A file that cannot be read or written.
+    pub fn file(path: &Path, what: &str, source: &io::Error) -> Self {
+        Self::failed(format!("cannot {what} {}: {source}", path.display()), "")
+    }
+
+    /// Adds where it was said, unless a message says so already.
+    #[must_use]
+    pub fn at(mut self, place: impl Into<String>) -> Self {
+        let place = place.into();
+        for message in self.messages.iter_mut().filter(|message| message.place.is_empty()) {
+            message.place.clone_from(&place);
+        }
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<String> = self.messages.iter().map(Message::to_string).collect();
+        f.write_str(&texts.join("\n"))
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Diagnostic> for Error {
+    fn from(diagnostic: Diagnostic) -> Self {
+        Self::usage(diagnostic.message, diagnostic.help)
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(refusal.exit, refusal.message, refusal.help)
+    }
+}
+
+impl From<RunError> for Error {
+    fn from(error: RunError) -> Self {
+        let exit = error.exit();
+        match error {
+            RunError::Refused(refusal) => refusal.into(),
+            RunError::Failed { message, source: Some(source) } => Self::new(exit, format!("{message}: {source}"), ""),
+            other => Self::new(exit, other.to_string(), ""),
+        }
+    }
+}
+
+impl From<JournalError> for Error {
+    fn from(error: JournalError) -> Self {
+        let exit = if matches!(error, JournalError::Io { .. }) { Exit::Failed } else { Exit::Usage };
+        let text = error.to_string();
+        let (what, help) = text.split_once("\n  help: ").unwrap_or((&text, ""));
+        Self::new(exit, what, help)
+    }
+}
+
+impl From<linux::device::Refusal> for Error {
+    fn from(refusal: linux::device::Refusal) -> Self {
+        use linux::device::Refusal as R;
+        let help = match &refusal {
+            R::Missing { path } if path.starts_with("/dev") => "lsblk lists the block devices of this machine",
+            R::Missing { .. } => "name an existing file, directory or device, or a model: hoistway list devices",
+            R::FileInDev { .. } => "it lies in memory, so its figures would be those of memory; name the device itself",
+            R::WrongKind { .. } => "targets are model:NAME, a directory, a regular file or a block device",
+            R::InUse { .. } => "unmount it or end its user; reading alone is possible without --exclusive",
+            R::Locked { .. } => "end the other one first; two writers would destroy each other's data",
+            R::ReadOnly { .. } => "choose a workload that only reads, or another target",
+            R::Empty { .. } => "give it a size, for example: truncate -s 1G FILE",
+            R::Escapes { .. } => "name a path inside",
+            R::System { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                "ask for read permission (group disk, or root)"
+            }
+            R::System { .. } => "",
+        };
+        let exit = match &refusal {
+            R::System { .. } => Exit::Failed,
+            R::Missing { path } if !path.starts_with("/dev") => Exit::Usage,
+            R::Empty { .. } => Exit::Usage,
+            _ => Exit::Refused,
+        };
+        Self::new(exit, refusal.to_string(), help)
+    }
+}
+
+impl From<Vec<workload::fio::Diagnostic>> for Error {
+    fn from(diagnostics: Vec<workload::fio::Diagnostic>) -> Self {
+        Self { messages: diagnostics.into_iter().map(Message::from).collect(), exit: Exit::Usage }
+    }
+}
+
+impl From<workload::fio::Diagnostic> for Message {
+    fn from(diagnostic: workload::fio::Diagnostic) -> Self {
+        let severity = match diagnostic.severity {
+            workload::fio::Severity::Error => Severity::Error,
+            workload::fio::Severity::Warning => Severity::Warning,
+            workload::fio::Severity::Note => Severity::Note,
+        };
+        // Its own text is `error: file:line:column: what`, the quoted line, the help: only the program's name is missing.
+        let text = diagnostic.to_string();
+        let text = text.split_once(": ").map_or(text.as_str(), |(_, rest)| rest);
+        let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+        Message { severity, what: first.to_owned(), place: String::new(), quoted: rest.to_owned(), help: String::new() }
+    }
+}
+
+/// What is said on stderr beside errors, and whether it is said at all.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Voice {
+    /// Warnings, notes, plan and progress are left out.
+    pub quiet: bool,
+}
+
+impl Voice {
+    /// Prints a warning or note.
+    pub fn say(self, message: &Message) {
+        if !self.quiet {
+            print_message(message);
+        }
+    }
+
+    /// Prints a warning.
+    pub fn warn(self, what: impl Into<String>, help: impl Into<String>) {
+        self.say(&Message { severity: Severity::Warning, ..Message::error(what, help) });
+    }
+
+    /// Prints a note.
+    pub fn note(self, what: impl Into<String>) {
+        self.say(&Message { severity: Severity::Note, ..Message::error(what, "") });
+    }
+
+    /// Prints a line as it is.
+    pub fn line(self, line: &str) {
+        if !self.quiet {
+            // Nobody reads it: nothing can be done about that.
+            let _ = writeln!(io::stderr(), "{line}");
+        }
+    }
+}
+
+fn print_message(message: &Message) {
+    let colored = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let code = match message.severity {
+        Severity::Error => "31;1",
+        Severity::Warning => "33;1",
+        Severity::Note => "36",
+    };
+    let word = message.severity.word();
+    let word = if colored { format!("\x1b[{code}m{word}\x1b[0m") } else { word.to_owned() };
+    let mut text = String::new();
+    // Writing into a text cannot fail; that nobody reads stderr cannot be helped.
+    let _ = message.write(&mut text, &word);
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Prints what went wrong and gives the code of the process.
+pub fn finish(outcome: Outcome) -> ExitCode {
+    match outcome {
+        Ok(exit) => ExitCode::from(exit.code()),
+        Err(error) => {
+            error.messages.iter().for_each(print_message);
+            ExitCode::from(error.exit.code())
+        }
+    }
+}
+
+/// Writes results to stdout. A reader that went away (`| head`) is no failure.
+pub fn print(text: &str) -> Result<(), Error> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::failed(format!("cannot write to stdout: {error}"), ""))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_what_where_and_the_remedy() {
+        let error = Error::usage("weight 0 is outside 1 to 10000", "only ratios matter").at("--weights 0,1");
+        assert_eq!(
+            error.to_string(),
+            "hoistway: error: weight 0 is outside 1 to 10000 (--weights 0,1)\n  help: only ratios matter"
+        );
+    }
+
+    #[test]
+    fn the_innermost_place_stays() {
+        assert_eq!(Error::usage("x", "").at("first").at("second").to_string(), "hoistway: error: x (first)");
+    }
+
+    #[test]
+    fn a_mistyped_device_is_refused_and_a_mistyped_file_is_a_usage_error() {
+        let missing = |path: &str| Error::from(linux::device::Refusal::Missing { path: path.into() }).exit;
+        assert_eq!(missing("/dev/doesnotexist0"), Exit::Refused);
+        assert_eq!(missing("/tmp/doesnotexist0"), Exit::Usage);
+    }
+}

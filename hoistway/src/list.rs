@@ -1,0 +1,183 @@
+//! `hoistway list`: what there is to choose from. Everything shown is read from the rows that the parsers read.
+
+use std::fmt::Write;
+
+use device::MODELS;
+use elevator::registry::{self, ENTRIES, Entry};
+use elevator::tunable::{OutOfRange, Tunable};
+use elevator::{Configuration, Elevator, Version};
+use experiment::Exit;
+use experiment::diagnostic::nearest;
+use report::json::Json;
+use workload::name::{ALL, CODES};
+
+use crate::arguments::ListArguments;
+use crate::exit::{Error, Outcome, print};
+use crate::workloads;
+
+/// What can be listed, beside single schedulers.
+const SUBJECTS: [&str; 3] = ["schedulers", "devices", "workloads"];
+
+/// Prints what was asked for.
+pub fn run(arguments: &ListArguments) -> Outcome {
+    let (text, json) = match arguments.what.as_deref() {
+        None => overview(),
+        Some("schedulers") => (schedulers_text(), Json::List(ENTRIES.iter().map(scheduler_json).collect())),
+        Some("devices") => (devices_text(), devices_json()),
+        Some("workloads") => (workloads_text(), workloads_json()),
+        Some(name) => {
+            let entry = ENTRIES.iter().find(|entry| entry.name == name).ok_or_else(|| unknown(name))?;
+            (scheduler_text(entry), scheduler_json(entry))
+        }
+    };
+    print(&if arguments.json { format!("{}\n", json.document().trim_end()) } else { text })?;
+    Ok(Exit::Done)
+}
+
+fn unknown(name: &str) -> Error {
+    let known = || SUBJECTS.into_iter().chain(ENTRIES.iter().map(|entry| entry.name));
+    let meant = nearest(name, known()).map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+    let all: Vec<&str> = known().collect();
+    Error::usage(format!("there is no list of '{name}'"), format!("{meant}there are: {}", all.join(", ")))
+}
+
+/// The tunables of a scheduler, read from the policy itself.
+pub fn tunables(entry: &Entry) -> &'static [Tunable] {
+    // The default configuration is small; a machine without memory for it has other worries.
+    registry::build(entry.name, None, &Configuration::default()).map_or(&[], |policy| policy.tunables())
+}
+
+fn overview() -> (String, Json) {
+    let mut text = String::from("schedulers\n");
+    for entry in ENTRIES {
+        let _ = writeln!(text, "  {:<14}{}", entry.name, entry.summary);
+    }
+    text.push_str("\ndevices (model:NAME[,KEY=VALUE...])\n");
+    for model in MODELS {
+        let _ = writeln!(text, "  {:<14}{}", model.name, model.doc);
+    }
+    let _ = writeln!(text, "\nworkloads\n  {}", CODES.join(" "));
+    text.push_str("\nmore: hoistway list schedulers | devices | workloads | NAME of a scheduler\n");
+    let json = Json::object([
+        ("schedulers", Json::List(ENTRIES.iter().map(scheduler_json).collect())),
+        ("devices", devices_json()),
+        ("workloads", workloads_json()),
+    ]);
+    (text, json)
+}
+
+fn schedulers_text() -> String {
+    let blocks: Vec<String> = ENTRIES.iter().map(scheduler_text).collect();
+    blocks.join("\n")
+}
+
+fn scheduler_text(entry: &Entry) -> String {
+    let weights = if entry.has_shares { "weights of groups have effect" } else { "weights have no effect" };
+    let mut text = format!("{}\n  {}; {weights}\n", entry.name, entry.summary);
+    if entry.versions.len() > 1 {
+        let versions: Vec<String> = entry.versions.iter().map(|version| show_version(*version)).collect();
+        let _ = writeln!(text, "  behaviour changed at {}: write {}@{}", versions.join(", "), entry.name, versions[0]);
+    }
+    let rows = tunables(entry);
+    if rows.is_empty() {
+        text.push_str("  no tunables\n");
+    }
+    let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
+    for row in rows {
+        let default = row.default.map_or_else(|| "by device".to_owned(), |default| default.to_string());
+        let _ = writeln!(text, "  {:<width$}  {:<24} default {:<10} {}", row.name, range(row), default, row.doc);
+    }
+    text
+}
+
+fn range(row: &Tunable) -> String {
+    format!("{}..{} {}", row.min, row.max, row.unit.text()).trim_end().to_owned()
+}
+
+fn show_version(Version(major, minor, patch): Version) -> String {
+    if patch == 0 { format!("{major}.{minor}") } else { format!("{major}.{minor}.{patch}") }
+}
+
+fn scheduler_json(entry: &Entry) -> Json {
+    let versions = entry.versions.iter().map(|version| Json::text(show_version(*version)));
+    Json::object([
+        ("name", Json::text(entry.name)),
+        ("summary", Json::text(entry.summary)),
+        ("has_shares", Json::Bool(entry.has_shares)),
+        ("versions", Json::List(versions.collect())),
+        ("tunables", Json::List(tunables(entry).iter().map(tunable_json).collect())),
+    ])
+}
+
+fn tunable_json(row: &Tunable) -> Json {
+    Json::object([
+        ("name", Json::text(row.name)),
+        ("unit", Json::text(row.unit.text())),
+        ("min", Json::text(row.min.to_string())),
+        ("max", Json::text(row.max.to_string())),
+        ("default", row.default.map_or(Json::Null, |default| Json::text(default.to_string()))),
+        ("out_of_range", Json::text(if row.out_of_range == OutOfRange::Clamp { "clamped" } else { "refused" })),
+        ("doc", Json::text(row.doc)),
+    ])
+}
+
+fn devices_text() -> String {
+    let mut text = String::new();
+    for model in MODELS {
+        let alias = if model.alias.is_empty() { String::new() } else { format!(" (also model:{})", model.alias) };
+        let _ = writeln!(text, "model:{}{alias}\n  {}", model.name, model.doc);
+        for (parameter, default) in model.parameters() {
+            let _ = writeln!(
+                text,
+                "  {:<18}{:<28} default {:<12} {}",
+                parameter.name,
+                parameter.allowed(),
+                default,
+                parameter.doc
+            );
+        }
+        text.push('\n');
+    }
+    text.push_str("example: model:ssd,channels=4,qd=16,seed=7\n");
+    text
+}
+
+fn devices_json() -> Json {
+    let models = MODELS.iter().map(|model| {
+        let parameters = model.parameters().into_iter().map(|(parameter, default)| {
+            Json::object([
+                ("name", Json::text(parameter.name)),
+                ("alias", Json::text(parameter.alias)),
+                ("unit", Json::text(parameter.unit.label())),
+                ("min", Json::Whole(parameter.minimum)),
+                ("max", Json::Whole(parameter.maximum)),
+                ("default", Json::text(default)),
+                ("doc", Json::text(parameter.doc)),
+            ])
+        });
+        Json::object([
+            ("name", Json::text(model.name)),
+            ("alias", Json::text(model.alias)),
+            ("doc", Json::text(model.doc)),
+            ("parameters", Json::List(parameters.collect())),
+        ])
+    });
+    Json::List(models.collect())
+}
+
+fn workloads_text() -> String {
+    let mut text = String::new();
+    for code in CODES {
+        let _ = writeln!(text, "{code:<5}{}", workloads::meaning(code));
+    }
+    let _ = writeln!(text, "{:<5}{}", "all", ALL.join(" "));
+    text.push_str(
+        "\nA suffix changes any option of a job file: drr:bs=4k,iodepth=32 or bsw:fsync=1.\nA name that ends with .fio is a job file.\n",
+    );
+    text
+}
+
+fn workloads_json() -> Json {
+    let code = |code: &str| Json::object([("name", Json::text(code)), ("doc", Json::text(workloads::meaning(code)))]);
+    Json::List(CODES.into_iter().map(code).collect())
+}

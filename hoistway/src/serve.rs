@@ -1,0 +1,117 @@
+//! `hoistway serve`: block devices for clients, from a file or from flags.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use export::configuration::check::{check, warnings};
+use export::configuration::flags::{self, Flags};
+use export::configuration::show::show;
+use export::configuration::{Configuration, Place, Problem, file};
+use export::server::{CHECKS, Origin, Server, inherited_listeners};
+
+/// Exit status: nothing went wrong.
+const DONE: u8 = 0;
+/// Exit status: usage or configuration.
+const USAGE: u8 = 2;
+
+/// Arguments of `hoistway serve`.
+#[derive(Args, Debug)]
+pub struct ServeArguments {
+    /// Configuration file (TOML); without it, everything is said by flags
+    #[arg(value_name = "CONFIG", conflicts_with_all = ["nbd", "export", "scheduler", "memory", "queue_depth", "control"])]
+    config: Option<PathBuf>,
+    /// Print what would be in force, every default included, and exit
+    #[arg(long)]
+    check: bool,
+    /// Serve NBD on unix:PATH or tcp:ADDRESS:PORT (repeatable)
+    #[arg(long, value_name = "ADDRESS")]
+    nbd: Vec<String>,
+    /// Export NAME=PATH[,weight=N][,group=G][,read_only][,min_block=N][,description=TEXT][,unsafe_flush] (repeatable)
+    #[arg(long, value_name = "NAME=PATH[,OPTION...]")]
+    export: Vec<String>,
+    /// The scheduler: NAME[:TUNABLE=VALUE,...], see `hoistway list schedulers`
+    #[arg(long, short = 's', visible_alias = "sched", value_name = "SPEC")]
+    scheduler: Option<String>,
+    /// Memory for payloads, 64MiB to 64GiB (default 256MiB)
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// Requests given to the device at once; 0 decides by the kind of device
+    #[arg(long, value_name = "N")]
+    queue_depth: Option<u64>,
+    /// Control socket for `hoistway ctl`
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+    /// Print the NBD URI of every export when ready
+    #[arg(long)]
+    print_uri: bool,
+}
+
+/// Serves until told to end. The exit status is that of engine.md section 8: 0 drained, 1 run-time failure or
+/// abandoned requests, 2 usage or configuration, 3 something this system lacks.
+pub fn run(arguments: ServeArguments) -> u8 {
+    let (configuration, origin) = match read(&arguments) {
+        Ok(read) => read,
+        Err(problems) => return refuse(&problems),
+    };
+    let mut configuration = configuration;
+    let inherited = match inherited_listeners(&mut configuration) {
+        Ok(inherited) => inherited,
+        Err(problem) => return refuse(&[problem]),
+    };
+    let problems = check(&configuration, CHECKS);
+    if !problems.is_empty() {
+        return refuse(&problems);
+    }
+    for warning in warnings(&configuration) {
+        eprintln!("{warning}");
+    }
+    if arguments.check {
+        print!("{}", show(&configuration));
+        return DONE;
+    }
+    match Server::start(configuration, origin, inherited) {
+        Ok(server) => {
+            server.announce(arguments.print_uri);
+            server.heed_signals();
+            server.run()
+        }
+        Err(failure) => {
+            refuse(&failure.problems);
+            failure.exit_status
+        }
+    }
+}
+
+fn read(arguments: &ServeArguments) -> Result<(Configuration, Origin), Vec<Problem>> {
+    match &arguments.config {
+        Some(path) => Ok((read_file(path)?, Origin::File(path.clone()))),
+        None => {
+            let flags = Flags {
+                nbd: arguments.nbd.clone(),
+                export: arguments.export.clone(),
+                scheduler: arguments.scheduler.clone(),
+                memory: arguments.memory.clone(),
+                queue_depth: arguments.queue_depth,
+                control: arguments.control.clone(),
+            };
+            Ok((flags::read(&flags)?, Origin::Flags))
+        }
+    }
+}
+
+fn read_file(path: &Path) -> Result<Configuration, Vec<Problem>> {
+    let name = path.display().to_string();
+    let text = fs::read_to_string(path).map_err(|error| {
+        let place = Place { at: name.as_str().into(), quoted: "".into() };
+        vec![Problem::new(&place, format!("cannot be read: {error}"), "give the path of a serve.toml")]
+    })?;
+    file::read(&name, &text)
+}
+
+fn refuse(problems: &[Problem]) -> u8 {
+    for problem in problems {
+        eprintln!("{problem}");
+    }
+    USAGE
+}

@@ -1,0 +1,321 @@
+//! What the I/O goes to: from the user's text to something a host can open, checked before anything is touched.
+//!
+//! | text | host | what is opened |
+//! | --- | --- | --- |
+//! | `model:ssd` | simulator | nothing |
+//! | `model:ssd,/path/disk.img`, or `model:ssd` with `--host engine` | engine | the file, or a temporary one, behind the model |
+//! | a directory | engine | a temporary file in it |
+//! | `--file PATH` | engine | our own file, marked as such |
+//! | a file, a block device | engine | itself, for reading only |
+//!
+//! Temporary files lose their name as soon as their content is written: hosts open them through the descriptor, so
+//! that they are gone after whatever way the process ends.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use device::Model;
+use experiment::Refusal;
+use linux::device::{Kind, Opened, Opening, stretch_at};
+
+use crate::arguments::test::PlaceArguments;
+use crate::exit::{Error, Voice};
+use crate::interrupt::Interrupt;
+use crate::layout::{self, TestFile};
+
+/// Who carries experiments out.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum HostName {
+    /// Simulated, in virtual time.
+    Simulator,
+    /// For real, by our own engine.
+    Engine,
+}
+
+impl HostName {
+    /// As on the command line and in results.
+    pub const fn text(self) -> &'static str {
+        match self {
+            HostName::Simulator => "simulator",
+            HostName::Engine => "engine",
+        }
+    }
+}
+
+/// A target that exists or can be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// As the user wrote it, or what stands for nothing.
+    pub text: String,
+    /// The device model in front of it, or the simulated device.
+    model: Option<String>,
+    what: What,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum What {
+    /// Nothing real.
+    Simulated,
+    /// A temporary file in this directory.
+    Directory(PathBuf),
+    /// A file of our own that stays.
+    Own(PathBuf),
+    /// Somebody's file or device.
+    Existing(PathBuf),
+}
+
+/// A target while it is used.
+#[derive(Debug)]
+pub struct OpenTarget {
+    /// What the host is told.
+    pub host_text: String,
+    /// The directory of a temporary file, for the head of the classic table.
+    pub directory: Option<PathBuf>,
+    file: Option<TestFile>,
+    /// Held open for the whole run, so that nobody mounts it meanwhile.
+    _claim: Option<Opened>,
+}
+
+impl OpenTarget {
+    /// Says where a file that stays lies.
+    pub fn kept(&self) -> Option<&Path> {
+        self.file.as_ref()?.kept()
+    }
+}
+
+impl Target {
+    /// Finds host and target; nothing is opened for writing, nothing created.
+    pub fn resolve(text: Option<&str>, arguments: &PlaceArguments) -> Result<(HostName, Target), Error> {
+        let wanted = arguments.host.as_deref().map(host).transpose()?;
+        if let Some(path) = &arguments.file {
+            let target = Target { text: path.display().to_string(), model: None, what: What::Own(path.clone()) };
+            return target.on(wanted.unwrap_or(HostName::Engine), arguments);
+        }
+        let text = text.unwrap_or("model:sata");
+        let target = match text.strip_prefix("model:") {
+            Some(model) => modelled(text, model, wanted)?,
+            None => {
+                let path = PathBuf::from(text);
+                let is_directory = path.is_dir();
+                let what = if is_directory { What::Directory(path) } else { What::Existing(path) };
+                Target { text: text.to_owned(), model: None, what }
+            }
+        };
+        let usual = if target.what == What::Simulated { HostName::Simulator } else { HostName::Engine };
+        target.on(wanted.unwrap_or(usual), arguments)
+    }
+
+    fn on(self, host: HostName, arguments: &PlaceArguments) -> Result<(HostName, Target), Error> {
+        if host == HostName::Simulator && self.what != What::Simulated {
+            let what = format!("the simulator has no target '{}'", self.text);
+            return Err(Error::usage(what, "name a model (hoistway list devices), or leave --host simulator out"));
+        }
+        if arguments.keep && !matches!(self.what, What::Directory(_)) {
+            let what = format!("--keep has nothing to keep: {} is no directory", self.text);
+            return Err(Error::usage(what, "leave it out; files of --file stay anyway"));
+        }
+        self.check(arguments)?;
+        Ok((host, self))
+    }
+
+    /// Looks whether it can be read at all.
+    fn check(&self, arguments: &PlaceArguments) -> Result<(), Error> {
+        if let Some(model) = &self.model {
+            Model::parse(model).map_err(|wrong| Error::usage(wrong.to_string(), "all models: hoistway list devices"))?;
+        }
+        match &self.what {
+            What::Simulated => {}
+            What::Existing(path) => {
+                let opening = Opening { writable: false, direct: false, exclusive: arguments.exclusive };
+                linux::device::open(path, None, opening)?;
+            }
+            What::Own(path) if path.exists() => {
+                layout::check_mark(path)?;
+            }
+            What::Own(path) => {
+                if path.starts_with("/dev") {
+                    let what = format!("{} would be a file in /dev, that is, in memory", path.display());
+                    return Err(Error::refused(what, "choose a place on a disk"));
+                }
+                let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                directory_is_writable(parent)?;
+            }
+            What::Directory(path) => directory_is_writable(path)?,
+        }
+        Ok(())
+    }
+
+    /// Whether a file has to be made first.
+    pub fn is_made(&self) -> bool {
+        matches!(self.what, What::Directory(_) | What::Own(_))
+    }
+
+    /// A line about what will happen to it.
+    pub fn access(&self) -> String {
+        match &self.what {
+            What::Simulated => "simulated, nothing is touched".to_owned(),
+            What::Directory(path) => format!("temporary file in {}, removed at the end", path.display()),
+            What::Own(path) => format!("own file {}, stays", path.display()),
+            What::Existing(_) => "READ ONLY".to_owned(),
+        }
+    }
+
+    /// The host's text of a stand-in of the same kind, with which schedulers and jobs can be checked before files are
+    /// made.
+    pub fn stand_in(&self, bytes: u64) -> String {
+        match &self.what {
+            What::Simulated => self.text.clone(),
+            What::Existing(path) => self.behind_model(path.display().to_string()),
+            What::Directory(_) | What::Own(_) => self.behind_model(format!("null:{bytes}")),
+        }
+    }
+
+    fn behind_model(&self, text: String) -> String {
+        match &self.model {
+            Some(model) if self.what != What::Simulated => format!("model:{model},{text}"),
+            _ => text,
+        }
+    }
+
+    /// Refuses writes where they were not allowed.
+    pub fn check_writes(&self) -> Result<(), Error> {
+        let What::Existing(path) = &self.what else { return Ok(()) };
+        let what = format!("the workload writes, and {} is not ours to write to", path.display());
+        Err(Error::refused(what, "name a directory (a temporary file is made there) or --file NEW; or only read"))
+    }
+
+    /// Makes or opens it. `bytes` are what the jobs need of a file that is made.
+    pub fn open(
+        &self,
+        bytes: u64,
+        arguments: &PlaceArguments,
+        interrupt: &Interrupt,
+        voice: Voice,
+    ) -> Result<OpenTarget, Error> {
+        let plain = |host_text| OpenTarget { host_text, directory: None, file: None, _claim: None };
+        match &self.what {
+            What::Simulated => Ok(plain(self.text.clone())),
+            What::Directory(directory) => {
+                voice.note(format!("writing a test file of {} MiB in {}", bytes >> 20, directory.display()));
+                let file = TestFile::temporary(directory, bytes, arguments.keep, interrupt)?;
+                let host_text = self.behind_model(file.host_text());
+                Ok(OpenTarget { directory: Some(directory.clone()), file: Some(file), ..plain(host_text) })
+            }
+            What::Own(path) => {
+                let file = if path.exists() {
+                    TestFile::again(path, bytes)?
+                } else {
+                    voice.note(format!("writing the test file {} of {} MiB", path.display(), bytes >> 20));
+                    TestFile::create(path, bytes, interrupt)?
+                };
+                let host_text = self.behind_model(file.host_text());
+                Ok(OpenTarget { file: Some(file), ..plain(host_text) })
+            }
+            What::Existing(path) => {
+                let claim = claim(path, arguments.exclusive, voice)?;
+                refuse_holes(path, &claim)?;
+                Ok(OpenTarget { _claim: Some(claim), ..plain(self.behind_model(path.display().to_string())) })
+            }
+        }
+    }
+}
+
+/// `--host`.
+fn host(text: &str) -> Result<HostName, Error> {
+    match text {
+        "simulator" | "sim" => Ok(HostName::Simulator),
+        "engine" => Ok(HostName::Engine),
+        "native" | "kernel" => Err(Error::usage(
+            format!("host '{text}' does not exist yet: the kernel's own schedulers arrive with issue 7"),
+            "use --host engine for real I/O under our schedulers",
+        )
+        .at("--host")),
+        _ => {
+            let meant = experiment::diagnostic::nearest(text, ["simulator", "engine", "native", "kernel"]);
+            let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+            let what = format!("there is no host '{text}'");
+            Err(Error::usage(what, format!("{meant}hosts are simulator (sim) and engine")).at("--host"))
+        }
+    }
+}
+
+/// `model:NAME[,KEY=VALUE...][,PATH]`: with a path the engine does it, behind the model.
+fn modelled(text: &str, rest: &str, wanted: Option<HostName>) -> Result<Target, Error> {
+    let is_setting = |word: &str| word.split_once('=').is_some_and(|(key, _)| !key.contains('/'));
+    let mut end = rest.find(',').unwrap_or(rest.len());
+    let mut path = None;
+    while let Some(behind) = rest.get(end + 1..) {
+        let word = behind.split(',').next().unwrap_or(behind);
+        // A word that is neither setting nor path is the model's to complain about.
+        if !is_setting(word) && (word.contains('/') || Path::new(behind).exists()) {
+            path = Some(PathBuf::from(behind));
+            break;
+        }
+        end += 1 + word.len();
+    }
+    let model = Some(rest[..end.min(rest.len())].to_owned());
+    let target = |what| Target { text: text.to_owned(), model, what };
+    Ok(match (path, wanted) {
+        (Some(path), _) if path.is_dir() => target(What::Directory(path)),
+        (Some(path), _) => target(What::Existing(path)),
+        (None, Some(HostName::Engine)) => target(What::Directory(std::env::temp_dir())),
+        (None, _) => target(What::Simulated),
+    })
+}
+
+fn directory_is_writable(path: &Path) -> Result<(), Error> {
+    if path.starts_with("/dev") && !path.starts_with("/dev/shm") {
+        let what = format!("{} lies in /dev, that is, in memory", path.display());
+        return Err(Error::refused(what, "choose a directory on a disk"));
+    }
+    let metadata = fs::metadata(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            Error::usage(format!("the directory {} does not exist", path.display()), "create it, or name another")
+        }
+        _ => Error::file(path, "look at", &error),
+    })?;
+    if !metadata.is_dir() {
+        return Err(Error::usage(format!("{} is no directory", path.display()), "name a directory"));
+    }
+    if metadata.permissions().readonly() {
+        return Err(Error::failed(format!("{} cannot be written to", path.display()), "name a directory of yours"));
+    }
+    Ok(())
+}
+
+/// Opens a file or device for reading and keeps it; a device that is in use is said to be so. Held exclusively it can still be read by others, the host among them, but nobody mounts it.
+fn claim(path: &Path, exclusive: bool, voice: Voice) -> Result<Opened, Error> {
+    let opening = Opening { writable: false, direct: false, exclusive: true };
+    match linux::device::open(path, None, opening) {
+        Err(linux::device::Refusal::InUse { user, .. }) if !exclusive => {
+            voice.note(format!("{} is in use ({}): other I/O may disturb the figures", path.display(), user.display()));
+            Ok(linux::device::open(path, None, Opening { exclusive: false, ..opening })?)
+        }
+        opened => Ok(opened?),
+    }
+}
+
+/// Reading a hole measures memory, not the disk.
+fn refuse_holes(path: &Path, opened: &Opened) -> Result<(), Error> {
+    if opened.facts.kind == Kind::BlockDevice {
+        return Ok(());
+    }
+    let size_bytes = opened.facts.size_bytes;
+    let first = stretch_at(opened.file.as_fd(), 0, size_bytes).map_err(|error| Error::file(path, "look at", &error))?;
+    if !first.is_hole && first.end_bytes >= size_bytes {
+        return Ok(());
+    }
+    let at = if first.is_hole { 0 } else { first.end_bytes };
+    Err(Error::usage(
+        format!("{} has a hole at byte {at}: reading it would measure memory", path.display()),
+        "fill it (cp --sparse=never OLD NEW), or let a file be made: --file NEW",
+    ))
+}
+
+/// Names the user's target in a message in which the host names what it was told.
+pub fn in_users_words(refusal: &Refusal, host_text: &str, text: &str) -> Refusal {
+    let told = |message: &str| if host_text.is_empty() { message.to_owned() } else { message.replace(host_text, text) };
+    Refusal { message: told(&refusal.message), help: told(&refusal.help), exit: refusal.exit }
+}

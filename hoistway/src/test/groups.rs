@@ -1,0 +1,223 @@
+//! Who shares the device: `--nrgrp`, `--weights`, `--group SPEC`.
+
+use block::{Class, Priority};
+use experiment::group::parse_weights;
+use experiment::{Group, Limits, Weight};
+use workload::Job;
+
+use crate::arguments::TestArguments;
+use crate::exit::Error;
+use crate::units;
+use crate::workloads;
+
+/// Groups of a test that are not described by a job file.
+#[derive(Debug)]
+pub enum Groups {
+    /// One nameless tenant.
+    Single,
+    /// Groups that all do the same: their weights.
+    Alike(Vec<Weight>),
+    /// Each described in full.
+    Described(Vec<Described>),
+}
+
+/// One `--group`.
+#[derive(Debug)]
+pub struct Described {
+    /// Everything but the jobs, for which there is a placeholder.
+    group: Group,
+    /// The workload it does; that of `-w` without.
+    workload: Option<String>,
+    threads: u32,
+    place: String,
+}
+
+impl Groups {
+    /// What the arguments say.
+    pub fn read(arguments: &TestArguments) -> Result<Self, Error> {
+        let given = &arguments.groups;
+        if !given.group.is_empty() {
+            let described = given.group.iter().map(|spec| describe(spec).map_err(|error| error.at(place_of(spec))));
+            return Ok(Groups::Described(described.collect::<Result<_, _>>()?));
+        }
+        // A first run shows what the program is about: several tenants.
+        let is_first_run = arguments.target.is_none()
+            && arguments.place.file.is_none()
+            && arguments.workload.workload.is_empty()
+            && arguments.workload.job.is_empty();
+        let count = given.nrgrp.map(|count| count as usize);
+        if let Some(text) = &given.weights {
+            let count = count.or((given.groups && text.contains("..")).then_some(4));
+            let weights = parse_weights(text, count)
+                .map_err(|wrong| Error::from(wrong).at(format!("--weights {text}")))?;
+            return Ok(Groups::Alike(weights));
+        }
+        let count = match count {
+            Some(count) => count,
+            None if given.groups || is_first_run => 4,
+            None => return Ok(Groups::Single),
+        };
+        let steps = (1..=count).map(|step| Weight::new(u32::try_from(step * 100).unwrap_or(u32::MAX)));
+        let weights = steps.collect::<Result<Vec<_>, _>>().map_err(|_| {
+            let what = format!("{count} groups of weights 100, 200, ... need weights above {}", Weight::MAX);
+            Error::usage(what, "give the weights: --weights 1..1000").at("--nrgrp")
+        })?;
+        Ok(Groups::Alike(weights))
+    }
+
+    /// Whether a job file may say who its groups are.
+    pub fn is_single(&self) -> bool {
+        matches!(self, Groups::Single)
+    }
+
+    /// The groups, each with its jobs; `job` is what those without a workload of their own do.
+    pub fn with_job(&self, job: &Job, arguments: &TestArguments) -> Result<Vec<Group>, Error> {
+        let name = |index: usize| format!("cgrp{}", index + 1);
+        match self {
+            Groups::Single => Ok(vec![Group::new(name(0), Weight::DEFAULT, vec![job.clone()])]),
+            Groups::Alike(weights) => {
+                let groups = weights.iter().enumerate();
+                Ok(groups.map(|(index, weight)| Group::new(name(index), *weight, vec![job.clone()])).collect())
+            }
+            Groups::Described(described) => described.iter().map(|one| one.with_job(job, arguments)).collect(),
+        }
+    }
+}
+
+impl Described {
+    fn with_job(&self, job: &Job, arguments: &TestArguments) -> Result<Group, Error> {
+        let mut job = match &self.workload {
+            None => job.clone(),
+            Some(text) => workloads::code(text, &arguments.workload).map_err(|error| error.at(&self.place))?,
+        };
+        job.threads = self.threads;
+        let with_job = Group::new(self.group.path.clone(), self.group.weight, vec![job]);
+        Ok(Group { jobs: with_job.jobs, ..self.group.clone() })
+    }
+}
+
+fn place_of(spec: &str) -> String {
+    format!("--group {spec}")
+}
+
+const KEYS: [&str; 11] =
+    ["name", "weight", "workload", "threads", "start", "stop", "rbps", "wbps", "riops", "wiops", "ioprio"];
+
+/// Reads `name=db,weight=800,workload=drr:bs=4k,iodepth=4,threads=2`. A key that is none of a group's, behind
+/// `workload=`, is an option of the workload.
+fn describe(spec: &str) -> Result<Described, Error> {
+    let mut described = Described {
+        group: Group::new("", Weight::DEFAULT, Vec::new()),
+        workload: None,
+        threads: 1,
+        place: place_of(spec),
+    };
+    let mut seen: Vec<&str> = Vec::new();
+    for pair in spec.split(',') {
+        let Some((key, value)) = pair.split_once('=') else {
+            return Err(Error::usage(format!("'{pair}' has no '='"), "write name=db,weight=800,workload=drr:iodepth=4"));
+        };
+        let (key, value) = (key.trim(), value.trim());
+        match &mut described.workload {
+            Some(workload) if !KEYS.contains(&key) && key != "high" => {
+                let separator = if workload.contains(':') { ',' } else { ':' };
+                workload.push_str(&format!("{separator}{key}={value}"));
+                continue;
+            }
+            _ => {}
+        }
+        if seen.contains(&key) {
+            return Err(Error::usage(format!("'{key}' is given twice"), "give it once"));
+        }
+        seen.push(key);
+        described.set(key, value)?;
+    }
+    if described.group.path.is_empty() {
+        return Err(Error::usage("the group has no name", "begin with name=db"));
+    }
+    experiment::group::check_path(&described.group.path)?;
+    if described.group.stop_ns.is_some_and(|stop_ns| stop_ns <= described.group.start_ns) {
+        return Err(Error::usage("the group stops before it starts", "make stop= later than start="));
+    }
+    Ok(described)
+}
+
+impl Described {
+    fn set(&mut self, key: &str, value: &str) -> Result<(), Error> {
+        let limits: &mut Limits = &mut self.group.limits;
+        match key {
+            "name" => value.clone_into(&mut self.group.path),
+            "weight" => self.group.weight = value.parse()?,
+            "workload" => self.workload = Some(value.to_owned()),
+            "threads" => {
+                self.threads = value.parse().ok().filter(|count| (1..=4096).contains(count)).ok_or_else(|| {
+                    Error::usage(format!("'{value}' is no number of threads"), "write a number from 1 to 4096")
+                })?;
+            }
+            "start" => self.group.start_ns = units::time(value)?,
+            "stop" => self.group.stop_ns = Some(units::time(value)?),
+            "rbps" => limits.read_bytes_per_s = Some(units::rate(value)?),
+            "wbps" => limits.write_bytes_per_s = Some(units::rate(value)?),
+            "riops" => limits.read_ios_per_s = Some(units::ios_per_s(value)?),
+            "wiops" => limits.write_ios_per_s = Some(units::ios_per_s(value)?),
+            "ioprio" => self.group.priority = Some(priority(value)?.0),
+            "high" => {
+                return Err(Error::usage(
+                    "soft limits ('high') do not exist yet",
+                    "leave high= out; they come with the throttling stage",
+                ));
+            }
+            _ => {
+                let meant = experiment::diagnostic::nearest(key, KEYS);
+                let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+                let what = format!("a group has no '{key}'");
+                return Err(Error::usage(what, format!("{meant}there are: {}", KEYS.join(", "))));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads `be/4`, `rt/0`, `idle`.
+fn priority(text: &str) -> Result<Priority, Error> {
+    let (class, level) = text.split_once('/').unwrap_or((text, ""));
+    let class = match class {
+        "rt" | "realtime" => Some(Class::RealTime),
+        "be" | "best-effort" => Some(Class::BestEffort),
+        "idle" => Some(Class::Idle),
+        _ => None,
+    };
+    let level = if level.is_empty() { Some(4) } else { level.parse().ok().filter(|level| *level <= 7) };
+    match (class, level) {
+        (Some(class), Some(level)) => Ok(Priority::new(class, level)),
+        _ => Err(Error::usage(format!("'{text}' is no I/O priority"), "write rt/0 to rt/7, be/0 to be/7, or idle")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_described_group_keeps_the_options_of_its_workload() {
+        let one = describe("name=db,weight=800,workload=drr:bs=4k,iodepth=4,threads=2,start=5s,stop=20s,ioprio=be/0").unwrap();
+        assert_eq!(one.workload.as_deref(), Some("drr:bs=4k,iodepth=4"));
+        assert_eq!((one.threads, one.group.weight.get()), (2, 800));
+        assert_eq!((one.group.start_ns, one.group.stop_ns), (5_000_000_000, Some(20_000_000_000)));
+        assert_eq!(one.group.priority, Some(Priority::new(Class::BestEffort, 0).0));
+        let plain = describe("name=a,workload=drr,bs=4k").unwrap();
+        assert_eq!(plain.workload.as_deref(), Some("drr:bs=4k"));
+    }
+
+    #[test]
+    fn each_mistake_in_a_group_is_named() {
+        let what = |spec: &str| describe(spec).unwrap_err().messages[0].what.clone();
+        assert_eq!(what("name=a,wieght=1"), "a group has no 'wieght'");
+        assert_eq!(what("name=a,weight=10001"), "weight 10001 is outside 1 to 10000");
+        assert_eq!(what("weight=5"), "the group has no name");
+        assert_eq!(what("name=a,name=b"), "'name' is given twice");
+        assert_eq!(what("name=a,start=5s,stop=1s"), "the group stops before it starts");
+        assert_eq!(what("name=a,ioprio=be/9"), "'be/9' is no I/O priority");
+        assert_eq!(what("name=a,high=1M"), "soft limits ('high') do not exist yet");
+    }
+}

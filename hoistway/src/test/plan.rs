@@ -1,0 +1,165 @@
+//! From arguments to a plan: everything is decided and checked here, nothing is touched.
+
+use block::Nanos;
+use experiment::assertion::Assertion;
+use experiment::matrix::doubling;
+use experiment::{Exit, Matrix, Order, SchedulerSpec, ShareUnit, WorkloadPlan};
+
+use super::groups::Groups;
+use super::schedulers;
+use crate::arguments::TestArguments;
+use crate::arguments::test::{OrderName, ShareUnitName};
+use crate::exit::{Error, Voice};
+use crate::target::{HostName, Target};
+use crate::workloads::{self, Workload};
+
+const SECOND_NS: Nanos = 1_000_000_000;
+
+/// A test, decided.
+#[derive(Debug)]
+pub struct Plan {
+    /// Who carries it out.
+    pub host: HostName,
+    /// On what.
+    pub target: Target,
+    /// What.
+    pub matrix: Matrix,
+    /// Repetitions at most, at least those of the matrix.
+    pub max_sets: u32,
+    /// Wanted relative half width of the total throughput's interval.
+    pub precision: f64,
+    /// Idle time between two runs, in nanoseconds.
+    pub cooldown_ns: Nanos,
+    /// What must hold.
+    pub assertions: Vec<Assertion>,
+}
+
+impl Plan {
+    /// Decides. The first thing that cannot be done is named.
+    pub fn of(arguments: &TestArguments, voice: Voice) -> Result<Self, Error> {
+        refuse_what_is_missing(arguments)?;
+        let assertions = arguments.repetition.assert.iter();
+        let assertions: Vec<Assertion> = assertions
+            .map(|text| Assertion::parse(text).map_err(|wrong| Error::from(wrong).at("--assert")))
+            .collect::<Result<_, _>>()?;
+        if let Some(needy) = assertions.iter().find(|assertion| assertion.needs_baseline())
+            && arguments.repetition.baseline.is_none()
+        {
+            let what = format!("assertion '{}' needs a stored result to compare with", needy.text());
+            return Err(Error::usage(what, "add --baseline DIR"));
+        }
+        let (host, target) = Target::resolve(arguments.target.as_deref(), &arguments.place)?;
+        let schedulers = schedulers::read(&arguments.schedulers, voice)?;
+        let workloads = read_workloads(arguments, &target, voice)?;
+        let sets = arguments.repetition.sets.unwrap_or(if assertions.is_empty() { 1 } else { 3 });
+        let max_sets = arguments.repetition.max_sets.unwrap_or(sets);
+        if max_sets < sets {
+            let what = format!("--max-sets {max_sets} is below --sets {sets}");
+            return Err(Error::usage(what, "leave --sets out, or make --max-sets larger"));
+        }
+        let matrix = matrix(arguments, host, &target, (schedulers, workloads), sets);
+        if matrix.workloads.iter().any(|workload| has_writes(workload)) {
+            target.check_writes()?;
+        }
+        let cooldown_ns = match host {
+            HostName::Simulator => 0,
+            HostName::Engine => arguments.repetition.cooldown.unwrap_or(SECOND_NS),
+        };
+        Ok(Self { host, target, matrix, max_sets, precision: arguments.repetition.precision, cooldown_ns, assertions })
+    }
+
+    /// Bytes that the largest of the experiments needs of a file that is made for them.
+    pub fn file_bytes(&self) -> u64 {
+        let experiments = self.matrix.interleaved_set(1);
+        experiments.iter().map(workloads::area_bytes).max().unwrap_or(0)
+    }
+}
+
+/// Lists of the arguments put together.
+fn matrix(
+    arguments: &TestArguments,
+    host: HostName,
+    target: &Target,
+    (schedulers, workloads): (Vec<SchedulerSpec>, Vec<WorkloadPlan>),
+    sets: u32,
+) -> Matrix {
+    let given = &arguments.workload;
+    // A job file knows how long it takes.
+    let in_files = workloads.iter().filter_map(|workload| workloads::times_of(&workload.groups));
+    let in_files = in_files.reduce(|a, b| (a.0.max(b.0), a.1.max(b.1)));
+    let usual_ramp_ns = if host == HostName::Simulator { SECOND_NS } else { 2 * SECOND_NS };
+    let (runtime_ns, ramp_ns) = in_files.unwrap_or((30 * SECOND_NS, usual_ramp_ns));
+    Matrix {
+        target: target.text.clone(),
+        workloads,
+        schedulers,
+        threads: given.threads.clone().unwrap_or_else(|| doubling(given.max_threads.unwrap_or(1))),
+        sets,
+        order: match arguments.repetition.order {
+            OrderName::Interleaved => Order::Interleaved,
+            OrderName::Classic => Order::Classic,
+        },
+        seed: given.seed,
+        runtime_ns: given.runtime.unwrap_or(runtime_ns),
+        ramp_ns: given.ramp.unwrap_or(ramp_ns),
+        device_depth: arguments.place.device_depth,
+        queue_requests: arguments.place.queue_requests,
+        share_unit: match arguments.groups.share_unit {
+            ShareUnitName::Bytes => ShareUnit::Bytes,
+            ShareUnitName::Ios => ShareUnit::Ios,
+            ShareUnitName::Time => ShareUnit::Time,
+        },
+    }
+}
+
+/// The workloads with their groups.
+fn read_workloads(arguments: &TestArguments, target: &Target, voice: Voice) -> Result<Vec<WorkloadPlan>, Error> {
+    let groups = Groups::read(arguments)?;
+    let mut plans: Vec<WorkloadPlan> = Vec::new();
+    for workload in workloads::read(&arguments.workload, voice)? {
+        let (name, mut members) = match workload {
+            Workload::Code { name, job } => (name, groups.with_job(&job, arguments)?),
+            Workload::File { name, .. } if !groups.is_single() => {
+                let what = format!("{name} says itself which groups there are");
+                let help = "set cgroup= and cgroup_weight= in the file, and leave the group options out";
+                return Err(Error::usage(what, help));
+            }
+            Workload::File { name, groups } => (name, groups),
+        };
+        if plans.iter().any(|plan| plan.name == name) {
+            return Err(Error::usage(format!("workload '{name}' is given twice"), "give it once; repeat with --sets"));
+        }
+        if target.is_made() {
+            workloads::give_sizes(&mut members);
+        }
+        experiment::group::check(&members)?;
+        plans.push(WorkloadPlan { name, groups: members });
+    }
+    Ok(plans)
+}
+
+fn has_writes(workload: &WorkloadPlan) -> bool {
+    workload.groups.iter().flat_map(|group| &group.jobs).any(|job| job.mix.has_writes())
+}
+
+/// Options that are understood but cannot be honoured yet.
+fn refuse_what_is_missing(arguments: &TestArguments) -> Result<(), Error> {
+    let missing = |given: bool, option: &str, what: &str, help: &str| {
+        if given { Err(Error::usage(format!("{what} yet"), help).at(option)) } else { Ok(()) }
+    };
+    let replay = "describe the load as a job file: -w FILE.fio";
+    missing(arguments.workload.trace.is_some(), "--trace", "traces cannot be replayed", replay)?;
+    missing(arguments.output.trace_out.is_some(), "--trace-out", "runs cannot be written as blktrace files", "leave it out")?;
+    missing(
+        arguments.workload.generator.is_some(),
+        "--generator",
+        "fio cannot generate the load",
+        "leave it out: our own generator reads the same job files",
+    )?;
+    if arguments.place.destructive.is_some() || arguments.place.overwrite_signature {
+        let what = "writing to block devices is not possible yet";
+        let help = "use a directory on it (a temporary file is made), or a workload that only reads";
+        return Err(Error::new(Exit::Refused, what, help).at("--destructive"));
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! Which schedulers, with which settings: `--sched`, the shorthands, `--sweep`.
+
+use elevator::registry::ENTRIES;
+use experiment::SchedulerSpec;
+
+use crate::arguments::test::SchedulerArguments;
+use crate::exit::{Error, Voice};
+use crate::list::tunables;
+
+/// The schedulers of a test, in the order in which reports show them.
+pub fn read(arguments: &SchedulerArguments, voice: Voice) -> Result<Vec<SchedulerSpec>, Error> {
+    let mut specs = Vec::new();
+    for text in &arguments.sched {
+        specs.push(text.parse::<SchedulerSpec>().map_err(|wrong| Error::from(wrong).at(format!("--sched {text}")))?);
+    }
+    if specs.is_empty() {
+        specs = ENTRIES.iter().map(|entry| SchedulerSpec::named(entry.name)).collect();
+    }
+    for (option, key, value) in shorthands(arguments) {
+        if specs.iter().all(|spec| !has(spec, key)) {
+            voice.note(format!("{option} has no effect: no scheduler of this test has a tunable '{key}'"));
+        }
+        specs = specs.into_iter().map(|spec| if has(&spec, key) { spec.with(key, value) } else { spec }).collect();
+    }
+    for sweep in &arguments.sweep {
+        specs = swept(specs, sweep).map_err(|error| error.at(format!("--sweep {sweep}")))?;
+    }
+    let mut seen: Vec<&SchedulerSpec> = Vec::new();
+    for spec in &specs {
+        if seen.contains(&spec) {
+            return Err(Error::usage(format!("scheduler '{spec}' is given twice"), "give each variant once; repeat with --sets"));
+        }
+        seen.push(spec);
+    }
+    Ok(specs)
+}
+
+/// The shorthands that were given: how, which tunable, which value.
+fn shorthands(arguments: &SchedulerArguments) -> Vec<(&'static str, &'static str, &str)> {
+    let given = [
+        ("--slice-idle", "slice_idle", arguments.slice_idle.as_deref()),
+        ("--group-idle", "group_idle", arguments.group_idle.as_deref()),
+        ("--quantum", "quantum", arguments.quantum.as_deref()),
+        ("--low-latency", "low_latency", arguments.low_latency.as_deref()),
+        ("-G", "group_isolation", arguments.group_isolation.then_some("1")),
+    ];
+    given.into_iter().filter_map(|(option, key, value)| Some((option, key, value?))).collect()
+}
+
+/// Whether the scheduler has the tunable; unknown schedulers have none, the host refuses them.
+fn has(spec: &SchedulerSpec, key: &str) -> bool {
+    let entry = ENTRIES.iter().find(|entry| entry.name == spec.name);
+    entry.is_some_and(|entry| tunables(entry).iter().any(|row| row.name == key))
+}
+
+fn swept(specs: Vec<SchedulerSpec>, sweep: &str) -> Result<Vec<SchedulerSpec>, Error> {
+    let values = sweep.split_once('=').filter(|(key, values)| !key.is_empty() && values.split(',').all(|v| !v.is_empty()));
+    let Some((key, values)) = values else {
+        return Err(Error::usage(format!("'{sweep}' is no sweep"), "write KEY=V1,V2,.., for example fifo_batch=1,16,64"));
+    };
+    if specs.iter().all(|spec| !has(spec, key)) {
+        let names: Vec<String> = specs.iter().map(|spec| spec.name.clone()).collect();
+        let rows = ENTRIES.iter().filter(|entry| names.iter().any(|name| name == entry.name)).flat_map(tunables);
+        let meant = experiment::diagnostic::nearest(key, rows.map(|row| row.name));
+        let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+        let what = format!("none of {} has a tunable '{key}'", names.join(", "));
+        return Err(Error::usage(what, format!("{meant}hoistway list NAME shows what a scheduler has")));
+    }
+    let mut variants = Vec::new();
+    for spec in specs {
+        if has(&spec, key) {
+            variants.extend(values.split(',').map(|value| spec.clone().with(key, value.trim())));
+        } else {
+            variants.push(spec);
+        }
+    }
+    Ok(variants)
+}

@@ -1,0 +1,167 @@
+//! Numbers as the command line writes them (harness 1.2): sizes, times, rates, percent.
+//!
+//! `k` and `KiB` are 1,024, `kB` is 1,000; times without a suffix are seconds. Job files have units of their own
+//! (`workload::fio`), older and different.
+
+use block::Nanos;
+use experiment::Diagnostic;
+
+/// A decimal number in three parts: the digits as one integer, how many of them are decimals, what follows.
+struct Number<'a> {
+    digits: u128,
+    decimals: u32,
+    suffix: &'a str,
+}
+
+impl<'a> Number<'a> {
+    fn split(text: &'a str) -> Option<Self> {
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, suffix) = text.split_at(end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if whole.is_empty() || fraction.contains('.') || number.ends_with('.') || number.len() > 24 {
+            return None;
+        }
+        let digits = format!("{whole}{fraction}").parse().ok()?;
+        Some(Self { digits, decimals: u32::try_from(fraction.len()).ok()?, suffix: suffix.trim_start() })
+    }
+
+    /// The number times `unit`, rounded down.
+    fn times(&self, unit: u64) -> Option<u64> {
+        let scaled = self.digits.checked_mul(u128::from(unit))? / 10_u128.pow(self.decimals);
+        u64::try_from(scaled).ok()
+    }
+}
+
+/// A size in bytes: `512`, `4k`, `1.5GiB`, `100MB`. With a fraction, rounded down to a multiple of 512.
+pub fn size(text: &str) -> Result<u64, Diagnostic> {
+    let wrong = || {
+        Diagnostic::new(
+            format!("'{text}' is no size"),
+            "write bytes, or a number with k, M, G, T (1024-based; also KiB) or kB, MB, GB, TB (1000-based)",
+        )
+    };
+    let number = Number::split(text).ok_or_else(wrong)?;
+    let unit = match number.suffix {
+        "" | "B" => 1,
+        "k" | "K" | "Ki" | "KiB" => 1 << 10,
+        "M" | "Mi" | "MiB" => 1 << 20,
+        "G" | "Gi" | "GiB" => 1 << 30,
+        "T" | "Ti" | "TiB" => 1 << 40,
+        "kB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "TB" => 1_000_000_000_000,
+        _ => return Err(wrong()),
+    };
+    let bytes = number.times(unit).ok_or_else(wrong)?;
+    Ok(if number.decimals > 0 { bytes / 512 * 512 } else { bytes })
+}
+
+/// Bytes per second: a size, `/s` optional.
+pub fn rate(text: &str) -> Result<u64, Diagnostic> {
+    size(text.strip_suffix("/s").unwrap_or(text))
+        .map_err(|wrong| Diagnostic::new(format!("'{text}' is no rate"), format!("{}, /s may follow", wrong.help)))
+}
+
+/// I/Os per second: `1000`, `20k`, `1M` (1000-based).
+pub fn ios_per_s(text: &str) -> Result<u64, Diagnostic> {
+    let number = Number::split(text);
+    let value = number.and_then(|number| {
+        let unit = match number.suffix {
+            "" => 1,
+            "k" => 1_000,
+            "M" => 1_000_000,
+            _ => return None,
+        };
+        number.times(unit)
+    });
+    value.ok_or_else(|| {
+        Diagnostic::new(format!("'{text}' is no number of I/Os per second"), "write 1000, 20k or 1M (1000-based)")
+    })
+}
+
+/// A time in nanoseconds: `30` = seconds, `500ms`, `1.5s`, `2m`, `1h`.
+pub fn time(text: &str) -> Result<Nanos, Diagnostic> {
+    let wrong =
+        || Diagnostic::new(format!("'{text}' is no time"), "write seconds, or a number with us, ms, s, m (minutes) or h");
+    let number = Number::split(text).ok_or_else(wrong)?;
+    let unit = match number.suffix {
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "" | "s" => 1_000_000_000,
+        "m" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        _ => return Err(wrong()),
+    };
+    number.times(unit).filter(|ns| *ns <= 1_000_000_000_000_000_000).ok_or_else(wrong)
+}
+
+/// A ratio from a percentage: `5%` or `5` is 0.05.
+pub fn percent(text: &str) -> Result<f64, Diagnostic> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+    let is_decimal = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    number
+        .parse::<f64>()
+        .ok()
+        .filter(|_| is_decimal)
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| Diagnostic::new(format!("'{text}' is no percentage"), "write 5% or 0.5%"))
+}
+
+/// A list of percentiles, each above 0 and at most 100.
+pub fn percentiles(text: &str) -> Result<Vec<f64>, Diagnostic> {
+    let one = |part: &str| part.trim().parse::<f64>().ok().filter(|value| *value > 0.0 && *value <= 100.0);
+    text.split(',').map(one).collect::<Option<Vec<f64>>>().ok_or_else(|| {
+        Diagnostic::new(
+            format!("'{text}' is no list of percentiles"),
+            "write numbers above 0 and up to 100 (= the largest), for example 50,99,99.9,100",
+        )
+    })
+}
+
+/// A list of thread counts, each 1 to 4096.
+pub fn threads(text: &str) -> Result<Vec<u32>, Diagnostic> {
+    let one = |part: &str| part.trim().parse::<u32>().ok().filter(|count| (1..=4096).contains(count));
+    text.split(',').map(one).collect::<Option<Vec<u32>>>().ok_or_else(|| {
+        Diagnostic::new(format!("'{text}' is no list of thread counts"), "write numbers from 1 to 4096, for example 1,3,6")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_know_both_families_of_units() {
+        let sizes = ["512", "4k", "4K", "4KiB", "4kB", "1M", "2GB", "1.5G", "1.0005k"].map(|text| size(text).unwrap());
+        assert_eq!(sizes, [512, 4096, 4096, 4096, 4000, 1 << 20, 2_000_000_000, 3 << 29, 1024]);
+    }
+
+    #[test]
+    fn what_is_left_over_behind_a_number_is_an_error() {
+        for text in ["", "k", "4kk", "4 k 1", "1..5k", "1.", "-1", "0x10", "99999999999T", "1e3"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+        for text in ["", "1d", "1min", "s", "1,5s", "-1s", "400000000000h"] {
+            assert!(time(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_seconds_unless_they_say_otherwise() {
+        let times = ["30", "1.5s", "500ms", "20us", "2m", "1h"].map(|text| time(text).unwrap());
+        assert_eq!(times, [30_000_000_000, 1_500_000_000, 500_000_000, 20_000, 120_000_000_000, 3_600_000_000_000]);
+    }
+
+    #[test]
+    fn rates_may_say_per_second() {
+        assert_eq!((rate("10M/s").unwrap(), rate("10M").unwrap()), (10 << 20, 10 << 20));
+        assert_eq!((ios_per_s("20k").unwrap(), ios_per_s("1M").unwrap()), (20_000, 1_000_000));
+    }
+
+    #[test]
+    fn percentages_are_ratios() {
+        assert!((percent("5%").unwrap() - 0.05).abs() < 1e-12);
+        assert!(percent("5%%").is_err() && percent("inf").is_err() && percent("-1").is_err());
+    }
+}

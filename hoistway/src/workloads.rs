@@ -1,0 +1,279 @@
+//! Workloads by name: the twelve codes and job files, with the options of the command line applied.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use block::Nanos;
+use experiment::{Experiment, Group, Limits, Weight};
+use workload::Job;
+use workload::fio::{self, Surroundings};
+use workload::job::Amount;
+use workload::name::{self, BadName};
+
+use crate::arguments::test::WorkloadArguments;
+use crate::exit::{Error, Message, Voice};
+
+/// A job of a workload code does not end by itself; this is longer than any run, and far from overflow.
+const ENDLESS_NS: Nanos = 1 << 50;
+/// Area of a test file per job that names no size.
+const AREA_BYTES: u64 = 256 << 20;
+/// Group of the jobs of a file that name none.
+const UNGROUPED: &str = "jobs";
+
+/// What the letters of a code mean.
+pub fn meaning(code: &str) -> String {
+    let mut letters = code.chars();
+    let cache = if letters.next() == Some('b') { "buffered" } else { "direct" };
+    let pattern = if letters.next() == Some('s') { "sequential" } else { "random" };
+    let direction = match letters.next() {
+        Some('r') => "reads",
+        Some('w') => "writes",
+        _ => "reads and writes, half each",
+    };
+    let size = if cache == "buffered" { "4k" } else { "32k" };
+    format!("{cache} {pattern} {direction} of {size}, one at a time per thread")
+}
+
+/// A workload as named by the user.
+#[derive(Debug)]
+pub enum Workload {
+    /// A code: one job, which every group does.
+    Code {
+        /// As in reports.
+        name: String,
+        /// The job of one thread.
+        job: Box<Job>,
+    },
+    /// A job file, which says itself who its groups are.
+    File {
+        /// The file's name without directory and ending.
+        name: String,
+        /// The groups with their jobs.
+        groups: Vec<Group>,
+    },
+}
+
+/// Reads all of `--workload` and `--job`; `drr` without them.
+pub fn read(arguments: &WorkloadArguments, voice: Voice) -> Result<Vec<Workload>, Error> {
+    let mut workloads = Vec::new();
+    for text in arguments.workload.iter().flat_map(|list| split(list)) {
+        if is_file(&text) {
+            workloads.push(file(Path::new(&text), arguments, voice)?);
+        } else if text.eq_ignore_ascii_case("all") {
+            for code in name::ALL {
+                workloads.push(named(code, arguments)?);
+            }
+        } else {
+            workloads.push(named(&text, arguments)?);
+        }
+    }
+    for path in &arguments.job {
+        workloads.push(file(path, arguments, voice)?);
+    }
+    if workloads.is_empty() {
+        workloads.push(named("drr", arguments)?);
+    }
+    Ok(workloads)
+}
+
+/// Divides `drr:bs=4k,iodepth=4,bsr`: a piece that begins a new workload is a code, `all` or a file; every other one
+/// goes on with the suffix before it.
+fn split(list: &str) -> Vec<String> {
+    let mut pieces: Vec<String> = Vec::new();
+    for piece in list.split(',') {
+        match pieces.last_mut() {
+            Some(last) if last.contains(':') && !begins_workload(piece) => {
+                last.push(',');
+                last.push_str(piece);
+            }
+            _ => pieces.push(piece.trim().to_owned()),
+        }
+    }
+    pieces
+}
+
+fn begins_workload(piece: &str) -> bool {
+    let head = piece.split(':').next().unwrap_or("").trim();
+    head.eq_ignore_ascii_case("all") || is_file(piece) || name::CODES.iter().any(|code| code.eq_ignore_ascii_case(head))
+}
+
+fn is_file(text: &str) -> bool {
+    Path::new(text).extension().is_some_and(|ending| ending == "fio")
+}
+
+fn named(text: &str, arguments: &WorkloadArguments) -> Result<Workload, Error> {
+    let job = Box::new(code(text, arguments).map_err(|error| error.at(format!("--workload {text}")))?);
+    Ok(Workload::Code { name: job.name.clone(), job })
+}
+
+/// The job of a code with its suffix; the suffix wins over options of the command line.
+pub fn code(text: &str, arguments: &WorkloadArguments) -> Result<Job, Error> {
+    let (plain, _) = name::parse(text).map_err(bad_name)?;
+    let options = options(arguments);
+    let mut job = plain.clone();
+    if !options.is_empty() {
+        let (code, suffix) = text.split_once(':').unwrap_or((text, ""));
+        let all: Vec<&str> = options.iter().map(String::as_str).chain((!suffix.is_empty()).then_some(suffix)).collect();
+        let (changed, _) = name::parse(&format!("{code}:{}", all.join(","))).map_err(bad_name)?;
+        job = Job { name: plain.name, ..changed };
+    }
+    let ends = job.runtime_ns.is_some() || job.number_ios.is_some() || job.io_size.is_some() || job.loops > 1;
+    if !ends {
+        job.time_based = true;
+        job.runtime_ns = Some(ENDLESS_NS);
+    }
+    Ok(job)
+}
+
+/// `--bs` and its like in the language of job files.
+fn options(arguments: &WorkloadArguments) -> Vec<String> {
+    let given = [
+        arguments.bs.map(|bytes| format!("bs={bytes}")),
+        arguments.iodepth.map(|depth| format!("iodepth={depth}")),
+        arguments.size.map(|bytes| format!("size={bytes}")),
+        arguments.rwmixread.map(|percent| format!("rwmixread={percent}")),
+        arguments.fsync.map(|writes| format!("fsync={writes}")),
+        arguments.rate_iops.map(|rate| format!("rate_iops={rate}")),
+    ];
+    given.into_iter().flatten().collect()
+}
+
+fn bad_name(bad: BadName) -> Error {
+    match bad {
+        BadName::Overrides(diagnostics) => diagnostics.into(),
+        BadName::Unknown { given } => {
+            let code = given.split(':').next().unwrap_or("");
+            let nearest = experiment::diagnostic::nearest(code, name::CODES);
+            let meant = nearest.map_or_else(String::new, |code| format!("did you mean '{code}'? "));
+            let known = name::CODES.join(" ");
+            Error::usage(format!("unknown workload '{given}'"), format!("{meant}known are {known}, all, or a .fio file"))
+        }
+    }
+}
+
+/// Reads a job file and prints its notes.
+fn file(path: &Path, arguments: &WorkloadArguments, voice: Voice) -> Result<Workload, Error> {
+    if let Some(option) = options(arguments).first() {
+        let what = format!("'{option}' and the job file {} contradict each other", path.display());
+        return Err(Error::usage(what, "set it in the file; --bs and its like are for workload codes"));
+    }
+    let jobs = jobs_of(path, voice)?;
+    let name = path.file_stem().map_or_else(|| "jobs".to_owned(), |stem| stem.to_string_lossy().into_owned());
+    Ok(Workload::File { name, groups: groups_of(path, jobs)? })
+}
+
+/// The jobs of a file as they will run.
+pub fn jobs_of(path: &Path, voice: Voice) -> Result<Vec<Job>, Error> {
+    let bytes = fs::read(path).map_err(|error| {
+        let help = if error.kind() == std::io::ErrorKind::NotFound { "name an existing file" } else { "" };
+        Error::usage(format!("cannot read the job file {}: {error}", path.display()), help)
+    })?;
+    let surroundings = Surroundings {
+        read_include: &|included| fs::read(PathBuf::from(included)).map_err(|error| error.to_string()),
+        variable: &|name| std::env::var(name).ok(),
+        page_bytes: 4096,
+        memory_mib: crate::machine::memory_mib(),
+        cpus: crate::machine::cpus() as u64,
+        buffered_async: false,
+    };
+    let parsed = fio::parse(&path.display().to_string(), &bytes, &surroundings)?;
+    parsed.notes.into_iter().map(Message::from).for_each(|note| voice.say(&note));
+    if parsed.jobs.is_empty() {
+        return Err(Error::usage(format!("{} has no job", path.display()), "begin a job with [name]"));
+    }
+    Ok(parsed.jobs)
+}
+
+/// Jobs of one cgroup form one group; those without form one as well.
+fn groups_of(path: &Path, jobs: Vec<Job>) -> Result<Vec<Group>, Error> {
+    let mut groups: Vec<Group> = Vec::new();
+    for mut job in jobs {
+        let unsupported = |what: &str| {
+            let what = format!("job '{}' asks for {what}", job.name);
+            Error::usage(what, "remove it from the file").at(path.display().to_string())
+        };
+        if job.wishes.high_bytes_per_s.is_some() {
+            return Err(unsupported("a soft limit ('high'), which does not exist yet"));
+        }
+        if let Some(scheduler) = &job.wishes.scheduler {
+            return Err(unsupported(&format!("scheduler '{scheduler}' for itself; schedulers are --sched's")));
+        }
+        if job.group.is_empty() {
+            UNGROUPED.clone_into(&mut job.group);
+        }
+        let wishes = job.wishes.clone();
+        let at = groups.iter().position(|group| group.path == job.group).unwrap_or_else(|| {
+            groups.push(Group::new(job.group.clone(), Weight::DEFAULT, Vec::new()));
+            groups.len() - 1
+        });
+        let group = &mut groups[at];
+        if let Some(weight) = wishes.weight {
+            group.weight = Weight::new(weight)?;
+        }
+        let limits = group.limits;
+        group.limits = Limits {
+            read_bytes_per_s: wishes.read_bytes_per_s.or(limits.read_bytes_per_s),
+            write_bytes_per_s: wishes.write_bytes_per_s.or(limits.write_bytes_per_s),
+            read_ios_per_s: wishes.read_ios_per_s.or(limits.read_ios_per_s),
+            write_ios_per_s: wishes.write_ios_per_s.or(limits.write_ios_per_s),
+        };
+        group.jobs.push(job);
+    }
+    Ok(groups)
+}
+
+/// Runtime and ramp that a job file asks for: the sum over its phases of the longest job of each.
+pub fn times_of(groups: &[Group]) -> Option<(Nanos, Nanos)> {
+    let jobs = || groups.iter().flat_map(|group| &group.jobs).filter(|job| job.runtime_ns != Some(ENDLESS_NS));
+    let last = jobs().map(|job| job.phase).max()?;
+    let length_of = |phase| {
+        let members = jobs().filter(|job| job.phase == phase);
+        members.filter_map(|job| Some(job.start_delay_ns.1.saturating_add(job.runtime_ns?))).max().unwrap_or(0)
+    };
+    let runtime_ns = (0..=last).map(length_of).fold(0, Nanos::saturating_add);
+    let ramp_ns = jobs().map(|job| job.ramp_ns).max().unwrap_or(0);
+    (runtime_ns > 0).then_some((runtime_ns, ramp_ns))
+}
+
+/// Gives every job that names no size the usual area, so that the file to make has a size.
+pub fn give_sizes(groups: &mut [Group]) {
+    for job in groups.iter_mut().flat_map(|group| &mut group.jobs) {
+        if job.wanted_area_bytes().is_none() {
+            job.size = Some(Amount::Bytes(AREA_BYTES));
+        }
+    }
+}
+
+/// What the areas of an experiment take together in bytes, each rounded up to a whole MiB.
+pub fn area_bytes(experiment: &Experiment) -> u64 {
+    let mut areas: Vec<(String, u64)> = Vec::new();
+    for place in experiment.issuers() {
+        let (name, bytes) = (place.job.area_name(place.thread), place.job.wanted_area_bytes().unwrap_or(AREA_BYTES));
+        match areas.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, largest)) => *largest = (*largest).max(bytes),
+            None => areas.push((name, bytes)),
+        }
+    }
+    areas.iter().map(|(_, bytes)| bytes.next_multiple_of(1 << 20)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_workloads_keeps_the_commas_of_their_suffixes() {
+        assert_eq!(split("bsr,drr"), ["bsr", "drr"]);
+        assert_eq!(split("drr:bs=4k,16k,iodepth=4,BSR,x.fio"), ["drr:bs=4k,16k,iodepth=4", "BSR", "x.fio"]);
+        assert_eq!(split("drr:bs=4k,all"), ["drr:bs=4k", "all"]);
+    }
+
+    #[test]
+    fn every_code_has_a_meaning_that_matches_its_job() {
+        for code in name::CODES {
+            let (job, _) = name::parse(code).unwrap();
+            assert_eq!(meaning(code).contains("direct"), job.direct, "{code}");
+            assert_eq!(meaning(code).contains("writes"), job.mix.has_writes(), "{code}");
+        }
+    }
+}

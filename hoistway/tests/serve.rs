@@ -1,0 +1,443 @@
+//! Operating the real server: ready lines, signals, reload, control, sockets, refusals, and what `kill -9` leaves
+//! (engine specification 8, cases 26, 34, 58 to 62).
+
+extern crate export as hoistway_export;
+
+#[path = "../../export/tests/client/mod.rs"]
+mod client;
+mod served;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use client::Client;
+use export::nbd::handshake::ReplyForm;
+use export::nbd::wire::{command, error};
+use served::{Served, await_that, directory, hoistway, requires, run_command, sparse_file, wait_for_exit};
+use tempfile::TempDir;
+
+const MIB: u64 = 1 << 20;
+
+/// `hoistway serve` that must not start: its exit code and what it said.
+fn refused(directory: &TempDir, arguments: &[&str]) -> (Option<i32>, String) {
+    let place = directory.path().display().to_string();
+    let arguments = arguments.iter().map(|argument| argument.replace('@', &place));
+    let output = run_command(hoistway().arg("serve").args(arguments));
+    assert!(output.stdout.is_empty(), "a ready line from a server that must not start");
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+const NBD: [&str; 2] = ["--nbd", "unix:@/other.sock"];
+
+// ---- being found ----
+
+#[test]
+fn the_ready_line_names_address_and_exports() {
+    let served = Served::flags(directory(), &["--export", "a=memory:1MiB", "--export", "b=memory:1MiB", "--print-uri"]);
+    let socket = served.path("nbd.sock").display().to_string();
+    assert_eq!(served.ready, [format!("listening nbd unix:{socket} exports=a,b")]);
+    Client::open(&served.path("nbd.sock"), "a", ReplyForm::Structured).assert_alive();
+}
+
+#[test]
+fn tcp_listens_on_the_port_that_the_ready_line_names() {
+    if !requires("tcp", &["nbdinfo"]) {
+        return;
+    }
+    let text = "[[device]]\nname = \"d\"\nmemory = \"64MiB\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:3MiB\"\n\
+                [[listen]]\ntcp = \"127.0.0.1:0\"\n";
+    let served = Served::configured(directory(), text);
+    let port = served.ready[0].strip_prefix("listening nbd tcp:127.0.0.1:").unwrap().split(' ').next().unwrap();
+    assert_eq!(served::succeed("nbdinfo", &["--size", &format!("nbd://127.0.0.1:{port}/a")]).trim(), "3145728");
+}
+
+#[test]
+fn the_service_manager_is_told_when_the_server_is_ready_and_when_it_stops() {
+    let directory = directory();
+    let manager = UnixDatagram::bind(directory.path().join("notify.sock")).unwrap();
+    manager.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    let mut command = hoistway();
+    command.env("NOTIFY_SOCKET", directory.path().join("notify.sock"));
+    command.args(["serve", "--memory", "64MiB", "--export", "a=memory:1MiB", "--nbd"]);
+    command.arg(format!("unix:{}/nbd.sock", directory.path().display()));
+    let served = Served::start(directory, command, 1);
+    let mut buffer = [0; 64];
+    let mut told = || {
+        let length = manager.recv(&mut buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..length]).into_owned()
+    };
+    assert_eq!(told(), "READY=1");
+    served.signal("TERM");
+    assert_eq!(told(), "STOPPING=1");
+    assert_eq!(served.terminate(), Some(0));
+}
+
+#[test]
+fn a_socket_passed_on_by_the_service_manager_is_used() {
+    let directory = directory();
+    let path = directory.path().join("passed.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    // The shell puts its standard input at descriptor 3, where the service manager's sockets begin.
+    let script = "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\" 3<&0 </dev/null";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_hoistway"), "serve", "--memory", "64MiB"]);
+    command.args(["--export", "a=memory:1MiB"]).stdin(OwnedFd::from(listener)).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut client = Client::open(&path, "a", ReplyForm::Simple);
+    client.assert_alive();
+    let _ = child.kill();
+    let _ = child.wait();
+    assert!(path.exists(), "a socket that belongs to the service manager is left alone");
+}
+
+#[test]
+fn check_prints_a_file_that_check_prints_again() {
+    let directory = directory();
+    let text = "[[device]]\nname = \"d\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:1MiB\"\n\
+                [[listen]]\nunix = \"/run/x.sock\"\n";
+    fs::write(directory.path().join("one.toml"), text).unwrap();
+    let check = |name: &str| run_command(hoistway().args(["serve", "--check"]).arg(directory.path().join(name))).stdout;
+    let shown = check("one.toml");
+    assert!(!shown.is_empty());
+    fs::write(directory.path().join("two.toml"), &shown).unwrap();
+    assert_eq!(check("two.toml"), shown);
+}
+
+// ---- refusals ----
+
+#[test]
+fn configuration_mistakes_are_told_with_their_place_and_exit_2() {
+    let directory = directory();
+    let text = "[[device]]\nname = \"d\"\nscheduler = \"wqf\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:1MiB\"\n\
+                [[group]]\npath = \"g\"\nweight = 20000\n[[listen]]\nunix = \"@/x.sock\"\nmax_conections = 5\n";
+    let path = directory.path().join("serve.toml");
+    fs::write(&path, text).unwrap();
+    let (code, said) = refused(&directory, &["@/serve.toml"]);
+    assert_eq!(code, Some(2));
+    let place = path.display();
+    for expected in [
+        format!("hoistway: error: {place}:9:10: weight = 20000 is outside 1 to 10000"),
+        format!("hoistway: error: {place}:12:1: [[listen]] has no key max_conections; did you mean max_connections?"),
+    ] {
+        assert!(said.contains(&expected), "{expected:?} is not in\n{said}");
+    }
+    fs::write(&path, text.replace("20000", "200").replace("max_conections", "max_connections")).unwrap();
+    let (code, said) = refused(&directory, &["@/serve.toml"]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains(&format!("{place}:3:13: ")) && said.contains("wqf") && said.contains("wfq"), "{said}");
+    assert!(!directory.path().join("x.sock").exists(), "nothing was touched");
+}
+
+#[test]
+fn t60_paths_outside_the_root_are_refused() {
+    let directory = directory();
+    let root = directory.path().join("root");
+    fs::create_dir(&root).unwrap();
+    sparse_file(&directory.path().join("outside.img"), MIB);
+    symlink("../outside.img", root.join("link.img")).unwrap();
+    for backing in ["../outside.img", "link.img"] {
+        let text = format!(
+            "root = \"{}\"\n[[device]]\nname = \"d\"\nmemory = \"64MiB\"\n[[device.export]]\nname = \"a\"\n\
+             backing = \"{backing}\"\n[[listen]]\nunix = \"@/x.sock\"\n",
+            root.display()
+        );
+        fs::write(directory.path().join("serve.toml"), text).unwrap();
+        let (code, said) = refused(&directory, &["@/serve.toml"]);
+        assert!(matches!(code, Some(2 | 3)), "{code:?}\n{said}");
+        assert!(said.contains("serve.toml:7:11: ") && said.contains("outside"), "{said}");
+    }
+}
+
+#[test]
+fn t60_one_file_cannot_be_written_through_two_exports() {
+    let directory = directory();
+    sparse_file(&directory.path().join("x.img"), MIB);
+    let exports = ["--export", "a=@/x.img", "--export", "b=@/x.img"];
+    let (code, said) = refused(&directory, &[&NBD[..], &exports].concat());
+    assert!(matches!(code, Some(2 | 3)), "{code:?}");
+    assert!(said.contains("--export") && said.contains("x.img"), "{said}");
+}
+
+#[test]
+fn two_servers_on_one_file_the_second_is_refused_and_the_first_goes_on() {
+    let served = Served::file(MIB);
+    let (code, said) = refused(&served.directory, &[&NBD[..], &["--export", "y=@/x.img"]].concat());
+    assert_eq!(code, Some(3));
+    assert!(said.contains("x.img") && said.contains("help:"), "{said}");
+    Client::open(&served.path("nbd.sock"), "x", ReplyForm::Simple).assert_alive();
+}
+
+#[test]
+fn a_missing_file_is_told_with_its_flag_and_exit_2() {
+    let directory = directory();
+    let (code, said) = refused(&directory, &[&NBD[..], &["--export", "a=@/none.img"]].concat());
+    assert_eq!(code, Some(2));
+    assert!(said.starts_with("hoistway: error: --export: ") && said.contains("none.img"), "{said}");
+}
+
+#[test]
+fn t61_a_live_socket_is_refused_and_a_stale_one_replaced() {
+    let mut served = Served::file(MIB);
+    let again = ["--nbd", "unix:@/nbd.sock", "--export", "m=memory:1MiB"];
+    let (code, said) = refused(&served.directory, &again);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("a server listens on") && said.contains("nbd.sock"), "{said}");
+    let _ = served.child.kill();
+    wait_for_exit(&mut served.child);
+    assert!(served.path("nbd.sock").exists(), "kill -9 leaves the socket file behind");
+    let directory = std::mem::replace(&mut served.directory, tempfile::tempdir().unwrap());
+    let served = Served::flags(directory, &["--export", "x=@/x.img"]);
+    Client::open(&served.path("nbd.sock"), "x", ReplyForm::Simple).assert_alive();
+}
+
+#[test]
+fn t61_a_file_in_the_way_is_left_alone() {
+    let directory = directory();
+    fs::write(directory.path().join("other.sock"), "precious").unwrap();
+    let (code, said) = refused(&directory, &[&NBD[..], &["--export", "a=memory:1MiB"]].concat());
+    assert_eq!(code, Some(2));
+    assert!(said.contains("is not a socket"), "{said}");
+    assert_eq!(fs::read_to_string(directory.path().join("other.sock")).unwrap(), "precious");
+}
+
+#[test]
+fn t61_the_socket_has_the_mode_that_was_asked_for() {
+    let gid = fs::metadata("/proc/self").unwrap().gid();
+    let text = format!(
+        "[[device]]\nname = \"d\"\nmemory = \"64MiB\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:1MiB\"\n\
+         [[listen]]\nunix = \"@/nbd.sock\"\nmode = \"0640\"\nowner_group = \"{gid}\"\n[[listen]]\nunix = \"@/two.sock\"\n\
+         [control]\nunix = \"@/control.sock\"\n"
+    );
+    let served = Served::configured(directory(), &text);
+    let metadata = |name: &str| fs::metadata(served.path(name)).unwrap();
+    assert_eq!(metadata("nbd.sock").permissions().mode() & 0o777, 0o640);
+    assert_eq!(metadata("nbd.sock").gid(), gid);
+    assert_eq!(metadata("two.sock").permissions().mode() & 0o777, 0o660);
+    assert_eq!(metadata("control.sock").permissions().mode() & 0o777, 0o600);
+}
+
+// ---- signals ----
+
+#[test]
+fn t58_sigterm_answers_what_is_in_flight_refuses_the_rest_and_exits_0() {
+    let served = Served::file(64 * MIB);
+    let mut client = Client::open(&served.path("nbd.sock"), "x", ReplyForm::Simple);
+    client.assert_alive();
+    let mut sent = 0;
+    let mut answered = BTreeMap::new();
+    served.signal("TERM");
+    // Requests go on until one is refused or the connection ends; every one before is answered or refused.
+    loop {
+        let request = client.request(0, command::READ, sent, 0, 512);
+        if client.stream.write_all(&request).is_err() {
+            break;
+        }
+        sent += 1;
+        let mut magic = [0; 16];
+        if client.stream.read_exact(&mut magic).is_err() {
+            break;
+        }
+        let code = u32::from_be_bytes(magic[4..8].try_into().unwrap());
+        *answered.entry(code).or_insert(0) += 1;
+        if code == 0 {
+            client.receive(512);
+        }
+    }
+    assert!(answered.keys().all(|&code| code == 0 || code == error::ESHUTDOWN), "{answered:?}");
+    let socket = served.path("nbd.sock");
+    assert_eq!(served.terminate(), Some(0));
+    assert!(!socket.exists(), "the socket file goes with the server");
+}
+
+#[test]
+fn t59_reload_applies_weights_and_refuses_backings() {
+    let directory = directory();
+    sparse_file(&directory.path().join("a.img"), MIB);
+    let text = "[[device]]\nname = \"d\"\nmemory = \"64MiB\"\n[[device.export]]\nname = \"a\"\nbacking = \"@/a.img\"\ngroup = \"g\"\n\
+                [[group]]\npath = \"g\"\nweight = 300\n[[listen]]\nunix = \"@/nbd.sock\"\n[control]\nunix = \"@/control.sock\"\n";
+    let served = Served::configured(directory, text);
+    let write = |text: &str| {
+        let text = text.replace('@', &served.directory.path().display().to_string());
+        fs::write(served.path("serve.toml"), text).unwrap();
+    };
+    let weight = || served.status()["groups"].as_array().unwrap().iter().find(|it| it["path"] == "g").unwrap()["weight"].clone();
+    assert_eq!(weight(), 300);
+
+    write(&text.replace("300", "50"));
+    assert_eq!(served.ctl(&["reload"]), ("{\"ok\":{\"changes\":1}}\n".to_owned(), Some(0)));
+    assert_eq!(weight(), 50);
+
+    write(&text.replace("300", "70").replace("a.img", "b.img"));
+    let (said, code) = served.ctl(&["reload"]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("backing of export a is different"), "{said}");
+    assert_eq!(weight(), 50, "nothing else was applied");
+
+    write("[[device");
+    let (said, code) = served.ctl(&["reload"]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("serve.toml:1:"), "{said}");
+    Client::open(&served.path("nbd.sock"), "a", ReplyForm::Simple).assert_alive();
+
+    let another = "[[device.export]]\nname = \"m\"\nbacking = \"memory:1MiB\"\n[[group]]";
+    write(&text.replace("[[group]]", another));
+    served.signal("HUP");
+    await_that("an export that a reload added can be opened", || {
+        let mut client = Client::connect(&served.path("nbd.sock"), 3);
+        client.last(export::nbd::wire::option::GO, &client::go_data("m")) == export::nbd::wire::reply::ACK
+    });
+    assert_eq!(weight(), 300);
+}
+
+// ---- control ----
+
+#[test]
+fn ctl_changes_weights_schedulers_and_tunables_under_load() {
+    let served = Served::flags(directory(), &["--export", "a=memory:16MiB,weight=200", "--scheduler", "mq-deadline"]);
+    let stop = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = Client::open(&served.path("nbd.sock"), "a", ReplyForm::Structured);
+            let mut round = 0_u64;
+            while stop.load(Ordering::Relaxed) == 0 {
+                let data = served::pattern(4_096 + usize::try_from(round % 8).unwrap() * 512);
+                assert_eq!(client.write(0, (round % 64) * 65_536, &data).error, 0);
+                assert_eq!(client.read((round % 64) * 65_536, data.len() as u64).data(), data);
+                round += 1;
+            }
+        });
+        for scheduler in ["wfq", "noop", "mq-deadline:read_expire=250", "none", "wfq"] {
+            let (said, code) = served.ctl(&["scheduler", scheduler]);
+            assert_eq!(code, Some(0), "{scheduler}: {said}");
+        }
+        let (said, code) = served.ctl(&["set", "group", "a", "900"]);
+        assert_eq!(code, Some(0), "{said}");
+        stop.store(1, Ordering::Relaxed);
+    });
+    let status = served.status();
+    let group = status["groups"].as_array().unwrap().iter().find(|it| it["path"] == "a").unwrap().clone();
+    assert_eq!(group["weight"], 900, "{status}");
+    assert_eq!(status["devices"][0]["scheduler"], "wfq", "{status}");
+    let (said, code) = served.ctl(&["set", "group", "nobody", "900"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("nobody"), "{said}");
+    let (said, code) = served.ctl(&["scheduler", "wqf"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("wfq"), "{said}");
+}
+
+#[test]
+fn ctl_evicts_by_export_and_drains() {
+    let mut served = Served::flags(directory(), &["--export", "a=memory:1MiB", "--export", "b=memory:1MiB"]);
+    let mut evicted = Client::open(&served.path("nbd.sock"), "a", ReplyForm::Simple);
+    let mut stays = Client::open(&served.path("nbd.sock"), "b", ReplyForm::Simple);
+    evicted.assert_alive();
+    assert_eq!(served.ctl(&["evict", "--export", "a"]), ("{\"ok\":{\"closed\":1}}\n".to_owned(), Some(0)));
+    evicted.assert_closed();
+    stays.assert_alive();
+    assert_eq!(served.ctl(&["evict", "pid:1"]).1, Some(2), "nobody is called so");
+    assert_eq!(served.ctl(&["drain"]).1, Some(0));
+    assert_eq!(wait_for_exit(&mut served.child).code(), Some(0));
+}
+
+#[test]
+fn ctl_without_a_server_says_where_it_looked() {
+    let output: Output = run_command(hoistway().args(["ctl", "--control", "/nonexistent/control.sock", "status"]));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.contains("/nonexistent/control.sock") && said.contains("help:"), "{said}");
+}
+
+// ---- kill -9 ----
+
+#[test]
+fn t26_every_acknowledged_record_survives_the_servers_sudden_death() {
+    const RECORD: usize = 4_096;
+    for round in 0..50_u64 {
+        let mut served = Served::file(64 * MIB);
+        let socket = served.path("nbd.sock");
+        let acknowledged: Vec<AtomicU64> = (0..4).map(|_| AtomicU64::new(0)).collect();
+        std::thread::scope(|scope| {
+            for (lane, acknowledged) in acknowledged.iter().enumerate() {
+                let socket = &socket;
+                scope.spawn(move || {
+                    let mut client = Client::open(socket, "x", ReplyForm::Simple);
+                    for sequence in 1.. {
+                        let offset = (lane as u64 * 4_096 + sequence % 4_096) * RECORD as u64;
+                        let mut bytes = client.request(0, command::WRITE, sequence, offset, RECORD as u64);
+                        bytes.extend(record(lane as u64, sequence, RECORD));
+                        let mut reply = [0; 16];
+                        if client.stream.write_all(&bytes).is_err() || client.stream.read_exact(&mut reply).is_err() {
+                            return;
+                        }
+                        assert_eq!(reply[4..8], [0; 4], "a write failed");
+                        acknowledged.store(sequence, Ordering::Release);
+                    }
+                });
+            }
+            // Somewhere in the middle, at a different place each time.
+            let enough = 20 + round * 7;
+            await_that("records are acknowledged", || acknowledged.iter().all(|it| it.load(Ordering::Acquire) > enough));
+            served.child.kill().unwrap();
+        });
+        wait_for_exit(&mut served.child);
+        let file = fs::read(served.path("x.img")).unwrap();
+        for (lane, acknowledged) in acknowledged.iter().enumerate() {
+            let last = acknowledged.load(Ordering::Acquire);
+            for sequence in last.saturating_sub(4_000).max(1)..=last {
+                let at = (lane * 4_096 + usize::try_from(sequence % 4_096).unwrap()) * RECORD;
+                // A later record of the same place may have been written without being acknowledged.
+                let found = u64::from_le_bytes(file[at + 8..at + 16].try_into().unwrap());
+                assert!(found == sequence || found == sequence + 4_096, "round {round}, lane {lane}: {sequence} became {found}");
+                assert!(file[at..at + RECORD] == record(lane as u64, found, RECORD), "a torn record");
+            }
+        }
+    }
+}
+
+/// A record that tells who wrote it, and whose every word does so again.
+fn record(lane: u64, sequence: u64, length: usize) -> Vec<u8> {
+    let mut bytes = [lane.to_le_bytes(), sequence.to_le_bytes()].concat();
+    while bytes.len() < length {
+        let word = (bytes.len() as u64).wrapping_mul(sequence.wrapping_mul(0x9e37_79b9) ^ lane);
+        bytes.extend(word.to_le_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn t34_clients_that_die_with_128_requests_in_flight_leave_nothing_behind() {
+    let served = Served::flags(directory(), &["--export", "a=memory:64MiB", "--scheduler", "wfq"]);
+    let socket = served.path("nbd.sock");
+    Client::open(&socket, "a", ReplyForm::Simple).assert_alive();
+    await_that("the first client is gone", || served.status()["connections"].as_array().unwrap().is_empty());
+    let before = memory_in_use(&served);
+    for round in 0..1_000_u64 {
+        let mut client = Client::open(&socket, "a", ReplyForm::Simple);
+        let mut bytes = Vec::new();
+        for cookie in 0..128 {
+            let (number, length) = if cookie % 2 == 0 { (command::READ, 65_536) } else { (command::WRITE, 16_384) };
+            bytes.extend(client.request(0, number, cookie, (cookie * 65_536) % (32 * MIB), length));
+            if number == command::WRITE {
+                bytes.extend(vec![7; 16_384]);
+            }
+        }
+        // The server stops reading while nobody takes its answers: what is not taken at once is left unsent.
+        client.stream.set_nonblocking(true).unwrap();
+        let _ = client.stream.write(&bytes[..bytes.len().min(64 * 1024 + usize::try_from(round).unwrap() * 97)]);
+    }
+    await_that("every connection is gone", || served.status()["connections"].as_array().unwrap().is_empty());
+    await_that("all memory is back", || memory_in_use(&served) == before);
+    Client::open(&socket, "a", ReplyForm::Simple).assert_alive();
+    assert_eq!(served.terminate(), Some(0));
+}
+
+fn memory_in_use(served: &Served) -> u64 {
+    served.status()["devices"][0]["memory_used_bytes"].as_u64().unwrap()
+}

@@ -1,0 +1,164 @@
+//! Pieces of inline SVG: shapes by class, so that one style sheet colours all of them for light and dark.
+
+use std::fmt::Write;
+
+/// Text made safe for HTML, in element content and in quoted attributes.
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
+}
+
+/// Which end of a text stands at its position.
+#[derive(Copy, Clone)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// A point in the drawing's own units.
+pub(super) type Point = (f64, f64);
+
+/// A drawing that grows.
+pub(super) struct Svg {
+    text: String,
+}
+
+impl Svg {
+    /// A drawing of this size; `title` is what a screen reader says.
+    pub(super) fn new(width: f64, height: f64, title: &str) -> Self {
+        let title = escaped(title);
+        Self { text: format!("<svg viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{title}\">\n") }
+    }
+
+    pub(super) fn line(&mut self, class: &str, (x1, y1): Point, (x2, y2): Point) {
+        let _ = writeln!(
+            self.text,
+            "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
+        );
+    }
+
+    pub(super) fn text(&mut self, class: &str, anchor: Anchor, (x, y): Point, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        let text = escaped(text);
+        let _ = writeln!(
+            self.text,
+            "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"
+        );
+    }
+
+    /// A rectangle with what the pointer shows over it.
+    pub(super) fn rect(&mut self, class: &str, (x, y): Point, (width, height): Point, hint: &str) {
+        let hint = escaped(hint);
+        let _ = writeln!(
+            self.text,
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{height:.1}\" rx=\"2\"><title>{hint}</title></rect>",
+            width.max(0.0),
+        );
+    }
+
+    /// A rectangle filled with the pattern of a definition.
+    pub(super) fn hatched(&mut self, pattern: &str, (x, y): Point, (width, height): Point) {
+        let _ = writeln!(
+            self.text,
+            "<rect fill=\"url(#{pattern})\" pointer-events=\"none\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{height:.1}\"/>",
+            width.max(0.0),
+        );
+    }
+
+    /// A line through points, dashed by the series' number.
+    pub(super) fn curve(&mut self, class: &str, series: usize, points: &[Point]) {
+        if points.len() < 2 {
+            return;
+        }
+        let mut path = String::new();
+        for (index, (x, y)) in points.iter().enumerate() {
+            let _ = write!(path, "{}{x:.1} {y:.1}", if index == 0 { "M" } else { "L" });
+        }
+        const DASHES: [&str; 5] = ["", "8 4", "2 4", "10 3 2 3", "14 4"];
+        let dash = DASHES[series % DASHES.len()];
+        let _ = writeln!(self.text, "<path class=\"{class} curve\" stroke-dasharray=\"{dash}\" d=\"{path}\"/>");
+    }
+
+    /// A mark whose shape tells the series without its colour.
+    pub(super) fn mark(&mut self, class: &str, series: usize, (x, y): Point, hint: &str) {
+        let hint = escaped(hint);
+        let polygon = |corners: &[Point]| {
+            let points: Vec<String> = corners.iter().map(|(dx, dy)| format!("{:.1},{:.1}", x + dx, y + dy)).collect();
+            format!("<polygon class=\"{class} mark\" points=\"{}\">", points.join(" "))
+        };
+        let (shape, end) = match series % 6 {
+            0 => (format!("<circle class=\"{class} mark\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\">"), "circle"),
+            1 => (polygon(&[(-4.8, -4.8), (4.8, -4.8), (4.8, 4.8), (-4.8, 4.8)]), "polygon"),
+            2 => (polygon(&[(0.0, -6.2), (5.8, 4.4), (-5.8, 4.4)]), "polygon"),
+            3 => (polygon(&[(0.0, -6.6), (6.6, 0.0), (0.0, 6.6), (-6.6, 0.0)]), "polygon"),
+            4 => (polygon(&[(0.0, 6.2), (5.8, -4.4), (-5.8, -4.4)]), "polygon"),
+            _ => (polygon(&[(-6.0, -2.2), (6.0, -2.2), (6.0, 2.2), (-6.0, 2.2)]), "polygon"),
+        };
+        let _ = writeln!(self.text, "{shape}<title>{hint}</title></{end}>");
+    }
+
+    /// A filled polygon.
+    pub(super) fn polygon(&mut self, class: &str, corners: &[Point]) {
+        let points: Vec<String> = corners.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let _ = writeln!(self.text, "<polygon class=\"{class}\" points=\"{}\"/>", points.join(" "));
+    }
+
+    /// Any markup, already safe.
+    pub(super) fn raw(&mut self, markup: &str) {
+        self.text.push_str(markup);
+    }
+
+    /// The drawing, in a box that scrolls where the window is narrow.
+    pub(super) fn finish(self) -> String {
+        format!("<div class=\"scroll\">{}</svg></div>\n", self.text)
+    }
+}
+
+/// The class of the n-th scheduler.
+pub(super) fn scheduler_class(series: usize) -> String {
+    format!("s{}", series % 8)
+}
+
+/// The class of the n-th group.
+pub(super) fn group_class(series: usize) -> String {
+    format!("g{}", series % 8)
+}
+
+/// Moves labels apart so that neighbours keep `gap`, within `low..=high`, in their order; returns their new positions.
+pub(super) fn spread(wanted: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]));
+    let mut placed = wanted.to_vec();
+    let mut floor = low;
+    for &index in &order {
+        placed[index] = wanted[index].max(floor);
+        floor = placed[index] + gap;
+    }
+    // What was pushed over the lower edge pushes the others back up.
+    let mut ceiling = high;
+    for &index in order.iter().rev() {
+        placed[index] = placed[index].min(ceiling);
+        ceiling = placed[index] - gap;
+    }
+    placed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_keep_their_distance_and_order() {
+        assert_eq!(spread(&[10.0, 11.0, 50.0], 14.0, 0.0, 100.0), [10.0, 24.0, 50.0]);
+        assert_eq!(spread(&[99.0, 98.0], 14.0, 0.0, 100.0), [100.0, 86.0]);
+    }
+
+    #[test]
+    fn markup_in_a_name_stays_text() {
+        assert_eq!(escaped("<a href=\"x\">&'"), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;");
+    }
+}

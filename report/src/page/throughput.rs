@@ -1,0 +1,119 @@
+//! Total throughput: a line per scheduler over the thread counts, or bars where there is one thread count only.
+
+use experiment::cell::Cell;
+
+use super::scale::Linear;
+use super::svg::{Anchor, Svg, scheduler_class, spread};
+use crate::quantity::{decimals, mib, scheduler};
+
+const WIDTH: f64 = 940.0;
+
+/// The chart for the cells of one workload.
+pub(super) fn chart(block: &[Cell<'_>]) -> String {
+    let series: Vec<&[Cell<'_>]> = block.chunk_by(|a, b| a.spec == b.spec).collect();
+    let mut counts: Vec<u32> = block.iter().map(|cell| cell.threads).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    let largest = block.iter().map(|cell| mib(cell.bytes_per_s.high())).fold(0.0, f64::max);
+    let axis = Linear::up_to(largest);
+    if counts.len() > 1 { lines(&series, &counts, &axis) } else { bars(&series, &axis) }
+}
+
+fn value(cell: &Cell<'_>) -> String {
+    let total = mib(cell.bytes_per_s.mean);
+    let places = decimals(total);
+    match cell.bytes_per_s.ci95 {
+        Some(ci95) => format!("{total:.places$} ± {:.places$} MiB/s", mib(ci95)),
+        None => format!("{total:.places$} MiB/s"),
+    }
+}
+
+fn lines(series: &[&[Cell<'_>]], counts: &[u32], axis: &Linear) -> String {
+    const HEIGHT: f64 = 400.0;
+    let (left, right, top, bottom) = (64.0, WIDTH - 215.0, 26.0, HEIGHT - 52.0);
+    let mut svg = Svg::new(WIDTH, HEIGHT, "Total throughput over threads per group, a line per scheduler");
+    let y = |mib: f64| bottom - axis.part(mib) * (bottom - top);
+    for tick in axis.ticks() {
+        svg.line("grid", (left, y(tick)), (right, y(tick)));
+        svg.text("tick", Anchor::End, (left - 10.0, y(tick) + 4.0), &axis.label(tick));
+    }
+    svg.text("caption", Anchor::Start, (left - 46.0, 12.0), "MiB/s");
+    let room = (right - left - 60.0) / (counts.len() - 1) as f64;
+    let x = |count: u32| left + 30.0 + counts.iter().position(|c| *c == count).unwrap_or(0) as f64 * room;
+    for &count in counts {
+        svg.text("tick", Anchor::Middle, (x(count), bottom + 22.0), &count.to_string());
+    }
+    svg.line("axis", (left, bottom), (right, bottom));
+    svg.text("caption", Anchor::Middle, (f64::midpoint(left, right), HEIGHT - 8.0), "threads per group (NR)");
+    // Beside each other, so that intervals of equal schedulers stay readable.
+    let aside = |index: usize| (index as f64 - (series.len() - 1) as f64 / 2.0) * 5.0;
+    for (index, cells) in series.iter().enumerate() {
+        let class = scheduler_class(index);
+        let at = |cell: &Cell<'_>| (x(cell.threads) + aside(index), y(mib(cell.bytes_per_s.mean)));
+        svg.curve(&class, index, &cells.iter().map(at).collect::<Vec<_>>());
+        for cell in *cells {
+            let (at_x, at_y) = at(cell);
+            if cell.bytes_per_s.ci95.is_some() {
+                let (low, high) = (y(mib(cell.bytes_per_s.low()).max(0.0)), y(mib(cell.bytes_per_s.high())));
+                let whisker = format!("{class} whisker");
+                svg.line(&whisker, (at_x, low), (at_x, high));
+                svg.line(&whisker, (at_x - 3.5, low), (at_x + 3.5, low));
+                svg.line(&whisker, (at_x - 3.5, high), (at_x + 3.5, high));
+            }
+            let hint = format!("{}, {} threads: {}", scheduler(cell), cell.threads, value(cell));
+            svg.mark(&class, index, (at_x, at_y), &hint);
+        }
+    }
+    let ends: Vec<f64> =
+        series.iter().map(|cells| cells.last().map_or(bottom, |c| y(mib(c.bytes_per_s.mean)))).collect();
+    for (index, label_y) in spread(&ends, 19.0, top + 4.0, bottom - 4.0).into_iter().enumerate() {
+        let class = scheduler_class(index);
+        let label = series[index].first().map(scheduler).unwrap_or_default();
+        svg.line(&format!("{class} whisker"), (right - 12.0, ends[index]), (right + 4.0, label_y));
+        svg.mark(&class, index, (right + 12.0, label_y), &label);
+        svg.text(&format!("{class} label"), Anchor::Start, (right + 24.0, label_y + 4.5), &shortened(&label, 24));
+    }
+    svg.finish()
+}
+
+fn bars(series: &[&[Cell<'_>]], axis: &Linear) -> String {
+    const ROW: f64 = 46.0;
+    let (left, right, top) = (210.0, WIDTH - 180.0, 12.0);
+    let height = top + ROW * series.len() as f64 + 44.0;
+    let bottom = height - 40.0;
+    let mut svg = Svg::new(WIDTH, height, "Total throughput, a bar per scheduler");
+    let x = |mib: f64| left + axis.part(mib) * (right - left);
+    for tick in axis.ticks() {
+        svg.line("grid", (x(tick), top), (x(tick), bottom));
+        svg.text("tick", Anchor::Middle, (x(tick), bottom + 18.0), &axis.label(tick));
+    }
+    svg.text("caption", Anchor::Middle, (f64::midpoint(left, right), height - 4.0), "MiB/s");
+    for (index, cell) in series.iter().filter_map(|cells| cells.first()).enumerate() {
+        let class = scheduler_class(index);
+        let y = top + ROW * index as f64 + 9.0;
+        let total = mib(cell.bytes_per_s.mean);
+        svg.text("name", Anchor::End, (left - 14.0, y + 19.0), &shortened(&scheduler(cell), 26));
+        svg.rect(&format!("{class} bar"), (left, y), (x(total) - left, ROW - 18.0), &value(cell));
+        if cell.bytes_per_s.ci95.is_some() {
+            let (low, high, middle) =
+                (x(mib(cell.bytes_per_s.low()).max(0.0)), x(mib(cell.bytes_per_s.high())), y + (ROW - 18.0) / 2.0);
+            svg.line("due", (low, middle), (high, middle));
+            svg.line("due", (low, middle - 5.0), (low, middle + 5.0));
+            svg.line("due", (high, middle - 5.0), (high, middle + 5.0));
+        }
+        let label_x = x(mib(cell.bytes_per_s.high()).max(total)) + 12.0;
+        svg.text("strong", Anchor::Start, (label_x, y + 19.0), &value(cell));
+    }
+    svg.line("axis", (left, top), (left, bottom));
+    svg.finish()
+}
+
+/// A label that fits: cut with an ellipsis behind `limit` characters.
+pub(super) fn shortened(label: &str, limit: usize) -> String {
+    if label.chars().count() <= limit {
+        return label.to_owned();
+    }
+    let mut short: String = label.chars().take(limit.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}

@@ -1,0 +1,94 @@
+//! Reading fio's output: harness 13, case 22, and harness 7.2.
+
+use hoistway_report::fio_json::{FioError, read};
+
+const DIRECTION: &str = r#"{"bw_bytes": 4096000, "iops": 1000.0, "total_ios": 30000,
+ "lat_ns": {"min": 5, "max": 900, "mean": 80.5, "percentile": {"50.000000": 70, "99.000000": 700}, "bins": {"70": 2}},
+ "clat_ns": {"min": 4, "max": 800, "mean": 60.5}}"#;
+const NOTHING: &str = r#"{"bw_bytes": 0, "iops": 0.0, "total_ios": 0}"#;
+
+fn document(error: i32) -> String {
+    format!(
+        "{{\n  \"fio version\": \"fio-3.33\",\n  \"jobs\": [\n  {{\"jobname\": \"a \\\"b\\\" }}\", \"groupid\": 1, \"error\": {error}, \"read\": {DIRECTION}, \"write\": {NOTHING} }}\n]}}\n"
+    )
+}
+
+fn message(text: &str) -> String {
+    match read(text) {
+        Err(FioError::Unreadable(diagnostic)) => diagnostic.message,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// 22: a note before the document and the human report behind it are skipped.
+#[test]
+fn t22_notes_and_the_human_report_are_skipped() {
+    let text = format!(
+        "note: both iodepth >= 1 and synchronous {{\n{}\na: (groupid=0): {{err= 0\n  read: IOPS=1\n",
+        document(0)
+    );
+    let jobs = read(&text).unwrap();
+    let job = &jobs[0];
+    assert_eq!((jobs.len(), job.name.as_str(), job.group), (1, "a \"b\" }", 1));
+    assert_eq!((job.read.bytes_per_s, job.read.total_ios, job.write.total_ios), (4_096_000.0, 30_000, 0));
+    assert_eq!(job.read.lat.percentiles_ns, [(50.0, 70.0), (99.0, 700.0)]);
+    assert_eq!((job.read.lat.mean_ns, job.read.clat.mean_ns), (80.5, 60.5));
+    assert_eq!(job.read.lat.histogram.as_ref().unwrap().count(), 2);
+}
+
+/// 22: a truncated document is an error that names the place.
+#[test]
+fn t22_a_truncated_document_names_the_place() {
+    let whole = document(0);
+    let cut = &whole[..whole.find("\"bins\"").unwrap()];
+    assert_eq!(
+        message(cut),
+        format!("fio output ends at byte {} inside \"jobs[0].read.lat_ns.percentile\"", cut.len())
+    );
+}
+
+/// Cut anywhere: never a panic, never a result.
+#[test]
+fn t22_no_cut_is_taken_for_a_whole_document() {
+    let whole = document(0);
+    for length in 0..whole.trim_end().len() {
+        assert!(read(&whole[..length]).is_err(), "cut at {length}");
+    }
+    read(whole.trim_end()).unwrap();
+}
+
+/// Of several documents the last complete one counts.
+#[test]
+fn the_last_complete_document_counts() {
+    let later = document(0).replace("30000", "60000");
+    let text = format!("{}{later}{}", document(0), &document(0)[..200]);
+    assert_eq!(read(&text).unwrap()[0].read.total_ios, 60_000);
+}
+
+/// A job with an error fails the whole, with the reason.
+#[test]
+fn a_failed_job_is_a_failed_run() {
+    let Err(FioError::JobFailed(diagnostic)) = read(&document(28)) else { panic!("accepted") };
+    assert!(diagnostic.message.contains("No space left on device"), "{}", diagnostic.message);
+}
+
+/// fio 2: keys without unit are microseconds, bandwidth is KiB/s.
+#[test]
+fn the_form_before_fio_3_is_understood() {
+    let direction = r#"{"bw": 4000, "iops": 1000.0, "total_ios": 5, "lat": {"min": 5, "max": 900, "mean": 80.5, "percentile": {"50.000000": 70}}}"#;
+    let text = format!(
+        "{{\n\"jobs\": [{{\"jobname\": \"old\", \"error\": 0, \"read\": {direction}, \"write\": {direction}}}]}}"
+    );
+    let job = read(&text).unwrap().remove(0);
+    assert_eq!((job.read.bytes_per_s, job.read.lat.mean_ns), (4_096_000.0, 80_500.0));
+    assert_eq!(job.read.lat.percentiles_ns, [(50.0, 70_000.0)]);
+}
+
+/// What is missing is named with its path.
+#[test]
+fn missing_keys_are_named() {
+    assert_eq!(message("fio: nothing"), "fio output has no line '{': there is no JSON in it");
+    assert_eq!(message("{\n}"), "fio output has no jobs[]");
+    let text = document(0).replace("\"total_ios\": 30000", "\"x\": 1");
+    assert_eq!(message(&text), "fio output has no jobs[0].read.total_ios");
+}

@@ -1,0 +1,104 @@
+//! Tables: harness 13, case 5, and the formats of harness 5.7.
+
+mod example;
+
+use example::Example;
+use hoistway_report::table::{ClassicRow, TextOptions, classic, classic_rows, text};
+use hoistway_report::{bars, markdown};
+
+fn row(kib_per_s: &[u64]) -> ClassicRow {
+    ClassicRow { job: "drr".into(), sets: 1, threads: 1, kib_per_s: kib_per_s.to_vec() }
+}
+
+/// 5: groups 321 654 1011 1402, total 3389.
+#[test]
+fn t5_the_classic_row_is_iostests() {
+    let table = classic_rows(&["cgrp1", "cgrp2", "cgrp3", "cgrp4", "total"], &[row(&[321, 654, 1011, 1402, 3389])]);
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines[0], "job Set NR   cgrp1   cgrp2   cgrp3   cgrp4   total");
+    assert_eq!(lines[1], format!("--- --- -- {}", "-".repeat(35)));
+    assert_eq!(lines[2], "drr   1  1     321     654    1011    1402    3389");
+}
+
+/// 5: with eight groups and the total the rule has 63 dashes.
+#[test]
+fn t5_the_rule_grows_with_the_columns() {
+    let names = ["cgrp1", "cgrp2", "cgrp3", "cgrp4", "cgrp5", "cgrp6", "cgrp7", "cgrp8", "total"];
+    let table = classic_rows(&names, &[row(&[1; 9])]);
+    assert_eq!(table.lines().nth(1).unwrap(), format!("--- --- -- {}", "-".repeat(63)));
+}
+
+/// All columns widen together when a value has more than six digits.
+#[test]
+fn wide_values_widen_all_columns() {
+    let table = classic_rows(&["a", "b"], &[row(&[1_234_567, 1])]);
+    assert_eq!(table.lines().last().unwrap(), "drr   1  1  1234567        1");
+}
+
+/// The whole classic layout: header lines once, a block per scheduler, tunables in iostest's order.
+#[test]
+fn the_classic_layout_has_its_header_and_blocks() {
+    let table = classic(&Example::new(4, &[1, 2], 3).results(), true);
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(
+        lines[..4],
+        [
+            "Host=rack7 Kernel=6.18.44",
+            "GROUPMODE=1 NRGRP=3",
+            "DIR=- DEV=model:ssd",
+            "Workload=drr iosched=none Filesz=- bs=4k",
+        ]
+    );
+    assert_eq!((lines[5], lines[6], lines[7]), ("=".repeat(73).as_str(), "AVERAGE[drr] [bw in KB/s]", "-------"));
+    assert!(lines[8].starts_with("job Set NR  bronze  silver    gold   total"), "{}", lines[8]);
+    assert!(lines[10].starts_with("drr   3  1   "), "{}", lines[10]);
+    assert!(lines.contains(
+        &"slice_idle=8 back_seek_max=16384 back_seek_penalty=2 fifo_expire_async=250 fifo_expire_sync=125 low_latency=0"
+    ));
+    assert_eq!(table.matches("AVERAGE[drr]").count(), 4);
+    assert!(!classic(&Example::new(1, &[1], 1).results(), false).contains("total"));
+}
+
+/// The text table names workload, winners, mechanisms without weights, and every tunable in force.
+#[test]
+fn the_text_table_says_what_was_measured() {
+    let example = Example::new(5, &[4], 3);
+    let options = TextOptions { per_group_latency: true, ..TextOptions::default() };
+    let table = text(&example.results(), &options);
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(
+        lines[0],
+        "drr  direct random read, bs 4k, depth 16, 3 groups weight 100:200:400, 20s x 3 sets      model:ssd"
+    );
+    assert!(lines[2].starts_with("none ") && lines[2].ends_with("no shares"), "{}", lines[2]);
+    assert!(lines[3].starts_with("  bronze "), "{}", lines[3]);
+    assert!(table.contains("\nbest total: none ") && table.contains("best share: wfq ("), "{table}");
+    assert!(table.contains("in force: bfq slice_idle=8ms low_latency=0* back_seek_max=16384KiB"), "{table}");
+    assert!(table.contains("\nholds: share_error_max <= 5% @ sched=wfq   ("), "{table}");
+}
+
+/// One repetition shows no interval, never 0.
+#[test]
+fn one_set_prints_no_interval() {
+    let table = text(&Example::new(2, &[1], 1).results(), &TextOptions::default());
+    assert_eq!(table.matches("+--").count(), 2, "{table}");
+}
+
+/// Bars: one line per group and scheduler, each with its mark.
+#[test]
+fn bars_show_shares_and_due_marks() {
+    let text = bars::shares(&Example::new(5, &[1, 4], 1).results());
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 1 + 5 * 3);
+    assert!(lines[1..].iter().all(|line| line.matches('┃').count() == 1), "{text}");
+    let gold = lines.last().unwrap();
+    assert!(gold.contains("gold") && gold.contains("57.1%"), "{gold}");
+}
+
+/// Markdown: as many cells in every line.
+#[test]
+fn markdown_is_a_rectangle() {
+    let text = markdown::table(&Example::new(3, &[1, 2], 2).results(), &[50.0, 99.0]);
+    let bars: Vec<usize> = text.lines().skip(2).map(|line| line.matches('|').count()).collect();
+    assert_eq!(bars, [11; 8], "{text}");
+}

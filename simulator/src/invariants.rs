@@ -1,0 +1,254 @@
+//! What must hold whatever the policy does: a ledger kept beside the queue, from outside.
+//!
+//! P1  every bio is answered exactly once, as it was submitted.
+//! P2  a request that starts consists of submitted bios, in sector order, without gap or overlap, none in the device
+//!     already.
+//! P3  no request mixes operations, groups, priorities or devices, or holds more than one bio where one forbids merging.
+//! P4  no request exceeds the device's limits.
+//! P6  while anything is queued, something is dispatched or an event lies ahead that will cause it.
+//! And a cache flush that a bio asked for happened at its place: after its submission, or after its data.
+//!
+//! Numbers are those of the classic elevators' specification, section 12.
+
+use std::collections::BTreeMap;
+
+use block::{ContextId, Flags, HardwareQueue, Operation, RequestId, Status};
+use elevator::{Bio, Elevator};
+use queue::{Done, Limits, Next, RequestQueue};
+
+/// A rule that did not hold, in words.
+pub(crate) type Broken = String;
+
+/// Marks under which a bio never shares a request.
+const ALONE: Flags = Flags(Flags::NOMERGE.0 | Flags::FUA.0 | Flags::PREFLUSH.0 | Flags::WAITING.0);
+
+/// A bio that has not been answered.
+#[derive(Copy, Clone, Debug)]
+struct Open {
+    bio: Bio,
+    /// Event at which it was submitted.
+    submitted: u64,
+    /// Event at which its data was last completed well by the device; 0 = not yet.
+    data_completed: u64,
+    in_device: bool,
+}
+
+/// A request in the device.
+#[derive(Copy, Clone, Debug)]
+struct Inside {
+    id: RequestId,
+    is_flush: bool,
+    started: u64,
+}
+
+/// The ledger. Events are counted, so that "before" and "after" need no clock.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    limits: Limits,
+    events: u64,
+    open: BTreeMap<u64, Open>,
+    inside: BTreeMap<u32, Inside>,
+    /// Start of the newest flush command that ended well.
+    flushed_from: u64,
+    open_of_context: Vec<u32>,
+    pub submitted: u64,
+    pub answered: u64,
+    pub started: u64,
+    pub merged: u64,
+}
+
+impl Ledger {
+    pub(crate) fn new(limits: Limits, contexts: u32) -> Self {
+        Self {
+            limits,
+            events: 0,
+            open: BTreeMap::new(),
+            inside: BTreeMap::new(),
+            flushed_from: 0,
+            open_of_context: vec![0; contexts as usize],
+            submitted: 0,
+            answered: 0,
+            started: 0,
+            merged: 0,
+        }
+    }
+
+    /// Bios of a context that are not answered yet.
+    pub(crate) fn open_of(&self, context: ContextId) -> u32 {
+        self.open_of_context[context.0 as usize]
+    }
+
+    /// Bios not answered yet.
+    pub(crate) fn open(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(crate) fn submitted(&mut self, cookie: u64, bio: &Bio) {
+        self.events += 1;
+        self.submitted += 1;
+        self.open_of_context[bio.context.0 as usize] += 1;
+        let open = Open { bio: *bio, submitted: self.events, data_completed: 0, in_device: false };
+        self.open.insert(cookie, open);
+    }
+
+    /// The queue took the bio and answered it in the same breath.
+    pub(crate) fn nothing_to_do(&mut self, cookie: u64) -> Result<(), Broken> {
+        let open = self.open.remove(&cookie).ok_or("P1: nothing to do for an unknown bio")?;
+        self.open_of_context[open.bio.context.0 as usize] -= 1;
+        self.answered += 1;
+        let is_empty_flush = open.bio.extent.sectors == 0;
+        (is_empty_flush && !self.limits.volatile_cache).then_some(()).ok_or_else(|| {
+            format!("a bio was answered without the device although there was something to do: {:?}", open.bio)
+        })
+    }
+
+    /// The queue had no room for the bio: it was never submitted.
+    pub(crate) fn withdrawn(&mut self, cookie: u64) {
+        if let Some(open) = self.open.remove(&cookie) {
+            self.open_of_context[open.bio.context.0 as usize] -= 1;
+            self.submitted -= 1;
+        }
+    }
+
+    /// A request goes to the device.
+    pub(crate) fn start<E: Elevator>(&mut self, queue: &RequestQueue<E>, id: RequestId) -> Result<(), Broken> {
+        self.events += 1;
+        self.started += 1;
+        let attributes = *queue.requests().attributes(id);
+        let is_flush = attributes.operation == Operation::Flush;
+        let inside = Inside { id, is_flush, started: self.events };
+        if self.inside.insert(id.slot(), inside).is_some() {
+            return Err(format!("P1: slot {} started twice", id.slot()));
+        }
+        if is_flush {
+            return Ok(());
+        }
+        self.check_limits(&attributes)?;
+        let mut at_sector = attributes.extent.first_sector;
+        let mut bios = 0;
+        for (cookie, bio) in queue.bios_of(id) {
+            bios += 1;
+            let open = self.open.get_mut(&cookie).ok_or_else(|| format!("P2: request #{} has an unknown bio", id.slot()))?;
+            if open.in_device {
+                return Err(format!("P2: bio {cookie} is in the device twice"));
+            }
+            open.in_device = true;
+            if bio.extent != open.bio.extent || bio.extent.first_sector != at_sector {
+                return Err(format!("P2: bio {cookie} {:?} lies at {at_sector} of request {attributes:?}", bio.extent));
+            }
+            at_sector = bio.extent.end();
+            check_kinship(&attributes, bio)?;
+            if self.limits.volatile_cache
+                && open.bio.flags.intersects(Flags::PREFLUSH)
+                && self.flushed_from <= open.submitted
+            {
+                return Err(format!("flush: data of bio {cookie} started before the flush it asked for"));
+            }
+            if bios > 1 && open.bio.flags.intersects(ALONE) {
+                return Err(format!("P3: bio {cookie} forbids merging and shares a request"));
+            }
+        }
+        self.merged += u64::from(bios > 1);
+        if bios == 0 || at_sector != attributes.extent.end() {
+            return Err(format!("P2: {bios} bios end at {at_sector}, the request is {attributes:?}"));
+        }
+        Ok(())
+    }
+
+    fn check_limits(&self, attributes: &Bio) -> Result<(), Broken> {
+        let extent = attributes.extent;
+        // A contiguous discard is a single range, however many bios it was made of.
+        let segments = if attributes.operation == Operation::Discard { 1 } else { u32::from(attributes.segments) };
+        let allowed =
+            self.limits.allow(attributes.operation, extent.first_sector, u64::from(extent.sectors), segments);
+        let exempt = attributes.operation == Operation::Passthrough;
+        (allowed || exempt).then_some(()).ok_or_else(|| format!("P4: beyond the limits: {attributes:?}"))
+    }
+
+    /// A request left the device: completed, or given back by the driver.
+    pub(crate) fn leave<E: Elevator>(
+        &mut self,
+        queue: &RequestQueue<E>,
+        id: RequestId,
+        status: Option<Status>,
+    ) -> Result<(), Broken> {
+        self.events += 1;
+        let inside = self.inside.remove(&id.slot()).filter(|inside| inside.id == id);
+        let inside = inside.ok_or_else(|| format!("P1: slot {} completed without being started", id.slot()))?;
+        let ended_well = status == Some(Status::Ok);
+        if inside.is_flush && ended_well {
+            self.flushed_from = self.flushed_from.max(inside.started);
+        }
+        for (cookie, _) in queue.bios_of(id) {
+            if let Some(open) = self.open.get_mut(&cookie) {
+                open.in_device = false;
+                if ended_well {
+                    open.data_completed = self.events;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A bio is answered.
+    pub(crate) fn done(&mut self, done: &Done) -> Result<(), Broken> {
+        self.events += 1;
+        self.answered += 1;
+        let cookie = done.cookie;
+        let open = self.open.remove(&cookie).ok_or_else(|| format!("P1: bio {cookie} answered twice"))?;
+        self.open_of_context[open.bio.context.0 as usize] -= 1;
+        if open.in_device {
+            return Err(format!("P1: bio {cookie} answered while in the device"));
+        }
+        if done.bio.extent != open.bio.extent || done.bio.operation != open.bio.operation {
+            return Err(format!("P1: bio {cookie} answered as {:?}, submitted as {:?}", done.bio, open.bio));
+        }
+        if !done.status.is_ok() {
+            return Ok(());
+        }
+        if open.bio.extent.sectors > 0 && open.data_completed == 0 {
+            return Err(format!("P1: bio {cookie} is said to be done, its data never was"));
+        }
+        if !self.limits.volatile_cache {
+            return Ok(());
+        }
+        let wants_before = open.bio.operation == Operation::Flush || open.bio.flags.intersects(Flags::PREFLUSH);
+        if wants_before && self.flushed_from <= open.submitted {
+            return Err(format!("flush: bio {cookie} is done, no flush began after its submission"));
+        }
+        let wants_after = open.bio.flags.intersects(Flags::FUA) && !self.limits.fua;
+        if wants_after && self.flushed_from <= open.data_completed {
+            return Err(format!("flush: bio {cookie} is done, no flush began after its data"));
+        }
+        Ok(())
+    }
+
+    /// P6, after a dispatch loop ended with `next`.
+    pub(crate) fn progress<E: Elevator>(
+        &self,
+        queue: &RequestQueue<E>,
+        hardware_queue: HardwareQueue,
+        next: Next,
+    ) -> Result<(), Broken> {
+        if queue.in_device() as usize != self.inside.len() {
+            return Err(format!("the queue counts {} in the device, it holds {}", queue.in_device(), self.inside.len()));
+        }
+        let broken = match next {
+            Next::Empty => queue.elevator().has_work(hardware_queue) && !queue.is_switching(),
+            Next::Throttled => queue.in_device() == 0 && queue.next_timer().is_none(),
+            Next::Hold { .. } => queue.next_timer().is_none(),
+            Next::DeviceFull => queue.in_device() == 0,
+            Next::Start { .. } => false,
+        };
+        (!broken).then_some(()).ok_or_else(|| format!("P6: {next:?} on hardware queue {} with work", hardware_queue.0))
+    }
+}
+
+/// P3 for one bio of a request.
+fn check_kinship(request: &Bio, bio: &Bio) -> Result<(), Broken> {
+    let is_kin = bio.operation == request.operation
+        && bio.group == request.group
+        && bio.priority == request.priority
+        && bio.device == request.device;
+    is_kin.then_some(()).ok_or_else(|| format!("P3: {bio:?} in {request:?}"))
+}

@@ -1,0 +1,68 @@
+//! A job while its options are read: what fio's options say, before they are checked against each other.
+
+use std::collections::BTreeMap;
+
+use super::diagnostic::Place;
+use super::units::Base;
+use super::values::Numbers;
+use crate::job::{BlockSize, Job, PerDirection};
+
+/// A job in the making. `[global]` is one too; job sections begin as its copy.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// All that needs no second look.
+    pub job: Job,
+    /// How numbers are read.
+    pub numbers: Numbers,
+    /// Where each option was given last.
+    pub given_at: BTreeMap<&'static str, Place>,
+    /// `ioengine`.
+    pub engine: String,
+    /// `bs`.
+    pub block_bytes: PerDirection<Option<u64>>,
+    /// `bsrange`: stronger than `bs`.
+    pub block_ranges: Option<PerDirection<Option<BlockSize>>>,
+    /// `bssplit`: stronger than both.
+    pub block_splits: Option<PerDirection<Option<BlockSize>>>,
+    /// Percentages of `bssplit` did not add up to 100.
+    pub split_was_scaled: bool,
+    /// Share of reads that `rwmixread` or `rwmixwrite`, whichever came last, asks for.
+    pub read_percent: u8,
+    /// `rw_sequencer=identical`.
+    pub repeats_offset: bool,
+    /// `prio`.
+    pub priority_level: Option<u8>,
+    /// `prioclass`, 1 to 3; 0 = none.
+    pub priority_class: u8,
+    /// `nice`.
+    pub nice: i64,
+    /// `cmdprio` and `cmdprio_class`.
+    pub other_priority: (u8, u8),
+    /// `stonewall`.
+    pub begins_phase: bool,
+    /// `new_group`.
+    pub begins_report_group: bool,
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        Self {
+            job: Job::default(),
+            numbers: Numbers { base: Base::Binary, ib_suffix: None },
+            given_at: BTreeMap::new(),
+            engine: "psync".to_owned(),
+            block_bytes: PerDirection::default(),
+            block_ranges: None,
+            block_splits: None,
+            split_was_scaled: false,
+            read_percent: 50,
+            repeats_offset: false,
+            priority_level: None,
+            priority_class: 0,
+            nice: 0,
+            other_priority: (0, 1),
+            begins_phase: false,
+            begins_report_group: false,
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Sections to jobs: globals, clones, phases, engines; and what only shows when a job's options are looked at together.
+
+use std::collections::BTreeMap;
+
+use super::diagnostic::{Findings, Place, Severity};
+use super::draft::Draft;
+use super::lex::{Content, Line};
+use super::options;
+use super::values::not_one_of;
+use super::{MAX_IN_FLIGHT, MAX_THREADS, Surroundings};
+use crate::job::{Amount, BlockSize, Direction, Engine, Job, Mix, Pattern, Placement};
+
+/// The jobs of a file. Where errors were found the list is incomplete.
+pub fn expand(name: &str, lines: &[Line], surroundings: &Surroundings<'_>, findings: &mut Findings) -> Vec<Job> {
+    let mut globals = Draft::default();
+    let mut file = File { jobs: Vec::new(), weights: BTreeMap::new(), threads: 0, in_flight: 0 };
+    let first = lines.iter().position(is_section).unwrap_or(lines.len());
+    outside(&lines[..first], findings);
+    let mut rest = &lines[first..];
+    while let Some((head, behind)) = rest.split_first() {
+        let end = behind.iter().position(is_section).unwrap_or(behind.len());
+        let (body, next) = behind.split_at(end);
+        rest = next;
+        let Content::Section(section) = &head.content else { continue };
+        if section == "global" {
+            settings(&mut globals, body, findings);
+            continue;
+        }
+        let mut draft = globals.clone();
+        draft.job.name.clone_from(section);
+        settings(&mut draft, body, findings);
+        if file.threads >= MAX_THREADS {
+            findings.error(&head.place, format!("more than {MAX_THREADS} threads in all jobs together"), "");
+            break;
+        }
+        file.add(draft, &head.place, surroundings, findings);
+    }
+    if file.jobs.is_empty() && findings.has_no_error() {
+        let place = Place { file: name.into(), line: 1, column: 1, text: "".into() };
+        findings.error(&place, "the file has no job", "a job begins with a line '[name]'");
+    }
+    file.jobs
+}
+
+/// `job` with the settings of a workload code's suffix.
+pub fn overridden(job: Job, overrides: &str, origin: &str, findings: &mut Findings) -> Job {
+    let mut draft = Draft { job, ..Draft::default() };
+    let before = draft.job.clone();
+    for direction in Direction::ALL {
+        if let BlockSize::Fixed(bytes) = before.block_sizes.of(direction) {
+            *draft.block_bytes.of_mut(direction) = Some(u64::from(*bytes));
+        }
+    }
+    let text: std::sync::Arc<str> = overrides.into();
+    let mut column = 1_u32;
+    for part in split_settings(overrides) {
+        let place = Place { file: origin.into(), line: 1, column, text: text.clone() };
+        column = column.saturating_add(u32::try_from(part.len() + 1).unwrap_or(u32::MAX));
+        match part.split_once('=') {
+            Some((key, value)) => options::apply(&mut draft, key.trim(), Some(value.trim()), &place, findings),
+            None => options::apply(&mut draft, part.trim(), None, &place, findings),
+        }
+    }
+    let place = Place { file: origin.into(), line: 1, column: 1, text };
+    let gave = |names: &[&str]| names.iter().any(|name| draft.given_at.contains_key(name));
+    let keeps_sizes = !gave(&["bs", "bsrange", "bssplit"]);
+    let keeps_engine = !gave(&["ioengine"]);
+    let keeps_mix = !gave(&["rwmixread", "rwmixwrite", "rw"]);
+    let keeps_priority = !gave(&["prio", "prioclass", "nice"]);
+    let mut job = resolved(draft, &place, &Surroundings { buffered_async: true, ..Surroundings::none() }, findings);
+    if keeps_sizes {
+        job.block_sizes = before.block_sizes;
+    }
+    if keeps_mix {
+        job.mix = before.mix;
+    }
+    if keeps_priority {
+        job.priority_bits = before.priority_bits;
+    }
+    if keeps_engine {
+        // A depth above 1 can only be kept by an asynchronous engine.
+        job.engine = if job.iodepth > 1 { Engine::Async } else { before.engine };
+    }
+    if job.file.is_empty() {
+        job.placement = before.placement;
+    }
+    job
+}
+
+/// Parts between those commas that a `key=` or the end follows.
+fn split_settings(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for (at, _) in text.match_indices(',') {
+        let next = text[at + 1..].split(',').next().unwrap_or("");
+        if next.contains('=') || options::find(next.trim()).is_some() {
+            parts.push(&text[start..at]);
+            start = at + 1;
+        }
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+fn is_section(line: &Line) -> bool {
+    matches!(line.content, Content::Section(_))
+}
+
+fn outside(lines: &[Line], findings: &mut Findings) {
+    for line in lines {
+        let shown = line.place.text.trim();
+        findings.error(&line.place, format!("option <{shown}> outside of [] job section"), "write '[name]' above it");
+    }
+}
+
+fn settings(draft: &mut Draft, lines: &[Line], findings: &mut Findings) {
+    // fio gives the unit base to all numbers of its section, wherever it stands there.
+    let is_base = |line: &&Line| matches!(&line.content, Content::Setting { key, .. } if key == "kb_base");
+    for line in lines.iter().filter(is_base).chain(lines.iter().filter(|line| !is_base(line))) {
+        match &line.content {
+            Content::Setting { key, value } => options::apply(draft, key, value.as_deref(), &line.place, findings),
+            Content::Pragma { key, value } => pragma(draft, key, value, &line.place, findings),
+            Content::Section(_) => {}
+        }
+    }
+}
+
+const PRAGMAS: &[&str] = &["weight", "rbps", "wbps", "riops", "wiops", "high", "sched"];
+
+fn pragma(draft: &mut Draft, key: &str, value: &str, place: &Place, findings: &mut Findings) {
+    let mut number = |min, max| draft.numbers.within(value, min, max);
+    let wishes = &mut draft.job.wishes;
+    let outcome = match key {
+        "weight" => number(1, 10_000).map(|weight| wishes.weight = u32::try_from(weight).ok()),
+        "rbps" => number(1, u64::MAX).map(|rate| wishes.read_bytes_per_s = Some(rate)),
+        "wbps" => number(1, u64::MAX).map(|rate| wishes.write_bytes_per_s = Some(rate)),
+        "riops" => number(1, u64::MAX).map(|rate| wishes.read_ios_per_s = Some(rate)),
+        "wiops" => number(1, u64::MAX).map(|rate| wishes.write_ios_per_s = Some(rate)),
+        "high" => number(1, u64::MAX).map(|rate| wishes.high_bytes_per_s = Some(rate)),
+        "sched" if !value.is_empty() => {
+            wishes.scheduler = Some(value.to_owned());
+            Ok(())
+        }
+        "sched" => Err("it needs a scheduler".to_owned()),
+        _ => Err(not_one_of(key, PRAGMAS)),
+    };
+    draft.numbers.ib_suffix = None;
+    if let Err(message) = outcome {
+        findings.error(place, format!("pragma '{key}': {message}"), "");
+    }
+}
+
+/// What is known of a file beyond its single jobs.
+struct File {
+    jobs: Vec<Job>,
+    /// Weight of each group, and where it was said.
+    weights: BTreeMap<String, (u32, Place)>,
+    threads: u32,
+    in_flight: u64,
+}
+
+impl File {
+    fn add(&mut self, draft: Draft, head: &Place, surroundings: &Surroundings<'_>, findings: &mut Findings) {
+        let at = |option: &str| draft.given_at.get(option).unwrap_or(head).clone();
+        let (weight_at, wait_at, clones_at) = (at("cgroup_weight"), at("wait_for"), at("numjobs"));
+        let (begins_phase, begins_group) = (draft.begins_phase, draft.begins_report_group);
+        let mut job = resolved(draft, head, surroundings, findings);
+        if let Some(before) = self.jobs.last() {
+            job.phase = before.phase + u32::from(begins_phase);
+            job.report_group = before.report_group + u32::from(begins_phase || begins_group);
+        }
+        if !job.wait_for.is_empty() && !self.jobs.iter().any(|other| other.name == job.wait_for) {
+            let names = self.jobs.iter().map(|other| other.name.as_str());
+            let hint = crate::suggest::nearest(&job.wait_for, names);
+            let help = hint.map_or("the job must stand above".to_owned(), |name| format!("did you mean '{name}'?"));
+            findings.error(&wait_at, format!("wait_for: no job '{}' before this one", job.wait_for), help);
+        }
+        self.check_weight(&job, &weight_at, findings);
+        job.first_thread = self.threads;
+        self.threads = self.threads.saturating_add(job.threads);
+        self.in_flight += u64::from(job.threads) * u64::from(job.effective_depth());
+        if self.threads > MAX_THREADS {
+            findings.error(
+                &clones_at,
+                format!("{} threads so far; at most {MAX_THREADS} are allowed", self.threads),
+                "",
+            );
+        } else if self.in_flight > MAX_IN_FLIGHT {
+            let message = format!("{} I/Os in flight so far; at most {MAX_IN_FLIGHT} are allowed", self.in_flight);
+            findings.error(&clones_at, message, "lower numjobs or iodepth");
+        }
+        self.jobs.push(job);
+    }
+
+    fn check_weight(&mut self, job: &Job, place: &Place, findings: &mut Findings) {
+        let Some(weight) = job.wishes.weight else { return };
+        let (first, said_at) = self.weights.entry(job.group.clone()).or_insert_with(|| (weight, place.clone()));
+        if *first != weight {
+            let message = format!("group '{}' has the weight {weight} here", job.group);
+            let help = format!("it has {first} at {}:{}; one group has one weight", said_at.file, said_at.line);
+            findings.error(place, message, help);
+        }
+    }
+}
+
+/// The job of a draft, its options checked against each other.
+fn resolved(draft: Draft, head: &Place, surroundings: &Surroundings<'_>, findings: &mut Findings) -> Job {
+    let at = |option: &str| draft.given_at.get(option).unwrap_or(head);
+    let mut job = draft.job.clone();
+    sizes(&mut job, &draft);
+    if draft.split_was_scaled && draft.block_splits.is_some() {
+        let message = "the percentages of bssplit do not add up to 100; they are scaled";
+        findings.remark(Severity::Warning, at("bssplit"), message);
+    }
+    if let Mix::ReadWrite { read_percent } = &mut job.mix {
+        *read_percent = draft.read_percent;
+    }
+    if let Pattern::Random { repeat_offset, .. } = &mut job.pattern {
+        *repeat_offset = draft.repeats_offset;
+    }
+    if job.size == Some(Amount::Bytes(0)) {
+        job.size = None;
+    }
+    job.placement = if job.file.is_empty() { Placement::Own } else { Placement::Shared };
+    priorities(&mut job, &draft);
+    if let Err(message) = engine(&mut job, &draft.engine, surroundings, at("iodepth"), findings) {
+        findings.error(at("ioengine"), message, "engines that issue I/O to files and devices are accepted");
+    }
+    if job.time_based && job.runtime_ns.is_none() {
+        findings.error(at("time_based"), "time_based needs a runtime", "add runtime=30, say");
+    }
+    if matches!(job.pattern, Pattern::Random { .. }) && job.random_map && !job.uses_random_map() {
+        let message =
+            "blocks may repeat within a pass: the random map needs equal fixed sizes, full randomness and no runs";
+        findings.remark(Severity::Note, at("rw"), message);
+    }
+    job
+}
+
+fn sizes(job: &mut Job, draft: &Draft) {
+    for direction in Direction::ALL {
+        let fixed = draft.block_bytes.of(direction).unwrap_or(4096);
+        let fixed = BlockSize::Fixed(u32::try_from(fixed).unwrap_or(u32::MAX));
+        let range = draft.block_ranges.as_ref().and_then(|ranges| ranges.of(direction).clone());
+        let split = draft.block_splits.as_ref().and_then(|splits| splits.of(direction).clone());
+        *job.block_sizes.of_mut(direction) = match split.or(range).unwrap_or(fixed) {
+            BlockSize::Range { min, max } if min == max => BlockSize::Fixed(min),
+            BlockSize::Split(entries) if entries.len() == 1 => BlockSize::Fixed(entries[0].bytes),
+            other => other,
+        };
+    }
+}
+
+/// Linux's encoding. A level alone means best effort; a nice value makes a level as the kernel does.
+fn priorities(job: &mut Job, draft: &Draft) {
+    let bits = |class: u8, level: u8| u16::from(class) << 13 | u16::from(level);
+    job.priority_bits = match (draft.priority_class, draft.priority_level) {
+        (0, None) if draft.nice != 0 => bits(2, u8::try_from((draft.nice + 20) / 5).unwrap_or(4)),
+        (0, None) => 0,
+        (0, Some(level)) => bits(2, level),
+        (class, level) => bits(class, level.unwrap_or(0)),
+    };
+    let share = &mut job.priority_share;
+    let (level, class) = draft.other_priority;
+    share.priority_bits = if share.read_percent > 0 || share.write_percent > 0 { bits(class, level) } else { 0 };
+}
+
+const ENGINES: &[&str] =
+    &["sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "linuxaio", "null"];
+
+/// Maps fio's engine (harness specification 6.4).
+fn engine(
+    job: &mut Job,
+    name: &str,
+    surroundings: &Surroundings<'_>,
+    depth_at: &Place,
+    findings: &mut Findings,
+) -> Result<(), String> {
+    job.engine = match name {
+        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Engine::Sync,
+        "libaio" | "io_uring" | "posixaio" | "linuxaio" => Engine::Async,
+        "null" => Engine::Null,
+        _ => return Err(format!("option 'ioengine': engine {}", not_one_of(name, ENGINES))),
+    };
+    if job.engine == Engine::Sync && job.iodepth > 1 {
+        let message = "both iodepth >= 1 and synchronous I/O engine are selected, queue depth will be capped at 1";
+        findings.remark(Severity::Note, depth_at, message);
+    }
+    let is_serialised = matches!(name, "libaio" | "linuxaio") && !job.direct && !surroundings.buffered_async;
+    if is_serialised && job.iodepth > 1 {
+        let message = "buffered libaio is synchronous, the depth is limited to 1; use direct=1, or --buffered-async";
+        findings.remark(Severity::Note, depth_at, message);
+        job.iodepth = 1;
+    }
+    Ok(())
+}

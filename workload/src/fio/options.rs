@@ -1,0 +1,200 @@
+//! Options as rows: names, class, what the value looks like, what it does. The rows stand in [`super::table`].
+
+use block::Nanos;
+
+use super::diagnostic::{Findings, Place, Severity};
+use super::draft::Draft;
+use super::table::ROWS;
+use super::units;
+use super::values::not_one_of;
+use crate::job::{Amount, PerDirection};
+
+/// What becomes of an option (harness specification 6.3).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// A: does here what it does in fio.
+    Honoured,
+    /// B: accepted, changes nothing, said once.
+    NoEffect,
+    /// A in the specification, but no host can do it yet: refused, except for values that ask for nothing.
+    NotYet,
+    /// C: refused, except for values that ask for nothing.
+    Refused,
+}
+
+/// What a setter says against its value.
+pub type Outcome = Result<(), String>;
+
+/// Kind of the value, and the setter that stores it.
+#[derive(Copy, Clone, Debug)]
+pub enum Action {
+    /// A number with suffix, between two limits.
+    Integer(u64, u64, fn(&mut Draft, u64)),
+    /// A number with sign, between two limits.
+    Signed(i64, i64, fn(&mut Draft, i64)),
+    /// Up to three numbers, for reads, writes, trims.
+    Triple(u64, u64, fn(&mut Draft, PerDirection<Option<u64>>)),
+    /// Bytes, or percent of the file.
+    Size(fn(&mut Draft, Amount)),
+    /// A time; the first field is the unit of a bare number in nanoseconds.
+    Time(Nanos, fn(&mut Draft, Nanos)),
+    /// 0 or 1.
+    Switch(fn(&mut Draft, bool)),
+    /// Stands alone, or has a number.
+    Flag(fn(&mut Draft, bool)),
+    /// Anything else.
+    Text(fn(&mut Draft, &str) -> Outcome),
+    /// Stored nowhere: accepted with the reason (class B) or refused with it, except for the harmless values listed.
+    Nothing {
+        /// Values that ask for nothing; accepted in silence.
+        harmless: &'static [&'static str],
+        /// Completes "option 'x' ...".
+        why: &'static str,
+    },
+}
+
+/// One option.
+#[derive(Copy, Clone, Debug)]
+pub struct Row {
+    /// fio's name.
+    pub name: &'static str,
+    /// Other names of it.
+    pub aliases: &'static [&'static str],
+    /// What becomes of it.
+    pub class: Class,
+    /// Value and setter.
+    pub action: Action,
+    /// One sentence.
+    pub doc: &'static str,
+}
+
+/// The row of a name or alias.
+pub fn find(name: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.name == name || row.aliases.contains(&name))
+}
+
+fn all_names() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().flat_map(|row| std::iter::once(row.name).chain(row.aliases.iter().copied()))
+}
+
+/// Prefixes of option families that are refused as a whole, and why.
+const REFUSED_FAMILIES: &[(&str, &str)] =
+    &[("verify", "it would change what the job does"), ("zbd", "zoned devices are not supported")];
+
+/// Stores one `key=value` into the draft, or says what is wrong with it.
+pub fn apply(draft: &mut Draft, key: &str, value: Option<&str>, place: &Place, findings: &mut Findings) {
+    let Some(row) = find(key) else { return unknown(key, place, findings) };
+    if let Action::Nothing { harmless, why } = row.action {
+        return nothing(row, key, value, harmless, why, place, findings);
+    }
+    draft.given_at.insert(row.name, place.clone());
+    if let Err(message) = store(draft, row, value) {
+        let help = format!("{}: {}", row.name, row.doc);
+        return findings.error(place, format!("option '{key}': {message}"), help);
+    }
+    if let Some((text, value)) = draft.numbers.ib_suffix.take() {
+        let base = if draft.numbers.base == units::Base::Binary { 1024 } else { 1000 };
+        let message = format!("in fio files '{text}' means {value} bytes (kb_base={base})");
+        findings.remark(Severity::Note, place, message);
+    }
+}
+
+fn unknown(key: &str, place: &Place, findings: &mut Findings) {
+    for (prefix, why) in REFUSED_FAMILIES {
+        if key.starts_with(prefix) {
+            let help = "remove it, or run the file with fio itself: hoistway test --generator fio";
+            return findings.error(place, format!("option '{key}' is not supported ({why})"), help);
+        }
+    }
+    let shown: String = key.chars().take(64).collect();
+    let help = match crate::suggest::nearest(key, all_names()) {
+        Some(name) if name == key.to_lowercase() => format!("did you mean '{name}'? Names are lower case"),
+        Some(name) => format!("did you mean '{name}'?"),
+        None => "fio --cmdhelp=all lists the options of fio".to_owned(),
+    };
+    findings.error(place, format!("unknown option '{shown}'"), help);
+}
+
+fn nothing(
+    row: &Row,
+    key: &str,
+    value: Option<&str>,
+    harmless: &[&str],
+    why: &str,
+    place: &Place,
+    findings: &mut Findings,
+) {
+    if harmless.contains(&value.unwrap_or("1")) {
+        return;
+    }
+    let elsewhere = "remove it, or run the file with fio itself: hoistway test --generator fio";
+    match row.class {
+        Class::NoEffect | Class::Honoured => {
+            findings.remark(Severity::Note, place, format!("option '{key}' has no effect here: {why}"));
+        }
+        Class::NotYet => findings.error(place, format!("option '{key}' is not supported yet ({why})"), elsewhere),
+        Class::Refused => findings.error(place, format!("option '{key}' is not supported ({why})"), elsewhere),
+    }
+}
+
+fn store(draft: &mut Draft, row: &Row, value: Option<&str>) -> Outcome {
+    if let Action::Flag(set) = row.action {
+        let is_on = match value {
+            None => true,
+            Some(text) => draft.numbers.signed(text, i64::MIN / 2, i64::MAX / 2)? != 0,
+        };
+        set(draft, is_on);
+        return Ok(());
+    }
+    let text = value.filter(|text| !text.is_empty()).ok_or("it needs a value: option=value")?;
+    match row.action {
+        Action::Integer(min, max, set) => {
+            let number = draft.numbers.within(text, min, max)?;
+            set(draft, number);
+        }
+        Action::Signed(min, max, set) => {
+            let number = draft.numbers.signed(text, min, max)?;
+            set(draft, number);
+        }
+        Action::Triple(min, max, set) => {
+            let triple = draft.numbers.triple(text, min, max)?;
+            set(draft, triple);
+        }
+        Action::Size(set) => {
+            let amount = draft.numbers.amount(text)?;
+            set(draft, amount);
+        }
+        Action::Time(bare_unit_ns, set) => set(draft, units::time(text, bare_unit_ns)?),
+        Action::Switch(set) => match text {
+            "0" => set(draft, false),
+            "1" => set(draft, true),
+            _ => return Err(not_one_of(text, &["0", "1"])),
+        },
+        Action::Text(set) => set(draft, text)?,
+        Action::Flag(_) | Action::Nothing { .. } => {}
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_every_row_is_documented() {
+        let mut names: Vec<_> = all_names().collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "a name stands twice: {names:?}");
+        for row in ROWS {
+            assert!(row.doc.ends_with('.') && row.doc.len() > 5, "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn every_refusal_says_why_and_only_silent_rows_store_nothing() {
+        for row in ROWS {
+            let stores_nothing = matches!(row.action, Action::Nothing { .. });
+            assert_eq!(stores_nothing, row.class != Class::Honoured || row.name == "sync_file_range", "{}", row.name);
+        }
+    }
+}

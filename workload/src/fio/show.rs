@@ -1,0 +1,276 @@
+//! Jobs as a job file that parses to the same jobs (`hoistway test --show-jobs`).
+//!
+//! Only what differs from fio's default is written; sizes in bytes, times in microseconds.
+
+use std::fmt::{Display, Write};
+
+use super::microseconds;
+use crate::job::{
+    Amount, BlockSize, Direction, Distribution, Engine, Job, Mix, Pattern, PerDirection, RateProcess, SyncKind,
+};
+
+/// The file of these jobs, which must come from [`super::parse`]: what only workload codes can say has no fio option.
+pub fn show(jobs: &[Job]) -> String {
+    let mut file = String::new();
+    for (index, job) in jobs.iter().enumerate() {
+        if index > 0 {
+            file.push('\n');
+        }
+        let mut section = Section { text: String::new(), default: Job::default() };
+        section.head(job, index.checked_sub(1).map(|before| &jobs[before]));
+        section.place(job);
+        section.pattern(job);
+        section.sizes(job);
+        section.engine(job);
+        section.time(job);
+        section.group(job);
+        file.push_str(&section.text);
+    }
+    file
+}
+
+struct Section {
+    text: String,
+    default: Job,
+}
+
+impl Section {
+    fn line(&mut self, key: &str, value: impl Display) {
+        let _ = writeln!(self.text, "{key}={value}");
+    }
+
+    fn text(&mut self, key: &str, value: &str) {
+        if !value.is_empty() {
+            self.line(key, value);
+        }
+    }
+
+    fn number(&mut self, key: &str, value: u64, default: u64) {
+        if value != default {
+            self.line(key, value);
+        }
+    }
+
+    fn flag(&mut self, key: &str, is_on: bool) {
+        if is_on {
+            self.line(key, 1);
+        }
+    }
+
+    fn amount(&mut self, key: &str, value: Option<Amount>) {
+        match value {
+            None => {}
+            Some(Amount::Bytes(bytes)) => self.line(key, bytes),
+            Some(Amount::Percent(percent)) => self.line(key, format_args!("{percent}%")),
+        }
+    }
+
+    fn triple<T: Copy + PartialEq + Display>(&mut self, key: &str, value: PerDirection<T>, default: PerDirection<T>) {
+        if value != default {
+            self.line(key, format_args!("{},{},{}", value.read, value.write, value.trim));
+        }
+    }
+
+    fn head(&mut self, job: &Job, before: Option<&Job>) {
+        if job.name.is_empty() || job.name == "global" || job.name.contains([']', '\n']) {
+            self.text.push_str("[job]\n");
+            self.text("name", &job.name);
+        } else {
+            let _ = writeln!(self.text, "[{}]", job.name);
+        }
+        self.text("description", &job.description);
+        if let Some(before) = before {
+            self.flag("stonewall", job.phase != before.phase);
+            self.flag("new_group", job.phase == before.phase && job.report_group != before.report_group);
+        }
+        self.text("wait_for", &job.wait_for);
+        self.flag("exitall", job.ends_phase);
+        self.flag("group_reporting", job.group_reporting);
+        self.number("numjobs", u64::from(job.threads), 1);
+    }
+
+    fn place(&mut self, job: &Job) {
+        self.text("filename", &job.file.replace(':', "\\:"));
+        self.text("directory", &job.directory);
+        self.amount("filesize", job.file_bytes.map(Amount::Bytes));
+        self.amount("offset", (job.offset != self.default.offset).then_some(job.offset));
+        self.number("offset_increment", job.offset_increment_bytes, 0);
+        self.amount("size", job.size);
+        self.amount("io_size", job.io_size);
+        self.number("number_ios", job.number_ios.unwrap_or(0), 0);
+        self.number("loops", u64::from(job.loops), 1);
+    }
+
+    fn pattern(&mut self, job: &Job) {
+        let (prefix, suffix) = match job.pattern {
+            Pattern::Sequential { skip_bytes: 0 } | Pattern::Random { run: 1, .. } => (job.pattern, String::new()),
+            Pattern::Sequential { skip_bytes } => (job.pattern, format!(":{skip_bytes}")),
+            Pattern::Random { run, .. } => (job.pattern, format!(":{run}")),
+        };
+        let prefix = if matches!(prefix, Pattern::Random { .. }) { "rand" } else { "" };
+        let word = match job.mix {
+            Mix::Read => "read",
+            Mix::Write => "write",
+            Mix::Trim => "trim",
+            Mix::ReadWrite { .. } => "rw",
+            Mix::TrimWrite => "trimwrite",
+        };
+        self.line("rw", format_args!("{prefix}{word}{suffix}"));
+        if let Mix::ReadWrite { read_percent } = job.mix {
+            self.number("rwmixread", u64::from(read_percent), 50);
+        }
+        if matches!(job.pattern, Pattern::Random { repeat_offset: true, .. }) {
+            self.line("rw_sequencer", "identical");
+        }
+        self.flag("norandommap", !job.random_map);
+        self.triple("percentage_random", job.random_percent, self.default.random_percent);
+        match job.distribution {
+            Distribution::Uniform => {}
+            Distribution::Zipf { theta_millionths } => self.distribution("zipf", u64::from(theta_millionths)),
+            Distribution::Pareto { h_millionths } => self.distribution("pareto", u64::from(h_millionths)),
+            // Written in percent of the area.
+            Distribution::Normal { deviation_millionths } => {
+                self.distribution("normal", u64::from(deviation_millionths) * 100);
+            }
+        }
+        if let Some(seed) = job.seed {
+            self.line("randseed", seed);
+        }
+    }
+
+    fn distribution(&mut self, word: &str, millionths: u64) {
+        let (whole, fraction) = (millionths / 1_000_000, millionths % 1_000_000);
+        self.line("random_distribution", format_args!("{word}:{whole}.{fraction:06}"));
+    }
+
+    fn sizes(&mut self, job: &Job) {
+        let sizes = Direction::ALL.map(|direction| job.block_sizes.of(direction));
+        let fixed = sizes.map(|size| match size {
+            BlockSize::Fixed(bytes) => *bytes,
+            _ => 4096,
+        });
+        let [read, write, trim] = fixed;
+        self.triple("bs", PerDirection { read, write, trim }, PerDirection::all(4096));
+        if sizes.iter().any(|size| matches!(size, BlockSize::Range { .. })) {
+            let ranges = sizes.map(|size| format!("{}-{}", size.smallest_bytes(), size.largest_bytes()));
+            self.line("bsrange", ranges.join(","));
+        }
+        if sizes.iter().any(|size| matches!(size, BlockSize::Split(_))) {
+            self.line("bssplit", sizes.map(split).join(","));
+        }
+        self.flag("bs_unaligned", job.sizes_unaligned);
+        self.flag("bs_is_seq_rand", job.sizes_by_pattern);
+        let PerDirection { read, write, trim } = job.block_align_bytes;
+        if (read, write, trim) != (0, 0, 0) {
+            let parts = [read, write, trim].map(|align| if align == 0 { String::new() } else { align.to_string() });
+            self.line("blockalign", parts.join(","));
+        }
+    }
+
+    fn engine(&mut self, job: &Job) {
+        match job.engine {
+            Engine::Sync => {}
+            // Not libaio: buffered, it would lose its depth when read again.
+            Engine::Async => self.line("ioengine", "io_uring"),
+            Engine::Null => self.line("ioengine", "null"),
+        }
+        self.number("iodepth", u64::from(job.iodepth), 1);
+        self.number("iodepth_low", u64::from(job.iodepth_low.unwrap_or(0)), 0);
+        self.number("iodepth_batch_complete_min", u64::from(job.completion_batch), 1);
+        self.flag("direct", job.direct);
+        if !job.invalidate {
+            self.line("invalidate", 0);
+        }
+        match job.sync {
+            SyncKind::None => {}
+            SyncKind::DataSync => self.line("sync", "dsync"),
+            SyncKind::Sync => self.line("sync", "sync"),
+        }
+        self.number("fsync", u64::from(job.fsync_every), 0);
+        self.number("fdatasync", u64::from(job.fdatasync_every), 0);
+        self.flag("end_fsync", job.end_fsync);
+        match (job.continue_on_error.read, job.continue_on_error.write) {
+            (false, false) => {}
+            (true, false) => self.line("continue_on_error", "read"),
+            (false, true) => self.line("continue_on_error", "write"),
+            (true, true) => self.line("continue_on_error", "io"),
+        }
+    }
+
+    fn time(&mut self, job: &Job) {
+        let mut span = |key: &str, time_ns: u64| {
+            if time_ns > 0 {
+                self.line(key, format_args!("{}us", microseconds(time_ns)));
+            }
+        };
+        span("runtime", job.runtime_ns.unwrap_or(0));
+        span("ramp_time", job.ramp_ns);
+        span("thinktime", job.think.time_ns);
+        if job.start_delay_ns != (0, 0) {
+            let (earliest, latest) = job.start_delay_ns;
+            self.line("startdelay", format_args!("{}us-{}us", microseconds(earliest), microseconds(latest)));
+        }
+        self.flag("time_based", job.time_based);
+        self.number("thinktime_blocks", u64::from(job.think.blocks), 0);
+        if job.think.counts_issued {
+            self.line("thinktime_blocks_type", "issue");
+        }
+        self.triple("rate", job.rate_bytes_per_s, self.default.rate_bytes_per_s);
+        self.triple("rate_iops", job.rate_ios_per_s, self.default.rate_ios_per_s);
+        if job.rate_process == RateProcess::Poisson {
+            self.line("rate_process", "poisson");
+        }
+        self.flag("rate_ignore_thinktime", job.rate_ignores_think);
+    }
+
+    fn group(&mut self, job: &Job) {
+        self.priority("prio", "prioclass", job.priority_bits);
+        let share = job.priority_share;
+        if share.read_percent > 0 || share.write_percent > 0 {
+            self.line("cmdprio_percentage", format_args!("{},{}", share.read_percent, share.write_percent));
+            self.line("cmdprio_class", share.priority_bits >> 13);
+            self.line("cmdprio", share.priority_bits & 7);
+        }
+        self.text("cgroup", &job.group);
+        let wishes = &job.wishes;
+        self.number("cgroup_weight", u64::from(wishes.weight.unwrap_or(0)), 0);
+        let limits = [
+            ("rbps", wishes.read_bytes_per_s),
+            ("wbps", wishes.write_bytes_per_s),
+            ("riops", wishes.read_ios_per_s),
+            ("wiops", wishes.write_ios_per_s),
+            ("high", wishes.high_bytes_per_s),
+        ];
+        for (key, limit) in limits {
+            if let Some(limit) = limit {
+                let _ = writeln!(self.text, ";# hoistway: {key}={limit}");
+            }
+        }
+        if let Some(scheduler) = &wishes.scheduler {
+            let _ = writeln!(self.text, ";# hoistway: sched={scheduler}");
+        }
+    }
+
+    fn priority(&mut self, level_key: &str, class_key: &str, bits: u16) {
+        if bits != 0 {
+            self.line(level_key, bits & 7);
+            self.line(class_key, bits >> 13);
+        }
+    }
+}
+
+/// One direction of `bssplit`; empty for a range, which then stands in `bsrange`.
+fn split(size: &BlockSize) -> String {
+    match size {
+        BlockSize::Fixed(bytes) => format!("{bytes}/100"),
+        BlockSize::Range { .. } => String::new(),
+        BlockSize::Split(entries) => {
+            let entry = |entry: &crate::job::SplitEntry| match (entry.weight / 100, entry.weight % 100) {
+                (percent, 0) => format!("{}/{percent}", entry.bytes),
+                // An uneven share of what the others left: it comes out the same when shared again.
+                _ => format!("{}/", entry.bytes),
+            };
+            entries.iter().map(entry).collect::<Vec<_>>().join(":")
+        }
+    }
+}

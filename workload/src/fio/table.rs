@@ -1,0 +1,618 @@
+//! The options of fio 3.33, one row each. Order: as in fio's own documentation.
+//!
+//! A row is `row(name, aliases, class, kind and setter, doc)`; [`super::options`] reads it. An option fio has and this
+//! table lacks is unknown here, hence refused: nothing is ever ignored in silence.
+
+use block::time::{MICROSECOND, SECOND};
+
+use super::draft::Draft;
+use super::options::Action::{Flag, Integer, Nothing, Signed, Size, Switch, Text, Time, Triple};
+use super::options::Class::{Honoured, NoEffect, NotYet, Refused};
+use super::options::{Action, Class, Outcome, Row};
+use super::units::{self, Base};
+use super::values::{distribution, not_one_of};
+use crate::job::{Amount, PerDirection, RateProcess, SyncKind};
+
+const fn row(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    class: Class,
+    action: Action,
+    doc: &'static str,
+) -> Row {
+    Row { name, aliases, class, action, doc }
+}
+
+const fn quiet(name: &'static str, why: &'static str, doc: &'static str) -> Row {
+    row(name, &[], NoEffect, Nothing { harmless: &[], why }, doc)
+}
+
+const fn not_yet(name: &'static str, harmless: &'static [&'static str], why: &'static str, doc: &'static str) -> Row {
+    row(name, &[], NotYet, Nothing { harmless, why }, doc)
+}
+
+const fn refused(name: &'static str, harmless: &'static [&'static str], why: &'static str, doc: &'static str) -> Row {
+    row(name, &[], Refused, Nothing { harmless, why }, doc)
+}
+
+const U32: u64 = u32::MAX as u64;
+const CONTENT: &str = "what the buffers hold is the host's choice";
+const OWN_TIMING: &str = "times are taken and reported in Hoistway's own way";
+const LAYOUT: &str = "files are laid out by the host";
+const REPORT: &str = "the report has its own settings, see hoistway test --percentiles";
+const LOG: &str = "logs are not written";
+const TRACE: &str = "traces are replayed with hoistway test --trace";
+const VERIFY: &str = "it would change what the job does";
+const ENGINE: &str = "how the host's own engine submits is not the job's choice";
+const ZONES: &str = "zone modes are not implemented";
+const ONE_FILE: &str = "a job has a single file";
+const CPUS: &str = "no host pins its workers to CPUs";
+
+/// A number that an `Integer` row has already limited to 32 bits.
+fn small(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+fn byte(value: u64) -> u8 {
+    u8::try_from(value).unwrap_or(u8::MAX)
+}
+
+fn each<T>(triple: PerDirection<Option<u64>>, narrow: fn(u64) -> T, missing: PerDirection<T>) -> PerDirection<T> {
+    PerDirection {
+        read: triple.read.map_or(missing.read, narrow),
+        write: triple.write.map_or(missing.write, narrow),
+        trim: triple.trim.map_or(missing.trim, narrow),
+    }
+}
+
+/// All rows.
+pub const ROWS: &[Row] = &[
+    // Name and files.
+    row("description", &[], Honoured, Text(|d, text| store(&mut d.job.description, text)), "Free text, shown."),
+    row("name", &[], Honoured, Text(|d, text| store(&mut d.job.name, text)), "Name of the job in results."),
+    row(
+        "wait_for",
+        &[],
+        Honoured,
+        Text(|d, text| store(&mut d.job.wait_for, text)),
+        "Starts after all jobs of that name.",
+    ),
+    row("filename", &[], Honoured, Text(file_name), "The one file or device the job works on."),
+    row("directory", &[], Honoured, Text(|d, text| store(&mut d.job.directory, text)), "Where made-up files go."),
+    not_yet(
+        "filename_format",
+        &["$jobname.$jobnum.$filenum"],
+        "names are $jobname.$jobnum.$filenum",
+        "Form of made-up names.",
+    ),
+    not_yet("nrfiles", &["1"], ONE_FILE, "Files per job."),
+    quiet("openfiles", ONE_FILE, "Files open at once."),
+    quiet("file_service_type", ONE_FILE, "Which file is next."),
+    quiet("unique_filename", "there is no server mode", "Prefix of the client's address."),
+    not_yet("lockfile", &["none"], "files are not locked", "Locks the file while in use."),
+    not_yet("opendir", &[], ONE_FILE, "Takes all files below a directory."),
+    row(
+        "filesize",
+        &[],
+        Honoured,
+        Integer(512, u64::MAX, |d, v| d.job.file_bytes = Some(v)),
+        "Size of the file laid out.",
+    ),
+    // Direction and place.
+    row("rw", &["readwrite"], Honoured, Text(direction), "Direction and pattern, e.g. randread:8."),
+    row("rw_sequencer", &[], Honoured, Text(sequencer), "What a run of a random pattern does: sequential, identical."),
+    row("bs", &["blocksize"], Honoured, Triple(1, 1 << 30, |d, t| d.block_bytes = t), "I/O size: read,write,trim."),
+    row("bsrange", &["blocksize_range"], Honoured, Text(block_ranges), "Range of I/O sizes, e.g. 4k-64k."),
+    row("bssplit", &[], Honoured, Text(block_splits), "Weighted I/O sizes, e.g. 4k/60:8k/40."),
+    row(
+        "bs_unaligned",
+        &["blocksize_unaligned"],
+        Honoured,
+        Flag(|d, on| d.job.sizes_unaligned = on),
+        "Ranges take any byte count.",
+    ),
+    row("bs_is_seq_rand", &[], Honoured, Switch(|d, on| d.job.sizes_by_pattern = on), "bs=sequential,random."),
+    row(
+        "blockalign",
+        &["ba"],
+        Honoured,
+        Triple(1, U32, |d, t| d.job.block_align_bytes = each(t, small, d.job.block_align_bytes)),
+        "Alignment of random offsets.",
+    ),
+    row("size", &[], Honoured, Size(|d, v| d.job.size = Some(v)), "Bytes or percent of the file used."),
+    row(
+        "io_size",
+        &["io_limit"],
+        Honoured,
+        Size(|d, v| d.job.io_size = (v != Amount::Bytes(0)).then_some(v)),
+        "Bytes transferred; may exceed size.",
+    ),
+    row("offset", &["fileoffset"], Honoured, Size(|d, v| d.job.offset = v), "First byte used."),
+    row(
+        "offset_increment",
+        &[],
+        Honoured,
+        Integer(0, u64::MAX, |d, v| d.job.offset_increment_bytes = v),
+        "Added to offset per clone.",
+    ),
+    not_yet("offset_align", &["0"], "offsets are taken as they are", "Alignment of a percent offset."),
+    row(
+        "number_ios",
+        &[],
+        Honoured,
+        Integer(0, u64::MAX, |d, v| d.job.number_ios = (v > 0).then_some(v)),
+        "I/Os at most.",
+    ),
+    row("loops", &[], Honoured, Integer(1, U32, |d, v| d.job.loops = small(v)), "Passes."),
+    not_yet("fill_device", &["0"], "running into a full device is not tried", "Writes until no space is left."),
+    not_yet("file_append", &["0"], LAYOUT, "Begins at the end of the file."),
+    row("rwmixread", &[], Honoured, Integer(0, 100, |d, v| d.read_percent = byte(v)), "Percent of reads."),
+    row("rwmixwrite", &[], Honoured, Integer(0, 100, |d, v| d.read_percent = 100 - byte(v)), "Percent of writes."),
+    row("norandommap", &[], Honoured, Flag(|d, on| d.job.random_map = !on), "Random blocks may repeat."),
+    quiet(
+        "softrandommap",
+        "the map of random blocks takes no memory here",
+        "Goes on without a map when memory is short.",
+    ),
+    row(
+        "percentage_random",
+        &[],
+        Honoured,
+        Triple(0, 100, |d, t| d.job.random_percent = each(t, byte, PerDirection::all(100))),
+        "Percent of the I/Os that are random.",
+    ),
+    row(
+        "random_distribution",
+        &[],
+        Honoured,
+        Text(|d, text| distribution(text).map(|value| d.job.distribution = value)),
+        "random, zipf:T, pareto:H, normal:D.",
+    ),
+    row("randseed", &[], Honoured, Integer(0, u64::MAX, |d, v| d.job.seed = Some(v)), "Seed of the job."),
+    row(
+        "randrepeat",
+        &[],
+        NoEffect,
+        Nothing { harmless: &["1"], why: "every run repeats; another --seed gives another one" },
+        "Repeatable random offsets.",
+    ),
+    row(
+        "allrandrepeat",
+        &[],
+        NoEffect,
+        Nothing { harmless: &["1", "0"], why: "every run repeats" },
+        "Repeatable random numbers.",
+    ),
+    quiet("random_generator", "the generator is Hoistway's own, the distribution is the same", "Random generator."),
+    // Zones.
+    not_yet("zonemode", &["none"], ZONES, "Zones of the area."),
+    not_yet("zonesize", &["0"], ZONES, "Bytes of a zone."),
+    not_yet("zonerange", &["0"], ZONES, "Bytes from zone to zone."),
+    not_yet("zoneskip", &["0"], ZONES, "Bytes skipped between zones."),
+    refused("zonecapacity", &["0"], ZONES, "Usable bytes of a zone."),
+    refused("read_beyond_wp", &["0"], ZONES, "Reads behind the write pointer."),
+    refused("max_open_zones", &["0"], ZONES, "Zones open at once."),
+    refused("job_max_open_zones", &["0"], ZONES, "Zones open at once per job."),
+    refused("ignore_zone_limits", &["0"], ZONES, "Ignores the device's limits."),
+    refused("zone_reset_threshold", &[], ZONES, "When zones are reset."),
+    refused("zone_reset_frequency", &[], ZONES, "How often zones are reset."),
+    // Engine.
+    row(
+        "ioengine",
+        &[],
+        Honoured,
+        Text(|d, text| store(&mut d.engine, text)),
+        "How I/O is done; see the engines of the documentation.",
+    ),
+    row("iodepth", &[], Honoured, Integer(1, 65_536, |d, v| d.job.iodepth = small(v)), "I/Os in flight."),
+    row(
+        "iodepth_low",
+        &[],
+        Honoured,
+        Integer(0, 65_536, |d, v| d.job.iodepth_low = (v > 0).then(|| small(v))),
+        "Refills when so few are in flight.",
+    ),
+    quiet("iodepth_batch", "whatever has become free is submitted together", "I/Os submitted together."),
+    quiet("iodepth_batch_submit", "whatever has become free is submitted together", "The same as iodepth_batch."),
+    row(
+        "iodepth_batch_complete_min",
+        &["iodepth_batch_complete"],
+        Honoured,
+        Integer(0, 65_536, |d, v| d.job.completion_batch = small(v)),
+        "Completions waited for at the full depth.",
+    ),
+    quiet("iodepth_batch_complete_max", "all completions that are there are taken", "Completions taken at once."),
+    quiet("io_submit_mode", "submission never waits for the device here", "Who submits."),
+    not_yet("serialize_overlap", &["0"], "overlapping I/Os are not held back", "Holds back overlapping I/Os."),
+    row("direct", &[], Honoured, Switch(|d, on| d.job.direct = on), "Page cache bypassed."),
+    row("buffered", &[], Honoured, Switch(|d, on| d.job.direct = !on), "The opposite of direct."),
+    row("sync", &[], Honoured, Text(sync_kind), "Durability of writes: none, dsync, sync."),
+    row("fsync", &[], Honoured, Integer(0, U32, |d, v| d.job.fsync_every = small(v)), "fsync after so many writes."),
+    row(
+        "fdatasync",
+        &[],
+        Honoured,
+        Integer(0, U32, |d, v| d.job.fdatasync_every = small(v)),
+        "fdatasync after so many writes.",
+    ),
+    row("end_fsync", &[], Honoured, Switch(|d, on| d.job.end_fsync = on), "fsync at the end."),
+    not_yet("fsync_on_close", &["0"], "use end_fsync=1", "fsync when the file is closed."),
+    row(
+        "sync_file_range",
+        &[],
+        Honoured,
+        Nothing { harmless: &[], why: "no host starts write-back of a range" },
+        "Starts write-back of ranges.",
+    ),
+    row("invalidate", &[], Honoured, Switch(|d, on| d.job.invalidate = on), "Cached pages dropped before the job."),
+    // Clones, phases, groups of results.
+    row("numjobs", &[], Honoured, Integer(1, 10_000, |d, v| d.job.threads = small(v)), "Clones of the job."),
+    quiet("thread", "hosts have their own workers", "Threads instead of processes."),
+    row(
+        "group_reporting",
+        &[],
+        Honoured,
+        Flag(|d, on| d.job.group_reporting = on),
+        "One result for the reporting group.",
+    ),
+    row("new_group", &[], Honoured, Flag(|d, on| d.begins_report_group = on), "Begins a reporting group."),
+    row(
+        "stonewall",
+        &["wait_for_previous"],
+        Honoured,
+        Flag(|d, on| d.begins_phase = on),
+        "Waits for all earlier jobs.",
+    ),
+    row("startdelay", &["start_delay"], Honoured, Text(start_delay), "Seconds, or a range of them, before the start."),
+    row("exitall", &[], Honoured, Flag(|d, on| d.job.ends_phase = on), "The end of this job ends its group."),
+    not_yet("exit_what", &["group"], "exitall ends the jobs of the same phase", "What exitall ends."),
+    not_yet("exitall_on_error", &["0"], "an error ends its own thread", "An error ends all jobs."),
+    // Time and rate.
+    row(
+        "runtime",
+        &["timeout"],
+        Honoured,
+        Time(SECOND, |d, v| d.job.runtime_ns = (v > 0).then_some(v)),
+        "End of the job.",
+    ),
+    row("time_based", &[], Honoured, Flag(|d, on| d.job.time_based = on), "Starts over until runtime."),
+    row("ramp_time", &[], Honoured, Time(SECOND, |d, v| d.job.ramp_ns = v), "Not measured at the begin."),
+    row(
+        "rate",
+        &[],
+        Honoured,
+        Triple(0, u64::MAX, |d, t| d.job.rate_bytes_per_s = each(t, |v| v, PerDirection::all(0))),
+        "Bytes/s at most.",
+    ),
+    row(
+        "rate_iops",
+        &[],
+        Honoured,
+        Triple(0, U32, |d, t| d.job.rate_ios_per_s = each(t, small, PerDirection::all(0))),
+        "I/Os per second at most.",
+    ),
+    not_yet("rate_min", &["0"], "use hoistway test --assert", "Bytes/s at least."),
+    not_yet("ratemin", &["0"], "use hoistway test --assert", "The same as rate_min."),
+    not_yet("rate_iops_min", &["0"], "use hoistway test --assert", "I/Os per second at least."),
+    quiet("rate_cycle", "it only averages rate_min, which is not supported", "Averaging time of rate_min."),
+    quiet("ratecycle", "it only averages rate_min, which is not supported", "The same as rate_cycle."),
+    row("rate_process", &[], Honoured, Text(rate_process), "Spacing under a rate: linear, poisson."),
+    row(
+        "rate_ignore_thinktime",
+        &[],
+        Honoured,
+        Switch(|d, on| d.job.rate_ignores_think = on),
+        "Pauses are not caught up.",
+    ),
+    row("thinktime", &[], Honoured, Time(MICROSECOND, |d, v| d.job.think.time_ns = v), "Pause."),
+    quiet("thinktime_spin", "the whole thinktime is slept", "Part of the pause spent spinning."),
+    row(
+        "thinktime_blocks",
+        &[],
+        Honoured,
+        Integer(1, U32, |d, v| d.job.think.blocks = small(v)),
+        "I/Os between pauses.",
+    ),
+    row("thinktime_blocks_type", &[], Honoured, Text(think_type), "Which I/Os count: complete, issue."),
+    not_yet("thinktime_iotime", &["0"], "pauses come after blocks, not after times", "I/O time between pauses."),
+    not_yet("flow", &["0"], "jobs do not wait for each other's counts", "Ratio between jobs."),
+    quiet("flow_id", "it only names the jobs of a flow, which is not supported", "Which jobs share a flow."),
+    quiet("flow_sleep", "it only matters to flow, which is not supported", "Wait when held back by a flow."),
+    not_yet("latency_target", &["0"], "the depth is not searched", "Latency to search the depth for."),
+    quiet("latency_window", "it only matters to latency_target, which is not supported", "Time of one search step."),
+    quiet(
+        "latency_percentile",
+        "it only matters to latency_target, which is not supported",
+        "Share that must hold the target.",
+    ),
+    quiet("latency_run", "it only matters to latency_target, which is not supported", "Goes on after the search."),
+    not_yet("max_latency", &["0"], "use hoistway test --assert", "Latency that ends the job."),
+    not_yet("steadystate", &[], "runs have a fixed length", "Ends when a figure is steady."),
+    not_yet("ss", &[], "runs have a fixed length", "The same as steadystate."),
+    quiet("steadystate_duration", "it only matters to steadystate, which is not supported", "Time to be steady for."),
+    quiet("ss_dur", "it only matters to steadystate, which is not supported", "The same as steadystate_duration."),
+    quiet("steadystate_ramp_time", "it only matters to steadystate, which is not supported", "Time before that."),
+    quiet("ss_ramp", "it only matters to steadystate, which is not supported", "The same as steadystate_ramp_time."),
+    quiet(
+        "steadystate_check_interval",
+        "it only matters to steadystate, which is not supported",
+        "How often it is looked at.",
+    ),
+    // Priorities, CPUs, groups.
+    row(
+        "prio",
+        &[],
+        Honoured,
+        Integer(0, 7, |d, v| d.priority_level = Some(byte(v))),
+        "I/O priority level, 0 highest.",
+    ),
+    row(
+        "prioclass",
+        &[],
+        Honoured,
+        Integer(0, 3, |d, v| d.priority_class = byte(v)),
+        "1 real time, 2 best effort, 3 idle.",
+    ),
+    quiet("priohint", "no host passes hints on", "I/O hint."),
+    row("cmdprio_percentage", &[], Honoured, Triple(0, 100, other_priority), "Percent of I/Os with another priority."),
+    row("cmdprio_class", &[], Honoured, Integer(0, 3, |d, v| d.other_priority.1 = byte(v)), "Class of those."),
+    row("cmdprio", &[], Honoured, Integer(0, 7, |d, v| d.other_priority.0 = byte(v)), "Level of those."),
+    not_yet("cmdprio_bssplit", &[], "use cmdprio_percentage", "Priority by block size."),
+    row(
+        "nice",
+        &[],
+        Honoured,
+        Signed(-20, 19, |d, v| d.nice = v),
+        "CPU priority; makes the I/O level when prio is not given.",
+    ),
+    not_yet("cpus_allowed", &[], CPUS, "CPUs to run on."),
+    not_yet("cpumask", &[], CPUS, "CPUs to run on, as a mask."),
+    quiet(
+        "cpus_allowed_policy",
+        "it only matters to cpus_allowed, which is not supported",
+        "How clones share the CPUs.",
+    ),
+    quiet("numa_cpu_nodes", "no host binds memory nodes", "Nodes to run on."),
+    quiet("numa_mem_policy", "no host binds memory nodes", "Memory policy."),
+    row("cgroup", &[], Honoured, Text(|d, text| store(&mut d.job.group, text)), "The group the job runs in."),
+    row(
+        "cgroup_weight",
+        &[],
+        Honoured,
+        Integer(1, 10_000, |d, v| d.job.wishes.weight = Some(small(v))),
+        "Weight of that group.",
+    ),
+    quiet("cgroup_nodelete", "groups are removed by whoever made them", "Keeps the group."),
+    not_yet("uid", &[], "hosts do not change the user", "User to run as."),
+    not_yet("gid", &[], "hosts do not change the group", "Group to run as."),
+    // Logs, reports, traces.
+    not_yet("write_bw_log", &[], LOG, "Bandwidth log."),
+    not_yet("write_lat_log", &[], LOG, "Latency log."),
+    not_yet("write_iops_log", &[], LOG, "IOPS log."),
+    not_yet("write_hist_log", &[], LOG, "Histogram log."),
+    quiet("log_avg_msec", LOG, "Averaging of logs."),
+    quiet("log_max_value", LOG, "Maximum instead of average in logs."),
+    quiet("log_hist_msec", LOG, "Averaging of histogram logs."),
+    quiet("log_hist_coarseness", LOG, "Resolution of histogram logs."),
+    quiet("log_entries", LOG, "Memory of logs."),
+    quiet("log_offset", LOG, "Offsets in logs."),
+    quiet("log_prio", LOG, "Priorities in logs."),
+    quiet("log_compression", LOG, "Compressed logs."),
+    quiet("log_compression_cpus", LOG, "CPUs that compress."),
+    quiet("log_store_compressed", LOG, "Stored compressed."),
+    quiet("log_unix_epoch", LOG, "Clock of logs."),
+    quiet("log_alternate_epoch", LOG, "Clock of logs."),
+    quiet("log_alternate_epoch_clock_id", LOG, "Clock of logs."),
+    quiet("per_job_logs", LOG, "One log per job."),
+    quiet("bwavgtime", OWN_TIMING, "Averaging of bandwidth."),
+    quiet("iopsavgtime", OWN_TIMING, "Averaging of IOPS."),
+    quiet("clat_percentiles", REPORT, "Percentiles of completion latency."),
+    quiet("lat_percentiles", REPORT, "Percentiles of latency."),
+    quiet("slat_percentiles", REPORT, "Percentiles of submission latency."),
+    quiet("percentile_list", REPORT, "Which percentiles."),
+    quiet("significant_figures", REPORT, "Resolution of percentiles."),
+    quiet("unified_rw_reporting", REPORT, "Directions added up."),
+    quiet("block_error_percentiles", REPORT, "Percentiles of errors."),
+    quiet("disk_util", REPORT, "Utilisation of disks."),
+    not_yet("stats", &["1"], "every job is measured", "Whether the job is measured."),
+    not_yet("read_iolog", &[], TRACE, "Replays a trace."),
+    not_yet("write_iolog", &[], "use hoistway test --trace-out", "Writes a trace."),
+    not_yet("replay_no_stall", &["0"], TRACE, "Replays without waits."),
+    not_yet("replay_time_scale", &["100"], TRACE, "Scales the waits."),
+    not_yet("replay_redirect", &[], TRACE, "Replays on another device."),
+    not_yet("replay_scale", &["1"], TRACE, "Scales offsets."),
+    not_yet("replay_align", &["0"], TRACE, "Aligns offsets."),
+    not_yet("replay_skip", &[], TRACE, "Leaves out operations."),
+    not_yet("read_iolog_chunked", &["0"], TRACE, "Reads the trace in parts."),
+    not_yet("merge_blktrace_file", &[], TRACE, "Merges traces."),
+    not_yet("merge_blktrace_scalars", &[], TRACE, "Scales merged traces."),
+    not_yet("merge_blktrace_iters", &[], TRACE, "Repeats merged traces."),
+    // Buffers and errors.
+    quiet("zero_buffers", CONTENT, "Buffers of zeros."),
+    quiet("refill_buffers", CONTENT, "New content for every I/O."),
+    quiet("scramble_buffers", CONTENT, "Slightly new content for every I/O."),
+    quiet("buffer_pattern", CONTENT, "A pattern."),
+    quiet("buffer_compress_percentage", CONTENT, "Compressible content."),
+    quiet("buffer_compress_chunk", CONTENT, "Size of compressible parts."),
+    quiet("dedupe_percentage", CONTENT, "Repeated content."),
+    quiet("dedupe_mode", CONTENT, "How content repeats."),
+    quiet("dedupe_working_set_percentage", CONTENT, "Set of repeated content."),
+    quiet("dedupe_global", CONTENT, "Repeats over all jobs."),
+    row(
+        "continue_on_error",
+        &[],
+        Honoured,
+        Text(continue_on_error),
+        "Errors that do not end the job: none, read, write, io, all.",
+    ),
+    not_yet("ignore_error", &[], "errors are counted or end the job", "Errors by number that count as success."),
+    quiet("error_dump", "errors are always shown", "Shows errors."),
+    // Units and layout.
+    row("kb_base", &[], Honoured, Text(kb_base), "What k means: 1024 or 1000; kib is the other one."),
+    quiet("unit_base", "reports have their own units", "Bits or bytes in reports."),
+    quiet("create_on_open", LAYOUT, "Files are created when opened."),
+    quiet("create_serialize", LAYOUT, "Files are created one by one."),
+    quiet("create_fsync", LAYOUT, "Files are synced when created."),
+    not_yet("create_only", &["0"], LAYOUT, "Only creates the files."),
+    not_yet("pre_read", &["0"], "use a job of its own with stonewall", "Reads the files before the job."),
+    quiet("fallocate", LAYOUT, "How files are allocated."),
+    quiet("fadvise_hint", "no advice is given to the kernel", "Advice on the pattern."),
+    quiet("write_hint", "no host passes hints on", "Lifetime of written data."),
+    quiet("overwrite", LAYOUT, "Whether existing data is overwritten."),
+    quiet(
+        "allow_mounted_write",
+        "Hoistway's own rules about mounted devices hold",
+        "Permission to write mounted devices.",
+    ),
+    quiet("allow_file_create", LAYOUT, "Permission to create files."),
+    quiet("unlink", LAYOUT, "Deletes files at the end."),
+    quiet("unlink_each_loop", LAYOUT, "Deletes files after each loop."),
+    quiet("gtod_reduce", OWN_TIMING, "Fewer clock calls."),
+    quiet("gtod_cpu", OWN_TIMING, "A CPU for the clock."),
+    quiet("clocksource", OWN_TIMING, "Which clock."),
+    quiet("disable_lat", OWN_TIMING, "No latency."),
+    quiet("disable_clat", OWN_TIMING, "No completion latency."),
+    quiet("disable_slat", OWN_TIMING, "No submission latency."),
+    quiet("disable_bw_measurement", OWN_TIMING, "No bandwidth."),
+    quiet("disable_bw", OWN_TIMING, "The same as disable_bw_measurement."),
+    quiet("mem", ENGINE, "Memory of buffers."),
+    quiet("iomem", ENGINE, "The same as mem."),
+    quiet("hugepage-size", ENGINE, "Size of huge pages."),
+    quiet("iomem_align", ENGINE, "Alignment of buffers."),
+    quiet("mem_align", ENGINE, "The same as iomem_align."),
+    quiet("lockmem", ENGINE, "Memory locked away."),
+    quiet("sqthread_poll", ENGINE, "Submission by a kernel thread."),
+    quiet("sqthread_poll_cpu", ENGINE, "CPU of that thread."),
+    quiet("hipri", ENGINE, "Polled completions."),
+    quiet("registerfiles", ENGINE, "Registered files."),
+    quiet("fixedbufs", ENGINE, "Registered buffers."),
+    quiet("nonvectored", ENGINE, "Calls without vectors."),
+    quiet("uncached", ENGINE, "Buffered without staying in the cache."),
+    quiet("userspace_reap", ENGINE, "Completions taken in user space."),
+    not_yet("nowait", &["0"], "hosts wait", "Fails instead of waiting."),
+    quiet("force_async", ENGINE, "Forced asynchronous submission."),
+    quiet("exec_prerun", "commands of a job file are never executed", "Command before the job."),
+    quiet("exec_postrun", "commands of a job file are never executed", "Command after the job."),
+    quiet("idle-prof", OWN_TIMING, "Idle profile of CPUs."),
+    // Refused.
+    refused("verify", &["0", "null"], VERIFY, "Checks data."),
+    refused("do_verify", &["0"], VERIFY, "Checks data after writing."),
+    refused("experimental_verify", &["0"], VERIFY, "Checks data."),
+    refused("trim_percentage", &["0"], VERIFY, "Discards what was checked."),
+    refused("trim_verify_zero", &["0"], VERIFY, "Checks discarded data."),
+    refused("trim_backlog", &["0"], VERIFY, "Discards late."),
+    refused("trim_backlog_batch", &["0"], VERIFY, "Discards in batches."),
+    refused("write_barrier", &["0"], "fio itself does nothing with it", "Barrier writes."),
+    refused("atomic", &["0"], "atomic writes are not implemented", "Atomic writes."),
+    refused("ioscheduler", &[], "schedulers are chosen with --sched", "Scheduler of the device."),
+    refused("profile", &[], "profiles are programs of fio", "A built-in profile."),
+    refused("client", &[], "there is no client mode", "Runs on servers."),
+    refused("server", &[], "there is no server mode", "Runs as a server."),
+    refused("cmd_type", &[], "pass-through engines are not implemented", "Command set of io_uring_cmd."),
+];
+
+fn store(field: &mut String, text: &str) -> Outcome {
+    text.clone_into(field);
+    Ok(())
+}
+
+fn file_name(draft: &mut Draft, text: &str) -> Outcome {
+    let unescaped = text.replace("\\:", "\u{0}");
+    if unescaped.contains(':') {
+        return Err(
+            "several files in one job are not supported yet; write one job per file ('\\:' is a colon)".to_owned()
+        );
+    }
+    draft.job.file = unescaped.replace('\u{0}', ":");
+    Ok(())
+}
+
+fn direction(draft: &mut Draft, text: &str) -> Outcome {
+    (draft.job.mix, draft.job.pattern) = draft.numbers.direction(text)?;
+    Ok(())
+}
+
+fn sequencer(draft: &mut Draft, text: &str) -> Outcome {
+    draft.repeats_offset = match text {
+        "sequential" => false,
+        "identical" => true,
+        _ => return Err(not_one_of(text, &["sequential", "identical"])),
+    };
+    Ok(())
+}
+
+fn block_ranges(draft: &mut Draft, text: &str) -> Outcome {
+    draft.block_ranges = Some(draft.numbers.ranges(text)?);
+    Ok(())
+}
+
+fn block_splits(draft: &mut Draft, text: &str) -> Outcome {
+    let (sizes, was_scaled) = draft.numbers.split(text)?;
+    draft.block_splits = Some(sizes);
+    draft.split_was_scaled = was_scaled;
+    Ok(())
+}
+
+fn sync_kind(draft: &mut Draft, text: &str) -> Outcome {
+    draft.job.sync = match text {
+        "none" | "0" => SyncKind::None,
+        "sync" | "1" => SyncKind::Sync,
+        "dsync" => SyncKind::DataSync,
+        _ => return Err(not_one_of(text, &["none", "sync", "dsync", "0", "1"])),
+    };
+    Ok(())
+}
+
+fn start_delay(draft: &mut Draft, text: &str) -> Outcome {
+    let (earliest, latest) = text.split_once('-').unwrap_or((text, text));
+    let (earliest_ns, latest_ns) = (units::time(earliest, SECOND)?, units::time(latest, SECOND)?);
+    if earliest_ns > latest_ns {
+        return Err(format!("the range '{text}' runs backwards"));
+    }
+    draft.job.start_delay_ns = (earliest_ns, latest_ns);
+    Ok(())
+}
+
+fn rate_process(draft: &mut Draft, text: &str) -> Outcome {
+    draft.job.rate_process = match text {
+        "linear" => RateProcess::Linear,
+        "poisson" => RateProcess::Poisson,
+        _ => return Err(not_one_of(text, &["linear", "poisson"])),
+    };
+    Ok(())
+}
+
+fn think_type(draft: &mut Draft, text: &str) -> Outcome {
+    draft.job.think.counts_issued = match text {
+        "complete" => false,
+        "issue" => true,
+        _ => return Err(not_one_of(text, &["complete", "issue"])),
+    };
+    Ok(())
+}
+
+fn other_priority(draft: &mut Draft, percent: PerDirection<Option<u64>>) {
+    draft.job.priority_share.read_percent = percent.read.map_or(0, byte);
+    draft.job.priority_share.write_percent = percent.write.map_or(0, byte);
+}
+
+fn continue_on_error(draft: &mut Draft, text: &str) -> Outcome {
+    let (read, write) = match text {
+        "none" | "0" | "verify" => (false, false),
+        "read" => (true, false),
+        "write" => (false, true),
+        "io" | "all" | "1" => (true, true),
+        _ => return Err(not_one_of(text, &["none", "read", "write", "io", "verify", "all", "0", "1"])),
+    };
+    draft.job.continue_on_error = PerDirection { read, write, trim: write };
+    Ok(())
+}
+
+fn kb_base(draft: &mut Draft, text: &str) -> Outcome {
+    draft.numbers.base = match text {
+        "1024" => Base::Binary,
+        "1000" => Base::Decimal,
+        _ => return Err(not_one_of(text, &["1024", "1000"])),
+    };
+    Ok(())
+}

@@ -1,0 +1,220 @@
+//! Values with a grammar of their own: directions, triples, block size splits, distributions.
+
+use super::units::{self, Base, Number};
+use crate::job::{Amount, BlockSize, Distribution, Mix, Pattern, PerDirection, SplitEntry};
+
+/// Reads numbers of one job, and remembers a suffix that deserves a note.
+#[derive(Clone, Debug)]
+pub struct Numbers {
+    /// What suffixes mean.
+    pub base: Base,
+    /// The last text with a `kib`-style suffix, and its value.
+    pub ib_suffix: Option<(String, u64)>,
+}
+
+impl Numbers {
+    /// Reads one number.
+    pub fn read(&mut self, text: &str) -> Result<u64, String> {
+        let Number { value, has_ib_suffix } = units::number(text, self.base)?;
+        if has_ib_suffix {
+            self.ib_suffix = Some((text.trim().to_owned(), value));
+        }
+        Ok(value)
+    }
+
+    /// Reads a number within limits.
+    pub fn within(&mut self, text: &str, min: u64, max: u64) -> Result<u64, String> {
+        let value = self.read(text)?;
+        if (min..=max).contains(&value) {
+            Ok(value)
+        } else {
+            Err(format!("{value} is outside the allowed {min} to {max}"))
+        }
+    }
+
+    /// Reads a number that may be negative.
+    pub fn signed(&mut self, text: &str, min: i64, max: i64) -> Result<i64, String> {
+        let (digits, sign) = text.trim().strip_prefix('-').map_or((text.trim(), 1), |digits| (digits, -1));
+        let value = i64::try_from(self.read(digits)?).map_err(|_| format!("'{text}' is above 2^63 - 1"))? * sign;
+        if (min..=max).contains(&value) {
+            Ok(value)
+        } else {
+            Err(format!("{value} is outside the allowed {min} to {max}"))
+        }
+    }
+
+    /// Reads bytes or a percentage.
+    pub fn amount(&mut self, text: &str) -> Result<Amount, String> {
+        match text.trim().strip_suffix('%') {
+            Some(percent) => {
+                let percent = self.within(percent, 0, 100)?;
+                Ok(Amount::Percent(u8::try_from(percent).unwrap_or(100)))
+            }
+            None => self.read(text).map(Amount::Bytes),
+        }
+    }
+
+    /// Reads `read,write,trim`; empty ones are None, the last one given also counts for those behind it.
+    pub fn triple(&mut self, text: &str, min: u64, max: u64) -> Result<PerDirection<Option<u64>>, String> {
+        per_direction(text, |part| self.within(part, min, max))
+    }
+
+    /// Reads `low-high` per direction.
+    pub fn ranges(&mut self, text: &str) -> Result<PerDirection<Option<BlockSize>>, String> {
+        per_direction(text, |part| {
+            let (low, high) = part.split_once('-').ok_or_else(|| format!("'{part}' is not a range such as 4k-64k"))?;
+            let (min, max) = (self.block(low)?, self.block(high)?);
+            if min > max {
+                return Err(format!("the range '{part}' runs backwards"));
+            }
+            Ok(BlockSize::Range { min, max })
+        })
+    }
+
+    /// Reads a block size.
+    pub fn block(&mut self, text: &str) -> Result<u32, String> {
+        let bytes = self.within(text, 1, MAX_BLOCK_BYTES)?;
+        Ok(u32::try_from(bytes).unwrap_or(u32::MAX))
+    }
+
+    /// Reads `size/percent:size/percent,...` per direction. The flag is set when percentages had to be scaled.
+    pub fn split(&mut self, text: &str) -> Result<(PerDirection<Option<BlockSize>>, bool), String> {
+        let mut was_scaled = false;
+        let sizes = per_direction(text, |part| {
+            let mut entries = Vec::new();
+            for entry in part.split(':') {
+                let (bytes, percent) = entry.split_once('/').unwrap_or((entry, ""));
+                let percent = match percent.trim() {
+                    "" => None,
+                    given => Some(self.within(given, 0, 100)?),
+                };
+                entries.push((self.block(bytes)?, percent));
+            }
+            if entries.len() > MAX_SPLITS {
+                return Err(format!("more than {MAX_SPLITS} sizes in one split"));
+            }
+            let given: u64 = entries.iter().filter_map(|(_, percent)| *percent).sum();
+            let open = entries.iter().filter(|(_, percent)| percent.is_none()).count() as u64;
+            was_scaled |= given > 100 || (open == 0 && given != 100);
+            // Hundredths of a percent; what is left is shared by the entries without one.
+            let share = (100_u64.saturating_sub(given) * 100).checked_div(open).unwrap_or(0);
+            let weigh = |(bytes, percent): (u32, Option<u64>)| {
+                let weight = percent.map_or(share, |percent| percent * 100);
+                SplitEntry { bytes, weight: u32::try_from(weight).unwrap_or(u32::MAX) }
+            };
+            let entries: Vec<_> = entries.into_iter().map(weigh).collect();
+            if entries.iter().all(|entry| entry.weight == 0) {
+                return Err("all percentages are 0".to_owned());
+            }
+            Ok(BlockSize::Split(entries))
+        })?;
+        Ok((sizes, was_scaled))
+    }
+
+    /// Reads `rw=`: the direction, whether it is random, and the pattern its suffix makes.
+    pub fn direction(&mut self, text: &str) -> Result<(Mix, Pattern), String> {
+        let (word, suffix) = text.split_once(':').map_or((text, None), |(word, suffix)| (word.trim(), Some(suffix)));
+        let half = Mix::ReadWrite { read_percent: 50 };
+        let (mix, is_random) = match word {
+            "read" => (Mix::Read, false),
+            "write" => (Mix::Write, false),
+            "trim" => (Mix::Trim, false),
+            "rw" | "readwrite" => (half, false),
+            "trimwrite" => (Mix::TrimWrite, false),
+            "randread" => (Mix::Read, true),
+            "randwrite" => (Mix::Write, true),
+            "randtrim" => (Mix::Trim, true),
+            "randrw" => (half, true),
+            "randtrimwrite" => (Mix::TrimWrite, true),
+            _ => return Err(not_one_of(word, DIRECTIONS)),
+        };
+        let pattern = if is_random {
+            let run = suffix.map_or(Ok(1), |suffix| self.within(suffix, 1, u64::from(u32::MAX)))?;
+            Pattern::Random { run: u32::try_from(run).unwrap_or(1), repeat_offset: false }
+        } else {
+            let limit = i64::MAX / 4;
+            Pattern::Sequential { skip_bytes: suffix.map_or(Ok(0), |suffix| self.signed(suffix, -limit, limit))? }
+        };
+        Ok((mix, pattern))
+    }
+}
+
+/// Largest block in bytes: what one I/O of any host may carry at most.
+const MAX_BLOCK_BYTES: u64 = 1 << 30;
+/// Entries of a split: fio's own limit.
+const MAX_SPLITS: usize = 64;
+
+const DIRECTIONS: &[&str] = &[
+    "read",
+    "write",
+    "trim",
+    "randread",
+    "randwrite",
+    "randtrim",
+    "rw",
+    "readwrite",
+    "randrw",
+    "trimwrite",
+    "randtrimwrite",
+];
+
+/// "'x' is not one of a, b, c", with the nearest one.
+pub fn not_one_of(given: &str, allowed: &[&str]) -> String {
+    let hint = crate::suggest::nearest(given, allowed.iter().copied());
+    let hint = hint.map_or(String::new(), |name| format!("; did you mean '{name}'?"));
+    format!("'{given}' is not one of {}{hint}", allowed.join(", "))
+}
+
+fn per_direction<T: Clone>(
+    text: &str,
+    mut read: impl FnMut(&str) -> Result<T, String>,
+) -> Result<PerDirection<Option<T>>, String> {
+    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+    if parts.len() > 3 {
+        return Err(format!("'{text}' has more than three parts; they are read,write,trim"));
+    }
+    let mut values = Vec::new();
+    for part in parts {
+        values.push(if part.is_empty() { None } else { Some(read(part)?) });
+    }
+    let last_given = values.iter().rposition(Option::is_some).ok_or_else(|| format!("'{text}' has no value"))?;
+    let at = |index: usize| values[index.min(last_given)].clone();
+    Ok(PerDirection { read: at(0), write: at(1), trim: at(2) })
+}
+
+/// Reads `random_distribution=`.
+pub fn distribution(text: &str) -> Result<Distribution, String> {
+    let (word, parameter) = text.split_once(':').unwrap_or((text, ""));
+    let parameter = parameter.trim();
+    if parameter.contains(',') {
+        return Err("a centre of the distribution (the value behind the comma) is not supported yet".to_owned());
+    }
+    let or = |default: u32, max: u32| match parameter {
+        "" => Ok(default),
+        given => millionths(given)
+            .filter(|value| (1..=max).contains(value))
+            .ok_or_else(|| format!("'{given}' is outside the allowed 0.000001 to {}", max / 1_000_000)),
+    };
+    match word.trim() {
+        "random" => Ok(Distribution::Uniform),
+        "zipf" => Ok(Distribution::Zipf { theta_millionths: or(1_100_000, 100_000_000)? }),
+        "pareto" => Ok(Distribution::Pareto { h_millionths: or(200_000, 999_999)? }),
+        "normal" | "gauss" => {
+            // Given in percent of the area.
+            Ok(Distribution::Normal { deviation_millionths: (or(10_000_000, 100_000_000)? / 100).max(1) })
+        }
+        "zoned" | "zoned_abs" => Err(format!("'{word}' is not supported yet; use zipf, pareto or normal")),
+        _ => Err(not_one_of(word, &["random", "zipf", "pareto", "normal"])),
+    }
+}
+
+/// A decimal number x 10^6, at most six digits behind the point.
+pub fn millionths(text: &str) -> Option<u32> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !digits(whole) || !digits(fraction) || fraction.len() > 6 {
+        return None;
+    }
+    let fraction: u32 = format!("{fraction:0<6}").parse().ok()?;
+    whole.parse::<u32>().ok()?.checked_mul(1_000_000)?.checked_add(fraction)
+}

@@ -1,0 +1,528 @@
+//! Harness specification 13, "fio language": cases 14 to 20, under their numbers.
+
+use std::collections::VecDeque;
+
+use block::Operation;
+use hoistway_workload::fio::{self, Diagnostic, Severity, Surroundings};
+use hoistway_workload::job::{BlockSize, Direction, SplitEntry};
+use hoistway_workload::{Io, Issuer, Job, Next};
+use proptest::prelude::*;
+
+fn parsed(text: &str) -> fio::Parsed {
+    fio::parse("t.fio", text.as_bytes(), &Surroundings::none())
+        .unwrap_or_else(|errors| panic!("{text}: {}", all(&errors)))
+}
+
+fn jobs(text: &str) -> Vec<Job> {
+    parsed(text).jobs
+}
+
+fn job(text: &str) -> Job {
+    let mut jobs = jobs(&format!("[j]\n{text}\n"));
+    assert_eq!(jobs.len(), 1, "{text}");
+    jobs.remove(0)
+}
+
+fn errors(text: &str) -> String {
+    let result = fio::parse("t.fio", text.as_bytes(), &Surroundings::none());
+    all(&result.expect_err(&format!("{text} must be refused")))
+}
+
+fn all(diagnostics: &[Diagnostic]) -> String {
+    diagnostics.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// All I/Os of one thread, each completing before the next is asked for.
+fn ios(job: &Job, thread: u32, area_bytes: u64) -> Vec<Io> {
+    let mut issuer = Issuer::new(job, thread, area_bytes, 1).expect("the area is large enough");
+    let (mut now, mut issued, mut flying) = (0, Vec::new(), VecDeque::new());
+    loop {
+        match issuer.next(now) {
+            Next::Issue(io) => {
+                issued.push(io);
+                flying.push_back(io.token);
+            }
+            Next::NotBefore(at) => now = at,
+            Next::Busy => issuer.completed(flying.pop_front().expect("busy only with I/Os in flight"), true),
+            Next::Finished => return issued,
+        }
+    }
+}
+
+fn offsets(job: &Job, area_bytes: u64, count: usize) -> Vec<u64> {
+    ios(job, 0, area_bytes).iter().take(count).map(|io| io.offset_bytes).collect()
+}
+
+// ---- 14: lexical rules
+
+#[test]
+fn t14_comments_behind_values_are_cut() {
+    assert_eq!(job("numjobs=2 ; x").threads, 2);
+    assert_eq!(job("numjobs=2 # x").threads, 2);
+}
+
+#[test]
+fn t14_a_key_before_the_first_section_is_an_error_at_its_line() {
+    let message = errors("\nrw=read\n[j]\n");
+    assert!(message.contains("t.fio:2:1: option <rw=read> outside of [] job section"), "{message}");
+}
+
+#[test]
+fn t14_an_open_bracket_without_its_end_is_an_error() {
+    assert!(errors("[j\nrw=read\n").contains("t.fio:1:1: '[' without ']'"));
+}
+
+#[test]
+fn t14_an_upper_case_key_is_an_error_with_a_suggestion() {
+    let message = errors("[j]\nIOENGINE=null\n");
+    assert!(message.contains("unknown option 'IOENGINE'") && message.contains("did you mean 'ioengine'?"), "{message}");
+}
+
+#[test]
+fn t14_the_last_of_two_equal_keys_wins() {
+    assert_eq!(job("iodepth=4\niodepth=8\nioengine=io_uring").iodepth, 8);
+}
+
+#[test]
+fn t14_a_later_global_section_affects_only_later_jobs() {
+    let jobs = jobs("[a]\n[global]\nnumjobs=3\n[b]\n[global]\nloops=2\n[c]\n");
+    let figures: Vec<_> = jobs.iter().map(|job| (job.threads, job.loops)).collect();
+    assert_eq!(figures, [(1, 1), (3, 1), (3, 2)]);
+}
+
+#[test]
+fn t14_the_same_section_name_twice_makes_two_jobs() {
+    let jobs = jobs("[a]\n[a]\nrw=write\n");
+    assert_eq!(jobs.iter().map(|job| job.name.as_str()).collect::<Vec<_>>(), ["a", "a"]);
+    assert_eq!(jobs.iter().map(|job| job.first_thread).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn t14_crlf_blanks_and_a_missing_final_newline_are_fine() {
+    let jobs = jobs("\u{feff}[ my job ]\r\n  rw = randread \r\n\tiodepth=2");
+    assert_eq!((jobs[0].name.as_str(), jobs[0].iodepth), (" my job ", 2));
+}
+
+#[test]
+fn t14_integers_need_a_value_and_booleans_take_0_and_1_only() {
+    assert!(errors("[j]\ndirect\n").contains("it needs a value"));
+    assert!(errors("[j]\ndirect=yes\n").contains("'yes' is not one of 0, 1"));
+    assert!(job("time_based=7\nruntime=1").time_based);
+}
+
+#[test]
+fn t14_includes_are_put_in_place_relative_to_their_file_and_circles_are_refused() {
+    let read_include = |path: &str| match path {
+        "dir/common.inc" => Ok(b"iodepth=7\ninclude deep.inc\n".to_vec()),
+        "dir/deep.inc" => Ok(b"numjobs=2\n".to_vec()),
+        "dir/circle.inc" => Ok(b"include circle.inc\n".to_vec()),
+        _ => Err("no such file".to_owned()),
+    };
+    let surroundings = Surroundings { read_include: &read_include, ..Surroundings::none() };
+    let parsed = fio::parse("dir/a.fio", b"[j]\nioengine=null\ninclude common.inc\n", &surroundings).expect("right");
+    assert_eq!((parsed.jobs[0].iodepth, parsed.jobs[0].threads), (7, 2));
+    let circle = fio::parse("dir/a.fio", b"[j]\ninclude circle.inc\n", &surroundings).expect_err("a circle");
+    assert!(all(&circle).contains("'dir/circle.inc' includes itself"));
+    let missing = fio::parse("dir/a.fio", b"[j]\ninclude x.inc\n", &surroundings).expect_err("missing");
+    assert!(all(&missing).contains("dir/a.fio:2:1: cannot read the included file 'dir/x.inc': no such file"));
+}
+
+#[test]
+fn t14_variables_and_keywords_are_replaced() {
+    let variable = |name: &str| (name == "DEPTH").then(|| "9".to_owned());
+    let surroundings = Surroundings { variable: &variable, memory_mib: 100, ..Surroundings::none() };
+    let text = b"[j]\nioengine=null\niodepth=${DEPTH}\nsize=8*$mb_memory+1\ndescription=a${NONE}b\n";
+    let job = fio::parse("t.fio", text, &surroundings).expect("right").jobs.remove(0);
+    assert_eq!(
+        (job.iodepth, job.size, job.description.as_str()),
+        (9, Some(hoistway_workload::job::Amount::Bytes(801)), "ab")
+    );
+}
+
+#[test]
+fn t14_at_most_twenty_problems_are_shown_and_the_rest_is_counted() {
+    let text = format!("[j]\n{}", "bogus=1\n".repeat(30));
+    let problems = fio::parse("t.fio", text.as_bytes(), &Surroundings::none()).expect_err("all wrong");
+    assert_eq!(problems.len(), 20);
+    assert!(all(&problems).ends_with("10 more errors are not shown"));
+}
+
+// ---- 15: units
+
+fn size_of(text: &str) -> u64 {
+    job(text).wanted_area_bytes().expect("a size in bytes")
+}
+
+#[test]
+fn t15_suffixes_mean_what_they_mean_in_fio() {
+    let with = |size: &str| size_of(&format!("size={size}"));
+    assert_eq!(
+        ["4k", "4kb", "4kib", "1m", "1MiB", "0x1000", "1g"].map(with),
+        [4096, 4096, 4000, 1_048_576, 1_000_000, 4096, 1 << 30]
+    );
+}
+
+#[test]
+fn t15_kb_base_1000_swaps_them_wherever_it_stands_in_the_section() {
+    assert_eq!(size_of("size=1m\nkb_base=1000"), 1_000_000);
+    assert_eq!(size_of("kb_base=1000\nsize=1mib"), 1_048_576);
+}
+
+#[test]
+fn t15_a_kib_suffix_is_noted_with_its_meaning() {
+    let notes = all(&parsed("[j]\nbs=4kib\n").notes);
+    assert!(notes.contains("note: t.fio:2:1: in fio files '4kib' means 4000 bytes (kb_base=1024)"), "{notes}");
+}
+
+#[test]
+fn t15_fractions_and_expressions_are_refused_with_a_hint() {
+    assert!(errors("[j]\nsize=1.5m\n").contains("fio cuts off (it reads 1)"));
+    assert!(errors("[j]\nsize=2*1m\n").contains("is an expression"));
+}
+
+#[test]
+fn t15_times_count_seconds_unless_a_suffix_says_otherwise() {
+    let runtime = |text: &str| job(&format!("runtime={text}")).runtime_ns;
+    assert_eq!(["1m", "500ms", "30"].map(runtime), [Some(60_000_000_000), Some(500_000_000), Some(30_000_000_000)]);
+    assert_eq!(job("thinktime=250").think.time_ns, 250_000);
+}
+
+// ---- 16: block sizes
+
+fn fixed(job: &Job) -> [u32; 3] {
+    Direction::ALL.map(|direction| match job.block_sizes.of(direction) {
+        BlockSize::Fixed(bytes) => *bytes,
+        other => panic!("{other:?} is not fixed"),
+    })
+}
+
+#[test]
+fn t16_two_sizes_are_for_reads_and_for_writes_with_trims() {
+    assert_eq!(fixed(&job("rw=rw\nbs=4k,16k")), [4096, 16_384, 16_384]);
+    assert_eq!(fixed(&job("rw=rw\nbs=,16k")), [4096, 16_384, 16_384]);
+    for io in ios(&job("rw=rw\nbs=4k,16k"), 0, 1 << 20) {
+        assert_eq!(io.length_bytes, if io.operation == Operation::Read { 4096 } else { 16_384 });
+    }
+}
+
+#[test]
+fn t16_an_empty_percentage_takes_the_rest() {
+    let entries = vec![SplitEntry { bytes: 4096, weight: 5000 }, SplitEntry { bytes: 8192, weight: 5000 }];
+    assert_eq!(job("bssplit=4k/50:8k/").block_sizes.read, BlockSize::Split(entries));
+}
+
+#[test]
+fn t16_percentages_above_100_are_scaled_with_a_warning() {
+    let parsed = parsed("[j]\nbssplit=4k/70:8k/70\nsize=64m\n");
+    assert!(parsed.notes.iter().any(|note| note.severity == Severity::Warning && note.message.contains("scaled")));
+    let ios = ios(&parsed.jobs[0], 0, 64 << 20);
+    let small = ios.iter().filter(|io| io.length_bytes == 4096).count();
+    // Half of about 10,900 I/Os; 4 sigma = 2 %.
+    assert!(small.abs_diff(ios.len() / 2) < ios.len() / 50, "{small} of {}", ios.len());
+}
+
+// ---- 17: patterns
+
+#[test]
+fn t17_a_negative_skip_goes_backwards_block_by_block() {
+    let offsets = offsets(&job("rw=read:-8k\nbs=4k"), 1 << 20, 100);
+    assert!(offsets.windows(2).all(|pair| pair[1] + 4096 == pair[0]), "{offsets:?}");
+    assert_eq!(offsets[0], (1 << 20) - 8192);
+}
+
+#[test]
+fn t17_a_run_of_eight_is_eight_consecutive_blocks() {
+    let offsets = offsets(&job("rw=randread:8\nbs=4k"), 1 << 30, 800);
+    let follows = |pair: &[u64]| pair[1] == pair[0] + 4096;
+    for run in offsets.chunks(8) {
+        assert!(run.windows(2).all(follows), "{run:?}");
+    }
+    let joined = offsets.chunks(8).zip(offsets.chunks(8).skip(1)).filter(|(a, b)| b[0] == a[7] + 4096).count();
+    // A run begins right behind the one before with a chance of 1 in 262,144.
+    assert!(joined <= 1, "{joined} of 99 runs join the one before");
+}
+
+#[test]
+fn t17_identical_repeats_the_drawn_offset() {
+    let offsets = offsets(&job("rw=randread:4\nrw_sequencer=identical"), 1 << 30, 40);
+    assert!(offsets.chunks(4).all(|run| run.iter().all(|offset| *offset == run[0])), "{offsets:?}");
+}
+
+// ---- 18: order and reporting
+
+#[test]
+fn t18_a_stonewall_begins_a_phase_and_a_reporting_group() {
+    let jobs = jobs("[a]\n[b]\nstonewall\n[c]\n");
+    let figures: Vec<_> = jobs.iter().map(|job| (job.name.as_str(), job.phase, job.report_group)).collect();
+    assert_eq!(figures, [("a", 0, 0), ("b", 1, 1), ("c", 1, 1)]);
+}
+
+#[test]
+fn t18_clones_report_together_and_do_three_times_the_io() {
+    let job = job("numjobs=3\ngroup_reporting\nsize=1m");
+    assert!(job.group_reporting);
+    let total: usize = (0..job.threads).map(|thread| ios(&job, thread, 1 << 20).len()).sum();
+    assert_eq!(total, 3 * 256);
+}
+
+#[test]
+fn t18_wait_for_needs_an_earlier_job_of_that_name() {
+    assert_eq!(jobs("[prepare]\n[go]\nwait_for=prepare\n")[1].wait_for, "prepare");
+    let message = errors("[prepare]\n[go]\nwait_for=prepaer\n");
+    assert!(message.contains("t.fio:3:1:") && message.contains("did you mean 'prepare'?"), "{message}");
+}
+
+// ---- 19: honoured, noted, refused
+
+#[test]
+fn t19_verify_is_refused_with_file_line_option_and_quoted_line() {
+    let message = errors("[j]\nrw=write\nverify=crc32c\n");
+    let expected = "error: t.fio:3:1: option 'verify' is not supported (it would change what the job does)\n   \
+                    3 | verify=crc32c\n  help: remove it, or run the file with fio itself: hoistway test --generator fio";
+    assert_eq!(message, expected);
+    assert!(errors("[j]\nverify_pattern=0xff\n").contains("verify_pattern"));
+}
+
+#[test]
+fn t19_verify_0_and_flow_sleep_are_accepted() {
+    job("verify=0\ndo_verify=0\nflow_sleep=1000");
+}
+
+#[test]
+fn t19_an_engine_that_is_not_mapped_is_refused_by_name() {
+    assert!(errors("[j]\nioengine=rbd\n").contains("engine 'rbd' is not one of"));
+}
+
+#[test]
+fn t19_a_synchronous_engine_caps_its_depth_with_a_note() {
+    let parsed = parsed("[j]\nioengine=psync\niodepth=4\n");
+    assert_eq!(parsed.jobs[0].effective_depth(), 1);
+    assert!(all(&parsed.notes).contains("queue depth will be capped at 1"));
+}
+
+#[test]
+fn t19_buffered_libaio_is_limited_to_one_unless_asked_otherwise() {
+    let text = b"[j]\nioengine=libaio\niodepth=8\n";
+    assert_eq!(parsed("[j]\nioengine=libaio\niodepth=8\n").jobs[0].effective_depth(), 1);
+    assert_eq!(job("ioengine=libaio\niodepth=8\ndirect=1").effective_depth(), 8);
+    let asked = Surroundings { buffered_async: true, ..Surroundings::none() };
+    assert_eq!(fio::parse("t.fio", text, &asked).expect("right").jobs[0].effective_depth(), 8);
+}
+
+#[test]
+fn t19_what_no_host_can_do_yet_is_refused_and_never_ignored() {
+    for option in
+        ["write_bw_log=x", "read_iolog=x", "latency_target=5ms", "zonemode=strided", "flow=2", "cpus_allowed=0"]
+    {
+        assert!(errors(&format!("[j]\n{option}\n")).contains("is not supported yet"), "{option}");
+    }
+}
+
+#[test]
+fn t19_two_weights_for_one_group_are_an_error() {
+    let message = errors("[a]\ncgroup=g\ncgroup_weight=100\n[b]\ncgroup=g\ncgroup_weight=200\n");
+    assert!(message.contains("t.fio:6:1: group 'g' has the weight 200 here"), "{message}");
+}
+
+#[test]
+fn t19_pragmas_carry_group_settings() {
+    let wishes = job(";# hoistway: weight=800\n;# hoistway: wbps=10m\ncgroup=db").wishes;
+    assert_eq!((wishes.weight, wishes.write_bytes_per_s), (Some(800), Some(10 << 20)));
+    assert!(errors("[j]\n;# hoistway: wieght=1\n").contains("did you mean 'weight'?"));
+}
+
+// ---- 6.6: --show-jobs
+
+const EVERYTHING: &str = "[global]\nioengine=libaio\ndirect=1\niodepth=16\nruntime=90\ntime_based\nramp_time=500ms\n\
+    [ one ]\nrw=randrw:4\nrwmixread=70\nbs=4k,8k\nfilename=/dev/x\\:y\nrandom_distribution=zipf:1.2\nnorandommap\n\
+    cgroup=db\ncgroup_weight=800\n;# hoistway: riops=500\nprio=3\ncmdprio_percentage=10\nrate_iops=100,,5\n\
+    [two]\nstonewall\nrw=write:-8k\nbssplit=4k/:8k/:64k/\nfsync=8\nend_fsync=1\nthinktime=2ms\nthinktime_blocks=4\n\
+    startdelay=1-3\nnumjobs=4\nsize=50%\noffset=1m\nsync=dsync\nwait_for= one\n\
+    [two]\nnew_group\nrw=randtrimwrite\nbsrange=4k-64k,8k-32k\nrandom_distribution=normal:12.5\nrate_process=poisson\n\
+    continue_on_error=io\niodepth_low=4\nnice=-7\nrandseed=5\nexitall\nio_size=3g\npercentage_random=50\n";
+
+#[test]
+fn show_jobs_prints_a_file_that_parses_to_itself() {
+    let text = EVERYTHING.replace("wait_for= one\n", "");
+    let jobs = jobs(&text);
+    let shown = fio::show(&jobs);
+    assert_eq!(self::jobs(&shown), jobs, "{shown}");
+    assert_eq!(fio::show(&self::jobs(&shown)), shown);
+}
+
+// ---- any bytes
+
+/// Right settings of every honoured option.
+const RIGHT: &[&str] = &[
+    "description=a b",
+    "name=other",
+    "name=x]y",
+    "filename=/dev/sda",
+    "filename=a\\:b",
+    "directory=/mnt",
+    "filesize=1g",
+    "rw=read",
+    "rw=write:4k",
+    "rw=read:-8k",
+    "rw=randread",
+    "rw=randread:8",
+    "rw=rw",
+    "rw=randrw",
+    "rw=trim",
+    "rw=randtrimwrite",
+    "rw=trimwrite",
+    "rw_sequencer=identical",
+    "bs=8k",
+    "bs=4k,16k",
+    "bs=,16k",
+    "bs=4k,,8k",
+    "bsrange=4k-64k",
+    "bsrange=,4k-64k",
+    "bsrange=8k-8k,1k-2k",
+    "bssplit=4k/50:8k/",
+    "bssplit=4k/:8k/:16k/",
+    "bssplit=,4k/90:8k/90",
+    "bssplit=4k,8k/20:1k/",
+    "bs_unaligned",
+    "bs_is_seq_rand=1",
+    "ba=1k",
+    "ba=,512",
+    "size=50%",
+    "size=8m",
+    "size=0",
+    "io_size=64m",
+    "io_size=10%",
+    "offset=1m",
+    "offset=20%",
+    "offset_increment=1m",
+    "number_ios=50",
+    "loops=3",
+    "rwmixread=70",
+    "rwmixwrite=30",
+    "norandommap",
+    "percentage_random=50,20",
+    "random_distribution=zipf:1.2",
+    "random_distribution=pareto:0.3",
+    "random_distribution=normal:10.25",
+    "randseed=9",
+    "ioengine=libaio",
+    "ioengine=io_uring",
+    "ioengine=null",
+    "ioengine=sync",
+    "iodepth=8",
+    "iodepth_low=3",
+    "iodepth_batch_complete_min=4",
+    "direct=1",
+    "buffered=1",
+    "sync=dsync",
+    "sync=1",
+    "fsync=4",
+    "fdatasync=3",
+    "end_fsync=1",
+    "invalidate=0",
+    "numjobs=4",
+    "group_reporting",
+    "new_group",
+    "stonewall",
+    "startdelay=5",
+    "startdelay=1-2500ms",
+    "startdelay=1-3",
+    "exitall",
+    "runtime=30",
+    "time_based",
+    "ramp_time=5",
+    "rate=1m,2m",
+    "rate=,64k",
+    "rate_iops=100",
+    "rate_iops=,,5",
+    "rate_process=poisson",
+    "rate_ignore_thinktime=1",
+    "thinktime=500",
+    "thinktime_blocks=4",
+    "thinktime_blocks_type=issue",
+    "prio=3",
+    "prioclass=3",
+    "nice=-5",
+    "cmdprio_percentage=10,20",
+    "cmdprio=2",
+    "cmdprio_class=2",
+    "cgroup=db",
+    "cgroup_weight=500",
+    ";# hoistway: rbps=10m",
+    ";# hoistway: weight=500",
+    ";# hoistway: sched=bfq:slice_idle=0",
+    "continue_on_error=read",
+    "kb_base=1000",
+    "wait_for=x",
+    "[a]",
+    "[ b c ]",
+    "[global]",
+    "mem=malloc",
+    "flow_sleep=1000",
+    "verify=0",
+];
+
+/// Files of which about one in two can be run.
+fn mostly_right() -> impl Strategy<Value = String> {
+    proptest::collection::vec(proptest::sample::select(RIGHT), 0..16)
+        .prop_map(|lines| format!("[global]\nruntime=9\n[x]\n{}", lines.join("\n")))
+}
+
+/// Files of option names with arbitrary values, most of them wrong.
+fn mostly_wrong() -> impl Strategy<Value = String> {
+    let names: Vec<_> = fio::options().map(|(name, _)| name).collect();
+    let line = prop_oneof![
+        (proptest::sample::select(names), "[a-z0-9:/,.%$*-]{0,12}").prop_map(|(name, value)| format!("{name}={value}")),
+        proptest::sample::select(RIGHT).prop_map(str::to_owned),
+        "\\PC{0,30}",
+    ];
+    proptest::collection::vec(line, 0..8).prop_map(|lines| format!("[x]\n{}", lines.join("\n")))
+}
+
+#[test]
+fn every_setting_the_property_tests_draw_from_is_right_alone() {
+    for line in RIGHT {
+        parsed(&format!("[x]\n[y]\nruntime=1\n{line}\n[z]\n"));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_bytes_are_parsed_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let _ = fio::parse("t.fio", &bytes, &Surroundings::none());
+    }
+
+    #[test]
+    fn whatever_parses_is_shown_as_a_file_that_parses_to_the_same(text in prop_oneof![3 => mostly_right(), 1 => mostly_wrong()]) {
+        if let Ok(parsed) = fio::parse("t.fio", text.as_bytes(), &Surroundings::none()) {
+            let shown = fio::show(&parsed.jobs);
+            let again = fio::parse("shown.fio", shown.as_bytes(), &Surroundings::none());
+            let again = again.map_err(|errors| TestCaseError::fail(format!("{shown}\n{}", all(&errors))))?;
+            prop_assert_eq!(again.jobs, parsed.jobs, "{}", shown);
+        }
+    }
+
+    #[test]
+    fn every_io_of_whatever_parses_lies_in_its_area(text in mostly_right(), area_kib in 1_u64..100_000, seed: u64) {
+        if let Ok(parsed) = fio::parse("t.fio", text.as_bytes(), &Surroundings::none()) {
+            for job in &parsed.jobs {
+                let area_bytes = area_kib << 10;
+                let Ok(mut issuer) = Issuer::new(job, job.threads - 1, area_bytes, seed) else { continue };
+                let mut now = 0;
+                for _ in 0..200 {
+                    match issuer.next(now) {
+                        Next::Issue(io) => {
+                            prop_assert!(io.offset_bytes + u64::from(io.length_bytes) <= area_bytes, "{:?} {:?}", io, job);
+                            issuer.completed(io.token, true);
+                        }
+                        Next::NotBefore(at) => { prop_assert!(at > now); now = at; }
+                        Next::Busy => prop_assert!(false, "busy with nothing in flight"),
+                        Next::Finished => break,
+                    }
+                }
+            }
+        }
+    }
+}
