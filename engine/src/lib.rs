@@ -1,15 +1,33 @@
 //! The host that does real I/O: a request queue over io_uring, files and block devices.
+//!
+//! ```text
+//!  clients ─► protocol ─► shard ─► turn ─► queue ─► elevator        files, devices
+//!             (codec)     (I/O)    (decides, pure)           ─► shard ─► io_uring ─►
+//! ```
+//! [`start`] opens volumes and starts a shard: one thread that owns one device with everything on the data path. Socket
+//! clients come with a [`protocol::Protocol`] (NBD: crate `export`), threads of the process use a [`Client`], load
+//! generators live on the shard's thread as a [`Resident`]. Begin with `turn` for what is decided, `shard` for the loop.
 #![forbid(unsafe_code)]
 
-pub mod protocol;
-
+mod backing;
+mod client;
 pub mod counters;
 mod error;
 mod flush;
+mod gate;
 mod memory;
+pub mod protocol;
+mod shard;
 mod table;
 mod turn;
+mod volume;
 
+pub use backing::{Backing, BackingKind, VolumeFacts, VolumeSettings, parse_size};
+pub use client::{Client, ClientError, Ticket};
+pub use error::{EngineError, ErrorKind};
+pub use shard::{
+    Answer, ConnectionStatus, Data, Door, DrainReport, GroupStatus, LocalRequest, Payload, Resident, ShardStatus,
+    VolumeStatus,
+};
 pub use turn::ConnectionBounds;
-mod backing;
-mod gate;
+pub use volume::{ClientSocket, ConnectionId, GroupHandle, ShardHandle, ShardSettings, VolumeId, start};

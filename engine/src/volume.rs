@@ -179,7 +179,7 @@ impl std::fmt::Debug for ShardHandle {
 pub fn start(settings: ShardSettings, volumes: &[VolumeSettings]) -> Result<ShardHandle, EngineError> {
     settings.check()?;
     let version = crate::shard::parse_version(&settings.scheduler)?;
-    let opened: Vec<OpenVolume> = volumes.iter().map(OpenVolume::open).collect::<Result<_, _>>()?;
+    let mut opened: Vec<OpenVolume> = volumes.iter().map(OpenVolume::open).collect::<Result<_, _>>()?;
     let model = common_model(&opened)?;
     let is_rotational = opened.iter().any(|volume| volume.facts.is_rotational);
     let mut depth = opened.iter().map(OpenVolume::usual_depth).min().unwrap_or(128);
@@ -196,10 +196,9 @@ pub fn start(settings: ShardSettings, volumes: &[VolumeSettings]) -> Result<Shar
     if settings.queue_depth > 0 {
         depth = if gate.is_some() { depth.min(settings.queue_depth) } else { settings.queue_depth };
     }
-    let opened = opened.into_iter().map(|mut volume| {
+    for volume in &mut opened {
         volume.facts.is_rotational |= gate.is_some() && rotational;
-        volume
-    });
+    }
     let turn_settings = TurnSettings {
         memory_bytes: settings.memory_bytes,
         connections: settings.max_connections,
@@ -212,7 +211,7 @@ pub fn start(settings: ShardSettings, volumes: &[VolumeSettings]) -> Result<Shar
         version,
         seed: settings.seed,
     };
-    launch(settings, turn_settings, gate, opened.collect())
+    launch(settings, turn_settings, gate, opened)
 }
 
 fn launch(

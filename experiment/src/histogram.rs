@@ -70,7 +70,13 @@ impl Histogram {
     /// Counts one latency.
     #[inline]
     pub fn add(&mut self, latency_ns: Nanos) {
-        self.counts[bucket_of(latency_ns)] += 1;
+        self.add_to(bucket_of(latency_ns), latency_ns);
+    }
+
+    /// Counts a latency whose bucket is known already.
+    #[inline]
+    pub(crate) fn add_to(&mut self, bucket: usize, latency_ns: Nanos) {
+        self.counts[bucket] += 1;
         self.count += 1;
         self.min_ns = self.min_ns.min(latency_ns);
         self.max_ns = self.max_ns.max(latency_ns);
@@ -96,15 +102,6 @@ impl Histogram {
             sum.merge(histogram);
             sum
         })
-    }
-
-    /// Forgets everything; keeps the memory.
-    pub fn clear(&mut self) {
-        if self.count > 0 {
-            self.counts[bucket_of(self.min_ns)..=bucket_of(self.max_ns)].fill(0);
-        }
-        (self.count, self.min_ns, self.max_ns) = (0, Nanos::MAX, 0);
-        (self.sum_ns, self.sum_of_squares) = (0, 0.0);
     }
 
     /// How many latencies were counted.
@@ -144,16 +141,7 @@ impl Histogram {
         if self.count == 0 {
             return 0;
         }
-        // At least one: the 0th percentile is the smallest bucket in use.
-        let wanted = (percent / 100.0 * self.count as f64).max(1.0);
-        let mut running = 0_u64;
-        for (bucket, &count) in self.counts.iter().enumerate() {
-            running += count;
-            if running as f64 >= wanted {
-                return bucket_ns(bucket);
-            }
-        }
-        self.max_ns
+        percentile_bucket(self.counts.iter().copied(), self.count, percent).map_or(self.max_ns, bucket_ns)
     }
 
     /// The percentile as our tables report it: within the smallest and largest latency counted.
@@ -181,6 +169,62 @@ impl Histogram {
             histogram.sum_of_squares += latency_ns as f64 * latency_ns as f64 * count as f64;
         }
         histogram
+    }
+}
+
+/// The first bucket up to which `percent` of all `count` latencies lie.
+fn percentile_bucket(counts: impl Iterator<Item = u64>, count: u64, percent: f64) -> Option<usize> {
+    // At least one: the 0th percentile is the smallest bucket in use.
+    let wanted = (percent / 100.0 * count as f64).max(1.0);
+    let mut running = 0_u64;
+    counts
+        .enumerate()
+        .find(|(_, in_bucket)| {
+            running += in_bucket;
+            running as f64 >= wanted
+        })
+        .map(|(bucket, _)| bucket)
+}
+
+/// Counts of one second: the least that gives its percentiles, because it is filled beside the [`Histogram`].
+#[derive(Debug)]
+pub(crate) struct SecondCounts {
+    counts: Box<[u32]>,
+    /// Buckets that may be in use: `lowest..=highest`; none if `lowest` is above.
+    lowest: usize,
+    highest: usize,
+    max_ns: Nanos,
+}
+
+impl SecondCounts {
+    pub(crate) fn new() -> Self {
+        Self { counts: vec![0; BUCKETS].into_boxed_slice(), lowest: BUCKETS, highest: 0, max_ns: 0 }
+    }
+
+    /// Counts a latency whose bucket is known already.
+    #[inline]
+    pub(crate) fn add(&mut self, bucket: usize, latency_ns: Nanos) {
+        self.counts[bucket] += 1;
+        self.lowest = self.lowest.min(bucket);
+        self.highest = self.highest.max(bucket);
+        self.max_ns = self.max_ns.max(latency_ns);
+    }
+
+    /// A percentile of `count` latencies, all that were added, in nanoseconds; not above the largest.
+    pub(crate) fn percentile_ns(&self, count: u64, percent: f64) -> Nanos {
+        let counts = self.counts.iter().map(|&in_bucket| u64::from(in_bucket));
+        percentile_bucket(counts, count, percent).map_or(self.max_ns, |bucket| bucket_ns(bucket).min(self.max_ns))
+    }
+
+    pub(crate) fn max_ns(&self) -> Nanos {
+        self.max_ns
+    }
+
+    pub(crate) fn clear(&mut self) {
+        if self.lowest <= self.highest {
+            self.counts[self.lowest..=self.highest].fill(0);
+        }
+        (self.lowest, self.highest, self.max_ns) = (BUCKETS, 0, 0);
     }
 }
 
@@ -285,11 +329,15 @@ mod tests {
     }
 
     #[test]
-    fn clearing_leaves_nothing_behind() {
-        let mut histogram = Histogram::new();
-        [3, 77, 1 << 40].into_iter().for_each(|latency_ns| histogram.add(latency_ns));
-        histogram.clear();
-        assert_eq!(histogram, Histogram::new());
+    fn a_second_forgets_the_one_before() {
+        let mut second = SecondCounts::new();
+        let add = |second: &mut SecondCounts, latency_ns| second.add(bucket_of(latency_ns), latency_ns);
+        [3, 77, 1 << 33].into_iter().for_each(|latency_ns| add(&mut second, latency_ns));
+        assert_eq!((second.percentile_ns(3, 50.0), second.max_ns()), (77, 1 << 33));
+        second.clear();
+        assert_eq!((second.percentile_ns(0, 99.0), second.max_ns()), (0, 0));
+        [500, 500].into_iter().for_each(|latency_ns| add(&mut second, latency_ns));
+        assert_eq!((second.percentile_ns(2, 1.0), second.percentile_ns(2, 99.0)), (500, 500));
     }
 
     #[test]

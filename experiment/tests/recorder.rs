@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hoistway_experiment::measurement::GroupMeasurement;
-use hoistway_experiment::recorder::Outcome;
+use hoistway_experiment::recorder::{Outcome, errno_of};
 use hoistway_experiment::{Completion, Experiment, IoDirection, Recorder, Window};
 
 const MS: u64 = 1_000_000;
@@ -86,6 +86,8 @@ fn errors_are_counted_by_name_and_carry_no_bytes() {
     let errors: Vec<_> = group.read.errors.iter().map(|(name, count)| (name.as_str(), *count)).collect();
     assert_eq!(errors, [("EIO", 2), ("errno 77", 1), ("short", 1)]);
     assert_eq!((group.read.ios, group.errors(), group.effective_weight), (1, 4, 1000));
+    let errnos: Vec<_> = group.read.errors.keys().map(|name| errno_of(name)).collect();
+    assert_eq!(errnos, [Some(5), Some(77), Some(5)]);
 }
 
 #[test]

@@ -36,7 +36,9 @@ fn main() -> ExitCode {
     let load = match parse(std::env::args().skip(1).collect()) {
         Ok(load) => load,
         Err(message) => {
-            eprintln!("light_client: {message}\nusage: light_client SOCKET EXPORT [--connections N] [--depth N] [--bs BYTES] [--rw read|write] [--seconds S]");
+            eprintln!(
+                "light_client: {message}\nusage: light_client SOCKET EXPORT [--connections N] [--depth N] [--bs BYTES] [--rw read|write] [--seconds S]"
+            );
             return ExitCode::from(2);
         }
     };

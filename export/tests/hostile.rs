@@ -88,7 +88,8 @@ fn n4_a_thousand_bent_sessions_end_and_disturb_nobody() {
         });
         for seed in 0..ROUNDS {
             let mut random = Stream::new(seed);
-            let form = [ReplyForm::Simple, ReplyForm::Structured, ReplyForm::Extended][usize::try_from(seed % 3).unwrap()];
+            let form =
+                [ReplyForm::Simple, ReplyForm::Structured, ReplyForm::Extended][usize::try_from(seed % 3).unwrap()];
             let mut bytes = session(form);
             bend(&mut bytes, &mut random);
             let stream = UnixStream::connect(server.socket()).unwrap();

@@ -63,7 +63,7 @@ pub fn fuzz(target: &Target, seed: u64, budget: Budget) -> std::io::Result<Outco
     let ended = watch(command, || idle_time(&current).is_some_and(|idle| idle > PATIENCE))?;
     let outcome = match (ended.status, read_current(&current)) {
         (Some(status), _) if status.success() => Ok(Outcome::Clean(ended.output.trim().to_owned())),
-        (_, Some(input)) => finding(target, &input, &folder).map(Outcome::Found),
+        (_, Some(input)) => finding(target, &input, &folder, ended.message).map(Outcome::Found),
         (_, None) => Err(std::io::Error::other(format!("the worker did not start: {}", ended.message))),
     };
     let _ = std::fs::remove_file(&current);
@@ -86,10 +86,11 @@ pub fn replay(target: &Target, input: &[u8], patience: Duration) -> std::io::Res
     })
 }
 
-fn finding(target: &Target, input: &[u8], folder: &Path) -> std::io::Result<Finding> {
+/// `message` is what the worker said when it met the input.
+fn finding(target: &Target, input: &[u8], folder: &Path, message: String) -> std::io::Result<Finding> {
     let Some(first) = replay(target, input, PATIENCE)? else {
         // Still a finding: something outlives a run inside the worker, or the machine is short of memory.
-        return keep(folder, target, input.to_vec(), ("not seen again in a fresh process".into(), String::new()));
+        return keep(folder, target, input.to_vec(), ("not seen again in a fresh process".into(), message));
     };
     // Another way to fail is another finding: the shortened input must fail in the same way.
     let is_same = |again: &(String, String)| again.0 == first.0 && place_of(&again.1) == place_of(&first.1);
@@ -178,7 +179,10 @@ fn idle_time(current: &Path) -> Option<Duration> {
 }
 
 fn this_program() -> std::io::Result<Command> {
-    Ok(Command::new(std::env::current_exe()?))
+    let mut command = Command::new(std::env::current_exe()?);
+    // The place of a panic and its input say enough; a backtrace would push the script out of the message.
+    command.env("RUST_BACKTRACE", "0");
+    Ok(command)
 }
 
 /// Where findings are kept: beside the build, which is ignored by git.

@@ -1,11 +1,11 @@
 //! Fuzzing on stable Rust: one list of targets, a seeded driver, and a target that must fail.
 //!
 //! ```text
-//! cargo run --release -p hoistway-fuzz -- list
-//! cargo run --release -p hoistway-fuzz -- nbd-handshake --seed 42 --seconds 600
-//! cargo run --release -p hoistway-fuzz -- nbd-handshake --file target/release/fuzz-findings/nbd-handshake-...
-//! cargo run --release -p hoistway-fuzz -- smoke        every target for a moment: what CI does
-//! cargo run --release -p hoistway-fuzz -- canary       must find, shorten and print something, and exit with 1
+//! cargo run -p hoistway-fuzz -- list
+//! cargo run -p hoistway-fuzz -- nbd-handshake --seed 42 --seconds 600
+//! cargo run -p hoistway-fuzz -- nbd-handshake --file target/debug/fuzz-findings/nbd-handshake-...
+//! cargo run -p hoistway-fuzz -- smoke        every target for a moment: what CI does
+//! cargo run -p hoistway-fuzz -- canary       must find, shorten and print something, and exit with 1
 //! ```
 //! The same seed gives the same inputs, so seed and commit replay a finding as well as its bytes do.
 #![forbid(unsafe_code)]
@@ -117,7 +117,7 @@ fn fuzz(target: &Target, seed: u64, budget: Budget) -> std::io::Result<bool> {
         Outcome::Found(finding) => {
             println!("{:24}FOUND with --seed {seed}\n{finding}", target.name);
             let (name, file) = (target.name, finding.file.display());
-            println!("  replay  cargo run --release -p hoistway-fuzz -- {name} --file {file}");
+            println!("  replay  cargo run -p hoistway-fuzz -- {name} --file {file}");
             Ok(false)
         }
     }

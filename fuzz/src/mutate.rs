@@ -49,7 +49,7 @@ fn edit(bytes: &mut Vec<u8>, material: &Material<'_>, random: &mut Stream) {
     match random.below(12) {
         0 => change(bytes, random, |byte, random| byte ^ (1 << random.below(8))),
         1 => change(bytes, random, |_, random| byte_of(random)),
-        2 => change(bytes, random, |byte, random| byte.wrapping_add(1).wrapping_sub(2 * byte_of(random) % 4)),
+        2 => change(bytes, random, |byte, random| byte.wrapping_add(byte_of(random) % 9).wrapping_sub(4)),
         3 => {
             let at = place(bytes, random);
             bytes.insert(at, byte_of(random));

@@ -56,8 +56,6 @@ pub enum Command {
     Test(Box<TestArguments>),
     /// Show schedulers, tunables, device models and workloads
     List(ListArguments),
-    /// Three tenants share one disk: on the simulator, and for real on a temporary file
-    Demo(DemoArguments),
     /// Print the completions of a shell
     Completions(CompletionsArguments),
     /// Print the manual page, or write one per subcommand into a directory
@@ -76,20 +74,6 @@ pub struct ListArguments {
     /// As JSON
     #[arg(long)]
     pub json: bool,
-}
-
-/// `hoistway demo`.
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  hoistway demo\n  hoistway demo --output /tmp/report.html\n\nNeeds neither root nor a device; the temporary file (256 MiB, in TMPDIR or here) is removed."
-)]
-pub struct DemoArguments {
-    /// Where the report page goes
-    #[arg(long, value_name = "FILE", default_value = "hoistway-demo.html")]
-    pub output: PathBuf,
-    /// Only the simulated half
-    #[arg(long)]
-    pub no_file: bool,
 }
 
 /// `hoistway completions`.

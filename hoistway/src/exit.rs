@@ -11,6 +11,8 @@ use std::process::ExitCode;
 use experiment::journal::JournalError;
 use experiment::{Diagnostic, Exit, Refusal, RunError};
 
+use crate::arguments::{Color, General};
+
 /// What a command answers.
 pub type Outcome = Result<Exit, Error>;
 
@@ -222,17 +224,39 @@ impl From<workload::fio::Diagnostic> for Message {
 }
 
 /// What is said on stderr beside errors, and whether it is said at all.
-#[derive(Copy, Clone, Debug, Default)]
+#[derive(Copy, Clone, Debug)]
 pub struct Voice {
     /// Warnings, notes, plan and progress are left out.
     pub quiet: bool,
+    colored: bool,
+}
+
+impl Default for Voice {
+    fn default() -> Self {
+        Self { quiet: false, colored: wants_color() }
+    }
+}
+
+/// Whether stderr is a terminal of somebody who did not forbid colours.
+fn wants_color() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 impl Voice {
+    /// As the command line asks for.
+    pub fn new(general: &General) -> Self {
+        let colored = match general.color {
+            Color::Auto => wants_color(),
+            Color::Always => true,
+            Color::Never => false,
+        };
+        Self { quiet: general.quiet, colored }
+    }
+
     /// Prints a warning or note.
     pub fn say(self, message: &Message) {
         if !self.quiet {
-            print_message(message);
+            self.print(message);
         }
     }
 
@@ -246,6 +270,20 @@ impl Voice {
         self.say(&Message { severity: Severity::Note, ..Message::error(what, "") });
     }
 
+    fn print(self, message: &Message) {
+        let code = match message.severity {
+            Severity::Error => "31;1",
+            Severity::Warning => "33;1",
+            Severity::Note => "36",
+        };
+        let word = message.severity.word();
+        let word = if self.colored { format!("\x1b[{code}m{word}\x1b[0m") } else { word.to_owned() };
+        let mut text = String::new();
+        // Writing into a text cannot fail; that nobody reads stderr cannot be helped.
+        let _ = message.write(&mut text, &word);
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+
     /// Prints a line as it is.
     pub fn line(self, line: &str) {
         if !self.quiet {
@@ -255,27 +293,12 @@ impl Voice {
     }
 }
 
-fn print_message(message: &Message) {
-    let colored = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let code = match message.severity {
-        Severity::Error => "31;1",
-        Severity::Warning => "33;1",
-        Severity::Note => "36",
-    };
-    let word = message.severity.word();
-    let word = if colored { format!("\x1b[{code}m{word}\x1b[0m") } else { word.to_owned() };
-    let mut text = String::new();
-    // Writing into a text cannot fail; that nobody reads stderr cannot be helped.
-    let _ = message.write(&mut text, &word);
-    let _ = writeln!(io::stderr(), "{text}");
-}
-
 /// Prints what went wrong and gives the code of the process.
-pub fn finish(outcome: Outcome) -> ExitCode {
+pub fn finish(voice: Voice, outcome: Outcome) -> ExitCode {
     match outcome {
         Ok(exit) => ExitCode::from(exit.code()),
         Err(error) => {
-            error.messages.iter().for_each(print_message);
+            error.messages.iter().for_each(|message| voice.print(message));
             ExitCode::from(error.exit.code())
         }
     }

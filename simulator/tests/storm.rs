@@ -41,6 +41,18 @@ fn p1_to_p11_hold_for_mq_deadline_over_a_million_requests() {
 }
 
 #[test]
+fn p1_to_p11_hold_for_wfq_over_a_million_requests() {
+    storms("wfq");
+}
+
+/// Each policy of the registry needs its storm above.
+#[test]
+fn every_policy_has_its_storm() {
+    let names: Vec<_> = elevator::registry::ENTRIES.iter().map(|entry| entry.name).collect();
+    assert_eq!(names, ["noop", "wfq", "none", "mq-deadline"]);
+}
+
+#[test]
 fn p5_a_storm_replays_bit_for_bit() {
     for seed in 0..20 {
         let storm = Storm { policy: "mq-deadline".to_owned(), seed, bios: 2_000 };

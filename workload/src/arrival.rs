@@ -87,13 +87,13 @@ impl Pacer {
         }
         let gap_ns = lane.gap_ns(length_bytes);
         let gap_ns = if self.poisson { exponential(gap_ns, &mut self.random) } else { gap_ns };
-        lane.due_ns = (lane.due_ns + gap_ns).max(now.saturating_sub(CATCH_UP_NS));
+        lane.due_ns = lane.due_ns.saturating_add(gap_ns).max(now.saturating_sub(CATCH_UP_NS));
     }
 
     /// Moves every schedule by a span that is not to be caught up.
     pub fn shift(&mut self, span_ns: Nanos) {
         for lane in &mut self.lanes {
-            lane.due_ns += span_ns;
+            lane.due_ns = lane.due_ns.saturating_add(span_ns);
         }
     }
 }

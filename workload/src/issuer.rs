@@ -14,8 +14,9 @@ use block::random::Stream;
 use block::{Flags, Nanos, Operation, Priority};
 
 use crate::arrival::{Pacer, Pauses};
-use crate::job::{Amount, BlockSize, Direction, Job, Mix, Pattern, Placement, SyncKind};
+use crate::job::{Amount, Direction, Job, Mix, Pattern, Placement, SyncKind};
 use crate::pattern::{Offsets, Region};
+use crate::sizes::Sizes;
 
 /// One I/O to submit.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -498,65 +499,6 @@ fn data_flags(job: &Job) -> [Flags; 3] {
     [Flags::NONE, write, Flags::NONE]
 }
 
-/// The sizes of one direction, made ready for drawing.
-#[derive(Clone, Debug)]
-enum Sizes {
-    Fixed(u32),
-    /// `min + unit * k` for k below `steps`, but at most `max`.
-    Range {
-        min: u32,
-        max: u32,
-        unit: u32,
-        steps: u32,
-    },
-    /// Running sums of the weights, with the size each stands for.
-    Split {
-        sums: Box<[(u64, u32)]>,
-        total: u64,
-    },
-}
-
-impl Sizes {
-    fn new(sizes: &BlockSize, unaligned: bool) -> Self {
-        match sizes {
-            BlockSize::Fixed(bytes) => Sizes::Fixed((*bytes).max(1)),
-            BlockSize::Range { min, max } => {
-                let (min, max) = ((*min).max(1), (*max).max(*min).max(1));
-                let unit = if unaligned { 1 } else { min };
-                Sizes::Range { min, max, unit, steps: (max - min) / unit + 1 }
-            }
-            BlockSize::Split(entries) => {
-                let mut total = 0;
-                let sums = entries.iter().map(|entry| {
-                    total += u64::from(entry.weight);
-                    (total, entry.bytes.max(1))
-                });
-                let sums: Box<[_]> = sums.collect();
-                match sums.first() {
-                    Some((_, bytes)) if total == 0 => Sizes::Fixed(*bytes),
-                    None => Sizes::Fixed(4096),
-                    Some(_) => Sizes::Split { sums, total },
-                }
-            }
-        }
-    }
-
-    #[inline]
-    fn draw(&self, random: &mut Stream) -> u32 {
-        match self {
-            Sizes::Fixed(bytes) => *bytes,
-            Sizes::Range { min, max, unit, steps } => {
-                let step = u32::try_from(random.below(u64::from(*steps))).unwrap_or(0);
-                (min + unit * step).min(*max)
-            }
-            Sizes::Split { sums, total } => {
-                let drawn = random.below(*total);
-                sums[sums.partition_point(|(sum, _)| *sum <= drawn).min(sums.len() - 1)].1
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -656,6 +598,62 @@ mod tests {
             [0, 0, MILLISECOND + 100, MILLISECOND + 100]
         );
     }
+
+    #[test]
+    fn a_pause_that_counts_completions_lets_the_depth_fill_first() {
+        let think = Think { time_ns: MILLISECOND, blocks: 2, counts_issued: false };
+        let job = Job { engine: Engine::Async, iodepth: 3, think, ..Job::default() };
+        let issued = run(&mut issuer(&job), 100, 6);
+        // Three go out at once; the second completion begins the pause, the third only drains.
+        let again = MILLISECOND + 100;
+        assert_eq!(issued.iter().map(|(now, _)| *now).collect::<Vec<_>>(), [0, 0, 0, again, again, again]);
+    }
+
+    #[test]
+    fn each_direction_of_a_mix_keeps_its_own_rate() {
+        let rate = PerDirection { read: 900_u32, write: 100, trim: 0 };
+        let mix = Mix::ReadWrite { read_percent: 50 };
+        let job = Job { mix, rate_ios_per_s: rate, runtime_ns: Some(SECOND), time_based: true, ..Job::default() };
+        let issued = run(&mut issuer(&job), 1000, usize::MAX);
+        let reads = issued.iter().filter(|(_, io)| io.operation == Operation::Read).count();
+        assert_eq!((reads, issued.len() - reads), (900, 100));
+    }
+
+    #[test]
+    fn poisson_arrivals_have_the_rate_and_irregular_gaps() {
+        let rate = PerDirection { read: 1000_u32, ..PerDirection::all(0) };
+        let job = Job {
+            rate_ios_per_s: rate,
+            rate_process: crate::job::RateProcess::Poisson,
+            runtime_ns: Some(60 * SECOND),
+            time_based: true,
+            engine: Engine::Async,
+            iodepth: 64,
+            ..Job::default()
+        };
+        let issued = run(&mut issuer(&job), 1000, usize::MAX);
+        // 60,000 expected; four deviations of a Poisson count are 980.
+        assert!(issued.len().abs_diff(60_000) < 980, "{}", issued.len());
+        let long = issued.windows(2).filter(|pair| pair[1].0 - pair[0].0 > 2 * MILLISECOND).count();
+        // e^-2 = 13.5 % of the gaps are longer than two means.
+        assert!(long.abs_diff(8120) < 400, "{long}");
+    }
+
+    #[test]
+    fn a_seed_means_the_same_offsets_for_ever_and_others_for_each_thread() {
+        let pattern = crate::job::Pattern::Random { run: 1, repeat_offset: false };
+        let job = Job { group: "db".into(), pattern, random_map: false, ..Job::default() };
+        let offsets = |thread| -> Vec<u64> {
+            let mut issuer = Issuer::new(&job, thread, 1 << 30, 42).expect("fits");
+            run(&mut issuer, 1, 3).iter().map(|(_, io)| io.offset_bytes / 4096).collect()
+        };
+        // Computed apart from this code: xoshiro256** of splitmix64, seeded by 42 ^ FNV-1a("proc/db/0"). A change here means
+        // that stored seeds no longer replay.
+        assert_eq!(offsets(0), PINNED);
+        assert_ne!(offsets(1), PINNED);
+    }
+
+    const PINNED: [u64; 3] = [19_868, 28_419, 126_967];
 
     #[test]
     fn writes_are_followed_by_their_syncs_and_the_final_one() {

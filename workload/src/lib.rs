@@ -15,6 +15,7 @@ mod issuer;
 pub mod job;
 pub mod name;
 mod pattern;
+mod sizes;
 mod suggest;
 
 pub use issuer::{Io, Issuer, Next, Unsuitable};

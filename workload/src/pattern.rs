@@ -139,7 +139,7 @@ impl Offsets {
         };
         let align = self.align_bytes[index];
         let offset = self.region.start_bytes + block * align;
-        if offset + length_bytes <= self.region.end_bytes {
+        if offset <= self.region.end_bytes - length_bytes {
             return offset;
         }
         // A long block near the end moves down to the last aligned place where it fits.

@@ -350,6 +350,49 @@ fn show_jobs_prints_a_file_that_parses_to_itself() {
     assert_eq!(fio::show(&self::jobs(&shown)), shown);
 }
 
+#[test]
+fn jobs_are_plain_data_that_survives_json() {
+    for job in jobs(&EVERYTHING.replace("wait_for= one\n", "")) {
+        let text = serde_json::to_string(&job).expect("serialisable");
+        assert_eq!(serde_json::from_str::<Job>(&text).expect("readable"), job);
+    }
+}
+
+// ---- limits
+
+/// A file that is as wrong, as long or as deep as it can be is answered at once, not after minutes.
+#[test]
+fn hostile_files_are_refused_at_a_bound() {
+    let unknown = format!("[j]\n{}", "bogus_option_name=1\n".repeat(50_000));
+    let many = "[j]\n".repeat(20_000);
+    let clones = "[j]\nnumjobs=10000\nioengine=null\niodepth=65536\n".to_owned();
+    let long = format!("[j]\ndescription={}\n", "x".repeat(70_000));
+    let text = format!("[global]\ndescription={}\n", "x".repeat(5_000));
+    let large = " ".repeat(fio::MAX_FILE_BYTES + 1);
+    for (file, expected) in [
+        (unknown, "1000 more errors are not shown"),
+        (many, "more than 10000 threads"),
+        (clones, "655360000 I/Os in flight"),
+        (long, "the line is longer than 65536 bytes"),
+        (text, "at most 4096 are allowed"),
+        (large, "at most 1048576 are read"),
+    ] {
+        assert!(errors(&file).contains(expected), "{expected}");
+    }
+    let branching = |_: &str| Ok(b"include a\ninclude b\n".to_vec());
+    let surroundings = Surroundings { read_include: &branching, ..Surroundings::none() };
+    let refused = fio::parse("top", b"[j]\ninclude a\n", &surroundings).expect_err("branches without end");
+    assert!(all(&refused).contains("includes itself"));
+    let depth = std::cell::Cell::new(0);
+    let deeper = |_: &str| {
+        depth.set(depth.get() + 1);
+        Ok(format!("include f{}\n", depth.get()).into_bytes())
+    };
+    let surroundings = Surroundings { read_include: &deeper, ..Surroundings::none() };
+    let refused = fio::parse("top", b"[j]\ninclude f0\n", &surroundings).expect_err("no end");
+    assert!(all(&refused).contains("nested deeper than 16") && depth.get() == 16, "{}", depth.get());
+}
+
 // ---- any bytes
 
 /// Right settings of every honoured option.

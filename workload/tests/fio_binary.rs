@@ -21,7 +21,7 @@ const FILES: &[(&str, &str, bool)] = &[
     ("mix", "[j]\nrw=randrw\nrwmixread=70\nsize=16m\n[k]\nrw=rw\nsize=16m\nrwmixwrite=90\n", true),
     (
         "splits",
-        "[j]\nrw=randread\nnorandommap\nsize=64m\nbssplit=4k/60:16k/40\n[k]\nrw=randwrite\nbsrange=4k-16k\nsize=64m\n",
+        "[j]\nrw=randread\nnorandommap\nsize=64m\nbssplit=4k/60:16k/40\n[k]\nrw=randwrite\nnorandommap\nbsrange=4k-16k\nsize=64m\n",
         true,
     ),
 ];

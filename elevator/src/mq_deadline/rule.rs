@@ -128,3 +128,63 @@ pub fn turn(reads_wait: bool, writes_wait: bool, starved: u32, settings: &Settin
         _ => (Direction::Write, 0),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOTHING: Lane = Lane { next: None, oldest: None };
+    const READ: Direction = Direction::Read;
+    const WRITE: Direction = Direction::Write;
+
+    /// Goes on at slot 1, and slot 2 is the oldest, overdue from 100 on.
+    const LANE: Lane = Lane { next: Some(1), oldest: Some((2, 100)) };
+
+    const fn batch(direction: Direction, served: u32, starved: u32) -> Batch {
+        Batch { direction, served, starved }
+    }
+
+    #[track_caller]
+    fn chooses(now: Nanos, lanes: [Lane; 2], before: Batch, expected: (u32, Why, Batch)) {
+        let [read, write] = lanes;
+        let choice = choose(now, read, write, before, &Settings::DEFAULT).map(|c| (c.slot, c.why, c.batch));
+        assert_eq!(choice, Some(expected));
+    }
+
+    #[test]
+    fn a_batch_goes_on_though_the_oldest_is_overdue() {
+        chooses(1000, [LANE, NOTHING], batch(READ, 15, 0), (1, Why::BatchGoesOn, batch(READ, 15, 0)));
+    }
+
+    #[test]
+    fn a_new_batch_begins_at_the_overdue() {
+        chooses(100, [LANE, NOTHING], batch(READ, 16, 0), (2, Why::Overdue, batch(READ, 0, 0)));
+    }
+
+    #[test]
+    fn a_new_batch_goes_on_in_order_while_nothing_is_overdue() {
+        chooses(99, [LANE, NOTHING], batch(READ, 16, 0), (1, Why::NextInOrder, batch(READ, 0, 0)));
+    }
+
+    #[test]
+    fn a_new_batch_begins_at_the_oldest_when_nothing_lies_ahead() {
+        let lane = Lane { next: None, ..LANE };
+        chooses(0, [lane, NOTHING], batch(READ, 3, 0), (2, Why::StartAtOldest, batch(READ, 0, 0)));
+    }
+
+    #[test]
+    fn writes_are_passed_over_twice() {
+        chooses(0, [LANE, LANE], batch(READ, 16, 1), (1, Why::NextInOrder, batch(READ, 0, 2)));
+        chooses(0, [LANE, LANE], batch(READ, 16, 2), (1, Why::NextInOrder, batch(WRITE, 0, 0)));
+    }
+
+    #[test]
+    fn reads_alone_do_not_count_as_passing_over() {
+        chooses(0, [LANE, NOTHING], batch(WRITE, 16, 1), (1, Why::NextInOrder, batch(READ, 0, 1)));
+    }
+
+    #[test]
+    fn an_empty_class_gives_nothing() {
+        assert!(choose(0, NOTHING, NOTHING, Batch::FRESH, &Settings::DEFAULT).is_none());
+    }
+}

@@ -399,6 +399,17 @@ impl Shard {
         Ok(number)
     }
 
+    /// Closes a volume that nobody uses.
+    pub fn remove_volume(&mut self, volume: u32) -> bool {
+        if !self.turn.remove_volume(volume) {
+            return false;
+        }
+        if let Some(file) = self.volumes[volume as usize].take().and_then(|volume| volume.file) {
+            self.ring.remove_file(file);
+        }
+        true
+    }
+
     /// What clients are told about a volume.
     pub fn facts(&self, volume: u32) -> Option<VolumeFacts> {
         Some(self.volumes.get(volume as usize)?.as_ref()?.facts.clone())

@@ -154,9 +154,15 @@ fn listeners(configuration: &Configuration, problems: &mut Vec<Problem>) {
         visible(configuration, &listener.exports, problems);
     }
     let mut timeouts = configuration.listeners.iter().map(|listener| &listener.stall_timeout_s);
-    if let (Some(first), Some(other)) = (timeouts.next(), timeouts.find(|it| **it != configuration.listeners[0].stall_timeout_s)) {
+    if let (Some(first), Some(other)) =
+        (timeouts.next(), timeouts.find(|it| **it != configuration.listeners[0].stall_timeout_s))
+    {
         let what = format!("stall_timeout_s = {other} differs from another listener's {first}");
-        problems.push(Problem::new(&other.place, what, "give all listeners the same: it is a device's in this version"));
+        problems.push(Problem::new(
+            &other.place,
+            what,
+            "give all listeners the same: it is a device's in this version",
+        ));
     }
     if let Some(control) = &configuration.control
         && let Some(place) = seen.get(&format!("unix:{}", control.unix.value.display()))

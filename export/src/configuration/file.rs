@@ -55,7 +55,7 @@ fn device(mut reader: Reader<'_>) -> Device {
         scheduler,
         memory: reader.size("memory", MEMORY, DEFAULT_MEMORY),
         queue_depth: reader.number("queue_depth", QUEUE_DEPTHS, 0).value,
-        max_request: reader.size("max_request", Size(4 << 10)..=Size(4 << 20), Size(1 << 20)),
+        max_request: max_request(&mut reader),
         cache: match reader.choice("cache", &["direct", "page"], "direct") {
             "page" => Cache::Page,
             _ => Cache::Direct,
@@ -68,6 +68,18 @@ fn device(mut reader: Reader<'_>) -> Device {
     };
     reader.finish();
     device
+}
+
+/// Parts lie in slots of the arena, whose sizes are powers of two up to 1 MiB.
+fn max_request(reader: &mut Reader<'_>) -> Size {
+    let default = Size(1 << 20);
+    let size = reader.size("max_request", Size(4 << 10)..=default, default);
+    if size.0.is_power_of_two() {
+        return size;
+    }
+    let what = format!("max_request = \"{size}\" is no power of two");
+    reader.complain(&reader.place, what, "write 4KiB, 16KiB, 64KiB, 256KiB or 1MiB");
+    default
 }
 
 fn export(mut reader: Reader<'_>) -> Export {

@@ -27,9 +27,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::configuration::check::check;
-use crate::configuration::{Address, Configuration, Listener, Located, Place, Problem, file};
+use crate::configuration::{Address, Configuration, Device, Group, Listener, Located, Place, Problem, file};
 use crate::control::{Refusal, Request, socket as control_socket};
-use devices::Devices;
+use devices::{Devices, Drained};
 use reception::{Acceptor, Arrival, Bell, Counts, InForce, Reception};
 use reload::{Change, difference};
 use socket::{Listening, inherited, listen, listen_private};
@@ -69,8 +69,8 @@ pub enum Event {
     Reload,
     /// An operator asks.
     Operator(control_socket::Asked),
-    /// The drain is over: how many requests were abandoned.
-    Drained(u64),
+    /// The drain is over.
+    Drained(Drained),
 }
 
 /// A server with its sockets open and its shards running.
@@ -250,11 +250,9 @@ impl Server {
                     // The operator may have gone in the meantime.
                     let _ = asked.answer.send(answer);
                 }
-                Event::Drained(0) => return self.end(DRAINED),
-                Event::Drained(abandoned) => {
-                    let seconds = self.state.in_force().configuration.drain_timeout_s;
-                    eprintln!("hoistway: error: {abandoned} requests were abandoned after {seconds} s of draining");
-                    return self.end(ABANDONED);
+                Event::Drained(drained) => {
+                    let status = self.tell(&drained);
+                    return self.end(status);
                 }
             }
         }
@@ -269,9 +267,23 @@ impl Server {
         let timeout = Duration::from_secs(in_force.configuration.drain_timeout_s);
         let (state, sender) = (self.state.clone(), self.sender.clone());
         thread::spawn(move || {
-            let abandoned = state.devices.drain(timeout);
-            let _ = sender.send(Event::Drained(abandoned));
+            let drained = state.devices.drain(timeout);
+            let _ = sender.send(Event::Drained(drained));
         });
+    }
+
+    /// Says what a drain left undone; the exit status.
+    fn tell(&self, drained: &Drained) -> u8 {
+        let count = drained.abandoned_requests;
+        if count > 0 {
+            let seconds = self.state.in_force().configuration.drain_timeout_s;
+            eprintln!("hoistway: error: {count} requests were abandoned after {seconds} s of draining");
+        }
+        if drained.failed_syncs > 0 {
+            eprintln!("hoistway: error: the last fsync failed on {} volumes", drained.failed_syncs);
+        }
+        drained.failures.iter().for_each(|failure| eprintln!("hoistway: error: {failure}"));
+        if *drained == Drained::default() { DRAINED } else { ABANDONED }
     }
 
     /// Takes the sockets away and waits for the receptions.
@@ -319,9 +331,9 @@ impl Server {
         let devices = &self.state.devices;
         let answer = match request {
             Request::Status => Ok(self.status()),
-            Request::Scheduler { device, scheduler } => devices.switch(device.as_deref(), &scheduler),
-            Request::Tunable { device, name, value } => devices.set_tunable(device.as_deref(), &name, &value),
-            Request::Weight { group, weight } => devices.set_weight(&group, weight),
+            Request::Scheduler { device, scheduler } => self.switch(device.as_deref(), &scheduler),
+            Request::Tunable { device, name, value } => self.set_tunable(device.as_deref(), &name, &value),
+            Request::Weight { group, weight } => self.set_weight(&group, weight),
             Request::EvictClient(client) => devices.evict(&|peer, _| peer == client, "client", &client),
             Request::EvictExport(export) => devices.evict(&|_, name| name == export, "export", &export),
             Request::Drain => {
@@ -342,6 +354,47 @@ impl Server {
             Ok(done) => json!({"ok": done}),
             Err(refusal) => refusal.to_json(),
         }
+    }
+
+    /// Changes the policy, and what the configuration in force says about it.
+    fn switch(&self, device: Option<&str>, scheduler: &str) -> Result<Value, Refusal> {
+        let (device, scheduler) = self.state.devices.switch(device, scheduler)?;
+        self.amend_device(&device, |it| it.scheduler.value.clone_from(&scheduler));
+        Ok(json!({"device": device, "scheduler": scheduler}))
+    }
+
+    fn set_tunable(&self, device: Option<&str>, name: &str, value: &str) -> Result<Value, Refusal> {
+        let (device, stored) = self.state.devices.set_tunable(device, name, value)?;
+        self.amend_device(&device, |it| it.scheduler.value = devices::with_tunable(&it.scheduler.value, name, value));
+        Ok(json!({"device": device, "tunable": name, "value": stored}))
+    }
+
+    fn set_weight(&self, path: &str, weight: u64) -> Result<Value, Refusal> {
+        let mut configuration = self.state.in_force().configuration.clone();
+        let declared = configuration.groups.iter_mut().find(|group| group.path.value == path);
+        let is_declared = declared.is_some();
+        let devices = self.state.devices.set_weight(path, weight)?;
+        if devices == 0 && !is_declared {
+            let known = self.state.devices.groups().join(", ");
+            return Err(Refusal::new("group", format!("there is no group {path:?}; there are: {known}")));
+        }
+        match declared {
+            Some(group) => group.weight = weight,
+            None => {
+                let place = Place::flag("ctl set", "");
+                configuration.groups.push(Group { path: Located::new(path.to_owned(), &place), weight });
+            }
+        }
+        self.state.put_in_force(configuration, self.is_draining);
+        Ok(json!({"group": path, "weight": weight, "devices": devices}))
+    }
+
+    fn amend_device(&self, name: &str, amend: impl FnOnce(&mut Device)) {
+        let mut configuration = self.state.in_force().configuration.clone();
+        if let Some(device) = configuration.devices.iter_mut().find(|device| device.name.value == name) {
+            amend(device);
+        }
+        self.state.put_in_force(configuration, self.is_draining);
     }
 
     fn status(&self) -> Value {

@@ -39,17 +39,18 @@ pub const TARGET: Target = Target {
 };
 
 fn run(bytes: &[u8]) -> Seen {
+    let text = String::from_utf8_lossy(bytes);
     match parse(bytes) {
         Ok(request) => {
             if let Request::Weight { weight, .. } = &request {
                 assert!((1..=10_000).contains(weight), "weight {weight}");
             }
-            Seen::NOTHING.and_message(&format!("{request:?}"))
+            Seen::NOTHING.and_message(&format!("{request:?}"), &text)
         }
         Err(refusal) => {
             assert!(!refusal.error.is_empty(), "a refusal without a reason");
             assert!(refusal.to_json().to_string().len() < 1_024 + 8 * bytes.len(), "an answer without bound");
-            Seen::NOTHING.and_message(&refusal.error).and(refusal.field.as_bytes())
+            Seen::NOTHING.and_message(&refusal.error, &text).and(refusal.field.as_bytes())
         }
     }
 }

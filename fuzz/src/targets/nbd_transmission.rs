@@ -41,7 +41,7 @@ fn run(bytes: &[u8]) -> Seen {
     let mut needed_bytes = transmission.header_bytes();
     while stream.len() >= needed_bytes {
         let parsed = transmission.parse(stream);
-        seen = seen.and_message(&format!("{parsed:?}"));
+        seen = seen.and_message(&format!("{parsed:?}"), "");
         let consumed_bytes = match parsed {
             Parsed::Incomplete { needed_bytes: more } => {
                 assert!(more > stream.len() && more <= MAX_HEADER_BYTES, "wants {more} bytes, has {}", stream.len());

@@ -87,12 +87,12 @@ fn run(bytes: &[u8]) -> Seen {
             }
             let seen = Seen::NOTHING.and_count(configuration.devices.len()).and_count(configuration.groups.len());
             let seen = seen.and_count(configuration.listeners.len()).and_count(configuration.identities.len());
-            warnings(&configuration).iter().fold(seen, |seen, warning| seen.and_message(warning))
+            warnings(&configuration).iter().fold(seen, |seen, warning| seen.and_message(warning, text))
         }
         Err(problems) => {
             assert!(!problems.is_empty(), "refused without a problem");
             let kinds: std::collections::BTreeSet<_> = problems.iter().map(kind).collect();
-            kinds.iter().take(3).fold(Seen::NOTHING, |seen, kind| seen.and_message(kind))
+            kinds.iter().take(3).fold(Seen::NOTHING, |seen, kind| seen.and_message(kind, text))
         }
     }
 }

@@ -34,7 +34,7 @@ fn run(bytes: &[u8]) -> Seen {
         }
         Err(diagnostic) => {
             assert!(!diagnostic.message.is_empty() && !diagnostic.help.is_empty(), "what is wrong, and what to do");
-            Seen::NOTHING.and_message(&diagnostic.message)
+            Seen::NOTHING.and_message(&diagnostic.message, text)
         }
     }
 }

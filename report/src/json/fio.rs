@@ -1,12 +1,14 @@
 //! One run in the layout of `fio --output-format=json+`: an entry of `jobs` per group, ours under `hoistway`.
 //!
-//! Differences that a reader may meet: `bw_*` and `iops_*` come from samples of one second (fio: 500 ms), processor
-//! figures are zero (they would be ours, not the job's), and `lat_ns` has the percentiles. Source: harness 7.1.
+//! Differences that a reader may meet: `bw_*` and `iops_*` come from samples of one second (fio: 500 ms); processor
+//! figures are zero (they would be ours, not the job's); `iodepth_*` is the depth the jobs were told to keep, submitted
+//! one by one, not a count; `clat_ns` equals `lat_ns`, and both have percentiles. Source: harness 7.1.
 
 use experiment::Histogram;
 use experiment::histogram::bucket_ns;
 use experiment::job::Job;
 use experiment::measurement::{DirectionCounters, GroupMeasurement, Measurement, Sample, Tally};
+use experiment::recorder::errno_of;
 use experiment::statistics::Estimate;
 
 use super::{Json, in_force, size_text, weight_text};
@@ -40,7 +42,7 @@ fn job(run: &Measurement, number: usize, group: &GroupMeasurement, jobs: &[Job],
     let mut json = Json::object([
         ("jobname", Json::text(&group.path)),
         ("groupid", Json::Whole(number as u64)),
-        ("error", Json::Whole(u64::from(group.errors() > 0) * 5)),
+        ("error", Json::Whole(job_errno(group))),
         ("eta", Json::Whole(0)),
         ("elapsed", Json::Whole(run.window_ns.div_ceil(1_000_000_000))),
         ("job options", job_options(group, jobs)),
@@ -65,6 +67,13 @@ fn job(run: &Measurement, number: usize, group: &GroupMeasurement, jobs: &[Job],
     latency_classes(&mut json, &latency);
     json.push("hoistway", own(run, group));
     json
+}
+
+/// The errno fio would have ended the job with: that of the most frequent error, 0 without any.
+fn job_errno(group: &GroupMeasurement) -> u64 {
+    let tallies = [&group.read, &group.write, &group.trim, &group.sync];
+    let most = tallies.iter().flat_map(|tally| &tally.errors).max_by_key(|(_, count)| **count);
+    most.and_then(|(name, _)| errno_of(name)).map_or(0, u64::from)
 }
 
 fn job_options(group: &GroupMeasurement, jobs: &[Job]) -> Json {

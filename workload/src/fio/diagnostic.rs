@@ -62,6 +62,8 @@ impl fmt::Display for Diagnostic {
 
 /// Errors shown at most; the rest is counted.
 pub const MAX_ERRORS: usize = 20;
+/// Errors counted beyond those shown; then reading stops.
+const MAX_COUNTED: usize = 1000;
 /// Notes and warnings kept at most.
 const MAX_NOTES: usize = 200;
 
@@ -93,6 +95,18 @@ impl Findings {
         let message = message.into();
         if self.notes.len() < MAX_NOTES && !self.notes.iter().any(|note| note.message == message) {
             self.notes.push(Diagnostic { severity, place: place.clone(), message, help: String::new() });
+        }
+    }
+
+    /// Whether so much is wrong that reading on would only cost time.
+    pub fn is_hopeless(&self) -> bool {
+        self.errors_left_out >= MAX_COUNTED
+    }
+
+    /// A note of which one per file is enough, whatever else the text says: `kind` is how such notes begin.
+    pub fn note_first(&mut self, place: &Place, kind: &str, rest: impl fmt::Display) {
+        if !self.notes.iter().any(|note| note.message.starts_with(kind)) {
+            self.remark(Severity::Note, place, format!("{kind}{rest}"));
         }
     }
 

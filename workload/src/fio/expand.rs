@@ -7,7 +7,7 @@ use super::draft::Draft;
 use super::lex::{Content, Line};
 use super::options;
 use super::values::not_one_of;
-use super::{MAX_IN_FLIGHT, MAX_THREADS, Surroundings};
+use super::{MAX_ERRORS, MAX_IN_FLIGHT, MAX_THREADS, Surroundings};
 use crate::job::{Amount, BlockSize, Direction, Engine, Job, Mix, Pattern, Placement};
 
 /// The jobs of a file. Where errors were found the list is incomplete.
@@ -29,6 +29,9 @@ pub fn expand(name: &str, lines: &[Line], surroundings: &Surroundings<'_>, findi
         let mut draft = globals.clone();
         draft.job.name.clone_from(section);
         settings(&mut draft, body, findings);
+        if findings.is_hopeless() {
+            break;
+        }
         if file.threads >= MAX_THREADS {
             findings.error(&head.place, format!("more than {MAX_THREADS} threads in all jobs together"), "");
             break;
@@ -107,7 +110,7 @@ fn is_section(line: &Line) -> bool {
 }
 
 fn outside(lines: &[Line], findings: &mut Findings) {
-    for line in lines {
+    for line in lines.iter().take(MAX_ERRORS + 1) {
         let shown = line.place.text.trim();
         findings.error(&line.place, format!("option <{shown}> outside of [] job section"), "write '[name]' above it");
     }
@@ -117,6 +120,9 @@ fn settings(draft: &mut Draft, lines: &[Line], findings: &mut Findings) {
     // fio gives the unit base to all numbers of its section, wherever it stands there.
     let is_base = |line: &&Line| matches!(&line.content, Content::Setting { key, .. } if key == "kb_base");
     for line in lines.iter().filter(is_base).chain(lines.iter().filter(|line| !is_base(line))) {
+        if findings.is_hopeless() {
+            return;
+        }
         match &line.content {
             Content::Setting { key, value } => options::apply(draft, key, value.as_deref(), &line.place, findings),
             Content::Pragma { key, value } => pragma(draft, key, value, &line.place, findings),
@@ -170,7 +176,8 @@ impl File {
             job.report_group = before.report_group + u32::from(begins_phase || begins_group);
         }
         if !job.wait_for.is_empty() && !self.jobs.iter().any(|other| other.name == job.wait_for) {
-            let names = self.jobs.iter().map(|other| other.name.as_str());
+            // The nearest of 10,000 names is not worth the time in a file full of errors.
+            let names = self.jobs.iter().take(200).map(|other| other.name.as_str());
             let hint = crate::suggest::nearest(&job.wait_for, names);
             let help = hint.map_or("the job must stand above".to_owned(), |name| format!("did you mean '{name}'?"));
             findings.error(&wait_at, format!("wait_for: no job '{}' before this one", job.wait_for), help);

@@ -94,6 +94,9 @@ impl Lexer<'_, '_> {
             None => bytes,
         };
         for (number, line) in (1_u32..).zip(bytes.split(|byte| *byte == b'\n')) {
+            if self.findings.is_hopeless() {
+                break;
+            }
             if self.lines.len() >= MAX_LINES {
                 self.findings.error(blame, format!("more than {MAX_LINES} lines in all"), "split the file");
                 break;
@@ -133,8 +136,10 @@ impl Lexer<'_, '_> {
             None => (uncommented(text).trim(), None),
         };
         let value = match value.map(|value| self.replaced(value)).transpose() {
-            Ok(value) => value,
-            Err(message) => return self.findings.error(&place, message, "close the brace, or shorten the value"),
+            Ok(value) => value.map(|value| value.trim().to_owned()),
+            Err(message) => {
+                return self.findings.error(&place, message, "only ${NAME} with a plain value can be replaced");
+            }
         };
         self.lines.push(Line { place, content: Content::Setting { key: key.to_owned(), value } });
     }
@@ -191,7 +196,11 @@ impl Lexer<'_, '_> {
         while let Some((before, name)) = rest.split_once("${") {
             let (name, behind) = name.split_once('}').ok_or("'${' without '}'")?;
             result.push_str(before);
-            result.push_str(&(self.surroundings.variable)(name).unwrap_or_default());
+            let value = (self.surroundings.variable)(name).unwrap_or_default();
+            if value.contains([';', '#', '\n', '\r', '$']) {
+                return Err(format!("the variable {name} holds one of ; # $ or a line end"));
+            }
+            result.push_str(&value);
             if result.len() > MAX_VALUE_BYTES {
                 return Err(format!("the value is longer than {MAX_VALUE_BYTES} bytes"));
             }

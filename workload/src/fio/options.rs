@@ -94,8 +94,7 @@ pub fn apply(draft: &mut Draft, key: &str, value: Option<&str>, place: &Place, f
     }
     if let Some((text, value)) = draft.numbers.ib_suffix.take() {
         let base = if draft.numbers.base == units::Base::Binary { 1024 } else { 1000 };
-        let message = format!("in fio files '{text}' means {value} bytes (kb_base={base})");
-        findings.remark(Severity::Note, place, message);
+        findings.note_first(place, "in fio files ", format_args!("'{text}' means {value} bytes (kb_base={base})"));
     }
 }
 

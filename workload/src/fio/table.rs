@@ -35,6 +35,11 @@ const fn refused(name: &'static str, harmless: &'static [&'static str], why: &'s
     row(name, &[], Refused, Nothing { harmless, why }, doc)
 }
 
+/// The row under more names.
+const fn also(aliases: &'static [&'static str], row: Row) -> Row {
+    Row { aliases, ..row }
+}
+
 const U32: u64 = u32::MAX as u64;
 const CONTENT: &str = "what the buffers hold is the host's choice";
 const OWN_TIMING: &str = "times are taken and reported in Hoistway's own way";
@@ -212,8 +217,10 @@ pub const ROWS: &[Row] = &[
         Integer(0, 65_536, |d, v| d.job.iodepth_low = (v > 0).then(|| small(v))),
         "Refills when so few are in flight.",
     ),
-    quiet("iodepth_batch", "whatever has become free is submitted together", "I/Os submitted together."),
-    quiet("iodepth_batch_submit", "whatever has become free is submitted together", "The same as iodepth_batch."),
+    also(
+        &["iodepth_batch_submit"],
+        quiet("iodepth_batch", "whatever has become free is submitted together", "I/Os submitted together."),
+    ),
     row(
         "iodepth_batch_complete_min",
         &["iodepth_batch_complete"],
@@ -291,11 +298,12 @@ pub const ROWS: &[Row] = &[
         Triple(0, U32, |d, t| d.job.rate_ios_per_s = each(t, small, PerDirection::all(0))),
         "I/Os per second at most.",
     ),
-    not_yet("rate_min", &["0"], "use hoistway test --assert", "Bytes/s at least."),
-    not_yet("ratemin", &["0"], "use hoistway test --assert", "The same as rate_min."),
+    also(&["ratemin"], not_yet("rate_min", &["0"], "use hoistway test --assert", "Bytes/s at least.")),
     not_yet("rate_iops_min", &["0"], "use hoistway test --assert", "I/Os per second at least."),
-    quiet("rate_cycle", "it only averages rate_min, which is not supported", "Averaging time of rate_min."),
-    quiet("ratecycle", "it only averages rate_min, which is not supported", "The same as rate_cycle."),
+    also(
+        &["ratecycle"],
+        quiet("rate_cycle", "it only averages rate_min, which is not supported", "Averaging time of rate_min."),
+    ),
     row("rate_process", &[], Honoured, Text(rate_process), "Spacing under a rate: linear, poisson."),
     row(
         "rate_ignore_thinktime",
@@ -327,12 +335,19 @@ pub const ROWS: &[Row] = &[
     ),
     quiet("latency_run", "it only matters to latency_target, which is not supported", "Goes on after the search."),
     not_yet("max_latency", &["0"], "use hoistway test --assert", "Latency that ends the job."),
-    not_yet("steadystate", &[], "runs have a fixed length", "Ends when a figure is steady."),
-    not_yet("ss", &[], "runs have a fixed length", "The same as steadystate."),
-    quiet("steadystate_duration", "it only matters to steadystate, which is not supported", "Time to be steady for."),
-    quiet("ss_dur", "it only matters to steadystate, which is not supported", "The same as steadystate_duration."),
-    quiet("steadystate_ramp_time", "it only matters to steadystate, which is not supported", "Time before that."),
-    quiet("ss_ramp", "it only matters to steadystate, which is not supported", "The same as steadystate_ramp_time."),
+    also(&["ss"], not_yet("steadystate", &[], "runs have a fixed length", "Ends when a figure is steady.")),
+    also(
+        &["ss_dur"],
+        quiet(
+            "steadystate_duration",
+            "it only matters to steadystate, which is not supported",
+            "Time to be steady for.",
+        ),
+    ),
+    also(
+        &["ss_ramp"],
+        quiet("steadystate_ramp_time", "it only matters to steadystate, which is not supported", "Time before that."),
+    ),
     quiet(
         "steadystate_check_interval",
         "it only matters to steadystate, which is not supported",
@@ -473,13 +488,10 @@ pub const ROWS: &[Row] = &[
     quiet("disable_lat", OWN_TIMING, "No latency."),
     quiet("disable_clat", OWN_TIMING, "No completion latency."),
     quiet("disable_slat", OWN_TIMING, "No submission latency."),
-    quiet("disable_bw_measurement", OWN_TIMING, "No bandwidth."),
-    quiet("disable_bw", OWN_TIMING, "The same as disable_bw_measurement."),
-    quiet("mem", ENGINE, "Memory of buffers."),
-    quiet("iomem", ENGINE, "The same as mem."),
+    also(&["disable_bw"], quiet("disable_bw_measurement", OWN_TIMING, "No bandwidth.")),
+    also(&["iomem"], quiet("mem", ENGINE, "Memory of buffers.")),
     quiet("hugepage-size", ENGINE, "Size of huge pages."),
-    quiet("iomem_align", ENGINE, "Alignment of buffers."),
-    quiet("mem_align", ENGINE, "The same as iomem_align."),
+    also(&["mem_align"], quiet("iomem_align", ENGINE, "Alignment of buffers.")),
     quiet("lockmem", ENGINE, "Memory locked away."),
     quiet("sqthread_poll", ENGINE, "Submission by a kernel thread."),
     quiet("sqthread_poll_cpu", ENGINE, "CPU of that thread."),
@@ -495,7 +507,7 @@ pub const ROWS: &[Row] = &[
     quiet("exec_postrun", "commands of a job file are never executed", "Command after the job."),
     quiet("idle-prof", OWN_TIMING, "Idle profile of CPUs."),
     // Refused.
-    refused("verify", &["0", "null"], VERIFY, "Checks data."),
+    refused("verify", &["0"], VERIFY, "Checks data."),
     refused("do_verify", &["0"], VERIFY, "Checks data after writing."),
     refused("experimental_verify", &["0"], VERIFY, "Checks data."),
     refused("trim_percentage", &["0"], VERIFY, "Discards what was checked."),
@@ -511,7 +523,13 @@ pub const ROWS: &[Row] = &[
     refused("cmd_type", &[], "pass-through engines are not implemented", "Command set of io_uring_cmd."),
 ];
 
+/// Longest name or path in bytes: Linux's limit for a path.
+const MAX_TEXT_BYTES: usize = 4096;
+
 fn store(field: &mut String, text: &str) -> Outcome {
+    if text.len() > MAX_TEXT_BYTES {
+        return Err(format!("the text is {} bytes long; at most {MAX_TEXT_BYTES} are allowed", text.len()));
+    }
     text.clone_into(field);
     Ok(())
 }
@@ -523,8 +541,7 @@ fn file_name(draft: &mut Draft, text: &str) -> Outcome {
             "several files in one job are not supported yet; write one job per file ('\\:' is a colon)".to_owned()
         );
     }
-    draft.job.file = unescaped.replace('\u{0}', ":");
-    Ok(())
+    store(&mut draft.job.file, &unescaped.replace('\u{0}', ":"))
 }
 
 fn direction(draft: &mut Draft, text: &str) -> Outcome {

@@ -1,0 +1,223 @@
+//! The client for other threads of this process: submit, do something else, wait.
+//!
+//! Requests travel through the shard's mailbox, so each costs a hand-over between threads. Load generators that must not
+//! pay for that live on the shard's thread instead ([`crate::Resident`]).
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+
+use crate::error::EngineError;
+use crate::protocol::{Command, Failure};
+use crate::shard::{Answer, Data, Door, LocalRequest, Payload, Resident};
+use crate::volume::ShardHandle;
+
+/// What became of a request: the data of a read (else empty), or the failure.
+type Outcome = Result<Vec<u8>, Failure>;
+
+/// A request on its way to the shard.
+struct Letter {
+    request: LocalRequest,
+    data: Vec<u8>,
+    answer: mpsc::Sender<Outcome>,
+}
+
+#[derive(Default)]
+pub(crate) struct Letters {
+    waiting: VecDeque<Letter>,
+    next_cookie: u64,
+    is_leaving: bool,
+}
+
+/// A client of one volume, to be used from any thread. Its requests are those of one context of its group.
+pub struct Client {
+    shard: ShardHandle,
+    resident: u32,
+    letters: Arc<Mutex<Letters>>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("resident", &self.resident).finish_non_exhaustive()
+    }
+}
+
+/// A request that was submitted and will be answered.
+#[derive(Debug)]
+pub struct Ticket {
+    answer: mpsc::Receiver<Outcome>,
+}
+
+/// Why a client's request was not done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ClientError {
+    /// The volume's answer.
+    Failed(Failure),
+    /// The engine has stopped.
+    Stopped,
+}
+
+impl std::fmt::Display for ClientError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ClientError::Failed(failure) => write!(f, "the volume answered: {failure:?}"),
+            ClientError::Stopped => write!(f, "{}", EngineError::stopped().message),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {}
+
+impl Ticket {
+    /// Waits for the answer; data of a read.
+    ///
+    /// # Errors
+    /// What the volume said, or that the engine has stopped.
+    pub fn wait(self) -> Result<Vec<u8>, ClientError> {
+        self.answer.recv().map_err(|_| ClientError::Stopped)?.map_err(ClientError::Failed)
+    }
+}
+
+impl Client {
+    pub(crate) fn new(shard: ShardHandle, resident: u32, letters: Arc<Mutex<Letters>>) -> Self {
+        Self { shard, resident, letters }
+    }
+
+    /// Submits a request without waiting. `data` is what a write writes, and is not looked at otherwise.
+    pub fn submit(
+        &self,
+        command: Command,
+        offset_bytes: u64,
+        length_bytes: u64,
+        is_durable: bool,
+        data: Vec<u8>,
+    ) -> Ticket {
+        let (answer, ticket) = mpsc::channel();
+        let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
+        let cookie = letters.next_cookie;
+        letters.next_cookie += 1;
+        let request = LocalRequest { cookie, command, offset_bytes, length_bytes, is_durable };
+        letters.waiting.push_back(Letter { request, data, answer });
+        let must_ring = letters.waiting.len() == 1;
+        drop(letters);
+        if must_ring {
+            self.shard.poke(self.resident);
+        }
+        Ticket { answer: ticket }
+    }
+
+    /// Reads.
+    ///
+    /// # Errors
+    /// What the volume said, or that the engine has stopped.
+    pub fn read(&self, offset_bytes: u64, length_bytes: u64) -> Result<Vec<u8>, ClientError> {
+        self.submit(Command::Read, offset_bytes, length_bytes, false, Vec::new()).wait()
+    }
+
+    /// Writes; durable after the next flush.
+    ///
+    /// # Errors
+    /// What the volume said, or that the engine has stopped.
+    pub fn write(&self, offset_bytes: u64, data: &[u8]) -> Result<(), ClientError> {
+        self.submit(Command::Write, offset_bytes, data.len() as u64, false, data.to_vec()).wait().map(drop)
+    }
+
+    /// Makes everything durable that was answered before.
+    ///
+    /// # Errors
+    /// What the volume said, or that the engine has stopped.
+    pub fn flush(&self) -> Result<(), ClientError> {
+        self.submit(Command::Flush, 0, 0, false, Vec::new()).wait().map(drop)
+    }
+
+    /// Makes a range read as zero.
+    ///
+    /// # Errors
+    /// What the volume said, or that the engine has stopped.
+    pub fn write_zeroes(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), ClientError> {
+        self.submit(Command::WriteZeroes, offset_bytes, length_bytes, false, Vec::new()).wait().map(drop)
+    }
+
+    /// Says that a range is no longer needed.
+    ///
+    /// # Errors
+    /// What the volume said, or that the engine has stopped.
+    pub fn trim(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), ClientError> {
+        self.submit(Command::Trim, offset_bytes, length_bytes, false, Vec::new()).wait().map(drop)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner).is_leaving = true;
+        self.shard.poke(self.resident);
+    }
+}
+
+/// What stands for a [`Client`] on the shard's thread.
+#[derive(Default)]
+pub(crate) struct Correspondent {
+    letters: Arc<Mutex<Letters>>,
+    open: HashMap<u64, Letter>,
+}
+
+impl Correspondent {
+    pub fn letters(&self) -> Arc<Mutex<Letters>> {
+        Arc::clone(&self.letters)
+    }
+}
+
+impl Resident for Correspondent {
+    fn turn(&mut self, door: &mut Door<'_>) {
+        while door.has_room(0) {
+            let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(mut letter) = letters.waiting.pop_front() else {
+                if letters.is_leaving && self.open.is_empty() {
+                    door.leave();
+                }
+                return;
+            };
+            drop(letters);
+            let (request, data) = (letter.request, std::mem::take(&mut letter.data));
+            if request.command == Command::Read {
+                letter.data = vec![0; usize::try_from(request.length_bytes).unwrap_or(0)];
+            }
+            door.submit(0, request, &mut |offset_bytes, mut to| put(&data, offset_bytes, &mut to));
+            if request.command == Command::Write {
+                // What has found no memory yet is asked for later.
+                letter.data = data;
+            }
+            self.open.insert(request.cookie, letter);
+        }
+    }
+
+    fn fill(&mut self, _lane: usize, cookie: u64, offset_bytes: u64, mut to: Payload<'_>) {
+        if let Some(letter) = self.open.get(&cookie) {
+            put(&letter.data, offset_bytes, &mut to);
+        }
+    }
+
+    fn data(&mut self, _lane: usize, cookie: u64, offset_bytes: u64, from: Data<'_>) {
+        let start = usize::try_from(offset_bytes).unwrap_or(usize::MAX);
+        if let Some(place) = self.open.get_mut(&cookie).and_then(|letter| letter.data.get_mut(start..)) {
+            from.copy_to(place);
+        }
+    }
+
+    fn answered(&mut self, answer: Answer) {
+        let Some(letter) = self.open.remove(&answer.cookie) else { return };
+        let data = if letter.request.command == Command::Read { letter.data } else { Vec::new() };
+        // Nobody has to wait for a ticket.
+        let _ = letter.answer.send(answer.result.map(|()| data));
+    }
+
+    fn abandoned(&mut self) {
+        self.open.clear();
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner).waiting.clear();
+    }
+}
+
+fn put(data: &[u8], offset_bytes: u64, to: &mut Payload<'_>) {
+    let start = usize::try_from(offset_bytes).unwrap_or(usize::MAX).min(data.len());
+    let end = start.saturating_add(to.bytes() as usize).min(data.len());
+    to.put(0, &data[start..end]);
+}

@@ -1,0 +1,533 @@
+//! The shards in force and what runs on them: exports, groups, clients. The one place that talks to the engine.
+
+mod status;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use engine::protocol::MAX_PAYLOAD_BYTES;
+use engine::{
+    Backing, BackingKind, ClientSocket, ConnectionId, EngineError, ErrorKind, GroupHandle, ShardHandle, ShardSettings,
+    VolumeFacts, VolumeId, VolumeSettings,
+};
+use experiment::SchedulerSpec;
+use serde_json::{Value, json};
+
+use super::reception::Arrival;
+use super::reload::Change;
+use super::{ABANDONED, StartFailure, USAGE};
+use crate::configuration::check::{Checks, Verdict};
+use crate::configuration::{Cache, Configuration, Device, Export, Place, Problem};
+use crate::control::Refusal;
+use crate::nbd::handshake::ExportFacts;
+use crate::nbd::transmission::Transmission;
+use crate::nbd::wire::transmission_flag;
+
+/// Exit status: refused for safety (in use, outside its directory).
+const UNSAFE: u8 = 3;
+/// What clients are advised to use where the device has no larger block of its own.
+const PREFERRED_BLOCK_BYTES: u32 = 4_096;
+
+/// What the engine says about texts of a configuration, without opening anything of the user's.
+pub const CHECKS: Checks<'static> = Checks { scheduler: &check_scheduler, backing: &check_backing };
+
+fn check_backing(text: &str) -> Verdict {
+    Backing::parse(text).map(|_| ()).map_err(|error| (error.message, error.help))
+}
+
+/// Tries a scheduler out on a device of nothing, so that names, versions and tunables have one judge: the engine.
+fn check_scheduler(text: &str) -> Verdict {
+    let scheduler: SchedulerSpec = text.parse().map_err(|error: experiment::Diagnostic| (error.message, error.help))?;
+    let settings = ShardSettings {
+        name: "trial".to_owned(),
+        scheduler,
+        memory_bytes: 64 << 20,
+        max_connections: 1,
+        max_groups: 2,
+        ..ShardSettings::default()
+    };
+    let nothing = Backing { kind: BackingKind::Null(1 << 20), model: None };
+    match engine::start(settings, &[VolumeSettings::new("trial", nothing)]) {
+        Err(error) if error.kind == ErrorKind::Usage => Err((error.message, error.help)),
+        // A system that cannot start a shard at all says so when the real one is started.
+        Err(_) | Ok(_) => Ok(()),
+    }
+}
+
+/// All shards. Locked only for control and for handing clients over, never on the data path.
+pub struct Devices {
+    shards: Vec<Shard>,
+    root: Option<PathBuf>,
+    clients: Mutex<Clients>,
+}
+
+/// One device's shard and the names of what is on it.
+struct Shard {
+    handle: ShardHandle,
+    names: Mutex<Names>,
+}
+
+#[derive(Default)]
+struct Names {
+    exports: BTreeMap<String, VolumeId>,
+    groups: BTreeMap<String, GroupHandle>,
+    /// Volumes of removed exports that clients still used when it was last looked.
+    leaving: Vec<VolumeId>,
+}
+
+/// The clients that were handed over and have not gone yet.
+struct Clients {
+    next: u64,
+    present: BTreeMap<u64, Present>,
+    gone: Receiver<u64>,
+    /// Given to the shards: a client's number comes back when nothing of it is left.
+    leaving: Sender<u64>,
+}
+
+struct Present {
+    device: String,
+    connection: ConnectionId,
+    peer: String,
+    export: String,
+}
+
+impl Clients {
+    /// Forgets those that have gone, before anybody acts on who is here.
+    fn sweep(&mut self) {
+        while let Ok(number) = self.gone.try_recv() {
+            self.present.remove(&number);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Devices {
+    /// Opens every backing and starts every shard; all or none.
+    ///
+    /// # Errors
+    /// The first backing or shard that cannot be, at the place that named it.
+    pub fn open(configuration: &Configuration) -> Result<Self, StartFailure> {
+        raise_descriptor_limit();
+        let root = configuration.root.as_ref().map(|root| root.value.clone());
+        let twice = written_twice(configuration.exports().map(|(_, export)| export), root.as_deref());
+        if !twice.is_empty() {
+            return Err(StartFailure { problems: twice, exit_status: USAGE });
+        }
+        let (leaving, gone) = mpsc::channel();
+        let clients = Mutex::new(Clients { next: 0, present: BTreeMap::new(), gone, leaving });
+        let mut devices = Self { shards: Vec::new(), root, clients };
+        for device in &configuration.devices {
+            let shard = devices.start(device, configuration)?;
+            devices.shards.push(shard);
+        }
+        Ok(devices)
+    }
+
+    fn start(&self, device: &Device, configuration: &Configuration) -> Result<Shard, StartFailure> {
+        let failed = |error: EngineError| StartFailure {
+            exit_status: exit_status(error.kind),
+            problems: vec![placed(&error, &device.exports, &device.name.place)],
+        };
+        let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+        let scheduler = parse_scheduler(&device.scheduler.value).map_err(|refusal| StartFailure {
+            problems: vec![Problem::new(&device.scheduler.place, refusal.error, "")],
+            exit_status: USAGE,
+        })?;
+        let connections = configuration.listeners.iter().map(|listener| number(listener.max_connections)).sum::<u32>();
+        let settings = ShardSettings {
+            name: device.name.value.clone(),
+            scheduler,
+            memory_bytes: device.memory.0,
+            queue_depth: number(device.queue_depth),
+            max_request_bytes: number(device.max_request.0),
+            inline_max_bytes: number(device.inline_max.0),
+            batch_wait_us: number(device.batch_wait_us),
+            busy_poll_us: number(device.busy_poll_us),
+            stall_timeout: Duration::from_secs(configuration.stall_timeout_s()),
+            cpus: device.cpu.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).collect(),
+            max_connections: connections.clamp(1, 16_384),
+            ..ShardSettings::default()
+        };
+        let volumes: Vec<VolumeSettings> = device
+            .exports
+            .iter()
+            .map(|export| self.volume(device, export))
+            .collect::<Result<_, _>>()
+            .map_err(failed)?;
+        let handle = engine::start(settings, &volumes).map_err(failed)?;
+        let mut names = Names::default();
+        for (export, volume) in device.exports.iter().zip(handle.volumes()) {
+            names.exports.insert(export.name.value.clone(), *volume);
+            names.group(&handle, &export.group.value, configuration).map_err(failed)?;
+        }
+        Ok(Shard { handle, names: Mutex::new(names) })
+    }
+
+    fn volume(&self, device: &Device, export: &Export) -> Result<VolumeSettings, EngineError> {
+        let backing = Backing::parse(&export.backing.value)?;
+        // Block devices are named by their full path, whatever the root.
+        let is_device = matches!(&backing.kind, BackingKind::Path { path, .. } if path.starts_with("/dev"));
+        Ok(VolumeSettings {
+            root: self.root.clone().filter(|_| !is_device),
+            is_read_only: export.read_only,
+            uses_page_cache: device.cache == Cache::Page,
+            has_unsafe_flush: export.unsafe_flush,
+            ..VolumeSettings::new(export.name.value.clone(), backing)
+        })
+    }
+
+    fn shard(&self, name: &str) -> Option<&Shard> {
+        self.shards.iter().find(|shard| shard.handle.name() == name)
+    }
+
+    /// The device that an operator means: by name, or the only one.
+    fn meant(&self, device: Option<&str>) -> Result<&Shard, Refusal> {
+        let known = || self.shards.iter().map(|shard| shard.handle.name()).collect::<Vec<_>>().join(", ");
+        match (device, self.shards.as_slice()) {
+            (Some(name), _) => self
+                .shard(name)
+                .ok_or_else(|| Refusal::new("device", format!("there is no device {name:?}; there are: {}", known()))),
+            (None, [only]) => Ok(only),
+            (None, _) => Err(Refusal::new("device", format!("name one of the devices: {}", known()))),
+        }
+    }
+
+    /// What clients may be told of each export of a configuration that is open.
+    pub fn facts(&self, configuration: &Configuration) -> Vec<ExportFacts> {
+        let open = |device: &Device, export: &Export| {
+            let shard = self.shard(&device.name.value)?;
+            let volume = *lock(&shard.names).exports.get(&export.name.value)?;
+            let facts = shard.handle.facts(volume).ok()?;
+            Some(export_facts(device, export, &facts))
+        };
+        configuration.exports().filter_map(|(device, export)| open(device, export)).collect()
+    }
+
+    /// Hands a client over to the shard of its export. A client that cannot be served is closed.
+    pub fn attach(&self, arrival: Arrival, configuration: &Configuration) {
+        let name = arrival.negotiated.export.clone();
+        let device = configuration.exports().find(|(_, export)| export.name.value == name).map(|(device, _)| device);
+        let Some(shard) = device.and_then(|device| self.shard(&device.name.value)) else { return };
+        let mut names = lock(&shard.names);
+        let Some(volume) = names.exports.get(&name).copied() else { return };
+        let label = arrival.peer.name();
+        let group = match names.group(&shard.handle, &arrival.group, configuration) {
+            Ok(group) => group,
+            Err(error) => return eprintln!("hoistway: warning: client {label} was turned away: {}", error.message),
+        };
+        drop(names);
+        let mut clients = lock(&self.clients);
+        clients.sweep();
+        let number = clients.next;
+        clients.next += 1;
+        let leaving = clients.leaving.clone();
+        let ticket = arrival.ticket;
+        let attached = shard.handle.attach(ClientSocket {
+            socket: arrival.socket,
+            protocol: Box::new(Transmission::new(&arrival.negotiated)),
+            volume,
+            group,
+            received: arrival.received,
+            label: label.clone(),
+            beside: None,
+            on_closed: Some(Box::new(move || {
+                drop(ticket);
+                // Nobody listens any more when the server itself is going.
+                let _ = leaving.send(number);
+            })),
+        });
+        match attached {
+            Ok(connection) => {
+                let device = shard.handle.name().to_owned();
+                clients.present.insert(number, Present { device, connection, peer: label, export: name });
+            }
+            Err(error) => eprintln!("hoistway: warning: client {label} was turned away: {}", error.message),
+        }
+    }
+
+    /// Opens the exports that a reload adds; all or none.
+    ///
+    /// # Errors
+    /// The first that cannot be opened.
+    pub fn add_exports<'a>(
+        &self,
+        changes: impl Iterator<Item = &'a Change>,
+        configuration: &Configuration,
+    ) -> Result<(), Vec<Problem>> {
+        let mut added: Vec<(&Shard, &str, VolumeId)> = Vec::new();
+        for change in changes {
+            let Change::Added { device: name, export } = change else { continue };
+            let device = configuration.devices.iter().find(|device| device.name.value == *name);
+            let (Some(device), Some(shard)) = (device, self.shard(name)) else { continue };
+            shard.close_what_was_left();
+            let opened = self.volume(device, export).and_then(|volume| shard.handle.open_volume(&volume));
+            match opened {
+                Ok(volume) => added.push((shard, &export.name.value, volume)),
+                Err(error) => {
+                    for (shard, _, volume) in added {
+                        let _ = shard.handle.close_volume(volume);
+                    }
+                    return Err(vec![placed(&error, std::slice::from_ref(export), &export.name.place)]);
+                }
+            }
+        }
+        for (shard, name, volume) in added {
+            lock(&shard.names).exports.insert(name.to_owned(), volume);
+        }
+        Ok(())
+    }
+
+    /// Makes one change of a reload that has been checked.
+    ///
+    /// # Errors
+    /// When the engine refuses after all.
+    pub fn apply(&self, change: &Change) -> Result<(), Problem> {
+        let refused = |refusal: Refusal| Problem::new(&Place::default(), refusal.error, "");
+        match change {
+            Change::Added { .. } => {}
+            Change::Removed { export } => {
+                for shard in &self.shards {
+                    let mut names = lock(&shard.names);
+                    if let Some(volume) = names.exports.remove(export) {
+                        names.leaving.push(volume);
+                    }
+                    drop(names);
+                    shard.close_what_was_left();
+                }
+            }
+            Change::Weight { group, weight } => {
+                self.set_weight(group, *weight).map_err(refused)?;
+            }
+            Change::Scheduler { device, scheduler } => {
+                self.switch(Some(device), scheduler).map_err(refused)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a group another weight wherever it exists; on how many devices it does.
+    ///
+    /// # Errors
+    /// A weight out of range.
+    pub fn set_weight(&self, group: &str, weight: u64) -> Result<usize, Refusal> {
+        let weight = u32::try_from(weight).unwrap_or(u32::MAX);
+        let mut devices = 0;
+        for shard in &self.shards {
+            let Some(handle) = lock(&shard.names).groups.get(group).copied() else { continue };
+            shard.handle.set_weight(handle, weight).map_err(|error| Refusal::new("weight", error.message))?;
+            devices += 1;
+        }
+        Ok(devices)
+    }
+
+    /// The names of all groups that exist on any device.
+    pub fn groups(&self) -> Vec<String> {
+        let mut names: Vec<String> = self
+            .shards
+            .iter()
+            .flat_map(|shard| lock(&shard.names).groups.keys().cloned().collect::<Vec<_>>())
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Switches a device's policy; the device's name and the policy in full.
+    ///
+    /// # Errors
+    /// No such device, policy or tunable; the old policy stays.
+    pub fn switch(&self, device: Option<&str>, scheduler: &str) -> Result<(String, String), Refusal> {
+        let shard = self.meant(device)?;
+        let spec = parse_scheduler(scheduler)?;
+        shard.handle.switch_scheduler(&spec).map_err(|error| Refusal::new("scheduler", error.message))?;
+        Ok((shard.handle.name().to_owned(), spec.to_string()))
+    }
+
+    /// Sets a tunable of the policy in force; the device's name and the value stored.
+    ///
+    /// # Errors
+    /// No such device or tunable, or a value out of range.
+    pub fn set_tunable(&self, device: Option<&str>, name: &str, value: &str) -> Result<(String, i64), Refusal> {
+        let shard = self.meant(device)?;
+        let stored = shard.handle.set_tunable(name, value).map_err(|error| Refusal::new("tunable", error.message))?;
+        Ok((shard.handle.name().to_owned(), stored))
+    }
+
+    /// Closes the connections that `fits` (peer and export) chooses.
+    ///
+    /// # Errors
+    /// When it chooses none.
+    pub fn evict(
+        &self,
+        fits: &dyn Fn(&str, &str) -> bool,
+        field: &'static str,
+        wanted: &str,
+    ) -> Result<Value, Refusal> {
+        let mut clients = lock(&self.clients);
+        clients.sweep();
+        let chosen = clients.present.values().filter(|client| fits(&client.peer, &client.export));
+        let mut closed = 0;
+        for client in chosen {
+            let shard = self.shard(&client.device);
+            closed += usize::from(shard.is_some_and(|shard| shard.handle.evict(client.connection).unwrap_or(false)));
+        }
+        if closed == 0 {
+            let error = format!("no connection belongs to the {field} {wanted:?}; status lists them");
+            return Err(Refusal::new(field, error));
+        }
+        Ok(json!({"closed": closed}))
+    }
+
+    /// Drains all shards side by side; what was abandoned.
+    pub fn drain(&self, timeout: Duration) -> Drained {
+        let mut drained = Drained::default();
+        thread::scope(|scope| {
+            let drains: Vec<_> = self.shards.iter().map(|shard| scope.spawn(|| shard.handle.drain(timeout))).collect();
+            for drain in drains {
+                match drain.join() {
+                    Ok(Ok(report)) => {
+                        drained.abandoned_requests += report.abandoned_requests;
+                        drained.failed_syncs += report.failed_syncs;
+                    }
+                    Ok(Err(error)) => drained.failures.push(error.message),
+                    Err(_) => drained.failures.push("a shard's drain panicked".to_owned()),
+                }
+            }
+        });
+        drained
+    }
+}
+
+/// How a drain of all devices went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Drained {
+    /// Requests that were not answered in time.
+    pub abandoned_requests: usize,
+    /// Volumes whose last fsync failed.
+    pub failed_syncs: u32,
+    /// What went wrong otherwise.
+    pub failures: Vec<String>,
+}
+
+impl Shard {
+    /// Closes volumes of removed exports that nobody uses any more.
+    fn close_what_was_left(&self) {
+        let mut names = lock(&self.names);
+        names.leaving.retain(|volume| !self.handle.close_volume(*volume).unwrap_or(true));
+    }
+}
+
+impl Names {
+    /// The group of a path, made with all its parents if it is new.
+    fn group(
+        &mut self,
+        shard: &ShardHandle,
+        path: &str,
+        configuration: &Configuration,
+    ) -> Result<GroupHandle, EngineError> {
+        let mut parent = GroupHandle::ROOT;
+        let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+        for prefix in ends.map(|end| &path[..end]) {
+            parent = match self.groups.get(prefix) {
+                Some(group) => *group,
+                None => {
+                    let weight = u32::try_from(configuration.weight(prefix)).unwrap_or(u32::MAX);
+                    let group = shard.add_group_below(parent, prefix, weight)?;
+                    self.groups.insert(prefix.to_owned(), group);
+                    group
+                }
+            };
+        }
+        Ok(parent)
+    }
+}
+
+fn parse_scheduler(text: &str) -> Result<SchedulerSpec, Refusal> {
+    text.parse().map_err(|error: experiment::Diagnostic| {
+        Refusal::new("scheduler", format!("{}; {}", error.message, error.help))
+    })
+}
+
+/// A scheduler's text with one tunable set.
+pub fn with_tunable(scheduler: &str, name: &str, value: &str) -> String {
+    scheduler.parse::<SchedulerSpec>().map_or_else(|_| scheduler.to_owned(), |it| it.with(name, value).to_string())
+}
+
+fn export_facts(device: &Device, export: &Export, volume: &VolumeFacts) -> ExportFacts {
+    use transmission_flag as flag;
+    let mut flags = flag::HAS_FLAGS | flag::CAN_MULTI_CONN;
+    if volume.is_read_only {
+        flags |= flag::READ_ONLY;
+    } else {
+        flags |= flag::SEND_FLUSH | flag::SEND_FUA | flag::SEND_WRITE_ZEROES | flag::SEND_FAST_ZERO;
+        flags |= if volume.can_trim { flag::SEND_TRIM } else { 0 };
+    }
+    flags |= if volume.is_rotational { flag::ROTATIONAL } else { 0 };
+    flags |= if device.cache == Cache::Page && volume.uses_page_cache { flag::SEND_CACHE } else { 0 };
+    ExportFacts {
+        name: export.name.value.clone(),
+        description: export.description.clone(),
+        size_bytes: volume.size_bytes,
+        flags,
+        minimum_block_bytes: export.min_block,
+        preferred_block_bytes: volume.physical_block_bytes.max(PREFERRED_BLOCK_BYTES),
+        maximum_payload_bytes: MAX_PAYLOAD_BYTES,
+    }
+}
+
+/// An engine's error at the place that caused it: the export it names, or the device.
+fn placed(error: &EngineError, exports: &[Export], device: &Place) -> Problem {
+    let names = |export: &&Export| error.message.starts_with(&format!("volume '{}'", export.name));
+    let place = exports.iter().find(names).map_or(device, |export| &export.backing.place);
+    Problem::new(place, error.message.clone(), error.help.clone())
+}
+
+const fn exit_status(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::Usage => USAGE,
+        ErrorKind::Unsafe => UNSAFE,
+        ErrorKind::System => ABANDONED,
+    }
+}
+
+/// Exports that would write to the same whole file or device as an earlier one.
+fn written_twice<'a>(exports: impl Iterator<Item = &'a Export>, root: Option<&Path>) -> Vec<Problem> {
+    let mut seen: BTreeMap<(u64, u64), &Export> = BTreeMap::new();
+    let mut problems = Vec::new();
+    for export in exports.filter(|export| !export.read_only) {
+        let Ok(Backing { kind: BackingKind::Path { path, slice: None }, .. }) = Backing::parse(&export.backing.value)
+        else {
+            continue;
+        };
+        let Ok(metadata) = fs::metadata(root.map_or_else(|| path.clone(), |root| root.join(&path))) else { continue };
+        let is_device = metadata.file_type().is_block_device();
+        // A device is the same whichever of its nodes is named.
+        let identity = if is_device { (0, metadata.rdev()) } else { (metadata.dev(), metadata.ino()) };
+        if let Some(first) = seen.insert(identity, export) {
+            let what = format!("exports {} and {} would both write to {}", first.name, export.name, path.display());
+            problems.push(Problem::new(
+                &export.backing.place,
+                what,
+                "give each a file of its own, or make one read-only",
+            ));
+        }
+    }
+    problems
+}
+
+/// A shard's ring wants a place for every connection and volume; the usual soft limit of 1,024 is less than that.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // Without the right to do so, the engine says what is missing.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}

@@ -1,0 +1,545 @@
+//! A running server and raw bytes: every row of the engine specification's table 4.4 (column "ours"), negotiation
+//! cases 1, 2, 5, 6, 8, 9 and transmission cases 12 to 19, 21, 23 and 24, each in every reply form where it matters.
+
+mod client;
+mod server;
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use client::{Client, go_data, option_bytes, query_data, string};
+use hoistway_export::nbd::handshake::ReplyForm;
+use hoistway_export::nbd::wire::{
+    CLIENT_NO_ZEROES, OPTION_MAGIC, chunk, command, command_flag, error, option, reply, transmission_flag,
+};
+use server::Running;
+
+const FORMS: [ReplyForm; 3] = [ReplyForm::Simple, ReplyForm::Structured, ReplyForm::Extended];
+const MIB: u64 = 1 << 20;
+
+/// Two exports of 64 MiB in memory, one of them read-only, and one in a sparse file.
+fn running() -> Running {
+    Running::with(
+        r#"
+[[device]]
+name = "memory"
+[[device.export]]
+name = "a"
+backing = "memory:64MiB"
+[[device.export]]
+name = "fixed"
+backing = "memory:64MiB"
+read_only = true
+"#,
+    )
+}
+
+/// One export of 64 MiB in a sparse file on tmpfs (or wherever temporary files are).
+fn running_on_a_file() -> Running {
+    Running::with_file(64 * MIB)
+}
+
+// ---- table 4.4, handshake ----
+
+#[test]
+fn unknown_client_flag_closes() {
+    let server = running();
+    Client::connect(server.socket(), 1 << 7).assert_closed();
+    Client::open(server.socket(), "a", ReplyForm::Simple).assert_alive();
+}
+
+#[test]
+fn wrong_option_magic_closes() {
+    let server = running();
+    let mut client = Client::connect(server.socket(), 3);
+    client.send(&[&0x1234_5678_u64.to_be_bytes()[..], &[0; 8]].concat());
+    client.assert_closed();
+}
+
+#[test]
+fn unknown_options_are_skipped_up_to_32_mib() {
+    let server = running();
+    let mut client = Client::connect(server.socket(), 3);
+    assert_eq!(client.last(99, &[7; 65_536]), reply::UNSUPPORTED);
+    assert_eq!(client.last(4, b"peek"), reply::UNSUPPORTED);
+    assert_eq!(client.last(99, &vec![7; 32 << 20]), reply::TOO_BIG);
+    client.go("a");
+    client.assert_alive();
+    let mut client = Client::connect(server.socket(), 3);
+    client.send(&OPTION_MAGIC.to_be_bytes());
+    client.send(&[0, 0, 0, 99, 2, 0, 0, 1]);
+    client.assert_closed();
+}
+
+#[test]
+fn option_length_of_all_ones_closes() {
+    let server = running();
+    let mut client = Client::connect(server.socket(), 3);
+    client.send(&OPTION_MAGIC.to_be_bytes());
+    client.send(&[0, 0, 0, 7, 0xff, 0xff, 0xff, 0xff]);
+    client.assert_closed();
+}
+
+#[test]
+fn go_that_does_not_add_up_is_invalid_and_the_next_option_works() {
+    let server = running();
+    let mut client = Client::connect(server.socket(), 3);
+    let whole = go_data("a");
+    let surplus = [&whole[..], &[1]].concat();
+    let beyond = [&1_000_u32.to_be_bytes()[..], b"a\0\0"].concat();
+    let announced = [&string(b"a")[..], &[0, 5, 0, 3]].concat();
+    for data in [&whole[..0], &whole[..4], &whole[..6], &surplus, &beyond, &announced] {
+        assert_eq!(client.last(option::GO, data), reply::INVALID, "{data:?}");
+    }
+    client.go("a");
+    client.assert_alive();
+}
+
+#[test]
+fn bad_names_are_invalid_and_unknown_ones_unknown() {
+    let server = running();
+    let mut client = Client::connect(server.socket(), 3);
+    assert_eq!(client.last(option::GO, &go_data(&"n".repeat(4_097))), reply::INVALID);
+    assert_eq!(client.last(option::GO, &go_data("a\0")), reply::INVALID);
+    assert_eq!(client.last(option::INFO, b"\0\0\0\x02\xc3\x28\0\0"), reply::INVALID);
+    assert_eq!(client.last(option::GO, &go_data("elsewhere")), reply::UNKNOWN);
+    client.send(&option_bytes(option::EXPORT_NAME, b"elsewhere"));
+    client.assert_closed();
+}
+
+#[test]
+fn options_without_data_refuse_data() {
+    let server = running();
+    let mut client = Client::connect(server.socket(), 3);
+    for option in [option::LIST, option::STRUCTURED_REPLY, option::EXTENDED_HEADERS, option::STARTTLS] {
+        assert_eq!(client.last(option, b"x"), reply::INVALID);
+    }
+    assert_eq!(client.last(option::STARTTLS, &[]), reply::POLICY);
+}
+
+#[test]
+fn reply_forms_are_negotiated_once() {
+    let server = running();
+    let mut client = Client::connect(server.socket(), 3);
+    assert_eq!(client.last(option::STRUCTURED_REPLY, &[]), reply::ACK);
+    assert_eq!(client.last(option::STRUCTURED_REPLY, &[]), reply::INVALID);
+    assert_eq!(client.last(option::EXTENDED_HEADERS, &[]), reply::ACK);
+    assert_eq!(client.last(option::STRUCTURED_REPLY, &[]), reply::EXTENDED_HEADER_REQUIRED);
+}
+
+#[test]
+fn abort_is_acknowledged_and_closes() {
+    let server = running();
+    let mut client = Client::connect(server.socket(), 3);
+    assert_eq!(client.last(option::ABORT, &[]), reply::ACK);
+    client.assert_closed();
+}
+
+// ---- negotiation ----
+
+#[test]
+fn n1_a_hidden_export_is_neither_listed_nor_known() {
+    let uid = rustix::process::getuid().as_raw();
+    let server = Running::with(&format!(
+        r#"
+[[device]]
+name = "memory"
+[[device.export]]
+name = "a"
+backing = "memory:1MiB"
+[[device.export]]
+name = "b"
+backing = "memory:1MiB"
+[[identity]]
+uid = {uid}
+group = "tenants/u"
+exports = ["a"]
+"#
+    ));
+    let mut client = Client::connect(server.socket(), 3);
+    let listed = client.option(option::LIST, &[]);
+    assert_eq!(listed.len(), 2);
+    assert_eq!(listed[0].data, string(b"a"));
+    assert_eq!(client.last(option::GO, &go_data("b")), reply::UNKNOWN);
+    client.go("a");
+}
+
+#[test]
+fn n2_info_and_go_say_the_same_and_never_size_0() {
+    let server = running();
+    let mut client = Client::connect(server.socket(), 3);
+    let info = client.option(option::INFO, &go_data("a"));
+    let gone = client.option(option::GO, &go_data("a"));
+    assert_eq!(info, gone);
+    assert_eq!(info[0].data[2..10], (64 * MIB).to_be_bytes());
+    assert_eq!(info[1].data[2..], [0, 0, 0, 1, 0, 0, 0x10, 0, 2, 0, 0, 0]);
+    client.assert_alive();
+}
+
+#[test]
+fn n5_a_read_is_answered_in_the_form_negotiated() {
+    // `Client::reply` insists on the magic number of its form, and on the echoed offset of the extended one.
+    let server = running();
+    for form in FORMS {
+        let mut client = Client::open(server.socket(), "a", form);
+        let reply = client.read(4_096, 512);
+        assert_eq!((reply.error, reply.data()), (0, vec![0; 512]));
+    }
+}
+
+#[test]
+fn n6_a_context_of_another_export_does_not_count() {
+    let server = running();
+    let mut client = Client::connect(server.socket(), 3);
+    client.last(option::STRUCTURED_REPLY, &[]);
+    assert_eq!(client.last(option::SET_META_CONTEXT, &query_data("a", &["base:allocation"])), reply::ACK);
+    client.form = ReplyForm::Structured;
+    client.go("fixed");
+    assert_eq!(client.ask(0, command::BLOCK_STATUS, 0, 4_096).error, error::EINVAL);
+    client.assert_alive();
+}
+
+#[test]
+fn n8_export_name_answers_10_bytes_and_124_zeroes_unless_spared() {
+    let server = running();
+    for client_flags in [1, 1 | CLIENT_NO_ZEROES] {
+        let mut client = Client::connect(server.socket(), client_flags);
+        client.send(&option_bytes(option::EXPORT_NAME, b"a"));
+        assert_eq!(client.receive(8), (64 * MIB).to_be_bytes());
+        client.receive(2);
+        if client_flags & CLIENT_NO_ZEROES == 0 {
+            assert_eq!(client.receive(124), [0; 124]);
+        }
+        client.assert_alive();
+    }
+}
+
+#[test]
+fn n9_a_handshake_that_stops_is_closed_and_64_of_them_delay_nobody() {
+    let server = Running::listening(
+        "handshake_timeout_s = 2\n",
+        "[[device]]\nname = \"m\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:1MiB\"\n",
+    );
+    let start = Instant::now();
+    let mut silent: Vec<_> = (0..64)
+        .map(|_| {
+            let mut stream = UnixStream::connect(server.socket()).unwrap();
+            stream.write_all(&[0, 0, 0]).unwrap();
+            stream
+        })
+        .collect();
+    let before = Instant::now();
+    Client::open(server.socket(), "a", ReplyForm::Simple).assert_alive();
+    let took = before.elapsed();
+    assert!(took < Duration::from_secs(1), "a normal handshake took {took:?} beside 64 silent ones");
+    for stream in &mut silent {
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let mut rest = Vec::new();
+        let ended = stream.read_to_end(&mut rest);
+        assert!(ended.is_ok() || ended.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionReset));
+    }
+    // The first one gave way to the ordinary client; the others lasted as long as they may.
+    assert!(start.elapsed() >= Duration::from_millis(1_900), "closed too early: {:?}", start.elapsed());
+}
+
+// ---- table 4.4, transmission ----
+
+#[test]
+fn wrong_request_magic_closes_without_a_reply() {
+    let server = running();
+    for form in FORMS {
+        let mut client = Client::open(server.socket(), "a", form);
+        client.send(&[0x42; 32]);
+        client.assert_closed();
+    }
+}
+
+#[test]
+fn unknown_commands_and_flags_are_einval_and_the_connection_lives() {
+    let server = running();
+    for form in FORMS {
+        let mut client = Client::open(server.socket(), "a", form);
+        assert_eq!(client.ask(0, 42, 0, 512).error, error::EINVAL);
+        assert_eq!(client.ask(0, 8, 0, 512).error, error::EINVAL, "RESIZE");
+        assert_eq!(client.ask(1 << 12, command::READ, 0, 512).error, error::EINVAL);
+        assert_eq!(client.ask(command_flag::NO_HOLE, command::READ, 0, 512).error, error::EINVAL);
+        assert_eq!(client.ask(command_flag::REQ_ONE, command::FLUSH, 0, 0).error, error::EINVAL);
+        assert_eq!(client.write(1 << 12, 0, &[9; 4_096]).error, error::EINVAL);
+        client.assert_alive();
+        assert_eq!(client.read(0, 512).data(), [0; 512], "the refused write's payload went nowhere");
+    }
+}
+
+#[test]
+fn df_without_structured_replies_is_einval() {
+    let server = running();
+    let mut client = Client::open(server.socket(), "a", ReplyForm::Simple);
+    assert_eq!(client.ask(command_flag::DF, command::READ, 0, 512).error, error::EINVAL);
+    client.assert_alive();
+}
+
+#[test]
+fn t12_beyond_the_end_is_einval_or_enospc() {
+    let server = running();
+    for form in FORMS {
+        let mut client = Client::open(server.socket(), "a", form);
+        let end = client.size_bytes;
+        assert_eq!(client.read(end - 512, 4_096).error, error::EINVAL);
+        assert_eq!(client.write(0, end - 512, &[1; 4_096]).error, error::ENOSPC);
+        assert_eq!(client.ask(0, command::WRITE_ZEROES, end - 512, 4_096).error, error::ENOSPC);
+        assert_eq!(client.ask(0, command::TRIM, end - 512, 4_096).error, error::EINVAL);
+        assert_eq!(client.read(end - 512, 512).data(), [0; 512], "nothing was written in part");
+        client.assert_alive();
+    }
+}
+
+#[test]
+fn t13_an_offset_that_overflows_is_einval() {
+    let server = running();
+    for form in FORMS {
+        let mut client = Client::open(server.socket(), "a", form);
+        assert_eq!(client.read(u64::MAX - 511, 4_096).error, error::EINVAL);
+        client.assert_alive();
+    }
+}
+
+#[test]
+fn t14_length_0_is_success_but_for_block_status() {
+    let server = running();
+    for form in FORMS {
+        let mut client = Client::open(server.socket(), "a", form);
+        let read = client.read(512, 0);
+        assert_eq!((read.error, read.data().len()), (0, 0));
+        if form != ReplyForm::Simple {
+            assert_eq!(read.chunks, [chunk::NONE]);
+        }
+        assert_eq!(client.write(0, 512, &[]).error, 0);
+        assert_eq!(client.ask(0, command::TRIM, 512, 0).error, 0);
+        assert_eq!(client.ask(0, command::WRITE_ZEROES, 512, 0).error, 0);
+        assert_eq!(client.ask(0, command::BLOCK_STATUS, 512, 0).error, error::EINVAL);
+        client.assert_alive();
+    }
+}
+
+#[test]
+fn t15_lengths_beyond_the_maximum_payload() {
+    let server = running();
+    for form in FORMS {
+        let mut client = Client::open(server.socket(), "a", form);
+        let expected = if form == ReplyForm::Simple { error::EINVAL } else { error::EOVERFLOW };
+        assert_eq!(client.read(0, 33 * MIB).error, expected);
+        assert_eq!(client.write(0, 0, &vec![5; 33 << 20]).error, error::EINVAL);
+        client.assert_alive();
+        assert_eq!(client.read(0, 512).data(), [0; 512]);
+        let announced = client.request(0, command::WRITE, 1, 0, 0xffff_ffff);
+        client.send(&announced);
+        client.assert_closed();
+    }
+}
+
+#[test]
+fn t16_two_reads_with_one_cookie_get_two_answers() {
+    let server = running();
+    for form in FORMS {
+        let mut client = Client::open(server.socket(), "a", form);
+        let one = client.request(0, command::READ, 5, 0, 512);
+        client.send(&[&one[..], &one].concat());
+        for _ in 0..2 {
+            let reply = client.reply(command::READ, 0, 512);
+            assert_eq!((reply.cookie, reply.error, reply.data().len()), (5, 0, 512));
+        }
+    }
+}
+
+#[test]
+fn t17_eight_reads_and_disc_in_one_send_are_eight_answers_and_the_end() {
+    let server = running();
+    for round in 0..200 {
+        let mut client = Client::open(server.socket(), "a", FORMS[round % 3]);
+        let mut bytes: Vec<u8> = (0..8).flat_map(|cookie| client.request(0, command::READ, cookie, 0, 4_096)).collect();
+        bytes.extend(client.request(0, command::DISCONNECT, 0, 0, 0));
+        client.send(&bytes);
+        let mut cookies: Vec<u64> = (0..8).map(|_| client.reply(command::READ, 0, 4_096).cookie).collect();
+        cookies.sort_unstable();
+        assert_eq!(cookies, [0, 1, 2, 3, 4, 5, 6, 7], "round {round}");
+        client.assert_closed();
+    }
+}
+
+#[test]
+fn t18_a_flush_with_a_length_is_einval() {
+    let server = running();
+    for form in FORMS {
+        let mut client = Client::open(server.socket(), "a", form);
+        assert_eq!(client.ask(0, command::FLUSH, 0, 1).error, error::EINVAL);
+        assert_eq!(client.ask(0, command::FLUSH, 512, 0).error, error::EINVAL);
+        assert_eq!(client.ask(0, command::FLUSH, 0, 0).error, 0);
+        client.assert_alive();
+    }
+}
+
+#[test]
+fn t19_write_zeroes_reads_back_zero_and_leaves_a_hole() {
+    let server = running_on_a_file();
+    for form in FORMS {
+        let mut client = Client::open(server.socket(), "file", form);
+        assert_eq!(client.write(0, 0, &vec![0xee; 4 << 20]).error, 0);
+        assert_eq!(client.ask(0, command::WRITE_ZEROES, MIB, MIB).error, 0);
+        assert_eq!(client.read(MIB, MIB).data(), vec![0; 1 << 20]);
+        assert_eq!(client.read(2 * MIB, 512).data(), [0xee; 512]);
+        assert_eq!(client.ask(command_flag::NO_HOLE, command::WRITE_ZEROES, 2 * MIB, MIB).error, 0);
+        assert_eq!(client.read(2 * MIB, MIB).data(), vec![0; 1 << 20]);
+        if form != ReplyForm::Simple {
+            let hole = client.ask(command_flag::REQ_ONE, command::BLOCK_STATUS, MIB, MIB);
+            assert_eq!(hole.extents, [(MIB, 3)], "hole and zero");
+            let kept = client.ask(command_flag::REQ_ONE, command::BLOCK_STATUS, 2 * MIB, MIB);
+            assert_eq!(kept.extents.len(), 1);
+            assert_eq!(kept.extents[0].1 & 1, 0, "NO_HOLE keeps it allocated");
+        }
+    }
+}
+
+#[test]
+fn t21_block_status_begins_at_the_offset_and_never_overshoots() {
+    let server = running_on_a_file();
+    for form in [ReplyForm::Structured, ReplyForm::Extended] {
+        let mut client = Client::open(server.socket(), "file", form);
+        assert_eq!(client.write(0, 8 * MIB, &vec![1; 1 << 20]).error, 0);
+        let one = client.ask(command_flag::REQ_ONE, command::BLOCK_STATUS, 7 * MIB, 3 * MIB);
+        assert_eq!(one.extents.len(), 1);
+        assert!(one.extents[0].0 <= 3 * MIB && one.extents[0].0 > 0);
+        let all = client.ask(0, command::BLOCK_STATUS, 7 * MIB, 3 * MIB);
+        let (last, before) = all.extents.split_last().unwrap();
+        assert!(last.0 > 0 && before.iter().map(|(length, _)| length).sum::<u64>() < 3 * MIB);
+        let mut covered = 0;
+        while covered < client.size_bytes {
+            let left = client.size_bytes - covered;
+            let part = client.ask(0, command::BLOCK_STATUS, covered, left);
+            assert_eq!(part.error, 0);
+            covered += part.extents.iter().map(|(length, _)| length).sum::<u64>();
+        }
+        assert_eq!(covered, client.size_bytes, "a client's loop covers the export exactly");
+    }
+}
+
+#[test]
+fn t23_a_read_only_export_refuses_every_kind_of_writing() {
+    let server = running();
+    for form in FORMS {
+        let mut client = Client::open(server.socket(), "fixed", form);
+        assert_ne!(client.flags & transmission_flag::READ_ONLY, 0);
+        assert_eq!(client.flags & transmission_flag::SEND_FLUSH, 0);
+        assert_eq!(client.write(0, 0, &[1; 4_096]).error, error::EPERM);
+        assert_eq!(client.ask(0, command::TRIM, 0, 4_096).error, error::EPERM);
+        assert_eq!(client.ask(0, command::WRITE_ZEROES, 0, 4_096).error, error::EPERM);
+        client.assert_alive();
+        assert_eq!(client.read(0, 512).data(), [0; 512]);
+    }
+}
+
+#[test]
+fn t24_a_df_read_is_one_content_chunk() {
+    let server = running_on_a_file();
+    for form in [ReplyForm::Structured, ReplyForm::Extended] {
+        let mut client = Client::open(server.socket(), "file", form);
+        assert_eq!(client.write(0, 512 * 1024, &vec![3; 64 << 10]).error, 0);
+        let reply = client.ask(command_flag::DF, command::READ, 0, 4 * MIB);
+        assert_eq!((reply.error, reply.content.len()), (0, 1));
+        assert_eq!(reply.data().len(), 4 << 20);
+        assert_eq!(reply.data()[512 << 10..576 << 10], vec![3; 64 << 10]);
+    }
+}
+
+#[test]
+fn a_request_below_any_block_size_is_served() {
+    let server = running_on_a_file();
+    for form in FORMS {
+        let mut client = Client::open(server.socket(), "file", form);
+        assert_eq!(client.write(0, 12_345, b"seven77").error, 0);
+        assert_eq!(client.read(12_344, 9).data(), b"\0seven77\0");
+        assert_eq!(client.write(0, 12_345, &[0; 7]).error, 0);
+    }
+}
+
+#[test]
+fn large_reads_come_back_whole_in_every_form() {
+    let server = running_on_a_file();
+    let pattern: Vec<u8> = (0..8_u64 << 20).map(|at| u8::try_from((at * 7 + at / 4_096) % 251).unwrap()).collect();
+    for form in FORMS {
+        let mut client = Client::open(server.socket(), "file", form);
+        assert_eq!(client.write(command_flag::FUA, 3 * MIB, &pattern).error, 0);
+        let reply = client.read(3 * MIB, 8 * MIB);
+        assert_eq!(reply.error, 0);
+        assert!(reply.data() == pattern, "data differ in form {form:?}");
+    }
+}
+
+#[test]
+fn half_a_header_and_silence_leaves_the_others_alone() {
+    let server = running();
+    let mut stuck = Client::open(server.socket(), "a", ReplyForm::Simple);
+    let half = stuck.request(0, command::READ, 1, 0, 512);
+    stuck.send(&half[..14]);
+    Client::open(server.socket(), "a", ReplyForm::Simple).assert_alive();
+    stuck.send(&half[14..]);
+    assert_eq!(stuck.reply(command::READ, 0, 512).error, 0);
+}
+
+// ---- bounds ----
+
+#[test]
+fn b36_a_client_that_never_reads_is_closed_and_nobody_else_notices() {
+    let server = Running::listening(
+        "stall_timeout_s = 1\n",
+        "[[device]]\nname = \"m\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:64MiB\"\n",
+    );
+    let deaf = Client::open(server.socket(), "a", ReplyForm::Simple);
+    let one = deaf.request(0, command::READ, 1, 0, 4 * MIB);
+    let mut stream = deaf.stream.try_clone().unwrap();
+    stream.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut other = Client::open(server.socket(), "a", ReplyForm::Simple);
+    // The server stops reading, then closes: writing ends with an error either way, within the write's timeout.
+    let mut ended = false;
+    for _ in 0..10_000_000 {
+        if stream.write_all(&one).is_err() {
+            ended = true;
+            break;
+        }
+    }
+    assert!(ended, "the server took requests without end");
+    other.assert_alive();
+}
+
+#[test]
+fn b37_a_client_that_stops_inside_a_payload_is_closed() {
+    let server = Running::listening(
+        "stall_timeout_s = 1\n",
+        "[[device]]\nname = \"m\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:64MiB\"\n",
+    );
+    let mut client = Client::open(server.socket(), "a", ReplyForm::Simple);
+    let header = client.request(0, command::WRITE, 1, 0, MIB);
+    client.send(&[&header[..], &[1; 1_000]].concat());
+    client.assert_closed();
+}
+
+#[test]
+fn b39_one_connection_too_many_is_closed_at_once() {
+    let server = Running::listening(
+        "max_connections = 3\n",
+        "[[device]]\nname = \"m\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:1MiB\"\n",
+    );
+    let mut clients: Vec<_> = (0..3).map(|_| Client::open(server.socket(), "a", ReplyForm::Simple)).collect();
+    let mut extra = UnixStream::connect(server.socket()).unwrap();
+    extra.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    assert_eq!(extra.read(&mut [0; 18]).unwrap(), 0, "closed before any greeting");
+    clients.iter_mut().for_each(Client::assert_alive);
+    // A place that was given back can be taken again.
+    drop(clients.pop());
+    let again = (0..1_000).any(|_| {
+        let mut stream = UnixStream::connect(server.socket()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.read_exact(&mut [0; 18]).is_ok()
+    });
+    assert!(again, "the place of a client that left was never given back");
+}

@@ -1,0 +1,231 @@
+//! How a test goes on, on stderr (harness 5.10): a line in place on a terminal, one line per finished run elsewhere.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use block::Nanos;
+use experiment::job::{Amount, BlockSize};
+use experiment::{Experiment, LiveGroup, Measurement};
+
+use crate::arguments::test::ProgressName;
+
+/// Between two drawings of the line in place.
+const REDRAW: Duration = Duration::from_millis(500);
+/// Columns where the terminal does not say how wide it is.
+const USUAL_WIDTH: usize = 80;
+
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Way {
+    Silent,
+    Lines,
+    InPlace,
+    /// The words of iostest.
+    Classic,
+}
+
+/// Shows progress.
+#[derive(Debug)]
+pub struct Display {
+    way: Way,
+    total: usize,
+    finished: usize,
+    begun: Instant,
+    drawn: Option<Instant>,
+    /// Length of the whole test on the wall, where it is known in advance.
+    known: Option<Duration>,
+    latest: String,
+    last_workload: String,
+}
+
+/// How far a run is.
+#[derive(Clone, Debug)]
+pub struct Live {
+    /// Since the run's start in its own time, in nanoseconds.
+    pub elapsed_ns: Nanos,
+    /// The groups' figures since the window began.
+    pub groups: Vec<LiveGroup>,
+}
+
+impl Display {
+    /// Decides how to show it. `known` is how long the runs take together, if they take real time.
+    pub fn new(wanted: ProgressName, is_quiet: bool, is_classic: bool, known: Option<Duration>) -> Self {
+        let way = match wanted {
+            _ if is_quiet => Way::Silent,
+            ProgressName::None => Way::Silent,
+            ProgressName::Auto if is_classic => Way::Classic,
+            ProgressName::Auto if io::stderr().is_terminal() => Way::InPlace,
+            // A line that is drawn in place is never put into a pipe.
+            ProgressName::Bar if io::stderr().is_terminal() => Way::InPlace,
+            ProgressName::Auto | ProgressName::Bar | ProgressName::Line => Way::Lines,
+        };
+        Self {
+            way,
+            total: 0,
+            finished: 0,
+            begun: Instant::now(),
+            drawn: None,
+            known,
+            latest: String::new(),
+            last_workload: String::new(),
+        }
+    }
+
+    /// More runs are to be made.
+    pub fn expect(&mut self, runs: usize, threads: &[u32]) {
+        if self.way == Way::Classic && self.total == 0 {
+            let most = threads.iter().max().unwrap_or(&1);
+            line(&format!("Will run workloads for increasing number of threads upto a max of {most}"));
+        }
+        self.total += runs;
+    }
+
+    /// A run begins.
+    pub fn started(&mut self, experiment: &Experiment) {
+        match self.way {
+            Way::Classic => {
+                self.classic_end(&experiment.workload);
+                line(&classic_start(experiment));
+            }
+            Way::InPlace => {
+                self.latest = self.head(experiment);
+                self.draw(false);
+            }
+            Way::Silent | Way::Lines => {}
+        }
+    }
+
+    /// A run goes on.
+    pub fn advanced(&mut self, experiment: &Experiment, live: &Live) {
+        if self.way == Way::InPlace {
+            let window_ns = live.elapsed_ns.saturating_sub(experiment.ramp_ns);
+            let seconds = live.elapsed_ns / 1_000_000_000;
+            self.latest = format!("{}  {seconds}s{}", self.head(experiment), figures(experiment, &live.groups, window_ns));
+            self.draw(false);
+        }
+    }
+
+    /// A run is over.
+    pub fn finished(&mut self, measurement: &Measurement) {
+        self.finished += 1;
+        let experiment = &measurement.experiment;
+        let groups = measurement.groups.iter().map(|group| LiveGroup {
+            bytes: group.bytes(),
+            ios: group.ios(),
+            latency_ns_p99: group.latency().percentile_ns(99.0),
+        });
+        let groups: Vec<LiveGroup> = groups.collect();
+        match self.way {
+            Way::Lines => {
+                let figures = figures(experiment, &groups, measurement.window_ns);
+                line(&format!("{}{figures}{}", self.head(experiment), self.eta()));
+            }
+            Way::InPlace => {
+                self.latest = format!("{}{}", self.head(experiment), figures(experiment, &groups, measurement.window_ns));
+                self.draw(self.finished == self.total);
+            }
+            Way::Silent | Way::Classic => {}
+        }
+    }
+
+    /// No run follows; the line in place is wiped away.
+    pub fn end(&mut self) {
+        match self.way {
+            Way::InPlace if self.drawn.is_some() => {
+                // Nobody reads it: nothing can be done about that, here and below.
+                let _ = write!(io::stderr(), "\r\x1b[K");
+            }
+            Way::Classic => self.classic_end(""),
+            _ => {}
+        }
+    }
+
+    fn classic_end(&mut self, next: &str) {
+        if self.last_workload != next {
+            if !self.last_workload.is_empty() {
+                line(&format!("Finished test for workload [{}]", self.last_workload));
+            }
+            next.clone_into(&mut self.last_workload);
+        }
+    }
+
+    fn head(&self, experiment: &Experiment) -> String {
+        let digits = self.total.to_string().len();
+        let Experiment { workload, scheduler, threads, set, .. } = experiment;
+        format!("[{:>digits$}/{}] {workload} {scheduler} nr={threads} set={set}", self.finished, self.total)
+    }
+
+    /// Time that is left, from what is known or from what is done.
+    fn eta(&self) -> String {
+        let left = self.total.saturating_sub(self.finished);
+        if self.finished == 0 || left == 0 {
+            return String::new();
+        }
+        let passed = self.begun.elapsed();
+        let seconds = match self.known {
+            Some(whole) => whole.saturating_sub(passed).as_secs(),
+            None => (passed.as_secs_f64() / self.finished as f64 * left as f64).round().max(0.0) as u64,
+        };
+        match seconds {
+            0..100 => format!("  eta {seconds}s"),
+            100..6000 => format!("  eta {}m", (seconds + 30) / 60),
+            _ => format!("  eta {}h", (seconds + 1800) / 3600),
+        }
+    }
+
+    fn draw(&mut self, at_once: bool) {
+        if !at_once && self.drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
+            return;
+        }
+        self.drawn = Some(Instant::now());
+        let width = terminal_size::terminal_size_of(io::stderr()).map_or(USUAL_WIDTH, |(width, _)| width.0.into());
+        let text = format!("{}{}", self.latest, self.eta());
+        let shown: String = text.chars().take(width.saturating_sub(1)).collect();
+        let mut stderr = io::stderr();
+        let _ = write!(stderr, "\r\x1b[K{shown}").and_then(|()| stderr.flush());
+    }
+}
+
+fn line(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// `  412 MiB/s  shares 101:205:297:398 (due 100:200:300:400)  p99 4.1ms`.
+fn figures(experiment: &Experiment, groups: &[LiveGroup], window_ns: Nanos) -> String {
+    let bytes: u64 = groups.iter().map(|group| group.bytes).sum();
+    if window_ns == 0 || bytes == 0 {
+        return String::new();
+    }
+    let mib_per_s = bytes as f64 / f64::from(1 << 20) / (window_ns as f64 / 1e9);
+    let places = if mib_per_s < 100.0 { 2 } else { 0 };
+    let mut text = format!("  {mib_per_s:.places$} MiB/s");
+    if groups.len() > 1 {
+        let weights: Vec<u32> = experiment.groups.iter().map(|group| group.weight.get()).collect();
+        let sum: u32 = weights.iter().sum();
+        let got = groups.iter().map(|group| format!("{:.0}", group.bytes as f64 / bytes as f64 * f64::from(sum)));
+        let got: Vec<String> = got.collect();
+        let due: Vec<String> = weights.iter().map(u32::to_string).collect();
+        text.push_str(&format!("  shares {} (due {})", got.join(":"), due.join(":")));
+    }
+    let p99_ns = groups.iter().map(|group| group.latency_ns_p99).max().unwrap_or(0);
+    if p99_ns > 0 {
+        text.push_str(&format!("  p99 {:.1}ms", p99_ns as f64 / 1e6));
+    }
+    text
+}
+
+/// As iostest announced a run.
+fn classic_start(experiment: &Experiment) -> String {
+    let job = experiment.groups.iter().find_map(|group| group.jobs.first());
+    let size = match job.and_then(|job| job.size) {
+        Some(Amount::Bytes(bytes)) => format!("{}M", bytes >> 20),
+        Some(Amount::Percent(percent)) => format!("{percent}%"),
+        None => "-".to_owned(),
+    };
+    let block = match job.map(|job| &job.block_sizes.read) {
+        Some(BlockSize::Fixed(bytes)) => format!("{}k", bytes >> 10),
+        _ => "-".to_owned(),
+    };
+    let Experiment { workload, set, threads, runtime_ns, .. } = experiment;
+    let runtime_s = runtime_ns / 1_000_000_000;
+    format!("Starting test for [{workload}] with set={set} numjobs={threads} filesz={size} bs={block} runtime={runtime_s}")
+}

@@ -1,0 +1,287 @@
+//! `hoistway test`: plan, runs, results.
+//!
+//! ```text
+//! arguments -> plan (decides, checks) -> target (opened) -> run (hosts) -> store (journal) -> show (tables, page)
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use experiment::assertion::Verdict;
+use experiment::cell::{cells, is_precise};
+use experiment::{Exit, Experiment, Host, Measurement, journal};
+use report::Results;
+
+pub mod compare;
+mod groups;
+mod host;
+pub mod plan;
+mod preview;
+mod run;
+mod schedulers;
+pub mod show;
+pub mod store;
+
+use crate::arguments::TestArguments;
+use crate::arguments::test::{OutputArguments, ReportArguments, Stored as StoredCommand};
+use crate::exit::{Error, Outcome, Voice, print};
+use crate::interrupt::Interrupt;
+use crate::machine;
+use crate::progress::Display;
+use crate::target::{HostName, OpenTarget};
+use host::OnTarget;
+use plan::Plan;
+use run::Carrier;
+use show::Views;
+use store::{Head, Store, Stored};
+
+/// A test that was made, complete or not.
+#[derive(Debug)]
+pub struct Made {
+    /// What was to be done.
+    pub head: Head,
+    /// The machine.
+    pub environment: BTreeMap<String, String>,
+    /// The runs that were made, in the plan's order.
+    pub measurements: Vec<Measurement>,
+    /// Whether all were.
+    pub complete: bool,
+    /// Why not, where it was not a signal.
+    pub failure: Option<Error>,
+}
+
+impl Made {
+    /// For views.
+    pub fn results<'a>(&'a self, verdicts: &'a [Verdict]) -> Results<'a> {
+        Results {
+            version: env!("CARGO_PKG_VERSION"),
+            started_unix_ms: self.head.started_unix_ms,
+            complete: self.complete,
+            host: &self.head.host,
+            matrix: &self.head.matrix,
+            measurements: &self.measurements,
+            environment: &self.environment,
+            verdicts,
+        }
+    }
+}
+
+/// The subcommand.
+pub fn run(arguments: &TestArguments, voice: Voice) -> Outcome {
+    match &arguments.stored {
+        Some(StoredCommand::Report(report)) => return show_stored(report),
+        Some(StoredCommand::Compare(arguments)) => return compare::run(arguments),
+        None => {}
+    }
+    if let Some(directory) = &arguments.output.report {
+        let show = arguments.output.show.clone();
+        return show_stored(&ReportArguments { directory: directory.clone(), show });
+    }
+    if let Some(path) = &arguments.workload.show_jobs {
+        print(&workload::fio::show(&crate::workloads::jobs_of(path, voice)?))?;
+        return Ok(Exit::Done);
+    }
+    let views = Views::read(&arguments.output.show)?;
+    let plan = Plan::of(arguments, voice)?;
+    let baseline = arguments.repetition.baseline.as_deref().map(store::read).transpose()?;
+    check(&plan)?;
+    if arguments.output.dry_run {
+        print(&preview::text(&plan, true))?;
+        return Ok(Exit::Done);
+    }
+    let interrupt = Interrupt::install()?;
+    preview::text(&plan, false).lines().for_each(|line| voice.line(line));
+    let mut store = open_store(&plan, arguments)?;
+    let display = |known| Display::new(arguments.output.progress, voice.quiet, views.is_classic(), known);
+    let made = make(&plan, arguments, &mut store, &interrupt, display(preview::real_time(&plan)), voice)?;
+    conclude(&plan, &made, &views, store.map(|(store, _)| store), baseline.as_ref(), (&interrupt, voice))
+}
+
+/// Asks the host about every combination; nothing is touched.
+pub fn check(plan: &Plan) -> Result<(), Error> {
+    let host = OnTarget::new(host::open(plan.host), &plan.target.stand_in(plan.file_bytes()), &plan.target.text, None);
+    for experiment in plan.matrix.interleaved_set(1) {
+        host.check(&experiment).map_err(|refusal| Error::from(refusal).at(run::name_of(&experiment)))?;
+    }
+    Ok(())
+}
+
+/// The result directory, and what it holds already.
+type OpenStore = Option<(Store, Option<Stored>)>;
+
+fn open_store(plan: &Plan, arguments: &TestArguments) -> Result<OpenStore, Error> {
+    let OutputArguments { outdir, no_store, .. } = &arguments.output;
+    if let Some(directory) = &arguments.repetition.resume {
+        let (store, stored) = Store::resume(directory, &plan.matrix)?;
+        return Ok(Some((store, Some(stored))));
+    }
+    if *no_store {
+        return Ok(None);
+    }
+    let head = head_of(plan);
+    let directory = outdir.clone().unwrap_or_else(|| usual_directory(&head));
+    Ok(Some((Store::create(&directory, &head, &machine::environment())?, None)))
+}
+
+fn head_of(plan: &Plan) -> Head {
+    Head {
+        started_unix_ms: machine::now_unix_ms(),
+        host: plan.host.text().to_owned(),
+        max_sets: plan.max_sets,
+        matrix: plan.matrix.clone(),
+    }
+}
+
+/// `./hoistway-test-20261120-095012`, with a number behind it where that exists.
+fn usual_directory(head: &Head) -> PathBuf {
+    let stamp = machine::stamp(head.started_unix_ms);
+    let name = |number: u32| {
+        let suffix = if number == 1 { String::new() } else { format!("-{number}") };
+        PathBuf::from(format!("hoistway-test-{stamp}{suffix}"))
+    };
+    (1..1000).map(name).find(|path| !path.exists()).unwrap_or_else(|| name(1000))
+}
+
+/// Opens the target and makes the runs.
+pub fn make(
+    plan: &Plan,
+    arguments: &TestArguments,
+    store: &mut OpenStore,
+    interrupt: &Interrupt,
+    mut display: Display,
+    voice: Voice,
+) -> Result<Made, Error> {
+    let stored = store.as_mut().and_then(|(_, stored)| stored.take());
+    let mut made = match stored {
+        Some(Stored { head, environment, measurements }) => {
+            Made { head, environment, measurements, complete: false, failure: None }
+        }
+        None => Made {
+            head: head_of(plan),
+            environment: machine::environment(),
+            measurements: Vec::new(),
+            complete: false,
+            failure: None,
+        },
+    };
+    made.head.max_sets = made.head.max_sets.max(plan.max_sets);
+    let target = plan.target.open(plan.file_bytes(), &arguments.place, interrupt, voice)?;
+    let outcome = make_sets(plan, &target, &mut made, store, interrupt, &mut display);
+    display.end();
+    if let Some(path) = target.kept() {
+        voice.note(format!("{} stays: it can be used again with --file", path.display()));
+    }
+    store::sort(&mut made.measurements, &made.head);
+    match outcome {
+        Ok(()) => made.complete = !interrupt.is_asked() && planned(plan, &made.measurements).is_empty(),
+        Err(error) => made.failure = Some(error),
+    }
+    Ok(made)
+}
+
+/// The runs of the plan that were not made.
+fn planned(plan: &Plan, measurements: &[Measurement]) -> Vec<Experiment> {
+    journal::missing(plan.matrix.experiments(), measurements)
+}
+
+/// The sets of the plan, then more of them until the figures are precise.
+fn make_sets(
+    plan: &Plan,
+    target: &OpenTarget,
+    made: &mut Made,
+    store: &mut OpenStore,
+    interrupt: &Interrupt,
+    display: &mut Display,
+) -> Result<(), Error> {
+    let open = || -> Box<dyn Host> {
+        let host = host::open(plan.host);
+        Box::new(OnTarget::new(host, &target.host_text, &plan.target.text, target.directory.clone()))
+    };
+    let carrier = Carrier {
+        host: &open,
+        workers: if plan.host == HostName::Simulator { machine::cpus() } else { 1 },
+        cooldown: Duration::from_nanos(plan.cooldown_ns),
+        interrupt,
+    };
+    let mut batch = |experiments: Vec<Experiment>, measurements: &mut Vec<Measurement>| {
+        display.expect(experiments.len(), &plan.matrix.threads);
+        carrier.run(&experiments, display, &mut |measurement| {
+            if let Some((store, _)) = store {
+                store.append(&measurement)?;
+            }
+            measurements.push(measurement);
+            Ok(())
+        })
+    };
+    batch(planned(plan, &made.measurements), &mut made.measurements)?;
+    for set in plan.matrix.sets + 1..=plan.max_sets {
+        let is_enough = set > 2 && is_precise(&cells(&made.measurements, &plan.matrix.schedulers), plan.precision);
+        if is_enough || interrupt.is_asked() {
+            break;
+        }
+        batch(journal::missing(plan.matrix.interleaved_set(set), &made.measurements), &mut made.measurements)?;
+    }
+    Ok(())
+}
+
+/// Judges, stores, prints; answers how the command ends.
+fn conclude(
+    plan: &Plan,
+    made: &Made,
+    views: &Views,
+    store: Option<Store>,
+    baseline: Option<&Stored>,
+    (interrupt, voice): (&Interrupt, Voice),
+) -> Outcome {
+    let judged = if made.complete { judge(plan, made, baseline) } else { Ok(Vec::new()) };
+    // What was measured is shown and stored even if an assertion could not be judged.
+    let (verdicts, misjudged) = judged.map_or_else(|error| (Vec::new(), Some(error)), |verdicts| (verdicts, None));
+    let results = made.results(&verdicts);
+    let stored = store.as_ref().map_or(Ok(()), |store| store.finish(&results));
+    if !made.measurements.is_empty() {
+        views.show(&results)?;
+    }
+    stored?;
+    if let Some(store) = &store {
+        voice.note(format!("results are in {}", store.directory().display()));
+    }
+    if let Some(failure) = made.failure.clone().or(misjudged) {
+        return Err(failure);
+    }
+    if let Some(exit) = interrupt.exit() {
+        return Ok(exit);
+    }
+    let mut exit = if verdicts.iter().all(|verdict| verdict.ok) { Exit::Done } else { Exit::AssertionFailed };
+    let cells = results.cells();
+    if plan.max_sets > plan.matrix.sets && !is_precise(&cells, plan.precision) {
+        let widest = cells.iter().filter_map(|cell| cell.bytes_per_s.relative_half_width()).fold(0.0, f64::max);
+        voice.note(format!("noisy: +-{:.0} % after {} sets", widest * 100.0, plan.max_sets));
+        if !plan.assertions.is_empty() {
+            exit = exit.worse(Exit::Inconclusive);
+        }
+    }
+    Ok(exit)
+}
+
+fn judge(plan: &Plan, made: &Made, baseline: Option<&Stored>) -> Result<Vec<Verdict>, Error> {
+    let own = cells(&made.measurements, &plan.matrix.schedulers);
+    let stored = baseline.map_or_else(Vec::new, |stored| cells(&stored.measurements, &stored.head.matrix.schedulers));
+    let judged = plan.assertions.iter().map(|assertion| Ok(assertion.evaluate(&own, &stored)?));
+    judged.collect::<Result<_, Error>>().map_err(|error| error.at("--assert"))
+}
+
+/// `hoistway test report DIR` and `-R DIR`.
+fn show_stored(arguments: &ReportArguments) -> Outcome {
+    let views = Views::read(&arguments.show)?;
+    let made = made_of(&arguments.directory)?;
+    views.show(&made.results(&[]))?;
+    Ok(Exit::Done)
+}
+
+/// A stored test as it was made.
+fn made_of(directory: &Path) -> Result<Made, Error> {
+    let Stored { head, environment, measurements } = store::read(directory)?;
+    let complete = journal::missing(head.matrix.experiments(), &measurements).is_empty();
+    Ok(Made { head, environment, measurements, complete, failure: None })
+}

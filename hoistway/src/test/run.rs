@@ -1,0 +1,129 @@
+//! The runs of a test: simulated ones on all processors at once, real ones one after the other.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::time::Duration;
+
+use experiment::{Experiment, Host, LiveFigures, Measurement, Progress, RunError};
+
+use crate::exit::Error;
+use crate::interrupt::Interrupt;
+use crate::progress::{Display, Live};
+
+/// How runs are carried out.
+pub struct Carrier<'a> {
+    /// A host for one worker.
+    pub host: &'a (dyn Fn() -> Box<dyn Host> + Sync),
+    /// Runs at a time, at least 1.
+    pub workers: usize,
+    /// Idle time between two runs of a worker.
+    pub cooldown: Duration,
+    /// Asked between and during runs.
+    pub interrupt: &'a Interrupt,
+}
+
+enum Event {
+    Started(usize),
+    Advanced(usize, Live),
+    Finished(usize, Box<Result<Measurement, RunError>>),
+}
+
+/// Hears one run and passes it on.
+struct Listener<'a> {
+    index: usize,
+    events: &'a Sender<Event>,
+    interrupt: &'a Interrupt,
+    is_over: &'a AtomicBool,
+}
+
+impl Progress for Listener<'_> {
+    fn started(&mut self, _experiment: &Experiment) {
+        // Whoever listens no longer has its reason and ends this run by `cancelled`.
+        let _ = self.events.send(Event::Started(self.index));
+    }
+
+    fn advanced(&mut self, figures: &LiveFigures<'_>) {
+        let live = Live { elapsed_ns: figures.elapsed_ns, groups: figures.groups.to_vec() };
+        let _ = self.events.send(Event::Advanced(self.index, live));
+    }
+
+    fn cancelled(&self) -> bool {
+        self.interrupt.is_asked() || self.is_over.load(Ordering::Relaxed)
+    }
+}
+
+impl Carrier<'_> {
+    /// Makes all runs. `store` gets each as it is finished, in any order; runs that a signal cut short are not counted.
+    ///
+    /// # Errors
+    /// The first run that failed, or what `store` says; then no further run is begun.
+    pub fn run(
+        &self,
+        experiments: &[Experiment],
+        display: &mut Display,
+        store: &mut dyn FnMut(Measurement) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let workers = self.workers.clamp(1, experiments.len().max(1));
+        let (events, heard) = mpsc::channel();
+        std::thread::scope(|scope| {
+            for _ in 0..workers {
+                let events = events.clone();
+                let (next, is_over) = (&next, &is_over);
+                scope.spawn(move || self.work(experiments, next, is_over, &events));
+            }
+            drop(events);
+            let mut outcome = Ok(());
+            // Ends when the last worker has dropped its end.
+            for event in heard {
+                let result = match event {
+                    Event::Started(index) => {
+                        display.started(&experiments[index]);
+                        Ok(())
+                    }
+                    Event::Advanced(index, live) => {
+                        display.advanced(&experiments[index], &live);
+                        Ok(())
+                    }
+                    Event::Finished(index, result) => match *result {
+                        Ok(measurement) => {
+                            display.finished(&measurement);
+                            store(measurement)
+                        }
+                        Err(RunError::Cancelled) => Ok(()),
+                        Err(error) => Err(Error::from(error).at(name_of(&experiments[index]))),
+                    },
+                };
+                if result.is_err() {
+                    is_over.store(true, Ordering::Relaxed);
+                    outcome = outcome.and(result);
+                }
+            }
+            outcome
+        })
+    }
+
+    fn work(&self, experiments: &[Experiment], next: &AtomicUsize, is_over: &AtomicBool, events: &Sender<Event>) {
+        let mut host = (self.host)();
+        let mut is_first = true;
+        while !self.interrupt.is_asked() && !is_over.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(experiment) = experiments.get(index) else { break };
+            if !is_first {
+                self.interrupt.rest(self.cooldown);
+            }
+            is_first = false;
+            let mut listener = Listener { index, events, interrupt: self.interrupt, is_over };
+            let result = host.run(experiment, &mut listener);
+            if events.send(Event::Finished(index, Box::new(result))).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+/// What a message calls a run.
+pub fn name_of(experiment: &Experiment) -> String {
+    let Experiment { workload, scheduler, threads, set, .. } = experiment;
+    format!("{workload} {scheduler} nr={threads} set={set}")
+}

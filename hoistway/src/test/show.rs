@@ -1,0 +1,149 @@
+//! Results as the user wants them: `--format text|classic|json|csv|html|markdown[=FILE]`, `--output`.
+
+use std::path::{Path, PathBuf};
+
+use report::table::TextOptions;
+use report::{Results, csv, json, markdown, page, table};
+
+use super::store::write;
+use crate::arguments::test::ShowArguments;
+use crate::exit::{Error, print};
+
+/// Percentiles of CSV files where none are asked for.
+const CSV_PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 100.0];
+/// Percentiles of Markdown tables where none are asked for.
+const MARKDOWN_PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
+
+/// The names of the formats.
+const FORMATS: [(&str, Format); 6] = [
+    ("text", Format::Text),
+    ("classic", Format::Classic),
+    ("json", Format::Json),
+    ("csv", Format::Csv),
+    ("html", Format::Html),
+    ("markdown", Format::Markdown),
+];
+
+/// A form of results.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// The table for people.
+    Text,
+    /// iostest's table.
+    Classic,
+    /// Everything.
+    Json,
+    /// One line per figure.
+    Csv,
+    /// One page.
+    Html,
+    /// A pipe table.
+    Markdown,
+}
+
+/// What goes where.
+#[derive(Debug)]
+pub struct Views {
+    views: Vec<(Format, Option<PathBuf>)>,
+    options: TextOptions,
+    percentiles: Option<Vec<f64>>,
+    with_total: bool,
+}
+
+impl Views {
+    /// What the arguments say; places that cannot be written to are found now, not after an hour of measuring.
+    pub fn read(arguments: &ShowArguments) -> Result<Self, Error> {
+        let mut views = Vec::new();
+        for text in &arguments.format {
+            let (name, path) = match text.split_once('=') {
+                Some((name, path)) => (name, Some(PathBuf::from(path))),
+                None => (text.as_str(), arguments.output.clone()),
+            };
+            let format = FORMATS.iter().find(|(known, _)| *known == name).map(|(_, format)| *format);
+            views.push((format.ok_or_else(|| unknown(name).at(format!("--format {text}")))?, path));
+        }
+        if views.is_empty() {
+            views.push((Format::Text, arguments.output.clone()));
+        }
+        let on_stdout: Vec<Format> = views.iter().filter(|(_, path)| path.is_none()).map(|(format, _)| *format).collect();
+        let is_lone = |format: &Format| matches!(format, Format::Json | Format::Html | Format::Csv);
+        if on_stdout.len() > 1 && on_stdout.iter().any(is_lone) {
+            let what = "json, csv and html cannot share stdout with another format";
+            return Err(Error::usage(what, "send one of them into a file: --format json=FILE").at("--format"));
+        }
+        for (index, (_, path)) in views.iter().enumerate() {
+            let Some(path) = path else { continue };
+            if views[..index].iter().any(|(_, other)| other.as_ref() == Some(path)) {
+                let what = format!("two formats would be written to {}", path.display());
+                return Err(Error::usage(what, "give each a file of its own: --format FORMAT=FILE"));
+            }
+            check_place(path)?;
+        }
+        let usual = TextOptions::default();
+        let percentiles = arguments.percentiles.clone();
+        let options = TextOptions {
+            percentiles: percentiles.clone().unwrap_or(usual.percentiles),
+            per_group_latency: arguments.per_group_latency,
+        };
+        Ok(Self { views, options, percentiles, with_total: arguments.total })
+    }
+
+    /// Whether iostest's table is shown on stdout.
+    pub fn is_classic(&self) -> bool {
+        self.views.contains(&(Format::Classic, None))
+    }
+
+    /// Prints and writes.
+    pub fn show(&self, results: &Results<'_>) -> Result<(), Error> {
+        let mut is_first = true;
+        for (format, path) in &self.views {
+            let text = self.text(*format, results);
+            match path {
+                Some(path) => write(path, &text)?,
+                None if is_first => {
+                    print(&text)?;
+                    is_first = false;
+                }
+                None => print(&format!("\n{text}"))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&self, format: Format, results: &Results<'_>) -> String {
+        let percentiles = |usual: &[f64]| self.percentiles.clone().unwrap_or_else(|| usual.to_vec());
+        match format {
+            Format::Text => table::text(results, &self.options),
+            Format::Classic => table::classic(results, self.with_total),
+            Format::Json => format!("{}\n", json::result(results).document().trim_end()),
+            Format::Csv => csv::table(results, &percentiles(&CSV_PERCENTILES)),
+            Format::Html => page::html(results),
+            Format::Markdown => markdown::table(results, &percentiles(&MARKDOWN_PERCENTILES)),
+        }
+    }
+}
+
+/// The text that a result directory keeps.
+pub fn stored_text(results: &Results<'_>) -> String {
+    table::text(results, &TextOptions::default())
+}
+
+fn unknown(name: &str) -> Error {
+    let names = FORMATS.map(|(name, _)| name);
+    let meant = experiment::diagnostic::nearest(name, names);
+    let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+    Error::usage(format!("there is no format '{name}'"), format!("{meant}formats are {}", names.join(", ")))
+}
+
+/// Whether a file can be written there, without writing it.
+pub fn check_place(path: &Path) -> Result<(), Error> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if path.is_dir() {
+        return Err(Error::failed(format!("cannot write {}: it is a directory", path.display()), "name a file"));
+    }
+    if !parent.is_dir() {
+        let what = format!("cannot write {}: there is no directory {}", path.display(), parent.display());
+        return Err(Error::failed(what, "create it, or name another place"));
+    }
+    Ok(())
+}

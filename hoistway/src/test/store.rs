@@ -1,0 +1,140 @@
+//! The result directory (harness 5.8): plan, journal while it runs, results at the end; and reading one again.
+//!
+//! ```text
+//! DIR/plan.json env.json journal.jsonl        written as the test goes on
+//! DIR/result.json report.txt report.html      written at its end
+//! DIR/runs/<workload>/<scheduler>/nr<N>/set<K>.json (fio's layout), set<K>.samples.csv
+//! ```
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use experiment::journal::{self, Journal};
+use experiment::{Matrix, Measurement};
+use report::Results;
+use serde::{Deserialize, Serialize};
+
+use super::show;
+use crate::exit::Error;
+
+const PLAN: &str = "plan.json";
+const ENVIRONMENT: &str = "env.json";
+const JOURNAL: &str = "journal.jsonl";
+
+/// An open result directory.
+#[derive(Debug)]
+pub struct Store {
+    directory: PathBuf,
+    journal: Journal,
+}
+
+/// What is known of a test beside its runs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Head {
+    /// When it began, in milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// The host's name.
+    pub host: String,
+    /// Repetitions at most.
+    pub max_sets: u32,
+    /// The plan.
+    pub matrix: Matrix,
+}
+
+/// A stored test.
+#[derive(Debug)]
+pub struct Stored {
+    /// What it was.
+    pub head: Head,
+    /// The machine it ran on.
+    pub environment: BTreeMap<String, String>,
+    /// Its runs, in the plan's order.
+    pub measurements: Vec<Measurement>,
+}
+
+impl Store {
+    /// Makes the directory and begins the journal; an existing directory must be empty.
+    pub fn create(directory: &Path, head: &Head, environment: &BTreeMap<String, String>) -> Result<Self, Error> {
+        let failed = |error: std::io::Error| Error::file(directory, "create the result directory", &error);
+        fs::create_dir_all(directory).map_err(failed)?;
+        if fs::read_dir(directory).map_err(failed)?.next().is_some() {
+            let what = format!("{} exists and is not empty", directory.display());
+            return Err(Error::usage(what, "choose another --outdir, or go on with --resume").at("--outdir"));
+        }
+        write_json(&directory.join(PLAN), head)?;
+        write_json(&directory.join(ENVIRONMENT), environment)?;
+        let journal = Journal::create(&directory.join(JOURNAL), head.matrix.fingerprint())?;
+        Ok(Self { directory: directory.to_owned(), journal })
+    }
+
+    /// Takes a directory of the same plan up again; gives its runs and what was known.
+    pub fn resume(directory: &Path, matrix: &Matrix) -> Result<(Self, Stored), Error> {
+        let stored = read(directory)?;
+        let (journal, _) = Journal::resume(&directory.join(JOURNAL), matrix.fingerprint())?;
+        Ok((Self { directory: directory.to_owned(), journal }, stored))
+    }
+
+    /// Adds a finished run; it is on stable storage when this returns.
+    pub fn append(&mut self, measurement: &Measurement) -> Result<(), Error> {
+        Ok(self.journal.append(measurement)?)
+    }
+
+    /// Writes everything that is derived from the runs.
+    pub fn finish(&self, results: &Results<'_>) -> Result<(), Error> {
+        write(&self.directory.join("result.json"), &report::json::result(results).document())?;
+        write(&self.directory.join("report.txt"), &show::stored_text(results))?;
+        write(&self.directory.join("report.html"), &report::page::html(results))?;
+        for run in results.measurements {
+            let directory = self.directory.join(report::json::run_directory(run));
+            fs::create_dir_all(&directory).map_err(|error| Error::file(&directory, "create", &error))?;
+            let set = run.experiment.set;
+            write(&directory.join(format!("set{set}.json")), &report::json::fio(results, run).document())?;
+            write(&directory.join(format!("set{set}.samples.csv")), &report::csv::samples(run))?;
+        }
+        Ok(())
+    }
+
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+/// Reads a result directory.
+pub fn read(directory: &Path) -> Result<Stored, Error> {
+    let plan = directory.join(PLAN);
+    if !plan.exists() {
+        let what = format!("{} is no result directory: it has no {PLAN}", directory.display());
+        return Err(Error::usage(what, "name what hoistway test wrote, hoistway-test-..."));
+    }
+    let head: Head = read_json(&plan)?;
+    let environment = read_json(&directory.join(ENVIRONMENT))?;
+    let mut measurements = journal::read(&directory.join(JOURNAL))?;
+    sort(&mut measurements, &head);
+    Ok(Stored { head, environment, measurements })
+}
+
+/// Brings runs into the plan's order, whatever order they were finished in.
+pub fn sort(measurements: &mut [Measurement], head: &Head) {
+    let mut plan = head.matrix.experiments();
+    plan.extend((head.matrix.sets + 1..=head.max_sets).flat_map(|set| head.matrix.interleaved_set(set)));
+    measurements.sort_by_cached_key(|m| plan.iter().position(|experiment| *experiment == m.experiment));
+}
+
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Error> {
+    let text = fs::read_to_string(path).map_err(|error| Error::file(path, "read", &error))?;
+    serde_json::from_str(&text)
+        .map_err(|error| Error::usage(format!("{}: {error}", path.display()), "the file was changed by something else"))
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
+    // Plain data with string keys: writing it as JSON cannot fail.
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    write(path, &format!("{text}\n"))
+}
+
+/// Writes a whole file.
+pub fn write(path: &Path, text: &str) -> Result<(), Error> {
+    fs::write(path, text).map_err(|error| Error::file(path, "write", &error))
+}

@@ -1,0 +1,81 @@
+//! What clap finds wrong with a command line, in the words and the form of all other errors.
+
+use std::error::Error as _;
+use std::ffi::OsString;
+
+use clap::Parser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use experiment::{Diagnostic, Exit};
+
+use crate::arguments::Arguments;
+use crate::exit::{Error, Outcome, print};
+
+/// Reads the command line; otherwise answers how the command ends (help and version are no errors).
+pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Arguments, Outcome> {
+    Arguments::try_parse_from(words).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // Coloured if stdout is a terminal.
+            error.print().map_or_else(|_| print(&error.to_string()).map(|()| Exit::Done), |()| Ok(Exit::Done))
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            print(&error.to_string()).and(Err(Error { messages: Vec::new(), exit: Exit::Usage }))
+        }
+        _ => Err(in_our_words(&error)),
+    })
+}
+
+fn in_our_words(error: &clap::Error) -> Error {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        Some(ContextValue::Strings(texts)) if !texts.is_empty() => Some(texts.join(", ")),
+        _ => None,
+    };
+    let option = text(ContextKind::InvalidArg).unwrap_or_default();
+    let value = text(ContextKind::InvalidValue).unwrap_or_default();
+    // A parser of ours has said what is wrong and what helps: only the place is missing.
+    if let Some(diagnostic) = error.source().and_then(|source| source.downcast_ref::<Diagnostic>()) {
+        let name = option.split([' ', '=']).next().unwrap_or("");
+        return Error::usage(&diagnostic.message, &diagnostic.help).at(format!("{name} {value}"));
+    }
+    let rendered = error.render().to_string();
+    let mut lines = rendered.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or("").trim_start_matches("error: ").to_owned();
+    // Names of missing arguments and the like follow the first line, up to the tips.
+    let is_more = |line: &&str| !["tip:", "Usage:", "For more"].iter().any(|head| line.starts_with(head));
+    let more: Vec<&str> = lines.clone().take_while(is_more).collect();
+    let what = if more.is_empty() { first } else { format!("{first} {}", more.join(" ")) };
+    let tips: Vec<&str> = lines.filter_map(|line| line.strip_prefix("tip: ")).map(str::trim).collect();
+    let help = if tips.is_empty() { "hoistway --help, and --help behind each subcommand".to_owned() } else { tips.join("; ") };
+    Error::usage(what, help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(line: &str) -> String {
+        match parse(line.split(' ').map(OsString::from)) {
+            Err(Err(error)) => error.to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_bad_value_names_option_value_and_remedy() {
+        let message = message("hoistway test --runtime 3x");
+        assert!(message.starts_with("hoistway: error: '3x' is no time (--runtime 3x)\n  help: write seconds"), "{message}");
+    }
+
+    #[test]
+    fn an_unknown_option_gets_the_nearest() {
+        let message = message("hoistway test --wieghts 1,2");
+        assert!(message.starts_with("hoistway: error: unexpected argument '--wieghts' found"), "{message}");
+        assert!(message.contains("  help: ") && message.contains("'--weights'"), "{message}");
+    }
+
+    #[test]
+    fn definitions_are_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+}
