@@ -1,72 +1,86 @@
 //! Events ahead, in order of time: the small event set inside a device.
 
-use std::collections::VecDeque;
-
 use block::Nanos;
 
 use crate::interface::NEVER;
 
 /// A queue of values sorted by time, equal times in order of insertion.
 ///
-/// An array kept sorted from its back: a device's new events lie close to the latest (a serial resource hands out
+/// A ring kept sorted from its back: a device's new events lie close to the latest (a serial resource hands out
 /// rising times), so an insertion moves a handful of entries, where a heap would walk its whole height twice.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending<T> {
-    entries: VecDeque<(Nanos, T)>,
+    /// A power of two of places, so that positions wrap by a mask.
+    ring: Vec<(Nanos, T)>,
+    first: usize,
+    len: usize,
 }
 
-impl<T> Pending<T> {
+impl<T: Copy + Default> Pending<T> {
     /// An empty queue that does not allocate up to `capacity` entries.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
-        Self { entries: VecDeque::with_capacity(capacity) }
+        Self { ring: vec![(NEVER, T::default()); capacity.max(1).next_power_of_two()], first: 0, len: 0 }
     }
 
     #[inline]
     pub(crate) fn insert(&mut self, at: Nanos, value: T) {
-        let mut place = self.entries.len();
-        while place > 0 && self.entries[place - 1].0 > at {
+        if self.len == self.ring.len() {
+            self.grow();
+        }
+        let ring = self.ring.as_mut_slice();
+        let mask = ring.len() - 1;
+        let mut place = self.first + self.len;
+        while place > self.first && ring[(place - 1) & mask].0 > at {
+            ring[place & mask] = ring[(place - 1) & mask];
             place -= 1;
         }
-        if place == self.entries.len() {
-            self.entries.push_back((at, value));
-        } else {
-            self.entries.insert(place, (at, value));
-        }
+        ring[place & mask] = (at, value);
+        self.len += 1;
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        self.ring.rotate_left(self.first);
+        self.first = 0;
+        self.ring.resize(2 * self.ring.len(), (NEVER, T::default()));
     }
 
     #[inline]
     pub(crate) fn front(&self) -> Option<&(Nanos, T)> {
-        self.entries.front()
+        if self.len == 0 { None } else { self.ring.get(self.first) }
     }
 
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(Nanos, T)> {
-        self.entries.pop_front()
+        let entry = *self.front()?;
+        self.first = (self.first + 1) & (self.ring.len() - 1);
+        self.len -= 1;
+        Some(entry)
     }
 
     /// The first entry, if its time has come.
     #[inline]
     pub(crate) fn pop_due(&mut self, now: Nanos) -> Option<(Nanos, T)> {
-        if self.next() <= now { self.entries.pop_front() } else { None }
+        if self.next() <= now { self.pop() } else { None }
     }
 
     /// Time of the first entry, [`NEVER`] if there is none.
     #[inline]
     pub(crate) fn next(&self) -> Nanos {
-        self.entries.front().map_or(NEVER, |entry| entry.0)
+        self.front().map_or(NEVER, |entry| entry.0)
     }
 
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.len
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.len == 0
     }
 
     pub(crate) fn clear(&mut self) {
-        self.entries.clear();
+        self.len = 0;
     }
 }
 
@@ -82,6 +96,20 @@ mod tests {
         }
         let order: Vec<_> = std::iter::from_fn(|| pending.pop()).collect();
         assert_eq!(order, [(3, 'b'), (3, 'e'), (5, 'a'), (5, 'c'), (9, 'd')]);
+    }
+
+    #[test]
+    fn a_full_ring_grows_in_order() {
+        let mut pending = Pending::with_capacity(2);
+        for at in [1, 2] {
+            pending.insert(at, at);
+        }
+        pending.pop();
+        for at in [9, 4, 3] {
+            pending.insert(at, at);
+        }
+        let order: Vec<_> = std::iter::from_fn(|| pending.pop()).map(|(at, _)| at).collect();
+        assert_eq!(order, [2, 3, 4, 9]);
     }
 
     #[test]

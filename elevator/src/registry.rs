@@ -77,7 +77,7 @@ macro_rules! registry {
     ($($name:literal = $variant:ident : $type:ty, $summary:literal, $has_shares:literal;)+) => {
         /// Any of the policies, dispatched by `match`: no trait object, because the kernel build forbids indirect calls.
         #[derive(Debug)]
-        #[expect(clippy::large_enum_variant, reason = "one per queue, never moved on the data path")]
+        #[allow(clippy::large_enum_variant, reason = "one per queue, never moved on the data path")]
         pub enum Any { $(#[doc = $summary] $variant($type),)+ }
 
         /// All policies, in the order of the registry.

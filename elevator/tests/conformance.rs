@@ -6,11 +6,11 @@
 
 use block::random::Stream;
 use block::{HardwareQueue, Status};
-use hoistway_elevator as elevator;
 use elevator::{Configuration, Depth, Elevator, Hint, Position, Requests, registry};
-use testbed::queue::{Era, Handover, Next, Settings};
+use hoistway_elevator as elevator;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use testbed::notation::bio;
+use testbed::queue::{Era, Handover, Next, Settings};
 use testbed::{Calls, Testbed};
 
 /// Runs a case with every seed, or with that of `HOISTWAY_SEED`; a failing seed is named.

@@ -3,8 +3,8 @@
 use block::random::Stream;
 use block::time::{MILLISECOND, SECOND};
 use block::{Class, HardwareQueue, Nanos, Priority, RequestId};
-use hoistway_elevator as elevator;
 use elevator::{Any, Configuration, Depth, Dispatch, Elevator, Hint, Position, Requests, registry};
+use hoistway_elevator as elevator;
 use testbed::notation::{bio, show};
 use testbed::{Calls, Testbed, check_tunables_table};
 
@@ -104,12 +104,7 @@ fn mq9_ageing_goes_on_while_the_choice_of_the_class_is_old() {
 
 #[test]
 fn mq9_ageing_looks_at_the_choice_and_not_at_the_oldest() {
-    orders(
-        "",
-        "R5500 d1 R5000 t+9000 R6000 t+1500 R1rt rest",
-        "R5500 R5000 R1rt R6000",
-        "R5500 R1rt R6000 R5000",
-    );
+    orders("", "R5500 d1 R5000 t+9000 R6000 t+1500 R1rt rest", "R5500 R5000 R1rt R6000", "R5500 R1rt R6000 R5000");
 }
 
 #[test]
@@ -126,10 +121,9 @@ fn mq10_head_inserts_go_first_the_latest_before_the_others() {
 
 #[test]
 fn mq11_the_batch_survives_idle_times_only_where_the_position_is_remembered() {
-    for (form, first, second) in [
-        (FORMS[0], "R100 R300 W6000 W4000", "R50 R200 W7000"),
-        (FORMS[1], "W6000 R100 R300 W4000", "W7000 R50 R200"),
-    ] {
+    for (form, first, second) in
+        [(FORMS[0], "R100 R300 W6000 W4000", "R50 R200 W7000"), (FORMS[1], "W6000 R100 R300 W4000", "W7000 R50 R200")]
+    {
         let mut testbed = Testbed::new(form);
         testbed.when("W5000 rest");
         testbed.then("W5000");
@@ -171,7 +165,8 @@ fn mq13_writes_are_limited_and_reads_are_not() {
         let mut settings = Testbed::settings();
         settings.configuration.depth = Depth { requests: 64, device: 64 };
         let mut testbed = Testbed::with(&format!("{form}:async_depth=16"), &settings);
-        let far_apart = |letter: char, count: u64| (0..count).map(move |n| format!("{letter}{} ", n * 100)).collect::<String>();
+        let far_apart =
+            |letter: char, count: u64| (0..count).map(move |n| format!("{letter}{} ", n * 100)).collect::<String>();
         testbed.when(&far_apart('W', 17));
         assert_eq!((testbed.waiting(), testbed.queue().tags().in_use()), (1, 16));
         testbed.when(&far_apart('R', 48));

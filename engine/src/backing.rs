@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use block::{Priority, SECTOR_BYTES};
 use device::Model;
 use linux::device::{Facts, Kind, Opened, Opening, can_empty, memory_file, open};
-use linux::ioctl::file_extents;
+use linux::ioctl::{FileExtent, file_extents};
 use linux::ring::Emptying;
 
 use crate::error::{EngineError, ErrorKind};
@@ -57,8 +57,9 @@ impl Backing {
     pub fn parse(text: &str) -> Result<Self, EngineError> {
         if let Some(rest) = text.strip_prefix("model:") {
             let (model, path) = split_model(rest);
-            let model = Model::parse(model)
-                .map_err(|error| EngineError::usage(format!("backing '{text}': {error}"), "see `hoistway list devices`"))?;
+            let model = Model::parse(model).map_err(|error| {
+                EngineError::usage(format!("backing '{text}': {error}"), "see `hoistway list devices`")
+            })?;
             let Some(path) = path else {
                 return Err(EngineError::usage(
                     format!("backing '{text}' names a device model but no file for the data"),
@@ -67,7 +68,10 @@ impl Backing {
             };
             let behind = Self::parse(path)?;
             if behind.model.is_some() {
-                return Err(EngineError::usage(format!("backing '{text}' has a model behind a model"), "name one model"));
+                return Err(EngineError::usage(
+                    format!("backing '{text}' has a model behind a model"),
+                    "name one model",
+                ));
             }
             return Ok(Self { kind: behind.kind, model: Some(model) });
         }
@@ -251,7 +255,10 @@ impl OpenVolume {
             priority: settings.priority,
             positions: Positions::linear(0),
         };
-        Self::with_model(Self { facts, abilities, opened: None, base_bytes: 0, is_inline: false, model: None }, settings)
+        Self::with_model(
+            Self { facts, abilities, opened: None, base_bytes: 0, is_inline: false, model: None },
+            settings,
+        )
     }
 
     fn on_file(
@@ -281,7 +288,7 @@ impl OpenVolume {
         let size_bytes = size_bytes - size_bytes % unit;
         let can = |how| !settings.is_read_only && can_empty(opened.file.as_fd(), how, whole_bytes);
         let (can_punch, can_zero) = (can(Emptying::PunchHole), can(Emptying::ZeroRange));
-        let extents = file_places(&opened, kind);
+        let extents = file_places(&opened, kind, base_bytes);
         let abilities = VolumeAbilities {
             size_bytes,
             is_read_only: settings.is_read_only,
@@ -348,11 +355,21 @@ fn open_fitting(path: &Path, root: Option<&Path>, opening: Opening) -> Result<Op
     Ok(opened)
 }
 
-fn file_places(opened: &Opened, kind: Kind) -> Vec<linux::ioctl::FileExtent> {
-    match kind {
-        Kind::RegularFile => file_extents(opened.file.as_fd(), MAX_EXTENTS_KEPT).unwrap_or_default(),
-        Kind::BlockDevice | Kind::MemoryFile => Vec::new(),
+/// Where the bytes from `base_bytes` of a file on lie, as offsets of the volume; empty where nobody knows.
+fn file_places(opened: &Opened, kind: Kind, base_bytes: u64) -> Vec<FileExtent> {
+    if kind != Kind::RegularFile {
+        return Vec::new();
     }
+    let known = file_extents(opened.file.as_fd(), MAX_EXTENTS_KEPT).unwrap_or_default();
+    let of_volume = known.into_iter().filter_map(|extent| {
+        let before = base_bytes.saturating_sub(extent.file_bytes);
+        (before < extent.length_bytes).then(|| FileExtent {
+            file_bytes: (extent.file_bytes + before) - base_bytes,
+            device_bytes: extent.device_bytes + before,
+            length_bytes: extent.length_bytes - before,
+        })
+    });
+    of_volume.collect()
 }
 
 fn kind_name(kind: Kind) -> &'static str {

@@ -79,7 +79,8 @@ pub(crate) fn describe_build(name: &str, error: BuildError) -> String {
     match error {
         BuildError::UnknownName => {
             let names = ENTRIES.iter().map(|entry| entry.name);
-            let meant = nearest(name, names.clone()).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+            let meant =
+                nearest(name, names.clone()).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
             let all = names.collect::<Vec<_>>().join(", ");
             format!("there is no scheduler '{name}'{meant} (available: {all})")
         }

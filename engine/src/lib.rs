@@ -15,6 +15,7 @@ pub mod counters;
 mod error;
 mod flush;
 mod gate;
+mod host;
 mod memory;
 pub mod protocol;
 mod shard;
@@ -25,9 +26,10 @@ mod volume;
 pub use backing::{Backing, BackingKind, VolumeFacts, VolumeSettings, parse_size};
 pub use client::{Client, ClientError, Ticket};
 pub use error::{EngineError, ErrorKind};
+pub use host::EngineHost;
 pub use shard::{
     Answer, ConnectionStatus, Data, Door, DrainReport, GroupStatus, LocalRequest, Payload, Resident, ShardStatus,
-    VolumeStatus,
+    TunableStatus, VolumeStatus,
 };
 pub use turn::ConnectionBounds;
-pub use volume::{ClientSocket, ConnectionId, GroupHandle, ShardHandle, ShardSettings, VolumeId, start};
+pub use volume::{ClientSocket, ConnectionId, GroupHandle, Lane, ShardHandle, ShardSettings, VolumeId, start};

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use block::Priority;
 use experiment::SchedulerSpec;
 
 use crate::backing::{OpenVolume, VolumeFacts, VolumeSettings, common_model};
@@ -56,6 +57,8 @@ pub struct ShardSettings {
     pub memory_bytes: u64,
     /// Commands the device is given at a time; 0 = by its kind.
     pub queue_depth: u32,
+    /// Requests the queue may hold at a time (`nr_requests`); 0 = as many as fit.
+    pub queue_requests: u32,
     /// Longest transfer, 4 KiB to 1 MiB.
     pub max_request_bytes: u32,
     /// Requests up to this size on files in memory are done on the shard's thread; 0 = none.
@@ -83,6 +86,7 @@ impl Default for ShardSettings {
             scheduler: SchedulerSpec::named("wfq"),
             memory_bytes: 256 << 20,
             queue_depth: 0,
+            queue_requests: 0,
             max_request_bytes: 1 << 20,
             inline_max_bytes: 16 << 10,
             batch_wait_us: 0,
@@ -112,13 +116,15 @@ impl ShardSettings {
         range("memory", self.memory_bytes, 64 << 20, 64 << 30)?;
         range("max_request", u64::from(self.max_request_bytes), 4 << 10, 1 << 20)?;
         range("queue_depth", u64::from(self.queue_depth), 0, 4_096)?;
+        range("queue_requests", u64::from(self.queue_requests), 0, 8_192)?;
         range("batch_wait_us", u64::from(self.batch_wait_us), 0, 1_000)?;
         range("busy_poll_us", u64::from(self.busy_poll_us), 0, 200)?;
         range("inline_max", u64::from(self.inline_max_bytes), 0, 1 << 20)?;
         range("connections", u64::from(self.max_connections), 1, 16_384)?;
         range("groups", u64::from(self.max_groups), 1, 16_384)?;
         if !self.max_request_bytes.is_power_of_two() {
-            let message = format!("device '{}': max_request = {}; allowed: powers of two", self.name, self.max_request_bytes);
+            let message =
+                format!("device '{}': max_request = {}; allowed: powers of two", self.name, self.max_request_bytes);
             return Err(EngineError::usage(message, "write 64KiB, 256KiB or 1MiB"));
         }
         Ok(())
@@ -149,6 +155,19 @@ impl std::fmt::Debug for ClientSocket {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ClientSocket").field("label", &self.label).field("volume", &self.volume).finish_non_exhaustive()
     }
+}
+
+/// One connection of a resident: an issuer with a context of its own.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Lane {
+    /// What it works on.
+    pub volume: VolumeId,
+    /// Whose it is.
+    pub group: GroupHandle,
+    /// How much it may have in flight.
+    pub bounds: ConnectionBounds,
+    /// I/O priority of its requests; the volume's if none.
+    pub priority: Priority,
 }
 
 /// A running shard. Clones are the same shard; it stops when [`ShardHandle::drain`] or [`ShardHandle::stop`] say so, or
@@ -204,6 +223,7 @@ pub fn start(settings: ShardSettings, volumes: &[VolumeSettings]) -> Result<Shar
         connections: settings.max_connections,
         groups: settings.max_groups,
         device_depth: depth,
+        queue_requests: settings.queue_requests,
         max_part_bytes: settings.max_request_bytes,
         is_rotational: rotational,
         capacity_sectors: gate.as_ref().map_or(1 << 50, |(_, bytes)| bytes / block::SECTOR_BYTES),
@@ -220,7 +240,8 @@ fn launch(
     gate: Option<(Gate, u64)>,
     volumes: Vec<OpenVolume>,
 ) -> Result<ShardHandle, EngineError> {
-    let failed = |error: std::io::Error| EngineError::system(format!("the shard's thread: {error}"), "free some memory");
+    let failed =
+        |error: std::io::Error| EngineError::system(format!("the shard's thread: {error}"), "free some memory");
     let mailbox = Arc::new(Mailbox::new().map_err(failed)?);
     let loop_settings = LoopSettings {
         name: settings.name.clone(),
@@ -396,18 +417,12 @@ impl ShardHandle {
         self.ask(move |shard| shard.evict(connection.0))
     }
 
-    /// Takes a resident in: someone who lives on the shard's thread, with one connection per lane (volume, group and
-    /// bounds of each). Its number, for [`ShardHandle::poke`].
+    /// Takes a resident in: someone who lives on the shard's thread, with one connection per lane. Its number, for
+    /// [`ShardHandle::poke`].
     ///
     /// # Errors
     /// No connection is free, or a volume or group does not exist.
-    pub fn house(
-        &self,
-        resident: Box<dyn Resident>,
-        lanes: Vec<(VolumeId, GroupHandle, ConnectionBounds)>,
-    ) -> Result<u32, EngineError> {
-        let lanes: Vec<(u32, u32, ConnectionBounds)> =
-            lanes.into_iter().map(|(volume, group, bounds)| (volume.0, group.0, bounds)).collect();
+    pub fn house(&self, resident: Box<dyn Resident>, lanes: Vec<Lane>) -> Result<u32, EngineError> {
         self.ask(move |shard| shard.house(resident, &lanes))?
     }
 
@@ -423,7 +438,8 @@ impl ShardHandle {
     pub fn client(&self, volume: VolumeId, group: GroupHandle) -> Result<Client, EngineError> {
         let correspondent = Correspondent::default();
         let letters = correspondent.letters();
-        let lanes = vec![(volume, group, ConnectionBounds::default())];
+        let (bounds, priority) = (ConnectionBounds::default(), Priority::NONE);
+        let lanes = vec![Lane { volume, group, bounds, priority }];
         let resident = self.house(Box::new(correspondent), lanes)?;
         Ok(Client::new(self.clone(), resident, letters))
     }

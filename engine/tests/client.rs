@@ -165,7 +165,10 @@ fn test_48_adjacent_writes_of_one_file_are_one_transfer_and_of_two_files_never()
         ticket.wait().expect("written");
     }
     let status = shard.status().expect("status");
-    assert_eq!(status.volumes.iter().map(|volume| volume.sums.of(Counted::Write).requests).collect::<Vec<_>>(), [128, 128]);
+    assert_eq!(
+        status.volumes.iter().map(|volume| volume.sums.of(Counted::Write).requests).collect::<Vec<_>>(),
+        [128, 128]
+    );
     let loop_counters = status.loop_counters;
     assert!(loop_counters.merged_ios > 0 && loop_counters.started_ios < 256, "{loop_counters:?}");
     for client in clients {
@@ -196,7 +199,7 @@ fn test_44_a_switch_under_load_loses_nothing() {
 
 #[test]
 fn test_58_a_drain_answers_what_is_in_flight_and_refuses_the_rest() {
-    let shard = shard_on("model:null,latency_us=20000,memory:1MiB");
+    let shard = shard_on("model:null,latency_us=1000000,memory:1MiB");
     let client = shard.client(shard.volumes()[0], GroupHandle::ROOT).expect("a client");
     let ticket = client.submit(Command::Write, 0, 4_096, false, vec![1; 4_096]);
     // Both go through the same mailbox. The write enters in the turn of the loop that opens it, so the second status,
@@ -224,4 +227,34 @@ fn an_unknown_scheduler_is_refused_with_the_names_there_are() {
     let volume = VolumeSettings::new("v", Backing::parse("memory:1MiB").expect("a backing"));
     let error = start(settings("noopp"), &[volume]).expect_err("unknown");
     assert!(error.message.contains("did you mean 'noop'?"), "{error}");
+}
+
+#[test]
+fn test_22_neighbours_inside_one_block_do_not_lose_each_others_data() {
+    let directory = on_disk();
+    let shard = shard_on(&file(&directory, 1 << 20));
+    let block = u64::from(shard.facts(shard.volumes()[0]).expect("facts").block_bytes);
+    if block == 1 {
+        println!("skipped: no direct I/O on this file system, so no block is ever read and written back");
+        return;
+    }
+    let slot = block / 16;
+    let workers: Vec<_> = (0..16_u64)
+        .map(|worker| {
+            let client = shard.client(shard.volumes()[0], GroupHandle::ROOT).expect("a client");
+            std::thread::spawn(move || {
+                for round in 0..200_u8 {
+                    client.write(worker * slot, &vec![round ^ worker as u8; slot as usize]).expect("written");
+                }
+            })
+        })
+        .collect();
+    for worker in workers {
+        worker.join().expect("a worker");
+    }
+    let client = shard.client(shard.volumes()[0], GroupHandle::ROOT).expect("a client");
+    let data = client.read(0, block).expect("read");
+    for (worker, part) in data.chunks(slot as usize).enumerate() {
+        assert!(part.iter().all(|&byte| byte == 199 ^ worker as u8), "worker {worker}: {part:?}");
+    }
 }

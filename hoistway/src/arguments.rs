@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::ctl::CtlArguments;
+use crate::serve::ServeArguments;
+
 pub mod test;
 
 pub use test::TestArguments;
@@ -54,8 +57,22 @@ pub enum Color {
 pub enum Command {
     /// Measure workloads x groups x schedulers on one target
     Test(Box<TestArguments>),
+    /// Serve block devices to NBD clients, with shares
+    #[command(after_help = "Examples:
+  hoistway serve --nbd unix:/run/hoistway.sock --export a=/srv/a.img,weight=300 --export b=/srv/b.img -s wfq
+  hoistway serve --check /etc/hoistway/serve.toml
+  hoistway serve /etc/hoistway/serve.toml")]
+    Serve(Box<ServeArguments>),
+    /// Ask a running server, or change what it does
+    #[command(after_help = "Examples:
+  hoistway ctl status
+  hoistway ctl --control /run/h.sock set group tenants/db 800
+  hoistway ctl scheduler mq-deadline:fifo_batch=1")]
+    Ctl(CtlArguments),
     /// Show schedulers, tunables, device models and workloads
     List(ListArguments),
+    /// Three tenants share one disk: on the simulator, and for real on a temporary file
+    Demo(DemoArguments),
     /// Print the completions of a shell
     Completions(CompletionsArguments),
     /// Print the manual page, or write one per subcommand into a directory
@@ -74,6 +91,20 @@ pub struct ListArguments {
     /// As JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `hoistway demo`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hoistway demo\n  hoistway demo --output /tmp/report.html\n\nNeeds neither root nor a device; the temporary file (in TMPDIR or /tmp) is removed."
+)]
+pub struct DemoArguments {
+    /// Where the report page goes
+    #[arg(long, value_name = "FILE", default_value = "hoistway-demo.html")]
+    pub output: PathBuf,
+    /// Only the simulated half
+    #[arg(long)]
+    pub no_file: bool,
 }
 
 /// `hoistway completions`.

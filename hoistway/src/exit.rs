@@ -73,9 +73,14 @@ impl fmt::Display for Message {
 
 impl Message {
     fn write(&self, f: &mut impl fmt::Write, severity: &str) -> fmt::Result {
-        write!(f, "hoistway: {severity}: {}", self.what)?;
+        // Lines behind the first quote something and keep their shape.
+        let (first, more) = self.what.split_once('\n').unwrap_or((&self.what, ""));
+        write!(f, "hoistway: {severity}: {first}")?;
         if !self.place.is_empty() {
             write!(f, " ({})", self.place)?;
+        }
+        if !more.is_empty() {
+            write!(f, "\n{more}")?;
         }
         if !self.quoted.is_empty() {
             write!(f, "\n{}", self.quoted)?;
@@ -251,6 +256,12 @@ impl Voice {
             Color::Never => false,
         };
         Self { quiet: general.quiet, colored }
+    }
+
+    /// The same without notes.
+    #[must_use]
+    pub fn hushed(self) -> Self {
+        Self { quiet: true, ..self }
     }
 
     /// Prints a warning or note.

@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod ctl;
+mod demo;
 mod exit;
 mod generate;
 mod interrupt;
@@ -9,6 +11,7 @@ mod layout;
 mod list;
 mod machine;
 mod progress;
+mod serve;
 mod target;
 mod test;
 mod units;
@@ -18,23 +21,28 @@ mod workloads;
 use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
-use exit::{Outcome, Voice};
+use exit::Voice;
 
 fn main() -> ExitCode {
     match usage::parse(std::env::args_os()) {
         Ok(arguments) => {
             let voice = Voice::new(&arguments.general);
-            exit::finish(voice, run(&arguments, voice))
+            run(arguments, voice)
         }
         Err(answer) => exit::finish(Voice::default(), answer),
     }
 }
 
-fn run(arguments: &Arguments, voice: Voice) -> Outcome {
-    match &arguments.command {
-        Command::Test(arguments) => test::run(arguments, voice),
-        Command::List(arguments) => list::run(arguments),
-        Command::Completions(arguments) => generate::completions(arguments),
-        Command::Man(arguments) => generate::manual(arguments),
-    }
+fn run(arguments: Arguments, voice: Voice) -> ExitCode {
+    let outcome = match arguments.command {
+        Command::Test(arguments) => test::run(&arguments, voice),
+        Command::List(arguments) => list::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments, voice),
+        Command::Completions(arguments) => generate::completions(&arguments),
+        Command::Man(arguments) => generate::manual(&arguments),
+        // These two speak in exit codes of their own (engine specification, section 8).
+        Command::Serve(arguments) => return ExitCode::from(serve::run(*arguments)),
+        Command::Ctl(arguments) => return ExitCode::from(ctl::run(arguments)),
+    };
+    exit::finish(voice, outcome)
 }

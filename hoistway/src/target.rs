@@ -129,7 +129,7 @@ impl Target {
             What::Simulated => {}
             What::Existing(path) => {
                 let opening = Opening { writable: false, direct: false, exclusive: arguments.exclusive };
-                linux::device::open(path, None, opening)?;
+                refuse_holes(path, &linux::device::open(path, None, opening)?)?;
             }
             What::Own(path) if path.exists() => {
                 layout::check_mark(path)?;
@@ -215,7 +215,6 @@ impl Target {
             }
             What::Existing(path) => {
                 let claim = claim(path, arguments.exclusive, voice)?;
-                refuse_holes(path, &claim)?;
                 Ok(OpenTarget { _claim: Some(claim), ..plain(self.behind_model(path.display().to_string())) })
             }
         }

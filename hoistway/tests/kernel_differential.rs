@@ -45,7 +45,9 @@ fn the_kernel_issues_every_batch_in_our_order() {
         }
     }
     let Sum { batches, requests, split } = sum;
-    eprintln!("{batches} batches of {requests} requests in the same order; {split} were split by the kernel and repeated");
+    eprintln!(
+        "{batches} batches of {requests} requests in the same order; {split} were split by the kernel and repeated"
+    );
     assert!(split * 10 <= batches, "{split} of {batches} batches did not enter as one");
 }
 
@@ -200,7 +202,10 @@ impl Kernel {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let mut numbers = release.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
         if (numbers.next(), numbers.next()) < (Some(6), Some(5)) {
-            return Err(format!("kernel {} has another form of mq-deadline (6.5 or later is compared)", release.trim()));
+            return Err(format!(
+                "kernel {} has another form of mq-deadline (6.5 or later is compared)",
+                release.trim()
+            ));
         }
         let device = LoopDevice::attach(DEVICE_SECTORS)?;
         let scheduler = Scheduler::take_over(&device.queue)?;
@@ -265,12 +270,15 @@ impl LoopDevice {
         let control = File::open("/dev/loop-control").map_err(|error| format!("/dev/loop-control: {error}"))?;
         let backing = tempfile::tempfile().and_then(|file| file.set_len(sectors * 512).map(|()| file));
         let backing = backing.map_err(|error| format!("no backing file: {error}"))?;
-        backing.write_all_at(&vec![1; usize::try_from(sectors * 512).expect("64 MiB")], 0).map_err(|e| e.to_string())?;
+        backing
+            .write_all_at(&vec![1; usize::try_from(sectors * 512).expect("64 MiB")], 0)
+            .map_err(|e| e.to_string())?;
         // Another process may take the free device first; then the next one is tried.
         for _ in 0..16 {
             // SAFETY: the request takes no argument; the descriptor is open.
             let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE as _) };
-            let number = u32::try_from(number).map_err(|_| format!("no free loop device: {}", io::Error::last_os_error()))?;
+            let number =
+                u32::try_from(number).map_err(|_| format!("no free loop device: {}", io::Error::last_os_error()))?;
             let path = format!("/dev/loop{number}");
             let opened = OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(&path);
             let file = opened.map_err(|error| format!("{path}: {error}"))?;
@@ -405,8 +413,9 @@ fn tracefs() -> Result<PathBuf, String> {
         return Ok(path);
     }
     // SAFETY: all arguments are NUL-terminated constants; no data is passed.
-    let mounted =
-        unsafe { libc::mount(c"tracefs".as_ptr(), c"/sys/kernel/tracing".as_ptr(), c"tracefs".as_ptr(), 0, std::ptr::null()) };
+    let mounted = unsafe {
+        libc::mount(c"tracefs".as_ptr(), c"/sys/kernel/tracing".as_ptr(), c"tracefs".as_ptr(), 0, std::ptr::null())
+    };
     match mounted {
         0 if path.join("instances").is_dir() => Ok(path),
         _ => Err(format!("no tracefs at {}: {}", path.display(), io::Error::last_os_error())),

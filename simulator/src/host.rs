@@ -96,8 +96,9 @@ fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<Prepared, R
     let plan = GroupPlan::of(experiment);
     let settings = settings(experiment, &scheduler, &info, &plan)?;
     let policy = scheduler.build(&settings.configuration)?;
-    let mut queue = RequestQueue::new(policy, &settings)
-        .map_err(|_| Refusal::usage("the request queue does not fit into memory", "ask for a smaller --queue-requests"))?;
+    let mut queue = RequestQueue::new(policy, &settings).map_err(|_| {
+        Refusal::usage("the request queue does not fit into memory", "ask for a smaller --queue-requests")
+    })?;
     for (index, group) in plan.settings.iter().enumerate() {
         let id = GroupId(u32::try_from(index + 1).unwrap_or(u32::MAX));
         debug_assert!(!plan.ids.is_empty());
@@ -131,7 +132,8 @@ fn settings(
     }
     let issuers: Vec<_> = experiment.issuers().collect();
     let bios_per_call = |job: &Job| largest_block(job).div_ceil(u64::from(info.max_sectors.min(BIO_SECTORS)) * 512) + 1;
-    let bios: u64 = issuers.iter().map(|place| u64::from(place.job.effective_depth()) * bios_per_call(place.job) + 16).sum();
+    let bios: u64 =
+        issuers.iter().map(|place| u64::from(place.job.effective_depth()) * bios_per_call(place.job) + 16).sum();
     let bios = u32::try_from(bios.clamp(256, 1 << 20)).unwrap_or(256);
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let configuration = Configuration {
@@ -160,7 +162,11 @@ fn settings(
 
 fn largest_block(job: &Job) -> u64 {
     let sizes = &job.block_sizes;
-    workload::job::Direction::ALL.iter().map(|direction| u64::from(sizes.of(*direction).largest_bytes())).max().unwrap_or(0)
+    workload::job::Direction::ALL
+        .iter()
+        .map(|direction| u64::from(sizes.of(*direction).largest_bytes()))
+        .max()
+        .unwrap_or(0)
 }
 
 fn processes(
@@ -187,7 +193,7 @@ fn processes(
         let context = u32::try_from(index + 1).unwrap_or(u32::MAX);
         let queues = queues_of(index, CPUS, info.hardware_queues);
         let template = template(context, plan.ids[place.group], priority, queues);
-        processes.push(Process::new(issuer, path, template, area.first_byte, place.group));
+        processes.push(Process::new(place.job, issuer, path, template, area.first_byte, place.group));
     }
     let groups = experiment.groups.iter().enumerate();
     let stops: Vec<_> = groups.filter_map(|(index, group)| group.stop_ns.map(|stop_ns| (index, stop_ns))).collect();

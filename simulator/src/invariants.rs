@@ -128,7 +128,8 @@ impl Ledger {
         let mut bios = 0;
         for (cookie, bio) in queue.bios_of(id) {
             bios += 1;
-            let open = self.open.get_mut(&cookie).ok_or_else(|| format!("P2: request #{} has an unknown bio", id.slot()))?;
+            let open =
+                self.open.get_mut(&cookie).ok_or_else(|| format!("P2: request #{} has an unknown bio", id.slot()))?;
             if open.in_device {
                 return Err(format!("P2: bio {cookie} is in the device twice"));
             }
@@ -159,8 +160,7 @@ impl Ledger {
         let extent = attributes.extent;
         // A contiguous discard is a single range, however many bios it was made of.
         let segments = if attributes.operation == Operation::Discard { 1 } else { u32::from(attributes.segments) };
-        let allowed =
-            self.limits.allow(attributes.operation, extent.first_sector, u64::from(extent.sectors), segments);
+        let allowed = self.limits.allow(attributes.operation, extent.first_sector, u64::from(extent.sectors), segments);
         let exempt = attributes.operation == Operation::Passthrough;
         (allowed || exempt).then_some(()).ok_or_else(|| format!("P4: beyond the limits: {attributes:?}"))
     }
@@ -231,7 +231,11 @@ impl Ledger {
         next: Next,
     ) -> Result<(), Broken> {
         if queue.in_device() as usize != self.inside.len() {
-            return Err(format!("the queue counts {} in the device, it holds {}", queue.in_device(), self.inside.len()));
+            return Err(format!(
+                "the queue counts {} in the device, it holds {}",
+                queue.in_device(),
+                self.inside.len()
+            ));
         }
         let broken = match next {
             Next::Empty => queue.elevator().has_work(hardware_queue) && !queue.is_switching(),

@@ -236,7 +236,8 @@ mod tests {
 
     fn fetched(read_ahead: &mut ReadAhead, io: u32, start: u64, end: u64) -> (bool, Vec<(u64, u64)>) {
         let mut windows = Vec::new();
-        let is_there = read_ahead.read(io, Range { start, end }, |window| windows.push((window.range.start, window.range.end)));
+        let is_there =
+            read_ahead.read(io, Range { start, end }, |window| windows.push((window.range.start, window.range.end)));
         (is_there, windows)
     }
 

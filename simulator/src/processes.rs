@@ -13,7 +13,7 @@ use block::{Extent, Flags, GroupId, HardwareQueue, Nanos, Operation, Priority, S
 use elevator::{Any, Bio};
 use experiment::{Completion, IoDirection, Recorder};
 use queue::{Done, RequestQueue, Submitted};
-use workload::{Io, Issuer, Next};
+use workload::{Io, Issuer, Job, Next};
 
 use crate::costs::HostCosts;
 use crate::events::{EventWheel, NEVER, Payload};
@@ -61,6 +61,9 @@ pub(crate) struct Process {
     pub area_first_byte: u64,
     /// Index of its group in the experiment.
     pub group: usize,
+    /// With everything in flight its issuer need not be asked: it would do nothing before a completion, and remembers
+    /// nothing of having been asked.
+    refills_at_once: bool,
     first_io: u32,
     cpu_free_at: Nanos,
     /// The wake-up it waits for; others are stale.
@@ -71,8 +74,16 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn new(issuer: Issuer, path: Path, template: Bio, area_first_byte: u64, group: usize) -> Self {
+    pub(crate) fn new(
+        job: &Job,
+        issuer: Issuer,
+        path: Path,
+        template: Bio,
+        area_first_byte: u64,
+        group: usize,
+    ) -> Self {
         Self {
+            refills_at_once: job.iodepth_low.is_none() && job.completion_batch <= 1,
             issuer,
             path,
             template,
@@ -118,6 +129,8 @@ pub(crate) struct Parts {
 #[derive(Debug)]
 pub(crate) struct Processes {
     costs: HostCosts,
+    /// Whether the host's work costs nothing at all.
+    is_free: bool,
     pub recorder: Recorder,
     schedule: Schedule,
     processes: Vec<Process>,
@@ -171,6 +184,7 @@ impl Processes {
         }
         Self {
             costs,
+            is_free: costs == HostCosts::NONE,
             recorder,
             schedule,
             ready: VecDeque::with_capacity(ios.len()),
@@ -297,7 +311,11 @@ impl Processes {
             if !process.is_running {
                 return;
             }
-            if process.cpu_free_at > now && process.issuer.in_flight() < process.issuer.depth() {
+            let is_full = process.issuer.in_flight() == process.issuer.depth();
+            if is_full && process.refills_at_once {
+                return;
+            }
+            if process.cpu_free_at > now && !is_full {
                 let at = process.cpu_free_at;
                 return self.wake_at(index, at);
             }
@@ -461,7 +479,7 @@ impl Processes {
     /// The I/O's process sees its completion at `at`.
     #[inline]
     fn complete_at(&mut self, number: u32, at: Nanos) {
-        if self.costs == HostCosts::NONE {
+        if self.is_free {
             self.ready.push_back(number);
         } else {
             self.wheel.insert(at, Payload::new(DELIVER, number));
@@ -649,7 +667,12 @@ pub(crate) fn queues_of(process: usize, cpus: u16, hardware_queues: u16) -> (Sof
 }
 
 /// The bio of which a process's bios are copies.
-pub(crate) fn template(context: u32, group: GroupId, priority: Priority, queues: (SoftwareQueue, HardwareQueue)) -> Bio {
+pub(crate) fn template(
+    context: u32,
+    group: GroupId,
+    priority: Priority,
+    queues: (SoftwareQueue, HardwareQueue),
+) -> Bio {
     Bio {
         context: block::ContextId(context),
         group,

@@ -73,7 +73,8 @@ impl Run {
     #[inline]
     pub(crate) fn step(&mut self, end: Nanos) -> Result<bool, Stuck> {
         let timer = self.queue.next_timer().unwrap_or(NEVER);
-        let next = self.device.next_event().min(self.processes.next_event()).min(timer).max(self.now);
+        let device = self.device.next_event();
+        let next = device.min(self.processes.next_event()).min(timer).max(self.now);
         if next >= end {
             return if next == NEVER { Err(Stuck::NothingAhead) } else { Ok(false) };
         }
@@ -86,21 +87,23 @@ impl Run {
             self.now = next;
             self.rounds_at_now = 0;
         }
-        self.reap();
+        if device <= next {
+            self.reap();
+        }
         self.processes.run_due(next, &mut self.queue);
         if timer <= next {
             self.queue.timer(next);
         }
-        self.dispatch();
+        // A wake-up that submitted nothing leaves the dispatcher as it was.
+        if device <= next || self.queue.take_wake().is_wanted() {
+            self.dispatch();
+        }
         Ok(true)
     }
 
     #[inline]
     fn reap(&mut self) {
         let now = self.now;
-        if self.device.next_event() > now {
-            return;
-        }
         self.device.advance(now, &mut self.completions);
         for completion in self.completions.drain(..) {
             let id = RequestId::from_raw(completion.tag);

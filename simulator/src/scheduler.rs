@@ -84,7 +84,8 @@ impl Scheduler {
 
 fn unknown_name(spec: &SchedulerSpec) -> Refusal {
     let names: Vec<_> = ENTRIES.iter().map(|entry| entry.name).collect();
-    let meant = nearest(&spec.name, names.iter().copied()).map_or_else(String::new, |name| format!("nearest: {name}; "));
+    let meant =
+        nearest(&spec.name, names.iter().copied()).map_or_else(String::new, |name| format!("nearest: {name}; "));
     let message = format!("the simulator has no scheduler '{}'", spec.name);
     Refusal::usage(message, format!("{meant}all of them: {}", names.join(", ")))
 }

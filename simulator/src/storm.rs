@@ -627,7 +627,8 @@ fn device(random: &mut Stream, hardware_queues: u16) -> Result<AnyDevice, Broken
     let depth = among(&["1", "2", "8", "32"]);
     let max_sectors = among(&["128", "256", "2560"]);
     let cache = among(&["volatile_cache=0", "volatile_cache=1,fua=0", "volatile_cache=1,fua=1"]);
-    let faults = among(&["", ",error_ppm=5000", ",error_ppm=1000,stall_ppm=2000,stall_ms=20,reset_ppm=2000,reset_ms=40"]);
+    let faults =
+        among(&["", ",error_ppm=5000", ",error_ppm=1000,stall_ppm=2000,stall_ms=20,reset_ppm=2000,reset_ms=40"]);
     let text = format!(
         "{model},capacity_sectors={CAPACITY_SECTORS},qd={depth},hw_queues={hardware_queues},max_sectors={max_sectors},{cache}{faults}"
     );

@@ -153,7 +153,8 @@ fn errors_are_counted_and_flagged() {
 
 #[test]
 fn nested_groups_are_created_with_the_parts_between() {
-    let measurement = run(&experiment("ssd", "noop", vec![("x/y/a", 100, random_reads(1)), ("x/b", 50, random_reads(1))]));
+    let measurement =
+        run(&experiment("ssd", "noop", vec![("x/y/a", 100, random_reads(1)), ("x/b", 50, random_reads(1))]));
     assert!(measurement.groups.iter().all(|group| group.ios() > 500));
 }
 

@@ -9,7 +9,8 @@ const REQUESTS: u64 = 1_000_000;
 fn storms(policy: &str) {
     let mut total = StormReport::default();
     for seed in 0.. {
-        let report = Storm { policy: policy.to_owned(), seed, bios: BIOS }.run().unwrap_or_else(|failure| panic!("{failure}"));
+        let report =
+            Storm { policy: policy.to_owned(), seed, bios: BIOS }.run().unwrap_or_else(|failure| panic!("{failure}"));
         total.bios += report.bios;
         total.requests += report.requests;
         total.merged += report.merged;
@@ -63,5 +64,8 @@ fn p5_a_storm_replays_bit_for_bit() {
 #[test]
 fn an_unknown_policy_is_a_failure_with_its_name() {
     let failure = Storm { policy: "cqf".to_owned(), seed: 1, bios: 1 }.run().unwrap_err().to_string();
-    assert!(failure.contains("policy 'cqf' cannot be built") && failure.contains("--example storm -- cqf 1 1"), "{failure}");
+    assert!(
+        failure.contains("policy 'cqf' cannot be built") && failure.contains("--example storm -- cqf 1 1"),
+        "{failure}"
+    );
 }

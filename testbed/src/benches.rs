@@ -3,7 +3,9 @@
 use block::random::Stream;
 use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId};
 use criterion::{BenchmarkId, Criterion, Throughput};
-use elevator::{Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Position, Requests, registry};
+use elevator::{
+    Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Position, Requests, registry,
+};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -63,7 +65,8 @@ impl Bench {
             depth: Depth { requests: slots, device: slots },
             ..Configuration::default()
         };
-        let mut policy = registry::build(name, None, &configuration).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        let mut policy =
+            registry::build(name, None, &configuration).unwrap_or_else(|error| panic!("{name}: {error:?}"));
         let mut requests = Requests::try_new(slots).expect("memory");
         let mut spare = Vec::new();
         for n in 0..slots {

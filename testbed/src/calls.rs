@@ -288,3 +288,30 @@ impl std::fmt::Display for Call {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_bytes_are_calls() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(5000).collect();
+        let calls = Calls::from(bytes.as_slice());
+        assert!(calls.0.len() > 500, "{} calls", calls.0.len());
+        assert_eq!(calls, Calls::from(bytes.as_slice()));
+    }
+
+    #[test]
+    fn a_seed_brings_every_kind_of_call() {
+        let calls = Calls::random(1, 20_000);
+        let kinds: std::collections::BTreeSet<_> =
+            calls.0.iter().map(|call| format!("{call:?}").split(['(', ' ']).next().map(str::to_owned)).collect();
+        assert_eq!((calls.0.len(), kinds.len()), (20_000, 15), "{kinds:?}");
+    }
+
+    #[test]
+    fn the_same_seed_brings_the_same_calls() {
+        assert_eq!(Calls::random(1, 100), Calls::random(1, 100));
+        assert_ne!(Calls::random(1, 100), Calls::random(2, 100));
+    }
+}

@@ -1,6 +1,7 @@
 //! Policies under test: the notation of the specifications, a tiny host, invariants after each call, standard benches.
 //!
 //! ```
+//! # use hoistway_testbed as testbed;
 //! use testbed::Testbed;
 //!
 //! let mut testbed = Testbed::new("mq-deadline@6.1:fifo_batch=1");

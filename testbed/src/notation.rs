@@ -127,7 +127,9 @@ pub fn bio(text: &str) -> Bio {
     let mut rest = text;
     let letter = take(&mut rest, 1);
     let Some((_, operation)) = OPERATIONS.into_iter().find(|(known, _)| letter == known.to_string()) else {
-        panic!("{text:?} is neither a step nor a transfer: R1000, W100rt+16, {{..}}, d1, rest, c:R100, t+600, name=value");
+        panic!(
+            "{text:?} is neither a step nor a transfer: R1000, W100rt+16, {{..}}, d1, rest, c:R100, t+600, name=value"
+        );
     };
     let first_sector = number(&mut rest).unwrap_or(0);
     let sectors = if operation == Operation::Flush { 0 } else { DEFAULT_SECTORS };

@@ -208,10 +208,7 @@ impl Testbed {
             let found = requests.attributes(*id);
             found.operation == which.operation && found.extent.first_sector == which.extent.first_sector
         };
-        self.in_device
-            .iter()
-            .position(is_it)
-            .unwrap_or_else(|| panic!("{} is not in the device", show(which)))
+        self.in_device.iter().position(is_it).unwrap_or_else(|| panic!("{} is not in the device", show(which)))
     }
 }
 
@@ -370,7 +367,11 @@ impl Testbed {
             panic!("broken: {} (at {})", violation.what, violation.at);
         }
         let _ = self.queue.take_wake();
-        assert_eq!(self.queue.bios_inside() as usize, self.inside.len(), "bios inside the queue and submitted, not ended");
+        assert_eq!(
+            self.queue.bios_inside() as usize,
+            self.inside.len(),
+            "bios inside the queue and submitted, not ended"
+        );
     }
 
     /// P2 to P4 for a request on its way to the device: its bios lie in order, could share it, and fit the limits.
@@ -387,8 +388,57 @@ impl Testbed {
             assert!(before.extent.is_followed_by(after.extent) || may_have_gaps, "bios of a request are contiguous");
         }
         if bios.len() > 1 {
-            assert!(request.extent.sectors <= limits.max_sectors_of(request.operation), "{} is too long", show(request));
+            assert!(
+                request.extent.sectors <= limits.max_sectors_of(request.operation),
+                "{} is too long",
+                show(request)
+            );
             assert!(request.segments <= limits.max_segments, "{} has too many segments", show(request));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "dispatched (left) and expected (right)")]
+    fn another_order_fails() {
+        let mut testbed = Testbed::new("noop");
+        testbed.when("R8 R100 rest");
+        testbed.then("R100 R8");
+    }
+
+    #[test]
+    #[should_panic(expected = "reason of R8")]
+    fn another_reason_fails() {
+        let mut testbed = Testbed::new("noop");
+        testbed.when("R8 rest");
+        testbed.then_reason("R8", "overdue");
+    }
+
+    #[test]
+    #[should_panic(expected = "R100 is not in the device")]
+    fn only_what_the_device_holds_can_complete() {
+        let mut testbed = Testbed::new("noop");
+        testbed.when("R8 d c:R100");
+    }
+
+    #[test]
+    fn a_comparison_begins_where_the_last_one_ended() {
+        let mut testbed = Testbed::new("noop");
+        testbed.when("R8 R100 d");
+        testbed.then("R8");
+        testbed.when("d");
+        testbed.then("R100");
+        testbed.then("");
+    }
+
+    #[test]
+    fn a_flush_goes_before_the_data_that_wants_it() {
+        let mut testbed = Testbed::new("noop");
+        testbed.when("R500 W100flush rest");
+        testbed.then("F0sync W100sync R500");
     }
 }

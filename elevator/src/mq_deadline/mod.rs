@@ -139,23 +139,18 @@ impl Elevator for MqDeadline {
     }
 
     fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
-        let attributes = requests.attributes(id);
-        let slot = id.slot();
-        if !self.links.is_free(slot) {
+        let is_free = self.slots.get(id.slot()).is_some_and(|slot| slot.held == Held::Nowhere);
+        if !is_free {
             self.complain();
             return Wake::No;
         }
-        if !self.count(slot, id, attributes) {
-            // Given back by the driver: it will be dispatched a second time, and is one request still.
-            let class = self.slots.at(slot).class;
-            let level = self.level_mut(class);
-            level.dispatched = level.dispatched.wrapping_sub(1);
-        }
+        let attributes = requests.attributes(id);
+        let entry = self.count(id, attributes);
         self.held = self.held.wrapping_add(1);
         let now = self.whole_ticks(now);
         match at {
-            Position::Sorted(_) => self.insert_sorted(slot, attributes.extent.first_sector, now),
-            Position::Head | Position::Requeue => self.insert_at_head(slot, now),
+            Position::Sorted(_) => self.insert_sorted(entry, attributes.extent.first_sector, now),
+            Position::Head | Position::Requeue => self.insert_at_head(entry, now),
         }
         Wake::All
     }
@@ -273,30 +268,26 @@ impl MqDeadline {
         if let Some(slot) = self.take_shared_head(requests) {
             return Some((slot, Why::DispatchListHead));
         }
-        if let Some(slot) = self.choose_aged(requests, now) {
+        let busy = |class| u32::from(self.level(class).unfinished() != 0);
+        if busy(Class::RealTime) + busy(Class::BestEffort) + busy(Class::Idle) > 1
+            && let Some(slot) = self.choose_aged(requests, now)
+        {
             return Some((slot, Why::Aged));
         }
-        for class in CLASSES {
-            match self.choose_in_class(requests, class, now, AnyAge::AtLeast(0)) {
-                Pick::Taken(slot, why) => return Some((slot, why)),
-                Pick::TooYoung { until } => self.retry_not_after(until),
-                Pick::Nothing => {}
-            }
-            if self.level(class).unfinished() != 0 {
-                return None;
-            }
+        // The first class with anything queued or in the device decides; those below it wait.
+        let class = CLASSES.into_iter().find(|class| self.level(*class).unfinished() != 0)?;
+        match self.choose_in_class(requests, class, now, AnyAge::AtLeast(0)) {
+            Pick::Taken(slot, why) => return Some((slot, why)),
+            Pick::TooYoung { until } => self.retry_not_after(until),
+            Pick::Nothing => {}
         }
         None
     }
 
     /// A request of a lower class that has waited long enough. It is the one whose turn it is that is looked at, not
     /// the oldest, and looking at it moves the shared batch even when it is too young: both are the kernel's way.
-    #[inline]
+    #[inline(never)]
     fn choose_aged(&mut self, requests: &Requests, now: Nanos) -> Option<u32> {
-        let busy = |level: &Level| u32::from(level.unfinished() != 0);
-        if busy(&self.real_time) + busy(&self.best_effort) + busy(&self.idle) < 2 {
-            return None;
-        }
         let age = AnyAge::AtLeast(self.settings.prio_aging_expire_ns.unsigned_abs());
         for class in [Class::BestEffort, Class::Idle] {
             match self.choose_in_class(requests, class, now, age) {
@@ -312,16 +303,10 @@ impl MqDeadline {
     fn choose_in_class(&mut self, requests: &Requests, class: Class, now: Nanos, age: AnyAge) -> Pick {
         let level = self.level(class);
         if let Some(slot) = level.dispatch_list.first() {
-            return match self.too_young_until(slot, now, age) {
-                Some(until) => Pick::TooYoung { until },
-                None => {
-                    self.take_head(requests, slot);
-                    Pick::Taken(slot, Why::DispatchListHead)
-                }
-            };
+            return self.choose_head(requests, slot, now, age);
         }
-        let (read, write) = (self.lane(&level.read), self.lane(&level.write));
-        let Some(Choice { slot, why, batch }) = choose(now, read, write, self.batch, &self.settings) else {
+        let lane_of = |direction| self.lane(level.queue(direction));
+        let Some(Choice { slot, why, batch }) = choose(now, lane_of, self.batch, &self.settings) else {
             return Pick::Nothing;
         };
         self.batch = batch;
@@ -329,8 +314,20 @@ impl MqDeadline {
             return Pick::TooYoung { until };
         }
         self.batch.served = self.batch.served.saturating_add(1);
-        self.take_sorted(slot);
+        self.take_sorted(class, batch.direction, slot);
         Pick::Taken(slot, why)
+    }
+
+    /// The head of a class's own dispatch list, which only the older form has.
+    #[inline(never)]
+    fn choose_head(&mut self, requests: &Requests, slot: u32, now: Nanos, age: AnyAge) -> Pick {
+        match self.too_young_until(slot, now, age) {
+            Some(until) => Pick::TooYoung { until },
+            None => {
+                self.take_head(requests, slot);
+                Pick::Taken(slot, Why::DispatchListHead)
+            }
+        }
     }
 
     #[inline]
@@ -362,49 +359,48 @@ impl MqDeadline {
     // ---- moving requests ----
 
     #[inline]
-    fn insert_sorted(&mut self, slot: u32, first_sector: u64, now: Nanos) {
-        let Slot { class, direction, .. } = *self.slots.at(slot);
+    fn insert_sorted(&mut self, entry: Slot, first_sector: u64, now: Nanos) {
+        let Slot { id, class, direction, .. } = entry;
+        let slot = id.slot();
         let due_ns = now.wrapping_add(self.expire_ns(direction));
-        let entry = self.slots.at_mut(slot);
-        entry.due_ns = due_ns;
-        entry.held = Held::Sorted;
+        *self.slots.at_mut(slot) = Slot { due_ns, held: Held::Sorted, ..entry };
         let remembers = self.profile.remembers;
-        let (queue, sorted, links) = self.queue_and_links(class, direction);
+        let (level, sorted, links) = self.level_and_links(class);
+        let queue = level.queue_mut(direction);
         queue.joined(sorted, slot, first_sector, remembers);
         queue.sorted.insert(sorted, slot, first_sector);
         queue.fifo.push_back(links, slot);
     }
 
-    fn insert_at_head(&mut self, slot: u32, now: Nanos) {
-        let entry = self.slots.at_mut(slot);
-        entry.due_ns = now;
-        entry.held = Held::DispatchList;
-        let class = entry.class;
-        let (list, links) = self.dispatch_list_and_links(class);
+    fn insert_at_head(&mut self, entry: Slot, now: Nanos) {
+        let slot = entry.id.slot();
+        *self.slots.at_mut(slot) = Slot { due_ns: now, held: Held::DispatchList, ..entry };
+        let (list, links) = self.dispatch_list_and_links(entry.class);
         list.push_front(links, slot);
     }
 
     /// A request chosen by the rule leaves, and its direction goes on behind it.
     #[inline]
-    fn take_sorted(&mut self, slot: u32) {
-        let entry = *self.slots.at(slot);
+    fn take_sorted(&mut self, class: Class, direction: Direction, slot: u32) {
         let remembers = self.profile.remembers;
-        let (queue, sorted, _) = self.queue_and_links(entry.class, entry.direction);
+        let (level, sorted, links) = self.level_and_links(class);
+        level.dispatched = level.dispatched.wrapping_add(1);
+        let queue = level.queue_mut(direction);
         let position = sorted.key(slot).unwrap_or(0);
         // In order, the successor is also the first at or behind the new position; after a jump only in the older
         // form, because an equal position or a request in between may have been passed over.
         let in_order = queue.next == slot || remembers == Remembers::NextRequest;
         queue.next = slot;
-        self.unlink(slot, entry);
-        let (queue, sorted, _) = self.queue_and_links(entry.class, entry.direction);
+        let done = queue.unsort(sorted, slot) && queue.fifo.remove(links, slot);
         if in_order {
             queue.position = position;
         } else {
             queue.moved_to(sorted, position);
         }
-        self.count_dispatched(entry.class);
+        self.unlinked(slot, done);
     }
 
+    #[inline]
     fn take_shared_head(&mut self, requests: &Requests) -> Option<u32> {
         let slot = self.shared_dispatch_list.first()?;
         self.take_head(requests, slot);
@@ -412,19 +408,23 @@ impl MqDeadline {
     }
 
     /// A head insert leaves. In the position form its direction goes on from there.
+    #[inline(never)]
     fn take_head(&mut self, requests: &Requests, slot: u32) {
         let entry = *self.slots.at(slot);
-        self.unlink(slot, entry);
+        let (list, links) = self.dispatch_list_and_links(entry.class);
+        let done = list.remove(links, slot);
+        self.unlinked(slot, done);
         self.count_dispatched(entry.class);
         if self.profile.remembers == Remembers::SectorPosition {
-            let (queue, sorted, _) = self.queue_and_links(entry.class, entry.direction);
-            queue.moved_to(sorted, requests.at(entry.id).first_sector());
+            let (level, sorted, _) = self.level_and_links(entry.class);
+            level.queue_mut(entry.direction).moved_to(sorted, requests.at(entry.id).first_sector());
         }
     }
 
     /// The sorted request `keep` takes over the place in the fifo and the deadline of the one it absorbs.
     fn inherit_place(&mut self, keep: u32, gone: u32, kept: Slot, due_ns: Nanos) {
-        let (queue, _, links) = self.queue_and_links(kept.class, kept.direction);
+        let (level, _, links) = self.level_and_links(kept.class);
+        let queue = level.queue_mut(kept.direction);
         queue.fifo.remove(links, keep);
         queue.fifo.insert_before(links, gone, keep);
         self.slots.at_mut(keep).due_ns = due_ns;
@@ -433,7 +433,8 @@ impl MqDeadline {
     /// A front merge moved the first sector of a sorted request.
     fn re_sort(&mut self, slot: u32, entry: Slot, first_sector: u64) {
         let remembers = self.profile.remembers;
-        let (queue, sorted, _) = self.queue_and_links(entry.class, entry.direction);
+        let (level, sorted, _) = self.level_and_links(entry.class);
+        let queue = level.queue_mut(entry.direction);
         let next = queue.next;
         queue.unsort(sorted, slot);
         if remembers == Remembers::NextRequest {
@@ -444,11 +445,11 @@ impl MqDeadline {
         queue.sorted.insert(sorted, slot, first_sector);
     }
 
-    #[inline]
     fn unlink(&mut self, slot: u32, entry: Slot) {
         let done = match entry.held {
             Held::Sorted => {
-                let (queue, sorted, links) = self.queue_and_links(entry.class, entry.direction);
+                let (level, sorted, links) = self.level_and_links(entry.class);
+                let queue = level.queue_mut(entry.direction);
                 queue.unsort(sorted, slot) && queue.fifo.remove(links, slot)
             }
             Held::DispatchList => {
@@ -457,33 +458,52 @@ impl MqDeadline {
             }
             Held::Nowhere => false,
         };
-        self.slots.at_mut(slot).held = Held::Nowhere;
-        self.held = self.held.wrapping_sub(1);
+        self.unlinked(slot, done);
+    }
+
+    /// A slot has left its list, if it was on one.
+    #[inline]
+    fn unlinked(&mut self, slot: u32, done: bool) {
         if !done {
             self.complain();
+            return;
         }
+        self.slots.at_mut(slot).held = Held::Nowhere;
+        self.held = self.held.wrapping_sub(1);
     }
 
     // ---- counting ----
 
-    /// Counts a request once, however often it comes. False if it was counted before.
+    /// Counts a request once, however often it comes; answers what is to be kept of it.
     #[inline]
-    fn count(&mut self, slot: u32, id: RequestId, attributes: &Attributes) -> bool {
-        let before = *self.slots.at(slot);
+    fn count(&mut self, id: RequestId, attributes: &Attributes) -> Slot {
+        let before = *self.slots.at(id.slot());
         if before.is_counted {
-            if before.id == id {
-                return false;
-            }
-            // The host let a request go without a word.
-            self.complain();
-            let level = self.level_mut(before.class);
-            level.completed = level.completed.wrapping_add(1);
+            return self.count_again(id, attributes, before);
         }
+        self.count_first(id, attributes)
+    }
+
+    #[inline]
+    fn count_first(&mut self, id: RequestId, attributes: &Attributes) -> Slot {
         let (class, direction) = (attributes.class(), attributes.direction());
-        *self.slots.at_mut(slot) = Slot { due_ns: 0, id, class, direction, held: Held::Nowhere, is_counted: true };
         let level = self.level_mut(class);
         level.inserted = level.inserted.wrapping_add(1);
-        true
+        Slot { due_ns: 0, id, class, direction, held: Held::Nowhere, is_counted: true }
+    }
+
+    #[cold]
+    fn count_again(&mut self, id: RequestId, attributes: &Attributes, before: Slot) -> Slot {
+        let level = self.level_mut(before.class);
+        if before.id == id {
+            // Given back by the driver: it will be dispatched a second time, and is one request still.
+            level.dispatched = level.dispatched.wrapping_sub(1);
+            return before;
+        }
+        // The host let a request go without a word.
+        level.completed = level.completed.wrapping_add(1);
+        self.complain();
+        self.count_first(id, attributes)
     }
 
     #[inline]
@@ -518,17 +538,13 @@ impl MqDeadline {
     }
 
     #[inline]
-    const fn queue_and_links(
-        &mut self,
-        class: Class,
-        direction: Direction,
-    ) -> (&mut Queue, &mut SortedLinks, &mut Links) {
+    const fn level_and_links(&mut self, class: Class) -> (&mut Level, &mut SortedLinks, &mut Links) {
         let level = match class {
             Class::RealTime => &mut self.real_time,
             Class::BestEffort => &mut self.best_effort,
             Class::Idle => &mut self.idle,
         };
-        (level.queue_mut(direction), &mut self.sorted, &mut self.links)
+        (level, &mut self.sorted, &mut self.links)
     }
 
     const fn dispatch_list_and_links(&mut self, class: Class) -> (&mut List, &mut Links) {

@@ -95,21 +95,19 @@ pub struct Choice {
 
 /// The rule inside a class; `None` when nothing is queued there.
 #[inline]
-pub fn choose(now: Nanos, read: Lane, write: Lane, batch: Batch, settings: &Settings) -> Option<Choice> {
-    let lane_of = |direction| match direction {
-        Direction::Read => read,
-        Direction::Write => write,
-    };
+pub fn choose(now: Nanos, lane_of: impl Fn(Direction) -> Lane, batch: Batch, settings: &Settings) -> Option<Choice> {
     // A batch is not broken for an overdue request: that would cost a seek there and a seek back.
     if i64::from(batch.served) < settings.fifo_batch
         && let Some(slot) = lane_of(batch.direction).next
     {
         return Some(Choice { slot, why: Why::BatchGoesOn, batch });
     }
-    let (direction, starved) = turn(read.oldest.is_some(), write.oldest.is_some(), batch.starved, settings);
-    let lane = lane_of(direction);
-    let (oldest, due) = lane.oldest?;
-    let (slot, why) = match lane.next {
+    let reads_wait = lane_of(Direction::Read).oldest.is_some();
+    let writes_wait = lane_of(Direction::Write).oldest.is_some();
+    let (direction, starved) = turn(reads_wait, writes_wait, batch.starved, settings);
+    let Lane { next, oldest } = lane_of(direction);
+    let (oldest, due) = oldest?;
+    let (slot, why) = match next {
         None => (oldest, Why::StartAtOldest),
         Some(_) if is_due(now, due) => (oldest, Why::Overdue),
         Some(next) => (next, Why::NextInOrder),
@@ -147,7 +145,8 @@ mod tests {
     #[track_caller]
     fn chooses(now: Nanos, lanes: [Lane; 2], before: Batch, expected: (u32, Why, Batch)) {
         let [read, write] = lanes;
-        let choice = choose(now, read, write, before, &Settings::DEFAULT).map(|c| (c.slot, c.why, c.batch));
+        let lane_of = |direction| if direction == READ { read } else { write };
+        let choice = choose(now, lane_of, before, &Settings::DEFAULT).map(|c| (c.slot, c.why, c.batch));
         assert_eq!(choice, Some(expected));
     }
 
@@ -185,6 +184,6 @@ mod tests {
 
     #[test]
     fn an_empty_class_gives_nothing() {
-        assert!(choose(0, NOTHING, NOTHING, Batch::FRESH, &Settings::DEFAULT).is_none());
+        assert!(choose(0, |_| NOTHING, Batch::FRESH, &Settings::DEFAULT).is_none());
     }
 }

@@ -26,7 +26,7 @@ use linux::ring::{Completion, FileId, Ring};
 pub(crate) use mailbox::Mailbox;
 pub use resident::{Answer, Data, Door, LocalRequest, Payload, Resident};
 pub(crate) use status::Drain;
-pub use status::{ConnectionStatus, DrainReport, GroupStatus, ShardStatus, VolumeStatus};
+pub use status::{ConnectionStatus, DrainReport, GroupStatus, ShardStatus, TunableStatus, VolumeStatus};
 pub(crate) use stream::Attachment;
 
 use crate::backing::{OpenVolume, VolumeFacts};
@@ -170,7 +170,10 @@ impl Shard {
         // Both only sharpen timing; where they are forbidden the engine works all the same.
         let _ = linux::thread::precise_timers();
         linux::thread::pin(&settings.cpus).map_err(|error| {
-            EngineError::usage(format!("cpu = {:?}: {error}", settings.cpus), "name processors that this process may use")
+            EngineError::usage(
+                format!("cpu = {:?}: {error}", settings.cpus),
+                "name processors that this process may use",
+            )
         })?;
         let arena = Arena::new(turn_settings.memory_bytes).map_err(|error| system("memory for the arena", error))?;
         let mut ring = Ring::new(arena, files).map_err(|error| system("io_uring", error))?;
@@ -342,6 +345,7 @@ impl Shard {
             Action::Status { request, volume } => self.ask_helper(request, volume, now),
             Action::Finished { connection } => {
                 let route = std::mem::take(&mut self.routes[connection as usize]);
+                self.turn.retire(connection);
                 match route {
                     Route::Socket(socket) => self.turn_finished(socket),
                     Route::Lane { resident, lane } => self.lane_finished(resident, lane),
@@ -365,7 +369,8 @@ impl Shard {
             return Err(EngineError::usage(message, "put it on another device"));
         }
         if volume.model.is_some() != self.gate.is_some() {
-            let message = format!("volume '{}': either all volumes of a device have the same model, or none", volume.facts.name);
+            let message =
+                format!("volume '{}': either all volumes of a device have the same model, or none", volume.facts.name);
             return Err(EngineError::usage(message, "put it on a device of its own"));
         }
         volume.place(number, self.model_used_bytes);
@@ -424,12 +429,8 @@ impl Shard {
     pub fn switch(&mut self, spec: &experiment::SchedulerSpec) -> Result<(), EngineError> {
         let help = "see `hoistway list schedulers`";
         let version = parse_version(spec)?;
-        let tunables: Vec<(String, String)> =
-            spec.settings.iter().map(|setting| (setting.key.clone(), setting.value.clone())).collect();
         let now = linux::thread::monotonic_ns();
-        self.turn
-            .switch(&spec.name, version, &tunables, &self.turn_settings, now)
-            .map_err(|message| EngineError::usage(message, help))
+        self.turn.switch(spec, version, &self.turn_settings, now).map_err(|message| EngineError::usage(message, help))
     }
 
     /// The event that wakes this shard.

@@ -7,7 +7,7 @@ use linux::buffer::{Arena, Span};
 use super::{Route, Shard};
 use crate::error::EngineError;
 use crate::protocol::{Asked, Command, Failure};
-use crate::turn::{Actions, ConnectionBounds, Piece, Turn, Verdict};
+use crate::turn::{Actions, Piece, Turn, Verdict};
 
 /// A request of a resident.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -161,12 +161,7 @@ impl Door<'_> {
 
     /// Submits a request. Data of a write is asked of `fill` (offset inside the request, memory) as far as there is
     /// memory now, and of [`Resident::fill`] for the rest later. False if the lane is full: nothing was taken.
-    pub fn submit(
-        &mut self,
-        lane: usize,
-        request: LocalRequest,
-        fill: &mut dyn FnMut(u64, Payload<'_>),
-    ) -> bool {
+    pub fn submit(&mut self, lane: usize, request: LocalRequest, fill: &mut dyn FnMut(u64, Payload<'_>)) -> bool {
         if !self.has_room(lane) {
             return false;
         }
@@ -197,6 +192,16 @@ impl Door<'_> {
         true
     }
 
+    /// What the queue has counted so far.
+    pub fn queue_counters(&self) -> queue::Counters {
+        self.turn.queue_counters()
+    }
+
+    /// How often the scheduler has given each reason so far.
+    pub fn reasons(&self) -> Vec<(&'static str, u64)> {
+        self.turn.reasons()
+    }
+
     /// The resident wants to go: it gets no further turn, and is dropped when its last request has ended.
     pub fn leave(&mut self) {
         *self.is_leaving = true;
@@ -205,16 +210,12 @@ impl Door<'_> {
 
 impl Shard {
     /// Takes a resident in, with one connection per lane.
-    pub fn house(
-        &mut self,
-        resident: Box<dyn Resident>,
-        lanes: &[(u32, u32, ConnectionBounds)],
-    ) -> Result<u32, EngineError> {
+    pub fn house(&mut self, resident: Box<dyn Resident>, lanes: &[crate::volume::Lane]) -> Result<u32, EngineError> {
         let index = self.residents.iter().position(Option::is_none).unwrap_or(self.residents.len());
         let number = u32::try_from(index).unwrap_or(u32::MAX);
         let mut made: Vec<Lane> = Vec::with_capacity(lanes.len());
-        for &(volume, group, bounds) in lanes {
-            let Some(connection) = self.turn.open(volume, group, bounds, None) else {
+        for lane in lanes {
+            let Some(connection) = self.turn.open(lane.volume.0, lane.group.0, lane.bounds, lane.priority, None) else {
                 let now = linux::thread::monotonic_ns();
                 for lane in made {
                     self.routes[lane.connection as usize] = Route::Nobody;

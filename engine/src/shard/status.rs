@@ -18,8 +18,8 @@ pub struct ShardStatus {
     pub scheduler: &'static str,
     /// Whether another one is about to replace it.
     pub is_switching: bool,
-    /// Its tunables: name, unit, value in force.
-    pub tunables: Vec<(&'static str, &'static str, i64)>,
+    /// Its tunables.
+    pub tunables: Vec<TunableStatus>,
     /// How often it gave each reason.
     pub reasons: Vec<(&'static str, u64)>,
     /// Commands the device is given at a time.
@@ -44,6 +44,19 @@ pub struct ShardStatus {
     pub groups: Vec<GroupStatus>,
     /// The clients.
     pub connections: Vec<ConnectionStatus>,
+}
+
+/// A tunable of the scheduler in force.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct TunableStatus {
+    /// Its name.
+    pub name: &'static str,
+    /// The unit its values are written in; empty for plain numbers.
+    pub unit: &'static str,
+    /// The value in force.
+    pub value: i64,
+    /// The value where nobody sets one; `None` where it follows from the device.
+    pub default: Option<i64>,
 }
 
 /// A volume at one moment.
@@ -122,12 +135,17 @@ impl Shard {
         loop_counters.full_submits = self.ring.full_submits();
         loop_counters.completion_overflows = u64::from(self.ring.completion_overflows());
         let (free, total) = self.turn.memory_bytes();
-        let tunables = self.turn.tunables().into_iter().map(|(row, value)| (row.name, row.unit.text(), value)).collect();
+        let tunables = self.turn.tunables().into_iter().map(|(row, value)| TunableStatus {
+            name: row.name,
+            unit: row.unit.text(),
+            value,
+            default: row.default,
+        });
         ShardStatus {
             name: self.settings.name.clone(),
             scheduler: self.turn.scheduler(),
             is_switching: self.turn.is_switching(),
-            tunables,
+            tunables: tunables.collect(),
             reasons: self.turn.reasons(),
             device_depth: self.turn.device_depth(),
             requests_in_flight: self.turn.requests_in_flight(),

@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
-use block::Nanos;
+use block::{Nanos, Priority};
 use linux::Slot;
 use linux::buffer::Span;
 use linux::ring::FileId;
@@ -115,7 +115,8 @@ impl Shard {
     /// Takes a client over.
     pub fn attach(&mut self, attachment: Attachment) -> Result<u32, EngineError> {
         let now = linux::thread::monotonic_ns();
-        let refused = |what: &str| EngineError::system(format!("client {}: {what}", attachment.label), "try again later");
+        let refused =
+            |what: &str| EngineError::system(format!("client {}: {what}", attachment.label), "try again later");
         // What cannot be set only costs speed.
         let _ = linux::socket::tune(std::os::fd::AsFd::as_fd(&attachment.socket));
         let free = self.free_sockets.pop().unwrap_or_else(|| {
@@ -123,7 +124,8 @@ impl Shard {
             u32::try_from(self.sockets.len() - 1).unwrap_or(u32::MAX)
         });
         let bounds = ConnectionBounds::default();
-        let connection = self.turn.open(attachment.volume, attachment.group, bounds, attachment.beside);
+        let (volume, group, beside) = (attachment.volume, attachment.group, attachment.beside);
+        let connection = self.turn.open(volume, group, bounds, Priority::NONE, beside);
         let Some(connection) = connection else {
             self.free_sockets.push(free);
             return Err(refused("no connection is free, or its volume or group is gone"));
@@ -396,7 +398,11 @@ impl Shard {
     pub(super) fn end_if_done(&mut self, index: u32, now: Nanos) {
         let Some(socket) = self.sockets.get_mut(index as usize).and_then(Option::as_mut) else { return };
         let is_said = socket.stream == Stream::Ended && !socket.is_dead;
-        if is_said && !socket.is_sending && socket.output.is_empty() && self.turn.connection_requests(socket.connection) == 0 {
+        if is_said
+            && !socket.is_sending
+            && socket.output.is_empty()
+            && self.turn.connection_requests(socket.connection) == 0
+        {
             self.kill(index, now);
         }
     }

@@ -164,6 +164,8 @@ impl Turn {
 
     /// A place in the table and the connection's credit, or the reason to wait in `waiting`.
     fn take_credit(&mut self, connection: u32, asked: Asked, now: Nanos) -> Option<u32> {
+        // Only reads have data to keep in one piece; a write must never be taken for filled because of a stray flag.
+        let asked = Asked { one_piece: asked.one_piece && asked.command == Command::Read, ..asked };
         let cost = credit_bytes(&asked);
         let state = &mut self.connections[connection];
         let is_over = state.bytes + cost > state.bounds.bytes && state.requests > 0;

@@ -237,6 +237,11 @@ impl Turn {
         self.finish_connection(connection, now, actions);
     }
 
+    /// [`Action::Finished`] was noted: from here on the connection's number may be given to another one.
+    pub fn retire(&mut self, connection: u32) {
+        self.connections.give(connection);
+    }
+
     fn finish_connection(&mut self, connection: u32, now: Nanos, actions: &mut Actions) {
         let state = &self.connections[connection];
         if state.requests > 0 {
@@ -244,7 +249,6 @@ impl Turn {
         }
         let (context, group) = (state.context, state.group);
         debug_assert_eq!(state.bytes, 0);
-        self.connections.give(connection);
         self.contexts[context] -= 1;
         if self.contexts[context] == 0 {
             self.queue.context_exited(block::ContextId(context), now);

@@ -1,11 +1,12 @@
 //! Making a turn, and changing it while it runs: volumes, groups, connections, elevator.
 
-use block::{GroupId, Nanos};
-use elevator::registry::BuildError;
-use elevator::tunable::{SettingError, Tunable};
+use block::{GroupId, Nanos, Priority};
 #[cfg(test)]
 use elevator::Violation;
-use elevator::{Configuration, Depth, Elevator, GroupSettings, Version, registry};
+use elevator::registry::BuildError;
+use elevator::tunable::{SettingError, Tunable};
+use elevator::{Any, Configuration, Depth, Elevator, GroupSettings, Version, registry};
+use experiment::{SchedulerSpec, Setting};
 use linux::TOP_CLASS_BYTES;
 use linux::ring::MAX_SPANS;
 use queue::{Era, Handover, Limits, Merging, RequestQueue, Settings};
@@ -29,6 +30,8 @@ pub(crate) struct TurnSettings {
     pub groups: u32,
     /// Commands the device holds at a time.
     pub device_depth: u32,
+    /// Requests the queue may hold; 0 = as many as fit.
+    pub queue_requests: u32,
     pub max_part_bytes: u32,
     pub is_rotational: bool,
     pub capacity_sectors: u64,
@@ -38,12 +41,30 @@ pub(crate) struct TurnSettings {
 }
 
 impl TurnSettings {
+    /// Settings to try schedulers with.
+    pub fn probe() -> Self {
+        Self {
+            memory_bytes: 64 << 20,
+            connections: 1,
+            groups: 2,
+            device_depth: 1,
+            queue_requests: 0,
+            max_part_bytes: 1 << 20,
+            is_rotational: false,
+            capacity_sectors: 1 << 30,
+            scheduler: String::new(),
+            version: None,
+            seed: 1,
+        }
+    }
+
     fn configuration(&self) -> Configuration {
+        let requests = if self.queue_requests == 0 { PARTS } else { self.queue_requests.min(PARTS) };
         Configuration {
             slots: PARTS + 1,
             groups: self.groups,
             contexts: self.connections,
-            depth: Depth { requests: PARTS, device: self.device_depth },
+            depth: Depth { requests, device: self.device_depth },
             rotational: self.is_rotational,
             queueing: self.device_depth > 1,
             max_sectors: self.max_part_bytes / 512,
@@ -116,7 +137,9 @@ impl Turn {
 
     /// Adds a volume; its number is the file's number in actions.
     pub fn add_volume(&mut self, abilities: VolumeAbilities) -> u32 {
-        debug_assert!(abilities.alignment_bytes.is_power_of_two() && abilities.emptying_alignment_bytes.is_power_of_two());
+        debug_assert!(
+            abilities.alignment_bytes.is_power_of_two() && abilities.emptying_alignment_bytes.is_power_of_two()
+        );
         let free = self.volumes.iter().position(Option::is_none).unwrap_or(self.volumes.len());
         if free == self.volumes.len() {
             self.volumes.push(None);
@@ -191,14 +214,21 @@ impl Turn {
 
     /// Opens a connection, in a context of its own or in that of another connection. `None` when all are in use, or
     /// volume, group or the other connection do not exist.
-    pub fn open(&mut self, volume: u32, group: u32, bounds: ConnectionBounds, beside: Option<u32>) -> Option<u32> {
+    pub fn open(
+        &mut self,
+        volume: u32,
+        group: u32,
+        bounds: ConnectionBounds,
+        priority: Priority,
+        beside: Option<u32>,
+    ) -> Option<u32> {
         self.volumes.get(volume as usize)?.as_ref()?;
         self.groups.get(group as usize)?.as_ref()?;
         let context = match beside {
             Some(other) => self.connections.get(other)?.context,
             None => self.contexts.take(0)?,
         };
-        let connection = Connection { volume, group, context, bounds, ..Connection::default() };
+        let connection = Connection { volume, group, context, bounds, priority, ..Connection::default() };
         let Some(index) = self.connections.take(connection) else {
             if beside.is_none() {
                 self.contexts.give(context);
@@ -235,24 +265,12 @@ impl Turn {
     /// Unknown name, version, tunable or value; or another switch is under way.
     pub fn switch(
         &mut self,
-        name: &str,
+        spec: &SchedulerSpec,
         version: Option<Version>,
-        tunables: &[(String, String)],
         settings: &TurnSettings,
         now: Nanos,
     ) -> Result<(), String> {
-        let mut policy = registry::build(name, version, &settings.configuration())
-            .map_err(|error| crate::error::describe_build(name, error))?;
-        for (key, value) in tunables {
-            let row = policy.tunables().iter().position(|row| row.name == key);
-            let parsed = elevator::tunable::parse_value(value);
-            let set = match (row, parsed) {
-                (None, _) => Err(SettingError::Unknown),
-                (_, Err(error)) => Err(error),
-                (Some(row), Ok(value)) => policy.set(row, value),
-            };
-            set.map_err(|error| crate::error::describe_setting(name, key, value, policy.tunables(), error))?;
-        }
+        let policy = build_policy(spec, version, settings)?;
         let busy = "another switch of the scheduler is under way; try again when it is done";
         self.queue.switch(policy, Handover::Carry, now).map_err(|_| busy.to_owned())
     }
@@ -268,9 +286,9 @@ impl Turn {
     /// Unknown tunable, not a number, out of range: as a sentence for the user.
     pub fn set_tunable(&mut self, key: &str, value: &str) -> Result<i64, String> {
         let name = self.scheduler();
-        self.queue.set(key, value).map_err(|error| {
-            crate::error::describe_setting(name, key, value, self.queue.elevator().tunables(), error)
-        })
+        self.queue
+            .set(key, value)
+            .map_err(|error| crate::error::describe_setting(name, key, value, self.queue.elevator().tunables(), error))
     }
 
     /// Every tunable with the value in force.
@@ -318,4 +336,39 @@ impl Turn {
     pub fn check(&self) -> Result<(), Violation> {
         self.queue.check()
     }
+}
+
+/// Whether a scheduler exists with these tunables and values.
+///
+/// # Errors
+/// What is wrong, as a sentence for the user.
+pub(crate) fn check_scheduler(
+    spec: &SchedulerSpec,
+    version: Option<Version>,
+    settings: &TurnSettings,
+) -> Result<(), String> {
+    build_policy(spec, version, settings).map(drop)
+}
+
+fn build_policy(spec: &SchedulerSpec, version: Option<Version>, settings: &TurnSettings) -> Result<Any, String> {
+    let name = &spec.name;
+    let mut policy = registry::build(name, version, &settings.configuration())
+        .map_err(|error| crate::error::describe_build(name, error))?;
+    for Setting { key, value } in &spec.settings {
+        let row = policy.tunables().iter().position(|row| row.name == key);
+        let set = match (row, elevator::tunable::parse_value(value)) {
+            (None, _) => Err(SettingError::Unknown),
+            (_, Err(error)) => Err(error),
+            (Some(row), Ok(value)) => {
+                // The kernel clamps silently; on a command line that would hide a mistyped unit.
+                let range = policy.tunables().get(row).map(|row| row.min..=row.max);
+                match range.is_some_and(|range| range.contains(&value)) {
+                    true => policy.set(row, value),
+                    false => Err(SettingError::Range),
+                }
+            }
+        };
+        set.map_err(|error| crate::error::describe_setting(name, key, value, policy.tunables(), error))?;
+    }
+    Ok(policy)
 }

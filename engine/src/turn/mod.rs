@@ -14,6 +14,8 @@ mod answer;
 mod control;
 mod part;
 mod state;
+#[cfg(test)]
+mod storm;
 
 use block::{HardwareQueue, Nanos, RequestId};
 use elevator::Any;
@@ -22,7 +24,7 @@ use linux::buffer::Span;
 use linux::ring::Emptying;
 use queue::{Done, Next, RequestQueue};
 
-pub(crate) use control::TurnSettings;
+pub(crate) use control::{TurnSettings, check_scheduler};
 pub use state::ConnectionBounds;
 pub(crate) use state::{MAX_EXTENTS_KEPT, Positions, VolumeAbilities};
 
@@ -156,7 +158,7 @@ pub(crate) enum Action {
         /// The file.
         volume: u32,
     },
-    /// Nothing of this closed connection is left anywhere: its number may be used again.
+    /// Nothing of this closed connection is left anywhere: say [`Turn::retire`], and its number may be used again.
     Finished {
         /// Which.
         connection: u32,

@@ -80,11 +80,13 @@ impl Turn {
                 (from, span.length_bytes)
             }
         };
-        let mut priority = block::Priority::NONE;
+        let mut priority = connection.priority;
         let mut place = super::state::Place { device_bytes: from_bytes, until_bytes: u64::MAX, extent: 0 };
         if let Some(volume) = self.volume_of(request.connection) {
             place = volume.abilities.positions.locate(from_bytes);
-            priority = volume.abilities.priority;
+            if priority == block::Priority::NONE {
+                priority = volume.abilities.priority;
+            }
         }
         let end_bytes = place.device_bytes.saturating_add(u64::from(length_bytes));
         let first_sector = place.device_bytes / SECTOR_BYTES;
@@ -169,8 +171,7 @@ impl Turn {
 
     fn must_be_durable(&self, request: u32) -> bool {
         let request = &self.requests[request];
-        request.asked.fua
-            && self.volume_of(request.connection).is_some_and(|volume| !volume.abilities.has_unsafe_flush)
+        request.asked.fua && self.volume_of(request.connection).is_some_and(|volume| !volume.abilities.has_unsafe_flush)
     }
 
     /// An I/O ended: `result` is the bytes moved (any value that is not negative for emptying) or a negative errno.

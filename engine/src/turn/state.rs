@@ -179,6 +179,8 @@ pub(crate) struct Connection {
     pub group: u32,
     pub context: u32,
     pub bounds: ConnectionBounds,
+    /// Of its requests; the volume's if none.
+    pub priority: Priority,
     pub requests: u32,
     pub bytes: u64,
     pub pending: Pending,

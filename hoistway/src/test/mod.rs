@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use elevator::registry::ENTRIES;
 use experiment::assertion::Verdict;
 use experiment::cell::{cells, is_precise};
-use experiment::{Exit, Experiment, Host, Measurement, journal};
+use experiment::{Exit, Experiment, Host, Measurement, SchedulerSpec, journal};
 use report::Results;
 
+mod advise;
 pub mod compare;
 mod groups;
 mod host;
@@ -94,7 +96,7 @@ pub fn run(arguments: &TestArguments, voice: Voice) -> Outcome {
     preview::text(&plan, false).lines().for_each(|line| voice.line(line));
     let mut store = open_store(&plan, arguments)?;
     let display = |known| Display::new(arguments.output.progress, voice.quiet, views.is_classic(), known);
-    let made = make(&plan, arguments, &mut store, &interrupt, display(preview::real_time(&plan)), voice)?;
+    let made = make(&plan, arguments, &mut store, &interrupt, display(real_time(&plan)), voice)?;
     conclude(&plan, &made, &views, store.map(|(store, _)| store), baseline.as_ref(), (&interrupt, voice))
 }
 
@@ -102,9 +104,24 @@ pub fn run(arguments: &TestArguments, voice: Voice) -> Outcome {
 pub fn check(plan: &Plan) -> Result<(), Error> {
     let host = OnTarget::new(host::open(plan.host), &plan.target.stand_in(plan.file_bytes()), &plan.target.text, None);
     for experiment in plan.matrix.interleaved_set(1) {
-        host.check(&experiment).map_err(|refusal| Error::from(refusal).at(run::name_of(&experiment)))?;
+        host.check(&experiment).map_err(|refusal| Error::from(refusal).at(place_of(&host, &experiment)))?;
     }
     Ok(())
+}
+
+/// What a refused run is called: its scheduler if another one would be accepted, else the run.
+fn place_of(host: &OnTarget, experiment: &Experiment) -> String {
+    let mut other = experiment.clone();
+    other.scheduler = SchedulerSpec::named(ENTRIES[0].name);
+    match host.check(&other) {
+        Ok(()) => format!("--sched {}", experiment.scheduler),
+        Err(_) => run::name_of(experiment),
+    }
+}
+
+/// How long the runs take, if they take real time.
+pub fn real_time(plan: &Plan) -> Option<Duration> {
+    preview::real_time(plan)
 }
 
 /// The result directory, and what it holds already.
@@ -241,6 +258,7 @@ fn conclude(
     let stored = store.as_ref().map_or(Ok(()), |store| store.finish(&results));
     if !made.measurements.is_empty() {
         views.show(&results)?;
+        advise::idle_weights(&made.measurements, voice);
     }
     stored?;
     if let Some(store) = &store {

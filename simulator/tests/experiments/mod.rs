@@ -1,4 +1,5 @@
 //! Small experiments, built from literals.
+#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use block::Nanos;
 use experiment::{Experiment, Group, Host, Measurement, ShareUnit, Unattended, Weight};

@@ -42,7 +42,7 @@ impl Devices {
 
 fn device(status: &ShardStatus) -> Value {
     let tunables: Map<String, Value> =
-        status.tunables.iter().map(|(name, _, value)| ((*name).to_owned(), json!(value))).collect();
+        status.tunables.iter().map(|tunable| (tunable.name.to_owned(), json!(tunable.value))).collect();
     let reasons: Map<String, Value> =
         status.reasons.iter().map(|(name, count)| ((*name).to_owned(), json!(count))).collect();
     let counters = &status.loop_counters;

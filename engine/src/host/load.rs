@@ -1,0 +1,397 @@
+//! The load of an experiment: all its issuers, living on the shard's own thread, so that asking costs nothing that the
+//! scheduler could be blamed for.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+
+use block::{Flags, Nanos, Operation};
+use experiment::recorder::Outcome;
+use experiment::{Completion, Experiment, IoDirection, LiveGroup, Recorder, Window};
+use workload::{Engine, Io, Issuer, Next};
+
+use super::schedule::Schedule;
+use crate::protocol::{Command, Failure};
+use crate::shard::{Answer, Door, LocalRequest, Payload, Resident};
+
+/// How often the load tells how far it is.
+const REPORT_NS: Nanos = 250_000_000;
+/// Length of the pattern that writes are filled from.
+const PATTERN_BYTES: usize = 1 << 20;
+/// I/Os of a job that does none: at most this many per turn, so that the loop goes round.
+const NULL_IOS_PER_TURN: u32 = 1_024;
+
+/// What the load tells the thread that waits for it.
+pub(super) enum Report {
+    /// It has come so far.
+    Live { elapsed_ns: Nanos, groups: Vec<LiveGroup> },
+    /// It is over.
+    Over(Box<Over>),
+    /// The shard ended before the load did.
+    Abandoned,
+}
+
+/// The result of a load.
+pub(super) struct Over {
+    pub recorder: Recorder,
+    pub begin: Snapshot,
+    pub end: Snapshot,
+}
+
+/// What the queue had counted at one moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Snapshot {
+    pub counters: queue::Counters,
+    pub reasons: Vec<(&'static str, u64)>,
+}
+
+/// An I/O in flight.
+#[derive(Copy, Clone, Debug)]
+struct Flying {
+    direction: IoDirection,
+    submitted_ns: Nanos,
+    bytes: u64,
+}
+
+/// One thread of a job.
+pub(super) struct Thread {
+    pub issuer: Issuer,
+    pub engine: Engine,
+    /// First byte of its area on the volume.
+    pub first_byte: u64,
+    /// By token.
+    flying: Vec<Option<Flying>>,
+    /// An I/O that found the lane full.
+    kept: Option<Io>,
+    is_running: bool,
+    is_queued: bool,
+}
+
+impl Thread {
+    pub fn new(issuer: Issuer, engine: Engine, first_byte: u64) -> Self {
+        let flying = vec![None; issuer.depth() as usize + 1];
+        Self { issuer, engine, first_byte, flying, kept: None, is_running: false, is_queued: false }
+    }
+}
+
+/// All issuers of an experiment; thread `n` uses lane `n`.
+pub(super) struct Load {
+    experiment: Arc<Experiment>,
+    threads: Vec<Thread>,
+    schedule: Schedule,
+    recorder: Option<Recorder>,
+    begin_ns: Nanos,
+    window: Window,
+    at_begin: Option<Snapshot>,
+    at_end: Option<Snapshot>,
+    /// Threads that may have something to issue.
+    runnable: Vec<usize>,
+    waiting: BinaryHeap<Reverse<(Nanos, usize)>>,
+    next_report_ns: Nanos,
+    reports: Sender<Report>,
+    is_cancelled: Arc<AtomicBool>,
+    pattern: Vec<u8>,
+    is_over: bool,
+}
+
+impl Load {
+    pub fn new(
+        experiment: Arc<Experiment>,
+        threads: Vec<Thread>,
+        reports: Sender<Report>,
+        is_cancelled: Arc<AtomicBool>,
+    ) -> Self {
+        let mut stream = block::random::Stream::of(experiment.run_seed(), "engine/pattern");
+        let pattern = (0..PATTERN_BYTES / 8).flat_map(|_| stream.next().to_le_bytes()).collect();
+        Self {
+            schedule: Schedule::of(&experiment),
+            experiment,
+            threads,
+            recorder: None,
+            begin_ns: 0,
+            window: Window { start_ns: 0, end_ns: 0 },
+            at_begin: None,
+            at_end: None,
+            runnable: Vec::new(),
+            waiting: BinaryHeap::new(),
+            next_report_ns: 0,
+            reports,
+            is_cancelled,
+            pattern,
+            is_over: false,
+        }
+    }
+
+    fn begin(&mut self, now: Nanos) {
+        self.begin_ns = now;
+        self.window = Window::of(&self.experiment, now);
+        self.recorder = Some(Recorder::new(&self.experiment, self.window));
+        self.next_report_ns = now + REPORT_NS;
+        self.begin_threads(now);
+    }
+
+    fn begin_threads(&mut self, now: Nanos) {
+        let mut ready = Vec::new();
+        self.schedule.begin(now.saturating_sub(self.begin_ns), &mut ready);
+        for thread in ready {
+            self.threads[thread].is_running = true;
+            self.enqueue(thread);
+        }
+    }
+
+    fn enqueue(&mut self, thread: usize) {
+        if !std::mem::replace(&mut self.threads[thread].is_queued, true) {
+            self.runnable.push(thread);
+        }
+    }
+
+    /// Ends threads: nothing more is issued, what is in flight comes back.
+    fn stop(&mut self, threads: impl IntoIterator<Item = usize>) {
+        for thread in threads {
+            let state = &mut self.threads[thread];
+            if let Some(io) = state.kept.take() {
+                state.issuer.completed(io.token, true);
+            }
+            state.issuer.stop();
+            self.enqueue(thread);
+        }
+    }
+
+    /// What the clock alone brings: borders of the window, groups that begin or end, reports, the user's wish to stop.
+    fn look_at_clock(&mut self, door: &mut Door<'_>) {
+        let now = door.now_ns();
+        let elapsed_ns = now.saturating_sub(self.begin_ns);
+        if self.at_begin.is_none() && now >= self.window.start_ns {
+            self.at_begin = Some(snapshot(door));
+        }
+        let is_stopped = self.is_cancelled.load(Ordering::Relaxed) || now >= self.window.end_ns;
+        if self.at_end.is_none() && is_stopped {
+            self.at_end = Some(snapshot(door));
+            self.stop(0..self.threads.len());
+        }
+        if self.schedule.next_change_ns().is_some_and(|at| at <= elapsed_ns) {
+            let mut ending = Vec::new();
+            self.schedule.ends_now(elapsed_ns, &mut ending);
+            self.stop(ending);
+            self.begin_threads(now);
+        }
+        while let Some(Reverse((at_ns, thread))) = self.waiting.peek().copied() {
+            if at_ns > now {
+                break;
+            }
+            self.waiting.pop();
+            self.enqueue(thread);
+        }
+        if now >= self.next_report_ns {
+            self.next_report_ns = now + REPORT_NS;
+            let mut groups = Vec::new();
+            if let Some(recorder) = &self.recorder {
+                recorder.live(&mut groups);
+            }
+            let _ = self.reports.send(Report::Live { elapsed_ns, groups });
+        }
+    }
+
+    /// Lets one thread issue all it may.
+    fn run(&mut self, index: usize, door: &mut Door<'_>) {
+        let now = door.now_ns();
+        let mut null_ios = 0;
+        loop {
+            if !self.threads[index].is_running {
+                return;
+            }
+            let kept = self.threads[index].kept.take();
+            let next = kept.map_or_else(|| self.threads[index].issuer.next(now), Next::Issue);
+            match next {
+                Next::Issue(io) if self.threads[index].engine == Engine::Null => {
+                    self.threads[index].issuer.completed(io.token, true);
+                    self.record_null(index, io, now);
+                    null_ios += 1;
+                    if null_ios == NULL_IOS_PER_TURN {
+                        self.waiting.push(Reverse((now, index)));
+                        return;
+                    }
+                }
+                Next::Issue(io) if !door.has_room(index) => {
+                    self.threads[index].kept = Some(io);
+                    self.enqueue(index);
+                    return;
+                }
+                Next::Issue(io) => self.issue(index, io, door),
+                Next::NotBefore(at_ns) => {
+                    self.waiting.push(Reverse((at_ns, index)));
+                    return;
+                }
+                Next::Busy => return,
+                Next::Finished => {
+                    if self.threads[index].issuer.in_flight() == 0 {
+                        self.end_thread(index, now);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn record_null(&mut self, index: usize, io: Io, now: Nanos) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let direction = IoDirection::from(io.operation);
+        recorder.submitted(index, direction, now);
+        recorder.completed(&Completion {
+            issuer: index,
+            direction,
+            submitted_ns: now,
+            completed_ns: now,
+            bytes: u64::from(io.length_bytes),
+            device_ns: 0,
+            outcome: Outcome::Done,
+        });
+    }
+
+    fn issue(&mut self, index: usize, io: Io, door: &mut Door<'_>) {
+        let now = door.now_ns();
+        let direction = IoDirection::from(io.operation);
+        let bytes = u64::from(io.length_bytes);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.submitted(index, direction, now);
+        }
+        let thread = &mut self.threads[index];
+        thread.flying[io.token as usize] = Some(Flying { direction, submitted_ns: now, bytes });
+        let request = LocalRequest {
+            cookie: u64::from(io.token),
+            command: command_of(io.operation),
+            offset_bytes: thread.first_byte + io.offset_bytes,
+            length_bytes: bytes,
+            is_durable: io.flags.contains(Flags::FUA),
+        };
+        let pattern = &self.pattern;
+        door.submit(index, request, &mut |offset_bytes, mut to| fill(pattern, offset_bytes, &mut to));
+    }
+
+    fn end_thread(&mut self, index: usize, now: Nanos) {
+        self.threads[index].is_running = false;
+        let mut ending = Vec::new();
+        if self.schedule.ended(index, &mut ending) {
+            self.stop(ending);
+            if self.at_end.is_none() {
+                self.begin_threads(now);
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        let nobody_runs = self.threads.iter().all(|thread| !thread.is_running);
+        nobody_runs && (self.at_end.is_some() || self.schedule.is_over())
+    }
+
+    fn finish(&mut self, door: &mut Door<'_>) {
+        self.is_over = true;
+        let end = self.at_end.take().unwrap_or_else(|| snapshot(door));
+        let begin = self.at_begin.take().unwrap_or_default();
+        if let Some(mut recorder) = self.recorder.take() {
+            if door.now_ns() < self.window.end_ns {
+                recorder.end_window(door.now_ns());
+            }
+            let _ = self.reports.send(Report::Over(Box::new(Over { recorder, begin, end })));
+        }
+        door.leave();
+    }
+}
+
+impl Resident for Load {
+    fn turn(&mut self, door: &mut Door<'_>) {
+        if self.is_over {
+            return;
+        }
+        if self.recorder.is_none() {
+            self.begin(door.now_ns());
+        }
+        self.look_at_clock(door);
+        let mut runnable = std::mem::take(&mut self.runnable);
+        for &thread in &runnable {
+            self.threads[thread].is_queued = false;
+        }
+        for thread in runnable.drain(..) {
+            self.run(thread, door);
+        }
+        if self.runnable.is_empty() {
+            self.runnable = runnable;
+        }
+        if self.is_done() {
+            self.finish(door);
+        }
+    }
+
+    fn next_wake_ns(&self) -> Option<Nanos> {
+        if self.is_over {
+            return None;
+        }
+        let window_ns = if self.at_begin.is_none() { self.window.start_ns } else { self.window.end_ns };
+        let window_ns = if self.at_end.is_none() { window_ns } else { Nanos::MAX };
+        let thread_ns = self.waiting.peek().map_or(Nanos::MAX, |Reverse((at_ns, _))| *at_ns);
+        let change_ns = self.schedule.next_change_ns().map_or(Nanos::MAX, |at_ns| at_ns + self.begin_ns);
+        Some(window_ns.min(thread_ns).min(change_ns).min(self.next_report_ns))
+    }
+
+    fn fill(&mut self, _lane: usize, _cookie: u64, offset_bytes: u64, mut to: Payload<'_>) {
+        fill(&self.pattern, offset_bytes, &mut to);
+    }
+
+    fn answered(&mut self, answer: Answer) {
+        let Ok(token) = u32::try_from(answer.cookie) else { return };
+        let thread = &mut self.threads[answer.lane];
+        let Some(flying) = thread.flying[token as usize].take() else { return };
+        thread.issuer.completed(token, answer.result.is_ok());
+        if let Some(recorder) = &mut self.recorder {
+            recorder.completed(&Completion {
+                issuer: answer.lane,
+                direction: flying.direction,
+                submitted_ns: flying.submitted_ns,
+                completed_ns: answer.now_ns.max(flying.submitted_ns),
+                bytes: flying.bytes,
+                device_ns: 0,
+                outcome: answer.result.map_or_else(outcome_of, |()| Outcome::Done),
+            });
+        }
+        self.enqueue(answer.lane);
+    }
+
+    fn abandoned(&mut self) {
+        if !self.is_over {
+            let _ = self.reports.send(Report::Abandoned);
+        }
+    }
+}
+
+fn snapshot(door: &Door<'_>) -> Snapshot {
+    Snapshot { counters: door.queue_counters(), reasons: door.reasons() }
+}
+
+fn fill(pattern: &[u8], offset_bytes: u64, to: &mut Payload<'_>) {
+    let start = usize::try_from(offset_bytes).unwrap_or(0) % pattern.len();
+    let first = (pattern.len() - start).min(to.bytes() as usize);
+    to.put(0, &pattern[start..start + first]);
+    to.put(u32::try_from(first).unwrap_or(u32::MAX), pattern);
+}
+
+fn command_of(operation: Operation) -> Command {
+    match operation {
+        Operation::Read => Command::Read,
+        Operation::Flush => Command::Flush,
+        Operation::Discard | Operation::SecureErase => Command::Trim,
+        Operation::WriteZeroes => Command::WriteZeroes,
+        Operation::Write | Operation::ZoneAppend | Operation::Passthrough => Command::Write,
+    }
+}
+
+fn outcome_of(failure: Failure) -> Outcome {
+    Outcome::Errno(match failure {
+        Failure::NotPermitted => 1,
+        Failure::Io | Failure::Shutdown => 5,
+        Failure::Invalid | Failure::Overflow => 22,
+        Failure::NoSpace => 28,
+        Failure::NotSupported => 95,
+    })
+}

@@ -1,0 +1,316 @@
+//! The engine as a host: the experiment's jobs run against a real file or device, under one of our schedulers.
+//!
+//! The target is a backing's text (see [`crate::Backing`]): a file, a block device, `model:ssd,FILE`, `memory:1GiB`. The
+//! host makes no files: who asks for a temporary one lays it out first and names it.
+
+mod areas;
+mod load;
+mod schedule;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use block::Priority;
+use elevator::registry::ENTRIES;
+use experiment::measurement::{DeviceCounters, DirectionCounters, Flag, SchedulerInForce, TunableInForce};
+use experiment::{Experiment, Host, LiveFigures, Measurement, Progress, Refusal, RunError, TargetFacts};
+use workload::{Issuer, Job};
+
+use crate::backing::{Backing, OpenVolume, VolumeSettings};
+use crate::error::{EngineError, ErrorKind};
+use crate::shard::ShardStatus;
+use crate::turn::{ConnectionBounds, TurnSettings, check_scheduler};
+use crate::volume::{GroupHandle, Lane, ShardHandle, ShardSettings, VolumeId, start};
+use areas::Areas;
+use load::{Load, Over, Report, Snapshot, Thread};
+
+/// How long the waiting thread looks away between two questions whether the user wants to stop.
+const PATIENCE: Duration = Duration::from_millis(200);
+const MIB: u64 = 1 << 20;
+
+/// The host that does real I/O.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct EngineHost;
+
+impl Host for EngineHost {
+    fn name(&self) -> &'static str {
+        "engine"
+    }
+
+    fn check(&self, experiment: &Experiment) -> Result<(), Refusal> {
+        experiment.check()?;
+        if let Some(group) = experiment.groups.iter().find(|group| group.limits != experiment::Limits::NONE) {
+            let message = format!("group '{}' has limits; the engine has no limiter yet", group.path);
+            return Err(Refusal::usage(message, "leave the limits out, or use rate= in the job"));
+        }
+        let settings = shard_settings(experiment);
+        settings.check()?;
+        let version = crate::shard::parse_version(&settings.scheduler)?;
+        check_scheduler(&settings.scheduler, version, &TurnSettings::probe())
+            .map_err(|message| Refusal::usage(message, "see `hoistway list schedulers`"))?;
+        // Looking is allowed: read-only, without lock, and closed again at once.
+        let looked_at = OpenVolume::open(&volume_settings(experiment, true)?)?;
+        check_depth(experiment, &looked_at)?;
+        threads(experiment, looked_at.facts.size_bytes).map(drop)
+    }
+
+    fn run(&mut self, experiment: &Experiment, progress: &mut dyn Progress) -> Result<Measurement, RunError> {
+        let volume = volume_settings(experiment, !writes(experiment))?;
+        let shard = start(shard_settings(experiment), &[volume]).map_err(run_error)?;
+        let measured = measure(&shard, experiment, progress);
+        let stopped = shard.stop();
+        let measurement = measured?;
+        stopped.map_err(run_error)?;
+        Ok(measurement)
+    }
+}
+
+fn measure(shard: &ShardHandle, experiment: &Experiment, progress: &mut dyn Progress) -> Result<Measurement, RunError> {
+    let volume = shard.volumes()[0];
+    let facts = shard.facts(volume).map_err(run_error)?;
+    let threads = threads(experiment, facts.size_bytes)?;
+    let groups = add_groups(shard, experiment).map_err(run_error)?;
+    let lanes = lanes(experiment, volume, &groups, &threads);
+    let (reports, inbox) = mpsc::channel();
+    let is_cancelled = Arc::new(AtomicBool::new(false));
+    let load = Load::new(Arc::new(experiment.clone()), threads, reports, Arc::clone(&is_cancelled));
+    progress.started(experiment);
+    let began = Instant::now();
+    let resident = shard.house(Box::new(load), lanes).map_err(run_error)?;
+    let over = loop {
+        match inbox.recv_timeout(PATIENCE) {
+            Ok(Report::Live { elapsed_ns, groups }) => {
+                let wall_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                let total_ns = experiment.length_ns();
+                let elapsed_ns = elapsed_ns.min(total_ns);
+                progress.advanced(&LiveFigures { elapsed_ns, total_ns, wall_ns, groups: &groups });
+            }
+            Ok(Report::Over(over)) => break over,
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(Report::Abandoned) | Err(RecvTimeoutError::Disconnected) => {
+                let message = format!("the engine stopped in the middle of the run on {}", experiment.target);
+                return Err(RunError::Failed { message, source: None });
+            }
+        }
+        if progress.cancelled() && !is_cancelled.swap(true, Ordering::Relaxed) {
+            shard.poke(resident);
+        }
+    };
+    if is_cancelled.load(Ordering::Relaxed) {
+        return Err(RunError::Cancelled);
+    }
+    let status = shard.status().map_err(run_error)?;
+    if status.violations > 0 {
+        let message =
+            format!("{} impossible situations in engine, queue or scheduler; please report this", status.violations);
+        return Err(RunError::Failed { message, source: None });
+    }
+    Ok(answer(experiment, *over, &status))
+}
+
+fn shard_settings(experiment: &Experiment) -> ShardSettings {
+    // A group may hold a quarter of the memory: enough for everything that its jobs can have in flight.
+    let in_flight = experiment
+        .issuers()
+        .map(|place| u64::from(place.job.effective_depth()) * (largest_block(place.job) + 4_096).next_power_of_two());
+    let memory_bytes = (4 * in_flight.sum::<u64>() + 32 * MIB).next_multiple_of(MIB).clamp(128 * MIB, 2_048 * MIB);
+    let issuers = u32::try_from(experiment.issuers().count()).unwrap_or(u32::MAX);
+    ShardSettings {
+        name: "engine".to_owned(),
+        scheduler: experiment.scheduler.clone(),
+        memory_bytes,
+        queue_depth: experiment.device_depth.unwrap_or(0),
+        queue_requests: experiment.queue_requests.unwrap_or(0),
+        max_connections: issuers.saturating_add(1),
+        max_groups: u32::try_from(experiment.groups.len() * 4 + 2).unwrap_or(u32::MAX),
+        seed: experiment.run_seed(),
+        ..ShardSettings::default()
+    }
+}
+
+fn volume_settings(experiment: &Experiment, is_read_only: bool) -> Result<VolumeSettings, Refusal> {
+    let backing = Backing::parse(&experiment.target)?;
+    Ok(VolumeSettings { is_read_only, ..VolumeSettings::new(experiment.target.clone(), backing) })
+}
+
+fn check_depth(experiment: &Experiment, volume: &OpenVolume) -> Result<(), Refusal> {
+    let (Some(depth), Some(model)) = (experiment.device_depth, &volume.model) else { return Ok(()) };
+    let device = model.build(experiment.run_seed(), "dev0");
+    let most = device::Device::info(&device).total_depth();
+    if depth as usize <= most {
+        return Ok(());
+    }
+    let message = format!("a device depth of {depth}: model {} holds 1 to {most} commands", model.name());
+    Err(Refusal::usage(message, "ask for less, or give the model a larger queue_depth"))
+}
+
+fn writes(experiment: &Experiment) -> bool {
+    experiment.issuers().any(|place| place.job.mix.has_writes())
+}
+
+fn largest_block(job: &Job) -> u64 {
+    let sizes = |direction: &workload::job::Direction| u64::from(job.block_sizes.of(*direction).largest_bytes());
+    workload::job::Direction::ALL.iter().map(sizes).max().unwrap_or(0)
+}
+
+fn threads(experiment: &Experiment, size_bytes: u64) -> Result<Vec<Thread>, Refusal> {
+    let areas = Areas::place(experiment, size_bytes)?;
+    let thread = |place: experiment::IssuerPlace<'_>| {
+        let (first_byte, bytes) = areas.of(place.job, place.thread);
+        let issuer = Issuer::new(place.job, place.thread, bytes, experiment.run_seed())
+            .map_err(|error| Refusal::usage(error.to_string(), "use a larger target, or give a larger --size"))?;
+        Ok(Thread::new(issuer, place.job.engine, first_byte))
+    };
+    experiment.issuers().map(thread).collect()
+}
+
+/// One lane per thread, in order.
+fn lanes(experiment: &Experiment, volume: VolumeId, groups: &[GroupHandle], threads: &[Thread]) -> Vec<Lane> {
+    let places = experiment.issuers().zip(threads);
+    places
+        .map(|(place, thread)| {
+            let priority = match place.job.priority() {
+                Priority::NONE => Priority(experiment.groups[place.group].priority.unwrap_or(0)),
+                given => given,
+            };
+            let bounds = ConnectionBounds { requests: thread.issuer.depth() + 1, bytes: u64::MAX / 2 };
+            Lane { volume, group: groups[place.group], bounds, priority }
+        })
+        .collect()
+}
+
+/// Makes the groups, parents first; a part of a path that has no group of its own gets the default weight.
+fn add_groups(shard: &ShardHandle, experiment: &Experiment) -> Result<Vec<GroupHandle>, EngineError> {
+    let mut made: BTreeMap<String, GroupHandle> = BTreeMap::new();
+    let mut handles = Vec::new();
+    for group in &experiment.groups {
+        let mut above = GroupHandle::ROOT;
+        for end in group.path.match_indices('/').map(|(at, _)| at).chain([group.path.len()]) {
+            let path = &group.path[..end];
+            above = match made.get(path) {
+                Some(&known) => known,
+                None => {
+                    let own = experiment.groups.iter().find(|other| other.path == path);
+                    let weight = own.map_or(experiment::Weight::DEFAULT, |group| group.weight).get();
+                    let new = shard.add_group_below(above, path, weight)?;
+                    made.insert(path.to_owned(), new);
+                    new
+                }
+            };
+        }
+        handles.push(above);
+    }
+    Ok(handles)
+}
+
+fn answer(experiment: &Experiment, over: Over, status: &ShardStatus) -> Measurement {
+    let Over { recorder, begin, end } = over;
+    let window = recorder.window();
+    let groups = recorder.finish(experiment, None);
+    let entry = ENTRIES.iter().find(|entry| entry.name == status.scheduler);
+    let tunables = status.tunables.iter().map(|tunable| TunableInForce {
+        name: tunable.name.to_owned(),
+        value: tunable.value.to_string(),
+        unit: tunable.unit.to_owned(),
+        is_default: match tunable.default {
+            Some(default) => default == tunable.value,
+            None => experiment.scheduler.setting(tunable.name).is_none(),
+        },
+    });
+    let scheduler = SchedulerInForce {
+        name: status.scheduler.to_owned(),
+        version: experiment.scheduler.version.clone(),
+        has_shares: entry.is_some_and(|entry| entry.has_shares),
+        tunables: tunables.collect(),
+    };
+    let mut flags = Vec::new();
+    if groups.iter().any(|group| group.errors() > 0) {
+        flags.push(Flag::Errors);
+    }
+    if window.length_ns() < experiment.runtime_ns {
+        flags.push(Flag::ShortWindow);
+    }
+    if !scheduler.has_shares && experiment.groups.iter().any(|group| group.weight != experiment.groups[0].weight) {
+        flags.push(Flag::NoShares);
+    }
+    let before: BTreeMap<&str, u64> = begin.reasons.iter().copied().collect();
+    let reasons = end
+        .reasons
+        .iter()
+        .map(|&(name, count)| (name.to_owned(), count.saturating_sub(before.get(name).copied().unwrap_or(0))));
+    Measurement {
+        experiment: experiment.clone(),
+        host: "engine".to_owned(),
+        scheduler,
+        target: target_facts(experiment, status),
+        window_ns: window.length_ns(),
+        groups,
+        device: device_counters(&begin, &end),
+        dispatch_reasons: reasons.filter(|(_, count)| *count > 0).collect(),
+        flags,
+    }
+}
+
+fn target_facts(experiment: &Experiment, status: &ShardStatus) -> TargetFacts {
+    let mut notes = BTreeMap::new();
+    let mut facts = TargetFacts {
+        path: experiment.target.clone(),
+        model: String::new(),
+        size_bytes: 0,
+        rotational: false,
+        hw_queues: 1,
+        queue_depth: status.device_depth,
+        notes: BTreeMap::new(),
+    };
+    if let Some(volume) = status.volumes.first() {
+        facts.model.clone_from(&volume.facts.description);
+        facts.size_bytes = volume.facts.size_bytes;
+        facts.rotational = volume.facts.is_rotational;
+        let cache = if volume.facts.uses_page_cache { "page cache" } else { "bypassed" };
+        notes.insert("cache".to_owned(), cache.to_owned());
+        notes.insert("alignment_bytes".to_owned(), volume.facts.block_bytes.to_string());
+    }
+    facts.notes = notes;
+    facts
+}
+
+fn device_counters(begin: &Snapshot, end: &Snapshot) -> DeviceCounters {
+    let (before, after) = (&begin.counters, &end.counters);
+    let direction = |direction| {
+        let (before, after) = (before.of(direction), after.of(direction));
+        DirectionCounters {
+            ios: after.ios - before.ios,
+            merges: after.merges - before.merges,
+            sectors: after.sectors - before.sectors,
+            time_ns: after.ticks_ns - before.ticks_ns,
+        }
+    };
+    DeviceCounters {
+        read: direction(block::Direction::Read),
+        write: direction(block::Direction::Write),
+        discard: DirectionCounters::default(),
+        flushes: after.flushes - before.flushes,
+        flush_ns: 0,
+        busy_ns: after.io_ticks_ns - before.io_ticks_ns,
+        weighted_ns: after.weighted_ns - before.weighted_ns,
+    }
+}
+
+impl From<EngineError> for Refusal {
+    fn from(error: EngineError) -> Self {
+        match error.kind {
+            ErrorKind::Unsafe => Refusal::unsafe_target(error.message, error.help),
+            ErrorKind::Usage | ErrorKind::System => Refusal::usage(error.message, error.help),
+        }
+    }
+}
+
+fn run_error(error: EngineError) -> RunError {
+    match error.kind {
+        ErrorKind::System => RunError::Failed { message: error.message, source: None },
+        ErrorKind::Usage | ErrorKind::Unsafe => RunError::Refused(error.into()),
+    }
+}

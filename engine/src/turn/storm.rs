@@ -1,0 +1,397 @@
+//! Acceptance test 63: random opens, closes, requests, completions in any order, errors, switches, weight changes and a
+//! drain, over the whole turn with a fake device. Each request is answered exactly once or its connection was closed, and
+//! nothing is left at the end.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use block::random::Stream;
+use block::{Nanos, Priority, RequestId};
+use elevator::registry::ENTRIES;
+use experiment::SchedulerSpec;
+
+use super::state::{Positions, VolumeAbilities};
+use super::{Action, Actions, ConnectionBounds, Piece, Turn, TurnSettings, Verdict};
+use crate::protocol::{Asked, Command, Failure};
+
+const VOLUME_BYTES: u64 = 64 << 20;
+
+/// What a connection of the storm is doing.
+#[derive(Debug, Default)]
+struct Client {
+    is_closed: bool,
+    /// What its stream waits for: the turn, or bytes.
+    waits: bool,
+    fills: bool,
+    /// Requests without their last piece, by cookie.
+    open: BTreeMap<u64, Command>,
+    output: VecDeque<(u32, Piece)>,
+}
+
+struct Storm {
+    stream: Stream,
+    turn: Turn,
+    settings: TurnSettings,
+    actions: Actions,
+    now: Nanos,
+    clients: BTreeMap<u32, Client>,
+    ios: Vec<(RequestId, u32, bool)>,
+    syncs: Vec<u32>,
+    statuses: Vec<u32>,
+    groups: Vec<u32>,
+    next_cookie: u64,
+    answered: u64,
+    switches: u64,
+    seed: u64,
+}
+
+impl Storm {
+    fn new(seed: u64) -> Self {
+        let settings = TurnSettings {
+            connections: 24,
+            groups: 8,
+            device_depth: 16,
+            max_part_bytes: 64 << 10,
+            scheduler: ENTRIES[0].name.to_owned(),
+            ..TurnSettings::probe()
+        };
+        let mut turn = Turn::new(&settings).expect("a turn");
+        let volume = |alignment_bytes, can_punch, can_zero, base_bytes| VolumeAbilities {
+            size_bytes: VOLUME_BYTES,
+            is_read_only: false,
+            alignment_bytes,
+            emptying_alignment_bytes: alignment_bytes,
+            can_punch,
+            can_zero,
+            is_null: false,
+            has_unsafe_flush: false,
+            priority: Priority::NONE,
+            positions: Positions::linear(base_bytes),
+        };
+        for abilities in
+            [volume(1, true, false, 0), volume(4_096, true, true, 1 << 30), volume(512, false, false, 2 << 30)]
+        {
+            turn.add_volume(abilities);
+        }
+        let mut groups = vec![0];
+        groups.extend(["a", "b", "c"].into_iter().filter_map(|name| turn.add_group(name, 0, 100, 0)));
+        Self {
+            stream: Stream::new(seed),
+            turn,
+            settings,
+            actions: Actions::default(),
+            now: 1,
+            clients: BTreeMap::new(),
+            ios: Vec::new(),
+            syncs: Vec::new(),
+            statuses: Vec::new(),
+            groups,
+            next_cookie: 0,
+            answered: 0,
+            switches: 0,
+            seed,
+        }
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
+        let index = self.stream.below(from.len() as u64);
+        from.get(usize::try_from(index).unwrap_or(0)).copied()
+    }
+
+    fn pick_client(&mut self, may: impl Fn(&Client) -> bool) -> Option<u32> {
+        let fitting: Vec<u32> = self.clients.iter().filter(|(_, client)| may(client)).map(|(&id, _)| id).collect();
+        self.pick(&fitting)
+    }
+
+    fn step(&mut self) {
+        self.now += self.stream.below(200_000);
+        match self.stream.below(1_000) {
+            0..2 => self.open(),
+            2..4 => self.close(),
+            4 => self.switch(),
+            5..8 => self.weigh(),
+            8..20 => self.sync_done(),
+            20..30 => self.status_done(),
+            30..330 => self.submit(),
+            330..480 => self.fill(),
+            480..760 => self.complete(),
+            760..960 => self.send(),
+            _ => self.turn.expire(self.now),
+        }
+        self.settle();
+    }
+
+    /// Dispatches, and takes note of what the turn wants.
+    fn settle(&mut self) {
+        loop {
+            self.turn.dispatch(self.now, &mut self.actions);
+            if self.actions.list.is_empty() {
+                return;
+            }
+            let list = std::mem::take(&mut self.actions.list);
+            for action in list {
+                self.note(action);
+            }
+            self.actions.clear();
+        }
+    }
+
+    fn note(&mut self, action: Action) {
+        match action {
+            Action::Start { io, bytes, spans, first_span, .. } => {
+                let spans = &self.actions.spans[first_span as usize..(first_span + spans) as usize];
+                assert_eq!(spans.iter().map(|span| span.length_bytes).sum::<u32>(), bytes, "seed {}", self.seed);
+                self.ios.push((io, bytes, false));
+            }
+            Action::Empty { io, .. } => self.ios.push((io, 0, true)),
+            Action::Sync { volume } => {
+                assert!(!self.syncs.contains(&volume), "two fsyncs at once, seed {}", self.seed);
+                self.syncs.push(volume);
+            }
+            Action::Zero { .. } | Action::Copy { .. } => {}
+            Action::Reply { connection, request, piece } => {
+                let cookie = self.turn.asked(request).cookie;
+                let client = self.clients.get_mut(&connection).expect("a client that exists");
+                assert!(!client.is_closed, "an answer for a closed connection, seed {}", self.seed);
+                if piece.is_last() {
+                    let was_open = client.open.remove(&cookie).is_some();
+                    assert!(was_open, "request {cookie} was answered twice, seed {}", self.seed);
+                    self.answered += 1;
+                } else {
+                    assert!(client.open.contains_key(&cookie), "a piece behind the last, seed {}", self.seed);
+                }
+                client.output.push_back((request, piece));
+            }
+            Action::Continue { connection, verdict } => {
+                let client = self.clients.get_mut(&connection).expect("a client that exists");
+                assert!(client.waits && verdict != Verdict::Wait, "seed {}", self.seed);
+                obey(client, verdict);
+            }
+            Action::Status { request, .. } => self.statuses.push(request),
+            Action::Finished { connection } => {
+                let client = self.clients.remove(&connection).expect("finished once");
+                assert!(client.is_closed && client.output.is_empty(), "seed {}", self.seed);
+                self.turn.retire(connection);
+            }
+        }
+    }
+
+    fn open(&mut self) {
+        let groups = self.groups.clone();
+        let (Some(group), volume) = (self.pick(&groups), self.stream.below(3)) else { return };
+        let bounds = ConnectionBounds { requests: 16, bytes: 4 << 20 };
+        let volume = u32::try_from(volume).unwrap_or(0);
+        if let Some(connection) = self.turn.open(volume, group, bounds, Priority::NONE, None) {
+            assert!(self.clients.insert(connection, Client::default()).is_none(), "seed {}", self.seed);
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(connection) = self.pick_client(|client| !client.is_closed) {
+            self.close_one(connection);
+        }
+    }
+
+    fn close_one(&mut self, connection: u32) {
+        // What was decided before must be noted before: the answers belong to a connection that was open then.
+        self.settle();
+        let Some(client) = self.clients.get_mut(&connection) else { return };
+        client.is_closed = true;
+        client.open.clear();
+        let output = std::mem::take(&mut client.output);
+        self.turn.close(connection, self.now, &mut self.actions);
+        for (request, piece) in output {
+            self.turn.sent(request, piece, self.now, &mut self.actions);
+        }
+    }
+
+    fn switch(&mut self) {
+        let entry = ENTRIES[usize::try_from(self.stream.below(ENTRIES.len() as u64)).unwrap_or(0)];
+        let spec = SchedulerSpec::named(entry.name);
+        self.switches += u64::from(self.turn.switch(&spec, None, &self.settings, self.now).is_ok());
+    }
+
+    fn weigh(&mut self) {
+        let groups = self.groups.clone();
+        if let Some(group) = self.pick(&groups) {
+            let weight = 1 + u32::try_from(self.stream.below(10_000)).unwrap_or(0);
+            self.turn.set_weight(group, weight, self.now);
+        }
+    }
+
+    fn sync_done(&mut self) {
+        if self.syncs.is_empty() {
+            return;
+        }
+        let index = usize::try_from(self.stream.below(self.syncs.len() as u64)).unwrap_or(0);
+        let volume = self.syncs.swap_remove(index);
+        let is_ok = !self.stream.chance(1, 2_000);
+        self.turn.synced(volume, is_ok, self.now, &mut self.actions);
+    }
+
+    fn status_done(&mut self) {
+        if let Some(request) = self.statuses.pop() {
+            let is_ok = !self.stream.chance(1, 10);
+            self.turn.status_found(request, is_ok, self.now, &mut self.actions);
+        }
+    }
+
+    fn submit(&mut self) {
+        let Some(connection) = self.pick_client(|client| !client.is_closed && !client.waits && !client.fills) else {
+            return;
+        };
+        let commands = [
+            (Command::Read, 40),
+            (Command::Write, 40),
+            (Command::Flush, 4),
+            (Command::Trim, 4),
+            (Command::WriteZeroes, 6),
+            (Command::Cache, 1),
+            (Command::BlockStatus, 2),
+        ];
+        let mut draw = self.stream.below(commands.iter().map(|(_, weight)| weight).sum());
+        let command = commands.iter().find(|(_, weight)| {
+            let is_it = draw < *weight;
+            draw = draw.saturating_sub(*weight);
+            is_it
+        });
+        let command = command.map_or(Command::Read, |(command, _)| *command);
+        let unit = if self.stream.chance(1, 3) { 1 } else { 4_096 };
+        let longest = if self.stream.chance(1, 30) { 1_000_000 / unit } else { 40_000 / unit };
+        let mut length_bytes = self.stream.below(longest) * unit;
+        // Crowded, so that requests meet in blocks, and sometimes past the end.
+        let region = if self.stream.chance(1, 2) { 64 << 10 } else { VOLUME_BYTES };
+        let offset_bytes = self.stream.below(region / unit) * unit;
+        if command == Command::Flush {
+            length_bytes = 0;
+        }
+        let asked = Asked {
+            cookie: self.next_cookie,
+            offset_bytes,
+            length_bytes,
+            payload_bytes: if command == Command::Write { u32::try_from(length_bytes).unwrap_or(0) } else { 0 },
+            command,
+            fua: self.stream.chance(1, 10),
+            no_hole: self.stream.chance(1, 2),
+            fast_zero: self.stream.chance(1, 8),
+            one_piece: self.stream.chance(1, 2),
+            one_extent: false,
+            tag: 0,
+        };
+        self.next_cookie += 1;
+        if let Some(client) = self.clients.get_mut(&connection) {
+            client.open.insert(asked.cookie, command);
+        }
+        let verdict = if self.stream.chance(1, 50) {
+            let failure = self.stream.chance(1, 2).then_some(Failure::Invalid);
+            let verdict = self.turn.submit_answered(connection, asked, failure, self.now, &mut self.actions);
+            if verdict == Verdict::Wait
+                && let Some(client) = self.clients.get_mut(&connection)
+            {
+                // The shard would try again after Continue; here the request was simply never made.
+                client.open.remove(&asked.cookie);
+            }
+            verdict
+        } else {
+            self.turn.submit(connection, asked, self.now, &mut self.actions)
+        };
+        if let Some(client) = self.clients.get_mut(&connection) {
+            obey(client, verdict);
+        }
+    }
+
+    fn fill(&mut self) {
+        let Some(connection) = self.pick_client(|client| !client.is_closed && client.fills) else { return };
+        let verdict = self.turn.filled(connection, self.now, &mut self.actions);
+        if let Some(client) = self.clients.get_mut(&connection) {
+            obey(client, verdict);
+        }
+    }
+
+    fn complete(&mut self) {
+        if self.ios.is_empty() {
+            return;
+        }
+        let index = usize::try_from(self.stream.below(self.ios.len() as u64)).unwrap_or(0);
+        let (io, bytes, is_emptying) = self.ios.swap_remove(index);
+        let all = i32::try_from(bytes).unwrap_or(i32::MAX);
+        let result = match self.stream.below(100) {
+            0 => -5,
+            1 => -11,
+            2 => -28,
+            3 | 4 if !is_emptying => 0,
+            5..10 if !is_emptying => i32::try_from(self.stream.below(u64::from(bytes) + 1)).unwrap_or(all),
+            _ => all,
+        };
+        self.turn.completed(io, result, self.now, &mut self.actions);
+    }
+
+    fn send(&mut self) {
+        let Some(connection) = self.pick_client(|client| !client.output.is_empty()) else { return };
+        let piece = self.clients.get_mut(&connection).and_then(|client| client.output.pop_front());
+        if let Some((request, piece)) = piece {
+            self.turn.sent(request, piece, self.now, &mut self.actions);
+        }
+    }
+
+    /// Everything in flight comes to its end.
+    fn calm(&mut self) {
+        self.turn.drain();
+        for _ in 0..200_000 {
+            self.now += 1_000_000;
+            self.complete();
+            self.sync_done();
+            self.status_done();
+            self.fill();
+            self.send();
+            self.turn.expire(self.now);
+            self.settle();
+            let is_quiet = self.ios.is_empty() && self.syncs.is_empty() && self.statuses.is_empty();
+            let is_sent = self.clients.values().all(|client| client.output.is_empty() && !client.fills);
+            if is_quiet && is_sent && self.turn.ios_in_flight() == 0 && self.turn.requests_in_flight() == 0 {
+                return;
+            }
+        }
+        let stuck = self.turn.requests_in_flight();
+        panic!("{stuck} requests never end, {:?}, seed {}", self.turn.scheduler(), self.seed);
+    }
+}
+
+fn obey(client: &mut Client, verdict: Verdict) {
+    client.waits = verdict == Verdict::Wait;
+    client.fills = matches!(verdict, Verdict::Fill(_));
+}
+
+fn storm(seed: u64, events: u32) {
+    let mut storm = Storm::new(seed);
+    let (free_bytes, _) = storm.turn.memory_bytes();
+    for event in 0..events {
+        storm.step();
+        if event % 8_192 == 0 {
+            storm.turn.check().unwrap_or_else(|violation| panic!("{violation:?} at event {event}, seed {seed}"));
+        }
+    }
+    storm.calm();
+    for client in storm.clients.values() {
+        assert!(client.open.is_empty(), "requests without answer: {:?}, seed {seed}", client.open);
+    }
+    let open: Vec<u32> = storm.clients.iter().filter(|(_, client)| !client.is_closed).map(|(&id, _)| id).collect();
+    for connection in open {
+        storm.close_one(connection);
+    }
+    storm.settle();
+    assert!(storm.clients.is_empty(), "connections left: {:?}, seed {seed}", storm.clients);
+    assert_eq!(storm.turn.memory_bytes().0, free_bytes, "memory was lost, seed {seed}");
+    assert_eq!(storm.turn.counters().violations, 0, "seed {seed}");
+    let made = (storm.answered > u64::from(events) / 10, storm.switches > 10);
+    assert_eq!(made, (true, true), "the storm was a calm: {} answers, {} switches", storm.answered, storm.switches);
+}
+
+#[test]
+fn test_63_a_storm_leaves_nothing_behind_with_seed_1() {
+    storm(1, 1_000_000);
+}
+
+#[test]
+fn test_63_a_storm_leaves_nothing_behind_with_seed_2() {
+    storm(2, 1_000_000);
+}

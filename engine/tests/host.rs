@@ -1,0 +1,94 @@
+//! The engine as a host: experiments with real I/O.
+
+use experiment::{Experiment, Group, Host, SchedulerSpec, ShareUnit, Unattended, Weight};
+use hoistway_engine::EngineHost;
+use workload::Job;
+use workload::job::{BlockSize, Engine, Mix, Pattern, PerDirection};
+
+fn job(mix: Mix, iodepth: u32) -> Job {
+    Job {
+        name: "j".to_owned(),
+        mix,
+        pattern: Pattern::Random { run: 1, repeat_offset: false },
+        block_sizes: PerDirection::all(BlockSize::Fixed(4_096)),
+        engine: Engine::Async,
+        iodepth,
+        direct: true,
+        time_based: true,
+        random_map: false,
+        runtime_ns: Some(3_600_000_000_000),
+        ..Job::default()
+    }
+}
+
+fn experiment(target: &str, scheduler: &str, weights: &[u32], job: &Job) -> Experiment {
+    let group =
+        |&weight: &u32| Group::new(format!("g{weight}"), Weight::new(weight).expect("a weight"), vec![job.clone()]);
+    Experiment {
+        target: target.to_owned(),
+        workload: "test".to_owned(),
+        scheduler: scheduler.parse::<SchedulerSpec>().expect("a scheduler"),
+        groups: weights.iter().map(group).collect(),
+        threads: 1,
+        set: 1,
+        seed: 1,
+        runtime_ns: 1_000_000_000,
+        ramp_ns: 100_000_000,
+        device_depth: Some(8),
+        queue_requests: None,
+        share_unit: ShareUnit::Bytes,
+    }
+}
+
+#[test]
+fn shares_follow_the_weights_behind_a_device_model() {
+    let experiment = experiment("model:null,latency_us=400,memory:64MiB", "wfq", &[100, 400], &job(Mix::Read, 32));
+    EngineHost.check(&experiment).expect("possible");
+    let measured = EngineHost.run(&experiment, &mut Unattended).expect("measured");
+    let bytes: Vec<u64> = measured.groups.iter().map(experiment::measurement::GroupMeasurement::bytes).collect();
+    let ratio = bytes[1] as f64 / bytes[0] as f64;
+    assert!((3.6..4.4).contains(&ratio), "{bytes:?}, ratio {ratio}, {:?}", measured.dispatch_reasons);
+    assert_eq!(measured.groups[0].errors(), 0);
+    assert!(measured.device.read.ios > 0 && !measured.dispatch_reasons.is_empty());
+}
+
+#[test]
+fn a_job_that_ends_early_ends_the_window() {
+    let counted = Job { number_ios: Some(100), time_based: false, ..job(Mix::Write, 4) };
+    let experiment = experiment("memory:16MiB", "noop", &[100], &counted);
+    let measured = EngineHost.run(&Experiment { ramp_ns: 0, ..experiment }, &mut Unattended).expect("measured");
+    assert_eq!(measured.groups[0].ios(), 100);
+    assert!(measured.window_ns < 1_000_000_000);
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_before_anything_is_touched() {
+    let check = |target: &str, scheduler: &str| {
+        EngineHost.check(&experiment(target, scheduler, &[100], &job(Mix::Read, 1))).map_err(|refusal| refusal.message)
+    };
+    assert_eq!(check("memory:1MiB", "noop"), Ok(()));
+    assert!(check("memory:1MiB", "bfqq").is_err_and(|message| message.contains("no scheduler 'bfqq'")));
+    assert!(check("memory:1MiB", "mq-deadline:fifo_bach=1").is_err_and(|message| message.contains("fifo_batch")));
+    assert!(check("memory:1MiB", "mq-deadline:fifo_batch=-1").is_err_and(|message| message.contains("allowed")));
+    assert!(check("/nowhere/at/all", "noop").is_err_and(|message| message.contains("does not exist")));
+    assert!(check("/dev/null", "noop").is_err_and(|message| message.contains("character device")));
+    assert!(check("memory:2KiB", "noop").is_err_and(|message| message.contains("area")));
+}
+
+#[test]
+fn a_cancelled_run_ends_at_once_and_leaves_no_thread() {
+    struct Impatient;
+    impl experiment::Progress for Impatient {
+        fn started(&mut self, _: &Experiment) {}
+        fn advanced(&mut self, _: &experiment::LiveFigures<'_>) {}
+        fn cancelled(&self) -> bool {
+            true
+        }
+    }
+    let long =
+        Experiment { runtime_ns: 3_600_000_000_000, ..experiment("memory:1MiB", "noop", &[100], &job(Mix::Read, 1)) };
+    let began = std::time::Instant::now();
+    let ended = EngineHost.run(&long, &mut Impatient);
+    assert!(matches!(ended, Err(experiment::RunError::Cancelled)), "{ended:?}");
+    assert!(began.elapsed().as_secs() < 30);
+}

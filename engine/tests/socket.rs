@@ -1,0 +1,149 @@
+//! Sockets through the whole shard: order, bounds, clients that vanish, stop or flood.
+
+mod plain;
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use hoistway_engine::{Backing, ShardHandle, ShardSettings, VolumeSettings, start};
+use plain::{connect, request};
+
+fn shard(backing: &str, stall_timeout: Duration) -> ShardHandle {
+    let volume = VolumeSettings::new("v", Backing::parse(backing).expect("a backing"));
+    let settings = ShardSettings { memory_bytes: 64 << 20, stall_timeout, ..ShardSettings::default() };
+    start(settings, &[volume]).expect("a shard")
+}
+
+const PATIENT: Duration = Duration::from_secs(60);
+
+#[test]
+fn data_of_every_size_comes_back_as_sent() {
+    let shard = shard("memory:32MiB", PATIENT);
+    let mut peer = connect(&shard, None);
+    let mut offset = 0;
+    for length in [1_u32, 512, 4_096, 4_097, 16_384, 65_536, 100_001, 1 << 20, 5 << 20] {
+        let data: Vec<u8> = (0..length).map(|index| (index.wrapping_mul(31) >> 3) as u8).collect();
+        peer.send(&[request(1, 1, offset, length), data.clone()].concat());
+        assert_eq!(peer.reply(), (1, 0, Vec::new()), "written {length}");
+        peer.send(&request(0, 2, offset, length));
+        let (cookie, error, back) = peer.reply();
+        assert_eq!((cookie, error, back == data), (2, 0, true), "read {length}");
+        offset += u64::from(length);
+    }
+}
+
+#[test]
+fn test_16_two_requests_with_one_cookie_are_answered_twice() {
+    let shard = shard("memory:1MiB", PATIENT);
+    let mut peer = connect(&shard, None);
+    peer.send(&[request(0, 7, 0, 512), request(0, 7, 512, 512)].concat());
+    assert_eq!([peer.reply().0, peer.reply().0], [7, 7]);
+}
+
+#[test]
+fn test_17_what_was_asked_before_the_goodbye_is_answered() {
+    let shard = shard("memory:1MiB", PATIENT);
+    for round in 0..200 {
+        let (closed, is_closed) = mpsc::channel();
+        let mut peer = connect(&shard, Some(closed));
+        let mut bytes: Vec<u8> = (0..8).flat_map(|cookie| request(0, cookie, 0, 4_096)).collect();
+        bytes.extend(request(3, 0, 0, 0));
+        peer.send(&bytes);
+        let mut cookies: Vec<u64> = (0..8).map(|_| peer.reply().0).collect();
+        cookies.sort_unstable();
+        assert!(cookies.into_iter().eq(0..8), "round {round}");
+        assert!(peer.is_at_end());
+        is_closed.recv_timeout(Duration::from_secs(20)).expect("nothing is left of it");
+    }
+}
+
+#[test]
+fn test_34_clients_that_vanish_with_requests_in_flight_leave_nothing_behind() {
+    let shard = shard("model:null,latency_us=300,memory:8MiB", PATIENT);
+    let free = || shard.status().expect("status").memory_bytes.0;
+    let before = free();
+    let (closed, is_closed) = mpsc::channel();
+    for round in 0..200_u64 {
+        let mut peer = connect(&shard, Some(closed.clone()));
+        let reads: Vec<u8> = (0..100).flat_map(|cookie| request(0, cookie, cookie * 4_096, 4_096)).collect();
+        peer.send(&reads);
+        // Some vanish inside a payload, some after a few answers.
+        if round % 2 == 0 {
+            peer.send(&[request(1, 500, 0, 65_536), vec![0; 1_000]].concat());
+        }
+        if round % 3 == 0 {
+            peer.reply();
+        }
+        drop(peer);
+    }
+    for number in 0..200 {
+        let heard = is_closed.recv_timeout(Duration::from_secs(20));
+        assert!(heard.is_ok(), "client {number} was never let go: {:?}", shard.status());
+    }
+    let status = shard.status().expect("status");
+    assert_eq!((status.requests_in_flight, status.ios_in_flight, status.connections.len()), (0, 0, 0));
+    assert_eq!(free(), before, "memory in use");
+    assert_eq!(status.violations, 0);
+    assert!(is_closed.try_recv().is_err(), "closed twice");
+}
+
+#[test]
+fn tests_36_and_37_clients_that_stop_are_closed_and_others_do_not_notice() {
+    let shard = shard("memory:32MiB", Duration::from_millis(300));
+    let (closed, is_closed) = mpsc::channel();
+    // One never reads what it asked for, one stops inside a payload, one only inside a header.
+    let mut deaf = connect(&shard, Some(closed.clone()));
+    deaf.send(&(0..64).flat_map(|cookie| request(0, cookie, 0, 1 << 20)).collect::<Vec<_>>());
+    let mut mute = connect(&shard, Some(closed.clone()));
+    mute.send(&[request(1, 0, 0, 1 << 20), vec![0; 10]].concat());
+    let mut short = connect(&shard, Some(closed));
+    short.send(&request(0, 0, 0, 512)[..5]);
+    let mut quiet = connect(&shard, None);
+    for _ in 0..3 {
+        is_closed.recv_timeout(Duration::from_secs(20)).expect("closed for stalling");
+    }
+    // An idle client is not a stalled one.
+    quiet.send(&request(0, 1, 0, 512));
+    assert_eq!(quiet.reply().0, 1);
+    assert_eq!(shard.status().expect("status").requests_in_flight, 0);
+}
+
+#[test]
+fn test_35_an_evicted_client_sees_the_end_although_a_receive_is_outstanding() {
+    let shard = shard("memory:1MiB", PATIENT);
+    let mut peer = connect(&shard, None);
+    assert!(shard.evict(peer.connection).expect("evicted"));
+    assert!(peer.is_at_end());
+}
+
+#[test]
+fn test_41_a_burst_of_one_client_does_not_hold_up_the_next() {
+    let shard = shard("memory:1MiB", PATIENT);
+    let (mut flood, mut single) = (connect(&shard, None), connect(&shard, None));
+    let burst: Vec<u8> = (0..10_000).flat_map(|cookie| request(0, cookie, 0, 512)).collect();
+    let mut sender = flood.stream.try_clone().expect("a clone");
+    let flooding = std::thread::spawn(move || {
+        use std::io::Write;
+        sender.write_all(&burst).expect("sent");
+    });
+    // The flood's answers are not read yet, so it cannot be over; the other client is served all the same.
+    single.send(&request(0, 1, 0, 512));
+    assert_eq!(single.reply().0, 1);
+    for _ in 0..10_000 {
+        flood.reply();
+    }
+    flooding.join().expect("the flood");
+}
+
+#[test]
+fn test_40_idle_clients_wake_nobody() {
+    let shard = shard("memory:1MiB", PATIENT);
+    let peers: Vec<_> = (0..100).map(|_| connect(&shard, None)).collect();
+    let turns = || shard.status().expect("status").loop_counters.turns;
+    // Asking is itself a wake-up; what happens between two questions is counted.
+    let before = turns();
+    std::thread::sleep(Duration::from_millis(500));
+    let after = turns();
+    assert!(after - before <= 2, "{} turns in half a second of idleness", after - before);
+    assert_eq!(peers.len(), 100);
+}

@@ -1,0 +1,166 @@
+//! `hoistway demo`: three tenants, one disk, with and without shares; simulated, then for real.
+//!
+//! It is `hoistway test` with its arguments filled in: what it prints can be had again with the commands it shows.
+
+use clap::Parser;
+use experiment::{Exit, Measurement};
+use report::table::TextOptions;
+use report::{Results, bars, page, table};
+
+use crate::arguments::test::ProgressName;
+use crate::arguments::{Arguments, Command, DemoArguments, TestArguments};
+use crate::exit::{Error, Outcome, Voice, print};
+use crate::interrupt::Interrupt;
+use crate::progress::Display;
+use crate::test::plan::Plan;
+use crate::test::store::write;
+use crate::test::{self, Made, show};
+
+/// A device slow enough that any real disk behind it keeps up: 4,000 reads per second of 4 KiB.
+const MODEL: &str = "model:ssd,channels=4,t_read_us=1000";
+/// Who shares it. The one with the smallest weight asks for the most, as neighbours do.
+const TENANTS: [&str; 3] = [
+    "name=batch,weight=100,workload=drr:bs=4k,iodepth=64",
+    "name=web,weight=200,workload=drr:bs=4k,iodepth=32",
+    "name=database,weight=400,workload=drr:bs=4k,iodepth=32",
+];
+
+const INTRODUCTION: &str = "\
+Three tenants read from one disk at the same time. They were promised shares of it:
+database 400, web 200, batch 100. Batch, which was promised the least, asks for the most.
+Three schedulers decide whose request goes next:
+  none         takes them as they come
+  mq-deadline  Linux's usual choice: sorts them, but knows nothing of promises
+  wfq          weighted fair queueing: serves in proportion to the weights
+";
+
+/// The two halves.
+#[derive(Copy, Clone)]
+enum Half {
+    Simulated,
+    Real,
+}
+
+impl Half {
+    fn name(self) -> &'static str {
+        match self {
+            Half::Simulated => "simulated",
+            Half::Real => "real",
+        }
+    }
+
+    /// The command line that does it.
+    fn words(self) -> Vec<String> {
+        let (host, seconds) = match self {
+            Half::Simulated => ("simulator", "20s"),
+            Half::Real => ("engine", "5s"),
+        };
+        let mut words: Vec<&str> = vec!["hoistway", "test", "--host", host, MODEL];
+        for tenant in TENANTS {
+            words.extend(["--group", tenant]);
+        }
+        words.extend(["-s", "none", "-s", "mq-deadline", "-s", "wfq", "--device-depth", "8", "--queue-requests", "256"]);
+        words.extend(["--size", "16M", "--runtime", seconds, "--ramp", "1s", "--no-store"]);
+        words.into_iter().map(str::to_owned).collect()
+    }
+
+    fn arguments(self) -> Result<TestArguments, Error> {
+        let parsed = Arguments::try_parse_from(self.words());
+        match parsed.map(|arguments| arguments.command) {
+            Ok(Command::Test(arguments)) => Ok(*arguments),
+            Ok(_) => Err(Error::failed("the demo's command is not 'test'", "please report this")),
+            Err(error) => Err(Error::failed(error.to_string(), "please report this")),
+        }
+    }
+}
+
+/// The subcommand.
+pub fn run(arguments: &DemoArguments, voice: Voice) -> Outcome {
+    show::check_place(&arguments.output)?;
+    let interrupt = Interrupt::install()?;
+    print(INTRODUCTION)?;
+    print("\n1. Simulated: an SSD of 4,000 reads per second, 20 seconds per scheduler in virtual time\n\n")?;
+    let simulated = make(Half::Simulated, &interrupt, voice)?;
+    show_half(&simulated)?;
+    let mut halves = vec![(Half::Simulated, simulated)];
+    if !arguments.no_file && !interrupt.is_asked() {
+        print("\n2. For real: the same tenants through the I/O engine, on a temporary file behind the same model of an SSD\n   (data moves, completions come when such a disk would give them; 6 seconds per scheduler)\n\n")?;
+        match make(Half::Real, &interrupt, voice) {
+            Ok(real) => {
+                show_half(&real)?;
+                halves.push((Half::Real, real));
+            }
+            // The first half is worth its page; what is missing is said.
+            Err(error) => error.messages.into_iter().for_each(|message| {
+                voice.warn(format!("the real half was skipped: {}", message.what), message.help);
+            }),
+        }
+    }
+    if let Some(exit) = interrupt.exit() {
+        return Ok(exit);
+    }
+    write(&arguments.output, &page_of(&halves))?;
+    print(&format!("\nThe report page is {}. Try it yourself:\n  {}\n", arguments.output.display(), command()))?;
+    Ok(Exit::Done)
+}
+
+fn make(half: Half, interrupt: &Interrupt, voice: Voice) -> Result<Made, Error> {
+    let arguments = half.arguments()?;
+    let plan = Plan::of(&arguments, voice)?;
+    test::check(&plan)?;
+    let display = Display::new(ProgressName::Auto, voice.quiet, false, test::real_time(&plan));
+    let made = test::make(&plan, &arguments, &mut None, interrupt, display, voice.hushed())?;
+    match &made.failure {
+        Some(failure) => Err(failure.clone()),
+        None => Ok(made),
+    }
+}
+
+fn show_half(made: &Made) -> Result<(), Error> {
+    let results = made.results(&[]);
+    let options = TextOptions { percentiles: vec![50.0, 99.0], per_group_latency: false };
+    print(&format!("{}\n{}", table::text(&results, &options), bars::shares(&results)))
+}
+
+/// Both halves on one page, as two workloads of one test.
+fn page_of(halves: &[(Half, Made)]) -> String {
+    let mut measurements: Vec<Measurement> = Vec::new();
+    let mut hosts: Vec<&str> = Vec::new();
+    for (half, made) in halves {
+        hosts.push(&made.head.host);
+        measurements.extend(made.measurements.iter().cloned().map(|mut measurement| {
+            half.name().clone_into(&mut measurement.experiment.workload);
+            measurement
+        }));
+    }
+    let Some((_, first)) = halves.first() else { return String::new() };
+    let mut matrix = first.head.matrix.clone();
+    matrix.workloads = halves
+        .iter()
+        .flat_map(|(half, made)| made.head.matrix.workloads.iter().cloned().map(|mut workload| {
+            half.name().clone_into(&mut workload.name);
+            workload
+        }))
+        .collect();
+    let host = hosts.join(" and ");
+    page::html(&Results { host: &host, matrix: &matrix, measurements: &measurements, ..first.results(&[]) })
+}
+
+/// The simulated half as a command to type.
+fn command() -> String {
+    Half::Simulated.words().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_halves_are_plans_of_the_same_matrix_but_for_length() {
+        let plan = |half: Half| Plan::of(&half.arguments().unwrap(), Voice::default()).unwrap().matrix;
+        let (simulated, real) = (plan(Half::Simulated), plan(Half::Real));
+        assert_eq!(simulated.schedulers, real.schedulers);
+        assert_eq!(simulated.workloads, real.workloads);
+        assert_eq!(simulated.workloads[0].groups.len(), 3);
+    }
+}

@@ -1,0 +1,29 @@
+//! What is to be known before shares are believed.
+
+use experiment::Measurement;
+
+use crate::exit::Voice;
+
+/// Says when weights could not act: all requests together fitted into the device (harness 3.5, trap T5).
+pub fn idle_weights(measurements: &[Measurement], voice: Voice) {
+    let mut said: Vec<String> = Vec::new();
+    for measurement in measurements {
+        let experiment = &measurement.experiment;
+        let weights: Vec<u32> = experiment.groups.iter().map(|group| group.weight.get()).collect();
+        let has_shares = measurement.scheduler.has_shares && weights.iter().any(|weight| *weight != weights[0]);
+        let depth = experiment.device_depth.unwrap_or(measurement.target.queue_depth);
+        let backlog: u32 = experiment.issuers().map(|place| place.job.effective_depth()).sum();
+        let is_direct = experiment.issuers().all(|place| place.job.direct);
+        if has_shares && is_direct && backlog <= depth {
+            let (workload, threads) = (&experiment.workload, experiment.threads);
+            let text = format!(
+                "{workload} nr={threads}: all {backlog} requests fit into the device, which takes {depth} at a time: weights \
+                 cannot act; try iodepth=32 behind the workload, or --device-depth 1"
+            );
+            if !said.contains(&text) {
+                voice.note(&text);
+                said.push(text);
+            }
+        }
+    }
+}

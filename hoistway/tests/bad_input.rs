@@ -1,0 +1,211 @@
+//! What cannot be done is said in one message with its remedy, with the exit code of harness 1.5, and nothing is touched.
+
+mod program;
+
+use std::fs;
+use std::path::Path;
+
+use program::{entries, hoistway};
+
+/// Runs and expects: the code, one `hoistway: error:` with all the words, a help line, an untouched directory.
+fn refused(arguments: &[&str], code: i32, words: &[&str]) {
+    let directory = tempfile::tempdir().expect("a directory");
+    refused_in(directory.path(), arguments, code, words);
+}
+
+fn refused_in(directory: &Path, arguments: &[&str], code: i32, words: &[&str]) {
+    let before = entries(directory);
+    let said = hoistway(directory, arguments);
+    assert_eq!(said.code, code, "{arguments:?}: {}{}", said.stdout, said.stderr);
+    assert_eq!(said.stdout, "", "{arguments:?}");
+    let errors = said.stderr.lines().filter(|line| line.starts_with("hoistway: error: ")).count();
+    assert_eq!(errors, 1, "{arguments:?}: {}", said.stderr);
+    assert!(said.stderr.lines().any(|line| line.starts_with("  help: ")), "{arguments:?}: {}", said.stderr);
+    for word in words {
+        assert!(said.stderr.contains(word), "{arguments:?}: no '{word}' in: {}", said.stderr);
+    }
+    assert_eq!(entries(directory), before, "{arguments:?}");
+}
+
+#[test]
+fn an_unknown_scheduler() {
+    refused(&["test", "-s", "mq-deadlin"], 2, &["no scheduler 'mq-deadlin'", "(--sched mq-deadlin)", "nearest: mq-deadline"]);
+}
+
+#[test]
+fn a_scheduler_that_is_no_name() {
+    refused(&["test", "-s", "wfq:"], 2, &["(--sched wfq:)", "NAME[@VERSION]"]);
+}
+
+#[test]
+fn a_version_that_never_was() {
+    refused(&["test", "-s", "mq-deadline@x"], 2, &["'x' is no kernel version", "6.1"]);
+}
+
+#[test]
+fn an_unknown_tunable() {
+    let arguments = ["test", "-s", "mq-deadline:fifo_bach=1"];
+    refused(&arguments, 2, &["no tunable 'fifo_bach'", "(--sched mq-deadline:fifo_bach=1)", "nearest: fifo_batch"]);
+}
+
+#[test]
+fn a_tunable_out_of_range() {
+    refused(&["test", "-s", "mq-deadline:front_merges=2"], 2, &["front_merges=2", "0 to 1"]);
+}
+
+#[test]
+fn a_sweep_of_a_tunable_nobody_has() {
+    refused(&["test", "--sweep", "fifo_bach=1,2"], 2, &["tunable 'fifo_bach'", "did you mean 'fifo_batch'"]);
+}
+
+#[test]
+fn case_3_an_unknown_workload_gets_the_list_and_the_nearest() {
+    let codes = ["bsr", "bsw", "bsm", "brr", "brw", "brm", "dsr", "dsw", "dsm", "drr", "drw", "drm"];
+    refused(&["test", "-w", "bxr"], 2, &[&codes[..], &["did you mean 'bsr'"]].concat());
+}
+
+#[test]
+fn an_unknown_key_behind_a_workload() {
+    refused(&["test", "-w", "drr:iodpeth=4"], 2, &["'iodpeth'", "did you mean 'iodepth'"]);
+}
+
+#[test]
+fn units_that_do_not_exist() {
+    refused(&["test", "--runtime", "3x"], 2, &["'3x' is no time", "(--runtime 3x)", "ms"]);
+    refused(&["test", "--bs", "4q"], 2, &["'4q' is no size", "(--bs 4q)", "KiB"]);
+    refused(&["test", "--precision", "5pct"], 2, &["'5pct' is no percentage"]);
+    refused(&["test", "--percentiles", "50,101"], 2, &["'50,101'", "up to 100"]);
+    refused(&["test", "--threads", "1,0"], 2, &["'1,0'", "1 to 4096"]);
+}
+
+#[test]
+fn weights_outside_their_range() {
+    for weights in ["0,100", "100,10001", "100..10001", "x"] {
+        refused(&["test", "-c", "--weights", weights], 2, &["weight", "10000", &format!("(--weights {weights})")]);
+    }
+    let group = "name=a,weight=10001";
+    refused(&["test", "--group", group], 2, &["weight 10001 is outside 1 to 10000", "(--group name=a,weight=10001)"]);
+}
+
+#[test]
+fn more_groups_than_the_usual_weights_reach() {
+    refused(&["test", "--nrgrp", "101"], 2, &["101 groups", "--weights"]);
+}
+
+#[test]
+fn an_unknown_option_and_an_unknown_subcommand() {
+    refused(&["test", "--wieghts", "1,2"], 2, &["'--wieghts'", "'--weights'"]);
+    refused(&["tset"], 2, &["'tset'", "'test'"]);
+}
+
+#[test]
+fn an_unknown_model_and_an_unknown_parameter_of_one() {
+    refused(&["test", "model:sdd"], 2, &["no device model 'sdd'", "nearest: ssd"]);
+    refused(&["test", "model:ssd,chanels=4"], 2, &["'chanels'", "nearest: channels"]);
+    refused(&["test", "model:ssd,channels=0"], 2, &["channels cannot be '0'", "1 to 1024"]);
+}
+
+#[test]
+fn hosts_that_do_not_exist_yet_or_never() {
+    refused(&["test", "--host", "kernel"], 2, &["arrive with issue 7", "(--host)"]);
+    refused(&["test", "--host", "engin"], 2, &["no host 'engin'", "did you mean 'engine'"]);
+    refused(&["test", "--host", "sim", "/tmp"], 2, &["the simulator has no target '/tmp'"]);
+}
+
+#[test]
+fn options_of_later_issues_are_refused_not_ignored() {
+    refused(&["test", "--trace", "x.blk"], 2, &["(--trace)", "yet"]);
+    refused(&["test", "--trace-out", "x"], 2, &["(--trace-out)", "yet"]);
+    refused(&["test", "--generator", "fio"], 2, &["(--generator)", "yet"]);
+    refused(&["test", "--destructive", "/dev/sdx", "/dev/sdx"], 3, &["(--destructive)", "yet"]);
+    refused(&["test", "--group", "name=a,high=1M"], 2, &["'high'", "yet"]);
+}
+
+#[test]
+fn limits_are_refused_where_there_is_no_limiter() {
+    refused(&["test", "--group", "name=a,rbps=1M"], 2, &["limits", "no limiter yet"]);
+}
+
+#[test]
+fn formats_and_files_that_cannot_be() {
+    refused(&["test", "--format", "jsn"], 2, &["no format 'jsn'", "did you mean 'json'"]);
+    refused(&["test", "--format", "json", "--format", "text"], 2, &["cannot share stdout"]);
+    refused(&["test", "--format", "json=nowhere/x.json"], 1, &["no directory nowhere"]);
+    refused(&["test", "--output", "/"], 1, &["it is a directory"]);
+}
+
+#[test]
+fn a_result_directory_that_is_in_use() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::create_dir(directory.path().join("result")).unwrap();
+    fs::write(directory.path().join("result/precious"), "x").unwrap();
+    let said = hoistway(directory.path(), &["test", "-o", "result", "--quiet"]);
+    assert!(said.code == 2 && said.stderr.contains("is not empty (--outdir)"), "{}", said.stderr);
+    assert_eq!(entries(&directory.path().join("result")), ["precious"]);
+}
+
+#[test]
+fn results_that_are_none() {
+    let directory = tempfile::tempdir().expect("a directory");
+    refused_in(directory.path(), &["test", "report", "."], 2, &["no result directory", "plan.json"]);
+    refused_in(directory.path(), &["test", "--assert", "total_bw >= 1*baseline"], 2, &["needs a stored result", "--baseline"]);
+}
+
+#[test]
+fn job_files_with_mistakes_are_quoted_at_their_place() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = "[j]\nrw=randread\nverify=crc32c\n";
+    fs::write(directory.path().join("bad.fio"), file).unwrap();
+    refused_in(directory.path(), &["test", "-w", "bad.fio"], 2, &["bad.fio:3:1: ", "   3 | verify=crc32c"]);
+    refused_in(directory.path(), &["test", "-w", "none.fio"], 2, &["cannot read the job file none.fio"]);
+    refused_in(directory.path(), &["test", "--bs", "4k", "-w", "bad.fio"], 2, &["contradict"]);
+}
+
+#[test]
+fn case_24_a_mistyped_device_is_refused_and_not_created() {
+    refused(&["test", "/dev/doesnotexist0"], 3, &["/dev/doesnotexist0 does not exist", "lsblk"]);
+    assert!(!Path::new("/dev/doesnotexist0").exists());
+    refused(&["test", "--file", "/dev/doesnotexist0"], 3, &["/dev", "memory"]);
+    assert!(!Path::new("/dev/doesnotexist0").exists());
+}
+
+#[test]
+fn case_24_a_regular_file_in_dev_is_refused_with_the_reason() {
+    let path = format!("/dev/hoistway-bad-input-{}", std::process::id());
+    if fs::write(&path, [7; 4096]).is_err() {
+        eprintln!("skipped: a file in /dev needs root");
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let said = hoistway(directory.path(), &["test", &path]);
+    fs::remove_file(&path).expect("our own file");
+    assert!(said.code == 3 && said.stderr.contains("memory: not a disk"), "{} {}", said.code, said.stderr);
+}
+
+#[test]
+fn targets_that_are_no_disks() {
+    refused(&["test", "/dev/null"], 3, &["a character device"]);
+    refused(&["test", "no/such/file"], 2, &["does not exist"]);
+}
+
+#[test]
+fn files_that_are_not_ours_are_not_written() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("precious"), vec![7; 1 << 20]).unwrap();
+    refused_in(directory.path(), &["test", "precious", "-w", "drw"], 3, &["not ours to write to"]);
+    refused_in(directory.path(), &["test", "--file", "precious"], 3, &["not a test file of ours"]);
+    assert_eq!(fs::read(directory.path().join("precious")).unwrap(), vec![7; 1 << 20]);
+}
+
+#[test]
+fn a_sparse_file_measures_memory_and_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::File::create(directory.path().join("sparse")).unwrap().set_len(64 << 20).unwrap();
+    let said = hoistway(directory.path(), &["test", "sparse", "--no-store", "-s", "noop"]);
+    assert!(said.code == 2 && said.stderr.contains("has a hole at byte 0"), "{} {}", said.code, said.stderr);
+}
+
+#[test]
+fn lists_of_nothing() {
+    refused(&["list", "devcies"], 2, &["no list of 'devcies'", "did you mean 'devices'"]);
+}

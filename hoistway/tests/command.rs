@@ -1,0 +1,344 @@
+//! The program as users run it. Numbers are those of the specification's acceptance tests (harness 13).
+
+mod program;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+
+use program::{command, entries, hoistway};
+use serde_json::Value;
+
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a directory")
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("one JSON document")
+}
+
+/// A short test on the simulator, as JSON.
+fn quick(directory: &Path, more: &[&str]) -> Value {
+    let mut arguments = vec!["test", "--quiet", "--no-store", "--runtime", "200ms", "--ramp", "0", "--format", "json"];
+    arguments.extend(more);
+    let said = hoistway(directory, &arguments);
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""), "{arguments:?}");
+    json(&said.stdout)
+}
+
+fn column<'a>(result: &'a Value, key: &str) -> Vec<&'a Value> {
+    result["cells"].as_array().expect("cells").iter().map(|cell| &cell[key]).collect()
+}
+
+#[test]
+fn case_1_without_arguments_every_scheduler_is_shown_and_a_result_is_stored() {
+    let directory = directory();
+    let said = hoistway(directory.path(), &["test"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    for scheduler in ["noop", "none", "mq-deadline", "wfq"] {
+        let rows = said.stdout.lines().filter(|line| line.starts_with(&format!("{scheduler} "))).count();
+        assert_eq!(rows, 1, "{scheduler}: {}", said.stdout);
+    }
+    assert!(said.stdout.contains("weight 100:200:300:400") && said.stdout.contains("model:sata"), "{}", said.stdout);
+    let stored = entries(directory.path());
+    assert!(stored.len() == 1 && stored[0].starts_with("hoistway-test-20"), "{stored:?}");
+    let stored = directory.path().join(&stored[0]);
+    let files = ["env.json", "journal.jsonl", "plan.json", "report.html", "report.txt", "result.json", "runs"];
+    assert_eq!(entries(&stored), files);
+    assert_eq!(entries(&stored.join("runs/drr/wfq/nr1")), ["set1.json", "set1.samples.csv"]);
+    assert_eq!(fs::read_to_string(stored.join("report.txt")).unwrap(), said.stdout);
+}
+
+#[test]
+fn case_1_the_same_seed_gives_the_same_bytes_but_for_start_and_environment() {
+    let directory = directory();
+    let run = |seed: &str| {
+        let arguments = ["test", "model:ssd", "--quiet", "--no-store", "--format", "json", "--runtime", "500ms", "-c"];
+        let said = hoistway(directory.path(), &[&arguments[..], &["--sets", "3", "--seed", seed]].concat());
+        let begin = said.stdout.find("\"started\"").expect("a start");
+        let started_end = begin + said.stdout[begin..].find('\n').expect("a line");
+        let environment = said.stdout.find("\"environment\"").expect("an environment");
+        let environment_end = environment + said.stdout[environment..].find('}').expect("its end");
+        format!(
+            "{}{}{}",
+            &said.stdout[..begin],
+            &said.stdout[started_end..environment],
+            &said.stdout[environment_end..]
+        )
+    };
+    let first = run("7");
+    assert_eq!(first, run("7"));
+    assert_ne!(first, run("8"));
+}
+
+#[test]
+fn case_2_thread_counts_double_or_are_listed() {
+    let directory = directory();
+    let counts = |more: &[&str]| {
+        let result = quick(directory.path(), &[&["model:ssd", "-s", "noop"], more].concat());
+        column(&result, "nr").into_iter().map(|nr| nr.as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(counts(&["-m", "8"]), [1, 2, 4, 8]);
+    assert_eq!(counts(&["-m", "6"]), [1, 2, 4, 6]);
+    assert_eq!(counts(&["--threads", "3,6"]), [3, 6]);
+}
+
+#[test]
+fn case_3_the_case_of_a_code_does_not_count() {
+    let directory = directory();
+    let result = quick(directory.path(), &["model:ssd", "-w", "BSR", "-s", "noop"]);
+    assert_eq!(column(&result, "workload"), ["bsr"]);
+}
+
+#[test]
+fn case_4_the_command_line_of_iostest_is_understood() {
+    let directory = directory();
+    let arguments =
+        ["test", "model:sata", "-G", "-w", "bsr", "-m", "8", "-c", "--nrgrp", "8", "--total", "-I", "0", "--dry-run"];
+    let said = hoistway(directory.path(), &arguments);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stdout.contains("8 groups: cgrp1 100,") && said.stdout.contains("cgrp8 800\n"), "{}", said.stdout);
+    assert!(said.stdout.contains("threads per group: 1, 2, 4, 8\n"), "{}", said.stdout);
+    // No scheduler so far has these tunables; that is said, not swallowed.
+    assert!(said.stderr.contains("--slice-idle has no effect") && said.stderr.contains("-G has no effect"), "{}", said.stderr);
+    assert_eq!(entries(directory.path()).len(), 0, "a dry run leaves nothing");
+}
+
+#[test]
+fn case_5_the_classic_table_has_its_layout_and_its_chatter() {
+    let directory = directory();
+    let arguments = ["test", "-c", "-s", "noop", "--no-store", "--format", "classic", "--total", "--runtime", "5s"];
+    let said = hoistway(directory.path(), &arguments);
+    let lines: Vec<&str> = said.stdout.lines().collect();
+    let header = lines.iter().position(|line| line.starts_with("job Set NR")).expect("a header");
+    assert_eq!(lines[header], "job Set NR   cgrp1   cgrp2   cgrp3   cgrp4   total");
+    assert_eq!(lines[header + 1], format!("--- --- -- {}", "-".repeat(35)));
+    assert!(lines[header + 2].starts_with("drr   1  1 "), "{}", lines[header + 2]);
+    assert!(said.stderr.contains("Starting test for [drr] with set=1 numjobs=1 filesz=- bs=32k runtime=5\n"), "{}", said.stderr);
+    assert!(said.stderr.contains("Finished test for workload [drr]\n"), "{}", said.stderr);
+}
+
+#[test]
+fn case_9_one_set_has_no_interval_and_three_have_one() {
+    let directory = directory();
+    let interval = |sets: &str| {
+        let result = quick(directory.path(), &["model:ssd", "-s", "noop", "--sets", sets]);
+        result["cells"][0]["total"]["bw_bytes"]["ci95"].clone()
+    };
+    assert_eq!(interval("1"), Value::Null);
+    assert!(interval("3").as_f64().expect("a number") > 0.0);
+}
+
+/// Two groups that keep an SSD busy: only wfq can hold shares.
+const BUSY: [&str; 8] = ["test", "model:ssd", "-w", "drr:iodepth=64", "--weights", "100,300", "--runtime", "500ms"];
+
+#[test]
+fn case_10_assertions_decide_the_exit_code() {
+    let directory = directory();
+    let code = |assertion: &str| {
+        let more = ["-s", "wfq", "-s", "noop", "--no-store", "--quiet", "--assert", assertion];
+        let said = hoistway(directory.path(), &[&BUSY[..], &more].concat());
+        (said.code, said.stderr)
+    };
+    assert_eq!(code("share_error_max<=5%@sched=wfq").0, 0);
+    assert_eq!(code("share_error_max<=5%@sched=noop").0, 4);
+    assert_eq!(code("total_bw >= 0.95*total_bw@sched=noop").0, 0);
+    let (exit, message) = code("jain >= 0@sched=typo");
+    assert!(exit == 2 && message.contains("no run matches sched=typo"), "{message}");
+    let (exit, message) = code("total_bw>=");
+    assert!(exit == 2 && message.contains("total_bw>=\n            ^"), "{message}");
+}
+
+#[test]
+fn weights_hold_where_the_device_is_the_bottleneck() {
+    let directory = directory();
+    let result = quick(directory.path(), &[&BUSY[1..], &["-s", "wfq"]].concat());
+    let share = |group: usize| result["cells"][0]["groups"][group]["share"].as_f64().unwrap();
+    assert!((share(0) - 0.25).abs() < 0.01 && (share(1) - 0.75).abs() < 0.01, "{} {}", share(0), share(1));
+}
+
+#[test]
+fn case_11_an_interrupted_test_is_stored_and_resumed() {
+    let directory = directory();
+    let test = ["test", "model:ssd", "-w", "drr:iodepth=32", "-s", "noop", "-s", "wfq", "--sets", "5", "--runtime", "60s"];
+    let mut child = command(directory.path(), &[&test[..], &["-o", "result"]].concat())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+    let third = lines.by_ref().find(|line| line.as_ref().is_ok_and(|line| line.contains("[ 3/10]")));
+    assert!(third.is_some(), "the third run was never finished");
+    let interrupted = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    assert!(interrupted.success());
+    lines.for_each(drop);
+    assert_eq!(child.wait().expect("an end").code(), Some(130));
+    let stored = |key: &str| json(&fs::read_to_string(directory.path().join("result/result.json")).unwrap())[key].clone();
+    assert_eq!(stored("complete"), Value::Bool(false));
+    let journal = || fs::read_to_string(directory.path().join("result/journal.jsonl")).unwrap().lines().count() - 1;
+    // Two workers: a run beside the third may have been finished with it.
+    let done = journal();
+    assert!((3..10).contains(&done), "{done}");
+    let said = hoistway(directory.path(), &[&test[..], &["--resume", "result"]].concat());
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let made_now = said.stderr.lines().filter(|line| line.starts_with('[')).count();
+    assert_eq!((done + made_now, journal()), (10, 10));
+    assert_eq!(stored("complete"), Value::Bool(true));
+    let other = hoistway(directory.path(), &[&test[..], &["--seed", "2", "--resume", "result"]].concat());
+    assert!(other.code == 2 && other.stderr.contains("belongs to another plan"), "{}", other.stderr);
+}
+
+#[test]
+fn case_12_equal_results_compare_as_equal() {
+    let directory = directory();
+    for name in ["a", "b"] {
+        let more = ["-s", "wfq", "--sets", "3", "--quiet", "-o", name];
+        assert_eq!(hoistway(directory.path(), &[&BUSY[..], &more].concat()).code, 0);
+    }
+    let said = hoistway(directory.path(), &["test", "compare", "a", "b", "--max-regression", "5%"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let rows: Vec<&str> = said.stdout.lines().skip(1).collect();
+    assert!(rows.len() == 3 && rows.iter().all(|row| row.trim_end().ends_with('~')), "{}", said.stdout);
+}
+
+#[test]
+fn case_12_a_regression_beyond_the_limit_is_exit_4() {
+    let directory = directory();
+    for (name, channels) in [("a", "model:ssd,channels=4"), ("b", "model:ssd,channels=3")] {
+        let arguments = ["test", channels, "-w", "drr:iodepth=64,bs=4k", "-s", "noop", "--sets", "3", "--runtime", "200ms"];
+        assert_eq!(hoistway(directory.path(), &[&arguments[..], &["--quiet", "-o", name]].concat()).code, 0);
+    }
+    let compare = |old, new| hoistway(directory.path(), &["test", "compare", old, new, "--max-regression", "5%@total_bw"]);
+    assert_eq!(compare("a", "b").code, 4);
+    assert_eq!(compare("b", "a").code, 0);
+}
+
+#[test]
+fn case_13_the_page_is_one_file_with_plots_and_nothing_from_outside() {
+    let directory = directory();
+    let said = hoistway(directory.path(), &[&BUSY[..], &["--no-store", "--quiet", "--format", "html=page.html"]].concat());
+    assert_eq!((said.code, said.stdout.as_str()), (0, ""), "{}", said.stderr);
+    let page = fs::read_to_string(directory.path().join("page.html")).unwrap();
+    assert!(page.contains("<svg") && !page.contains("<script") && !page.contains("http://www.w3.org/1999"), "svg inline");
+    assert!(!page.contains("src=\"http") && !page.contains("href=\"http") && !page.contains("@import"));
+    assert_eq!(entries(directory.path()), ["page.html"]);
+}
+
+#[test]
+fn a_stored_result_is_printed_again_byte_for_byte() {
+    let directory = directory();
+    let first = hoistway(directory.path(), &[&BUSY[..], &["--quiet", "-o", "result"]].concat());
+    let again = hoistway(directory.path(), &["test", "report", "result"]);
+    assert_eq!(first.stdout, again.stdout);
+    let classic = hoistway(directory.path(), &["test", "-R", "result", "--format", "classic"]);
+    assert!(classic.stdout.contains("AVERAGE[drr:iodepth=64] [bw in KB/s]"), "{}", classic.stdout);
+}
+
+#[test]
+fn formats_go_where_they_are_sent() {
+    let directory = directory();
+    let formats = ["--format", "text", "--format", "json=r.json", "--format", "csv=r.csv", "--format", "markdown=r.md"];
+    let said = hoistway(directory.path(), &[&BUSY[..], &["--no-store", "--quiet"], &formats].concat());
+    assert!(said.stdout.starts_with("drr:iodepth=64 "), "{}", said.stdout);
+    let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
+    assert_eq!(json(&read("r.json"))["complete"], Value::Bool(true));
+    assert!(read("r.csv").starts_with("run_id,") && read("r.md").starts_with("**drr"));
+}
+
+#[test]
+fn groups_may_differ_and_a_sweep_makes_variants() {
+    let directory = directory();
+    let groups = ["--group", "name=a,weight=300,workload=drr:bs=4k,iodepth=32", "--group", "name=b,workload=dsw:iodepth=32"];
+    let result = quick(
+        directory.path(),
+        &[&["model:ssd", "-s", "mq-deadline", "-s", "noop", "--sweep", "fifo_batch=1,16"], &groups[..]].concat(),
+    );
+    assert_eq!(column(&result, "spec"), ["mq-deadline:fifo_batch=1", "mq-deadline:fifo_batch=16", "noop"]);
+    let names: Vec<&Value> = result["groups"].as_array().unwrap().iter().map(|group| &group["name"]).collect();
+    assert_eq!(names, ["a", "b"]);
+    assert!(result["cells"][0]["groups"][1]["lat_ns"]["write"]["n"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_job_file_brings_its_groups_and_its_times() {
+    let directory = directory();
+    let file = "[global]\ndirect=1\nioengine=libaio\niodepth=32\nrw=randread\ntime_based\nruntime=500ms\nsize=64m\n\
+                [db]\ncgroup=db\ncgroup_weight=300\n[log]\ncgroup=log\n";
+    fs::write(directory.path().join("two.fio"), file).unwrap();
+    let arguments = ["test", "model:ssd", "-w", "two.fio", "-s", "wfq", "--no-store", "--quiet", "--format", "json"];
+    let said = hoistway(directory.path(), &arguments);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let result = json(&said.stdout);
+    assert_eq!(column(&result, "workload"), ["two"]);
+    let share = result["cells"][0]["groups"][0]["share"].as_f64().unwrap();
+    assert!((share - 0.75).abs() < 0.02, "{share}");
+    let shown = hoistway(directory.path(), &["test", "--show-jobs", "two.fio"]);
+    assert!(shown.code == 0 && shown.stdout.contains("[db]\n") && shown.stdout.contains("cgroup_weight=300"), "{}", shown.stdout);
+    fs::write(directory.path().join("again.fio"), &shown.stdout).unwrap();
+    assert_eq!(hoistway(directory.path(), &["test", "--show-jobs", "again.fio"]).stdout, shown.stdout);
+}
+
+#[test]
+fn more_sets_are_made_until_the_figures_are_precise() {
+    let directory = directory();
+    let runs = |precision: &str| {
+        let more = ["model:ssd,jitter_us=80", "-s", "noop", "--max-sets", "6", "--precision", precision];
+        column(&quick(directory.path(), &more), "sets")[0].as_u64().unwrap()
+    };
+    assert_eq!(runs("50%"), 2);
+    let said = hoistway(
+        directory.path(),
+        &["test", "model:ssd,jitter_us=80", "-s", "noop", "--max-sets", "4", "--precision", "0.000001%", "--no-store", "--runtime", "100ms"],
+    );
+    assert!(said.code == 0 && said.stderr.contains("note: noisy: ") && said.stderr.contains("after 4 sets"), "{}", said.stderr);
+}
+
+#[test]
+fn lists_name_everything_that_can_be_asked_for() {
+    let directory = directory();
+    let text = |arguments: &[&str]| hoistway(directory.path(), arguments).stdout;
+    let overview = text(&["list"]);
+    for name in ["noop", "wfq", "none", "mq-deadline", "nvme", "sata", "drr"] {
+        assert!(overview.contains(name), "{name}: {overview}");
+    }
+    let tunables = text(&["list", "mq-deadline"]);
+    assert!(tunables.contains("fifo_batch") && tunables.contains("default 16") && tunables.contains("@6.1"), "{tunables}");
+    assert!(text(&["list", "devices"]).contains("t_read_us"));
+    let all = json(&text(&["list", "--json"]));
+    let first = &all["schedulers"][0];
+    assert_eq!(first["name"], "noop");
+    let tunable = json(&text(&["list", "mq-deadline", "--json"]))["tunables"][0].clone();
+    assert_eq!((&tunable["name"], &tunable["unit"], &tunable["default"]), (&"read_expire".into(), &"ms".into(), &"500".into()));
+}
+
+#[test]
+fn completions_and_manual_pages_are_made_from_the_definitions() {
+    let directory = directory();
+    let script = hoistway(directory.path(), &["completions", "bash"]).stdout;
+    assert!(script.contains("--weights") && script.contains("mq-deadline") == script.contains("list mq"), "bash");
+    assert!(hoistway(directory.path(), &["man"]).stdout.contains(".TH hoistway 1"));
+    assert_eq!(hoistway(directory.path(), &["man", "."]).code, 0);
+    assert!(entries(directory.path()).contains(&"hoistway-test.1".to_owned()));
+}
+
+#[test]
+fn help_is_no_error_and_has_examples() {
+    let directory = directory();
+    for subcommand in ["test", "list", "serve", "ctl", "demo", "completions", "man"] {
+        let said = hoistway(directory.path(), &[subcommand, "--help"]);
+        assert!(said.code == 0 && said.stdout.contains("Examples:"), "{subcommand}: {}", said.stdout);
+    }
+    assert_eq!(hoistway(directory.path(), &["--version"]).code, 0);
+}
+
+#[test]
+fn the_simulated_half_of_the_demo_shows_who_gets_what_and_writes_its_page() {
+    let directory = directory();
+    let said = hoistway(directory.path(), &["demo", "--no-file", "--quiet"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    for word in ["none", "mq-deadline", "wfq", "database", "57.1%", "hoistway-demo.html"] {
+        assert!(said.stdout.contains(word), "{word}: {}", said.stdout);
+    }
+    assert_eq!(entries(directory.path()), ["hoistway-demo.html"]);
+}
