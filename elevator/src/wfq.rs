@@ -43,6 +43,9 @@ crate::tunables! {
 /// What a discard or a write of zeroes costs, in sectors: it moves no data, whatever its length.
 const NO_DATA_COST_SECTORS: u64 = 8;
 
+/// Levels of groups at which tags are shared out; what lies deeper shares its ancestor's.
+const LEVELS_CHECKED: usize = 8;
+
 /// Virtual time per sector at weight 1 is 2^20; tags would wrap after 8 EiB of one sector's worth at weight 1.
 const UNIT_BITS: u32 = 20;
 
@@ -62,8 +65,10 @@ struct Group {
     waiting: Tree,
     vtime: u64,
     weight: u32,
-    /// Tags its requests hold.
+    /// Tags that its requests and those of the groups below it hold.
     held: u32,
+    /// Sum of the weights of its children that hold tags.
+    holding_weight: u64,
 }
 
 /// The policy's state.
@@ -81,8 +86,6 @@ pub struct Wfq {
     queue_of: Array<u32>,
     contexts: u32,
     depth: Depth,
-    /// Sum of the weights of the groups that hold tags.
-    holding_weight: u64,
     messages: Messages,
     violations: u32,
 }
@@ -103,7 +106,7 @@ impl Policy for Wfq {
         let queues = configuration.contexts.saturating_add(groups);
         let entities = queues.saturating_add(groups);
         let idle = Entity { tag: 0, inverse_weight: inverse(WEIGHT_DEFAULT), parent: GroupId::ROOT };
-        let empty = Group { waiting: Tree::EMPTY, vtime: 0, weight: WEIGHT_DEFAULT, held: 0 };
+        let empty = Group { waiting: Tree::EMPTY, vtime: 0, weight: WEIGHT_DEFAULT, held: 0, holding_weight: 0 };
         Ok(Self {
             settings: Settings::DEFAULT,
             entities: Array::try_new(entities, idle)?,
@@ -114,7 +117,6 @@ impl Policy for Wfq {
             queue_of: Array::try_new(configuration.slots, block::NIL)?,
             contexts: configuration.contexts,
             depth: configuration.depth,
-            holding_weight: 0,
             messages: Messages::try_new()?,
             violations: 0,
         })
@@ -123,29 +125,61 @@ impl Policy for Wfq {
 
 impl Elevator for Wfq {
     /// A group that holds its share of the tags already waits for one of its own, so that the others' requests can
-    /// come in and be seen at all.
+    /// come in and be seen at all. Asked on every level: a parent's share bounds what its children may hold together.
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
-        let group = self.groups.at(bio.group.0);
-        let weight = u64::from(group.weight);
-        let of_all = if group.held == 0 { self.holding_weight + weight } else { self.holding_weight };
-        let is_over = u64::from(group.held) * of_all >= u64::from(self.depth.requests) * weight;
-        if is_over { Admission::Shallow(1) } else { Admission::Full }
+        let mut path = [GroupId::ROOT; LEVELS_CHECKED];
+        let mut at = bio.group;
+        for place in &mut path {
+            *place = at;
+            at = self.parent_of(at);
+        }
+        let mut limit = u64::from(self.depth.requests);
+        for group in path.iter().rev().filter(|group| **group != GroupId::ROOT) {
+            let state = self.groups.at(group.0);
+            let weight = u64::from(state.weight);
+            let siblings = self.groups.at(self.parent_of(*group).0).holding_weight;
+            let of_all = if state.held == 0 { siblings + weight } else { siblings };
+            limit = (limit * weight).checked_div(of_all).unwrap_or(limit).max(1);
+            if u64::from(state.held) >= limit {
+                return Admission::Shallow(1);
+            }
+        }
+        Admission::Full
     }
 
     fn allocated(&mut self, requests: &Requests, id: RequestId, _now: Nanos) {
-        let group = self.groups.at_mut(requests.attributes(id).group.0);
-        group.held += 1;
-        if group.held == 1 {
-            self.holding_weight += u64::from(group.weight);
+        let mut at = requests.attributes(id).group;
+        for _ in 0..self.groups.len() {
+            if at == GroupId::ROOT {
+                return;
+            }
+            let parent = self.parent_of(at);
+            let group = self.groups.at_mut(at.0);
+            group.held += 1;
+            if group.held == 1 {
+                let weight = u64::from(group.weight);
+                self.groups.at_mut(parent.0).holding_weight += weight;
+            }
+            at = parent;
         }
     }
 
     fn freed(&mut self, requests: &Requests, id: RequestId, _now: Nanos) {
-        let group = self.groups.at_mut(requests.attributes(id).group.0);
-        if group.held == 1 {
-            self.holding_weight = self.holding_weight.saturating_sub(u64::from(group.weight));
+        let mut at = requests.attributes(id).group;
+        for _ in 0..self.groups.len() {
+            if at == GroupId::ROOT {
+                return;
+            }
+            let parent = self.parent_of(at);
+            let group = self.groups.at_mut(at.0);
+            group.held = group.held.saturating_sub(1);
+            if group.held == 0 {
+                let weight = u64::from(group.weight);
+                let above = self.groups.at_mut(parent.0);
+                above.holding_weight = above.holding_weight.saturating_sub(weight);
+            }
+            at = parent;
         }
-        group.held = group.held.saturating_sub(1);
     }
 
     /// Only one issuer's transfers share a request: otherwise one would pay for another.
@@ -219,7 +253,8 @@ impl Elevator for Wfq {
         // Its time goes on from where an earlier group of this id left it: tags of contexts that were in that one are
         // then at most one request ahead.
         let vtime = self.groups.at(group.0).vtime;
-        *self.groups.at_mut(group.0) = Group { waiting: Tree::EMPTY, vtime, weight: settings.clamped_weight(), held: 0 };
+        let weight = settings.clamped_weight();
+        *self.groups.at_mut(group.0) = Group { waiting: Tree::EMPTY, vtime, weight, held: 0, holding_weight: 0 };
         *self.entities.at_mut(strays) = Entity { tag: 0, inverse_weight: inverse(WEIGHT_DEFAULT), parent: group };
         let entity = self.entity_of(group);
         *self.entities.at_mut(entity) = Entity {
@@ -231,11 +266,13 @@ impl Elevator for Wfq {
 
     fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, _now: Nanos) -> Wake {
         let weight = settings.clamped_weight();
+        let parent = self.parent_of(group);
         let state = self.groups.at_mut(group.0);
-        if state.held > 0 {
-            self.holding_weight = (self.holding_weight + u64::from(weight)).saturating_sub(u64::from(state.weight));
+        let before = core::mem::replace(&mut state.weight, weight);
+        if state.held > 0 && group != GroupId::ROOT {
+            let above = self.groups.at_mut(parent.0);
+            above.holding_weight = (above.holding_weight + u64::from(weight)).saturating_sub(u64::from(before));
         }
-        state.weight = weight;
         let entity = self.entity_of(group);
         self.entities.at_mut(entity).inverse_weight = inverse(weight);
         Wake::No
@@ -291,9 +328,12 @@ impl Elevator for Wfq {
                 return Err(Violation { what: "a group waits exactly while a child of it does", at: group.0 });
             }
         }
-        let held: u64 = self.groups.iter().filter(|group| group.held > 0).map(|group| u64::from(group.weight)).sum();
-        if held != self.holding_weight {
-            return Err(Violation { what: "the weights of groups that hold tags add up", at: 0 });
+        for parent in (0..self.groups.len()).map(GroupId) {
+            let children = (1..self.groups.len()).map(GroupId).filter(|child| self.parent_of(*child) == parent);
+            let holding = children.map(|child| self.groups.at(child.0)).filter(|child| child.held > 0);
+            if holding.map(|child| u64::from(child.weight)).sum::<u64>() != self.groups.at(parent.0).holding_weight {
+                return Err(Violation { what: "the weights of groups that hold tags add up", at: parent.0 });
+            }
         }
         Ok(())
     }
@@ -325,6 +365,10 @@ impl Wfq {
 
     fn entity_of(&self, group: GroupId) -> u32 {
         self.queues.len() + group.0
+    }
+
+    fn parent_of(&self, group: GroupId) -> GroupId {
+        self.entities.at(self.entity_of(group)).parent
     }
 
     /// The group that an entity is, if it is one.

@@ -213,6 +213,26 @@ fn a_group_over_its_share_of_tags_waits_for_its_own() {
 }
 
 #[test]
+fn children_share_the_tags_of_their_parent() {
+    // Root: 1 (100) and 2 (100); below 1: 3 (300) and 4 (100). Of 40 tags, 3 may hold 15 and 4 may hold 5.
+    let mut driven = Driven::new(&[(1, 0, 100), (2, 0, 100), (3, 1, 300), (4, 1, 100)]);
+    driven.wfq.depth_changed(Depth { requests: 40, device: 8 });
+    driven.insert(2, 9, 8);
+    driven.insert(4, 8, 8);
+    let mut bio = Attributes::new(Operation::Read, Extent::new(0, 8));
+    bio.group = GroupId(3);
+    let held = (0..40).take_while(|_| {
+        let admitted = driven.wfq.admit(&bio, 0) == Admission::Full;
+        if admitted {
+            driven.insert(3, 7, 8);
+        }
+        admitted
+    });
+    assert_eq!(held.count(), 15);
+    driven.wfq.check(&driven.requests).expect("invariants");
+}
+
+#[test]
 fn a_context_that_changes_group_while_busy_is_charged_to_each_for_its_own() {
     let mut driven = Driven::new(&[(1, 0, 100), (2, 0, 300)]);
     let got = driven.saturate(&[(1, 7, 8), (2, 7, 8)], 4000);

@@ -45,15 +45,6 @@ impl<T: Default> Table<T> {
         (*self.is_used.get(index as usize)?).then(|| &self.entries[index as usize])
     }
 
-    /// The entry, if the index is in use.
-    #[inline]
-    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
-        if !*self.is_used.get(index as usize)? {
-            return None;
-        }
-        self.entries.get_mut(index as usize)
-    }
-
     /// Entries that could still be stored.
     #[inline]
     pub(crate) fn room(&self) -> usize {

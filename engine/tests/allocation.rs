@@ -10,8 +10,8 @@ use block::Priority;
 use experiment::SchedulerSpec;
 use hoistway_engine::protocol::Command;
 use hoistway_engine::{
-    Answer, Backing, ConnectionBounds, Door, GroupHandle, Lane, LocalRequest, Payload, Resident, ShardSettings,
-    VolumeSettings, start,
+    Answer, Backing, ConnectionBounds, Door, Lane, LocalRequest, Payload, Resident, ShardSettings, VolumeSettings,
+    start,
 };
 
 struct Counting;

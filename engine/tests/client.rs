@@ -1,4 +1,5 @@
 //! Real I/O through the in-process client: every kind of backing, every command.
+#![allow(clippy::cast_possible_truncation, reason = "patterns and small sizes")]
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! Sockets through the whole shard: order, bounds, clients that vanish, stop or flood.
+#![allow(clippy::cast_possible_truncation, reason = "patterns and small sizes")]
 
 mod plain;
 

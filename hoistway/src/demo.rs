@@ -29,7 +29,7 @@ const INTRODUCTION: &str = "\
 Three tenants read from one disk at the same time. They were promised shares of it:
 database 400, web 200, batch 100. Batch, which was promised the least, asks for the most.
 Three schedulers decide whose request goes next:
-  none         takes them as they come
+  none         no scheduler: takes them as they come, from each processor in turn
   mq-deadline  Linux's usual choice: sorts them, but knows nothing of promises
   wfq          weighted fair queueing: serves in proportion to the weights
 ";

@@ -22,12 +22,14 @@ const SUBJECTS: [&str; 3] = ["schedulers", "devices", "workloads"];
 pub fn run(arguments: &ListArguments) -> Outcome {
     let (text, json) = match arguments.what.as_deref() {
         None => overview(),
-        Some("schedulers") => (schedulers_text(), Json::List(ENTRIES.iter().map(scheduler_json).collect())),
+        Some("schedulers") => (schedulers_text(), Json::List(ENTRIES.iter().map(|entry| scheduler_json(entry, None)).collect())),
         Some("devices") => (devices_text(), devices_json()),
         Some("workloads") => (workloads_text(), workloads_json()),
-        Some(name) => {
+        Some(text) => {
+            let (name, version) = text.split_once('@').map_or((text, None), |(name, version)| (name, Some(version)));
             let entry = ENTRIES.iter().find(|entry| entry.name == name).ok_or_else(|| unknown(name))?;
-            (scheduler_text(entry), scheduler_json(entry))
+            let version = version.map(|version| version_of(entry, version)).transpose()?;
+            (scheduler_text(entry, version), scheduler_json(entry, version))
         }
     };
     print(&if arguments.json { format!("{}\n", json.document().trim_end()) } else { text })?;
@@ -41,10 +43,19 @@ fn unknown(name: &str) -> Error {
     Error::usage(format!("there is no list of '{name}'"), format!("{meant}there are: {}", all.join(", ")))
 }
 
-/// The tunables of a scheduler, read from the policy itself.
-pub fn tunables(entry: &Entry) -> &'static [Tunable] {
+/// The tunables of a scheduler at a kernel version (none = the newest), read from the policy itself.
+pub fn tunables(entry: &Entry, version: Option<Version>) -> &'static [Tunable] {
     // The default configuration is small; a machine without memory for it has other worries.
-    registry::build(entry.name, None, &Configuration::default()).map_or(&[], |policy| policy.tunables())
+    registry::build(entry.name, version, &Configuration::default()).map_or(&[], |policy| policy.tunables())
+}
+
+fn version_of(entry: &Entry, text: &str) -> Result<Version, Error> {
+    let version = registry::parse_version(text).filter(|version| entry.versions.first().is_none_or(|v| v <= version));
+    version.ok_or_else(|| {
+        let known: Vec<String> = entry.versions.iter().map(|version| show_version(*version)).collect();
+        let what = format!("there is no {} of version '{text}'", entry.name);
+        Error::usage(what, format!("its behaviour changed at {}; newer ones are accepted", known.join(", ")))
+    })
 }
 
 fn overview() -> (String, Json) {
@@ -59,7 +70,7 @@ fn overview() -> (String, Json) {
     let _ = writeln!(text, "\nworkloads\n  {}", CODES.join(" "));
     text.push_str("\nmore: hoistway list schedulers | devices | workloads | NAME of a scheduler\n");
     let json = Json::object([
-        ("schedulers", Json::List(ENTRIES.iter().map(scheduler_json).collect())),
+        ("schedulers", Json::List(ENTRIES.iter().map(|entry| scheduler_json(entry, None)).collect())),
         ("devices", devices_json()),
         ("workloads", workloads_json()),
     ]);
@@ -67,18 +78,19 @@ fn overview() -> (String, Json) {
 }
 
 fn schedulers_text() -> String {
-    let blocks: Vec<String> = ENTRIES.iter().map(scheduler_text).collect();
+    let blocks: Vec<String> = ENTRIES.iter().map(|entry| scheduler_text(entry, None)).collect();
     blocks.join("\n")
 }
 
-fn scheduler_text(entry: &Entry) -> String {
+fn scheduler_text(entry: &Entry, version: Option<Version>) -> String {
     let weights = if entry.has_shares { "weights of groups have effect" } else { "weights have no effect" };
-    let mut text = format!("{}\n  {}; {weights}\n", entry.name, entry.summary);
+    let at = version.map_or_else(String::new, |version| format!("@{}", show_version(version)));
+    let mut text = format!("{}{at}\n  {}; {weights}\n", entry.name, entry.summary);
     if entry.versions.len() > 1 {
         let versions: Vec<String> = entry.versions.iter().map(|version| show_version(*version)).collect();
         let _ = writeln!(text, "  behaviour changed at {}: write {}@{}", versions.join(", "), entry.name, versions[0]);
     }
-    let rows = tunables(entry);
+    let rows = tunables(entry, version);
     if rows.is_empty() {
         text.push_str("  no tunables\n");
     }
@@ -98,14 +110,14 @@ fn show_version(Version(major, minor, patch): Version) -> String {
     if patch == 0 { format!("{major}.{minor}") } else { format!("{major}.{minor}.{patch}") }
 }
 
-fn scheduler_json(entry: &Entry) -> Json {
+fn scheduler_json(entry: &Entry, version: Option<Version>) -> Json {
     let versions = entry.versions.iter().map(|version| Json::text(show_version(*version)));
     Json::object([
         ("name", Json::text(entry.name)),
         ("summary", Json::text(entry.summary)),
         ("has_shares", Json::Bool(entry.has_shares)),
         ("versions", Json::List(versions.collect())),
-        ("tunables", Json::List(tunables(entry).iter().map(tunable_json).collect())),
+        ("tunables", Json::List(tunables(entry, version).iter().map(tunable_json).collect())),
     ])
 }
 

@@ -7,6 +7,7 @@
 //! | a directory | engine | a temporary file in it |
 //! | `--file PATH` | engine | our own file, marked as such |
 //! | a file, a block device | engine | itself, for reading only |
+//! | `memory:1GiB`, `null:1TiB` | engine | memory, nothing; also behind a model |
 //!
 //! Temporary files lose their name as soon as their content is written: hosts open them through the descriptor, so
 //! that they are gone after whatever way the process ends.
@@ -64,6 +65,8 @@ enum What {
     Own(PathBuf),
     /// Somebody's file or device.
     Existing(PathBuf),
+    /// What the engine makes of nothing: memory, or nothing at all.
+    Scratch(String),
 }
 
 /// A target while it is used.
@@ -95,7 +98,10 @@ impl Target {
         }
         let text = text.unwrap_or("model:sata");
         let target = match text.strip_prefix("model:") {
-            Some(model) => modelled(text, model, wanted)?,
+            Some(model) => modelled(text, model, wanted),
+            None if is_scratch(text) => {
+                Target { text: text.to_owned(), model: None, what: What::Scratch(text.to_owned()) }
+            }
             None => {
                 let path = PathBuf::from(text);
                 let is_directory = path.is_dir();
@@ -116,6 +122,10 @@ impl Target {
             let what = format!("--keep has nothing to keep: {} is no directory", self.text);
             return Err(Error::usage(what, "leave it out; files of --file stay anyway"));
         }
+        if arguments.exclusive && !matches!(self.what, What::Existing(_)) {
+            let what = format!("--exclusive means nothing for {}", self.text);
+            return Err(Error::usage(what, "leave it out; it is for block devices"));
+        }
         self.check(arguments)?;
         Ok((host, self))
     }
@@ -127,6 +137,9 @@ impl Target {
         }
         match &self.what {
             What::Simulated => {}
+            What::Scratch(text) => {
+                engine::Backing::parse(text).map_err(|error| Error::usage(error.message, error.help))?;
+            }
             What::Existing(path) => {
                 let opening = Opening { writable: false, direct: false, exclusive: arguments.exclusive };
                 refuse_holes(path, &linux::device::open(path, None, opening)?)?;
@@ -159,6 +172,7 @@ impl Target {
             What::Directory(path) => format!("temporary file in {}, removed at the end", path.display()),
             What::Own(path) => format!("own file {}, stays", path.display()),
             What::Existing(_) => "READ ONLY".to_owned(),
+            What::Scratch(text) => format!("{text}, no disk is touched"),
         }
     }
 
@@ -168,6 +182,7 @@ impl Target {
         match &self.what {
             What::Simulated => self.text.clone(),
             What::Existing(path) => self.behind_model(path.display().to_string()),
+            What::Scratch(text) => self.behind_model(text.clone()),
             What::Directory(_) | What::Own(_) => self.behind_model(format!("null:{bytes}")),
         }
     }
@@ -197,6 +212,7 @@ impl Target {
         let plain = |host_text| OpenTarget { host_text, directory: None, file: None, _claim: None };
         match &self.what {
             What::Simulated => Ok(plain(self.text.clone())),
+            What::Scratch(text) => Ok(plain(self.behind_model(text.clone()))),
             What::Directory(directory) => {
                 voice.note(format!("writing a test file of {} MiB in {}", bytes >> 20, directory.display()));
                 let file = TestFile::temporary(directory, bytes, arguments.keep, interrupt)?;
@@ -241,27 +257,33 @@ fn host(text: &str) -> Result<HostName, Error> {
 }
 
 /// `model:NAME[,KEY=VALUE...][,PATH]`: with a path the engine does it, behind the model.
-fn modelled(text: &str, rest: &str, wanted: Option<HostName>) -> Result<Target, Error> {
+fn modelled(text: &str, rest: &str, wanted: Option<HostName>) -> Target {
     let is_setting = |word: &str| word.split_once('=').is_some_and(|(key, _)| !key.contains('/'));
     let mut end = rest.find(',').unwrap_or(rest.len());
     let mut path = None;
     while let Some(behind) = rest.get(end + 1..) {
         let word = behind.split(',').next().unwrap_or(behind);
         // A word that is neither setting nor path is the model's to complain about.
-        if !is_setting(word) && (word.contains('/') || Path::new(behind).exists()) {
-            path = Some(PathBuf::from(behind));
+        if !is_setting(word) && (word.contains('/') || is_scratch(behind) || Path::new(behind).exists()) {
+            path = Some(behind);
             break;
         }
         end += 1 + word.len();
     }
     let model = Some(rest[..end.min(rest.len())].to_owned());
     let target = |what| Target { text: text.to_owned(), model, what };
-    Ok(match (path, wanted) {
-        (Some(path), _) if path.is_dir() => target(What::Directory(path)),
-        (Some(path), _) => target(What::Existing(path)),
+    match (path, wanted) {
+        (Some(scratch), _) if is_scratch(scratch) => target(What::Scratch(scratch.to_owned())),
+        (Some(path), _) if Path::new(path).is_dir() => target(What::Directory(path.into())),
+        (Some(path), _) => target(What::Existing(path.into())),
         (None, Some(HostName::Engine)) => target(What::Directory(std::env::temp_dir())),
         (None, _) => target(What::Simulated),
-    })
+    }
+}
+
+/// Whether the engine makes it of nothing.
+fn is_scratch(text: &str) -> bool {
+    text.starts_with("memory:") || text.starts_with("null:")
 }
 
 fn directory_is_writable(path: &Path) -> Result<(), Error> {

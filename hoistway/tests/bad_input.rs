@@ -3,6 +3,8 @@
 mod program;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 use program::{entries, hoistway};
@@ -73,7 +75,7 @@ fn an_unknown_key_behind_a_workload() {
 fn units_that_do_not_exist() {
     refused(&["test", "--runtime", "3x"], 2, &["'3x' is no time", "(--runtime 3x)", "ms"]);
     refused(&["test", "--bs", "4q"], 2, &["'4q' is no size", "(--bs 4q)", "KiB"]);
-    refused(&["test", "--precision", "5pct"], 2, &["'5pct' is no percentage"]);
+    refused(&["test", "--max-sets", "3", "--precision", "5pct"], 2, &["'5pct' is no percentage"]);
     refused(&["test", "--percentiles", "50,101"], 2, &["'50,101'", "up to 100"]);
     refused(&["test", "--threads", "1,0"], 2, &["'1,0'", "1 to 4096"]);
 }
@@ -206,6 +208,39 @@ fn a_sparse_file_measures_memory_and_is_refused() {
 }
 
 #[test]
+fn a_file_that_may_not_be_read() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("secret");
+    fs::write(&path, vec![7; 8192]).unwrap();
+    let set_mode = |path: &Path, mode| fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    set_mode(&path, 0o000);
+    set_mode(directory.path(), 0o755);
+    let mut program = program::command(directory.path(), &["test", "secret"]);
+    if fs::read(&path).is_ok() {
+        // Root reads everything; nobody does not.
+        program.uid(65_534).gid(65_534);
+    }
+    let output = match program.output() {
+        Ok(output) => program::Said::from(output),
+        Err(error) => {
+            eprintln!("skipped: the program cannot be started as nobody: {error}");
+            return;
+        }
+    };
+    assert!(output.code == 1 && output.stderr.contains("secret: Permission denied"), "{} {}", output.code, output.stderr);
+    assert!(output.stderr.contains("  help: ask for read permission"), "{}", output.stderr);
+}
+
+#[test]
+fn precision_alone_and_other_options_without_effect() {
+    refused(&["test", "--precision", "1%"], 2, &["--max-sets"]);
+    refused(&["test", "--max-sets", "2", "--sets", "3"], 2, &["below"]);
+    refused(&["test", "--exclusive"], 2, &["--exclusive means nothing"]);
+    refused(&["test", "--keep"], 2, &["--keep has nothing to keep"]);
+}
+
+#[test]
 fn lists_of_nothing() {
+    refused(&["list", "mq-deadline@1.0"], 2, &["no mq-deadline of version '1.0'", "6.1"]);
     refused(&["list", "devcies"], 2, &["no list of 'devcies'", "did you mean 'devices'"]);
 }

@@ -123,7 +123,7 @@ fn case_5_the_classic_table_has_its_layout_and_its_chatter() {
 fn case_9_one_set_has_no_interval_and_three_have_one() {
     let directory = directory();
     let interval = |sets: &str| {
-        let result = quick(directory.path(), &["model:ssd", "-s", "noop", "--sets", sets]);
+        let result = quick(directory.path(), &["model:sata", "-s", "noop", "--sets", sets]);
         result["cells"][0]["total"]["bw_bytes"]["ci95"].clone()
     };
     assert_eq!(interval("1"), Value::Null);
@@ -132,6 +132,8 @@ fn case_9_one_set_has_no_interval_and_three_have_one() {
 
 /// Two groups that keep an SSD busy: only wfq can hold shares.
 const BUSY: [&str; 8] = ["test", "model:ssd", "-w", "drr:iodepth=64", "--weights", "100,300", "--runtime", "500ms"];
+/// The same without what `quick` says itself.
+const BUSY_QUICK: [&str; 5] = ["model:ssd", "-w", "drr:iodepth=64", "--weights", "100,300"];
 
 #[test]
 fn case_10_assertions_decide_the_exit_code() {
@@ -153,7 +155,7 @@ fn case_10_assertions_decide_the_exit_code() {
 #[test]
 fn weights_hold_where_the_device_is_the_bottleneck() {
     let directory = directory();
-    let result = quick(directory.path(), &[&BUSY[1..], &["-s", "wfq"]].concat());
+    let result = quick(directory.path(), &[&BUSY_QUICK[..], &["-s", "wfq"]].concat());
     let share = |group: usize| result["cells"][0]["groups"][group]["share"].as_f64().unwrap();
     assert!((share(0) - 0.25).abs() < 0.01 && (share(1) - 0.75).abs() < 0.01, "{} {}", share(0), share(1));
 }
@@ -283,13 +285,13 @@ fn a_job_file_brings_its_groups_and_its_times() {
 fn more_sets_are_made_until_the_figures_are_precise() {
     let directory = directory();
     let runs = |precision: &str| {
-        let more = ["model:ssd,jitter_us=80", "-s", "noop", "--max-sets", "6", "--precision", precision];
+        let more = ["model:sata", "-s", "noop", "--max-sets", "6", "--precision", precision];
         column(&quick(directory.path(), &more), "sets")[0].as_u64().unwrap()
     };
     assert_eq!(runs("50%"), 2);
     let said = hoistway(
         directory.path(),
-        &["test", "model:ssd,jitter_us=80", "-s", "noop", "--max-sets", "4", "--precision", "0.000001%", "--no-store", "--runtime", "100ms"],
+        &["test", "model:sata", "-s", "noop", "--max-sets", "4", "--precision", "0.000001%", "--no-store", "--runtime", "1s"],
     );
     assert!(said.code == 0 && said.stderr.contains("note: noisy: ") && said.stderr.contains("after 4 sets"), "{}", said.stderr);
 }
@@ -330,6 +332,18 @@ fn help_is_no_error_and_has_examples() {
         assert!(said.code == 0 && said.stdout.contains("Examples:"), "{subcommand}: {}", said.stdout);
     }
     assert_eq!(hoistway(directory.path(), &["--version"]).code, 0);
+}
+
+#[test]
+fn tunables_of_an_older_version_are_its_own() {
+    let directory = directory();
+    let names = |what: &str| {
+        let listed = json(&hoistway(directory.path(), &["list", what, "--json"]).stdout);
+        let names: Vec<String> = listed["tunables"].as_array().unwrap().iter().map(|row| row["name"].to_string()).collect();
+        names
+    };
+    assert!(names("mq-deadline").len() > 5);
+    assert_eq!(names("mq-deadline@6.1").len(), names("mq-deadline").len());
 }
 
 #[test]

@@ -16,6 +16,7 @@ use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use testbed::notation::show;
 use testbed::queue::{Era, Limits, Next, Plug, RequestQueue, Settings};
 
@@ -40,6 +41,11 @@ fn the_kernel_issues_every_batch_in_our_order() {
     let mut sum = Sum::default();
     for seed in replayed.map_or(0..u64::MAX, |seed: u64| seed..seed + 1) {
         chain(seed, &mut kernel, &mut sum);
+        assert!(
+            !INTERRUPTED.load(Ordering::Relaxed),
+            "interrupted after {} batches; everything is put back",
+            sum.batches
+        );
         if sum.batches >= BATCHES {
             break;
         }
@@ -49,6 +55,13 @@ fn the_kernel_issues_every_batch_in_our_order() {
         "{batches} batches of {requests} requests in the same order; {split} were split by the kernel and repeated"
     );
     assert!(split * 10 <= batches, "{split} of {batches} batches did not enter as one");
+}
+
+/// Set by SIGINT and SIGTERM, so that scheduler and tracing are put back then as well.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn interrupt(_signal: libc::c_int) {
+    INTERRUPTED.store(true, Ordering::Relaxed);
 }
 
 /// Says aloud that nothing was compared: past the capture of the test harness.
@@ -199,6 +212,11 @@ impl Kernel {
         if unsafe { libc::geteuid() } != 0 {
             return Err("not root".into());
         }
+        let handler: extern "C" fn(libc::c_int) = interrupt;
+        for signal in [libc::SIGINT, libc::SIGTERM] {
+            // SAFETY: the handler only stores to an atomic, which is allowed in a signal handler.
+            unsafe { libc::signal(signal, handler as libc::sighandler_t) };
+        }
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let mut numbers = release.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
         if (numbers.next(), numbers.next()) < (Some(6), Some(5)) {
@@ -333,6 +351,9 @@ impl Drop for Scheduler {
     }
 }
 
+/// Before the process id, in the name of a tracing instance.
+const INSTANCE_PREFIX: &str = "hoistway-differential-";
+
 /// A tracing instance of our own, so that nobody else's tracing is disturbed.
 struct TraceInstance {
     path: PathBuf,
@@ -341,7 +362,8 @@ struct TraceInstance {
 impl TraceInstance {
     fn begin(loop_number: u32) -> Result<Self, String> {
         let root = tracefs()?;
-        let path = root.join("instances").join(format!("hoistway-{}", std::process::id()));
+        remove_leftovers(&root.join("instances"));
+        let path = root.join("instances").join(format!("{INSTANCE_PREFIX}{}", std::process::id()));
         fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let trace = Self { path };
         // The counter orders events of all CPUs without relying on their clocks.
@@ -377,6 +399,17 @@ impl TraceInstance {
             }
         }
         Some(issued)
+    }
+}
+
+/// Instances of earlier runs that were killed.
+fn remove_leftovers(instances: &Path) {
+    for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.strip_prefix(INSTANCE_PREFIX));
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            let _ = fs::remove_dir(entry.path());
+        }
     }
 }
 

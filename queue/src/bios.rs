@@ -72,6 +72,11 @@ impl Bios {
     }
 
     #[inline]
+    pub(crate) fn at_mut(&mut self, index: u32) -> &mut Node {
+        self.nodes.at_mut(index)
+    }
+
+    #[inline]
     pub(crate) fn in_use(&self) -> u32 {
         self.in_use
     }

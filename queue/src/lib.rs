@@ -424,16 +424,22 @@ impl<E: Elevator> RequestQueue<E> {
             match self.enter(index, plug.as_deref_mut(), true, now) {
                 Entered::Merged(id) => return Ok(Submitted::Merged(id)),
                 Entered::Queued(id) => return Ok(Submitted::Queued(id)),
-                Entered::NoTag { limited } => self.bios.append(&mut self.waiting[usize::from(limited)], index),
+                Entered::NoTag { limited } => self.wait(index, limited),
             }
         } else {
-            self.bios.append(&mut self.waiting[0], index);
+            self.wait(index, false);
         }
         // A submitter that has to sleep takes nothing with it: what it holds back goes to the policy first.
         if let Some(plug) = plug {
             self.unplug(plug, now);
         }
         Ok(Submitted::Waiting)
+    }
+
+    /// A bio waits for a tag. It holds its group, whose id must not be given away meanwhile.
+    fn wait(&mut self, index: u32, limited: bool) {
+        self.groups.hold(self.bios.at(index).bio.group);
+        self.bios.append(&mut self.waiting[usize::from(limited)], index);
     }
 
     /// Gives what a plug holds to the policy, in order of submission.
@@ -544,7 +550,14 @@ impl<E: Elevator> RequestQueue<E> {
         for kind in 0..2 {
             while !self.waiting[kind].is_empty() && self.tags.in_use() < self.tags.depth() {
                 let Some(index) = self.bios.pop(&mut self.waiting[kind]) else { break };
-                if let Entered::NoTag { limited } = self.enter(index, None, false, now) {
+                let group = self.bios.at(index).bio.group;
+                self.bios.at_mut(index).bio.group = self.groups.nearest_online(group);
+                let entered = self.enter(index, None, false, now);
+                if !matches!(entered, Entered::NoTag { .. }) && self.groups.let_go(group) {
+                    self.forget_group_if_unused(group, now);
+                }
+                if let Entered::NoTag { limited } = entered {
+                    self.bios.at_mut(index).bio.group = group;
                     self.bios.prepend(&mut self.waiting[usize::from(limited)], index);
                     break;
                 }

@@ -78,7 +78,9 @@ impl<E: Elevator> RequestQueue<E> {
     pub(crate) fn carry(&mut self, id: RequestId) {
         let slot = self.slots.at_mut(id.slot());
         slot.inserted = false;
-        self.requests.move_to(id, Place::Plugged);
+        if self.requests.at(id).place != Place::Plugged {
+            self.requests.move_to(id, Place::Plugged);
+        }
         let sequence = self.slots.at(id.slot()).sequence;
         if !self.carried.insert(&mut self.carried_links, id.slot(), sequence) {
             self.violations += 1;

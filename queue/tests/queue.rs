@@ -351,6 +351,37 @@ fn a_group_id_is_free_again_only_after_its_last_request() {
 }
 
 #[test]
+fn a_waiting_bio_holds_its_group_and_enters_the_nearest_online_one() {
+    let mut queue = queue(&settings(1, 1));
+    let group = GroupId(5);
+    queue.add_group(group, &GroupSettings::with_weight(100), 0);
+    queue.submit(&read(0), 1, 0).unwrap();
+    assert_eq!(queue.submit(&Bio { group, ..read(9000) }, 2, 0), Ok(Submitted::Waiting));
+    assert!(queue.remove_group(group, 1));
+    assert!(!queue.add_group(group, &GroupSettings::with_weight(100), 1), "taken while a bio of it waits");
+    assert_eq!(run_dry(&mut queue).0, [1, 2]);
+    assert_eq!(queue.groups().state(group), GroupState::Absent);
+}
+
+#[test]
+fn a_plug_and_a_flush_that_end_during_a_switch_break_no_rule() {
+    let settings = settings(16, 8);
+    let mut queue = queue(&settings);
+    let mut plug = Plug::default();
+    queue.submit(&bio(Operation::Flush, 0, 0), 1, 0).unwrap();
+    let flush = start_all(&mut queue, 0);
+    queue.submit_plugged(&read(1000), 2, &mut plug, 0).unwrap();
+    queue.submit(&Bio { flags: Flags::PREFLUSH, ..write(5000) }, 3, 0).unwrap();
+    let next = elevator::registry::build("noop", None, &settings.configuration).unwrap();
+    queue.switch(next, Handover::Carry, 1).unwrap();
+    queue.unplug(&mut plug, 2);
+    complete(&mut queue, flush[0].0, Status::Ok, 3);
+    let (mut cookies, _) = run_dry(&mut queue);
+    cookies.sort_unstable();
+    assert_eq!(cookies, [2, 3]);
+}
+
+#[test]
 fn a_request_merge_counts_as_a_merge_and_leaves_one_in_flight() {
     let mut queue = queue(&settings(16, 1));
     for (cookie, sector) in [(1, 100), (2, 116), (3, 108)] {

@@ -256,3 +256,83 @@ fn check_kinship(request: &Bio, bio: &Bio) -> Result<(), Broken> {
         && bio.device == request.device;
     is_kin.then_some(()).ok_or_else(|| format!("P3: {bio:?} in {request:?}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::{Extent, Nanos};
+    use queue::Settings;
+
+    fn write(flags: Flags) -> Bio {
+        Bio { flags, ..Bio::new(Operation::Write, Extent::new(8, 8)) }
+    }
+
+    fn ledger() -> Ledger {
+        Ledger::new(Limits { fua: false, volatile_cache: true, ..Limits::default() }, 1)
+    }
+
+    fn answer(bio: Bio, status: Status) -> Done {
+        let (submitted_ns, issued_ns): (Nanos, Nanos) = (0, 0);
+        Done { cookie: 1, bio, status, submitted_ns, issued_ns }
+    }
+
+    /// A queue with one started request of `bio`, cookie 1, known to the ledger.
+    fn started(ledger: &mut Ledger, bio: &Bio) -> (RequestQueue, RequestId, Result<(), Broken>) {
+        let mut queue = RequestQueue::build("noop", None, &Settings::default()).unwrap();
+        queue.submit(bio, 1, 0).unwrap();
+        let Next::Start { id, .. } = queue.dispatch(HardwareQueue(0), 0) else { panic!("a request is queued") };
+        let outcome = ledger.start(&queue, id);
+        (queue, id, outcome)
+    }
+
+    #[test]
+    fn a_bio_answered_twice_is_noticed() {
+        let (mut ledger, bio) = (ledger(), write(Flags::NONE));
+        ledger.submitted(1, &bio);
+        let (queue, id, outcome) = started(&mut ledger, &bio);
+        outcome.unwrap();
+        ledger.leave(&queue, id, Some(Status::Ok)).unwrap();
+        ledger.done(&answer(bio, Status::Ok)).unwrap();
+        assert!(ledger.done(&answer(bio, Status::Ok)).unwrap_err().starts_with("P1: bio 1 answered twice"));
+    }
+
+    #[test]
+    fn an_answer_without_the_device_is_noticed() {
+        let (mut ledger, bio) = (ledger(), write(Flags::NONE));
+        ledger.submitted(1, &bio);
+        assert!(ledger.done(&answer(bio, Status::Ok)).unwrap_err().contains("its data never was"));
+    }
+
+    #[test]
+    fn an_unknown_bio_and_a_double_start_are_noticed() {
+        let (mut ledger, bio) = (ledger(), write(Flags::NONE));
+        let (queue, id, outcome) = started(&mut ledger, &bio);
+        assert!(outcome.unwrap_err().starts_with("P2"));
+        assert!(ledger.start(&queue, id).unwrap_err().starts_with("P1"));
+    }
+
+    #[test]
+    fn a_request_beyond_the_limits_is_noticed() {
+        let bio = write(Flags::NONE);
+        let mut ledger = Ledger::new(Limits { max_sectors: 4, ..Limits::default() }, 1);
+        ledger.submitted(1, &bio);
+        assert!(started(&mut ledger, &bio).2.unwrap_err().starts_with("P4"));
+    }
+
+    #[test]
+    fn a_missing_flush_is_noticed_before_and_behind() {
+        // The real queue would flush first; here the data is started as if it had forgotten.
+        let mut first = ledger();
+        first.submitted(1, &write(Flags::PREFLUSH));
+        let (_, _, outcome) = started(&mut first, &write(Flags::NONE));
+        assert!(outcome.unwrap_err().contains("before the flush it asked for"));
+
+        let mut behind = ledger();
+        behind.submitted(1, &write(Flags::FUA));
+        let (queue, id, outcome) = started(&mut behind, &write(Flags::NONE));
+        outcome.unwrap();
+        behind.leave(&queue, id, Some(Status::Ok)).unwrap();
+        let missing = behind.done(&answer(write(Flags::FUA), Status::Ok)).unwrap_err();
+        assert!(missing.contains("no flush began after its data"), "{missing}");
+    }
+}

@@ -141,6 +141,8 @@ pub(crate) struct Processes {
     /// Bios that the queue had no room for.
     backlog: VecDeque<(Bio, u64)>,
     write_back: WriteBack,
+    /// I/Os that a page or an extent has just woken; empty between calls.
+    woken: Vec<u32>,
     /// Extents in write-back and the bios missing of each.
     extents: Vec<Option<(DirtyExtent, u32)>>,
     /// When write-back is looked at next.
@@ -193,6 +195,7 @@ impl Processes {
             ios,
             wheel,
             backlog: VecDeque::new(),
+            woken: Vec::new(),
             extents: Vec::new(),
             write_back_at: NEVER,
             bio_sectors,
@@ -579,12 +582,13 @@ impl Processes {
         }
         process.loading.swap_remove(place);
         let Path::Buffered(read_ahead) = &mut process.path else { return };
-        let mut ready = Vec::new();
-        read_ahead.loaded(window, |io| ready.push(io));
-        for io in ready {
+        let mut woken = std::mem::take(&mut self.woken);
+        read_ahead.loaded(window, |io| woken.push(io));
+        for io in woken.drain(..) {
             let at = now + self.costs.complete_ns + self.ios[io as usize].copy_ns;
             self.complete_at(io, at);
         }
+        self.woken = woken;
     }
 
     /// Starts what the cache wants written now, and comes back when the oldest dirty data is due.
@@ -642,14 +646,15 @@ impl Processes {
         }
         let extent = *extent;
         self.extents[place as usize] = None;
-        let mut ready = Vec::new();
-        self.write_back.written(&extent, |io| ready.push(io));
-        for io in ready {
+        let mut woken = std::mem::take(&mut self.woken);
+        self.write_back.written(&extent, |io| woken.push(io));
+        for io in woken.drain(..) {
             match self.ios[io as usize] {
                 InHand { operation: Operation::Flush, .. } => self.wheel.insert(now, Payload::new(FLUSH, io)),
                 InHand { copy_ns, .. } => self.complete_at(io, now + copy_ns),
             }
         }
+        self.woken = woken;
         self.write_back_by(now);
     }
 }

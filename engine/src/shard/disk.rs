@@ -165,12 +165,11 @@ impl Shard {
 
     /// The real part of an I/O ended.
     pub(super) fn io_done(&mut self, io: RequestId, result: i32, now: Nanos) {
-        if let Some(gate) = &mut self.gate {
-            match gate.moved(io.slot(), result) {
-                Some(result) => self.turn.completed(io, result, now, &mut self.actions),
-                None => return,
-            }
-        } else {
+        let result = match &mut self.gate {
+            None => Some(result),
+            Some(gate) => gate.moved(io.slot(), result),
+        };
+        if let Some(result) = result {
             self.turn.completed(io, result, now, &mut self.actions);
         }
     }

@@ -20,7 +20,6 @@ use std::sync::{Arc, mpsc};
 
 use block::{Nanos, RequestId};
 use linux::buffer::Arena;
-use linux::event::Event;
 use linux::ring::{Completion, FileId, Ring};
 
 pub(crate) use mailbox::Mailbox;
@@ -147,7 +146,6 @@ pub(crate) struct Shard {
     extents: HashMap<u32, Vec<StatusExtent>>,
     helper: Option<mpsc::Sender<disk::StatusJob>>,
     scratch: Vec<u8>,
-    spans: Vec<linux::buffer::Span>,
     counters: LoopCounters,
     idle: Idle,
     stall_check_at_ns: Option<Nanos>,
@@ -215,7 +213,6 @@ impl Shard {
             extents: HashMap::new(),
             helper: None,
             scratch: Vec::with_capacity(stream::HEADER_BYTES as usize * 2),
-            spans: Vec::with_capacity(linux::ring::MAX_SPANS),
             counters: LoopCounters::default(),
             stall_check_at_ns: None,
             drain: None,
@@ -431,11 +428,6 @@ impl Shard {
         let version = parse_version(spec)?;
         let now = linux::thread::monotonic_ns();
         self.turn.switch(spec, version, &self.turn_settings, now).map_err(|message| EngineError::usage(message, help))
-    }
-
-    /// The event that wakes this shard.
-    pub fn event(&self) -> &Event {
-        &self.mailbox.event
     }
 
     fn arena(&self) -> &Arena {

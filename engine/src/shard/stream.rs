@@ -115,52 +115,32 @@ impl Shard {
     /// Takes a client over.
     pub fn attach(&mut self, attachment: Attachment) -> Result<u32, EngineError> {
         let now = linux::thread::monotonic_ns();
-        let refused =
-            |what: &str| EngineError::system(format!("client {}: {what}", attachment.label), "try again later");
+        let Attachment { socket, protocol, volume, group, received, label, beside, on_closed } = attachment;
         // What cannot be set only costs speed.
-        let _ = linux::socket::tune(std::os::fd::AsFd::as_fd(&attachment.socket));
-        let free = self.free_sockets.pop().unwrap_or_else(|| {
-            self.sockets.push(None);
-            u32::try_from(self.sockets.len() - 1).unwrap_or(u32::MAX)
-        });
-        let bounds = ConnectionBounds::default();
-        let (volume, group, beside) = (attachment.volume, attachment.group, attachment.beside);
-        let connection = self.turn.open(volume, group, bounds, Priority::NONE, beside);
-        let Some(connection) = connection else {
-            self.free_sockets.push(free);
-            return Err(refused("no connection is free, or its volume or group is gone"));
-        };
-        let buffers = self.receive_buffer().and_then(|buffer| match self.turn.take_memory(HEADER_BYTES) {
-            Some(headers) => Some((buffer, headers)),
-            None => {
-                self.turn.give_memory(buffer);
-                None
-            }
-        });
-        let fits = |buffer: Slot| attachment.received.len() <= buffer.bytes() as usize;
-        let (Some((buffer, headers)), true) = (buffers, buffers.is_some_and(|(buffer, _)| fits(buffer))) else {
-            self.free_sockets.push(free);
-            for slot in buffers.into_iter().flat_map(|(buffer, headers)| [buffer, headers]) {
-                self.turn.give_memory(slot);
-            }
+        let _ = linux::socket::tune(std::os::fd::AsFd::as_fd(&socket));
+        let refused = |what: &str| EngineError::system(format!("client {label}: {what}"), "try again later");
+        let connection = self
+            .turn
+            .open(volume, group, ConnectionBounds::default(), Priority::NONE, beside)
+            .ok_or_else(|| refused("no connection is free, or its volume or group is gone"))?;
+        let Some((buffer, headers)) = self.buffers_for(received.len()) else {
             self.turn.close(connection, now, &mut self.actions);
             return Err(refused("no memory for its buffers"));
         };
-        let Attachment { socket, protocol, received, label, on_closed, .. } = attachment;
         let file = match self.ring.add_file(socket) {
             Ok(file) => file,
             Err(error) => {
-                self.free_sockets.push(free);
                 self.turn.give_memory(buffer);
                 self.turn.give_memory(headers);
                 self.turn.close(connection, now, &mut self.actions);
-                return Err(EngineError::system(format!("client {label}: {error}"), "raise the limit of open files"));
+                return Err(refused(&error.to_string()));
             }
         };
         self.ring.arena().copy_in(Span::of(buffer, 0, buffer.bytes()), &received);
+        let received_bytes = u32::try_from(received.len()).unwrap_or(0);
         self.generation = self.generation.wrapping_add(1) & 0xfff;
-        let needed_bytes = clamp_header(protocol.header_bytes());
-        self.sockets[free as usize] = Some(Box::new(Socket {
+        let socket = Socket {
+            needed_bytes: clamp_header(protocol.header_bytes()),
             connection,
             file,
             protocol,
@@ -169,8 +149,7 @@ impl Shard {
             on_closed,
             buffer,
             start: 0,
-            end: u32::try_from(received.len()).unwrap_or(0),
-            needed_bytes,
+            end: received_bytes,
             stream: Stream::Parsing,
             receiving: Receiving::No,
             is_ready: false,
@@ -185,10 +164,35 @@ impl Shard {
             is_dead: false,
             turn_is_finished: false,
             stalled_since_ns: None,
-        }));
-        self.routes[connection as usize] = Route::Socket(free);
-        self.pump(free, now);
+        };
+        let index = self.seat(socket);
+        self.routes[connection as usize] = Route::Socket(index);
+        self.pump(index, now);
         Ok(connection)
+    }
+
+    fn seat(&mut self, socket: Socket) -> u32 {
+        let free = self.free_sockets.pop().unwrap_or_else(|| {
+            self.sockets.push(None);
+            u32::try_from(self.sockets.len() - 1).unwrap_or(u32::MAX)
+        });
+        self.sockets[free as usize] = Some(Box::new(socket));
+        free
+    }
+
+    /// Memory for receiving and for the headers of replies, if there is enough for what was received already.
+    fn buffers_for(&mut self, received_bytes: usize) -> Option<(Slot, Slot)> {
+        let buffer = self.receive_buffer()?;
+        let headers = self.turn.take_memory(HEADER_BYTES);
+        match headers {
+            Some(headers) if received_bytes <= buffer.bytes() as usize => Some((buffer, headers)),
+            _ => {
+                for slot in std::iter::once(buffer).chain(headers) {
+                    self.turn.give_memory(slot);
+                }
+                None
+            }
+        }
     }
 
     /// The largest receive buffer that leaves enough memory for data.

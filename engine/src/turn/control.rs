@@ -128,11 +128,6 @@ impl Turn {
         })
     }
 
-    /// The memory that must hold zeroes, always.
-    pub fn zeroes(&self) -> linux::buffer::Span {
-        linux::buffer::Span::of(self.zeroes, 0, TOP_CLASS_BYTES)
-    }
-
     // ---- volumes ----
 
     /// Adds a volume; its number is the file's number in actions.

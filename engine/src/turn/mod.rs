@@ -302,11 +302,6 @@ impl Turn {
         self.queue.in_device()
     }
 
-    /// Whether requests that were accepted wait for a tag or the elevator.
-    pub fn has_work(&self) -> bool {
-        self.requests.used() > 0
-    }
-
     /// Requests of one connection that have not been answered and sent.
     pub fn connection_requests(&self, connection: u32) -> u32 {
         self.connections.get(connection).map_or(0, |connection| connection.requests)

@@ -1,4 +1,5 @@
 //! A server inside the test's own process, on a socket in a directory of its own.
+#![allow(dead_code, reason = "every test file uses a part of it")]
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -65,19 +66,16 @@ impl Running {
     }
 
     /// The directory of sockets, configuration (`serve.toml`) and backing.
-    #[allow(dead_code, reason = "not every test file looks into it")]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
     /// Sends an event to the server.
-    #[allow(dead_code, reason = "not every test file needs events")]
     pub fn send(&self, event: Event) {
         self.sender.send(event).unwrap();
     }
 
     /// Waits for the server to end; its exit status.
-    #[allow(dead_code, reason = "not every test file waits for the end")]
     pub fn wait(mut self) -> u8 {
         self.thread.take().unwrap().join().unwrap()
     }

@@ -1,7 +1,10 @@
 //! All targets, one line each.
 
+mod assertion;
 mod canary;
 mod control_request;
+mod device_model;
+mod fio_job_file;
 mod mq_deadline;
 mod nbd_handshake;
 mod nbd_transmission;
@@ -13,6 +16,7 @@ mod serve_configuration;
 mod serve_flags;
 mod weights;
 mod wfq;
+mod workload_name;
 
 use crate::target::Target;
 
@@ -28,8 +32,12 @@ pub const TARGETS: &[Target] = &[
     control_request::TARGET,
     serve_configuration::TARGET,
     serve_flags::TARGET,
+    fio_job_file::TARGET,
+    workload_name::TARGET,
     scheduler_spec::TARGET,
     weights::TARGET,
+    device_model::TARGET,
+    assertion::TARGET,
 ];
 
 /// The target that must be found out, so that the machinery is tested as well.

@@ -76,7 +76,7 @@ fn run(bytes: &[u8]) -> Seen {
         }
         Err(problems) => {
             assert!(!problems.is_empty(), "refused without a problem");
-            problems.iter().take(3).fold(Seen::NOTHING, |seen, problem| seen.and_message(&problem.what, text))
+            problems.iter().take(3).fold(Seen::NOTHING, |seen, problem| seen.and_message(&problem.help, text))
         }
     }
 }

@@ -233,9 +233,9 @@ pub struct RepetitionArguments {
     /// Go on until --precision holds, at most N repetitions [default: --sets]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub max_sets: Option<u32>,
-    /// Wanted half width of the 95 % interval of the total throughput
-    #[arg(long, value_name = "PCT", default_value = "5%", value_parser = units::percent)]
-    pub precision: f64,
+    /// Wanted half width of the 95 % interval of the total throughput [default: 5%]
+    #[arg(long, value_name = "PCT", requires = "max_sets", value_parser = units::percent)]
+    pub precision: Option<f64>,
     /// Schedulers shuffled inside each repetition, or nested loops
     #[arg(long, value_name = "ORDER", default_value = "interleaved")]
     pub order: OrderName,

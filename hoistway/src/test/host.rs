@@ -13,7 +13,7 @@ use crate::target::{HostName, in_users_words};
 pub fn open(name: HostName) -> Box<dyn Host> {
     match name {
         HostName::Simulator => Box::new(Simulator::default().with_wall_clock(wall_ns)),
-        HostName::Engine => Box::new(Simulator::default()),
+        HostName::Engine => Box::new(engine::EngineHost),
     }
 }
 

@@ -51,6 +51,9 @@ impl Plan {
         let (host, target) = Target::resolve(arguments.target.as_deref(), &arguments.place)?;
         let schedulers = schedulers::read(&arguments.schedulers, voice)?;
         let workloads = read_workloads(arguments, &target, voice)?;
+        if host == HostName::Engine {
+            note_missing_cache(&workloads, voice);
+        }
         let sets = arguments.repetition.sets.unwrap_or(if assertions.is_empty() { 1 } else { 3 });
         let max_sets = arguments.repetition.max_sets.unwrap_or(sets);
         if max_sets < sets {
@@ -61,11 +64,10 @@ impl Plan {
         if matrix.workloads.iter().any(|workload| has_writes(workload)) {
             target.check_writes()?;
         }
-        let cooldown_ns = match host {
-            HostName::Simulator => 0,
-            HostName::Engine => arguments.repetition.cooldown.unwrap_or(SECOND_NS),
-        };
-        Ok(Self { host, target, matrix, max_sets, precision: arguments.repetition.precision, cooldown_ns, assertions })
+        let usual_cooldown_ns = if host == HostName::Simulator { 0 } else { SECOND_NS };
+        let cooldown_ns = arguments.repetition.cooldown.unwrap_or(usual_cooldown_ns);
+        let precision = arguments.repetition.precision.unwrap_or(0.05);
+        Ok(Self { host, target, matrix, max_sets, precision, cooldown_ns, assertions })
     }
 
     /// Bytes that the largest of the experiments needs of a file that is made for them.
@@ -136,6 +138,15 @@ fn read_workloads(arguments: &TestArguments, target: &Target, voice: Voice) -> R
         plans.push(WorkloadPlan { name, groups: members });
     }
     Ok(plans)
+}
+
+/// Buffered jobs are no different from direct ones where there is no page cache between them and the scheduler.
+fn note_missing_cache(workloads: &[WorkloadPlan], voice: Voice) {
+    let is_buffered = |workload: &&WorkloadPlan| workload.groups.iter().flat_map(|group| &group.jobs).any(|job| !job.direct);
+    for workload in workloads.iter().filter(is_buffered) {
+        let help = "the simulator has a page cache; for real, use the direct workloads (d..)";
+        voice.warn(format!("{}: the engine has no page cache: buffered jobs run like direct ones", workload.name), help);
+    }
 }
 
 fn has_writes(workload: &WorkloadPlan) -> bool {

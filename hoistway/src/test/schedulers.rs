@@ -1,6 +1,7 @@
 //! Which schedulers, with which settings: `--sched`, the shorthands, `--sweep`.
 
-use elevator::registry::ENTRIES;
+use elevator::registry::{ENTRIES, parse_version};
+use elevator::tunable::Tunable;
 use experiment::SchedulerSpec;
 
 use crate::arguments::test::SchedulerArguments;
@@ -49,8 +50,12 @@ fn shorthands(arguments: &SchedulerArguments) -> Vec<(&'static str, &'static str
 
 /// Whether the scheduler has the tunable; unknown schedulers have none, the host refuses them.
 fn has(spec: &SchedulerSpec, key: &str) -> bool {
-    let entry = ENTRIES.iter().find(|entry| entry.name == spec.name);
-    entry.is_some_and(|entry| tunables(entry).iter().any(|row| row.name == key))
+    rows(spec).iter().any(|row| row.name == key)
+}
+
+fn rows(spec: &SchedulerSpec) -> &'static [Tunable] {
+    let version = spec.version.as_deref().and_then(parse_version);
+    ENTRIES.iter().find(|entry| entry.name == spec.name).map_or(&[], |entry| tunables(entry, version))
 }
 
 fn swept(specs: Vec<SchedulerSpec>, sweep: &str) -> Result<Vec<SchedulerSpec>, Error> {
@@ -60,8 +65,8 @@ fn swept(specs: Vec<SchedulerSpec>, sweep: &str) -> Result<Vec<SchedulerSpec>, E
     };
     if specs.iter().all(|spec| !has(spec, key)) {
         let names: Vec<String> = specs.iter().map(|spec| spec.name.clone()).collect();
-        let rows = ENTRIES.iter().filter(|entry| names.iter().any(|name| name == entry.name)).flat_map(tunables);
-        let meant = experiment::diagnostic::nearest(key, rows.map(|row| row.name));
+        let known = specs.iter().flat_map(rows).map(|row| row.name);
+        let meant = experiment::diagnostic::nearest(key, known);
         let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
         let what = format!("none of {} has a tunable '{key}'", names.join(", "));
         return Err(Error::usage(what, format!("{meant}hoistway list NAME shows what a scheduler has")));

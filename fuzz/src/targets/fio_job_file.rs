@@ -1,0 +1,245 @@
+//! fio job files: any bytes, and the I/O of what is accepted.
+
+use crate::target::{Seen, Target};
+use workload::fio::{Diagnostic, MAX_ERRORS, MAX_IN_FLIGHT, MAX_THREADS, Severity, Surroundings, parse, show};
+use workload::{Issuer, Job, Next};
+
+pub const TARGET: Target = Target {
+    name: "fio-job-file",
+    promise: "no panic; errors are bounded and have places; jobs are shown as a file that parses to them; I/O stays inside",
+    run,
+    corpus,
+    tokens: TOKENS,
+    longest_bytes: 16 * 1_024,
+};
+
+const TOKENS: &[&[u8]] = &[
+    b"[global]\n",
+    b"[a]\n",
+    b"=",
+    b"\n",
+    b":",
+    b",",
+    b"-",
+    b"/",
+    b"%",
+    b"k",
+    b"m",
+    b"g",
+    b"t",
+    b"ki",
+    b"0x",
+    b"us",
+    b"ms",
+    b"s",
+    b";",
+    b"#",
+    b";# hoistway: ",
+    b"group=",
+    b"weight=",
+    b"include a\n",
+    b"include b\n",
+    b"${HOME}",
+    b"${LOOP}",
+    b"$pagesize",
+    b"$mb_memory",
+    b"$ncpus",
+    b"*",
+    b"(",
+    b")",
+    b"rw=",
+    b"read",
+    b"write",
+    b"randread",
+    b"randrw",
+    b"trim",
+    b"randtrimwrite",
+    b"bs=",
+    b"bsrange=",
+    b"bssplit=",
+    b"blockalign=",
+    b"size=",
+    b"io_size=",
+    b"offset=",
+    b"numjobs=",
+    b"offset_increment=",
+    b"iodepth=",
+    b"iodepth_low=",
+    b"iodepth_batch=",
+    b"ioengine=",
+    b"libaio",
+    b"sync",
+    b"direct=1",
+    b"runtime=",
+    b"time_based",
+    b"ramp_time=",
+    b"startdelay=",
+    b"rate=",
+    b"rate_iops=",
+    b"rate_process=poisson",
+    b"thinktime=",
+    b"thinktime_blocks=",
+    b"fsync=",
+    b"fdatasync=",
+    b"norandommap",
+    b"random_distribution=",
+    b"zipf:1.2",
+    b"pareto:0.9",
+    b"zoned_abs:",
+    b"zoned:50/5:50/95",
+    b"normal:50",
+    b"percentage_random=",
+    b"randseed=",
+    b"stonewall",
+    b"wait_for=",
+    b"loops=",
+    b"number_ios=",
+    b"prio=",
+    b"prioclass=",
+    b"cgroup=",
+    b"cgroup_weight=",
+    b"filename=",
+    b"directory=",
+    b"rwmixread=",
+    b"rwmixwrite=",
+    b"nice=",
+    b"exitall",
+    b"group_reporting",
+    b"description=",
+];
+
+/// Areas on which jobs are tried, in bytes: one that holds a block or not, and one that holds many.
+const AREAS: [u64; 2] = [64 << 10, 3 << 20];
+/// I/Os drawn from a thread.
+const DRAWS: u32 = 48;
+/// Threads and jobs tried; the others only differ in their numbers.
+const TRIED: usize = 3;
+/// Jobs of a greater depth are parsed but not tried: a slot for each would cost more than it tells.
+const DEEPEST: u32 = 4_096;
+
+fn run(bytes: &[u8]) -> Seen {
+    let text = String::from_utf8_lossy(bytes);
+    let surroundings = Surroundings {
+        read_include: &include,
+        variable: &|name| match name {
+            "HOME" => Some("/tmp".into()),
+            "LOOP" => Some("${LOOP}${LOOP}".into()),
+            _ => None,
+        },
+        ..Surroundings::none()
+    };
+    match parse("jobs.fio", bytes, &surroundings) {
+        Ok(parsed) => {
+            check_places(&parsed.notes, Severity::Note);
+            check_bounds(&parsed.jobs);
+            check_shown(&parsed.jobs);
+            let seen =
+                parsed.notes.iter().take(3).fold(Seen::NOTHING, |seen, note| seen.and_message(&note.message, &text));
+            parsed.jobs.iter().take(TRIED).fold(seen, |seen, job| try_job(job, seen))
+        }
+        Err(diagnostics) => {
+            check_places(&diagnostics, Severity::Error);
+            let errors = diagnostics.iter().filter(|it| it.severity == Severity::Error);
+            assert!((1..=MAX_ERRORS).contains(&errors.clone().count()), "between one and {MAX_ERRORS} errors");
+            errors.take(3).fold(Seen::NOTHING, |seen, error| seen.and_message(&error.message, &text))
+        }
+    }
+}
+
+/// `a` is harmless, `b` includes itself, everything else is missing.
+fn include(path: &str) -> Result<Vec<u8>, String> {
+    match path {
+        "a" => Ok(b"bs=8k\n".to_vec()),
+        "b" => Ok(b"include b\ninclude b\n".to_vec()),
+        _ => Err("no such file".into()),
+    }
+}
+
+fn check_places(diagnostics: &[Diagnostic], first: Severity) {
+    assert!(
+        first != Severity::Error || diagnostics.first().is_some_and(|it| it.severity == first),
+        "errors come first"
+    );
+    for diagnostic in diagnostics {
+        assert!(diagnostic.place.line >= 1 && diagnostic.place.column >= 1, "{diagnostic:?}");
+        assert!(!diagnostic.message.is_empty(), "{diagnostic:?}");
+        assert!(diagnostic.to_string().len() < 256 * 1_024, "a message without bound");
+    }
+}
+
+fn check_bounds(jobs: &[Job]) {
+    assert!(!jobs.is_empty(), "a file without a job is refused");
+    let threads: u64 = jobs.iter().map(|job| u64::from(job.threads)).sum();
+    let in_flight: u64 = jobs.iter().map(|job| u64::from(job.threads) * u64::from(job.effective_depth())).sum();
+    assert!(
+        threads <= u64::from(MAX_THREADS) && in_flight <= MAX_IN_FLIGHT,
+        "{threads} threads, {in_flight} in flight"
+    );
+}
+
+fn check_shown(jobs: &[Job]) {
+    let shown = show(jobs);
+    match parse("shown.fio", shown.as_bytes(), &Surroundings::none()) {
+        Ok(again) => assert_eq!(again.jobs, jobs, "what is shown parses to the same jobs:\n{shown}"),
+        Err(errors) => {
+            panic!("what is shown is refused: {}\n{shown}", errors.first().map_or(String::new(), ToString::to_string))
+        }
+    }
+}
+
+/// Every I/O lies inside the area and is answered by tokens in range.
+fn try_job(job: &Job, mut seen: Seen) -> Seen {
+    if job.effective_depth() > DEEPEST {
+        return seen.and(b"deep");
+    }
+    for area_bytes in AREAS {
+        for thread in [0, job.threads - 1] {
+            let Ok(mut issuer) = Issuer::new(job, thread, area_bytes, 1) else {
+                seen = seen.and(b"unsuitable");
+                continue;
+            };
+            seen = draw(&mut issuer, area_bytes, seen);
+        }
+    }
+    seen
+}
+
+fn draw(issuer: &mut Issuer, area_bytes: u64, mut seen: Seen) -> Seen {
+    let mut now = 0;
+    let mut in_flight = Vec::new();
+    for _ in 0..DRAWS {
+        match issuer.next(now) {
+            Next::Issue(io) => {
+                let end = io.offset_bytes.checked_add(u64::from(io.length_bytes));
+                assert!(end.is_some_and(|end| end <= area_bytes), "{io:?} in an area of {area_bytes} bytes");
+                assert!(io.token < issuer.depth() && !in_flight.contains(&io.token), "token of {io:?}");
+                in_flight.push(io.token);
+                seen = seen.and(&[io.operation as u8, u8::from(io.length_bytes == 0)]);
+            }
+            Next::NotBefore(at) => {
+                assert!(at > now, "not before {at}, asked at {now}");
+                now = at;
+                seen = seen.and(b"later");
+            }
+            Next::Busy => {
+                assert!(!in_flight.is_empty(), "busy with nothing in flight");
+                issuer.completed(in_flight.remove(0), true);
+            }
+            Next::Finished => break,
+        }
+    }
+    seen
+}
+
+fn corpus() -> Vec<Vec<u8>> {
+    [
+        "[global]\nioengine=libaio\ndirect=1\nbs=4k\nsize=1m\n[a]\nrw=randread\niodepth=32\n[b]\nrw=write\nstonewall\n",
+        "[db]\nrw=randrw\nrwmixread=70\nbssplit=4k/60:8k/40\nrandom_distribution=zipf:1.2\nnumjobs=2\nruntime=10s\ntime_based\n",
+        "[log]\nrw=write\nbs=16k\nfsync=1\nthinktime=2ms\nthinktime_blocks=4\nrate_iops=200,100\nsize=50%\n",
+        "[x]\nrw=read:4k\noffset=$pagesize*4\nsize=${HOME}\nfilename=a\\:b\ninclude a\n;# hoistway: weight=300\n",
+        "[t]\nrw=randtrim\nbsrange=512-64k\nblockalign=512\nnorandommap\niodepth=8\niodepth_low=2\nloops=3\nnumber_ios=40\n",
+        "[z]\nrw=randread:3\nrandom_distribution=zoned:50/5:50/95\npercentage_random=50\nrandseed=7\nstartdelay=1-2\n",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .into()
+}
