@@ -24,14 +24,13 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Short text for tables: "ms", "us", ...; empty for plain counts.
+    /// Short text for tables: "ms", "us", ...; empty for plain counts and for booleans, whose range says it.
     pub const fn text(self) -> &'static str {
         match self {
             Unit::Milliseconds => "ms",
             Unit::Microseconds => "us",
             Unit::Nanoseconds => "ns",
-            Unit::Count => "",
-            Unit::Boolean => "0|1",
+            Unit::Count | Unit::Boolean => "",
             Unit::Sectors => "sectors",
             Unit::Kibibytes => "KiB",
             Unit::Percent => "%",

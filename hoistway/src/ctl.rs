@@ -1,11 +1,11 @@
 //! `hoistway ctl`: one request to a running server, and its answer.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use export::control::socket::ask;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Where a server's control socket is looked for when nothing else is said.
 const DEFAULT_SOCKET: &str = "/run/hoistway/control.sock";
@@ -86,21 +86,24 @@ pub fn run(arguments: CtlArguments) -> u8 {
             return 1;
         }
     };
+    let is_refused = answer.get("error").is_some();
     if arguments.json {
-        println!("{answer}");
+        say(&format!("{answer}\n"));
+    } else if let Some(error) = answer.get("error") {
+        let field = answer.get("field").and_then(Value::as_str).unwrap_or("");
+        let place = if field.is_empty() { String::new() } else { format!(" ({field})") };
+        eprintln!("hoistway: error: {}{place}", error.as_str().unwrap_or("refused"));
+    } else {
+        let mut text = String::new();
+        show(&answer["ok"], 0, &mut text);
+        say(&text);
     }
-    if let Some(error) = answer.get("error") {
-        if !arguments.json {
-            let field = answer.get("field").and_then(Value::as_str).unwrap_or("");
-            let place = if field.is_empty() { String::new() } else { format!(" ({field})") };
-            eprintln!("hoistway: error: {}{place}", error.as_str().unwrap_or("refused"));
-        }
-        return 2;
-    }
-    if !arguments.json {
-        print(&answer["ok"], 0);
-    }
-    0
+    if is_refused { 2 } else { 0 }
+}
+
+/// A reader that has seen enough (`| head`) is no error.
+fn say(text: &str) {
+    let _ = io::stdout().write_all(text.as_bytes());
 }
 
 fn help(error: &io::Error) -> &'static str {
@@ -139,34 +142,40 @@ fn with_device(mut request: Value, device: Option<&str>) -> Value {
 }
 
 /// An answer for people: `name: value`, indented by depth, lists with a dash.
-fn print(value: &Value, depth: usize) {
+fn show(value: &Value, depth: usize, out: &mut String) {
     let indent = "  ".repeat(depth);
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
                 match value {
-                    Value::Array(list) if list.is_empty() => println!("{indent}{name}: none"),
+                    Value::Array(list) if list.is_empty() => *out += &format!("{indent}{name}: none\n"),
                     Value::Object(_) | Value::Array(_) => {
-                        println!("{indent}{name}:");
-                        print(value, depth + 1);
+                        *out += &format!("{indent}{name}:\n");
+                        show(value, depth + 1, out);
                     }
-                    plain => println!("{indent}{name}: {}", text(plain)),
+                    plain => *out += &format!("{indent}{name}: {}\n", text(plain)),
                 }
             }
         }
         Value::Array(list) => {
             for entry in list {
                 match entry {
-                    Value::Object(fields) => {
-                        let line: Vec<String> = fields.iter().map(|(name, value)| format!("{name} {}", text(value))).collect();
-                        println!("{indent}- {}", line.join(", "));
-                    }
-                    plain => println!("{indent}- {}", text(plain)),
+                    Value::Object(fields) => *out += &format!("{indent}- {}\n", line(fields)),
+                    plain => *out += &format!("{indent}- {}\n", text(plain)),
                 }
             }
         }
-        plain => println!("{indent}{}", text(plain)),
+        plain => *out += &format!("{indent}{}\n", text(plain)),
     }
+}
+
+/// An object in one line: the plain fields first, then `name(...)` for those that have fields of their own.
+fn line(fields: &Map<String, Value>) -> String {
+    let plain = fields.iter().filter(|(_, value)| !value.is_object());
+    let nested = fields.iter().filter_map(|(name, value)| Some((name, value.as_object()?)));
+    let words = plain.map(|(name, value)| format!("{name} {}", text(value)));
+    let deeper = nested.map(|(name, fields)| format!("{name}({})", line(fields)));
+    words.chain(deeper).collect::<Vec<_>>().join(", ")
 }
 
 fn text(value: &Value) -> String {

@@ -51,16 +51,27 @@ impl Half {
 
     /// The command line that does it.
     fn words(self) -> Vec<String> {
-        let (host, seconds) = match self {
-            Half::Simulated => ("simulator", "20s"),
-            Half::Real => ("engine", "5s"),
+        let host = match self {
+            Half::Simulated => "simulator",
+            Half::Real => "engine",
         };
         let mut words: Vec<&str> = vec!["hoistway", "test", "--host", host, MODEL];
         for tenant in TENANTS {
             words.extend(["--group", tenant]);
         }
-        words.extend(["-s", "none", "-s", "mq-deadline", "-s", "wfq", "--device-depth", "8", "--queue-requests", "256"]);
-        words.extend(["--size", "16M", "--runtime", seconds, "--ramp", "1s", "--no-store"]);
+        words.extend([
+            "-s",
+            "none",
+            "-s",
+            "mq-deadline",
+            "-s",
+            "wfq",
+            "--device-depth",
+            "8",
+            "--queue-requests",
+            "256",
+        ]);
+        words.extend(["--size", "16M", "--runtime", "6s", "--ramp", "1s", "--no-store"]);
         words.into_iter().map(str::to_owned).collect()
     }
 
@@ -79,12 +90,14 @@ pub fn run(arguments: &DemoArguments, voice: Voice) -> Outcome {
     show::check_place(&arguments.output)?;
     let interrupt = Interrupt::install()?;
     print(INTRODUCTION)?;
-    print("\n1. Simulated: an SSD of 4,000 reads per second, 20 seconds per scheduler in virtual time\n\n")?;
+    print("\n1. Simulated: an SSD of 4,000 reads per second, 6 seconds per scheduler in virtual time\n\n")?;
     let simulated = make(Half::Simulated, &interrupt, voice)?;
     show_half(&simulated)?;
     let mut halves = vec![(Half::Simulated, simulated)];
     if !arguments.no_file && !interrupt.is_asked() {
-        print("\n2. For real: the same tenants through the I/O engine, on a temporary file behind the same model of an SSD\n   (data moves, completions come when such a disk would give them; 6 seconds per scheduler)\n\n")?;
+        print(
+            "\n2. For real: the same tenants through the I/O engine, on a temporary file behind the same model of an SSD\n   (data moves, completions come when such a disk would give them; 6 seconds per scheduler)\n\n",
+        )?;
         match make(Half::Real, &interrupt, voice) {
             Ok(real) => {
                 show_half(&real)?;
@@ -137,10 +150,12 @@ fn page_of(halves: &[(Half, Made)]) -> String {
     let mut matrix = first.head.matrix.clone();
     matrix.workloads = halves
         .iter()
-        .flat_map(|(half, made)| made.head.matrix.workloads.iter().cloned().map(|mut workload| {
-            half.name().clone_into(&mut workload.name);
-            workload
-        }))
+        .flat_map(|(half, made)| {
+            made.head.matrix.workloads.iter().cloned().map(|mut workload| {
+                half.name().clone_into(&mut workload.name);
+                workload
+            })
+        })
         .collect();
     let host = hosts.join(" and ");
     page::html(&Results { host: &host, matrix: &matrix, measurements: &measurements, ..first.results(&[]) })

@@ -21,7 +21,9 @@ pub fn completions(arguments: &CompletionsArguments) -> Outcome {
 pub fn manual(arguments: &ManArguments) -> Outcome {
     match &arguments.directory {
         None => print(&page(&Arguments::command()))?,
-        Some(directory) => write_pages(directory).map_err(|error| Error::file(directory, "write pages into", &error))?,
+        Some(directory) => {
+            write_pages(directory).map_err(|error| Error::file(directory, "write pages into", &error))?
+        }
     }
     Ok(Exit::Done)
 }

@@ -63,10 +63,9 @@ impl TestFile {
         let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(failed)?;
         let mut unfinished = Unfinished(path, true);
         fill(&mut file, bytes, interrupt).map_err(|error| match error.kind() {
-            io::ErrorKind::Interrupted => Error {
-                messages: Vec::new(),
-                exit: interrupt.exit().unwrap_or(experiment::Exit::Interrupted),
-            },
+            io::ErrorKind::Interrupted => {
+                Error { messages: Vec::new(), exit: interrupt.exit().unwrap_or(experiment::Exit::Interrupted) }
+            }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::failed(
                 format!("no room for a test file of {} MiB: {}: {error}", bytes >> 20, path.display()),
                 "give a smaller --size, or another directory",
@@ -106,11 +105,8 @@ impl TestFile {
 pub fn check_mark(path: &Path) -> Result<u64, Error> {
     let metadata = fs::metadata(path).map_err(|error| Error::file(path, "look at", &error))?;
     let mut head = [0; MAGIC.len()];
-    let read = if metadata.is_file() {
-        File::open(path).and_then(|mut file| file.read_exact(&mut head))
-    } else {
-        Ok(())
-    };
+    let read =
+        if metadata.is_file() { File::open(path).and_then(|mut file| file.read_exact(&mut head)) } else { Ok(()) };
     match read {
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(Error::file(path, "read", &error)),
         Ok(()) if head == MAGIC => Ok(metadata.len().saturating_sub(MARK_BYTES)),

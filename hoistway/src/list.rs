@@ -22,7 +22,9 @@ const SUBJECTS: [&str; 3] = ["schedulers", "devices", "workloads"];
 pub fn run(arguments: &ListArguments) -> Outcome {
     let (text, json) = match arguments.what.as_deref() {
         None => overview(),
-        Some("schedulers") => (schedulers_text(), Json::List(ENTRIES.iter().map(|entry| scheduler_json(entry, None)).collect())),
+        Some("schedulers") => {
+            (schedulers_text(), Json::List(ENTRIES.iter().map(|entry| scheduler_json(entry, None)).collect()))
+        }
         Some("devices") => (devices_text(), devices_json()),
         Some("workloads") => (workloads_text(), workloads_json()),
         Some(text) => {

@@ -12,7 +12,8 @@ pub fn cpus() -> usize {
 /// Memory in MiB; 1024 where the system does not say.
 pub fn memory_mib() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kib = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    let kib =
+        text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     kib.map_or(1024, |kib| kib >> 10)
 }
 
@@ -47,7 +48,8 @@ fn civil(days: u64) -> (u64, u64, u64) {
 pub fn environment() -> BTreeMap<String, String> {
     let line = |path: &str| fs::read_to_string(path).map(|text| text.trim().to_owned()).ok();
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpuinfo.lines().find_map(|line| Some(line.strip_prefix("model name")?.split_once(':')?.1.trim().to_owned()));
+    let model =
+        cpuinfo.lines().find_map(|line| Some(line.strip_prefix("model name")?.split_once(':')?.1.trim().to_owned()));
     let command: Vec<String> = std::env::args_os().map(|word| quoted(&word.to_string_lossy())).collect();
     let known = [
         ("hostname", line("/proc/sys/kernel/hostname")),

@@ -99,7 +99,8 @@ impl Display {
         if self.way == Way::InPlace {
             let window_ns = live.elapsed_ns.saturating_sub(experiment.ramp_ns);
             let seconds = live.elapsed_ns / 1_000_000_000;
-            self.latest = format!("{}  {seconds}s{}", self.head(experiment), figures(experiment, &live.groups, window_ns));
+            self.latest =
+                format!("{}  {seconds}s{}", self.head(experiment), figures(experiment, &live.groups, window_ns));
             self.draw(false);
         }
     }
@@ -120,7 +121,8 @@ impl Display {
                 line(&format!("{}{figures}{}", self.head(experiment), self.eta()));
             }
             Way::InPlace => {
-                self.latest = format!("{}{}", self.head(experiment), figures(experiment, &groups, measurement.window_ns));
+                self.latest =
+                    format!("{}{}", self.head(experiment), figures(experiment, &groups, measurement.window_ns));
                 self.draw(self.finished == self.total);
             }
             Way::Silent | Way::Classic => {}
@@ -163,7 +165,10 @@ impl Display {
         let passed = self.begun.elapsed();
         let seconds = match self.known {
             Some(whole) => whole.saturating_sub(passed).as_secs(),
-            None => (passed.as_secs_f64() / self.finished as f64 * left as f64).round().max(0.0) as u64,
+            None => {
+                let count = |runs: usize| u32::try_from(runs).unwrap_or(u32::MAX);
+                (passed.saturating_mul(count(left)) / count(self.finished)).as_secs()
+            }
         };
         match seconds {
             0..100 => format!("  eta {seconds}s"),
@@ -227,5 +232,7 @@ fn classic_start(experiment: &Experiment) -> String {
     };
     let Experiment { workload, set, threads, runtime_ns, .. } = experiment;
     let runtime_s = runtime_ns / 1_000_000_000;
-    format!("Starting test for [{workload}] with set={set} numjobs={threads} filesz={size} bs={block} runtime={runtime_s}")
+    format!(
+        "Starting test for [{workload}] with set={set} numjobs={threads} filesz={size} bs={block} runtime={runtime_s}"
+    )
 }

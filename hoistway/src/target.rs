@@ -133,7 +133,8 @@ impl Target {
     /// Looks whether it can be read at all.
     fn check(&self, arguments: &PlaceArguments) -> Result<(), Error> {
         if let Some(model) = &self.model {
-            Model::parse(model).map_err(|wrong| Error::usage(wrong.to_string(), "all models: hoistway list devices"))?;
+            Model::parse(model)
+                .map_err(|wrong| Error::usage(wrong.to_string(), "all models: hoistway list devices"))?;
         }
         match &self.what {
             What::Simulated => {}

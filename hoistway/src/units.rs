@@ -82,8 +82,9 @@ pub fn ios_per_s(text: &str) -> Result<u64, Diagnostic> {
 
 /// A time in nanoseconds: `30` = seconds, `500ms`, `1.5s`, `2m`, `1h`.
 pub fn time(text: &str) -> Result<Nanos, Diagnostic> {
-    let wrong =
-        || Diagnostic::new(format!("'{text}' is no time"), "write seconds, or a number with us, ms, s, m (minutes) or h");
+    let wrong = || {
+        Diagnostic::new(format!("'{text}' is no time"), "write seconds, or a number with us, ms, s, m (minutes) or h")
+    };
     let number = Number::split(text).ok_or_else(wrong)?;
     let unit = match number.suffix {
         "us" => 1_000,
@@ -123,7 +124,10 @@ pub fn percentiles(text: &str) -> Result<Vec<f64>, Diagnostic> {
 pub fn threads(text: &str) -> Result<Vec<u32>, Diagnostic> {
     let one = |part: &str| part.trim().parse::<u32>().ok().filter(|count| (1..=4096).contains(count));
     text.split(',').map(one).collect::<Option<Vec<u32>>>().ok_or_else(|| {
-        Diagnostic::new(format!("'{text}' is no list of thread counts"), "write numbers from 1 to 4096, for example 1,3,6")
+        Diagnostic::new(
+            format!("'{text}' is no list of thread counts"),
+            "write numbers from 1 to 4096, for example 1,3,6",
+        )
     })
 }
 

@@ -45,7 +45,8 @@ fn in_our_words(error: &clap::Error) -> Error {
     let more: Vec<&str> = lines.clone().take_while(is_more).collect();
     let what = if more.is_empty() { first } else { format!("{first} {}", more.join(" ")) };
     let tips: Vec<&str> = lines.filter_map(|line| line.strip_prefix("tip: ")).map(str::trim).collect();
-    let help = if tips.is_empty() { "hoistway --help, and --help behind each subcommand".to_owned() } else { tips.join("; ") };
+    let help =
+        if tips.is_empty() { "hoistway --help, and --help behind each subcommand".to_owned() } else { tips.join("; ") };
     Error::usage(what, help)
 }
 
@@ -63,7 +64,10 @@ mod tests {
     #[test]
     fn a_bad_value_names_option_value_and_remedy() {
         let message = message("hoistway test --runtime 3x");
-        assert!(message.starts_with("hoistway: error: '3x' is no time (--runtime 3x)\n  help: write seconds"), "{message}");
+        assert!(
+            message.starts_with("hoistway: error: '3x' is no time (--runtime 3x)\n  help: write seconds"),
+            "{message}"
+        );
     }
 
     #[test]

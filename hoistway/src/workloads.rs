@@ -128,9 +128,9 @@ pub fn code(text: &str, arguments: &WorkloadArguments) -> Result<Job, Error> {
 /// `--bs` and its like in the language of job files.
 fn options(arguments: &WorkloadArguments) -> Vec<String> {
     let given = [
-        arguments.bs.map(|bytes| format!("bs={bytes}")),
+        arguments.block_bytes.map(|bytes| format!("bs={bytes}")),
         arguments.iodepth.map(|depth| format!("iodepth={depth}")),
-        arguments.size.map(|bytes| format!("size={bytes}")),
+        arguments.size_bytes.map(|bytes| format!("size={bytes}")),
         arguments.rwmixread.map(|percent| format!("rwmixread={percent}")),
         arguments.fsync.map(|writes| format!("fsync={writes}")),
         arguments.rate_iops.map(|rate| format!("rate_iops={rate}")),
@@ -146,7 +146,10 @@ fn bad_name(bad: BadName) -> Error {
             let nearest = experiment::diagnostic::nearest(code, name::CODES);
             let meant = nearest.map_or_else(String::new, |code| format!("did you mean '{code}'? "));
             let known = name::CODES.join(" ");
-            Error::usage(format!("unknown workload '{given}'"), format!("{meant}known are {known}, all, or a .fio file"))
+            Error::usage(
+                format!("unknown workload '{given}'"),
+                format!("{meant}known are {known}, all, or a .fio file"),
+            )
         }
     }
 }

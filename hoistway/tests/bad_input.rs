@@ -31,7 +31,11 @@ fn refused_in(directory: &Path, arguments: &[&str], code: i32, words: &[&str]) {
 
 #[test]
 fn an_unknown_scheduler() {
-    refused(&["test", "-s", "mq-deadlin"], 2, &["no scheduler 'mq-deadlin'", "(--sched mq-deadlin)", "nearest: mq-deadline"]);
+    refused(
+        &["test", "-s", "mq-deadlin"],
+        2,
+        &["no scheduler 'mq-deadlin'", "(--sched mq-deadlin)", "nearest: mq-deadline"],
+    );
 }
 
 #[test]
@@ -150,7 +154,12 @@ fn a_result_directory_that_is_in_use() {
 fn results_that_are_none() {
     let directory = tempfile::tempdir().expect("a directory");
     refused_in(directory.path(), &["test", "report", "."], 2, &["no result directory", "plan.json"]);
-    refused_in(directory.path(), &["test", "--assert", "total_bw >= 1*baseline"], 2, &["needs a stored result", "--baseline"]);
+    refused_in(
+        directory.path(),
+        &["test", "--assert", "total_bw >= 1*baseline"],
+        2,
+        &["needs a stored result", "--baseline"],
+    );
 }
 
 #[test]
@@ -227,7 +236,12 @@ fn a_file_that_may_not_be_read() {
             return;
         }
     };
-    assert!(output.code == 1 && output.stderr.contains("secret: Permission denied"), "{} {}", output.code, output.stderr);
+    assert!(
+        output.code == 1 && output.stderr.contains("secret: Permission denied"),
+        "{} {}",
+        output.code,
+        output.stderr
+    );
     assert!(output.stderr.contains("  help: ask for read permission"), "{}", output.stderr);
 }
 

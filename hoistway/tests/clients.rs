@@ -19,8 +19,12 @@ fn nbdinfo_lists_every_visible_export() {
     let uri = format!("nbd+unix:///?socket={}", served.path("nbd.sock").display());
     let listed = succeed("nbdinfo", &["--list", "--json", &uri]);
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
-    let sizes: Vec<_> =
-        listed["exports"].as_array().unwrap().iter().map(|it| (it["export-name"].as_str().unwrap(), it["export-size"].as_u64().unwrap())).collect();
+    let sizes: Vec<_> = listed["exports"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| (it["export-name"].as_str().unwrap(), it["export-size"].as_u64().unwrap()))
+        .collect();
     assert_eq!(sizes, [("a", 8 * MIB), ("b", 16 * MIB)]);
 }
 
@@ -152,8 +156,17 @@ fn fio_verify(served: &Served, export: &str, size: &str) {
     let output = succeed(
         "fio",
         &[
-            "--name=v", "--ioengine=nbd", &uri, "--rw=randwrite", "--bsrange=512-256k", &size, "--iodepth=16",
-            "--verify=crc32c", "--verify_fatal=1", "--randseed=42", "--output-format=json",
+            "--name=v",
+            "--ioengine=nbd",
+            &uri,
+            "--rw=randwrite",
+            "--bsrange=512-256k",
+            &size,
+            "--iodepth=16",
+            "--verify=crc32c",
+            "--verify_fatal=1",
+            "--randseed=42",
+            "--output-format=json",
         ],
     );
     let result: serde_json::Value = serde_json::from_str(&output[output.find('{').unwrap()..]).unwrap();
@@ -193,7 +206,8 @@ fn t10_fio_verifies_under_every_scheduler_while_two_tenants_work() {
         let directory = directory();
         sparse_file(&directory.path().join("a.img"), 32 * MIB);
         sparse_file(&directory.path().join("b.img"), 32 * MIB);
-        let exports = ["--scheduler", scheduler, "--export", "a=@/a.img,weight=100", "--export", "b=@/b.img,weight=800"];
+        let exports =
+            ["--scheduler", scheduler, "--export", "a=@/a.img,weight=100", "--export", "b=@/b.img,weight=800"];
         let served = Served::flags(directory, &exports);
         std::thread::scope(|scope| {
             scope.spawn(|| fio_verify(&served, "a", "32m"));

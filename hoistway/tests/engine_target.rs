@@ -12,7 +12,8 @@ use serde_json::Value;
 
 /// A short real test of two schedulers on `target`, with more arguments.
 fn real(directory: &Path, target: &[&str], more: &[&str]) -> Option<Said> {
-    let usual = ["-w", "drr:iodepth=8", "-s", "noop", "--size", "4M", "--runtime", "300ms", "--ramp", "0", "--cooldown", "0"];
+    let usual =
+        ["-w", "drr:iodepth=8", "-s", "noop", "--size", "4M", "--runtime", "300ms", "--ramp", "0", "--cooldown", "0"];
     let said = hoistway(directory, &[&["test", "--no-store"], target, &usual[..], more].concat());
     if said.code == 1 && said.stderr.contains("io_uring") {
         eprintln!("skipped: {}", said.stderr);
@@ -45,8 +46,7 @@ fn a_file_behind_a_model_goes_at_the_models_pace() {
     let directory = temporary();
     // One channel of 2 ms: 500 reads per second at most, on whatever disk.
     let target = ["model:ssd,channels=1,t_read_us=2000,."];
-    let Some(said) = real(directory.path(), &target, &["--format", "json", "--bs", "4k", "--runtime", "1s"][..4].as_ref())
-    else {
+    let Some(said) = real(directory.path(), &target, &["--format", "json", "--bs", "4k"]) else {
         return;
     };
     assert_eq!(said.code, 0, "{}", said.stderr);
@@ -95,8 +95,10 @@ fn memory_and_nothing_are_targets_too() {
 
 /// A long test that has begun its first run.
 fn begun(directory: &Path) -> Child {
-    let arguments = ["test", ".", "-w", "drr", "-s", "noop", "--size", "4M", "--runtime", "1h", "--ramp", "0", "-o", "result"];
-    let mut child = command(directory, &arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("a start");
+    let arguments =
+        ["test", ".", "-w", "drr", "-s", "noop", "--size", "4M", "--runtime", "1h", "--ramp", "0", "-o", "result"];
+    let mut child =
+        command(directory, &arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("a start");
     // The note about the file comes before the file; from the second name on, the file has none any more.
     let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
     let seen = lines.map_while(Result::ok).find(|line| line.contains("writing a test file"));
@@ -143,6 +145,26 @@ fn a_device_in_use_is_read_with_a_note_and_refused_when_exclusive() {
     let (Some(exclusive), Some(plain), Some(free)) = (exclusive, plain, free) else { return };
     assert!(free.code == 0 && !free.stderr.contains("is in use"), "{}", free.stderr);
     assert!(exclusive.code == 3 && exclusive.stderr.contains("is in use"), "{}", exclusive.stderr);
-    assert!(plain.code == 0 && plain.stderr.contains("note: ") && plain.stderr.contains("is in use"), "{}", plain.stderr);
+    assert!(
+        plain.code == 0 && plain.stderr.contains("note: ") && plain.stderr.contains("is in use"),
+        "{}",
+        plain.stderr
+    );
     assert!(write.code == 3 && write.stderr.contains("not ours to write to"), "{}", write.stderr);
+}
+
+#[test]
+fn the_demo_shows_both_halves_and_leaves_its_page_alone() {
+    let directory = temporary();
+    let said = hoistway(directory.path(), &["demo", "--quiet"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let halves = said.stdout.matches("drr  nr=1 ").count();
+    if said.stderr.contains("io_uring") || halves == 1 {
+        eprintln!("skipped: {}", said.stderr);
+        return;
+    }
+    assert_eq!(halves, 2, "{}", said.stdout);
+    let page = fs::read_to_string(directory.path().join("hoistway-demo.html")).unwrap();
+    assert!(page.contains("simulated") && page.contains("real"));
+    assert_eq!(entries(directory.path()), ["hoistway-demo.html"]);
 }

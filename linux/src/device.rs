@@ -14,6 +14,9 @@ use crate::ioctl;
 
 /// statfs magic of tmpfs.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
+/// How often, and after what pause, a claim is tried again before it counts as somebody else's.
+const GRACE_TRIES: u32 = 25;
+const GRACE_STEP: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// What kind of thing was opened.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -171,7 +174,7 @@ pub fn open(path: &Path, root: Option<&Path>, opening: Opening) -> Result<Opened
         }
         other => other,
     };
-    let mut file = plain(flags).map_err(busy)?;
+    let mut file = patiently(|| plain(flags).map_err(busy))?;
     let facts = facts(file.as_fd()).map_err(system)?;
     if facts.size_bytes < 512 {
         return Err(Refusal::Empty { path: path.to_owned() });
@@ -188,14 +191,30 @@ pub fn open(path: &Path, root: Option<&Path>, opening: Opening) -> Result<Opened
     Ok(Opened { file, facts, is_direct })
 }
 
-fn locked(file: OwnedFd, path: &Path) -> Result<OwnedFd, Refusal> {
-    match ioctl::lock_for_writing(file.as_fd()) {
-        Ok(()) => Ok(file),
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
-            Err(Refusal::Locked { path: path.to_owned() })
+/// Tries again for a moment while something is in use, for the same reason as [`locked`].
+fn patiently<T>(open: impl Fn() -> Result<T, Refusal>) -> Result<T, Refusal> {
+    for _ in 1..GRACE_TRIES {
+        match open() {
+            Err(Refusal::InUse { .. }) => std::thread::sleep(GRACE_STEP),
+            other => return other,
         }
-        Err(source) => Err(Refusal::System { path: path.to_owned(), source }),
     }
+    open()
+}
+
+/// Claims the file, with patience for a predecessor: a process that has just ended may have had a ring, and the kernel
+/// lets go of a ring's files some milliseconds after the process.
+fn locked(file: OwnedFd, path: &Path) -> Result<OwnedFd, Refusal> {
+    for _ in 0..GRACE_TRIES {
+        match ioctl::lock_for_writing(file.as_fd()) {
+            Ok(()) => return Ok(file),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
+                std::thread::sleep(GRACE_STEP);
+            }
+            Err(source) => return Err(Refusal::System { path: path.to_owned(), source }),
+        }
+    }
+    Err(Refusal::Locked { path: path.to_owned() })
 }
 
 fn open_beneath(root: &Path, path: &Path, flags: OFlags) -> Result<OwnedFd, Refusal> {
@@ -237,9 +256,10 @@ fn check_device(path: &Path, opening: Opening) -> Result<(), Refusal> {
     for user in users {
         // Any other failure is harmless: a node without medium or without a name in /dev cannot be mounted either.
         let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-        if let Err(rustix::io::Errno::BUSY) = rustix::fs::open(&user, flags, Mode::empty()) {
-            return Err(Refusal::InUse { path: path.to_owned(), user });
-        }
+        patiently(|| match rustix::fs::open(&user, flags, Mode::empty()) {
+            Err(rustix::io::Errno::BUSY) => Err(Refusal::InUse { path: path.to_owned(), user: user.clone() }),
+            _ => Ok(()),
+        })?;
     }
     Ok(())
 }

@@ -132,8 +132,20 @@ fn join(found: &mut Vec<FileExtent>, raw: &RawExtent) {
 /// # Errors
 /// `WouldBlock` while another description holds one.
 pub fn lock_for_writing(file: BorrowedFd<'_>) -> io::Result<()> {
-    #[expect(clippy::cast_possible_truncation, reason = "both constants are below 4")]
-    let (l_type, l_whence) = (libc::F_WRLCK as libc::c_short, libc::SEEK_SET as libc::c_short);
+    set_lock(file, libc::F_WRLCK)
+}
+
+/// Gives the claim back at once. Closing alone does so later: a ring that knew the file lets go of it in its own time.
+///
+/// # Errors
+/// What the system says.
+pub fn unlock(file: BorrowedFd<'_>) -> io::Result<()> {
+    set_lock(file, libc::F_UNLCK)
+}
+
+fn set_lock(file: BorrowedFd<'_>, kind: libc::c_int) -> io::Result<()> {
+    #[expect(clippy::cast_possible_truncation, reason = "all three constants are below 4")]
+    let (l_type, l_whence) = (kind as libc::c_short, libc::SEEK_SET as libc::c_short);
     let lock = libc::flock { l_type, l_whence, l_start: 0, l_len: 0, l_pid: 0 };
     // SAFETY: the kernel reads one flock structure, which outlives the call.
     match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } {

@@ -26,6 +26,8 @@ const TOKEN_MASK: u64 = (1 << TOKEN_BITS) - 1;
 /// The ring's own token, for cancellations: their completions stay inside.
 const INTERNAL: u64 = TOKEN_MASK;
 const PIECE_BITS: u32 = 30;
+/// Gathers made at the start; more are made as more are in flight at once.
+const GATHERS: u16 = 128;
 const SUBMISSION_ENTRIES: u32 = 1_024;
 const COMPLETION_ENTRIES: u32 = 8_192;
 
@@ -87,6 +89,14 @@ struct Gather {
     message: libc::msghdr,
 }
 
+impl Gather {
+    fn new() -> Self {
+        // SAFETY: msghdr is a plain C structure for which all zeroes is valid.
+        let message = unsafe { std::mem::zeroed() };
+        Self { pieces: Vec::with_capacity(MAX_SPANS), message }
+    }
+}
+
 /// A submission and completion queue, the arena they work on and the files they work with.
 pub struct Ring {
     ring: IoUring,
@@ -127,8 +137,8 @@ impl Ring {
             files: table,
             free_files: (0..files).rev().collect(),
             files_are_registered,
-            gathers: Vec::new(),
-            free_gathers: Vec::new(),
+            gathers: (0..GATHERS).map(|_| Box::new(Gather::new())).collect(),
+            free_gathers: (0..GATHERS).collect(),
             overflow: VecDeque::new(),
             in_flight: 0,
             full_submits: 0,
@@ -439,9 +449,7 @@ impl Ring {
     fn gather(&mut self, spans: &[Span]) -> (u16, *const libc::iovec, u32) {
         assert!(spans.len() <= MAX_SPANS, "{} spans, {MAX_SPANS} are possible", spans.len());
         let index = self.free_gathers.pop().unwrap_or_else(|| {
-            // SAFETY: msghdr is a plain C structure for which all zeroes is valid.
-            let message = unsafe { std::mem::zeroed() };
-            self.gathers.push(Box::new(Gather { pieces: Vec::with_capacity(MAX_SPANS), message }));
+            self.gathers.push(Box::new(Gather::new()));
             u16::try_from(self.gathers.len() - 1).expect("fewer gathers than completion entries")
         });
         let arena = &self.arena;

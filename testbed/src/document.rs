@@ -1,6 +1,6 @@
 //! The tables of tunables in the documents, generated from the rows.
 
-use elevator::tunable::Tunable;
+use elevator::tunable::{Tunable, Unit};
 use elevator::{Configuration, Elevator, registry};
 use std::path::PathBuf;
 
@@ -40,7 +40,11 @@ fn table(rows: &[Tunable]) -> String {
     }
     let mut text = String::from("| tunable | unit | range | default | meaning |\n| --- | --- | --- | --- | --- |\n");
     for row in rows {
-        let unit = if row.unit.text().is_empty() { "count".into() } else { row.unit.text().replace('|', "\\|") };
+        let unit = match row.unit {
+            Unit::Count => "count",
+            Unit::Boolean => "0 or 1",
+            unit => unit.text(),
+        };
         let default = row.default.map_or_else(|| "from the queue".into(), |default| default.to_string());
         text += &format!("| `{}` | {unit} | {} to {} | {default} | {} |\n", row.name, row.min, row.max, row.doc);
     }

@@ -166,7 +166,7 @@ pub(crate) enum Action {
 }
 
 /// The answers of a turn, in order, and the memory they speak of.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Actions {
     /// What to do.
     pub list: Vec<Action>,
@@ -174,7 +174,19 @@ pub(crate) struct Actions {
     pub spans: Vec<Span>,
 }
 
+impl Default for Actions {
+    /// With room for the longest turn that is to be expected.
+    fn default() -> Self {
+        Self { list: Vec::with_capacity(4_096), spans: Vec::with_capacity(4_096) }
+    }
+}
+
 impl Actions {
+    /// Nothing, and no room either.
+    pub const fn empty() -> Self {
+        Self { list: Vec::new(), spans: Vec::new() }
+    }
+
     /// Forgets everything, keeps the room.
     pub fn clear(&mut self) {
         self.list.clear();

@@ -15,6 +15,7 @@ pub mod reload;
 pub mod socket;
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -32,7 +33,7 @@ use crate::control::{Refusal, Request, socket as control_socket};
 use devices::{Devices, Drained};
 use reception::{Acceptor, Arrival, Bell, Counts, InForce, Reception};
 use reload::{Change, difference};
-use socket::{Listening, inherited, listen, listen_private};
+use socket::{Listening, SocketFile, inherited, listen, listen_private};
 
 pub use devices::CHECKS;
 
@@ -78,6 +79,8 @@ pub struct Server {
     state: Arc<State>,
     origin: Origin,
     doors: Vec<Door>,
+    /// The control socket's file: its thread waits for operators to the end and cannot take it away.
+    control_file: Option<SocketFile>,
     inherited: Vec<Address>,
     events: Receiver<Event>,
     sender: Sender<Event>,
@@ -171,7 +174,7 @@ impl Server {
         let in_force = RwLock::new(Arc::new(InForce { configuration, facts, draining: false }));
         let state = Arc::new(State { in_force, devices });
         let (sender, events) = mpsc::channel();
-        let failed = |error: std::io::Error| StartFailure {
+        let failed = |error: io::Error| StartFailure {
             problems: vec![Problem::new(&Place::default(), format!("cannot start a thread: {error}"), "")],
             exit_status: ABANDONED,
         };
@@ -179,24 +182,30 @@ impl Server {
         for socket in sockets {
             doors.push(Door::open(socket, &state).map_err(failed)?);
         }
-        if let Some(control) = control {
+        let mut control_file = None;
+        if let Some(mut control) = control {
+            control_file = control.file.take();
             let sender = sender.clone();
             let ask = move |asked| sender.send(Event::Operator(asked)).is_ok();
             control_socket::serve(control, ask).map_err(failed)?;
         }
-        Ok(Self { state, origin, doors, inherited: addresses, events, sender, is_draining: false })
+        Ok(Self { state, origin, doors, control_file, inherited: addresses, events, sender, is_draining: false })
     }
 
     /// Says on stdout, and to the service manager, that clients may come.
     pub fn announce(&self, with_uris: bool) {
         let in_force = self.state.in_force();
+        let mut lines = String::new();
         for door in &self.doors {
             let visible = door.exports(&in_force);
-            println!("{}", announce::ready_line(&door.address, &visible));
+            lines += &announce::ready_line(&door.address, &visible);
+            lines.push('\n');
             if with_uris {
-                visible.iter().for_each(|export| println!("{}", announce::uri(&door.address, export)));
+                visible.iter().for_each(|export| lines += &format!("{}\n", announce::uri(&door.address, export)));
             }
         }
+        // Whoever started us may not want to read it: a closed pipe is no reason not to serve.
+        let _ = io::stdout().write_all(lines.as_bytes());
         tell_service_manager("READY=1");
     }
 
@@ -288,6 +297,7 @@ impl Server {
 
     /// Takes the sockets away and waits for the receptions.
     fn end(self, status: u8) -> u8 {
+        drop(self.control_file);
         for door in self.doors {
             door.bell.stop();
             // A reception that panicked has said so on stderr; the status stays what it was.
@@ -408,7 +418,7 @@ impl Server {
 }
 
 impl Door {
-    fn open(socket: Listening, state: &Arc<State>) -> std::io::Result<Self> {
+    fn open(socket: Listening, state: &Arc<State>) -> io::Result<Self> {
         let (bell, counts) = (Arc::new(Bell::new()?), Arc::new(Counts::default()));
         let (address, configured) = (socket.address.clone(), socket.configured.clone());
         let reception = Reception::new(socket, state.clone(), counts.clone(), bell.clone())?;

@@ -19,7 +19,7 @@ use crate::configuration::{Address, Located, Problem};
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// A socket that listens. A unix socket's file goes when this goes, unless the socket was inherited.
+/// A socket that listens.
 #[derive(Debug)]
 pub struct Listening {
     /// The socket, not blocking.
@@ -28,15 +28,18 @@ pub struct Listening {
     pub address: Address,
     /// The address as it was asked for.
     pub configured: Address,
-    file: Option<PathBuf>,
+    /// The file of a unix socket that is ours; none if it was inherited.
+    pub file: Option<SocketFile>,
 }
 
-impl Drop for Listening {
+/// A unix socket's file; removed when this goes.
+#[derive(Debug)]
+pub struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
     fn drop(&mut self) {
-        if let Some(path) = &self.file {
-            // Somebody may have removed it already; there is nothing to be done about either.
-            let _ = fs::remove_file(path);
-        }
+        // Somebody may have removed it already; there is nothing to be done about either.
+        let _ = fs::remove_file(&self.0);
     }
 }
 
@@ -75,7 +78,7 @@ fn unix(address: &Located<Address>, path: &Path, mode: u32, owner_group: Option<
         let help = "the directory must exist and be writable, the path be at most 107 bytes long";
         wrong(format!("cannot make the socket {}: {error}", path.display()), help)
     })?;
-    let (file, configured) = (Some(path.to_owned()), address.value.clone());
+    let (file, configured) = (Some(SocketFile(path.to_owned())), address.value.clone());
     let listening = Listening { descriptor, address: configured.clone(), configured, file };
     let finish = || -> io::Result<()> {
         fs::set_permissions(path, fs::Permissions::from_mode(mode))?;

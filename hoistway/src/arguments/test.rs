@@ -135,14 +135,14 @@ pub struct WorkloadArguments {
     #[arg(long, value_name = "LIST", value_parser = units::threads)]
     pub threads: Option<ThreadCounts>,
     /// Block size
-    #[arg(long, value_name = "SIZE", value_parser = units::size)]
-    pub bs: Option<u64>,
+    #[arg(long = "bs", value_name = "SIZE", value_parser = units::size)]
+    pub block_bytes: Option<u64>,
     /// I/Os in flight per thread
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub iodepth: Option<u32>,
     /// Area per thread [default: simulator: the device in equal parts; engine: 256 MiB per area]
-    #[arg(long, value_name = "SIZE", value_parser = units::size)]
-    pub size: Option<u64>,
+    #[arg(long = "size", value_name = "SIZE", value_parser = units::size)]
+    pub size_bytes: Option<u64>,
     /// Percentage of reads in mixed workloads
     #[arg(long, value_name = "PCT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub rwmixread: Option<u8>,

@@ -48,8 +48,8 @@ impl Groups {
         let count = given.nrgrp.map(|count| count as usize);
         if let Some(text) = &given.weights {
             let count = count.or((given.groups && text.contains("..")).then_some(4));
-            let weights = parse_weights(text, count)
-                .map_err(|wrong| Error::from(wrong).at(format!("--weights {text}")))?;
+            let weights =
+                parse_weights(text, count).map_err(|wrong| Error::from(wrong).at(format!("--weights {text}")))?;
             return Ok(Groups::Alike(weights));
         }
         let count = match count {
@@ -115,7 +115,10 @@ fn describe(spec: &str) -> Result<Described, Error> {
     let mut seen: Vec<&str> = Vec::new();
     for pair in spec.split(',') {
         let Some((key, value)) = pair.split_once('=') else {
-            return Err(Error::usage(format!("'{pair}' has no '='"), "write name=db,weight=800,workload=drr:iodepth=4"));
+            return Err(Error::usage(
+                format!("'{pair}' has no '='"),
+                "write name=db,weight=800,workload=drr:iodepth=4",
+            ));
         };
         let (key, value) = (key.trim(), value.trim());
         match &mut described.workload {
@@ -200,7 +203,8 @@ mod tests {
 
     #[test]
     fn a_described_group_keeps_the_options_of_its_workload() {
-        let one = describe("name=db,weight=800,workload=drr:bs=4k,iodepth=4,threads=2,start=5s,stop=20s,ioprio=be/0").unwrap();
+        let one = describe("name=db,weight=800,workload=drr:bs=4k,iodepth=4,threads=2,start=5s,stop=20s,ioprio=be/0")
+            .unwrap();
         assert_eq!(one.workload.as_deref(), Some("drr:bs=4k,iodepth=4"));
         assert_eq!((one.threads, one.group.weight.get()), (2, 800));
         assert_eq!((one.group.start_ns, one.group.stop_ns), (5_000_000_000, Some(20_000_000_000)));

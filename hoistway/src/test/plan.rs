@@ -61,7 +61,7 @@ impl Plan {
             return Err(Error::usage(what, "leave --sets out, or make --max-sets larger"));
         }
         let matrix = matrix(arguments, host, &target, (schedulers, workloads), sets);
-        if matrix.workloads.iter().any(|workload| has_writes(workload)) {
+        if matrix.workloads.iter().any(has_writes) {
             target.check_writes()?;
         }
         let usual_cooldown_ns = if host == HostName::Simulator { 0 } else { SECOND_NS };
@@ -142,10 +142,12 @@ fn read_workloads(arguments: &TestArguments, target: &Target, voice: Voice) -> R
 
 /// Buffered jobs are no different from direct ones where there is no page cache between them and the scheduler.
 fn note_missing_cache(workloads: &[WorkloadPlan], voice: Voice) {
-    let is_buffered = |workload: &&WorkloadPlan| workload.groups.iter().flat_map(|group| &group.jobs).any(|job| !job.direct);
+    let is_buffered =
+        |workload: &&WorkloadPlan| workload.groups.iter().flat_map(|group| &group.jobs).any(|job| !job.direct);
     for workload in workloads.iter().filter(is_buffered) {
         let help = "the simulator has a page cache; for real, use the direct workloads (d..)";
-        voice.warn(format!("{}: the engine has no page cache: buffered jobs run like direct ones", workload.name), help);
+        voice
+            .warn(format!("{}: the engine has no page cache: buffered jobs run like direct ones", workload.name), help);
     }
 }
 
@@ -160,7 +162,12 @@ fn refuse_what_is_missing(arguments: &TestArguments) -> Result<(), Error> {
     };
     let replay = "describe the load as a job file: -w FILE.fio";
     missing(arguments.workload.trace.is_some(), "--trace", "traces cannot be replayed", replay)?;
-    missing(arguments.output.trace_out.is_some(), "--trace-out", "runs cannot be written as blktrace files", "leave it out")?;
+    missing(
+        arguments.output.trace_out.is_some(),
+        "--trace-out",
+        "runs cannot be written as blktrace files",
+        "leave it out",
+    )?;
     missing(
         arguments.workload.generator.is_some(),
         "--generator",

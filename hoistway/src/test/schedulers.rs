@@ -29,7 +29,10 @@ pub fn read(arguments: &SchedulerArguments, voice: Voice) -> Result<Vec<Schedule
     let mut seen: Vec<&SchedulerSpec> = Vec::new();
     for spec in &specs {
         if seen.contains(&spec) {
-            return Err(Error::usage(format!("scheduler '{spec}' is given twice"), "give each variant once; repeat with --sets"));
+            return Err(Error::usage(
+                format!("scheduler '{spec}' is given twice"),
+                "give each variant once; repeat with --sets",
+            ));
         }
         seen.push(spec);
     }
@@ -59,9 +62,13 @@ fn rows(spec: &SchedulerSpec) -> &'static [Tunable] {
 }
 
 fn swept(specs: Vec<SchedulerSpec>, sweep: &str) -> Result<Vec<SchedulerSpec>, Error> {
-    let values = sweep.split_once('=').filter(|(key, values)| !key.is_empty() && values.split(',').all(|v| !v.is_empty()));
+    let values =
+        sweep.split_once('=').filter(|(key, values)| !key.is_empty() && values.split(',').all(|v| !v.is_empty()));
     let Some((key, values)) = values else {
-        return Err(Error::usage(format!("'{sweep}' is no sweep"), "write KEY=V1,V2,.., for example fifo_batch=1,16,64"));
+        return Err(Error::usage(
+            format!("'{sweep}' is no sweep"),
+            "write KEY=V1,V2,.., for example fifo_batch=1,16,64",
+        ));
     };
     if specs.iter().all(|spec| !has(spec, key)) {
         let names: Vec<String> = specs.iter().map(|spec| spec.name.clone()).collect();

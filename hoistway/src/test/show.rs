@@ -65,7 +65,8 @@ impl Views {
         if views.is_empty() {
             views.push((Format::Text, arguments.output.clone()));
         }
-        let on_stdout: Vec<Format> = views.iter().filter(|(_, path)| path.is_none()).map(|(format, _)| *format).collect();
+        let on_stdout: Vec<Format> =
+            views.iter().filter(|(_, path)| path.is_none()).map(|(format, _)| *format).collect();
         let is_lone = |format: &Format| matches!(format, Format::Json | Format::Html | Format::Csv);
         if on_stdout.len() > 1 && on_stdout.iter().any(is_lone) {
             let what = "json, csv and html cannot share stdout with another format";

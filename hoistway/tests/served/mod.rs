@@ -43,8 +43,7 @@ pub fn run(program: &str, arguments: &[&str]) -> Output {
 
 /// The same for a command that is made already.
 pub fn run_command(command: &mut Command) -> Output {
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let reader = std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -100,7 +99,11 @@ pub fn hoistway() -> Command {
 
 /// A directory for one test's files. On tmpfs where there is one, so that most tests do not wear a disk out.
 pub fn directory() -> TempDir {
-    if Path::new("/dev/shm").is_dir() { tempfile::tempdir_in("/dev/shm").unwrap() } else { tempfile::tempdir().unwrap() }
+    if Path::new("/dev/shm").is_dir() {
+        tempfile::tempdir_in("/dev/shm").unwrap()
+    } else {
+        tempfile::tempdir().unwrap()
+    }
 }
 
 /// A server that listens. Killed when dropped, if it still runs.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::protocol::MAX_PAYLOAD_BYTES;
 use engine::{
@@ -31,6 +31,9 @@ use crate::nbd::wire::transmission_flag;
 
 /// Exit status: refused for safety (in use, outside its directory).
 const UNSAFE: u8 = 3;
+/// How long a server that was killed may go on holding its files, and how often to look.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
+const RELEASE_POLL: Duration = Duration::from_millis(10);
 /// What clients are advised to use where the device has no larger block of its own.
 const PREFERRED_BLOCK_BYTES: u32 = 4_096;
 
@@ -163,7 +166,7 @@ impl Devices {
             .map(|export| self.volume(device, export))
             .collect::<Result<_, _>>()
             .map_err(failed)?;
-        let handle = engine::start(settings, &volumes).map_err(failed)?;
+        let handle = start_patiently(&settings, &volumes).map_err(failed)?;
         let mut names = Names::default();
         for (export, volume) in device.exports.iter().zip(handle.volumes()) {
             names.exports.insert(export.name.value.clone(), *volume);
@@ -448,6 +451,20 @@ impl Names {
             };
         }
         Ok(parent)
+    }
+}
+
+/// Starts a shard, and tries again for a while where a backing is in use.
+///
+/// The kernel takes a ring apart some time after its process has gone, and until then the ring holds its files with
+/// their locks: a restart straight after `kill -9` would be refused because of a server that is no more.
+fn start_patiently(settings: &ShardSettings, volumes: &[VolumeSettings]) -> Result<ShardHandle, EngineError> {
+    let deadline = Instant::now() + RELEASE_TIMEOUT;
+    loop {
+        match engine::start(settings.clone(), volumes) {
+            Err(error) if error.kind == ErrorKind::Unsafe && Instant::now() < deadline => thread::sleep(RELEASE_POLL),
+            answer => return answer,
+        }
     }
 }
 
