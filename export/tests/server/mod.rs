@@ -5,9 +5,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use hoistway_export::configuration::check::check;
 use hoistway_export::configuration::{Problem, file};
+use hoistway_export::control::socket::ask;
 use hoistway_export::server::{CHECKS, Event, Origin, Server};
 use tempfile::TempDir;
 
@@ -68,6 +70,30 @@ impl Running {
     /// The directory of sockets, configuration (`serve.toml`) and backing.
     pub fn directory(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// What the control socket says about the server.
+    pub fn status(&self) -> serde_json::Value {
+        let request = serde_json::json!({"command": "status"});
+        ask(&self.directory.path().join("control.sock"), &request).unwrap()["ok"].clone()
+    }
+
+    /// Waits until every client that has left is forgotten.
+    pub fn await_no_connections(&self) {
+        let start = Instant::now();
+        while !self.status()["connections"].as_array().unwrap().is_empty() {
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "connections of clients that have gone: {}",
+                self.status()
+            );
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Bytes of the first device's arena that are in use.
+    pub fn memory_in_use(&self) -> u64 {
+        self.status()["devices"][0]["memory_used_bytes"].as_u64().unwrap()
     }
 
     /// Sends an event to the server.
