@@ -404,6 +404,7 @@ pub struct Version(pub u16, pub u16, pub u16);
 /// The reasons of a policy, declared once: an enum, its texts, and the way into [`Reason`].
 ///
 /// ```
+/// # use hoistway_elevator as elevator;
 /// elevator::reasons! {
 ///     /// Why a request was chosen.
 ///     pub enum Why { Oldest = "oldest", }

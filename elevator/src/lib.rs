@@ -3,6 +3,7 @@
 //! A host (simulator, engine, kernel) puts requests in, asks which one goes next, and reports what became of it:
 //!
 //! ```
+//! # use hoistway_elevator as elevator;
 //! use block::{Extent, HardwareQueue, Operation};
 //! use elevator::{Attributes, Configuration, Dispatch, Elevator, Hint, Place, Position, Requests, registry};
 //!

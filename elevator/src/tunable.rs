@@ -142,6 +142,7 @@ impl fmt::Display for SettingError {
 /// Every field is an `i64` in base units (times in ns). No function pointers: the kernel build forbids indirect calls.
 ///
 /// ```
+/// # use hoistway_elevator as elevator;
 /// use elevator::tunable::{OutOfRange, Unit};
 /// elevator::tunables! {
 ///     /// What the example reads.

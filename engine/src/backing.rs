@@ -221,6 +221,7 @@ impl OpenVolume {
                     writable: !settings.is_read_only,
                     direct: !settings.uses_page_cache,
                     exclusive: !settings.is_read_only,
+                    claimed_bytes: slice.unwrap_or((0, 0)),
                 };
                 let opened = open_fitting(path, settings.root.as_deref(), opening)
                     .map_err(|refusal| described(EngineError::from(refusal)))?;

@@ -25,7 +25,10 @@ struct Letter {
 pub(crate) struct Letters {
     waiting: VecDeque<Letter>,
     next_cookie: u64,
+    /// The client is gone.
     is_leaving: bool,
+    /// Nobody opens letters any more.
+    is_closed: bool,
 }
 
 /// A client of one volume, to be used from any thread. Its requests are those of one context of its group.
@@ -96,7 +99,9 @@ impl Client {
         let cookie = letters.next_cookie;
         letters.next_cookie += 1;
         let request = LocalRequest { cookie, command, offset_bytes, length_bytes, is_durable };
-        letters.waiting.push_back(Letter { request, data, answer });
+        if !letters.is_closed {
+            letters.waiting.push_back(Letter { request, data, answer });
+        }
         let must_ring = letters.waiting.len() == 1;
         drop(letters);
         if must_ring {
@@ -212,7 +217,15 @@ impl Resident for Correspondent {
 
     fn abandoned(&mut self) {
         self.open.clear();
-        self.letters.lock().unwrap_or_else(PoisonError::into_inner).waiting.clear();
+    }
+}
+
+impl Drop for Correspondent {
+    /// However the shard ends, whoever waits for an answer must hear that none will come.
+    fn drop(&mut self) {
+        let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
+        letters.is_closed = true;
+        letters.waiting.clear();
     }
 }
 

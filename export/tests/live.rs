@@ -5,7 +5,7 @@ mod client;
 mod server;
 
 use std::io::{Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -423,6 +423,75 @@ fn t21_block_status_begins_at_the_offset_and_never_overshoots() {
         }
         assert_eq!(covered, client.size_bytes, "a client's loop covers the export exactly");
     }
+}
+
+#[test]
+fn t21_a_file_of_many_extents_is_told_in_pieces_of_at_most_8192() {
+    const STRETCHES: u64 = 10_000;
+    let directory =
+        if std::path::Path::new("/dev/shm").is_dir() { tempfile::tempdir_in("/dev/shm") } else { tempfile::tempdir() };
+    let directory = directory.unwrap();
+    let path = directory.path().join("many.img");
+    let file = std::fs::File::create(&path).unwrap();
+    file.set_len(STRETCHES * 8_192).unwrap();
+    for stretch in 0..STRETCHES {
+        file.write_all_at(&[1; 4_096], stretch * 8_192).unwrap();
+    }
+    drop(file);
+    let server = Running::with(&format!(
+        "[[device]]\nname = \"d\"\n[[device.export]]\nname = \"many\"\nbacking = \"{}\"\n",
+        path.display()
+    ));
+    for form in [ReplyForm::Structured, ReplyForm::Extended] {
+        let mut client = Client::open(server.socket(), "many", form);
+        let (mut covered, mut extents) = (0, 0);
+        while covered < client.size_bytes {
+            let part = client.ask(0, command::BLOCK_STATUS, covered, client.size_bytes - covered);
+            assert_eq!(part.error, 0);
+            assert!((1..=8_192).contains(&part.extents.len()), "{} extents in one reply", part.extents.len());
+            covered += part.extents.iter().map(|(length, _)| length).sum::<u64>();
+            extents += part.extents.len() as u64;
+        }
+        assert_eq!(covered, client.size_bytes);
+        assert!(extents >= 2 * STRETCHES, "data and hole by turns: {extents} extents");
+    }
+}
+
+#[test]
+fn t25_a_bad_part_fails_a_simple_read_whole_and_a_structured_one_in_its_place() {
+    // The 6th MiB holds 8 sectors that cannot be read: from 5 MiB + 400 KiB on.
+    let server = Running::with(
+        "[[device]]\nname = \"d\"\n[[device.export]]\nname = \"bad\"\n\
+         backing = \"model:null,bad_first_sector=11040,bad_sectors=8,memory:64MiB\"\n",
+    );
+    let mut client = Client::open(server.socket(), "bad", ReplyForm::Simple);
+    let reply = client.read(0, 8 * MIB);
+    assert_eq!((reply.error, reply.content.len()), (error::EIO, 0));
+    client.assert_alive();
+    for form in [ReplyForm::Structured, ReplyForm::Extended] {
+        let mut client = Client::open(server.socket(), "bad", form);
+        let reply = client.read(0, 8 * MIB);
+        assert_eq!(reply.error, error::EIO);
+        let offset = reply.error_offset.expect("an offset");
+        assert!((5 * MIB..6 * MIB).contains(&offset), "the error is at {offset}");
+        let delivered: usize = reply.content.iter().map(|(_, data)| data.len()).sum();
+        assert_eq!(delivered, 7 << 20, "the other parts are delivered");
+        let df = client.ask(command_flag::DF, command::READ, 0, 8 * MIB);
+        assert_eq!((df.error, df.content.len()), (error::EIO, 0), "DF is all or nothing");
+        client.assert_alive();
+    }
+}
+
+#[test]
+fn t30_a_backing_truncated_underneath_fails_reads_and_is_shown_as_damaged() {
+    let server = running_on_a_file();
+    let mut client = Client::open(server.socket(), "file", ReplyForm::Structured);
+    assert_eq!(client.write(0, 32 * MIB, &[5; 4_096]).error, 0);
+    let backing = std::fs::OpenOptions::new().write(true).open(server.directory().join("backing")).unwrap();
+    backing.set_len(16 * MIB).unwrap();
+    assert_eq!(client.read(32 * MIB, 4_096).error, error::EIO);
+    client.assert_alive();
+    assert_eq!(server.status()["exports"][0]["damaged"], true);
 }
 
 #[test]

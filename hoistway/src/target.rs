@@ -142,7 +142,7 @@ impl Target {
                 engine::Backing::parse(text).map_err(|error| Error::usage(error.message, error.help))?;
             }
             What::Existing(path) => {
-                let opening = Opening { writable: false, direct: false, exclusive: arguments.exclusive };
+                let opening = Opening { writable: false, direct: false, exclusive: arguments.exclusive, claimed_bytes: (0, 0) };
                 refuse_holes(path, &linux::device::open(path, None, opening)?)?;
             }
             What::Own(path) if path.exists() => {
@@ -309,7 +309,7 @@ fn directory_is_writable(path: &Path) -> Result<(), Error> {
 
 /// Opens a file or device for reading and keeps it; a device that is in use is said to be so. Held exclusively it can still be read by others, the host among them, but nobody mounts it.
 fn claim(path: &Path, exclusive: bool, voice: Voice) -> Result<Opened, Error> {
-    let opening = Opening { writable: false, direct: false, exclusive: true };
+    let opening = Opening { writable: false, direct: false, exclusive: true, claimed_bytes: (0, 0) };
     match linux::device::open(path, None, opening) {
         Err(linux::device::Refusal::InUse { user, .. }) if !exclusive => {
             voice.note(format!("{} is in use ({}): other I/O may disturb the figures", path.display(), user.display()));

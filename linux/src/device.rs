@@ -55,6 +55,9 @@ pub struct Opening {
     pub direct: bool,
     /// A block device that is mounted or otherwise in use is refused even for reading.
     pub exclusive: bool,
+    /// Start and length of what a writer claims, in bytes: two volumes may write disjoint slices of one file.
+    /// A length of 0 reaches to the end of the file, however far it grows.
+    pub claimed_bytes: (u64, u64),
 }
 
 /// Why something was not opened.
@@ -186,7 +189,7 @@ pub fn open(path: &Path, root: Option<&Path>, opening: Opening) -> Result<Opened
         rustix::fs::fcntl_setfl(&file, now | OFlags::DIRECT).map_err(|error| system(error.into()))?;
     }
     if opening.writable {
-        file = locked(file, path)?;
+        file = locked(file, opening.claimed_bytes, path)?;
     }
     Ok(Opened { file, facts, is_direct })
 }
@@ -204,9 +207,9 @@ fn patiently<T>(open: impl Fn() -> Result<T, Refusal>) -> Result<T, Refusal> {
 
 /// Claims the file, with patience for a predecessor: a process that has just ended may have had a ring, and the kernel
 /// lets go of a ring's files some milliseconds after the process.
-fn locked(file: OwnedFd, path: &Path) -> Result<OwnedFd, Refusal> {
+fn locked(file: OwnedFd, claimed_bytes: (u64, u64), path: &Path) -> Result<OwnedFd, Refusal> {
     for _ in 0..GRACE_TRIES {
-        match ioctl::lock_for_writing(file.as_fd()) {
+        match ioctl::lock_for_writing(file.as_fd(), claimed_bytes) {
             Ok(()) => return Ok(file),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
                 std::thread::sleep(GRACE_STEP);
@@ -428,7 +431,7 @@ mod tests {
     use super::*;
     use crate::ring::Emptying;
 
-    const WRITING: Opening = Opening { writable: true, direct: true, exclusive: false };
+    const WRITING: Opening = Opening { writable: true, direct: true, exclusive: false, claimed_bytes: (0, 0) };
 
     fn file(directory: &Path, name: &str, bytes: usize) -> PathBuf {
         let path = directory.join(name);
@@ -496,5 +499,19 @@ mod tests {
             can_empty(file.as_fd(), how, 5_000);
         }
         assert_eq!(file.metadata().expect("metadata").len(), 5_000);
+    }
+
+    #[test]
+    fn disjoint_slices_may_be_written_by_two_and_overlapping_ones_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("disk.img");
+        std::fs::write(&path, vec![0; 1 << 20]).unwrap();
+        let slice = |start, length| open(&path, None, Opening { claimed_bytes: (start, length), ..WRITING });
+        let first = slice(0, 4096).unwrap();
+        let second = slice(4096, 4096).unwrap();
+        assert!(matches!(slice(4095, 1), Err(Refusal::Locked { .. })));
+        assert!(matches!(open(&path, None, WRITING), Err(Refusal::Locked { .. })));
+        drop((first, second));
+        assert!(open(&path, None, WRITING).is_ok());
     }
 }

@@ -127,12 +127,13 @@ fn join(found: &mut Vec<FileExtent>, raw: &RawExtent) {
     found.push(FileExtent { file_bytes: raw.logical, device_bytes: raw.physical, length_bytes: raw.length });
 }
 
-/// Claims the whole file for writing: an open-file-description lock, which counts across processes and inside one.
+/// Claims a stretch of a file for writing, given by start and length in bytes (length 0: to the end, wherever that is):
+/// an open-file-description lock, which counts across processes and inside one.
 ///
 /// # Errors
-/// `WouldBlock` while another description holds one.
-pub fn lock_for_writing(file: BorrowedFd<'_>) -> io::Result<()> {
-    set_lock(file, libc::F_WRLCK)
+/// `WouldBlock` while another description holds one that overlaps.
+pub fn lock_for_writing(file: BorrowedFd<'_>, stretch: (u64, u64)) -> io::Result<()> {
+    set_lock(file, libc::F_WRLCK, stretch)
 }
 
 /// Gives the claim back at once. Closing alone does so later: a ring that knew the file lets go of it in its own time.
@@ -140,13 +141,16 @@ pub fn lock_for_writing(file: BorrowedFd<'_>) -> io::Result<()> {
 /// # Errors
 /// What the system says.
 pub fn unlock(file: BorrowedFd<'_>) -> io::Result<()> {
-    set_lock(file, libc::F_UNLCK)
+    set_lock(file, libc::F_UNLCK, (0, 0))
 }
 
-fn set_lock(file: BorrowedFd<'_>, kind: libc::c_int) -> io::Result<()> {
+fn set_lock(file: BorrowedFd<'_>, kind: libc::c_int, (start, length): (u64, u64)) -> io::Result<()> {
+    let too_far = |_| io::Error::from_raw_os_error(libc::EOVERFLOW);
+    let l_start = libc::off_t::try_from(start).map_err(too_far)?;
+    let l_len = libc::off_t::try_from(length).map_err(too_far)?;
     #[expect(clippy::cast_possible_truncation, reason = "all three constants are below 4")]
     let (l_type, l_whence) = (kind as libc::c_short, libc::SEEK_SET as libc::c_short);
-    let lock = libc::flock { l_type, l_whence, l_start: 0, l_len: 0, l_pid: 0 };
+    let lock = libc::flock { l_type, l_whence, l_start, l_len, l_pid: 0 };
     // SAFETY: the kernel reads one flock structure, which outlives the call.
     match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } {
         0 => Ok(()),

@@ -223,7 +223,11 @@ fn best(block: &[Cell<'_>]) -> String {
     let by_total = block.iter().max_by(|a, b| a.bytes_per_s.mean.total_cmp(&b.bytes_per_s.mean));
     let sharers = block.iter().filter(|cell| cell.groups.len() > 1);
     let errors = sharers.filter_map(|cell| Some((cell, cell.fairness.as_ref()?)));
-    let by_share = errors.min_by(|a, b| a.1.error_max.total_cmp(&b.1.error_max));
+    // Of equals, the one that meant it: without weights a good share is luck.
+    let by_share = errors.min_by(|a, b| {
+        let closer = a.1.error_max.total_cmp(&b.1.error_max);
+        closer.then(b.0.scheduler.has_shares.cmp(&a.0.scheduler.has_shares))
+    });
     let mut line = String::new();
     if let Some(cell) = by_total.filter(|_| block.len() > 1) {
         let places = decimals(mib(cell.bytes_per_s.mean));

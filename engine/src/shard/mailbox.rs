@@ -41,9 +41,9 @@ impl Mailbox {
         true
     }
 
-    /// The oldest job.
-    pub fn take(&self) -> Option<Job> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).waiting.pop_front()
+    /// All jobs that wait now, oldest first.
+    pub fn take_all(&self) -> VecDeque<Job> {
+        std::mem::take(&mut self.jobs.lock().unwrap_or_else(PoisonError::into_inner).waiting)
     }
 
     /// The shard is gone: waiting jobs are dropped, so that nobody waits for their answers.

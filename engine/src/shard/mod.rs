@@ -283,10 +283,10 @@ impl Shard {
         }
     }
 
+    /// Runs the jobs that are there, and only these: someone who asks again and again must not keep the loop.
     fn open_mail(&mut self) {
         self.mailbox.event.clear();
-        let mailbox = Arc::clone(&self.mailbox);
-        while let Some(job) = mailbox.take() {
+        for job in self.mailbox.take_all() {
             job(self);
         }
     }

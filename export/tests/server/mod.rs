@@ -78,15 +78,15 @@ impl Running {
         ask(&self.directory.path().join("control.sock"), &request).unwrap()["ok"].clone()
     }
 
-    /// Waits until every client that has left is forgotten.
-    pub fn await_no_connections(&self) {
+    /// Waits, with patience, until the status is as it should be.
+    pub fn await_that(&self, what: &str, so: impl Fn(&serde_json::Value) -> bool) {
         let start = Instant::now();
-        while !self.status()["connections"].as_array().unwrap().is_empty() {
-            assert!(
-                start.elapsed() < Duration::from_secs(60),
-                "connections of clients that have gone: {}",
-                self.status()
-            );
+        loop {
+            let status = self.status();
+            if so(&status) {
+                return;
+            }
+            assert!(start.elapsed() < Duration::from_secs(60), "never: {what}\n{status:#}");
             thread::sleep(Duration::from_millis(2));
         }
     }

@@ -132,10 +132,10 @@ impl Served {
         Self::start(directory, command, 1)
     }
 
-    /// Serves by a file, `serve.toml` of the directory; `@` stands for the directory.
+    /// Serves by a file, `serve.toml` of the directory; `@/` stands for the directory.
     pub fn configured(directory: TempDir, text: &str) -> Self {
         let path = directory.path().join("serve.toml");
-        fs::write(&path, text.replace('@', &directory.path().display().to_string())).unwrap();
+        fs::write(&path, text.replace("@/", &format!("{}/", directory.path().display()))).unwrap();
         let mut command = hoistway();
         command.arg("serve").arg(&path);
         let listeners = text.matches("[[listen]]").count();

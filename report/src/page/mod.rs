@@ -169,7 +169,10 @@ fn tiles(cells: &[&Cell<'_>]) -> String {
     }
     let sharing =
         cells.iter().filter(|cell| cell.groups.len() > 1).filter_map(|cell| Some((cell, cell.fairness.as_ref()?)));
-    if let Some((best, fairness)) = sharing.min_by(|a, b| a.1.error_max.total_cmp(&b.1.error_max)) {
+    if let Some((best, fairness)) = sharing.min_by(|a, b| {
+        let closer = a.1.error_max.total_cmp(&b.1.error_max);
+        closer.then(b.0.scheduler.has_shares.cmp(&a.0.scheduler.has_shares))
+    }) {
         let who = format!("{}, at {} of the best throughput", scheduler(best), percent(best.efficiency.mean));
         tile("closest to the weights", format!("within {}", percent(fairness.error_max)), who);
     }
