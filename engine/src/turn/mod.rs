@@ -11,6 +11,8 @@
 
 mod admit;
 mod answer;
+#[cfg(test)]
+mod cases;
 mod control;
 mod part;
 mod state;

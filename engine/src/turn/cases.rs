@@ -1,0 +1,236 @@
+//! The specification's cases as literal events: what goes in, which actions come out.
+
+use block::{Priority, RequestId};
+
+use super::{Action, Actions, ConnectionBounds, Piece, Positions, Turn, TurnSettings, Verdict, VolumeAbilities};
+use crate::protocol::{Asked, Command, Failure};
+
+const MIB: u64 = 1 << 20;
+
+struct Bench {
+    turn: Turn,
+    actions: Actions,
+    connection: u32,
+    seen: Vec<Action>,
+}
+
+impl Bench {
+    fn new(alignment_bytes: u32, size_bytes: u64) -> Self {
+        let settings = TurnSettings { device_depth: 64, scheduler: "noop".to_owned(), ..TurnSettings::probe() };
+        let mut turn = Turn::new(&settings).expect("a turn");
+        let volume = turn.add_volume(VolumeAbilities {
+            size_bytes,
+            is_read_only: false,
+            alignment_bytes,
+            emptying_alignment_bytes: alignment_bytes,
+            can_punch: true,
+            can_zero: false,
+            is_null: false,
+            has_unsafe_flush: false,
+            priority: Priority::NONE,
+            positions: Positions::linear(0),
+        });
+        let connection = turn.open(volume, 0, ConnectionBounds::default(), Priority::NONE, None).expect("a connection");
+        Self { turn, actions: Actions::default(), connection, seen: Vec::new() }
+    }
+
+    /// Submits, fills what is to be filled, dispatches; the actions that came of it.
+    fn asks(&mut self, asked: Asked) -> Vec<Action> {
+        let mut verdict = self.turn.submit(self.connection, asked, 1, &mut self.actions);
+        while let Verdict::Fill(_) = verdict {
+            verdict = self.turn.filled(self.connection, 1, &mut self.actions);
+        }
+        self.settle()
+    }
+
+    fn ends(&mut self, io: RequestId, result: i32) -> Vec<Action> {
+        self.turn.completed(io, result, 2, &mut self.actions);
+        self.settle()
+    }
+
+    fn syncs(&mut self, is_ok: bool) -> Vec<Action> {
+        self.turn.synced(0, is_ok, 3, &mut self.actions);
+        self.settle()
+    }
+
+    fn settle(&mut self) -> Vec<Action> {
+        let mut all = Vec::new();
+        loop {
+            self.turn.dispatch(2, &mut self.actions);
+            if self.actions.list.is_empty() {
+                self.seen.extend(&all);
+                return all;
+            }
+            all.append(&mut self.actions.list);
+        }
+    }
+}
+
+fn asked(command: Command, offset_bytes: u64, length_bytes: u64) -> Asked {
+    Asked {
+        cookie: 0,
+        offset_bytes,
+        length_bytes,
+        payload_bytes: if command == Command::Write { u32::try_from(length_bytes).unwrap_or(0) } else { 0 },
+        command,
+        fua: false,
+        no_hole: false,
+        fast_zero: false,
+        one_piece: false,
+        one_extent: false,
+        tag: 0,
+    }
+}
+
+/// I/O, bytes and durability of every `Start`.
+fn starts(actions: &[Action]) -> Vec<(RequestId, u32, bool)> {
+    let start = |action: &Action| match *action {
+        Action::Start { io, bytes, is_durable, .. } => Some((io, bytes, is_durable)),
+        _ => None,
+    };
+    actions.iter().filter_map(start).collect()
+}
+
+fn pieces(actions: &[Action]) -> Vec<Piece> {
+    let piece = |action: &Action| match *action {
+        Action::Reply { piece, .. } => Some(piece),
+        _ => None,
+    };
+    actions.iter().filter_map(piece).collect()
+}
+
+fn syncs(actions: &[Action]) -> usize {
+    actions.iter().filter(|action| matches!(action, Action::Sync { .. })).count()
+}
+
+#[test]
+fn test_20_a_long_trim_is_cut_into_parts_of_a_gibibyte() {
+    let mut bench = Bench::new(1, 4 << 30);
+    let actions = bench.asks(asked(Command::Trim, 0, 3 << 30));
+    let lengths: Vec<u64> = actions
+        .iter()
+        .filter_map(|action| match *action {
+            Action::Empty { length_bytes, .. } => Some(length_bytes),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(lengths, [1 << 30; 3]);
+}
+
+#[test]
+fn test_25_a_failing_part_of_a_read_in_one_piece_fails_all_of_it_without_data() {
+    let mut bench = Bench::new(1, 64 * MIB);
+    let actions = bench.asks(Asked { one_piece: true, ..asked(Command::Read, 0, 8 * MIB) });
+    let mut replies = Vec::new();
+    for (number, (io, bytes, _)) in starts(&actions).into_iter().enumerate() {
+        let result = if number == 5 { -5 } else { i32::try_from(bytes).expect("small") };
+        replies.extend(pieces(&bench.ends(io, result)));
+    }
+    assert_eq!(replies, [Piece::Failed { failure: Failure::Io, offset_bytes: None, last: true }]);
+}
+
+#[test]
+fn test_25_a_failing_part_of_a_chunked_read_says_where_and_the_others_are_delivered() {
+    let mut bench = Bench::new(1, 64 * MIB);
+    let actions = bench.asks(asked(Command::Read, 0, 3 * MIB));
+    let ios = starts(&actions);
+    assert_eq!(ios.len(), 3);
+    let all = i32::try_from(MIB).expect("small");
+    assert!(matches!(pieces(&bench.ends(ios[0].0, all))[..], [Piece::Data { last: false, .. }]));
+    let failed = Piece::Failed { failure: Failure::Io, offset_bytes: Some(MIB), last: false };
+    assert_eq!(pieces(&bench.ends(ios[1].0, -5)), [failed]);
+    assert!(matches!(pieces(&bench.ends(ios[2].0, all))[..], [Piece::Data { last: true, .. }]));
+}
+
+#[test]
+fn test_27_fua_writes_are_durable_and_others_are_not() {
+    let mut bench = Bench::new(1, 64 * MIB);
+    assert!(!starts(&bench.asks(asked(Command::Write, 0, 4_096)))[0].2);
+    let actions = bench.asks(Asked { fua: true, ..asked(Command::Write, 65_536, 4_096) });
+    assert!(starts(&actions)[0].2);
+    assert_eq!(syncs(&bench.seen), 0);
+}
+
+#[test]
+fn test_27_fua_zeroing_is_followed_by_an_fsync_before_its_answer() {
+    let mut bench = Bench::new(1, 64 * MIB);
+    let actions = bench.asks(Asked { fua: true, ..asked(Command::WriteZeroes, 0, MIB) });
+    let [Action::Empty { io, .. }] = actions[..] else { panic!("{actions:?}") };
+    let after = bench.ends(io, 0);
+    assert_eq!((syncs(&after), pieces(&after)), (1, Vec::new()));
+    assert_eq!(pieces(&bench.syncs(true)), [Piece::Done]);
+}
+
+#[test]
+fn test_27_a_flush_is_answered_by_an_fsync_that_began_after_it() {
+    let mut bench = Bench::new(1, 64 * MIB);
+    assert_eq!(syncs(&bench.asks(asked(Command::Flush, 0, 0))), 1);
+    for _ in 0..10 {
+        assert_eq!(syncs(&bench.asks(asked(Command::Flush, 0, 0))), 0);
+    }
+    let first = bench.syncs(true);
+    assert_eq!((syncs(&first), pieces(&first).len()), (1, 1));
+    let second = bench.syncs(true);
+    assert_eq!((syncs(&second), pieces(&second).len()), (0, 10));
+}
+
+#[test]
+fn test_28_a_failed_fsync_poisons_later_flushes_but_not_reads() {
+    let mut bench = Bench::new(1, 64 * MIB);
+    bench.asks(asked(Command::Flush, 0, 0));
+    let failed = Piece::Failed { failure: Failure::Io, offset_bytes: None, last: true };
+    assert_eq!(pieces(&bench.syncs(false)), [failed]);
+    assert_eq!(pieces(&bench.asks(asked(Command::Flush, 0, 0))), [failed]);
+    assert!(bench.turn.volume(0).is_some_and(|(_, is_damaged, _)| is_damaged));
+    assert_eq!(starts(&bench.asks(asked(Command::Read, 0, 512))).len(), 1);
+}
+
+#[test]
+fn test_22_a_second_change_of_a_block_waits_for_the_first() {
+    let mut bench = Bench::new(4_096, 64 * MIB);
+    let first = starts(&bench.asks(asked(Command::Write, 100, 200)));
+    let second = starts(&bench.asks(asked(Command::Write, 300, 200)));
+    assert_eq!((first.len(), second.len()), (1, 0), "the second waits, the first reads its block");
+    let write = starts(&bench.ends(first[0].0, 4_096));
+    assert_eq!(write.len(), 1, "the block is written back");
+    let after = bench.ends(write[0].0, 4_096);
+    assert_eq!((pieces(&after), starts(&after).len()), (vec![Piece::Done], 1), "now the second reads the block");
+}
+
+#[test]
+fn test_33_short_and_interrupted_transfers_are_continued() {
+    let mut bench = Bench::new(1, 64 * MIB);
+    let (io, _, _) = starts(&bench.asks(asked(Command::Read, 0, 65_536)))[0];
+    assert_eq!(starts(&bench.ends(io, -11)), [(io, 65_536, false)], "EAGAIN: all of it again");
+    assert_eq!(starts(&bench.ends(io, 4_096)), [(io, 61_440, false)], "short: the rest");
+    assert!(matches!(pieces(&bench.ends(io, 61_440))[..], [Piece::Data { last: true, .. }]));
+}
+
+#[test]
+fn four_parts_of_a_long_write_are_under_way_at_once_and_no_more() {
+    let mut bench = Bench::new(1, 64 * MIB);
+    let actions = bench.asks(asked(Command::Write, 0, 32 * MIB));
+    assert_eq!(starts(&actions).len(), 4);
+    let (io, bytes, _) = starts(&actions)[0];
+    let after = bench.ends(io, i32::try_from(bytes).expect("small"));
+    assert!(after.iter().any(|action| matches!(action, Action::Continue { verdict: Verdict::Fill(_), .. })));
+}
+
+#[test]
+fn a_refused_write_has_its_payload_skipped() {
+    let mut bench = Bench::new(1, MIB);
+    let verdict = bench.turn.submit(bench.connection, asked(Command::Write, MIB - 512, 4_096), 1, &mut bench.actions);
+    assert_eq!(verdict, Verdict::Skip(4_096));
+    let failed = Piece::Failed { failure: Failure::NoSpace, offset_bytes: None, last: true };
+    assert_eq!(pieces(&bench.settle()), [failed]);
+}
+
+#[test]
+fn fast_zeroing_is_refused_where_zeroes_would_have_to_be_written() {
+    let mut bench = Bench::new(1, MIB);
+    let no_hole = Asked { fast_zero: true, no_hole: true, ..asked(Command::WriteZeroes, 0, 4_096) };
+    let refused = Piece::Failed { failure: Failure::NotSupported, offset_bytes: None, last: true };
+    assert_eq!(pieces(&bench.asks(no_hole)), [refused]);
+    let actions = bench.asks(Asked { fast_zero: false, ..no_hole });
+    assert_eq!(starts(&actions).len(), 1, "zeroes are written instead");
+}
