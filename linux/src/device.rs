@@ -14,6 +14,8 @@ use crate::ioctl;
 
 /// statfs magic of tmpfs.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
+/// statfs magic of the file systems that zero ranges: ext4, xfs, btrfs, f2fs.
+const ZEROING_MAGIC: [u64; 4] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010];
 /// How often, and after what pause, a claim is tried again before it counts as somebody else's.
 const GRACE_TRIES: u32 = 25;
 const GRACE_STEP: std::time::Duration = std::time::Duration::from_millis(20);
@@ -359,11 +361,18 @@ fn name_of(kind: FileType) -> &'static str {
     }
 }
 
-/// Whether emptying a range works on this file at all: tried at its very end, where nothing is.
+/// Whether emptying a range works on this file at all. Nothing is changed by asking.
 pub fn can_empty(file: BorrowedFd<'_>, how: crate::ring::Emptying, size_bytes: u64) -> bool {
+    let is_device =
+        rustix::fs::fstat(file).is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::BlockDevice);
+    if how == crate::ring::Emptying::ZeroRange && !is_device {
+        // Trying it behind the end would leave blocks allocated there, so files go by their file system.
+        return rustix::fs::fstatfs(file)
+            .is_ok_and(|system| u64::try_from(system.f_type).is_ok_and(|magic| ZEROING_MAGIC.contains(&magic)));
+    }
     let flags = rustix::fs::FallocateFlags::from_bits_retain(how.mode().unsigned_abs());
-    // Past the end with KEEP_SIZE: nothing changes, but an unsupported mode is refused. Block devices refuse ranges
-    // outside themselves, so there the answer to a well-formed mode is EINVAL and to an unknown one EOPNOTSUPP.
+    // Past the end a hole changes nothing, but an unsupported mode is refused. Block devices refuse ranges outside
+    // themselves, so there the answer to a well-formed mode is EINVAL and to an unknown one EOPNOTSUPP.
     let past_the_end = size_bytes.next_multiple_of(1 << 20);
     !matches!(
         rustix::fs::fallocate(file, flags, past_the_end, 1 << 20),
@@ -492,13 +501,15 @@ mod tests {
     }
 
     #[test]
-    fn asking_for_holes_changes_neither_size_nor_content() {
+    fn asking_for_holes_changes_neither_size_nor_allocation() {
+        use std::os::unix::fs::MetadataExt;
         let file = tempfile::tempfile().expect("a temporary file");
         file.set_len(5_000).expect("size");
         for how in [Emptying::PunchHole, Emptying::ZeroRange] {
             can_empty(file.as_fd(), how, 5_000);
         }
-        assert_eq!(file.metadata().expect("metadata").len(), 5_000);
+        let metadata = file.metadata().expect("metadata");
+        assert_eq!((metadata.len(), metadata.blocks()), (5_000, 0));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::interface::{
     Violation, Wake,
 };
 use crate::request::{Attributes, Bio, Requests};
-use crate::structures::{Array, Links, List, NIL, NoMemory, SortedLinks};
+use crate::structures::{Array, Links, List, NIL, NoMemory, OrderedLinks};
 use crate::tunable::{SettingError, Tunable};
 use block::time::{is_due, round_up_to_tick};
 use block::{Class, Direction, HardwareQueue, Nanos, Operation, RequestId};
@@ -34,7 +34,7 @@ pub struct MqDeadline {
     profile: Profile,
     settings: Settings,
     slots: Array<Slot>,
-    sorted: SortedLinks,
+    sorted: OrderedLinks,
     /// A slot is on a fifo or on a dispatch list, so that one role serves both.
     links: Links,
     real_time: Level,
@@ -63,7 +63,7 @@ impl Policy for MqDeadline {
             profile,
             settings: Settings::DEFAULT,
             slots: Array::try_new(slots, FREE)?,
-            sorted: SortedLinks::try_new(slots)?,
+            sorted: OrderedLinks::try_new(slots, 6)?,
             links: Links::try_new(slots)?,
             real_time: Level::EMPTY,
             best_effort: Level::EMPTY,
@@ -538,7 +538,7 @@ impl MqDeadline {
     }
 
     #[inline]
-    const fn level_and_links(&mut self, class: Class) -> (&mut Level, &mut SortedLinks, &mut Links) {
+    const fn level_and_links(&mut self, class: Class) -> (&mut Level, &mut OrderedLinks, &mut Links) {
         let level = match class {
             Class::RealTime => &mut self.real_time,
             Class::BestEffort => &mut self.best_effort,

@@ -1,7 +1,7 @@
 //! What mq-deadline keeps: of a request, of a direction, of a class.
 
 use super::profile::Remembers;
-use crate::structures::{List, NIL, SortedLinks, Tree};
+use crate::structures::{List, NIL, OrderedLinks, OrderedSet};
 use block::{Class, Direction, Nanos, RequestId};
 
 /// Where a slot is linked.
@@ -38,7 +38,7 @@ pub const FREE: Slot = Slot {
 /// One direction of a class.
 #[derive(Clone, Debug)]
 pub struct Queue {
-    pub sorted: Tree,
+    pub sorted: OrderedSet,
     pub fifo: List,
     /// Where the direction goes on, or NIL. In the position form: the first request at or behind `position`.
     pub next: u32,
@@ -47,11 +47,11 @@ pub struct Queue {
 }
 
 impl Queue {
-    pub const EMPTY: Queue = Queue { sorted: Tree::EMPTY, fifo: List::EMPTY, next: NIL, position: 0 };
+    pub const EMPTY: Queue = Queue { sorted: OrderedSet::EMPTY, fifo: List::EMPTY, next: NIL, position: 0 };
 
     /// What a newcomer (or a request that moved) means for `next`.
     #[inline]
-    pub fn joined(&mut self, sorted: &SortedLinks, slot: u32, first_sector: u64, remembers: Remembers) {
+    pub fn joined(&mut self, sorted: &OrderedLinks, slot: u32, first_sector: u64, remembers: Remembers) {
         if remembers == Remembers::SectorPosition
             && first_sector >= self.position
             && sorted.key(self.next).is_none_or(|next| first_sector < next)
@@ -62,7 +62,7 @@ impl Queue {
 
     /// Leaves the sorted order; `next` moves on if it was this one.
     #[inline]
-    pub fn unsort(&mut self, sorted: &mut SortedLinks, slot: u32) -> bool {
+    pub fn unsort(&mut self, sorted: &mut OrderedLinks, slot: u32) -> bool {
         if self.next == slot {
             self.next = sorted.next(slot).unwrap_or(NIL);
         }
@@ -71,7 +71,7 @@ impl Queue {
 
     /// A request that begins here was sent.
     #[inline]
-    pub fn moved_to(&mut self, sorted: &SortedLinks, position: u64) {
+    pub fn moved_to(&mut self, sorted: &OrderedLinks, position: u64) {
         self.position = position;
         self.next = self.sorted.lower_bound(sorted, position).unwrap_or(NIL);
     }

@@ -9,12 +9,14 @@ pub mod array;
 pub mod bitmap;
 pub mod heap;
 pub mod list;
+pub mod ordered;
 pub mod sorted;
 
 pub use array::{Array, NoMemory};
 pub use bitmap::Bitmap;
 pub use heap::Heap;
 pub use list::{Links, List};
+pub use ordered::{OrderedLinks, OrderedSet};
 pub use sorted::{SortedLinks, Tree};
 
 /// "None" in links; no array is long enough for it to be an index.

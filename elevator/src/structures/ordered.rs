@@ -1,0 +1,830 @@
+//! Ordered sets of slots for thousands of entries: B+ trees over one pool of nodes.
+//!
+//! One [`OrderedLinks`] per role; a handful of [`OrderedSet`]s may share it, since a slot is in at most one set of a
+//! role. Equal keys keep their order of insertion. Compared with [`super::Tree`] a descent meets three nodes in place
+//! of ten, and has no branch that random keys could mislead; for small or many sets the tree is the better one.
+//!
+//! A node keeps its entries unsorted and their order as sixteen four-bit places in one word, so that putting and taking
+//! move no entry, and an entry's place holds until its node is split or merged: removal by slot looks nothing up. The
+//! rank of a key is the number of keys not above it, whatever their order (Mao, Kohler, Morris: "Cache craftiness for
+//! fast multicore key-value storage", 2012, section 4.6.2, has such a word for readers without locks).
+
+use core::ops::ControlFlow;
+
+use alloc::vec::Vec;
+
+use super::{Array, NIL, NoMemory};
+
+/// Entries of a node: what one word can order.
+const WIDTH: u32 = 16;
+const HALF: u32 = WIDTH / 2;
+/// Every node but a root has as many, which bounds the pool.
+const FEWEST: u32 = 5;
+/// Two neighbours become one node if it has at most as many: far from a split, so that sets at rest do not flap.
+const MERGED: u32 = 12;
+
+/// A place is a node and one of its sixteen entries.
+const PLACE_BITS: u32 = 4;
+
+/// One in each of the sixteen places of a word.
+const EVERY: u64 = 0x1111_1111_1111_1111;
+
+/// On level 0 the items are slots, above they are nodes of the level below. The key of an inner item separates what is
+/// under it from what is under the item before it; the first has 0, since there is nothing to separate it from.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct Node {
+    /// The largest key where there is no entry, so that a search need not ask how many there are.
+    keys: [u64; WIDTH as usize],
+    items: [u32; WIDTH as usize],
+    /// The places by rank, the lowest in the lowest four bits; behind the occupied ones those that are free.
+    order: u64,
+    len: u32,
+    level: u32,
+    /// Where the level above has this node; NIL for a root.
+    home: u32,
+    /// The neighbours on the same level.
+    prev: u32,
+    next: u32,
+}
+
+const _: () = assert!(size_of::<Node>() == 256, "four cache lines");
+
+impl Node {
+    const EMPTY: Node = Node {
+        keys: [u64::MAX; WIDTH as usize],
+        items: [NIL; WIDTH as usize],
+        order: 0xfedc_ba98_7654_3210,
+        len: 0,
+        level: 0,
+        home: NIL,
+        prev: NIL,
+        next: NIL,
+    };
+
+    /// The entries whose key is at most `key`.
+    #[inline]
+    fn rank_behind(&self, key: u64) -> u32 {
+        let count = self.keys.iter().fold(0, |count, &other| count + u32::from(other <= key));
+        count.min(self.len)
+    }
+
+    /// The entries whose key is below `key`.
+    #[inline]
+    fn rank_before(&self, key: u64) -> u32 {
+        self.keys.iter().fold(0, |count, &other| count + u32::from(other < key))
+    }
+
+    #[inline]
+    fn place_at(&self, rank: u32) -> u32 {
+        (self.order.wrapping_shr(rank * PLACE_BITS) & 15) as u32
+    }
+
+    #[inline]
+    fn rank_of(&self, place: u32) -> u32 {
+        // The lowest of the places that differ in no bit is found exactly, and there is only one.
+        let differs = self.order ^ (u64::from(place & 15) * EVERY);
+        (differs.wrapping_sub(EVERY) & !differs & (EVERY << 3)).trailing_zeros() / PLACE_BITS
+    }
+
+    #[inline]
+    fn entry(&self, place: u32) -> (u64, u32) {
+        let place = (place & 15) as usize;
+        (self.keys.get(place).copied().unwrap_or(u64::MAX), self.items.get(place).copied().unwrap_or(NIL))
+    }
+
+    #[inline]
+    fn item_at(&self, rank: u32) -> u32 {
+        self.entry(self.place_at(rank)).1
+    }
+
+    #[inline]
+    fn set_entry(&mut self, place: u32, (key, item): (u64, u32)) {
+        let place = (place & 15) as usize;
+        if let (Some(old_key), Some(old_item)) = (self.keys.get_mut(place), self.items.get_mut(place)) {
+            (*old_key, *old_item) = (key, item);
+        }
+    }
+
+    /// Gives the node, which has room, an entry of this rank; answers its place.
+    #[inline]
+    fn put(&mut self, rank: u32, entry: (u64, u32)) -> u32 {
+        let place = self.order >> 60;
+        let shift = rank * PLACE_BITS;
+        let below = self.order & mask(shift);
+        self.order = below | place.wrapping_shl(shift) | ((self.order ^ below) << PLACE_BITS);
+        self.len = self.len.wrapping_add(1);
+        let place = (place & 15) as u32;
+        self.set_entry(place, entry);
+        place
+    }
+
+    /// Takes the entry of this rank and place out.
+    #[inline]
+    fn take(&mut self, rank: u32, place: u32) -> (u64, u32) {
+        let kept = mask(rank * PLACE_BITS);
+        self.order = (self.order & kept) | ((self.order >> PLACE_BITS) & !kept) | (u64::from(place) << 60);
+        self.len = self.len.wrapping_sub(1);
+        let entry = self.entry(place);
+        self.set_entry(place, (u64::MAX, NIL));
+        entry
+    }
+}
+
+/// The pool. An [`Array`] would keep two nodes by value for indices out of range, in the policy and so on the stack of
+/// whoever builds it.
+#[derive(Debug)]
+struct Nodes(Vec<Node>);
+
+impl Nodes {
+    fn try_new(count: u32) -> Result<Self, NoMemory> {
+        let mut nodes = Vec::new();
+        nodes.try_reserve_exact(count as usize).map_err(|_| NoMemory)?;
+        nodes.resize_with(count as usize, || Node::EMPTY);
+        for (next, node) in (1..count).zip(&mut nodes) {
+            node.next = next;
+        }
+        Ok(Self(nodes))
+    }
+
+    #[inline]
+    fn get(&self, index: u32) -> Option<&Node> {
+        self.0.get(index as usize)
+    }
+
+    #[inline]
+    fn get_mut(&mut self, index: u32) -> Option<&mut Node> {
+        self.0.get_mut(index as usize)
+    }
+
+    /// The node, or an empty one where there is none.
+    #[inline]
+    fn at(&self, index: u32) -> &Node {
+        self.get(index).unwrap_or(&Node::EMPTY)
+    }
+}
+
+#[inline]
+const fn mask(bits: u32) -> u64 {
+    1u64.wrapping_shl(bits).wrapping_sub(1)
+}
+
+/// The entries of all slots in one role.
+#[derive(Debug)]
+pub struct OrderedLinks {
+    /// Node and place of each slot; NIL for a slot in no set.
+    homes: Array<u32>,
+    nodes: Nodes,
+    /// The unused nodes, linked by `next`.
+    free: u32,
+}
+
+impl OrderedLinks {
+    /// Entries for `slots` slots (at most 2^28), none of them in a set, and nodes for them in up to `sets` sets.
+    ///
+    /// # Errors
+    /// [`NoMemory`] when the allocator refuses, or for more slots than places.
+    pub fn try_new(slots: u32, sets: u32) -> Result<Self, NoMemory> {
+        if slots > 1 << 28 {
+            return Err(NoMemory);
+        }
+        // Each level has at most a fifth of the entries of the one below, or one node: less than a fourth and a root.
+        let count = (slots / (FEWEST - 1)).saturating_add(sets);
+        let (homes, nodes) = (Array::try_new(slots, NIL)?, Nodes::try_new(count)?);
+        Ok(Self { homes, nodes, free: if count == 0 { NIL } else { 0 } })
+    }
+
+    /// Whether the slot is in some set of this role.
+    #[inline]
+    pub fn is_linked(&self, slot: u32) -> bool {
+        *self.homes.at(slot) != NIL
+    }
+
+    /// The key the slot was inserted with; `None` if it is in no set.
+    #[inline]
+    pub fn key(&self, slot: u32) -> Option<u64> {
+        let home = *self.homes.at(slot);
+        Some(self.nodes.get(home >> PLACE_BITS)?.entry(home).0)
+    }
+
+    /// The slot behind this one in its set.
+    #[inline]
+    pub fn next(&self, slot: u32) -> Option<u32> {
+        let home = *self.homes.at(slot);
+        let node = self.nodes.get(home >> PLACE_BITS)?;
+        self.at_rank(node, node.rank_of(home) + 1)
+    }
+
+    /// The slot before this one in its set.
+    #[inline]
+    pub fn prev(&self, slot: u32) -> Option<u32> {
+        let home = *self.homes.at(slot);
+        let node = self.nodes.get(home >> PLACE_BITS)?;
+        match node.rank_of(home).checked_sub(1) {
+            Some(rank) => Some(node.item_at(rank)),
+            None => self.nodes.get(node.prev).map(|before| before.item_at(before.len.wrapping_sub(1))),
+        }
+    }
+
+    /// The slot of this rank in a leaf, or, behind its last, the first of the next leaf.
+    #[inline]
+    fn at_rank(&self, leaf: &Node, rank: u32) -> Option<u32> {
+        if rank < leaf.len {
+            return Some(leaf.item_at(rank));
+        }
+        self.nodes.get(leaf.next).map(|next| next.item_at(0))
+    }
+
+    fn take_free(&mut self) -> Option<u32> {
+        let index = self.free;
+        self.free = self.nodes.get(index)?.next;
+        Some(index)
+    }
+
+    /// An empty node becomes unused.
+    fn give_back(&mut self, index: u32) {
+        if let Some(node) = self.nodes.get_mut(index) {
+            (node.level, node.home, node.prev, node.next) = (0, NIL, NIL, self.free);
+            self.free = index;
+        }
+    }
+
+    /// Puts an entry into a node that has room, and tells the item where it is.
+    #[inline]
+    fn put(&mut self, index: u32, rank: u32, entry: (u64, u32)) {
+        let Some(node) = self.nodes.get_mut(index) else { return };
+        let (level, place) = (node.level, node.put(rank, entry));
+        self.set_home(level, entry.1, index << PLACE_BITS | place);
+    }
+
+    #[inline]
+    fn set_home(&mut self, level: u32, item: u32, home: u32) {
+        if level == 0 {
+            if let Some(place) = self.homes.get_mut(item) {
+                *place = home;
+            }
+        } else if let Some(child) = self.nodes.get_mut(item) {
+            child.home = home;
+        }
+    }
+
+    /// Moves the last `count` entries of a node to the front of another that has room for them.
+    fn move_right(&mut self, left: u32, right: u32, count: u32) {
+        let (Some(from), Some(to)) = (self.nodes.get(left), self.nodes.get(right)) else { return };
+        let sources = from.order.wrapping_shr(from.len.wrapping_sub(count) * PLACE_BITS);
+        // The free places from behind come to the front.
+        let places = to.order.rotate_left(count * PLACE_BITS);
+        self.move_entries((left, sources), (right, places), count);
+        if let Some(from) = self.nodes.get_mut(left) {
+            from.len = from.len.wrapping_sub(count);
+        }
+        if let Some(to) = self.nodes.get_mut(right) {
+            (to.len, to.order) = (to.len.wrapping_add(count), places);
+        }
+    }
+
+    /// Moves the first `count` entries of a node behind those of another that has room for them.
+    fn move_left(&mut self, left: u32, right: u32, count: u32) {
+        let (Some(to), Some(from)) = (self.nodes.get(left), self.nodes.get(right)) else { return };
+        let (places, sources) = (to.order.wrapping_shr(to.len * PLACE_BITS), from.order);
+        self.move_entries((right, sources), (left, places), count);
+        if let Some(to) = self.nodes.get_mut(left) {
+            to.len = to.len.wrapping_add(count);
+        }
+        if let Some(from) = self.nodes.get_mut(right) {
+            // What was at the front is free now, and so goes behind.
+            (from.len, from.order) = (from.len.wrapping_sub(count), sources.rotate_right(count * PLACE_BITS));
+        }
+    }
+
+    /// Moves the entries at the first `count` places of one order to those of the other.
+    #[inline]
+    fn move_entries(&mut self, from: (u32, u64), to: (u32, u64), count: u32) {
+        let level = self.nodes.at(from.0).level;
+        for rank in 0..count.min(WIDTH) {
+            let [source, target] = [from.1, to.1].map(|order| (order.wrapping_shr(rank * PLACE_BITS) & 15) as u32);
+            let Some(node) = self.nodes.get_mut(from.0) else { return };
+            let entry = node.entry(source);
+            node.set_entry(source, (u64::MAX, NIL));
+            let Some(node) = self.nodes.get_mut(to.0) else { return };
+            node.set_entry(target, entry);
+            self.set_home(level, entry.1, to.0 << PLACE_BITS | target);
+        }
+    }
+
+    /// Sets the key of the first entry, and answers what it was.
+    fn replace_first_key(&mut self, index: u32, key: u64) -> u64 {
+        self.replace_key(index << PLACE_BITS | self.nodes.at(index).place_at(0), key)
+    }
+
+    fn replace_key(&mut self, home: u32, key: u64) -> u64 {
+        let Some(node) = self.nodes.get_mut(home >> PLACE_BITS) else { return 0 };
+        let (old_key, item) = node.entry(home);
+        node.set_entry(home, (key, item));
+        old_key
+    }
+
+    /// The key that separates a node from the one before it. In a leaf the first key says it, and keeps saying it.
+    fn separator(&mut self, index: u32) -> u64 {
+        let node = self.nodes.at(index);
+        if node.level == 0 { node.entry(node.place_at(0)).0 } else { self.replace_first_key(index, 0) }
+    }
+
+    /// Moves the upper half of a full node, whose parent has room, into a new node behind it.
+    fn split(&mut self, left: u32) -> Option<u32> {
+        let right = self.take_free()?;
+        let Node { level, home, next, .. } = *self.nodes.at(left);
+        if let Some(node) = self.nodes.get_mut(right) {
+            (node.level, node.prev, node.next) = (level, left, next);
+        }
+        self.move_right(left, right, HALF);
+        self.link(left, right);
+        self.link(right, next);
+        let key = self.separator(right);
+        let parent = home >> PLACE_BITS;
+        let rank = self.nodes.at(parent).rank_of(home) + 1;
+        self.put(parent, rank, (key, right));
+        Some(right)
+    }
+
+    /// Makes two nodes neighbours; either may be NIL.
+    fn link(&mut self, left: u32, right: u32) {
+        if let Some(node) = self.nodes.get_mut(left) {
+            node.next = right;
+        }
+        if let Some(node) = self.nodes.get_mut(right) {
+            node.prev = left;
+        }
+    }
+
+    /// A node that is no root has too few entries: it becomes one with a neighbour, or takes some over. Answers the
+    /// parent, if that has one child less.
+    fn refill(&mut self, index: u32) -> ControlFlow<(), u32> {
+        let home = self.nodes.at(index).home;
+        let Some(parent) = self.nodes.get(home >> PLACE_BITS) else { return ControlFlow::Break(()) };
+        let rank = parent.rank_of(home).max(1);
+        let (left, right, home) = (parent.item_at(rank - 1), parent.item_at(rank), parent.place_at(rank));
+        let parent = self.nodes.at(index).home >> PLACE_BITS;
+        let home = parent << PLACE_BITS | home;
+        let (left_len, right_len) = (self.nodes.at(left).len, self.nodes.at(right).len);
+        if self.nodes.at(right).level != 0 {
+            let key = self.replace_key(home, 0);
+            self.replace_first_key(right, key);
+        }
+        if left_len + right_len <= MERGED {
+            self.move_left(left, right, right_len);
+            self.link(left, self.nodes.at(right).next);
+            if let Some(parent) = self.nodes.get_mut(parent) {
+                parent.take(rank, home & 15);
+            }
+            self.give_back(right);
+            return ControlFlow::Continue(parent);
+        }
+        let kept = (left_len + right_len) / 2;
+        if left_len < kept {
+            self.move_left(left, right, kept - left_len);
+        } else {
+            self.move_right(left, right, left_len - kept);
+        }
+        let key = self.separator(right);
+        self.replace_key(home, key);
+        ControlFlow::Break(())
+    }
+}
+
+/// One ordered set of slots. An operation must be given the [`OrderedLinks`] the set was filled through.
+#[derive(Clone, Debug)]
+pub struct OrderedSet {
+    root: u32,
+    /// The first leaf, which is the first node the set had: splits put nodes behind others, merges leave the front one.
+    front: u32,
+    len: u32,
+}
+
+impl Default for OrderedSet {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+impl OrderedSet {
+    /// A set of nothing.
+    pub const EMPTY: OrderedSet = OrderedSet { root: NIL, front: NIL, len: 0 };
+
+    /// The number of slots in the set.
+    #[inline]
+    pub const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether no slot is in the set.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The slot of the smallest key, the earliest inserted of equals.
+    #[inline]
+    pub fn first(&self, links: &OrderedLinks) -> Option<u32> {
+        if self.len == 0 { None } else { Some(links.nodes.at(self.front).item_at(0)) }
+    }
+
+    /// Puts the slot behind all whose key is not greater. False, and nothing happens, if it is in a set already or does
+    /// not exist, or if this is one set more than the links were made for.
+    #[inline]
+    pub fn insert(&mut self, links: &mut OrderedLinks, slot: u32, key: u64) -> bool {
+        if links.homes.get(slot) != Some(&NIL) {
+            return false;
+        }
+        let (mut index, mut rank) = (self.root, 0);
+        while let Some(node) = links.nodes.get(index) {
+            rank = node.rank_behind(key);
+            if node.level == 0 {
+                break;
+            }
+            index = node.item_at(rank.wrapping_sub(1));
+        }
+        if links.nodes.get(index).is_none_or(|leaf| leaf.len == WIDTH) {
+            let Some(room) = self.make_room(links, index, rank) else { return false };
+            (index, rank) = room;
+        }
+        links.put(index, rank, (key, slot));
+        self.len = self.len.wrapping_add(1);
+        true
+    }
+
+    /// Takes the slot out of this set. False, and nothing happens, if it is in no set.
+    ///
+    /// That the slot is in *this* set is the caller's duty: of another set of the same links only one with a single
+    /// node is recognised as foreign, and both lengths would be wrong afterwards.
+    #[inline]
+    pub fn remove(&mut self, links: &mut OrderedLinks, slot: u32) -> bool {
+        let home = *links.homes.at(slot);
+        let index = home >> PLACE_BITS;
+        let Some(leaf) = links.nodes.get_mut(index) else { return false };
+        if leaf.home == NIL && self.root != index {
+            return false;
+        }
+        leaf.take(leaf.rank_of(home), home & 15);
+        let is_short = leaf.len < FEWEST;
+        *links.homes.at_mut(slot) = NIL;
+        self.len = self.len.wrapping_sub(1);
+        if is_short {
+            self.rebalance(links, index);
+        }
+        true
+    }
+
+    /// The first slot whose key is not below `key`.
+    #[inline]
+    pub fn lower_bound(&self, links: &OrderedLinks, key: u64) -> Option<u32> {
+        let mut index = self.root;
+        while let Some(node) = links.nodes.get(index) {
+            let rank = node.rank_before(key);
+            if node.level == 0 {
+                return links.at_rank(node, rank);
+            }
+            index = node.item_at(rank.saturating_sub(1));
+        }
+        None
+    }
+
+    /// The slot with exactly this key, the earliest inserted of equals.
+    #[inline]
+    pub fn find_exact(&self, links: &OrderedLinks, key: u64) -> Option<u32> {
+        self.lower_bound(links, key).filter(|&slot| links.key(slot) == Some(key))
+    }
+
+    /// The slots from smallest to largest key.
+    #[inline]
+    pub fn iter<'a>(&self, links: &'a OrderedLinks) -> Iter<'a> {
+        Iter { links, at: self.first(links) }
+    }
+
+    /// Splits a full leaf, or begins the first one: where an entry of this rank in the leaf goes now.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, links: &mut OrderedLinks, leaf: u32, rank: u32) -> Option<(u32, u32)> {
+        if leaf == NIL {
+            self.root = links.take_free()?;
+            self.front = self.root;
+            links.link(NIL, self.root);
+            links.link(self.root, NIL);
+            return Some((self.root, 0));
+        }
+        // A split needs room above: the topmost of the full ones goes first, and the leaf last. Bounded by the height.
+        loop {
+            let (mut top, mut home) = (leaf, links.nodes.at(leaf).home);
+            while let Some(above) = links.nodes.get(home >> PLACE_BITS)
+                && above.len == WIDTH
+            {
+                (top, home) = (home >> PLACE_BITS, above.home);
+            }
+            if home == NIL {
+                self.grow(links)?;
+            }
+            let right = links.split(top)?;
+            if top == leaf {
+                return Some(if rank > HALF { (right, rank - HALF) } else { (leaf, rank) });
+            }
+        }
+    }
+
+    /// Puts a new root above the old one.
+    fn grow(&mut self, links: &mut OrderedLinks) -> Option<()> {
+        let (below, root) = (self.root, links.take_free()?);
+        let level = links.nodes.at(below).level.wrapping_add(1);
+        if let Some(node) = links.nodes.get_mut(root) {
+            (node.level, node.next) = (level, NIL);
+        }
+        links.put(root, 0, (0, below));
+        self.root = root;
+        Some(())
+    }
+
+    /// A leaf has too few entries.
+    #[inline(never)]
+    fn rebalance(&mut self, links: &mut OrderedLinks, leaf: u32) {
+        let mut index = leaf;
+        // Bounded by the height, as each turn goes one level up.
+        while links.nodes.at(index).len < FEWEST
+            && let ControlFlow::Continue(parent) = links.refill(index)
+        {
+            index = parent;
+        }
+        let root = links.nodes.at(self.root);
+        if root.len == 1 && root.level != 0 {
+            let below = root.item_at(0);
+            if let Some(root) = links.nodes.get_mut(self.root) {
+                root.take(0, root.place_at(0));
+            }
+            links.give_back(self.root);
+            if let Some(node) = links.nodes.get_mut(below) {
+                node.home = NIL;
+            }
+            self.root = below;
+        }
+    }
+}
+
+/// The slots of a set from smallest to largest key.
+#[derive(Clone, Debug)]
+pub struct Iter<'a> {
+    links: &'a OrderedLinks,
+    at: Option<u32>,
+}
+
+impl Iterator for Iter<'_> {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        let slot = self.at?;
+        self.at = self.links.next(slot);
+        Some(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    impl OrderedSet {
+        /// Every node: its fill, its order, who has it, and that its keys lie between the separators around it. Answers
+        /// the number of nodes.
+        fn check(&self, links: &OrderedLinks) -> usize {
+            let mut level = Vec::from_iter(links.nodes.get(self.root).map(|_| (self.root, NIL, 0, u64::MAX)));
+            let (mut nodes, mut entries) = (0, 0);
+            while !level.is_empty() {
+                let mut below = Vec::new();
+                for (at, &(index, home, least, most)) in level.iter().enumerate() {
+                    let node = links.nodes.at(index);
+                    assert_eq!((node.home, node.level), (home, links.nodes.at(level[0].0).level));
+                    assert_eq!(node.prev, if at == 0 { NIL } else { level[at - 1].0 });
+                    assert_eq!(node.next, level.get(at + 1).map_or(NIL, |next| next.0));
+                    assert!(node.len <= WIDTH && (index == self.root || node.len >= FEWEST));
+                    let mut places = Vec::from_iter((0..WIDTH).map(|rank| node.place_at(rank)));
+                    for rank in 0..WIDTH {
+                        let place = node.place_at(rank);
+                        assert_eq!(node.rank_of(place), rank);
+                        let (key, item) = node.entry(place);
+                        if rank >= node.len {
+                            assert_eq!((key, item), (u64::MAX, NIL));
+                            continue;
+                        }
+                        let next = if rank + 1 < node.len { node.entry(node.place_at(rank + 1)).0 } else { most };
+                        if node.level == 0 {
+                            assert!(least <= key && key <= next);
+                            assert_eq!(*links.homes.at(item), index << PLACE_BITS | place);
+                            entries += 1;
+                        } else {
+                            assert!(if rank == 0 { key == 0 } else { least <= key && key <= next });
+                            below.push((item, index << PLACE_BITS | place, if rank == 0 { least } else { key }, next));
+                        }
+                    }
+                    places.sort_unstable();
+                    assert!(places.into_iter().eq(0..WIDTH));
+                    nodes += 1;
+                }
+                if links.nodes.at(level[0].0).level == 0 {
+                    assert_eq!(level[0].0, self.front);
+                } else {
+                    assert!(level.len() > 1 || below.len() > 1, "a root of one child");
+                }
+                level = below;
+            }
+            assert_eq!(entries, self.len());
+            nodes
+        }
+    }
+
+    /// Three sets over one pool, and what they should hold: (key, time of insertion) -> slot.
+    struct Forest {
+        links: OrderedLinks,
+        sets: [OrderedSet; 3],
+        models: [BTreeMap<(u64, usize), u32>; 3],
+        homes: BTreeMap<u32, (usize, (u64, usize))>,
+        time: usize,
+    }
+
+    impl Forest {
+        fn new(slots: u32) -> Self {
+            let links = OrderedLinks::try_new(slots, 3).unwrap();
+            let sets = [OrderedSet::EMPTY, OrderedSet::EMPTY, OrderedSet::EMPTY];
+            Self { links, sets, models: Default::default(), homes: BTreeMap::new(), time: 0 }
+        }
+
+        fn insert(&mut self, set: usize, slot: u32, key: u64) {
+            self.time += 1;
+            let expected = slot < self.links.homes.len() && !self.homes.contains_key(&slot);
+            assert_eq!(self.sets[set].insert(&mut self.links, slot, key), expected);
+            if expected {
+                self.models[set].insert((key, self.time), slot);
+                self.homes.insert(slot, (set, (key, self.time)));
+            }
+        }
+
+        fn remove(&mut self, slot: u32) {
+            let home = self.homes.remove(&slot);
+            let (set, key) = home.unwrap_or_default();
+            assert_eq!(self.sets[set].remove(&mut self.links, slot), home.is_some());
+            if home.is_some() {
+                self.models[set].remove(&key);
+            }
+        }
+
+        fn check_near(&self, probe: u64) {
+            for (set, model) in self.sets.iter().zip(&self.models) {
+                let bound = model.range((probe, 0)..).next();
+                assert_eq!(set.lower_bound(&self.links, probe), bound.map(|(_, &slot)| slot));
+                let exact = bound.filter(|((key, _), _)| *key == probe);
+                assert_eq!(set.find_exact(&self.links, probe), exact.map(|(_, &slot)| slot));
+                assert_eq!(set.first(&self.links), model.values().next().copied());
+                if let Some((at, &slot)) = bound {
+                    let (after, before) = (model.range(*at..).nth(1), model.range(..*at).next_back());
+                    assert_eq!(self.links.next(slot), after.map(|(_, &slot)| slot));
+                    assert_eq!(self.links.prev(slot), before.map(|(_, &slot)| slot));
+                }
+            }
+        }
+
+        fn check(&self) {
+            let mut nodes = 0;
+            for (set, model) in self.sets.iter().zip(&self.models) {
+                nodes += set.check(&self.links);
+                assert!(set.iter(&self.links).eq(model.values().copied()));
+                assert_eq!(set.len() as usize, model.len());
+            }
+            let unused = core::iter::successors(Some(self.links.free), |&index| Some(self.links.nodes.at(index).next));
+            nodes += unused.take_while(|&index| index != NIL).count();
+            assert_eq!(nodes, self.links.nodes.0.len(), "a node was lost");
+            for slot in 0..=self.links.homes.len() {
+                let key = self.homes.get(&slot).map(|(_, (key, _))| *key);
+                assert_eq!((self.links.is_linked(slot), self.links.key(slot)), (key.is_some(), key));
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 50, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// 50 cases of 2,000 operations: insert, remove, and change of key by removal and insertion; often equal keys,
+        /// and the smallest and largest there are.
+        #[test]
+        fn three_sets_over_shared_nodes_behave_as_three_maps(
+            slots in 1u32..400,
+            operations in prop::collection::vec(
+                (0u8..4, 0usize..4, 0..402u32, prop_oneof![Just(0), Just(u64::MAX), 0..60u64, any::<u64>()]), 2000),
+        ) {
+            let mut forest = Forest::new(slots);
+            for (time, &(what, set, slot, key)) in operations.iter().enumerate() {
+                let (set, slot) = (set.min(2), slot % (slots + 2));
+                match what {
+                    0 => forest.remove(slot),
+                    1 => {
+                        forest.remove(slot);
+                        forest.insert(set, slot, key);
+                    }
+                    _ => forest.insert(set, slot, key),
+                }
+                forest.check_near(key);
+                if time % 16 == 0 {
+                    forest.check();
+                }
+            }
+        }
+    }
+
+    const MANY: u32 = 20_000;
+
+    /// Fills and empties three sets; `key` and `victim` say with which keys and in which order, of a number that counts.
+    fn fill_and_empty(key: impl Fn(u32) -> u64, victim: impl Fn(u32) -> u32) {
+        let mut forest = Forest::new(MANY);
+        for slot in 0..MANY {
+            forest.insert((slot / (MANY / 2)) as usize, slot, key(slot));
+            if slot % 1000 == 0 {
+                forest.check();
+            }
+        }
+        assert!(!forest.sets[2].insert(&mut forest.links, MANY, 1));
+        for count in 0..MANY {
+            forest.remove(victim(count));
+            forest.check_near(key(count));
+            if count % 1000 == 0 {
+                forest.check();
+            }
+        }
+        forest.check();
+        assert!(forest.sets.iter().all(OrderedSet::is_empty));
+    }
+
+    /// A permutation of the slots: 7,919 is prime.
+    const fn shuffled(slot: u32) -> u32 {
+        (slot as u64 * 7919 % MANY as u64) as u32
+    }
+
+    #[test]
+    fn keys_in_order() {
+        fill_and_empty(u64::from, |count| count);
+    }
+
+    #[test]
+    fn keys_in_reverse() {
+        fill_and_empty(|slot| u64::from(MANY - slot), |count| count);
+        fill_and_empty(|slot| u64::from(MANY - slot), |count| MANY - 1 - count);
+    }
+
+    #[test]
+    fn keys_at_random() {
+        fill_and_empty(|slot| u64::from(shuffled(slot)), |count| MANY - 1 - count);
+        fill_and_empty(u64::from, shuffled);
+    }
+
+    #[test]
+    fn equal_keys() {
+        fill_and_empty(|_| u64::MAX, shuffled);
+        fill_and_empty(|_| 0, |count| count);
+        fill_and_empty(|slot| u64::from(slot / 100), shuffled);
+    }
+
+    #[test]
+    fn a_sweep_over_random_arrivals_a_hundred_thousand_times() {
+        let (mut forest, mut random, mut position) = (Forest::new(1000), 1u64, 0);
+        let mut key = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            random >> 44
+        };
+        for slot in 0..1000 {
+            forest.insert(0, slot, key());
+        }
+        for count in 0..100_000 {
+            let set = &forest.sets[0];
+            let slot = set.lower_bound(&forest.links, position).or_else(|| set.first(&forest.links)).unwrap();
+            position = forest.links.key(slot).unwrap();
+            forest.remove(slot);
+            forest.insert(0, slot, key());
+            forest.check_near(position);
+            if count % 500 == 0 {
+                forest.check();
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let mut links = OrderedLinks::try_new(3, 1).unwrap();
+        let [mut ours, mut theirs] = [OrderedSet::EMPTY, OrderedSet::EMPTY];
+        assert!(theirs.insert(&mut links, 1, 5));
+        assert!(!ours.remove(&mut links, 1) && !ours.remove(&mut links, NIL) && !theirs.remove(&mut links, 2));
+        assert!(!theirs.insert(&mut links, 1, 5) && !theirs.insert(&mut links, 3, 5));
+        assert!(!ours.insert(&mut links, 0, 5), "the links were made for one set");
+        assert!(theirs.iter(&links).eq([1]) && ours.is_empty());
+        assert_eq!(OrderedLinks::try_new(u32::MAX, 1).err(), Some(NoMemory));
+    }
+}
