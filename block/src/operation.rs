@@ -121,6 +121,5 @@ impl Flags {
 /// Whether somebody waits: reads always; anything else when flagged so (Linux `op_is_sync`).
 #[inline]
 pub const fn is_sync(operation: Operation, flags: Flags) -> bool {
-    matches!(operation, Operation::Read)
-        || flags.intersects(Flags(Flags::SYNC.0 | Flags::FUA.0 | Flags::PREFLUSH.0))
+    matches!(operation, Operation::Read) || flags.intersects(Flags(Flags::SYNC.0 | Flags::FUA.0 | Flags::PREFLUSH.0))
 }

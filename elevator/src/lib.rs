@@ -45,8 +45,8 @@ mod wfq;
 
 pub use group::{GroupSettings, GroupState, GroupTree};
 pub use interface::{
-    Admission, Configuration, Depth, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Reason, Side,
-    Version, Violation, Wake,
+    Admission, Configuration, Depth, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Reason,
+    Side, Version, Violation, Wake,
 };
 pub use message::Message;
 pub use registry::Any;

@@ -1,10 +1,10 @@
 //! All policies, one line each. No other file names a policy's type.
 
+use crate::group::GroupSettings;
 use crate::interface::{
     Admission, Configuration, Depth, Dispatch, Elevator, Form, Merge, MergeSearch, Policy, Position, Side, Version,
     Violation, Wake,
 };
-use crate::group::GroupSettings;
 use crate::message::Message;
 use crate::request::{Bio, Requests};
 use crate::structures::NoMemory;

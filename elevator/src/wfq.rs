@@ -257,11 +257,8 @@ impl Elevator for Wfq {
         *self.groups.at_mut(group.0) = Group { waiting: Tree::EMPTY, vtime, weight, held: 0, holding_weight: 0 };
         *self.entities.at_mut(strays) = Entity { tag: 0, inverse_weight: inverse(WEIGHT_DEFAULT), parent: group };
         let entity = self.entity_of(group);
-        *self.entities.at_mut(entity) = Entity {
-            tag: parent_vtime,
-            inverse_weight: inverse(settings.clamped_weight()),
-            parent: settings.parent,
-        };
+        *self.entities.at_mut(entity) =
+            Entity { tag: parent_vtime, inverse_weight: inverse(settings.clamped_weight()), parent: settings.parent };
     }
 
     fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, _now: Nanos) -> Wake {

@@ -2,8 +2,8 @@
 
 use block::{ContextId, Extent, GroupId, HardwareQueue, Operation, RequestId, random::Stream};
 use hoistway_elevator::{
-    Admission, Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Place, Position, Requests,
-    registry,
+    Admission, Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Place, Position,
+    Requests, registry,
 };
 
 /// wfq with its table, driven without a queue round it.
@@ -247,7 +247,8 @@ fn random_churn_keeps_every_invariant() {
         let mut inside = 0_u32;
         for step in 0..20_000 {
             if inside < 300 && random.chance(1, 2) {
-                let [group, context, shift] = [5, 12, 6].map(|bound| u32::try_from(random.below(bound)).expect("small"));
+                let [group, context, shift] =
+                    [5, 12, 6].map(|bound| u32::try_from(random.below(bound)).expect("small"));
                 driven.insert(group, context, 8 << shift);
                 inside += 1;
             } else if driven.serve().is_some() {

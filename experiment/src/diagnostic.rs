@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// "Did you mean": the nearest of the names there are, if it is near enough to be a slip.
+pub use workload::nearest;
+
 /// What is wrong with a piece of input, and what to do. The caller adds the place (the flag, or file:line:column).
 ///
 /// Printed as the message, then on a line of its own `  help: ` and the remedy.
@@ -27,45 +30,3 @@ impl fmt::Display for Diagnostic {
 }
 
 impl std::error::Error for Diagnostic {}
-
-/// The candidate that `word` was probably meant to be: edit distance at most 2, or a third of the word's length.
-pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (word.chars().count() / 3).max(2);
-    candidates
-        .into_iter()
-        .map(|candidate| (edit_distance(word, candidate), candidate))
-        .filter(|&(distance, candidate)| distance <= limit && distance < candidate.chars().count())
-        .min_by_key(|&(distance, _)| distance)
-        .map(|(_, candidate)| candidate)
-}
-
-/// Insertions, deletions and replacements of one character each, case ignored (Levenshtein).
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().flat_map(char::to_lowercase).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().flat_map(char::to_lowercase).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &cb) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(ca != cb);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_transposed_name_is_recognised() {
-        assert_eq!(nearest("slice_idel", ["quantum", "slice_idle", "group_idle"]), Some("slice_idle"));
-    }
-
-    #[test]
-    fn an_unrelated_name_is_not_suggested() {
-        assert_eq!(nearest("zz", ["bfq", "cfq", "no"]), None);
-    }
-}

@@ -1,7 +1,7 @@
 //! The question: one run of a test, complete.
 
-use block::Nanos;
 use block::random::{fnv1a64, fnv1a64_continued};
+use block::{Nanos, Priority};
 use serde::{Deserialize, Serialize};
 use workload::Job;
 
@@ -65,6 +65,14 @@ pub struct IssuerPlace<'a> {
     pub thread: u32,
 }
 
+impl IssuerPlace<'_> {
+    /// The largest I/O that it issues, in bytes.
+    pub fn largest_io_bytes(&self) -> u64 {
+        let sizes = workload::job::Direction::ALL.iter().map(|direction| self.job.block_sizes.of(*direction));
+        sizes.map(|size| u64::from(size.largest_bytes())).max().unwrap_or(0)
+    }
+}
+
 impl Experiment {
     /// Checks what can be checked without a host: lengths, counts, groups.
     pub fn check(&self) -> Result<(), Diagnostic> {
@@ -104,6 +112,14 @@ impl Experiment {
                 (0..job.threads).map(move |thread| IssuerPlace { group, job_index, job, thread })
             })
         })
+    }
+
+    /// I/O priority of a thread: its job's own, else that of its group, else none.
+    pub fn priority_of(&self, place: &IssuerPlace<'_>) -> Priority {
+        match place.job.priority() {
+            Priority::NONE => Priority(self.groups[place.group].priority.unwrap_or(0)),
+            given => given,
+        }
     }
 
     /// End of the run after its start, in nanoseconds: ramp and window.

@@ -11,6 +11,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod areas;
 pub mod assertion;
 pub mod cell;
 pub mod diagnostic;
@@ -24,10 +25,12 @@ pub mod matrix;
 pub mod measurement;
 pub mod metric;
 pub mod recorder;
+pub mod schedule;
 pub mod scheduler;
 pub mod share;
 pub mod statistics;
 
+pub use areas::{Area, Areas};
 pub use cell::Cell;
 pub use diagnostic::Diagnostic;
 pub use exit::Exit;
@@ -38,6 +41,7 @@ pub use host::{Host, LiveFigures, LiveGroup, Progress, Refusal, RunError, Unatte
 pub use matrix::{Matrix, Order, WorkloadPlan};
 pub use measurement::{Measurement, SchedulerInForce, TargetFacts, TunableInForce};
 pub use recorder::{Completion, IoDirection, Recorder, Window};
+pub use schedule::Schedule;
 pub use scheduler::{SchedulerSpec, Setting};
 /// What a job says, for readers of results, who see it inside an [`Experiment`].
 pub use workload::job;

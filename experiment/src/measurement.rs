@@ -59,6 +59,15 @@ pub struct TunableInForce {
     pub is_default: bool,
 }
 
+impl TunableInForce {
+    /// A tunable with the value read back from the policy. It is a default if it equals the default of its row, or, where
+    /// the default follows from the device (None), if nobody set it.
+    pub fn read_back(name: &str, unit: &str, value: i64, default: Option<i64>, was_set: bool) -> Self {
+        let is_default = default.map_or(!was_set, |default| default == value);
+        Self { name: name.to_owned(), value: value.to_string(), unit: unit.to_owned(), is_default }
+    }
+}
+
 impl SchedulerInForce {
     /// Name, version and what differs from the defaults: `bfq low_latency=0`.
     pub fn label(&self) -> String {
@@ -238,6 +247,45 @@ pub struct DirectionCounters {
     pub time_ns: Nanos,
 }
 
+impl DeviceCounters {
+    /// What was counted after `before`, an earlier state of the same counters.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            read: self.read.since(&before.read),
+            write: self.write.since(&before.write),
+            discard: self.discard.since(&before.discard),
+            flushes: self.flushes - before.flushes,
+            flush_ns: self.flush_ns - before.flush_ns,
+            busy_ns: self.busy_ns - before.busy_ns,
+            weighted_ns: self.weighted_ns - before.weighted_ns,
+        }
+    }
+}
+
+impl DirectionCounters {
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            ios: self.ios - before.ios,
+            merges: self.merges - before.merges,
+            sectors: self.sectors - before.sectors,
+            time_ns: self.time_ns - before.time_ns,
+        }
+    }
+}
+
+/// How often each reason was given after `before`, an earlier state of the same counts; reasons never given are left out.
+pub fn reasons_since(
+    before: &BTreeMap<&'static str, u64>,
+    after: &BTreeMap<&'static str, u64>,
+) -> BTreeMap<String, u64> {
+    let counts = after.iter().map(|(name, count)| {
+        let earlier = before.get(name).copied().unwrap_or(0);
+        ((*name).to_owned(), count.saturating_sub(earlier))
+    });
+    counts.filter(|(_, count)| *count > 0).collect()
+}
+
 /// A mark on a measurement that a reader must not overlook.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -255,6 +303,26 @@ pub enum Flag {
 }
 
 impl Flag {
+    /// The marks that follow from what every host knows: errors, an early end, weights without effect.
+    pub fn of_run(
+        experiment: &Experiment,
+        window_ns: Nanos,
+        groups: &[GroupMeasurement],
+        scheduler: &SchedulerInForce,
+    ) -> Vec<Flag> {
+        let mut flags = Vec::new();
+        if groups.iter().any(|group| group.errors() > 0) {
+            flags.push(Flag::Errors);
+        }
+        if window_ns < experiment.runtime_ns {
+            flags.push(Flag::ShortWindow);
+        }
+        if !scheduler.has_shares && experiment.groups.iter().any(|group| group.weight != experiment.groups[0].weight) {
+            flags.push(Flag::NoShares);
+        }
+        flags
+    }
+
     /// As tables show it.
     pub const fn label(self) -> &'static str {
         match self {

@@ -142,7 +142,8 @@ impl Target {
                 engine::Backing::parse(text).map_err(|error| Error::usage(error.message, error.help))?;
             }
             What::Existing(path) => {
-                let opening = Opening { writable: false, direct: false, exclusive: arguments.exclusive, claimed_bytes: (0, 0) };
+                let opening =
+                    Opening { writable: false, direct: false, exclusive: arguments.exclusive, claimed_bytes: (0, 0) };
                 refuse_holes(path, &linux::device::open(path, None, opening)?)?;
             }
             What::Own(path) if path.exists() => {

@@ -45,8 +45,8 @@ use elevator::structures::sorted::{SortedLinks, Tree};
 use elevator::structures::{Array, Links, List, NoMemory};
 use elevator::tunable::{SettingError, Tunable, parse_value};
 use elevator::{
-    Admission, Any, Bio, Configuration, Depth, Elevator, GroupSettings, GroupState, GroupTree, Place, Position, Requests,
-    Wake, registry,
+    Admission, Any, Bio, Configuration, Depth, Elevator, GroupSettings, GroupState, GroupTree, Place, Position,
+    Requests, Wake, registry,
 };
 use end_hash::EndHash;
 use flush::{FlushMachine, Stage, Steps};
@@ -125,8 +125,14 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    pub(crate) const EMPTY: Slot =
-        Slot { chain: Chain::EMPTY, sequence: 0, stage: Stage::Plain, limited: false, no_merge: false, inserted: false };
+    pub(crate) const EMPTY: Slot = Slot {
+        chain: Chain::EMPTY,
+        sequence: 0,
+        stage: Stage::Plain,
+        limited: false,
+        no_merge: false,
+        inserted: false,
+    };
 }
 
 /// A request queue with its policy.
@@ -395,13 +401,7 @@ impl<E: Elevator> RequestQueue<E> {
     ///
     /// # Errors
     /// As [`RequestQueue::submit`].
-    pub fn submit_plugged(
-        &mut self,
-        bio: &Bio,
-        cookie: u64,
-        plug: &mut Plug,
-        now: Nanos,
-    ) -> Result<Submitted, Full> {
+    pub fn submit_plugged(&mut self, bio: &Bio, cookie: u64, plug: &mut Plug, now: Nanos) -> Result<Submitted, Full> {
         self.submit_through(bio, cookie, Some(plug), now)
     }
 
@@ -736,7 +736,8 @@ impl<E: Elevator> RequestQueue<E> {
     #[inline]
     pub(crate) fn trace(&mut self, kind: TraceKind, id: RequestId, reason: Option<elevator::Reason>, now: Nanos) {
         if self.tracing {
-            let extent = if self.requests.is_live(id) { self.requests.attributes(id).extent } else { block::Extent::default() };
+            let extent =
+                if self.requests.is_live(id) { self.requests.attributes(id).extent } else { block::Extent::default() };
             self.trace.push(TraceEvent { at_ns: now, kind, id, extent, reason });
         }
     }

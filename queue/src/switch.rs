@@ -123,7 +123,8 @@ impl<E: Elevator> RequestQueue<E> {
         self.introduce_children(now);
         for slot in 0..self.requests.capacity() {
             let Some(id) = self.requests.id_of(slot) else { continue };
-            if self.requests.attributes(id).operation != block::Operation::Flush {
+            // Only the machine's own flush command has no tag: a flush that a client asked for holds one.
+            if self.slots.at(slot).stage != crate::flush::Stage::Command {
                 self.elevator.allocated(&self.requests, id, now);
             }
         }

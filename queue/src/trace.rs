@@ -50,7 +50,14 @@ pub struct TraceEvent {
 impl fmt::Display for TraceEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { at_ns, kind, id, extent, reason } = self;
-        write!(f, "{at_ns:>14} {kind:?} #{}.{} {}+{}", id.slot(), id.generation(), extent.first_sector, extent.sectors)?;
+        write!(
+            f,
+            "{at_ns:>14} {kind:?} #{}.{} {}+{}",
+            id.slot(),
+            id.generation(),
+            extent.first_sector,
+            extent.sectors
+        )?;
         match reason {
             Some(Reason(index)) => write!(f, " reason {index}"),
             None => Ok(()),
@@ -58,7 +65,7 @@ impl fmt::Display for TraceEvent {
     }
 }
 
-/// A ring of the last [`KEPT`] events.
+/// A ring of the last 256 events.
 #[derive(Debug)]
 pub struct Trace {
     ring: [Option<TraceEvent>; KEPT],

@@ -382,6 +382,21 @@ fn a_plug_and_a_flush_that_end_during_a_switch_break_no_rule() {
 }
 
 #[test]
+fn a_flush_that_waits_through_a_switch_is_known_to_the_new_policy() {
+    let settings = settings(16, 8);
+    let mut queue = queue(&settings);
+    queue.add_group(GroupId(1), &GroupSettings::with_weight(300), 0);
+    queue.submit(&bio(Operation::Flush, 0, 0), 1, 0).unwrap();
+    let flush = start_all(&mut queue, 0);
+    queue.submit(&Bio { group: GroupId(1), ..bio(Operation::Flush, 0, 0) }, 2, 0).unwrap();
+    let next = elevator::registry::build("wfq", None, &settings.configuration).unwrap();
+    queue.switch(next, Handover::Carry, 1).unwrap();
+    complete(&mut queue, flush[0].0, Status::Ok, 2);
+    // wfq counts tags by group: its own check fails if it hears of one that was given back but never taken.
+    assert_eq!(run_dry(&mut queue).0, [2]);
+}
+
+#[test]
 fn a_request_merge_counts_as_a_merge_and_leaves_one_in_flight() {
     let mut queue = queue(&settings(16, 1));
     for (cookie, sector) in [(1, 100), (2, 116), (3, 108)] {

@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use block::{GroupId, Nanos, Priority};
+use block::{GroupId, Nanos};
 use device::{Device, DeviceInfo, Model};
 use elevator::{Configuration, Depth};
-use experiment::measurement::{DeviceCounters, DirectionCounters, Flag};
+use experiment::areas::ALIGNMENT_BYTES;
+use experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag};
 use experiment::{
-    Experiment, Host, LiveFigures, LiveGroup, Measurement, Progress, Recorder, Refusal, RunError, TargetFacts, Window,
+    Areas, Experiment, Host, IssuerPlace, LiveFigures, LiveGroup, Measurement, Progress, Recorder, Refusal, RunError,
+    Schedule, TargetFacts, Window,
 };
 use queue::{Era, Limits, Merging, RequestQueue, Settings};
-use workload::{Engine, Issuer, Job};
+use workload::{Engine, Issuer};
 
-use crate::areas::Areas;
 use crate::costs::HostCosts;
 use crate::groups::GroupPlan;
 use crate::page_cache::ReadAhead;
 use crate::processes::{Parts, Path, Process, Processes, queues_of, template};
 use crate::run::{Run, Snapshot, Stuck};
-use crate::schedule::Schedule;
 use crate::scheduler::Scheduler;
 
 /// Processors of the simulated machine; process i runs on processor i modulo this.
@@ -131,9 +131,10 @@ fn settings(
         return Err(Refusal::usage(message, "leave --queue-requests out for the kernel's default"));
     }
     let issuers: Vec<_> = experiment.issuers().collect();
-    let bios_per_call = |job: &Job| largest_block(job).div_ceil(u64::from(info.max_sectors.min(BIO_SECTORS)) * 512) + 1;
+    let bio_bytes = u64::from(info.max_sectors.min(BIO_SECTORS)) * 512;
+    let bios_per_call = |place: &IssuerPlace<'_>| place.largest_io_bytes().div_ceil(bio_bytes) + 1;
     let bios: u64 =
-        issuers.iter().map(|place| u64::from(place.job.effective_depth()) * bios_per_call(place.job) + 16).sum();
+        issuers.iter().map(|place| u64::from(place.job.effective_depth()) * bios_per_call(place) + 16).sum();
     let bios = u32::try_from(bios.clamp(256, 1 << 20)).unwrap_or(256);
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let configuration = Configuration {
@@ -160,22 +161,17 @@ fn settings(
     Ok(Settings { configuration, limits, era: Era::BLK_MQ, merging: Merging::Full, bios })
 }
 
-fn largest_block(job: &Job) -> u64 {
-    let sizes = &job.block_sizes;
-    workload::job::Direction::ALL
-        .iter()
-        .map(|direction| u64::from(sizes.of(*direction).largest_bytes()))
-        .max()
-        .unwrap_or(0)
-}
-
 fn processes(
     experiment: &Experiment,
     simulator: &Simulator,
     info: &DeviceInfo,
     plan: &GroupPlan,
 ) -> Result<Processes, Refusal> {
-    let areas = Areas::lay_out(experiment, info.capacity_sectors)?;
+    // Whole alignments only, so that an odd end of the device changes nothing.
+    let size_bytes = info.capacity_sectors * block::SECTOR_BYTES / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
+    let areas = Areas::lay_out(experiment, size_bytes).map_err(|error| {
+        Refusal::usage(error.message, "give the jobs a smaller size, or the model a larger capacity_sectors")
+    })?;
     let mut processes = Vec::new();
     for (index, place) in experiment.issuers().enumerate() {
         let area = areas.of(place.job, place.thread);
@@ -186,17 +182,12 @@ fn processes(
             _ if place.job.direct => Path::Direct,
             _ => Path::Buffered(ReadAhead::new(area.first_byte + area.bytes, issuer.depth())),
         };
-        let priority = match place.job.priority() {
-            Priority::NONE => Priority(experiment.groups[place.group].priority.unwrap_or(0)),
-            given => given,
-        };
+        let priority = experiment.priority_of(&place);
         let context = u32::try_from(index + 1).unwrap_or(u32::MAX);
         let queues = queues_of(index, CPUS, info.hardware_queues);
         let template = template(context, plan.ids[place.group], priority, queues);
-        processes.push(Process::new(place.job, issuer, path, template, area.first_byte, place.group));
+        processes.push(Process::new(place.job, issuer, path, template, area.first_byte));
     }
-    let groups = experiment.groups.iter().enumerate();
-    let stops: Vec<_> = groups.filter_map(|(index, group)| group.stop_ns.map(|stop_ns| (index, stop_ns))).collect();
     let parts = Parts {
         costs: simulator.costs,
         recorder: Recorder::new(experiment, Window::of(experiment, 0)),
@@ -205,7 +196,7 @@ fn processes(
         bio_sectors: info.max_sectors.min(BIO_SECTORS),
         logs: simulator.logs,
     };
-    Ok(Processes::new(parts, &stops))
+    Ok(Processes::new(parts))
 }
 
 /// Carries the run through ramp, window and what is then in hand. Answers the queue's counters at both ends of the
@@ -296,16 +287,7 @@ fn measure(experiment: &Experiment, prepared: Prepared, begin: &Snapshot, end: &
     let recorder = run.processes.recorder;
     let window = recorder.window();
     let groups = recorder.finish(experiment, None);
-    let mut flags = Vec::new();
-    if groups.iter().any(|group| group.errors() > 0) {
-        flags.push(Flag::Errors);
-    }
-    if window.length_ns() < experiment.runtime_ns {
-        flags.push(Flag::ShortWindow);
-    }
-    if !scheduler.has_shares && experiment.groups.iter().any(|group| group.weight != experiment.groups[0].weight) {
-        flags.push(Flag::NoShares);
-    }
+    let flags = Flag::of_run(experiment, window.length_ns(), &groups, &scheduler);
     let mut notes = BTreeMap::new();
     if let Some(checksum) = checksum {
         notes.insert("completion_log".to_owned(), format!("{checksum:016x}"));
@@ -319,10 +301,6 @@ fn measure(experiment: &Experiment, prepared: Prepared, begin: &Snapshot, end: &
         queue_depth: info.depth * u32::from(info.hardware_queues),
         notes,
     };
-    let reasons = end.reasons.iter().map(|(name, count)| {
-        let before = begin.reasons.get(name).copied().unwrap_or(0);
-        ((*name).to_owned(), count.saturating_sub(before))
-    });
     Measurement {
         experiment: experiment.clone(),
         host: "simulator".to_owned(),
@@ -330,30 +308,18 @@ fn measure(experiment: &Experiment, prepared: Prepared, begin: &Snapshot, end: &
         target,
         window_ns: window.length_ns(),
         groups,
-        device: device_counters(begin, end),
-        dispatch_reasons: reasons.filter(|(_, count)| *count > 0).collect(),
+        device: device_counters(&end.counters).since(&device_counters(&begin.counters)),
+        dispatch_reasons: measurement::reasons_since(&begin.reasons, &end.reasons),
         flags,
     }
 }
 
-fn device_counters(begin: &Snapshot, end: &Snapshot) -> DeviceCounters {
-    let (before, after) = (&begin.counters, &end.counters);
-    let direction = |direction| {
-        let (before, after) = (before.of(direction), after.of(direction));
-        DirectionCounters {
-            ios: after.ios - before.ios,
-            merges: after.merges - before.merges,
-            sectors: after.sectors - before.sectors,
-            time_ns: after.ticks_ns - before.ticks_ns,
-        }
-    };
-    DeviceCounters {
-        read: direction(block::Direction::Read),
-        write: direction(block::Direction::Write),
-        discard: DirectionCounters::default(),
-        flushes: after.flushes - before.flushes,
-        flush_ns: 0,
-        busy_ns: after.io_ticks_ns - before.io_ticks_ns,
-        weighted_ns: after.weighted_ns - before.weighted_ns,
-    }
+fn device_counters(counted: &queue::Counters) -> DeviceCounters {
+    let [read, write] = [block::Direction::Read, block::Direction::Write].map(|direction| {
+        let counted = counted.of(direction);
+        let (ios, merges, sectors, time_ns) = (counted.ios, counted.merges, counted.sectors, counted.ticks_ns);
+        DirectionCounters { ios, merges, sectors, time_ns }
+    });
+    let (flushes, busy_ns, weighted_ns) = (counted.flushes, counted.io_ticks_ns, counted.weighted_ns);
+    DeviceCounters { read, write, flushes, busy_ns, weighted_ns, ..DeviceCounters::default() }
 }

@@ -13,7 +13,6 @@
 //! journal and the kernel's dirty throttling in full come with the calibrated devices.
 #![forbid(unsafe_code)]
 
-mod areas;
 mod costs;
 mod events;
 mod groups;
@@ -22,7 +21,6 @@ mod invariants;
 mod page_cache;
 mod processes;
 mod run;
-mod schedule;
 mod scheduler;
 mod storm;
 

@@ -11,14 +11,13 @@ use std::collections::VecDeque;
 use block::random::{fnv1a64, fnv1a64_continued};
 use block::{Extent, Flags, GroupId, HardwareQueue, Nanos, Operation, Priority, SECTOR_BYTES, SoftwareQueue, Status};
 use elevator::{Any, Bio};
-use experiment::{Completion, IoDirection, Recorder};
+use experiment::{Completion, IoDirection, Recorder, Schedule};
 use queue::{Done, RequestQueue, Submitted};
 use workload::{Io, Issuer, Job, Next};
 
 use crate::costs::HostCosts;
 use crate::events::{EventWheel, NEVER, Payload};
 use crate::page_cache::{DirtyExtent, Range, ReadAhead, Window, WriteBack};
-use crate::schedule::Schedule;
 
 /// An I/O has completed and its process runs again.
 const DELIVER: u8 = 0;
@@ -59,8 +58,6 @@ pub(crate) struct Process {
     pub template: Bio,
     /// Where its area begins on the device, in bytes.
     pub area_first_byte: u64,
-    /// Index of its group in the experiment.
-    pub group: usize,
     /// With everything in flight its issuer need not be asked: it would do nothing before a completion, and remembers
     /// nothing of having been asked.
     refills_at_once: bool,
@@ -74,21 +71,13 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn new(
-        job: &Job,
-        issuer: Issuer,
-        path: Path,
-        template: Bio,
-        area_first_byte: u64,
-        group: usize,
-    ) -> Self {
+    pub(crate) fn new(job: &Job, issuer: Issuer, path: Path, template: Bio, area_first_byte: u64) -> Self {
         Self {
             refills_at_once: job.iodepth_low.is_none() && job.completion_batch <= 1,
             issuer,
             path,
             template,
             area_first_byte,
-            group,
             first_io: 0,
             cpu_free_at: 0,
             wake_at: NEVER,
@@ -157,7 +146,7 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    pub(crate) fn new(parts: Parts, stops: &[(usize, Nanos)]) -> Self {
+    pub(crate) fn new(parts: Parts) -> Self {
         let Parts { costs, recorder, schedule, mut processes, bio_sectors, logs } = parts;
         let mut ios = Vec::new();
         for (index, process) in processes.iter_mut().enumerate() {
@@ -176,12 +165,12 @@ impl Processes {
             ios.extend((0..process.issuer.depth()).map(empty));
         }
         // A delivery per I/O, a wake-up per process (and stale ones), the groups' starts and stops, one expiry.
-        let events = ios.len() + 4 * processes.len() + 2 * stops.len() + 64;
+        let events = ios.len() + 4 * processes.len() + 2 * schedule.early_ends().count() + 64;
         let mut wheel = EventWheel::with_capacity(events);
         for start_ns in schedule.later_starts() {
             wheel.insert(start_ns, Payload::new(START, 0));
         }
-        for &(group, stop_ns) in stops {
+        for (group, stop_ns) in schedule.early_ends() {
             wheel.insert(stop_ns, Payload::new(STOP, number(group)));
         }
         Self {
@@ -229,7 +218,7 @@ impl Processes {
             return;
         }
         let mut started = Vec::new();
-        self.schedule.start_ready(now, |process| started.push(process));
+        self.schedule.begin(now, &mut started);
         self.running += started.len();
         for &process in &started {
             self.processes[process].is_running = true;
@@ -284,10 +273,8 @@ impl Processes {
             }
             START => self.start_ready(now, queue),
             STOP => {
-                for process in 0..self.processes.len() {
-                    if self.processes[process].group == event.index() as usize {
-                        self.stop(process, now, queue);
-                    }
+                for process in self.schedule.threads_of_group(event.index() as usize) {
+                    self.stop(process, now, queue);
                 }
             }
             FLUSH => self.flush_after_sync(event.index(), now, queue),
@@ -349,7 +336,7 @@ impl Processes {
         self.running -= 1;
         queue.context_exited(process.template.context, now);
         let mut stopped = Vec::new();
-        if self.schedule.process_ended(index, |process| stopped.push(process)) {
+        if self.schedule.ended(index, &mut stopped) {
             for process in stopped {
                 self.stop(process, now, queue);
             }

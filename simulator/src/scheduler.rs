@@ -69,9 +69,7 @@ impl Scheduler {
         let tunables = rows.filter_map(|(index, row)| {
             let value = policy.setting(index)?;
             let was_set = self.settings.iter().any(|(set, _)| *set == index);
-            let is_default = row.default.map_or(!was_set, |default| default == value);
-            let unit = row.unit.text().to_owned();
-            Some(TunableInForce { name: row.name.to_owned(), value: value.to_string(), unit, is_default })
+            Some(TunableInForce::read_back(row.name, row.unit.text(), value, row.default, was_set))
         });
         SchedulerInForce {
             name: self.entry.name.to_owned(),

@@ -20,3 +20,4 @@ mod suggest;
 
 pub use issuer::{Io, Issuer, Next, Unsuitable};
 pub use job::{Engine, Job};
+pub use suggest::nearest;

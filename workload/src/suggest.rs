@@ -1,6 +1,7 @@
 //! "Did you mean": the nearest of the allowed names, if it is near enough to be a slip.
 
-/// The candidate nearest to `given`, when it differs by at most 2 edits or a third of its length; case does not count.
+/// The candidate nearest to `given`, when it differs by at most 2 edits or a third of its length and shares something with
+/// it; case does not count.
 pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Longer names are no slip of any keyword, and the table below is quadratic.
     if given.len() > 64 {
@@ -9,7 +10,8 @@ pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -
     let given = given.to_lowercase();
     let allowed = (given.chars().count() / 3).max(2);
     let distances = candidates.into_iter().map(|name| (distance(&given, &name.to_lowercase()), name));
-    distances.filter(|(edits, _)| *edits <= allowed).min_by_key(|(edits, _)| *edits).map(|(_, name)| name)
+    let near = distances.filter(|(edits, name)| *edits <= allowed && *edits < name.chars().count());
+    near.min_by_key(|(edits, _)| *edits).map(|(_, name)| name)
 }
 
 /// Edits (insert, delete, replace) that turn one text into the other.
@@ -37,5 +39,18 @@ mod tests {
         assert_eq!(nearest("iodpeth", ["size", "iodepth"]), Some("iodepth"));
         assert_eq!(nearest("IOENGINE", ["ioengine"]), Some("ioengine"));
         assert_eq!(nearest("zzzzzz", ["size", "iodepth"]), None);
+    }
+
+    #[test]
+    fn a_third_of_a_long_name_may_be_wrong() {
+        assert_eq!(nearest("schedular", ["weight", "scheduler", "memory"]), Some("scheduler"));
+        assert_eq!(nearest("slice_idel", ["quantum", "slice_idle", "group_idle"]), Some("slice_idle"));
+        assert_eq!(nearest("grp_isolatn", ["quantum", "group_isolation"]), None);
+        assert_eq!(nearest("grup_isolatin", ["quantum", "group_isolation"]), Some("group_isolation"));
+    }
+
+    #[test]
+    fn a_short_name_is_not_suggested_for_another_without_a_common_letter() {
+        assert_eq!(nearest("zz", ["bfq", "cfq", "no"]), None);
     }
 }

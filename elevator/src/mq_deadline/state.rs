@@ -63,10 +63,11 @@ impl Queue {
     /// Leaves the sorted order; `next` moves on if it was this one.
     #[inline]
     pub fn unsort(&mut self, sorted: &mut OrderedLinks, slot: u32) -> bool {
+        let Some(removed) = self.sorted.remove(sorted, slot) else { return false };
         if self.next == slot {
-            self.next = sorted.next(slot).unwrap_or(NIL);
+            self.next = removed.next.unwrap_or(NIL);
         }
-        self.sorted.remove(sorted, slot)
+        true
     }
 
     /// A request that begins here was sent.

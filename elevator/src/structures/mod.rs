@@ -16,7 +16,7 @@ pub use array::{Array, NoMemory};
 pub use bitmap::Bitmap;
 pub use heap::Heap;
 pub use list::{Links, List};
-pub use ordered::{OrderedLinks, OrderedSet};
+pub use ordered::{OrderedLinks, OrderedSet, Removed};
 pub use sorted::{SortedLinks, Tree};
 
 /// "None" in links; no array is long enough for it to be an index.

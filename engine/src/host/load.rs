@@ -2,17 +2,16 @@
 //! scheduler could be blamed for.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
 use block::{Flags, Nanos, Operation};
 use experiment::recorder::Outcome;
-use experiment::{Completion, Experiment, IoDirection, LiveGroup, Recorder, Window};
+use experiment::{Completion, Experiment, IoDirection, LiveGroup, Recorder, Schedule, Window};
 use workload::{Engine, Io, Issuer, Next};
 
-use super::schedule::Schedule;
 use crate::protocol::{Command, Failure};
 use crate::shard::{Answer, Door, LocalRequest, Payload, Resident};
 
@@ -44,7 +43,7 @@ pub(super) struct Over {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshot {
     pub counters: queue::Counters,
-    pub reasons: Vec<(&'static str, u64)>,
+    pub reasons: BTreeMap<&'static str, u64>,
 }
 
 /// An I/O in flight.
@@ -366,7 +365,7 @@ impl Resident for Load {
 }
 
 fn snapshot(door: &Door<'_>) -> Snapshot {
-    Snapshot { counters: door.queue_counters(), reasons: door.reasons() }
+    Snapshot { counters: door.queue_counters(), reasons: door.reasons().into_iter().collect() }
 }
 
 fn fill(pattern: &[u8], offset_bytes: u64, to: &mut Payload<'_>) {

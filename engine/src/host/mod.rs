@@ -3,9 +3,7 @@
 //! The target is a backing's text (see [`crate::Backing`]): a file, a block device, `model:ssd,FILE`, `memory:1GiB`. The
 //! host makes no files: who asks for a temporary one lays it out first and names it.
 
-mod areas;
 mod load;
-mod schedule;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,18 +11,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use block::Priority;
 use elevator::registry::ENTRIES;
-use experiment::measurement::{DeviceCounters, DirectionCounters, Flag, SchedulerInForce, TunableInForce};
-use experiment::{Experiment, Host, LiveFigures, Measurement, Progress, Refusal, RunError, TargetFacts};
-use workload::{Issuer, Job};
+use experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag, SchedulerInForce, TunableInForce};
+use experiment::{Areas, Experiment, Host, LiveFigures, Measurement, Progress, Refusal, RunError, TargetFacts};
+use workload::Issuer;
 
 use crate::backing::{Backing, OpenVolume, VolumeSettings};
 use crate::error::{EngineError, ErrorKind};
 use crate::shard::ShardStatus;
 use crate::turn::{ConnectionBounds, TurnSettings, check_scheduler};
 use crate::volume::{GroupHandle, Lane, ShardHandle, ShardSettings, VolumeId, start};
-use areas::Areas;
 use load::{Load, Over, Report, Snapshot, Thread};
 
 /// How long the waiting thread looks away between two questions whether the user wants to stop.
@@ -115,7 +111,7 @@ fn shard_settings(experiment: &Experiment) -> ShardSettings {
     // A group may hold a quarter of the memory: enough for everything that its jobs can have in flight.
     let in_flight = experiment
         .issuers()
-        .map(|place| u64::from(place.job.effective_depth()) * (largest_block(place.job) + 4_096).next_power_of_two());
+        .map(|place| u64::from(place.job.effective_depth()) * (place.largest_io_bytes() + 4_096).next_power_of_two());
     let memory_bytes = (4 * in_flight.sum::<u64>() + 32 * MIB).next_multiple_of(MIB).clamp(128 * MIB, 2_048 * MIB);
     let issuers = u32::try_from(experiment.issuers().count()).unwrap_or(u32::MAX);
     ShardSettings {
@@ -151,18 +147,13 @@ fn writes(experiment: &Experiment) -> bool {
     experiment.issuers().any(|place| place.job.mix.has_writes())
 }
 
-fn largest_block(job: &Job) -> u64 {
-    let sizes = |direction: &workload::job::Direction| u64::from(job.block_sizes.of(*direction).largest_bytes());
-    workload::job::Direction::ALL.iter().map(sizes).max().unwrap_or(0)
-}
-
 fn threads(experiment: &Experiment, size_bytes: u64) -> Result<Vec<Thread>, Refusal> {
-    let areas = Areas::place(experiment, size_bytes)?;
+    let areas = Areas::lay_out(experiment, size_bytes)?;
     let thread = |place: experiment::IssuerPlace<'_>| {
-        let (first_byte, bytes) = areas.of(place.job, place.thread);
-        let issuer = Issuer::new(place.job, place.thread, bytes, experiment.run_seed())
+        let area = areas.of(place.job, place.thread);
+        let issuer = Issuer::new(place.job, place.thread, area.bytes, experiment.run_seed())
             .map_err(|error| Refusal::usage(error.to_string(), "use a larger target, or give a larger --size"))?;
-        Ok(Thread::new(issuer, place.job.engine, first_byte))
+        Ok(Thread::new(issuer, place.job.engine, area.first_byte))
     };
     experiment.issuers().map(thread).collect()
 }
@@ -172,10 +163,7 @@ fn lanes(experiment: &Experiment, volume: VolumeId, groups: &[GroupHandle], thre
     let places = experiment.issuers().zip(threads);
     places
         .map(|(place, thread)| {
-            let priority = match place.job.priority() {
-                Priority::NONE => Priority(experiment.groups[place.group].priority.unwrap_or(0)),
-                given => given,
-            };
+            let priority = experiment.priority_of(&place);
             let bounds = ConnectionBounds { requests: thread.issuer.depth() + 1, bytes: u64::MAX / 2 };
             Lane { volume, group: groups[place.group], bounds, priority }
         })
@@ -211,14 +199,9 @@ fn answer(experiment: &Experiment, over: Over, status: &ShardStatus) -> Measurem
     let window = recorder.window();
     let groups = recorder.finish(experiment, None);
     let entry = ENTRIES.iter().find(|entry| entry.name == status.scheduler);
-    let tunables = status.tunables.iter().map(|tunable| TunableInForce {
-        name: tunable.name.to_owned(),
-        value: tunable.value.to_string(),
-        unit: tunable.unit.to_owned(),
-        is_default: match tunable.default {
-            Some(default) => default == tunable.value,
-            None => experiment.scheduler.setting(tunable.name).is_none(),
-        },
+    let tunables = status.tunables.iter().map(|tunable| {
+        let was_set = experiment.scheduler.setting(tunable.name).is_some();
+        TunableInForce::read_back(tunable.name, tunable.unit, tunable.value, tunable.default, was_set)
     });
     let scheduler = SchedulerInForce {
         name: status.scheduler.to_owned(),
@@ -226,21 +209,7 @@ fn answer(experiment: &Experiment, over: Over, status: &ShardStatus) -> Measurem
         has_shares: entry.is_some_and(|entry| entry.has_shares),
         tunables: tunables.collect(),
     };
-    let mut flags = Vec::new();
-    if groups.iter().any(|group| group.errors() > 0) {
-        flags.push(Flag::Errors);
-    }
-    if window.length_ns() < experiment.runtime_ns {
-        flags.push(Flag::ShortWindow);
-    }
-    if !scheduler.has_shares && experiment.groups.iter().any(|group| group.weight != experiment.groups[0].weight) {
-        flags.push(Flag::NoShares);
-    }
-    let before: BTreeMap<&str, u64> = begin.reasons.iter().copied().collect();
-    let reasons = end
-        .reasons
-        .iter()
-        .map(|&(name, count)| (name.to_owned(), count.saturating_sub(before.get(name).copied().unwrap_or(0))));
+    let flags = Flag::of_run(experiment, window.length_ns(), &groups, &scheduler);
     Measurement {
         experiment: experiment.clone(),
         host: "engine".to_owned(),
@@ -248,8 +217,8 @@ fn answer(experiment: &Experiment, over: Over, status: &ShardStatus) -> Measurem
         target: target_facts(experiment, status),
         window_ns: window.length_ns(),
         groups,
-        device: device_counters(&begin, &end),
-        dispatch_reasons: reasons.filter(|(_, count)| *count > 0).collect(),
+        device: device_counters(&end.counters).since(&device_counters(&begin.counters)),
+        dispatch_reasons: measurement::reasons_since(&begin.reasons, &end.reasons),
         flags,
     }
 }
@@ -277,26 +246,14 @@ fn target_facts(experiment: &Experiment, status: &ShardStatus) -> TargetFacts {
     facts
 }
 
-fn device_counters(begin: &Snapshot, end: &Snapshot) -> DeviceCounters {
-    let (before, after) = (&begin.counters, &end.counters);
-    let direction = |direction| {
-        let (before, after) = (before.of(direction), after.of(direction));
-        DirectionCounters {
-            ios: after.ios - before.ios,
-            merges: after.merges - before.merges,
-            sectors: after.sectors - before.sectors,
-            time_ns: after.ticks_ns - before.ticks_ns,
-        }
-    };
-    DeviceCounters {
-        read: direction(block::Direction::Read),
-        write: direction(block::Direction::Write),
-        discard: DirectionCounters::default(),
-        flushes: after.flushes - before.flushes,
-        flush_ns: 0,
-        busy_ns: after.io_ticks_ns - before.io_ticks_ns,
-        weighted_ns: after.weighted_ns - before.weighted_ns,
-    }
+fn device_counters(counted: &queue::Counters) -> DeviceCounters {
+    let [read, write] = [block::Direction::Read, block::Direction::Write].map(|direction| {
+        let counted = counted.of(direction);
+        let (ios, merges, sectors, time_ns) = (counted.ios, counted.merges, counted.sectors, counted.ticks_ns);
+        DirectionCounters { ios, merges, sectors, time_ns }
+    });
+    let (flushes, busy_ns, weighted_ns) = (counted.flushes, counted.io_ticks_ns, counted.weighted_ns);
+    DeviceCounters { read, write, flushes, busy_ns, weighted_ns, ..DeviceCounters::default() }
 }
 
 impl From<EngineError> for Refusal {

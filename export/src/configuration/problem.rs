@@ -82,44 +82,14 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The known word that `word` was probably meant to be: at most 2 letters off, or a third of its length.
+/// The known word that `word` was probably meant to be.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
-    let limit = (word.chars().count() / 3).max(2);
-    known
-        .iter()
-        .map(|candidate| (edit_distance(word, candidate), *candidate))
-        .filter(|(distance, candidate)| *distance <= limit && *distance < candidate.chars().count())
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
-}
-
-/// The fewest letters to insert, delete or replace to make one word the other.
-fn edit_distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, letter) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, other) in right.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != *other);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[right.len()]
+    experiment::diagnostic::nearest(word, known.iter().copied())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nearest_is_within_two_letters_or_a_third() {
-        let known = ["weight", "scheduler", "memory"];
-        assert_eq!(nearest("wieght", &known), Some("weight"));
-        assert_eq!(nearest("schedular", &known), Some("scheduler"));
-        assert_eq!(nearest("colour", &known), None);
-    }
 
     #[test]
     fn a_problem_reads_place_value_and_help() {

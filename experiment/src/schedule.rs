@@ -1,0 +1,150 @@
+//! When jobs begin and which end others: phases, `wait_for`, groups with a later start or an early end.
+//!
+//! A host says how far the run is and which threads ended; it is told which threads begin and which must end. It may ask
+//! at every change ([`Schedule::next_change_ns`]) or put all changes into its own list of events beforehand
+//! ([`Schedule::later_starts`], [`Schedule::early_ends`]).
+
+use std::ops::Range;
+
+use block::Nanos;
+
+use crate::Experiment;
+
+#[derive(Clone, Debug)]
+struct JobState {
+    name: String,
+    phase: u32,
+    wait_for: String,
+    ends_phase: bool,
+    /// After the run's begin.
+    start_ns: Nanos,
+    threads: Range<usize>,
+    running: usize,
+    has_started: bool,
+}
+
+impl JobState {
+    fn is_over(&self) -> bool {
+        self.has_started && self.running == 0
+    }
+}
+
+#[derive(Clone, Debug)]
+struct GroupState {
+    /// After the run's begin; None once it is over as well.
+    stop_ns: Option<Nanos>,
+    threads: Range<usize>,
+}
+
+/// The jobs of a run and how far they have come; threads are numbered as [`Experiment::issuers`] lists them.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    jobs: Vec<JobState>,
+    groups: Vec<GroupState>,
+    job_of_thread: Vec<usize>,
+    /// When it was last asked who begins; starts up to then no longer wait for the clock.
+    asked_ns: Nanos,
+}
+
+impl Schedule {
+    /// The schedule of an experiment of which nothing has begun.
+    pub fn of(experiment: &Experiment) -> Self {
+        let mut schedule = Self { jobs: Vec::new(), groups: Vec::new(), job_of_thread: Vec::new(), asked_ns: 0 };
+        for group in &experiment.groups {
+            let first = schedule.job_of_thread.len();
+            for job in &group.jobs {
+                let count = job.threads as usize;
+                let begin = schedule.job_of_thread.len();
+                schedule.job_of_thread.extend(std::iter::repeat_n(schedule.jobs.len(), count));
+                schedule.jobs.push(JobState {
+                    name: job.name.clone(),
+                    phase: job.phase,
+                    wait_for: job.wait_for.clone(),
+                    ends_phase: job.ends_phase,
+                    start_ns: group.start_ns,
+                    threads: begin..begin + count,
+                    running: 0,
+                    has_started: count == 0,
+                });
+            }
+            let threads = first..schedule.job_of_thread.len();
+            schedule.groups.push(GroupState { stop_ns: group.stop_ns, threads });
+        }
+        schedule
+    }
+
+    /// Appends the threads that begin now, `elapsed_ns` after the run's begin, in order. Times must not go back.
+    pub fn begin(&mut self, elapsed_ns: Nanos, threads: &mut Vec<usize>) {
+        self.asked_ns = elapsed_ns;
+        for index in 0..self.jobs.len() {
+            if self.may_begin(index, elapsed_ns) {
+                let job = &mut self.jobs[index];
+                job.has_started = true;
+                job.running = job.threads.len();
+                threads.extend(job.threads.clone());
+            }
+        }
+    }
+
+    fn may_begin(&self, index: usize, elapsed_ns: Nanos) -> bool {
+        let job = &self.jobs[index];
+        let others_are_over = self.jobs.iter().all(|other| {
+            let is_awaited = other.phase < job.phase || (!job.wait_for.is_empty() && other.name == job.wait_for);
+            !is_awaited || other.is_over()
+        });
+        !job.has_started && job.start_ns <= elapsed_ns && others_are_over
+    }
+
+    /// A thread that had begun has ended. Appends the threads that must end because of it; true if others may begin
+    /// because of it.
+    pub fn ended(&mut self, thread: usize, threads: &mut Vec<usize>) -> bool {
+        let index = self.job_of_thread[thread];
+        self.jobs[index].running -= 1;
+        if self.jobs[index].running > 0 {
+            return false;
+        }
+        let JobState { ends_phase, phase, .. } = self.jobs[index];
+        if ends_phase {
+            let same = self.jobs.iter().filter(|job| job.phase == phase && job.running > 0);
+            threads.extend(same.flat_map(|job| job.threads.clone()));
+        }
+        true
+    }
+
+    /// Appends the threads whose group ends now, `elapsed_ns` after the run's begin; each once.
+    pub fn ends_now(&mut self, elapsed_ns: Nanos, threads: &mut Vec<usize>) {
+        for group in &mut self.groups {
+            if group.stop_ns.take_if(|stop_ns| *stop_ns <= elapsed_ns).is_some() {
+                threads.extend(group.threads.clone());
+            }
+        }
+    }
+
+    /// The next time after the run's begin at which a group begins or ends, in nanoseconds; None when that is all past.
+    ///
+    /// A start is past once [`Schedule::begin`] was asked then, although its jobs may still wait for others.
+    pub fn next_change_ns(&self) -> Option<Nanos> {
+        let ends = self.groups.iter().filter_map(|group| group.stop_ns);
+        self.later_starts().filter(|start_ns| *start_ns > self.asked_ns).chain(ends).min()
+    }
+
+    /// Times after the run's begin at which jobs of later groups may begin, in nanoseconds; one per job.
+    pub fn later_starts(&self) -> impl Iterator<Item = Nanos> + use<'_> {
+        self.jobs.iter().map(|job| job.start_ns).filter(|start_ns| *start_ns > 0)
+    }
+
+    /// The groups that end before the run: index in [`Experiment::groups`], time after the run's begin in nanoseconds.
+    pub fn early_ends(&self) -> impl Iterator<Item = (usize, Nanos)> + use<'_> {
+        self.groups.iter().enumerate().filter_map(|(index, group)| Some((index, group.stop_ns?)))
+    }
+
+    /// The threads of a group by its index in [`Experiment::groups`].
+    pub fn threads_of_group(&self, group: usize) -> Range<usize> {
+        self.groups[group].threads.clone()
+    }
+
+    /// Whether every job has run and ended.
+    pub fn is_over(&self) -> bool {
+        self.jobs.iter().all(JobState::is_over)
+    }
+}
