@@ -80,3 +80,51 @@ fn wanted(experiment: &Experiment) -> Vec<(String, Option<u64>)> {
 fn round_up(bytes: u64) -> u64 {
     bytes.next_multiple_of(ALIGNMENT_BYTES)
 }
+
+#[cfg(test)]
+mod tests {
+    use workload::job::Amount;
+
+    use super::*;
+    use crate::{Group, Weight};
+
+    const MIB: u64 = 1 << 20;
+
+    /// An experiment with one job per size, each in a file of its own.
+    fn experiment(sizes: &[Option<u64>]) -> Experiment {
+        let job = |(index, size): (usize, &Option<u64>)| {
+            let mut job = Job { name: format!("j{index}"), file: format!("f{index}"), ..Job::default() };
+            job.size = size.map(Amount::Bytes);
+            job
+        };
+        let jobs = sizes.iter().enumerate().map(job).collect();
+        crate::schedule::tests::experiment_of(vec![Group::new("a", Weight::DEFAULT, jobs)])
+    }
+
+    fn placed(sizes: &[Option<u64>], size_bytes: u64) -> Result<Vec<(u64, u64)>, Diagnostic> {
+        let experiment = experiment(sizes);
+        let areas = Areas::lay_out(&experiment, size_bytes)?;
+        let area = |place: crate::IssuerPlace<'_>| areas.of(place.job, place.thread);
+        Ok(experiment.issuers().map(area).map(|area| (area.first_byte, area.bytes)).collect())
+    }
+
+    #[test]
+    fn areas_without_size_share_what_the_others_leave() {
+        let areas = placed(&[Some(3 * MIB + 1), None, None], 11 * MIB).unwrap();
+        assert_eq!(areas, [(0, 3 * MIB + 1), (4 * MIB, 3 * MIB), (7 * MIB, 3 * MIB)]);
+    }
+
+    #[test]
+    fn an_only_area_is_the_whole_target_and_the_last_one_may_end_with_it() {
+        assert_eq!(placed(&[None], MIB / 2).unwrap(), [(0, MIB / 2)]);
+        assert_eq!(placed(&[Some(MIB), Some(512)], MIB + 512).unwrap(), [(0, MIB), (MIB, 512)]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_its_figures() {
+        let error = placed(&[Some(MIB), Some(512)], MIB + 511).unwrap_err().to_string();
+        assert!(error.contains("2 areas of 2097152 bytes in all do not fit into the 1049087 bytes of t"), "{error}");
+        assert!(placed(&[None, None], 2 * MIB - 1).is_err());
+        assert!(placed(&[None], 0).is_err());
+    }
+}

@@ -148,3 +148,98 @@ impl Schedule {
         self.jobs.iter().all(JobState::is_over)
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use workload::Job;
+
+    use super::*;
+    use crate::{Group, ShareUnit, Weight};
+
+    pub(crate) fn experiment_of(groups: Vec<Group>) -> Experiment {
+        Experiment {
+            target: "t".into(),
+            workload: "w".into(),
+            scheduler: "none".parse().unwrap(),
+            groups,
+            threads: 1,
+            set: 1,
+            seed: 1,
+            runtime_ns: 100,
+            ramp_ns: 0,
+            device_depth: None,
+            queue_requests: None,
+            share_unit: ShareUnit::Bytes,
+        }
+    }
+
+    fn job(name: &str, threads: u32, phase: u32) -> Job {
+        Job { name: name.into(), threads, phase, ..Job::default() }
+    }
+
+    fn schedule(groups: Vec<Group>) -> Schedule {
+        Schedule::of(&experiment_of(groups))
+    }
+
+    fn begun(schedule: &mut Schedule, elapsed_ns: Nanos) -> Vec<usize> {
+        let mut threads = Vec::new();
+        schedule.begin(elapsed_ns, &mut threads);
+        threads
+    }
+
+    #[test]
+    fn a_phase_waits_for_all_threads_of_the_earlier_one() {
+        let jobs = vec![job("a", 2, 0), job("b", 1, 1)];
+        let mut schedule = schedule(vec![Group::new("g", Weight::DEFAULT, jobs)]);
+        assert_eq!(begun(&mut schedule, 0), [0, 1]);
+        let mut ending = Vec::new();
+        assert!(!schedule.ended(1, &mut ending));
+        assert!(begun(&mut schedule, 5).is_empty());
+        assert!(schedule.ended(0, &mut ending));
+        assert_eq!(begun(&mut schedule, 6), [2]);
+        assert!(ending.is_empty() && !schedule.is_over());
+        assert!(schedule.ended(2, &mut ending) && schedule.is_over());
+    }
+
+    #[test]
+    fn a_job_waits_for_the_one_it_names_and_may_end_its_phase() {
+        let (first, mut second) = (Job { ends_phase: true, ..job("a", 1, 0) }, job("b", 1, 0));
+        second.wait_for = "a".into();
+        let jobs = vec![first, second, job("c", 2, 0)];
+        let mut schedule = schedule(vec![Group::new("g", Weight::DEFAULT, jobs)]);
+        assert_eq!(begun(&mut schedule, 0), [0, 2, 3]);
+        let mut ending = Vec::new();
+        assert!(schedule.ended(0, &mut ending));
+        assert_eq!(ending, [2, 3]);
+        assert_eq!(begun(&mut schedule, 1), [1]);
+    }
+
+    #[test]
+    fn groups_begin_later_and_end_earlier_than_the_run() {
+        let mut late = Group::new("late", Weight::DEFAULT, vec![job("b", 2, 0)]);
+        (late.start_ns, late.stop_ns) = (10, Some(30));
+        let mut schedule = schedule(vec![Group::new("g", Weight::DEFAULT, vec![job("a", 1, 0)]), late]);
+        assert_eq!(begun(&mut schedule, 0), [0]);
+        assert_eq!((schedule.next_change_ns(), begun(&mut schedule, 9)), (Some(10), vec![]));
+        assert_eq!((begun(&mut schedule, 10), schedule.next_change_ns()), (vec![1, 2], Some(30)));
+        let mut ending = Vec::new();
+        schedule.ends_now(29, &mut ending);
+        assert!(ending.is_empty());
+        schedule.ends_now(30, &mut ending);
+        schedule.ends_now(31, &mut ending);
+        assert_eq!((ending, schedule.next_change_ns()), (vec![1, 2], None));
+    }
+
+    #[test]
+    fn a_start_that_still_waits_for_others_is_no_change_ahead() {
+        let mut late = Group::new("late", Weight::DEFAULT, vec![job("b", 1, 1)]);
+        late.start_ns = 10;
+        let mut schedule = schedule(vec![Group::new("g", Weight::DEFAULT, vec![job("a", 1, 0)]), late]);
+        assert_eq!(begun(&mut schedule, 0), [0]);
+        assert_eq!(schedule.next_change_ns(), Some(10));
+        assert!(begun(&mut schedule, 12).is_empty());
+        assert_eq!(schedule.next_change_ns(), None);
+        assert!(schedule.ended(0, &mut Vec::new()));
+        assert_eq!(begun(&mut schedule, 20), [1]);
+    }
+}

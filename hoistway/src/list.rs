@@ -9,6 +9,7 @@ use elevator::{Configuration, Elevator, Version};
 use experiment::Exit;
 use experiment::diagnostic::nearest;
 use report::json::Json;
+use workload::fio::{self, Class};
 use workload::name::{ALL, CODES};
 
 use crate::arguments::ListArguments;
@@ -16,7 +17,7 @@ use crate::exit::{Error, Outcome, print};
 use crate::workloads;
 
 /// What can be listed, beside single schedulers.
-const SUBJECTS: [&str; 3] = ["schedulers", "devices", "workloads"];
+const SUBJECTS: [&str; 4] = ["schedulers", "devices", "workloads", "options"];
 
 /// Prints what was asked for.
 pub fn run(arguments: &ListArguments) -> Outcome {
@@ -27,6 +28,7 @@ pub fn run(arguments: &ListArguments) -> Outcome {
         }
         Some("devices") => (devices_text(), devices_json()),
         Some("workloads") => (workloads_text(), workloads_json()),
+        Some("options") => (options_text(), options_json()),
         Some(text) => {
             let (name, version) = text.split_once('@').map_or((text, None), |(name, version)| (name, Some(version)));
             let entry = ENTRIES.iter().find(|entry| entry.name == name).ok_or_else(|| unknown(name))?;
@@ -70,7 +72,7 @@ fn overview() -> (String, Json) {
         let _ = writeln!(text, "  {:<14}{}", model.name, model.doc);
     }
     let _ = writeln!(text, "\nworkloads\n  {}", CODES.join(" "));
-    text.push_str("\nmore: hoistway list schedulers | devices | workloads | NAME of a scheduler\n");
+    text.push_str("\nmore: hoistway list schedulers | devices | workloads | options | NAME of a scheduler\n");
     let json = Json::object([
         ("schedulers", Json::List(ENTRIES.iter().map(|entry| scheduler_json(entry, None)).collect())),
         ("devices", devices_json()),
@@ -186,7 +188,7 @@ fn workloads_text() -> String {
     }
     let _ = writeln!(text, "{:<5}{}", "all", ALL.join(" "));
     text.push_str(
-        "\nA suffix changes any option of a job file: drr:bs=4k,iodepth=32 or bsw:fsync=1.\nA name that ends with .fio is a job file.\n",
+        "\nA suffix changes any option of a job file: drr:bs=4k,iodepth=32 or bsw:fsync=1.\nA name that ends with .fio is a job file.\nThe options: hoistway list options\n",
     );
     text
 }
@@ -194,4 +196,32 @@ fn workloads_text() -> String {
 fn workloads_json() -> Json {
     let code = |code: &str| Json::object([("name", Json::text(code)), ("doc", Json::text(workloads::meaning(code)))]);
     Json::List(CODES.into_iter().map(code).collect())
+}
+
+/// What becomes of an option: in JSON, in words.
+const CLASSES: [(Class, &str, &str); 4] = [
+    (Class::Honoured, "honoured", "do what they do in fio"),
+    (Class::NoEffect, "no_effect", "accepted without effect, with a note"),
+    (Class::NotYet, "not_yet", "refused so far, unless the value asks for nothing"),
+    (Class::Refused, "refused", "refused, unless the value asks for nothing"),
+];
+
+fn options_text() -> String {
+    let mut text = String::from("Options of job files and of workload suffixes (drr:bs=4k,iodepth=32), as in fio.\n");
+    for (class, _, meaning) in CLASSES {
+        let _ = writeln!(text, "\n{meaning}");
+        for (name, _, doc) in fio::options().filter(|(_, of, _)| *of == class) {
+            let _ = writeln!(text, "  {name:<30} {doc}");
+        }
+    }
+    text
+}
+
+fn options_json() -> Json {
+    let options = CLASSES.iter().flat_map(|(class, label, _)| {
+        fio::options().filter(move |(_, of, _)| of == class).map(|(name, _, doc)| {
+            Json::object([("name", Json::text(name)), ("class", Json::text(*label)), ("doc", Json::text(doc))])
+        })
+    });
+    Json::List(options.collect())
 }

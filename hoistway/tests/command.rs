@@ -348,6 +348,11 @@ fn lists_name_everything_that_can_be_asked_for() {
         "{tunables}"
     );
     assert!(text(&["list", "devices"]).contains("t_read_us"));
+    let options = json(&text(&["list", "options", "--json"]));
+    let class =
+        |name: &str| options.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap()["class"].clone();
+    assert_eq!([class("iodepth"), class("thread"), class("rate_min")], ["honoured", "no_effect", "not_yet"]);
+    assert!(text(&["list", "options"]).contains("iodepth  "));
     let all = json(&text(&["list", "--json"]));
     let first = &all["schedulers"][0];
     assert_eq!(first["name"], "noop");

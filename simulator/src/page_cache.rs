@@ -29,8 +29,8 @@ const WRITE_BACK_DEPTH: usize = 64;
 /// A range of bytes to read from or write to the device.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Range {
-    pub start: u64,
-    pub end: u64,
+    pub start_bytes: u64,
+    pub end_bytes: u64,
 }
 
 /// A range being fetched; reported back by its number.
@@ -66,26 +66,33 @@ impl ReadAhead {
     /// The process reads `range` as its I/O `io`; `fetch` is called with each window to be read from the device. True
     /// when the pages are there already; otherwise [`ReadAhead::loaded`] names the I/O.
     pub(crate) fn read(&mut self, io: u32, range: Range, mut fetch: impl FnMut(Window)) -> bool {
-        let start = range.start / PAGE_BYTES * PAGE_BYTES;
-        let end = range.end.next_multiple_of(PAGE_BYTES).min(self.limit.max(range.end));
-        let is_sequential = self.previous_end.is_none_or(|previous| previous == range.start);
-        self.previous_end = Some(range.end);
-        while self.windows.front().is_some_and(|window| window.range.end <= start || !is_sequential) {
+        let start = range.start_bytes / PAGE_BYTES * PAGE_BYTES;
+        let end = range.end_bytes.next_multiple_of(PAGE_BYTES).min(self.limit.max(range.end_bytes));
+        let is_sequential = self.previous_end.is_none_or(|previous| previous == range.start_bytes);
+        self.previous_end = Some(range.end_bytes);
+        while self.windows.front().is_some_and(|window| window.range.end_bytes <= start || !is_sequential) {
             self.windows.pop_front();
         }
-        let covered_to = self.windows.back().map_or(start, |window| window.range.end);
+        let covered_to = self.windows.back().map_or(start, |window| window.range.end_bytes);
         if covered_to < end {
             let ahead_to = if is_sequential { covered_to + WINDOW_BYTES } else { end };
-            self.add(Range { start: covered_to, end: ahead_to.max(end).min(self.limit.max(end)) }, false, &mut fetch);
+            self.add(
+                Range { start_bytes: covered_to, end_bytes: ahead_to.max(end).min(self.limit.max(end)) },
+                false,
+                &mut fetch,
+            );
         }
         let newest = self.windows.back().map(|window| window.range);
-        if let Some(newest) = newest.filter(|newest| is_sequential && end > newest.start && newest.end < self.limit) {
-            let next = Range { start: newest.end, end: (newest.end + WINDOW_BYTES).min(self.limit) };
+        if let Some(newest) =
+            newest.filter(|newest| is_sequential && end > newest.start_bytes && newest.end_bytes < self.limit)
+        {
+            let next =
+                Range { start_bytes: newest.end_bytes, end_bytes: (newest.end_bytes + WINDOW_BYTES).min(self.limit) };
             self.add(next, true, &mut fetch);
         }
-        let is_there = self.is_there(Range { start, end });
+        let is_there = self.is_there(Range { start_bytes: start, end_bytes: end });
         if !is_there {
-            self.waiting.push_back((io, Range { start, end }));
+            self.waiting.push_back((io, Range { start_bytes: start, end_bytes: end }));
         }
         is_there
     }
@@ -113,9 +120,11 @@ impl ReadAhead {
 
     /// Windows a later read has dropped were passed by it, so what is not there to be waited for counts as read.
     fn is_there(&self, range: Range) -> bool {
-        self.windows
-            .iter()
-            .all(|window| window.is_loaded || window.range.end <= range.start || range.end <= window.range.start)
+        self.windows.iter().all(|window| {
+            window.is_loaded
+                || window.range.end_bytes <= range.start_bytes
+                || range.end_bytes <= window.range.start_bytes
+        })
     }
 }
 
@@ -159,7 +168,7 @@ impl WriteBack {
     /// A process writes; true if it went in, otherwise [`WriteBack::written`] names the I/O later.
     pub(crate) fn write(&mut self, io: u32, process: u32, group: GroupId, range: Range, now: Nanos) -> bool {
         let extent = DirtyExtent { range, process, group, since_ns: now };
-        if self.bytes + (range.end - range.start) > LIMIT_BYTES || !self.held.is_empty() {
+        if self.bytes + (range.end_bytes - range.start_bytes) > LIMIT_BYTES || !self.held.is_empty() {
             self.held.push_back((io, extent));
             return false;
         }
@@ -195,7 +204,7 @@ impl WriteBack {
     /// An extent is on the device (or lost to an error); `ready` is called with each I/O that need wait no longer.
     pub(crate) fn written(&mut self, extent: &DirtyExtent, mut ready: impl FnMut(u32)) {
         self.in_flight -= 1;
-        self.bytes -= extent.range.end - extent.range.start;
+        self.bytes -= extent.range.end_bytes - extent.range.start_bytes;
         self.extents_of[extent.process as usize] -= 1;
         let extents_of = &self.extents_of;
         self.syncing.retain(|&(process, io)| {
@@ -206,7 +215,7 @@ impl WriteBack {
             waits
         });
         while let Some(&(io, held)) = self.held.front() {
-            if self.bytes + (held.range.end - held.range.start) > LIMIT_BYTES {
+            if self.bytes + (held.range.end_bytes - held.range.start_bytes) > LIMIT_BYTES {
                 return;
             }
             self.held.pop_front();
@@ -216,13 +225,13 @@ impl WriteBack {
     }
 
     fn admit(&mut self, extent: DirtyExtent) {
-        self.bytes += extent.range.end - extent.range.start;
+        self.bytes += extent.range.end_bytes - extent.range.start_bytes;
         if let Some(newest) = self.dirty.back_mut()
             && newest.process == extent.process
-            && newest.range.end == extent.range.start
-            && extent.range.end - newest.range.start <= EXTENT_BYTES
+            && newest.range.end_bytes == extent.range.start_bytes
+            && extent.range.end_bytes - newest.range.start_bytes <= EXTENT_BYTES
         {
-            newest.range.end = extent.range.end;
+            newest.range.end_bytes = extent.range.end_bytes;
             return;
         }
         self.extents_of[extent.process as usize] += 1;
@@ -236,8 +245,9 @@ mod tests {
 
     fn fetched(read_ahead: &mut ReadAhead, io: u32, start: u64, end: u64) -> (bool, Vec<(u64, u64)>) {
         let mut windows = Vec::new();
-        let is_there =
-            read_ahead.read(io, Range { start, end }, |window| windows.push((window.range.start, window.range.end)));
+        let is_there = read_ahead.read(io, Range { start_bytes: start, end_bytes: end }, |window| {
+            windows.push((window.range.start_bytes, window.range.end_bytes))
+        });
         (is_there, windows)
     }
 
@@ -274,7 +284,7 @@ mod tests {
     fn the_limit_holds_a_writer_back_until_data_is_written() {
         let mut cache = WriteBack::new(1);
         let mut start = 0;
-        while cache.write(7, 0, GroupId::ROOT, Range { start, end: start + (1 << 20) }, 0) {
+        while cache.write(7, 0, GroupId::ROOT, Range { start_bytes: start, end_bytes: start + (1 << 20) }, 0) {
             start += 1 << 20;
         }
         assert_eq!(start, LIMIT_BYTES);
@@ -287,7 +297,7 @@ mod tests {
     #[test]
     fn a_sync_writes_back_what_would_have_waited() {
         let mut cache = WriteBack::new(1);
-        assert!(cache.write(0, 0, GroupId::ROOT, Range { start: 0, end: 4_096 }, 5));
+        assert!(cache.write(0, 0, GroupId::ROOT, Range { start_bytes: 0, end_bytes: 4_096 }, 5));
         assert_eq!(cache.next(5), None);
         assert_eq!(cache.expires_at(), Some(5 + EXPIRE_NS));
         assert!(!cache.sync(1, 0));

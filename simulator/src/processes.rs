@@ -360,7 +360,7 @@ impl Processes {
         };
         self.recorder.submitted(index, IoDirection::from(io.operation), now);
         let start = process.area_first_byte + io.offset_bytes;
-        let range = Range { start, end: start + u64::from(io.length_bytes) };
+        let range = Range { start_bytes: start, end_bytes: start + u64::from(io.length_bytes) };
         match &process.path {
             Path::Direct => self.start_direct(index, number, &io, range, now, queue),
             Path::Buffered(_) => self.start_buffered(index, number, &io, range, now, queue),
@@ -403,8 +403,8 @@ impl Processes {
         now: Nanos,
         queue: &mut RequestQueue<Any>,
     ) -> (u32, u32) {
-        let mut first_sector = range.start / SECTOR_BYTES;
-        let end_sector = range.end.div_ceil(SECTOR_BYTES);
+        let mut first_sector = range.start_bytes / SECTOR_BYTES;
+        let end_sector = range.end_bytes.div_ceil(SECTOR_BYTES);
         let (mut bios, mut ended) = (0, 0);
         loop {
             let sectors = u32::try_from(end_sector - first_sector).unwrap_or(u32::MAX).min(self.bio_sectors);
@@ -622,7 +622,7 @@ impl Processes {
         let priority = self.processes[process as usize].template.priority;
         let (operation, flags) = (Operation::Flush, Flags::SYNC);
         let io = Io { token, operation, flags, offset_bytes: 0, length_bytes: 0, priority };
-        self.start_direct(process as usize, number, &io, Range { start: 0, end: 0 }, now, queue);
+        self.start_direct(process as usize, number, &io, Range { start_bytes: 0, end_bytes: 0 }, now, queue);
     }
 
     fn extent_bio_ended(&mut self, place: u32, now: Nanos) {

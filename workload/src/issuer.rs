@@ -151,7 +151,6 @@ pub struct Issuer {
     sync_is_due: bool,
     end_fsync: bool,
     continue_on_error: [bool; 3],
-    failed: bool,
 }
 
 impl Issuer {
@@ -213,7 +212,6 @@ impl Issuer {
             sync_is_due: false,
             end_fsync: job.end_fsync && job.mix.has_writes(),
             continue_on_error: Direction::ALL.map(|direction| *job.continue_on_error.of(direction)),
-            failed: false,
         })
     }
 
@@ -267,7 +265,6 @@ impl Issuer {
         }
         let goes_on = ok || matches!(was, Slot::Data(direction) if self.continue_on_error[direction as usize]);
         if !goes_on {
-            self.failed = true;
             self.stage = Stage::Finished;
         }
     }
@@ -285,11 +282,6 @@ impl Issuer {
     /// I/Os that may be in flight at once: tokens are below this.
     pub fn depth(&self) -> u32 {
         self.depth
-    }
-
-    /// Whether a failed I/O has ended the thread.
-    pub fn has_failed(&self) -> bool {
-        self.failed
     }
 
     fn start(&mut self, at_ns: Nanos) {
@@ -707,7 +699,6 @@ mod tests {
             let mut issuer = issuer(&job);
             let Next::Issue(io) = issuer.next(0) else { panic!("an I/O is due") };
             issuer.completed(io.token, false);
-            assert_eq!(issuer.has_failed(), expected);
             assert_eq!(issuer.next(0) == Next::Finished, expected);
         }
     }

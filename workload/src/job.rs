@@ -394,7 +394,8 @@ pub struct Job {
     pub completion_batch: u32,
     /// Page cache bypassed.
     pub direct: bool,
-    /// Cached pages of the file are dropped before the job starts.
+    /// Cached pages of the file are dropped before the job starts. No host reads it: simulated caches begin cold, and the
+    /// engine goes past the page cache, or says in its target's notes that it could not.
     pub invalidate: bool,
     /// Durability of each write.
     pub sync: SyncKind,

@@ -294,6 +294,13 @@ fn t19_an_engine_that_is_not_mapped_is_refused_by_name() {
 }
 
 #[test]
+fn warm_caches_are_asked_for_in_vain_and_that_is_noted() {
+    let notes = all(&parsed("[j]\ninvalidate=0\n").notes);
+    assert!(notes.contains("note: t.fio:2:1: option 'invalidate' has no effect here"), "{notes}");
+    assert!(parsed("[j]\ninvalidate=1\n").notes.is_empty());
+}
+
+#[test]
 fn t19_a_synchronous_engine_caps_its_depth_with_a_note() {
     let parsed = parsed("[j]\nioengine=psync\niodepth=4\n");
     assert_eq!(parsed.jobs[0].effective_depth(), 1);
@@ -513,7 +520,7 @@ fn mostly_right() -> impl Strategy<Value = String> {
 
 /// Files of option names with arbitrary values, most of them wrong.
 fn mostly_wrong() -> impl Strategy<Value = String> {
-    let names: Vec<_> = fio::options().map(|(name, _)| name).collect();
+    let names: Vec<_> = fio::options().map(|(name, _, _)| name).collect();
     let line = prop_oneof![
         (proptest::sample::select(names), "[a-z0-9:/,.%$*-]{0,12}").prop_map(|(name, value)| format!("{name}={value}")),
         proptest::sample::select(RIGHT).prop_map(str::to_owned),

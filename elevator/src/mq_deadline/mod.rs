@@ -393,7 +393,7 @@ impl MqDeadline {
         let Some(Removed { key: position, next }) = queue.sorted.remove(sorted, slot) else { return self.complain() };
         let done = queue.fifo.remove(links, slot);
         if in_order {
-            (queue.position, queue.next) = (position, next.unwrap_or(NIL));
+            (queue.position_sectors, queue.next) = (position, next.unwrap_or(NIL));
         } else {
             queue.moved_to(sorted, position);
         }

@@ -40,20 +40,20 @@ pub const FREE: Slot = Slot {
 pub struct Queue {
     pub sorted: OrderedSet,
     pub fifo: List,
-    /// Where the direction goes on, or NIL. In the position form: the first request at or behind `position`.
+    /// Where the direction goes on, or NIL. In the position form: the first request at or behind `position_sectors`.
     pub next: u32,
     /// First sector of the request sent last.
-    pub position: u64,
+    pub position_sectors: u64,
 }
 
 impl Queue {
-    pub const EMPTY: Queue = Queue { sorted: OrderedSet::EMPTY, fifo: List::EMPTY, next: NIL, position: 0 };
+    pub const EMPTY: Queue = Queue { sorted: OrderedSet::EMPTY, fifo: List::EMPTY, next: NIL, position_sectors: 0 };
 
     /// What a newcomer (or a request that moved) means for `next`.
     #[inline]
     pub fn joined(&mut self, sorted: &OrderedLinks, slot: u32, first_sector: u64, remembers: Remembers) {
         if remembers == Remembers::SectorPosition
-            && first_sector >= self.position
+            && first_sector >= self.position_sectors
             && sorted.key(self.next).is_none_or(|next| first_sector < next)
         {
             self.next = slot;
@@ -72,9 +72,9 @@ impl Queue {
 
     /// A request that begins here was sent.
     #[inline]
-    pub fn moved_to(&mut self, sorted: &OrderedLinks, position: u64) {
-        self.position = position;
-        self.next = self.sorted.lower_bound(sorted, position).unwrap_or(NIL);
+    pub fn moved_to(&mut self, sorted: &OrderedLinks, position_sectors: u64) {
+        self.position_sectors = position_sectors;
+        self.next = self.sorted.lower_bound(sorted, position_sectors).unwrap_or(NIL);
     }
 }
 

@@ -21,7 +21,7 @@ use crate::error::{EngineError, ErrorKind};
 use crate::shard::ShardStatus;
 use crate::turn::{ConnectionBounds, TurnSettings, check_scheduler};
 use crate::volume::{GroupHandle, Lane, ShardHandle, ShardSettings, VolumeId, start};
-use load::{Load, Over, Report, Snapshot, Thread};
+use load::{Load, Over, Report, Thread};
 
 /// How long the waiting thread looks away between two questions whether the user wants to stop.
 const PATIENCE: Duration = Duration::from_millis(200);

@@ -241,6 +241,11 @@ fn resolved(draft: Draft, head: &Place, surroundings: &Surroundings<'_>, finding
             "blocks may repeat within a pass: the random map needs equal fixed sizes, full randomness and no runs";
         findings.remark(Severity::Note, at("rw"), message);
     }
+    if !job.invalidate {
+        let message =
+            "option 'invalidate' has no effect here: simulated caches begin cold, the engine goes past the page cache";
+        findings.remark(Severity::Note, at("invalidate"), message);
+    }
     job
 }
 

@@ -20,6 +20,7 @@ use block::Nanos;
 
 pub use diagnostic::{Diagnostic, MAX_ERRORS, Place, Severity};
 pub use lex::{MAX_FILE_BYTES, MAX_INCLUDE_DEPTH, MAX_LINE_BYTES};
+pub use options::Class;
 pub use show::show;
 
 use crate::job::Job;
@@ -92,9 +93,9 @@ pub fn override_job(job: Job, overrides: &str, origin: &str) -> Result<(Job, Vec
     findings.finish().map(|notes| (job, notes))
 }
 
-/// All options as (name, one sentence), for help and completion.
-pub fn options() -> impl Iterator<Item = (&'static str, &'static str)> {
-    table::ROWS.iter().map(|row| (row.name, row.doc))
+/// All options that job files may name: name, what becomes of it, one sentence.
+pub fn options() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
+    table::ROWS.iter().map(|row| (row.name, row.class, row.doc))
 }
 
 /// A time as job files write it: in microseconds, the finest unit they know.

@@ -244,13 +244,7 @@ pub const ROWS: &[Row] = &[
     ),
     row("end_fsync", &[], Honoured, Switch(|d, on| d.job.end_fsync = on), "fsync at the end."),
     not_yet("fsync_on_close", &["0"], "use end_fsync=1", "fsync when the file is closed."),
-    row(
-        "sync_file_range",
-        &[],
-        Honoured,
-        Nothing { harmless: &[], why: "no host starts write-back of a range" },
-        "Starts write-back of ranges.",
-    ),
+    quiet("sync_file_range", "no host starts write-back of a range", "Starts write-back of ranges."),
     row("invalidate", &[], Honoured, Switch(|d, on| d.job.invalidate = on), "Cached pages dropped before the job."),
     // Clones, phases, groups of results.
     row("numjobs", &[], Honoured, Integer(1, 10_000, |d, v| d.job.threads = small(v)), "Clones of the job."),

@@ -1,0 +1,117 @@
+//! What a policy costs per request: one insert, one choice, one completion, at a steady number of backlogged queues.
+//!
+//! ```text
+//! cargo run --release -p hoistway-testbed --example policy_cost -- policy|queue NAME QUEUES TURNS [ROUNDS]
+//! ```
+//! `policy` drives the elevator alone with its request table, `queue` the whole request queue round it. Every queue
+//! (issuer) has one random 4 KiB read waiting. Prints the fewest nanoseconds per request of all rounds; `bench/policies/run`
+//! runs it for all policies, and once more under callgrind for the instructions.
+
+use block::{ContextId, Extent, HardwareQueue, Operation, Status, random::Stream};
+use elevator::{Attributes, Bio, Configuration, Depth, Dispatch, Elevator, Hint, Place, Position, Requests, registry};
+use std::process::ExitCode;
+use std::time::Instant;
+use hoistway_testbed::queue::{Era, Next, RequestQueue, Settings};
+
+const QUEUE: HardwareQueue = HardwareQueue(0);
+/// A power of two, so that picking the next sector costs a mask.
+const SECTORS: usize = 4096;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize, default: u64| arguments.get(at).map_or(Some(default), |text| text.parse().ok());
+    let parsed = (arguments.first(), arguments.get(1), number(2, 0), number(3, 0), number(4, 1));
+    let (Some(what), Some(name), Some(queues @ 1..=30_000), Some(turns @ 1..), Some(rounds @ 1..)) = parsed else {
+        eprintln!("usage: policy_cost policy|queue NAME QUEUES TURNS [ROUNDS]   (QUEUES up to 30000)");
+        return ExitCode::from(2);
+    };
+    let queues = u32::try_from(queues).expect("in range");
+    let cost_ns = match what.as_str() {
+        "policy" => policy_alone(name, queues, turns, rounds),
+        _ => with_queue(name, queues, turns, rounds),
+    };
+    println!("{cost_ns:.1}");
+    ExitCode::SUCCESS
+}
+
+fn configuration(queues: u32) -> Configuration {
+    let depth = Depth { requests: queues + 8, device: 32 };
+    Configuration { slots: queues + 16, contexts: queues + 1, depth, ..Configuration::default() }
+}
+
+fn read_of(context: u32, first_sector: u64) -> Bio {
+    let mut bio = Attributes::new(Operation::Read, Extent::new(first_sector, 8));
+    bio.context = ContextId(context);
+    bio
+}
+
+fn sectors() -> Vec<u64> {
+    let mut random = Stream::new(7);
+    (0..SECTORS).map(|_| random.next() >> 30).collect()
+}
+
+/// The fewest nanoseconds per turn of all rounds: what disturbs a round only ever adds to it.
+fn fewest_ns(rounds: u64, turns: u64, mut turn: impl FnMut(u64)) -> f64 {
+    let mut fewest = f64::MAX;
+    for round in 0..rounds {
+        let start = Instant::now();
+        // The turn's number serves as the time, which never runs backwards.
+        for at in round * turns..(round + 1) * turns {
+            turn(at);
+        }
+        fewest = fewest.min(start.elapsed().as_nanos() as f64 / turns as f64);
+    }
+    fewest
+}
+
+fn policy_alone(name: &str, queues: u32, turns: u64, rounds: u64) -> f64 {
+    let configuration = configuration(queues);
+    let mut policy = registry::build(name, None, &configuration).expect("a policy of that name");
+    let mut requests = Requests::try_new(configuration.slots).expect("memory");
+    let sectors = sectors();
+    for context in 0..queues {
+        insert(&mut policy, &mut requests, &read_of(context, sectors[context as usize % SECTORS]));
+    }
+    fewest_ns(rounds, turns, |at| {
+        let Dispatch::Request { id, .. } = policy.choose(&requests, QUEUE, at) else { panic!("backlogged") };
+        requests.move_to(id, Place::Dispatched);
+        requests.move_to(id, Place::Started);
+        let _ = policy.started(&requests, id, at);
+        requests.move_to(id, Place::Complete);
+        let _ = policy.completed(&requests, id, at);
+        let _ = policy.released(&requests, id, at);
+        let context = requests.attributes(id).context.0;
+        policy.freed(&requests, id, at);
+        requests.free(id);
+        insert(&mut policy, &mut requests, &read_of(context, sectors[at as usize % SECTORS]));
+    })
+}
+
+fn insert(policy: &mut registry::Any, requests: &mut Requests, bio: &Bio) {
+    let id = requests.allocate(*bio, 0).expect("a slot");
+    policy.allocated(requests, id, 0);
+    requests.move_to(id, Place::Queued);
+    let _ = policy.insert(requests, id, Position::Sorted(Hint::None), 0);
+}
+
+fn with_queue(name: &str, queues: u32, turns: u64, rounds: u64) -> f64 {
+    let settings = Settings {
+        configuration: configuration(queues),
+        era: Era::ENGINE,
+        bios: queues + 16,
+        ..Settings::default()
+    };
+    let mut queue = RequestQueue::build(name, None, &settings).expect("a policy of that name");
+    let sectors = sectors();
+    for context in 0..queues {
+        let bio = read_of(context, sectors[context as usize % SECTORS]);
+        queue.submit(&bio, u64::from(context), 0).expect("room");
+    }
+    fewest_ns(rounds, turns, |at| {
+        let Next::Start { id, .. } = queue.dispatch(QUEUE, at) else { panic!("backlogged") };
+        // The context that was served asks again; a merged request would bring several, and none merges here.
+        let mut context = 0;
+        queue.complete(id, Status::Ok, at, |done| context = done.bio.context.0);
+        queue.submit(&read_of(context, sectors[at as usize % SECTORS]), u64::from(context), at).expect("room");
+    })
+}
