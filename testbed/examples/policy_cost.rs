@@ -9,9 +9,9 @@
 
 use block::{ContextId, Extent, HardwareQueue, Operation, Status, random::Stream};
 use elevator::{Attributes, Bio, Configuration, Depth, Dispatch, Elevator, Hint, Place, Position, Requests, registry};
+use hoistway_testbed::queue::{Era, Next, RequestQueue, Settings};
 use std::process::ExitCode;
 use std::time::Instant;
-use hoistway_testbed::queue::{Era, Next, RequestQueue, Settings};
 
 const QUEUE: HardwareQueue = HardwareQueue(0);
 /// A power of two, so that picking the next sector costs a mask.
@@ -95,12 +95,8 @@ fn insert(policy: &mut registry::Any, requests: &mut Requests, bio: &Bio) {
 }
 
 fn with_queue(name: &str, queues: u32, turns: u64, rounds: u64) -> f64 {
-    let settings = Settings {
-        configuration: configuration(queues),
-        era: Era::ENGINE,
-        bios: queues + 16,
-        ..Settings::default()
-    };
+    let settings =
+        Settings { configuration: configuration(queues), era: Era::ENGINE, bios: queues + 16, ..Settings::default() };
     let mut queue = RequestQueue::build(name, None, &settings).expect("a policy of that name");
     let sectors = sectors();
     for context in 0..queues {
