@@ -18,9 +18,16 @@ struct Share {
     is_in_rotation: bool,
 }
 
+/// The part of the arena that only connections' own buffers may use: one in so many.
+const CONNECTIONS_SHARE: u32 = 4;
+
 /// The arena's slots, divided between groups.
 pub(crate) struct Memory {
     slots: Slots,
+    /// The end of the arena, for receive buffers: however the groups flood, a new client must find room for its own.
+    for_connections: Slots,
+    /// Slots of the largest class before that part.
+    before_connections: u32,
     shares: Vec<Share>,
     group_limit_bytes: u64,
     /// Groups with waiting connections, in the order of their next chance.
@@ -30,16 +37,21 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new(bytes: u64, groups: u32) -> Self {
-        let slots = Slots::new(bytes);
-        let group_limit_bytes = slots.total_bytes() / 4;
+        let top_slots = u32::try_from(bytes / u64::from(TOP_CLASS_BYTES)).unwrap_or(u32::MAX);
+        let before_connections = top_slots - top_slots / CONNECTIONS_SHARE;
+        let top_slots_bytes = |count: u32| u64::from(count) * u64::from(TOP_CLASS_BYTES);
+        let slots = Slots::new(top_slots_bytes(before_connections));
+        let for_connections = Slots::new(top_slots_bytes(top_slots - before_connections));
+        let group_limit_bytes = top_slots_bytes(top_slots) / 4;
         let shares = (0..groups).map(|_| Share::default()).collect();
-        Self { slots, shares, group_limit_bytes, rotation: VecDeque::with_capacity(groups as usize), refusals: 0 }
+        let rotation = VecDeque::with_capacity(groups as usize);
+        Self { slots, for_connections, before_connections, shares, group_limit_bytes, rotation, refusals: 0 }
     }
 
     /// Sets a slot aside that only this group may use. False if all reserves together would pass half of the memory.
     pub(crate) fn add_group(&mut self, group: u32) -> bool {
         let reserved = self.shares.iter().filter(|share| share.reserve.is_some()).count() as u64 + 1;
-        if reserved * u64::from(TOP_CLASS_BYTES) > self.slots.total_bytes() / 2 {
+        if reserved * u64::from(TOP_CLASS_BYTES) > self.total_bytes() / 2 {
             return false;
         }
         let slot = self.slots.take(TOP_CLASS_BYTES);
@@ -51,12 +63,18 @@ impl Memory {
 
     /// Memory that belongs to no group: receive buffers, zeroes.
     pub(crate) fn take_unowned(&mut self, bytes: u32) -> Option<Slot> {
-        self.slots.take(bytes)
+        match self.for_connections.take(bytes) {
+            Some(slot) => Some(slot.moved_up(self.before_connections)),
+            None => self.slots.take(bytes),
+        }
     }
 
     /// Gives memory of [`Memory::take_unowned`] back.
     pub(crate) fn give_unowned(&mut self, slot: Slot) {
-        let was_taken = self.slots.give(slot);
+        let was_taken = match slot.moved_down(self.before_connections) {
+            Some(slot) => self.for_connections.give(slot),
+            None => self.slots.give(slot),
+        };
         debug_assert!(was_taken, "{slot:?} given back twice");
     }
 
@@ -158,12 +176,12 @@ impl Memory {
 
     /// Bytes free in the arena.
     pub(crate) fn free_bytes(&self) -> u64 {
-        self.slots.free_bytes()
+        self.slots.free_bytes() + self.for_connections.free_bytes()
     }
 
     /// All bytes of the arena.
     pub(crate) fn total_bytes(&self) -> u64 {
-        self.slots.total_bytes()
+        self.slots.total_bytes() + self.for_connections.total_bytes()
     }
 
     /// How often somebody asked and got nothing.
@@ -194,6 +212,23 @@ mod tests {
         assert!(memory.take(1, 4_096, false).is_none());
         memory.give(1, reserve);
         assert!(memory.take(1, 1 << 20, false).is_some());
+    }
+
+    #[test]
+    fn groups_that_flood_leave_room_for_the_buffers_of_new_connections() {
+        let mut memory = Memory::new(64 << 20, 8);
+        assert!((0..8).all(|group| memory.add_group(group)));
+        for group in 0..8 {
+            while memory.take(group, 128 << 10, false).is_some() {}
+        }
+        let buffers: Vec<Slot> = (0..64).map_while(|_| memory.take_unowned(256 << 10)).collect();
+        assert_eq!(buffers.len(), 64, "a quarter of 64 MiB");
+        let ends: std::collections::HashSet<u64> = buffers.iter().map(|slot| slot.offset_bytes()).collect();
+        assert!(ends.len() == 64 && ends.iter().all(|&at| (48 << 20..64 << 20).contains(&at)), "{ends:?}");
+        for slot in buffers {
+            memory.give_unowned(slot);
+        }
+        assert_eq!(memory.free_bytes(), 16 << 20);
     }
 
     #[test]

@@ -44,6 +44,23 @@ impl Slot {
     pub const fn bytes(self) -> u32 {
         CLASSES[self.class()]
     }
+
+    /// The slot that lies `slots` slots of the largest class further on: where an arena has several parts, each with
+    /// [`Slots`] of its own.
+    #[inline]
+    #[must_use]
+    pub const fn moved_up(self, slots: u32) -> Self {
+        Self(self.0 + (slots * (TOP_CLASS_BYTES / PAGE_BYTES) << Self::CLASS_BITS))
+    }
+
+    /// The way back from [`Slot::moved_up`]; `None` for a slot that lies before the part.
+    #[inline]
+    pub const fn moved_down(self, slots: u32) -> Option<Self> {
+        match self.0.checked_sub(slots * (TOP_CLASS_BYTES / PAGE_BYTES) << Self::CLASS_BITS) {
+            Some(raw) => Some(Self(raw)),
+            None => None,
+        }
+    }
 }
 
 /// The parents of one class that have free children, as a list over parent indices.
