@@ -50,13 +50,13 @@ impl Slot {
     #[inline]
     #[must_use]
     pub const fn moved_up(self, slots: u32) -> Self {
-        Self(self.0 + (slots * (TOP_CLASS_BYTES / PAGE_BYTES) << Self::CLASS_BITS))
+        Self(self.0 + ((slots * (TOP_CLASS_BYTES / PAGE_BYTES)) << Self::CLASS_BITS))
     }
 
     /// The way back from [`Slot::moved_up`]; `None` for a slot that lies before the part.
     #[inline]
     pub const fn moved_down(self, slots: u32) -> Option<Self> {
-        match self.0.checked_sub(slots * (TOP_CLASS_BYTES / PAGE_BYTES) << Self::CLASS_BITS) {
+        match self.0.checked_sub((slots * (TOP_CLASS_BYTES / PAGE_BYTES)) << Self::CLASS_BITS) {
             Some(raw) => Some(Self(raw)),
             None => None,
         }
