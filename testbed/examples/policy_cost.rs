@@ -50,6 +50,10 @@ fn sectors() -> Vec<u64> {
     (0..SECTORS).map(|_| random.next() >> 30).collect()
 }
 
+fn sector_of(sectors: &[u64], turn: u64) -> u64 {
+    sectors[usize::try_from(turn % SECTORS as u64).unwrap_or(0)]
+}
+
 /// The fewest nanoseconds per turn of all rounds: what disturbs a round only ever adds to it.
 fn fewest_ns(rounds: u64, turns: u64, mut turn: impl FnMut(u64)) -> f64 {
     let mut fewest = f64::MAX;
@@ -83,7 +87,7 @@ fn policy_alone(name: &str, queues: u32, turns: u64, rounds: u64) -> f64 {
         let context = requests.attributes(id).context.0;
         policy.freed(&requests, id, at);
         requests.free(id);
-        insert(&mut policy, &mut requests, &read_of(context, sectors[at as usize % SECTORS]));
+        insert(&mut policy, &mut requests, &read_of(context, sector_of(&sectors, at)));
     })
 }
 
@@ -108,6 +112,6 @@ fn with_queue(name: &str, queues: u32, turns: u64, rounds: u64) -> f64 {
         // The context that was served asks again; a merged request would bring several, and none merges here.
         let mut context = 0;
         queue.complete(id, Status::Ok, at, |done| context = done.bio.context.0);
-        queue.submit(&read_of(context, sectors[at as usize % SECTORS]), u64::from(context), at).expect("room");
+        queue.submit(&read_of(context, sector_of(&sectors, at)), u64::from(context), at).expect("room");
     })
 }
