@@ -57,6 +57,10 @@ impl From<Refusal> for EngineError {
     fn from(refusal: Refusal) -> Self {
         let message = refusal.to_string();
         let (help, kind) = match refusal {
+            // Opening it for writing would make a file in memory of that name.
+            Refusal::Missing { path } if path.starts_with("/dev") => {
+                ("plug the device in, or correct the path", ErrorKind::Unsafe)
+            }
             Refusal::Missing { .. } => ("give the path of an existing file or block device", ErrorKind::Usage),
             Refusal::Empty { .. } => ("make it larger first, for example with truncate -s 1G", ErrorKind::Usage),
             Refusal::WrongKind { .. } => ("give a regular file or a block device", ErrorKind::Unsafe),

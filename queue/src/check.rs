@@ -1,7 +1,7 @@
 //! Nothing lost, nothing twice: the queue's own invariants.
 
+use crate::RequestQueue;
 use crate::flush::Stage;
-use crate::{RequestQueue, TraceKind};
 use block::{NIL, Operation, RequestId};
 use elevator::{Elevator, Place, Violation};
 
@@ -101,16 +101,4 @@ fn check_totals<E: Elevator>(queue: &RequestQueue<E>, totals: &Totals) -> Result
         return broken("the dispatch lists hold what was chosen", listed);
     }
     Ok(())
-}
-
-/// What a trace event says about the number of requests in the device; used by readers of a trace.
-impl TraceKind {
-    /// +1 for a start, -1 for an end in the device, 0 otherwise.
-    pub const fn device_change(self) -> i32 {
-        match self {
-            TraceKind::Started => 1,
-            TraceKind::Completed | TraceKind::Requeued | TraceKind::Refused => -1,
-            _ => 0,
-        }
-    }
 }
