@@ -57,8 +57,8 @@ impl From<Refusal> for EngineError {
     fn from(refusal: Refusal) -> Self {
         let message = refusal.to_string();
         let (help, kind) = match refusal {
-            // Opening it for writing would make a file in memory of that name.
-            Refusal::Missing { path } if path.starts_with("/dev") => {
+            // Opening it for writing would make a file in memory of that name; /dev/shm is there for such files.
+            Refusal::Missing { path } if path.starts_with("/dev") && !path.starts_with("/dev/shm") => {
                 ("plug the device in, or correct the path", ErrorKind::Unsafe)
             }
             Refusal::Missing { .. } => ("give the path of an existing file or block device", ErrorKind::Usage),
