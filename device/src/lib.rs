@@ -21,8 +21,11 @@
 #![forbid(unsafe_code)]
 
 mod any;
+mod array;
 mod delay;
+mod disk;
 mod fault;
+mod flash;
 mod interface;
 mod models;
 mod null;
@@ -33,8 +36,11 @@ mod simple_disk;
 mod simple_ssd;
 
 pub use any::AnyDevice;
+pub use array::ArrayParameters;
 pub use delay::{Delay, DelayParameters};
+pub use disk::DiskParameters;
 pub use fault::{FaultParameters, Faulty};
+pub use flash::FlashParameters;
 pub use interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};
 pub use models::{MODELS, Model, ModelError, ModelRow};
 pub use null::{Null, NullParameters};

@@ -25,8 +25,8 @@ pub struct NullParameters {
     pub depth: u64,
     /// Submission queues.
     pub hardware_queues: u64,
-    /// Cap on bandwidth in MB/s.
-    pub mbps: u64,
+    /// Cap on bandwidth in kB/s.
+    pub kb_per_s: u64,
     /// Cap on requests per second.
     pub iops: u64,
     /// 1 = completions carry the time of their submission, whatever the other settings say.
@@ -47,7 +47,7 @@ impl Default for NullParameters {
             servers: 0,
             depth: 64,
             hardware_queues: 1,
-            mbps: 0,
+            kb_per_s: 0,
             iops: 0,
             inline: 0,
             max_sectors: 2_560,
@@ -96,7 +96,7 @@ impl Null {
             latency_ns: parameters.latency_ns,
             inline: parameters.inline != 0,
             servers: (0..parameters.servers).map(|_| Reverse(0)).collect(),
-            bandwidth: Rate::of_mbps(parameters.mbps),
+            bandwidth: Rate::of_kb_per_s(parameters.kb_per_s),
             bandwidth_pace: Pace::default(),
             request_ps: 1_000_000_000_000_u64.checked_div(parameters.iops).unwrap_or(0),
             request_pace: Pace::default(),

@@ -17,8 +17,16 @@ pub enum Unit {
     Microseconds,
     /// Milliseconds, decimals allowed.
     Milliseconds,
-    /// 10^6 bytes per second.
+    /// 10^6 bytes per second, decimals allowed; models keep kB/s.
     MegabytesPerSecond,
+    /// 2^10 bytes.
+    Kibibytes,
+    /// 2^20 bytes.
+    Mebibytes,
+    /// A plain ratio, decimals allowed; models keep millionths.
+    Ratio,
+    /// One of these words; models keep its index.
+    Choice(&'static [&'static str]),
     /// Events per second.
     PerSecond,
     /// Parts per million.
@@ -36,6 +44,9 @@ impl Unit {
             Unit::Microseconds => "us",
             Unit::Milliseconds => "ms",
             Unit::MegabytesPerSecond => "MB/s",
+            Unit::Kibibytes => "KiB",
+            Unit::Mebibytes => "MiB",
+            Unit::Ratio | Unit::Choice(_) => "",
             Unit::PerSecond => "1/s",
             Unit::PartsPerMillion => "ppm",
             Unit::Switch => "0 or 1",
@@ -45,7 +56,8 @@ impl Unit {
     /// Stored units per written unit, and how many decimals that leaves room for.
     const fn scale(self) -> (u64, u32) {
         match self {
-            Unit::Microseconds => (1_000, 3),
+            Unit::Microseconds | Unit::MegabytesPerSecond => (1_000, 3),
+            Unit::Ratio => (1_000_000, 6),
             Unit::Milliseconds => (1_000_000, 6),
             _ => (1, 0),
         }
@@ -59,6 +71,9 @@ impl Unit {
                 "0" | "false" | "no" | "off" => Some(0),
                 _ => None,
             };
+        }
+        if let Unit::Choice(words) = self {
+            return words.iter().position(|word| *word == text).and_then(|index| u64::try_from(index).ok());
         }
         let (scale, decimals) = self.scale();
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -74,6 +89,10 @@ impl Unit {
 
     /// A stored value as people write it, without trailing zeros.
     pub fn show(self, stored: u64) -> String {
+        if let Unit::Choice(words) = self {
+            let word = usize::try_from(stored).ok().and_then(|index| words.get(index));
+            return word.map_or_else(|| stored.to_string(), |word| (*word).to_owned());
+        }
         let (scale, decimals) = self.scale();
         let (whole, fraction) = (stored / scale, stored % scale);
         if fraction == 0 {
@@ -106,7 +125,8 @@ impl Parameter {
     pub fn allowed(&self) -> String {
         match self.unit {
             Unit::Switch => self.unit.label().to_owned(),
-            Unit::Count => format!("{} to {}", self.minimum, self.maximum),
+            Unit::Choice(words) => words.join(" or "),
+            Unit::Count | Unit::Ratio => format!("{} to {}", self.minimum, self.maximum),
             unit => format!("{} to {} {}", self.minimum, self.maximum, unit.label()),
         }
     }
@@ -126,12 +146,12 @@ pub(crate) struct Row<P: 'static> {
 }
 
 macro_rules! rows {
-    ($parameters:ty: $($name:literal $(| $alias:literal)?, $unit:ident, $range:expr, $field:ident, $doc:literal;)*) => {
-        &[$(Row {
-            parameter: Parameter {
+    ($parameters:ty: $($name:literal $(| $alias:literal)?, $unit:ident $(($words:ident))?, $range:expr, $field:ident, $doc:literal;)*) => {
+        &[$($crate::parameter::Row {
+            parameter: $crate::parameter::Parameter {
                 name: $name,
                 alias: concat!($($alias)?),
-                unit: Unit::$unit,
+                unit: $crate::parameter::Unit::$unit $(($words))?,
                 minimum: *$range.start(),
                 maximum: *$range.end(),
                 doc: $doc,
@@ -141,15 +161,19 @@ macro_rules! rows {
     };
 }
 
-const SECTORS: std::ops::RangeInclusive<u64> = 8..=1 << 45;
-const SWITCH: std::ops::RangeInclusive<u64> = 0..=1;
-const MILLISECONDS: std::ops::RangeInclusive<u64> = 0..=100_000;
-const MICROSECONDS: std::ops::RangeInclusive<u64> = 0..=100_000_000;
-const PPM: std::ops::RangeInclusive<u64> = 0..=1_000_000;
-const MBPS: std::ops::RangeInclusive<u64> = 0..=1_000_000;
-const DEPTH: std::ops::RangeInclusive<u64> = 1..=4_096;
-const QUEUES: std::ops::RangeInclusive<u64> = 1..=128;
-const COMMAND_SECTORS: std::ops::RangeInclusive<u64> = 8..=65_536;
+pub(crate) const SECTORS: std::ops::RangeInclusive<u64> = 8..=1 << 45;
+pub(crate) const SWITCH: std::ops::RangeInclusive<u64> = 0..=1;
+pub(crate) const MILLISECONDS: std::ops::RangeInclusive<u64> = 0..=100_000;
+pub(crate) const MICROSECONDS: std::ops::RangeInclusive<u64> = 0..=100_000_000;
+pub(crate) const PPM: std::ops::RangeInclusive<u64> = 0..=1_000_000;
+pub(crate) const MBPS: std::ops::RangeInclusive<u64> = 0..=1_000_000;
+/// A rate that takes time: 1 kB/s would do, 0 would divide by nothing.
+pub(crate) const LINK: std::ops::RangeInclusive<u64> = 1..=1_000_000;
+pub(crate) const DEPTH: std::ops::RangeInclusive<u64> = 1..=4_096;
+pub(crate) const QUEUES: std::ops::RangeInclusive<u64> = 1..=128;
+pub(crate) const COMMAND_SECTORS: std::ops::RangeInclusive<u64> = 8..=65_536;
+
+pub(crate) use rows;
 
 pub(crate) const NULL: &[Row<NullParameters>] = rows! { NullParameters:
     "capacity_sectors", Sectors, SECTORS, capacity_sectors, "Capacity.";
@@ -157,7 +181,7 @@ pub(crate) const NULL: &[Row<NullParameters>] = rows! { NullParameters:
     "servers", Count, (0..=65_536), servers, "Requests served at a time; 0 = all.";
     "queue_depth" | "qd", Count, DEPTH, depth, "Commands in flight per hardware queue.";
     "hw_queues", Count, QUEUES, hardware_queues, "Submission queues.";
-    "mbps", MegabytesPerSecond, MBPS, mbps, "Cap on bandwidth; 0 = none.";
+    "mbps", MegabytesPerSecond, MBPS, kb_per_s, "Cap on bandwidth; 0 = none.";
     "iops", PerSecond, (0..=100_000_000), iops, "Cap on requests; 0 = none.";
     "inline", Switch, SWITCH, inline, "Completes at the time of submission.";
     "max_sectors", Sectors, COMMAND_SECTORS, max_sectors, "Longest command.";
@@ -174,8 +198,8 @@ pub(crate) const SIMPLE_SSD: &[Row<SimpleSsdParameters>] = rows! { SimpleSsdPara
     "t_flush_us", Microseconds, MICROSECONDS, flush_ns, "Time of a flush behind the last write.";
     "jitter_us", Microseconds, MICROSECONDS, jitter_ns, "Width of the uniform jitter of a cell time.";
     "cmd_us", Microseconds, MICROSECONDS, command_ns, "Fixed latency per command, pipelined.";
-    "channel_MBps", MegabytesPerSecond, MBPS, channel_mbps, "Transfer inside, per channel; 0 = takes no time.";
-    "link_MBps", MegabytesPerSecond, MBPS, link_mbps, "Transfer to the host, per direction; 0 = takes no time.";
+    "channel_MBps", MegabytesPerSecond, MBPS, channel_kb_per_s, "Transfer inside, per channel; 0 = takes no time.";
+    "link_MBps", MegabytesPerSecond, MBPS, link_kb_per_s, "Transfer to the host, per direction; 0 = takes no time.";
     "stripe_sectors", Sectors, (8..=65_536), stripe_sectors, "Piece of a command that one channel serves.";
     "queue_depth" | "qd", Count, DEPTH, depth, "Commands in flight per hardware queue.";
     "hw_queues", Count, QUEUES, hardware_queues, "Submission queues.";

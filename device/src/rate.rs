@@ -9,11 +9,11 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    /// A rate in MB/s (10^6 bytes); 0 stands for "unlimited".
-    pub(crate) fn of_mbps(mbps: u64) -> Self {
-        let ps_per_sector = match mbps {
+    /// A rate in kB/s (10^3 bytes); 0 stands for "unlimited".
+    pub(crate) fn of_kb_per_s(kb_per_s: u64) -> Self {
+        let ps_per_sector = match kb_per_s {
             0 => 0,
-            _ => (SECTOR_BYTES * 1_000_000 + mbps / 2) / mbps,
+            _ => (SECTOR_BYTES * 1_000_000_000 + kb_per_s / 2) / kb_per_s,
         };
         Self { ps_per_sector }
     }
@@ -70,8 +70,8 @@ mod tests {
     #[test]
     fn a_transfer_rounds_to_the_nearest_nanosecond() {
         // 512e6 / 530 = 966037.7 -> 966038 ps per sector; 8 sectors = 7728.3 ns.
-        assert_eq!(Rate::of_mbps(530).transfer_ns(8), 7_728);
-        assert_eq!(Rate::of_mbps(0).transfer_ns(8), 0);
+        assert_eq!(Rate::of_kb_per_s(530_000).transfer_ns(8), 7_728);
+        assert_eq!(Rate::of_kb_per_s(0).transfer_ns(8), 0);
     }
 
     #[test]

@@ -31,10 +31,10 @@ pub struct SimpleSsdParameters {
     pub jitter_ns: u64,
     /// Firmware's fixed latency per command in nanoseconds; pipelined, so it limits no rate.
     pub command_ns: u64,
-    /// Transfer between channel and controller in MB/s; 0 = takes no time.
-    pub channel_mbps: u64,
-    /// Transfer between controller and host in MB/s, each direction for itself; 0 = takes no time.
-    pub link_mbps: u64,
+    /// Transfer between channel and controller in kB/s; 0 = takes no time.
+    pub channel_kb_per_s: u64,
+    /// Transfer between controller and host in kB/s, each direction for itself; 0 = takes no time.
+    pub link_kb_per_s: u64,
     /// Piece of a command that one channel serves, in sectors.
     pub stripe_sectors: u64,
     /// Commands in flight per hardware queue.
@@ -61,8 +61,8 @@ impl Default for SimpleSsdParameters {
             flush_ns: 300_000,
             jitter_ns: 10_000,
             command_ns: 5_000,
-            channel_mbps: 200,
-            link_mbps: 530,
+            channel_kb_per_s: 200_000,
+            link_kb_per_s: 530_000,
             stripe_sectors: 64,
             depth: 32,
             hardware_queues: 1,
@@ -85,8 +85,8 @@ impl SimpleSsdParameters {
             flush_ns: 50_000,
             jitter_ns: 12_000,
             command_ns: 8_000,
-            channel_mbps: 800,
-            link_mbps: 3_300,
+            channel_kb_per_s: 800_000,
+            link_kb_per_s: 3_300_000,
             stripe_sectors: 32,
             depth: 128,
             hardware_queues: 1,
@@ -136,8 +136,8 @@ impl SimpleSsd {
         };
         let total_depth = info.total_depth();
         Self {
-            channel_rate: Rate::of_mbps(parameters.channel_mbps),
-            link_rate: Rate::of_mbps(parameters.link_mbps),
+            channel_rate: Rate::of_kb_per_s(parameters.channel_kb_per_s),
+            link_rate: Rate::of_kb_per_s(parameters.link_kb_per_s),
             stripe_sectors: u32::try_from(parameters.stripe_sectors.max(1)).unwrap_or(u32::MAX),
             channel_free_at: vec![0; usize::try_from(parameters.channels.max(1)).unwrap_or(1)],
             link_in_free_at: 0,

@@ -1,0 +1,6 @@
+//! A flash SSD.
+
+mod parameters;
+
+pub(crate) use parameters::FLASH;
+pub use parameters::FlashParameters;

@@ -1,0 +1,148 @@
+//! What a flash SSD is described by (specification of the devices, 6.1).
+use crate::parameter::{COMMAND_SECTORS, DEPTH, LINK, MICROSECONDS, QUEUES, Row, SECTORS, SWITCH, rows};
+
+/// A read waits for all programs, overtakes queued ones, or suspends the running one.
+pub(crate) const READ_PRIORITIES: &[&str] = &["none", "residual", "suspend"];
+/// Unmapped, written once in order, or written over at random as well.
+pub(crate) const PRECONDITIONS: &[&str] = &["none", "fill", "random"];
+
+/// Settings of a flash SSD.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FlashParameters {
+    /// Capacity the host sees; see sim_mib; in sectors.
+    pub capacity_sectors: u64,
+    /// Channels between controller and dies.
+    pub channels: u64,
+    /// Dies on each channel.
+    pub dies_per_channel: u64,
+    /// Planes of a die, programmed together.
+    pub planes: u64,
+    /// Flash page of one plane; in KiB.
+    pub page_kib: u64,
+    /// Pages of an erase block; made smaller so that there are at least 500 superblocks.
+    pub pages_per_block: u64,
+    /// Cell time of a page read; in nanoseconds.
+    pub read_ns: u64,
+    /// Width of the uniform addition to it; in nanoseconds.
+    pub read_jitter_ns: u64,
+    /// Time of a multi-plane program; in nanoseconds.
+    pub program_ns: u64,
+    /// Time of an erase; in nanoseconds.
+    pub erase_ns: u64,
+    /// Rate of a channel, one transfer at a time; in kB/s.
+    pub channel_kb_per_s: u64,
+    /// Host link, one transfer at a time; in kB/s.
+    pub link_kb_per_s: u64,
+    /// The link carries both directions at a time; 0 = no, 1 = yes.
+    pub duplex: u64,
+    /// Fixed latency of a read, pipelined; in nanoseconds.
+    pub command_ns: u64,
+    /// Fixed latency of a write once its data is in the buffer; in nanoseconds.
+    pub write_ack_ns: u64,
+    /// Firmware time per command, one at a time; in nanoseconds.
+    pub serial_ns: u64,
+    /// Write buffer; in KiB.
+    pub write_buffer_kib: u64,
+    /// Physical over logical capacity, less 1; reserve blocks not counted; in millionths.
+    pub overprovision_millionths: u64,
+    /// Free superblocks at which garbage collection begins.
+    pub gc_low: u64,
+    /// Free superblocks below which the host waits for it.
+    pub gc_reserve: u64,
+    /// Programs in flight or queued in the back end.
+    pub max_programs: u64,
+    /// What a read does that meets a program or erase on its die; an index into the words.
+    pub read_priority: u64,
+    /// Time to suspend a program; in nanoseconds.
+    pub suspend_ns: u64,
+    /// A die stays busy until its data has left over the channel; 0 = no, 1 = yes.
+    pub die_hold: u64,
+    /// Commands in flight per hardware queue.
+    pub depth: u64,
+    /// Submission queues.
+    pub hardware_queues: u64,
+    /// The write buffer survives a power loss: a flush costs nothing; 0 = no, 1 = yes.
+    pub power_loss_protection: u64,
+    /// Mapping that is simulated; addresses beyond it wrap; in MiB.
+    pub simulated_mib: u64,
+    /// State at the start: none mapped, filled once, or filled and overwritten at random; an index into the words.
+    pub precondition: u64,
+    /// Random overwrites of precondition=random, in multiples of the capacity; in millionths.
+    pub random_mult_millionths: u64,
+    /// Longest command; in sectors.
+    pub max_sectors: u64,
+}
+
+impl Default for FlashParameters {
+    /// A SATA-II MLC SSD of 2010: 270 MB/s, depth 31.
+    fn default() -> Self {
+        Self {
+            capacity_sectors: 500_118_192,
+            channels: 8,
+            dies_per_channel: 4,
+            planes: 1,
+            page_kib: 4,
+            pages_per_block: 128,
+            read_ns: 50_000,
+            read_jitter_ns: 10_000,
+            program_ns: 900_000,
+            erase_ns: 2_000_000,
+            channel_kb_per_s: 32_000,
+            link_kb_per_s: 270_000,
+            duplex: 0,
+            command_ns: 60_000,
+            write_ack_ns: 40_000,
+            serial_ns: 5_000,
+            write_buffer_kib: 256,
+            overprovision_millionths: 70_000,
+            gc_low: 3,
+            gc_reserve: 2,
+            max_programs: 32,
+            read_priority: 0,
+            suspend_ns: 50_000,
+            die_hold: 0,
+            depth: 31,
+            hardware_queues: 1,
+            power_loss_protection: 0,
+            simulated_mib: 8_192,
+            precondition: 1,
+            random_mult_millionths: 4_000_000,
+            max_sectors: 2_560,
+        }
+    }
+}
+
+/// Every parameter with its unit, range and field.
+pub(crate) const FLASH: &[Row<FlashParameters>] = rows! { FlashParameters:
+    "capacity_sectors", Sectors, SECTORS, capacity_sectors, "Capacity the host sees; see sim_mib.";
+    "channels", Count, (1..=1_024), channels, "Channels between controller and dies.";
+    "dies_per_channel", Count, (1..=64), dies_per_channel, "Dies on each channel.";
+    "planes", Count, (1..=8), planes, "Planes of a die, programmed together.";
+    "page_kib", Kibibytes, (4..=64), page_kib, "Flash page of one plane.";
+    "pages_per_block", Count, (4..=4_096), pages_per_block, "Pages of an erase block; made smaller so that there are at least 500 superblocks.";
+    "t_read_us", Microseconds, MICROSECONDS, read_ns, "Cell time of a page read.";
+    "t_read_jitter_us", Microseconds, MICROSECONDS, read_jitter_ns, "Width of the uniform addition to it.";
+    "t_prog_us", Microseconds, MICROSECONDS, program_ns, "Time of a multi-plane program.";
+    "t_erase_us", Microseconds, MICROSECONDS, erase_ns, "Time of an erase.";
+    "channel_MBps", MegabytesPerSecond, LINK, channel_kb_per_s, "Rate of a channel, one transfer at a time.";
+    "link_MBps", MegabytesPerSecond, LINK, link_kb_per_s, "Host link, one transfer at a time.";
+    "duplex", Switch, SWITCH, duplex, "The link carries both directions at a time.";
+    "cmd_us", Microseconds, MICROSECONDS, command_ns, "Fixed latency of a read, pipelined.";
+    "write_ack_us", Microseconds, MICROSECONDS, write_ack_ns, "Fixed latency of a write once its data is in the buffer.";
+    "serial_us", Microseconds, MICROSECONDS, serial_ns, "Firmware time per command, one at a time.";
+    "write_buffer_kib", Kibibytes, (4..=16_777_216), write_buffer_kib, "Write buffer.";
+    "overprovision", Ratio, (0..=10), overprovision_millionths, "Physical over logical capacity, less 1; reserve blocks not counted.";
+    "gc_low", Count, (1..=64), gc_low, "Free superblocks at which garbage collection begins.";
+    "gc_reserve", Count, (1..=64), gc_reserve, "Free superblocks below which the host waits for it.";
+    "max_programs", Count, (1..=65_536), max_programs, "Programs in flight or queued in the back end.";
+    "read_priority", Choice(READ_PRIORITIES), (0..=2), read_priority, "What a read does that meets a program or erase on its die.";
+    "t_suspend_us", Microseconds, MICROSECONDS, suspend_ns, "Time to suspend a program.";
+    "die_hold", Switch, SWITCH, die_hold, "A die stays busy until its data has left over the channel.";
+    "queue_depth" | "qd", Count, DEPTH, depth, "Commands in flight per hardware queue.";
+    "hw_queues", Count, QUEUES, hardware_queues, "Submission queues.";
+    "plp", Switch, SWITCH, power_loss_protection, "The write buffer survives a power loss: a flush costs nothing.";
+    "sim_mib", Mebibytes, (16..=1_048_576), simulated_mib, "Mapping that is simulated; addresses beyond it wrap.";
+    "precondition", Choice(PRECONDITIONS), (0..=2), precondition, "State at the start: none mapped, filled once, or filled and overwritten at random.";
+    "random_mult", Ratio, (0..=100), random_mult_millionths, "Random overwrites of precondition=random, in multiples of the capacity.";
+    "max_sectors", Sectors, COMMAND_SECTORS, max_sectors, "Longest command.";
+};
