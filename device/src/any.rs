@@ -2,6 +2,7 @@
 
 use block::Nanos;
 
+use crate::array::Array;
 use crate::delay::Delay;
 use crate::disk::Disk;
 use crate::fault::Faulty;
@@ -21,6 +22,8 @@ pub enum AnyDevice {
     SimpleDisk(SimpleDisk),
     /// Zones, rotation, caches, NCQ.
     Disk(Box<Disk>),
+    /// Disks behind a controller with a cache.
+    Array(Box<Array>),
     /// Another device, later.
     Delay(Box<Delay<AnyDevice>>),
     /// Another device, with faults.
@@ -34,6 +37,7 @@ macro_rules! each {
             AnyDevice::SimpleSsd($device) => $call,
             AnyDevice::SimpleDisk($device) => $call,
             AnyDevice::Disk($device) => $call,
+            AnyDevice::Array($device) => $call,
             AnyDevice::Delay($device) => $call,
             AnyDevice::Faulty($device) => $call,
         }

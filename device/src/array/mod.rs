@@ -23,8 +23,11 @@ mod writing;
 
 use std::collections::VecDeque;
 
+use block::random::Stream;
 use block::{Extent, Nanos, Operation, Status};
 
+use crate::DiskParameters;
+use crate::disk::Disk;
 use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, Submit};
 use crate::pending::Pending;
 use crate::rate::Rate;
@@ -66,7 +69,7 @@ struct HostCommand {
 
 /// The array over members of any kind; [`Array::new`] makes one of calibrated disks.
 #[derive(Clone, Debug)]
-pub struct Array<M> {
+pub struct Array<M = Disk> {
     info: DeviceInfo,
     counters: Counters,
     layout: Layout,
@@ -97,6 +100,19 @@ pub struct Array<M> {
     finished: Vec<Finished>,
     /// Commands that a line or a row has kept waiting.
     released: Vec<u32>,
+}
+
+impl Array<Disk> {
+    /// An array of these settings, named `name`, of disks like `disk` without their write caches. Member k draws from
+    /// the stream of `"<path>/disk<k>"`.
+    pub fn new(name: &str, parameters: &ArrayParameters, disk: &DiskParameters, seed: u64, path: &str) -> Self {
+        let chunk_sectors = parameters.chunk_kib * 2;
+        // The controller's own commands are as long as a chunk, whatever the disk would take from a host.
+        let max_sectors = disk.max_sectors.max(chunk_sectors);
+        let disk = DiskParameters { write_cache: 0, max_sectors, ..disk.clone() };
+        let member = |number| Disk::new(name, &disk, Stream::of(seed, &format!("{path}/disk{number}")));
+        Self::of_members(name, parameters, (0..parameters.disks).map(member).collect())
+    }
 }
 
 impl<M: Device> Array<M> {
