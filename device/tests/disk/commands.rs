@@ -1,0 +1,153 @@
+//! Commands that are refused, forgotten, or move no data; configurations of other disks.
+
+use block::{Extent, Flags, HardwareQueue, Operation, Status};
+use hoistway_device::{AnyDevice, Command, Completion, Device, Disk, DiskParameters, NEVER, Submit};
+
+use crate::assert_near;
+use crate::driver::{closed_loop, disk, random, sata, submit};
+
+fn drain(disk: &mut Disk) -> Vec<Completion> {
+    let mut completions = Vec::new();
+    while disk.next_event() != NEVER {
+        disk.advance(disk.next_event(), &mut completions);
+    }
+    completions
+}
+
+#[test]
+fn a_command_beyond_the_disk_fails_and_nothing_moves() {
+    let mut disk = disk(&sata(), 1);
+    submit(&mut disk, 0, 1, Operation::Read, Extent::new(488_282_255, 2), Flags::NONE);
+    submit(&mut disk, 0, 2, Operation::SecureErase, Extent::new(0, 8), Flags::NONE);
+    submit(&mut disk, 0, 3, Operation::Read, Extent::new(0, 0), Flags::NONE);
+    let completions = drain(&mut disk);
+    let expected = [(1, Status::IoError), (2, Status::NotSupported), (3, Status::Ok)];
+    assert_eq!(completions.iter().map(|c| (c.tag, c.status)).collect::<Vec<_>>(), expected);
+    assert!(completions.iter().all(|completion| completion.at_ns == 60_000));
+    assert_eq!(disk.counters().errors, 2);
+}
+
+#[test]
+fn one_command_too_many_is_refused() {
+    let mut disk = disk(&DiskParameters { depth: 2, ..sata() }, 1);
+    let command = |tag| Command {
+        tag,
+        operation: Operation::Read,
+        flags: Flags::NONE,
+        extent: Extent::new(0, 8),
+        hardware_queue: HardwareQueue(0),
+    };
+    let answers = [0, 1, 2].map(|tag| disk.submit(0, &command(tag)));
+    assert_eq!(answers, [Submit::Accepted, Submit::Accepted, Submit::Busy]);
+    assert_eq!(drain(&mut disk).len(), 2);
+    assert_eq!(disk.submit(1 << 30, &command(2)), Submit::Accepted);
+}
+
+#[test]
+fn a_reset_forgets_commands_and_keeps_dirty_data() {
+    let mut disk = disk(&sata(), 1);
+    let mut writes = random(&disk, Operation::Write, 8, 1.0, 7);
+    let now = *closed_loop(&mut disk, 1, 5, &mut writes).done_at.last().unwrap();
+    submit(&mut disk, now, 1, Operation::Flush, Extent::default(), Flags::NONE);
+    submit(&mut disk, now, 2, Operation::Write, Extent::new(1_000, 8), Flags::FUA);
+    submit(&mut disk, now, 3, Operation::Read, Extent::new(9_000_000, 8), Flags::NONE);
+    disk.advance(now + 1_000_000, &mut Vec::new());
+    disk.reset(now + 1_000_000);
+    assert!(!disk.is_idle(), "four or five extents are still to be written");
+    let at = now + 1_000_001;
+    submit(&mut disk, at, 1, Operation::Flush, Extent::default(), Flags::NONE);
+    let completions = drain(&mut disk);
+    assert_eq!(completions.iter().map(|completion| completion.tag).collect::<Vec<_>>(), [1]);
+    assert!(completions[0].at_ns > at + 20_000_000, "{completions:?}");
+    assert!(disk.is_idle());
+}
+
+#[test]
+fn a_reset_in_a_read_frees_the_head() {
+    let mut disk = disk(&sata(), 1);
+    submit(&mut disk, 0, 1, Operation::Read, Extent::new(400_000_000, 8), Flags::NONE);
+    disk.advance(1_000_000, &mut Vec::new());
+    disk.reset(1_000_000);
+    assert_eq!((disk.next_event(), disk.is_idle()), (NEVER, true));
+    submit(&mut disk, 1_000_000, 1, Operation::Read, Extent::new(0, 8), Flags::NONE);
+    assert_eq!(drain(&mut disk).len(), 1);
+}
+
+#[test]
+fn a_discard_moves_nothing_and_zeroes_take_media_time_only() {
+    let mut disk = disk(&sata(), 1);
+    submit(&mut disk, 0, 1, Operation::Discard, Extent::new(0, 1 << 20), Flags::NONE);
+    submit(&mut disk, 0, 2, Operation::WriteZeroes, Extent::new(1 << 21, 1 << 20), Flags::NONE);
+    submit(&mut disk, 0, 3, Operation::Flush, Extent::default(), Flags::NONE);
+    let completions = drain(&mut disk);
+    assert_eq!(completions.iter().map(|c| c.tag).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!((completions[0].at_ns, completions[1].at_ns), (60_000, 60_000), "no data crosses the link");
+    let media_ms = 512.0 * f64::from(1 << 20) / 63.3e3;
+    assert_near("ms of the flush", completions[2].at_ns as f64 / 1e6, media_ms, 0.01);
+}
+
+#[test]
+fn a_discard_or_write_ends_what_the_read_cache_knew() {
+    for operation in [Operation::Discard, Operation::Write] {
+        let mut disk = disk(&DiskParameters { readahead_kib: 64, ..sata() }, 1);
+        submit(&mut disk, 0, 1, Operation::Read, Extent::new(0, 64), Flags::NONE);
+        disk.advance(20_000_000, &mut Vec::new());
+        submit(&mut disk, 20_000_000, 1, operation, Extent::new(32, 8), Flags::NONE);
+        drain(&mut disk);
+        submit(&mut disk, 1 << 30, 1, Operation::Read, Extent::new(32, 8), Flags::NONE);
+        assert!(drain(&mut disk)[0].at_ns > (1 << 30) + 200_000);
+        submit(&mut disk, 1 << 31, 1, Operation::Read, Extent::new(0, 32), Flags::NONE);
+        assert_eq!(drain(&mut disk)[0].at_ns, (1 << 31) + 60_000 + 65_536, "what lies before is still there");
+    }
+}
+
+#[test]
+fn what_the_disk_says_of_itself() {
+    let info = |parameters: &DiskParameters| AnyDevice::Disk(Box::new(disk(parameters, 1))).info().clone();
+    let sata = info(&sata());
+    assert!(sata.rotational && sata.volatile_cache && sata.fua);
+    assert_eq!((sata.capacity_sectors, sata.depth, sata.name.as_str()), (488_282_256, 32, "disk"));
+    let plain = info(&DiskParameters { depth: 1, write_cache: 0, ..crate::driver::sata() });
+    assert!(!plain.volatile_cache && !plain.fua);
+}
+
+/// The two historical disks of the specification, 10: what their sheets promise must come out.
+#[test]
+fn other_disks_stream_at_their_rates() {
+    let wd2500js = DiskParameters {
+        spt_inner: 640,
+        seek_avg_ns: 8_900_000,
+        seek_full_ns: 18_000_000,
+        cmd_overhead_ns: 500_000,
+        depth: 1,
+        wc_entries: 10,
+        wc_kib: 4_096,
+        ..sata()
+    };
+    let ide2003 = DiskParameters {
+        capacity_sectors: 78_165_360,
+        heads: 2,
+        spt_outer: 690,
+        spt_inner: 380,
+        seek_track_ns: 1_800_000,
+        seek_avg_ns: 8_900_000,
+        seek_full_ns: 18_000_000,
+        head_switch_ns: 1_200_000,
+        cyl_switch_ns: 1_800_000,
+        cmd_overhead_ns: 500_000,
+        link_kb_per_s: 90_000,
+        depth: 1,
+        reorder: 0,
+        segments: 8,
+        segment_kib: 256,
+        readahead_kib: 256,
+        wc_entries: 8,
+        wc_kib: 1_024,
+        ..sata()
+    };
+    for (parameters, outer, inner) in [(wd2500js, 63.3, 35.0), (ide2003, 35.8, 19.7)] {
+        let last = parameters.capacity_sectors - 2_050 * 256;
+        assert_near("outer", crate::dd::run(&parameters, 1, &[0], 2_048).sum(), outer, 0.02);
+        assert_near("inner", crate::dd::run(&parameters, 1, &[last], 2_048).sum(), inner, 0.02);
+    }
+}
