@@ -1,5 +1,6 @@
 //! Commands that are refused, forgotten, or move no data; configurations of other disks.
 
+use block::random::Stream;
 use block::{Extent, Flags, HardwareQueue, Operation, Status};
 use hoistway_device::{AnyDevice, Command, Completion, Device, Disk, DiskParameters, NEVER, Submit};
 
@@ -109,6 +110,83 @@ fn what_the_disk_says_of_itself() {
     assert_eq!((sata.capacity_sectors, sata.depth, sata.name.as_str()), (488_282_256, 32, "disk"));
     let plain = info(&DiskParameters { depth: 1, write_cache: 0, ..crate::driver::sata() });
     assert!(!plain.volatile_cache && !plain.fua);
+}
+
+#[test]
+fn a_sibling_has_its_own_stream() {
+    let first = disk(&sata(), 1);
+    let log = |mut disk: Disk| {
+        let next = random(&disk, Operation::Read, 8, 1.0, 5);
+        closed_loop(&mut disk, 1, 500, next).done_at
+    };
+    let sibling = |seed| first.sibling("b", Stream::of(seed, "dev0"));
+    assert_eq!(sibling(2).info().name, "b");
+    assert!(log(sibling(1)) == log(first.clone()) && log(sibling(2)) != log(first.clone()));
+}
+
+/// Commands of every kind on a small disk, so that they meet in every way.
+fn mixture(capacity_sectors: u64, seed: u64) -> impl FnMut(u32) -> (Operation, Extent, Flags) {
+    let mut stream = Stream::new(seed);
+    let mut last_end = 0;
+    move |_| {
+        let operation = match stream.below(16) {
+            0..=6 => Operation::Read,
+            7..=12 => Operation::Write,
+            13 => Operation::Flush,
+            14 => Operation::Discard,
+            _ => Operation::WriteZeroes,
+        };
+        if operation == Operation::Flush {
+            return (operation, Extent::default(), Flags::NONE);
+        }
+        let longest = if stream.chance(1, 8) { 2_000 } else { 64 };
+        let sectors = 1 + stream.below(longest);
+        let continues = stream.chance(1, 2) && last_end + sectors <= capacity_sectors;
+        let first = if continues { last_end } else { stream.below(capacity_sectors - sectors + 1) };
+        last_end = first + sectors;
+        let flags = if stream.chance(1, 10) { Flags::FUA } else { Flags::NONE };
+        (operation, Extent::new(first, sectors as u32), flags)
+    }
+}
+
+#[test]
+fn every_command_is_answered_and_the_drive_comes_to_rest() {
+    let small = DiskParameters { capacity_sectors: 50_001, zones: 3, spt_outer: 90, spt_inner: 60, ..sata() };
+    let variants = [
+        small.clone(),
+        DiskParameters { reorder: 0, coalesce: 0, ..small.clone() },
+        DiskParameters { write_cache: 0, commit: 1, max_age_ns: 50_000_000, ..small.clone() },
+        DiskParameters { wc_entries: 1, wc_kib: 4, wc_extent_kib: 4, segments: 1, segment_kib: 4, ..small.clone() },
+        DiskParameters {
+            heads: 1,
+            zones: 1,
+            spt_inner: 90,
+            readahead_kib: 1_048_576,
+            cmd_overhead_ns: 0,
+            ..small.clone()
+        },
+        DiskParameters {
+            readahead_kib: 0,
+            hit_overhead_ns: 0,
+            cmd_overhead_ns: 0,
+            age_weight_millionths: 500_000,
+            ..small.clone()
+        },
+        DiskParameters { depth: 3, seek_table: vec![(1, 400_000), (50, 2_000_000)], wc_high_millionths: 0, ..small },
+    ];
+    for (seed, parameters) in variants.iter().enumerate() {
+        let mut disk = disk(parameters, 1);
+        let depth = disk.info().depth;
+        let done = closed_loop(&mut disk, depth, 4_000, mixture(50_001, seed as u64)).done_at.len() as u64;
+        let mut left = drain(&mut disk);
+        assert!(disk.is_idle() && left.iter().all(|completion| completion.status.is_ok()));
+        left.sort_by_key(|completion| completion.tag);
+        left.dedup_by_key(|completion| completion.tag);
+        assert!(left.len() < depth as usize, "at most one answer for each that was in flight");
+        let counters = disk.counters();
+        let accepted = counters.reads + counters.writes + counters.flushes;
+        assert_eq!(accepted, done + left.len() as u64, "one answer for each");
+    }
 }
 
 /// The two historical disks of the specification, 10: what their sheets promise must come out.
