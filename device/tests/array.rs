@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use array_readers::{Rates, read_all};
 use block::random::Stream;
 use block::{Extent, Flags, HardwareQueue, Nanos, Operation};
-use hoistway_device::{Array, ArrayParameters, Command, Device, DiskParameters, Submit};
+use hoistway_device::{AnyDevice, Array, ArrayParameters, Command, Device, DiskParameters, Submit};
 
 /// From a completion to the next command.
 const HOST_NS: Nanos = 20_000;
@@ -116,6 +116,28 @@ fn mean_sum(parameters: &ArrayParameters, readers: u64) -> f64 {
 fn assert_within(what: &str, measured: f64, expected: f64, tolerance: f64) {
     let error = measured / expected - 1.0;
     assert!(error.abs() <= tolerance, "{what}: {measured:.2}, not {expected} ({:+.1} %)", error * 100.0);
+}
+
+#[test]
+fn t01_the_same_seed_gives_the_same_completion_log_and_another_seed_another() {
+    let log = |seed| {
+        let mut device = AnyDevice::Array(Box::new(array(&stream(), seed)));
+        let (mut stream, mut completions) = (Stream::new(5), Vec::new());
+        let mut now = 0;
+        for tag in 0..3_000 {
+            while tag as usize - completions.len() >= 16 {
+                now = device.next_event();
+                device.advance(now, &mut completions);
+            }
+            let operation = if stream.chance(1, 3) { Operation::Write } else { Operation::Read };
+            let extent = Extent::new(stream.below(1_000_000) * 8, 64);
+            let command = Command { tag, operation, flags: Flags::NONE, extent, hardware_queue: HardwareQueue(0) };
+            assert_eq!(device.submit(now, &command), Submit::Accepted);
+        }
+        completions
+    };
+    assert_eq!(log(1), log(1));
+    assert_ne!(log(1), log(2));
 }
 
 #[test]

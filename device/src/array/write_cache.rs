@@ -166,7 +166,10 @@ impl WriteCache {
     /// [`WriteCache::finish`].
     pub(super) fn begin(&mut self, now: Nanos, turn: Turn) -> Option<u32> {
         let slot = match turn {
-            Turn::Oldest => self.order.next_since(0, self.order.earliest().min(now)),
+            Turn::Oldest => {
+                self.complete.clear();
+                self.order.next_since(0, self.order.earliest().min(now))
+            }
             Turn::Any => self.next_complete().or_else(|| self.upward(now)),
             Turn::Aged => self.next_complete().or_else(|| self.upward(now.checked_sub(self.age_ns)?)),
         }?;
