@@ -37,6 +37,7 @@ fn experiment(target: &str, scheduler: &str, weights: &[u32], job: &Job) -> Expe
         device_depth: Some(8),
         queue_requests: None,
         share_unit: ShareUnit::Bytes,
+        machine: experiment::Machine::default(),
     }
 }
 

@@ -5,7 +5,7 @@ use block::{Nanos, Priority};
 use serde::{Deserialize, Serialize};
 use workload::Job;
 
-use crate::{Diagnostic, Group, SchedulerSpec, group};
+use crate::{Diagnostic, Group, Machine, SchedulerSpec, group};
 
 /// In what "share" is measured.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
@@ -50,6 +50,9 @@ pub struct Experiment {
     pub queue_requests: Option<u32>,
     /// In what shares are measured.
     pub share_unit: ShareUnit,
+    /// The simulated computer; other hosts run on the one they are on and refuse anything but the default.
+    #[serde(default, skip_serializing_if = "Machine::is_default")]
+    pub machine: Machine,
 }
 
 /// One thread of a run.

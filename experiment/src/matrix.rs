@@ -4,7 +4,7 @@ use block::Nanos;
 use block::random::{Stream, fnv1a64, fnv1a64_continued};
 use serde::{Deserialize, Serialize};
 
-use crate::{Experiment, Group, SchedulerSpec, ShareUnit};
+use crate::{Experiment, Group, Machine, SchedulerSpec, ShareUnit};
 
 /// In which order the runs follow each other.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -54,6 +54,8 @@ pub struct Matrix {
     pub queue_requests: Option<u32>,
     /// In what shares are measured.
     pub share_unit: ShareUnit,
+    /// As in [`Experiment`].
+    pub machine: Machine,
 }
 
 /// The thread counts of `--max-threads`: 1, 2, 4, ... and the maximum itself.
@@ -126,6 +128,7 @@ impl Matrix {
             device_depth: self.device_depth,
             queue_requests: self.queue_requests,
             share_unit: self.share_unit,
+            machine: self.machine.clone(),
         }
     }
 
@@ -167,6 +170,7 @@ mod tests {
             device_depth: None,
             queue_requests: None,
             share_unit: ShareUnit::Bytes,
+            machine: Machine::default(),
         }
     }
 

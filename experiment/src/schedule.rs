@@ -170,6 +170,7 @@ pub(crate) mod tests {
             device_depth: None,
             queue_requests: None,
             share_unit: ShareUnit::Bytes,
+            machine: crate::Machine::default(),
         }
     }
 

@@ -8,6 +8,7 @@ use elevator::tunable::{OutOfRange, Tunable};
 use elevator::{Configuration, Elevator, Version};
 use experiment::Exit;
 use experiment::diagnostic::nearest;
+use experiment::machine::{KEYS, Key};
 use report::json::Json;
 use workload::fio::{self, Class};
 use workload::name::{ALL, CODES};
@@ -17,7 +18,7 @@ use crate::exit::{Error, Outcome, print};
 use crate::workloads;
 
 /// What can be listed, beside single schedulers.
-const SUBJECTS: [&str; 4] = ["schedulers", "devices", "workloads", "options"];
+const SUBJECTS: [&str; 5] = ["schedulers", "devices", "workloads", "options", "machine"];
 
 /// Prints what was asked for.
 pub fn run(arguments: &ListArguments) -> Outcome {
@@ -28,6 +29,7 @@ pub fn run(arguments: &ListArguments) -> Outcome {
         }
         Some("devices") => (devices_text(), devices_json()),
         Some("workloads") => (workloads_text(), workloads_json()),
+        Some("machine") => (machine_text(), machine_json()),
         Some("options") => (options_text(), options_json()),
         Some(text) => {
             let (name, version) = text.split_once('@').map_or((text, None), |(name, version)| (name, Some(version)));
@@ -72,13 +74,33 @@ fn overview() -> (String, Json) {
         let _ = writeln!(text, "  {:<14}{}", model.name, model.doc);
     }
     let _ = writeln!(text, "\nworkloads\n  {}", CODES.join(" "));
-    text.push_str("\nmore: hoistway list schedulers | devices | workloads | options | NAME of a scheduler\n");
+    text.push_str("\nmore: hoistway list schedulers | devices | workloads | options | machine | NAME of a scheduler\n");
     let json = Json::object([
         ("schedulers", Json::List(ENTRIES.iter().map(|entry| scheduler_json(entry, None)).collect())),
         ("devices", devices_json()),
         ("workloads", workloads_json()),
     ]);
     (text, json)
+}
+
+fn machine_text() -> String {
+    let mut text = String::from("the simulated computer: --machine KEY=VALUE,...\n");
+    let width = KEYS.iter().map(|key| key.name.len()).max().unwrap_or(0);
+    for key in KEYS {
+        let _ = writeln!(text, "  {:<width$}  {:<22} {}", key.name, key.allowed.to_string(), key.doc.trim());
+    }
+    text
+}
+
+fn machine_json() -> Json {
+    let row = |key: &Key| {
+        Json::object([
+            ("name", Json::text(key.name)),
+            ("allowed", Json::text(key.allowed.to_string())),
+            ("meaning", Json::text(key.doc.trim())),
+        ])
+    };
+    Json::List(KEYS.iter().map(row).collect())
 }
 
 fn schedulers_text() -> String {

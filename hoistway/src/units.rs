@@ -32,6 +32,11 @@ impl<'a> Number<'a> {
     }
 }
 
+/// A simulated computer: `key=value,...`.
+pub fn machine(text: &str) -> Result<experiment::Machine, Diagnostic> {
+    experiment::Machine::parse(text)
+}
+
 /// A size in bytes: `512`, `4k`, `1.5GiB`, `100MB`. With a fraction, rounded down to a multiple of 512.
 pub fn size(text: &str) -> Result<u64, Diagnostic> {
     let wrong = || {

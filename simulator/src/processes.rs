@@ -621,7 +621,8 @@ impl Processes {
         let InHand { process, token, .. } = self.ios[number as usize];
         let priority = self.processes[process as usize].template.priority;
         let (operation, flags) = (Operation::Flush, Flags::SYNC);
-        let io = Io { token, operation, flags, offset_bytes: 0, length_bytes: 0, priority };
+        let (call, actor, deadline_ns) = (workload::Call::Data, 0, None);
+        let io = Io { token, operation, flags, offset_bytes: 0, length_bytes: 0, priority, call, actor, deadline_ns };
         self.start_direct(process as usize, number, &io, Range { start_bytes: 0, end_bytes: 0 }, now, queue);
     }
 

@@ -18,6 +18,22 @@ use crate::job::{Amount, Direction, Job, Mix, Pattern, Placement, SyncKind};
 use crate::pattern::{Offsets, Region};
 use crate::sizes::Sizes;
 
+/// What a process asks of the file system. Hosts without one refuse jobs that ask for more than [`Call::Data`].
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
+pub enum Call {
+    /// To transfer data, or to sync it: what the operation says. A flush with a length syncs that range's file only.
+    #[default]
+    Data,
+    /// To write behind the end of the file in the range: its size changes as well.
+    Append,
+    /// To make the file that will fill the range.
+    Create,
+    /// To remove the file in the range; its dirty pages are dropped.
+    Unlink,
+    /// To give the file in the range another name.
+    Rename,
+}
+
 /// One I/O to submit.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Io {
@@ -33,6 +49,12 @@ pub struct Io {
     pub length_bytes: u32,
     /// Its priority.
     pub priority: Priority,
+    /// What is asked of the file system; create, unlink and rename transfer nothing, whatever the operation says.
+    pub call: Call,
+    /// Which of the job's processes issues it, below [`Issuer::actors`]; each has a context of its own.
+    pub actor: u16,
+    /// When it has to be complete to be of use, in ns; late ones are counted. `None` = never too late.
+    pub deadline_ns: Option<Nanos>,
 }
 
 /// What a thread does next.
@@ -284,6 +306,11 @@ impl Issuer {
         self.depth
     }
 
+    /// Processes that issue on behalf of this thread: 1 but for programs that are several processes by nature.
+    pub fn actors(&self) -> u16 {
+        1
+    }
+
     fn start(&mut self, at_ns: Nanos) {
         self.stage = Stage::Running;
         self.end_ns = self.issue_for_ns.map_or(Nanos::MAX, |span_ns| at_ns.saturating_add(span_ns));
@@ -396,6 +423,9 @@ impl Issuer {
             offset_bytes,
             length_bytes,
             priority: if is_other { self.other_priority } else { self.priority },
+            call: Call::Data,
+            actor: 0,
+            deadline_ns: None,
         }
     }
 
@@ -407,6 +437,9 @@ impl Issuer {
             offset_bytes: 0,
             length_bytes: 0,
             priority: self.priority,
+            call: Call::Data,
+            actor: 0,
+            deadline_ns: None,
         })
     }
 

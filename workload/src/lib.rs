@@ -18,6 +18,6 @@ mod pattern;
 mod sizes;
 mod suggest;
 
-pub use issuer::{Io, Issuer, Next, Unsuitable};
+pub use issuer::{Call, Io, Issuer, Next, Unsuitable};
 pub use job::{Engine, Job};
 pub use suggest::nearest;

@@ -38,6 +38,10 @@ impl Host for EngineHost {
 
     fn check(&self, experiment: &Experiment) -> Result<(), Refusal> {
         experiment.check()?;
+        if !experiment.machine.is_default() {
+            let message = format!("the machine '{}' is a simulated one", experiment.machine.text());
+            return Err(Refusal::usage(message, "leave --machine out, or use --host simulator"));
+        }
         if let Some(group) = experiment.groups.iter().find(|group| group.limits != experiment::Limits::NONE) {
             let message = format!("group '{}' has limits; the engine has no limiter yet", group.path);
             return Err(Refusal::usage(message, "leave the limits out, or use rate= in the job"));

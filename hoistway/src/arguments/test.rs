@@ -89,6 +89,9 @@ pub struct PlaceArguments {
     /// Commands the device may hold at a time [default: the device's own]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub device_depth: Option<u32>,
+    /// The simulated computer: era=2.6,read_ahead_kib=128,...; its keys: hoistway list machine
+    #[arg(long, value_name = "KEY=VALUE,...", value_parser = units::machine)]
+    pub machine: Option<experiment::Machine>,
     /// Requests the queue may hold (nr_requests) [default: as Linux: twice the depth, without a scheduler the depth]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_240))]
     pub queue_requests: Option<u32>,

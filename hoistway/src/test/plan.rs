@@ -111,6 +111,7 @@ fn matrix(
             ShareUnitName::Ios => ShareUnit::Ios,
             ShareUnitName::Time => ShareUnit::Time,
         },
+        machine: arguments.place.machine.clone().unwrap_or_default(),
     }
 }
 

@@ -1,0 +1,324 @@
+//! The simulated computer between the processes and the device: kernel era, memory, caches, costs.
+//!
+//! Only the simulator reads it; a real machine is what it is, so the other hosts refuse anything but the default.
+//! Values left out take the era's (specification of the devices, section 8).
+
+use std::fmt;
+
+use block::Nanos;
+use serde::{Deserialize, Serialize};
+
+use crate::Diagnostic;
+use crate::diagnostic::nearest;
+
+/// Which kernel's rules hold above the elevator.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum KernelEra {
+    /// 2.4.20: split free lists, queue plug, bdflush.
+    #[serde(rename = "2.4")]
+    Linux24,
+    /// 2.6.18 to 2.6.38: limits per direction, queue plug, writers that write back themselves.
+    #[serde(rename = "2.6")]
+    Linux26,
+    /// 2.6.39 to 4.20, single queue: task plug, dirty throttling by pauses.
+    #[serde(rename = "3")]
+    Linux3,
+    /// blk-mq.
+    #[default]
+    #[serde(rename = "mq")]
+    Mq,
+}
+
+/// What stands between a file and its blocks.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileSystem {
+    /// The raw device.
+    #[default]
+    None,
+    /// Block maps: the first access of a process to each 4 MiB of a file reads one block more.
+    Ext3,
+    /// Extents; nothing is read.
+    Ext4,
+    /// Extents; nothing is read.
+    Xfs,
+}
+
+/// Where files lie.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileLayout {
+    /// Each in one piece.
+    #[default]
+    Plain,
+    /// Eight files share a region, their extents of 8 MB in turn.
+    Aged,
+}
+
+macro_rules! machine {
+    ($($(#[doc = $doc:literal])+ $name:ident: $kind:tt = $default:expr, $low:expr, $high:expr;)*) => {
+        /// The computer. `None` is "as the era has it".
+        #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Machine {
+            $($(#[doc = $doc])+ pub $name: machine!(@type $kind),)*
+        }
+
+        impl Default for Machine {
+            fn default() -> Self {
+                Self { $($name: $default,)* }
+            }
+        }
+
+        /// Name, allowed values and meaning of every key, in order.
+        pub const KEYS: &[Key] = &[$(Key {
+            name: stringify!($name),
+            allowed: machine!(@allowed $kind, $low, $high),
+            doc: concat!($($doc),+),
+        },)*];
+
+        impl Machine {
+            fn set_key(&mut self, key: &str, value: &str) -> Option<bool> {
+                match key {
+                    $(stringify!($name) => Some(machine!(@parse $kind, self.$name, value, $low, $high)),)*
+                    _ => None,
+                }
+            }
+
+            fn show_key(&self, key: &str) -> Option<String> {
+                match key {
+                    $(stringify!($name) => machine!(@show $kind, self.$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+    (@type number) => { u64 };
+    (@type maybe) => { Option<u64> };
+    (@type switch) => { bool };
+    (@type era) => { KernelEra };
+    (@type fs) => { FileSystem };
+    (@type layout) => { FileLayout };
+    (@allowed number, $low:expr, $high:expr) => { Allowed::Range($low, $high) };
+    (@allowed maybe, $low:expr, $high:expr) => { Allowed::Range($low, $high) };
+    (@allowed switch, $low:expr, $high:expr) => { Allowed::Words(&["0", "1"]) };
+    (@allowed $words:tt, $low:expr, $high:expr) => { Allowed::Words(machine!(@words $words)) };
+    (@words era) => { &["2.4", "2.6", "3", "mq"] };
+    (@words fs) => { &["none", "ext3", "ext4", "xfs"] };
+    (@words layout) => { &["plain", "aged"] };
+    (@parse number, $field:expr, $value:expr, $low:expr, $high:expr) => {
+        within($value, $low, $high).map(|value| $field = value).is_some()
+    };
+    (@parse maybe, $field:expr, $value:expr, $low:expr, $high:expr) => {
+        within($value, $low, $high).map(|value| $field = Some(value)).is_some()
+    };
+    (@parse switch, $field:expr, $value:expr, $low:expr, $high:expr) => {
+        match $value {
+            "1" | "true" | "yes" | "on" => { $field = true; true }
+            "0" | "false" | "no" | "off" => { $field = false; true }
+            _ => false,
+        }
+    };
+    (@parse $words:tt, $field:expr, $value:expr, $low:expr, $high:expr) => {
+        word($value).map(|value| $field = value).is_some()
+    };
+    (@show number, $field:expr) => { Some($field.to_string()) };
+    (@show maybe, $field:expr) => { $field.map(|value| value.to_string()) };
+    (@show switch, $field:expr) => { Some(u8::from($field).to_string()) };
+    (@show $words:tt, $field:expr) => { serde_json::to_value($field).ok().and_then(|value| value.as_str().map(str::to_owned)) };
+}
+
+machine! {
+    /// Whose rules hold: 2.4, 2.6, 3 or mq.
+    era: era = KernelEra::Mq, 0, 0;
+    /// Processors; process i runs on processor i modulo this.
+    cpus: number = 4, 1, 1_024;
+    /// Memory in MiB; nine tenths of it can hold file pages.
+    memory_mib: number = 4_096, 16, 1 << 24;
+    /// Longest read-ahead window in KiB; 0 = none.
+    read_ahead_kib: number = 128, 0, 1 << 20;
+    /// Longest request in KiB (128 in 2.4, 512 in 2.6 and 3, 1280 since), never above the device's.
+    max_request_kib: maybe = None, 4, 1 << 16;
+    /// Work per bio before its submitter goes on, in ns.
+    submit_ns: maybe = None, 0, 1_000_000_000;
+    /// From the device's completion to the process running again, in ns.
+    complete_ns: maybe = None, 0, 1_000_000_000;
+    /// Per read or write call through the page cache, in ns.
+    call_ns: number = 300, 0, 1_000_000_000;
+    /// Copying to and from the page cache, in MB/s.
+    copy_mb_per_s: maybe = None, 1, 1_000_000;
+    /// How long completions are gathered before one interrupt tells of them, in ns; 0 = not at all.
+    irq_coalesce_ns: number = 0, 0, 1_000_000_000;
+    /// Time under the elevator's lock per insertion, choice and completion, one at a time, in ns.
+    sched_ns_per_op: number = 0, 0, 1_000_000_000;
+    /// Processors are serial resources: processes of one processor wait for each other.
+    cpu_limit: switch = false, 0, 0;
+    /// File system of the jobs' files.
+    fs: fs = FileSystem::None, 0, 0;
+    /// Where the files lie: each in one piece, or aged.
+    layout: layout = FileLayout::Plain, 0, 0;
+    /// Where the first file begins, in MiB from the begin of the device.
+    files_at_mib: number = 0, 0, 1 << 30;
+    /// An ordered journal (ext3, ext4) with its thread and commits.
+    journal: switch = false, 0, 0;
+    /// Size of the journal in MiB.
+    journal_mib: number = 128, 1, 1 << 20;
+    /// Weight of the journal thread's own group; without it the thread belongs to the root group.
+    journal_weight: maybe = None, 1, 10_000;
+    /// Page cache full of the jobs' data at the start.
+    warm: switch = false, 0, 0;
+    /// Dirty share of memory in percent at which background write-back starts.
+    dirty_background_ratio: maybe = None, 0, 100;
+    /// Dirty share of memory in percent that holds writers back.
+    dirty_ratio: maybe = None, 1, 100;
+    /// Interval of periodic write-back, in ms.
+    dirty_writeback_ms: number = 5_000, 1, 1_000_000;
+    /// Age at which dirty data is written back, in ms.
+    dirty_expire_ms: number = 30_000, 1, 1_000_000;
+    /// Written-back data belongs to the group that dirtied it (4.2 and later with cgroup v2), not to the root group.
+    cgroup_writeback: maybe = None, 0, 1;
+    /// Read-ahead windows end at large-folio boundaries, as from Linux 6.x on.
+    folio_rounding: switch = false, 0, 0;
+    /// Raw devices are read through 4 KiB bios, as before 2.6.39.
+    raw_4k_bios: switch = false, 0, 0;
+}
+
+/// What a key takes.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Allowed {
+    /// A whole number between these two, both included.
+    Range(u64, u64),
+    /// One of these.
+    Words(&'static [&'static str]),
+}
+
+impl fmt::Display for Allowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Allowed::Range(low, high) => write!(f, "{low} to {high}"),
+            Allowed::Words(words) => write!(f, "{}", words.join(", ")),
+        }
+    }
+}
+
+/// One key of a machine.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Key {
+    /// As written.
+    pub name: &'static str,
+    /// What it takes.
+    pub allowed: Allowed,
+    /// What it means.
+    pub doc: &'static str,
+}
+
+impl Machine {
+    /// The machine that `key=value[,key=value...]` describes, everything else by default.
+    ///
+    /// # Errors
+    /// Which part is wrong, what is allowed, and the nearest key.
+    pub fn parse(text: &str) -> Result<Self, Diagnostic> {
+        let mut machine = Self::default();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (key, value) = part.split_once('=').unwrap_or((part, ""));
+            let (key, value) = (key.trim(), value.trim());
+            let known = KEYS.iter().find(|known| known.name == key);
+            let Some(known) = known else {
+                let near = nearest(key, KEYS.iter().map(|key| key.name)).unwrap_or("era");
+                let all: Vec<_> = KEYS.iter().map(|key| key.name).collect();
+                let message = format!("a machine has no '{key}'; nearest: {near}");
+                return Err(Diagnostic::new(message, format!("the keys are {}", all.join(", "))));
+            };
+            if machine.set_key(key, value) != Some(true) {
+                let message = format!("machine: {key} cannot be '{value}'");
+                return Err(Diagnostic::new(message, format!("allowed: {}", known.allowed)));
+            }
+        }
+        Ok(machine)
+    }
+
+    /// Whether nothing is said of it.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What differs from the default, as [`Machine::parse`] reads it; empty for the default.
+    pub fn text(&self) -> String {
+        let default = Self::default();
+        let differs = |key: &&Key| self.show_key(key.name) != default.show_key(key.name);
+        let parts = KEYS.iter().filter(differs).filter_map(|key| {
+            let value = self.show_key(key.name)?;
+            Some(format!("{}={value}", key.name))
+        });
+        parts.collect::<Vec<_>>().join(",")
+    }
+
+    /// Work per bio in ns, with the era's default.
+    pub fn submit_ns_in_force(&self) -> Nanos {
+        self.submit_ns.unwrap_or(if self.era == KernelEra::Mq { 1_500 } else { 5_000 })
+    }
+
+    /// Time from completion to the process running, in ns, with the era's default.
+    pub fn complete_ns_in_force(&self) -> Nanos {
+        self.complete_ns.unwrap_or(if self.era == KernelEra::Mq { 3_000 } else { 15_000 })
+    }
+
+    /// Copying in MB/s, with the era's default.
+    pub fn copy_mb_per_s_in_force(&self) -> u64 {
+        self.copy_mb_per_s.unwrap_or(match self.era {
+            KernelEra::Linux24 => 250,
+            KernelEra::Linux26 => 1_800,
+            KernelEra::Linux3 | KernelEra::Mq => 5_000,
+        })
+    }
+
+    /// Dirty shares in percent (background, limit), with the era's defaults.
+    pub fn dirty_ratios_in_force(&self) -> (u64, u64) {
+        let (background, limit) = match self.era {
+            KernelEra::Linux24 => (30, 60),
+            KernelEra::Linux26 | KernelEra::Linux3 | KernelEra::Mq => (10, 20),
+        };
+        (self.dirty_background_ratio.unwrap_or(background), self.dirty_ratio.unwrap_or(limit))
+    }
+}
+
+fn within(value: &str, low: u64, high: u64) -> Option<u64> {
+    value.parse().ok().filter(|number| (low..=high).contains(number))
+}
+
+fn word<T: serde::de::DeserializeOwned>(value: &str) -> Option<T> {
+    serde_json::from_value(serde_json::Value::String(value.to_owned())).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_machine_are_the_same_thing() {
+        let text = "era=2.6,read_ahead_kib=256,complete_ns=15000,fs=ext3,layout=aged,journal=1";
+        let machine = Machine::parse(text).unwrap();
+        assert_eq!((machine.era, machine.fs), (KernelEra::Linux26, FileSystem::Ext3));
+        assert_eq!(machine.text(), text);
+        assert_eq!(Machine::parse("").unwrap(), Machine::default());
+        assert_eq!(Machine::default().text(), "");
+    }
+
+    #[test]
+    fn a_wrong_key_or_value_says_what_is_right() {
+        let error = Machine::parse("read_ahead_kb=128").unwrap_err();
+        assert!(error.to_string().contains("nearest: read_ahead_kib"), "{error}");
+        let error = Machine::parse("era=2.5").unwrap_err();
+        assert!(error.to_string().contains("2.4, 2.6, 3, mq"), "{error}");
+        for text in ["cpus=0", "cpus=-1", "cpus", "warm=2", "memory_mib=1e3"] {
+            assert!(Machine::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_follows_the_era() {
+        let old = Machine::parse("era=2.6").unwrap();
+        assert_eq!((old.submit_ns_in_force(), old.complete_ns_in_force()), (5_000, 15_000));
+        assert_eq!(Machine::parse("era=2.6,submit_ns=0").unwrap().submit_ns_in_force(), 0);
+    }
+}
