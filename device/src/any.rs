@@ -4,6 +4,7 @@ use block::Nanos;
 
 use crate::delay::Delay;
 use crate::fault::Faulty;
+use crate::flash::Flash;
 use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, Submit};
 use crate::null::Null;
 use crate::simple_disk::SimpleDisk;
@@ -18,6 +19,8 @@ pub enum AnyDevice {
     SimpleSsd(SimpleSsd),
     /// Seek, rotation, transfer.
     SimpleDisk(SimpleDisk),
+    /// Dies, channels, garbage collection.
+    Flash(Box<Flash>),
     /// Another device, later.
     Delay(Box<Delay<AnyDevice>>),
     /// Another device, with faults.
@@ -30,6 +33,7 @@ macro_rules! each {
             AnyDevice::Null($device) => $call,
             AnyDevice::SimpleSsd($device) => $call,
             AnyDevice::SimpleDisk($device) => $call,
+            AnyDevice::Flash($device) => $call,
             AnyDevice::Delay($device) => $call,
             AnyDevice::Faulty($device) => $call,
         }
