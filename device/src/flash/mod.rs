@@ -39,7 +39,7 @@ use collect::Collector;
 use commands::{Commands, InFlight, Work};
 use dies::Dies;
 use layout::{Layout, UNIT_SECTORS};
-use precondition::precondition;
+use precondition::preconditioned;
 use read::SensedPage;
 use translation::Translation;
 use write::IDLE_NS;
@@ -146,8 +146,7 @@ impl Flash {
             optimal_io_bytes: 0,
         };
         let layout = Layout::new(parameters);
-        let mut translation = Translation::new(&layout);
-        precondition(&mut translation, parameters, &layout, &mut stream);
+        let translation = preconditioned(parameters, &layout, &mut stream);
         let stage = || Pending::with_capacity(64);
         let dies = layout.dies as usize;
         Self {
