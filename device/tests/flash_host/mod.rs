@@ -1,5 +1,6 @@
 //! A host for the flash model: jobs that keep commands in flight and take some time to answer a completion.
 
+pub mod dd;
 pub mod presets;
 
 use std::cmp::Reverse;
@@ -89,11 +90,11 @@ impl Job {
         self.latencies_ns.iter().sum::<Nanos>() as f64 / self.latencies_ns.len() as f64 / 1e3
     }
 
-    /// Latency that a share of the commands does not exceed.
-    pub fn percentile_us(&self, share: f64) -> f64 {
+    /// Latency that `percent` of the commands do not exceed.
+    pub fn percentile_us(&self, percent: usize) -> f64 {
         let mut sorted = self.latencies_ns.clone();
         sorted.sort_unstable();
-        sorted[(sorted.len() as f64 * share) as usize] as f64 / 1e3
+        sorted[sorted.len() * percent / 100] as f64 / 1e3
     }
 }
 
