@@ -36,7 +36,7 @@ fn overwrite(translation: &mut Translation, parameters: &FlashParameters, layout
             collect_at_once(translation, low, layout);
         }
         let unit = stream.below(u64::from(layout.logical_units));
-        translation.append(Writer::Host, u32::try_from(unit).unwrap_or(0), layout);
+        translation.write(u32::try_from(unit).unwrap_or(0), layout);
     }
     // The device programs whole program units from here on.
     translation.pad(Writer::Host, layout);

@@ -123,6 +123,13 @@ impl Translation {
         self.physical_of[unit as usize]
     }
 
+    /// Brings the mapping of these units into the processor's cache. The table is larger than the cache: taken one at a
+    /// time, between other work, the accesses cost more than all the rest of a read; side by side they overlap.
+    #[inline]
+    pub(super) fn touch(&self, units: impl Iterator<Item = u32>) {
+        std::hint::black_box(units.fold(0, |all, unit| all ^ self.physical_of[unit as usize]));
+    }
+
     /// Which unit lies there, or [`NONE`].
     #[inline]
     pub(super) fn logical_of(&self, physical: u32) -> u32 {
@@ -171,18 +178,31 @@ impl Translation {
         self.open[writer as usize].next
     }
 
-    /// Writes a unit to the open superblock; its old place becomes garbage.
+    /// Writes a unit of the host to its open superblock; the old place becomes garbage.
     #[inline]
-    pub(super) fn append(&mut self, writer: Writer, unit: u32, layout: &Layout) {
-        let place = self.take_place(writer, layout);
+    pub(super) fn write(&mut self, unit: u32, layout: &Layout) {
+        let place = self.take_place(Writer::Host, layout);
         self.unmap(unit, layout);
+        self.map(unit, place, layout);
+        self.counters.host_units += 1;
+    }
+
+    /// Writes the unit at `old` to the collector's open superblock.
+    #[inline]
+    pub(super) fn relocate(&mut self, unit: u32, old: u32, layout: &Layout) {
+        debug_assert_eq!(self.physical_of[unit as usize], old);
+        let place = self.take_place(Writer::Collector, layout);
+        self.logical_of[old as usize] = NONE;
+        self.valid[layout.superblock_of(old) as usize] -= 1;
+        self.map(unit, place, layout);
+        self.counters.moved_units += 1;
+    }
+
+    #[inline]
+    fn map(&mut self, unit: u32, place: u32, layout: &Layout) {
         self.physical_of[unit as usize] = place;
         self.logical_of[place as usize] = unit;
         self.valid[layout.superblock_of(place) as usize] += 1;
-        match writer {
-            Writer::Host => self.counters.host_units += 1,
-            Writer::Collector => self.counters.moved_units += 1,
-        }
     }
 
     /// Leaves places empty up to the end of the program unit that is being filled.
@@ -283,7 +303,7 @@ mod tests {
             if written.must_open(Writer::Host) {
                 assert!(written.open(Writer::Host, &layout));
             }
-            written.append(Writer::Host, unit, &layout);
+            written.write(unit, &layout);
         }
         written.pad(Writer::Host, &layout);
         let filled = Translation::filled(&layout);
@@ -308,7 +328,7 @@ mod tests {
             if step % 50 == 0 {
                 translation.unmap(unit, &layout);
             } else {
-                translation.append(Writer::Host, unit, &layout);
+                translation.write(unit, &layout);
             }
         }
         assert_consistent(&translation, &layout);
