@@ -6,6 +6,7 @@ use crate::array::Array;
 use crate::delay::Delay;
 use crate::disk::Disk;
 use crate::fault::Faulty;
+use crate::flash::Flash;
 use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, Submit};
 use crate::null::Null;
 use crate::simple_disk::SimpleDisk;
@@ -24,6 +25,8 @@ pub enum AnyDevice {
     Disk(Box<Disk>),
     /// Disks behind a controller with a cache.
     Array(Box<Array>),
+    /// Dies, channels, garbage collection.
+    Flash(Box<Flash>),
     /// Another device, later.
     Delay(Box<Delay<AnyDevice>>),
     /// Another device, with faults.
@@ -38,6 +41,7 @@ macro_rules! each {
             AnyDevice::SimpleDisk($device) => $call,
             AnyDevice::Disk($device) => $call,
             AnyDevice::Array($device) => $call,
+            AnyDevice::Flash($device) => $call,
             AnyDevice::Delay($device) => $call,
             AnyDevice::Faulty($device) => $call,
         }
