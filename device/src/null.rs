@@ -1,16 +1,17 @@
 //! null: a fixed latency and nothing else, for what an elevator itself costs and for tests of policies.
 //!
 //! Optionally a number of servers (then requests queue inside the device), and caps on bandwidth and on requests per
-//! second. Completions come in order of submission. `inline` answers in the very call, as null_blk's irqmode=0 does.
+//! second: token buckets with room for one request. Completions come in order of submission. `inline` is null_blk's
+//! irqmode=0: a command is done at the time of its submission, and the next `advance` reports it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use block::{Nanos, Status};
+use block::{Nanos, SECTOR_BYTES, Status};
 
 use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};
 use crate::pending::Pending;
-use crate::rate::{Pace, Rate};
+use crate::rate::Pace;
 
 /// Settings of [`Null`]. Rates of 0 are "no cap".
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,11 +66,8 @@ pub struct Null {
     inline: bool,
     /// When each server is free; empty without a limit.
     servers: BinaryHeap<Reverse<Nanos>>,
-    bandwidth: Rate,
-    bandwidth_pace: Pace,
-    /// Picoseconds of the request-rate cap that each request takes; 0 = no cap.
-    request_ps: u64,
-    request_pace: Pace,
+    bandwidth: Pace,
+    requests: Pace,
     pending: Pending<(u32, Status)>,
     total_depth: usize,
     counters: Counters,
@@ -96,10 +94,8 @@ impl Null {
             latency_ns: parameters.latency_ns,
             inline: parameters.inline != 0,
             servers: (0..parameters.servers).map(|_| Reverse(0)).collect(),
-            bandwidth: Rate::of_kb_per_s(parameters.kb_per_s),
-            bandwidth_pace: Pace::default(),
-            request_ps: 1_000_000_000_000_u64.checked_div(parameters.iops).unwrap_or(0),
-            request_pace: Pace::default(),
+            bandwidth: Pace::new(parameters.kb_per_s),
+            requests: Pace::new(parameters.iops),
             pending: Pending::with_capacity(total_depth),
             total_depth,
             counters: Counters::default(),
@@ -113,14 +109,9 @@ impl Null {
         if self.inline {
             return now;
         }
-        let mut start = now;
-        if self.request_ps > 0 {
-            start = self.request_pace.take(start, self.request_ps);
-        }
-        let transfer_ps = self.bandwidth.transfer_ps(sectors);
-        if transfer_ps > 0 {
-            start = self.bandwidth_pace.take(start, transfer_ps);
-        }
+        // A request is 10^9 / iops ns, a byte 10^6 / (kB/s).
+        let start = self.requests.take(now, 1_000_000_000);
+        let mut start = self.bandwidth.take(start, u64::from(sectors) * SECTOR_BYTES * 1_000_000);
         if let Some(mut earliest) = self.servers.peek_mut() {
             start = start.max(earliest.0);
             earliest.0 = start + self.latency_ns;
