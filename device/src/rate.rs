@@ -42,20 +42,24 @@ impl Pace {
         Self { per_ns, full_at_ns: 0, owed: 0 }
     }
 
-    /// When a use that could begin at `now` begins; the next one has to wait for `cost` / `per_ns` nanoseconds more.
+    /// When a use that could begin at `now` may begin.
     #[inline]
-    pub(crate) fn take(&mut self, now: Nanos, cost: u64) -> Nanos {
+    pub(crate) fn ready(&self, now: Nanos) -> Nanos {
+        now.max(self.full_at_ns)
+    }
+
+    /// A use begins at `start`, when it may; the next one has to wait for `cost` / `per_ns` nanoseconds more.
+    #[inline]
+    pub(crate) fn spend(&mut self, start: Nanos, cost: u64) {
         if self.per_ns == 0 {
-            return now;
+            return;
         }
-        if now > self.full_at_ns {
-            (self.full_at_ns, self.owed) = (now, 0);
+        if start > self.full_at_ns {
+            (self.full_at_ns, self.owed) = (start, 0);
         }
-        let start = self.full_at_ns;
         let owed = self.owed + cost;
-        self.full_at_ns = start + owed / self.per_ns;
+        self.full_at_ns += owed / self.per_ns;
         self.owed = owed % self.per_ns;
-        start
     }
 }
 
@@ -82,16 +86,26 @@ mod tests {
     #[test]
     fn a_pace_saves_nothing_up_beyond_one_use() {
         let mut pace = Pace::new(1);
-        let mut take = |now| pace.take(now, 1_000);
+        let mut take = |now| {
+            let start = pace.ready(now);
+            pace.spend(start, 1_000);
+            start
+        };
         assert_eq!([take(500), take(600), take(9_000)], [500, 1_500, 9_000]);
         assert_eq!(take(9_000), 10_000, "idleness has not filled the bucket with more than one");
-        assert_eq!(Pace::new(0).take(7, 1 << 40), 7);
+        let mut none = Pace::new(0);
+        none.spend(7, 1 << 40);
+        assert_eq!(none.ready(7), 7);
     }
 
     #[test]
     fn a_pace_carries_the_fraction() {
         let mut pace = Pace::new(3);
-        let starts: Vec<_> = (0..7).map(|_| pace.take(0, 1_000)).collect();
+        let starts = [(); 7].map(|()| {
+            let start = pace.ready(0);
+            pace.spend(start, 1_000);
+            start
+        });
         assert_eq!(starts, [0, 333, 666, 1_000, 1_333, 1_666, 2_000]);
     }
 }
