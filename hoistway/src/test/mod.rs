@@ -217,7 +217,7 @@ fn make_sets(
     };
     let carrier = Carrier {
         host: &open,
-        workers: if plan.host == HostName::Simulator { machine::cpus() } else { 1 },
+        workers: plan.workers,
         cooldown: Duration::from_nanos(plan.cooldown_ns),
         interrupt,
     };
