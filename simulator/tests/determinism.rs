@@ -162,8 +162,7 @@ fn compare_with_stored(outcomes: &[Outcome]) {
         return;
     }
     let stored = std::fs::read_to_string(&path).unwrap_or_default();
-    let changed: Vec<_> =
-        stored.lines().zip(found.lines()).filter(|(stored, found)| stored != found).take(3).collect();
+    let changed: Vec<_> = stored.lines().zip(found.lines()).filter(|(stored, found)| stored != found).take(3).collect();
     assert!(
         stored == found,
         "these logs differ from {}: {changed:?}; if the change of behaviour is meant: HOISTWAY_BLESS=1",
