@@ -213,30 +213,20 @@ impl EventWheel {
     /// Moves the earliest bucket's events into `front`, which is empty, in order.
     #[inline]
     fn fill_front(&mut self) {
-        if !self.overflow.is_empty() {
-            self.admit_overflow();
-        }
-        if self.in_wheel > 0
-            && let Some(index) = self.first_occupied()
+        // What lay beyond the horizon stays in the heap until its bucket is the earliest: it need not pass the wheel.
+        let beyond = self.overflow.peek().map_or(NEVER, |&Reverse((time, _))| self.bucket_of(time));
+        let index = self.first_occupied();
+        let inside =
+            index.map_or(NEVER, |index| self.cursor + (index as u64).wrapping_sub(self.cursor) % BUCKETS as u64);
+        self.front_bucket = inside.min(beyond);
+        if let Some(index) = index
+            && inside <= beyond
         {
-            let from_cursor = (index as u64).wrapping_sub(self.cursor) % BUCKETS as u64;
-            self.front_bucket = self.cursor + from_cursor;
-            let mut node = self.heads[index];
-            while node != NIL {
-                self.front.push(node);
-                node = self.nodes[node as usize].next;
-            }
-            self.in_wheel -= self.front.len();
-            self.heads[index] = NIL;
-            self.occupied[index / 64] &= !(1 << (index % 64));
-            if self.occupied[index / 64] == 0 {
-                self.occupied_words[index / 4_096] &= !(1 << (index / 64 % 64));
-            }
-        } else if let Some(&Reverse((time, _))) = self.overflow.peek() {
-            // Nothing before it: no need to bring it into the wheel first.
-            self.front_bucket = self.bucket_of(time);
+            self.empty_bucket(index);
+        }
+        if beyond <= inside {
             while let Some(&Reverse((time, node))) = self.overflow.peek()
-                && self.bucket_of(time) == self.front_bucket
+                && self.bucket_of(time) == beyond
             {
                 self.overflow.pop();
                 self.front.push(node);
@@ -244,6 +234,21 @@ impl EventWheel {
         }
         if self.front.len() > 1 {
             self.sort_front();
+        }
+    }
+
+    #[inline]
+    fn empty_bucket(&mut self, index: usize) {
+        let mut node = self.heads[index];
+        while node != NIL {
+            self.front.push(node);
+            node = self.nodes[node as usize].next;
+        }
+        self.in_wheel -= self.front.len();
+        self.heads[index] = NIL;
+        self.occupied[index / 64] &= !(1 << (index % 64));
+        if self.occupied[index / 64] == 0 {
+            self.occupied_words[index / 4_096] &= !(1 << (index / 64 % 64));
         }
     }
 
@@ -255,17 +260,6 @@ impl EventWheel {
             Reverse((time, sequence.wrapping_sub(next_sequence)))
         };
         self.front.sort_unstable_by_key(key);
-    }
-
-    /// Brings what has come inside the window from the heap into the wheel.
-    fn admit_overflow(&mut self) {
-        while let Some(&Reverse((time, node))) = self.overflow.peek() {
-            if (time >> WIDTH_BITS) >= self.cursor + BUCKETS as u64 {
-                return;
-            }
-            self.overflow.pop();
-            self.place(time, node);
-        }
     }
 
     /// The first occupied bucket at or after the cursor, once round.
