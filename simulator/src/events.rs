@@ -129,6 +129,9 @@ impl EventWheel {
     #[inline]
     pub fn next_time(&mut self) -> Nanos {
         if self.front.is_empty() {
+            if self.is_empty() {
+                return NEVER;
+            }
             self.fill_front();
         }
         self.front.last().map_or(NEVER, |&node| self.nodes[node as usize].time)
@@ -144,6 +147,9 @@ impl EventWheel {
     #[inline]
     pub fn pop_due(&mut self, now: Nanos) -> Option<(Nanos, Payload)> {
         if self.front.is_empty() {
+            if self.is_empty() {
+                return None;
+            }
             self.fill_front();
         }
         let first = *self.front.last()?;
@@ -211,7 +217,6 @@ impl EventWheel {
     }
 
     /// Moves the earliest bucket's events into `front`, which is empty, in order.
-    #[inline]
     fn fill_front(&mut self) {
         // What lay beyond the horizon stays in the heap until its bucket is the earliest: it need not pass the wheel.
         let beyond = self.overflow.peek().map_or(NEVER, |&Reverse((time, _))| self.bucket_of(time));
