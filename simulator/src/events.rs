@@ -192,7 +192,7 @@ impl EventWheel {
             self.overflow.push(Reverse((time, node)));
             return;
         }
-        let index = (bucket % BUCKETS as u64) as usize;
+        let index = index_of(bucket);
         self.nodes[node as usize].next = self.heads[index];
         self.heads[index] = node;
         self.occupied[index / 64] |= 1 << (index % 64);
@@ -270,7 +270,7 @@ impl EventWheel {
     /// The first occupied bucket at or after the cursor, once round.
     #[inline]
     fn first_occupied(&self) -> Option<usize> {
-        let start = (self.cursor % BUCKETS as u64) as usize;
+        let start = index_of(self.cursor);
         let word = self.occupied[start / 64] & (u64::MAX << (start % 64));
         if word != 0 {
             return Some(start / 64 * 64 + word.trailing_zeros() as usize);
@@ -294,6 +294,12 @@ impl EventWheel {
         }
         None
     }
+}
+
+/// Where the wheel keeps a bucket.
+#[inline]
+fn index_of(bucket: u64) -> usize {
+    usize::from(u16::try_from(bucket % BUCKETS as u64).unwrap_or(0))
 }
 
 #[cfg(test)]
