@@ -35,6 +35,7 @@ mod pending;
 mod rate;
 mod simple_disk;
 mod simple_ssd;
+mod tags;
 
 pub use any::AnyDevice;
 pub use array::{Array, ArrayParameters, Layout as ArrayLayout};
