@@ -124,10 +124,11 @@ fn rate_per_s(job: &Job, unit: ShareUnit) -> Option<f64> {
     let write = || of_direction(bytes.write, ios.write, &sizes.write);
     let trim = || of_direction(bytes.trim, ios.trim, &sizes.trim);
     let per_thread = match job.mix {
+        _ if job.program.is_some() => in_unit(job.program?.bytes_per_s()?, mean_bytes(&sizes.read), unit)?,
         Mix::Read => read()?,
         Mix::Write => write()?,
         Mix::Trim => trim()?,
-        Mix::ReadWrite { .. } => read()? + write()?,
+        Mix::ReadWrite { .. } | Mix::Rewrite => read()? + write()?,
         Mix::TrimWrite => trim()? + write()?,
     };
     Some(per_thread * f64::from(job.threads))
@@ -139,7 +140,7 @@ fn limit_per_s<'a>(group: &Group, members: impl Iterator<Item = &'a Group>, unit
     for job in members.flat_map(|member| &member.jobs) {
         let (reads, writes) = match job.mix {
             Mix::Read => (true, false),
-            Mix::ReadWrite { .. } => (true, true),
+            Mix::ReadWrite { .. } | Mix::Rewrite => (true, true),
             Mix::Write | Mix::Trim | Mix::TrimWrite => (false, true),
         };
         // The largest request size turns a limit of requests into the highest possible one of bytes.

@@ -15,9 +15,11 @@ mod issuer;
 pub mod job;
 pub mod name;
 mod pattern;
+pub mod program;
 mod sizes;
 mod suggest;
 
 pub use issuer::{Call, Io, Issuer, Next, Unsuitable};
 pub use job::{Engine, Job};
+pub use program::Program;
 pub use suggest::nearest;
