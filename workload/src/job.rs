@@ -581,7 +581,11 @@ impl Job {
         if self.file_bytes.is_some() {
             return self.file_bytes;
         }
-        let Some(Amount::Bytes(size_bytes)) = self.size else { return None };
+        let size_bytes = match self.size {
+            Some(Amount::Bytes(bytes)) => bytes,
+            Some(Amount::Percent(_)) => return None,
+            None => self.program?.area_bytes()?,
+        };
         let threads = u64::from(self.threads.max(1));
         let first = match self.offset {
             Amount::Bytes(bytes) => bytes,

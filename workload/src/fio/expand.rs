@@ -75,6 +75,7 @@ pub fn overridden(job: Job, overrides: &str, origin: &str, findings: &mut Findin
     }
     if job.program.is_some() {
         // It describes the rest itself.
+        job.placement = if job.file.is_empty() { before.placement } else { job.placement };
         return job;
     }
     if keeps_sizes {

@@ -4,7 +4,7 @@ use super::diagnostic::{Findings, Place, Severity};
 use super::draft::Draft;
 use super::expand::{ENGINES_HELP, engine, priorities};
 use super::{Surroundings, options};
-use crate::job::{Amount, Job};
+use crate::job::{Amount, Job, Placement};
 use crate::program::Program;
 
 /// Options of job files that mean for a program what they mean for a pattern; all others have no effect on it.
@@ -39,6 +39,9 @@ const HONOURED: &[&str] = &[
     "continue_on_error",
     "kb_base",
 ];
+
+/// Those of them that messages name.
+const COMMON: &str = "size, offset, runtime, loops, numjobs, startdelay, randseed, prio";
 
 /// Whether an option counts for a program. Only a player leaves open whether it goes through the page cache.
 fn is_honoured(program: Program, option: &str) -> bool {
@@ -95,6 +98,8 @@ pub(super) fn resolved<'a>(
         findings.error(at("ioengine"), message, ENGINES_HELP);
     }
     program.describe(&mut job);
+    // As with patterns, a job without a file has one per thread; threads of one file must not tread on each other's.
+    job.placement = if job.file.is_empty() { Placement::Own } else { Placement::Split };
     priorities(&mut job, draft);
     job
 }
@@ -119,7 +124,8 @@ pub(super) fn override_one(draft: &mut Draft, key: &str, value: Option<&str>, pl
     }
     let program = *program;
     let own = || program.keys().iter().map(|own| own.name);
-    let all = own().chain(HONOURED.iter().copied()).collect::<Vec<_>>().join(", ");
+    let all = own().collect::<Vec<_>>().join(", ");
+    let all = format!("{all}; and as in job files {COMMON}");
     match options::find(key) {
         Some(row) if is_honoured(program, row.name) => options::apply(draft, key, value, place, findings),
         Some(_) => {

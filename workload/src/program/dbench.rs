@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::run::{Ask, Step};
 use super::settings::{self, Key, Settings};
 use crate::issuer::Call;
-use crate::job::{Amount, BlockSize, Engine, Job, Mix, Pattern, PerDirection, Placement};
+use crate::job::{BlockSize, Engine, Job, Mix, Pattern, PerDirection, Placement};
 
 /// Smallest unit of a write: a page.
 const PAGE_BYTES: u32 = 4096;
@@ -45,6 +45,11 @@ pub struct Dbench {
 impl Dbench {
     /// 64 files, every seventh write synced.
     pub const USUAL: Self = Self { files: 64, flush_one_in: 7 };
+
+    /// What all files of a pass take.
+    pub(super) fn area_bytes(self) -> u64 {
+        u64::from(self.files) * u64::from(SLOT_BYTES)
+    }
 
     /// The smallest part that a client can work in.
     pub(super) fn least_bytes(self) -> u64 {
@@ -102,7 +107,6 @@ impl Settings for Dbench {
         job.direct = false;
         job.iodepth = 1;
         job.engine = if job.engine == Engine::Null { Engine::Null } else { Engine::Sync };
-        job.size.get_or_insert(Amount::Bytes(u64::from(self.files) * u64::from(SLOT_BYTES)));
     }
 }
 

@@ -99,6 +99,15 @@ impl Program {
         }
     }
 
+    /// What each thread works on, where the job says no size; `None` = all it gets.
+    pub fn area_bytes(&self) -> Option<u64> {
+        match self {
+            Program::Dbench(settings) => Some(settings.area_bytes()),
+            Program::StartUp(settings) => Some(settings.area_bytes()),
+            Program::Video(_) => None,
+        }
+    }
+
     /// Whether it asks for more of the file system than to transfer data: creates, renames, removes.
     pub fn needs_file_system(&self) -> bool {
         matches!(self, Program::Dbench(_))

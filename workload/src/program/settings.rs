@@ -26,7 +26,7 @@ pub(super) trait Settings {
     fn value(&self, key: &str) -> String;
     /// Stores a value, or says what is wrong with it.
     fn set(&mut self, key: &str, value: &str) -> Result<(), String>;
-    /// Says in the job's fields what the program's I/O looks like; a size given by the user stays.
+    /// Says in the job's fields what the program's I/O looks like.
     fn describe(&self, job: &mut Job);
 }
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::run::{Ask, Step};
 use super::settings::{self, Key, Settings};
-use crate::job::{Amount, BlockSize, Engine, Job, Mix, Pattern, PerDirection, Placement};
+use crate::job::{BlockSize, Engine, Job, Mix, Pattern, PerDirection, Placement};
 use trace::{MOST_PAGES, PAGE_BYTES, Request};
 
 /// Sectors of a process's file: 20,000,000 bytes, without the half sector at its end.
@@ -127,7 +127,6 @@ impl Settings for StartUp {
         job.direct = true;
         job.iodepth = DEPTH;
         job.engine = if job.engine == Engine::Null { Engine::Null } else { Engine::Async };
-        job.size.get_or_insert(Amount::Bytes(self.area_bytes()));
     }
 }
 
