@@ -5,6 +5,7 @@
 //!                                   +-> Job (plain data) -> Issuer (one per thread) -> Io, Io, not before t, Io, ...
 //! "oltp.fio" -----> fio::parse -----+
 //! ```
+//! A job either follows a pattern (what fio's options say) or is a [`Program`] with a logic of its own.
 //! Deterministic: time, files and environment are handed in; a run replays from (job, thread, area, seed).
 #![forbid(unsafe_code)]
 
