@@ -268,6 +268,17 @@ mod tests {
     }
 
     #[test]
+    fn a_player_wants_its_frames_and_no_more() {
+        let player = workload::program::Program::Video(workload::program::Video::USUAL);
+        let group = group("v", 100, vec![Job { threads: 2, ..Job::of(player) }]);
+        // 2 players x 25 frames of 64 KiB
+        assert_eq!(demand_per_s(&group, ShareUnit::Bytes), Some(3_276_800.0));
+        assert_eq!(demand_per_s(&group, ShareUnit::Ios), Some(50.0));
+        let replay = workload::program::Program::StartUp(workload::program::StartUp::USUAL);
+        assert_eq!(demand_per_s(&Group { jobs: vec![Job::of(replay)], ..group }, ShareUnit::Bytes), None);
+    }
+
+    #[test]
     fn a_limit_of_the_other_direction_does_not_bound() {
         let mut limited = group("a", 100, vec![Job::default()]);
         limited.limits.write_bytes_per_s = Some(5);

@@ -283,6 +283,7 @@ mod tests {
         assert_eq!(split("bsr,drr"), ["bsr", "drr"]);
         assert_eq!(split("drr:bs=4k,16k,iodepth=4,BSR,x.fio"), ["drr:bs=4k,16k,iodepth=4", "BSR", "x.fio"]);
         assert_eq!(split("drr:bs=4k,all"), ["drr:bs=4k", "all"]);
+        assert_eq!(split("dbench:files=8,size=4m,video,dd"), ["dbench:files=8,size=4m", "video", "dd"]);
     }
 
     #[test]
