@@ -116,7 +116,8 @@ pub struct PlaceArguments {
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Workload")]
 pub struct WorkloadArguments {
-    /// Workload code (bsr ... drw, all; with suffix drr:bs=4k,iodepth=32) or FILE.fio; repeatable [default: drr]
+    /// Workload (bsr ... drm, all, dd, bonnie, dbench, startup, video; with suffix drr:bs=4k,iodepth=32) or FILE.fio;
+    /// repeatable [default: drr]
     #[arg(short, long, value_name = "W")]
     pub workload: Vec<String>,
     /// Same as -w FILE.fio

@@ -137,7 +137,7 @@ fn read_workloads(arguments: &TestArguments, target: &Target, voice: Voice) -> R
     let mut plans: Vec<WorkloadPlan> = Vec::new();
     for workload in workloads::read(&arguments.workload, voice)? {
         let (name, mut members) = match workload {
-            Workload::Code { name, job } => (name, groups.with_job(&job, arguments)?),
+            Workload::Named { name, jobs } => (name, groups.with_jobs(&jobs, arguments)?),
             Workload::File { name, .. } if !groups.is_single() => {
                 let what = format!("{name} says itself which groups there are");
                 let help = "set cgroup= and cgroup_weight= in the file, and leave the group options out";
