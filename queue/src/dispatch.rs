@@ -26,6 +26,8 @@ pub enum Next {
     Throttled,
     /// The device has no room.
     DeviceFull,
+    /// The queue's own plug holds everything back (eras 2.4 and 2.6): somebody unplugs, or `next_timer` does.
+    Plugged,
     /// Nothing to do.
     Empty,
 }
@@ -34,6 +36,9 @@ impl<E: Elevator> RequestQueue<E> {
     /// The next request for a hardware queue. Call until it answers anything but [`Next::Start`].
     #[inline]
     pub fn dispatch(&mut self, queue: HardwareQueue, now: Nanos) -> Next {
+        if self.device_plug.is_in {
+            return Next::Plugged;
+        }
         let index = u32::from(queue.0);
         let has_room = *self.in_device.at(index) < self.depth.device;
         if !self.dispatch_lists.at(index).is_empty() {

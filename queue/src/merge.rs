@@ -36,7 +36,9 @@ impl<E: Elevator> RequestQueue<E> {
             Merge::No(hint) => Err(hint),
             Merge::Into(id, side) if self.limits_allow(id, &bio, side) => Ok(self.join(index, id, side, now)),
             Merge::Into(id, side) => {
-                if let Some(slot) = self.slots.get_mut(id.slot()) {
+                if self.era.closes_full_requests
+                    && let Some(slot) = self.slots.get_mut(id.slot())
+                {
                     slot.no_merge = true;
                 }
                 Err(self.beside(id, side))

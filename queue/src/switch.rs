@@ -34,6 +34,7 @@ impl<E: Elevator> RequestQueue<E> {
         if self.switching.is_some() {
             return Err(Busy(next));
         }
+        self.unplug_device(now);
         if handover == Handover::Carry {
             self.take_out_all(now);
         }
@@ -112,6 +113,7 @@ impl<E: Elevator> RequestQueue<E> {
                 self.insert(id, Position::Sorted(Hint::None), now);
             }
         }
+        self.retry_sleepers();
         self.admit_waiting(now);
         self.note(Wake::All);
     }
