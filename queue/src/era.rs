@@ -101,8 +101,10 @@ pub enum Flushes {
 /// Where passthrough commands go.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Specials {
-    /// 2.4: on the policy's list, as a request without sequence. A policy without a list of its own is drained first.
+    /// 2.4: on the policy's list, as a request that nothing passes. A policy without a list of its own is drained first.
     Queued,
+    /// 2.6 to 4.20: the policy is drained to the dispatch list, and they go behind that.
+    Tail,
     /// Behind everything already chosen, past the policy.
     Bypass,
 }
@@ -143,7 +145,7 @@ impl Era {
         allocation: Allocation::Batching { by: Kinds::Direction, is_capped: true },
         queue_plug: QueuePlug::Threshold { requests: 4, delay_ns: 3 * MILLISECOND },
         flushes: Flushes::Barriers,
-        specials: Specials::Bypass,
+        specials: Specials::Tail,
         drains: Drains::DispatchSort,
         look_ahead: false,
         head_active: false,

@@ -28,6 +28,7 @@ mod merge;
 mod plug;
 mod queue_plug;
 mod request_lists;
+mod single_queue;
 mod switch;
 mod tags;
 mod trace;
@@ -54,6 +55,7 @@ use end_hash::EndHash;
 use flush::{FlushMachine, Stage, Steps};
 use queue_plug::DevicePlug;
 use request_lists::RequestLists;
+use single_queue::DispatchOrder;
 
 /// Most reasons a policy may have; the queue counts each.
 pub const REASONS_MAX: usize = 64;
@@ -177,6 +179,9 @@ pub struct RequestQueue<E = Any> {
     era: Era,
     merging: Merging,
     device_plug: DevicePlug,
+    order: DispatchOrder,
+    /// Whether a dispatch has to ask the plug or a barrier first: the one thing about both that the data path sees.
+    is_gated: bool,
     /// Solid-state devices that queue commands are not plugged (since 2.6.29).
     is_plug_useful: bool,
     tick_ns: Nanos,
@@ -241,6 +246,8 @@ impl<E: Elevator> RequestQueue<E> {
             era: settings.era,
             merging: settings.merging,
             device_plug: DevicePlug::default(),
+            order: DispatchOrder::default(),
+            is_gated: false,
             is_plug_useful: configuration.rotational || !configuration.queueing,
             tick_ns: configuration.tick_ns,
         })
@@ -430,15 +437,8 @@ impl<E: Elevator> RequestQueue<E> {
         if self.groups.state(bio.group) != GroupState::Online {
             bio.group = self.groups.nearest_online(bio.group);
         }
-        if needs_flush_machine(&bio) {
-            if self.era.flushes == Flushes::Unknown {
-                bio.flags = bio.flags.without(FLUSH_MARKS).with(Flags::SYNC);
-            }
-            if Steps::of(&bio, &self.limits).is_nothing()
-                || bio.operation == Operation::Flush && self.era.flushes == Flushes::Unknown
-            {
-                return Ok(Submitted::Nothing);
-            }
+        if needs_flush_machine(&bio) && self.flush_is_nothing(&mut bio) {
+            return Ok(Submitted::Nothing);
         }
         if self.era.plug_requests == 0 {
             plug = None;
@@ -454,7 +454,7 @@ impl<E: Elevator> RequestQueue<E> {
                 Entered::NoTag { limited } => self.wait(index, limited),
             }
         } else {
-            self.wait(index, false);
+            self.wait(index, self.sleeps_apart(&bio));
         }
         self.unplug_device(now);
         // A submitter that has to sleep takes nothing with it: what it holds back goes to the policy first.
@@ -462,6 +462,21 @@ impl<E: Elevator> RequestQueue<E> {
             self.unplug(plug, now);
         }
         Ok(Submitted::Waiting)
+    }
+
+    /// Reads the marks of a bio as the era understands them. True if nothing is left to do.
+    fn flush_is_nothing(&self, bio: &mut Bio) -> bool {
+        match self.era.flushes {
+            Flushes::Unknown => {
+                bio.flags = bio.flags.without(Flags(Flags::PREFLUSH.0 | Flags::FUA.0)).with(Flags::SYNC)
+            }
+            Flushes::Barriers if bio.flags.contains(Flags::BARRIER) => {
+                bio.flags = bio.flags.with(Flags::PREFLUSH).with(Flags::FUA);
+            }
+            Flushes::Barriers | Flushes::Machine => {}
+        }
+        let is_unknown = self.era.flushes == Flushes::Unknown && bio.operation == Operation::Flush;
+        is_unknown || Steps::of(bio, &self.limits).is_nothing()
     }
 
     /// A bio waits for a tag. It holds its group, whose id must not be given away meanwhile.
@@ -526,7 +541,7 @@ impl<E: Elevator> RequestQueue<E> {
         match plug {
             Some(plug) => self.plug(plug, id, now),
             None if needs_flush_machine(bio) => self.begin_flush_sequence(id, now),
-            None if bio.operation == Operation::Passthrough => self.bypass(id),
+            None if bio.operation == Operation::Passthrough => self.send_special(id, now),
             None => self.insert(id, Position::Sorted(hint), now),
         }
     }
@@ -547,7 +562,7 @@ impl<E: Elevator> RequestQueue<E> {
         if needs_flush_machine(&bio) {
             self.begin_flush_sequence(id, now);
         } else if bio.operation == Operation::Passthrough {
-            self.bypass(id);
+            self.send_special(id, now);
         } else if !self.is_open(id) || !self.merge_on_insert(id, now) {
             let hint = self.hint_for(&bio, now);
             self.insert(id, Position::Sorted(hint), now);
@@ -576,7 +591,16 @@ impl<E: Elevator> RequestQueue<E> {
         self.trace(TraceKind::Inserted, id, None, now);
     }
 
-    /// A driver's own command goes behind everything already chosen, past the policy.
+    /// A driver's own command.
+    fn send_special(&mut self, id: RequestId, now: Nanos) {
+        match self.era.specials {
+            Specials::Queued => self.queue_special(id, now),
+            Specials::Tail => self.insert_tail(id, now),
+            Specials::Bypass => self.bypass(id),
+        }
+    }
+
+    /// It goes behind everything already chosen, past the policy.
     fn bypass(&mut self, id: RequestId) {
         self.requests.move_to(id, Place::Dispatched);
         let queue = self.requests.attributes(id).hardware_queue;
@@ -637,10 +661,10 @@ enum Entered {
     NoTag { limited: bool },
 }
 
-/// Marks of a write that needs the device's cache flushed.
-const FLUSH_MARKS: Flags = Flags(Flags::PREFLUSH.0 | Flags::FUA.0);
+/// Marks of a write that is more than a write.
+const FLUSH_MARKS: Flags = Flags(Flags::PREFLUSH.0 | Flags::FUA.0 | Flags::BARRIER.0);
 
-/// Whether a bio is for the flush machine: flushes, and writes with a flush or FUA mark.
+/// Whether a bio is for the flush machine: flushes, and writes with a flush, FUA or barrier mark.
 #[inline]
 fn needs_flush_machine(bio: &Bio) -> bool {
     bio.operation == Operation::Flush || bio.flags.intersects(FLUSH_MARKS)
@@ -731,6 +755,9 @@ impl<E: Elevator> RequestQueue<E> {
         let attributes = &request.attributes;
         self.counters.completed(attributes.direction(), attributes.extent.sectors, request.start_ns, now);
         self.lists.left(attributes.extent.sectors);
+        if self.is_gated {
+            self.end_barrier(id);
+        }
         let mut chain = self.slots.at(id.slot()).chain;
         while let Some(index) = self.bios.pop(&mut chain) {
             let node = self.bios.at(index);
@@ -763,7 +790,7 @@ impl<E: Elevator> RequestQueue<E> {
     pub fn next_timer(&self) -> Option<Nanos> {
         let flush = self.flush.deadline_ns(self.era.flush_wait_ns);
         let timer = earlier(self.elevator.next_timer(), flush);
-        if self.device_plug.is_in { earlier(timer, self.device_plug.until) } else { timer }
+        if self.is_gated { earlier(timer, self.device_plug.until) } else { timer }
     }
 
     /// The time that [`RequestQueue::next_timer`] named has come.

@@ -34,6 +34,7 @@ impl<E: Elevator> RequestQueue<E> {
     #[cold]
     fn pull_plug(&mut self, now: Nanos) {
         self.device_plug = DevicePlug::default();
+        self.update_gate();
         self.trace(TraceKind::Unplugged, RequestId::from_raw(block::NIL), None, now);
         self.note(Wake::All);
     }
@@ -54,6 +55,7 @@ impl<E: Elevator> RequestQueue<E> {
         };
         if is_empty {
             self.device_plug = DevicePlug { is_in: true, until };
+            self.update_gate();
         }
     }
 
@@ -69,6 +71,8 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// Requests allocated and not in the driver.
     fn queued(&self) -> u32 {
-        self.tags.in_use().saturating_sub(self.in_device_total)
+        // A flush command of the queue's own is in the driver, but was not allocated.
+        let own = u32::from(self.flush.command_is_in(&self.requests));
+        self.tags.in_use().saturating_sub(self.in_device_total.saturating_sub(own))
     }
 }

@@ -175,7 +175,8 @@ impl RequestLists {
             let is_own = index == usize::from(queue);
             // A kind of which nothing is out would hear of no other return: the request table itself was full.
             let is_starved = !is_own && tags.of_kind(index == 1) == 0;
-            kind.wakes_due += u32::from(sleeps && ((is_own && wakes) || is_starved));
+            let is_woken = sleeps && ((is_own && wakes) || is_starved);
+            kind.wakes_due = kind.wakes_due.saturating_add(u32::from(is_woken));
         }
     }
 
@@ -230,7 +231,7 @@ impl<E: Elevator> RequestQueue<E> {
             self.plug_if_empty(now);
         }
         let is_must = self.elevator.admit(&bio, now) == Admission::Must;
-        if !is_new && !self.lists.take(&mut self.tags, &bio, is_must, true, now) {
+        if !is_new && !self.take_request(&bio, is_must, true, now) {
             return must_wait;
         }
         let hint = if is_new || self.era.searches_again {
@@ -248,7 +249,7 @@ impl<E: Elevator> RequestQueue<E> {
         } else {
             self.hint_for(&bio, now)
         };
-        if is_new && !self.lists.take(&mut self.tags, &bio, is_must, false, now) {
+        if is_new && !self.take_request(&bio, is_must, false, now) {
             return must_wait;
         }
         let Some(id) = self.requests.allocate(bio, now) else {
@@ -260,6 +261,17 @@ impl<E: Elevator> RequestQueue<E> {
         self.go_on(id, hint, plug, &bio, now);
         self.unplug_by_threshold(&bio, now);
         Entered::Queued(id)
+    }
+
+    fn take_request(&mut self, bio: &Bio, is_must: bool, is_woken: bool, now: Nanos) -> bool {
+        // A slot stays for the flush command of each hardware queue.
+        let slots = self.requests.capacity().saturating_sub(self.in_device.len()).max(1);
+        self.requests.in_use() < slots && self.lists.take(&mut self.tags, bio, is_must, is_woken, now)
+    }
+
+    /// On which queue of sleepers a bio waits that could not even look for a request.
+    pub(crate) fn sleeps_apart(&self, bio: &Bio) -> bool {
+        self.lists.rule != Allocation::Tags && self.lists.queue_of(self.lists.is_second(bio))
     }
 
     /// A request of a kind is free again.

@@ -37,6 +37,8 @@ impl<E: Elevator> RequestQueue<E> {
         self.unplug_device(now);
         if handover == Handover::Carry {
             self.take_out_all(now);
+        } else if self.era.drains == crate::Drains::DispatchSort {
+            self.force_out(now);
         }
         self.switching = Some(Switching { next, handover });
         self.note(Wake::All);
