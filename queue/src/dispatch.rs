@@ -115,18 +115,13 @@ impl<E: Elevator> RequestQueue<E> {
     /// The request has left the policy: closed for merging, bound to this hardware queue.
     #[inline]
     fn chosen(&mut self, id: RequestId, queue: HardwareQueue, reason: Option<Reason>, now: Nanos) -> Choice {
-        self.close(id, queue, reason, now);
-        Choice::Request(id, reason)
-    }
-
-    #[inline]
-    pub(crate) fn close(&mut self, id: RequestId, queue: HardwareQueue, reason: Option<Reason>, now: Nanos) {
         self.leave_policy(id);
         self.requests.move_to(id, Place::Dispatched);
         if let Some(request) = self.requests.live_mut(id) {
             request.attributes.hardware_queue = queue;
         }
         self.trace(TraceKind::Chosen, id, reason, now);
+        Choice::Request(id, reason)
     }
 
     #[inline]

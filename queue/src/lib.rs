@@ -48,7 +48,7 @@ use elevator::structures::sorted::{SortedLinks, Tree};
 use elevator::structures::{Array, Links, List, NoMemory};
 use elevator::tunable::{SettingError, Tunable, parse_value};
 use elevator::{
-    Admission, Any, Bio, Configuration, Depth, Elevator, GroupSettings, GroupState, GroupTree, Hint, Place, Position,
+    Admission, Any, Bio, Configuration, Depth, Elevator, GroupSettings, GroupState, GroupTree, Place, Position,
     Requests, Wake, registry,
 };
 use end_hash::EndHash;
@@ -497,53 +497,68 @@ impl<E: Elevator> RequestQueue<E> {
         self.admit_waiting(now);
     }
 
+    /// A bio looks for company, then for a request of its own. The kernels before blk-mq do the same with other rules
+    /// about who gets a request (`request_lists.rs`).
     fn enter(&mut self, index: u32, plug: Option<&mut Plug>, is_new: bool, now: Nanos) -> Entered {
-        if self.era.allocation != Allocation::Tags {
-            return self.enter_by_lists(index, is_new, plug, now);
+        let has_lists = self.era.allocation != Allocation::Tags;
+        if has_lists && let Err(limited) = self.begin_by_lists(index, is_new, now) {
+            return Entered::NoTag { limited };
         }
-        let hint = match self.try_merge(index, plug.as_deref(), now) {
-            Ok(id) => return Entered::Merged(id),
-            Err(hint) => hint,
+        let hint = if is_new || self.era.searches_again {
+            match self.try_merge(index, plug.as_deref(), now) {
+                Ok(id) => {
+                    if has_lists {
+                        self.merged_by_lists(index, is_new, now);
+                    }
+                    return Entered::Merged(id);
+                }
+                Err(hint) => hint,
+            }
+        } else {
+            self.hint_of(index, now)
         };
         let bio = self.bios.at(index).bio;
-        let admission = self.elevator.admit(&bio, now);
+        let taken = if has_lists { self.take_by_lists(&bio, is_new, now) } else { self.take_tag(&bio, is_new, now) };
+        let limited = match taken {
+            Ok(limited) => limited,
+            Err(limited) => return Entered::NoTag { limited },
+        };
+        let Some(id) = self.requests.allocate(bio, now) else {
+            self.tags.give_back(limited);
+            return Entered::NoTag { limited };
+        };
+        *self.slots.at_mut(id.slot()) = Slot { chain: Chain { first: index, last: index }, limited, ..Slot::EMPTY };
+        self.counters.allocated(bio.direction(), now);
+        self.groups.hold(bio.group);
+        self.elevator.allocated(&self.requests, id, now);
+        match plug {
+            Some(plug) => self.plug(plug, id, now),
+            None if needs_flush_machine(&bio) => self.begin_flush_sequence(id, now),
+            None if bio.operation == Operation::Passthrough => self.send_special(id, now),
+            None => self.insert(id, Position::Sorted(hint), now),
+        }
+        if has_lists {
+            self.entered_by_lists(&bio, now);
+        }
+        Entered::Queued(id)
+    }
+
+    /// Takes a tag as blk-mq does, but that arrivals do not overtake those who wait. Answers, either way, whether the
+    /// request is a limited one.
+    #[inline]
+    fn take_tag(&mut self, bio: &Bio, is_new: bool, now: Nanos) -> Result<bool, bool> {
+        let admission = self.elevator.admit(bio, now);
         let shallow = if let Admission::Shallow(depth) = admission { Some(depth) } else { None };
         let limited = shallow.is_some();
         let is_behind_others = is_new && !self.waiting[usize::from(limited)].is_empty();
         let must = admission == Admission::Must;
         if !must && (is_behind_others || !self.tags.take(shallow)) {
-            return Entered::NoTag { limited };
+            return Err(limited);
         }
         if must && !self.tags.take(None) {
             self.tags.take_beyond();
         }
-        let Some(id) = self.requests.allocate(bio, now) else {
-            self.tags.give_back(limited);
-            return Entered::NoTag { limited };
-        };
-        self.begin_request(id, index, limited, &bio, now);
-        self.go_on(id, hint, plug, &bio, now);
-        Entered::Queued(id)
-    }
-
-    /// A request begins with its first bio.
-    #[inline]
-    fn begin_request(&mut self, id: RequestId, index: u32, limited: bool, bio: &Bio, now: Nanos) {
-        *self.slots.at_mut(id.slot()) = Slot { chain: Chain { first: index, last: index }, limited, ..Slot::EMPTY };
-        self.counters.allocated(bio.direction(), now);
-        self.groups.hold(bio.group);
-        self.elevator.allocated(&self.requests, id, now);
-    }
-
-    /// A fresh request goes into the plug, to the flush machine, past the policy or into it.
-    #[inline]
-    fn go_on(&mut self, id: RequestId, hint: Hint, plug: Option<&mut Plug>, bio: &Bio, now: Nanos) {
-        match plug {
-            Some(plug) => self.plug(plug, id, now),
-            None if needs_flush_machine(bio) => self.begin_flush_sequence(id, now),
-            None if bio.operation == Operation::Passthrough => self.send_special(id, now),
-            None => self.insert(id, Position::Sorted(hint), now),
-        }
+        Ok(limited)
     }
 
     /// Adds a request to a plug, which is flushed first when it has collected enough.

@@ -91,6 +91,13 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
+    /// Where a list policy wants the bio in `index` if it is not to be merged.
+    #[cold]
+    pub(crate) fn hint_of(&mut self, index: u32, now: Nanos) -> Hint {
+        let bio = self.bios.at(index).bio;
+        self.hint_for(&bio, now)
+    }
+
     /// Where a list policy wants a request that is not to be merged.
     pub(crate) fn hint_for(&mut self, bio: &Bio, now: Nanos) -> Hint {
         if self.elevator.merge_search() != MergeSearch::Own {
