@@ -1,6 +1,6 @@
 //! Which request the device gets next.
 
-use crate::{RequestQueue, TraceKind};
+use crate::{Drains, RequestQueue, TraceKind};
 use block::{HardwareQueue, Nanos, RequestId};
 use elevator::{Dispatch, Elevator, Place, Reason};
 
@@ -134,7 +134,9 @@ impl<E: Elevator> RequestQueue<E> {
         }
         *self.in_device.at_mut(u32::from(queue.0)) += 1;
         self.in_device_total += 1;
-        self.move_boundary(id);
+        if self.era.drains == Drains::DispatchSort {
+            self.move_boundary(id);
+        }
         if self.slots.at(id.slot()).inserted {
             let wake = self.elevator.started(&self.requests, id, now);
             self.note(wake);

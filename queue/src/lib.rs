@@ -423,7 +423,9 @@ impl<E: Elevator> RequestQueue<E> {
     /// # Errors
     /// As [`RequestQueue::submit`].
     pub fn submit_plugged(&mut self, bio: &Bio, cookie: u64, plug: &mut Plug, now: Nanos) -> Result<Submitted, Full> {
-        self.submit_through(bio, cookie, Some(plug), now)
+        // Before submitters had plugs, the queue had one.
+        let plug = (self.era.plug_requests > 0).then_some(plug);
+        self.submit_through(bio, cookie, plug, now)
     }
 
     fn submit_through(
@@ -439,9 +441,6 @@ impl<E: Elevator> RequestQueue<E> {
         }
         if needs_flush_machine(&bio) && self.flush_is_nothing(&mut bio) {
             return Ok(Submitted::Nothing);
-        }
-        if self.era.plug_requests == 0 {
-            plug = None;
         }
         let index = self.bios.take(&bio, cookie, now).ok_or(Full)?;
         if self.switching.is_none() {
@@ -465,6 +464,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Reads the marks of a bio as the era understands them. True if nothing is left to do.
+    #[cold]
     fn flush_is_nothing(&self, bio: &mut Bio) -> bool {
         match self.era.flushes {
             Flushes::Unknown => {
@@ -500,24 +500,24 @@ impl<E: Elevator> RequestQueue<E> {
     /// A bio looks for company, then for a request of its own. The kernels before blk-mq do the same with other rules
     /// about who gets a request (`request_lists.rs`).
     fn enter(&mut self, index: u32, plug: Option<&mut Plug>, is_new: bool, now: Nanos) -> Entered {
+        let bio = self.bios.at(index).bio;
         let has_lists = self.era.allocation != Allocation::Tags;
-        if has_lists && let Err(limited) = self.begin_by_lists(index, is_new, now) {
+        if has_lists && let Err(limited) = self.begin_by_lists(&bio, is_new, now) {
             return Entered::NoTag { limited };
         }
         let hint = if is_new || self.era.searches_again {
-            match self.try_merge(index, plug.as_deref(), now) {
+            match self.try_merge(index, &bio, plug.as_deref(), now) {
                 Ok(id) => {
                     if has_lists {
-                        self.merged_by_lists(index, is_new, now);
+                        self.merged_by_lists(&bio, is_new, now);
                     }
                     return Entered::Merged(id);
                 }
                 Err(hint) => hint,
             }
         } else {
-            self.hint_of(index, now)
+            self.hint_for(&bio, now)
         };
-        let bio = self.bios.at(index).bio;
         let taken = if has_lists { self.take_by_lists(&bio, is_new, now) } else { self.take_tag(&bio, is_new, now) };
         let limited = match taken {
             Ok(limited) => limited,
@@ -607,6 +607,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// A driver's own command.
+    #[cold]
     fn send_special(&mut self, id: RequestId, now: Nanos) {
         match self.era.specials {
             Specials::Queued => self.queue_special(id, now),
@@ -769,9 +770,11 @@ impl<E: Elevator> RequestQueue<E> {
         let request = *self.requests.at(id);
         let attributes = &request.attributes;
         self.counters.completed(attributes.direction(), attributes.extent.sectors, request.start_ns, now);
-        self.lists.left(attributes.extent.sectors);
         if self.is_gated {
             self.end_barrier(id);
+        }
+        if self.era.allocation != Allocation::Tags {
+            self.lists.left(attributes.extent.sectors);
         }
         let mut chain = self.slots.at(id.slot()).chain;
         while let Some(index) = self.bios.pop(&mut chain) {
@@ -789,6 +792,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Gives slot, tag and the group's hold back.
+    #[inline(always)]
     pub(crate) fn free(&mut self, id: RequestId, now: Nanos) {
         let group = self.requests.attributes(id).group;
         self.elevator.freed(&self.requests, id, now);

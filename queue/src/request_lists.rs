@@ -218,24 +218,22 @@ impl<E: Elevator> RequestQueue<E> {
     /// Before a bio looks for company: a new one may plug the queue; one that was woken takes its request first and
     /// holds it while it looks. An error says on which queue it goes on sleeping.
     #[cold]
-    pub(crate) fn begin_by_lists(&mut self, index: u32, is_new: bool, now: Nanos) -> Result<(), bool> {
+    pub(crate) fn begin_by_lists(&mut self, bio: &Bio, is_new: bool, now: Nanos) -> Result<(), bool> {
         if is_new {
             self.plug_if_empty(now);
             return Ok(());
         }
-        let bio = self.bios.at(index).bio;
-        self.take_from_list(&bio, true, now).map(|_| ())
+        self.take_from_list(bio, true, now).map(|_| ())
     }
 
     /// It found company; the request in hand goes back.
     #[cold]
-    pub(crate) fn merged_by_lists(&mut self, index: u32, is_new: bool, now: Nanos) {
-        let bio = self.bios.at(index).bio;
-        self.lists.entered(&bio);
+    pub(crate) fn merged_by_lists(&mut self, bio: &Bio, is_new: bool, now: Nanos) {
+        self.lists.entered(bio);
         if !is_new {
-            self.give_back_request(self.lists.is_second(&bio));
+            self.give_back_request(self.lists.is_second(bio));
         }
-        self.unplug_by_threshold(&bio, now);
+        self.unplug_by_threshold(bio, now);
     }
 
     /// It found none, and takes a request unless it has one in hand. Answers the request's kind.
@@ -265,17 +263,24 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// On which queue of sleepers a bio waits that could not even look for a request.
+    #[cold]
     pub(crate) fn sleeps_apart(&self, bio: &Bio) -> bool {
         self.lists.rule != Allocation::Tags && self.lists.queue_of(self.lists.is_second(bio))
     }
 
     /// A request of a kind is free again.
+    #[inline]
     pub(crate) fn give_back_request(&mut self, is_second: bool) {
         self.tags.give_back(is_second);
-        if self.lists.rule != Allocation::Tags {
-            let sleeping = self.waiting.map(|chain| !chain.is_empty());
-            self.lists.came_back(&self.tags, is_second, sleeping);
+        if self.era.allocation != Allocation::Tags {
+            self.came_back(is_second);
         }
+    }
+
+    #[cold]
+    fn came_back(&mut self, is_second: bool) {
+        let sleeping = self.waiting.map(|chain| !chain.is_empty());
+        self.lists.came_back(&self.tags, is_second, sleeping);
     }
 
     /// The depth or the policy is another: all who sleep try again when they are next woken.
@@ -293,6 +298,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Wakes whom the returns of this call are to wake; each wakes at once and takes his request before others move.
+    #[cold]
     pub(crate) fn wake_sleepers(&mut self, now: Nanos) {
         // Each round takes a sleeper off the queues or ends a kind's wakes, so the number of bios bounds the rounds.
         while let Some(kind) = self.lists.kinds.iter().position(|kind| kind.wakes_due > 0) {

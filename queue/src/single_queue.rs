@@ -91,9 +91,9 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// A request goes to the driver: unless one at the tail has set the boundary, it is where this one ends.
-    #[inline]
+    #[cold]
     pub(crate) fn move_boundary(&mut self, id: RequestId) {
-        if self.era.drains == Drains::DispatchSort && self.order.boundary.is_none_or(|request| request == id) {
+        if self.order.boundary.is_none_or(|request| request == id) {
             self.order.boundary_sector = self.requests.attributes(id).extent.end();
             self.order.boundary = None;
         }
