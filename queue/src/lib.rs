@@ -9,7 +9,10 @@
 //! A host calls [`RequestQueue::submit`], then [`RequestQueue::dispatch`] until it answers anything but
 //! [`Next::Start`], and [`RequestQueue::complete`] when the device is done; [`RequestQueue::next_timer`] says when to
 //! call [`RequestQueue::timer`]. Nothing is allocated after construction; time comes in as an argument.
-//! Source of the behaviour: Linux 6.1 to 6.12 block/{blk-mq,blk-mq-sched,blk-merge,blk-flush,elevator}.c.
+//! What differs between kernels is in [`Era`]. In the eras whose queue plugs, a host calls
+//! [`RequestQueue::unplug_device`] whenever somebody is about to wait for I/O.
+//! Source of the behaviour: Linux 6.1 to 6.12 block/{blk-mq,blk-mq-sched,blk-merge,blk-flush,elevator}.c; `era.rs` for
+//! the older kernels.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
@@ -63,7 +66,8 @@ pub const REASONS_MAX: usize = 64;
 /// What a queue is built for.
 #[derive(Copy, Clone, Debug)]
 pub struct Settings {
-    /// What the policy is told. `slots` must exceed the deepest `depth.requests` by the hardware queues (flush commands).
+    /// What the policy is told. `slots` holds all requests of the deepest `depth.requests` and a flush command for each
+    /// hardware queue: [`Era::slots`].
     pub configuration: Configuration,
     /// Limits of the device.
     pub limits: Limits,
@@ -792,6 +796,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Gives slot, tag and the group's hold back.
+    // A call and its saved registers would be a third of what it does.
     #[inline(always)]
     pub(crate) fn free(&mut self, id: RequestId, now: Nanos) {
         let group = self.requests.attributes(id).group;
