@@ -18,6 +18,7 @@ mod events;
 mod groups;
 mod host;
 mod invariants;
+mod os;
 mod page_cache;
 mod processes;
 mod run;

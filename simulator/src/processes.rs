@@ -511,7 +511,7 @@ impl Processes {
         now: Nanos,
         queue: &mut RequestQueue<Any>,
     ) {
-        let copy_ns = self.costs.buffered_ns(io.length_bytes);
+        let copy_ns = self.costs.call_ns + self.costs.copy_ns(u64::from(io.length_bytes));
         self.ios[number as usize].copy_ns = copy_ns;
         let template = self.processes[index].template;
         let is_there = match io.operation {
