@@ -52,6 +52,9 @@ pub(crate) struct Throttle {
     span_begin_ns: Nanos,
     dirtied: u64,
     written: u64,
+    looked_ns: Nanos,
+    /// What one writer was allowed in the span so far: pages per second x nanoseconds.
+    allowed: u64,
     /// Whether all of the span was spent above the free run.
     is_held: bool,
 }
@@ -70,6 +73,8 @@ impl Throttle {
             span_begin_ns: 0,
             dirtied: 0,
             written: 0,
+            looked_ns: 0,
+            allowed: 0,
             is_held: false,
         }
     }
@@ -148,23 +153,29 @@ impl Throttle {
     fn look(&mut self, dirty: u64, now: Nanos) {
         let elapsed_ns = now.saturating_sub(self.span_begin_ns);
         let is_held = dirty >= self.freerun_pages();
+        self.is_held &= is_held;
+        // At most 2^32 pages per second over a few spans: far from overflow.
+        self.allowed += self.rate(dirty) * now.saturating_sub(self.looked_ns).min(SPAN_NS);
+        self.looked_ns = now;
         if elapsed_ns < SPAN_NS {
-            self.is_held &= is_held;
             return;
         }
         let per_s = |pages: u64| pages.saturating_mul(SECOND) / elapsed_ns;
         let (dirtied, written) = (per_s(self.dirtied), per_s(self.written));
         if written > 0 {
-            self.written_per_s = if self.written_per_s == 0 { written } else { (3 * self.written_per_s + written) / 4 };
+            self.written_per_s =
+                if self.written_per_s == 0 { written } else { (3 * self.written_per_s + written) / 4 };
         }
-        if self.is_held && is_held && self.written_per_s > 0 {
+        let allowed_per_s = self.allowed / elapsed_ns;
+        if self.is_held && allowed_per_s > 0 && dirtied > 0 && self.written_per_s > 0 {
             let base = self.base_pages_per_s;
-            let wanted = self.rate(dirty) * self.written_per_s / dirtied.max(1);
-            let wanted = wanted.clamp(base / 2, base * 2);
-            // A quarter of the way: rates of one span are lumpy.
-            self.base_pages_per_s = ((3 * base + wanted) / 4).max(16);
+            let wanted = (allowed_per_s * self.written_per_s / dirtied).clamp(base / 2, base * 2);
+            // All of the way when it is far, half when it is near: rates of one span are lumpy.
+            let is_near = wanted.abs_diff(base) < base / 4;
+            self.base_pages_per_s = (if is_near { u64::midpoint(base, wanted) } else { wanted }).max(16);
         }
-        (self.span_begin_ns, self.dirtied, self.written, self.is_held) = (now, 0, 0, is_held);
+        (self.span_begin_ns, self.dirtied, self.written) = (now, 0, 0);
+        (self.allowed, self.is_held) = (0, is_held);
     }
 }
 
