@@ -19,7 +19,6 @@ mod groups;
 mod host;
 mod invariants;
 mod os;
-mod page_cache;
 mod processes;
 mod run;
 mod scheduler;

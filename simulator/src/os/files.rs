@@ -18,7 +18,7 @@ const FILES_PER_REGION: u64 = 8;
 const MAPPED_BYTES: u64 = 4 << 20;
 
 /// Where one file lies.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct File {
     /// Its first byte on the device.
     pub first_byte: u64,

@@ -4,9 +4,9 @@
 //! Cost     a few comparisons per window; the state of an open file is four numbers.
 //! Source   specification of the devices, 8.2 (Linux mm/readahead.c of 2.6.23 to 6.x, mm/filemap.c of 2.4.20).
 
-use experiment::KernelEra;
+use experiment::{KernelEra, Machine};
 
-use super::pages::PageCache;
+use super::pages::{PAGE_BYTES, PageCache};
 
 /// What does not change during a run.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -148,6 +148,16 @@ impl ReadAhead {
 }
 
 impl Rules {
+    /// The rules of a machine whose requests hold so many bytes at most.
+    pub(crate) fn of(machine: &Machine, request_bytes: u64) -> Self {
+        Self {
+            era: machine.era,
+            max_pages: (machine.read_ahead_kib << 10) / PAGE_BYTES,
+            device_pages: request_bytes / PAGE_BYTES,
+            folio_rounding: machine.folio_rounding,
+        }
+    }
+
     /// Longest window for a read of so many pages.
     fn limit(&self, call: u64) -> u64 {
         if self.era == KernelEra::Mq && call > self.max_pages && self.device_pages > self.max_pages {

@@ -163,8 +163,7 @@ impl Throttle {
         let per_s = |pages: u64| pages.saturating_mul(SECOND) / elapsed_ns;
         let (dirtied, written) = (per_s(self.dirtied), per_s(self.written));
         if written > 0 {
-            self.written_per_s =
-                if self.written_per_s == 0 { written } else { (3 * self.written_per_s + written) / 4 };
+            self.written_per_s = if self.written_per_s == 0 { written } else { (3 * self.written_per_s + written) / 4 };
         }
         let allowed_per_s = self.allowed / elapsed_ns;
         if self.is_held && allowed_per_s > 0 && dirtied > 0 && self.written_per_s > 0 {

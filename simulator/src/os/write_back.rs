@@ -82,6 +82,8 @@ pub(crate) struct Turn {
 struct File {
     dirty_since_ns: Nanos,
     is_listed: bool,
+    /// Turns under way.
+    turns: u32,
     /// Where the last turn stopped.
     cursor: u64,
     dirtier: GroupId,
@@ -106,7 +108,7 @@ pub(crate) struct WriteBack {
 impl WriteBack {
     /// Nothing dirty in `files` files.
     pub(crate) fn new(rules: Rules, files: usize) -> Self {
-        let clean = File { dirty_since_ns: NEVER, is_listed: false, cursor: 0, dirtier: GroupId::ROOT };
+        let clean = File { dirty_since_ns: NEVER, is_listed: false, turns: 0, cursor: 0, dirtier: GroupId::ROOT };
         Self {
             rules,
             files: vec![clean; files],
@@ -171,9 +173,10 @@ impl WriteBack {
         }
     }
 
-    /// A turn of `pages` for somebody who has to write himself: the file that is longest dirty.
+    /// A turn of `pages` for somebody who has to write himself: the file that is longest dirty, or if it is the only one
+    /// the file that the flusher is at.
     pub(crate) fn borrow_turn(&mut self, pages: u64) -> Option<Turn> {
-        let file = self.listed.pop_front()?;
+        let file = self.listed.pop_front().or(self.turn.as_ref().map(|turn| turn.file))?;
         Some(self.turn_of(file, pages))
     }
 
@@ -192,7 +195,8 @@ impl WriteBack {
         Some(pages)
     }
 
-    fn turn_of(&self, file: u32, pages: u64) -> Turn {
+    fn turn_of(&mut self, file: u32, pages: u64) -> Turn {
+        self.files[file as usize].turns += 1;
         let cursor = self.files[file as usize].cursor;
         Turn { file, pages_left: pages, within: cursor..u64::MAX, then_up_to: cursor }
     }
@@ -239,6 +243,10 @@ impl WriteBack {
     fn end(&mut self, turn: &Turn, cache: &PageCache, now: Nanos) {
         let is_still_dirty = cache.next_dirty(turn.file, 0..u64::MAX, 1).is_some();
         let state = &mut self.files[turn.file as usize];
+        state.turns -= 1;
+        if state.turns > 0 {
+            return;
+        }
         state.is_listed = is_still_dirty;
         if is_still_dirty {
             if turn.pages_left > 0 {
