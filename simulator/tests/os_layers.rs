@@ -66,7 +66,8 @@ fn t49_adjacent_bios_of_a_page_become_one_request_in_a_plug() {
 #[test]
 fn t58_dd_of_today_reads_a_mebibyte_at_a_time_and_dd_of_2_6_windows() {
     let measurement = run(&on("ssd", "noop", "", stream(Mix::Read, 1_024 * KIB)));
-    let info_kib = f64::from(device::Device::info(&device::Model::parse("ssd").unwrap().build(1, "d")).max_sectors) / 2.0;
+    let info_kib =
+        f64::from(device::Device::info(&device::Model::parse("ssd").unwrap().build(1, "d")).max_sectors) / 2.0;
     assert!((kib_per_read(&measurement) / info_kib.min(1_024.0) - 1.0).abs() < 0.01, "{}", kib_per_read(&measurement));
     let measurement = run(&on("ssd", "noop", "era=2.6", stream(Mix::Read, 1_024 * KIB)));
     assert!((kib_per_read(&measurement) / 128.0 - 1.0).abs() < 0.05, "{}", kib_per_read(&measurement));

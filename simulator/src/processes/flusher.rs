@@ -116,8 +116,9 @@ impl Processes {
         if has_written {
             self.unplug(true, now, queue);
         }
-        let at = at.min(self.write_back.next_round_ns());
-        if at != self.flusher.runs_at && at != NEVER {
+        // A round that is due now but kept off waits with the rest.
+        let at = if at == NEVER { self.write_back.next_round_ns() } else { at };
+        if at < self.flusher.runs_at || (at != NEVER && self.flusher.runs_at <= now) {
             self.flusher.runs_at = at;
             self.wheel.insert(at, Payload::new(WRITE_BACK, 0));
         }
