@@ -222,6 +222,7 @@ fn processes(
         schedule: Schedule::of(experiment),
         processes,
         files: &files,
+        journal_group: plan.journal,
         request_sectors: request_sectors(experiment, info),
         logs: simulator.logs,
     };

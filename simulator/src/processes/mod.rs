@@ -11,6 +11,7 @@
 
 mod cached;
 mod flusher;
+mod journalling;
 mod submission;
 
 use std::collections::VecDeque;
@@ -32,6 +33,7 @@ use crate::os::throttle::Throttle;
 use crate::os::write_back::WriteBack;
 use cached::{Call, Sleeper};
 use flusher::Flusher;
+use journalling::JournalThread;
 use submission::Transfers;
 
 /// An I/O has completed and its process runs again.
@@ -46,6 +48,8 @@ const STOP: u8 = 3;
 const WRITE_BACK: u8 = 4;
 /// A call goes on where it stopped.
 const RESUME: u8 = 5;
+/// The journal's thread may go on.
+const JOURNAL: u8 = 6;
 
 /// How a process reaches the device.
 #[derive(Debug)]
@@ -135,6 +139,8 @@ pub(crate) struct Parts<'a> {
     pub schedule: Schedule,
     pub processes: Vec<Process>,
     pub files: &'a Files,
+    /// Group of the journal's thread.
+    pub journal_group: GroupId,
     /// Longest request, in sectors.
     pub request_sectors: u32,
     /// Whether completions are summed into a checksum.
@@ -163,7 +169,7 @@ pub(crate) struct Processes {
     /// The plug of whoever is submitting; empty between calls. None where submitters have no plugs.
     plug: Option<Plug>,
     transfers: Transfers,
-    /// What buffered calls are at, by I/O; empty where there are none.
+    /// What calls are at, by I/O, where they are more than a transfer.
     calls: Vec<Call>,
     /// Calls that wait for a page.
     sleepers: Vec<Sleeper>,
@@ -174,7 +180,10 @@ pub(crate) struct Processes {
     write_back: WriteBack,
     throttle: Throttle,
     flusher: Flusher,
+    journal: Option<JournalThread>,
     files: Vec<File>,
+    /// How long each file is, as far as that changes.
+    written_to: Vec<u64>,
     bio_bytes: u64,
     running: usize,
     has_stopped: bool,
@@ -187,7 +196,8 @@ pub(crate) struct Processes {
 // ---- construction, begin and end ----
 impl Processes {
     pub(crate) fn new(parts: Parts<'_>) -> Self {
-        let Parts { costs, machine, recorder, schedule, mut processes, files, request_sectors, logs } = parts;
+        let Parts { costs, machine, recorder, schedule, mut processes, files, journal_group, request_sectors, logs } =
+            parts;
         let shares_cpus = machine.cpu_limit;
         let cpus = usize::try_from(machine.cpus).unwrap_or(usize::MAX);
         let mut ios = Vec::new();
@@ -201,8 +211,13 @@ impl Processes {
             }
             ios.extend((0..process.issuer.depth()).map(|token| InHand::idle(number(index), token)));
         }
-        let has_calls =
-            processes.iter().any(|process| !matches!(process.path, Path::Direct) || process.block_map.is_some());
+        let journal = machine.journal.then(|| {
+            let base = processes.first().map(|process| process.template);
+            let base = base.unwrap_or(Bio::new(Operation::Write, block::Extent::default()));
+            let context = block::ContextId(contexts_of(&processes));
+            let template = Bio { context, group: journal_group, priority: Priority::NONE, ..base };
+            JournalThread::new(files.journal(machine), template, machine.era)
+        });
         // A delivery per I/O, a wake-up per process (and stale ones), the groups' starts and stops, one expiry.
         let events = 2 * ios.len() + 4 * processes.len() + 2 * schedule.early_ends().count() + 64;
         let mut wheel = EventWheel::with_capacity(events);
@@ -226,8 +241,8 @@ impl Processes {
             backlog: VecDeque::new(),
             plug: submission::has_task_plugs(machine.era).then(Plug::default),
             transfers: Transfers::default(),
-            calls: if has_calls { vec![Call::default(); ios.len()] } else { Vec::new() },
-            sleepers: Vec::with_capacity(if has_calls { ios.len() } else { 0 }),
+            calls: vec![Call::default(); ios.len()],
+            sleepers: Vec::with_capacity(ios.len()),
             cache: PageCache::new(crate::os::write_back::dirtyable_pages(machine)),
             runs: Vec::new(),
             read_ahead: Rules::of(machine, request_bytes),
@@ -235,6 +250,8 @@ impl Processes {
             write_back: WriteBack::new(write_back_rules, files.all().len()),
             flusher: Flusher::new(machine),
             files: files.all().to_vec(),
+            written_to: files.all().iter().map(|_| if machine.files_exist { u64::MAX } else { 0 }).collect(),
+            journal,
             bio_bytes: submission::longest_bio_bytes(machine, request_bytes),
             processes,
             ios,
@@ -250,10 +267,9 @@ impl Processes {
         processes
     }
 
-    /// Contexts are below this: the kernel's own threads, then every process.
+    /// Contexts are below this: the flusher's, then every process's, then the journal's.
     pub(crate) fn contexts(&self) -> u32 {
-        let last = self.processes.last();
-        last.map_or(1, |process| process.template.context.0 + u32::from(process.issuer.actors()))
+        contexts_of(&self.processes) + 1
     }
 
     /// When something here happens next.
@@ -364,6 +380,7 @@ impl Processes {
             }
             RESUME => self.resume_due(event.index(), now, queue),
             WRITE_BACK => self.flush_at(now, queue),
+            JOURNAL => self.journal_due(now, queue),
             START => self.start_ready(now, queue),
             STOP => {
                 for process in self.schedule.threads_of_group(event.index() as usize) {
@@ -433,7 +450,9 @@ impl Processes {
         };
         self.recorder.submitted(index, IoDirection::from(io.operation), now);
         match &process.path {
-            Path::Direct if process.block_map.is_none() => self.submit_io(number, now, queue),
+            Path::Direct if process.block_map.is_none() && io.call == workload::Call::Data => {
+                self.submit_io(number, now, queue)
+            }
             // At least a nanosecond, or time would stand still.
             Path::Null => {
                 let at = now + self.costs.complete_ns.max(1);
@@ -513,6 +532,12 @@ impl InHand {
             status: Status::Ok,
         }
     }
+}
+
+/// The first context behind those of the processes.
+fn contexts_of(processes: &[Process]) -> u32 {
+    let last = processes.last();
+    last.map_or(1, |process| process.template.context.0 + u32::from(process.issuer.actors()))
 }
 
 /// A count or index of things that a run has far fewer of than 2^28.
