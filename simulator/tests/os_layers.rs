@@ -180,7 +180,8 @@ fn t55_a_cache_that_survives_power_loss_syncs_5000_times_a_second() {
 fn t55_without_metadata_there_is_data_and_a_flush() {
     let measurement = run(&on("ssd", "noop", "journal=1", appends_and_syncs()));
     let syncs = measurement.groups[0].sync.ios as f64;
-    let per_sync = [measurement.device.write.ios, measurement.device.flushes].map(|count| count as f64 / syncs);
+    let device = &measurement.device;
+    let per_sync = [device.write.sectors / 8, device.flushes].map(|count| count as f64 / syncs);
     assert!(per_sync.iter().all(|count| (count - 1.0).abs() < 0.02), "{per_sync:?}");
 }
 
