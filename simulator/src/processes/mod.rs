@@ -169,7 +169,7 @@ pub(crate) struct Processes {
     /// The plug of whoever is submitting; empty between calls. None where submitters have no plugs.
     plug: Option<Plug>,
     transfers: Transfers,
-    /// What calls are at, by I/O, where they are more than a transfer.
+    /// What calls are at, by I/O; empty where none is more than a transfer.
     calls: Vec<Call>,
     /// Calls that wait for a page.
     sleepers: Vec<Sleeper>,
@@ -218,8 +218,12 @@ impl Processes {
             let template = Bio { context, group: journal_group, priority: Priority::NONE, ..base };
             JournalThread::new(files.journal(machine), template, machine.era)
         });
+        let is_plain = |process: &Process| {
+            matches!(process.path, Path::Direct) && process.block_map.is_none() && process.issuer.actors() == 1
+        };
+        let calls = if processes.iter().all(is_plain) { 0 } else { ios.len() };
         // A delivery per I/O, a wake-up per process (and stale ones), the groups' starts and stops, one expiry.
-        let events = 2 * ios.len() + 4 * processes.len() + 2 * schedule.early_ends().count() + 64;
+        let events = ios.len() + calls + 4 * processes.len() + 2 * schedule.early_ends().count() + 64;
         let mut wheel = EventWheel::with_capacity(events);
         for start_ns in schedule.later_starts() {
             wheel.insert(start_ns, Payload::new(START, 0));
@@ -241,8 +245,8 @@ impl Processes {
             backlog: VecDeque::new(),
             plug: submission::has_task_plugs(machine.era).then(Plug::default),
             transfers: Transfers::default(),
-            calls: vec![Call::default(); ios.len()],
-            sleepers: Vec::with_capacity(ios.len()),
+            calls: vec![Call::default(); calls],
+            sleepers: Vec::with_capacity(calls),
             cache: PageCache::new(crate::os::write_back::dirtyable_pages(machine)),
             runs: Vec::new(),
             read_ahead: Rules::of(machine, request_bytes),
@@ -450,8 +454,9 @@ impl Processes {
         };
         self.recorder.submitted(index, IoDirection::from(io.operation), now);
         match &process.path {
+            Path::Direct if self.calls.is_empty() => self.submit_io(number, now, queue),
             Path::Direct if process.block_map.is_none() && io.call == workload::Call::Data => {
-                self.submit_io(number, now, queue)
+                self.submit_io(number, now, queue);
             }
             // At least a nanosecond, or time would stand still.
             Path::Null => {
