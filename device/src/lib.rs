@@ -42,7 +42,7 @@ pub use disk::DiskParameters;
 pub use fault::{FaultParameters, Faulty};
 pub use flash::FlashParameters;
 pub use interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};
-pub use models::{MODELS, Model, ModelError, ModelRow};
+pub use models::{Anchor, Figure, MODELS, Model, ModelError, ModelRow, Preset, Repetition, Setting};
 pub use null::{Null, NullParameters};
 pub use parameter::{Parameter, Unit};
 pub use simple_disk::{SimpleDisk, SimpleDiskParameters};
