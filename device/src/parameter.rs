@@ -63,6 +63,11 @@ impl Unit {
         }
     }
 
+    /// How many decimals a written value may have.
+    pub const fn decimals(self) -> u32 {
+        self.scale().1
+    }
+
     /// The stored value of a written one; `None` if it is none.
     pub(crate) fn parse(self, text: &str) -> Option<u64> {
         if self == Unit::Switch {

@@ -159,7 +159,7 @@ fn an_anchor_is_read_whole_or_refused_at_its_line() {
     assert_eq!((preset.anchors[0].figure, &preset.anchors[0].published[..]), (Figure::Iops, &[1.0, 2.5][..]));
     assert_eq!(preset.anchors[0].repetitions.len(), 1);
     for (from, to, at, what) in [
-        ("figure = \"iops\"", "figure = \"ipos\"", "4:10", "nearest: iops"),
+        ("figure = \"iops\"", "figure = \"iopps\"", "4:10", "nearest: iops"),
         ("unit = \"1/s\"", "unit = \"MB/s\"", "6:8", "allowed: 1/s"),
         ("published = [1, 2.5]", "published = 0", "5:13", "above 0"),
         ("published = [1, 2.5]", "published = \"3\"", "5:13", "above 0"),

@@ -165,6 +165,9 @@ struct IssuerCount {
     name: String,
     bytes: u64,
     ios: u64,
+    /// First submission and last completion of what is counted.
+    begun_ns: Nanos,
+    ended_ns: Nanos,
 }
 
 impl Recorder {
@@ -175,6 +178,8 @@ impl Recorder {
             name: format!("{}.{}", place.job.name, place.thread),
             bytes: 0,
             ios: 0,
+            begun_ns: Nanos::MAX,
+            ended_ns: 0,
         };
         Self {
             window,
@@ -222,6 +227,8 @@ impl Recorder {
                 lane.second_latency.add(bucket, latency_ns);
                 if direction != IoDirection::Sync {
                     (issuer.bytes, issuer.ios) = (issuer.bytes + bytes, issuer.ios + 1);
+                    issuer.begun_ns = issuer.begun_ns.min(submitted_ns.max(self.window.start_ns));
+                    issuer.ended_ns = issuer.ended_ns.max(completed_ns);
                 }
             }
             Outcome::Short => lane.errors[0] += 1,
@@ -268,7 +275,12 @@ impl Recorder {
             let effective_weight = effective_weights.and_then(|all| all.get(index).copied()).unwrap_or(weight);
             let threads = self.issuers.iter().filter(|issuer| issuer.group == index);
             let threads = threads
-                .map(|issuer| ThreadTally { name: issuer.name.clone(), bytes: issuer.bytes, ios: issuer.ios })
+                .map(|issuer| ThreadTally {
+                    name: issuer.name.clone(),
+                    bytes: issuer.bytes,
+                    ios: issuer.ios,
+                    elapsed_ns: issuer.ended_ns.saturating_sub(issuer.begun_ns),
+                })
                 .collect();
             let path = group.path.clone();
             groups.push(GroupMeasurement { path, weight, effective_weight, read, write, trim, sync, threads });

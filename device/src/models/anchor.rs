@@ -7,6 +7,8 @@ use std::fmt::Write;
 
 use block::{Direction, Nanos};
 
+use super::error::ModelError;
+
 /// Which figure of a run was published.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Figure {
@@ -125,6 +127,14 @@ pub struct Anchor {
 }
 
 impl Anchor {
+    /// The anchors of a file's text: a model's, or one that holds nothing but `[[anchor]]` entries.
+    ///
+    /// # Errors
+    /// The first mistake with its line.
+    pub fn read_all(file: &str, text: &str) -> Result<Vec<Self>, ModelError> {
+        super::file::read_anchors(file, text)
+    }
+
     /// The anchor as text of a model's file; [`crate::Preset::read`] gives the same one back.
     pub fn to_toml(&self) -> String {
         let mut text = String::from("[[anchor]]\n");

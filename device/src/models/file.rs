@@ -28,8 +28,7 @@ type Value<'a> = Spanned<DeValue<'a>>;
 /// Reads a whole file. `depth` counts the files that are based on this one.
 pub(crate) fn read(file: &str, text: &str, depth: u32) -> Result<Preset, ModelError> {
     let source = Source { file, text, depth };
-    let document = DeTable::parse(text)
-        .map_err(|error| source.wrong(error.span().unwrap_or(0..0), format!("not TOML: {}", error.message())))?;
+    let document = source.document()?;
     let table = document.get_ref();
     let mut model = source.begin(table)?;
     let (mut doc, mut anchors) = (String::new(), Vec::new());
@@ -44,6 +43,21 @@ pub(crate) fn read(file: &str, text: &str, depth: u32) -> Result<Preset, ModelEr
     }
     model.kind.check().map_err(|(key, what)| source.wrong(place_of(table, &key), format!("{key}: {what}")))?;
     Ok(Preset { doc, model, anchors, text: text.to_owned() })
+}
+
+/// The `[[anchor]]` entries of a file that may be a model's, or hold nothing else.
+pub(crate) fn read_anchors(file: &str, text: &str) -> Result<Vec<Anchor>, ModelError> {
+    let source = Source { file, text, depth: 0 };
+    let document = source.document()?;
+    let table = document.get_ref();
+    if table.contains_key("type") || table.contains_key("base") {
+        return Ok(read(file, text, 0)?.anchors);
+    }
+    if let Some((key, _)) = in_order(table).into_iter().find(|(key, _)| key.get_ref() != "anchor") {
+        let what = format!("'{}' is neither [[anchor]] nor part of a model, which has type or base", key.get_ref());
+        return Err(source.wrong(key.span(), what));
+    }
+    table.get("anchor").map_or(Ok(Vec::new()), |value| source.anchors(value))
 }
 
 /// Entries as the file has them, so that the first mistake is the first one told.
@@ -66,6 +80,11 @@ fn place_of(table: &DeTable<'_>, key: &str) -> Range<usize> {
 }
 
 impl<'a> Source<'a> {
+    fn document(&self) -> Result<Spanned<DeTable<'a>>, ModelError> {
+        DeTable::parse(self.text)
+            .map_err(|error| self.wrong(error.span().unwrap_or(0..0), format!("not TOML: {}", error.message())))
+    }
+
     fn wrong(&self, span: Range<usize>, message: impl Into<String>) -> ModelError {
         let before = self.text.get(..span.start).unwrap_or(self.text);
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);

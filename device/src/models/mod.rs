@@ -87,6 +87,11 @@ impl Model {
         &self.name
     }
 
+    /// What kind of device it is: `hdd`, `raid`, `flash` or `null`.
+    pub fn type_word(&self) -> &'static str {
+        self.kind.word()
+    }
+
     /// Capacity in sectors.
     pub fn capacity_sectors(&self) -> u64 {
         self.kind.capacity_sectors()
