@@ -36,9 +36,9 @@ mod simple_disk;
 mod simple_ssd;
 
 pub use any::AnyDevice;
-pub use array::ArrayParameters;
+pub use array::{Array, ArrayParameters, Layout as ArrayLayout, Piece as ArrayPiece};
 pub use delay::{Delay, DelayParameters};
-pub use disk::DiskParameters;
+pub use disk::{Disk, DiskParameters};
 pub use fault::{FaultParameters, Faulty};
 pub use flash::FlashParameters;
 pub use interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};
