@@ -22,6 +22,7 @@
 
 mod any;
 mod array;
+mod calendar;
 mod delay;
 mod disk;
 mod fault;
@@ -32,18 +33,14 @@ mod null;
 mod parameter;
 mod pending;
 mod rate;
-mod simple_disk;
-mod simple_ssd;
 
 pub use any::AnyDevice;
 pub use array::{Array, ArrayParameters, Layout as ArrayLayout, Piece as ArrayPiece};
 pub use delay::{Delay, DelayParameters};
 pub use disk::{Disk, DiskParameters};
 pub use fault::{FaultParameters, Faulty};
-pub use flash::FlashParameters;
+pub use flash::{Flash, FlashCounters, FlashParameters};
 pub use interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};
 pub use models::{Anchor, Figure, MODELS, Model, ModelError, ModelRow, Preset, Repetition, Setting};
 pub use null::{Null, NullParameters};
 pub use parameter::{Parameter, Unit};
-pub use simple_disk::{SimpleDisk, SimpleDiskParameters};
-pub use simple_ssd::{SimpleSsd, SimpleSsdParameters};

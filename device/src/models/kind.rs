@@ -67,7 +67,22 @@ impl Kind {
 
     /// What contradicts itself though each value is allowed: the key at fault, and a sentence.
     pub(crate) fn check(&self) -> Result<(), (String, String)> {
-        Ok(())
+        let own = |(key, what): (&str, String)| (key.to_owned(), what);
+        match self {
+            Kind::Null(_) => Ok(()),
+            Kind::Disk(parameters) => parameters.check().map_err(own),
+            Kind::Array(parameters, disk) => {
+                parameters.check().map_err(own)?;
+                disk.check().map_err(|(key, what)| (format!("{MEMBER}{key}"), what))?;
+                if self.capacity_sectors() == 0 {
+                    let (chunk, sectors) = (chunk_sectors(parameters), disk.capacity_sectors);
+                    let what = format!("a chunk of {chunk} sectors does not fit on a disk of {sectors}");
+                    return Err(("chunk_kib".to_owned(), what));
+                }
+                Ok(())
+            }
+            Kind::Flash(parameters) => parameters.check().map_err(own),
+        }
     }
 
     /// Capacity in sectors.
@@ -103,9 +118,9 @@ pub(crate) fn member() -> DiskParameters {
     DiskParameters { write_cache: 0, ..DiskParameters::default() }
 }
 
-/// Disks' worth of data in a row: one chunk less with parity (`level` 0 is the word "5").
+/// Disks' worth of data in a row: one chunk less with parity.
 fn data_disks(array: &ArrayParameters) -> u64 {
-    if array.level == 0 { array.disks - 1 } else { array.disks }
+    if array.has_parity() { array.disks - 1 } else { array.disks }
 }
 
 fn chunk_sectors(array: &ArrayParameters) -> u64 {

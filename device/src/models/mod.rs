@@ -14,8 +14,11 @@ mod preset;
 use block::random::Stream;
 
 use crate::any::AnyDevice;
+use crate::array::Array;
 use crate::delay::{Delay, DelayParameters};
+use crate::disk::Disk;
 use crate::fault::{FaultParameters, Faulty};
+use crate::flash::Flash;
 use crate::null::Null;
 use crate::parameter::{DELAY, FAULT, Parameter, Unit};
 use kind::{Kind, walk};
@@ -111,34 +114,11 @@ impl Model {
         let stream = |part: &str| Stream::of(seed, &format!("{path}{part}"));
         let mut device = match &self.kind {
             Kind::Null(parameters) => AnyDevice::Null(Null::new(&self.name, parameters)),
-            Kind::Disk(p) | Kind::Array(_, p) => AnyDevice::SimpleDisk(crate::SimpleDisk::new(
-                &self.name,
-                &crate::SimpleDiskParameters {
-                    capacity_sectors: self.capacity_sectors(),
-                    depth: p.depth,
-                    track_sectors: p.spt_outer,
-                    command_ns: p.cmd_overhead_ns,
-                    seek_full_ns: p.seek_full_ns,
-                    seek_track_ns: p.seek_track_ns,
-                    ..Default::default()
-                },
-                stream(""),
-            )),
-            Kind::Flash(p) => AnyDevice::SimpleSsd(crate::SimpleSsd::new(
-                &self.name,
-                &crate::SimpleSsdParameters {
-                    capacity_sectors: p.capacity_sectors,
-                    channels: p.channels * p.dies_per_channel,
-                    depth: p.depth,
-                    read_ns: p.read_ns,
-                    command_ns: p.command_ns,
-                    link_kb_per_s: p.link_kb_per_s,
-                    channel_kb_per_s: p.channel_kb_per_s,
-                    hardware_queues: p.hardware_queues,
-                    ..Default::default()
-                },
-                stream(""),
-            )),
+            Kind::Disk(parameters) => AnyDevice::Disk(Box::new(Disk::new(&self.name, parameters, stream("")))),
+            Kind::Array(parameters, disk) => {
+                AnyDevice::Array(Box::new(Array::new(&self.name, parameters, disk, seed, path)))
+            }
+            Kind::Flash(parameters) => AnyDevice::Flash(Box::new(Flash::new(&self.name, parameters, stream("")))),
         };
         if self.delay != DelayParameters::default() {
             device = AnyDevice::Delay(Box::new(Delay::new(device, &self.delay, stream("/delay"))));
