@@ -90,6 +90,10 @@ impl Flags {
     pub const SWAP: Flags = Flags(1 << 10);
     /// WriteZeroes that must keep the range allocated.
     pub const NO_UNMAP: Flags = Flags(1 << 11);
+    /// A throttle above has charged its bytes already: pieces of a split bio carry it.
+    pub const BYTES_CHARGED: Flags = Flags(1 << 12);
+    /// More I/O of this submitter is likely to follow at once (Linux REQ_IDLE: direct writes).
+    pub const IDLE: Flags = Flags(1 << 13);
 
     /// Whether every bit of `other` is set here.
     #[inline]

@@ -41,6 +41,46 @@ impl GroupSettings {
     }
 }
 
+/// Limits of a group on this device. The kernel's `io.max` and `io.low`, both directions.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct IoLimits {
+    /// Never more than this (`io.max`, `blkio.throttle.*`).
+    pub max: Rates,
+    /// Best effort: this much is the group's own if it asks for it (`io.low` of 4.12, `io.high` of 2016); 0 = none.
+    pub low: Rates,
+    /// Think time above which the group counts as idle, in us; 0 = not given, `u64::MAX` = never.
+    pub idle_us: u64,
+    /// Tolerated latency above the usual one, in us; `u64::MAX` = not given.
+    pub latency_us: u64,
+}
+
+impl IoLimits {
+    /// No limit of any kind.
+    pub const NONE: IoLimits = IoLimits { max: Rates::UNLIMITED, low: Rates::ZERO, idle_us: 0, latency_us: u64::MAX };
+}
+
+impl Default for IoLimits {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+/// Rates by direction, reads first.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Rates {
+    /// Bytes per second; `u64::MAX` = no limit.
+    pub bytes_per_s: [u64; 2],
+    /// I/Os per second; `u32::MAX` = no limit.
+    pub ios_per_s: [u32; 2],
+}
+
+impl Rates {
+    /// No limit.
+    pub const UNLIMITED: Rates = Rates { bytes_per_s: [u64::MAX; 2], ios_per_s: [u32::MAX; 2] };
+    /// Nothing at all: for best-effort rates, "none given".
+    pub const ZERO: Rates = Rates { bytes_per_s: [0; 2], ios_per_s: [0; 2] };
+}
+
 /// The state of a group id.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum GroupState {

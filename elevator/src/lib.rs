@@ -32,6 +32,7 @@ extern crate alloc;
 
 pub mod group;
 mod interface;
+pub mod limiter;
 pub mod message;
 pub mod registry;
 mod request;
@@ -43,11 +44,12 @@ mod none;
 mod noop;
 mod wfq;
 
-pub use group::{GroupSettings, GroupState, GroupTree};
+pub use group::{GroupSettings, GroupState, GroupTree, IoLimits, Rates};
 pub use interface::{
     Admission, Configuration, Depth, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Reason,
     Side, Version, Violation, Wake,
 };
+pub use limiter::{BioId, Limiter, LimiterConfiguration, LimiterPolicy, RequestEnd, Verdict};
 pub use message::Message;
 pub use registry::Any;
 pub use request::{Attributes, Bio, Place, Request, Requests};
