@@ -31,7 +31,6 @@ const USUAL: [(&str, &[&str]); 4] = [
 struct Open {
     /// As the user wrote it, without `model:`.
     text: String,
-    preset: Preset,
     keys: Vec<String>,
     free: Vec<Free>,
 }
@@ -103,12 +102,12 @@ impl Open {
         let free = keys.iter().map(|key| free(&settings, key).map_err(|error| error.at(format!("--free {key}"))));
         let free = free.collect::<Result<Vec<_>, Error>>();
         match free {
-            Ok(free) => Ok(Self { text, preset, keys, free }),
+            Ok(free) => Ok(Self { text, keys, free }),
             // What is free by default may be unusable in this model; it is left as it is.
             Err(_) if is_usual => {
                 let usable = keys.into_iter().filter_map(|key| free_of(&settings, &key).map(|free| (key, free)));
                 let (keys, free) = usable.unzip();
-                Ok(Self { text, preset, keys, free })
+                Ok(Self { text, keys, free })
             }
             Err(error) => Err(error),
         }
@@ -137,7 +136,8 @@ impl Open {
         let pairs: Vec<(&str, &[Row])> = sound.map(|(text, _)| (text.as_str(), rows)).collect();
         let Some(figures) = bench.figures(&pairs, display)? else { return Ok(None) };
         let mut figures = figures.into_iter();
-        let residuals = is_model.iter().map(|is_model| if *is_model { figures.next().map(|of| logs(rows, &of)) } else { None });
+        let residuals =
+            is_model.iter().map(|is_model| if *is_model { figures.next().map(|of| logs(rows, &of)) } else { None });
         Ok(Some(residuals.collect()))
     }
 
@@ -156,7 +156,8 @@ impl Open {
         let mut text = String::new();
         for ((key, free), value) in self.keys.iter().zip(&self.free).zip(values) {
             let (before, after) = (free.written(free.start), free.written(*value));
-            let _ = writeln!(text, "{key:<width$}  {before:>9} -> {after:<9} {}", table::percent(value / free.start - 1.0));
+            let _ =
+                writeln!(text, "{key:<width$}  {before:>9} -> {after:<9} {}", table::percent(value / free.start - 1.0));
         }
         text
     }

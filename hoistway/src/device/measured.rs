@@ -159,7 +159,8 @@ fn stored(directory: &Path, voice: Voice) -> Result<Vec<Row>, Error> {
 fn stored_row(experiment: &Experiment, runs: &[&Measurement], source: &str) -> Option<Row> {
     let groups = runs.first()?.groups.len();
     let mean = |index: usize| {
-        let rates = runs.iter().map(|run| run.groups.get(index).map_or(0.0, |group| run.per_s(GroupMeasurement::ios(group))));
+        let rates =
+            runs.iter().map(|run| run.groups.get(index).map_or(0.0, |group| run.per_s(GroupMeasurement::ios(group))));
         rates.sum::<f64>() / runs.len() as f64
     };
     let published = per_group((0..groups).map(mean).collect())?;

@@ -7,6 +7,7 @@
 
 mod calibrate;
 mod fit;
+pub mod listing;
 mod measured;
 mod recipe;
 mod rows;

@@ -122,17 +122,16 @@ impl Search<'_> {
     fn step(&mut self, from: &Point, start: &[f64], difference: f64) -> Result<Option<(Point, usize)>, Error> {
         let moved: Vec<Vec<f64>> = (0..self.free.len()).map(|index| self.moved(from, index, difference)).collect();
         let Some(neighbours) = self.points(&moved, start)? else { return Ok(None) };
-        let jacobian: Vec<Vec<f64>> = neighbours
-            .iter()
-            .enumerate()
-            .map(|(index, neighbour)| slope(from, neighbour.as_ref(), index))
-            .collect();
+        let jacobian: Vec<Vec<f64>> =
+            neighbours.iter().enumerate().map(|(index, neighbour)| slope(from, neighbour.as_ref(), index)).collect();
         let ways: Vec<Vec<f64>> = DAMPING.iter().map(|damping| way(from, start, &jacobian, *damping)).collect();
         let Some(ends) = self.points(&ways, start)? else { return Ok(None) };
         let made = moved.len() + ways.len();
-        let best = neighbours.into_iter().chain(ends).flatten().fold(from.clone(), |best, point| {
-            if point.cost < best.cost { point } else { best }
-        });
+        let best = neighbours
+            .into_iter()
+            .chain(ends)
+            .flatten()
+            .fold(from.clone(), |best, point| if point.cost < best.cost { point } else { best });
         Ok(Some((best, made)))
     }
 
@@ -151,7 +150,8 @@ impl Search<'_> {
     fn points(&mut self, logs: &[Vec<f64>], start: &[f64]) -> Result<Option<Vec<Option<Point>>>, Error> {
         let rounded: Vec<Vec<(f64, f64)>> =
             logs.iter().map(|logs| self.free.iter().zip(logs).map(|(free, log)| free.round(*log)).collect()).collect();
-        let values: Vec<Vec<f64>> = rounded.iter().map(|point| point.iter().map(|(value, _)| *value).collect()).collect();
+        let values: Vec<Vec<f64>> =
+            rounded.iter().map(|point| point.iter().map(|(value, _)| *value).collect()).collect();
         let Some(residuals) = (self.evaluate)(&values)? else { return Ok(None) };
         let point = |((values, rounded), residuals): ((Vec<f64>, Vec<(f64, f64)>), Residuals)| {
             let residuals = residuals?;
@@ -252,7 +252,8 @@ mod tests {
     #[test]
     fn the_search_stays_inside_its_ranges_and_its_number_of_trials() {
         let narrow = Free { high: 60.0, ..free(50.0) };
-        let found = search(&[narrow], 200, |p| if p[0] > 60.0 { panic!("{p:?}") } else { Some(vec![(p[0] / 80.0).ln()]) });
+        let found =
+            search(&[narrow], 200, |p| if p[0] > 60.0 { panic!("{p:?}") } else { Some(vec![(p[0] / 80.0).ln()]) });
         assert_eq!(found.values, [60.0]);
         let found = search(&[free(1.0)], 12, |p| Some(vec![(p[0] / 5_000.0).ln()]));
         assert!(found.trials <= 12 && found.values[0] > 1.5, "{found:?}");

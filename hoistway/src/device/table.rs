@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use device::Anchor;
 use report::json::Json;
 
 use super::rows::Row;
@@ -34,13 +35,14 @@ impl Fitted<'_> {
         [
             self.model.to_owned(),
             format!("{}{mark}", anchor.name),
-            format!("{} {}", figures(&anchor.published), anchor.unit),
+            published(anchor),
             figures(&self.values),
             percent(self.error()),
         ]
     }
 
-    fn json(&self, tolerance: f64) -> Json {
+    /// An object.
+    pub fn json(&self, tolerance: f64) -> Json {
         let anchor = &self.row.anchor;
         let list = |values: &[f64]| Json::List(values.iter().map(|value| Json::Decimal(*value)).collect());
         Json::object([
@@ -86,6 +88,12 @@ pub fn markdown(rows: &[Fitted<'_>]) -> String {
 /// A list of objects.
 pub fn json(rows: &[Fitted<'_>], tolerance: f64) -> Json {
     Json::List(rows.iter().map(|row| row.json(tolerance)).collect())
+}
+
+/// The published values as they were published, with their unit.
+pub fn published(anchor: &Anchor) -> String {
+    let values: Vec<String> = anchor.published.iter().map(f64::to_string).collect();
+    format!("{} {}", values.join(" : "), anchor.unit)
 }
 
 /// Values with three digits or so, divided by colons as shares are.
