@@ -2,10 +2,9 @@
 
 use block::{Nanos, Operation, Sector, Status};
 
-use super::drive::{Arrival, Disk};
+use super::drive::{Arrival, Disk, Work};
 use super::read_queue::Read;
 use super::write_cache::{Waiter, Write};
-use crate::disk::drive::Work;
 
 impl Disk {
     /// The firmware is through with a command.

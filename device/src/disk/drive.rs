@@ -204,7 +204,7 @@ impl Disk {
     fn is_prefetched(&self, now: Nanos, first: Sector, end: Sector) -> bool {
         self.prefetch.is_some_and(|prefetch| {
             let mut run = prefetch.run;
-            self.cache.touches(prefetch.segment, first)
+            self.cache.start(prefetch.segment) <= first
                 && end <= self.mechanics.geometry().follow(&mut run, prefetch.limit, now)
         })
     }

@@ -100,30 +100,22 @@ impl Disk {
         self.head = self.mechanics.place(at).track;
     }
 
-    /// A hit at `end` of a segment: keeps its look-ahead going.
+    /// A hit up to `end` of a segment: keeps its look-ahead going.
     pub(super) fn look_ahead(&mut self, now: Nanos, segment: SegmentId, end: Sector) {
         let readahead = self.timing.readahead_sectors;
         let limit = (end + readahead).min(self.info.capacity_sectors);
-        match &mut self.prefetch {
-            Some(prefetch) if prefetch.segment == segment => {
-                if limit > prefetch.limit {
-                    prefetch.limit = limit;
-                    let run = prefetch.run;
-                    let end_at = self.run_end(run, limit);
-                    if let Some(prefetch) = &mut self.prefetch {
-                        prefetch.end_at = end_at;
-                    }
-                }
+        if let Some(prefetch) = self.prefetch {
+            if prefetch.segment == segment && limit > prefetch.limit {
+                let end_at = self.run_end(prefetch.run, limit);
+                self.prefetch = Some(Prefetch { limit, end_at, ..prefetch });
             }
-            Some(_) => {}
-            None => {
-                let first = self.cache.end(segment);
-                if self.media.is_none() && first < limit && first - end < readahead / 2 {
-                    let place = self.mechanics.place(first);
-                    let wait_ns = self.mechanics.actual_ns(now, self.head, place, false, &mut self.stream);
-                    self.begin_prefetch(Run { first, at: now + wait_ns }, limit, segment);
-                }
-            }
+            return;
+        }
+        let first = self.cache.end(segment);
+        if self.media.is_none() && first < limit && first - end < readahead / 2 {
+            let place = self.mechanics.place(first);
+            let wait_ns = self.mechanics.actual_ns(now, self.head, place, false, &mut self.stream);
+            self.begin_prefetch(Run { first, at: now + wait_ns }, limit, segment);
         }
     }
 

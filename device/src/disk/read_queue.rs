@@ -49,11 +49,6 @@ impl ReadQueue {
         self.0.iter()
     }
 
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
