@@ -119,6 +119,47 @@ fn dirty_data_is_read_from_the_cache_and_the_rest_from_the_disk() {
 }
 
 #[test]
+fn a_stream_is_read_ahead_in_lines_once() {
+    // Lines of 8 KiB, 16 KiB ahead, from the third read on.
+    let parameters = small(|p| (p.prefetch_kib, p.prefetch_line_kib, p.read_cache_mib) = (16, 8, 1));
+    let (mut array, log) = array_of(5, 400, &parameters);
+    let mut completions = Vec::new();
+    for number in 0..10 {
+        submit(&mut array, number * 100_000_000, 0, Operation::Read, Extent::new(number * 16, 16));
+        array.advance((number + 1) * 100_000_000, &mut completions);
+    }
+    assert_eq!(completions.len(), 10);
+    let mut read = vec![0; 16 * 12];
+    for (disk, place, sectors) in of_kind(&log, Operation::Read) {
+        for sector in place..place + u64::from(sectors) {
+            read[usize::try_from(array.layout().sector_at(disk, sector).unwrap()).unwrap()] += 1;
+        }
+    }
+    assert!(read.iter().all(|times| *times == 1), "ten reads and two lines ahead: {read:?}");
+    let hit_ns = completions[9].at_ns - 900_000_000;
+    assert!(hit_ns < 1_600_000, "latency and link, no disk: {hit_ns}");
+}
+
+#[test]
+fn above_the_high_mark_destaging_goes_before_reads() {
+    for (high_millionths, is_first) in [(0, true), (1_000_000, false)] {
+        let parameters = small(|p| {
+            p.disk_depth = 1;
+            (p.destage_low_millionths, p.destage_high_millionths) = (0, high_millionths);
+        });
+        let (mut array, log) = array_of(5, 40, &parameters);
+        // All on disk 0: the first read occupies it, the second one waits for it when the write comes.
+        let [a, b, c] = [6, 11, 0].map(|row| array.layout().sector_at(0, row * 8).unwrap());
+        submit(&mut array, 0, 0, Operation::Read, Extent::new(a, 8));
+        submit(&mut array, 1, 1, Operation::Read, Extent::new(b, 8));
+        submit(&mut array, 2, 2, Operation::Write, Extent::new(c + 2, 4));
+        drain(&mut array);
+        let on_disk_0: Vec<_> = log.borrow().iter().filter(|record| record.disk == 0).map(|r| r.sectors).collect();
+        assert_eq!(on_disk_0, if is_first { [8, 4, 8, 4] } else { [8, 8, 4, 4] });
+    }
+}
+
+#[test]
 fn discarded_data_is_never_written() {
     let (mut array, log) = array_of(5, 40, &small(|_| {}));
     submit(&mut array, 0, 0, Operation::Write, Extent::new(0, 16));

@@ -110,8 +110,10 @@ impl Array<Disk> {
         // The controller's own commands are as long as a chunk, whatever the disk would take from a host.
         let max_sectors = disk.max_sectors.max(chunk_sectors);
         let disk = DiskParameters { write_cache: 0, max_sectors, ..disk.clone() };
-        let member = |number| Disk::new(name, &disk, Stream::of(seed, &format!("{path}/disk{number}")));
-        Self::of_members(name, parameters, (0..parameters.disks).map(member).collect())
+        let stream = |number| Stream::of(seed, &format!("{path}/disk{number}"));
+        let first = Disk::new(name, &disk, stream(0));
+        let others = (1..parameters.disks).map(|number| first.sibling(name, stream(number))).collect::<Vec<_>>();
+        Self::of_members(name, parameters, std::iter::once(first).chain(others).collect())
     }
 }
 

@@ -29,6 +29,17 @@ struct Row {
     busy_waiters: Vec<u32>,
 }
 
+/// Which rows may be written, and in which order.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) enum Turn {
+    /// Rows of age, upward and round.
+    Aged,
+    /// All rows, upward and round: room is needed.
+    Any,
+    /// All rows, oldest first: commands wait for them.
+    Oldest,
+}
+
 /// Dirty data by row.
 #[derive(Clone, Debug)]
 pub(super) struct WriteCache {
@@ -151,14 +162,17 @@ impl WriteCache {
         self.order.earliest().saturating_add(self.age_ns)
     }
 
-    /// The next row to write: a complete one if there is any, else upward from the last; `is_pressed` allows rows that
-    /// are not of age. It is busy from here to [`WriteCache::finish`].
-    pub(super) fn begin(&mut self, now: Nanos, is_pressed: bool) -> Option<u32> {
-        let slot = self.next_complete().or_else(|| {
-            let threshold = if is_pressed { now } else { now.checked_sub(self.age_ns)? };
-            let upward = self.order.next_since(self.next_row, threshold);
-            upward.or_else(|| self.order.next_since(0, threshold))
-        })?;
+    /// The next row to write: a complete one if there is any, unless the oldest is asked for. It is busy from here to
+    /// [`WriteCache::finish`].
+    pub(super) fn begin(&mut self, now: Nanos, turn: Turn) -> Option<u32> {
+        let slot = match turn {
+            Turn::Oldest => {
+                self.complete.clear();
+                self.order.next_since(0, self.order.earliest().min(now))
+            }
+            Turn::Any => self.next_complete().or_else(|| self.upward(now)),
+            Turn::Aged => self.next_complete().or_else(|| self.upward(now.checked_sub(self.age_ns)?)),
+        }?;
         self.next_row = self.order.row(slot) + 1;
         self.order.set_since(slot, NEVER);
         let entry = &mut self.rows[slot as usize];
@@ -200,6 +214,12 @@ impl WriteCache {
         slot
     }
 
+    /// The one-way elevator over the rows that are dirty since `threshold` or longer.
+    fn upward(&self, threshold: Nanos) -> Option<u32> {
+        let above = self.order.next_since(self.next_row, threshold);
+        above.or_else(|| self.order.next_since(0, threshold))
+    }
+
     fn next_complete(&mut self) -> Option<u32> {
         while let Some(slot) = self.complete.pop_front() {
             let entry = &self.rows[slot as usize];
@@ -222,8 +242,8 @@ mod tests {
         (WriteCache::new(&parameters, &layout), layout)
     }
 
-    fn begin_row(cache: &mut WriteCache, now: Nanos, is_pressed: bool) -> Option<u64> {
-        cache.begin(now, is_pressed).map(|slot| cache.busy(slot).0)
+    fn begin_row(cache: &mut WriteCache, now: Nanos, turn: Turn) -> Option<u64> {
+        cache.begin(now, turn).map(|slot| cache.busy(slot).0)
     }
 
     #[test]
@@ -233,17 +253,27 @@ mod tests {
             cache.store(0, (row, 0, 8), None);
         }
         cache.store(0, (7, 8, 16), None);
-        let order: Vec<_> = std::iter::from_fn(|| begin_row(&mut cache, 0, true)).collect();
+        let order: Vec<_> = std::iter::from_fn(|| begin_row(&mut cache, 0, Turn::Any)).collect();
         assert_eq!(order, [7, 9, 3]);
+    }
+
+    #[test]
+    fn rows_that_commands_wait_for_go_in_order_of_their_coming() {
+        let (mut cache, _) = cache();
+        for (at, row) in [(0, 7), (1, 3), (2, 9), (3, 3), (3, 9)] {
+            cache.store(at, (row, 0, 8), None);
+        }
+        let order: Vec<_> = std::iter::from_fn(|| begin_row(&mut cache, 3, Turn::Oldest)).collect();
+        assert_eq!(order, [7, 3, 9]);
     }
 
     #[test]
     fn without_pressure_a_row_waits_for_its_age() {
         let (mut cache, _) = cache();
         cache.store(100, (1, 0, 8), None);
-        assert_eq!(begin_row(&mut cache, 599, false), None);
+        assert_eq!(begin_row(&mut cache, 599, Turn::Aged), None);
         assert_eq!(cache.next_age(), 600);
-        assert_eq!(begin_row(&mut cache, 600, false), Some(1));
+        assert_eq!(begin_row(&mut cache, 600, Turn::Aged), Some(1));
         assert_eq!(cache.next_age(), NEVER);
     }
 
@@ -251,7 +281,7 @@ mod tests {
     fn what_comes_while_a_row_is_written_stays_dirty() {
         let (mut cache, _) = cache();
         cache.store(0, (1, 0, 8), Some(4));
-        let slot = cache.begin(0, true).unwrap();
+        let slot = cache.begin(0, Turn::Any).unwrap();
         cache.store(10, (1, 4, 12), Some(5));
         assert_eq!(cache.missing(1, 0, 16), Some((12, 16)));
         let mut waiters = Vec::new();
@@ -270,7 +300,7 @@ mod tests {
         cache.discard(&layout, Extent::new(8, 16));
         assert_eq!(cache.missing(0, 0, 16), Some((8, 16)));
         assert_eq!(cache.missing(1, 0, 4), Some((0, 4)));
-        assert_eq!(begin_row(&mut cache, 0, false), None, "no longer complete, and not of age");
+        assert_eq!(begin_row(&mut cache, 0, Turn::Aged), None, "no longer complete, and not of age");
         cache.discard(&layout, Extent::new(0, 8));
         assert!(cache.is_clean() && cache.has_room_for(1 << 20));
     }

@@ -7,6 +7,7 @@ use block::{Extent, Nanos, Operation, Status};
 use super::destage::{Method, method, reads, writes};
 use super::members::{DiskCommand, Owner};
 use super::slab::Slab;
+use super::write_cache::Turn;
 use super::{Array, Stage};
 use crate::interface::{Device, NEVER};
 
@@ -80,13 +81,22 @@ impl<M: Device> Array<M> {
     /// Begins to write rows while there is a reason to and a job is free.
     pub(super) fn start_destaging(&mut self, now: Nanos) {
         while !self.write_cache.is_clean() && self.destager.has_room() {
-            let is_pressed = !self.is_write_back || !self.without_room.is_empty() || self.write_cache.is_above_low();
-            let Some(slot) = self.write_cache.begin(now, is_pressed) else { return };
+            let Some(slot) = self.write_cache.begin(now, self.turn()) else { return };
             let (_, ranges) = self.write_cache.busy(slot);
             let method = method(&self.layout, ranges);
             let job = Job { slot, method, is_writing: false, pending: 0, status: Status::Ok };
             let job = self.destager.jobs.put(job);
             self.run_phase(now, job);
+        }
+    }
+
+    fn turn(&self) -> Turn {
+        if !self.is_write_back {
+            Turn::Oldest
+        } else if !self.without_room.is_empty() || self.write_cache.is_above_low() {
+            Turn::Any
+        } else {
+            Turn::Aged
         }
     }
 

@@ -19,8 +19,6 @@ const STAGGER_NS: Nanos = 500_000;
 pub struct Rates {
     /// Sum of bytes per elapsed time over the readers, in MB/s: what the tables of 2010 print.
     pub sum: f64,
-    /// All bytes over the time until the last reader ended, in MB/s.
-    pub aggregate: f64,
     /// Mean over time of what the caller probed.
     pub mean_probe: f64,
 }
@@ -31,15 +29,15 @@ struct Reader {
     start_ns: Nanos,
     end_ns: Nanos,
     /// The window it copies next, and the first one it has not asked for.
-    at: u64,
-    asked: u64,
+    at: u32,
+    asked: u32,
     /// Whether each window is in the page cache.
     is_here: Vec<bool>,
     is_waiting: bool,
 }
 
 /// Runs a reader from each of `first_sectors`, each of `windows` windows; `probe` is averaged over time.
-pub fn read_all<D: Device>(device: &mut D, first_sectors: &[u64], windows: u64, probe: impl Fn(&D) -> f64) -> Rates {
+pub fn read_all<D: Device>(device: &mut D, first_sectors: &[u64], windows: u32, probe: impl Fn(&D) -> f64) -> Rates {
     let mut wakes = BinaryHeap::new();
     let mut readers = Vec::new();
     for (index, &first_sector) in first_sectors.iter().enumerate() {
@@ -76,20 +74,15 @@ pub fn read_all<D: Device>(device: &mut D, first_sectors: &[u64], windows: u64, 
             }
         }
     }
-    let bytes = windows as f64 * 131_072.0;
+    let bytes = f64::from(windows) * 131_072.0;
     let rate = |reader: &Reader| bytes / (reader.end_ns - reader.start_ns) as f64 * 1e3;
-    let makespan = readers.iter().map(|reader| reader.end_ns).max().unwrap_or(1) as f64;
-    Rates {
-        sum: readers.iter().map(rate).sum(),
-        aggregate: bytes * readers.len() as f64 / makespan * 1e3,
-        mean_probe: probed / last_ns as f64,
-    }
+    Rates { sum: readers.iter().map(rate).sum(), mean_probe: probed / last_ns as f64 }
 }
 
 impl Reader {
     /// Stands before the first page of window `at`: asks for the window behind it if that page is marked, then copies
     /// it or waits for it. The time at which it acts again; `None` if it waits or has ended.
-    fn go_on(&mut self, device: &mut impl Device, now: Nanos, index: usize, windows: u64) -> Option<Nanos> {
+    fn go_on(&mut self, device: &mut impl Device, now: Nanos, index: usize, windows: u32) -> Option<Nanos> {
         if self.at == windows {
             self.end_ns = now;
             return None;
@@ -98,12 +91,12 @@ impl Reader {
         let wanted = if self.asked == 0 { 2 } else { self.at + 2 };
         if self.asked < wanted {
             let count = wanted - self.asked;
-            let first = self.first_sector + self.asked * u64::from(WINDOW_SECTORS);
+            let first = self.first_sector + u64::from(self.asked * WINDOW_SECTORS);
             let command = Command {
-                tag: u32::try_from(self.asked << 8 | index as u64).unwrap(),
+                tag: self.asked << 8 | u32::try_from(index).unwrap(),
                 operation: Operation::Read,
                 flags: Flags::NONE,
-                extent: Extent::new(first, WINDOW_SECTORS * u32::try_from(count).unwrap()),
+                extent: Extent::new(first, WINDOW_SECTORS * count),
                 hardware_queue: HardwareQueue(0),
             };
             assert_eq!(device.submit(now, &command), Submit::Accepted);
