@@ -272,6 +272,15 @@ impl Machine {
         })
     }
 
+    /// Longest request in KiB, with the era's default.
+    pub fn max_request_kib_in_force(&self) -> u64 {
+        self.max_request_kib.unwrap_or(match self.era {
+            KernelEra::Linux24 => 128,
+            KernelEra::Linux26 | KernelEra::Linux3 => 512,
+            KernelEra::Mq => 1_280,
+        })
+    }
+
     /// Dirty shares in percent (background, limit), with the era's defaults.
     pub fn dirty_ratios_in_force(&self) -> (u64, u64) {
         let (background, limit) = match self.era {

@@ -168,6 +168,7 @@ struct IssuerCount {
     /// First submission and last completion of what is counted.
     begun_ns: Nanos,
     ended_ns: Nanos,
+    late: u64,
 }
 
 impl Recorder {
@@ -180,6 +181,7 @@ impl Recorder {
             ios: 0,
             begun_ns: Nanos::MAX,
             ended_ns: 0,
+            late: 0,
         };
         Self {
             window,
@@ -236,6 +238,14 @@ impl Recorder {
         }
     }
 
+    /// A request that [`Recorder::completed`] was told of was of no use any more: it had to be complete earlier.
+    #[inline]
+    pub fn late(&mut self, issuer: usize, completed_ns: Nanos) {
+        if self.window.contains(completed_ns) {
+            self.issuers[issuer].late += 1;
+        }
+    }
+
     /// The window ends at `now_ns` if it would have lasted longer: an issuer has nothing left to do.
     ///
     /// Nothing may have been recorded that completed later than `now_ns`.
@@ -274,6 +284,7 @@ impl Recorder {
             let weight = group.weight.get();
             let effective_weight = effective_weights.and_then(|all| all.get(index).copied()).unwrap_or(weight);
             let threads = self.issuers.iter().filter(|issuer| issuer.group == index);
+            let late = threads.clone().map(|issuer| issuer.late).sum();
             let threads = threads
                 .map(|issuer| ThreadTally {
                     name: issuer.name.clone(),
@@ -283,7 +294,7 @@ impl Recorder {
                 })
                 .collect();
             let path = group.path.clone();
-            groups.push(GroupMeasurement { path, weight, effective_weight, read, write, trim, sync, threads });
+            groups.push(GroupMeasurement { path, weight, effective_weight, read, write, trim, sync, late, threads });
         }
         debug_assert!(groups.iter().all(|group| group.weight <= Weight::MAX));
         groups

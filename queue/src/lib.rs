@@ -16,6 +16,7 @@
 
 extern crate alloc;
 
+mod admitted;
 mod bios;
 mod check;
 mod counters;
@@ -144,6 +145,7 @@ pub struct RequestQueue<E = Any> {
     bios: Bios,
     /// Bios without a tag: unlimited ones, limited ones.
     waiting: [Chain; 2],
+    admitted: admitted::Admitted,
     tags: Tags,
     hash: EndHash,
     last_merge: Option<RequestId>,
@@ -204,6 +206,7 @@ impl<E: Elevator> RequestQueue<E> {
             slots: Array::try_new(slots, Slot::EMPTY)?,
             bios: Bios::try_new(settings.bios)?,
             waiting: [Chain::EMPTY; 2],
+            admitted: admitted::Admitted::try_new(settings.bios)?,
             tags: Tags::new(configuration.depth.requests.min(slots.saturating_sub(queues)).max(1)),
             hash: EndHash::try_new(slots)?,
             last_merge: None,
@@ -442,6 +445,13 @@ impl<E: Elevator> RequestQueue<E> {
         self.bios.append(&mut self.waiting[usize::from(limited)], index);
     }
 
+    /// The cookie of a bio that was answered with [`Submitted::Waiting`] and has been let in since, oldest first: its
+    /// submitter runs again. Hosts whose submitters do not sleep need not ask.
+    #[inline]
+    pub fn take_admitted(&mut self) -> Option<u64> {
+        self.admitted.pop()
+    }
+
     /// Gives what a plug holds to the policy, in order of submission.
     pub fn unplug(&mut self, plug: &mut Plug, now: Nanos) {
         for index in 0..plug.len() {
@@ -553,8 +563,11 @@ impl<E: Elevator> RequestQueue<E> {
                 let group = self.bios.at(index).bio.group;
                 self.bios.at_mut(index).bio.group = self.groups.nearest_online(group);
                 let entered = self.enter(index, None, false, now);
-                if !matches!(entered, Entered::NoTag { .. }) && self.groups.let_go(group) {
-                    self.forget_group_if_unused(group, now);
+                if !matches!(entered, Entered::NoTag { .. }) {
+                    self.admitted.push(self.bios.at(index).cookie);
+                    if self.groups.let_go(group) {
+                        self.forget_group_if_unused(group, now);
+                    }
                 }
                 if let Entered::NoTag { limited } = entered {
                     self.bios.at_mut(index).bio.group = group;

@@ -93,6 +93,8 @@ impl Run {
         self.processes.run_due(next, &mut self.queue);
         if timer <= next {
             self.queue.timer(next);
+            // Whoever got a request by it goes on before the device sees that request.
+            self.processes.run_due(next, &mut self.queue);
         }
         // A wake-up that submitted nothing leaves the dispatcher as it was.
         if device <= next || self.queue.take_wake().is_wanted() {

@@ -1,0 +1,100 @@
+//! The flusher: the kernel's thread that writes dirty pages of the device.
+//!
+//! It submits until no request is free, sleeps until it has one, and goes on; by itself it wakes for the periodic rounds
+//! of write-back.
+
+use block::{ContextId, Flags, GroupId, Nanos, Operation, Priority};
+use elevator::{Any, Bio};
+use experiment::{KernelEra, Machine};
+use queue::RequestQueue;
+
+use super::submission::Mover;
+use super::{Processes, WRITE_BACK};
+use crate::events::{NEVER, Payload};
+
+/// What the flusher is at.
+#[derive(Debug)]
+pub(super) struct Flusher {
+    /// A bio of it waits for a request.
+    is_asleep: bool,
+    /// When it runs next by itself; other events are stale.
+    runs_at: Nanos,
+    /// Whether data belongs to the group that dirtied it when it is written.
+    knows_groups: bool,
+    /// Whether pages being written count as dirty for those who dirty more.
+    pub counts_write_back: bool,
+    /// Whether windows are read page by page.
+    pub reads_4k_bios: bool,
+}
+
+impl Flusher {
+    pub(super) fn new(machine: &Machine) -> Self {
+        let knows_groups = machine.cgroup_writeback.map_or(machine.era == KernelEra::Mq, |value| value != 0);
+        Self {
+            is_asleep: false,
+            runs_at: NEVER,
+            knows_groups,
+            counts_write_back: machine.era != KernelEra::Linux24,
+            reads_4k_bios: machine.raw_4k_bios,
+        }
+    }
+}
+
+impl Processes {
+    /// The time for a periodic round has come.
+    pub(super) fn flush_at(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+        if self.flusher.runs_at == now {
+            self.flusher.runs_at = NEVER;
+            self.flush(now, queue);
+        }
+    }
+
+    /// The flusher has the request that it slept for.
+    pub(super) fn flusher_runs_again(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+        self.flusher.is_asleep = false;
+        self.flush(now, queue);
+    }
+
+    /// Lets the flusher write what is due.
+    pub(super) fn flush(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+        if self.flusher.is_asleep {
+            return;
+        }
+        let mut has_written = false;
+        while let Some((file, pages)) = self.write_back.next(&mut self.cache, now) {
+            has_written = true;
+            let group = if self.flusher.knows_groups { self.write_back.dirtier(file) } else { GroupId::ROOT };
+            let bio = Bio { group, ..self.background_bio() };
+            let carriage = self.write_carriage(Mover::Flusher);
+            let (_, sleeps) = self.submit_pages(&bio, (file, pages), carriage, now, queue);
+            if sleeps {
+                self.flusher.is_asleep = true;
+                break;
+            }
+        }
+        if has_written {
+            self.unplug(true, now, queue);
+        }
+        let at = self.write_back.next_round_ns();
+        if at != self.flusher.runs_at && at != NEVER {
+            self.flusher.runs_at = at;
+            self.wheel.insert(at, Payload::new(WRITE_BACK, 0));
+        }
+    }
+
+    /// A write in the background by the kernel's own thread.
+    fn background_bio(&self) -> Bio {
+        let template = self
+            .processes
+            .first()
+            .map_or(Bio::new(Operation::Write, block::Extent::default()), |process| process.template);
+        Bio {
+            operation: Operation::Write,
+            flags: Flags::BACKGROUND,
+            context: ContextId(0),
+            priority: Priority::NONE,
+            group: GroupId::ROOT,
+            ..template
+        }
+    }
+}

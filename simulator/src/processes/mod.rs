@@ -1,0 +1,542 @@
+//! The processes of a run: issuers, what they have in hand, and when each runs again.
+//!
+//! ```text
+//! issuer -> start_io --direct--------------------> bio(s) -> queue ... -> bio_done -> (complete_ns) -> deliver
+//!               \--call-> block map, page cache ->   ^                        |            |            |
+//!                         ^    dirty pages -> flusher, journal               resume <------+     recorder, issuer
+//!                         +----------------------------------------------------+
+//! ```
+//! Nothing here knows the device or the policy; the run's loop connects the two sides. What the operating system decides
+//! is in `crate::os`; here it is carried out, with the time it takes.
+
+mod cached;
+mod flusher;
+mod submission;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use block::random::{fnv1a64, fnv1a64_continued};
+use block::{Flags, GroupId, HardwareQueue, Nanos, Operation, Priority, SoftwareQueue, Status};
+use elevator::{Any, Bio};
+use experiment::{Completion, IoDirection, KernelEra, Machine, Recorder, Schedule};
+use queue::{Done, Plug, RequestQueue};
+use workload::{Io, Issuer, Job, Next};
+
+use crate::costs::HostCosts;
+use crate::events::{EventWheel, NEVER, Payload};
+use crate::os::files::{BlockMap, File, Files};
+use crate::os::pages::PageCache;
+use crate::os::read_ahead::{ReadAhead, Rules};
+use crate::os::throttle::Throttle;
+use crate::os::write_back::WriteBack;
+use cached::{Call, Sleeper};
+use flusher::Flusher;
+use submission::Transfers;
+
+/// An I/O has completed and its process runs again.
+const DELIVER: u8 = 0;
+/// A process may act again.
+const WAKE: u8 = 1;
+/// A group that starts later begins.
+const START: u8 = 2;
+/// A group ends before the run does.
+const STOP: u8 = 3;
+/// Write-back may have something to do.
+const WRITE_BACK: u8 = 4;
+/// A call goes on where it stopped.
+const RESUME: u8 = 5;
+
+/// How a process reaches the device.
+#[derive(Debug)]
+pub(crate) enum Path {
+    /// O_DIRECT.
+    Direct,
+    /// Through the page cache, with the state of its open file.
+    Buffered(ReadAhead),
+    /// Not at all.
+    Null,
+}
+
+/// One thread of a job.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub issuer: Issuer,
+    pub path: Path,
+    /// Its attributes; operation, flags and extent are filled in per bio.
+    pub template: Bio,
+    /// The file it works on.
+    pub file: u32,
+    place: File,
+    /// What it knows of the file's block map; None where nothing has to be read to find a block.
+    block_map: Option<BlockMap>,
+    /// With everything in flight its issuer need not be asked: it would do nothing before a completion, and remembers
+    /// nothing of having been asked.
+    refills_at_once: bool,
+    /// While a bio of it waits for a request, it does nothing else. Not so for programs of several processes, nor for
+    /// io_uring, which has a worker sleep for every I/O; before blk-mq asynchronous I/O was libaio, which sleeps.
+    sleeps_as_one: bool,
+    sleeping: u32,
+    first_io: u32,
+    cpu: u32,
+    /// The wake-up it waits for; others are stale.
+    wake_at: Nanos,
+    is_running: bool,
+    /// Pages dirtied since it was last asked to pause.
+    dirtied_pages: u64,
+}
+
+impl Process {
+    pub(crate) fn new(job: &Job, issuer: Issuer, path: Path, template: Bio, file: u32) -> Self {
+        Self {
+            refills_at_once: job.iodepth_low.is_none() && job.completion_batch <= 1,
+            sleeps_as_one: false,
+            issuer,
+            path,
+            template,
+            file,
+            place: File::default(),
+            block_map: None,
+            sleeping: 0,
+            first_io: 0,
+            cpu: 0,
+            wake_at: NEVER,
+            is_running: false,
+            dirtied_pages: 0,
+        }
+    }
+}
+
+/// An I/O that an issuer has in hand; indexed by the process's first plus the token.
+#[derive(Copy, Clone, Debug)]
+struct InHand {
+    process: u32,
+    token: u32,
+    submitted_ns: Nanos,
+    deadline_ns: Nanos,
+    /// What has not been submitted yet of a transfer between device and process, in bytes of the file.
+    next_byte: u64,
+    end_byte: u64,
+    bytes: u32,
+    bios_left: u32,
+    device_ns: Nanos,
+    operation: Operation,
+    flags: Flags,
+    priority: Priority,
+    actor: u16,
+    status: Status,
+}
+
+/// What a run is made of on this side.
+pub(crate) struct Parts<'a> {
+    pub costs: HostCosts,
+    pub machine: &'a Machine,
+    pub recorder: Recorder,
+    pub schedule: Schedule,
+    pub processes: Vec<Process>,
+    pub files: &'a Files,
+    /// Longest request, in sectors.
+    pub request_sectors: u32,
+    /// Whether completions are summed into a checksum.
+    pub logs: bool,
+}
+
+/// All processes.
+#[derive(Debug)]
+pub(crate) struct Processes {
+    costs: HostCosts,
+    /// Whether the host's work costs nothing at all.
+    is_free: bool,
+    /// Whether processors are serial resources, also for completions.
+    shares_cpus: bool,
+    pub recorder: Recorder,
+    schedule: Schedule,
+    processes: Vec<Process>,
+    ios: Vec<InHand>,
+    /// When each processor is idle again; without a limit every process has one to itself.
+    cpu_free_at: Vec<Nanos>,
+    wheel: EventWheel,
+    /// I/Os delivered at the present time, in order: the way without the wheel where completing costs nothing.
+    ready: VecDeque<u32>,
+    /// Bios that the queue had no room for.
+    backlog: VecDeque<(Bio, u64)>,
+    /// The plug of whoever is submitting; empty between calls. None where submitters have no plugs.
+    plug: Option<Plug>,
+    transfers: Transfers,
+    /// What buffered calls are at, by I/O; empty where there are none.
+    calls: Vec<Call>,
+    /// Calls that wait for a page.
+    sleepers: Vec<Sleeper>,
+    cache: PageCache,
+    /// Runs of pages being looked at; empty between calls.
+    runs: Vec<Range<u64>>,
+    read_ahead: Rules,
+    write_back: WriteBack,
+    throttle: Throttle,
+    flusher: Flusher,
+    files: Vec<File>,
+    bio_bytes: u64,
+    running: usize,
+    has_stopped: bool,
+    /// When the device last finished something: what a request waited inside behind others is not its own.
+    device_free_at: Nanos,
+    log: Option<u64>,
+    pub completions: u64,
+}
+
+// ---- construction, begin and end ----
+impl Processes {
+    pub(crate) fn new(parts: Parts<'_>) -> Self {
+        let Parts { costs, machine, recorder, schedule, mut processes, files, request_sectors, logs } = parts;
+        let shares_cpus = machine.cpu_limit;
+        let cpus = usize::try_from(machine.cpus).unwrap_or(usize::MAX);
+        let mut ios = Vec::new();
+        for (index, process) in processes.iter_mut().enumerate() {
+            process.first_io = number(ios.len());
+            process.cpu = number(if shares_cpus { index % cpus } else { index });
+            process.place = files.all()[process.file as usize];
+            process.sleeps_as_one = machine.era != KernelEra::Mq && process.issuer.actors() == 1;
+            if machine.fs == experiment::FileSystem::Ext3 {
+                process.block_map = Some(BlockMap::new(process.place.bytes));
+            }
+            ios.extend((0..process.issuer.depth()).map(|token| InHand::idle(number(index), token)));
+        }
+        let has_calls =
+            processes.iter().any(|process| !matches!(process.path, Path::Direct) || process.block_map.is_some());
+        // A delivery per I/O, a wake-up per process (and stale ones), the groups' starts and stops, one expiry.
+        let events = 2 * ios.len() + 4 * processes.len() + 2 * schedule.early_ends().count() + 64;
+        let mut wheel = EventWheel::with_capacity(events);
+        for start_ns in schedule.later_starts() {
+            wheel.insert(start_ns, Payload::new(START, 0));
+        }
+        for (group, stop_ns) in schedule.early_ends() {
+            wheel.insert(stop_ns, Payload::new(STOP, number(group)));
+        }
+        let request_bytes = u64::from(request_sectors) * block::SECTOR_BYTES;
+        let write_back_rules = crate::os::write_back::Rules::of(machine, request_bytes);
+        let mut processes = Self {
+            costs,
+            is_free: costs == HostCosts::NONE,
+            shares_cpus,
+            recorder,
+            schedule,
+            ready: VecDeque::with_capacity(ios.len()),
+            cpu_free_at: vec![0; processes.len().max(cpus)],
+            wheel,
+            backlog: VecDeque::new(),
+            plug: submission::has_task_plugs(machine.era).then(Plug::default),
+            transfers: Transfers::default(),
+            calls: if has_calls { vec![Call::default(); ios.len()] } else { Vec::new() },
+            sleepers: Vec::with_capacity(if has_calls { ios.len() } else { 0 }),
+            cache: PageCache::new(crate::os::write_back::dirtyable_pages(machine)),
+            runs: Vec::new(),
+            read_ahead: Rules::of(machine, request_bytes),
+            throttle: Throttle::new(machine, &write_back_rules),
+            write_back: WriteBack::new(write_back_rules, files.all().len()),
+            flusher: Flusher::new(machine),
+            files: files.all().to_vec(),
+            bio_bytes: submission::longest_bio_bytes(machine, request_bytes),
+            processes,
+            ios,
+            running: 0,
+            has_stopped: false,
+            device_free_at: 0,
+            log: logs.then(|| fnv1a64(b"")),
+            completions: 0,
+        };
+        if machine.warm {
+            processes.warm();
+        }
+        processes
+    }
+
+    /// Contexts are below this: the kernel's own threads, then every process.
+    pub(crate) fn contexts(&self) -> u32 {
+        let last = self.processes.last();
+        last.map_or(1, |process| process.template.context.0 + u32::from(process.issuer.actors()))
+    }
+
+    /// When something here happens next.
+    #[inline]
+    pub(crate) fn next_event(&mut self) -> Nanos {
+        self.wheel.next_time()
+    }
+
+    /// Whether nothing more will ever be issued and nothing is in hand.
+    pub(crate) fn is_over(&self) -> bool {
+        self.running == 0 && (self.has_stopped || self.schedule.is_over())
+    }
+
+    /// FNV-1a over time, number and status of every completion so far, if asked for.
+    pub(crate) fn checksum(&self) -> Option<u64> {
+        self.log
+    }
+
+    /// Begins what begins at `now`.
+    pub(crate) fn start_ready(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+        if self.has_stopped {
+            return;
+        }
+        let mut started = Vec::new();
+        self.schedule.begin(now, &mut started);
+        self.running += started.len();
+        for &process in &started {
+            self.processes[process].is_running = true;
+        }
+        for process in started {
+            self.pump(process, now, queue);
+        }
+    }
+
+    /// Ends all issuing; what is in hand completes.
+    pub(crate) fn stop_all(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+        self.has_stopped = true;
+        for process in 0..self.processes.len() {
+            self.stop(process, now, queue);
+        }
+    }
+
+    fn stop(&mut self, process: usize, now: Nanos, queue: &mut RequestQueue<Any>) {
+        self.processes[process].issuer.stop();
+        if self.processes[process].is_running {
+            self.pump(process, now, queue);
+        }
+    }
+
+    fn process_ended(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<Any>) {
+        let process = &mut self.processes[index];
+        process.is_running = false;
+        self.running -= 1;
+        for actor in 0..u32::from(process.issuer.actors()) {
+            queue.context_exited(block::ContextId(process.template.context.0 + actor), now);
+        }
+        let mut stopped = Vec::new();
+        if self.schedule.ended(index, &mut stopped) {
+            for process in stopped {
+                self.stop(process, now, queue);
+            }
+            self.start_ready(now, queue);
+        }
+    }
+}
+
+// ---- what happens ----
+impl Processes {
+    /// A bio has ended. Its process hears of it by [`Processes::run_due`].
+    #[inline]
+    pub(crate) fn bio_done(&mut self, done: &Done, now: Nanos) {
+        let device_ns = now.saturating_sub(done.issued_ns.max(self.device_free_at));
+        self.device_free_at = now;
+        self.bio_ended(done.cookie, done.status, if done.issued_ns == 0 { 0 } else { device_ns }, now);
+    }
+
+    /// Everything due at `now`, in order, until nothing is left.
+    #[inline]
+    pub(crate) fn run_due(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+        loop {
+            if let Some(io) = self.ready.pop_front() {
+                self.deliver(io, now, queue);
+            } else if let Some((_, event)) = self.wheel.pop_due(now) {
+                self.handle(event, now, queue);
+            } else if let Some(cookie) = queue.take_admitted() {
+                self.admitted(cookie, now, queue);
+            } else {
+                break;
+            }
+        }
+        if !self.backlog.is_empty() {
+            self.retry_backlog(now, queue);
+        }
+    }
+
+    fn handle(&mut self, event: Payload, now: Nanos, queue: &mut RequestQueue<Any>) {
+        match event.kind() {
+            DELIVER => self.deliver(event.index(), now, queue),
+            WAKE => {
+                let index = event.index() as usize;
+                if self.processes[index].wake_at == now {
+                    self.processes[index].wake_at = NEVER;
+                    self.pump(index, now, queue);
+                }
+            }
+            RESUME => self.resume(event.index(), now, queue),
+            WRITE_BACK => self.flush_at(now, queue),
+            START => self.start_ready(now, queue),
+            STOP => {
+                for process in self.schedule.threads_of_group(event.index() as usize) {
+                    self.stop(process, now, queue);
+                }
+            }
+            kind => debug_assert!(false, "no event is of kind {kind}"),
+        }
+    }
+
+    /// Lets a process act until it waits for something.
+    #[inline]
+    fn pump(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<Any>) {
+        loop {
+            let process = &mut self.processes[index];
+            if !process.is_running || (process.sleeping > 0 && process.sleeps_as_one) {
+                return;
+            }
+            let is_full = process.issuer.in_flight() == process.issuer.depth();
+            if is_full && process.refills_at_once {
+                return;
+            }
+            let free_at = self.cpu_free_at[process.cpu as usize];
+            if free_at > now && !is_full {
+                return self.wake_at(index, free_at);
+            }
+            match process.issuer.next(now) {
+                Next::Issue(io) => self.start_io(index, io, now, queue),
+                Next::NotBefore(at) => return self.wake_at(index, at),
+                Next::Busy => return,
+                Next::Finished => {
+                    if self.processes[index].issuer.in_flight() == 0 {
+                        self.process_ended(index, now, queue);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn wake_at(&mut self, index: usize, at: Nanos) {
+        if self.processes[index].wake_at != at {
+            self.processes[index].wake_at = at;
+            self.wheel.insert(at, Payload::new(WAKE, number(index)));
+        }
+    }
+
+    #[inline]
+    fn start_io(&mut self, index: usize, io: Io, now: Nanos, queue: &mut RequestQueue<Any>) {
+        let process = &mut self.processes[index];
+        let number = process.first_io + io.token;
+        self.ios[number as usize] = InHand {
+            process: super::processes::number(index),
+            token: io.token,
+            submitted_ns: now,
+            deadline_ns: io.deadline_ns.unwrap_or(NEVER),
+            next_byte: io.offset_bytes,
+            end_byte: io.offset_bytes + u64::from(io.length_bytes),
+            bytes: io.length_bytes,
+            bios_left: 0,
+            device_ns: 0,
+            operation: io.operation,
+            flags: io.flags,
+            priority: io.priority,
+            actor: io.actor,
+            status: Status::Ok,
+        };
+        self.recorder.submitted(index, IoDirection::from(io.operation), now);
+        match &process.path {
+            Path::Direct if process.block_map.is_none() => self.submit_io(number, now, queue),
+            // At least a nanosecond, or time would stand still.
+            Path::Null => {
+                let at = now + self.costs.complete_ns.max(1);
+                self.wheel.insert(at, Payload::new(DELIVER, number));
+            }
+            _ => self.begin_call(number, &io, now, queue),
+        }
+    }
+
+    /// The processor of a process works for it from now on, or from when it is idle. Answers when it is done.
+    #[inline]
+    fn work(&mut self, index: usize, now: Nanos, length_ns: Nanos) -> Nanos {
+        let free_at = &mut self.cpu_free_at[self.processes[index].cpu as usize];
+        *free_at = now.max(*free_at) + length_ns;
+        *free_at
+    }
+
+    /// When a process runs after something that it waits for ended at `now`.
+    #[inline]
+    fn runs_again(&mut self, index: usize, now: Nanos) -> Nanos {
+        if self.shares_cpus { self.work(index, now, self.costs.complete_ns) } else { now + self.costs.complete_ns }
+    }
+
+    /// The I/O's process sees its completion at `at`.
+    #[inline]
+    fn complete_at(&mut self, number: u32, at: Nanos) {
+        if self.is_free {
+            self.ready.push_back(number);
+        } else {
+            self.wheel.insert(at, Payload::new(DELIVER, number));
+        }
+    }
+
+    #[inline]
+    fn deliver(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+        let io = self.ios[number as usize];
+        let index = io.process as usize;
+        self.completions += 1;
+        if let Some(log) = &mut self.log {
+            for bytes in [now, u64::from(number), io.status as u64] {
+                *log = fnv1a64_continued(*log, &bytes.to_le_bytes());
+            }
+        }
+        self.recorder.completed(&Completion {
+            issuer: index,
+            direction: IoDirection::from(io.operation),
+            submitted_ns: io.submitted_ns,
+            completed_ns: now,
+            bytes: u64::from(io.bytes),
+            device_ns: io.device_ns,
+            outcome: io.status.into(),
+        });
+        if now > io.deadline_ns {
+            self.recorder.late(index, now);
+        }
+        self.processes[index].issuer.completed(io.token, io.status.is_ok());
+        self.pump(index, now, queue);
+    }
+}
+
+impl InHand {
+    const fn idle(process: u32, token: u32) -> Self {
+        Self {
+            process,
+            token,
+            submitted_ns: 0,
+            deadline_ns: NEVER,
+            next_byte: 0,
+            end_byte: 0,
+            bytes: 0,
+            bios_left: 0,
+            device_ns: 0,
+            operation: Operation::Read,
+            flags: Flags::NONE,
+            priority: Priority::NONE,
+            actor: 0,
+            status: Status::Ok,
+        }
+    }
+}
+
+/// A count or index of things that a run has far fewer of than 2^28.
+fn number(count: usize) -> u32 {
+    u32::try_from(count).expect("a run has fewer than 2^32 processes and I/Os")
+}
+
+/// The software queue of a process, and the hardware queue that it feeds.
+pub(crate) fn queues_of(process: usize, cpus: u16, hardware_queues: u16) -> (SoftwareQueue, HardwareQueue) {
+    let cpu = u16::try_from(process % usize::from(cpus)).unwrap_or(0);
+    let hardware = u32::from(cpu) * u32::from(hardware_queues) / u32::from(cpus);
+    (SoftwareQueue(cpu), HardwareQueue(u16::try_from(hardware).unwrap_or(0)))
+}
+
+/// The bio of which a process's bios are copies.
+pub(crate) fn template(
+    context: u32,
+    group: GroupId,
+    priority: Priority,
+    queues: (SoftwareQueue, HardwareQueue),
+) -> Bio {
+    Bio {
+        context: block::ContextId(context),
+        group,
+        priority,
+        software_queue: queues.0,
+        hardware_queue: queues.1,
+        ..Bio::new(Operation::Read, block::Extent::default())
+    }
+}
