@@ -61,6 +61,34 @@ fn models_are_listed_with_what_was_published_of_them() {
     assert_eq!(lsi["anchors"][0]["published"], serde_json::json!([29.0, 29.0]));
 }
 
+/// The page's table is made by a command that takes a while; that no row is missing or outdated is seen without it.
+#[test]
+fn every_published_figure_is_in_the_table_of_the_page() {
+    let directory = directory();
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/devices.md")).expect("docs/devices.md");
+    let table = page.split("<!-- hoistway device fit --markdown -->").nth(1).expect("the first mark");
+    let table = table.split("<!-- end -->").next().expect("the second mark");
+    let json: Value = serde_json::from_str(&done(directory.path(), &["list", "devices", "--json"]).stdout).unwrap();
+    let mut rows = 0;
+    for model in json.as_array().unwrap() {
+        for anchor in model["anchors"].as_array().unwrap() {
+            let published: Vec<String> = anchor["published"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|value| value.as_f64().unwrap().to_string())
+                .collect();
+            let mark = if anchor["provisional"] == Value::Bool(true) { " (provisional)" } else { "" };
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            let (model, name, unit) = (text(&model["name"]), text(&anchor["name"]), text(&anchor["unit"]));
+            let start = format!("| {model} | {name}{mark} | {} {unit} | ", published.join(" : "));
+            assert!(table.contains(&start), "the page lacks a row '{start}': hoistway device fit --markdown");
+            rows += 1;
+        }
+    }
+    assert_eq!(table.lines().filter(|line| line.starts_with("| ")).count(), rows + 2, "rows of models that are gone");
+}
+
 #[test]
 fn the_ssd_of_2016_fits_and_one_with_a_slow_link_does_not() {
     let directory = directory();
