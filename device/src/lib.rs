@@ -35,7 +35,7 @@ mod pending;
 mod rate;
 
 pub use any::AnyDevice;
-pub use array::{Array, ArrayParameters, Layout as ArrayLayout, Piece as ArrayPiece};
+pub use array::{Array, ArrayParameters, Layout as ArrayLayout};
 pub use delay::{Delay, DelayParameters};
 pub use disk::{Disk, DiskParameters};
 pub use fault::{FaultParameters, Faulty};

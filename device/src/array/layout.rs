@@ -17,15 +17,15 @@ pub struct Layout {
 
 /// A part of a command that lies in one chunk.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub struct Piece {
+pub(super) struct Piece {
     /// The row.
-    pub row: u64,
+    pub(super) row: u64,
     /// The data chunk inside the row.
-    pub column: u32,
+    pub(super) column: u32,
     /// Its first sector inside the chunk.
-    pub offset: u32,
+    pub(super) offset: u32,
     /// Its length.
-    pub sectors: u32,
+    pub(super) sectors: u32,
 }
 
 impl Layout {
@@ -93,7 +93,7 @@ impl Layout {
     }
 
     /// A range cut at the chunks' ends, in order.
-    pub fn pieces(&self, extent: Extent) -> impl Iterator<Item = Piece> + use<> {
+    pub(super) fn pieces(&self, extent: Extent) -> impl Iterator<Item = Piece> + use<> {
         let layout = self.clone();
         let mut rest = extent;
         std::iter::from_fn(move || {
@@ -104,7 +104,7 @@ impl Layout {
     }
 
     /// A range cut at the rows' ends, in order: (row, first sector inside the row, sector behind the last).
-    pub fn row_slices(&self, extent: Extent) -> impl Iterator<Item = (u64, u32, u32)> + use<> {
+    pub(super) fn row_slices(&self, extent: Extent) -> impl Iterator<Item = (u64, u32, u32)> + use<> {
         let row_sectors = u64::from(self.row_sectors());
         let (mut from, end) = (extent.first_sector, extent.end());
         std::iter::from_fn(move || {

@@ -37,7 +37,7 @@ use slab::Slab;
 use write_cache::WriteCache;
 use writing::Destager;
 
-pub use layout::{Layout, Piece};
+pub use layout::Layout;
 pub(crate) use parameters::ARRAY;
 pub use parameters::ArrayParameters;
 
