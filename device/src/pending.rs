@@ -70,6 +70,13 @@ impl<T: Copy + Default> Pending<T> {
         self.front().map_or(NEVER, |entry| entry.0)
     }
 
+    /// The values in order.
+    #[inline]
+    pub(crate) fn values(&self) -> impl Iterator<Item = T> {
+        let mask = self.ring.len() - 1;
+        (self.first..self.first + self.len).map(move |place| self.ring[place & mask].1)
+    }
+
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len

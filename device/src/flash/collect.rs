@@ -163,7 +163,7 @@ impl Collector {
             let Some(place) = self.ready.pop_front() else { break };
             let unit = translation.logical_of(place);
             if unit != NONE && translation.is_victim(layout.superblock_of(place)) {
-                translation.append(Writer::Collector, unit, layout);
+                translation.relocate(unit, place, layout);
                 moved += 1;
             }
         }
@@ -196,7 +196,7 @@ pub(super) fn collect_at_once(translation: &mut Translation, low: usize, layout:
             if translation.must_open(Writer::Collector) && !translation.open(Writer::Collector, layout) {
                 return;
             }
-            translation.append(Writer::Collector, unit, layout);
+            translation.relocate(unit, place, layout);
         }
         translation.erase(victim);
     }

@@ -13,6 +13,9 @@ pub(super) const UNIT_SECTORS: u32 = 8;
 /// Blocks are made smaller until the simulated capacity has this many superblocks: with fewer, the reserve is a large
 /// part of the spare and write amplification comes out too high.
 const SUPERBLOCKS_WANTED: u64 = 500;
+/// But not smaller than this: an erase takes its time whatever the block's size, and with fewer pages a drive would
+/// spend more on erases than on programs. The NVMe preset ends here, with 256 superblocks in 8 GiB.
+const LEAST_PAGES: u64 = 8;
 
 /// Division by a number that is known only at construction, without the divide instruction.
 #[derive(Copy, Clone, Debug)]
@@ -150,9 +153,9 @@ impl Sizes {
         let program_units = page_units * parameters.planes.max(1);
         let dies = parameters.channels.max(1) * parameters.dies_per_channel.max(1);
         let stripe_units = program_units * dies;
-        // Halved, rounding down, as often as needed; a block of one page is the end.
+        // Halved, rounding down, as often as needed and allowed.
         let mut pages = parameters.pages_per_block.max(1);
-        while pages > 1 && logical_units / (stripe_units * pages) < SUPERBLOCKS_WANTED {
+        while pages >= 2 * LEAST_PAGES && logical_units / (stripe_units * pages) < SUPERBLOCKS_WANTED {
             pages /= 2;
         }
         let superblock_units = stripe_units * pages;
@@ -189,14 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_halved_until_there_are_500_superblocks() {
+    fn blocks_are_halved_until_there_are_500_superblocks_or_8_pages_in_a_block() {
         // 32 dies x 1 unit x 128 pages = 16 MiB: 512 of them in 8 GiB, and 7 % and 5 more.
         let layout = Layout::new(&FlashParameters::default());
         assert_eq!((layout.superblock_units, layout.superblocks), (4_096, 548 + 5));
-        // Programs of 4 planes x 16 KiB on 64 dies: 4 MiB per page, so 256 pages become 4.
+        // Programs of 4 planes x 16 KiB on 64 dies: 4 MiB per page, so 256 pages would have to become 4.
         let nvme =
             FlashParameters { channels: 16, planes: 4, page_kib: 16, pages_per_block: 256, ..Default::default() };
-        assert_eq!(Layout::new(&nvme).superblock_units, 4_096);
+        assert_eq!(Layout::new(&nvme).superblock_units, 1_024 * 8);
         let one_gib = FlashParameters { simulated_mib: 1_024, pages_per_block: 24, ..Default::default() };
         assert_eq!(Layout::new(&one_gib).superblock_units, 32 * 12, "24 pages become 12: 682 superblocks");
     }

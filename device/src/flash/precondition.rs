@@ -10,20 +10,21 @@ use super::layout::Layout;
 use super::parameters::FlashParameters;
 use super::translation::{Translation, Writer};
 
-/// Brings `translation` into the state that `parameters.precondition` asks for.
-pub(super) fn precondition(
-    translation: &mut Translation,
-    parameters: &FlashParameters,
-    layout: &Layout,
-    stream: &mut Stream,
-) {
-    if parameters.precondition == 0 {
-        return;
+/// A translation in the state that `parameters.precondition` asks for.
+pub(super) fn preconditioned(parameters: &FlashParameters, layout: &Layout, stream: &mut Stream) -> Translation {
+    match parameters.precondition {
+        0 => Translation::new(layout),
+        1 => Translation::filled(layout),
+        _ => {
+            let mut translation = Translation::filled(layout);
+            overwrite(&mut translation, parameters, layout, stream);
+            translation
+        }
     }
-    translation.fill(layout);
-    if parameters.precondition == 1 {
-        return;
-    }
+}
+
+/// Writes over units chosen at random, collecting garbage as the timed device does but at once.
+fn overwrite(translation: &mut Translation, parameters: &FlashParameters, layout: &Layout, stream: &mut Stream) {
     let units = u128::from(layout.logical_units) * u128::from(parameters.random_mult_millionths) / 1_000_000;
     let low = usize::try_from(parameters.gc_low).unwrap_or(usize::MAX);
     for _ in 0..units {
@@ -35,7 +36,7 @@ pub(super) fn precondition(
             collect_at_once(translation, low, layout);
         }
         let unit = stream.below(u64::from(layout.logical_units));
-        translation.append(Writer::Host, u32::try_from(unit).unwrap_or(0), layout);
+        translation.write(u32::try_from(unit).unwrap_or(0), layout);
     }
     // The device programs whole program units from here on.
     translation.pad(Writer::Host, layout);

@@ -130,7 +130,7 @@ impl Flash {
         read.left -= 1;
         if read.left == 0 {
             self.stages.read_done.insert(sent, command);
-            self.due[Source::ReadDone as usize] = self.stages.read_done.next();
+            self.agenda.set(Source::ReadDone, self.stages.read_done.next());
         }
     }
 

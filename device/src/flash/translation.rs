@@ -72,14 +72,47 @@ pub(super) struct Translation {
 impl Translation {
     /// All units unmapped, all superblocks free.
     pub(super) fn new(layout: &Layout) -> Self {
-        let superblocks = layout.superblocks as usize;
+        Self::with_mapped(layout, 0)
+    }
+
+    /// Every unit mapped once, in order, as after writing a fresh device from end to end.
+    pub(super) fn filled(layout: &Layout) -> Self {
+        Self::with_mapped(layout, layout.logical_units)
+    }
+
+    /// The first `mapped` units lie where the host's first writes put them. Each table is written once: most of the
+    /// time goes into its page faults.
+    fn with_mapped(layout: &Layout, mapped: u32) -> Self {
+        let table = |len: u32| (0..mapped).chain((mapped..len).map(|_| NONE)).collect();
+        let size = layout.superblock_units;
+        let (full, rest) = (mapped / size, mapped % size);
+        let begun = full + u32::from(rest > 0);
+        let valid_in = |superblock: u32| match superblock {
+            _ if superblock < full => size,
+            _ if superblock < begun => rest,
+            _ => 0,
+        };
+        let state_of = |superblock: u32| match superblock {
+            _ if superblock < full => State::Full,
+            _ if superblock < begun => State::Open,
+            _ => State::Free,
+        };
+        let mut host = OpenSuperblock { next: mapped, end: begun * size };
+        if rest > 0 {
+            // A whole number of programs, so perhaps all of the superblock.
+            host.next = mapped.next_multiple_of(layout.program_units);
+        }
+        let mut states: Vec<State> = (0..layout.superblocks).map(state_of).collect();
+        if rest > 0 && host.next == host.end {
+            states[full as usize] = State::Full;
+        }
         Self {
-            physical_of: vec![NONE; layout.logical_units as usize],
-            logical_of: vec![NONE; layout.physical_units as usize],
-            valid: vec![0; superblocks],
-            states: vec![State::Free; superblocks],
-            free: (0..layout.superblocks).collect(),
-            open: [OpenSuperblock { next: 0, end: 0 }; 2],
+            physical_of: table(layout.logical_units),
+            logical_of: table(layout.physical_units),
+            valid: (0..layout.superblocks).map(valid_in).collect(),
+            states,
+            free: (begun..layout.superblocks).collect(),
+            open: [host, OpenSuperblock { next: 0, end: 0 }],
             counters: FlashCounters::default(),
         }
     }
@@ -88,6 +121,13 @@ impl Translation {
     #[inline]
     pub(super) fn physical_of(&self, unit: u32) -> u32 {
         self.physical_of[unit as usize]
+    }
+
+    /// Brings the mapping of these units into the processor's cache. The table is larger than the cache: taken one at a
+    /// time, between other work, the accesses cost more than all the rest of a read; side by side they overlap.
+    #[inline]
+    pub(super) fn touch(&self, units: impl Iterator<Item = u32>) {
+        std::hint::black_box(units.fold(0, |all, unit| all ^ self.physical_of[unit as usize]));
     }
 
     /// Which unit lies there, or [`NONE`].
@@ -138,18 +178,31 @@ impl Translation {
         self.open[writer as usize].next
     }
 
-    /// Writes a unit to the open superblock; its old place becomes garbage.
+    /// Writes a unit of the host to its open superblock; the old place becomes garbage.
     #[inline]
-    pub(super) fn append(&mut self, writer: Writer, unit: u32, layout: &Layout) {
-        let place = self.take_place(writer, layout);
+    pub(super) fn write(&mut self, unit: u32, layout: &Layout) {
+        let place = self.take_place(Writer::Host, layout);
         self.unmap(unit, layout);
+        self.map(unit, place, layout);
+        self.counters.host_units += 1;
+    }
+
+    /// Writes the unit at `old` to the collector's open superblock.
+    #[inline]
+    pub(super) fn relocate(&mut self, unit: u32, old: u32, layout: &Layout) {
+        debug_assert_eq!(self.physical_of[unit as usize], old);
+        let place = self.take_place(Writer::Collector, layout);
+        self.logical_of[old as usize] = NONE;
+        self.valid[layout.superblock_of(old) as usize] -= 1;
+        self.map(unit, place, layout);
+        self.counters.moved_units += 1;
+    }
+
+    #[inline]
+    fn map(&mut self, unit: u32, place: u32, layout: &Layout) {
         self.physical_of[unit as usize] = place;
         self.logical_of[place as usize] = unit;
         self.valid[layout.superblock_of(place) as usize] += 1;
-        match writer {
-            Writer::Host => self.counters.host_units += 1,
-            Writer::Collector => self.counters.moved_units += 1,
-        }
     }
 
     /// Leaves places empty up to the end of the program unit that is being filled.
@@ -206,19 +259,91 @@ impl Translation {
         self.free.push_back(superblock);
         self.counters.erased_superblocks += 1;
     }
+}
 
-    /// Maps every unit once, in order, as a fresh device written from end to end.
-    pub(super) fn fill(&mut self, layout: &Layout) {
-        for unit in 0..layout.logical_units {
-            if self.must_open(Writer::Host) && !self.open(Writer::Host, layout) {
-                return;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flash::FlashParameters;
+    use block::random::Stream;
+
+    /// 8 dies, programs of 4 units, 20 MiB: 5,120 units in superblocks of 256.
+    fn layout() -> Layout {
+        Layout::new(&FlashParameters {
+            dies_per_channel: 1,
+            planes: 2,
+            page_kib: 8,
+            pages_per_block: 8,
+            simulated_mib: 20,
+            ..FlashParameters::default()
+        })
+    }
+
+    /// The two tables are inverse, and every count is that of the places that are taken.
+    fn assert_consistent(translation: &Translation, layout: &Layout) {
+        let mut valid = vec![0; layout.superblocks as usize];
+        for (physical, &unit) in (0..).zip(&translation.logical_of) {
+            if unit != NONE {
+                assert_eq!(translation.physical_of(unit), physical);
+                valid[layout.superblock_of(physical) as usize] += 1;
             }
-            let place = self.take_place(Writer::Host, layout);
-            self.physical_of[unit as usize] = place;
-            self.logical_of[place as usize] = unit;
-            self.valid[layout.superblock_of(place) as usize] += 1;
         }
-        self.pad(Writer::Host, layout);
-        self.counters = FlashCounters::default();
+        assert_eq!(translation.valid, valid);
+        let mapped = translation.physical_of.iter().filter(|&&place| place != NONE).count();
+        assert_eq!(mapped, valid.iter().map(|&valid| valid as usize).sum::<usize>());
+        let free = translation.states.iter().filter(|&&state| state == State::Free).count();
+        assert_eq!(free, translation.free_superblocks());
+    }
+
+    #[test]
+    fn a_filled_device_is_one_written_in_order() {
+        let layout = layout();
+        let mut written = Translation::new(&layout);
+        for unit in 0..layout.logical_units {
+            if written.must_open(Writer::Host) {
+                assert!(written.open(Writer::Host, &layout));
+            }
+            written.write(unit, &layout);
+        }
+        written.pad(Writer::Host, &layout);
+        let filled = Translation::filled(&layout);
+        assert_consistent(&filled, &layout);
+        assert_eq!((&filled.physical_of, &filled.logical_of), (&written.physical_of, &written.logical_of));
+        assert_eq!((&filled.valid, &filled.states, &filled.free), (&written.valid, &written.states, &written.free));
+        assert_eq!(filled.must_open(Writer::Host), written.must_open(Writer::Host));
+    }
+
+    #[test]
+    fn overwriting_unmapping_and_collecting_keep_the_tables_inverse() {
+        let layout = layout();
+        let mut translation = Translation::filled(&layout);
+        let mut stream = Stream::new(3);
+        for step in 0..30_000 {
+            if translation.must_open(Writer::Host) {
+                assert!(translation.open(Writer::Host, &layout));
+                super::super::collect::collect_at_once(&mut translation, 3, &layout);
+                assert!(translation.free_superblocks() > 3);
+            }
+            let unit = u32::try_from(stream.below(u64::from(layout.logical_units))).unwrap();
+            if step % 50 == 0 {
+                translation.unmap(unit, &layout);
+            } else {
+                translation.write(unit, &layout);
+            }
+        }
+        assert_consistent(&translation, &layout);
+    }
+
+    #[test]
+    fn the_victim_is_the_emptiest_and_never_one_without_garbage() {
+        let layout = layout();
+        let mut translation = Translation::filled(&layout);
+        assert_eq!(translation.best_victim(&layout), None, "nothing has been overwritten");
+        for unit in [700, 701, 300, 301] {
+            translation.unmap(unit, &layout);
+        }
+        assert_eq!(translation.best_victim(&layout), Some(1), "the lower of two equal ones");
+        translation.unmap(702, &layout);
+        assert_eq!(translation.best_victim(&layout), Some(2));
     }
 }

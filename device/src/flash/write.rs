@@ -20,7 +20,7 @@ impl Flash {
         let sectors = if write.work == Work::Write { write.sectors } else { 0 };
         let arrival = self.pass_link(now, 0, sectors);
         self.stages.arriving.insert(arrival, command);
-        self.due[Source::Arrived as usize] = self.stages.arriving.next();
+        self.agenda.set(Source::Arrived, self.stages.arriving.next());
     }
 
     /// A write's data is there.
@@ -56,7 +56,7 @@ impl Flash {
             self.admitting.pop_front();
             if !write.until_programmed {
                 self.stages.acknowledged.insert(now + self.write_ack_ns, command);
-                self.due[Source::Acknowledged as usize] = self.stages.acknowledged.next();
+                self.agenda.set(Source::Acknowledged, self.stages.acknowledged.next());
             }
         }
     }
@@ -87,7 +87,7 @@ impl Flash {
 
     fn set_idle_at(&mut self, at: Nanos) {
         self.idle_at = at;
-        self.due[Source::WritesIdle as usize] = at;
+        self.agenda.set(Source::WritesIdle, at);
     }
 
     /// Five milliseconds have passed since a write, though perhaps not since the last.
@@ -130,7 +130,7 @@ impl Flash {
         let (translation, layout) = (&mut self.translation, &self.layout);
         let mut units = 0;
         let program = self.buffer.begin_program(|unit| {
-            translation.append(Writer::Host, unit, layout);
+            translation.write(unit, layout);
             units += 1;
         });
         let Some(program) = program else { return false };
