@@ -7,10 +7,10 @@ use device::{Device, DeviceInfo, Model};
 use elevator::{Configuration, Depth};
 use experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag};
 use experiment::{
-    Experiment, Host, IssuerPlace, LiveFigures, LiveGroup, Measurement, Progress, Recorder, Refusal, RunError,
-    Schedule, TargetFacts, Window,
+    Experiment, Host, IssuerPlace, KernelEra, LiveFigures, LiveGroup, Measurement, Progress, Recorder, Refusal,
+    RunError, Schedule, TargetFacts, Window,
 };
-use queue::{Era, Limits, Merging, RequestQueue, Settings};
+use queue::{Allocation, Era, Limits, Merging, RequestQueue, Settings};
 use workload::{Engine, Issuer};
 
 use crate::costs::HostCosts;
@@ -124,8 +124,10 @@ fn settings(
         ));
     }
     let queues = u32::from(info.hardware_queues);
-    // blk-mq: twice the device's depth with a scheduler, its own tags without; per hardware queue.
-    let usual = if scheduler.is_none() { device } else { 2 * device.min(128) };
+    let era = era_of(experiment.machine.era);
+    // blk-mq without a scheduler: the device's own tags are the only limit; all per hardware queue.
+    let has_own_tags = era.allocation == Allocation::Tags && scheduler.is_none();
+    let usual = if has_own_tags { device } else { era.usual_requests(device) };
     let requests = experiment.queue_requests.unwrap_or(usual);
     if !(1..=10_240).contains(&requests) {
         let message = format!("{requests} requests in the queue: allowed are 1 to 10240");
@@ -140,7 +142,7 @@ fn settings(
     // Read-ahead, write-back and the journal have bios beside those of calls.
     let bios = u32::try_from((bios + WRITE_BACK_BIOS).clamp(256, 1 << 20)).unwrap_or(256);
     let configuration = Configuration {
-        slots: requests * queues + queues,
+        slots: era.slots(requests * queues, info.hardware_queues),
         groups,
         contexts,
         depth: Depth { requests: requests * queues, device },
@@ -160,13 +162,22 @@ fn settings(
         fua: info.fua,
         ..Limits::default()
     };
-    Ok(Settings { configuration, limits, era: Era::BLK_MQ, merging: Merging::Full, bios })
+    Ok(Settings { configuration, limits, era, merging: Merging::Full, bios })
 }
 
 /// Longest request in sectors: the machine's, but none longer than the device takes.
 fn request_sectors(experiment: &Experiment, info: &DeviceInfo) -> u32 {
     let machine_sectors = experiment.machine.max_request_kib_in_force() * 1_024 / block::SECTOR_BYTES;
     u32::try_from(machine_sectors).unwrap_or(u32::MAX).min(info.max_sectors)
+}
+
+fn era_of(era: KernelEra) -> Era {
+    match era {
+        KernelEra::Linux24 => Era::LINUX_2_4,
+        KernelEra::Linux26 => Era::LINUX_2_6,
+        KernelEra::Linux3 => Era::LINUX_3,
+        KernelEra::Mq => Era::BLK_MQ,
+    }
 }
 
 fn count(number: usize) -> u32 {

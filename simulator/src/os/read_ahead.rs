@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn small_reads_double_their_windows() {
+    fn t45_small_reads_double_their_windows() {
         let expected = [(4, 0), (8, 1), (16, 4), (32, 12), (32, 28), (32, 60), (32, 92)];
         for era in [KernelEra::Linux26, KernelEra::Linux3, KernelEra::Mq] {
             assert_eq!(from_start(era, 1, 93), expected, "{era:?}");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn long_reads_keep_two_windows_in_2_6_and_one_long_one_now() {
+    fn t45_long_reads_keep_two_windows_in_2_6_and_one_long_one_now() {
         assert_eq!(from_start(KernelEra::Linux26, 256, 1)[..4], [(64, 0), (32, 32), (32, 64), (32, 96)]);
         assert_eq!(from_start(KernelEra::Mq, 64, 4), [(64, 0), (64, 0), (64, 64), (64, 128), (64, 192)]);
         assert_eq!(from_start(KernelEra::Mq, 256, 3), [(256, 0), (256, 0), (256, 256), (256, 512)]);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn random_reads_fetch_their_pages_and_history_makes_a_stream_of_them() {
+    fn t47_random_reads_fetch_their_pages_and_history_makes_a_stream_of_them() {
         let (mut cache, mut state) = (PageCache::new(1 << 20), ReadAhead::new());
         let rules = rules(KernelEra::Mq);
         for page in [5_000, 70_000, 300, 90_000] {
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn two_streams_in_one_open_file_keep_their_windows() {
+    fn t48_two_streams_in_one_open_file_keep_their_windows() {
         for era in [KernelEra::Linux26, KernelEra::Linux3, KernelEra::Mq] {
             let (mut cache, mut state) = (PageCache::new(1 << 20), ReadAhead::new());
             let mut windows = Vec::new();

@@ -12,7 +12,7 @@ use workload::Io;
 
 use super::submission::{Carriage, Mover};
 use super::{InHand, Path, Processes, RESUME};
-use crate::events::Payload;
+use crate::events::{NEVER, Payload};
 use crate::os::pages::{PAGE_BYTES, PageState};
 use crate::os::read_ahead::{Place, Window};
 use crate::os::throttle::{NAP_NS, Verdict};
@@ -44,8 +44,8 @@ pub(super) struct Call {
     /// Next page of its range, and the end of the range.
     at: u64,
     end: u64,
-    /// When it is done copying.
-    busy_until_ns: Nanos,
+    /// The wake-up it waits for; others are stale.
+    resumes_at: Nanos,
 }
 
 /// A call that waits for a page, or for its file's pages to be written.
@@ -66,12 +66,23 @@ impl Processes {
             (Operation::Flush, 0) => (0, u64::MAX),
             _ => (io.offset_bytes / PAGE_BYTES, (io.offset_bytes + u64::from(io.length_bytes)).div_ceil(PAGE_BYTES)),
         };
-        self.calls[number as usize] = Call { stage: Stage::Mapping, call: io.call, at, end, busy_until_ns: now };
+        self.calls[number as usize] = Call { stage: Stage::Mapping, call: io.call, at, end, resumes_at: NEVER };
         let index = self.ios[number as usize].process as usize;
         if matches!(self.processes[index].path, Path::Buffered(_)) {
             self.work(index, now, self.costs.call_ns);
         }
         self.resume(number, now, queue);
+    }
+
+    /// The time for a call to go on has come, unless something else has made it go on before.
+    pub(super) fn resume_due(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+        if self.calls[number as usize].resumes_at == now {
+            self.calls[number as usize].resumes_at = NEVER;
+            if !self.flusher.nappers.is_empty() {
+                self.flusher.nappers.retain(|napper| *napper != number);
+            }
+            self.resume(number, now, queue);
+        }
     }
 
     /// Carries a call on.
@@ -86,7 +97,8 @@ impl Processes {
         }
     }
 
-    fn resume_at(&mut self, number: u32, at: Nanos) {
+    pub(super) fn resume_at(&mut self, number: u32, at: Nanos) {
+        self.calls[number as usize].resumes_at = at;
         self.wheel.insert(at, Payload::new(RESUME, number));
     }
 

@@ -3,7 +3,7 @@
 //! It submits until no request is free, sleeps until it has one, and goes on; by itself it wakes for the periodic rounds
 //! of write-back.
 
-use block::{ContextId, Flags, GroupId, Nanos, Operation, Priority};
+use block::{ContextId, Direction, Flags, GroupId, Nanos, Operation, Priority};
 use elevator::{Any, Bio};
 use experiment::{KernelEra, Machine};
 use queue::RequestQueue;
@@ -11,6 +11,7 @@ use queue::RequestQueue;
 use super::submission::Mover;
 use super::{Processes, WRITE_BACK};
 use crate::events::{NEVER, Payload};
+use crate::os::throttle::NAP_NS;
 
 /// What the flusher is at.
 #[derive(Debug)]
@@ -25,6 +26,12 @@ pub(super) struct Flusher {
     pub counts_write_back: bool,
     /// Whether windows are read page by page.
     pub reads_4k_bios: bool,
+    /// 2.6: it keeps off a congested queue.
+    avoids_congestion: bool,
+    is_keeping_off: bool,
+    /// 2.6: calls that sleep until congestion ends, or longer.
+    pub nappers: Vec<u32>,
+    was_congested: bool,
 }
 
 impl Flusher {
@@ -36,11 +43,38 @@ impl Flusher {
             knows_groups,
             counts_write_back: machine.era != KernelEra::Linux24,
             reads_4k_bios: machine.raw_4k_bios,
+            avoids_congestion: machine.era == KernelEra::Linux26,
+            is_keeping_off: false,
+            nappers: Vec::new(),
+            was_congested: false,
         }
     }
 }
 
+impl Flusher {
+    /// Whether somebody waits for the queue to become less full.
+    #[inline]
+    pub(super) fn watches_congestion(&self) -> bool {
+        self.is_keeping_off || !self.nappers.is_empty()
+    }
+}
+
 impl Processes {
+    /// Those who wait for congestion to end go on when it does.
+    pub(super) fn look_at_congestion(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+        let is_congested = queue.is_congested(Direction::Write);
+        let has_ended = std::mem::replace(&mut self.flusher.was_congested, is_congested) && !is_congested;
+        if !has_ended {
+            return;
+        }
+        while let Some(io) = self.flusher.nappers.pop() {
+            self.resume_at(io, now);
+        }
+        if std::mem::take(&mut self.flusher.is_keeping_off) {
+            self.flush(now, queue);
+        }
+    }
+
     /// The time for a periodic round has come.
     pub(super) fn flush_at(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
         if self.flusher.runs_at == now {
@@ -61,7 +95,14 @@ impl Processes {
             return;
         }
         let mut has_written = false;
-        while let Some((file, pages)) = self.write_back.next(&mut self.cache, now) {
+        let mut at = NEVER;
+        loop {
+            if self.flusher.avoids_congestion && queue.is_congested(Direction::Write) {
+                (self.flusher.is_keeping_off, self.flusher.was_congested) = (true, true);
+                at = now + NAP_NS;
+                break;
+            }
+            let Some((file, pages)) = self.write_back.next(&mut self.cache, now) else { break };
             has_written = true;
             let group = if self.flusher.knows_groups { self.write_back.dirtier(file) } else { GroupId::ROOT };
             let bio = Bio { group, ..self.background_bio() };
@@ -75,7 +116,7 @@ impl Processes {
         if has_written {
             self.unplug(true, now, queue);
         }
-        let at = self.write_back.next_round_ns();
+        let at = at.min(self.write_back.next_round_ns());
         if at != self.flusher.runs_at && at != NEVER {
             self.flusher.runs_at = at;
             self.wheel.insert(at, Payload::new(WRITE_BACK, 0));

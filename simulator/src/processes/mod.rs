@@ -347,6 +347,9 @@ impl Processes {
         if !self.backlog.is_empty() {
             self.retry_backlog(now, queue);
         }
+        if self.flusher.watches_congestion() {
+            self.look_at_congestion(now, queue);
+        }
     }
 
     fn handle(&mut self, event: Payload, now: Nanos, queue: &mut RequestQueue<Any>) {
@@ -359,7 +362,7 @@ impl Processes {
                     self.pump(index, now, queue);
                 }
             }
-            RESUME => self.resume(event.index(), now, queue),
+            RESUME => self.resume_due(event.index(), now, queue),
             WRITE_BACK => self.flush_at(now, queue),
             START => self.start_ready(now, queue),
             STOP => {

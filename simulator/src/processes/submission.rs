@@ -12,7 +12,6 @@ use experiment::{KernelEra, Machine};
 use queue::{RequestQueue, Submitted};
 
 use super::Processes;
-use crate::events::Payload;
 use crate::os::pages::PAGE_BYTES;
 
 /// What a bio's cookie stands for: kind in the upper byte, the number of an I/O or a transfer below.
@@ -127,6 +126,8 @@ impl Processes {
             }
         }
         self.unplug(is_plugged, now, queue);
+        // Direct calls unplug, whether they wait or not.
+        self.begins_to_wait(now, queue);
         let io = &mut self.ios[number as usize];
         io.next_byte = at;
         io.bios_left += bios - ended;
@@ -295,7 +296,7 @@ impl Processes {
                 }
                 let index = io.process as usize;
                 let at = self.runs_again(index, now);
-                self.wheel.insert(at, Payload::new(super::RESUME, number));
+                self.resume_at(number, at);
             }
             _ => self.transfer_ended(number, status, now),
         }
@@ -311,8 +312,11 @@ impl Processes {
 
     /// A process is about to wait for I/O: queues that plug themselves let go of what they hold.
     #[inline]
-    pub(super) fn begins_to_wait(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
-        let _ = (now, queue);
+    pub(super) fn begins_to_wait(&self, now: Nanos, queue: &mut RequestQueue<Any>) {
+        // With plugs of their own, submitters meet a queue that has none.
+        if self.plug.is_none() {
+            queue.unplug_device(now);
+        }
     }
 }
 
