@@ -5,6 +5,7 @@ mod canary;
 mod control_request;
 mod device_model;
 mod fio_job_file;
+mod kyber;
 mod mq_deadline;
 mod nbd_handshake;
 mod nbd_transmission;
@@ -24,6 +25,7 @@ use crate::target::Target;
 pub const TARGETS: &[Target] = &[
     none::TARGET,
     noop::TARGET,
+    kyber::TARGET,
     mq_deadline::TARGET,
     mq_deadline::BEFORE_6_5,
     wfq::TARGET,
