@@ -39,6 +39,7 @@ mod request;
 pub mod structures;
 pub mod tunable;
 
+mod deadline;
 mod kyber;
 mod mq_deadline;
 mod none;

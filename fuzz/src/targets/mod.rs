@@ -3,6 +3,7 @@
 mod assertion;
 mod canary;
 mod control_request;
+mod deadline;
 mod device_model;
 mod fio_job_file;
 mod kyber;
@@ -25,6 +26,7 @@ use crate::target::Target;
 pub const TARGETS: &[Target] = &[
     none::TARGET,
     noop::TARGET,
+    deadline::TARGET,
     kyber::TARGET,
     mq_deadline::TARGET,
     mq_deadline::BEFORE_6_5,
