@@ -1,21 +1,73 @@
 //! Trace messages: what a policy tells about itself, as fixed-size values that the host formats.
 
 use crate::structures::{Array, NoMemory};
-use block::Nanos;
+use block::{ContextId, GroupId, Nanos};
+use core::fmt;
 
-/// One message. The text belongs to `code` and is made by the host, outside any lock.
+/// Numbers a message may carry.
+pub const NUMBERS: usize = 8;
+
+/// One message: whom it is about, and a text whose `{0}` to `{7}` stand for its numbers (`{0i}`: as signed).
+///
+/// It is written under the queue's lock and turned into words by the host, outside: [`fmt::Display`] gives the text
+/// without the prefix that names group and context, whose names only the host knows.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Message {
     /// When.
     pub at_ns: Nanos,
-    /// What happened, as text with `{a}`, `{b}`, `{c}` where the numbers go.
+    /// What happened.
     pub text: &'static str,
-    /// First number: mostly a group, context or slot.
-    pub a: u32,
-    /// Second number.
-    pub b: u64,
-    /// Third number.
-    pub c: u64,
+    /// The group it is about; `None` = the whole device.
+    pub group: Option<GroupId>,
+    /// The issuer's queue it is about, and whether it is its sync one; `None` = none in particular.
+    pub queue: Option<(ContextId, bool)>,
+    /// What the text refers to; the rest is 0.
+    pub numbers: [u64; NUMBERS],
+}
+
+impl Message {
+    /// A message about the whole device. Surplus numbers are dropped.
+    #[inline]
+    pub fn new<const N: usize>(at_ns: Nanos, text: &'static str, given: [u64; N]) -> Self {
+        let mut numbers = [0; NUMBERS];
+        for (place, number) in numbers.iter_mut().zip(given) {
+            *place = number;
+        }
+        Self { at_ns, text, group: None, queue: None, numbers }
+    }
+
+    /// The same about a group.
+    #[inline]
+    #[must_use]
+    pub const fn of_group(self, group: GroupId) -> Self {
+        Self { group: Some(group), ..self }
+    }
+
+    /// The same about an issuer's queue.
+    #[inline]
+    #[must_use]
+    pub const fn of_queue(self, context: ContextId, is_sync: bool) -> Self {
+        Self { queue: Some((context, is_sync)), ..self }
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.text;
+        while let Some((before, behind)) = rest.split_once('{') {
+            f.write_str(before)?;
+            let (place, after) = behind.split_once('}').unwrap_or((behind, ""));
+            let (index, is_signed) = place.strip_suffix('i').map_or((place, false), |index| (index, true));
+            let number = index.parse().ok().and_then(|index: usize| self.numbers.get(index));
+            match number {
+                Some(number) if is_signed => write!(f, "{}", number.cast_signed())?,
+                Some(number) => write!(f, "{number}")?,
+                None => write!(f, "{{{place}}}")?,
+            }
+            rest = after;
+        }
+        f.write_str(rest)
+    }
 }
 
 /// How many messages a policy keeps until they are taken.
@@ -70,8 +122,17 @@ impl Messages {
 mod tests {
     use super::*;
 
-    fn numbered(a: u32) -> Message {
-        Message { at_ns: 0, text: "test", a, b: 0, c: 0 }
+    use alloc::string::ToString;
+
+    fn numbered(number: u64) -> Message {
+        Message::new(0, "test", [number])
+    }
+
+    #[test]
+    fn a_text_names_its_numbers_by_place_and_sign() {
+        let message = Message::new(0, "bdisp={1} io={0i} {2}", [u64::MAX, 7, 3]);
+        assert_eq!(message.to_string(), "bdisp=7 io=-1 3");
+        assert_eq!(Message::new(0, "{9} {x", [1]).to_string(), "{9} {x}");
     }
 
     #[test]
@@ -83,7 +144,7 @@ mod tests {
         for a in 0..300 {
             messages.write(numbered(a));
         }
-        let taken: [u32; 3] = core::array::from_fn(|_| messages.take().map_or(u32::MAX, |message| message.a));
+        let taken: [u64; 3] = core::array::from_fn(|_| messages.take().map_or(u64::MAX, |message| message.numbers[0]));
         assert_eq!(taken, [44, 45, 46], "300 were written and 256 are kept");
     }
 }

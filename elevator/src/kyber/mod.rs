@@ -389,7 +389,7 @@ impl Kyber {
             Domain::Discard => "DISCARD throttled",
             Domain::Other => "OTHER throttled",
         };
-        self.messages.write(Message { at_ns: now, text, a: u32::from(queue.0), b: 0, c: 0 });
+        self.messages.write(Message::new(now, text, [u64::from(queue.0)]));
         let waits = self.outlets.at_mut(u32::from(queue.0)).waits.of_mut(domain);
         if !*waits {
             *waits = true;
@@ -501,24 +501,24 @@ fn message_of(finding: Finding, now: Nanos) -> Message {
     let (text, a, b) = match finding {
         Finding::Latency(domain, span, bucket, samples) => {
             let text = match (domain, span) {
-                (Domain::Read, Span::Total) => "READ total p99 {a}/4 samples={b}",
-                (Domain::Read, Span::InDevice) => "READ I/O p90 {a}/4 samples={b}",
-                (Domain::Write, Span::Total) => "WRITE total p99 {a}/4 samples={b}",
-                (Domain::Write, Span::InDevice) => "WRITE I/O p90 {a}/4 samples={b}",
-                (_, Span::Total) => "DISCARD total p99 {a}/4 samples={b}",
-                (_, Span::InDevice) => "DISCARD I/O p90 {a}/4 samples={b}",
+                (Domain::Read, Span::Total) => "READ total p99 {0}/4 samples={1}",
+                (Domain::Read, Span::InDevice) => "READ I/O p90 {0}/4 samples={1}",
+                (Domain::Write, Span::Total) => "WRITE total p99 {0}/4 samples={1}",
+                (Domain::Write, Span::InDevice) => "WRITE I/O p90 {0}/4 samples={1}",
+                (_, Span::Total) => "DISCARD total p99 {0}/4 samples={1}",
+                (_, Span::InDevice) => "DISCARD I/O p90 {0}/4 samples={1}",
             };
             (text, bucket.saturating_add(1), u64::from(samples))
         }
         Finding::Depth(domain, depth) => {
             let text = match domain {
-                Domain::Read => "READ {b}",
-                Domain::Write => "WRITE {b}",
-                Domain::Discard => "DISCARD {b}",
-                Domain::Other => "OTHER {b}",
+                Domain::Read => "READ {1}",
+                Domain::Write => "WRITE {1}",
+                Domain::Discard => "DISCARD {1}",
+                Domain::Other => "OTHER {1}",
             };
             (text, 0, u64::from(depth))
         }
     };
-    Message { at_ns: now, text, a, b, c: 0 }
+    Message::new(now, text, [u64::from(a), b])
 }
