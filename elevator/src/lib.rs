@@ -44,6 +44,7 @@ mod kyber;
 mod mq_deadline;
 mod none;
 mod noop;
+pub mod throttle;
 mod wfq;
 
 pub use group::{GroupSettings, GroupState, GroupTree, IoLimits, Rates};
