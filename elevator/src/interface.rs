@@ -98,7 +98,9 @@ pub enum MergeSearch {
     Pipeline,
     /// The pipeline, then [`Elevator::merge`] for a request that begins where the bio ends.
     PipelineThenFront,
-    /// [`Elevator::merge`] alone (behind the plug): policies that keep lists scan these themselves.
+    /// [`Elevator::merge`] alone (behind the plug): policies that keep lists scan these themselves, each time anew when
+    /// a bio has slept for a request. A request that the device serves has left the policy, so the end of the list is the
+    /// scan limit of 2.4 as well: nobody joins the request in service or gets in front of it.
     Own,
 }
 
@@ -265,6 +267,11 @@ pub trait Elevator {
     /// The next request of a forced drain: in the policy's order where it has one, without holding or throttling.
     /// `None` only when nothing is queued. Used when the policy is replaced.
     fn drain(&mut self, requests: &Requests, now: Nanos) -> Option<RequestId>;
+
+    /// Whether the single-queue kernels order by sector what a forced drain gives (2.6 `elv_dispatch_sort`: noop, CFQ).
+    fn drains_by_sector(&self) -> bool {
+        false
+    }
 
     /// Whether calling `choose` can bring something: false when nothing is queued, and false while the policy holds
     /// the device (a kernel would poll every 3 ms otherwise).

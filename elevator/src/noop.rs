@@ -1,12 +1,14 @@
 //! noop: first come, first served; adjacent requests merge. The tutorial: the least that an elevator must do.
 //!
 //! Promise  arrival order.
-//! Cost     O(1) everywhere, 8 bytes a slot.
+//! Cost     O(1) everywhere, 8 bytes a slot; the form of 2.4 reads the whole list for every bio.
 //! Fits     RAM disks, arrays and anything else that schedules by itself.
-//! Source   Linux 2.6 to 4.20 block/noop-iosched.c.
+//! Source   Linux 2.4.20 drivers/block/elevator.c; Linux 2.6 to 4.20 block/noop-iosched.c.
 
-use crate::interface::{Configuration, Dispatch, Elevator, Form, Policy, Position, Version, Wake};
-use crate::request::Requests;
+use crate::interface::{
+    Configuration, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Side, Version, Wake,
+};
+use crate::request::{Bio, Requests};
 use crate::structures::{Links, List, NoMemory};
 use block::{HardwareQueue, Nanos, RequestId};
 
@@ -15,24 +17,66 @@ crate::reasons! {
     pub enum Why { Oldest = "oldest", }
 }
 
+/// How a bio finds company.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Company {
+    /// The policy reads its list, newest first. A hit that the queue refuses still says where the bio's request goes.
+    OwnScan,
+    /// The queue looks: last merge, then the hash of ends.
+    Pipeline,
+}
+
 /// The policy's state: one list.
 #[derive(Debug)]
 pub struct Noop {
+    company: Company,
     links: Links,
     queued: List,
+    max_sectors: u32,
     violations: u32,
 }
 
 impl Policy for Noop {
-    type Profile = ();
-    const FORMS: &'static [Form<()>] = &[Form { since: Version(2, 6, 0), profile: () }];
+    type Profile = Company;
+    const FORMS: &'static [Form<Company>] = &[
+        Form { since: Version(2, 4, 20), profile: Company::OwnScan },
+        Form { since: Version(2, 6, 0), profile: Company::Pipeline },
+    ];
 
-    fn build(configuration: &Configuration, (): ()) -> Result<Self, NoMemory> {
-        Ok(Self { links: Links::try_new(configuration.slots)?, queued: List::default(), violations: 0 })
+    fn build(configuration: &Configuration, company: Company) -> Result<Self, NoMemory> {
+        let links = Links::try_new(configuration.slots)?;
+        Ok(Self { company, links, queued: List::default(), max_sectors: configuration.max_sectors, violations: 0 })
     }
 }
 
 impl Elevator for Noop {
+    fn merge_search(&self) -> MergeSearch {
+        match self.company {
+            Company::OwnScan => MergeSearch::Own,
+            Company::Pipeline => MergeSearch::Pipeline,
+        }
+    }
+
+    fn merge(&mut self, requests: &Requests, bio: &Bio, _now: Nanos) -> Merge {
+        let mut newest = self.queued.last();
+        while let Some(slot) = newest {
+            newest = self.links.prev(slot);
+            let Some(id) = requests.id_of(slot) else { continue };
+            let queued = requests.attributes(id);
+            let sectors = queued.extent.sectors.saturating_add(bio.extent.sectors);
+            if sectors > self.max_sectors || !queued.can_share_request(bio) {
+                continue;
+            }
+            if queued.extent.is_followed_by(bio.extent) {
+                return Merge::Into(id, Side::Back);
+            }
+            if bio.extent.is_followed_by(queued.extent) {
+                return Merge::Into(id, Side::Front);
+            }
+        }
+        Merge::No(Hint::None)
+    }
+
     fn requests_merged(&mut self, _requests: &Requests, _keep: RequestId, gone: RequestId, _now: Nanos) {
         // One that is absorbed on its way in was never queued.
         if self.links.is_linked(gone.slot()) {
@@ -50,8 +94,11 @@ impl Elevator for Noop {
 
     fn insert(&mut self, _requests: &Requests, id: RequestId, at: Position, _now: Nanos) -> Wake {
         let done = match at {
-            Position::Sorted(_) => self.queued.push_back(&mut self.links, id.slot()),
-            Position::Head | Position::Requeue => self.queued.push_front(&mut self.links, id.slot()),
+            Position::Sorted(Hint::None) => self.queued.push_back(&mut self.links, id.slot()),
+            Position::Sorted(Hint::After(other)) => self.queued.insert_after(&mut self.links, other.slot(), id.slot()),
+            Position::Sorted(Hint::AtFront) | Position::Head | Position::Requeue => {
+                self.queued.push_front(&mut self.links, id.slot())
+            }
         };
         if !done {
             self.violations += 1;
@@ -68,6 +115,10 @@ impl Elevator for Noop {
 
     fn drain(&mut self, requests: &Requests, _now: Nanos) -> Option<RequestId> {
         requests.id_of(self.queued.pop_front(&mut self.links)?)
+    }
+
+    fn drains_by_sector(&self) -> bool {
+        self.company == Company::Pipeline
     }
 
     fn has_work(&self, _queue: HardwareQueue) -> bool {

@@ -129,6 +129,7 @@ macro_rules! registry {
             fn may_merge(&self, requests: &Requests, id: RequestId, bio: &Bio) -> bool;
             fn former(&self, requests: &Requests, id: RequestId) -> Option<RequestId>;
             fn latter(&self, requests: &Requests, id: RequestId) -> Option<RequestId>;
+            fn drains_by_sector(&self) -> bool;
             fn has_work(&self, queue: HardwareQueue) -> bool;
             fn next_timer(&self) -> Option<Nanos>;
             fn reasons(&self) -> &'static [&'static str];

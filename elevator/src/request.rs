@@ -36,6 +36,10 @@ pub struct Attributes {
 pub type Bio = Attributes;
 
 impl Attributes {
+    /// Marks that forbid merging on either side.
+    pub const NEVER_MERGED: Flags =
+        Flags(Flags::NOMERGE.0 | Flags::PREFLUSH.0 | Flags::FUA.0 | Flags::WAITING.0 | Flags::BARRIER.0);
+
     /// A best-effort transfer of context 0 in the root group, everything else plain.
     #[inline]
     pub const fn new(operation: Operation, extent: Extent) -> Self {
@@ -63,6 +67,17 @@ impl Attributes {
     #[inline]
     pub const fn is_sync(&self) -> bool {
         is_sync(self.operation, self.flags)
+    }
+
+    /// Whether the two could be one request as far as their kind goes, wherever they lie and however large they are.
+    #[inline]
+    pub fn can_share_request(&self, other: &Attributes) -> bool {
+        self.operation == other.operation
+            && self.operation.is_mergeable()
+            && self.device == other.device
+            && self.priority == other.priority
+            && self.group == other.group
+            && !self.flags.with(other.flags).intersects(Self::NEVER_MERGED)
     }
 
     /// Priority class.

@@ -22,6 +22,7 @@ pub(crate) fn check<E: Elevator>(queue: &RequestQueue<E>) -> Result<(), Violatio
         }
     }
     check_totals(queue, &totals)?;
+    queue.check_lists(totals.sectors)?;
     queue.elevator.check(&queue.requests)
 }
 
@@ -31,6 +32,7 @@ struct Totals {
     limited: u32,
     started: u32,
     bios: u32,
+    sectors: u64,
 }
 
 fn check_request<E: Elevator>(queue: &RequestQueue<E>, id: RequestId, totals: &mut Totals) -> Result<(), Violation> {
@@ -70,6 +72,7 @@ fn check_bios<E: Elevator>(queue: &RequestQueue<E>, id: RequestId, totals: &mut 
         at_sector = bio.extent.end();
         sectors += u64::from(bio.extent.sectors);
     }
+    totals.sectors += sectors;
     if sectors != u64::from(request.extent.sectors) {
         return broken("the bios of a request cover its extent", id.slot());
     }

@@ -26,6 +26,8 @@ pub enum Next {
     Throttled,
     /// The device has no room.
     DeviceFull,
+    /// The queue's own plug holds everything back (eras 2.4 and 2.6): somebody unplugs, or `next_timer` does.
+    Plugged,
     /// Nothing to do.
     Empty,
 }
@@ -34,6 +36,11 @@ impl<E: Elevator> RequestQueue<E> {
     /// The next request for a hardware queue. Call until it answers anything but [`Next::Start`].
     #[inline]
     pub fn dispatch(&mut self, queue: HardwareQueue, now: Nanos) -> Next {
+        if self.is_gated
+            && let Some(answer) = self.gate(queue, now)
+        {
+            return answer;
+        }
         let index = u32::from(queue.0);
         let has_room = *self.in_device.at(index) < self.depth.device;
         if !self.dispatch_lists.at(index).is_empty() {
@@ -108,13 +115,18 @@ impl<E: Elevator> RequestQueue<E> {
     /// The request has left the policy: closed for merging, bound to this hardware queue.
     #[inline]
     fn chosen(&mut self, id: RequestId, queue: HardwareQueue, reason: Option<Reason>, now: Nanos) -> Choice {
+        self.close(id, queue, reason, now);
+        Choice::Request(id, reason)
+    }
+
+    #[inline]
+    pub(crate) fn close(&mut self, id: RequestId, queue: HardwareQueue, reason: Option<Reason>, now: Nanos) {
         self.leave_policy(id);
         self.requests.move_to(id, Place::Dispatched);
         if let Some(request) = self.requests.live_mut(id) {
             request.attributes.hardware_queue = queue;
         }
         self.trace(TraceKind::Chosen, id, reason, now);
-        Choice::Request(id, reason)
     }
 
     #[inline]
@@ -127,6 +139,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
         *self.in_device.at_mut(u32::from(queue.0)) += 1;
         self.in_device_total += 1;
+        self.move_boundary(id);
         if self.slots.at(id.slot()).inserted {
             let wake = self.elevator.started(&self.requests, id, now);
             self.note(wake);

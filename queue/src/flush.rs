@@ -3,10 +3,11 @@
 //! Steps are a cache flush before, the data, a cache flush after. Flushes are shared: while one is in the device, all
 //! that ask for one collect in the pending list and are served by the next. Two lists swap roles (double buffer).
 
+use crate::era::Flushes;
 use crate::{Done, RequestQueue, TraceKind};
 use block::{Flags, Nanos, Operation, RequestId, Status};
 use elevator::structures::List;
-use elevator::{Attributes, Bio, Elevator, Place, Position};
+use elevator::{Attributes, Bio, Elevator, Place, Position, Requests};
 
 /// What a bio needs of the flush machine.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
@@ -39,6 +40,8 @@ pub(crate) enum Stage {
     /// No flush sequence: an ordinary request.
     #[default]
     Plain,
+    /// Waits on the dispatch list until the device is empty (2.6 barriers).
+    Barrier(Steps),
     /// Waits for the flush before its data.
     Before(Steps),
     /// Its data is in the policy or the device.
@@ -64,6 +67,16 @@ impl FlushMachine {
         self.pending.is_empty() && self.running.is_empty() && self.command.is_none() && self.data_running == 0
     }
 
+    /// Whether the device has a flush command of the machine's own.
+    pub(crate) fn command_is_in(&self, requests: &Requests) -> bool {
+        self.command.is_some_and(|id| requests.at(id).place == Place::Started)
+    }
+
+    /// The data of a sequenced write is under way.
+    pub(crate) fn add_running_data(&mut self) {
+        self.data_running += 1;
+    }
+
     /// When a flush goes although data is still running.
     pub(crate) fn deadline_ns(&self, wait_ns: u64) -> Option<Nanos> {
         let waits = !self.pending.is_empty() && self.command.is_none() && self.data_running > 0;
@@ -79,7 +92,9 @@ impl<E: Elevator> RequestQueue<E> {
         self.clear_flush_flags(id);
         // With its marks cleared it looks ordinary; company would be made to wait for a flush that it never asked for.
         self.slots.at_mut(id.slot()).no_merge = true;
-        if !steps.before && !steps.after {
+        if self.era.flushes == Flushes::Barriers {
+            self.insert_barrier(id, steps, now);
+        } else if !steps.before && !steps.after {
             self.insert(id, Position::Sorted(elevator::Hint::None), now);
         } else if steps.before {
             self.slots.at_mut(id.slot()).stage = Stage::Before(steps);
@@ -99,7 +114,7 @@ impl<E: Elevator> RequestQueue<E> {
         request.attributes.flags = if keeps_fua { flags } else { flags.without(Flags::FUA) };
     }
 
-    fn wait_for_flush(&mut self, id: RequestId, now: Nanos) {
+    pub(crate) fn wait_for_flush(&mut self, id: RequestId, now: Nanos) {
         if self.flush.pending.is_empty() {
             self.flush.pending_since_ns = now;
         }
@@ -138,7 +153,11 @@ impl<E: Elevator> RequestQueue<E> {
                 (Stage::Before(steps), true) if steps.data => {
                     self.slots.at_mut(slot).stage = Stage::Data(steps);
                     self.flush.data_running += 1;
-                    self.insert(waiter, Position::Head, now);
+                    if self.era.flushes == Flushes::Barriers {
+                        self.push_dispatch_front(waiter);
+                    } else {
+                        self.insert(waiter, Position::Head, now);
+                    }
                 }
                 _ => self.finish(waiter, status, now, done),
             }

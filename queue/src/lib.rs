@@ -26,13 +26,16 @@ mod flush;
 mod limits;
 mod merge;
 mod plug;
+mod queue_plug;
+mod request_lists;
+mod single_queue;
 mod switch;
 mod tags;
 mod trace;
 
 pub use counters::{Counters, DirectionCounters};
 pub use dispatch::Next;
-pub use era::Era;
+pub use era::{Allocation, Drains, Era, Flushes, Kinds, QueuePlug, Specials};
 pub use limits::{Limits, Merging};
 pub use plug::Plug;
 pub use switch::{Busy, Handover};
@@ -45,11 +48,14 @@ use elevator::structures::sorted::{SortedLinks, Tree};
 use elevator::structures::{Array, Links, List, NoMemory};
 use elevator::tunable::{SettingError, Tunable, parse_value};
 use elevator::{
-    Admission, Any, Bio, Configuration, Depth, Elevator, GroupSettings, GroupState, GroupTree, Place, Position,
+    Admission, Any, Bio, Configuration, Depth, Elevator, GroupSettings, GroupState, GroupTree, Hint, Place, Position,
     Requests, Wake, registry,
 };
 use end_hash::EndHash;
 use flush::{FlushMachine, Stage, Steps};
+use queue_plug::DevicePlug;
+use request_lists::RequestLists;
+use single_queue::DispatchOrder;
 
 /// Most reasons a policy may have; the queue counts each.
 pub const REASONS_MAX: usize = 64;
@@ -142,9 +148,10 @@ pub struct RequestQueue<E = Any> {
     requests: Requests,
     slots: Array<Slot>,
     bios: Bios,
-    /// Bios without a tag: unlimited ones, limited ones.
+    /// Bios without a tag: unlimited ones, limited ones (before blk-mq: of the first kind, of the second).
     waiting: [Chain; 2],
     tags: Tags,
+    lists: RequestLists,
     hash: EndHash,
     last_merge: Option<RequestId>,
     /// Links of the dispatch lists and of the flush machine's lists: a request is on one of them at most.
@@ -171,6 +178,13 @@ pub struct RequestQueue<E = Any> {
     limits: Limits,
     era: Era,
     merging: Merging,
+    device_plug: DevicePlug,
+    order: DispatchOrder,
+    /// Whether a dispatch has to ask the plug or a barrier first: the one thing about both that the data path sees.
+    is_gated: bool,
+    /// Solid-state devices that queue commands are not plugged (since 2.6.29).
+    is_plug_useful: bool,
+    tick_ns: Nanos,
 }
 
 impl RequestQueue<Any> {
@@ -205,6 +219,7 @@ impl<E: Elevator> RequestQueue<E> {
             bios: Bios::try_new(settings.bios)?,
             waiting: [Chain::EMPTY; 2],
             tags: Tags::new(configuration.depth.requests.min(slots.saturating_sub(queues)).max(1)),
+            lists: RequestLists::try_new(settings.era.allocation, configuration.contexts)?,
             hash: EndHash::try_new(slots)?,
             last_merge: None,
             dispatch_links: Links::try_new(slots)?,
@@ -230,6 +245,11 @@ impl<E: Elevator> RequestQueue<E> {
             limits: settings.limits,
             era: settings.era,
             merging: settings.merging,
+            device_plug: DevicePlug::default(),
+            order: DispatchOrder::default(),
+            is_gated: false,
+            is_plug_useful: configuration.rotational || !configuration.queueing,
+            tick_ns: configuration.tick_ns,
         })
     }
 
@@ -314,6 +334,7 @@ impl<E: Elevator> RequestQueue<E> {
         self.depth = Depth { requests: depth.requests.clamp(1, most), device: depth.device.max(1) };
         self.tags.set_depth(self.depth.requests);
         self.elevator.depth_changed(self.depth);
+        self.retry_sleepers();
         self.admit_waiting(now);
         self.note(Wake::All);
     }
@@ -416,24 +437,46 @@ impl<E: Elevator> RequestQueue<E> {
         if self.groups.state(bio.group) != GroupState::Online {
             bio.group = self.groups.nearest_online(bio.group);
         }
-        if needs_flush_machine(&bio) && Steps::of(&bio, &self.limits).is_nothing() {
+        if needs_flush_machine(&bio) && self.flush_is_nothing(&mut bio) {
             return Ok(Submitted::Nothing);
+        }
+        if self.era.plug_requests == 0 {
+            plug = None;
         }
         let index = self.bios.take(&bio, cookie, now).ok_or(Full)?;
         if self.switching.is_none() {
             match self.enter(index, plug.as_deref_mut(), true, now) {
-                Entered::Merged(id) => return Ok(Submitted::Merged(id)),
+                Entered::Merged(id) => {
+                    self.merging_freed_a_request(now);
+                    return Ok(Submitted::Merged(id));
+                }
                 Entered::Queued(id) => return Ok(Submitted::Queued(id)),
                 Entered::NoTag { limited } => self.wait(index, limited),
             }
         } else {
-            self.wait(index, false);
+            self.wait(index, self.sleeps_apart(&bio));
         }
+        self.unplug_device(now);
         // A submitter that has to sleep takes nothing with it: what it holds back goes to the policy first.
         if let Some(plug) = plug {
             self.unplug(plug, now);
         }
         Ok(Submitted::Waiting)
+    }
+
+    /// Reads the marks of a bio as the era understands them. True if nothing is left to do.
+    fn flush_is_nothing(&self, bio: &mut Bio) -> bool {
+        match self.era.flushes {
+            Flushes::Unknown => {
+                bio.flags = bio.flags.without(Flags(Flags::PREFLUSH.0 | Flags::FUA.0)).with(Flags::SYNC)
+            }
+            Flushes::Barriers if bio.flags.contains(Flags::BARRIER) => {
+                bio.flags = bio.flags.with(Flags::PREFLUSH).with(Flags::FUA);
+            }
+            Flushes::Barriers | Flushes::Machine => {}
+        }
+        let is_unknown = self.era.flushes == Flushes::Unknown && bio.operation == Operation::Flush;
+        is_unknown || Steps::of(bio, &self.limits).is_nothing()
     }
 
     /// A bio waits for a tag. It holds its group, whose id must not be given away meanwhile.
@@ -455,6 +498,9 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     fn enter(&mut self, index: u32, plug: Option<&mut Plug>, is_new: bool, now: Nanos) -> Entered {
+        if self.era.allocation != Allocation::Tags {
+            return self.enter_by_lists(index, is_new, plug, now);
+        }
         let hint = match self.try_merge(index, plug.as_deref(), now) {
             Ok(id) => return Entered::Merged(id),
             Err(hint) => hint,
@@ -475,17 +521,29 @@ impl<E: Elevator> RequestQueue<E> {
             self.tags.give_back(limited);
             return Entered::NoTag { limited };
         };
+        self.begin_request(id, index, limited, &bio, now);
+        self.go_on(id, hint, plug, &bio, now);
+        Entered::Queued(id)
+    }
+
+    /// A request begins with its first bio.
+    #[inline]
+    fn begin_request(&mut self, id: RequestId, index: u32, limited: bool, bio: &Bio, now: Nanos) {
         *self.slots.at_mut(id.slot()) = Slot { chain: Chain { first: index, last: index }, limited, ..Slot::EMPTY };
         self.counters.allocated(bio.direction(), now);
         self.groups.hold(bio.group);
         self.elevator.allocated(&self.requests, id, now);
+    }
+
+    /// A fresh request goes into the plug, to the flush machine, past the policy or into it.
+    #[inline]
+    fn go_on(&mut self, id: RequestId, hint: Hint, plug: Option<&mut Plug>, bio: &Bio, now: Nanos) {
         match plug {
             Some(plug) => self.plug(plug, id, now),
-            None if needs_flush_machine(&bio) => self.begin_flush_sequence(id, now),
-            None if bio.operation == Operation::Passthrough => self.bypass(id),
+            None if needs_flush_machine(bio) => self.begin_flush_sequence(id, now),
+            None if bio.operation == Operation::Passthrough => self.send_special(id, now),
             None => self.insert(id, Position::Sorted(hint), now),
         }
-        Entered::Queued(id)
     }
 
     /// Adds a request to a plug, which is flushed first when it has collected enough.
@@ -504,7 +562,7 @@ impl<E: Elevator> RequestQueue<E> {
         if needs_flush_machine(&bio) {
             self.begin_flush_sequence(id, now);
         } else if bio.operation == Operation::Passthrough {
-            self.bypass(id);
+            self.send_special(id, now);
         } else if !self.is_open(id) || !self.merge_on_insert(id, now) {
             let hint = self.hint_for(&bio, now);
             self.insert(id, Position::Sorted(hint), now);
@@ -533,7 +591,16 @@ impl<E: Elevator> RequestQueue<E> {
         self.trace(TraceKind::Inserted, id, None, now);
     }
 
-    /// A driver's own command goes behind everything already chosen, past the policy.
+    /// A driver's own command.
+    fn send_special(&mut self, id: RequestId, now: Nanos) {
+        match self.era.specials {
+            Specials::Queued => self.queue_special(id, now),
+            Specials::Tail => self.insert_tail(id, now),
+            Specials::Bypass => self.bypass(id),
+        }
+    }
+
+    /// It goes behind everything already chosen, past the policy.
     fn bypass(&mut self, id: RequestId) {
         self.requests.move_to(id, Place::Dispatched);
         let queue = self.requests.attributes(id).hardware_queue;
@@ -543,26 +610,40 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Lets in those who wait for a tag, each kind in order of arrival.
+    #[inline]
     pub(crate) fn admit_waiting(&mut self, now: Nanos) {
-        if self.switching.is_some() {
-            return;
+        let somebody_waits = !self.waiting[0].is_empty() || !self.waiting[1].is_empty();
+        if somebody_waits && self.switching.is_none() {
+            match self.era.allocation {
+                Allocation::Tags => self.admit_in_order(now),
+                _ => self.wake_sleepers(now),
+            }
         }
+    }
+
+    fn admit_in_order(&mut self, now: Nanos) {
         for kind in 0..2 {
             while !self.waiting[kind].is_empty() && self.tags.in_use() < self.tags.depth() {
                 let Some(index) = self.bios.pop(&mut self.waiting[kind]) else { break };
-                let group = self.bios.at(index).bio.group;
-                self.bios.at_mut(index).bio.group = self.groups.nearest_online(group);
-                let entered = self.enter(index, None, false, now);
-                if !matches!(entered, Entered::NoTag { .. }) && self.groups.let_go(group) {
-                    self.forget_group_if_unused(group, now);
-                }
-                if let Entered::NoTag { limited } = entered {
-                    self.bios.at_mut(index).bio.group = group;
+                if let Entered::NoTag { limited } = self.let_in(index, now) {
                     self.bios.prepend(&mut self.waiting[usize::from(limited)], index);
                     break;
                 }
             }
         }
+    }
+
+    /// One who waited tries again; he has left the queue of those who wait, and his bio holds its group until he is in.
+    fn let_in(&mut self, index: u32, now: Nanos) -> Entered {
+        let group = self.bios.at(index).bio.group;
+        self.bios.at_mut(index).bio.group = self.groups.nearest_online(group);
+        let entered = self.enter(index, None, false, now);
+        if matches!(entered, Entered::NoTag { .. }) {
+            self.bios.at_mut(index).bio.group = group;
+        } else if self.groups.let_go(group) {
+            self.forget_group_if_unused(group, now);
+        }
+        entered
     }
 
     /// The request leaves the policy, whichever way: nobody may merge into it any more.
@@ -580,10 +661,13 @@ enum Entered {
     NoTag { limited: bool },
 }
 
-/// Whether a bio is for the flush machine: flushes, and writes with a flush or FUA mark.
+/// Marks of a write that is more than a write.
+const FLUSH_MARKS: Flags = Flags(Flags::PREFLUSH.0 | Flags::FUA.0 | Flags::BARRIER.0);
+
+/// Whether a bio is for the flush machine: flushes, and writes with a flush, FUA or barrier mark.
 #[inline]
 fn needs_flush_machine(bio: &Bio) -> bool {
-    bio.operation == Operation::Flush || bio.flags.intersects(Flags(Flags::PREFLUSH.0 | Flags::FUA.0))
+    bio.operation == Operation::Flush || bio.flags.intersects(FLUSH_MARKS)
 }
 
 // ---- a request on its way out ----
@@ -670,6 +754,10 @@ impl<E: Elevator> RequestQueue<E> {
         let request = *self.requests.at(id);
         let attributes = &request.attributes;
         self.counters.completed(attributes.direction(), attributes.extent.sectors, request.start_ns, now);
+        self.lists.left(attributes.extent.sectors);
+        if self.is_gated {
+            self.end_barrier(id);
+        }
         let mut chain = self.slots.at(id.slot()).chain;
         while let Some(index) = self.bios.pop(&mut chain) {
             let node = self.bios.at(index);
@@ -689,8 +777,9 @@ impl<E: Elevator> RequestQueue<E> {
     pub(crate) fn free(&mut self, id: RequestId, now: Nanos) {
         let group = self.requests.attributes(id).group;
         self.elevator.freed(&self.requests, id, now);
-        self.tags.give_back(self.slots.at(id.slot()).limited);
+        let limited = self.slots.at(id.slot()).limited;
         self.requests.free(id);
+        self.give_back_request(limited);
         if self.groups.let_go(group) {
             self.forget_group_if_unused(group, now);
         }
@@ -700,10 +789,8 @@ impl<E: Elevator> RequestQueue<E> {
     #[inline]
     pub fn next_timer(&self) -> Option<Nanos> {
         let flush = self.flush.deadline_ns(self.era.flush_wait_ns);
-        match (self.elevator.next_timer(), flush) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        let timer = earlier(self.elevator.next_timer(), flush);
+        if self.is_gated { earlier(timer, self.device_plug.until) } else { timer }
     }
 
     /// The time that [`RequestQueue::next_timer`] named has come.
@@ -712,7 +799,18 @@ impl<E: Elevator> RequestQueue<E> {
             let wake = self.elevator.timer(&self.requests, now);
             self.note(wake);
         }
+        if self.device_plug.until.is_some_and(|at| block::time::is_due(now, at)) {
+            self.unplug_device(now);
+        }
         self.kick_flush(now);
+    }
+}
+
+#[inline]
+fn earlier(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
     }
 }
 

@@ -6,27 +6,14 @@
 use crate::limits::Merging;
 use crate::plug::Plug;
 use crate::{RequestQueue, TraceKind};
-use block::{Flags, Nanos, Operation, RequestId};
+use block::{Nanos, Operation, RequestId};
 use elevator::{Attributes, Bio, Elevator, Hint, Merge, MergeSearch, Place, Side};
-
-/// Marks that forbid merging on either side.
-const NEVER_MERGED: Flags = Flags(Flags::NOMERGE.0 | Flags::PREFLUSH.0 | Flags::FUA.0 | Flags::WAITING.0);
-
-/// Whether two transfers may share a request at all, wherever they lie.
-pub(crate) fn are_compatible(a: &Attributes, b: &Attributes) -> bool {
-    a.operation == b.operation
-        && a.operation.is_mergeable()
-        && a.device == b.device
-        && a.priority == b.priority
-        && a.group == b.group
-        && !a.flags.with(b.flags).intersects(NEVER_MERGED)
-}
 
 impl<E: Elevator> RequestQueue<E> {
     /// Lets the bio in `index` join a request, or says where the policy wants its own.
     pub(crate) fn try_merge(&mut self, index: u32, plug: Option<&Plug>, now: Nanos) -> Result<RequestId, Hint> {
         let bio = self.bios.at(index).bio;
-        if !bio.operation.is_mergeable() || bio.flags.intersects(NEVER_MERGED) {
+        if !bio.operation.is_mergeable() || bio.flags.intersects(Attributes::NEVER_MERGED) {
             return Err(self.hint_for(&bio, now));
         }
         if let Some(id) = self.merge_into_plug(index, &bio, plug) {
@@ -36,7 +23,9 @@ impl<E: Elevator> RequestQueue<E> {
             Merge::No(hint) => Err(hint),
             Merge::Into(id, side) if self.limits_allow(id, &bio, side) => Ok(self.join(index, id, side, now)),
             Merge::Into(id, side) => {
-                if let Some(slot) = self.slots.get_mut(id.slot()) {
+                if self.era.closes_full_requests
+                    && let Some(slot) = self.slots.get_mut(id.slot())
+                {
                     slot.no_merge = true;
                 }
                 Err(self.beside(id, side))
@@ -140,7 +129,7 @@ impl<E: Elevator> RequestQueue<E> {
             return false;
         }
         let request = self.requests.at(id);
-        matches!(request.place, Place::Plugged | Place::Queued) && are_compatible(&request.attributes, bio)
+        matches!(request.place, Place::Plugged | Place::Queued) && request.attributes.can_share_request(bio)
     }
 
     /// The side at which the bio touches the request, back before front.
@@ -276,7 +265,7 @@ impl<E: Elevator> RequestQueue<E> {
     pub(crate) fn is_open(&self, id: RequestId) -> bool {
         let attributes = self.requests.attributes(id);
         attributes.operation.is_mergeable()
-            && !attributes.flags.intersects(NEVER_MERGED)
+            && !attributes.flags.intersects(Attributes::NEVER_MERGED)
             && !self.slots.at(id.slot()).no_merge
     }
 

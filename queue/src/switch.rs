@@ -34,8 +34,11 @@ impl<E: Elevator> RequestQueue<E> {
         if self.switching.is_some() {
             return Err(Busy(next));
         }
+        self.unplug_device(now);
         if handover == Handover::Carry {
             self.take_out_all(now);
+        } else if self.era.drains == crate::Drains::DispatchSort {
+            self.force_out(now);
         }
         self.switching = Some(Switching { next, handover });
         self.note(Wake::All);
@@ -112,6 +115,7 @@ impl<E: Elevator> RequestQueue<E> {
                 self.insert(id, Position::Sorted(Hint::None), now);
             }
         }
+        self.retry_sleepers();
         self.admit_waiting(now);
         self.note(Wake::All);
     }

@@ -1,4 +1,5 @@
-//! Scheduler tags: how many requests may exist, and how many of them may be limited ones.
+//! Scheduler tags: how many requests may exist, and how many of them may be limited ones. The kernels before blk-mq
+//! count two kinds of request with the same two numbers (`request_lists.rs`).
 
 /// Counts tags. Which number a tag has does not matter here; the request's slot serves as its name.
 #[derive(Copy, Clone, Debug)]
@@ -25,6 +26,19 @@ impl Tags {
         true
     }
 
+    /// Takes one of a kind, whose rules were asked elsewhere.
+    #[inline]
+    pub(crate) fn take_of_kind(&mut self, is_second: bool) {
+        self.in_use += 1;
+        self.limited += u32::from(is_second);
+    }
+
+    /// Requests of a kind.
+    #[inline]
+    pub(crate) const fn of_kind(&self, is_second: bool) -> u32 {
+        if is_second { self.limited } else { self.in_use.saturating_sub(self.limited) }
+    }
+
     /// Takes a tag beyond the depth: an allocation that must not wait.
     #[inline]
     pub fn take_beyond(&mut self) {
@@ -49,7 +63,7 @@ impl Tags {
         self.in_use
     }
 
-    /// Tags taken by limited requests.
+    /// Tags taken by limited requests; before blk-mq those of the second kind (writes or async).
     #[inline]
     pub const fn limited(&self) -> u32 {
         self.limited

@@ -30,6 +30,8 @@ pub enum TraceKind {
     FlushIssued,
     /// The policy was replaced.
     Switched,
+    /// The queue's own plug came out.
+    Unplugged,
 }
 
 /// One event.

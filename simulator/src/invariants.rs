@@ -242,6 +242,7 @@ impl Ledger {
             Next::Throttled => queue.in_device() == 0 && queue.next_timer().is_none(),
             Next::Hold { .. } => queue.next_timer().is_none(),
             Next::DeviceFull => queue.in_device() == 0,
+            Next::Plugged => !queue.is_plugged(),
             Next::Start { .. } => false,
         };
         (!broken).then_some(()).ok_or_else(|| format!("P6: {next:?} on hardware queue {} with work", hardware_queue.0))

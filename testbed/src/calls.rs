@@ -16,7 +16,7 @@ pub enum Call {
     Submit(Bio),
     /// Submit a bio into the plug.
     SubmitPlugged(Bio),
-    /// Flush the plug.
+    /// Flush the plug, and pull the queue's own.
     Unplug,
     /// Ask for the next request of a hardware queue.
     Dispatch(HardwareQueue),
@@ -188,7 +188,10 @@ impl Testbed {
                 let bio = self.within_limits(bio);
                 self.submit_plugged(&bio);
             }
-            Call::Unplug => self.unplug(),
+            Call::Unplug => {
+                self.unplug();
+                self.unplug_device();
+            }
             Call::Dispatch(queue) => {
                 let queues = self.settings.configuration.hardware_queues.max(1);
                 self.dispatch_from(HardwareQueue(queue.0 % queues));

@@ -11,6 +11,7 @@
 //! | `{R1000 W8 R5}` | submit through one plug, then flush it |
 //! | `d`, `d3` | one, three dispatches |
 //! | `rest` | dispatch until nothing is left, completing each at once |
+//! | `unplug` | somebody waits for I/O: the queue's own plug comes out (eras 2.4 and 2.6) |
 //! | `c:R1000` | the device finishes the request that begins there |
 //! | `back:R1000` | the driver gives it back to the policy |
 //! | `t+600`, `t+50us`, `t+1ns` | time passes (milliseconds without a unit) |
@@ -53,6 +54,8 @@ pub enum Step {
     Dispatch(u32),
     /// Dispatch until nothing is left.
     Rest,
+    /// The queue's own plug comes out.
+    Unplug,
     /// The device finishes the request that begins like this bio.
     Complete(Bio),
     /// The driver gives the request that begins like this bio back.
@@ -86,6 +89,9 @@ pub fn script(text: &str) -> Vec<Step> {
 fn step(word: &str) -> Step {
     if word == "rest" {
         return Step::Rest;
+    }
+    if word == "unplug" {
+        return Step::Unplug;
     }
     if let Some(which) = word.strip_prefix("c:") {
         return Step::Complete(bio(which));

@@ -189,6 +189,7 @@ impl Testbed {
                 }
             }
             Step::Rest => self.rest(),
+            Step::Unplug => self.unplug_device(),
             Step::Complete(which) => {
                 let index = self.find_in_device(&which);
                 self.complete(index, Status::Ok);
@@ -246,8 +247,15 @@ impl Testbed {
 
     /// Flushes the host's plug.
     pub fn unplug(&mut self) {
-        self.history.push("unplug".into());
+        self.history.push("}".into());
         self.queue.unplug(&mut self.plug, self.now);
+        self.check();
+    }
+
+    /// Somebody waits: the queue's own plug comes out.
+    pub fn unplug_device(&mut self) {
+        self.history.push("unplug".into());
+        self.queue.unplug_device(self.now);
         self.check();
     }
 
@@ -350,6 +358,7 @@ impl Testbed {
             assert!(left > 0, "no end of the rest: {} bios are inside", self.inside.len());
             match self.dispatch() {
                 Next::Start { .. } => self.complete(self.in_device.len() - 1, Status::Ok),
+                Next::Plugged => self.unplug_device(),
                 Next::Empty if self.inside.is_empty() => return,
                 _ if !self.in_device.is_empty() => self.complete(0, Status::Ok),
                 answer => match self.queue.next_timer() {

@@ -1,0 +1,78 @@
+//! The plug of the kernels up to 2.6.38: the queue itself holds requests back, so that company can come.
+//!
+//! A bio that finds the queue empty puts the plug in; while it is in, [`RequestQueue::dispatch`] gives nothing away.
+//! Who is about to wait pulls it out ([`RequestQueue::unplug_device`]); it stays out until the queue is empty again.
+
+use crate::era::QueuePlug;
+use crate::{RequestQueue, TraceKind};
+use block::{Flags, Nanos, RequestId};
+use elevator::{Bio, Elevator, Wake};
+
+/// The plug of a queue.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct DevicePlug {
+    pub is_in: bool,
+    /// When it comes out by itself.
+    pub until: Option<Nanos>,
+}
+
+impl<E: Elevator> RequestQueue<E> {
+    /// Lets the device have what is queued. Hosts call it whenever a task is about to wait for I/O (2.4: `tq_disk`), and
+    /// may call it at any time; without a plug it does nothing.
+    #[inline]
+    pub fn unplug_device(&mut self, now: Nanos) {
+        if self.device_plug.is_in {
+            self.pull_plug(now);
+        }
+    }
+
+    /// Whether the queue holds everything back at the moment.
+    pub fn is_plugged(&self) -> bool {
+        self.device_plug.is_in
+    }
+
+    #[cold]
+    fn pull_plug(&mut self, now: Nanos) {
+        self.device_plug = DevicePlug::default();
+        self.update_gate();
+        self.trace(TraceKind::Unplugged, RequestId::from_raw(block::NIL), None, now);
+        self.note(Wake::All);
+    }
+
+    /// A new bio looks at the queue. One that slept does not: its task is past the point where it would unplug again.
+    pub(crate) fn plug_if_empty(&mut self, now: Nanos) {
+        if self.device_plug.is_in {
+            return;
+        }
+        let is_empty = if self.era.head_active { self.tags.in_use() == 0 } else { self.queued() == 0 };
+        let until = match self.era.queue_plug {
+            QueuePlug::UntilAsked => None,
+            QueuePlug::Threshold { delay_ns, .. } if self.is_plug_useful => {
+                let ticks_ns = block::time::round_up_to_tick(delay_ns, self.tick_ns);
+                Some(now.saturating_add(ticks_ns))
+            }
+            _ => return,
+        };
+        if is_empty {
+            self.device_plug = DevicePlug { is_in: true, until };
+            self.update_gate();
+        }
+    }
+
+    /// A bio is in. A plug with a threshold does not hold for one that somebody waits for, nor for a crowd.
+    pub(crate) fn unplug_by_threshold(&mut self, bio: &Bio, now: Nanos) {
+        if let QueuePlug::Threshold { requests, .. } = self.era.queue_plug
+            && self.device_plug.is_in
+            && (bio.flags.contains(Flags::SYNC) || self.queued() >= requests)
+        {
+            self.pull_plug(now);
+        }
+    }
+
+    /// Requests allocated and not in the driver.
+    fn queued(&self) -> u32 {
+        // A flush command of the queue's own is in the driver, but was not allocated.
+        let own = u32::from(self.flush.command_is_in(&self.requests));
+        self.tags.in_use().saturating_sub(self.in_device_total.saturating_sub(own))
+    }
+}

@@ -1,0 +1,352 @@
+//! Who gets a request in the kernels before blk-mq, and who is woken when one comes back.
+//!
+//! Two kinds of request are counted apart (reads and writes, or sync and async). Sleepers of a kind wait in order of
+//! arrival, but nothing keeps a late comer from taking what is free: that is what these kernels did.
+//! Source: Linux 2.4.20 and 2.4.23 drivers/block/ll_rw_blk.c, 2.6.18 block/ll_rw_blk.c, get_request and its callers.
+
+use crate::era::{Allocation, Kinds};
+use crate::tags::Tags;
+use crate::{Entered, RequestQueue};
+use block::time::{MILLISECOND, is_due};
+use block::{ContextId, Direction, Nanos};
+use elevator::structures::{Array, NoMemory};
+use elevator::{Admission, Bio, Elevator, Violation};
+
+/// Requests that a batcher may take while its kind is full.
+const BATCH_REQUESTS: u32 = 32;
+/// For how long.
+const BATCH_TIME_NS: Nanos = 20 * MILLISECOND;
+
+/// A task's licence to take requests of a full kind.
+#[derive(Copy, Clone, Debug)]
+struct Batcher {
+    left: u32,
+    since_ns: Nanos,
+}
+
+impl Batcher {
+    const NONE: Batcher = Batcher { left: 0, since_ns: 0 };
+
+    /// The first request of a batch may come at any time, the others within the batch's time.
+    fn is_active(self, now: Nanos) -> bool {
+        self.left == BATCH_REQUESTS || (self.left > 0 && !is_due(now, self.since_ns.saturating_add(BATCH_TIME_NS)))
+    }
+
+    fn begin(&mut self, now: Nanos) {
+        if !self.is_active(now) {
+            *self = Batcher { left: BATCH_REQUESTS, since_ns: now };
+        }
+    }
+}
+
+/// Flags of one kind.
+#[derive(Copy, Clone, Debug, Default)]
+struct Kind {
+    is_full: bool,
+    is_congested: bool,
+    /// Sleepers to be woken before the present call ends.
+    wakes_due: u32,
+}
+
+/// What the old allocations know beside the counts of [`Tags`].
+#[derive(Debug)]
+pub(crate) struct RequestLists {
+    rule: Allocation,
+    kinds: [Kind; 2],
+    /// By context; empty unless the rule has batchers.
+    batchers: Array<Batcher>,
+    /// Sectors of all bios that are in a request.
+    sectors: u64,
+}
+
+/// Thresholds of `nr_requests`.
+fn congestion_on(requests: u32) -> u32 {
+    (requests - requests / 8 + 1).min(requests)
+}
+
+fn congestion_off(requests: u32) -> u32 {
+    (requests - requests / 8).saturating_sub(requests / 16 + 1).max(1)
+}
+
+/// Free requests that are worth waking a sleeper for.
+fn worth_waking(requests: u32) -> u32 {
+    (requests / 4).clamp(1, 32)
+}
+
+impl RequestLists {
+    pub(crate) fn try_new(rule: Allocation, contexts: u32) -> Result<Self, NoMemory> {
+        let contexts = if matches!(rule, Allocation::Batching { .. }) { contexts } else { 0 };
+        let batchers = Array::try_new(contexts, Batcher::NONE)?;
+        Ok(Self { rule, kinds: [Kind::default(); 2], batchers, sectors: 0 })
+    }
+
+    /// Which of the two kinds a bio belongs to: reads or sync (false), writes or async (true).
+    fn is_second(&self, bio: &Bio) -> bool {
+        match self.rule {
+            Allocation::Batching { by: Kinds::Sync, .. } => !bio.is_sync(),
+            _ => bio.direction() == Direction::Write,
+        }
+    }
+
+    /// Where a bio of a kind sleeps: one pool has one queue of sleepers.
+    fn queue_of(&self, is_second: bool) -> bool {
+        is_second && !matches!(self.rule, Allocation::SharedList { .. })
+    }
+
+    /// Takes a request of a kind if the rule lets this bio have one. Somebody who was woken is a batcher by that.
+    fn take(&mut self, tags: &mut Tags, bio: &Bio, is_must: bool, is_woken: bool, now: Nanos) -> bool {
+        let is_second = self.is_second(bio);
+        let is_taken = match self.rule {
+            Allocation::Tags => tags.in_use() < tags.depth(),
+            Allocation::SplitLists => tags.of_kind(is_second) < half(tags.depth()),
+            Allocation::SharedList { max_queue_sectors } => self.fits_under_cap(tags, is_second, max_queue_sectors),
+            Allocation::Batching { is_capped, .. } => {
+                let kind_is_woken = is_woken.then_some(bio.context);
+                return self.take_batching(tags, bio, is_must, is_capped, kind_is_woken, now);
+            }
+        };
+        if is_taken {
+            tags.take_of_kind(is_second);
+        }
+        is_taken
+    }
+
+    fn fits_under_cap(&self, tags: &Tags, is_second: bool, max_queue_sectors: u32) -> bool {
+        let cap = u64::from(max_queue_sectors);
+        if tags.in_use() >= tags.depth() {
+            return false;
+        }
+        let few_reads = (tags.depth() / 32).max(4);
+        self.sectors <= cap || (!is_second && tags.of_kind(false) <= few_reads && self.sectors <= cap + cap / 4)
+    }
+
+    fn take_batching(
+        &mut self,
+        tags: &mut Tags,
+        bio: &Bio,
+        is_must: bool,
+        is_capped: bool,
+        woken: Option<ContextId>,
+        now: Nanos,
+    ) -> bool {
+        let is_second = self.is_second(bio);
+        let (limit, used) = (tags.depth(), tags.of_kind(is_second));
+        let Some(kind) = self.kinds.get_mut(usize::from(is_second)) else { return false };
+        let batcher = self.batchers.at_mut(bio.context.0);
+        if woken.is_some() {
+            batcher.begin(now);
+        }
+        let fills = used + 1 >= limit && !kind.is_full;
+        let is_batcher = woken.is_some() || batcher.is_active(now);
+        if (kind.is_full && !is_batcher && !is_must) || (is_capped && used >= (limit + limit / 2).max(1)) {
+            return false;
+        }
+        if batcher.is_active(now) {
+            batcher.left -= 1;
+        }
+        if fills {
+            // The request that fills the kind is not yet one of the batch.
+            kind.is_full = true;
+            batcher.begin(now);
+        }
+        tags.take_of_kind(is_second);
+        kind.is_congested |= used + 1 >= congestion_on(limit);
+        true
+    }
+
+    /// A request of a kind came back. `sleeping` says for which kinds somebody sleeps.
+    fn came_back(&mut self, tags: &Tags, is_second: bool, sleeping: [bool; 2]) {
+        let (limit, used) = (tags.depth(), tags.of_kind(is_second));
+        let wakes = match self.rule {
+            Allocation::Tags => false,
+            Allocation::SplitLists => half(limit).saturating_sub(used) >= worth_waking(limit).min(half(limit)),
+            Allocation::SharedList { max_queue_sectors } => {
+                let cap = u64::from(max_queue_sectors);
+                limit.saturating_sub(tags.in_use()) >= worth_waking(limit) && self.sectors <= cap - cap / 4
+            }
+            Allocation::Batching { .. } => used < limit,
+        };
+        let queue = self.queue_of(is_second);
+        if let Some(kind) = self.kinds.get_mut(usize::from(is_second)) {
+            kind.is_full &= used >= limit;
+            kind.is_congested &= used >= congestion_off(limit);
+        }
+        for (index, (kind, sleeps)) in self.kinds.iter_mut().zip(sleeping).enumerate() {
+            let is_own = index == usize::from(queue);
+            // A kind of which nothing is out would hear of no other return: the request table itself was full.
+            let is_starved = !is_own && tags.of_kind(index == 1) == 0;
+            let is_woken = sleeps && ((is_own && wakes) || is_starved);
+            kind.wakes_due = kind.wakes_due.saturating_add(u32::from(is_woken));
+        }
+    }
+
+    /// Other depths: flags follow, and everybody who sleeps tries again.
+    fn retry_all(&mut self, tags: &Tags, sleeping: [bool; 2]) {
+        for (index, (kind, sleeps)) in self.kinds.iter_mut().zip(sleeping).enumerate() {
+            let used = tags.of_kind(index == 1);
+            if let Allocation::Batching { .. } = self.rule {
+                kind.is_full = used >= tags.depth();
+                kind.is_congested &= used >= congestion_off(tags.depth());
+                kind.is_congested |= used >= congestion_on(tags.depth());
+            }
+            kind.wakes_due = if sleeps { u32::MAX } else { 0 };
+        }
+    }
+
+    pub(crate) fn entered(&mut self, bio: &Bio) {
+        self.sectors = self.sectors.saturating_add(u64::from(bio.extent.sectors));
+    }
+
+    pub(crate) fn left(&mut self, sectors: u32) {
+        self.sectors = self.sectors.saturating_sub(u64::from(sectors));
+    }
+}
+
+fn half(requests: u32) -> u32 {
+    (requests / 2).max(1)
+}
+
+impl<E: Elevator> RequestQueue<E> {
+    /// Whether so many requests of a direction are out that write-back and read-ahead should hold off: from 113 of 128 on,
+    /// until fewer than 103 are. Where sync and async are counted apart, reads stand for sync and writes for async.
+    /// Always false where the era has no such flag (2.4, blk-mq).
+    pub fn is_congested(&self, direction: Direction) -> bool {
+        let [first, second] = self.lists.kinds;
+        if direction == Direction::Write { second.is_congested } else { first.is_congested }
+    }
+
+    /// A bio looks for company or a request by the rules of the old kernels. One that was woken holds its request while
+    /// it looks.
+    pub(crate) fn enter_by_lists(
+        &mut self,
+        index: u32,
+        is_new: bool,
+        plug: Option<&mut crate::Plug>,
+        now: Nanos,
+    ) -> Entered {
+        let bio = self.bios.at(index).bio;
+        let is_second = self.lists.is_second(&bio);
+        let must_wait = Entered::NoTag { limited: self.lists.queue_of(is_second) };
+        if is_new {
+            self.plug_if_empty(now);
+        }
+        let is_must = self.elevator.admit(&bio, now) == Admission::Must;
+        if !is_new && !self.take_request(&bio, is_must, true, now) {
+            return must_wait;
+        }
+        let hint = if is_new || self.era.searches_again {
+            match self.try_merge(index, plug.as_deref(), now) {
+                Err(hint) => hint,
+                Ok(id) => {
+                    self.lists.entered(&bio);
+                    if !is_new {
+                        self.give_back_request(is_second);
+                    }
+                    self.unplug_by_threshold(&bio, now);
+                    return Entered::Merged(id);
+                }
+            }
+        } else {
+            self.hint_for(&bio, now)
+        };
+        if is_new && !self.take_request(&bio, is_must, false, now) {
+            return must_wait;
+        }
+        let Some(id) = self.requests.allocate(bio, now) else {
+            self.tags.give_back(is_second);
+            return must_wait;
+        };
+        self.lists.entered(&bio);
+        self.begin_request(id, index, is_second, &bio, now);
+        self.go_on(id, hint, plug, &bio, now);
+        self.unplug_by_threshold(&bio, now);
+        Entered::Queued(id)
+    }
+
+    fn take_request(&mut self, bio: &Bio, is_must: bool, is_woken: bool, now: Nanos) -> bool {
+        // A slot stays for the flush command of each hardware queue.
+        let slots = self.requests.capacity().saturating_sub(self.in_device.len()).max(1);
+        self.requests.in_use() < slots && self.lists.take(&mut self.tags, bio, is_must, is_woken, now)
+    }
+
+    /// On which queue of sleepers a bio waits that could not even look for a request.
+    pub(crate) fn sleeps_apart(&self, bio: &Bio) -> bool {
+        self.lists.rule != Allocation::Tags && self.lists.queue_of(self.lists.is_second(bio))
+    }
+
+    /// A request of a kind is free again.
+    pub(crate) fn give_back_request(&mut self, is_second: bool) {
+        self.tags.give_back(is_second);
+        if self.lists.rule != Allocation::Tags {
+            let sleeping = self.waiting.map(|chain| !chain.is_empty());
+            self.lists.came_back(&self.tags, is_second, sleeping);
+        }
+    }
+
+    /// The depth or the policy is another: all who sleep try again when they are next woken.
+    pub(crate) fn retry_sleepers(&mut self) {
+        let sleeping = self.waiting.map(|chain| !chain.is_empty());
+        self.lists.retry_all(&self.tags, sleeping);
+    }
+
+    /// A bio merged, and two requests may have become one: the old kernels wake a sleeper for the one that is free.
+    #[inline]
+    pub(crate) fn merging_freed_a_request(&mut self, now: Nanos) {
+        if self.lists.kinds.iter().any(|kind| kind.wakes_due > 0) {
+            self.admit_waiting(now);
+        }
+    }
+
+    /// Wakes whom the returns of this call are to wake; each wakes at once and takes his request before others move.
+    pub(crate) fn wake_sleepers(&mut self, now: Nanos) {
+        // Each round takes a sleeper off the queues or ends a kind's wakes, so the number of bios bounds the rounds.
+        while let Some(kind) = self.lists.kinds.iter().position(|kind| kind.wakes_due > 0) {
+            let index = self.waiting.get_mut(kind).and_then(|chain| self.bios.pop(chain));
+            let is_let_in = index.is_some_and(|index| self.wake(index, now));
+            if let Some(kind) = self.lists.kinds.get_mut(kind) {
+                kind.wakes_due = if is_let_in { kind.wakes_due.saturating_sub(1) } else { 0 };
+            }
+        }
+    }
+
+    fn wake(&mut self, index: u32, now: Nanos) -> bool {
+        match self.let_in(index, now) {
+            Entered::NoTag { limited } => {
+                self.bios.prepend(&mut self.waiting[usize::from(limited)], index);
+                false
+            }
+            Entered::Merged(_) | Entered::Queued(_) => true,
+        }
+    }
+
+    /// Invariants of the old rules.
+    pub(crate) fn check_lists(&self, sectors: u64) -> Result<(), Violation> {
+        let broken = |what, at| Err(Violation { what, at });
+        if self.lists.rule == Allocation::Tags {
+            return Ok(());
+        }
+        if self.lists.sectors != sectors {
+            return broken(
+                "the sectors of all bios in requests are counted",
+                u32::try_from(sectors).unwrap_or(u32::MAX),
+            );
+        }
+        for (index, kind) in self.lists.kinds.iter().enumerate() {
+            if kind.wakes_due > 0 && self.switching.is_none() {
+                return broken("who is to be woken is woken within the call", kind.wakes_due);
+            }
+            let used = self.tags.of_kind(index == 1);
+            if kind.is_full && used + 1 < self.tags.depth() {
+                return broken("a kind is full only while its limit is reached", used);
+            }
+            if self.lists.rule == Allocation::SplitLists
+                && self.tags.of_kind(index == 1) == 0
+                && !self.waiting[index].is_empty()
+                && self.switching.is_none()
+            {
+                return broken("nobody sleeps for a kind of which nothing is out", used);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,166 @@
+//! The dispatch list of the single-queue kernels (2.6 to 4.20): forced drains, the tail insert, barriers.
+//!
+//! What is on the dispatch list is neither merged nor reordered by the policy any more. A barrier (up to 2.6.36) waits at
+//! its place there until the device is empty, runs its flushes and its data, and only then lets the next request go.
+//! Source: Linux 2.6.18 block/elevator.c and block/ll_rw_blk.c (elv_dispatch_sort, elv_insert, blk_do_ordered).
+
+use crate::era::Drains;
+use crate::flush::{Stage, Steps};
+use crate::{Next, RequestQueue};
+use block::{HardwareQueue, Nanos, Operation, RequestId, Sector};
+use elevator::{Elevator, Hint, MergeSearch, Place, Position, Wake};
+
+/// The state of the dispatch list beside the list itself.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct DispatchOrder {
+    /// Sorted drains begin here and wrap: where the last request ends that went to the driver or to the tail.
+    boundary_sector: Sector,
+    /// The request at the tail that set the boundary and is not yet with the driver.
+    boundary: Option<RequestId>,
+    /// Barriers inside.
+    pub barriers: u32,
+    /// The barrier whose turn it is: nothing but its flushes and itself goes to the device.
+    current: Option<RequestId>,
+}
+
+impl<E: Elevator> RequestQueue<E> {
+    /// A driver's own command in 2.4: on the list of a policy that keeps one. Any other policy would sort it.
+    pub(crate) fn queue_special(&mut self, id: RequestId, now: Nanos) {
+        if self.elevator.merge_search() == MergeSearch::Own {
+            self.insert(id, Position::Sorted(Hint::None), now);
+        } else {
+            self.insert_tail(id, now);
+        }
+    }
+
+    /// Everything the policy has goes to the dispatch list, and this request behind it.
+    pub(crate) fn insert_tail(&mut self, id: RequestId, now: Nanos) {
+        self.force_out(now);
+        self.requests.move_to(id, Place::Dispatched);
+        self.add_to_dispatch_tail(id);
+        self.unplug_device(now);
+        self.note(Wake::All);
+    }
+
+    /// Empties the policy into the dispatch list.
+    pub(crate) fn force_out(&mut self, now: Nanos) {
+        let is_sorted = self.era.drains == Drains::DispatchSort && self.elevator.drains_by_sector();
+        while let Some(id) = self.elevator.drain(&self.requests, now) {
+            let queue = self.requests.attributes(id).hardware_queue;
+            self.close(id, queue, None, now);
+            if is_sorted {
+                self.dispatch_sort(id);
+            } else {
+                self.add_to_dispatch_tail(id);
+            }
+        }
+    }
+
+    fn add_to_dispatch_tail(&mut self, id: RequestId) {
+        let attributes = self.requests.attributes(id);
+        let (queue, end) = (attributes.hardware_queue, attributes.extent.end());
+        self.dispatch_lists.at_mut(u32::from(queue.0)).push_back(&mut self.dispatch_links, id.slot());
+        self.dispatch_total += 1;
+        self.order.boundary_sector = end;
+        self.order.boundary = Some(id);
+    }
+
+    /// Puts a request among those of its direction at the list's end, by sector from the boundary on.
+    fn dispatch_sort(&mut self, id: RequestId) {
+        let attributes = *self.requests.attributes(id);
+        let boundary = self.order.boundary_sector;
+        let list = self.dispatch_lists.at_mut(u32::from(attributes.hardware_queue.0));
+        let mut before = list.last();
+        while let Some(other) = before.and_then(|slot| self.requests.id_of(slot)) {
+            let queued = self.requests.attributes(other);
+            let is_wall = queued.direction() != attributes.direction()
+                || matches!(queued.operation, Operation::Passthrough | Operation::Flush)
+                || self.slots.at(other.slot()).stage != Stage::Plain;
+            let (own, its) = (attributes.extent.first_sector, queued.extent.first_sector);
+            if is_wall || (own < boundary, own) >= (its < boundary, its) {
+                break;
+            }
+            before = self.dispatch_links.prev(other.slot());
+        }
+        match before {
+            Some(slot) => list.insert_after(&mut self.dispatch_links, slot, id.slot()),
+            None => list.push_front(&mut self.dispatch_links, id.slot()),
+        };
+        self.dispatch_total += 1;
+    }
+
+    /// A request goes to the driver: unless one at the tail has set the boundary, it is where this one ends.
+    #[inline]
+    pub(crate) fn move_boundary(&mut self, id: RequestId) {
+        if self.era.drains == Drains::DispatchSort && self.order.boundary.is_none_or(|request| request == id) {
+            self.order.boundary_sector = self.requests.attributes(id).extent.end();
+            self.order.boundary = None;
+        }
+    }
+}
+
+// ---- barriers ----
+impl<E: Elevator> RequestQueue<E> {
+    /// A barrier takes its place behind everything that came before it.
+    pub(crate) fn insert_barrier(&mut self, id: RequestId, steps: Steps, now: Nanos) {
+        self.slots.at_mut(id.slot()).stage = Stage::Barrier(steps);
+        self.order.barriers += 1;
+        self.insert_tail(id, now);
+        self.update_gate();
+    }
+
+    /// What a plug or a barrier answers to a dispatch; `None` if neither is in the way.
+    #[cold]
+    pub(crate) fn gate(&mut self, queue: HardwareQueue, now: Nanos) -> Option<Next> {
+        if self.device_plug.is_in {
+            return Some(Next::Plugged);
+        }
+        if self.order.current.is_none() {
+            let Stage::Barrier(steps) = self.first_stage(queue) else { return None };
+            if self.in_device_total > 0 {
+                return Some(Next::Throttled);
+            }
+            self.begin_barrier(queue, steps, now);
+        }
+        let first = self.dispatch_lists.at(u32::from(queue.0)).first().and_then(|slot| self.requests.id_of(slot));
+        let is_its_turn =
+            first.is_some_and(|id| self.order.current == Some(id) || self.slots.at(id.slot()).stage == Stage::Command);
+        if is_its_turn { None } else { Some(Next::Throttled) }
+    }
+
+    fn first_stage(&self, queue: HardwareQueue) -> Stage {
+        let first = self.dispatch_lists.at(u32::from(queue.0)).first();
+        first.map_or(Stage::Plain, |slot| self.slots.at(slot).stage)
+    }
+
+    /// The device is empty: the barrier at the head of the list begins, with a flush if it needs one.
+    fn begin_barrier(&mut self, queue: HardwareQueue, steps: Steps, now: Nanos) {
+        let list = self.dispatch_lists.at_mut(u32::from(queue.0));
+        let Some(id) = list.first().and_then(|slot| self.requests.id_of(slot)) else { return };
+        self.order.current = Some(id);
+        if !steps.before {
+            self.slots.at_mut(id.slot()).stage = Stage::Data(steps);
+            self.flush.add_running_data();
+            return;
+        }
+        list.pop_front(&mut self.dispatch_links);
+        self.dispatch_total = self.dispatch_total.saturating_sub(1);
+        self.slots.at_mut(id.slot()).stage = Stage::Before(steps);
+        self.wait_for_flush(id, now);
+    }
+
+    /// A request ended while a barrier was inside.
+    #[cold]
+    pub(crate) fn end_barrier(&mut self, id: RequestId) {
+        if self.order.current == Some(id) {
+            self.order.current = None;
+            self.order.barriers = self.order.barriers.saturating_sub(1);
+            self.update_gate();
+            self.note(Wake::All);
+        }
+    }
+
+    pub(crate) fn update_gate(&mut self) {
+        self.is_gated = self.device_plug.is_in || self.order.barriers > 0;
+    }
+}
