@@ -41,7 +41,9 @@ pub mod tunable;
 
 mod deadline;
 mod kyber;
+mod linus;
 mod mq_deadline;
+mod nas;
 mod none;
 mod noop;
 pub mod throttle;

@@ -46,7 +46,7 @@ use bios::{Bios, Chain};
 use block::{ContextId, Flags, GroupId, HardwareQueue, Nanos, Operation, RequestId, Status};
 use elevator::structures::sorted::{SortedLinks, Tree};
 use elevator::structures::{Array, Links, List, NoMemory};
-use elevator::tunable::{SettingError, Tunable, parse_value};
+use elevator::tunable::{SettingError, Tunable};
 use elevator::{
     Admission, Any, Bio, Configuration, Depth, Elevator, GroupSettings, GroupState, GroupTree, Hint, Place, Position,
     Requests, Wake, registry,
@@ -323,7 +323,8 @@ impl<E: Elevator> RequestQueue<E> {
     /// Unknown name, not a number, out of range.
     pub fn set(&mut self, name: &str, text: &str) -> Result<i64, SettingError> {
         let index = self.elevator.tunables().iter().position(|row| row.name == name).ok_or(SettingError::Unknown)?;
-        self.elevator.set(index, parse_value(text)?)?;
+        let row = self.elevator.tunables().get(index).ok_or(SettingError::Unknown)?;
+        self.elevator.set(index, row.parse(text)?)?;
         self.note(Wake::All);
         self.elevator.setting(index).ok_or(SettingError::Unknown)
     }

@@ -7,12 +7,15 @@ mod deadline;
 mod device_model;
 mod fio_job_file;
 mod kyber;
+mod linus;
 mod mq_deadline;
+mod nas;
 mod nbd_handshake;
 mod nbd_transmission;
 mod none;
 mod noop;
 mod policy;
+mod read_latency2;
 mod scheduler_spec;
 mod serve_configuration;
 mod serve_flags;
@@ -27,6 +30,9 @@ pub const TARGETS: &[Target] = &[
     none::TARGET,
     noop::TARGET,
     deadline::TARGET,
+    linus::TARGET,
+    read_latency2::TARGET,
+    nas::TARGET,
     kyber::TARGET,
     mq_deadline::TARGET,
     mq_deadline::BEFORE_6_5,
