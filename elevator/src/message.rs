@@ -1,6 +1,7 @@
 //! Trace messages: what a policy tells about itself, as fixed-size values that the host formats.
 
-use crate::structures::{Array, NoMemory};
+use crate::structures::NoMemory;
+use alloc::vec::Vec;
 use block::{ContextId, GroupId, Nanos};
 use core::fmt;
 
@@ -76,7 +77,7 @@ pub const KEPT: u32 = 256;
 /// A ring of the last [`KEPT`] messages; nothing is written while it is off.
 #[derive(Debug)]
 pub struct Messages {
-    ring: Array<Option<Message>>,
+    ring: Vec<Option<Message>>,
     next: u32,
     untaken: u32,
     on: bool,
@@ -87,13 +88,25 @@ impl Messages {
     ///
     /// # Errors
     /// When memory is short.
+    #[inline(never)]
     pub fn try_new() -> Result<Self, NoMemory> {
-        Ok(Self { ring: Array::try_new(KEPT, None)?, next: 0, untaken: 0, on: false })
+        let mut ring = Vec::new();
+        ring.try_reserve_exact(KEPT as usize).map_err(|_| NoMemory)?;
+        for _ in 0..KEPT {
+            ring.push(None);
+        }
+        Ok(Self { ring, next: 0, untaken: 0, on: false })
     }
 
     /// Switches writing on or off.
     pub fn switch(&mut self, on: bool) {
         self.on = on;
+    }
+
+    /// Whether anybody will read what is written: asking first saves making a message for nobody.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on
     }
 
     /// Writes a message if switched on; the oldest untaken one is lost when the ring is full.
@@ -102,7 +115,9 @@ impl Messages {
         if !self.on {
             return;
         }
-        *self.ring.at_mut(self.next) = Some(message);
+        if let Some(place) = self.ring.get_mut(self.next as usize) {
+            *place = Some(message);
+        }
         self.next = (self.next + 1) % KEPT;
         self.untaken = (self.untaken + 1).min(KEPT);
     }
@@ -114,7 +129,7 @@ impl Messages {
         }
         let oldest = (self.next + KEPT - self.untaken) % KEPT;
         self.untaken -= 1;
-        self.ring.at_mut(oldest).take()
+        self.ring.get_mut(oldest as usize)?.take()
     }
 }
 

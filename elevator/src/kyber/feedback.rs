@@ -4,11 +4,14 @@
 //! domains that meet their target give up depth and those that do not get more; without congestion a domain that misses
 //! its target gets more and nobody loses.
 
-use super::domain::{Domain, PerDomain};
+use super::domain::Domain;
+use crate::structures::{Array, NoMemory};
 use block::Nanos;
 use block::time::{MILLISECOND, SECOND};
 
 const BUCKETS: u32 = 8;
+/// Domains that are measured, in the order of their indices.
+const MEASURED: u32 = 3;
 /// Buckets up to the target: four of a quarter each.
 const GOOD_BUCKETS: u32 = 4;
 /// Samples that make a percentile worth reading, unless they took [`PATIENCE_NS`] to come.
@@ -115,19 +118,19 @@ pub enum Finding {
 }
 
 /// The histograms of all domains.
-#[derive(Copy, Clone, Debug)]
-pub struct Feedback(PerDomain<Measured>);
+#[derive(Debug)]
+pub struct Feedback(Array<Measured>);
 
 impl Feedback {
-    pub fn new() -> Self {
-        let empty = Measured::default();
-        Self(PerDomain { read: empty, write: empty, discard: empty, other: empty })
+    /// On the heap: the stack of a kernel has better uses.
+    pub fn try_new() -> Result<Self, NoMemory> {
+        Ok(Self(Array::try_new(MEASURED, Measured::default())?))
     }
 
     /// A request of a domain with this target completed.
     #[inline]
     pub fn add(&mut self, domain: Domain, total_ns: Nanos, in_device_ns: Nanos, target_ns: Nanos) {
-        let measured = self.0.of_mut(domain);
+        let measured = self.0.at_mut(domain.index());
         measured.total.add(bucket_of(total_ns, target_ns));
         measured.in_device.add(bucket_of(in_device_ns, target_ns));
     }
@@ -136,13 +139,13 @@ impl Feedback {
     pub fn look(&mut self, now: Nanos, depth_of: impl Fn(Domain) -> u32, mut found: impl FnMut(Finding)) {
         let mut is_congested = false;
         for domain in Domain::MEASURED {
-            if let Some((bucket, samples)) = self.0.of_mut(domain).read(Span::InDevice, 90, now) {
+            if let Some((bucket, samples)) = self.0.at_mut(domain.index()).read(Span::InDevice, 90, now) {
                 found(Finding::Latency(domain, Span::InDevice, bucket, samples));
                 is_congested |= bucket >= GOOD_BUCKETS;
             }
         }
         for domain in Domain::MEASURED {
-            let measured = self.0.of_mut(domain);
+            let measured = self.0.at_mut(domain.index());
             let mut total = None;
             if let Some((bucket, samples)) = measured.read(Span::Total, 99, now) {
                 found(Finding::Latency(domain, Span::Total, bucket, samples));
@@ -219,7 +222,7 @@ mod tests {
 
     /// Fills a domain with samples whose total and device times lie in these buckets.
     fn fill(feedback: &mut Feedback, domain: Domain, total: u32, in_device: u32) {
-        let measured = feedback.0.of_mut(domain);
+        let measured = feedback.0.at_mut(domain.index());
         for _ in 0..600 {
             measured.total.add(total);
             measured.in_device.add(in_device);
@@ -238,7 +241,7 @@ mod tests {
 
     #[test]
     fn ky9_congestion_takes_from_those_that_do_well() {
-        let mut feedback = Feedback::new();
+        let mut feedback = Feedback::try_new().unwrap();
         fill(&mut feedback, Domain::Read, 6, 5);
         fill(&mut feedback, Domain::Write, 1, 0);
         assert_eq!(depths(&mut feedback, 0), [(Domain::Read, 256), (Domain::Write, 64)]);
@@ -249,7 +252,7 @@ mod tests {
 
     #[test]
     fn without_congestion_nobody_loses_and_the_figure_is_kept() {
-        let mut feedback = Feedback::new();
+        let mut feedback = Feedback::try_new().unwrap();
         fill(&mut feedback, Domain::Write, 1, 0);
         assert_eq!(depths(&mut feedback, 0), []);
         fill(&mut feedback, Domain::Read, 3, 5);

@@ -22,7 +22,7 @@ use crate::message::{Message, Messages};
 use crate::request::{Attributes, Bio, Requests};
 use crate::structures::{Array, Bitmap, Links, List, NIL, NoMemory};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
-use block::{Flags, HardwareQueue, Nanos, Operation, RequestId, SoftwareQueue};
+use block::{HardwareQueue, Nanos, Operation, RequestId, SoftwareQueue};
 use domain::{Domain, PerDomain, Tokens};
 use feedback::{Feedback, Finding, INTERVAL_NS, Span};
 
@@ -136,7 +136,7 @@ impl Policy for Kyber {
                 discard: Tokens::full(Domain::Discard),
                 other: Tokens::full(Domain::Other),
             },
-            feedback: Feedback::new(),
+            feedback: Feedback::try_new()?,
             look_at: None,
             software_queues,
             messages: Messages::try_new()?,
@@ -168,7 +168,7 @@ impl Elevator for Kyber {
             newest = self.links.prev(slot);
             let Some(id) = requests.id_of(slot) else { continue };
             let queued = requests.attributes(id);
-            if !may_share(queued, bio) {
+            if !queued.can_share_request(bio) {
                 continue;
             }
             if queued.extent.is_followed_by(bio.extent) {
@@ -482,18 +482,6 @@ impl Kyber {
         let row = u32::from(hardware.0).wrapping_mul(4).wrapping_add(domain.index());
         row.wrapping_mul(self.software_queues).wrapping_add(u32::from(software.0))
     }
-}
-
-/// Whether the two could be one request as far as their kind goes.
-#[inline]
-fn may_share(queued: &Attributes, bio: &Bio) -> bool {
-    const NEVER: Flags = Flags(Flags::NOMERGE.0 | Flags::FUA.0 | Flags::PREFLUSH.0);
-    queued.operation == bio.operation
-        && queued.operation.is_mergeable()
-        && queued.priority == bio.priority
-        && queued.group == bio.group
-        && queued.device == bio.device
-        && !queued.flags.with(bio.flags).intersects(NEVER)
 }
 
 /// The kernel's trace lines, without the device's number, which the host knows.
