@@ -39,6 +39,7 @@ mod request;
 pub mod structures;
 pub mod tunable;
 
+mod anticipatory;
 mod deadline;
 mod kyber;
 mod linus;

@@ -20,6 +20,7 @@ registry! {
     "linus"          = Linus       : crate::linus::Linus,             "the elevator of 2.4: one sorted list, a budget for being passed over", false;
     "read-latency2"  = ReadLatency2: crate::linus::ReadLatency2,      "linus with reads placed near the front", false;
     "nas"            = Nas         : crate::nas::Nas,                 "Neil Schemenauer's for 2.4.20: reads overtake surplus writes", false;
+    "anticipatory" = Anticipatory: crate::anticipatory::Anticipatory, "deadline that keeps the device for a reader's next request (2.6)", false;
     "deadline"     = Deadline   : crate::deadline::Deadline,        "ascending batches with soft deadlines, reads before writes (2.6)", false;
     "kyber"        = Kyber      : crate::kyber::Kyber,              "tokens per kind of I/O, steered by latency targets", false;
 }

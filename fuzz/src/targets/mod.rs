@@ -1,5 +1,6 @@
 //! All targets, one line each.
 
+mod anticipatory;
 mod assertion;
 mod canary;
 mod control_request;
@@ -30,6 +31,7 @@ pub const TARGETS: &[Target] = &[
     none::TARGET,
     noop::TARGET,
     deadline::TARGET,
+    anticipatory::TARGET,
     linus::TARGET,
     read_latency2::TARGET,
     nas::TARGET,
