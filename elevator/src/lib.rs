@@ -33,6 +33,7 @@ extern crate alloc;
 pub mod group;
 mod interface;
 pub mod limiter;
+pub mod limiters;
 pub mod message;
 pub mod registry;
 mod request;
