@@ -385,6 +385,9 @@ pub trait Policy: Elevator + Sized {
     /// The forms that differ in behaviour, oldest first: since which kernel, and what differs. At least one.
     const FORMS: &'static [Form<Self::Profile>];
 
+    /// Index of the form that users get who name no version; the newest, but where an older one is what people mean.
+    const DEFAULT_FORM: usize = Self::FORMS.len() - 1;
+
     /// What differs between the forms, as data.
     type Profile: Copy + 'static;
 

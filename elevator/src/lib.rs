@@ -33,15 +33,22 @@ extern crate alloc;
 pub mod group;
 mod interface;
 pub mod limiter;
+pub mod limiters;
 pub mod message;
 pub mod registry;
 mod request;
 pub mod structures;
 pub mod tunable;
 
+mod anticipatory;
+mod deadline;
+mod kyber;
+mod linus;
 mod mq_deadline;
+mod nas;
 mod none;
 mod noop;
+pub mod throttle;
 mod wfq;
 
 pub use group::{GroupSettings, GroupState, GroupTree, IoLimits, Rates};

@@ -1,21 +1,74 @@
 //! Trace messages: what a policy tells about itself, as fixed-size values that the host formats.
 
-use crate::structures::{Array, NoMemory};
-use block::Nanos;
+use crate::structures::NoMemory;
+use alloc::vec::Vec;
+use block::{ContextId, GroupId, Nanos};
+use core::fmt;
 
-/// One message. The text belongs to `code` and is made by the host, outside any lock.
+/// Numbers a message may carry.
+pub const NUMBERS: usize = 8;
+
+/// One message: whom it is about, and a text whose `{0}` to `{7}` stand for its numbers (`{0i}`: as signed).
+///
+/// It is written under the queue's lock and turned into words by the host, outside: [`fmt::Display`] gives the text
+/// without the prefix that names group and context, whose names only the host knows.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Message {
     /// When.
     pub at_ns: Nanos,
-    /// What happened, as text with `{a}`, `{b}`, `{c}` where the numbers go.
+    /// What happened.
     pub text: &'static str,
-    /// First number: mostly a group, context or slot.
-    pub a: u32,
-    /// Second number.
-    pub b: u64,
-    /// Third number.
-    pub c: u64,
+    /// The group it is about; `None` = the whole device.
+    pub group: Option<GroupId>,
+    /// The issuer's queue it is about, and whether it is its sync one; `None` = none in particular.
+    pub queue: Option<(ContextId, bool)>,
+    /// What the text refers to; the rest is 0.
+    pub numbers: [u64; NUMBERS],
+}
+
+impl Message {
+    /// A message about the whole device. Surplus numbers are dropped.
+    #[inline]
+    pub fn new<const N: usize>(at_ns: Nanos, text: &'static str, given: [u64; N]) -> Self {
+        let mut numbers = [0; NUMBERS];
+        for (place, number) in numbers.iter_mut().zip(given) {
+            *place = number;
+        }
+        Self { at_ns, text, group: None, queue: None, numbers }
+    }
+
+    /// The same about a group.
+    #[inline]
+    #[must_use]
+    pub const fn of_group(self, group: GroupId) -> Self {
+        Self { group: Some(group), ..self }
+    }
+
+    /// The same about an issuer's queue.
+    #[inline]
+    #[must_use]
+    pub const fn of_queue(self, context: ContextId, is_sync: bool) -> Self {
+        Self { queue: Some((context, is_sync)), ..self }
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.text;
+        while let Some((before, behind)) = rest.split_once('{') {
+            f.write_str(before)?;
+            let (place, after) = behind.split_once('}').unwrap_or((behind, ""));
+            let (index, is_signed) = place.strip_suffix('i').map_or((place, false), |index| (index, true));
+            let number = index.parse().ok().and_then(|index: usize| self.numbers.get(index));
+            match number {
+                Some(number) if is_signed => write!(f, "{}", number.cast_signed())?,
+                Some(number) => write!(f, "{number}")?,
+                None => write!(f, "{{{place}}}")?,
+            }
+            rest = after;
+        }
+        f.write_str(rest)
+    }
 }
 
 /// How many messages a policy keeps until they are taken.
@@ -24,7 +77,7 @@ pub const KEPT: u32 = 256;
 /// A ring of the last [`KEPT`] messages; nothing is written while it is off.
 #[derive(Debug)]
 pub struct Messages {
-    ring: Array<Option<Message>>,
+    ring: Vec<Option<Message>>,
     next: u32,
     untaken: u32,
     on: bool,
@@ -35,13 +88,25 @@ impl Messages {
     ///
     /// # Errors
     /// When memory is short.
+    #[inline(never)]
     pub fn try_new() -> Result<Self, NoMemory> {
-        Ok(Self { ring: Array::try_new(KEPT, None)?, next: 0, untaken: 0, on: false })
+        let mut ring = Vec::new();
+        ring.try_reserve_exact(KEPT as usize).map_err(|_| NoMemory)?;
+        for _ in 0..KEPT {
+            ring.push(None);
+        }
+        Ok(Self { ring, next: 0, untaken: 0, on: false })
     }
 
     /// Switches writing on or off.
     pub fn switch(&mut self, on: bool) {
         self.on = on;
+    }
+
+    /// Whether anybody will read what is written: asking first saves making a message for nobody.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on
     }
 
     /// Writes a message if switched on; the oldest untaken one is lost when the ring is full.
@@ -50,7 +115,9 @@ impl Messages {
         if !self.on {
             return;
         }
-        *self.ring.at_mut(self.next) = Some(message);
+        if let Some(place) = self.ring.get_mut(self.next as usize) {
+            *place = Some(message);
+        }
         self.next = (self.next + 1) % KEPT;
         self.untaken = (self.untaken + 1).min(KEPT);
     }
@@ -62,7 +129,7 @@ impl Messages {
         }
         let oldest = (self.next + KEPT - self.untaken) % KEPT;
         self.untaken -= 1;
-        self.ring.at_mut(oldest).take()
+        self.ring.get_mut(oldest as usize)?.take()
     }
 }
 
@@ -70,8 +137,17 @@ impl Messages {
 mod tests {
     use super::*;
 
-    fn numbered(a: u32) -> Message {
-        Message { at_ns: 0, text: "test", a, b: 0, c: 0 }
+    use alloc::string::ToString;
+
+    fn numbered(number: u64) -> Message {
+        Message::new(0, "test", [number])
+    }
+
+    #[test]
+    fn a_text_names_its_numbers_by_place_and_sign() {
+        let message = Message::new(0, "bdisp={1} io={0i} {2}", [u64::MAX, 7, 3]);
+        assert_eq!(message.to_string(), "bdisp=7 io=-1 3");
+        assert_eq!(Message::new(0, "{9} {x", [1]).to_string(), "{9} {x}");
     }
 
     #[test]
@@ -83,7 +159,7 @@ mod tests {
         for a in 0..300 {
             messages.write(numbered(a));
         }
-        let taken: [u32; 3] = core::array::from_fn(|_| messages.take().map_or(u32::MAX, |message| message.a));
+        let taken: [u64; 3] = core::array::from_fn(|_| messages.take().map_or(u64::MAX, |message| message.numbers[0]));
         assert_eq!(taken, [44, 45, 46], "300 were written and 256 are kept");
     }
 }

@@ -13,7 +13,7 @@ use crate::interface::{
 };
 use crate::request::{Attributes, Bio, Requests};
 use crate::structures::{Array, Bitmap, Links, List, NIL, NoMemory};
-use block::{Flags, HardwareQueue, Nanos, RequestId, SoftwareQueue};
+use block::{HardwareQueue, Nanos, RequestId, SoftwareQueue};
 
 crate::reasons! {
     /// Why a request was chosen.
@@ -89,7 +89,7 @@ impl Elevator for Unscheduled {
             newest = self.links.prev(slot);
             let Some(id) = requests.id_of(slot) else { continue };
             let queued = requests.attributes(id);
-            if !may_share(queued, bio) {
+            if !queued.can_share_request(bio) {
                 continue;
             }
             if queued.extent.is_followed_by(bio.extent) {
@@ -207,19 +207,6 @@ impl Elevator for Unscheduled {
         }
         Ok(())
     }
-}
-
-/// Whether the two could be one request as far as their kind goes. A neighbour of another kind is passed over, where the
-/// queue's refusal would end the search.
-#[inline]
-fn may_share(queued: &Attributes, bio: &Bio) -> bool {
-    const NEVER: Flags = Flags(Flags::NOMERGE.0 | Flags::FUA.0 | Flags::PREFLUSH.0);
-    queued.operation == bio.operation
-        && queued.operation.is_mergeable()
-        && queued.priority == bio.priority
-        && queued.group == bio.group
-        && queued.device == bio.device
-        && !queued.flags.with(bio.flags).intersects(NEVER)
 }
 
 impl Unscheduled {

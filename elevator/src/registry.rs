@@ -17,6 +17,12 @@ registry! {
     "wfq"          = Wfq        : crate::wfq::Wfq,                  "weights of groups and issuers by start-time fair queueing", true;
     "none"         = Unscheduled: crate::none::Unscheduled,         "no scheduler: per-CPU queues in order of arrival", false;
     "mq-deadline"  = MqDeadline : crate::mq_deadline::MqDeadline,    "ascending batches with soft deadlines, in three priority classes", false;
+    "linus"          = Linus       : crate::linus::Linus,             "the elevator of 2.4: one sorted list, a budget for being passed over", false;
+    "read-latency2"  = ReadLatency2: crate::linus::ReadLatency2,      "linus with reads placed near the front", false;
+    "nas"            = Nas         : crate::nas::Nas,                 "Neil Schemenauer's for 2.4.20: reads overtake surplus writes", false;
+    "anticipatory" = Anticipatory: crate::anticipatory::Anticipatory, "deadline that keeps the device for a reader's next request (2.6)", false;
+    "deadline"     = Deadline   : crate::deadline::Deadline,        "ascending batches with soft deadlines, reads before writes (2.6)", false;
+    "kyber"        = Kyber      : crate::kyber::Kyber,              "tokens per kind of I/O, steered by latency targets", false;
 }
 
 /// What the registry knows of a policy without building it.
@@ -52,10 +58,11 @@ impl From<NoMemory> for BuildError {
     }
 }
 
-/// The form in force at a kernel version: the newest one that is not younger; the newest of all without a version.
-fn form_at<P: Copy>(forms: &'static [Form<P>], version: Option<Version>) -> Result<P, BuildError> {
+/// The form in force at a kernel version: the newest one that is not younger; the default one without a version.
+fn form_at<P: Policy>(version: Option<Version>) -> Result<P::Profile, BuildError> {
+    let forms = P::FORMS;
     let newest_not_younger = match version {
-        None => forms.last(),
+        None => forms.get(P::DEFAULT_FORM),
         Some(version) => forms.iter().rev().find(|form| form.since <= version),
     };
     match (newest_not_younger, forms.first()) {
@@ -107,7 +114,7 @@ macro_rules! registry {
         pub fn build(name: &str, version: Option<Version>, configuration: &Configuration) -> Result<Any, BuildError> {
             $(
                 if name == $name {
-                    let profile = form_at(<$type as Policy>::FORMS, version)?;
+                    let profile = form_at::<$type>(version)?;
                     return Ok(Any::$variant(<$type as Policy>::build(configuration, profile)?));
                 }
             )+

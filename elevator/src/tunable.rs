@@ -21,6 +21,8 @@ pub enum Unit {
     Kibibytes,
     /// Per cent.
     Percent,
+    /// One of these words; the stored value is its index.
+    Choice(&'static [&'static str]),
 }
 
 impl Unit {
@@ -30,7 +32,7 @@ impl Unit {
             Unit::Milliseconds => "ms",
             Unit::Microseconds => "us",
             Unit::Nanoseconds => "ns",
-            Unit::Count | Unit::Boolean => "",
+            Unit::Count | Unit::Boolean | Unit::Choice(_) => "",
             Unit::Sectors => "sectors",
             Unit::Kibibytes => "KiB",
             Unit::Percent => "%",
@@ -76,6 +78,37 @@ pub struct Tunable {
 }
 
 impl Tunable {
+    /// The written value of a text, before its range is looked at: a word where there are words, an unsigned decimal
+    /// number for nanoseconds (as kyber's files want it), else as [`parse_value`] reads it.
+    ///
+    /// # Errors
+    /// [`SettingError::NotANumber`] or [`SettingError::Range`].
+    pub fn parse(&self, text: &str) -> Result<i64, SettingError> {
+        let text = text.trim_end_matches(['\n', ' ']);
+        match self.unit {
+            Unit::Choice(words) => match words.iter().position(|word| *word == text) {
+                Some(index) => i64::try_from(index).map_err(|_| SettingError::Range),
+                None => parse_value(text),
+            },
+            Unit::Nanoseconds if !text.bytes().all(|byte| byte.is_ascii_digit()) => Err(SettingError::NotANumber),
+            Unit::Nanoseconds if !text.is_empty() => text.parse().map_err(|_| SettingError::Range),
+            _ => parse_value(text),
+        }
+    }
+
+    /// What may be written, as errors and lists put it: `0 to 100 ms`, or the words.
+    pub const fn allowed(&self) -> Allowed<'_> {
+        Allowed(self)
+    }
+
+    /// The word that a stored value stands for, where there are words.
+    pub fn word(&self, value: i64) -> Option<&'static str> {
+        match self.unit {
+            Unit::Choice(words) => words.get(usize::try_from(value).ok()?).copied(),
+            _ => None,
+        }
+    }
+
     /// The value that will be stored for a written one.
     ///
     /// # Errors
@@ -88,6 +121,27 @@ impl Tunable {
             OutOfRange::Refuse => Err(SettingError::Range),
             OutOfRange::Clamp if value < self.min => Ok(self.min),
             OutOfRange::Clamp => Ok(self.max),
+        }
+    }
+}
+
+/// The range of a row as text.
+#[derive(Copy, Clone, Debug)]
+pub struct Allowed<'a>(&'a Tunable);
+
+impl fmt::Display for Allowed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Allowed(row) = self;
+        if let Unit::Choice(words) = row.unit {
+            for (index, word) in words.iter().enumerate() {
+                write!(f, "{}{word}", if index == 0 { "" } else { " or " })?;
+            }
+            return Ok(());
+        }
+        write!(f, "{} to {}", row.min, row.max)?;
+        match row.unit.text() {
+            "" => Ok(()),
+            unit => write!(f, " {unit}"),
         }
     }
 }
@@ -226,5 +280,27 @@ mod tests {
             assert_eq!(parse_value(bad), Err(SettingError::NotANumber), "{bad:?}");
         }
         assert_eq!(parse_value("99999999999999999999"), Err(SettingError::Range));
+    }
+
+    #[test]
+    fn a_row_reads_words_and_decimals_its_own_way() {
+        let row = |unit| Tunable {
+            name: "row",
+            unit,
+            min: 0,
+            max: 9,
+            default: None,
+            out_of_range: OutOfRange::Refuse,
+            doc: "",
+        };
+        let order = row(Unit::Choice(&["nearest", "posted"]));
+        assert_eq!((order.parse("posted\n"), order.parse("1"), order.word(1)), (Ok(1), Ok(1), Some("posted")));
+        assert_eq!(order.parse("furthest"), Err(SettingError::NotANumber));
+        let target = row(Unit::Nanoseconds);
+        assert_eq!((target.parse("010"), target.parse("0x10")), (Ok(10), Err(SettingError::NotANumber)));
+        assert_eq!(
+            (target.parse(""), target.parse("-1")),
+            (Err(SettingError::NotANumber), Err(SettingError::NotANumber))
+        );
     }
 }

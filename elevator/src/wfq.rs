@@ -417,7 +417,7 @@ impl Wfq {
             if parent == GroupId::ROOT || !parent_was_idle {
                 return;
             }
-            let message = Message { at_ns: now, text: "group {a} waits from tag {b}", a: parent.0, b: state.tag, c: 0 };
+            let message = Message::new(now, "waits from tag {0}", [state.tag]).of_group(parent);
             self.messages.write(message);
             at = self.entity_of(parent);
         }

@@ -111,8 +111,7 @@ pub(crate) fn describe_setting(
             format!("{scheduler} has no tunable '{key}'{meant} (available: {all})")
         }
         (error, Some(row)) => {
-            let unit = row.unit.text();
-            format!("{scheduler}: {key}={value} is {error}; allowed: {} to {} {unit}", row.min, row.max)
+            format!("{scheduler}: {key}={value} is {error}; allowed: {}", row.allowed())
         }
     }
 }

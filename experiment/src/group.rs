@@ -128,12 +128,55 @@ pub struct Limits {
     pub read_ios_per_s: Option<u64>,
     /// Writes per second.
     pub write_ios_per_s: Option<u64>,
+    /// Best-effort limits: so much is the group's own if it asks for it.
+    #[serde(default, skip_serializing_if = "LowLimits::is_none")]
+    pub low: LowLimits,
+}
+
+/// Best-effort limits (`io.low` of Linux 4.12, `io.high` of the posting of 2016); 0 = none of that kind.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LowLimits {
+    /// Bytes read per second.
+    pub read_bytes_per_s: u64,
+    /// Bytes written per second.
+    pub write_bytes_per_s: u64,
+    /// Reads per second.
+    pub read_ios_per_s: u64,
+    /// Writes per second.
+    pub write_ios_per_s: u64,
+    /// Think time above which the group counts as idle, in us; 0 = not given.
+    pub idle_us: u64,
+    /// Latency tolerated above the usual one, in us; none = not given.
+    pub latency_us: Option<u64>,
+}
+
+impl LowLimits {
+    /// No best-effort limit.
+    pub const NONE: LowLimits = LowLimits {
+        read_bytes_per_s: 0,
+        write_bytes_per_s: 0,
+        read_ios_per_s: 0,
+        write_ios_per_s: 0,
+        idle_us: 0,
+        latency_us: None,
+    };
+
+    /// Whether nothing is given.
+    pub fn is_none(&self) -> bool {
+        *self == Self::NONE
+    }
 }
 
 impl Limits {
     /// No limit at all.
-    pub const NONE: Limits =
-        Limits { read_bytes_per_s: None, write_bytes_per_s: None, read_ios_per_s: None, write_ios_per_s: None };
+    pub const NONE: Limits = Limits {
+        read_bytes_per_s: None,
+        write_bytes_per_s: None,
+        read_ios_per_s: None,
+        write_ios_per_s: None,
+        low: LowLimits::NONE,
+    };
 }
 
 /// A group of issuers with its weight, and what they do.

@@ -21,6 +21,7 @@ pub mod group;
 pub mod histogram;
 mod host;
 pub mod journal;
+pub mod limit_lines;
 pub mod machine;
 pub mod matrix;
 pub mod measurement;

@@ -121,14 +121,20 @@ fn scheduler_text(entry: &Entry, version: Option<Version>) -> String {
     }
     let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
     for row in rows {
-        let default = row.default.map_or_else(|| "by device".to_owned(), |default| default.to_string());
+        let default = row.default.map_or_else(
+            || "by device".to_owned(),
+            |default| row.word(default).map_or_else(|| default.to_string(), str::to_owned),
+        );
         let _ = writeln!(text, "  {:<width$}  {:<24} default {:<10} {}", row.name, range(row), default, row.doc);
     }
     text
 }
 
 fn range(row: &Tunable) -> String {
-    format!("{}..{} {}", row.min, row.max, row.unit.text()).trim_end().to_owned()
+    match row.unit {
+        elevator::tunable::Unit::Choice(words) => words.join(" | "),
+        unit => format!("{}..{} {}", row.min, row.max, unit.text()).trim_end().to_owned(),
+    }
 }
 
 fn show_version(Version(major, minor, patch): Version) -> String {

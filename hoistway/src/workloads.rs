@@ -233,6 +233,7 @@ pub fn groups_of(path: &Path, jobs: Vec<Job>) -> Result<Vec<Group>, Error> {
             write_bytes_per_s: wishes.write_bytes_per_s.or(limits.write_bytes_per_s),
             read_ios_per_s: wishes.read_ios_per_s.or(limits.read_ios_per_s),
             write_ios_per_s: wishes.write_ios_per_s.or(limits.write_ios_per_s),
+            low: limits.low,
         };
         group.jobs.push(job);
     }

@@ -3,7 +3,7 @@
 use crate::RequestQueue;
 use crate::flush::Stage;
 use block::{NIL, Operation, RequestId};
-use elevator::{Elevator, Place, Violation};
+use elevator::{Elevator, Limiter, Place, Violation};
 
 fn broken(what: &'static str, at: u32) -> Result<(), Violation> {
     Err(Violation { what, at })
@@ -23,6 +23,9 @@ pub(crate) fn check<E: Elevator>(queue: &RequestQueue<E>) -> Result<(), Violatio
     }
     check_totals(queue, &totals)?;
     queue.check_lists(totals.sectors)?;
+    for limiter in &queue.limiters {
+        limiter.check()?;
+    }
     queue.elevator.check(&queue.requests)
 }
 
@@ -92,7 +95,7 @@ fn check_totals<E: Elevator>(queue: &RequestQueue<E>, totals: &Totals) -> Result
         ("every request but flush commands holds a tag", totals.tagged, queue.tags.in_use()),
         ("limited requests are counted", totals.limited, queue.tags.limited()),
         ("started requests are counted as in the device", totals.started, queue.in_device_total),
-        ("every bio waits or is in a request", totals.bios + waiting, queue.bios.in_use()),
+        ("every bio waits or is in a request", totals.bios + waiting + queue.held_by_limiters(), queue.bios.in_use()),
     ];
     for (what, found, expected) in counted {
         if found != expected {

@@ -137,6 +137,9 @@ impl<E: Elevator> RequestQueue<E> {
         if self.era.drains == Drains::DispatchSort {
             self.move_boundary(id);
         }
+        if !self.limiters.is_empty() {
+            self.limiters_issued(id, now);
+        }
         if self.slots.at(id.slot()).inserted {
             let wake = self.elevator.started(&self.requests, id, now);
             self.note(wake);

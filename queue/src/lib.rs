@@ -27,6 +27,7 @@ mod dispatch;
 mod end_hash;
 mod era;
 mod flush;
+mod limiting;
 mod limits;
 mod merge;
 mod plug;
@@ -46,14 +47,16 @@ pub use switch::{Busy, Handover};
 pub use tags::Tags;
 pub use trace::{Trace, TraceEvent, TraceKind};
 
+use alloc::vec::Vec;
 use bios::{Bios, Chain};
 use block::{ContextId, Flags, GroupId, HardwareQueue, Nanos, Operation, RequestId, Status};
+use elevator::limiters::AnyLimiter;
 use elevator::structures::sorted::{SortedLinks, Tree};
 use elevator::structures::{Array, Links, List, NoMemory};
-use elevator::tunable::{SettingError, Tunable, parse_value};
+use elevator::tunable::{SettingError, Tunable};
 use elevator::{
-    Admission, Any, Bio, Configuration, Depth, Elevator, GroupSettings, GroupState, GroupTree, Place, Position,
-    Requests, Wake, registry,
+    Admission, Any, Bio, Configuration, Depth, Elevator, GroupSettings, GroupState, GroupTree, IoLimits, Limiter,
+    Place, Position, Requests, Wake, registry,
 };
 use end_hash::EndHash;
 use flush::{FlushMachine, Stage, Steps};
@@ -191,6 +194,12 @@ pub struct RequestQueue<E = Any> {
     /// Solid-state devices that queue commands are not plugged (since 2.6.29).
     is_plug_useful: bool,
     tick_ns: Nanos,
+    /// In the order in which a bio meets them; mostly none.
+    limiters: Vec<AnyLimiter>,
+    /// Empty as long as there has never been a limiter.
+    watched: Array<limiting::Watched>,
+    io_limits: Array<IoLimits>,
+    is_rotational: bool,
 }
 
 impl RequestQueue<Any> {
@@ -257,6 +266,10 @@ impl<E: Elevator> RequestQueue<E> {
             is_gated: false,
             is_plug_useful: configuration.rotational || !configuration.queueing,
             tick_ns: configuration.tick_ns,
+            limiters: Vec::new(),
+            watched: Array::try_new(0, limiting::UNSEEN)?,
+            io_limits: Array::try_new(configuration.groups, IoLimits::NONE)?,
+            is_rotational: configuration.rotational,
         })
     }
 
@@ -282,7 +295,9 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// Impossible situations met by queue, table and policy. Anything above 0 is a defect.
     pub fn violations(&self) -> u32 {
-        self.violations.saturating_add(self.requests.violations()).saturating_add(self.elevator.violations())
+        let limiters = self.limiters.iter().map(Limiter::violations).fold(0, u32::saturating_add);
+        let own = self.violations.saturating_add(self.requests.violations());
+        own.saturating_add(self.elevator.violations()).saturating_add(limiters)
     }
 
     /// Tags: depth and use.
@@ -330,7 +345,8 @@ impl<E: Elevator> RequestQueue<E> {
     /// Unknown name, not a number, out of range.
     pub fn set(&mut self, name: &str, text: &str) -> Result<i64, SettingError> {
         let index = self.elevator.tunables().iter().position(|row| row.name == name).ok_or(SettingError::Unknown)?;
-        self.elevator.set(index, parse_value(text)?)?;
+        let row = self.elevator.tunables().get(index).ok_or(SettingError::Unknown)?;
+        self.elevator.set(index, row.parse(text)?)?;
         self.note(Wake::All);
         self.elevator.setting(index).ok_or(SettingError::Unknown)
     }
@@ -341,6 +357,10 @@ impl<E: Elevator> RequestQueue<E> {
         self.depth = Depth { requests: depth.requests.clamp(1, most), device: depth.device.max(1) };
         self.tags.set_depth(self.depth.requests);
         self.elevator.depth_changed(self.depth);
+        for limiter in &mut self.limiters {
+            limiter.depth_changed(self.depth);
+        }
+        self.release_held(now);
         self.retry_sleepers();
         self.admit_waiting(now);
         self.note(Wake::All);
@@ -370,6 +390,10 @@ impl<E: Elevator> RequestQueue<E> {
         if added {
             let settings = *self.groups.settings(group);
             self.elevator.group_added(group, &settings, now);
+            *self.io_limits.at_mut(group.0) = IoLimits::NONE;
+            for limiter in &mut self.limiters {
+                limiter.group_added(group, &settings, now);
+            }
         }
         added
     }
@@ -381,6 +405,10 @@ impl<E: Elevator> RequestQueue<E> {
             let settings = *self.groups.settings(group);
             let wake = self.elevator.group_changed(group, &settings, now);
             self.note(wake);
+            for limiter in &mut self.limiters {
+                limiter.group_changed(group, &settings, now);
+            }
+            self.release_held(now);
         }
         changed
     }
@@ -392,6 +420,10 @@ impl<E: Elevator> RequestQueue<E> {
             return false;
         }
         self.elevator.group_offline(group, now);
+        for limiter in &mut self.limiters {
+            limiter.group_offline(group, now);
+        }
+        self.release_held(now);
         self.forget_group_if_unused(group, now);
         true
     }
@@ -410,6 +442,9 @@ impl<E: Elevator> RequestQueue<E> {
     fn forget_group_if_unused(&mut self, group: GroupId, now: Nanos) {
         if self.groups.remove_if_unused(group) {
             self.elevator.group_removed(group, now);
+            for limiter in &mut self.limiters {
+                limiter.group_removed(group, now);
+            }
         }
     }
 }
@@ -450,7 +485,13 @@ impl<E: Elevator> RequestQueue<E> {
             return Ok(Submitted::Nothing);
         }
         let index = self.bios.take(&bio, cookie, now).ok_or(Full)?;
-        if self.switching.is_none() {
+        let is_held = !self.limiters.is_empty() && {
+            self.begin_limiting(index);
+            self.is_held(index, 0, now)
+        };
+        if is_held {
+            // Nobody sleeps for a limiter here, but what the submitter holds back must not wait for it.
+        } else if self.switching.is_none() {
             match self.enter(index, plug.as_deref_mut(), true, now) {
                 Entered::Merged(id) => {
                     self.merging_freed_a_request(now);
@@ -522,6 +563,9 @@ impl<E: Elevator> RequestQueue<E> {
         let hint = if is_new || self.era.searches_again {
             match self.try_merge(index, &bio, plug.as_deref(), now) {
                 Ok(id) => {
+                    if !self.limiters.is_empty() {
+                        self.limiters_merged(index, now);
+                    }
                     if has_lists {
                         self.merged_by_lists(&bio, is_new, now);
                     }
@@ -729,6 +773,9 @@ impl<E: Elevator> RequestQueue<E> {
                 self.finish(id, status, now, &mut done);
             }
         }
+        if !self.limiters.is_empty() {
+            self.release_held(now);
+        }
         self.admit_waiting(now);
         self.finish_switch_if_drained(now);
     }
@@ -793,8 +840,14 @@ impl<E: Elevator> RequestQueue<E> {
         if self.era.allocation != Allocation::Tags {
             self.lists.left(attributes.extent.sectors);
         }
+        if !self.limiters.is_empty() {
+            self.limiters_request_ended(id, status, now);
+        }
         let mut chain = self.slots.at(id.slot()).chain;
         while let Some(index) = self.bios.pop(&mut chain) {
+            if !self.watched.is_empty() {
+                self.limiters_bio_ended(index, now);
+            }
             let node = self.bios.at(index);
             done(Done {
                 cookie: node.cookie,
@@ -826,7 +879,10 @@ impl<E: Elevator> RequestQueue<E> {
     #[inline]
     pub fn next_timer(&self) -> Option<Nanos> {
         let flush = self.flush.deadline_ns(self.era.flush_wait_ns);
-        let timer = earlier(self.elevator.next_timer(), flush);
+        let mut timer = earlier(self.elevator.next_timer(), flush);
+        if !self.limiters.is_empty() {
+            timer = earlier(timer, self.limiters_timer());
+        }
         if self.is_gated { earlier(timer, self.device_plug.until) } else { timer }
     }
 
@@ -835,6 +891,9 @@ impl<E: Elevator> RequestQueue<E> {
         if self.elevator.next_timer().is_some_and(|at| block::time::is_due(now, at)) {
             let wake = self.elevator.timer(&self.requests, now);
             self.note(wake);
+        }
+        if !self.limiters.is_empty() {
+            self.run_limiters(now);
         }
         if self.device_plug.until.is_some_and(|at| block::time::is_due(now, at)) {
             self.unplug_device(now);
@@ -856,6 +915,9 @@ impl<E: Elevator> RequestQueue<E> {
     pub fn set_tracing(&mut self, on: bool) {
         self.tracing = on;
         self.elevator.trace(on);
+        for limiter in &mut self.limiters {
+            limiter.trace(on);
+        }
     }
 
     /// The trace: the last events, oldest first.
@@ -863,9 +925,10 @@ impl<E: Elevator> RequestQueue<E> {
         &self.trace
     }
 
-    /// The oldest untaken message of the policy.
+    /// The oldest untaken message of the policy, then of the limiters.
     pub fn take_message(&mut self) -> Option<elevator::Message> {
-        self.elevator.take_message()
+        let own = self.elevator.take_message();
+        own.or_else(|| self.limiters.iter_mut().find_map(Limiter::take_message))
     }
 
     #[inline]

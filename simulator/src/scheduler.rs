@@ -1,7 +1,7 @@
 //! From a scheduler as the user writes it to a policy with its tunables set, and back to what is in force.
 
 use elevator::registry::{self, BuildError, ENTRIES, Entry};
-use elevator::tunable::{OutOfRange, SettingError, Tunable, parse_value};
+use elevator::tunable::{OutOfRange, SettingError, Tunable};
 use elevator::{Any, Configuration, Elevator, Version};
 use experiment::diagnostic::nearest;
 use experiment::measurement::{SchedulerInForce, TunableInForce};
@@ -101,7 +101,7 @@ fn find_row(spec: &SchedulerSpec, rows: &[Tunable], (key, text): (&str, &str)) -
     let wrong = |error: SettingError| {
         Refusal::usage(format!("{} {key}={text}: {error}", spec.name), format!("allowed: {}", allowed(row)))
     };
-    let value = parse_value(text).map_err(wrong)?;
+    let value = row.parse(text).map_err(wrong)?;
     // The kernel clamps silently; on a command line that would hide a mistyped unit.
     if value < row.min || value > row.max {
         return Err(wrong(SettingError::Range));
@@ -111,10 +111,11 @@ fn find_row(spec: &SchedulerSpec, rows: &[Tunable], (key, text): (&str, &str)) -
 
 fn allowed(row: &Tunable) -> String {
     let clamps = if row.out_of_range == OutOfRange::Clamp { "" } else { ", nothing else" };
-    let default = row.default.map_or_else(String::new, |default| format!(", default {default}"));
-    let unit = row.unit.text();
-    let gap = if unit.is_empty() { "" } else { " " };
-    format!("{} to {}{gap}{unit}{default}{clamps}", row.min, row.max)
+    let default = row.default.map_or_else(String::new, |default| match row.word(default) {
+        Some(word) => format!(", default {word}"),
+        None => format!(", default {default}"),
+    });
+    format!("{}{default}{clamps}", row.allowed())
 }
 
 fn versions(entry: &Entry) -> String {

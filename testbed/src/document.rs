@@ -43,10 +43,13 @@ fn table(rows: &[Tunable]) -> String {
         let unit = match row.unit {
             Unit::Count => "count",
             Unit::Boolean => "0 or 1",
+            Unit::Choice(_) => "word",
             unit => unit.text(),
         };
-        let default = row.default.map_or_else(|| "from the queue".into(), |default| default.to_string());
-        text += &format!("| `{}` | {unit} | {} to {} | {default} | {} |\n", row.name, row.min, row.max, row.doc);
+        let shown = |value: i64| row.word(value).map_or_else(|| value.to_string(), str::to_owned);
+        let default = row.default.map_or_else(|| "from the queue".into(), shown);
+        let range = Tunable { unit: if row.word(0).is_some() { row.unit } else { Unit::Count }, ..*row };
+        text += &format!("| `{}` | {unit} | {} | {default} | {} |\n", row.name, range.allowed(), row.doc);
     }
     text
 }

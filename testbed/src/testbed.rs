@@ -2,7 +2,7 @@
 
 use crate::notation::{Step, bio, script, show};
 use block::time::SECOND;
-use block::{Flags, HardwareQueue, Nanos, RequestId, Status};
+use block::{ContextId, Flags, HardwareQueue, Nanos, RequestId, Status};
 use elevator::{Bio, Configuration, Depth, Elevator, Version, registry};
 use queue::{Era, Next, Plug, RequestQueue, Settings, Submitted};
 use std::collections::BTreeMap;
@@ -317,6 +317,13 @@ impl Testbed {
         let id = self.in_device.remove(index);
         self.history.push(format!("refuse:{}", show(self.queue.requests().attributes(id))));
         self.queue.refuse(id, self.now);
+        self.check();
+    }
+
+    /// An issuer is gone.
+    pub fn exit(&mut self, context: u32) {
+        self.history.push(format!("exit:@{context}"));
+        self.queue.context_exited(ContextId(context), self.now);
         self.check();
     }
 

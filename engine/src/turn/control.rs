@@ -351,17 +351,14 @@ fn build_policy(spec: &SchedulerSpec, version: Option<Version>, settings: &TurnS
         .map_err(|error| crate::error::describe_build(name, error))?;
     for Setting { key, value } in &spec.settings {
         let row = policy.tunables().iter().position(|row| row.name == key);
-        let set = match (row, elevator::tunable::parse_value(value)) {
-            (None, _) => Err(SettingError::Unknown),
-            (_, Err(error)) => Err(error),
-            (Some(row), Ok(value)) => {
-                // The kernel clamps silently; on a command line that would hide a mistyped unit.
-                let range = policy.tunables().get(row).map(|row| row.min..=row.max);
-                match range.is_some_and(|range| range.contains(&value)) {
-                    true => policy.set(row, value),
-                    false => Err(SettingError::Range),
-                }
-            }
+        let set = match row.and_then(|index| Some((index, policy.tunables().get(index)?))) {
+            None => Err(SettingError::Unknown),
+            // The kernel clamps silently; on a command line that would hide a mistyped unit.
+            Some((index, row)) => match row.parse(value) {
+                Ok(value) if (row.min..=row.max).contains(&value) => policy.set(index, value),
+                Ok(_) => Err(SettingError::Range),
+                Err(error) => Err(error),
+            },
         };
         set.map_err(|error| crate::error::describe_setting(name, key, value, policy.tunables(), error))?;
     }

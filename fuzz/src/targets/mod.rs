@@ -1,16 +1,22 @@
 //! All targets, one line each.
 
+mod anticipatory;
 mod assertion;
 mod canary;
 mod control_request;
+mod deadline;
 mod device_model;
 mod fio_job_file;
+mod kyber;
+mod linus;
 mod mq_deadline;
+mod nas;
 mod nbd_handshake;
 mod nbd_transmission;
 mod none;
 mod noop;
 mod policy;
+mod read_latency2;
 mod scheduler_spec;
 mod serve_configuration;
 mod serve_flags;
@@ -24,6 +30,12 @@ use crate::target::Target;
 pub const TARGETS: &[Target] = &[
     none::TARGET,
     noop::TARGET,
+    deadline::TARGET,
+    anticipatory::TARGET,
+    linus::TARGET,
+    read_latency2::TARGET,
+    nas::TARGET,
+    kyber::TARGET,
     mq_deadline::TARGET,
     mq_deadline::BEFORE_6_5,
     wfq::TARGET,

@@ -1,0 +1,10 @@
+//! What linus costs by itself: `cargo bench -p hoistway-elevator --bench linus`.
+
+use criterion::{Criterion, criterion_group, criterion_main};
+
+fn benches(criterion: &mut Criterion) {
+    testbed::policy_benches(criterion, "linus");
+}
+
+criterion_group!(linus, benches);
+criterion_main!(linus);

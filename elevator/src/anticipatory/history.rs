@@ -1,0 +1,122 @@
+//! What is known of an issuer's ways: how long it thinks between two reads, and how far it seeks.
+//!
+//! All averages move by an eighth: x <- (7x + 256 sample) / 8, so that 256 stands for 1.
+
+use block::Nanos;
+
+/// Think times count for no more than this.
+const LONGEST_THINK_NS: Nanos = 20_000_000;
+
+/// A moving average of samples.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Average {
+    /// How much history there is, up to 256.
+    pub samples: u64,
+    total: u64,
+    pub mean: u64,
+}
+
+impl Average {
+    fn add(&mut self, sample: u64) {
+        self.samples = self.samples.wrapping_mul(7).wrapping_add(256) / 8;
+        self.total = moved(self.total, sample);
+        self.mean = self.total.saturating_add(self.samples / 2).checked_div(self.samples).unwrap_or(0);
+    }
+}
+
+/// An average of which only the total moves: that of processes that have just begun.
+const fn moved(total: u64, sample: u64) -> u64 {
+    total.saturating_mul(7).saturating_add(sample.saturating_mul(256)) / 8
+}
+
+/// What is known of newcomers as such.
+#[derive(Copy, Clone, Debug)]
+pub struct Newcomers {
+    think_total: u64,
+    pub think_mean_ns: Nanos,
+    seek_total: u64,
+    pub seek_mean_sectors: u64,
+    /// Of 256: processes that issued one read and no other.
+    pub exit_probability: u64,
+    /// Of 256: those after whose exit nobody else came near.
+    pub exit_without_company: u64,
+}
+
+impl Newcomers {
+    pub const UNKNOWN: Newcomers = Newcomers {
+        think_total: 0,
+        think_mean_ns: 0,
+        seek_total: 0,
+        seek_mean_sectors: 0,
+        exit_probability: 0,
+        exit_without_company: 0,
+    };
+
+    pub const fn left_after_one(&mut self) {
+        self.exit_probability = (7 * self.exit_probability + 256) / 8;
+    }
+
+    pub const fn left_without_company(&mut self) {
+        self.exit_without_company = (7 * self.exit_without_company + 256) / 8;
+    }
+
+    pub const fn had_company(&mut self) {
+        self.exit_without_company = 7 * self.exit_without_company / 8;
+    }
+}
+
+/// One issuer.
+#[derive(Copy, Clone, Debug)]
+pub struct Issuer {
+    pub is_alive: bool,
+    /// Has issued a read; has had one completed.
+    pub has_started: bool,
+    pub has_run: bool,
+    pub queued: u32,
+    pub dispatched: u32,
+    pub last_end_ns: Nanos,
+    pub last_sector: u64,
+    pub think: Average,
+    pub seek: Average,
+}
+
+impl Issuer {
+    pub const UNKNOWN: Issuer = Issuer {
+        is_alive: false,
+        has_started: false,
+        has_run: false,
+        queued: 0,
+        dispatched: 0,
+        last_end_ns: 0,
+        last_sector: 0,
+        think: Average { samples: 0, total: 0, mean: 0 },
+        seek: Average { samples: 0, total: 0, mean: 0 },
+    };
+
+    /// A sync request of the issuer (or one so near that it could be) comes.
+    pub fn issues(&mut self, newcomers: &mut Newcomers, first_sector: u64, end_sector: u64, now: Nanos) {
+        if self.has_run || self.has_started {
+            let is_thinking = self.has_run && self.queued == 0 && self.dispatched == 0;
+            let thought = if is_thinking { now.saturating_sub(self.last_end_ns).min(LONGEST_THINK_NS - 1) } else { 0 };
+            if self.think.samples == 0 {
+                newcomers.think_total = moved(newcomers.think_total, thought);
+                newcomers.think_mean_ns = newcomers.think_total / 256;
+                newcomers.exit_probability = 7 * newcomers.exit_probability / 8;
+            }
+            self.think.add(thought);
+            self.seeks(newcomers, self.last_sector.abs_diff(first_sector));
+        }
+        self.last_sector = end_sector;
+        self.has_started = true;
+    }
+
+    fn seeks(&mut self, newcomers: &mut Newcomers, sectors: u64) {
+        if self.seek.samples == 0 {
+            newcomers.seek_total = moved(newcomers.seek_total, sectors);
+            newcomers.seek_mean_sectors = newcomers.seek_total / 256;
+        }
+        // One stray page must not spoil the average; the better it is known, the less.
+        let most = if self.seek.samples <= 60 { 2 * 1024 * 1024 } else { 2 * 1024 * 64 };
+        self.seek.add(sectors.min(self.seek.mean.saturating_mul(4).saturating_add(most)));
+    }
+}

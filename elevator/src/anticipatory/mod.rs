@@ -1,0 +1,720 @@
+//! anticipatory: deadline with a patience: after a sync request the device waits for the next one of the same process.
+//!
+//! Promise  a process that reads a little, thinks for a few milliseconds and reads on nearby keeps the head; sync and async
+//!          requests take turns by time. Waiting stops where it does not pay: long think times, exits, someone near.
+//! Cost     insert O(log n), choose O(1), 88 bytes a slot, 96 bytes an issuer.
+//! Fits     one spindle without command queueing, desktops and file servers. Not arrays, not flash, not deep queues.
+//! Source   Linux 2.6.16 block/as-iosched.c; Iyer & Druschel 2001 (anticipatory scheduling).
+//!
+//! Read [`Anticipatory::pick`] first, then `wait.rs`.
+
+mod history;
+mod wait;
+
+use crate::interface::{
+    Admission, Configuration, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Side, Version,
+    Violation, Wake,
+};
+use crate::request::{Bio, Requests};
+use crate::structures::{Array, Links, List, NIL, NoMemory, OrderedLinks, OrderedSet};
+use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
+use block::{ContextId, HardwareQueue, Nanos, RequestId};
+use history::{Issuer, Newcomers};
+use wait::{Awaited, Wait};
+
+crate::tunables! {
+    /// The tunables, under the kernel's names.
+    pub struct Settings {
+        /// Age of an overdue sync request.
+        read_expire_ns: "read_expire", Unit::Milliseconds, 0..=2_147_483_647, 125, OutOfRange::Clamp,
+            "A sync request older than this goes first; looked at once in that time.";
+        /// Age of an overdue async request.
+        write_expire_ns: "write_expire", Unit::Milliseconds, 0..=2_147_483_647, 250, OutOfRange::Clamp,
+            "The same for async requests.";
+        /// Length of a batch of sync requests.
+        read_batch_expire_ns: "read_batch_expire", Unit::Milliseconds, 0..=2_147_483_647, 500, OutOfRange::Clamp,
+            "Length of a batch of sync requests while async ones wait.";
+        /// Length of a batch of async requests.
+        write_batch_expire_ns: "write_batch_expire", Unit::Milliseconds, 0..=2_147_483_647, 125, OutOfRange::Clamp,
+            "Length of a batch of async requests while sync ones wait.";
+        /// How long the device is kept for the next request of a process.
+        antic_expire_ns: "antic_expire", Unit::Milliseconds, 0..=2_147_483_647, 6, OutOfRange::Clamp,
+            "How long the device is kept for the next request of a process; 0 = never.";
+    }
+}
+
+crate::reasons! {
+    /// Why a request was chosen, or why the device waits.
+    pub enum Why {
+        NextInOrder = "next in order",
+        Overdue = "overdue",
+        NewBatch = "new batch",
+        HeadInsert = "put in front",
+        Anticipates = "waits for the last reader",
+    }
+}
+
+/// Furthest that the head may go back for a request, and how much dearer that is than going on.
+const MOST_BACK_SECTORS: u64 = 1 << 20;
+const BACK_PENALTY: u64 = 2;
+
+/// What a request counts as.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Kind {
+    Sync,
+    Async,
+}
+
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Held {
+    Nowhere,
+    Sorted,
+    Head,
+    /// In the device or on the way there, and counted so.
+    Dispatched,
+}
+
+#[derive(Copy, Clone, Debug)]
+struct Slot {
+    due_ns: Nanos,
+    id: RequestId,
+    context: ContextId,
+    kind: Kind,
+    held: Held,
+}
+
+const FREE: Slot =
+    Slot { due_ns: 0, id: RequestId::from_raw(NIL), context: ContextId(0), kind: Kind::Sync, held: Held::Nowhere };
+
+/// Requests of one kind.
+#[derive(Debug)]
+struct Class {
+    sorted: OrderedSet,
+    fifo: List,
+    /// The best next one, or NIL.
+    next: u32,
+    /// End of the one sent last, in sectors.
+    last_end: u64,
+    /// When overdue ones were looked for.
+    checked_at: Nanos,
+}
+
+const EMPTY: Class = Class { sorted: OrderedSet::EMPTY, fifo: List::EMPTY, next: NIL, last_end: 0, checked_at: 0 };
+
+/// The policy's state.
+#[derive(Debug)]
+pub struct Anticipatory {
+    settings: Settings,
+    slots: Array<Slot>,
+    sorted: OrderedLinks,
+    /// A slot is on a fifo or on the head list, so that one role serves both.
+    links: Links,
+    sync: Class,
+    asynchronous: Class,
+    head: List,
+    issuers: Array<Issuer>,
+    newcomers: Newcomers,
+    wait: Wait,
+    awaited: Option<Awaited>,
+    batch: Kind,
+    batch_ends_ns: Nanos,
+    /// The kind has changed, and requests of the other are still in the device.
+    has_changed: bool,
+    /// A sync batch whose time begins with its first completion.
+    is_new: bool,
+    /// Async requests of a batch, and what is left of them.
+    write_count: u64,
+    writes_left: u64,
+    /// The batch ran dry, so that its time says nothing.
+    write_batch_idled: bool,
+    dispatched: u32,
+    held: u32,
+    violations: u32,
+}
+
+impl Policy for Anticipatory {
+    type Profile = ();
+    const FORMS: &'static [Form<()>] = &[Form { since: Version(2, 6, 0), profile: () }];
+
+    fn build(configuration: &Configuration, (): ()) -> Result<Self, NoMemory> {
+        let slots = configuration.slots;
+        let tick_ns = if configuration.tick_ns == 0 { 1_000_000 } else { configuration.tick_ns };
+        let mut settings = Settings::DEFAULT;
+        // HZ/150 ticks, at least one.
+        let patience = (1_000_000_000u64.checked_div(tick_ns).unwrap_or(1) / 150).max(1).saturating_mul(tick_ns);
+        settings.antic_expire_ns = i64::try_from(patience).unwrap_or(i64::MAX);
+        let batch_ticks = settings.write_batch_expire_ns.unsigned_abs().checked_div(tick_ns).unwrap_or(0);
+        let write_count = (batch_ticks / 10).max(2);
+        Ok(Self {
+            settings,
+            slots: Array::try_new(slots, FREE)?,
+            sorted: OrderedLinks::try_new(slots, 2)?,
+            links: Links::try_new(slots)?,
+            sync: EMPTY,
+            asynchronous: EMPTY,
+            head: List::EMPTY,
+            issuers: Array::try_new(configuration.contexts.max(1), Issuer::UNKNOWN)?,
+            newcomers: Newcomers::UNKNOWN,
+            wait: Wait::Off,
+            awaited: None,
+            batch: Kind::Sync,
+            batch_ends_ns: 0,
+            has_changed: false,
+            is_new: false,
+            write_count,
+            writes_left: write_count,
+            write_batch_idled: false,
+            dispatched: 0,
+            held: 0,
+            violations: 0,
+        })
+    }
+}
+
+impl Elevator for Anticipatory {
+    fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
+        let is_awaited = self.awaited.is_some_and(|awaited| awaited.context == bio.context);
+        if self.is_waiting() && is_awaited { Admission::Must } else { Admission::Full }
+    }
+
+    fn merge_search(&self) -> MergeSearch {
+        MergeSearch::PipelineThenFront
+    }
+
+    fn merge(&mut self, _requests: &Requests, bio: &Bio, _now: Nanos) -> Merge {
+        let class = self.class(kind_of(bio));
+        match class.sorted.find_exact(&self.sorted, bio.extent.end()) {
+            Some(slot) => Merge::Into(self.slots.at(slot).id, Side::Front),
+            None => Merge::No(Hint::None),
+        }
+    }
+
+    fn may_merge(&self, _requests: &Requests, id: RequestId, bio: &Bio) -> bool {
+        self.slots.at(id.slot()).id != id || self.slots.at(id.slot()).kind == kind_of(bio)
+    }
+
+    fn bio_merged(&mut self, requests: &Requests, id: RequestId, side: Side, _now: Nanos) {
+        let Slot { held, kind, .. } = *self.slots.at(id.slot());
+        match (held, side) {
+            (Held::Sorted, Side::Front) => {
+                let (class, sorted, _) = self.class_and_links(kind);
+                class.sorted.remove(sorted, id.slot());
+                class.sorted.insert(sorted, id.slot(), requests.at(id).first_sector());
+            }
+            (Held::Sorted, _) => {}
+            _ => self.complain(),
+        }
+    }
+
+    fn requests_merged(&mut self, _requests: &Requests, keep: RequestId, gone: RequestId, _now: Nanos) {
+        let (kept, absorbed) = (*self.slots.at(keep.slot()), *self.slots.at(gone.slot()));
+        if absorbed.held != Held::Sorted || absorbed.id != gone {
+            // Absorbed on its way in: it was never here.
+            return;
+        }
+        if kept.kind == absorbed.kind && kept.held == Held::Sorted && absorbed.due_ns < kept.due_ns {
+            let (class, _, links) = self.class_and_links(kept.kind);
+            class.fifo.remove(links, keep.slot());
+            class.fifo.insert_before(links, gone.slot(), keep.slot());
+            self.slots.at_mut(keep.slot()).due_ns = absorbed.due_ns;
+        }
+        self.unlink(gone.slot());
+    }
+
+    fn former(&self, _requests: &Requests, id: RequestId) -> Option<RequestId> {
+        Some(self.slots.at(self.sorted.prev(id.slot())?).id)
+    }
+
+    fn latter(&self, _requests: &Requests, id: RequestId) -> Option<RequestId> {
+        Some(self.slots.at(self.sorted.next(id.slot())?).id)
+    }
+
+    fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
+        let slot = id.slot();
+        let held = self.slots.get(slot).map(|entry| entry.held);
+        if !matches!(held, Some(Held::Nowhere)) {
+            self.complain();
+            return Wake::No;
+        }
+        let attributes = requests.attributes(id);
+        let (kind, context) = (kind_of(attributes), attributes.context);
+        self.held = self.held.wrapping_add(1);
+        if at == Position::Requeue || at == Position::Head {
+            *self.slots.at_mut(slot) = Slot { due_ns: now, id, context, kind, held: Held::Head };
+            self.head.push_front(&mut self.links, slot);
+            return Wake::All;
+        }
+        let (first, end) = (attributes.extent.first_sector, attributes.extent.end());
+        let issuer = self.issuers.at_mut(context.0);
+        if !issuer.is_alive && issuer.queued == 0 && issuer.dispatched == 0 {
+            // Not seen before, or the number of one that has gone.
+            *issuer = Issuer { is_alive: true, ..Issuer::UNKNOWN };
+        }
+        if kind == Kind::Sync {
+            issuer.issues(&mut self.newcomers, first, end, now);
+        }
+        issuer.queued = issuer.queued.wrapping_add(1);
+        let due_ns = now.saturating_add(self.expire_ns(kind));
+        *self.slots.at_mut(slot) = Slot { due_ns, id, context, kind, held: Held::Sorted };
+        let (class, sorted, links) = self.class_and_links(kind);
+        class.sorted.insert(sorted, slot, first);
+        class.fifo.push_back(links, slot);
+        let better = self.better(requests, kind, self.class(kind).next, slot);
+        self.class_and_links(kind).0.next = better;
+        self.arrived(requests, id, now);
+        Wake::All
+    }
+
+    fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
+        if let Some(slot) = self.head.pop_front(&mut self.links) {
+            self.held = self.held.wrapping_sub(1);
+            self.sent(slot);
+            return Dispatch::Request { id: self.slots.at(slot).id, reason: Why::HeadInsert.into() };
+        }
+        if self.held == 0 {
+            return Dispatch::Empty;
+        }
+        if let Some((slot, why)) = self.pick(requests, now) {
+            self.take(requests, slot, now);
+            return Dispatch::Request { id: self.slots.at(slot).id, reason: why.into() };
+        }
+        match self.wait {
+            Wait::ForNext { until } => Dispatch::Hold { until, reason: Why::Anticipates.into() },
+            _ => Dispatch::Throttled,
+        }
+    }
+
+    fn drain(&mut self, requests: &Requests, now: Nanos) -> Option<RequestId> {
+        self.batch = Kind::Sync;
+        (self.has_changed, self.is_new) = (false, false);
+        let slot = match self.head.pop_front(&mut self.links) {
+            Some(slot) => {
+                self.held = self.held.wrapping_sub(1);
+                self.sent(slot);
+                slot
+            }
+            None => {
+                let next = if self.sync.next == NIL { self.asynchronous.next } else { self.sync.next };
+                let oldest = self.sync.fifo.first().or(self.asynchronous.fifo.first())?;
+                let slot = if next == NIL { oldest } else { next };
+                self.take(requests, slot, now);
+                slot
+            }
+        };
+        Some(self.slots.at(slot).id)
+    }
+
+    fn has_work(&self, _queue: HardwareQueue) -> bool {
+        self.held > 0 && (!self.is_waiting() || !self.head.is_empty())
+    }
+
+    fn requeued(&mut self, _requests: &Requests, id: RequestId, _now: Nanos) -> Wake {
+        self.back_from_device(id);
+        Wake::No
+    }
+
+    fn completed(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        let Slot { id: known, context, kind, held, .. } = *self.slots.at(id.slot());
+        if held != Held::Dispatched || known != id {
+            return Wake::No;
+        }
+        if self.has_changed && self.dispatched == 1 {
+            self.batch_ends_ns = now.saturating_add(self.batch_ns(self.batch));
+            self.has_changed = false;
+            self.is_new = self.batch == Kind::Sync;
+        }
+        self.back_from_device(id);
+        if self.is_new && self.batch == kind {
+            self.size_write_batch(now);
+            self.batch_ends_ns = now.saturating_add(self.batch_ns(Kind::Sync));
+            self.is_new = false;
+        }
+        if kind == Kind::Sync {
+            let issuer = self.issuers.at_mut(context.0);
+            issuer.has_run = true;
+            issuer.last_end_ns = now;
+        }
+        if self.awaited.is_some_and(|awaited| awaited.context == context) {
+            self.awaited_done(now);
+        }
+        Wake::All
+    }
+
+    fn released(&mut self, _requests: &Requests, id: RequestId, _now: Nanos) -> Wake {
+        let Slot { id: known, held, .. } = *self.slots.at(id.slot());
+        if known != id {
+            return Wake::No;
+        }
+        match held {
+            Held::Dispatched => {
+                // Ended without a completion: drained, or failed before the device.
+                self.back_from_device(id);
+                Wake::All
+            }
+            Held::Sorted | Held::Head => {
+                self.unlink(id.slot());
+                Wake::All
+            }
+            Held::Nowhere => Wake::No,
+        }
+    }
+
+    fn next_timer(&self) -> Option<Nanos> {
+        match self.wait {
+            Wait::ForNext { until } => Some(until),
+            _ => None,
+        }
+    }
+
+    fn timer(&mut self, _requests: &Requests, now: Nanos) -> Wake {
+        self.timed_out(now)
+    }
+
+    fn context_exited(&mut self, context: ContextId, _now: Nanos) -> Wake {
+        if let Some(issuer) = self.issuers.get_mut(context.0) {
+            issuer.is_alive = false;
+        }
+        Wake::No
+    }
+
+    fn reasons(&self) -> &'static [&'static str] {
+        Why::NAMES
+    }
+
+    fn tunables(&self) -> &'static [Tunable] {
+        Settings::ROWS
+    }
+
+    fn setting(&self, index: usize) -> Option<i64> {
+        self.settings.get(index)
+    }
+
+    fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError> {
+        self.settings.set(index, value)
+    }
+
+    fn violations(&self) -> u32 {
+        self.violations
+    }
+
+    fn check(&self, requests: &Requests) -> Result<(), Violation> {
+        let mut held = self.head.len();
+        for kind in [Kind::Sync, Kind::Async] {
+            let class = self.class(kind);
+            held = held.wrapping_add(class.fifo.len());
+            if class.sorted.len() != class.fifo.len() {
+                return Err(Violation { what: "the sorted tree and the fifo hold the same requests", at: held });
+            }
+            if (class.next == NIL) != class.fifo.is_empty() {
+                return Err(Violation { what: "there is a next request while there is one at all", at: class.next });
+            }
+            for slot in class.sorted.iter(&self.sorted).take(self.slots.len() as usize) {
+                let entry = self.slots.at(slot);
+                let key = self.sorted.key(slot).unwrap_or(0);
+                if (entry.held, entry.kind) != (Held::Sorted, kind) || key != requests.at(entry.id).first_sector() {
+                    return Err(Violation { what: "a request is sorted by its first sector in its class", at: slot });
+                }
+            }
+        }
+        let in_device = self.slots.iter().filter(|entry| entry.held == Held::Dispatched).count();
+        if u32::try_from(in_device) != Ok(self.dispatched) {
+            return Err(Violation { what: "those sent and not back are counted", at: self.dispatched });
+        }
+        if held != self.held {
+            return Err(Violation { what: "as many requests are on the lists as are held", at: held });
+        }
+        Ok(())
+    }
+}
+
+impl Anticipatory {
+    /// Which request goes next and why. `None`: the device waits, for the last reader or for the other kind to leave it.
+    fn pick(&mut self, requests: &Requests, now: Nanos) -> Option<(u32, Why)> {
+        let (syncs, asyncs) = (!self.sync.fifo.is_empty(), !self.asynchronous.fifo.is_empty());
+        if self.batch == Kind::Async && !syncs && (self.writes_left == 0 || !asyncs) {
+            self.write_batch_idled = true;
+        }
+        if self.is_waiting() || self.has_changed {
+            return None;
+        }
+        let mut chosen = None;
+        if !(syncs && asyncs && self.is_batch_over(now)) {
+            let next = Some(self.class(self.batch).next).filter(|slot| *slot != NIL);
+            if self.batch == Kind::Sync && self.settings.antic_expire_ns != 0 {
+                if self.is_overdue(Kind::Sync, now) {
+                    return self.sync.fifo.first().map(|slot| (slot, Why::Overdue));
+                }
+                if self.may_wait(requests, next, now) {
+                    self.begin_wait();
+                    return None;
+                }
+            }
+            if next.is_some() && syncs && !asyncs {
+                self.batch_ends_ns = now.saturating_add(self.batch_ns(Kind::Sync));
+            }
+            chosen = next.map(|slot| (slot, Why::NextInOrder));
+        }
+        let (slot, why) = match chosen {
+            Some(chosen) => chosen,
+            None => (self.begin_batch(syncs, asyncs, now)?, Why::NewBatch),
+        };
+        if self.has_changed {
+            if self.dispatched > 0 {
+                return None;
+            }
+            // Nothing of the other kind is left in the device.
+            self.batch_ends_ns = now.saturating_add(self.batch_ns(Kind::Async));
+            self.is_new = self.batch == Kind::Sync;
+            self.has_changed = false;
+        }
+        if self.is_overdue(self.batch, now)
+            && let Some(oldest) = self.class(self.batch).fifo.first()
+        {
+            return Some((oldest, Why::Overdue));
+        }
+        Some((slot, why))
+    }
+
+    /// The kind of the next batch, and its first request.
+    fn begin_batch(&mut self, syncs: bool, asyncs: bool, now: Nanos) -> Option<u32> {
+        if syncs && !(asyncs && self.batch == Kind::Sync) {
+            self.has_changed |= self.batch == Kind::Async;
+            self.batch = Kind::Sync;
+            self.sync.checked_at = now;
+            return self.sync.fifo.first();
+        }
+        if !asyncs {
+            return None;
+        }
+        if self.batch == Kind::Sync {
+            self.has_changed = true;
+            // Writes may come before the first read of a batch has ended.
+            self.is_new = false;
+        }
+        self.batch = Kind::Async;
+        self.writes_left = self.write_count;
+        self.write_batch_idled = false;
+        self.asynchronous.checked_at = now;
+        Some(self.asynchronous.next).filter(|slot| *slot != NIL).or(self.asynchronous.fifo.first())
+    }
+
+    fn is_batch_over(&self, now: Nanos) -> bool {
+        if self.has_changed || self.is_new {
+            return false;
+        }
+        now > self.batch_ends_ns || (self.batch == Kind::Async && self.writes_left == 0)
+    }
+
+    /// Whether the oldest of a kind is overdue; looked at once per its patience.
+    fn is_overdue(&mut self, kind: Kind, now: Nanos) -> bool {
+        let expire_ns = self.expire_ns(kind);
+        let class = self.class_and_links(kind).0;
+        if now.saturating_sub(class.checked_at) < expire_ns {
+            return false;
+        }
+        class.checked_at = now;
+        let oldest = class.fifo.first();
+        oldest.is_some_and(|slot| now > self.slots.at(slot).due_ns)
+    }
+
+    /// So many async requests fit into a batch's time: learned from the time that the last one took.
+    fn size_write_batch(&mut self, now: Nanos) {
+        let batch_ns = self.batch_ns(Kind::Async);
+        let took_ns = now.saturating_add(batch_ns).saturating_sub(self.batch_ends_ns);
+        if took_ns > batch_ns && !self.write_batch_idled {
+            let is_far_off = took_ns > batch_ns.saturating_mul(3);
+            self.write_count = if is_far_off { self.write_count / 2 } else { self.write_count.saturating_sub(1) };
+        } else if took_ns < batch_ns && self.writes_left == 0 {
+            let is_far_off = batch_ns > took_ns.saturating_mul(3);
+            self.write_count =
+                if is_far_off { self.write_count.saturating_mul(2) } else { self.write_count.saturating_add(1) };
+        }
+        self.write_count = self.write_count.clamp(1, 1 << 20);
+    }
+
+    // ---- moving requests ----
+
+    fn take(&mut self, requests: &Requests, slot: u32, _now: Nanos) {
+        let Slot { id, context, kind, .. } = *self.slots.at(slot);
+        self.wait = Wait::Off;
+        self.class_and_links(kind).0.last_end = requests.attributes(id).extent.end();
+        match kind {
+            Kind::Sync => self.awaited = Some(Awaited { context, done_at: None }),
+            Kind::Async => {
+                self.awaited = None;
+                self.writes_left = self.writes_left.saturating_sub(1);
+            }
+        }
+        let best = self.best_neighbour(requests, slot);
+        self.unlink_sorted(slot);
+        self.class_and_links(kind).0.next = best;
+        self.sent(slot);
+    }
+
+    /// A slot is on its way to the device.
+    fn sent(&mut self, slot: u32) {
+        let entry = self.slots.at_mut(slot);
+        entry.held = Held::Dispatched;
+        let context = entry.context;
+        self.dispatched = self.dispatched.wrapping_add(1);
+        let issuer = self.issuers.at_mut(context.0);
+        issuer.dispatched = issuer.dispatched.wrapping_add(1);
+    }
+
+    fn back_from_device(&mut self, id: RequestId) {
+        let entry = self.slots.at_mut(id.slot());
+        if entry.held != Held::Dispatched || entry.id != id {
+            return;
+        }
+        entry.held = Held::Nowhere;
+        let context = entry.context;
+        self.dispatched = self.dispatched.wrapping_sub(1);
+        let issuer = self.issuers.at_mut(context.0);
+        issuer.dispatched = issuer.dispatched.saturating_sub(1);
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let Slot { kind, held, .. } = *self.slots.at(slot);
+        match held {
+            Held::Sorted => {
+                let class = self.class(kind);
+                let next = if class.next == slot {
+                    let after = self.sorted.next(slot).or_else(|| self.first_but(kind, slot));
+                    after.or_else(|| self.sorted.prev(slot)).unwrap_or(NIL)
+                } else {
+                    class.next
+                };
+                self.unlink_sorted(slot);
+                self.class_and_links(kind).0.next = next;
+                self.slots.at_mut(slot).held = Held::Nowhere;
+            }
+            Held::Head => {
+                self.head.remove(&mut self.links, slot);
+                self.held = self.held.wrapping_sub(1);
+                self.slots.at_mut(slot).held = Held::Nowhere;
+            }
+            Held::Dispatched | Held::Nowhere => self.complain(),
+        }
+    }
+
+    fn unlink_sorted(&mut self, slot: u32) {
+        let Slot { kind, context, .. } = *self.slots.at(slot);
+        let (class, sorted, links) = self.class_and_links(kind);
+        let done = class.sorted.remove(sorted, slot).is_some() && class.fifo.remove(links, slot);
+        if !done {
+            self.complain();
+            return;
+        }
+        self.held = self.held.wrapping_sub(1);
+        let issuer = self.issuers.at_mut(context.0);
+        issuer.queued = issuer.queued.saturating_sub(1);
+    }
+
+    // ---- order inside a kind ----
+
+    /// The lowest of a kind, unless it is this one.
+    fn first_but(&self, kind: Kind, slot: u32) -> Option<u32> {
+        self.class(kind).sorted.first(&self.sorted).filter(|first| *first != slot)
+    }
+
+    /// Where the head goes best after a request: on (or to the lowest), or a little back.
+    fn best_neighbour(&self, requests: &Requests, slot: u32) -> u32 {
+        let kind = self.slots.at(slot).kind;
+        let on = self.sorted.next(slot).or_else(|| self.first_but(kind, slot)).unwrap_or(NIL);
+        let back = self.sorted.prev(slot).unwrap_or(NIL);
+        self.better(requests, kind, on, back)
+    }
+
+    /// The nearer of two slots, either of which may be NIL.
+    fn better(&self, requests: &Requests, kind: Kind, one: u32, other: u32) -> u32 {
+        if one == NIL || one == other {
+            return other;
+        }
+        if other == NIL {
+            return one;
+        }
+        let last = self.class(kind).last_end;
+        let (a, b) = (self.first_sector(requests, one), self.first_sector(requests, other));
+        match (distance(last, a), distance(last, b)) {
+            (Some(_), None) => one,
+            (None, Some(_)) => other,
+            (None, None) => {
+                if a <= b {
+                    one
+                } else {
+                    other
+                }
+            }
+            (Some(x), Some(y)) if x == y => {
+                if a >= b {
+                    one
+                } else {
+                    other
+                }
+            }
+            (Some(x), Some(y)) => {
+                if x < y {
+                    one
+                } else {
+                    other
+                }
+            }
+        }
+    }
+
+    fn first_sector(&self, requests: &Requests, slot: u32) -> u64 {
+        requests.at(self.slots.at(slot).id).first_sector()
+    }
+
+    #[cold]
+    fn complain(&mut self) {
+        self.violations = self.violations.saturating_add(1);
+    }
+
+    #[inline]
+    const fn class(&self, kind: Kind) -> &Class {
+        match kind {
+            Kind::Sync => &self.sync,
+            Kind::Async => &self.asynchronous,
+        }
+    }
+
+    #[inline]
+    const fn class_and_links(&mut self, kind: Kind) -> (&mut Class, &mut OrderedLinks, &mut Links) {
+        let class = match kind {
+            Kind::Sync => &mut self.sync,
+            Kind::Async => &mut self.asynchronous,
+        };
+        (class, &mut self.sorted, &mut self.links)
+    }
+
+    #[inline]
+    const fn expire_ns(&self, kind: Kind) -> Nanos {
+        match kind {
+            Kind::Sync => self.settings.read_expire_ns.unsigned_abs(),
+            Kind::Async => self.settings.write_expire_ns.unsigned_abs(),
+        }
+    }
+
+    #[inline]
+    const fn batch_ns(&self, kind: Kind) -> Nanos {
+        match kind {
+            Kind::Sync => self.settings.read_batch_expire_ns.unsigned_abs(),
+            Kind::Async => self.settings.write_batch_expire_ns.unsigned_abs(),
+        }
+    }
+}
+
+#[inline]
+fn kind_of(bio: &Bio) -> Kind {
+    if bio.is_sync() { Kind::Sync } else { Kind::Async }
+}
+
+/// How far the head has to go, back counting double; `None` for what it goes round for.
+fn distance(last: u64, first_sector: u64) -> Option<u64> {
+    if first_sector >= last {
+        return Some(first_sector.wrapping_sub(last));
+    }
+    let back = last.wrapping_sub(first_sector);
+    (back <= MOST_BACK_SECTORS).then_some(back.saturating_mul(BACK_PENALTY))
+}

@@ -1,0 +1,159 @@
+//! Keeping the device idle on purpose: whether to wait for the issuer of the last sync request, and what ends it.
+
+use super::Anticipatory;
+use crate::interface::Wake;
+use crate::request::Requests;
+use block::time::is_due;
+use block::{ContextId, Nanos, RequestId};
+
+/// How far a request may lie from the last one and still be near, in sectors; doubled per ms waited.
+const NEAR_SECTORS: u64 = 8_192;
+/// After so long anything is near.
+const LONGEST_NEARNESS_NS: Nanos = 20_000_000;
+const MILLISECOND: Nanos = 1_000_000;
+/// Half, where 256 is 1.
+const HALF: u64 = 128;
+
+/// Where the wait stands.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// Not waiting.
+    Off,
+    /// Until the last request completes; then for the next.
+    ForCompletion,
+    /// For the next request of the issuer, until the timer.
+    ForNext { until: Nanos },
+    /// Has just ended: the next request goes, whoever's it is.
+    Over,
+}
+
+/// Whom the last sync request belonged to.
+#[derive(Copy, Clone, Debug)]
+pub struct Awaited {
+    pub context: ContextId,
+    /// Its request has completed, at this time.
+    pub done_at: Option<Nanos>,
+}
+
+impl Anticipatory {
+    #[inline]
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.wait, Wait::ForCompletion | Wait::ForNext { .. })
+    }
+
+    /// Whether to wait instead of sending `next` (a slot), the best sync request there is.
+    pub(super) fn may_wait(&mut self, requests: &Requests, next: Option<u32>, now: Nanos) -> bool {
+        // The last request sent was a write, or a wait has just ended: somebody has to go.
+        self.awaited.is_some()
+            && self.wait != Wait::Over
+            && !self.is_pointless(requests, next.and_then(|slot| requests.id_of(slot)), now)
+    }
+
+    pub(super) fn begin_wait(&mut self) {
+        self.wait = match self.awaited.and_then(|awaited| awaited.done_at) {
+            Some(done_at) => self.until_next(done_at),
+            None => Wait::ForCompletion,
+        };
+    }
+
+    fn until_next(&self, done_at: Nanos) -> Wait {
+        Wait::ForNext { until: done_at.saturating_add(self.settings.antic_expire_ns.unsigned_abs()) }
+    }
+
+    /// A request has come: is it, or does it make waiting on, pointless?
+    pub(super) fn arrived(&mut self, requests: &Requests, id: RequestId, now: Nanos) {
+        if self.is_waiting() && self.is_pointless(requests, Some(id), now) {
+            self.wait = Wait::Over;
+        }
+    }
+
+    /// The last request has completed: from here on its issuer's think time runs.
+    pub(super) fn awaited_done(&mut self, now: Nanos) {
+        if let Some(awaited) = &mut self.awaited {
+            awaited.done_at = Some(now);
+        }
+        if self.wait == Wait::ForCompletion {
+            self.wait = self.until_next(now);
+        }
+    }
+
+    /// Nobody came in time.
+    pub(super) fn timed_out(&mut self, now: Nanos) -> Wake {
+        let Wait::ForNext { until } = self.wait else { return Wake::No };
+        if !is_due(now, until) {
+            return Wake::No;
+        }
+        self.wait = Wait::Over;
+        if let Some(awaited) = self.awaited {
+            let issuer = *self.issuers.at(awaited.context.0);
+            if issuer.think.samples == 0 {
+                self.newcomers.left_after_one();
+            }
+            if !issuer.is_alive {
+                self.newcomers.left_without_company();
+            }
+        }
+        Wake::All
+    }
+
+    /// Whether waiting for the awaited issuer makes no sense, with `id` as what could go instead.
+    fn is_pointless(&mut self, requests: &Requests, id: Option<RequestId>, now: Nanos) -> bool {
+        let Some(awaited) = self.awaited else { return true };
+        let expire_ns = self.settings.antic_expire_ns.unsigned_abs();
+        let attributes = id.map(|id| *requests.attributes(id));
+        if attributes.is_some_and(|attributes| attributes.context == awaited.context) {
+            return true;
+        }
+        if awaited.done_at.is_some_and(|done_at| now > done_at.saturating_add(expire_ns)) {
+            return true;
+        }
+        let issuer = *self.issuers.at(awaited.context.0);
+        if issuer.queued > 0 || issuer.dispatched > 0 {
+            return true;
+        }
+        if let Some(attributes) = attributes.filter(|attributes| attributes.is_sync())
+            && self.is_near(&awaited, attributes.extent.first_sector, now)
+        {
+            // Whoever comes near does the issuer's work: it counts as its history.
+            let (first, end) = (attributes.extent.first_sector, attributes.extent.end());
+            self.issuers.at_mut(awaited.context.0).issues(&mut self.newcomers, first, end, now);
+            if !issuer.is_alive {
+                self.newcomers.had_company();
+            }
+            return true;
+        }
+        if !issuer.is_alive {
+            if issuer.think.samples == 0 {
+                self.newcomers.left_after_one();
+            }
+            if self.newcomers.exit_without_company > HALF {
+                return true;
+            }
+        }
+        if issuer.think.samples > 0 {
+            return issuer.think.mean > expire_ns;
+        }
+        let likely_gone = self.newcomers.exit_probability.saturating_mul(self.newcomers.exit_without_company);
+        self.newcomers.think_mean_ns > expire_ns || likely_gone > HALF * 256
+    }
+
+    /// Whether a request is near the last one, ever less demanding the longer the wait lasts.
+    fn is_near(&self, awaited: &Awaited, first_sector: u64, now: Nanos) -> bool {
+        let last = self.class(self.batch).last_end;
+        let waited = match (self.wait, awaited.done_at) {
+            (Wait::Off, _) | (_, None) => 0,
+            (_, Some(done_at)) => now.saturating_sub(done_at),
+        };
+        if waited > LONGEST_NEARNESS_NS.min(self.settings.antic_expire_ns.unsigned_abs()) {
+            return true;
+        }
+        let doublings = u32::try_from(waited / MILLISECOND).unwrap_or(u32::MAX);
+        let width = NEAR_SECTORS.checked_shl(doublings).unwrap_or(u64::MAX);
+        if last <= first_sector.saturating_add(width / 2) && first_sector <= last.saturating_add(width) {
+            return true;
+        }
+        let seek = self.issuers.at(awaited.context.0).seek;
+        let usual = if seek.samples == 0 { self.newcomers.seek_mean_sectors } else { seek.mean };
+        usual > last.abs_diff(first_sector)
+    }
+}

@@ -1,0 +1,324 @@
+//! The way of a bio up the tree: past each level's limits at once, or waiting at the first that says no.
+
+use super::group::{DIRECTIONS, Group, Node, ServiceQueue};
+use super::slice::{Limit, Ticks};
+use super::{Throttle, charged_bytes};
+use crate::limiter::{BioId, Verdict};
+use crate::request::Bio;
+use block::{Direction, Flags, GroupId, Nanos};
+
+/// Reads, then writes, that one visit to a group moves.
+const READS_PER_VISIT: u32 = 6;
+const WRITES_PER_VISIT: u32 = 2;
+/// Bios after which a round of visits ends.
+const QUANTUM: u32 = 32;
+/// No timer is set for longer than so many slices.
+const LONGEST_TIMER_SLICES: u64 = 8;
+
+impl Throttle {
+    /// A bio whose group has rules (or best-effort limits somewhere on the device).
+    pub(super) fn submit_by_rules(&mut self, id: BioId, bio: &Bio, now: Nanos) -> Verdict {
+        self.update_baselines(now);
+        self.update_idle_time(bio.group, now);
+        let now = self.ticks(now);
+        let direction = bio.direction();
+        let bytes = charged_bytes(bio);
+        let charge = (!bio.flags.contains(Flags::BYTES_CHARGED)).then_some(u64::from(bytes));
+        let mut group = bio.group;
+        let mut node = Node::Own(group);
+        for _ in 0..super::DEEPEST {
+            if !self.passes(group, direction, charge, now) {
+                self.hold(id, bio, bytes, group, node, now);
+                return Verdict::Held;
+            }
+            node = Node::ToParent(group);
+            match self.above(group) {
+                Some(parent) => group = parent,
+                None => return Verdict::Pass,
+            }
+        }
+        Verdict::Pass
+    }
+
+    /// Whether a level lets a new bio through at once; if so, it is charged there.
+    fn passes(&mut self, group: GroupId, direction: Direction, charge: Option<u64>, now: Ticks) -> bool {
+        // A change of state may let it through after all; it happens once at most.
+        for _ in 0..2 {
+            self.first_bio(group, direction, now);
+            self.consider_downgrade(group, now);
+            self.consider_upgrade(group, now);
+            if *self.groups.at(group.0).service.queued.of(direction) > 0 {
+                return false;
+            }
+            if self.wait_of(group, direction, charge, now) == 0 {
+                self.charge(group, direction, charge);
+                self.trim(group, direction, now);
+                return true;
+            }
+            *self.groups.at_mut(group.0).watch.overflow_at.of_mut(direction) = now;
+            if !self.can_upgrade(Some(group), now) {
+                return false;
+            }
+            self.upgrade(now);
+        }
+        false
+    }
+
+    fn hold(&mut self, id: BioId, bio: &Bio, bytes: u32, group: GroupId, node: Node, now: Ticks) {
+        if !self.nodes.is_free(id.0) {
+            self.violations = self.violations.saturating_add(1);
+            return;
+        }
+        let direction = bio.direction();
+        let is_charged = bio.flags.contains(Flags::BYTES_CHARGED);
+        *self.nodes.at_mut(id.0) = super::group::Waiting { bytes, direction, is_charged, is_held: true };
+        self.held = self.held.wrapping_add(1);
+        *self.groups.at_mut(group.0).watch.overflow_at.of_mut(direction) = now;
+        let limit = self.limit_of(group, direction, now);
+        let slice = *self.groups.at(group.0).slices.of(direction);
+        let text = match direction {
+            Direction::Read => "[R] bio. bdisp={0} sz={1} bps={2} iodisp={3}",
+            Direction::Write => "[W] bio. bdisp={0} sz={1} bps={2} iodisp={3}",
+        };
+        self.note(Some(group), now, text, [slice.bytes, u64::from(bytes), limit.bytes_per_s, slice.ios]);
+        self.queue_at(group, node, id.0, now);
+        if self.groups.at(group.0).was_empty {
+            self.update_dispatch_time(group, now);
+            self.arm_for_first(self.queue_above(group), true, now);
+        }
+    }
+
+    /// Puts a bio on a node of a group's queue, and the group among the pending ones of the queue above.
+    fn queue_at(&mut self, group: GroupId, node: Node, bio: u32, now: Ticks) {
+        let direction = self.nodes.at(bio).direction;
+        let entry = self.groups.at_mut(group.0);
+        if *entry.service.queued.of(direction) == 0 {
+            entry.was_empty = true;
+        }
+        self.nodes.push(&mut entry.service, node, bio);
+        if !entry.is_pending {
+            self.requeue_pending(group, now);
+        }
+    }
+
+    // ---- timers ----
+
+    /// The timer of a service queue has fired.
+    pub(super) fn timer_of(&mut self, queue: u32, now: Ticks) {
+        let mut queue = queue;
+        for _ in 0..super::DEEPEST {
+            if self.can_upgrade(None, now) {
+                self.upgrade(now);
+            }
+            let mut has_moved = false;
+            // The window stays open while the first pending group may go now.
+            while self.dispatch_round(queue, now) > 0 {
+                has_moved = true;
+                if self.arm_for_first(queue, false, now) {
+                    break;
+                }
+            }
+            if !has_moved {
+                self.arm_for_first(queue, false, now);
+                return;
+            }
+            // What moved into a group that had nothing lets that group's parent look again.
+            if queue >= self.groups.len() || !self.groups.at(queue).was_empty {
+                return;
+            }
+            let group = GroupId(queue);
+            self.update_dispatch_time(group, now);
+            let above = self.queue_above(group);
+            if self.arm_for_first(above, false, now) {
+                return;
+            }
+            queue = above;
+        }
+    }
+
+    /// Visits pending groups whose time has come, until a quantum has moved. Answers how many did.
+    pub(super) fn dispatch_round(&mut self, queue: u32, now: Ticks) -> u32 {
+        let mut moved = 0u32;
+        while moved < QUANTUM {
+            let Some(first) = self.pending.at(queue).first() else { break };
+            if self.groups.at(first).dispatch_at > now {
+                break;
+            }
+            let group = GroupId(first);
+            let visit = self.visit(group, now);
+            moved = moved.wrapping_add(visit);
+            let service = &self.groups.at(first).service;
+            if service.queued.read > 0 || service.queued.write > 0 {
+                self.update_dispatch_time(group, now);
+                if visit == 0 && self.groups.at(first).dispatch_at <= now {
+                    // Nothing may go although its time has come: the clock must move first.
+                    self.set_dispatch_time(group, now.saturating_add(1));
+                }
+            } else {
+                self.no_longer_pending(group);
+            }
+        }
+        moved
+    }
+
+    fn visit(&mut self, group: GroupId, now: Ticks) -> u32 {
+        let mut moved = 0u32;
+        for (direction, most) in [(Direction::Read, READS_PER_VISIT), (Direction::Write, WRITES_PER_VISIT)] {
+            for _ in 0..most {
+                let Some(bio) = self.nodes.peek(&self.groups.at(group.0).service, direction) else { break };
+                if self.wait_of(group, direction, self.charge_of(bio), now) > 0 {
+                    break;
+                }
+                self.move_up(group, direction, now);
+                moved = moved.wrapping_add(1);
+            }
+        }
+        moved
+    }
+
+    /// The next bio of a group goes one level up.
+    fn move_up(&mut self, group: GroupId, direction: Direction, now: Ticks) {
+        let Some(bio) = self.nodes.pop(&mut self.groups.at_mut(group.0).service, direction) else { return };
+        let charge = self.charge_of(bio);
+        self.charge(group, direction, charge);
+        match self.above(group) {
+            Some(parent) => {
+                self.queue_at(parent, Node::ToParent(group), bio, now);
+                let child_start = self.groups.at(group.0).slices.of(direction).start;
+                let clock = self.clock;
+                let slice = self.groups.at_mut(parent.0).slices.of_mut(direction);
+                if slice.is_used(now) {
+                    slice.restart_with_credit(child_start, now, clock);
+                }
+            }
+            None => {
+                self.nodes.at_mut(bio).is_charged = true;
+                self.nodes.push(&mut self.top, Node::ToParent(group), bio);
+            }
+        }
+        self.trim(group, direction, now);
+    }
+
+    // ---- one level ----
+
+    /// How long a bio of a group has to wait at that group's own level.
+    pub(super) fn wait_of(&mut self, group: GroupId, direction: Direction, charge: Option<u64>, now: Ticks) -> Ticks {
+        let limit = self.limit_of(group, direction, now);
+        if limit.is_none() || self.is_draining {
+            return 0;
+        }
+        let clock = self.clock;
+        let entry = self.groups.at_mut(group.0);
+        let is_empty = *entry.service.queued.of(direction) == 0;
+        let slice = entry.slices.of_mut(direction);
+        if slice.is_used(now) && is_empty {
+            slice.restart(now, clock, true);
+        } else {
+            slice.extend(now.saturating_add(clock.slice), clock);
+        }
+        slice.wait(limit, charge, now, clock)
+    }
+
+    fn charge(&mut self, group: GroupId, direction: Direction, charge: Option<u64>) {
+        let entry = self.groups.at_mut(group.0);
+        entry.slices.of_mut(direction).charge(charge);
+        let (bytes, ios) = (entry.watch.bytes.of_mut(direction), entry.watch.ios.of_mut(direction));
+        *bytes = bytes.saturating_add(charge.unwrap_or(0));
+        *ios = ios.saturating_add(1);
+    }
+
+    fn trim(&mut self, group: GroupId, direction: Direction, now: Ticks) {
+        let limit: Limit = self.limit_of(group, direction, now);
+        let clock = self.clock;
+        self.groups.at_mut(group.0).slices.of_mut(direction).trim(limit, now, clock);
+    }
+
+    /// The bytes a waiting bio is charged for.
+    fn charge_of(&self, bio: u32) -> Option<u64> {
+        let waiting = self.nodes.at(bio);
+        (!waiting.is_charged).then_some(u64::from(waiting.bytes))
+    }
+
+    /// The group whose limits come after those of this one; `None` = the top.
+    #[inline]
+    pub(super) fn above(&self, group: GroupId) -> Option<GroupId> {
+        if self.settings.hierarchy == 0 { None } else { self.groups.at(group.0).parent }
+    }
+
+    // ---- pending groups and timers ----
+
+    /// The service queue above a group.
+    pub(super) fn queue_above(&self, group: GroupId) -> u32 {
+        self.above(group).map_or(self.groups.len(), |parent| parent.0)
+    }
+
+    /// The earliest time at which the next bio of a group may go.
+    pub(super) fn update_dispatch_time(&mut self, group: GroupId, now: Ticks) {
+        let mut first = Ticks::MAX;
+        for direction in DIRECTIONS {
+            if let Some(bio) = self.nodes.peek(&self.groups.at(group.0).service, direction) {
+                first = first.min(self.wait_of(group, direction, self.charge_of(bio), now));
+            }
+        }
+        self.groups.at_mut(group.0).was_empty = false;
+        self.set_dispatch_time(group, now.saturating_add(first));
+    }
+
+    fn set_dispatch_time(&mut self, group: GroupId, at: Ticks) {
+        self.groups.at_mut(group.0).dispatch_at = at;
+        self.requeue_pending(group, at);
+    }
+
+    /// Files a group under its time; `at` is when it is to be looked at.
+    pub(super) fn requeue_pending(&mut self, group: GroupId, at: Ticks) {
+        self.no_longer_pending(group);
+        let queue = self.queue_above(group);
+        self.pending.at_mut(queue).insert(&mut self.pending_links, group.0, at);
+        let entry: &mut Group = self.groups.at_mut(group.0);
+        entry.is_pending = true;
+        entry.dispatch_at = at;
+        let above: &mut ServiceQueue = self.service_mut(queue);
+        above.pending = above.pending.wrapping_add(1);
+    }
+
+    fn no_longer_pending(&mut self, group: GroupId) {
+        if !self.groups.at(group.0).is_pending {
+            return;
+        }
+        let queue = self.queue_above(group);
+        self.pending.at_mut(queue).remove(&mut self.pending_links, group.0);
+        self.groups.at_mut(group.0).is_pending = false;
+        let above = self.service_mut(queue);
+        above.pending = above.pending.wrapping_sub(1);
+    }
+
+    /// Arms a queue for its first pending group, if that is in the future or if forced. True if nothing is to be done
+    /// now: armed, or nothing pending.
+    pub(super) fn arm_for_first(&mut self, queue: u32, is_forced: bool, now: Ticks) -> bool {
+        let Some(first) = self.pending.at(queue).first() else { return true };
+        let at = self.groups.at(first).dispatch_at;
+        if !is_forced && at <= now {
+            return false;
+        }
+        let longest = self.clock.slice.saturating_mul(LONGEST_TIMER_SLICES);
+        self.arm(queue, at.min(now.saturating_add(longest)));
+        true
+    }
+
+    pub(super) fn arm(&mut self, queue: u32, at: Ticks) {
+        self.disarm(queue);
+        self.timers.insert(&mut self.timer_links, queue, at);
+        self.service_mut(queue).timer_at = Some(at);
+    }
+
+    pub(super) fn disarm(&mut self, queue: u32) {
+        if self.timer_links.is_linked(queue) {
+            self.timers.remove(&mut self.timer_links, queue);
+        }
+        self.service_mut(queue).timer_at = None;
+    }
+
+    fn service_mut(&mut self, queue: u32) -> &mut ServiceQueue {
+        if queue >= self.groups.len() { &mut self.top } else { &mut self.groups.at_mut(queue).service }
+    }
+}

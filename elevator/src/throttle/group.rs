@@ -1,0 +1,287 @@
+//! What the throttle keeps of a group, and the lists its bios wait on.
+//!
+//! Every group has a service queue. A bio waits on one of four nodes of the group it came through: its own or that of
+//! bios on their way to the parent, by direction. A service queue takes one bio from each of its nodes in turn, so a
+//! group's own bios and each of its children have equal turns.
+
+use super::slice::{Limit, Slice, Ticks, UNLIMITED};
+use crate::group::{IoLimits, Rates};
+use crate::structures::{Array, Links, List, NoMemory};
+use block::{Direction, GroupId};
+
+/// One value per direction; reaching one can neither fail nor panic.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Pair<T> {
+    pub read: T,
+    pub write: T,
+}
+
+impl<T> Pair<T> {
+    #[inline]
+    pub const fn of(&self, direction: Direction) -> &T {
+        match direction {
+            Direction::Read => &self.read,
+            Direction::Write => &self.write,
+        }
+    }
+
+    #[inline]
+    pub const fn of_mut(&mut self, direction: Direction) -> &mut T {
+        match direction {
+            Direction::Read => &mut self.read,
+            Direction::Write => &mut self.write,
+        }
+    }
+}
+
+/// Both directions, reads first.
+pub const DIRECTIONS: [Direction; 2] = [Direction::Read, Direction::Write];
+
+/// A set of limits per direction.
+pub type Limits = Pair<Limit>;
+
+/// From what was configured; 0 stays 0 (for best-effort limits: none given).
+pub const fn limits_of(rates: &Rates) -> Limits {
+    const fn ios(per_s: u32) -> u64 {
+        if per_s == u32::MAX { UNLIMITED } else { per_s as u64 }
+    }
+    let [read_bytes, write_bytes] = rates.bytes_per_s;
+    let [read_ios, write_ios] = rates.ios_per_s;
+    Pair {
+        read: Limit { bytes_per_s: read_bytes, ios_per_s: ios(read_ios) },
+        write: Limit { bytes_per_s: write_bytes, ios_per_s: ios(write_ios) },
+    }
+}
+
+/// Whether a bio of a direction has to be looked at: the group or one above it has such a limit now.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Rules {
+    pub bytes: bool,
+    pub ios: bool,
+}
+
+/// Think time and latency of a group, in units of 1,024 ns, which the kernel calls us.
+#[derive(Copy, Clone, Debug)]
+pub struct Habits {
+    pub idle_threshold: u64,
+    pub latency_target: u64,
+    pub average_idle: u64,
+    /// When the group's last bio ended; 0 = none has.
+    pub last_finish: u64,
+    pub checked_finish: u64,
+    pub bios: u32,
+    pub late_bios: u32,
+    pub reset_at: Ticks,
+}
+
+/// What counts for the state machine of best-effort limits.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Watch {
+    /// When the group last reached its best-effort limit or waited; 0 = never had a bio.
+    pub overflow_at: Pair<Ticks>,
+    pub checked_at: Ticks,
+    pub bytes: Pair<u64>,
+    pub ios: Pair<u64>,
+}
+
+/// A group on this device.
+#[derive(Clone, Debug)]
+pub struct Group {
+    pub is_online: bool,
+    pub parent: Option<GroupId>,
+    pub children: u32,
+    /// As configured.
+    pub configured: IoLimits,
+    pub max: Limits,
+    /// Best-effort limits in force: all 0 unless idle threshold and latency target were given with them.
+    pub low: Limits,
+    pub rules: Pair<Rules>,
+    pub slices: Pair<Slice>,
+    pub habits: Habits,
+    pub watch: Watch,
+    pub service: ServiceQueue,
+    /// When its first bio may go.
+    pub dispatch_at: Ticks,
+    pub is_pending: bool,
+    /// A bio came to an empty direction: `dispatch_at` is stale.
+    pub was_empty: bool,
+}
+
+impl Group {
+    pub const ABSENT: Group = Group {
+        is_online: false,
+        parent: None,
+        children: 0,
+        configured: IoLimits::NONE,
+        max: Pair { read: Limit::NONE, write: Limit::NONE },
+        low: Pair { read: Limit { bytes_per_s: 0, ios_per_s: 0 }, write: Limit { bytes_per_s: 0, ios_per_s: 0 } },
+        rules: Pair { read: Rules { bytes: false, ios: false }, write: Rules { bytes: false, ios: false } },
+        slices: Pair { read: Slice::EMPTY, write: Slice::EMPTY },
+        habits: Habits {
+            idle_threshold: 0,
+            latency_target: u64::MAX,
+            average_idle: 0,
+            last_finish: 0,
+            checked_finish: 0,
+            bios: 0,
+            late_bios: 0,
+            reset_at: 0,
+        },
+        watch: Watch {
+            overflow_at: Pair { read: 0, write: 0 },
+            checked_at: 0,
+            bytes: Pair { read: 0, write: 0 },
+            ios: Pair { read: 0, write: 0 },
+        },
+        service: ServiceQueue::EMPTY,
+        dispatch_at: 0,
+        is_pending: false,
+        was_empty: false,
+    };
+
+    /// Whether it has a best-effort limit of a direction.
+    #[inline]
+    pub const fn has_low(&self, direction: Direction) -> bool {
+        let low = self.low.of(direction);
+        low.bytes_per_s != 0 || low.ios_per_s != 0
+    }
+
+    #[inline]
+    pub const fn has_any_low(&self) -> bool {
+        self.has_low(Direction::Read) || self.has_low(Direction::Write)
+    }
+}
+
+/// Where bios of a group (or, at the top, of the device) wait.
+#[derive(Clone, Debug)]
+pub struct ServiceQueue {
+    /// Nodes with bios, in the order of their turns.
+    pub nodes: Pair<List>,
+    pub queued: Pair<u32>,
+    /// Groups below with something queued.
+    pub pending: u32,
+    /// When its timer fires.
+    pub timer_at: Option<Ticks>,
+}
+
+impl ServiceQueue {
+    pub const EMPTY: ServiceQueue = ServiceQueue {
+        nodes: Pair { read: List::EMPTY, write: List::EMPTY },
+        queued: Pair { read: 0, write: 0 },
+        pending: 0,
+        timer_at: None,
+    };
+}
+
+/// A bio that waits.
+#[derive(Copy, Clone, Debug)]
+pub struct Waiting {
+    pub bytes: u32,
+    pub direction: Direction,
+    /// Its bytes are charged already.
+    pub is_charged: bool,
+    pub is_held: bool,
+}
+
+/// Which list of a group a bio waits on.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Node {
+    /// Submitted to this very group.
+    Own(GroupId),
+    /// On its way from this group to the one above.
+    ToParent(GroupId),
+}
+
+impl Node {
+    const fn index(self, direction: Direction) -> u32 {
+        let (group, kind) = match self {
+            Node::Own(group) => (group.0, 0),
+            Node::ToParent(group) => (group.0, 2),
+        };
+        group.wrapping_mul(4).wrapping_add(kind).wrapping_add(direction as u32)
+    }
+}
+
+/// All waiting bios: on nodes, and nodes on service queues.
+#[derive(Debug)]
+pub struct Nodes {
+    bios: Array<Waiting>,
+    bio_links: Links,
+    lists: Array<List>,
+    node_links: Links,
+}
+
+const NOBODY: Waiting = Waiting { bytes: 0, direction: Direction::Read, is_charged: false, is_held: false };
+
+impl Nodes {
+    pub fn try_new(bios: u32, groups: u32) -> Result<Self, NoMemory> {
+        let nodes = groups.checked_mul(4).ok_or(NoMemory)?;
+        Ok(Self {
+            bios: Array::try_new(bios, NOBODY)?,
+            bio_links: Links::try_new(bios)?,
+            lists: Array::try_new(nodes, List::EMPTY)?,
+            node_links: Links::try_new(nodes)?,
+        })
+    }
+
+    #[inline]
+    pub fn at(&self, bio: u32) -> &Waiting {
+        self.bios.at(bio)
+    }
+
+    #[inline]
+    pub fn at_mut(&mut self, bio: u32) -> &mut Waiting {
+        self.bios.at_mut(bio)
+    }
+
+    /// Whether a bio of this number may come.
+    pub fn is_free(&self, bio: u32) -> bool {
+        self.bios.get(bio).is_some_and(|waiting| !waiting.is_held)
+    }
+
+    /// Puts a bio behind the others of its node, and the node behind the others of the service queue if it was empty.
+    #[inline]
+    pub fn push(&mut self, queue: &mut ServiceQueue, node: Node, bio: u32) {
+        let direction = self.bios.at(bio).direction;
+        let index = node.index(direction);
+        let list = self.lists.at_mut(index);
+        list.push_back(&mut self.bio_links, bio);
+        if !self.node_links.is_linked(index) {
+            queue.nodes.of_mut(direction).push_back(&mut self.node_links, index);
+        }
+        let queued = queue.queued.of_mut(direction);
+        *queued = queued.wrapping_add(1);
+    }
+
+    /// The bio whose turn it is.
+    #[inline]
+    pub fn peek(&self, queue: &ServiceQueue, direction: Direction) -> Option<u32> {
+        self.lists.at(queue.nodes.of(direction).first()?).first()
+    }
+
+    /// Takes the bio whose turn it is; its node has its next turn after all others.
+    #[inline]
+    pub fn pop(&mut self, queue: &mut ServiceQueue, direction: Direction) -> Option<u32> {
+        let nodes = queue.nodes.of_mut(direction);
+        let node = nodes.pop_front(&mut self.node_links)?;
+        let list = self.lists.at_mut(node);
+        let bio = list.pop_front(&mut self.bio_links)?;
+        if !list.is_empty() {
+            nodes.push_back(&mut self.node_links, node);
+        }
+        let queued = queue.queued.of_mut(direction);
+        *queued = queued.wrapping_sub(1);
+        Some(bio)
+    }
+
+    /// Bios on the nodes of a service queue, counted one by one.
+    pub fn count(&self, queue: &ServiceQueue, direction: Direction) -> u32 {
+        let most = self.lists.len() as usize;
+        queue
+            .nodes
+            .of(direction)
+            .iter(&self.node_links)
+            .take(most)
+            .fold(0u32, |sum, node| sum.wrapping_add(self.lists.at(node).len()))
+    }
+}

@@ -1,0 +1,175 @@
+//! Whether a group wants its best-effort limit at all: think time, and how many of its bios come late.
+//!
+//! Times are in units of 1,024 ns, which the kernel calls us. Source: Linux 6.1 blk-throttle.c.
+
+use super::Throttle;
+use super::group::{Group, Habits, Pair};
+use super::slice::Ticks;
+use crate::request::Bio;
+use block::{Direction, GroupId, Nanos, Operation};
+
+const BUCKETS: usize = 9;
+/// Latency of a disk beside which a target is set, whatever the size.
+const DISK_BASELINE: u64 = 4_000;
+/// On a disk, faster ones are cache hits and tell nothing.
+const DISK_FILTER: u64 = 1_000;
+const ENOUGH_SAMPLES: u64 = 32;
+/// Longest time without a completion after which a group counts as idle in any case.
+const LONGEST_IDLE: u64 = 5_000_000;
+/// Think time of the variant of 2016 where none is given: flash, disk.
+const HIGH_THRESHOLD: [u64; 2] = [50, 1_000];
+
+/// Samples of one direction and size.
+#[derive(Copy, Clone, Debug, Default)]
+struct Bucket {
+    sum: u64,
+    samples: u64,
+    latency: u64,
+    is_valid: bool,
+}
+
+/// What a bio of each size usually takes.
+#[derive(Clone, Debug)]
+pub struct Baselines {
+    buckets: Pair<[Bucket; BUCKETS]>,
+    calculated_at: Ticks,
+    filter: u64,
+}
+
+impl Baselines {
+    pub fn new(is_rotational: bool) -> Self {
+        let latency = if is_rotational { DISK_BASELINE } else { 0 };
+        let row = [Bucket { latency, ..Bucket::default() }; BUCKETS];
+        let filter = if is_rotational { DISK_FILTER } else { 0 };
+        Self { buckets: Pair { read: row, write: row }, calculated_at: 0, filter }
+    }
+
+    fn bucket(&self, direction: Direction, sectors: u32) -> Option<&Bucket> {
+        self.buckets.of(direction).get(bucket_of(sectors))
+    }
+
+    /// A request took so long in the device.
+    pub fn sample(&mut self, attributes: &Bio, ns: Nanos) {
+        if !matches!(attributes.operation, Operation::Read | Operation::Write) {
+            return;
+        }
+        let row = self.buckets.of_mut(attributes.direction());
+        if let Some(bucket) = row.get_mut(bucket_of(attributes.extent.sectors)) {
+            bucket.sum = bucket.sum.saturating_add(ns >> 10);
+            bucket.samples = bucket.samples.saturating_add(1);
+        }
+    }
+
+    /// Once a second: means of what was sampled, averaged into the baselines, which never fall with size.
+    fn calculate(&mut self) {
+        for direction in super::DIRECTIONS {
+            let mut smaller = 0;
+            for bucket in self.buckets.of_mut(direction) {
+                let mean = if bucket.samples >= ENOUGH_SAMPLES {
+                    let mean = bucket.sum.checked_div(bucket.samples).unwrap_or(0);
+                    (bucket.sum, bucket.samples) = (0, 0);
+                    mean
+                } else {
+                    0
+                };
+                if mean == 0 {
+                    bucket.latency = bucket.latency.max(smaller);
+                    continue;
+                }
+                let averaged =
+                    if bucket.is_valid { bucket.latency.saturating_mul(7).saturating_add(mean) >> 3 } else { mean };
+                bucket.latency = averaged.max(smaller);
+                bucket.is_valid = true;
+                smaller = bucket.latency;
+            }
+        }
+    }
+}
+
+/// 0 for up to 4 KiB, one more per doubling, 8 from 1 MiB on.
+fn bucket_of(sectors: u32) -> usize {
+    let order = sectors.max(1).checked_next_power_of_two().map_or(32, u32::trailing_zeros);
+    (order.saturating_sub(3) as usize).min(BUCKETS - 1)
+}
+
+impl Throttle {
+    /// The thresholds of a group as configured, before those of its parents.
+    pub(super) fn set_habits(&mut self, group: GroupId) {
+        let is_high = self.settings.high != 0;
+        let [flash, disk] = HIGH_THRESHOLD;
+        let usual = if self.is_rotational { disk } else { flash };
+        let entry: &mut Group = self.groups.at_mut(group.0);
+        let has_low = entry.has_any_low();
+        let habits: &mut Habits = &mut entry.habits;
+        let given = entry.configured.idle_us;
+        habits.idle_threshold = match (has_low, is_high, given) {
+            (false, _, _) => 0,
+            (true, true, 0) => usual,
+            (true, _, given) => given,
+        };
+        habits.latency_target = if has_low && !is_high { entry.configured.latency_us } else { u64::MAX };
+    }
+
+    /// A bio comes: the time since the group's last completion is think time, once per completion.
+    pub(super) fn update_idle_time(&mut self, group: GroupId, now: Nanos) {
+        let habits = &mut self.groups.at_mut(group.0).habits;
+        let now = now >> 10;
+        if habits.last_finish == 0 || now <= habits.last_finish || habits.last_finish == habits.checked_finish {
+            return;
+        }
+        let thought = now.saturating_sub(habits.last_finish);
+        habits.average_idle = habits.average_idle.saturating_mul(7).saturating_add(thought) >> 3;
+        habits.checked_finish = habits.last_finish;
+    }
+
+    pub(super) fn update_baselines(&mut self, now: Nanos) {
+        if self.is_rotational || !self.state.has_low() {
+            return;
+        }
+        let now = self.ticks(now);
+        if now >= self.baselines.calculated_at.saturating_add(self.clock.hz) {
+            self.baselines.calculated_at = now;
+            self.baselines.calculate();
+        }
+    }
+
+    pub(super) fn bio_ended_in(&mut self, bio: &Bio, submitted_ns: Nanos, now: Nanos) {
+        let (finish, start) = (now >> 10, submitted_ns >> 10);
+        let ticks = self.ticks(now);
+        let slice = self.clock.slice;
+        let filter = self.baselines.filter;
+        let baseline = self.baselines.bucket(bio.direction(), bio.extent.sectors).map_or(0, |bucket| bucket.latency);
+        let habits = &mut self.groups.at_mut(bio.group.0).habits;
+        habits.last_finish = finish;
+        let Some(latency) = finish.checked_sub(start).filter(|latency| *latency > 0) else { return };
+        if habits.latency_target != u64::MAX && latency >= filter {
+            habits.bios = habits.bios.saturating_add(1);
+            if latency > baseline.saturating_add(habits.latency_target) {
+                habits.late_bios = habits.late_bios.saturating_add(1);
+            }
+        }
+        if ticks > habits.reset_at || habits.bios > 1024 {
+            habits.reset_at = ticks.saturating_add(slice);
+            habits.bios /= 2;
+            habits.late_bios /= 2;
+        }
+    }
+
+    /// Whether a group does not need protection now.
+    pub(super) fn is_idle(&self, group: GroupId, now: Ticks) -> bool {
+        let habits = &self.groups.at(group.0).habits;
+        let now_us = now.saturating_mul(self.tick_ns) >> 10;
+        let since = now_us.saturating_sub(habits.last_finish);
+        if self.settings.high != 0 {
+            let slice_us = self.clock.slice.saturating_mul(self.tick_ns) >> 10;
+            return since > slice_us || habits.average_idle > habits.idle_threshold;
+        }
+        habits.latency_target == u64::MAX
+            || habits.idle_threshold == 0
+            || since > LONGEST_IDLE.min(habits.idle_threshold.saturating_mul(4))
+            || habits.average_idle > habits.idle_threshold
+            || (habits.latency_target > 0
+                && habits.bios > 0
+                && u64::from(habits.late_bios).saturating_mul(5) < u64::from(habits.bios))
+    }
+}

@@ -1,0 +1,188 @@
+//! Which limits hold for a group now, and what follows when they change.
+
+use super::Throttle;
+use super::group::{DIRECTIONS, Group, Pair, Rules, limits_of};
+use super::slice::{Limit, Ticks, UNLIMITED};
+use crate::group::{GroupSettings, IoLimits};
+use block::{Direction, GroupId};
+
+/// What a group without a best-effort limit still has while others are protected (`.low`).
+const FLOOR: Limit = Limit { bytes_per_s: 320 * 1024, ios_per_s: 10 };
+/// Beyond this a best-effort limit no longer grows.
+const MOST_SCALE: u64 = 4096;
+
+impl Throttle {
+    /// The limit in force for a direction of a group.
+    pub(super) fn limit_of(&mut self, group: GroupId, direction: Direction, now: Ticks) -> Limit {
+        let is_flat = self.settings.hierarchy == 0;
+        if group == GroupId::ROOT && !is_flat {
+            return Limit::NONE;
+        }
+        let entry = self.groups.at(group.0);
+        let (max, low, has_children) = (*entry.max.of(direction), *entry.low.of(direction), entry.children > 0);
+        if self.state.is_low() {
+            return self.limit_while_low(max, low, has_children);
+        }
+        if low.bytes_per_s == 0 && low.ios_per_s == 0 {
+            return max;
+        }
+        let scale = self.scale(now);
+        let grown = |max: u64, low: u64| match low {
+            0 => max,
+            low if low == max => max,
+            low => max.min(low.saturating_add((low >> 1).saturating_mul(scale))),
+        };
+        Limit { bytes_per_s: grown(max.bytes_per_s, low.bytes_per_s), ios_per_s: grown(max.ios_per_s, low.ios_per_s) }
+    }
+
+    fn limit_while_low(&self, max: Limit, low: Limit, has_children: bool) -> Limit {
+        let is_high = self.settings.high != 0;
+        let of = |low: u64, other: u64, max: u64, floor: u64| match low {
+            0 if is_high => max,
+            0 if has_children || other != 0 => UNLIMITED,
+            0 => floor,
+            low => low,
+        };
+        Limit {
+            bytes_per_s: of(low.bytes_per_s, low.ios_per_s, max.bytes_per_s, FLOOR.bytes_per_s),
+            ios_per_s: of(low.ios_per_s, low.bytes_per_s, max.ios_per_s, FLOOR.ios_per_s),
+        }
+    }
+
+    /// How often half of a best-effort limit has been added to it since the state became MAX.
+    fn scale(&mut self, now: Ticks) -> u64 {
+        let slice = self.clock.slice;
+        let state = &mut self.state;
+        if state.scale < MOST_SCALE && now >= state.upgraded_at.saturating_add(state.scale.saturating_mul(slice)) {
+            state.scale = now.saturating_sub(state.upgraded_at).checked_div(slice).unwrap_or(0);
+        }
+        state.scale
+    }
+
+    pub(super) fn add_group(&mut self, group: GroupId, settings: &GroupSettings, now: Ticks) {
+        let Some(entry) = self.groups.get_mut(group.0) else { return };
+        let parent = (group != GroupId::ROOT).then_some(settings.parent);
+        *entry = Group { is_online: true, parent, ..Group::ABSENT };
+        if let Some(parent) = parent {
+            let children = &mut self.groups.at_mut(parent.0).children;
+            *children = children.saturating_add(1);
+        }
+        self.set_habits(group);
+        self.refresh_rules(group, now);
+    }
+
+    /// New limits. What waits is filed anew; what was sent under the old limits counts under the new ones.
+    pub(super) fn configure(&mut self, group: GroupId, limits: &IoLimits, now: Ticks) {
+        if self.groups.get(group.0).is_none_or(|entry| !entry.is_online) {
+            self.violations = self.violations.saturating_add(1);
+            return;
+        }
+        for direction in DIRECTIONS {
+            if *self.groups.at(group.0).service.queued.of(direction) > 0 {
+                let (old, clock) = (self.limit_of(group, direction, now), self.clock);
+                self.groups.at_mut(group.0).slices.of_mut(direction).carry_over(old, now, clock);
+            }
+        }
+        let before = self.groups.at(group.0).configured;
+        let changes_low =
+            (before.low, before.idle_us, before.latency_us) != (limits.low, limits.idle_us, limits.latency_us);
+        let entry = self.groups.at_mut(group.0);
+        entry.configured = *limits;
+        entry.max = limits_of(&limits.max);
+        self.set_low(group);
+        self.set_habits(group);
+        self.log_change(group, now);
+        self.state.set_low_valid(self.groups.iter().any(|entry| entry.is_online && entry.has_any_low()));
+        if !self.state.has_low() {
+            self.state.become_max();
+        } else if changes_low && self.settings.high == 0 {
+            self.state.become_low(now);
+        }
+        self.refresh_rules(if changes_low { GroupId::ROOT } else { group }, now);
+        let clock = self.clock;
+        for direction in DIRECTIONS {
+            self.groups.at_mut(group.0).slices.of_mut(direction).restart(now, clock, false);
+        }
+        if self.groups.at(group.0).is_pending {
+            self.update_dispatch_time(group, now);
+            self.arm_for_first(self.queue_above(group), true, now);
+        }
+    }
+
+    pub(super) fn take_offline(&mut self, group: GroupId, now: Ticks) {
+        let entry = self.groups.at_mut(group.0);
+        entry.is_online = false;
+        entry.low = Group::ABSENT.low;
+        self.state.set_low_valid(self.groups.iter().any(|entry| entry.is_online && entry.has_any_low()));
+        if !self.state.has_low() && self.state.is_low() {
+            self.upgrade(now);
+        }
+    }
+
+    /// Best-effort limits hold only as far as the absolute ones allow, and only with both thresholds (`.low`).
+    fn set_low(&mut self, group: GroupId) {
+        let is_high = self.settings.high != 0;
+        let entry = self.groups.at_mut(group.0);
+        let limits = &entry.configured;
+        let is_complete = is_high || (limits.idle_us != 0 && limits.latency_us != u64::MAX);
+        let wanted = limits_of(&limits.low);
+        let capped = |low: Limit, max: Limit| Limit {
+            bytes_per_s: low.bytes_per_s.min(max.bytes_per_s),
+            ios_per_s: low.ios_per_s.min(max.ios_per_s),
+        };
+        entry.low = if is_complete {
+            Pair { read: capped(wanted.read, entry.max.read), write: capped(wanted.write, entry.max.write) }
+        } else {
+            Group::ABSENT.low
+        };
+    }
+
+    /// Says anew, for a group and all below it, which directions have rules, and hands thresholds down.
+    pub(super) fn refresh_rules(&mut self, _from: GroupId, now: Ticks) {
+        // Parents need not have smaller ids than their children: as often as the tree is deep, at most.
+        for _ in 0..super::DEEPEST {
+            let mut has_changed = false;
+            for index in 0..self.groups.len() {
+                has_changed |= self.refresh_group(GroupId(index), now);
+            }
+            if !has_changed {
+                return;
+            }
+        }
+    }
+
+    fn refresh_group(&mut self, group: GroupId, now: Ticks) -> bool {
+        if !self.groups.at(group.0).is_online {
+            return false;
+        }
+        let above = self.above(group);
+        let mut has_changed = false;
+        for direction in DIRECTIONS {
+            let inherited = above.map_or(Rules::default(), |above| *self.groups.at(above.0).rules.of(direction));
+            let limit = self.limit_of(group, direction, now);
+            let rules = Rules {
+                bytes: inherited.bytes || limit.bytes_per_s != UNLIMITED,
+                ios: inherited.ios || limit.ios_per_s != UNLIMITED,
+            };
+            let place = self.groups.at_mut(group.0).rules.of_mut(direction);
+            has_changed |= *place != rules;
+            *place = rules;
+        }
+        let Some(parent) = above.filter(|above| *above != GroupId::ROOT) else { return has_changed };
+        let (threshold, target) = {
+            let habits = &self.groups.at(parent.0).habits;
+            (habits.idle_threshold, habits.latency_target)
+        };
+        let habits = &mut self.groups.at_mut(group.0).habits;
+        let before = (habits.idle_threshold, habits.latency_target);
+        habits.idle_threshold = habits.idle_threshold.min(threshold);
+        habits.latency_target = habits.latency_target.max(target);
+        has_changed || before != (habits.idle_threshold, habits.latency_target)
+    }
+
+    fn log_change(&mut self, group: GroupId, now: Ticks) {
+        let max = self.groups.at(group.0).max;
+        let numbers = [max.read.bytes_per_s, max.write.bytes_per_s, max.read.ios_per_s, max.write.ios_per_s];
+        self.note(Some(group), now, "limit change rbps={0} wbps={1} riops={2} wiops={3}", numbers);
+    }
+}

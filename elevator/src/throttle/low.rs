@@ -1,0 +1,231 @@
+//! Best-effort limits: everybody is held to them while some group that has one does not reach it (state LOW), and
+//! nobody once all reach theirs or do not want it (state MAX), with the limits growing slowly at first.
+//!
+//! Source: Linux 6.1 blk-throttle.c; specification of the throttle, section 3.
+
+use super::Throttle;
+use super::group::DIRECTIONS;
+use super::slice::Ticks;
+use block::GroupId;
+
+/// The state of the device.
+#[derive(Copy, Clone, Debug)]
+pub struct State {
+    is_low: bool,
+    /// Some group has a best-effort limit.
+    has_low: bool,
+    pub upgraded_at: Ticks,
+    pub downgraded_at: Ticks,
+    /// Halves of their limits that groups have been given beyond it.
+    pub scale: u64,
+}
+
+impl State {
+    pub const NEW: State = State { is_low: false, has_low: false, upgraded_at: 0, downgraded_at: 0, scale: 0 };
+
+    /// Whether groups are held to their best-effort limits.
+    #[inline]
+    pub const fn is_low(&self) -> bool {
+        self.is_low
+    }
+
+    /// Whether any group has one.
+    #[inline]
+    pub const fn has_low(&self) -> bool {
+        self.has_low
+    }
+
+    pub const fn set_low_valid(&mut self, has_low: bool) {
+        self.has_low = has_low;
+    }
+
+    pub const fn become_max(&mut self) {
+        self.is_low = false;
+    }
+
+    pub const fn become_low(&mut self, _now: Ticks) {
+        self.is_low = true;
+    }
+}
+
+impl Throttle {
+    /// A group without history counts as having just reached its limit.
+    pub(super) fn first_bio(&mut self, group: GroupId, direction: block::Direction, now: Ticks) {
+        let overflow_at = self.groups.at_mut(group.0).watch.overflow_at.of_mut(direction);
+        if *overflow_at == 0 {
+            *overflow_at = now;
+        }
+    }
+
+    /// When a group last reached its limit: the older of the directions that have one.
+    fn own_overflow(&self, group: GroupId, now: Ticks) -> Ticks {
+        let entry = self.groups.at(group.0);
+        let mut oldest = now;
+        for direction in DIRECTIONS {
+            if entry.has_low(direction) {
+                oldest = oldest.min(*entry.watch.overflow_at.of(direction));
+            }
+        }
+        oldest
+    }
+
+    /// The same, or that of a group above it if that was later.
+    fn overflow(&self, group: GroupId, now: Ticks) -> Ticks {
+        let mut latest = self.own_overflow(group, now);
+        let mut at = group;
+        for _ in 0..super::DEEPEST {
+            let Some(parent) = self.above(at) else { break };
+            at = parent;
+            if self.groups.at(at.0).has_any_low() {
+                latest = latest.max(self.own_overflow(at, now));
+            }
+        }
+        latest
+    }
+
+    // ---- to MAX ----
+
+    /// Whether all leaves (but this one) have what they were promised, or do not want it.
+    pub(super) fn can_upgrade(&self, but: Option<GroupId>, now: Ticks) -> bool {
+        if !self.state.is_low() || now < self.state.downgraded_at.saturating_add(self.clock.slice) {
+            return false;
+        }
+        (0..self.groups.len()).all(|index| {
+            let entry = self.groups.at(index);
+            let counts = entry.is_online && entry.children == 0 && but != Some(GroupId(index));
+            !counts || self.branch_can_upgrade(GroupId(index), now)
+        })
+    }
+
+    fn branch_can_upgrade(&self, leaf: GroupId, now: Ticks) -> bool {
+        let mut at = leaf;
+        for _ in 0..super::DEEPEST {
+            if self.group_can_upgrade(at, now) {
+                return true;
+            }
+            match self.above(at) {
+                Some(parent) if parent != GroupId::ROOT => at = parent,
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    fn group_can_upgrade(&self, group: GroupId, now: Ticks) -> bool {
+        let entry = self.groups.at(group.0);
+        let (reads, writes) = (entry.has_low(block::Direction::Read), entry.has_low(block::Direction::Write));
+        if !reads && !writes {
+            return true;
+        }
+        // What waits has reached its limit.
+        let queued = entry.service.queued;
+        let is_reached = (!reads || queued.read > 0) && (!writes || queued.write > 0);
+        is_reached || (now >= self.overflow(group, now).saturating_add(self.clock.slice) && self.is_idle(group, now))
+    }
+
+    /// Looked at with a bio of the group, once per slice.
+    pub(super) fn consider_upgrade(&mut self, group: GroupId, now: Ticks) {
+        let slice = self.clock.slice;
+        if !self.state.is_low() || self.groups.at(group.0).watch.checked_at.saturating_add(slice) > now {
+            return;
+        }
+        self.groups.at_mut(group.0).watch.checked_at = now;
+        if now >= self.own_overflow(group, now).saturating_add(slice) && self.can_upgrade(None, now) {
+            self.upgrade(now);
+        }
+    }
+
+    /// Everybody may go up to his absolute limit again: what waits is looked at at once.
+    pub(super) fn upgrade(&mut self, now: Ticks) {
+        self.note(None, now, "upgrade to max", [0; 4]);
+        self.state.is_low = false;
+        self.state.upgraded_at = now;
+        self.state.scale = 0;
+        self.refresh_rules(GroupId::ROOT, now);
+        for index in 0..self.groups.len() {
+            if self.groups.at(index).is_pending {
+                self.requeue_pending(GroupId(index), now.saturating_sub(1));
+            }
+        }
+        for queue in 0..=self.groups.len() {
+            self.dispatch_round(queue, now);
+            self.arm_for_first(queue, true, now);
+        }
+    }
+
+    // ---- to LOW ----
+
+    /// Looked at with a bio of a leaf, once per slice: does it get what it was promised?
+    pub(super) fn consider_downgrade(&mut self, group: GroupId, now: Ticks) {
+        let slice = self.clock.slice;
+        let entry = self.groups.at(group.0);
+        if self.state.is_low() || !self.state.has_low() || entry.children > 0 {
+            return;
+        }
+        let elapsed = now.saturating_sub(entry.watch.checked_at);
+        if elapsed < slice {
+            return;
+        }
+        self.groups.at_mut(group.0).watch.checked_at = now;
+        if now < self.overflow(group, now).saturating_add(slice) {
+            return;
+        }
+        self.measure(group, elapsed, now);
+        if self.branch_can_downgrade(group, now) {
+            self.downgrade(now);
+        }
+        let watch = &mut self.groups.at_mut(group.0).watch;
+        watch.bytes = super::group::Pair::default();
+        watch.ios = super::group::Pair::default();
+    }
+
+    /// Directions whose rate since the last look meets a best-effort limit have reached it.
+    fn measure(&mut self, group: GroupId, elapsed: Ticks, now: Ticks) {
+        let hz = self.clock.hz;
+        let entry = self.groups.at_mut(group.0);
+        for direction in DIRECTIONS {
+            let low = *entry.low.of(direction);
+            let rate = |amount: u64| amount.saturating_mul(hz).checked_div(elapsed).unwrap_or(0);
+            let meets_bytes = low.bytes_per_s != 0 && rate(*entry.watch.bytes.of(direction)) >= low.bytes_per_s;
+            let meets_ios = low.ios_per_s != 0 && rate(*entry.watch.ios.of(direction)) >= low.ios_per_s;
+            if meets_bytes || meets_ios {
+                *entry.watch.overflow_at.of_mut(direction) = now;
+            }
+        }
+    }
+
+    fn branch_can_downgrade(&self, leaf: GroupId, now: Ticks) -> bool {
+        let mut at = leaf;
+        for _ in 0..super::DEEPEST {
+            if !self.group_can_downgrade(at, now) {
+                return false;
+            }
+            match self.above(at) {
+                Some(parent) if parent != GroupId::ROOT => at = parent,
+                _ => return true,
+            }
+        }
+        true
+    }
+
+    fn group_can_downgrade(&self, group: GroupId, now: Ticks) -> bool {
+        let slice = self.clock.slice;
+        now >= self.state.upgraded_at.saturating_add(slice)
+            && now >= self.overflow(group, now).saturating_add(slice)
+            && (!self.is_idle(group, now) || self.groups.at(group.0).children > 0)
+    }
+
+    /// Half of what was given on top goes; with nothing left, everybody is held to his best-effort limit.
+    fn downgrade(&mut self, now: Ticks) {
+        let slice = self.clock.slice;
+        self.state.scale /= 2;
+        self.note(None, now, "downgrade, scale {0}", [self.state.scale, 0, 0, 0]);
+        if self.state.scale > 0 {
+            self.state.upgraded_at = now.saturating_sub(self.state.scale.saturating_mul(slice));
+            return;
+        }
+        self.state.is_low = true;
+        self.state.downgraded_at = now;
+        self.refresh_rules(GroupId::ROOT, now);
+    }
+}

@@ -1,0 +1,372 @@
+//! blk-throttle: the numbered cases of the specification that concern one limiter alone. HZ 1000, slices of 100 ms.
+
+use block::{Extent, Flags, GroupId, Nanos, Operation};
+use elevator::throttle::Throttle;
+use elevator::{
+    Bio, BioId, Depth, GroupSettings, IoLimits, Limiter, LimiterConfiguration, LimiterPolicy, Rates, Verdict,
+};
+use hoistway_elevator as elevator;
+
+const MS: Nanos = 1_000_000;
+const PAGE: u32 = 4_096;
+const MIB: u64 = 1 << 20;
+
+/// A throttle, its clock, and what has passed it.
+struct Bench {
+    throttle: Throttle,
+    now: Nanos,
+    next: u32,
+    /// Time in ms, group, direction letter, of each that passed.
+    passed: Vec<(u64, u32, char)>,
+    bios: Vec<Bio>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::on(true)
+    }
+
+    /// With slices of 100 ms whatever the device.
+    fn on(rotational: bool) -> Self {
+        let configuration = LimiterConfiguration {
+            bios: 100_000,
+            groups: 16,
+            depth: Depth { requests: 256, device: 32 },
+            rotational,
+            volatile_cache: false,
+            tick_ns: 0,
+        };
+        let throttle = Throttle::build(&configuration).expect("memory");
+        Self { throttle, now: 1_000 * MS, next: 0, passed: Vec::new(), bios: Vec::new() }
+    }
+
+    fn group(&mut self, group: u32, parent: u32) {
+        let settings = GroupSettings { parent: GroupId(parent), ..GroupSettings::with_weight(100) };
+        self.throttle.group_added(GroupId(group), &settings, self.now);
+    }
+
+    fn limit(&mut self, group: u32, max: Rates) {
+        self.throttle.limits_changed(GroupId(group), &IoLimits { max, ..IoLimits::NONE }, self.now);
+        self.collect();
+    }
+
+    fn submit(&mut self, group: u32, operation: Operation, bytes: u32) -> Verdict {
+        self.submit_with(group, operation, bytes, Flags::NONE)
+    }
+
+    fn submit_with(&mut self, group: u32, operation: Operation, bytes: u32, flags: Flags) -> Verdict {
+        let extent = Extent::new(u64::from(self.next) * 4_096, bytes / 512);
+        let bio = Bio { group: GroupId(group), flags, ..Bio::new(operation, extent) };
+        let id = self.next;
+        self.next += 1;
+        self.bios.push(bio);
+        let verdict = self.throttle.submit(BioId(id), &bio, self.now);
+        if verdict == Verdict::Pass {
+            self.note(id);
+        }
+        self.check();
+        verdict
+    }
+
+    fn reads(&mut self, group: u32, count: u32) {
+        for _ in 0..count {
+            self.submit(group, Operation::Read, PAGE);
+        }
+    }
+
+    fn note(&mut self, id: u32) {
+        let bio = &self.bios[id as usize];
+        let letter = if bio.operation == Operation::Read { 'R' } else { 'W' };
+        self.passed.push((self.now / MS - 1_000, bio.group.0, letter));
+    }
+
+    fn collect(&mut self) {
+        while let Some(BioId(id)) = self.throttle.next_released(self.now) {
+            self.note(id);
+        }
+        self.check();
+    }
+
+    fn check(&self) {
+        assert_eq!(self.throttle.check(), Ok(()));
+        assert_eq!(self.throttle.violations(), 0);
+    }
+
+    /// Time passes up to `ms` after the start.
+    fn until(&mut self, ms: u64) {
+        let end = (1_000 + ms) * MS;
+        while let Some(at) = self.throttle.next_timer().filter(|at| *at <= end) {
+            assert!(at >= self.now, "timers do not lie in the past");
+            self.now = self.now.max(at);
+            self.throttle.timer(self.now);
+            self.collect();
+        }
+        self.now = end;
+    }
+
+    /// How many have passed by a time in ms, from a group.
+    fn by(&self, ms: u64, group: u32) -> usize {
+        self.passed.iter().filter(|(at, of, _)| *at <= ms && *of == group).count()
+    }
+}
+
+fn reads_per_s(bytes: u64) -> Rates {
+    Rates { bytes_per_s: [bytes, u64::MAX], ..Rates::UNLIMITED }
+}
+
+fn read_ios(ios: u32) -> Rates {
+    Rates { ios_per_s: [ios, u32::MAX], ..Rates::UNLIMITED }
+}
+
+/// One group below the root.
+fn one_group(max: Rates) -> Bench {
+    let mut bench = Bench::new();
+    bench.group(1, 0);
+    bench.limit(1, max);
+    bench
+}
+
+#[test]
+fn t01_a_burst_passes_a_slice_at_a_time() {
+    let mut bench = one_group(reads_per_s(MIB));
+    bench.reads(1, 100);
+    assert_eq!(bench.by(0, 1), 25);
+    assert_eq!(bench.throttle.next_timer(), Some((1_000 + 101) * MS));
+    bench.until(101);
+    assert_eq!(bench.by(101, 1), 51);
+}
+
+#[test]
+fn t02_the_rate_holds_over_ten_seconds() {
+    let mut bench = one_group(reads_per_s(MIB));
+    bench.reads(1, 4_000);
+    bench.until(10_000);
+    let passed = bench.by(10_000, 1);
+    assert!(passed.abs_diff(2_560) <= 26, "{passed}");
+}
+
+#[test]
+fn t03_ios_are_counted_by_slices() {
+    let mut bench = one_group(read_ios(100));
+    bench.reads(1, 50);
+    bench.until(1_000);
+    let at: Vec<u64> = bench.passed.iter().map(|(at, ..)| *at).step_by(10).collect();
+    assert_eq!(at, [0, 100, 200, 300, 400]);
+}
+
+#[test]
+fn t04_a_large_bio_waits_for_more_than_a_slice() {
+    let mut bench = one_group(reads_per_s(4 * MIB));
+    for _ in 0..60 {
+        bench.submit(1, Operation::Read, 1 << 20);
+    }
+    bench.until(10_000);
+    // 629146 bytes too many x 1000 / 4194304 is 150.0001: the rule of section 2.5 gives 150 + 100, where case 4 says 149.
+    assert_eq!(bench.passed[0].0, 250);
+    let passed = bench.by(10_000, 1);
+    assert!(passed.abs_diff(40) <= 1, "{passed}");
+}
+
+#[test]
+fn t05_the_tighter_of_two_limits_rules() {
+    let mut bench = one_group(Rates { bytes_per_s: [MIB, u64::MAX], ios_per_s: [10, u32::MAX] });
+    bench.reads(1, 100);
+    bench.until(5_000);
+    let passed = bench.by(5_000, 1);
+    assert!(passed.abs_diff(50) <= 1, "{passed}");
+}
+
+#[test]
+fn t06_a_limit_of_reads_leaves_writes_alone() {
+    let mut bench = one_group(reads_per_s(MIB));
+    bench.reads(1, 100);
+    for _ in 0..100 {
+        assert_eq!(bench.submit(1, Operation::Write, PAGE), Verdict::Pass);
+    }
+}
+
+#[test]
+fn t07_a_discard_counts_as_one_sector() {
+    let mut bench = one_group(Rates { bytes_per_s: [u64::MAX, MIB], ..Rates::UNLIMITED });
+    assert_eq!(bench.submit(1, Operation::Discard, 1 << 30), Verdict::Pass);
+}
+
+#[test]
+fn t08_no_bio_is_too_large_to_pass_at_last() {
+    let mut bench = one_group(reads_per_s(2));
+    bench.reads(1, 1);
+    // 4096 bytes at 2 a second, less nothing: 2,048 s and the rest of the slice.
+    let mut timers = 0;
+    let mut last = bench.now;
+    while bench.passed.is_empty() {
+        let at = bench.throttle.next_timer().expect("a timer runs");
+        assert!(at - last <= 800 * MS, "{} ms", (at - last) / MS);
+        (last, bench.now) = (at, at);
+        bench.throttle.timer(at);
+        bench.collect();
+        timers += 1;
+    }
+    assert_eq!(bench.passed[0].0, 2_048_100);
+    assert!(timers > 2_000);
+}
+
+#[test]
+fn t09_a_parent_binds_its_children_and_gives_them_turns() {
+    let mut bench = Bench::new();
+    bench.group(1, 0);
+    bench.group(2, 1);
+    bench.group(3, 1);
+    bench.limit(1, reads_per_s(2 * MIB));
+    for _ in 0..6_000 {
+        bench.submit(2, Operation::Read, PAGE);
+        bench.submit(3, Operation::Read, PAGE);
+    }
+    bench.until(10_000);
+    let (a, b) = (bench.by(10_000, 2), bench.by(10_000, 3));
+    assert!((a + b).abs_diff(5_120) <= 102, "{a} + {b}");
+    assert!(a.abs_diff(b) * 20 <= a + b, "{a} : {b}");
+}
+
+#[test]
+fn t10_limits_below_a_limit_hold_both_or_each_alone() {
+    for (hierarchy, expected) in [(1, 3_840), (0, 10_000)] {
+        let mut bench = Bench::new();
+        bench.throttle.set(1, hierarchy, bench.now).expect("a switch");
+        bench.group(1, 0);
+        bench.group(2, 1);
+        bench.group(3, 1);
+        bench.limit(1, reads_per_s(2 * MIB));
+        bench.limit(2, reads_per_s(MIB / 2));
+        for _ in 0..10_000 {
+            bench.submit(2, Operation::Read, PAGE);
+            bench.submit(3, Operation::Read, PAGE);
+        }
+        bench.until(10_000);
+        let (a, b) = (bench.by(10_000, 2), bench.by(10_000, 3));
+        assert!(a.abs_diff(1_280) <= 64, "{a}");
+        assert!(b.abs_diff(expected) * 20 <= expected, "{b}");
+    }
+}
+
+#[test]
+fn t11_a_groups_own_bios_have_the_turn_of_one_child() {
+    let mut bench = Bench::new();
+    bench.group(1, 0);
+    bench.group(2, 1);
+    bench.limit(1, read_ios(100));
+    for _ in 0..1_000 {
+        bench.submit(1, Operation::Read, PAGE);
+        bench.submit(2, Operation::Read, PAGE);
+    }
+    bench.until(10_000);
+    let (own, child) = (bench.by(10_000, 1), bench.by(10_000, 2));
+    assert!(own.abs_diff(child) * 20 <= own + child && (own + child).abs_diff(1_000) <= 20, "{own} : {child}");
+}
+
+#[test]
+fn t12_an_idle_group_saves_up_one_slice_at_most() {
+    let mut bench = one_group(reads_per_s(MIB));
+    bench.reads(1, 10);
+    bench.until(10_000);
+    bench.reads(1, 100);
+    assert_eq!(bench.by(10_000, 1), 10 + 25);
+}
+
+#[test]
+fn t13_a_change_of_limits_counts_for_what_waits() {
+    let mut bench = one_group(reads_per_s(MIB));
+    bench.reads(1, 125);
+    assert_eq!(bench.by(0, 1), 25);
+    bench.until(50);
+    bench.limit(1, reads_per_s(10 * MIB));
+    bench.until(52);
+    assert_eq!(bench.by(52, 1), 125);
+}
+
+#[test]
+fn t14_a_limit_removed_lets_everything_go() {
+    let mut bench = one_group(reads_per_s(MIB));
+    bench.reads(1, 1_025);
+    bench.until(50);
+    bench.limit(1, Rates::UNLIMITED);
+    bench.until(51);
+    assert_eq!(bench.by(51, 1), 1_025);
+}
+
+#[test]
+fn t15_what_one_run_releases_is_all_reads_then_all_writes() {
+    let mut bench = one_group(Rates { bytes_per_s: [512, 512], ..Rates::UNLIMITED });
+    for _ in 0..100 {
+        bench.submit(1, Operation::Read, PAGE);
+        bench.submit(1, Operation::Write, PAGE);
+    }
+    let before = bench.passed.len();
+    bench.limit(1, Rates::UNLIMITED);
+    bench.until(10);
+    let letters: String = bench.passed[before..].iter().map(|(.., letter)| *letter).collect();
+    assert_eq!(letters, "R".repeat(100 - (before - before / 2)) + &"W".repeat(100 - before / 2));
+}
+
+#[test]
+fn t16_groups_of_one_time_take_turns_of_six() {
+    let mut bench = Bench::new();
+    for group in [1, 2] {
+        bench.group(group, 0);
+        bench.limit(group, reads_per_s(512));
+    }
+    for _ in 0..64 {
+        bench.submit(1, Operation::Read, PAGE);
+        bench.submit(2, Operation::Read, PAGE);
+    }
+    // Both wait; lifting both limits makes them due together. What reaches the top is in the order of the visits of one
+    // round, but the top takes turns between its nodes: one bio each.
+    bench.throttle.limits_changed(GroupId(1), &IoLimits::NONE, bench.now);
+    bench.throttle.limits_changed(GroupId(2), &IoLimits::NONE, bench.now);
+    bench.until(5);
+    let groups: Vec<u32> = bench.passed.iter().map(|(_, group, _)| *group).collect();
+    assert_eq!(groups.len(), 128);
+    assert!(groups.windows(2).take(72).all(|pair| pair[0] != pair[1]), "{groups:?}");
+}
+
+#[test]
+fn t17_pieces_of_a_charged_bio_count_as_ios_only() {
+    let mut bench = one_group(Rates { bytes_per_s: [MIB, u64::MAX], ios_per_s: [10, u32::MAX] });
+    // A megabyte in pieces of 128 KiB: as bytes it would need the whole second.
+    for _ in 0..8 {
+        bench.submit_with(1, Operation::Read, 128 << 10, Flags::BYTES_CHARGED);
+    }
+    bench.until(2_000);
+    let at: Vec<u64> = bench.passed.iter().map(|(at, ..)| *at).collect();
+    assert_eq!(at, [0, 100, 200, 300, 400, 500, 600, 700], "each piece is one of ten I/Os a second");
+    let mut bench = one_group(reads_per_s(2));
+    assert_eq!(bench.submit_with(1, Operation::Read, 128 << 10, Flags::BYTES_CHARGED), Verdict::Pass);
+}
+
+#[test]
+fn t18_a_drain_releases_everything_within_two_ticks() {
+    let mut bench = Bench::new();
+    for group in 1..=8 {
+        bench.group(group, if group == 1 { 0 } else { group - 1 });
+        bench.limit(group, reads_per_s(2));
+    }
+    for n in 0..90_000 {
+        bench.submit_quick(1 + n % 8);
+    }
+    assert!(bench.throttle.held() > 89_000);
+    bench.throttle.drain(bench.now);
+    bench.until(2);
+    assert_eq!(bench.throttle.held(), 0);
+}
+
+impl Bench {
+    /// A submission without the full check, for large numbers.
+    fn submit_quick(&mut self, group: u32) {
+        let id = self.next;
+        self.next += 1;
+        let bio = Bio { group: GroupId(group), ..Bio::new(Operation::Read, Extent::new(u64::from(id) * 8, 8)) };
+        self.bios.push(bio);
+        if self.throttle.submit(BioId(id), &bio, self.now) == Verdict::Pass {
+            self.note(id);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! linus: any host calls.
+
+use super::policy::{LONGEST_BYTES, TOKENS, corpus, drive};
+use crate::target::Target;
+
+pub const TARGET: Target = Target {
+    name: "linus",
+    promise: "no call breaks an invariant, loses a bio or stops the queue",
+    run: |bytes| drive("linus", bytes),
+    corpus,
+    tokens: TOKENS,
+    longest_bytes: LONGEST_BYTES,
+};

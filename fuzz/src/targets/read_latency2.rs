@@ -1,0 +1,13 @@
+//! read-latency2: any host calls.
+
+use super::policy::{LONGEST_BYTES, TOKENS, corpus, drive};
+use crate::target::Target;
+
+pub const TARGET: Target = Target {
+    name: "read-latency2",
+    promise: "no call breaks an invariant, loses a bio or stops the queue",
+    run: |bytes| drive("read-latency2", bytes),
+    corpus,
+    tokens: TOKENS,
+    longest_bytes: LONGEST_BYTES,
+};
