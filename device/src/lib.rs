@@ -33,6 +33,7 @@ mod null;
 mod parameter;
 mod pending;
 mod rate;
+mod tags;
 
 pub use any::AnyDevice;
 pub use array::{Array, ArrayParameters, Layout as ArrayLayout};

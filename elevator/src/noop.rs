@@ -95,10 +95,7 @@ impl Elevator for Noop {
     fn insert(&mut self, _requests: &Requests, id: RequestId, at: Position, _now: Nanos) -> Wake {
         let done = match at {
             Position::Sorted(Hint::None) => self.queued.push_back(&mut self.links, id.slot()),
-            Position::Sorted(Hint::After(other)) => self.queued.insert_after(&mut self.links, other.slot(), id.slot()),
-            Position::Sorted(Hint::AtFront) | Position::Head | Position::Requeue => {
-                self.queued.push_front(&mut self.links, id.slot())
-            }
+            elsewhere => self.insert_elsewhere(id.slot(), elsewhere),
         };
         if !done {
             self.violations += 1;
@@ -131,5 +128,19 @@ impl Elevator for Noop {
 
     fn violations(&self) -> u32 {
         self.violations
+    }
+}
+
+impl Noop {
+    /// Anywhere but at the end. False if that cannot be.
+    #[cold]
+    fn insert_elsewhere(&mut self, slot: u32, at: Position) -> bool {
+        match at {
+            Position::Sorted(Hint::None) => self.queued.push_back(&mut self.links, slot),
+            Position::Sorted(Hint::After(other)) => self.queued.insert_after(&mut self.links, other.slot(), slot),
+            Position::Sorted(Hint::AtFront) | Position::Head | Position::Requeue => {
+                self.queued.push_front(&mut self.links, slot)
+            }
+        }
     }
 }

@@ -206,7 +206,7 @@ impl Host {
     }
 }
 
-fn kinds_of_queue() -> [Settings; 3] {
+fn kinds_of_queue() -> [Settings; 5] {
     let kind = |requests, device, queues: u16, era| {
         let configuration = Configuration {
             slots: requests + u32::from(queues),
@@ -219,7 +219,13 @@ fn kinds_of_queue() -> [Settings; 3] {
         };
         Settings { configuration, era, bios: 1024, ..Settings::default() }
     };
-    [kind(256, 32, 1, Era::ENGINE), kind(64, 1, 1, Era::BLK_MQ), kind(128, 8, 4, Era::BLK_MQ)]
+    [
+        kind(256, 32, 1, Era::ENGINE),
+        kind(64, 1, 1, Era::BLK_MQ),
+        kind(128, 8, 4, Era::BLK_MQ),
+        kind(64, 1, 1, Era::LINUX_2_4),
+        kind(64, 8, 1, Era::LINUX_2_6),
+    ]
 }
 
 fn forms() -> impl Iterator<Item = (&'static str, Version)> + Clone {

@@ -1,6 +1,6 @@
 //! Which request the device gets next.
 
-use crate::{RequestQueue, TraceKind};
+use crate::{Drains, RequestQueue, TraceKind};
 use block::{HardwareQueue, Nanos, RequestId};
 use elevator::{Dispatch, Elevator, Place, Reason};
 
@@ -115,18 +115,13 @@ impl<E: Elevator> RequestQueue<E> {
     /// The request has left the policy: closed for merging, bound to this hardware queue.
     #[inline]
     fn chosen(&mut self, id: RequestId, queue: HardwareQueue, reason: Option<Reason>, now: Nanos) -> Choice {
-        self.close(id, queue, reason, now);
-        Choice::Request(id, reason)
-    }
-
-    #[inline]
-    pub(crate) fn close(&mut self, id: RequestId, queue: HardwareQueue, reason: Option<Reason>, now: Nanos) {
         self.leave_policy(id);
         self.requests.move_to(id, Place::Dispatched);
         if let Some(request) = self.requests.live_mut(id) {
             request.attributes.hardware_queue = queue;
         }
         self.trace(TraceKind::Chosen, id, reason, now);
+        Choice::Request(id, reason)
     }
 
     #[inline]
@@ -139,7 +134,9 @@ impl<E: Elevator> RequestQueue<E> {
         }
         *self.in_device.at_mut(u32::from(queue.0)) += 1;
         self.in_device_total += 1;
-        self.move_boundary(id);
+        if self.era.drains == Drains::DispatchSort {
+            self.move_boundary(id);
+        }
         if self.slots.at(id.slot()).inserted {
             let wake = self.elevator.started(&self.requests, id, now);
             self.note(wake);

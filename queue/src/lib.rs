@@ -9,7 +9,10 @@
 //! A host calls [`RequestQueue::submit`], then [`RequestQueue::dispatch`] until it answers anything but
 //! [`Next::Start`], and [`RequestQueue::complete`] when the device is done; [`RequestQueue::next_timer`] says when to
 //! call [`RequestQueue::timer`]. Nothing is allocated after construction; time comes in as an argument.
-//! Source of the behaviour: Linux 6.1 to 6.12 block/{blk-mq,blk-mq-sched,blk-merge,blk-flush,elevator}.c.
+//! What differs between kernels is in [`Era`]. In the eras whose queue plugs, a host calls
+//! [`RequestQueue::unplug_device`] whenever somebody is about to wait for I/O.
+//! Source of the behaviour: Linux 6.1 to 6.12 block/{blk-mq,blk-mq-sched,blk-merge,blk-flush,elevator}.c; `era.rs` for
+//! the older kernels.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
@@ -49,7 +52,7 @@ use elevator::structures::sorted::{SortedLinks, Tree};
 use elevator::structures::{Array, Links, List, NoMemory};
 use elevator::tunable::{SettingError, Tunable, parse_value};
 use elevator::{
-    Admission, Any, Bio, Configuration, Depth, Elevator, GroupSettings, GroupState, GroupTree, Hint, Place, Position,
+    Admission, Any, Bio, Configuration, Depth, Elevator, GroupSettings, GroupState, GroupTree, Place, Position,
     Requests, Wake, registry,
 };
 use end_hash::EndHash;
@@ -64,7 +67,8 @@ pub const REASONS_MAX: usize = 64;
 /// What a queue is built for.
 #[derive(Copy, Clone, Debug)]
 pub struct Settings {
-    /// What the policy is told. `slots` must exceed the deepest `depth.requests` by the hardware queues (flush commands).
+    /// What the policy is told. `slots` holds all requests of the deepest `depth.requests` and a flush command for each
+    /// hardware queue: [`Era::slots`].
     pub configuration: Configuration,
     /// Limits of the device.
     pub limits: Limits,
@@ -426,7 +430,9 @@ impl<E: Elevator> RequestQueue<E> {
     /// # Errors
     /// As [`RequestQueue::submit`].
     pub fn submit_plugged(&mut self, bio: &Bio, cookie: u64, plug: &mut Plug, now: Nanos) -> Result<Submitted, Full> {
-        self.submit_through(bio, cookie, Some(plug), now)
+        // Before submitters had plugs, the queue had one.
+        let plug = (self.era.plug_requests > 0).then_some(plug);
+        self.submit_through(bio, cookie, plug, now)
     }
 
     fn submit_through(
@@ -442,9 +448,6 @@ impl<E: Elevator> RequestQueue<E> {
         }
         if needs_flush_machine(&bio) && self.flush_is_nothing(&mut bio) {
             return Ok(Submitted::Nothing);
-        }
-        if self.era.plug_requests == 0 {
-            plug = None;
         }
         let index = self.bios.take(&bio, cookie, now).ok_or(Full)?;
         if self.switching.is_none() {
@@ -468,6 +471,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Reads the marks of a bio as the era understands them. True if nothing is left to do.
+    #[cold]
     fn flush_is_nothing(&self, bio: &mut Bio) -> bool {
         match self.era.flushes {
             Flushes::Unknown => {
@@ -507,53 +511,68 @@ impl<E: Elevator> RequestQueue<E> {
         self.admit_waiting(now);
     }
 
+    /// A bio looks for company, then for a request of its own. The kernels before blk-mq do the same with other rules
+    /// about who gets a request (`request_lists.rs`).
     fn enter(&mut self, index: u32, plug: Option<&mut Plug>, is_new: bool, now: Nanos) -> Entered {
-        if self.era.allocation != Allocation::Tags {
-            return self.enter_by_lists(index, is_new, plug, now);
-        }
-        let hint = match self.try_merge(index, plug.as_deref(), now) {
-            Ok(id) => return Entered::Merged(id),
-            Err(hint) => hint,
-        };
         let bio = self.bios.at(index).bio;
-        let admission = self.elevator.admit(&bio, now);
+        let has_lists = self.era.allocation != Allocation::Tags;
+        if has_lists && let Err(limited) = self.begin_by_lists(&bio, is_new, now) {
+            return Entered::NoTag { limited };
+        }
+        let hint = if is_new || self.era.searches_again {
+            match self.try_merge(index, &bio, plug.as_deref(), now) {
+                Ok(id) => {
+                    if has_lists {
+                        self.merged_by_lists(&bio, is_new, now);
+                    }
+                    return Entered::Merged(id);
+                }
+                Err(hint) => hint,
+            }
+        } else {
+            self.hint_for(&bio, now)
+        };
+        let taken = if has_lists { self.take_by_lists(&bio, is_new, now) } else { self.take_tag(&bio, is_new, now) };
+        let limited = match taken {
+            Ok(limited) => limited,
+            Err(limited) => return Entered::NoTag { limited },
+        };
+        let Some(id) = self.requests.allocate(bio, now) else {
+            self.tags.give_back(limited);
+            return Entered::NoTag { limited };
+        };
+        *self.slots.at_mut(id.slot()) = Slot { chain: Chain { first: index, last: index }, limited, ..Slot::EMPTY };
+        self.counters.allocated(bio.direction(), now);
+        self.groups.hold(bio.group);
+        self.elevator.allocated(&self.requests, id, now);
+        match plug {
+            Some(plug) => self.plug(plug, id, now),
+            None if needs_flush_machine(&bio) => self.begin_flush_sequence(id, now),
+            None if bio.operation == Operation::Passthrough => self.send_special(id, now),
+            None => self.insert(id, Position::Sorted(hint), now),
+        }
+        if has_lists {
+            self.entered_by_lists(&bio, now);
+        }
+        Entered::Queued(id)
+    }
+
+    /// Takes a tag as blk-mq does, but that arrivals do not overtake those who wait. Answers, either way, whether the
+    /// request is a limited one.
+    #[inline]
+    fn take_tag(&mut self, bio: &Bio, is_new: bool, now: Nanos) -> Result<bool, bool> {
+        let admission = self.elevator.admit(bio, now);
         let shallow = if let Admission::Shallow(depth) = admission { Some(depth) } else { None };
         let limited = shallow.is_some();
         let is_behind_others = is_new && !self.waiting[usize::from(limited)].is_empty();
         let must = admission == Admission::Must;
         if !must && (is_behind_others || !self.tags.take(shallow)) {
-            return Entered::NoTag { limited };
+            return Err(limited);
         }
         if must && !self.tags.take(None) {
             self.tags.take_beyond();
         }
-        let Some(id) = self.requests.allocate(bio, now) else {
-            self.tags.give_back(limited);
-            return Entered::NoTag { limited };
-        };
-        self.begin_request(id, index, limited, &bio, now);
-        self.go_on(id, hint, plug, &bio, now);
-        Entered::Queued(id)
-    }
-
-    /// A request begins with its first bio.
-    #[inline]
-    fn begin_request(&mut self, id: RequestId, index: u32, limited: bool, bio: &Bio, now: Nanos) {
-        *self.slots.at_mut(id.slot()) = Slot { chain: Chain { first: index, last: index }, limited, ..Slot::EMPTY };
-        self.counters.allocated(bio.direction(), now);
-        self.groups.hold(bio.group);
-        self.elevator.allocated(&self.requests, id, now);
-    }
-
-    /// A fresh request goes into the plug, to the flush machine, past the policy or into it.
-    #[inline]
-    fn go_on(&mut self, id: RequestId, hint: Hint, plug: Option<&mut Plug>, bio: &Bio, now: Nanos) {
-        match plug {
-            Some(plug) => self.plug(plug, id, now),
-            None if needs_flush_machine(bio) => self.begin_flush_sequence(id, now),
-            None if bio.operation == Operation::Passthrough => self.send_special(id, now),
-            None => self.insert(id, Position::Sorted(hint), now),
-        }
+        Ok(limited)
     }
 
     /// Adds a request to a plug, which is flushed first when it has collected enough.
@@ -602,6 +621,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// A driver's own command.
+    #[cold]
     fn send_special(&mut self, id: RequestId, now: Nanos) {
         match self.era.specials {
             Specials::Queued => self.queue_special(id, now),
@@ -767,9 +787,11 @@ impl<E: Elevator> RequestQueue<E> {
         let request = *self.requests.at(id);
         let attributes = &request.attributes;
         self.counters.completed(attributes.direction(), attributes.extent.sectors, request.start_ns, now);
-        self.lists.left(attributes.extent.sectors);
         if self.is_gated {
             self.end_barrier(id);
+        }
+        if self.era.allocation != Allocation::Tags {
+            self.lists.left(attributes.extent.sectors);
         }
         let mut chain = self.slots.at(id.slot()).chain;
         while let Some(index) = self.bios.pop(&mut chain) {
@@ -787,6 +809,8 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Gives slot, tag and the group's hold back.
+    // A call and its saved registers would be a third of what it does.
+    #[inline(always)]
     pub(crate) fn free(&mut self, id: RequestId, now: Nanos) {
         let group = self.requests.attributes(id).group;
         self.elevator.freed(&self.requests, id, now);

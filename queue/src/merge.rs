@@ -11,17 +11,22 @@ use elevator::{Attributes, Bio, Elevator, Hint, Merge, MergeSearch, Place, Side}
 
 impl<E: Elevator> RequestQueue<E> {
     /// Lets the bio in `index` join a request, or says where the policy wants its own.
-    pub(crate) fn try_merge(&mut self, index: u32, plug: Option<&Plug>, now: Nanos) -> Result<RequestId, Hint> {
-        let bio = self.bios.at(index).bio;
+    pub(crate) fn try_merge(
+        &mut self,
+        index: u32,
+        bio: &Bio,
+        plug: Option<&Plug>,
+        now: Nanos,
+    ) -> Result<RequestId, Hint> {
         if !bio.operation.is_mergeable() || bio.flags.intersects(Attributes::NEVER_MERGED) {
-            return Err(self.hint_for(&bio, now));
+            return Err(self.hint_for(bio, now));
         }
-        if let Some(id) = self.merge_into_plug(index, &bio, plug) {
+        if let Some(id) = self.merge_into_plug(index, bio, plug) {
             return Ok(id);
         }
-        match self.find_company(&bio, now) {
+        match self.find_company(bio, now) {
             Merge::No(hint) => Err(hint),
-            Merge::Into(id, side) if self.limits_allow(id, &bio, side) => Ok(self.join(index, id, side, now)),
+            Merge::Into(id, side) if self.limits_allow(id, bio, side) => Ok(self.join(index, id, side, now)),
             Merge::Into(id, side) => {
                 if self.era.closes_full_requests
                     && let Some(slot) = self.slots.get_mut(id.slot())

@@ -215,72 +215,72 @@ impl<E: Elevator> RequestQueue<E> {
         if direction == Direction::Write { second.is_congested } else { first.is_congested }
     }
 
-    /// A bio looks for company or a request by the rules of the old kernels. One that was woken holds its request while
-    /// it looks.
-    pub(crate) fn enter_by_lists(
-        &mut self,
-        index: u32,
-        is_new: bool,
-        plug: Option<&mut crate::Plug>,
-        now: Nanos,
-    ) -> Entered {
-        let bio = self.bios.at(index).bio;
-        let is_second = self.lists.is_second(&bio);
-        let must_wait = Entered::NoTag { limited: self.lists.queue_of(is_second) };
+    /// Before a bio looks for company: a new one may plug the queue; one that was woken takes its request first and
+    /// holds it while it looks. An error says on which queue it goes on sleeping.
+    #[cold]
+    pub(crate) fn begin_by_lists(&mut self, bio: &Bio, is_new: bool, now: Nanos) -> Result<(), bool> {
         if is_new {
             self.plug_if_empty(now);
+            return Ok(());
         }
-        let is_must = self.elevator.admit(&bio, now) == Admission::Must;
-        if !is_new && !self.take_request(&bio, is_must, true, now) {
-            return must_wait;
-        }
-        let hint = if is_new || self.era.searches_again {
-            match self.try_merge(index, plug.as_deref(), now) {
-                Err(hint) => hint,
-                Ok(id) => {
-                    self.lists.entered(&bio);
-                    if !is_new {
-                        self.give_back_request(is_second);
-                    }
-                    self.unplug_by_threshold(&bio, now);
-                    return Entered::Merged(id);
-                }
-            }
-        } else {
-            self.hint_for(&bio, now)
-        };
-        if is_new && !self.take_request(&bio, is_must, false, now) {
-            return must_wait;
-        }
-        let Some(id) = self.requests.allocate(bio, now) else {
-            self.tags.give_back(is_second);
-            return must_wait;
-        };
-        self.lists.entered(&bio);
-        self.begin_request(id, index, is_second, &bio, now);
-        self.go_on(id, hint, plug, &bio, now);
-        self.unplug_by_threshold(&bio, now);
-        Entered::Queued(id)
+        self.take_from_list(bio, true, now).map(|_| ())
     }
 
-    fn take_request(&mut self, bio: &Bio, is_must: bool, is_woken: bool, now: Nanos) -> bool {
+    /// It found company; the request in hand goes back.
+    #[cold]
+    pub(crate) fn merged_by_lists(&mut self, bio: &Bio, is_new: bool, now: Nanos) {
+        self.lists.entered(bio);
+        if !is_new {
+            self.give_back_request(self.lists.is_second(bio));
+        }
+        self.unplug_by_threshold(bio, now);
+    }
+
+    /// It found none, and takes a request unless it has one in hand. Answers the request's kind.
+    #[cold]
+    pub(crate) fn take_by_lists(&mut self, bio: &Bio, is_new: bool, now: Nanos) -> Result<bool, bool> {
+        if is_new { self.take_from_list(bio, false, now) } else { Ok(self.lists.is_second(bio)) }
+    }
+
+    /// It is in.
+    #[cold]
+    pub(crate) fn entered_by_lists(&mut self, bio: &Bio, now: Nanos) {
+        self.lists.entered(bio);
+        self.unplug_by_threshold(bio, now);
+    }
+
+    /// The kind of the request that was taken, or the queue to sleep on.
+    fn take_from_list(&mut self, bio: &Bio, is_woken: bool, now: Nanos) -> Result<bool, bool> {
+        let is_must = self.elevator.admit(bio, now) == Admission::Must;
+        let is_second = self.lists.is_second(bio);
         // A slot stays for the flush command of each hardware queue.
         let slots = self.requests.capacity().saturating_sub(self.in_device.len()).max(1);
-        self.requests.in_use() < slots && self.lists.take(&mut self.tags, bio, is_must, is_woken, now)
+        if self.requests.in_use() < slots && self.lists.take(&mut self.tags, bio, is_must, is_woken, now) {
+            Ok(is_second)
+        } else {
+            Err(self.lists.queue_of(is_second))
+        }
     }
 
     /// On which queue of sleepers a bio waits that could not even look for a request.
+    #[cold]
     pub(crate) fn sleeps_apart(&self, bio: &Bio) -> bool {
         self.lists.rule != Allocation::Tags && self.lists.queue_of(self.lists.is_second(bio))
     }
 
     /// A request of a kind is free again.
+    #[inline]
     pub(crate) fn give_back_request(&mut self, is_second: bool) {
         self.tags.give_back(is_second);
-        if self.lists.rule != Allocation::Tags {
-            let sleeping = self.waiting.map(|chain| !chain.is_empty());
-            self.lists.came_back(&self.tags, is_second, sleeping);
+        if self.era.allocation != Allocation::Tags {
+            self.came_back(is_second);
         }
+    }
+
+    #[cold]
+    fn came_back(&mut self, is_second: bool) {
+        let sleeping = self.waiting.map(|chain| !chain.is_empty());
+        self.lists.came_back(&self.tags, is_second, sleeping);
     }
 
     /// The depth or the policy is another: all who sleep try again when they are next woken.
@@ -298,6 +298,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Wakes whom the returns of this call are to wake; each wakes at once and takes his request before others move.
+    #[cold]
     pub(crate) fn wake_sleepers(&mut self, now: Nanos) {
         // Each round takes a sleeper off the queues or ends a kind's wakes, so the number of bios bounds the rounds.
         while let Some(kind) = self.lists.kinds.iter().position(|kind| kind.wakes_due > 0) {

@@ -6,7 +6,7 @@
 
 use crate::era::Drains;
 use crate::flush::{Stage, Steps};
-use crate::{Next, RequestQueue};
+use crate::{Next, RequestQueue, TraceKind};
 use block::{HardwareQueue, Nanos, Operation, RequestId, Sector};
 use elevator::{Elevator, Hint, MergeSearch, Place, Position, Wake};
 
@@ -46,8 +46,9 @@ impl<E: Elevator> RequestQueue<E> {
     pub(crate) fn force_out(&mut self, now: Nanos) {
         let is_sorted = self.era.drains == Drains::DispatchSort && self.elevator.drains_by_sector();
         while let Some(id) = self.elevator.drain(&self.requests, now) {
-            let queue = self.requests.attributes(id).hardware_queue;
-            self.close(id, queue, None, now);
+            self.leave_policy(id);
+            self.requests.move_to(id, Place::Dispatched);
+            self.trace(TraceKind::Chosen, id, None, now);
             if is_sorted {
                 self.dispatch_sort(id);
             } else {
@@ -90,9 +91,9 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// A request goes to the driver: unless one at the tail has set the boundary, it is where this one ends.
-    #[inline]
+    #[cold]
     pub(crate) fn move_boundary(&mut self, id: RequestId) {
-        if self.era.drains == Drains::DispatchSort && self.order.boundary.is_none_or(|request| request == id) {
+        if self.order.boundary.is_none_or(|request| request == id) {
             self.order.boundary_sector = self.requests.attributes(id).extent.end();
             self.order.boundary = None;
         }

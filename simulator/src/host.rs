@@ -136,7 +136,8 @@ fn settings(
     let issuers: Vec<_> = experiment.issuers().collect();
     let max_sectors = request_sectors(experiment, info);
     let bio_bytes = u64::from(max_sectors.min(BIO_SECTORS)) * 512;
-    let bios_per_call = |place: &IssuerPlace<'_>| place.largest_io_bytes().div_ceil(bio_bytes) + 1;
+    // A call may begin and end inside a sector.
+    let bios_per_call = |place: &IssuerPlace<'_>| (place.largest_io_bytes() + 1_022).div_ceil(bio_bytes);
     let bios: u64 =
         issuers.iter().map(|place| u64::from(place.job.effective_depth()) * bios_per_call(place) + 16).sum();
     // Read-ahead, write-back and the journal have bios beside those of calls.
