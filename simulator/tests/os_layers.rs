@@ -216,3 +216,40 @@ fn t54_block_writes_of_2_4_keep_up_with_the_disk() {
     eprintln!("t54 read {} MB/s {} KiB", mbps(&measurement), kib_per_read(&measurement));
     assert!(per_write > 100.0);
 }
+
+/// Clients of a file server on a device of 1 ms per command.
+fn clients(count: u32) -> Job {
+    let mut job = Job::of(workload::Program::parse("dbench").unwrap());
+    (job.threads, job.time_based, job.runtime_ns) = (count, true, Some(1 << 50));
+    job
+}
+
+#[test]
+fn t56_no_client_passes_its_fsync_before_the_commit_block() {
+    let target = "null,latency_us=1000,volatile_cache=1,fua=1";
+    let mut question = on(target, "noop", "journal=1", clients(6));
+    question.runtime_ns = 2_000 * MS;
+    let measurement = run(&question);
+    let sync = &measurement.groups[0].sync;
+    // Data, blocks, flush and commit block: 4 ms one after the other. One who comes during a commit waits for the next.
+    assert!(sync.ios > 500, "{}", sync.ios);
+    assert!(sync.latency.percentile_ns(5.0) >= 4 * MS, "{}", sync.latency.percentile_ns(5.0));
+    assert!(sync.latency.max_ns() < 12 * MS, "{}", sync.latency.max_ns());
+    // One commit at a time: each takes 3 ms with its flush, and 1 ms of data before it.
+    let flushes = measurement.device.flushes;
+    assert!(flushes > 300 && flushes <= 667, "{flushes}");
+}
+
+#[test]
+fn t56_the_journal_thread_has_a_weight_of_its_own() {
+    let median_ms = |weight: u32| {
+        let machine = format!("journal=1,journal_weight={weight}");
+        let mut question =
+            groups_on("ssd", "wfq", &machine, vec![("load", 400, random_reads(32)), ("clients", 100, clients(6))]);
+        question.device_depth = Some(2);
+        question.runtime_ns = 2_000 * MS;
+        run(&question).groups[1].sync.latency.percentile_ns(50.0) as f64 / 1e6
+    };
+    let (light, heavy) = (median_ms(10), median_ms(1_000));
+    assert!(heavy < 0.8 * light, "{heavy} ms with a heavy journal, {light} ms with a light one");
+}

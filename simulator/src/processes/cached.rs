@@ -121,7 +121,8 @@ impl Processes {
     fn map(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
         let io = self.ios[number as usize];
         let process = &mut self.processes[io.process as usize];
-        let is_data = io.operation != Operation::Flush && io.status.is_ok();
+        let has_data = matches!(self.calls[number as usize].call, workload::Call::Data | workload::Call::Append);
+        let is_data = has_data && io.operation != Operation::Flush && io.status.is_ok();
         if let Some(map) = process.block_map.as_mut().filter(|_| is_data)
             && let Some(at) = map.learn(io.next_byte, io.end_byte)
         {

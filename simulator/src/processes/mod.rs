@@ -443,7 +443,8 @@ impl Processes {
             deadline_ns: io.deadline_ns.unwrap_or(NEVER),
             next_byte: io.offset_bytes,
             end_byte: io.offset_bytes + u64::from(io.length_bytes),
-            bytes: io.length_bytes,
+            // A range says what is changed or synced; only data counts as throughput.
+            bytes: if moves_data(&io) { io.length_bytes } else { 0 },
             bios_left: 0,
             device_ns: 0,
             operation: io.operation,
@@ -452,7 +453,9 @@ impl Processes {
             actor: io.actor,
             status: Status::Ok,
         };
-        self.recorder.submitted(index, IoDirection::from(io.operation), now);
+        if self.ios[number as usize].is_counted() {
+            self.recorder.submitted(index, IoDirection::from(io.operation), now);
+        }
         match &process.path {
             Path::Direct if self.calls.is_empty() => self.submit_io(number, now, queue),
             Path::Direct if process.block_map.is_none() && io.call == workload::Call::Data => {
@@ -492,6 +495,23 @@ impl Processes {
     }
 
     #[inline]
+    fn record(&mut self, io: &InHand, now: Nanos) {
+        let issuer = io.process as usize;
+        self.recorder.completed(&Completion {
+            issuer,
+            direction: IoDirection::from(io.operation),
+            submitted_ns: io.submitted_ns,
+            completed_ns: now,
+            bytes: u64::from(io.bytes),
+            device_ns: io.device_ns,
+            outcome: io.status.into(),
+        });
+        if now > io.deadline_ns {
+            self.recorder.late(issuer, now);
+        }
+    }
+
+    #[inline]
     fn deliver(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
         let io = self.ios[number as usize];
         let index = io.process as usize;
@@ -501,17 +521,8 @@ impl Processes {
                 *log = fnv1a64_continued(*log, &bytes.to_le_bytes());
             }
         }
-        self.recorder.completed(&Completion {
-            issuer: index,
-            direction: IoDirection::from(io.operation),
-            submitted_ns: io.submitted_ns,
-            completed_ns: now,
-            bytes: u64::from(io.bytes),
-            device_ns: io.device_ns,
-            outcome: io.status.into(),
-        });
-        if now > io.deadline_ns {
-            self.recorder.late(index, now);
+        if io.is_counted() {
+            self.record(&io, now);
         }
         self.processes[index].issuer.completed(io.token, io.status.is_ok());
         self.pump(index, now, queue);
@@ -519,6 +530,12 @@ impl Processes {
 }
 
 impl InHand {
+    /// Whether results know of it: creating, renaming and removing files are neither transfers nor syncs.
+    #[inline]
+    const fn is_counted(&self) -> bool {
+        self.bytes > 0 || matches!(self.operation, Operation::Flush)
+    }
+
     const fn idle(process: u32, token: u32) -> Self {
         Self {
             process,
@@ -537,6 +554,12 @@ impl InHand {
             status: Status::Ok,
         }
     }
+}
+
+/// Whether an I/O transfers what its range says.
+#[inline]
+fn moves_data(io: &Io) -> bool {
+    matches!(io.call, workload::Call::Data | workload::Call::Append) && io.operation != Operation::Flush
 }
 
 /// The first context behind those of the processes.
