@@ -243,7 +243,7 @@ impl Processes {
         let Path::Buffered(read_ahead) = &mut self.processes[index].path else { return };
         let window = read_ahead.decide(&self.read_ahead, place, &self.cache);
         let bios = self.submit_window(number, &window, is_marked, now, queue);
-        self.work(index, now, self.costs.submit_ns * u64::from(bios));
+        self.has_submitted(index, bios, now);
     }
 
     fn submit_window(
@@ -364,7 +364,7 @@ impl Processes {
             while let Some(pages) = self.write_back.next_of(&mut turn, &mut self.cache, now) {
                 let file = turn.file;
                 let (bios, sleeps) = self.submit_pages(&bio, (file, pages), carriage, now, queue);
-                self.work(index, now, self.costs.submit_ns * u64::from(bios));
+                self.has_submitted(index, bios, now);
                 if sleeps {
                     self.calls[number as usize].stage = Stage::WritingOthers { turn: Some(turn), naps };
                     return;
@@ -408,7 +408,7 @@ impl Processes {
             next_page = pages.end;
             self.cache.begin_write_back(file, pages.clone());
             let (bios, sleeps) = self.submit_pages(&bio, (file, pages), carriage, now, queue);
-            self.work(index, now, self.costs.submit_ns * u64::from(bios));
+            self.has_submitted(index, bios, now);
             if sleeps {
                 self.calls[number as usize].stage = Stage::Syncing { next_page };
                 return;
