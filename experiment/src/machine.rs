@@ -159,6 +159,8 @@ machine! {
     layout: layout = FileLayout::Plain, 0, 0;
     /// Where the first file begins, in MiB from the begin of the device.
     files_at_mib: number = 0, 0, 1 << 30;
+    /// Files have their full length from the begin; 0: they begin empty, and writing beyond the end changes metadata.
+    files_exist: switch = true, 0, 0;
     /// An ordered journal (ext3, ext4) with its thread and commits.
     journal: switch = false, 0, 0;
     /// Size of the journal in MiB.

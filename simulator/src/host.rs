@@ -24,7 +24,7 @@ use crate::scheduler::Scheduler;
 /// Shortest bio that a long call is cut into, in sectors, for the size of the table of bios.
 const BIO_SECTORS: u32 = 2_048;
 /// Room for the bios of read-ahead and write-back, in 2.4 a page each.
-const WRITE_BACK_BIOS: u64 = 8_192;
+const CACHED_BIOS: u64 = 8_192;
 /// Time stamps between two calls of the progress: well under half a second of wall time for every model.
 const STEPS_PER_REPORT: u32 = 1 << 16;
 
@@ -106,7 +106,8 @@ fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<Prepared, R
         debug_assert!(!plan.ids.is_empty());
         queue.add_group(id, group, 0);
     }
-    Ok(Prepared { run: Run::new(queue, device, processes), scheduler, info })
+    let run = Run::new(queue, device, processes, experiment.machine.irq_coalesce_ns);
+    Ok(Prepared { run, scheduler, info })
 }
 
 /// What the queue is built for.
@@ -141,7 +142,8 @@ fn settings(
     let bios: u64 =
         issuers.iter().map(|place| u64::from(place.job.effective_depth()) * bios_per_call(place) + 16).sum();
     // Read-ahead, write-back and the journal have bios beside those of calls.
-    let bios = u32::try_from((bios + WRITE_BACK_BIOS).clamp(256, 1 << 20)).unwrap_or(256);
+    let cached_bios = if issuers.iter().all(|place| place.job.direct) { 0 } else { CACHED_BIOS };
+    let bios = u32::try_from((bios + cached_bios).clamp(256, 1 << 20)).unwrap_or(256);
     let configuration = Configuration {
         slots: era.slots(requests * queues, info.hardware_queues),
         groups,
@@ -223,6 +225,7 @@ fn processes(
         schedule: Schedule::of(experiment),
         processes,
         files: &files,
+        journal_group: plan.journal,
         request_sectors: request_sectors(experiment, info),
         logs: simulator.logs,
     };

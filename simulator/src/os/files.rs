@@ -8,7 +8,9 @@
 //! Source: specification of the devices, 8.3 and 9.2.
 
 use experiment::areas::ALIGNMENT_BYTES;
-use experiment::{Areas, Diagnostic, Experiment, FileLayout};
+use experiment::{Areas, Diagnostic, Experiment, FileLayout, Machine};
+
+use super::journal::Journal;
 
 /// Extent of an aged file.
 const EXTENT_BYTES: u64 = 8 << 20;
@@ -45,6 +47,9 @@ impl File {
 pub(crate) struct Files {
     files: Vec<File>,
     of_issuer: Vec<u32>,
+    /// Where files may lie.
+    first_byte: u64,
+    end_byte: u64,
 }
 
 impl Files {
@@ -58,7 +63,7 @@ impl Files {
         // Whole alignments only, so that an odd end of the device changes nothing.
         let room = (size_bytes - before) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
         let areas = Areas::lay_out(experiment, room)?;
-        let mut placed = Self { files: Vec::new(), of_issuer: Vec::new() };
+        let mut placed = Self { files: Vec::new(), of_issuer: Vec::new(), first_byte: before, end_byte: before + room };
         for place in experiment.issuers() {
             let area = areas.of(place.job, place.thread);
             let file = File { first_byte: before + area.first_byte, bytes: area.bytes, is_aged: false };
@@ -90,6 +95,13 @@ impl Files {
             return Err(Diagnostic::new(message, "give the jobs a smaller size, or leave layout=aged out"));
         }
         Ok(())
+    }
+
+    /// The journal of their file system, in the middle of where they may lie.
+    pub(crate) fn journal(&self, machine: &Machine) -> Journal {
+        let middle = u64::midpoint(self.first_byte, self.end_byte) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
+        let bytes = (machine.journal_mib << 20).min(self.end_byte - middle);
+        Journal::new(middle, bytes, self.first_byte)
     }
 
     /// All of them, by number.
@@ -137,14 +149,14 @@ mod tests {
     #[test]
     fn extents_of_eight_aged_files_take_turns() {
         let files: Vec<_> = (0..9).map(|at| File { first_byte: at << 30, bytes: 20 << 20, is_aged: false }).collect();
-        let mut files = Files { files, of_issuer: Vec::new() };
+        let mut files = Files { files, of_issuer: Vec::new(), first_byte: 0, end_byte: 0 };
         files.age(1 << 40, 1 << 50).unwrap();
         let at = |file: usize, offset: u64| files.files[file].piece(offset, 20 << 20);
         assert_eq!(at(0, 5), ((1 << 40) + 5, 8 << 20));
         assert_eq!(at(1, 0), ((1 << 40) + (8 << 20), 8 << 20));
-        assert_eq!(at(1, 17 << 20), ((1 << 40) + ((8 * 2 + 1) * 8 + 1 << 20), 20 << 20));
+        assert_eq!(at(1, 17 << 20), ((1 << 40) + (137 << 20), 20 << 20));
         // Three extents each: the next region begins 24 extents further.
-        assert_eq!(at(8, 0).0, (1 << 40) + (24 * 8 << 20));
+        assert_eq!(at(8, 0).0, (1 << 40) + (192 << 20));
         assert!(files.age(0, 1 << 20).is_err());
     }
 

@@ -4,6 +4,7 @@
 //! processes (`crate::processes`) carry the answers out. Source: specification of the devices, section 8.
 
 pub(crate) mod files;
+pub(crate) mod journal;
 pub(crate) mod pages;
 pub(crate) mod read_ahead;
 pub(crate) mod throttle;

@@ -68,6 +68,8 @@ struct Table {
 #[derive(Debug)]
 pub(crate) struct PageCache {
     files: Vec<Vec<Table>>,
+    /// Dirty pages of each file.
+    dirty_of: Vec<u64>,
     chunks: Vec<Chunk>,
     free: Vec<u32>,
     oldest: u32,
@@ -83,6 +85,7 @@ impl PageCache {
     pub(crate) fn new(capacity_pages: u64) -> Self {
         Self {
             files: Vec::new(),
+            dirty_of: Vec::new(),
             chunks: Vec::new(),
             free: Vec::new(),
             oldest: NIL,
@@ -313,6 +316,11 @@ impl PageCache {
         run.map(|run| run.start..run.end.min(run.start + most))
     }
 
+    /// Whether any page of the file is dirty, also one that is being written.
+    pub(crate) fn has_dirty(&self, file: u32) -> bool {
+        self.dirty_of.get(file as usize).is_some_and(|pages| *pages > 0)
+    }
+
     /// The dirty pages go to the device: clean, but in write-back.
     pub(crate) fn begin_write_back(&mut self, file: u32, pages: Range<u64>) {
         for number in pages.start / CHUNK_PAGES..pages.end.div_ceil(CHUNK_PAGES) {
@@ -392,6 +400,7 @@ impl PageCache {
         };
         if self.files.len() <= file as usize {
             self.files.resize_with(file as usize + 1, Vec::new);
+            self.dirty_of.resize(file as usize + 1, 0);
         }
         let tables = &mut self.files[file as usize];
         let table = usize_of(number / TABLE_CHUNKS);
@@ -414,6 +423,7 @@ impl PageCache {
         };
         update(&mut self.pages, before.present, after.present);
         update(&mut self.dirty_pages, before.dirty, after.dirty);
+        update(&mut self.dirty_of[after.file as usize], before.dirty, after.dirty);
         update(&mut self.write_back_pages, before.write_back, after.write_back);
         let to_write = &mut self.files[after.file as usize][usize_of(after.number / TABLE_CHUNKS)].to_write;
         match (before.must_be_written(), after.must_be_written()) {

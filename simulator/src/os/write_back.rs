@@ -158,7 +158,8 @@ impl WriteBack {
     /// What the flusher writes next, if anything is due at `now`: the pages are in write-back then.
     pub(crate) fn next(&mut self, cache: &mut PageCache, now: Nanos) -> Option<(u32, Range<u64>)> {
         self.begin_round(now);
-        loop {
+        // Files whose dirty pages are all being written already stay listed; each is looked at once.
+        for _ in 0..=self.listed.len() {
             if self.turn.is_none() {
                 let file = self.next_file(cache)?;
                 let chunk = self.chunk_pages();
@@ -171,6 +172,7 @@ impl WriteBack {
                 return Some((file, pages));
             }
         }
+        None
     }
 
     /// A turn of `pages` for somebody who has to write himself: the file that is longest dirty, or if it is the only one
@@ -241,7 +243,7 @@ impl WriteBack {
     }
 
     fn end(&mut self, turn: &Turn, cache: &PageCache, now: Nanos) {
-        let is_still_dirty = cache.next_dirty(turn.file, 0..u64::MAX, 1).is_some();
+        let is_still_dirty = cache.has_dirty(turn.file);
         let state = &mut self.files[turn.file as usize];
         state.turns -= 1;
         if state.turns > 0 {

@@ -34,6 +34,8 @@ enum Stage {
     Syncing { next_page: u64 },
     /// Waits until they are on the device.
     Settling,
+    /// Waits for the commit of what it changed.
+    Committing,
 }
 
 /// A call in progress; indexed as the I/Os are.
@@ -46,6 +48,18 @@ pub(super) struct Call {
     end: u64,
     /// The wake-up it waits for; others are stale.
     resumes_at: Nanos,
+}
+
+impl Call {
+    /// What is left of its range.
+    pub(super) fn pages(&self) -> Range<u64> {
+        self.at..self.end
+    }
+}
+
+/// The pages of an I/O's range.
+pub(super) fn pages_of(io: &InHand) -> Range<u64> {
+    io.next_byte / PAGE_BYTES..io.end_byte.div_ceil(PAGE_BYTES)
 }
 
 /// A call that waits for a page, or for its file's pages to be written.
@@ -94,6 +108,7 @@ impl Processes {
             Stage::WritingOthers { .. } => self.write_others(number, now, queue),
             Stage::Syncing { .. } => self.sync(number, now, queue),
             Stage::Settling => self.settle(number, now, queue),
+            Stage::Committing => self.complete_at(number, now),
         }
     }
 
@@ -106,7 +121,8 @@ impl Processes {
     fn map(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
         let io = self.ios[number as usize];
         let process = &mut self.processes[io.process as usize];
-        let is_data = io.operation != Operation::Flush && io.status.is_ok();
+        let has_data = matches!(self.calls[number as usize].call, workload::Call::Data | workload::Call::Append);
+        let is_data = has_data && io.operation != Operation::Flush && io.status.is_ok();
         if let Some(map) = process.block_map.as_mut().filter(|_| is_data)
             && let Some(at) = map.learn(io.next_byte, io.end_byte)
         {
@@ -115,6 +131,15 @@ impl Processes {
         let is_buffered = matches!(process.path, Path::Buffered(_));
         if !io.status.is_ok() {
             return self.complete_at(number, now);
+        }
+        let change = self.change_of(number);
+        if change != workload::Call::Data {
+            if !self.joins_transaction(number, change, now) {
+                return;
+            }
+            if change != workload::Call::Append {
+                return self.change_names(number, change, now);
+            }
         }
         match io.operation {
             Operation::Read if is_buffered => self.enter(number, Stage::Reading, now, queue),
@@ -125,6 +150,28 @@ impl Processes {
             }
             _ => self.submit_io(number, now, queue),
         }
+    }
+
+    /// What a call changes beside data: an append is one also where a file has not been so long before.
+    fn change_of(&mut self, number: u32) -> workload::Call {
+        let io = self.ios[number as usize];
+        let file = self.processes[io.process as usize].file as usize;
+        let said = self.calls[number as usize].call;
+        if said != workload::Call::Data || io.operation != Operation::Write || io.end_byte <= self.written_to[file] {
+            return said;
+        }
+        workload::Call::Append
+    }
+
+    /// Creating, renaming and removing a file is done when its metadata is in a transaction.
+    fn change_names(&mut self, number: u32, change: workload::Call, now: Nanos) {
+        let io = self.ios[number as usize];
+        let index = io.process as usize;
+        if change == workload::Call::Unlink {
+            self.cache.drop_pages(self.processes[index].file, pages_of(&io));
+        }
+        let done_at = self.work(index, now, 0);
+        self.complete_at(number, done_at);
     }
 
     fn enter(&mut self, number: u32, stage: Stage, now: Nanos, queue: &mut RequestQueue<Any>) {
@@ -196,7 +243,7 @@ impl Processes {
         let Path::Buffered(read_ahead) = &mut self.processes[index].path else { return };
         let window = read_ahead.decide(&self.read_ahead, place, &self.cache);
         let bios = self.submit_window(number, &window, is_marked, now, queue);
-        self.work(index, now, self.costs.submit_ns * u64::from(bios));
+        self.has_submitted(index, bios, now);
     }
 
     fn submit_window(
@@ -286,6 +333,8 @@ impl Processes {
         self.write_back.dirtied(file, group, now);
         self.processes[index].dirtied_pages += newly;
         self.calls[number as usize].at = stop;
+        let written_to = &mut self.written_to[file as usize];
+        *written_to = io.end_byte.max(*written_to);
         let done_at = self.work(index, now, self.costs.copy_ns(Self::bytes_in(&io, &(at..stop))));
         self.flush(now, queue);
         let must_ask = self.processes[index].dirtied_pages >= quota;
@@ -315,7 +364,7 @@ impl Processes {
             while let Some(pages) = self.write_back.next_of(&mut turn, &mut self.cache, now) {
                 let file = turn.file;
                 let (bios, sleeps) = self.submit_pages(&bio, (file, pages), carriage, now, queue);
-                self.work(index, now, self.costs.submit_ns * u64::from(bios));
+                self.has_submitted(index, bios, now);
                 if sleeps {
                     self.calls[number as usize].stage = Stage::WritingOthers { turn: Some(turn), naps };
                     return;
@@ -340,6 +389,8 @@ impl Processes {
         self.throttle.written(pages.end - pages.start, dirty, now);
         self.write_back.set_bandwidth(self.throttle.written_per_s());
         self.wake_sleepers(file, &pages, false, status, now);
+        self.journal_sees_pages_written(now);
+        self.flush_again(now);
     }
 }
 
@@ -357,7 +408,7 @@ impl Processes {
             next_page = pages.end;
             self.cache.begin_write_back(file, pages.clone());
             let (bios, sleeps) = self.submit_pages(&bio, (file, pages), carriage, now, queue);
-            self.work(index, now, self.costs.submit_ns * u64::from(bios));
+            self.has_submitted(index, bios, now);
             if sleeps {
                 self.calls[number as usize].stage = Stage::Syncing { next_page };
                 return;
@@ -378,6 +429,10 @@ impl Processes {
         }
         if !io.status.is_ok() {
             return self.complete_at(number, now);
+        }
+        self.calls[number as usize].stage = Stage::Committing;
+        if self.awaits_commit(number, now, queue) {
+            return;
         }
         // The range named what to sync; the flush itself has none.
         let io = &mut self.ios[number as usize];

@@ -83,6 +83,16 @@ impl Processes {
         }
     }
 
+    /// Pages are written: if too many are still dirty and the flusher had found nothing it could write, it looks again.
+    pub(super) fn flush_again(&mut self, now: Nanos) {
+        let flusher = &mut self.flusher;
+        let is_waiting = !flusher.is_asleep && !flusher.is_keeping_off && flusher.runs_at > now;
+        if is_waiting && self.cache.dirty_pages() > self.write_back.rules().background_pages {
+            flusher.runs_at = now;
+            self.wheel.insert(now, Payload::new(WRITE_BACK, 0));
+        }
+    }
+
     /// The flusher has the request that it slept for.
     pub(super) fn flusher_runs_again(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
         self.flusher.is_asleep = false;
@@ -116,8 +126,9 @@ impl Processes {
         if has_written {
             self.unplug(true, now, queue);
         }
-        let at = at.min(self.write_back.next_round_ns());
-        if at != self.flusher.runs_at && at != NEVER {
+        // A round that is due now but kept off waits with the rest.
+        let at = if at == NEVER { self.write_back.next_round_ns() } else { at };
+        if at < self.flusher.runs_at || (at != NEVER && self.flusher.runs_at <= now) {
             self.flusher.runs_at = at;
             self.wheel.insert(at, Payload::new(WRITE_BACK, 0));
         }

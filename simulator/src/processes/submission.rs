@@ -19,6 +19,10 @@ const COOKIE_SHIFT: u32 = 56;
 const IO_COOKIE: u64 = 0;
 const TRANSFER_COOKIE: u64 = 1;
 const MAP_COOKIE: u64 = 2;
+/// A bio of a commit; the whole cookie.
+pub(super) const JOURNAL_COOKIE: u64 = 3 << COOKIE_SHIFT;
+/// A bio of a checkpoint; the whole cookie.
+pub(super) const CHECKPOINT_COOKIE: u64 = 4 << COOKIE_SHIFT;
 
 /// Whether submitters of the era have plugs of their own.
 pub(super) fn has_task_plugs(era: KernelEra) -> bool {
@@ -54,6 +58,8 @@ pub(super) enum Mover {
     Flusher,
     /// A call that writes pages itself, by its I/O.
     Call(u32),
+    /// The journal's thread.
+    Journal,
 }
 
 /// Pages of a file on their way by one bio.
@@ -133,7 +139,7 @@ impl Processes {
         io.bios_left += bios - ended;
         let is_over = at >= end && io.bios_left == 0;
         self.processes[index].sleeping += u32::from(sleeps);
-        let done_at = self.work(index, now, self.costs.submit_ns * u64::from(bios));
+        let done_at = self.has_submitted(index, bios, now);
         if is_over {
             self.complete_at(number, if self.is_free { now } else { done_at });
         }
@@ -153,7 +159,7 @@ impl Processes {
         bio.context.0 += u32::from(io.actor);
         let submitted = self.submit_bio(&bio, MAP_COOKIE << COOKIE_SHIFT | u64::from(number), false, now, queue);
         self.processes[index].sleeping += u32::from(submitted == Submitted::Waiting);
-        self.work(index, now, self.costs.submit_ns);
+        self.has_submitted(index, 1, now);
         self.begins_to_wait(now, queue);
     }
 }
@@ -209,7 +215,7 @@ impl Processes {
 impl Processes {
     /// Submits one bio. "Waiting" is also the answer when the queue has no room even for those who wait.
     #[inline]
-    fn submit_bio(
+    pub(super) fn submit_bio(
         &mut self,
         bio: &Bio,
         cookie: u64,
@@ -218,6 +224,7 @@ impl Processes {
         queue: &mut RequestQueue<Any>,
     ) -> Submitted {
         if self.backlog.is_empty() {
+            self.lock.take(now);
             let submitted = match &mut self.plug {
                 Some(plug) if is_plugged => queue.submit_plugged(bio, cookie, plug, now),
                 _ => queue.submit(bio, cookie, now),
@@ -259,7 +266,10 @@ impl Processes {
                 Mover::Reader => {}
                 Mover::Flusher => self.flusher_runs_again(now, queue),
                 Mover::Call(io) => self.resume(io, now, queue),
+                Mover::Journal => self.journal_runs_again(now, queue),
             },
+            // The thread waits for its bios to end, not to begin.
+            3 | 4 => {}
             kind => {
                 let io = self.ios[number as usize];
                 let index = io.process as usize;
@@ -298,7 +308,9 @@ impl Processes {
                 let at = self.runs_again(index, now);
                 self.resume_at(number, at);
             }
-            _ => self.transfer_ended(number, status, now),
+            TRANSFER_COOKIE => self.transfer_ended(number, status, now),
+            4 => self.checkpoint_bio_ended(),
+            _ => self.journal_bio_ended(status, now),
         }
     }
 
@@ -306,7 +318,9 @@ impl Processes {
         let Transfer { file, first_page, end_page, mover } = self.transfers.end(slot);
         match mover {
             Mover::Reader => self.pages_came(file, first_page..end_page, status, now),
-            Mover::Flusher | Mover::Call(_) => self.pages_written(file, first_page..end_page, status, now),
+            Mover::Flusher | Mover::Call(_) | Mover::Journal => {
+                self.pages_written(file, first_page..end_page, status, now)
+            }
         }
     }
 
