@@ -14,7 +14,7 @@ use crate::null::Null;
 #[derive(Clone, Debug)]
 pub enum AnyDevice {
     /// Fixed latency.
-    Null(Null),
+    Null(Box<Null>),
     /// Zones, rotation, caches, NCQ.
     Disk(Box<Disk>),
     /// Disks behind a controller with a cache.

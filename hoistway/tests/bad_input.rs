@@ -130,7 +130,7 @@ fn a_models_file_with_a_mistake_is_told_with_line_value_range_and_nearest_key() 
     refused_file("type = \"hdd\"\nheads = 1000000\n", &["my.toml:2:9: ", "'1000000'", "1 to 64"]);
     let dies = "base = \"ssd\"\ncapacity_sectors = 65536\nchannels = 256\ndies_per_channel = 64\n";
     refused_file(dies, &["my.toml:3:1: channels: ", "channels x dies_per_channel", "at most"]);
-    refused_file("base = \"sata\"\nseek_avg_ms = 30\n", &["my.toml:2:1: seek_avg_ms: "]);
+    refused_file("base = \"sata\"\nseek_avg_ms = 30\n", &["my.toml:2:1: seek_full_ms: ", "seek_avg_ms = 30"]);
     refused_file("type = \"hdd\"\nrpm = \n", &["my.toml:2:", "not TOML"]);
     refused_file("[[anchor]]\n", &["my.toml:1:1: ", "neither type"]);
     refused_in(directory.path(), &["device", "show", "./none.toml"], 2, &["cannot be read", "No such file"]);

@@ -106,7 +106,8 @@ fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<Prepared, R
         debug_assert!(!plan.ids.is_empty());
         queue.add_group(id, group, 0);
     }
-    Ok(Prepared { run: Run::new(queue, device, processes), scheduler, info })
+    let run = Run::new(queue, device, processes, experiment.machine.irq_coalesce_ns);
+    Ok(Prepared { run, scheduler, info })
 }
 
 /// What the queue is built for.

@@ -141,6 +141,10 @@ fn t57_a_write_bomb_ruins_a_readers_day_under_noop() {
     let (idle, _) = mean_ms("noop", false);
     let (under_bomb, _) = mean_ms("noop", true);
     assert!(under_bomb > 20.0 * idle, "{under_bomb} ms against {idle} ms");
+    // Expired reads go first: half a second of waiting, the rest of a batch of writes, a batch more.
+    let (_, worst_ms) = mean_ms("mq-deadline", true);
+    eprintln!("t57 idle {idle} bomb {under_bomb} deadline worst {worst_ms} ms");
+    assert!(worst_ms < 1_100, "{worst_ms} ms at worst");
 }
 
 fn appends_and_syncs() -> Job {
@@ -215,4 +219,88 @@ fn t54_block_writes_of_2_4_keep_up_with_the_disk() {
     let measurement = run(&question);
     eprintln!("t54 read {} MB/s {} KiB", mbps(&measurement), kib_per_read(&measurement));
     assert!(per_write > 100.0);
+}
+
+/// Clients of a file server on a device of 1 ms per command.
+fn clients(count: u32) -> Job {
+    let mut job = Job::of(workload::Program::parse("dbench").unwrap());
+    (job.threads, job.time_based, job.runtime_ns) = (count, true, Some(1 << 50));
+    job
+}
+
+#[test]
+fn t56_no_client_passes_its_fsync_before_the_commit_block() {
+    let target = "null,latency_us=1000,volatile_cache=1,fua=1";
+    let mut question = on(target, "noop", "journal=1", clients(6));
+    question.runtime_ns = 2_000 * MS;
+    let measurement = run(&question);
+    let sync = &measurement.groups[0].sync;
+    // Data, blocks, flush and commit block: 4 ms one after the other. One who comes during a commit waits for the next.
+    assert!(sync.ios > 500, "{}", sync.ios);
+    assert!(sync.latency.percentile_ns(5.0) >= 4 * MS, "{}", sync.latency.percentile_ns(5.0));
+    assert!(sync.latency.max_ns() < 12 * MS, "{}", sync.latency.max_ns());
+    // One commit at a time: each takes 3 ms with its flush, and 1 ms of data before it.
+    let flushes = measurement.device.flushes;
+    assert!(flushes > 300 && flushes <= 667, "{flushes}");
+}
+
+#[test]
+fn t56_the_journal_thread_has_a_weight_of_its_own() {
+    let median_ms = |weight: u32| {
+        let machine = format!("journal=1,journal_weight={weight}");
+        let mut question =
+            groups_on("ssd", "wfq", &machine, vec![("load", 400, random_reads(32)), ("clients", 100, clients(6))]);
+        question.device_depth = Some(2);
+        question.runtime_ns = 2_000 * MS;
+        run(&question).groups[1].sync.latency.percentile_ns(50.0) as f64 / 1e6
+    };
+    let (light, heavy) = (median_ms(10), median_ms(1_000));
+    assert!(heavy < 0.8 * light, "{heavy} ms with a heavy journal, {light} ms with a light one");
+}
+
+/// Reads per second of four processes with 16 in flight each, on a device of 10 us.
+fn rate_with(machine: &str) -> f64 {
+    let mut job = random_reads(16);
+    job.threads = 4;
+    run(&on("null,latency_us=10", "noop", machine, job)).ios_per_s()
+}
+
+#[test]
+fn costs_the_elevators_lock_is_taken_by_one_at_a_time() {
+    // 1 us to insert, to choose and to complete.
+    let rate = rate_with("submit_ns=0,complete_ns=0,sched_ns_per_op=1000");
+    assert!((rate / 333_333.0 - 1.0).abs() < 0.03, "{rate}");
+}
+
+#[test]
+fn costs_a_processor_serves_its_processes_in_turn() {
+    let limited = rate_with("submit_ns=5000,complete_ns=5000,cpus=1,cpu_limit=1");
+    assert!((limited / 100_000.0 - 1.0).abs() < 0.03, "{limited}");
+    let free = rate_with("submit_ns=5000,complete_ns=5000,cpus=1");
+    assert!((free / 800_000.0 - 1.0).abs() < 0.03, "{free}");
+}
+
+#[test]
+fn costs_an_interrupt_waits_for_company() {
+    let question = on("null,latency_us=10", "noop", "irq_coalesce_ns=20000", random_reads(1));
+    let latency = run(&question).groups[0].read.latency.clone();
+    // 10 us in the device, 20 us until its interrupt, 3 us until the process runs.
+    assert_eq!((latency.mean_ns(), latency.max_ns()), (33_000.0, 33_000));
+}
+
+#[test]
+fn a_warm_cache_answers_without_the_device() {
+    let job = Job { size: Some(Amount::Bytes(64 << 20)), direct: false, ..random_reads(1) };
+    let measurement = run(&on("sata", "noop", "warm=1", job));
+    assert_eq!(measurement.device.read.ios, 0);
+    // 300 ns for the call and 819 ns of copying.
+    assert_eq!(measurement.groups[0].read.latency.max_ns(), 1_119);
+}
+
+#[test]
+fn read_failures_reach_the_reader() {
+    let mut job = stream(Mix::Read, 64 * KIB);
+    *job.continue_on_error.of_mut(workload::job::Direction::Read) = true;
+    let measurement = run(&on("ssd,error_ppm=20000", "noop", "", job));
+    assert!(measurement.groups[0].read.errors["EIO"] > 5, "{:?}", measurement.groups[0].read.errors);
 }

@@ -41,7 +41,7 @@ pub(crate) fn read(file: &str, text: &str, depth: u32) -> Result<Preset, ModelEr
             name => source.set(&mut model, "", name, key.span(), value)?,
         }
     }
-    model.kind.check().map_err(|(key, what)| source.wrong(place_of(table, &key), format!("{key}: {what}")))?;
+    model.kind.check().map_err(|(key, what)| source.wrong(place_of(table, &key, &what), format!("{key}: {what}")))?;
     Ok(Preset { doc, model, anchors, text: text.to_owned() })
 }
 
@@ -67,8 +67,9 @@ fn in_order<'a, 'b>(table: &'b DeTable<'a>) -> Vec<(&'b Spanned<std::borrow::Cow
     entries
 }
 
-/// Where a key stands, dotted or not; the file's begin if it is not there but inherited.
-fn place_of(table: &DeTable<'_>, key: &str) -> Range<usize> {
+/// Where a key stands, dotted or not. If it is inherited, where the first key stands that is named in the reason: the one
+/// that contradicts it; else the file's begin.
+fn place_of(table: &DeTable<'_>, key: &str, reason: &str) -> Range<usize> {
     let find = |table: &DeTable<'_>, key: &str| {
         table.iter().find(|(known, _)| known.get_ref() == key).map(|(known, _)| known.span())
     };
@@ -76,7 +77,14 @@ fn place_of(table: &DeTable<'_>, key: &str) -> Range<usize> {
         let members = table.get("disk")?.get_ref().as_table()?;
         find(members, key)
     });
-    inside.or_else(|| find(table, key)).unwrap_or(0..0)
+    let members = table.get("disk").and_then(|members| members.get_ref().as_table());
+    let all = in_order(table).into_iter().chain(members.map(in_order).unwrap_or_default());
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let named = || {
+        let mut keys = all.map(|(key, _)| key);
+        keys.find(|key| reason.split(|c| !is_word(c)).any(|word| word == key.get_ref())).map(Spanned::span)
+    };
+    inside.or_else(|| find(table, key)).or_else(named).unwrap_or(0..0)
 }
 
 impl<'a> Source<'a> {

@@ -113,7 +113,7 @@ impl Model {
         let seed = self.seed.unwrap_or(run_seed);
         let stream = |part: &str| Stream::of(seed, &format!("{path}{part}"));
         let mut device = match &self.kind {
-            Kind::Null(parameters) => AnyDevice::Null(Null::new(&self.name, parameters)),
+            Kind::Null(parameters) => AnyDevice::Null(Box::new(Null::new(&self.name, parameters))),
             Kind::Disk(parameters) => AnyDevice::Disk(Box::new(Disk::new(&self.name, parameters, stream("")))),
             Kind::Array(parameters, disk) => {
                 AnyDevice::Array(Box::new(Array::new(&self.name, parameters, disk, seed, path)))

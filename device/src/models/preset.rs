@@ -147,7 +147,9 @@ fn read_file(name: &str) -> Result<String, ModelError> {
 }
 
 fn unknown(name: &str) -> ModelError {
-    let names = MODELS.iter().flat_map(|row| [row.name, row.alias]).filter(|name| !name.is_empty());
+    // Names first: of two that are as near the first one is meant.
+    let names = MODELS.iter().map(|row| row.name).chain(MODELS.iter().map(|row| row.alias));
+    let names = names.filter(|name| !name.is_empty());
     let nearest = error::nearest(name, names);
     let all: Vec<_> = MODELS.iter().map(|row| row.name).collect();
     let all = all.join(", ");

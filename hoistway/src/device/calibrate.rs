@@ -155,9 +155,12 @@ impl Open {
         let width = self.keys.iter().map(String::len).max().unwrap_or(0);
         let mut text = String::new();
         for ((key, free), value) in self.keys.iter().zip(&self.free).zip(values) {
-            let (before, after) = (free.written(free.start), free.written(*value));
-            let _ =
-                writeln!(text, "{key:<width$}  {before:>9} -> {after:<9} {}", table::percent(value / free.start - 1.0));
+            let (before, after) = (free.written(free.initial), free.written(*value));
+            let _ = writeln!(
+                text,
+                "{key:<width$}  {before:>9} -> {after:<9} {}",
+                table::percent(value / free.initial - 1.0)
+            );
         }
         text
     }
@@ -166,7 +169,7 @@ impl Open {
         let parameters = self.keys.iter().zip(&self.free).zip(values).map(|((key, free), value)| {
             Json::object([
                 ("name", Json::text(key)),
-                ("before", Json::Decimal(free.start)),
+                ("before", Json::Decimal(free.initial)),
                 ("after", Json::Decimal(*value)),
             ])
         });
@@ -197,7 +200,7 @@ fn free_of(settings: &[Setting], key: &str) -> Option<Free> {
     let start: f64 = setting.value.parse().ok()?;
     let (low, high) = (setting.parameter.minimum as f64, setting.parameter.maximum as f64);
     let is_number = !matches!(setting.parameter.unit, Unit::Choice(_) | Unit::Switch);
-    (is_number && start > 0.0).then(|| Free { start, low, high, decimals: setting.parameter.unit.decimals() })
+    (is_number && start > 0.0).then(|| Free { initial: start, low, high, decimals: setting.parameter.unit.decimals() })
 }
 
 /// The same, or why not.

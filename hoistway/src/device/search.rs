@@ -10,7 +10,7 @@ use crate::exit::Error;
 #[derive(Clone, Debug)]
 pub struct Free {
     /// Where it begins; above 0.
-    pub start: f64,
+    pub initial: f64,
     /// Smallest value; at least 0.
     pub low: f64,
     /// Largest value.
@@ -32,7 +32,7 @@ impl Free {
 
     /// The value that is written for a logarithm, and its own logarithm.
     fn round(&self, log: f64) -> (f64, f64) {
-        let value: f64 = self.written(log.exp()).parse().unwrap_or(self.start);
+        let value: f64 = self.written(log.exp()).parse().unwrap_or(self.initial);
         (value, value.ln())
     }
 }
@@ -90,7 +90,7 @@ impl Search<'_> {
     /// # Errors
     /// The evaluation failed, or the start is no model.
     pub fn run(mut self) -> Result<Option<Found>, Error> {
-        let start: Vec<f64> = self.free.iter().map(|free| free.start.ln()).collect();
+        let start: Vec<f64> = self.free.iter().map(|free| free.initial.ln()).collect();
         let Some(mut points) = self.points(std::slice::from_ref(&start), &start)? else { return Ok(None) };
         let Some(mut best) = points.pop().flatten() else {
             return Err(Error::usage("the model to begin with cannot be built", "change its parameters"));
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     fn free(start: f64) -> Free {
-        Free { start, low: 0.0, high: 10_000.0, decimals: 3 }
+        Free { initial: start, low: 0.0, high: 10_000.0, decimals: 3 }
     }
 
     fn search(free: &[Free], max_trials: usize, model: impl Fn(&[f64]) -> Option<Vec<f64>>) -> Found {

@@ -145,7 +145,7 @@ impl Throttle {
         let reach = (self.limit_pages - set_point).max(1);
         let signed = |pages: u64| i64::try_from(pages).unwrap_or(i64::MAX / 2_048);
         let x = ((signed(set_point) - signed(dirty)) * 1_024 / signed(reach)).clamp(-1_024, 1_024);
-        let position = 1_024 + (x * x * x >> 20);
+        let position = 1_024 + ((x * x * x) >> 20);
         u64::try_from(position.clamp(0, 2_048)).unwrap_or(0)
     }
 

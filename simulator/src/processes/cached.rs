@@ -121,7 +121,8 @@ impl Processes {
     fn map(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
         let io = self.ios[number as usize];
         let process = &mut self.processes[io.process as usize];
-        let is_data = io.operation != Operation::Flush && io.status.is_ok();
+        let has_data = matches!(self.calls[number as usize].call, workload::Call::Data | workload::Call::Append);
+        let is_data = has_data && io.operation != Operation::Flush && io.status.is_ok();
         if let Some(map) = process.block_map.as_mut().filter(|_| is_data)
             && let Some(at) = map.learn(io.next_byte, io.end_byte)
         {
@@ -223,7 +224,13 @@ impl Processes {
             }
             let is_missing = self.cache.state(file, at) == PageState::Missing;
             if is_missing || self.cache.take_marker(file, at) {
+                let is_there = !is_missing && self.cache.state(file, at) != PageState::InFlight;
                 self.fetch(number, !is_missing, now, queue);
+                if is_there {
+                    // The reader will not wait soon, so it lets the window go itself (2.6.31 and later, for the sake of
+                    // RAID arrays: mm/readahead.c, page_cache_async_readahead).
+                    self.begins_to_wait(now, queue);
+                }
             } else if self.cache.state(file, at) == PageState::InFlight {
                 self.sleepers.push(Sleeper { io: number, file, first_page: at, end_page: at + 1, reads: true });
                 return self.begins_to_wait(now, queue);
@@ -242,7 +249,7 @@ impl Processes {
         let Path::Buffered(read_ahead) = &mut self.processes[index].path else { return };
         let window = read_ahead.decide(&self.read_ahead, place, &self.cache);
         let bios = self.submit_window(number, &window, is_marked, now, queue);
-        self.work(index, now, self.costs.submit_ns * u64::from(bios));
+        self.has_submitted(index, bios, now);
     }
 
     fn submit_window(
@@ -363,7 +370,7 @@ impl Processes {
             while let Some(pages) = self.write_back.next_of(&mut turn, &mut self.cache, now) {
                 let file = turn.file;
                 let (bios, sleeps) = self.submit_pages(&bio, (file, pages), carriage, now, queue);
-                self.work(index, now, self.costs.submit_ns * u64::from(bios));
+                self.has_submitted(index, bios, now);
                 if sleeps {
                     self.calls[number as usize].stage = Stage::WritingOthers { turn: Some(turn), naps };
                     return;
@@ -407,7 +414,7 @@ impl Processes {
             next_page = pages.end;
             self.cache.begin_write_back(file, pages.clone());
             let (bios, sleeps) = self.submit_pages(&bio, (file, pages), carriage, now, queue);
-            self.work(index, now, self.costs.submit_ns * u64::from(bios));
+            self.has_submitted(index, bios, now);
             if sleeps {
                 self.calls[number as usize].stage = Stage::Syncing { next_page };
                 return;

@@ -10,6 +10,7 @@
 //! is in `crate::os`; here it is carried out, with the time it takes.
 
 mod cached;
+mod construction;
 mod flusher;
 mod journalling;
 mod submission;
@@ -17,21 +18,22 @@ mod submission;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use block::random::{fnv1a64, fnv1a64_continued};
-use block::{Flags, GroupId, HardwareQueue, Nanos, Operation, Priority, SoftwareQueue, Status};
+use block::random::fnv1a64_continued;
+use block::{Flags, Nanos, Operation, Priority, Status};
 use elevator::{Any, Bio};
-use experiment::{Completion, IoDirection, KernelEra, Machine, Recorder, Schedule};
+use experiment::{Completion, IoDirection, Recorder, Schedule};
 use queue::{Done, Plug, RequestQueue};
-use workload::{Io, Issuer, Job, Next};
+use workload::{Io, Issuer, Next};
 
 use crate::costs::HostCosts;
 use crate::events::{EventWheel, NEVER, Payload};
-use crate::os::files::{BlockMap, File, Files};
+use crate::os::files::{BlockMap, File};
 use crate::os::pages::PageCache;
 use crate::os::read_ahead::{ReadAhead, Rules};
 use crate::os::throttle::Throttle;
 use crate::os::write_back::WriteBack;
 use cached::{Call, Sleeper};
+pub(crate) use construction::{Parts, queues_of, template};
 use flusher::Flusher;
 use journalling::JournalThread;
 use submission::Transfers;
@@ -90,27 +92,6 @@ pub(crate) struct Process {
     dirtied_pages: u64,
 }
 
-impl Process {
-    pub(crate) fn new(job: &Job, issuer: Issuer, path: Path, template: Bio, file: u32) -> Self {
-        Self {
-            refills_at_once: job.iodepth_low.is_none() && job.completion_batch <= 1,
-            sleeps_as_one: false,
-            issuer,
-            path,
-            template,
-            file,
-            place: File::default(),
-            block_map: None,
-            sleeping: 0,
-            first_io: 0,
-            cpu: 0,
-            wake_at: NEVER,
-            is_running: false,
-            dirtied_pages: 0,
-        }
-    }
-}
-
 /// An I/O that an issuer has in hand; indexed by the process's first plus the token.
 #[derive(Copy, Clone, Debug)]
 struct InHand {
@@ -131,20 +112,23 @@ struct InHand {
     status: Status,
 }
 
-/// What a run is made of on this side.
-pub(crate) struct Parts<'a> {
-    pub costs: HostCosts,
-    pub machine: &'a Machine,
-    pub recorder: Recorder,
-    pub schedule: Schedule,
-    pub processes: Vec<Process>,
-    pub files: &'a Files,
-    /// Group of the journal's thread.
-    pub journal_group: GroupId,
-    /// Longest request, in sectors.
-    pub request_sectors: u32,
-    /// Whether completions are summed into a checksum.
-    pub logs: bool,
+/// The lock round the elevator, where holding it is to cost time: one insertion, choice or completion after the other.
+#[derive(Debug)]
+pub(crate) struct ElevatorLock {
+    pub free_at: Nanos,
+    hold_ns: Nanos,
+}
+
+impl ElevatorLock {
+    /// Somebody wants it at `now`. Answers when he has let go of it again.
+    #[inline]
+    pub(crate) fn take(&mut self, now: Nanos) -> Nanos {
+        if self.hold_ns == 0 {
+            return now;
+        }
+        self.free_at = self.free_at.max(now) + self.hold_ns;
+        self.free_at
+    }
 }
 
 /// All processes.
@@ -155,6 +139,7 @@ pub(crate) struct Processes {
     is_free: bool,
     /// Whether processors are serial resources, also for completions.
     shares_cpus: bool,
+    pub lock: ElevatorLock,
     pub recorder: Recorder,
     schedule: Schedule,
     processes: Vec<Process>,
@@ -193,89 +178,8 @@ pub(crate) struct Processes {
     pub completions: u64,
 }
 
-// ---- construction, begin and end ----
+// ---- begin and end ----
 impl Processes {
-    pub(crate) fn new(parts: Parts<'_>) -> Self {
-        let Parts { costs, machine, recorder, schedule, mut processes, files, journal_group, request_sectors, logs } =
-            parts;
-        let shares_cpus = machine.cpu_limit;
-        let cpus = usize::try_from(machine.cpus).unwrap_or(usize::MAX);
-        let mut ios = Vec::new();
-        for (index, process) in processes.iter_mut().enumerate() {
-            process.first_io = number(ios.len());
-            process.cpu = number(if shares_cpus { index % cpus } else { index });
-            process.place = files.all()[process.file as usize];
-            process.sleeps_as_one = machine.era != KernelEra::Mq && process.issuer.actors() == 1;
-            if machine.fs == experiment::FileSystem::Ext3 {
-                process.block_map = Some(BlockMap::new(process.place.bytes));
-            }
-            ios.extend((0..process.issuer.depth()).map(|token| InHand::idle(number(index), token)));
-        }
-        let journal = machine.journal.then(|| {
-            let base = processes.first().map(|process| process.template);
-            let base = base.unwrap_or(Bio::new(Operation::Write, block::Extent::default()));
-            let context = block::ContextId(contexts_of(&processes));
-            let template = Bio { context, group: journal_group, priority: Priority::NONE, ..base };
-            JournalThread::new(files.journal(machine), template, machine.era)
-        });
-        let is_plain = |process: &Process| {
-            matches!(process.path, Path::Direct) && process.block_map.is_none() && process.issuer.actors() == 1
-        };
-        let calls = if processes.iter().all(is_plain) { 0 } else { ios.len() };
-        // A delivery per I/O, a wake-up per process (and stale ones), the groups' starts and stops, one expiry.
-        let events = ios.len() + calls + 4 * processes.len() + 2 * schedule.early_ends().count() + 64;
-        let mut wheel = EventWheel::with_capacity(events);
-        for start_ns in schedule.later_starts() {
-            wheel.insert(start_ns, Payload::new(START, 0));
-        }
-        for (group, stop_ns) in schedule.early_ends() {
-            wheel.insert(stop_ns, Payload::new(STOP, number(group)));
-        }
-        let request_bytes = u64::from(request_sectors) * block::SECTOR_BYTES;
-        let write_back_rules = crate::os::write_back::Rules::of(machine, request_bytes);
-        let mut processes = Self {
-            costs,
-            is_free: costs == HostCosts::NONE,
-            shares_cpus,
-            recorder,
-            schedule,
-            ready: VecDeque::with_capacity(ios.len()),
-            cpu_free_at: vec![0; processes.len().max(cpus)],
-            wheel,
-            backlog: VecDeque::new(),
-            plug: submission::has_task_plugs(machine.era).then(Plug::default),
-            transfers: Transfers::default(),
-            calls: vec![Call::default(); calls],
-            sleepers: Vec::with_capacity(calls),
-            cache: PageCache::new(crate::os::write_back::dirtyable_pages(machine)),
-            runs: Vec::new(),
-            read_ahead: Rules::of(machine, request_bytes),
-            throttle: Throttle::new(machine, &write_back_rules),
-            write_back: WriteBack::new(write_back_rules, files.all().len()),
-            flusher: Flusher::new(machine),
-            files: files.all().to_vec(),
-            written_to: files.all().iter().map(|_| if machine.files_exist { u64::MAX } else { 0 }).collect(),
-            journal,
-            bio_bytes: submission::longest_bio_bytes(machine, request_bytes),
-            processes,
-            ios,
-            running: 0,
-            has_stopped: false,
-            device_free_at: 0,
-            log: logs.then(|| fnv1a64(b"")),
-            completions: 0,
-        };
-        if machine.warm {
-            processes.warm();
-        }
-        processes
-    }
-
-    /// Contexts are below this: the flusher's, then every process's, then the journal's.
-    pub(crate) fn contexts(&self) -> u32 {
-        contexts_of(&self.processes) + 1
-    }
-
     /// When something here happens next.
     #[inline]
     pub(crate) fn next_event(&mut self) -> Nanos {
@@ -443,7 +347,8 @@ impl Processes {
             deadline_ns: io.deadline_ns.unwrap_or(NEVER),
             next_byte: io.offset_bytes,
             end_byte: io.offset_bytes + u64::from(io.length_bytes),
-            bytes: io.length_bytes,
+            // A range says what is changed or synced; only data counts as throughput.
+            bytes: if moves_data(&io) { io.length_bytes } else { 0 },
             bios_left: 0,
             device_ns: 0,
             operation: io.operation,
@@ -452,7 +357,9 @@ impl Processes {
             actor: io.actor,
             status: Status::Ok,
         };
-        self.recorder.submitted(index, IoDirection::from(io.operation), now);
+        if self.ios[number as usize].is_counted() {
+            self.recorder.submitted(index, IoDirection::from(io.operation), now);
+        }
         match &process.path {
             Path::Direct if self.calls.is_empty() => self.submit_io(number, now, queue),
             Path::Direct if process.block_map.is_none() && io.call == workload::Call::Data => {
@@ -475,9 +382,18 @@ impl Processes {
         *free_at
     }
 
+    /// A process has submitted so many bios. Answers when it may go on.
+    #[inline]
+    fn has_submitted(&mut self, index: usize, bios: u32, now: Nanos) -> Nanos {
+        let waits_ns = self.lock.free_at.saturating_sub(now);
+        self.work(index, now, waits_ns + self.costs.submit_ns * u64::from(bios))
+    }
+
     /// When a process runs after something that it waits for ended at `now`.
     #[inline]
     fn runs_again(&mut self, index: usize, now: Nanos) -> Nanos {
+        // Completing takes the elevator's lock, and that was just taken.
+        let now = now.max(self.lock.free_at);
         if self.shares_cpus { self.work(index, now, self.costs.complete_ns) } else { now + self.costs.complete_ns }
     }
 
@@ -492,6 +408,23 @@ impl Processes {
     }
 
     #[inline]
+    fn record(&mut self, io: &InHand, now: Nanos) {
+        let issuer = io.process as usize;
+        self.recorder.completed(&Completion {
+            issuer,
+            direction: IoDirection::from(io.operation),
+            submitted_ns: io.submitted_ns,
+            completed_ns: now,
+            bytes: u64::from(io.bytes),
+            device_ns: io.device_ns,
+            outcome: io.status.into(),
+        });
+        if now > io.deadline_ns {
+            self.recorder.late(issuer, now);
+        }
+    }
+
+    #[inline]
     fn deliver(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
         let io = self.ios[number as usize];
         let index = io.process as usize;
@@ -501,17 +434,8 @@ impl Processes {
                 *log = fnv1a64_continued(*log, &bytes.to_le_bytes());
             }
         }
-        self.recorder.completed(&Completion {
-            issuer: index,
-            direction: IoDirection::from(io.operation),
-            submitted_ns: io.submitted_ns,
-            completed_ns: now,
-            bytes: u64::from(io.bytes),
-            device_ns: io.device_ns,
-            outcome: io.status.into(),
-        });
-        if now > io.deadline_ns {
-            self.recorder.late(index, now);
+        if io.is_counted() {
+            self.record(&io, now);
         }
         self.processes[index].issuer.completed(io.token, io.status.is_ok());
         self.pump(index, now, queue);
@@ -519,6 +443,12 @@ impl Processes {
 }
 
 impl InHand {
+    /// Whether results know of it: creating, renaming and removing files are neither transfers nor syncs.
+    #[inline]
+    const fn is_counted(&self) -> bool {
+        self.bytes > 0 || matches!(self.operation, Operation::Flush)
+    }
+
     const fn idle(process: u32, token: u32) -> Self {
         Self {
             process,
@@ -539,37 +469,13 @@ impl InHand {
     }
 }
 
-/// The first context behind those of the processes.
-fn contexts_of(processes: &[Process]) -> u32 {
-    let last = processes.last();
-    last.map_or(1, |process| process.template.context.0 + u32::from(process.issuer.actors()))
+/// Whether an I/O transfers what its range says.
+#[inline]
+fn moves_data(io: &Io) -> bool {
+    matches!(io.call, workload::Call::Data | workload::Call::Append) && io.operation != Operation::Flush
 }
 
 /// A count or index of things that a run has far fewer of than 2^28.
 fn number(count: usize) -> u32 {
     u32::try_from(count).expect("a run has fewer than 2^32 processes and I/Os")
-}
-
-/// The software queue of a process, and the hardware queue that it feeds.
-pub(crate) fn queues_of(process: usize, cpus: u16, hardware_queues: u16) -> (SoftwareQueue, HardwareQueue) {
-    let cpu = u16::try_from(process % usize::from(cpus)).unwrap_or(0);
-    let hardware = u32::from(cpu) * u32::from(hardware_queues) / u32::from(cpus);
-    (SoftwareQueue(cpu), HardwareQueue(u16::try_from(hardware).unwrap_or(0)))
-}
-
-/// The bio of which a process's bios are copies.
-pub(crate) fn template(
-    context: u32,
-    group: GroupId,
-    priority: Priority,
-    queues: (SoftwareQueue, HardwareQueue),
-) -> Bio {
-    Bio {
-        context: block::ContextId(context),
-        group,
-        priority,
-        software_queue: queues.0,
-        hardware_queue: queues.1,
-        ..Bio::new(Operation::Read, block::Extent::default())
-    }
 }

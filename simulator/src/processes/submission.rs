@@ -139,7 +139,7 @@ impl Processes {
         io.bios_left += bios - ended;
         let is_over = at >= end && io.bios_left == 0;
         self.processes[index].sleeping += u32::from(sleeps);
-        let done_at = self.work(index, now, self.costs.submit_ns * u64::from(bios));
+        let done_at = self.has_submitted(index, bios, now);
         if is_over {
             self.complete_at(number, if self.is_free { now } else { done_at });
         }
@@ -159,7 +159,7 @@ impl Processes {
         bio.context.0 += u32::from(io.actor);
         let submitted = self.submit_bio(&bio, MAP_COOKIE << COOKIE_SHIFT | u64::from(number), false, now, queue);
         self.processes[index].sleeping += u32::from(submitted == Submitted::Waiting);
-        self.work(index, now, self.costs.submit_ns);
+        self.has_submitted(index, 1, now);
         self.begins_to_wait(now, queue);
     }
 }
@@ -224,6 +224,7 @@ impl Processes {
         queue: &mut RequestQueue<Any>,
     ) -> Submitted {
         if self.backlog.is_empty() {
+            self.lock.take(now);
             let submitted = match &mut self.plug {
                 Some(plug) if is_plugged => queue.submit_plugged(bio, cookie, plug, now),
                 _ => queue.submit(bio, cookie, now),
