@@ -128,22 +128,23 @@ fn t57_a_write_bomb_ruins_a_readers_day_under_noop() {
     };
     let bomb = Job { size: Some(Amount::Bytes(1_000 << 20)), ..stream(Mix::Write, 1_024 * KIB) };
     let machine = "era=2.6,memory_mib=512";
-    let mean_ms = |scheduler: &str, with_bomb: bool| {
+    let mean_ms = |scheduler: &str, with_bomb: bool, depth: Option<u32>| {
         let mut groups = vec![("reader", 100, reader.clone())];
         if with_bomb {
             groups.push(("bomb", 100, bomb.clone()));
         }
         let mut question = groups_on("sata", scheduler, machine, groups);
         (question.ramp_ns, question.runtime_ns) = (3_000 * MS, 20_000 * MS);
+        question.device_depth = depth;
         let latency = run(&question).groups[0].read.latency.clone();
         (latency.mean_ns() / 1e6, latency.max_ns() / MS)
     };
-    let (idle, _) = mean_ms("noop", false);
-    let (under_bomb, _) = mean_ms("noop", true);
+    let (idle, _) = mean_ms("noop", false, None);
+    let (under_bomb, _) = mean_ms("noop", true, None);
     assert!(under_bomb > 20.0 * idle, "{under_bomb} ms against {idle} ms");
-    // Expired reads go first: half a second of waiting, the rest of a batch of writes, a batch more.
-    let (_, worst_ms) = mean_ms("mq-deadline", true);
-    eprintln!("t57 idle {idle} bomb {under_bomb} deadline worst {worst_ms} ms");
+    // Expired reads go first: half a second of waiting, the rest of a batch of writes, a batch more. Without NCQ: what a
+    // drive holds it may serve in any order.
+    let (_, worst_ms) = mean_ms("mq-deadline", true, Some(1));
     assert!(worst_ms < 1_100, "{worst_ms} ms at worst");
 }
 
@@ -165,8 +166,7 @@ fn syncs(target: &str, machine: &str) -> (f64, f64, f64) {
 #[test]
 fn t55_an_append_with_fsync_is_data_journal_and_commit() {
     for era in ["era=mq", "era=3", "era=2.6"] {
-        let (rate, writes, flushes) = syncs("sata", era);
-        eprintln!("t55 sata {era}: {rate} {writes} {flushes}");
+        let (rate, writes, _) = syncs("sata", era);
         // Data, descriptor with blocks, commit block; at least one flush where the cache is volatile.
         assert!((writes - 3.0).abs() < 0.1, "{era}: {writes} writes a sync");
         assert!((10.0..=130.0).contains(&rate), "{era}: {rate}");
@@ -193,14 +193,16 @@ fn t55_without_metadata_there_is_data_and_a_flush() {
 fn t50_two_hundred_readers_of_a_disk_share_64_requests() {
     let mut job = random_reads(1);
     job.threads = 200;
-    let question = on("sata", "mq-deadline", "", job);
+    let mut question = on("sata", "mq-deadline", "", job);
+    question.runtime_ns = 40_000 * MS;
     let measurement = run(&question);
     // What the queue saw in flight: 64 requests, of which the disk held 32; the others slept.
     let in_flight = measurement.device.weighted_ns as f64 / measurement.device.busy_ns as f64;
     assert!((in_flight - 64.0).abs() < 1.0, "{in_flight}");
-    // Nobody starves: whoever slept longest is woken first.
+    // Whoever slept longest is let in first, so nobody gets much more than another.
     let counts: Vec<_> = measurement.groups[0].threads.iter().map(|thread| thread.ios).collect();
-    eprintln!("t50 {in_flight} {:?}", (counts.iter().min(), counts.iter().max()));
+    let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+    assert!(*least > 10 && most - least <= most / 3, "{least} to {most}");
 }
 
 #[test]
@@ -212,13 +214,15 @@ fn t54_block_writes_of_2_4_keep_up_with_the_disk() {
     (question.ramp_ns, question.runtime_ns) = (0, 60_000 * MS);
     let measurement = run(&question);
     let per_write = measurement.device.write.sectors as f64 / 2.0 / measurement.device.write.ios as f64;
-    eprintln!("t54 write {} MB/s {per_write} KiB", mbps(&measurement));
+    let written = mbps(&measurement);
     let job = Job { size: file, time_based: false, runtime_ns: None, ..stream(Mix::Read, 4 * KIB) };
     let mut question = on("sata", "noop", machine, job);
     (question.ramp_ns, question.runtime_ns) = (0, 60_000 * MS);
     let measurement = run(&question);
-    eprintln!("t54 read {} MB/s {} KiB", mbps(&measurement), kib_per_read(&measurement));
-    assert!(per_write > 100.0);
+    // Buffers of 4 KiB meet in the queue, up to 128 KiB; the disk of this model streams at 61 MB/s.
+    assert!(per_write > 100.0 && kib_per_read(&measurement) > 120.0, "{per_write} KiB");
+    let read = mbps(&measurement);
+    assert!(written > 55.0 && read > 58.0, "{written} and {read} MB/s");
 }
 
 /// Clients of a file server on a device of 1 ms per command.
@@ -303,4 +307,16 @@ fn read_failures_reach_the_reader() {
     *job.continue_on_error.of_mut(workload::job::Direction::Read) = true;
     let measurement = run(&on("ssd,error_ppm=20000", "noop", "", job));
     assert!(measurement.groups[0].read.errors["EIO"] > 5, "{:?}", measurement.groups[0].read.errors);
+}
+
+#[test]
+fn frames_that_come_too_late_are_counted() {
+    let late = |target: &str| {
+        let job = Job::of(workload::Program::parse("video").unwrap());
+        let mut question = on(target, "noop", "", Job { time_based: true, runtime_ns: Some(1 << 50), ..job });
+        question.runtime_ns = 2_000 * MS;
+        run(&question).groups[0].late
+    };
+    assert_eq!(late("null,latency_us=100"), 0);
+    assert!(late("null,latency_us=300000") > 2);
 }

@@ -46,6 +46,8 @@ pub(super) struct Call {
     /// Next page of its range, and the end of the range.
     at: u64,
     end: u64,
+    /// Whether a sync has waited once for pages to be written.
+    has_settled: bool,
     /// The wake-up it waits for; others are stale.
     resumes_at: Nanos,
 }
@@ -80,7 +82,8 @@ impl Processes {
             (Operation::Flush, 0) => (0, u64::MAX),
             _ => (io.offset_bytes / PAGE_BYTES, (io.offset_bytes + u64::from(io.length_bytes)).div_ceil(PAGE_BYTES)),
         };
-        self.calls[number as usize] = Call { stage: Stage::Mapping, call: io.call, at, end, resumes_at: NEVER };
+        self.calls[number as usize] =
+            Call { stage: Stage::Mapping, call: io.call, at, end, has_settled: false, resumes_at: NEVER };
         let index = self.ios[number as usize].process as usize;
         if matches!(self.processes[index].path, Path::Buffered(_)) {
             self.work(index, now, self.costs.call_ns);
@@ -435,6 +438,11 @@ impl Processes {
         }
         if !io.status.is_ok() {
             return self.complete_at(number, now);
+        }
+        // Pages dirtied again while they were being written could not be written at first.
+        let has_settled = std::mem::replace(&mut self.calls[number as usize].has_settled, true);
+        if !has_settled && self.cache.next_dirty(file, at..end, 1).is_some() {
+            return self.enter(number, Stage::Syncing { next_page: at }, now, queue);
         }
         self.calls[number as usize].stage = Stage::Committing;
         if self.awaits_commit(number, now, queue) {
