@@ -40,6 +40,7 @@ pub mod structures;
 pub mod tunable;
 
 mod deadline;
+pub mod io_cost;
 mod kyber;
 mod mq_deadline;
 mod none;
