@@ -206,6 +206,13 @@ impl Bench {
         self.readers.iter().zip(before).map(|(reader, before)| (reader.done - before) * 1_000 / whole).collect()
     }
 
+    /// Reads of a reader that io.cost let pass.
+    fn passed_by(&self, reader: usize) -> usize {
+        let is_by = |id: u32| self.bios[id as usize].is_some_and(|(by, _)| by == reader);
+        let gone = self.queue.iter().chain(&self.device).filter(|(id, _)| is_by(*id)).count();
+        gone + usize::try_from(self.readers[reader].done).expect("few reads")
+    }
+
     fn messages(&mut self) -> Vec<String> {
         let told = |message: Message| format!("{} {:?} {message}", message.at_ns, message.group);
         std::iter::from_fn(|| self.io_cost.take_message()).map(told).collect()
@@ -251,17 +258,18 @@ fn t37_costs_follow_from_six_numbers() {
 
 #[test]
 fn t38_weights_are_shares_at_every_level() {
+    // Deep enough that io.cost holds some of each back: budget at the start is a queue in the device ever after.
     let mut bench = Bench::pinned(&[(1, 0, 100), (2, 0, 300)]);
-    bench.backlog(1, 64);
-    bench.backlog(2, 64);
+    bench.backlog(1, 600);
+    bench.backlog(2, 600);
     bench.run(500 * MS);
     let shares = bench.shares_during(5_000 * MS);
     assert!(shares[0].abs_diff(250) <= 20 && shares[1].abs_diff(750) <= 20, "{shares:?}");
 
     let mut bench = Bench::pinned(&[(1, 0, 100), (2, 0, 300), (3, 1, 70), (4, 1, 70)]);
-    bench.backlog(3, 64);
-    bench.backlog(4, 64);
-    bench.backlog(2, 64);
+    bench.backlog(3, 600);
+    bench.backlog(4, 600);
+    bench.backlog(2, 600);
     bench.run(500 * MS);
     let shares = bench.shares_during(5_000 * MS);
     for (share, expected) in shares.iter().zip([125, 125, 750]) {
@@ -293,20 +301,26 @@ fn t40_the_clock_finds_the_speed_of_the_device() {
     bench.io_cost.trace(true);
     bench.speed = 200;
     bench.tags = 32;
-    bench.backlog(1, 256);
+    bench.backlog(1, 64);
     bench.run(60 * PERIOD);
     let rate = bench.io_cost.vrate_hundredths();
     let rates = vrates(&bench.messages());
-    assert!(rates[..3].iter().all(|rate| *rate == 137_438), "three periods without a step: {rates:?}");
+    // The budget of the beginning has to wait for tags, once; then three periods pass without a step.
+    let first = rates.iter().position(|rate| *rate != 137_438).expect("a step");
+    assert_eq!(first, 4, "{rates:?}");
     let is_step = |pair: &[u64], percent: u64| pair[1] == pair[0] * (100 + percent) / 100;
-    assert!(rates[2..19].windows(2).all(|pair| is_step(pair, 1)), "{rates:?}");
-    assert!(rates[18..35].windows(2).all(|pair| is_step(pair, 2)), "{rates:?}");
-    assert!((19_000..=21_500).contains(&rate), "{rate}: {rates:?}");
-    // And it stays there: the device is used to the full.
-    for _ in 0..5 {
+    assert!(rates[first - 1..first + 16].windows(2).all(|pair| is_step(pair, 1)), "{rates:?}");
+    assert!(rates[first + 15..first + 32].windows(2).all(|pair| is_step(pair, 2)), "{rates:?}");
+    assert!(is_step(&rates[first + 31..first + 33], 4), "{rates:?}");
+    // What stops it, waiting for tags, shows only after it has been too fast: it swings around the goal once.
+    let reached = rates.iter().position(|rate| *rate >= 2 * 137_438).expect("twice the speed");
+    assert!(reached <= 45 && rates.iter().all(|rate| *rate <= 295_000), "{reached}: {rates:?}");
+    assert!((18_000..=21_500).contains(&rate), "{rate}: {rates:?}");
+    // Measured: 188 to 205 %, 96 to 98 % of the device.
+    for _ in 0..15 {
         let shares = bench.shares_during(20 * PERIOD);
         let rate = bench.io_cost.vrate_hundredths();
-        assert!(shares[0] >= 950 && (17_000..=24_000).contains(&rate), "{shares:?} at {rate}");
+        assert!(shares[0] >= 950 && (18_500..=21_500).contains(&rate), "{shares:?} at {rate}");
     }
 }
 
@@ -352,8 +366,8 @@ fn t41_missed_targets_slow_the_clock_down_to_a_bound() {
 #[test]
 fn t42_what_must_not_wait_is_owed_and_paid_first() {
     let mut bench = Bench::pinned(&[(1, 0, 100), (2, 0, 100)]);
-    bench.backlog(2, 32);
-    bench.backlog(1, 256);
+    bench.backlog(2, 600);
+    bench.backlog(1, 600);
     bench.run(PERIOD + 3 * MS);
     assert!(bench.io_cost.held() > 100, "the budget is used up");
     let group = GroupId(1);
@@ -362,14 +376,15 @@ fn t42_what_must_not_wait_is_owed_and_paid_first() {
         let metadata = Bio { operation: Operation::Write, ..metadata };
         assert_eq!(bench.submit(9, metadata), Verdict::Pass);
     }
-    // 1315634 + 4948676 units each.
+    // 1315634 + 4948676 units each; the second pays with what was left of the budget, too little for a read and the
+    // slack of a wake-up (0.5 ms of half the device).
     let debt = bench.io_cost.debt_ns(group);
-    assert!(debt.abs_diff(50 * 45_579) < 50, "{debt}");
-    let done = bench.readers[1].done + u64::try_from(bench.queue.len() + bench.device.len()).unwrap();
-    // Half the device pays 2.3 ms in 4.6 ms; until then nobody of the group goes on.
+    assert!((50 * 45_579 - 117_398 - 250_000..=50 * 45_580).contains(&debt), "{debt}");
+    // Half the device pays them in 4 ms; until then nobody of the group goes on.
+    let passed = bench.passed_by(1);
     bench.run(3 * MS);
-    assert!((1..debt).contains(&bench.io_cost.debt_ns(group)) || bench.io_cost.debt_ns(group) == debt);
-    assert!(bench.readers[1].done <= done);
+    assert!((1..=debt).contains(&bench.io_cost.debt_ns(group)));
+    assert_eq!(bench.passed_by(1), passed);
     bench.run(4 * PERIOD);
     assert_eq!(bench.io_cost.debt_ns(group), 0);
     let stats = bench.io_cost.stats(group);
