@@ -50,9 +50,10 @@ impl Forgiveness {
 }
 
 impl IoCost {
-    /// A bio goes without budget. While in debt, the group lends all but the smallest part of its weight.
-    pub(super) fn owe(&mut self, bio: u32, now: Nanos) {
-        let ticket = self.tickets.at_mut(bio);
+    /// A bio goes without budget; `share` is that of its group's whole weight. While in debt, the group lends all but the smallest part of its weight.
+    #[inline(never)]
+    pub(super) fn owe(&mut self, bio: u32, share: u32, now: Nanos) {
+        let Some(ticket) = self.tickets.get_mut(bio) else { return };
         ticket.stage = Stage::Owed;
         let (group, absolute) = (ticket.group, ticket.absolute);
         let entry = self.groups.at_mut(group);
@@ -64,10 +65,11 @@ impl IoCost {
         if is_first {
             self.groups.set_weights(group, active, 0);
         }
-        self.update_delay(group, now);
+        self.update_delay(group, share, now);
     }
 
     /// Pays with the budget there is. It is that of the whole weight, though the group lends it.
+    #[inline(never)]
     pub(super) fn pay_debt(&mut self, group: GroupId, vnow: Vtime, now: Nanos) {
         let (share, _) = self.groups.shares(group);
         let entry = self.groups.at_mut(group);
@@ -93,9 +95,9 @@ impl IoCost {
     }
 
     /// The delay follows the debt up at once, and down by halves.
-    pub(super) fn update_delay(&mut self, group: GroupId, now: Nanos) {
+    #[inline(never)]
+    pub(super) fn update_delay(&mut self, group: GroupId, share: u32, now: Nanos) {
         let vnow = self.clock.at(now);
-        let (share, _) = self.groups.shares(group);
         let hundredth = (self.period_vtime_at_base() / 100).max(1);
         let entry = self.groups.at_mut(group);
         let behind = ahead(entry.vtime.wrapping_add(charged(entry.debt, share)), vnow).max(0).unsigned_abs();
@@ -114,6 +116,7 @@ impl IoCost {
     }
 
     /// Halves debts and delays if the device had time to spare. `used_us`: device time that groups used this period.
+    #[inline(never)]
     pub(super) fn forgive(&mut self, used_us: u64, debtors: u32, now: Nanos) {
         if debtors == 0 {
             self.forgiveness.restart(now);
@@ -142,9 +145,10 @@ impl IoCost {
             if debt > 0 {
                 self.reduce_debt(group, debt.saturating_sub(left), now);
             }
-            self.update_delay(group, now);
+            let (share, _) = self.groups.shares(group);
+            self.update_delay(group, share, now);
             self.note(Some(group), now, "forgive debt={0}->{1} halvings={2}", [debt, left, halvings.into(), 0]);
-            self.wake(group, now);
+            self.wake_at(group, now);
         }
     }
 }

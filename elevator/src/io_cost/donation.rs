@@ -17,8 +17,9 @@ pub struct Loans {
 
 impl IoCost {
     /// The share of the device with which a group that used `usage` of it (2^16 = all) has half a period of budget
-    /// left at the end of the next period. Budget beyond that is taken away now and given to all by a faster clock.
-    pub(super) fn share_needed(&mut self, group: GroupId, most: u32, usage: u32, vnow: Vtime) -> u32 {
+    /// left at the end of the next period; `share` is what it uses now. Budget beyond that is taken away now and given to all by a faster clock.
+    #[inline(never)]
+    pub(super) fn share_needed(&mut self, group: GroupId, share: u32, most: u32, usage: u32, vnow: Vtime) -> u32 {
         if self.groups.at(group).debt > 0 {
             return 1;
         }
@@ -27,19 +28,18 @@ impl IoCost {
         if !entry.waiting.is_empty() || ahead(vnow, entry.vtime) < min {
             return most;
         }
-        self.take_excess(group, vnow);
+        self.take_excess(group, share, vnow);
         let margin = ahead(vnow, self.groups.at(group).vtime).max(0).unsigned_abs();
         let elapsed = ahead(vnow, self.period_vtime).max(1).unsigned_abs();
         let one = u64::from(ONE);
         let delta = margin.saturating_mul(one).checked_div(elapsed).unwrap_or(0);
         let room = (one.saturating_sub(one * TARGET_PERCENT / 100)).saturating_add(delta).max(1);
         let needed = u64::from(usage).saturating_mul(one).checked_div(room).unwrap_or(0);
-        u32::try_from(needed).unwrap_or(most).clamp(1, most)
+        u32::try_from(needed).unwrap_or(most).min(most).max(1)
     }
 
     /// Budget beyond the target is lost to the group; the device's clock will make up for it.
-    pub(super) fn take_excess(&mut self, group: GroupId, vnow: Vtime) {
-        let (_, share) = self.groups.shares(group);
+    pub(super) fn take_excess(&mut self, group: GroupId, share: u32, vnow: Vtime) {
         let target = self.margins.target.cast_signed();
         let entry = self.groups.at_mut(group);
         let excess = ahead(vnow, entry.vtime).saturating_sub(target);
@@ -55,6 +55,7 @@ impl IoCost {
     /// With gamma = (1 - after) / (1 - before), a group that lends nothing shall have gamma times its share. Then
     /// what a lender uses of its weight is target / (gamma x share), whatever its place in the tree: the same factor
     /// cancels on every level above it, since groups there use what their children use.
+    #[inline(never)]
     pub(super) fn lend(&mut self, loans: Loans, now: Nanos) {
         let one = u64::from(ONE);
         let (others_before, others_after) =

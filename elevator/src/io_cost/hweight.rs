@@ -5,7 +5,8 @@
 
 use super::clock::{Vtime, ahead};
 use super::group::Group;
-use crate::structures::{Array, NoMemory};
+use crate::structures::NoMemory;
+use alloc::vec::Vec;
 use block::GroupId;
 
 /// The whole device; the unit of weights as well.
@@ -41,31 +42,51 @@ fn portion(a: u32, part: u64, whole: u64) -> u32 {
     u32::try_from(product.div_ceil(whole)).unwrap_or(a).min(a)
 }
 
+/// What a stray id reads.
+const NOBODY: &Group = &Group::ABSENT;
+
+/// Out of line: copying a group takes stack that the kernel does not have.
+#[cold]
+#[inline(never)]
+fn stray(nobody: &mut Group) -> &mut Group {
+    *nobody = Group::ABSENT;
+    nobody
+}
+
 /// The tree.
 #[derive(Debug)]
 pub struct Groups {
-    entries: Array<Group>,
+    // Not an `Array`, which keeps two more groups in itself: they would not fit on the stack of `build`.
+    entries: Vec<Group>,
+    /// What a stray id reaches to write.
+    nobody: Group,
     generation: u32,
 }
 
 impl Groups {
     pub fn try_new(groups: u32) -> Result<Self, NoMemory> {
-        Ok(Self { entries: Array::try_new(groups, Group::ABSENT)?, generation: 1 })
+        let mut entries = Vec::new();
+        entries.try_reserve_exact(groups as usize).map_err(|_| NoMemory)?;
+        entries.resize(groups as usize, Group::ABSENT);
+        Ok(Self { entries, nobody: Group::ABSENT, generation: 1 })
     }
 
     #[inline]
     pub fn at(&self, group: GroupId) -> &Group {
-        self.entries.at(group.0)
+        self.entries.get(group.0 as usize).unwrap_or(NOBODY)
     }
 
     #[inline]
     pub fn at_mut(&mut self, group: GroupId) -> &mut Group {
-        self.entries.at_mut(group.0)
+        match self.entries.get_mut(group.0 as usize) {
+            Some(entry) => entry,
+            None => stray(&mut self.nobody),
+        }
     }
 
     #[inline]
     pub fn len(&self) -> u32 {
-        self.entries.len()
+        u32::try_from(self.entries.len()).unwrap_or(u32::MAX)
     }
 
     /// All ids with their groups.
@@ -88,19 +109,19 @@ impl Groups {
 
     /// Sets both weights of a group, and what follows from them above it. `inuse` is forced into `1..=active`.
     pub fn set_weights(&mut self, group: GroupId, active: u32, inuse: u32) {
-        let entry = self.entries.at_mut(group.0);
+        let entry = self.at_mut(group);
         entry.last_inuse = entry.inuse;
         let mut at = group;
         let mut now = (active, inuse.clamp(active.min(1), active));
         for _ in 0..self.entries.len() {
-            let entry = self.entries.at_mut(at.0);
+            let entry = self.at_mut(at);
             let before = (entry.active, entry.inuse);
             if before == now {
                 break;
             }
             (entry.active, entry.inuse) = now;
             let Some(parent) = entry.parent else { break };
-            let above = self.entries.at_mut(parent.0);
+            let above = self.at_mut(parent);
             above.children_active = above.children_active.wrapping_add(now.0.into()).wrapping_sub(before.0.into());
             above.children_inuse = above.children_inuse.wrapping_add(now.1.into()).wrapping_sub(before.1.into());
             now = above.weights_by_children();
@@ -112,7 +133,7 @@ impl Groups {
     /// The same, and remembers how far the group is behind the device.
     pub fn set_weights_at(&mut self, group: GroupId, active: u32, inuse: u32, vnow: Vtime) {
         self.set_weights(group, active, inuse);
-        let entry = self.entries.at_mut(group.0);
+        let entry = self.at_mut(group);
         entry.saved_margin = ahead(vnow, entry.vtime);
     }
 
@@ -128,7 +149,7 @@ impl Groups {
     /// A group's share of the device by weights, and by used weights.
     #[inline]
     pub fn shares(&mut self, group: GroupId) -> (u32, u32) {
-        let entry = self.entries.at(group.0);
+        let entry = self.at(group);
         if entry.generation == self.generation {
             return (entry.hweight_active, entry.hweight_inuse);
         }
@@ -140,9 +161,9 @@ impl Groups {
         let (mut by_active, mut by_inuse) = (1u64 << 32, 1u64 << 32);
         let mut at = group;
         for _ in 0..self.entries.len() {
-            let entry = self.entries.at(at.0);
+            let entry = self.at(at);
             let Some(parent) = entry.parent else { break };
-            let above = self.entries.at(parent.0);
+            let above = self.at(parent);
             if above.children_active != 0 {
                 by_active = fraction(by_active, entry.active, above.children_active);
                 by_inuse = fraction(by_inuse, entry.inuse, above.children_inuse);
@@ -151,7 +172,7 @@ impl Groups {
         }
         let share = |fine: u64| u32::try_from(fine >> 16).unwrap_or(ONE).clamp(1, ONE);
         let generation = self.generation;
-        let entry = self.entries.at_mut(group.0);
+        let entry = self.at_mut(group);
         (entry.hweight_active, entry.hweight_inuse) = (share(by_active), share(by_inuse));
         entry.generation = generation;
         (entry.hweight_active, entry.hweight_inuse)

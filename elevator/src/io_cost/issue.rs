@@ -28,25 +28,32 @@ impl IoCost {
             return Verdict::Pass;
         }
         self.groups.at_mut(group).cursor = bio.extent.end();
-        *self.tickets.at_mut(id.0) = Ticket { group, absolute, place: cost.place.min(absolute), ..Ticket::NONE };
+        if let Some(ticket) = self.tickets.get_mut(id.0) {
+            *ticket = Ticket { group, absolute, place: cost.place.min(absolute), ..Ticket::NONE };
+        }
         let vnow = self.clock.at(now);
         if self.groups.at(group).debt > 0 {
             self.pay_debt(group, vnow, now);
         }
         let is_clear = self.groups.at(group).waiting.is_empty() && self.groups.at(group).debt == 0;
         if is_clear && self.fits(group, absolute, vnow) {
-            self.charge(id.0, Stage::Charged);
+            let (_, share) = self.groups.shares(group);
+            self.charge(id.0, Stage::Charged, share);
             return Verdict::Pass;
         }
         if bio.flags.intersects(MUST_NOT_WAIT) {
-            self.owe(id.0, now);
+            let (share, _) = self.groups.shares(group);
+            self.owe(id.0, share, now);
             return Verdict::Pass;
         }
         if self.take_back_all(group, vnow) && is_clear && self.has_budget(group, absolute, vnow) {
-            self.charge(id.0, Stage::Charged);
+            let (_, share) = self.groups.shares(group);
+            self.charge(id.0, Stage::Charged, share);
             return Verdict::Pass;
         }
-        self.tickets.at_mut(id.0).stage = Stage::Waiting;
+        if let Some(ticket) = self.tickets.get_mut(id.0) {
+            ticket.stage = Stage::Waiting;
+        }
         self.held = self.held.wrapping_add(1);
         let entry = self.groups.at_mut(group);
         entry.waiting.push_back(&mut self.bio_links, id.0);
@@ -57,6 +64,7 @@ impl IoCost {
     }
 
     /// Lets a group compete, with half a period of budget. False if it must not: one above or below it does.
+    #[inline(never)]
     fn activate(&mut self, group: GroupId, now: Nanos) -> bool {
         let period = self.period;
         let entry = self.groups.at_mut(group);
@@ -93,6 +101,7 @@ impl IoCost {
     }
 
     /// Whether a bio is within the budget. A group that lends and runs short takes back what it needs for that.
+    #[inline(never)]
     fn fits(&mut self, group: GroupId, absolute: Vtime, vnow: Vtime) -> bool {
         let (_, share) = self.groups.shares(group);
         let entry = self.groups.at(group);
@@ -125,9 +134,8 @@ impl IoCost {
         true
     }
 
-    fn charge(&mut self, bio: u32, stage: Stage) {
-        let ticket = self.tickets.at_mut(bio);
-        let (_, share) = self.groups.shares(ticket.group);
+    fn charge(&mut self, bio: u32, stage: Stage, share: u32) {
+        let Some(ticket) = self.tickets.get_mut(bio) else { return };
         ticket.charged = charged(ticket.absolute, share);
         ticket.hweight = share;
         ticket.stage = stage;
@@ -138,7 +146,7 @@ impl IoCost {
 
     /// A bio joined a request: it needs no positioning of its own.
     pub(super) fn give_back_place(&mut self, bio: u32, now: Nanos) {
-        let ticket = self.tickets.at_mut(bio);
+        let Some(ticket) = self.tickets.get_mut(bio) else { return };
         let place = core::mem::take(&mut ticket.place);
         if place == 0 || !matches!(ticket.stage, Stage::Charged | Stage::Owed) {
             return;
@@ -158,7 +166,7 @@ impl IoCost {
 
     /// A bio that passed has ended.
     pub(super) fn end_of(&mut self, bio: u32) {
-        let ticket = self.tickets.at_mut(bio);
+        let Some(ticket) = self.tickets.get_mut(bio) else { return };
         match ticket.stage {
             Stage::Free => return,
             Stage::Charged => {
@@ -177,6 +185,7 @@ impl IoCost {
     // ---- those who wait ----
 
     /// Debts first, then as many of the waiting as the budget allows, in order; then a timer for the next.
+    #[inline(never)]
     pub(super) fn wake(&mut self, group: GroupId, now: Nanos) {
         let vnow = self.clock.at(now);
         if self.groups.at(group).debt > 0 {
@@ -189,7 +198,8 @@ impl IoCost {
                 if !self.has_budget(group, absolute, vnow) {
                     break;
                 }
-                self.release(group, bio);
+                let (_, share) = self.groups.shares(group);
+                self.release(group, bio, share);
             }
         }
         let entry = self.groups.at_mut(group);
@@ -204,9 +214,9 @@ impl IoCost {
     }
 
     /// Charges the first of the waiting, whatever the budget, and lets it go.
-    pub(super) fn release(&mut self, group: GroupId, bio: u32) {
+    fn release(&mut self, group: GroupId, bio: u32, share: u32) {
         self.groups.at_mut(group).waiting.remove(&mut self.bio_links, bio);
-        self.charge(bio, Stage::Released);
+        self.charge(bio, Stage::Released, share);
         self.released.push_back(&mut self.bio_links, bio);
     }
 
@@ -214,7 +224,8 @@ impl IoCost {
     pub(super) fn release_all_of(&mut self, group: GroupId, now: Nanos) {
         for _ in 0..self.groups.at(group).waiting.len() {
             let Some(bio) = self.groups.at(group).waiting.first() else { break };
-            self.release(group, bio);
+            let (_, share) = self.groups.shares(group);
+            self.release(group, bio, share);
         }
         let entry = self.groups.at_mut(group);
         let waited_us = entry.waited.is_now(false, now);
@@ -224,6 +235,7 @@ impl IoCost {
 
     /// Sets the timer for when the budget will cover the debt, or the first of the waiting. A little late, so that
     /// several go at a time.
+    #[inline(never)]
     fn arm(&mut self, group: GroupId, vnow: Vtime, now: Nanos) {
         let (by_weight, by_use) = self.groups.shares(group);
         let entry = self.groups.at(group);
@@ -239,6 +251,11 @@ impl IoCost {
         if armed.is_some_and(|armed| armed.abs_diff(at) <= self.slack_ns) {
             return;
         }
+        self.wake_at(group, at);
+    }
+
+    /// Looks after a group at this time, whatever it waits for.
+    pub(super) fn wake_at(&mut self, group: GroupId, at: Nanos) {
         self.disarm(group);
         self.wakes.insert(&mut self.wake_links, group.0, at);
     }

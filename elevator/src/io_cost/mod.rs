@@ -93,7 +93,7 @@ impl LimiterPolicy for IoCost {
     fn build(configuration: &LimiterConfiguration) -> Result<Self, NoMemory> {
         let groups = configuration.groups.max(1);
         let class = class_of(configuration.rotational, configuration.depth);
-        let mut io_cost = Self {
+        let mut built = Ok(Self {
             qos: class.qos(),
             model: class.model(),
             class,
@@ -122,10 +122,13 @@ impl LimiterPolicy for IoCost {
             held: 0,
             messages: Messages::try_new()?,
             violations: 0,
-        };
-        io_cost.refresh_period();
-        io_cost.groups.at_mut(GroupId::ROOT).exists = true;
-        Ok(io_cost)
+        });
+        if let Ok(io_cost) = &mut built {
+            let io_cost: &mut Self = io_cost;
+            io_cost.refresh_period();
+            io_cost.groups.at_mut(GroupId::ROOT).exists = true;
+        }
+        built
     }
 }
 
@@ -149,7 +152,9 @@ impl Limiter for IoCost {
 
     fn next_released(&mut self, _now: Nanos) -> Option<BioId> {
         let bio = self.released.pop_front(&mut self.bio_links)?;
-        self.tickets.at_mut(bio).stage = Stage::Charged;
+        if let Some(ticket) = self.tickets.get_mut(bio) {
+            ticket.stage = Stage::Charged;
+        }
         self.held = self.held.wrapping_sub(1);
         Some(BioId(bio))
     }
@@ -182,6 +187,7 @@ impl Limiter for IoCost {
 
     fn timer(&mut self, now: Nanos) {
         if self.period_end.is_some_and(|end| end <= now) {
+            self.wake_all(now);
             self.end_period(now);
         }
         // Each group once at most: one that is armed for now again is woken by the next call.
@@ -227,8 +233,7 @@ impl Limiter for IoCost {
         let class = class_of(self.is_rotational, depth);
         let is_refined = self.class == Class::FlashFast && class == Class::Flash;
         if !is_refined && class != self.class {
-            let at = self.period_ns_start;
-            self.become_class(class, at);
+            self.become_class(class);
         }
     }
 
@@ -347,7 +352,8 @@ impl IoCost {
         self.groups.shares(group)
     }
 
-    fn become_class(&mut self, class: Class, now: Nanos) {
+    /// The clock itself follows when the next period begins.
+    fn become_class(&mut self, class: Class) {
         self.class = class;
         if self.qos.control == Control::Auto {
             self.qos = Qos { is_enabled: self.qos.is_enabled, ..class.qos() };
@@ -358,7 +364,6 @@ impl IoCost {
         }
         self.base_rate = FULL_RATE;
         self.feedback.restart_class();
-        self.clock.set_rate(FULL_RATE, now);
         self.refresh_period();
     }
 
@@ -382,7 +387,8 @@ impl IoCost {
         }
     }
 
-    #[inline]
+    // Out of line: a message is 128 bytes, and the kernel's stack is short.
+    #[inline(never)]
     fn note(&mut self, group: Option<GroupId>, now: Nanos, text: &'static str, numbers: [u64; 4]) {
         self.messages.write(Message { group, ..Message::new(now, text, numbers) });
     }

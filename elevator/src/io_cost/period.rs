@@ -70,6 +70,7 @@ impl IoCost {
         self.period_end = Some(now.saturating_add(self.period_ns));
     }
 
+    #[inline(never)]
     pub(super) fn end_period(&mut self, now: Nanos) {
         let vnow = self.clock.at(now);
         if ahead(vnow, self.period_vtime) <= 0 {
@@ -95,8 +96,23 @@ impl IoCost {
         }
     }
 
-    /// Statistics; wakes who waits or owes; takes those out of the competition that did nothing. Answers the device
+    /// Before a period is judged, who waits or owes gets what the budget allows.
+    #[inline(never)]
+    pub(super) fn wake_all(&mut self, now: Nanos) {
+        let mut next = self.active.first();
+        for _ in 0..self.active.len() {
+            let Some(index) = next else { return };
+            next = self.active_links.next(index);
+            let entry = self.groups.at(GroupId(index));
+            if !entry.waiting.is_empty() || entry.debt > 0 {
+                self.wake(GroupId(index), now);
+            }
+        }
+    }
+
+    /// Statistics and delays; takes those out of the competition that did nothing. Answers the device
     /// time used in us, and how many owe something.
+    #[inline(never)]
     fn visit_all(&mut self, vnow: Vtime, now: Nanos) -> (u64, u32) {
         let (mut used_us, mut debtors) = (0u64, 0u32);
         let mut next = self.active.first();
@@ -109,26 +125,28 @@ impl IoCost {
             entry.stats.usage_us = entry.stats.usage_us.saturating_add(spent_us);
             used_us = used_us.saturating_add(spent_us);
             if !entry.waiting.is_empty() || entry.debt > 0 || entry.delay_ns > 0 {
-                self.wake(group, now);
-                self.reduce_debt_statistics(group, now);
+                self.update_debtor(group, now);
                 let entry = self.groups.at(group);
                 debtors = debtors.saturating_add(u32::from(entry.debt > 0 || entry.delay_ns > 0));
             } else if entry.period != self.period && entry.done == entry.vtime {
-                self.take_excess(group, vnow);
+                let (_, share) = self.groups.shares(group);
+                self.take_excess(group, share, vnow);
                 self.deactivate(group, now);
             }
         }
         (used_us, debtors)
     }
 
-    fn reduce_debt_statistics(&mut self, group: GroupId, now: Nanos) {
+    fn update_debtor(&mut self, group: GroupId, now: Nanos) {
         let entry = self.groups.at_mut(group);
         let is_in_debt = entry.debt > 0;
         let spent_us = entry.indebted.is_now(is_in_debt, now);
         entry.stats.indebt_us = entry.stats.indebt_us.saturating_add(spent_us);
-        self.update_delay(group, now);
+        let (share, _) = self.groups.shares(group);
+        self.update_delay(group, share, now);
     }
 
+    #[inline(never)]
     pub(super) fn deactivate(&mut self, group: GroupId, now: Nanos) {
         let entry = self.groups.at_mut(group);
         if !entry.is_active {
@@ -144,6 +162,7 @@ impl IoCost {
     }
 
     /// Who could lend, who is short, and whose I/O is late.
+    #[inline(never)]
     fn survey(&mut self, vnow: Vtime, now: Nanos) -> Survey {
         let mut survey = Survey::default();
         let mut next = self.active.first();
@@ -166,7 +185,7 @@ impl IoCost {
             let in_flight = ahead(entry.vtime, entry.done).max(0).unsigned_abs();
             let usage = self.usage(group, used.max(scaled(in_flight, by_use)), now);
             let most = self.groups.most_share(group);
-            let target = self.share_needed(group, most, usage, vnow);
+            let target = self.share_needed(group, by_use, most, usage, vnow);
             // A share below 2 cannot be divided.
             if target < most && by_weight >= 2 {
                 self.groups.at_mut(group).target = target;

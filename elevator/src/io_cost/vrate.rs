@@ -125,6 +125,7 @@ impl IoCost {
     }
 
     /// Concludes from a period's answers, and sets the rate for the next.
+    #[inline(never)]
     pub(super) fn adjust_rate(&mut self, findings: Findings, now: Nanos) {
         let tallies = core::mem::take(&mut self.feedback.tallies);
         let waited_ns = core::mem::take(&mut self.feedback.waited_ns);
@@ -154,6 +155,7 @@ impl IoCost {
     }
 
     /// Flash that proves faster or slower than its class changes it, while nobody has set anything.
+    #[inline(never)]
     fn step_class(&mut self, now: Nanos) {
         if self.qos.control == Control::User || self.model.control == Control::User {
             return;
@@ -172,18 +174,19 @@ impl IoCost {
             _ => return,
         };
         self.note(None, now, "class {0}->{1}", [self.class as u64, class as u64, 0, 0]);
-        self.become_class(class, now);
+        self.become_class(class);
     }
 
     /// The clock for the next period: faster or slower by what lost budget (`error`) asks for.
+    #[inline(never)]
     pub(super) fn compensate(&mut self, now: Nanos) {
         let period_us = i64::try_from((self.period_ns / 1_000).max(1)).unwrap_or(i64::MAX);
         let base = i64::try_from(self.base_rate).unwrap_or(i64::MAX);
         let wanted = self.error.checked_div(period_us).unwrap_or(0).saturating_neg();
-        let extra = wanted.clamp(-(base / 2), base);
+        let extra = wanted.max(-(base / 2)).min(base);
         self.error = self.error.saturating_add(extra.saturating_mul(period_us));
         let most = period_us.saturating_mul(base);
-        self.error = self.error.clamp(most.saturating_neg(), most);
+        self.error = self.error.max(most.saturating_neg()).min(most);
         self.clock.set_rate(self.base_rate.saturating_add_signed(extra), now);
     }
 }
