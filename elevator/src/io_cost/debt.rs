@@ -89,7 +89,9 @@ impl IoCost {
         let spent_us = entry.indebted.is_now(!is_clear, now);
         entry.stats.indebt_us = entry.stats.indebt_us.saturating_add(spent_us);
         if is_clear {
-            let (active, inuse) = (entry.active, entry.last_inuse);
+            // It lends as before, unless somebody has come to wait since.
+            let inuse = if entry.waiting.is_empty() { entry.last_inuse } else { entry.active };
+            let active = entry.active;
             self.groups.set_weights(group, active, inuse);
         }
     }

@@ -171,7 +171,10 @@ impl IoCost {
             next = self.active_links.next(index);
             let group = GroupId(index);
             let (by_weight, by_use) = self.groups.shares(group);
-            let used = core::mem::take(&mut self.groups.at_mut(group).used);
+            let entry = self.groups.at_mut(group);
+            // Of the last period, if nobody was short then.
+            entry.target = 0;
+            let used = core::mem::take(&mut entry.used);
             survey.findings.lagging = survey.findings.lagging.saturating_add(u32::from(self.lags(group, vnow)));
 
             let entry = self.groups.at(group);
