@@ -143,7 +143,7 @@ pub fn parse_qos(line: &str, now: &QosValues) -> Result<(DeviceNumber, QosValues
     }
     if qos.min > qos.max {
         let (min, max) = (qos.min, qos.max);
-        return Err(invalid(format!("min={min} is above max={max}"), "give min and max together, min first in size"));
+        return Err(invalid(format!("min={min} is above max={max}"), "give both, with min not above max"));
     }
     Ok((device, qos))
 }
