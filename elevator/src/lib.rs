@@ -42,6 +42,7 @@ pub mod tunable;
 
 mod anticipatory;
 mod deadline;
+pub mod io_cost;
 mod kyber;
 mod linus;
 mod mq_deadline;

@@ -20,6 +20,7 @@ mod experiment;
 pub mod group;
 pub mod histogram;
 mod host;
+pub mod io_cost_lines;
 pub mod journal;
 pub mod limit_lines;
 pub mod machine;

@@ -27,6 +27,7 @@ use crate::request::Bio;
 use crate::structures::{Array, NoMemory, SortedLinks, Tree};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
 use block::{Flags, GroupId, Nanos, Operation};
+pub(crate) use group::Pair;
 use group::{DIRECTIONS, Group, Nodes, ServiceQueue};
 use idle::Baselines;
 use low::State;

@@ -7,6 +7,8 @@ mod control_request;
 mod deadline;
 mod device_model;
 mod fio_job_file;
+mod io_cost;
+mod io_cost_lines;
 mod kyber;
 mod linus;
 mod mq_deadline;
@@ -39,6 +41,8 @@ pub const TARGETS: &[Target] = &[
     mq_deadline::TARGET,
     mq_deadline::BEFORE_6_5,
     wfq::TARGET,
+    io_cost::TARGET,
+    io_cost_lines::TARGET,
     nbd_handshake::TARGET,
     nbd_transmission::TARGET,
     control_request::TARGET,

@@ -1,0 +1,290 @@
+//! Shares of the device: the product, level by level, of a group's weight over the sum of its competing siblings'.
+//!
+//! Two such trees at once: by the weights that groups have (`active`) and by those they use (`inuse`). A group above
+//! others uses what they use: its `inuse` follows from theirs. A change is O(depth); shares are recalculated when read.
+
+use super::clock::{Vtime, ahead};
+use super::group::Group;
+use crate::structures::NoMemory;
+use alloc::vec::Vec;
+use block::GroupId;
+
+/// The whole device; the unit of weights as well.
+pub const ONE: u32 = 1 << 16;
+
+/// A configured weight in our units.
+pub const fn weight_of(weight: u32) -> u32 {
+    weight.saturating_mul(ONE)
+}
+
+/// Device time `absolute` as charged to a group with this share, rounded up.
+#[inline]
+pub const fn charged(absolute: Vtime, hweight: u32) -> Vtime {
+    let hweight = hweight as u64;
+    let Some(share) = core::num::NonZeroU64::new(hweight) else { return MOST_CHARGED };
+    let charged = match absolute.checked_mul(ONE as u64) {
+        Some(product) => (product / share.get()).saturating_add((product % share.get() != 0) as u64),
+        None => (absolute / share.get()).saturating_mul(ONE as u64),
+    };
+    if charged > MOST_CHARGED { MOST_CHARGED } else { charged }
+}
+
+/// Charges stay far from half the range of the clock, where "before" and "after" would change places.
+const MOST_CHARGED: Vtime = 1 << 60;
+
+/// `ceil(a * part / whole)` for a weight `a`, with parts of any size.
+#[inline]
+fn portion(a: u32, part: u64, whole: u64) -> u32 {
+    // 30 bits of weight leave 34 for a sum; of larger ones the low bits do not matter.
+    let excess = 30u32.saturating_sub(whole.leading_zeros());
+    let (part, whole) = (part >> excess, (whole >> excess).max(1));
+    let product = u64::from(a).saturating_mul(part);
+    u32::try_from(product.div_ceil(whole)).unwrap_or(a).min(a)
+}
+
+/// What a stray id reads.
+const NOBODY: &Group = &Group::ABSENT;
+
+/// Out of line: copying a group takes stack that the kernel does not have.
+#[cold]
+#[inline(never)]
+fn stray(nobody: &mut Group) -> &mut Group {
+    *nobody = Group::ABSENT;
+    nobody
+}
+
+/// The tree.
+#[derive(Debug)]
+pub struct Groups {
+    // Not an `Array`, which keeps two more groups in itself: they would not fit on the stack of `build`.
+    entries: Vec<Group>,
+    /// What a stray id reaches to write.
+    nobody: Group,
+    generation: u32,
+}
+
+impl Groups {
+    pub fn try_new(groups: u32) -> Result<Self, NoMemory> {
+        let mut entries = Vec::new();
+        entries.try_reserve_exact(groups as usize).map_err(|_| NoMemory)?;
+        entries.resize(groups as usize, Group::ABSENT);
+        Ok(Self { entries, nobody: Group::ABSENT, generation: 1 })
+    }
+
+    #[inline]
+    pub fn at(&self, group: GroupId) -> &Group {
+        self.entries.get(group.0 as usize).unwrap_or(NOBODY)
+    }
+
+    #[inline]
+    pub fn at_mut(&mut self, group: GroupId) -> &mut Group {
+        match self.entries.get_mut(group.0 as usize) {
+            Some(entry) => entry,
+            None => stray(&mut self.nobody),
+        }
+    }
+
+    #[inline]
+    pub fn len(&self) -> u32 {
+        u32::try_from(self.entries.len()).unwrap_or(u32::MAX)
+    }
+
+    /// All ids with their groups.
+    pub fn iter(&self) -> impl Iterator<Item = (GroupId, &Group)> {
+        (0..).map(GroupId).zip(self.entries.iter())
+    }
+
+    /// Whether one above this group competes itself.
+    pub fn is_below_active(&self, group: GroupId) -> bool {
+        let mut at = self.at(group).parent;
+        for _ in 0..self.entries.len() {
+            let Some(above) = at else { return false };
+            if self.at(above).is_active {
+                return true;
+            }
+            at = self.at(above).parent;
+        }
+        false
+    }
+
+    /// Sets both weights of a group, and what follows from them above it. `inuse` is forced into `1..=active`.
+    pub fn set_weights(&mut self, group: GroupId, active: u32, inuse: u32) {
+        let entry = self.at_mut(group);
+        entry.last_inuse = entry.inuse;
+        let mut at = group;
+        let mut now = (active, inuse.clamp(active.min(1), active));
+        for _ in 0..self.entries.len() {
+            let entry = self.at_mut(at);
+            let before = (entry.active, entry.inuse);
+            if before == now {
+                break;
+            }
+            (entry.active, entry.inuse) = now;
+            let Some(parent) = entry.parent else { break };
+            let above = self.at_mut(parent);
+            above.children_active = above.children_active.wrapping_add(now.0.into()).wrapping_sub(before.0.into());
+            above.children_inuse = above.children_inuse.wrapping_add(now.1.into()).wrapping_sub(before.1.into());
+            now = above.weights_by_children();
+            at = parent;
+        }
+        self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// The same, and remembers how far the group is behind the device.
+    pub fn set_weights_at(&mut self, group: GroupId, active: u32, inuse: u32, vnow: Vtime) {
+        self.set_weights(group, active, inuse);
+        let entry = self.at_mut(group);
+        entry.saved_margin = ahead(vnow, entry.vtime);
+    }
+
+    /// The weight of a group above others has changed.
+    pub fn refresh_inner(&mut self, group: GroupId) {
+        let entry = self.at(group);
+        if entry.children_active != 0 {
+            let (active, inuse) = entry.weights_by_children();
+            self.set_weights(group, active, inuse);
+        }
+    }
+
+    /// A group's share of the device by weights, and by used weights.
+    #[inline]
+    pub fn shares(&mut self, group: GroupId) -> (u32, u32) {
+        let entry = self.at(group);
+        if entry.generation == self.generation {
+            return (entry.hweight_active, entry.hweight_inuse);
+        }
+        self.recalculate(group)
+    }
+
+    fn recalculate(&mut self, group: GroupId) -> (u32, u32) {
+        // 32 bits behind the point on the way, 16 at its end.
+        let (mut by_active, mut by_inuse) = (1u64 << 32, 1u64 << 32);
+        let mut at = group;
+        for _ in 0..self.entries.len() {
+            let entry = self.at(at);
+            let Some(parent) = entry.parent else { break };
+            let above = self.at(parent);
+            if above.children_active != 0 {
+                by_active = fraction(by_active, entry.active, above.children_active);
+                by_inuse = fraction(by_inuse, entry.inuse, above.children_inuse);
+            }
+            at = parent;
+        }
+        let share = |fine: u64| u32::try_from(fine >> 16).unwrap_or(ONE).clamp(1, ONE);
+        let generation = self.generation;
+        let entry = self.at_mut(group);
+        (entry.hweight_active, entry.hweight_inuse) = (share(by_active), share(by_inuse));
+        entry.generation = generation;
+        (entry.hweight_active, entry.hweight_inuse)
+    }
+
+    /// The share a group would have if it used all of its weight and the others what they use now.
+    pub fn most_share(&self, group: GroupId) -> u32 {
+        let mut share = 1u64 << 32;
+        let mut inuse = self.at(group).active;
+        let mut at = group;
+        for _ in 0..self.entries.len() {
+            let entry = self.at(at);
+            let Some(parent) = entry.parent else { break };
+            let above = self.at(parent);
+            let children = above.children_inuse.saturating_add(inuse.into()).saturating_sub(entry.inuse.into());
+            share = fraction(share, inuse, children);
+            inuse = portion(above.active, children, above.children_active);
+            at = parent;
+        }
+        u32::try_from(share >> 16).unwrap_or(ONE).clamp(1, ONE)
+    }
+}
+
+/// `share * weight / sum`, at most `share`.
+#[inline]
+fn fraction(share: u64, weight: u32, sum: u64) -> u64 {
+    let weight = u64::from(weight);
+    share.saturating_mul(weight).checked_div(sum.max(weight)).unwrap_or(share)
+}
+
+impl Group {
+    /// Weights of a group above others.
+    fn weights_by_children(&self) -> (u32, u32) {
+        match self.children_active {
+            0 => (0, 0),
+            whole => (self.weight, portion(self.weight, self.children_inuse, whole).max(1)),
+        }
+    }
+
+    /// Whether its weights are what the children's say; for the check.
+    pub fn agrees_with_children(&self) -> bool {
+        self.children_active == 0 || (self.active, self.inuse) == self.weights_by_children()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Group 1 of weight 100 with children 3 and 4, group 2 of weight 300; all below the root.
+    fn tree() -> Groups {
+        let mut groups = Groups::try_new(5).unwrap();
+        for (group, parent, weight) in
+            [(0, None, 100), (1, Some(0), 100), (2, Some(0), 300), (3, Some(1), 50), (4, Some(1), 50)]
+        {
+            let entry = groups.at_mut(GroupId(group));
+            (entry.exists, entry.parent, entry.weight) = (true, parent.map(GroupId), weight_of(weight));
+        }
+        groups
+    }
+
+    fn activate(groups: &mut Groups, group: u32) {
+        let weight = groups.at(GroupId(group)).weight;
+        groups.set_weights(GroupId(group), weight, weight);
+    }
+
+    #[test]
+    fn shares_are_products_over_the_competing() {
+        let mut groups = tree();
+        activate(&mut groups, 3);
+        assert_eq!(groups.shares(GroupId(3)), (ONE, ONE));
+        activate(&mut groups, 2);
+        assert_eq!(groups.shares(GroupId(3)).0, ONE / 4);
+        activate(&mut groups, 4);
+        assert_eq!([2, 3, 4].map(|group| groups.shares(GroupId(group)).0), [ONE * 3 / 4, ONE / 8, ONE / 8]);
+        groups.set_weights(GroupId(2), 0, 0);
+        assert_eq!(groups.shares(GroupId(3)), (ONE / 2, ONE / 2));
+    }
+
+    #[test]
+    fn what_one_lends_all_others_get_in_proportion() {
+        let mut groups = tree();
+        for group in [2, 3, 4] {
+            activate(&mut groups, group);
+        }
+        let weight = groups.at(GroupId(3)).active;
+        groups.set_weights(GroupId(3), weight, weight / 5);
+        let [two, three, four] = [2, 3, 4].map(|group| groups.shares(GroupId(group)).1);
+        assert!(two.abs_diff(six_times(four)) < 12, "still 6 : 1, {two} : {four}");
+        assert!((two + three + four).abs_diff(ONE) < 4);
+        assert_eq!(groups.most_share(GroupId(3)), ONE / 8, "all of its weight brings all of its share");
+    }
+
+    const fn six_times(share: u32) -> u32 {
+        share * 6
+    }
+
+    #[test]
+    fn thousands_of_the_heaviest_do_not_overflow() {
+        let mut groups = Groups::try_new(5_001).unwrap();
+        for group in (1..=5_000).map(GroupId) {
+            let entry = groups.at_mut(group);
+            (entry.parent, entry.weight) = (Some(GroupId::ROOT), weight_of(10_000));
+            groups.set_weights(group, weight_of(10_000), weight_of(5_000));
+        }
+        assert_eq!(groups.shares(GroupId(77)), (13, 13));
+        assert_eq!(groups.at(GroupId::ROOT).inuse, groups.at(GroupId::ROOT).active / 2);
+    }
+
+    #[test]
+    fn costs_are_charged_by_share_and_rounded_up() {
+        assert_eq!((charged(1_000, ONE), charged(1_000, ONE / 2), charged(1, 3)), (1_000, 2_000, 21_846));
+        assert_eq!(charged(u64::MAX, 1), MOST_CHARGED);
+    }
+}

@@ -1,0 +1,268 @@
+//! The way of a bio: charged and gone if its group has the budget, else behind the others of its group.
+
+use super::clock::{Vtime, ahead};
+use super::group::{Stage, Ticket};
+use super::hweight::charged;
+use super::{IoCost, MUST_NOT_WAIT};
+use crate::limiter::{BioId, Verdict};
+use crate::request::Bio;
+use block::{GroupId, Nanos};
+
+/// By how much of its weight a lender takes back at a time, in per cent.
+const TAKE_BACK_PERCENT: u32 = 25;
+
+impl IoCost {
+    /// A bio of a group other than the root.
+    pub(super) fn submit_to_group(&mut self, id: BioId, bio: &Bio, now: Nanos) -> Verdict {
+        let group = bio.group;
+        let cost = self.prices.cost(bio, self.groups.at(group).cursor);
+        let absolute = cost.total();
+        if absolute == 0 {
+            return Verdict::Pass;
+        }
+        if self.tickets.get(id.0).is_none_or(|ticket| ticket.stage != Stage::Free) {
+            self.violations = self.violations.saturating_add(1);
+            return Verdict::Pass;
+        }
+        if !self.activate(group, now) {
+            return Verdict::Pass;
+        }
+        self.groups.at_mut(group).cursor = bio.extent.end();
+        if let Some(ticket) = self.tickets.get_mut(id.0) {
+            *ticket = Ticket { group, absolute, place: cost.place.min(absolute), ..Ticket::NONE };
+        }
+        let vnow = self.clock.at(now);
+        if self.groups.at(group).debt > 0 {
+            self.pay_debt(group, vnow, now);
+        }
+        let is_clear = self.groups.at(group).waiting.is_empty() && self.groups.at(group).debt == 0;
+        if is_clear && self.fits(group, absolute, vnow) {
+            let (_, share) = self.groups.shares(group);
+            self.charge(id.0, Stage::Charged, share);
+            return Verdict::Pass;
+        }
+        if bio.flags.intersects(MUST_NOT_WAIT) {
+            let (share, _) = self.groups.shares(group);
+            self.owe(id.0, share, now);
+            return Verdict::Pass;
+        }
+        if self.take_back_all(group, vnow) && is_clear && self.has_budget(group, absolute, vnow) {
+            let (_, share) = self.groups.shares(group);
+            self.charge(id.0, Stage::Charged, share);
+            return Verdict::Pass;
+        }
+        if let Some(ticket) = self.tickets.get_mut(id.0) {
+            ticket.stage = Stage::Waiting;
+        }
+        self.held = self.held.wrapping_add(1);
+        let entry = self.groups.at_mut(group);
+        entry.waiting.push_back(&mut self.bio_links, id.0);
+        let waited_us = entry.waited.is_now(true, now);
+        entry.stats.wait_us = entry.stats.wait_us.saturating_add(waited_us);
+        self.arm(group, vnow, now);
+        Verdict::Held
+    }
+
+    /// Lets a group compete, with half a period of budget. False if it must not: one above or below it does.
+    #[inline(never)]
+    fn activate(&mut self, group: GroupId, now: Nanos) -> bool {
+        let period = self.period;
+        let entry = self.groups.at_mut(group);
+        entry.period = period;
+        if entry.is_active {
+            return true;
+        }
+        if entry.children_active != 0 || self.groups.is_below_active(group) {
+            return false;
+        }
+        if !self.clock.is_running() {
+            self.clock.start(now);
+            self.forgiveness.restart(now);
+            self.start_period(now);
+        }
+        let vnow = self.clock.at(now);
+        let start = vnow.wrapping_sub(self.margins.target);
+        let entry = self.groups.at_mut(group);
+        let gap = start.wrapping_sub(entry.vtime);
+        entry.skip(gap);
+        entry.is_active = true;
+        entry.activated_ns = now;
+        let (weight, inuse) = (entry.weight, entry.last_inuse);
+        self.active.push_back(&mut self.active_links, group.0);
+        self.groups.set_weights_at(group, weight, if inuse == 0 { weight } else { inuse }, vnow);
+        self.note(Some(group), now, "activate weight={0} inuse={1}", [weight.into(), inuse.into(), 0, 0]);
+        true
+    }
+
+    #[inline]
+    fn has_budget(&mut self, group: GroupId, absolute: Vtime, vnow: Vtime) -> bool {
+        let (_, share) = self.groups.shares(group);
+        ahead(vnow, self.groups.at(group).vtime.wrapping_add(charged(absolute, share))) >= 0
+    }
+
+    /// Whether a bio is within the budget. A group that lends and runs short takes back what it needs for that.
+    #[inline(never)]
+    fn fits(&mut self, group: GroupId, absolute: Vtime, vnow: Vtime) -> bool {
+        let (_, share) = self.groups.shares(group);
+        let entry = self.groups.at(group);
+        let margin = ahead(vnow, entry.vtime.wrapping_add(charged(absolute, share)));
+        let low = self.margins.low.cast_signed();
+        if margin >= entry.saved_margin || margin >= low || entry.inuse == entry.active {
+            return margin >= 0;
+        }
+        let active = entry.active;
+        let step = active.saturating_mul(TAKE_BACK_PERCENT).div_ceil(100).max(1);
+        // Four steps of a quarter, and one for rounding.
+        for _ in 0..5 {
+            let inuse = self.groups.at(group).inuse.saturating_add(step);
+            self.groups.set_weights_at(group, active, inuse, vnow);
+            if self.has_budget(group, absolute, vnow) || self.groups.at(group).inuse == active {
+                break;
+            }
+        }
+        self.has_budget(group, absolute, vnow)
+    }
+
+    /// Who has to wait lends nothing. True if it did lend.
+    fn take_back_all(&mut self, group: GroupId, vnow: Vtime) -> bool {
+        let entry = self.groups.at(group);
+        if entry.debt > 0 || entry.inuse == entry.active {
+            return false;
+        }
+        let active = entry.active;
+        self.groups.set_weights_at(group, active, active, vnow);
+        true
+    }
+
+    fn charge(&mut self, bio: u32, stage: Stage, share: u32) {
+        let Some(ticket) = self.tickets.get_mut(bio) else { return };
+        ticket.charged = charged(ticket.absolute, share);
+        ticket.hweight = share;
+        ticket.stage = stage;
+        let entry = self.groups.at_mut(ticket.group);
+        entry.vtime = entry.vtime.wrapping_add(ticket.charged);
+        entry.used = entry.used.saturating_add(ticket.absolute);
+    }
+
+    /// A bio joined a request: it needs no positioning of its own.
+    pub(super) fn give_back_place(&mut self, bio: u32, now: Nanos) {
+        let Some(ticket) = self.tickets.get_mut(bio) else { return };
+        let place = core::mem::take(&mut ticket.place);
+        if place == 0 || !matches!(ticket.stage, Stage::Charged | Stage::Owed) {
+            return;
+        }
+        let group = ticket.group;
+        ticket.absolute = ticket.absolute.saturating_sub(place);
+        let entry = self.groups.at_mut(group);
+        entry.used = entry.used.saturating_sub(place);
+        if ticket.stage == Stage::Charged {
+            let refund = charged(place, ticket.hweight).min(ticket.charged);
+            ticket.charged = ticket.charged.wrapping_sub(refund);
+            entry.vtime = entry.vtime.wrapping_sub(refund);
+        } else if entry.debt > 0 {
+            self.reduce_debt(group, place, now);
+        }
+    }
+
+    /// A bio that passed has ended.
+    pub(super) fn end_of(&mut self, bio: u32) {
+        let Some(ticket) = self.tickets.get_mut(bio) else { return };
+        match ticket.stage {
+            Stage::Free => return,
+            Stage::Charged => {
+                let entry = self.groups.at_mut(ticket.group);
+                entry.done = entry.done.wrapping_add(ticket.charged);
+            }
+            Stage::Owed => {}
+            Stage::Waiting | Stage::Released => {
+                self.violations = self.violations.saturating_add(1);
+                return;
+            }
+        }
+        *ticket = Ticket::NONE;
+    }
+
+    // ---- those who wait ----
+
+    /// Debts first, then as many of the waiting as the budget allows, in order; then a timer for the next.
+    #[inline(never)]
+    pub(super) fn wake(&mut self, group: GroupId, now: Nanos) {
+        let vnow = self.clock.at(now);
+        if self.groups.at(group).debt > 0 {
+            self.pay_debt(group, vnow, now);
+        }
+        if self.groups.at(group).debt == 0 {
+            for _ in 0..self.groups.at(group).waiting.len() {
+                let Some(bio) = self.groups.at(group).waiting.first() else { break };
+                let absolute = self.tickets.at(bio).absolute;
+                if !self.has_budget(group, absolute, vnow) {
+                    break;
+                }
+                let (_, share) = self.groups.shares(group);
+                self.release(group, bio, share);
+            }
+        }
+        let entry = self.groups.at_mut(group);
+        let is_waiting = !entry.waiting.is_empty();
+        let waited_us = entry.waited.is_now(is_waiting, now);
+        entry.stats.wait_us = entry.stats.wait_us.saturating_add(waited_us);
+        if is_waiting || entry.debt > 0 {
+            self.arm(group, vnow, now);
+        } else {
+            self.disarm(group);
+        }
+    }
+
+    /// Charges the first of the waiting, whatever the budget, and lets it go.
+    fn release(&mut self, group: GroupId, bio: u32, share: u32) {
+        self.groups.at_mut(group).waiting.remove(&mut self.bio_links, bio);
+        self.charge(bio, Stage::Released, share);
+        self.released.push_back(&mut self.bio_links, bio);
+    }
+
+    /// All of the waiting of a group.
+    pub(super) fn release_all_of(&mut self, group: GroupId, now: Nanos) {
+        for _ in 0..self.groups.at(group).waiting.len() {
+            let Some(bio) = self.groups.at(group).waiting.first() else { break };
+            let (_, share) = self.groups.shares(group);
+            self.release(group, bio, share);
+        }
+        let entry = self.groups.at_mut(group);
+        let waited_us = entry.waited.is_now(false, now);
+        entry.stats.wait_us = entry.stats.wait_us.saturating_add(waited_us);
+        self.disarm(group);
+    }
+
+    /// Sets the timer for when the budget will cover the debt, or the first of the waiting. A little late, so that
+    /// several go at a time.
+    #[inline(never)]
+    fn arm(&mut self, group: GroupId, vnow: Vtime, now: Nanos) {
+        let (by_weight, by_use) = self.groups.shares(group);
+        let entry = self.groups.at(group);
+        let need = match entry.waiting.first() {
+            _ if entry.debt > 0 => charged(entry.debt, by_weight),
+            Some(bio) => charged(self.tickets.at(bio).absolute, by_use),
+            None => 0,
+        };
+        let shortage = ahead(entry.vtime.wrapping_add(need), vnow).max(0).unsigned_abs();
+        let wait_us = shortage.checked_div(self.base_rate).unwrap_or(0).saturating_add(1);
+        let at = now.saturating_add(wait_us.saturating_mul(1_000)).saturating_add(self.slack_ns);
+        let armed = self.wake_links.key(group.0).filter(|_| self.wake_links.is_linked(group.0));
+        if armed.is_some_and(|armed| armed.abs_diff(at) <= self.slack_ns) {
+            return;
+        }
+        self.wake_at(group, at);
+    }
+
+    /// Looks after a group at this time, whatever it waits for.
+    pub(super) fn wake_at(&mut self, group: GroupId, at: Nanos) {
+        self.disarm(group);
+        self.wakes.insert(&mut self.wake_links, group.0, at);
+    }
+
+    pub(super) fn disarm(&mut self, group: GroupId) {
+        if self.wake_links.is_linked(group.0) {
+            self.wakes.remove(&mut self.wake_links, group.0);
+        }
+    }
+}

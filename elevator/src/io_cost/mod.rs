@@ -1,0 +1,395 @@
+//! io.cost: groups get device time in proportion to their weights, by a model of what each I/O costs.
+//!
+//! Promise  of groups that all want more, each gets its share of device time, level by level; what one does not use goes
+//!          to the others. The device is asked for as much as it can answer in time.
+//! Cost     O(depth) per bio; O(competing groups) once per period (1 ms to 1 s). About 300 bytes a group, 56 a bio.
+//! Fits     shares between containers on flash, above an elevator that has none of its own. Needs a model that fits the
+//!          device; below CFQ, BFQ or the like of them two parties share out the same time.
+//! Source   Linux 6.1 block/blk-iocost.c.
+//!
+//! submit -> cost in device time -> / the group's share -> within its budget? -> pass | wait in its group
+//! period -> the idle leave -> who needs less than its share lends -> the device's clock goes faster or slower
+//!
+//! Read `issue.rs` first, then `period.rs`. `clock.rs` is the budget's unit, `model.rs` the price of an I/O.
+
+mod check;
+mod clock;
+mod debt;
+mod donation;
+mod group;
+mod hweight;
+mod issue;
+mod model;
+mod period;
+mod rows;
+mod vrate;
+
+pub use clock::{FULL_RATE, VTIME_PER_S};
+pub use group::Stats;
+pub use model::{Class, Coefficients, Control, Model, Qos, Speeds};
+
+use crate::group::GroupSettings;
+use crate::interface::{Depth, Violation};
+use crate::limiter::{BioId, Limiter, LimiterConfiguration, LimiterPolicy, RequestEnd, Verdict};
+use crate::message::{Message, Messages};
+use crate::request::Bio;
+use crate::structures::{Array, Links, List, NoMemory, SortedLinks, Tree};
+use crate::tunable::{SettingError, Tunable};
+use block::{Flags, GroupId, Nanos};
+use clock::{Clock, Vtime};
+use debt::Forgiveness;
+use group::{Group, Stage, Ticket};
+use hweight::{Groups, weight_of};
+use model::{Prices, RATE_PPM};
+use period::Margins;
+use vrate::Feedback;
+
+/// Bios that others wait for whatever their group: held back, they would hold back everybody.
+const MUST_NOT_WAIT: Flags = Flags::META.with(Flags::SWAP);
+
+/// The limiter's state.
+#[derive(Debug)]
+pub struct IoCost {
+    qos: Qos,
+    model: Model,
+    class: Class,
+    prices: Prices,
+    is_rotational: bool,
+
+    clock: Clock,
+    /// The clock's rate without compensation.
+    base_rate: u64,
+    /// Budget handed out too much (positive) or lost (negative), to be compensated by the clock.
+    error: i64,
+    feedback: Feedback,
+
+    period_ns: Nanos,
+    slack_ns: Nanos,
+    margins: Margins,
+    /// Number, start and end of the period.
+    period: u64,
+    period_ns_start: Nanos,
+    period_vtime: Vtime,
+    period_end: Option<Nanos>,
+    forgiveness: Forgiveness,
+
+    groups: Groups,
+    active: List,
+    active_links: Links,
+    /// Groups with a timer, by its time.
+    wakes: Tree,
+    wake_links: SortedLinks,
+
+    tickets: Array<Ticket>,
+    /// A bio waits in its group, or is released.
+    bio_links: Links,
+    released: List,
+    held: u32,
+    messages: Messages,
+    violations: u32,
+}
+
+impl LimiterPolicy for IoCost {
+    fn build(configuration: &LimiterConfiguration) -> Result<Self, NoMemory> {
+        let groups = configuration.groups.max(1);
+        let class = class_of(configuration.rotational, configuration.depth);
+        let mut built = Ok(Self {
+            qos: class.qos(),
+            model: class.model(),
+            class,
+            prices: Prices::of(&class.model()),
+            is_rotational: configuration.rotational,
+            clock: Clock::STOPPED,
+            base_rate: FULL_RATE,
+            error: 0,
+            feedback: Feedback::default(),
+            period_ns: 1,
+            slack_ns: 0,
+            margins: Margins::default(),
+            period: 0,
+            period_ns_start: 0,
+            period_vtime: 0,
+            period_end: None,
+            forgiveness: Forgiveness::default(),
+            groups: Groups::try_new(groups)?,
+            active: List::EMPTY,
+            active_links: Links::try_new(groups)?,
+            wakes: Tree::EMPTY,
+            wake_links: SortedLinks::try_new(groups)?,
+            tickets: Array::try_new(configuration.bios, Ticket::NONE)?,
+            bio_links: Links::try_new(configuration.bios)?,
+            released: List::EMPTY,
+            held: 0,
+            messages: Messages::try_new()?,
+            violations: 0,
+        });
+        if let Ok(io_cost) = &mut built {
+            let io_cost: &mut Self = io_cost;
+            io_cost.refresh_period();
+            io_cost.groups.at_mut(GroupId::ROOT).exists = true;
+        }
+        built
+    }
+}
+
+/// The class whose parameters hold until the device proves to be of another one.
+fn class_of(is_rotational: bool, depth: Depth) -> Class {
+    match depth.device {
+        _ if is_rotational => Class::Disk,
+        1 => Class::FlashDepth1,
+        _ => Class::Flash,
+    }
+}
+
+impl Limiter for IoCost {
+    #[inline]
+    fn submit(&mut self, id: BioId, bio: &Bio, now: Nanos) -> Verdict {
+        if !self.qos.is_enabled || bio.group == GroupId::ROOT || !self.groups.at(bio.group).exists {
+            return Verdict::Pass;
+        }
+        self.submit_to_group(id, bio, now)
+    }
+
+    fn next_released(&mut self, _now: Nanos) -> Option<BioId> {
+        let bio = self.released.pop_front(&mut self.bio_links)?;
+        if let Some(ticket) = self.tickets.get_mut(bio) {
+            ticket.stage = Stage::Charged;
+        }
+        self.held = self.held.wrapping_sub(1);
+        Some(BioId(bio))
+    }
+
+    fn merged(&mut self, id: BioId, _bio: &Bio, now: Nanos) {
+        self.give_back_place(id.0, now);
+    }
+
+    fn request_ended(&mut self, end: &RequestEnd, now: Nanos) {
+        if self.qos.is_enabled {
+            self.tally(end, now);
+        }
+    }
+
+    fn bio_ended(&mut self, id: BioId, _bio: &Bio, _submitted_ns: Nanos, _now: Nanos) {
+        self.end_of(id.0);
+    }
+
+    fn waited_for_request(&mut self, ns: Nanos) {
+        self.feedback.waited(ns);
+    }
+
+    fn next_timer(&self) -> Option<Nanos> {
+        let wake = self.wakes.first().and_then(|group| self.wake_links.key(group));
+        match (wake, self.period_end) {
+            (Some(wake), Some(end)) => Some(wake.min(end)),
+            (wake, end) => wake.or(end),
+        }
+    }
+
+    fn timer(&mut self, now: Nanos) {
+        if self.period_end.is_some_and(|end| end <= now) {
+            self.wake_all(now);
+            self.end_period(now);
+        }
+        // Each group once at most: one that is armed for now again is woken by the next call.
+        for _ in 0..self.groups.len() {
+            let Some(group) = self.wakes.first() else { return };
+            if self.wake_links.key(group).is_none_or(|at| at > now) {
+                return;
+            }
+            self.disarm(GroupId(group));
+            self.wake(GroupId(group), now);
+        }
+    }
+
+    fn group_added(&mut self, group: GroupId, settings: &GroupSettings, _now: Nanos) {
+        if group.0 >= self.groups.len() || self.groups.at(group).is_active {
+            self.violations = self.violations.saturating_add(1);
+            return;
+        }
+        let parent = (group != GroupId::ROOT).then_some(settings.parent);
+        let weight = weight_of(settings.clamped_weight());
+        *self.groups.at_mut(group) = Group { exists: true, parent, weight, ..Group::ABSENT };
+    }
+
+    fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) {
+        self.change_weight(group, weight_of(settings.clamped_weight()), now);
+    }
+
+    fn group_removed(&mut self, group: GroupId, now: Nanos) {
+        if !self.groups.at(group).waiting.is_empty() {
+            self.violations = self.violations.saturating_add(1);
+            self.release_all_of(group, now);
+        }
+        self.deactivate(group, now);
+        if self.groups.at(group).children_active == 0 {
+            *self.groups.at_mut(group) = Group::ABSENT;
+        } else {
+            self.violations = self.violations.saturating_add(1);
+        }
+    }
+
+    fn depth_changed(&mut self, depth: Depth) {
+        // A class that was reached by its speed stays, unless the depth speaks against flash of that kind.
+        let class = class_of(self.is_rotational, depth);
+        let is_refined = self.class == Class::FlashFast && class == Class::Flash;
+        if !is_refined && class != self.class {
+            self.become_class(class);
+        }
+    }
+
+    fn drain(&mut self, now: Nanos) {
+        for index in 0..self.groups.len() {
+            self.release_all_of(GroupId(index), now);
+        }
+    }
+
+    fn held(&self) -> u32 {
+        self.held
+    }
+
+    fn tunables(&self) -> &'static [Tunable] {
+        rows::ROWS
+    }
+
+    fn setting(&self, index: usize) -> Option<i64> {
+        self.row(index)
+    }
+
+    fn set(&mut self, index: usize, value: i64, now: Nanos) -> Result<(), SettingError> {
+        self.set_row(index, value, now)
+    }
+
+    fn take_message(&mut self) -> Option<Message> {
+        self.messages.take()
+    }
+
+    fn trace(&mut self, on: bool) {
+        self.messages.switch(on);
+    }
+
+    fn violations(&self) -> u32 {
+        self.violations
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        self.check_all()
+    }
+}
+
+/// Parameters and figures, beside what every limiter has.
+impl IoCost {
+    /// Targets and bounds in force.
+    pub const fn qos(&self) -> Qos {
+        self.qos
+    }
+
+    /// The model in force.
+    pub const fn model(&self) -> Model {
+        self.model
+    }
+
+    /// The class whose parameters hold where the user set none.
+    pub const fn class(&self) -> Class {
+        self.class
+    }
+
+    /// Sets all of `io.cost.qos`. With [`Control::Auto`] only `is_enabled` counts, the class says the rest. Bounds are
+    /// forced into 1 % to 10000 %.
+    ///
+    /// # Errors
+    /// [`SettingError::Range`] if a share is above 100 %, or `min` above `max` (EINVAL). Nothing has changed then.
+    pub fn set_qos(&mut self, qos: &Qos, now: Nanos) -> Result<(), SettingError> {
+        let (least, most) = (*RATE_PPM.start(), *RATE_PPM.end());
+        let bounded = Qos { min_ppm: qos.min_ppm.clamp(least, most), max_ppm: qos.max_ppm.clamp(least, most), ..*qos };
+        if bounded.min_ppm > bounded.max_ppm || qos.read_ppm > 1_000_000 || qos.write_ppm > 1_000_000 {
+            return Err(SettingError::Range);
+        }
+        self.qos = match qos.control {
+            Control::User => bounded,
+            Control::Auto => Qos { is_enabled: qos.is_enabled, ..self.class.qos() },
+        };
+        self.feedback.restart_class();
+        self.refresh_period();
+        if !self.qos.is_enabled {
+            self.drain(now);
+        }
+        Ok(())
+    }
+
+    /// Sets all of `io.cost.model`. With [`Control::Auto`] the class says it all.
+    pub fn set_model(&mut self, model: &Model) {
+        self.model = match model.control {
+            Control::User => *model,
+            Control::Auto => self.class.model(),
+        };
+        self.prices = Prices::of(&self.model);
+        self.feedback.restart_class();
+    }
+
+    /// What a group used and suffered so far.
+    pub fn stats(&self, group: GroupId) -> Stats {
+        self.groups.at(group).stats
+    }
+
+    /// The rate of the device's clock in hundredths of a per cent (`cost.vrate=100.00` is 10000).
+    pub const fn vrate_hundredths(&self) -> u64 {
+        (self.base_rate.saturating_mul(10_000).saturating_add(FULL_RATE / 2)) / FULL_RATE
+    }
+
+    /// Device time that a group owes, in ns at 100 %.
+    pub fn debt_ns(&self, group: GroupId) -> Nanos {
+        clock::nanos_of(self.groups.at(group).debt)
+    }
+
+    /// How long returns to user space of a group's tasks should be delayed, so that those who need not wait for their
+    /// I/O do not run up debts without end.
+    pub fn delay_ns(&self, group: GroupId, now: Nanos) -> Nanos {
+        self.groups.at(group).delay_at(now)
+    }
+
+    /// A group's share of the device by weight, and the part it uses itself; 65536 is the whole device.
+    pub fn shares(&mut self, group: GroupId) -> (u32, u32) {
+        self.groups.shares(group)
+    }
+
+    /// The clock itself follows when the next period begins.
+    fn become_class(&mut self, class: Class) {
+        self.class = class;
+        if self.qos.control == Control::Auto {
+            self.qos = Qos { is_enabled: self.qos.is_enabled, ..class.qos() };
+        }
+        if self.model.control == Control::Auto {
+            self.model = class.model();
+            self.prices = Prices::of(&self.model);
+        }
+        self.base_rate = FULL_RATE;
+        self.feedback.restart_class();
+        self.refresh_period();
+    }
+
+    fn change_weight(&mut self, group: GroupId, weight: u32, now: Nanos) {
+        let vnow = self.clock.at(now);
+        let entry = self.groups.at_mut(group);
+        if core::mem::replace(&mut entry.weight, weight) == weight {
+            return;
+        }
+        if entry.is_active {
+            // Who lends goes on lending, up to the new weight; a debtor keeps what it comes back with.
+            let inuse = if entry.inuse == entry.active { weight } else { entry.inuse };
+            let (in_debt, comes_back) = (entry.debt > 0, entry.last_inuse);
+            self.groups.set_weights_at(group, weight, inuse, vnow);
+            if in_debt {
+                self.groups.at_mut(group).last_inuse = comes_back;
+            }
+        } else {
+            entry.last_inuse = 0;
+            self.groups.refresh_inner(group);
+        }
+    }
+
+    // Out of line: a message is 128 bytes, and the kernel's stack is short.
+    #[inline(never)]
+    fn note(&mut self, group: Option<GroupId>, now: Nanos, text: &'static str, numbers: [u64; 4]) {
+        self.messages.write(Message { group, ..Message::new(now, text, numbers) });
+    }
+}

@@ -1,0 +1,231 @@
+//! The end of a period: who is idle, who can lend to whom, how the device did. The only work that is O(groups).
+
+use super::IoCost;
+use super::clock::{Vtime, ahead, scaled};
+use super::donation::{Loans, TARGET_PERCENT};
+use super::hweight::ONE;
+use super::model::PERCENT_PPM;
+use super::vrate::Findings;
+use block::{GroupId, Nanos};
+
+/// The rest of the margins, in per cent of a period.
+const LOW_PERCENT: u64 = 20;
+const MIN_PERCENT: u64 = 10;
+/// Timers of those who wait are late by so much of a period.
+const SLACK_PERCENT: u64 = 1;
+const PERIOD_NS: (Nanos, Nanos) = (1_000_000, 1_000_000_000);
+/// I/O that is late by more periods than this says nothing about now.
+const MOST_LAGGING_PERIODS: u64 = 10;
+
+/// How far a group has to be behind the device for something.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Margins {
+    /// What it begins with, and what lenders aim at.
+    pub target: Vtime,
+    /// Below this it does not begin to lend, and takes back what it lends.
+    pub low: Vtime,
+    /// Below this it stops lending.
+    pub min: Vtime,
+}
+
+/// Use of the device by all groups in a period.
+#[derive(Copy, Clone, Debug, Default)]
+struct Survey {
+    findings: Findings,
+    loans: Loans,
+    lenders: u32,
+}
+
+impl IoCost {
+    /// Period and margins, after a change of parameters.
+    pub(super) fn refresh_period(&mut self) {
+        let qos = &self.qos;
+        let (latency_us, ppm) = if qos.read_latency_us >= qos.write_latency_us {
+            (qos.read_latency_us, qos.read_ppm)
+        } else {
+            (qos.write_latency_us, qos.write_ppm)
+        };
+        let rest = (100 * PERCENT_PPM).saturating_sub(ppm) / (5 * PERCENT_PPM);
+        let times = if ppm == 0 { 2 } else { u64::from(rest).max(2) };
+        let (least, most) = PERIOD_NS;
+        self.period_ns = latency_us.saturating_mul(1_000).saturating_mul(times).clamp(least, most);
+        self.slack_ns = self.period_ns / 100 * SLACK_PERCENT;
+        self.refresh_margins();
+    }
+
+    /// A period at the rate without compensation.
+    pub(super) fn period_vtime_at_base(&self) -> Vtime {
+        (self.period_ns / 1_000).saturating_mul(self.base_rate)
+    }
+
+    pub(super) fn refresh_margins(&mut self) {
+        let hundredth = self.period_vtime_at_base() / 100;
+        let margin = |percent: u64| hundredth.saturating_mul(percent);
+        self.margins = Margins { target: margin(TARGET_PERCENT), low: margin(LOW_PERCENT), min: margin(MIN_PERCENT) };
+    }
+
+    pub(super) fn start_period(&mut self, now: Nanos) {
+        self.period_ns_start = now;
+        self.period_vtime = self.clock.at(now);
+        self.period_end = Some(now.saturating_add(self.period_ns));
+    }
+
+    #[inline(never)]
+    pub(super) fn end_period(&mut self, now: Nanos) {
+        let vnow = self.clock.at(now);
+        if ahead(vnow, self.period_vtime) <= 0 {
+            self.period_end = Some(now.saturating_add(self.period_ns));
+            return;
+        }
+        let (used_us, debtors) = self.visit_all(vnow, now);
+        let survey = self.survey(vnow, now);
+        if survey.findings.shortages > 0 && survey.lenders > 0 {
+            self.lend(survey.loans, now);
+        }
+        self.adjust_rate(survey.findings, now);
+        self.forgive(used_us, debtors, now);
+        self.period = self.period.wrapping_add(1);
+        if self.active.is_empty() {
+            self.feedback.rest();
+            self.error = 0;
+            self.clock.stop(now);
+            self.period_end = None;
+        } else {
+            self.start_period(now);
+            self.compensate(now);
+        }
+    }
+
+    /// Before a period is judged, who waits or owes gets what the budget allows.
+    #[inline(never)]
+    pub(super) fn wake_all(&mut self, now: Nanos) {
+        let mut next = self.active.first();
+        for _ in 0..self.active.len() {
+            let Some(index) = next else { return };
+            next = self.active_links.next(index);
+            let entry = self.groups.at(GroupId(index));
+            if !entry.waiting.is_empty() || entry.debt > 0 {
+                self.wake(GroupId(index), now);
+            }
+        }
+    }
+
+    /// Statistics and delays; takes those out of the competition that did nothing. Answers the device
+    /// time used in us, and how many owe something.
+    #[inline(never)]
+    fn visit_all(&mut self, vnow: Vtime, now: Nanos) -> (u64, u32) {
+        let (mut used_us, mut debtors) = (0u64, 0u32);
+        let mut next = self.active.first();
+        for _ in 0..self.active.len() {
+            let Some(index) = next else { break };
+            next = self.active_links.next(index);
+            let group = GroupId(index);
+            let entry = self.groups.at_mut(group);
+            let spent_us = entry.used.checked_div(self.base_rate).unwrap_or(0);
+            entry.stats.usage_us = entry.stats.usage_us.saturating_add(spent_us);
+            used_us = used_us.saturating_add(spent_us);
+            if !entry.waiting.is_empty() || entry.debt > 0 || entry.delay_ns > 0 {
+                self.update_debtor(group, now);
+                let entry = self.groups.at(group);
+                debtors = debtors.saturating_add(u32::from(entry.debt > 0 || entry.delay_ns > 0));
+            } else if entry.period != self.period && entry.done == entry.vtime {
+                let (_, share) = self.groups.shares(group);
+                self.take_excess(group, share, vnow);
+                self.deactivate(group, now);
+            }
+        }
+        (used_us, debtors)
+    }
+
+    fn update_debtor(&mut self, group: GroupId, now: Nanos) {
+        let entry = self.groups.at_mut(group);
+        let is_in_debt = entry.debt > 0;
+        let spent_us = entry.indebted.is_now(is_in_debt, now);
+        entry.stats.indebt_us = entry.stats.indebt_us.saturating_add(spent_us);
+        let (share, _) = self.groups.shares(group);
+        self.update_delay(group, share, now);
+    }
+
+    #[inline(never)]
+    pub(super) fn deactivate(&mut self, group: GroupId, now: Nanos) {
+        let entry = self.groups.at_mut(group);
+        if !entry.is_active {
+            return;
+        }
+        entry.is_active = false;
+        entry.used = 0;
+        entry.target = 0;
+        self.active.remove(&mut self.active_links, group.0);
+        self.groups.set_weights(group, 0, 0);
+        self.disarm(group);
+        self.note(Some(group), now, "idle", [0; 4]);
+    }
+
+    /// Who could lend, who is short, and whose I/O is late.
+    #[inline(never)]
+    fn survey(&mut self, vnow: Vtime, now: Nanos) -> Survey {
+        let mut survey = Survey::default();
+        let mut next = self.active.first();
+        for _ in 0..self.active.len() {
+            let Some(index) = next else { break };
+            next = self.active_links.next(index);
+            let group = GroupId(index);
+            let (by_weight, by_use) = self.groups.shares(group);
+            let entry = self.groups.at_mut(group);
+            // Of the last period, if nobody was short then.
+            entry.target = 0;
+            let used = core::mem::take(&mut entry.used);
+            survey.findings.lagging = survey.findings.lagging.saturating_add(u32::from(self.lags(group, vnow)));
+
+            let entry = self.groups.at(group);
+            let low = self.margins.low.cast_signed();
+            let may_lend = entry.waiting.is_empty() && ahead(vnow, entry.vtime) > low;
+            if entry.inuse == entry.active && !may_lend {
+                survey.findings.shortages = survey.findings.shortages.saturating_add(1);
+                continue;
+            }
+            // What is in the device counts as used, or its slowness would look like idleness.
+            let in_flight = ahead(entry.vtime, entry.done).max(0).unsigned_abs();
+            let usage = self.usage(group, used.max(scaled(in_flight, by_use)), now);
+            let most = self.groups.most_share(group);
+            let target = self.share_needed(group, by_use, most, usage, vnow);
+            // A share below 2 cannot be divided.
+            if target < most && by_weight >= 2 {
+                self.groups.at_mut(group).target = target;
+                survey.lenders = survey.lenders.saturating_add(1);
+                survey.loans.before = survey.loans.before.saturating_add(by_weight.into());
+                survey.loans.after = survey.loans.after.saturating_add(target.into());
+                continue;
+            }
+            let entry = self.groups.at(group);
+            if entry.debt == 0 {
+                let active = entry.active;
+                self.groups.set_weights_at(group, active, active, vnow);
+                survey.findings.shortages = survey.findings.shortages.saturating_add(1);
+            }
+        }
+        survey
+    }
+
+    /// Whether some of its I/O has been in the device since before this period. Asked only if latencies matter.
+    fn lags(&self, group: GroupId, vnow: Vtime) -> bool {
+        let entry = self.groups.at(group);
+        let is_watched = self.qos.read_ppm != 0 || self.qos.write_ppm != 0;
+        let span = ahead(vnow, self.period_vtime).max(0).unsigned_abs();
+        let oldest = vnow.wrapping_sub(span.saturating_mul(MOST_LAGGING_PERIODS));
+        is_watched
+            && entry.delay_ns == 0
+            && ahead(entry.vtime, entry.done) > 0
+            && ahead(entry.vtime, oldest) > 0
+            && ahead(entry.done, vnow.wrapping_sub(span)) < 0
+    }
+
+    /// Device time as a share of the period, or of what passed of it since the group came; 2^16 = all.
+    fn usage(&self, group: GroupId, used: Vtime, now: Nanos) -> u32 {
+        let since_ns = self.groups.at(group).activated_ns.max(self.period_ns_start);
+        let span_us = (now.saturating_sub(since_ns) / 1_000).max(1);
+        let available = span_us.saturating_mul(self.base_rate).max(1);
+        let usage = used.saturating_mul(ONE.into()).div_ceil(available);
+        u32::try_from(usage).unwrap_or(ONE).clamp(1, ONE)
+    }
+}
