@@ -12,6 +12,7 @@ use block::{GroupId, Nanos};
 limiters! {
     // name          variant      type                          one line for `hoistway list limiters`
     "throttle"     = Throttle   : crate::throttle::Throttle,    "absolute (.max) and best-effort (.low, .high) limits of groups";
+    "io.cost"      = IoCost     : crate::io_cost::IoCost,       "weights of groups in device time, by a cost model";
 }
 
 /// What is known of a limiter without building it.

@@ -498,10 +498,10 @@ impl<E: Elevator> RequestQueue<E> {
                     return Ok(Submitted::Merged(id));
                 }
                 Entered::Queued(id) => return Ok(Submitted::Queued(id)),
-                Entered::NoTag { limited } => self.wait(index, limited),
+                Entered::NoTag { limited } => self.wait(index, limited, now),
             }
         } else {
-            self.wait(index, self.sleeps_apart(&bio));
+            self.wait(index, self.sleeps_apart(&bio), now);
         }
         self.unplug_device(now);
         // A submitter that has to sleep takes nothing with it: what it holds back goes to the policy first.
@@ -528,7 +528,8 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// A bio waits for a tag. It holds its group, whose id must not be given away meanwhile.
-    fn wait(&mut self, index: u32, limited: bool) {
+    fn wait(&mut self, index: u32, limited: bool, now: Nanos) {
+        self.limiters_wait(index, now);
         self.groups.hold(self.bios.at(index).bio.group);
         self.bios.append(&mut self.waiting[usize::from(limited)], index);
     }
@@ -717,6 +718,9 @@ impl<E: Elevator> RequestQueue<E> {
             return entered;
         }
         self.admitted.push(self.bios.at(index).cookie);
+        if !self.limiters.is_empty() {
+            self.limiters_waited(index, now);
+        }
         if self.groups.let_go(group) {
             self.forget_group_if_unused(group, now);
         }

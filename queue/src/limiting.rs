@@ -19,9 +19,11 @@ pub(crate) struct Watched {
     /// Limiters that have seen it, a bit for each of the list.
     seen_by: u8,
     is_watched: bool,
+    /// Since when it waits for a request.
+    waits_since_ns: Nanos,
 }
 
-pub(crate) const UNSEEN: Watched = Watched { group: GroupId::ROOT, seen_by: 0, is_watched: false };
+pub(crate) const UNSEEN: Watched = Watched { group: GroupId::ROOT, seen_by: 0, is_watched: false, waits_since_ns: 0 };
 
 impl<E: Elevator> RequestQueue<E> {
     // ---- putting in place ----
@@ -176,7 +178,7 @@ impl<E: Elevator> RequestQueue<E> {
     /// A bio comes under the limiters' eyes: it holds its group until it ends.
     pub(crate) fn begin_limiting(&mut self, index: u32) {
         let group = self.bios.at(index).bio.group;
-        *self.watched.at_mut(index) = Watched { group, seen_by: 0, is_watched: true };
+        *self.watched.at_mut(index) = Watched { group, seen_by: 0, is_watched: true, waits_since_ns: 0 };
         self.groups.hold(group);
     }
 
@@ -207,18 +209,35 @@ impl<E: Elevator> RequestQueue<E> {
         let bio = self.bios.at(index).bio;
         if self.switching.is_some() {
             let limited = self.sleeps_apart(&bio);
-            self.wait(index, limited);
+            self.wait(index, limited, now);
             return;
         }
         match self.enter(index, None, true, now) {
             Entered::Merged(_) => self.merging_freed_a_request(now),
             Entered::Queued(_) => {}
-            Entered::NoTag { limited } => self.wait(index, limited),
+            Entered::NoTag { limited } => return self.wait(index, limited, now),
         }
+        self.admitted.push(self.bios.at(index).cookie);
         self.note(Wake::All);
     }
 
     // ---- what limiters hear ----
+
+    /// A bio begins to wait for a request.
+    pub(crate) fn limiters_wait(&mut self, index: u32, now: Nanos) {
+        if !self.watched.is_empty() {
+            self.watched.at_mut(index).waits_since_ns = now;
+        }
+    }
+
+    /// It has got one.
+    #[cold]
+    pub(crate) fn limiters_waited(&mut self, index: u32, now: Nanos) {
+        let waited_ns = now.saturating_sub(self.watched.at(index).waits_since_ns);
+        for limiter in &mut self.limiters {
+            limiter.waited_for_request(waited_ns);
+        }
+    }
 
     /// A bio joined a request.
     #[cold]
