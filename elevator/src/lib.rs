@@ -40,6 +40,7 @@ pub mod structures;
 pub mod tunable;
 
 mod deadline;
+pub mod io_latency;
 mod kyber;
 mod linus;
 mod mq_deadline;
@@ -47,6 +48,7 @@ mod nas;
 mod none;
 mod noop;
 pub mod throttle;
+pub mod wbt;
 mod wfq;
 
 pub use group::{GroupSettings, GroupState, GroupTree, IoLimits, Rates};
