@@ -41,6 +41,7 @@ impl Throttle {
     }
 
     /// Whether a level lets a new bio through at once; if so, it is charged there.
+    #[inline(never)]
     fn passes(&mut self, group: GroupId, direction: Direction, charge: Option<u64>, now: Ticks) -> bool {
         // A change of state may let it through after all; it happens once at most.
         for _ in 0..2 {
@@ -64,6 +65,7 @@ impl Throttle {
         false
     }
 
+    #[inline(never)]
     fn hold(&mut self, id: BioId, bio: &Bio, bytes: u32, group: GroupId, node: Node, now: Ticks) {
         if !self.nodes.is_free(id.0) {
             self.violations = self.violations.saturating_add(1);
