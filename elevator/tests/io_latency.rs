@@ -261,7 +261,11 @@ fn who_waits_goes_in_order_when_there_is_room_on_every_level() {
     let released = bench.in_device[bench.in_device.len() - 10..].to_vec();
     assert!(released.windows(2).all(|pair| pair[0] < pair[1]), "numbers rise as they are given out: {released:?}");
     assert_eq!(bench.limiter.statistics(GroupId(2)).in_flight, 64);
-    assert_eq!(bench.limiter.statistics(GroupId(4)).in_flight, 60, "those that wait above have room in their own group");
+    assert_eq!(
+        bench.limiter.statistics(GroupId(4)).in_flight,
+        60,
+        "those that wait above have room in their own group"
+    );
 }
 
 #[test]

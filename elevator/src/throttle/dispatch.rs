@@ -28,8 +28,7 @@ impl Throttle {
         let mut node = Node::Own(group);
         for _ in 0..super::DEEPEST {
             if !self.passes(group, direction, charge, now) {
-                self.hold(id, bio, bytes, group, node, now);
-                return Verdict::Held;
+                return self.hold(id, bio, bytes, group, node, now);
             }
             node = Node::ToParent(group);
             match self.above(group) {
@@ -66,10 +65,10 @@ impl Throttle {
     }
 
     #[inline(never)]
-    fn hold(&mut self, id: BioId, bio: &Bio, bytes: u32, group: GroupId, node: Node, now: Ticks) {
+    fn hold(&mut self, id: BioId, bio: &Bio, bytes: u32, group: GroupId, node: Node, now: Ticks) -> Verdict {
         if !self.nodes.is_free(id.0) {
             self.violations = self.violations.saturating_add(1);
-            return;
+            return Verdict::Pass;
         }
         let direction = bio.direction();
         let is_charged = bio.flags.contains(Flags::BYTES_CHARGED);
@@ -88,6 +87,7 @@ impl Throttle {
             self.update_dispatch_time(group, now);
             self.arm_for_first(self.queue_above(group), true, now);
         }
+        Verdict::Held
     }
 
     /// Puts a bio on a node of a group's queue, and the group among the pending ones of the queue above.
@@ -283,7 +283,7 @@ impl Throttle {
         above.pending = above.pending.wrapping_add(1);
     }
 
-    fn no_longer_pending(&mut self, group: GroupId) {
+    pub(super) fn no_longer_pending(&mut self, group: GroupId) {
         if !self.groups.at(group.0).is_pending {
             return;
         }

@@ -119,6 +119,21 @@ impl Throttle {
         }
     }
 
+    /// Best-effort limits of all groups by the rules that hold now.
+    #[inline(never)]
+    pub(super) fn set_all_low(&mut self) {
+        for index in 0..self.groups.len() {
+            if self.groups.at(index).is_online {
+                self.set_low(GroupId(index));
+                self.set_habits(GroupId(index));
+            }
+        }
+        self.state.set_low_valid(self.groups.iter().any(|entry| entry.is_online && entry.has_any_low()));
+        if !self.state.has_low() {
+            self.state.become_max();
+        }
+    }
+
     /// Best-effort limits hold only as far as the absolute ones allow, and only with both thresholds (`.low`).
     fn set_low(&mut self, group: GroupId) {
         let is_high = self.settings.high != 0;

@@ -164,7 +164,7 @@ impl Throttle {
     }
 
     #[inline(never)]
-    fn arm_pending(&mut self, now: Ticks) {
+    pub(super) fn arm_pending(&mut self, now: Ticks) {
         for queue in 0..=self.groups.len() {
             if self.pending.at(queue).first().is_some() {
                 self.arm(queue, now);

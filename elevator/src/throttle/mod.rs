@@ -209,9 +209,17 @@ impl Limiter for Throttle {
     }
 
     fn set(&mut self, index: usize, value: i64, now: Nanos) -> Result<(), SettingError> {
-        self.settings.set(index, value)?;
+        let mut settings = self.settings;
+        settings.set(index, value)?;
+        let now = self.ticks(now);
+        if settings.hierarchy == self.settings.hierarchy {
+            self.settings = settings;
+        } else {
+            self.refile_pending(settings, now);
+        }
         self.set_slice();
-        self.refresh_rules(GroupId::ROOT, self.ticks(now));
+        self.set_all_low();
+        self.refresh_rules(GroupId::ROOT, now);
         Ok(())
     }
 
@@ -264,6 +272,21 @@ impl Throttle {
     #[inline]
     fn ticks(&self, now: Nanos) -> Ticks {
         now.checked_div(self.tick_ns).unwrap_or(now)
+    }
+
+    /// Another shape of the tree: who waits is pending at another queue, and all are looked at anew.
+    #[inline(never)]
+    fn refile_pending(&mut self, settings: Settings, now: Ticks) {
+        for index in 0..self.groups.len() {
+            self.no_longer_pending(GroupId(index));
+        }
+        self.settings = settings;
+        for index in 0..self.groups.len() {
+            if self.groups.at(index).service.queued != group::Pair::default() {
+                self.requeue_pending(GroupId(index), now);
+            }
+        }
+        self.arm_pending(now);
     }
 
     fn set_slice(&mut self) {

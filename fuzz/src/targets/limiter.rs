@@ -96,7 +96,8 @@ impl<L: LimiterPolicy> Host<L> {
         let free = Entry { place: Where::Free, bio: Bio::new(Operation::Read, Extent::default()), submitted_ns: 0 };
         let groups = GroupTree::try_new(GROUPS).expect("memory");
         let bios = vec![free; BIOS as usize];
-        let mut host = Self { limiter, now: 1_000_000, bios, groups, held: 0, seen: Seen::NOTHING.and(&[shape & 0x7f]) };
+        let mut host =
+            Self { limiter, now: 1_000_000, bios, groups, held: 0, seen: Seen::NOTHING.and(&[shape & 0x7f]) };
         for group in 1..=2 {
             host.add_group(group, 0, if shape & 0x80 == 0 { 0 } else { 4 });
         }
@@ -298,7 +299,8 @@ impl<L: LimiterPolicy> Host<L> {
         let rows = self.limiter.tunables();
         let Some(row_index) = usize::from(row).checked_rem(rows.len()) else { return };
         let row = &rows[row_index];
-        let value = if value < 128 { row.min.saturating_add(i64::from(value)) } else { row.max.min(i64::from(value) << 7) };
+        let value =
+            if value < 128 { row.min.saturating_add(i64::from(value)) } else { row.max.min(i64::from(value) << 7) };
         let outcome = self.limiter.set(row_index, value, self.now);
         assert_eq!(outcome.is_ok(), row.admit(value).is_ok(), "{} = {value}", row.name);
         self.seen = self.seen.and(row.name.as_bytes());
@@ -350,10 +352,7 @@ fn group_of(byte: u8) -> GroupId {
 }
 
 fn depth(requests: u8, device: u8) -> Depth {
-    Depth {
-        requests: [1, 4, 16, 128][usize::from(requests & 3)],
-        device: [0, 1, 2, 32][usize::from(device & 3)],
-    }
+    Depth { requests: [1, 4, 16, 128][usize::from(requests & 3)], device: [0, 1, 2, 32][usize::from(device & 3)] }
 }
 
 /// A weight, and a target of 0 to 31 ms or none in the kernel's way.
