@@ -409,3 +409,8 @@ fn t45_the_same_calls_give_the_same_trace() {
     assert_eq!(first, random_run(7));
     assert_ne!(first, random_run(8));
 }
+
+#[test]
+fn the_page_has_the_rows() {
+    testbed::check_table("limiters/wbt.md", Bench::flash().wbt.tunables());
+}
