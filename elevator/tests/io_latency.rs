@@ -369,10 +369,15 @@ fn statistics_show_the_average_of_a_disk_and_the_misses_of_flash() {
     assert_eq!((shown.missed, shown.total, shown.average_ns), (50, 50, 0));
 }
 
+/// One of so many.
+fn any_of(random: &mut Stream, many: usize) -> usize {
+    usize::try_from(random.below(many as u64)).expect("below a usize")
+}
+
 /// Verdicts, releases and messages of a random run.
 fn random_run(seed: u64) -> String {
     let mut random = Stream::new(seed);
-    let mut bench = Bench::on(seed % 2 == 0);
+    let mut bench = Bench::on(seed.is_multiple_of(2));
     bench.limiter.trace(true);
     for (group, parent, target) in [(1, 0, 5), (2, 0, 0), (3, 2, 20), (4, 2, 0), (5, 1, 3)] {
         bench.group(group, parent, target);
@@ -386,7 +391,7 @@ fn random_run(seed: u64) -> String {
         }
         let many = bench.in_device.len();
         if many > 100 || bench.free.len() < 200 || (many > 0 && random.below(2) == 0) {
-            let id = bench.in_device[random.below(many as u64) as usize];
+            let id = bench.in_device[any_of(&mut random, many)];
             bench.end(id);
         } else {
             let flags = if random.below(20) == 0 { Flags::META } else { Flags::NONE };

@@ -369,6 +369,11 @@ fn a_change_of_depth_and_a_drain_release() {
     assert_eq!(bench.flood(1, Operation::Write, SYNC), 0, "who comes after is limited");
 }
 
+/// One of so many.
+fn any_of(random: &mut Stream, many: usize) -> usize {
+    usize::try_from(random.below(many as u64)).expect("below a usize")
+}
+
 /// Verdicts, releases and messages of a random run.
 fn random_run(seed: u64) -> String {
     let mut random = Stream::new(seed);
@@ -382,12 +387,12 @@ fn random_run(seed: u64) -> String {
                 bench.submit(Operation::Read, Flags::NONE);
             }
             1..=3 => {
-                let flags = [Flags::NONE, Flags::BACKGROUND, SYNC, Flags::SWAP][random.below(4) as usize];
+                let flags = [Flags::NONE, Flags::BACKGROUND, SYNC, Flags::SWAP][any_of(&mut random, 4)];
                 let operation = if random.below(9) == 0 { Operation::Discard } else { Operation::Write };
                 bench.submit(operation, flags);
             }
             4..=6 if !bench.in_device.is_empty() => {
-                let at = random.below(bench.in_device.len() as u64) as usize;
+                let at = any_of(&mut random, bench.in_device.len());
                 bench.end(bench.in_device[at], random.below(4 * MS));
             }
             _ => bench.wbt.timer(bench.now),

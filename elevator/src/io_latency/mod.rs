@@ -333,7 +333,8 @@ impl IoLatency {
             self.follow_cookie(group, now);
             let entry = self.groups.at_mut(group.0);
             self.bios.at_mut(bio).at = group;
-            if !is_for_the_root && !(entry.waiting.is_empty() && entry.has_room()) {
+            let is_full = !entry.waiting.is_empty() || !entry.has_room();
+            if is_full && !is_for_the_root {
                 entry.waiting.push_back(&mut self.links, bio);
                 self.bios.at_mut(bio).phase = Phase::Waiting;
                 return false;
