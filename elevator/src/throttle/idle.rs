@@ -115,12 +115,12 @@ impl Throttle {
         let has_low = entry.has_any_low();
         let habits: &mut Habits = &mut entry.habits;
         let given = entry.configured.idle_us;
-        habits.idle_threshold = match (has_low, is_high, given) {
+        habits.idle_threshold_us = match (has_low, is_high, given) {
             (false, _, _) => 0,
             (true, true, 0) => usual,
             (true, _, given) => given,
         };
-        habits.latency_target = if has_low && !is_high { entry.configured.latency_us } else { u64::MAX };
+        habits.latency_target_us = if has_low && !is_high { entry.configured.latency_us } else { u64::MAX };
     }
 
     /// A bio comes: the time since the group's last completion is think time, once per completion.
@@ -155,9 +155,9 @@ impl Throttle {
         let habits = &mut self.groups.at_mut(bio.group.0).habits;
         habits.last_finish = finish;
         let Some(latency) = finish.checked_sub(start).filter(|latency| *latency > 0) else { return };
-        if habits.latency_target != u64::MAX && latency >= filter {
+        if habits.latency_target_us != u64::MAX && latency >= filter {
             habits.bios = habits.bios.saturating_add(1);
-            if latency > baseline.saturating_add(habits.latency_target) {
+            if latency > baseline.saturating_add(habits.latency_target_us) {
                 habits.late_bios = habits.late_bios.saturating_add(1);
             }
         }
@@ -175,13 +175,13 @@ impl Throttle {
         let since = now_us.saturating_sub(habits.last_finish);
         if self.settings.high != 0 {
             let slice_us = self.clock.slice.saturating_mul(self.tick_ns) >> 10;
-            return since > slice_us || habits.average_idle > habits.idle_threshold;
+            return since > slice_us || habits.average_idle > habits.idle_threshold_us;
         }
-        habits.latency_target == u64::MAX
-            || habits.idle_threshold == 0
-            || since > LONGEST_IDLE.min(habits.idle_threshold.saturating_mul(4))
-            || habits.average_idle > habits.idle_threshold
-            || (habits.latency_target > 0
+        habits.latency_target_us == u64::MAX
+            || habits.idle_threshold_us == 0
+            || since > LONGEST_IDLE.min(habits.idle_threshold_us.saturating_mul(4))
+            || habits.average_idle > habits.idle_threshold_us
+            || (habits.latency_target_us > 0
                 && habits.bios > 0
                 && u64::from(habits.late_bios).saturating_mul(5) < u64::from(habits.bios))
     }

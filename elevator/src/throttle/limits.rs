@@ -186,13 +186,13 @@ impl Throttle {
         let Some(parent) = above.filter(|above| *above != GroupId::ROOT) else { return has_changed };
         let (threshold, target) = {
             let habits = &self.groups.at(parent.0).habits;
-            (habits.idle_threshold, habits.latency_target)
+            (habits.idle_threshold_us, habits.latency_target_us)
         };
         let habits = &mut self.groups.at_mut(group.0).habits;
-        let before = (habits.idle_threshold, habits.latency_target);
-        habits.idle_threshold = habits.idle_threshold.min(threshold);
-        habits.latency_target = habits.latency_target.max(target);
-        has_changed || before != (habits.idle_threshold, habits.latency_target)
+        let before = (habits.idle_threshold_us, habits.latency_target_us);
+        habits.idle_threshold_us = habits.idle_threshold_us.min(threshold);
+        habits.latency_target_us = habits.latency_target_us.max(target);
+        has_changed || before != (habits.idle_threshold_us, habits.latency_target_us)
     }
 
     fn log_change(&mut self, group: GroupId, now: Ticks) {
