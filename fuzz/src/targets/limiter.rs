@@ -4,8 +4,8 @@
 use crate::target::Seen;
 use block::{Extent, Flags, GroupId, Nanos, Operation, Status};
 use elevator::{
-    Bio, BioId, Depth, GroupSettings, GroupState, GroupTree, IoLimits, Limiter, LimiterConfiguration, LimiterPolicy,
-    Rates, RequestEnd, Verdict,
+    Bio, BioId, Depth, GroupSettings, GroupState, GroupTree, IoLimits, LimiterConfiguration, LimiterPolicy, Rates,
+    RequestEnd, Verdict,
 };
 
 /// Longest input: about 1,000 calls.
