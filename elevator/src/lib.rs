@@ -43,6 +43,7 @@ pub mod tunable;
 mod anticipatory;
 mod deadline;
 pub mod io_cost;
+pub mod io_latency;
 mod kyber;
 mod linus;
 mod mq_deadline;
@@ -50,6 +51,7 @@ mod nas;
 mod none;
 mod noop;
 pub mod throttle;
+pub mod wbt;
 mod wfq;
 
 pub use group::{GroupSettings, GroupState, GroupTree, IoLimits, Rates};

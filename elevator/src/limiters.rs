@@ -13,6 +13,8 @@ limiters! {
     // name          variant      type                          one line for `hoistway list limiters`
     "throttle"     = Throttle   : crate::throttle::Throttle,    "absolute (.max) and best-effort (.low, .high) limits of groups";
     "io.cost"      = IoCost     : crate::io_cost::IoCost,       "weights of groups in device time, by a cost model";
+    "io.latency"   = IoLatency  : crate::io_latency::IoLatency, "latency targets of groups, paid for by those with looser ones";
+    "wbt"          = Wbt        : crate::wbt::Wbt,              "depth of buffered writes, steered by the latency of reads";
 }
 
 /// What is known of a limiter without building it.
@@ -84,6 +86,7 @@ macro_rules! limiters {
             fn next_released(&mut self, now: Nanos) -> Option<BioId>;
             fn merged(&mut self, id: BioId, bio: &Bio, now: Nanos) -> ();
             fn issued(&mut self, attributes: &Bio, now: Nanos) -> ();
+            fn requeued(&mut self, attributes: &Bio, now: Nanos) -> ();
             fn request_ended(&mut self, end: &RequestEnd, now: Nanos) -> ();
             fn bio_ended(&mut self, id: BioId, bio: &Bio, submitted_ns: Nanos, now: Nanos) -> ();
             fn waited_for_request(&mut self, ns: Nanos) -> ();

@@ -474,6 +474,21 @@ impl<E: Elevator> RequestQueue<E> {
         &mut self,
         bio: &Bio,
         cookie: u64,
+        plug: Option<&mut Plug>,
+        now: Nanos,
+    ) -> Result<Submitted, Full> {
+        let submitted = self.submit_under_limits(bio, cookie, plug, now);
+        if !self.limiters.is_empty() {
+            self.release_held(now);
+        }
+        submitted
+    }
+
+    #[inline]
+    fn submit_under_limits(
+        &mut self,
+        bio: &Bio,
+        cookie: u64,
         mut plug: Option<&mut Plug>,
         now: Nanos,
     ) -> Result<Submitted, Full> {
@@ -791,6 +806,9 @@ impl<E: Elevator> RequestQueue<E> {
             return;
         }
         self.counters.requeues += 1;
+        if !self.limiters.is_empty() {
+            self.limiters_requeued(id, now);
+        }
         self.trace(TraceKind::Requeued, id, None, now);
         let Slot { inserted, stage, .. } = *self.slots.at(id.slot());
         if !inserted || stage == Stage::Command {

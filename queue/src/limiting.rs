@@ -257,6 +257,15 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
+    /// The device gave a request back.
+    #[cold]
+    pub(crate) fn limiters_requeued(&mut self, id: RequestId, now: Nanos) {
+        let attributes = *self.requests.attributes(id);
+        for limiter in &mut self.limiters {
+            limiter.requeued(&attributes, now);
+        }
+    }
+
     /// A request ends, before its bios do.
     #[cold]
     pub(crate) fn limiters_request_ended(&mut self, id: RequestId, status: Status, now: Nanos) {

@@ -217,6 +217,10 @@ impl<E: Elevator> RequestQueue<E> {
         }
         let gone_start_ns = self.requests.at(gone).start_ns;
         let gone_slot = *self.slots.at(gone.slot());
+        if !self.limiters.is_empty() {
+            // What counted as a request of its own counts as a bio that joined one.
+            self.limiters_merged(gone_slot.chain.first, now);
+        }
         self.bios.join(&mut self.slots.at_mut(keep.slot()).chain, gone_slot.chain);
         if let Some(request) = self.requests.live_mut(keep) {
             request.attributes.extent.sectors += tail.extent.sectors;

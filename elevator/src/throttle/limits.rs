@@ -119,6 +119,21 @@ impl Throttle {
         }
     }
 
+    /// Best-effort limits of all groups by the rules that hold now.
+    #[inline(never)]
+    pub(super) fn set_all_low(&mut self) {
+        for index in 0..self.groups.len() {
+            if self.groups.at(index).is_online {
+                self.set_low(GroupId(index));
+                self.set_habits(GroupId(index));
+            }
+        }
+        self.state.set_low_valid(self.groups.iter().any(|entry| entry.is_online && entry.has_any_low()));
+        if !self.state.has_low() {
+            self.state.become_max();
+        }
+    }
+
     /// Best-effort limits hold only as far as the absolute ones allow, and only with both thresholds (`.low`).
     fn set_low(&mut self, group: GroupId) {
         let is_high = self.settings.high != 0;
@@ -171,13 +186,13 @@ impl Throttle {
         let Some(parent) = above.filter(|above| *above != GroupId::ROOT) else { return has_changed };
         let (threshold, target) = {
             let habits = &self.groups.at(parent.0).habits;
-            (habits.idle_threshold, habits.latency_target)
+            (habits.idle_threshold_us, habits.latency_target_us)
         };
         let habits = &mut self.groups.at_mut(group.0).habits;
-        let before = (habits.idle_threshold, habits.latency_target);
-        habits.idle_threshold = habits.idle_threshold.min(threshold);
-        habits.latency_target = habits.latency_target.max(target);
-        has_changed || before != (habits.idle_threshold, habits.latency_target)
+        let before = (habits.idle_threshold_us, habits.latency_target_us);
+        habits.idle_threshold_us = habits.idle_threshold_us.min(threshold);
+        habits.latency_target_us = habits.latency_target_us.max(target);
+        has_changed || before != (habits.idle_threshold_us, habits.latency_target_us)
     }
 
     fn log_change(&mut self, group: GroupId, now: Ticks) {

@@ -9,7 +9,9 @@ mod device_model;
 mod fio_job_file;
 mod io_cost;
 mod io_cost_lines;
+mod io_latency;
 mod kyber;
+mod limiter;
 mod linus;
 mod mq_deadline;
 mod nas;
@@ -22,6 +24,8 @@ mod read_latency2;
 mod scheduler_spec;
 mod serve_configuration;
 mod serve_flags;
+mod throttle;
+mod wbt;
 mod weights;
 mod wfq;
 mod workload_name;
@@ -43,6 +47,9 @@ pub const TARGETS: &[Target] = &[
     wfq::TARGET,
     io_cost::TARGET,
     io_cost_lines::TARGET,
+    throttle::TARGET,
+    io_latency::TARGET,
+    wbt::TARGET,
     nbd_handshake::TARGET,
     nbd_transmission::TARGET,
     control_request::TARGET,
