@@ -31,7 +31,7 @@ use crate::exit::{Error, Outcome, Voice, print};
 use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::progress::Display;
-use crate::target::{HostName, OpenTarget};
+use crate::target::OpenTarget;
 use host::OnTarget;
 use plan::Plan;
 use run::Carrier;
