@@ -64,6 +64,7 @@ const UNSAFE_FILES: &[&str] = &[
     "linux/src/buffer.rs",
     "linux/src/ioctl.rs",
     "export/src/vhost_user_blk/guest_memory.rs",
+    "device/tests/array_allocations.rs",
     "experiment/tests/recorder.rs",
     "hoistway/tests/kernel_differential.rs",
 ];

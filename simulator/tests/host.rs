@@ -174,7 +174,7 @@ fn what_cannot_be_asked_is_named_with_the_remedy() {
     let mut deep = experiment("ssd", "noop", group());
     deep.device_depth = Some(64);
     let message = refusal(&deep);
-    assert!(message.contains("holds 1 to 32") && message.contains("queue_depth=64"), "{message}");
+    assert!(message.contains("holds 1 to 31") && message.contains("queue_depth=64"), "{message}");
 }
 
 #[test]

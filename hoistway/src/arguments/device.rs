@@ -24,7 +24,7 @@ pub enum DeviceCommand {
     /// Run what was measured on real devices on their models, and compare
     Fit(FitArguments),
     /// Make a model of a real disk: change a model's parameters until it gives the figures that were measured
-    Calibrate(CalibrateArguments),
+    Calibrate(Box<CalibrateArguments>),
 }
 
 /// `hoistway device show`.

@@ -24,8 +24,8 @@ impl Free {
     pub fn written(&self, value: f64) -> String {
         let smallest = 0.1_f64.powi(i32::try_from(self.decimals).unwrap_or(0));
         let value = value.clamp(self.low.max(smallest), self.high);
-        let digits_before = value.log10().floor() as i32 + 1;
-        let places = usize::try_from(4 - digits_before).unwrap_or(0).min(self.decimals as usize);
+        let digits_before = (0..18).take_while(|power| value >= 10.0_f64.powi(*power)).count();
+        let places = 4_usize.saturating_sub(digits_before).min(self.decimals as usize);
         let text = format!("{value:.places$}");
         if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
     }
@@ -153,14 +153,15 @@ impl Search<'_> {
         let values: Vec<Vec<f64>> =
             rounded.iter().map(|point| point.iter().map(|(value, _)| *value).collect()).collect();
         let Some(residuals) = (self.evaluate)(&values)? else { return Ok(None) };
-        let point = |((values, rounded), residuals): ((Vec<f64>, Vec<(f64, f64)>), Residuals)| {
+        let trials = values.into_iter().zip(rounded).zip(residuals);
+        let points = trials.map(|((values, rounded), residuals)| {
             let residuals = residuals?;
             let logs: Vec<f64> = rounded.iter().map(|(_, log)| *log).collect();
             let pull: f64 = logs.iter().zip(start).map(|(log, start)| (log - start).powi(2)).sum();
             let cost = residuals.iter().map(|residual| residual * residual).sum::<f64>() + PULL * pull;
             Some(Point { values, logs, residuals, cost })
-        };
-        Ok(Some(values.into_iter().zip(rounded).zip(residuals).map(point).collect()))
+        });
+        Ok(Some(points.collect()))
     }
 }
 

@@ -26,7 +26,7 @@ impl Fitted<'_> {
     /// Whether it is further off than allowed, and counts.
     pub fn is_failed(&self, tolerance: f64) -> bool {
         // A figure that is none fails as well.
-        !self.row.anchor.is_provisional && !(self.error().abs() <= tolerance)
+        !self.row.anchor.is_provisional && (self.error().abs() > tolerance || self.error().is_nan())
     }
 
     fn cells(&self) -> [String; 5] {
