@@ -3,7 +3,8 @@
 //! One io_uring_enter of more than two I/Os collects in the submitter's plug and enters the scheduler of a loop device as
 //! one batch; the tracepoint block_rq_issue tells in which order it comes out. Our request queue gets the same batch
 //! through its plug. Needs root, a loop device, the scheduler, io_uring, tracefs and kernel 6.5 or later; otherwise a test
-//! says `skipped:` and why, or fails where HOISTWAY_NO_SKIP is set. `HOISTWAY_SEED=n` replays one chain of batches.
+//! says `skipped:` and why, or fails where HOISTWAY_NO_SKIP is set. `HOISTWAY_SEED=n` replays one chain of batches,
+//! `HOISTWAY_BATCHES=n` compares more of them.
 //!
 //! Run: `cargo test -p hoistway --test kernel_differential -- --nocapture`
 //!
@@ -102,9 +103,10 @@ fn compare(comparison: &Comparison) {
         Ok(kernel) => kernel,
         Err(reason) => return skipped(comparison.test, &reason),
     };
-    let replayed = std::env::var("HOISTWAY_SEED").ok().and_then(|text| text.parse().ok());
+    let replayed = number_from("HOISTWAY_SEED");
+    let batches = number_from("HOISTWAY_BATCHES").unwrap_or(comparison.batches);
     let mut sum = Sum::default();
-    for seed in replayed.map_or(0..u64::MAX, |seed: u64| seed..seed + 1) {
+    for seed in replayed.map_or(0..u64::MAX, |seed| seed..seed + 1) {
         let mut attempts = 0;
         while attempts < ATTEMPTS && !run_chain(seed, comparison, &mut kernel, &mut sum) {
             attempts += 1;
@@ -114,7 +116,7 @@ fn compare(comparison: &Comparison) {
             "interrupted after {} batches; everything is put back",
             sum.batches
         );
-        if sum.batches >= comparison.batches {
+        if sum.batches >= batches {
             break;
         }
     }
@@ -126,6 +128,11 @@ fn compare(comparison: &Comparison) {
         comparison.test
     );
     assert!(split * 10 <= batches, "{split} of {batches} batches did not enter as one");
+}
+
+fn number_from(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number")))
 }
 
 /// Batches one after the other from a fresh scheduler, whose state carries over. False if the kernel split one; then
