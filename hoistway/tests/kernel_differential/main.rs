@@ -119,6 +119,8 @@ fn compare(comparison: &Comparison) {
         if sum.batches >= batches {
             break;
         }
+        // Else a kernel that splits every batch would be asked for ever.
+        assert!(sum.split <= 100 + sum.batches / 10, "{} batches split, {} compared", sum.split, sum.batches);
     }
     let Sum { batches, requests, split, mixed_classes, mixed_operations, discards } = sum;
     eprintln!(
