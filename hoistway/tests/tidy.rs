@@ -66,7 +66,10 @@ const UNSAFE_FILES: &[&str] = &[
     "export/src/vhost_user_blk/guest_memory.rs",
     "device/tests/array_allocations.rs",
     "experiment/tests/recorder.rs",
-    "hoistway/tests/kernel_differential.rs",
+    "hoistway/tests/kernel_differential/kernel.rs",
+    "hoistway/tests/kernel_differential/loop_device.rs",
+    "hoistway/tests/kernel_differential/submission.rs",
+    "hoistway/tests/kernel_differential/trace.rs",
 ];
 
 /// Crates whose root cannot forbid `unsafe`, because a file of theirs is in [`UNSAFE_FILES`].
