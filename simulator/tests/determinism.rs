@@ -38,18 +38,26 @@ const ROWS: &[Row] = &[
     Row { name: "null/wfq", pinned: true, question: || on_null("wfq") },
     Row {
         name: "ssd/none",
-        pinned: false,
+        pinned: true,
         question: || short("ssd", "none", 3 * MS, vec![("a", 100, mixed(16)), ("b", 100, random_reads(16))]),
     },
     Row {
         name: "nvme/wfq",
-        pinned: false,
+        pinned: true,
         question: || short("nvme", "wfq", MS, vec![("a", 100, random_reads(32)), ("b", 400, mixed(32))]),
     },
     Row {
         name: "sata/mq-deadline",
-        pinned: false,
+        pinned: true,
         question: || short("sata", "mq-deadline", 150 * MS, vec![("a", 100, mixed(16)), ("b", 100, random_reads(8))]),
+    },
+    Row {
+        name: "raid5x12/deadline",
+        pinned: true,
+        question: || {
+            let groups = vec![("a", 100, mixed(16)), ("b", 100, random_reads(8))];
+            short("raid5x12", "deadline", 100 * MS, groups)
+        },
     },
     Row {
         name: "buffered/mq-deadline",
@@ -62,14 +70,14 @@ const ROWS: &[Row] = &[
     },
     Row {
         name: "faulty/wfq",
-        pinned: false,
+        pinned: true,
         question: || {
             let faults = "error_ppm=20000,stall_ppm=5000,stall_ms=0.2,reset_ppm=3000,reset_ms=0.5,\
                           slow_sectors=100000000,slow_ms=0.1,hiccup_every_ms=0.7,hiccup_ms=0.2";
             let mut job = mixed(16);
             *job.continue_on_error.of_mut(Direction::Read) = true;
             *job.continue_on_error.of_mut(Direction::Write) = true;
-            short(&format!("ssd,{faults}"), "wfq", 4 * MS, vec![("a", 100, job.clone()), ("b", 300, job)])
+            short(&format!("ssd-lsi,{faults}"), "wfq", 8 * MS, vec![("a", 100, job.clone()), ("b", 300, job)])
         },
     },
 ];

@@ -36,8 +36,8 @@ pub(crate) struct Place {
 /// Pages to fetch; those that are there already are skipped.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Window {
-    pub start: u64,
-    pub end: u64,
+    pub first_page: u64,
+    pub end_page: u64,
     /// The page that asks for the next window.
     pub marker: Option<u64>,
     /// Bios end at multiples of this; 1 = wherever the limits say.
@@ -143,7 +143,7 @@ impl ReadAhead {
         let marker = self.start + self.size - self.async_size;
         let added = end - (self.start + self.size);
         (self.size, self.async_size) = (self.size + added, self.async_size + added);
-        Window { start: self.start, end, marker: Some(marker), folio_pages }
+        Window { first_page: self.start, end_page: end, marker: Some(marker), folio_pages }
     }
 }
 
@@ -196,7 +196,7 @@ impl Rules {
 
 /// Pages fetched without any thought of the next ones.
 const fn exactly(page: u64, count: u64) -> Window {
-    Window { start: page, end: page + count, marker: None, folio_pages: 1 }
+    Window { first_page: page, end_page: page + count, marker: None, folio_pages: 1 }
 }
 
 #[cfg(test)]
@@ -239,14 +239,14 @@ mod tests {
     fn fetch(window: Window, cache: &mut PageCache, page: u64) -> Option<(u64, u64)> {
         let mut count = 0;
         let mut has_marker = false;
-        cache.begin_fetch(0, window.start..window.end, |run| {
+        cache.begin_fetch(0, window.first_page..window.end_page, |run| {
             count += run.end - run.start;
             has_marker |= window.marker.is_some_and(|marker| run.contains(&marker));
         });
         if let Some(marker) = window.marker.filter(|_| has_marker) {
             cache.mark(0, marker);
         }
-        cache.fetched(0, window.start..window.end, true);
+        cache.fetched(0, window.first_page..window.end_page, true);
         (count > 0).then_some((count, page))
     }
 

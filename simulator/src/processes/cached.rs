@@ -265,7 +265,7 @@ impl Processes {
     ) -> u32 {
         let file = self.processes[self.ios[number as usize].process as usize].file;
         let file_pages = self.files[file as usize].bytes.div_ceil(PAGE_BYTES);
-        let pages = window.start..window.end.min(file_pages);
+        let pages = window.first_page..window.end_page.min(file_pages);
         if pages.is_empty() {
             return 0;
         }
