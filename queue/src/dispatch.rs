@@ -1,5 +1,6 @@
 //! Which request the device gets next.
 
+use crate::slot::Marks;
 use crate::{Drains, RequestQueue, TraceKind};
 use block::{HardwareQueue, Nanos, RequestId};
 use elevator::{Dispatch, Elevator, Place, Reason};
@@ -140,7 +141,7 @@ impl<E: Elevator> RequestQueue<E> {
         if !self.limiters.is_empty() {
             self.limiters_issued(id, now);
         }
-        if self.slots.at(id.slot()).inserted {
+        if self.slots.at(id.slot()).marks.has(Marks::INSERTED) {
             let wake = self.elevator.started(&self.requests, id, now);
             self.note(wake);
         }

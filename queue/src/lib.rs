@@ -33,6 +33,7 @@ mod plug;
 mod queue_plug;
 mod request_lists;
 mod single_queue;
+mod slot;
 mod switch;
 mod tags;
 mod trace;
@@ -50,7 +51,6 @@ use alloc::vec::Vec;
 use bios::{Bios, Chain};
 use block::{ContextId, Flags, GroupId, HardwareQueue, Nanos, Operation, RequestId, Status};
 use elevator::limiters::AnyLimiter;
-use elevator::structures::sorted::{SortedLinks, Tree};
 use elevator::structures::{Array, Links, List, NoMemory};
 use elevator::tunable::{SettingError, Tunable};
 use elevator::{
@@ -62,6 +62,7 @@ use flush::{FlushMachine, Stage, Steps};
 use queue_plug::DevicePlug;
 use request_lists::RequestLists;
 use single_queue::DispatchOrder;
+use slot::{Marks, Slot};
 
 /// Most reasons a policy may have; the queue counts each.
 pub const REASONS_MAX: usize = 64;
@@ -126,28 +127,6 @@ pub struct Done {
     pub issued_ns: Nanos,
 }
 
-/// What the queue keeps per request, beside the request table.
-#[derive(Copy, Clone, Debug)]
-pub(crate) struct Slot {
-    chain: Chain,
-    sequence: u64,
-    stage: Stage,
-    limited: bool,
-    no_merge: bool,
-    inserted: bool,
-}
-
-impl Slot {
-    pub(crate) const EMPTY: Slot = Slot {
-        chain: Chain::EMPTY,
-        sequence: 0,
-        stage: Stage::Plain,
-        limited: false,
-        no_merge: false,
-        inserted: false,
-    };
-}
-
 /// A request queue with its policy.
 #[derive(Debug)]
 pub struct RequestQueue<E = Any> {
@@ -161,7 +140,8 @@ pub struct RequestQueue<E = Any> {
     lists: RequestLists,
     hash: EndHash,
     last_merge: Option<RequestId>,
-    /// Links of the dispatch lists and of the flush machine's lists: a request is on one of them at most.
+    /// Links of the merge hash, the dispatch lists, the flush machine's lists and those carried over a switch: a request
+    /// is on one of them at most.
     dispatch_links: Links,
     dispatch_lists: Array<List>,
     dispatch_total: u32,
@@ -171,8 +151,7 @@ pub struct RequestQueue<E = Any> {
     groups: GroupTree,
     switching: Option<switch::Switching<E>>,
     retired: Option<E>,
-    carried: Tree,
-    carried_links: SortedLinks,
+    carried: List,
     sequence: u64,
     counters: Counters,
     reasons: [u64; REASONS_MAX],
@@ -244,8 +223,7 @@ impl<E: Elevator> RequestQueue<E> {
             groups: GroupTree::try_new(configuration.groups)?,
             switching: None,
             retired: None,
-            carried: Tree::EMPTY,
-            carried_links: SortedLinks::try_new(slots)?,
+            carried: List::EMPTY,
             sequence: 0,
             counters: Counters::default(),
             reasons: [0; REASONS_MAX],
@@ -319,12 +297,8 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// The cookies and extents of a request's bios, in sector order.
     pub fn bios_of(&self, id: RequestId) -> impl Iterator<Item = (u64, &Bio)> + '_ {
-        let first = if self.requests.is_live(id) { self.slots.at(id.slot()).chain.first } else { block::NIL };
-        core::iter::successors((first != block::NIL).then_some(first), |index| {
-            let next = self.bios.at(*index).next;
-            (next != block::NIL).then_some(next)
-        })
-        .map(|index| {
+        let chain = if self.requests.is_live(id) { self.slots.at(id.slot()).chain } else { Chain::EMPTY };
+        self.bios.iter(chain).map(|index| {
             let node = self.bios.at(index);
             (node.cookie, &node.bio)
         })
@@ -575,7 +549,8 @@ impl<E: Elevator> RequestQueue<E> {
             self.tags.give_back(limited);
             return Entered::NoTag { limited };
         };
-        *self.slots.at_mut(id.slot()) = Slot { chain: Chain { first: index, last: index }, limited, ..Slot::EMPTY };
+        let marks = if limited { Marks::LIMITED } else { Marks::NONE };
+        *self.slots.at_mut(id.slot()) = Slot::new(self.bios.chain_of(index), marks);
         self.counters.allocated(bio.direction(), now);
         self.groups.hold(bio.group);
         self.elevator.allocated(&self.requests, id, now);
@@ -634,19 +609,19 @@ impl<E: Elevator> RequestQueue<E> {
 
     pub(crate) fn insert(&mut self, id: RequestId, at: Position, now: Nanos) {
         self.sequence += 1;
+        let is_carrying = self.is_carrying();
         let slot = self.slots.at_mut(id.slot());
-        slot.sequence = self.sequence;
-        if self.is_carrying() {
+        slot.set_sequence(self.sequence);
+        if is_carrying {
             self.carry(id);
             return;
         }
-        let slot = self.slots.at_mut(id.slot());
-        slot.inserted = true;
+        slot.marks.set(Marks::INSERTED);
         self.requests.move_to(id, Place::Queued);
         let wake = self.elevator.insert(&self.requests, id, at, now);
         self.note(wake);
         if matches!(at, Position::Sorted(_)) && self.is_open(id) {
-            self.hash.add(id.slot(), self.requests.attributes(id).extent.end());
+            self.hash_in(id);
             if self.last_merge.is_none() {
                 self.last_merge = Some(id);
             }
@@ -712,7 +687,7 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// The request leaves the policy, whichever way: nobody may merge into it any more.
     pub(crate) fn leave_policy(&mut self, id: RequestId) {
-        self.hash.remove(id.slot());
+        self.hash_out(id);
         if self.last_merge == Some(id) {
             self.last_merge = None;
         }
@@ -749,8 +724,8 @@ impl<E: Elevator> RequestQueue<E> {
         if self.slots.at(id.slot()).stage == Stage::Command {
             self.flush_completed(id, status, now, &mut done);
         } else {
-            if self.slots.at(id.slot()).inserted {
-                self.slots.at_mut(id.slot()).inserted = false;
+            if self.slots.at(id.slot()).marks.has(Marks::INSERTED) {
+                self.slots.at_mut(id.slot()).marks.clear(Marks::INSERTED);
                 let completed = self.elevator.completed(&self.requests, id, now);
                 let released = self.elevator.released(&self.requests, id, now);
                 self.note(completed.and(released));
@@ -775,8 +750,8 @@ impl<E: Elevator> RequestQueue<E> {
         }
         self.counters.requeues += 1;
         self.trace(TraceKind::Requeued, id, None, now);
-        let Slot { inserted, stage, .. } = *self.slots.at(id.slot());
-        if !inserted || stage == Stage::Command {
+        let Slot { marks, stage, .. } = *self.slots.at(id.slot());
+        if !marks.has(Marks::INSERTED) || stage == Stage::Command {
             self.requests.move_to(id, Place::Dispatched);
             self.push_dispatch_front(id);
             return;
@@ -854,7 +829,7 @@ impl<E: Elevator> RequestQueue<E> {
     pub(crate) fn free(&mut self, id: RequestId, now: Nanos) {
         let group = self.requests.attributes(id).group;
         self.elevator.freed(&self.requests, id, now);
-        let limited = self.slots.at(id.slot()).limited;
+        let limited = self.slots.at(id.slot()).marks.has(Marks::LIMITED);
         self.requests.free(id);
         self.give_back_request(limited);
         if self.groups.let_go(group) {
