@@ -251,15 +251,20 @@ impl Requests {
         u32::from(request.generation) == id.generation() && request.place != Place::Free
     }
 
-    /// Moves a request to another place; an illegal move is counted and done all the same.
+    /// Moves a request to another place, where its host may change it; an illegal move is counted and done all the
+    /// same. `None` if the id is stale.
     #[inline]
-    pub fn move_to(&mut self, id: RequestId, place: Place) {
-        let Some(request) = self.live_mut(id) else { return };
-        let legal = request.place.may_become(place);
-        request.place = place;
-        if !legal {
-            self.complain();
+    pub fn move_to(&mut self, id: RequestId, place: Place) -> Option<&mut Request> {
+        let request = self.slots.at_mut(id.slot());
+        let is_live = u32::from(request.generation) == id.generation() && request.place != Place::Free;
+        if !is_live || !request.place.may_become(place) {
+            self.violations.set(self.violations.get().saturating_add(1));
         }
+        if !is_live {
+            return None;
+        }
+        request.place = place;
+        Some(request)
     }
 
     /// The id of a slot in its present use; `None` while the slot is free. Links are slots, ids are for outside.
@@ -268,6 +273,13 @@ impl Requests {
         let request = self.slots.at(slot);
         (slot < self.slots.len() && request.place != Place::Free)
             .then(|| RequestId::new(slot, u32::from(request.generation)))
+    }
+
+    /// The request in a slot, with its id; `None` while the slot is free.
+    #[inline]
+    pub fn in_slot(&self, slot: u32) -> Option<(RequestId, &Request)> {
+        let request = self.slots.get(slot)?;
+        (request.place != Place::Free).then(|| (RequestId::new(slot, u32::from(request.generation)), request))
     }
 
     /// Number of slots.

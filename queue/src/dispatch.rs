@@ -117,8 +117,7 @@ impl<E: Elevator> RequestQueue<E> {
     #[inline]
     fn chosen(&mut self, id: RequestId, queue: HardwareQueue, reason: Option<Reason>, now: Nanos) -> Choice {
         self.leave_policy(id);
-        self.requests.move_to(id, Place::Dispatched);
-        if let Some(request) = self.requests.live_mut(id) {
+        if let Some(request) = self.requests.move_to(id, Place::Dispatched) {
             request.attributes.hardware_queue = queue;
         }
         self.trace(TraceKind::Chosen, id, reason, now);
@@ -127,9 +126,8 @@ impl<E: Elevator> RequestQueue<E> {
 
     #[inline]
     fn start(&mut self, id: RequestId, reason: Option<Reason>, now: Nanos) -> Next {
-        self.requests.move_to(id, Place::Started);
         let mut queue = HardwareQueue(0);
-        if let Some(request) = self.requests.live_mut(id) {
+        if let Some(request) = self.requests.move_to(id, Place::Started) {
             request.issued_ns = now;
             queue = request.attributes.hardware_queue;
         }

@@ -46,8 +46,8 @@ impl EndHash {
     pub(crate) fn find(&self, links: &Links, requests: &Requests, end: Sector) -> Option<RequestId> {
         let mut next = self.buckets.at(self.bucket(end)).first();
         while let Some(slot) = next {
-            if let Some(id) = requests.id_of(slot)
-                && requests.attributes(id).extent.end() == end
+            if let Some((id, request)) = requests.in_slot(slot)
+                && request.attributes.extent.end() == end
             {
                 return Some(id);
             }

@@ -463,7 +463,7 @@ impl<E: Elevator> RequestQueue<E> {
         if is_held {
             // Nobody sleeps for a limiter here, but what the submitter holds back must not wait for it.
         } else if self.switching.is_none() {
-            match self.enter(index, plug.as_deref_mut(), true, now) {
+            match self.enter(index, &bio, plug.as_deref_mut(), true, now) {
                 Entered::Merged(id) => {
                     self.merging_freed_a_request(now);
                     return Ok(Submitted::Merged(id));
@@ -518,34 +518,33 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// A bio looks for company, then for a request of its own. The kernels before blk-mq do the same with other rules
     /// about who gets a request (`request_lists.rs`).
-    fn enter(&mut self, index: u32, plug: Option<&mut Plug>, is_new: bool, now: Nanos) -> Entered {
-        let bio = self.bios.at(index).bio;
+    fn enter(&mut self, index: u32, bio: &Bio, plug: Option<&mut Plug>, is_new: bool, now: Nanos) -> Entered {
         let has_lists = self.era.allocation != Allocation::Tags;
-        if has_lists && let Err(limited) = self.begin_by_lists(&bio, is_new, now) {
+        if has_lists && let Err(limited) = self.begin_by_lists(bio, is_new, now) {
             return Entered::NoTag { limited };
         }
         let hint = if is_new || self.era.searches_again {
-            match self.try_merge(index, &bio, plug.as_deref(), now) {
+            match self.try_merge(index, bio, plug.as_deref(), now) {
                 Ok(id) => {
                     if !self.limiters.is_empty() {
                         self.limiters_merged(index, now);
                     }
                     if has_lists {
-                        self.merged_by_lists(&bio, is_new, now);
+                        self.merged_by_lists(bio, is_new, now);
                     }
                     return Entered::Merged(id);
                 }
                 Err(hint) => hint,
             }
         } else {
-            self.hint_for(&bio, now)
+            self.hint_for(bio, now)
         };
-        let taken = if has_lists { self.take_by_lists(&bio, is_new, now) } else { self.take_tag(&bio, is_new, now) };
+        let taken = if has_lists { self.take_by_lists(bio, is_new, now) } else { self.take_tag(bio, is_new, now) };
         let limited = match taken {
             Ok(limited) => limited,
             Err(limited) => return Entered::NoTag { limited },
         };
-        let Some(id) = self.requests.allocate(bio, now) else {
+        let Some(id) = self.requests.allocate(*bio, now) else {
             self.tags.give_back(limited);
             return Entered::NoTag { limited };
         };
@@ -556,12 +555,12 @@ impl<E: Elevator> RequestQueue<E> {
         self.elevator.allocated(&self.requests, id, now);
         match plug {
             Some(plug) => self.plug(plug, id, now),
-            None if needs_flush_machine(&bio) => self.begin_flush_sequence(id, now),
+            None if needs_flush_machine(bio) => self.begin_flush_sequence(id, now),
             None if bio.operation == Operation::Passthrough => self.send_special(id, now),
             None => self.insert(id, Position::Sorted(hint), now),
         }
         if has_lists {
-            self.entered_by_lists(&bio, now);
+            self.entered_by_lists(bio, now);
         }
         Entered::Queued(id)
     }
@@ -601,7 +600,7 @@ impl<E: Elevator> RequestQueue<E> {
             self.begin_flush_sequence(id, now);
         } else if bio.operation == Operation::Passthrough {
             self.send_special(id, now);
-        } else if !self.is_open(id) || !self.merge_on_insert(id, now) {
+        } else if !self.is_open(id, &bio) || !self.merge_on_insert(id, now) {
             let hint = self.hint_for(&bio, now);
             self.insert(id, Position::Sorted(hint), now);
         }
@@ -620,8 +619,10 @@ impl<E: Elevator> RequestQueue<E> {
         self.requests.move_to(id, Place::Queued);
         let wake = self.elevator.insert(&self.requests, id, at, now);
         self.note(wake);
-        if matches!(at, Position::Sorted(_)) && self.is_open(id) {
-            self.hash_in(id);
+        let attributes = self.requests.attributes(id);
+        if matches!(at, Position::Sorted(_)) && self.is_open(id, attributes) {
+            let end = attributes.extent.end();
+            self.hash_in(id, end);
             if self.last_merge.is_none() {
                 self.last_merge = Some(id);
             }
@@ -676,7 +677,8 @@ impl<E: Elevator> RequestQueue<E> {
     fn let_in(&mut self, index: u32, now: Nanos) -> Entered {
         let group = self.bios.at(index).bio.group;
         self.bios.at_mut(index).bio.group = self.groups.nearest_online(group);
-        let entered = self.enter(index, None, false, now);
+        let bio = self.bios.at(index).bio;
+        let entered = self.enter(index, &bio, None, false, now);
         if matches!(entered, Entered::NoTag { .. }) {
             self.bios.at_mut(index).bio.group = group;
         } else if self.groups.let_go(group) {
@@ -721,17 +723,18 @@ impl<E: Elevator> RequestQueue<E> {
         }
         self.requests.move_to(id, Place::Complete);
         self.trace(TraceKind::Completed, id, None, now);
-        if self.slots.at(id.slot()).stage == Stage::Command {
+        let slot = self.slots.at_mut(id.slot());
+        let (stage, was_inserted) = (slot.stage, slot.marks.has(Marks::INSERTED));
+        if stage == Stage::Command {
             self.flush_completed(id, status, now, &mut done);
         } else {
-            if self.slots.at(id.slot()).marks.has(Marks::INSERTED) {
-                self.slots.at_mut(id.slot()).marks.clear(Marks::INSERTED);
+            slot.marks.clear(Marks::INSERTED);
+            if was_inserted {
                 let completed = self.elevator.completed(&self.requests, id, now);
                 let released = self.elevator.released(&self.requests, id, now);
                 self.note(completed.and(released));
             }
-            let is_sequenced = self.slots.at(id.slot()).stage != Stage::Plain;
-            if !is_sequenced || !self.data_step_completed(id, status, now) {
+            if stage == Stage::Plain || !self.data_step_completed(id, status, now) {
                 self.finish(id, status, now, &mut done);
             }
         }
@@ -781,10 +784,10 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     fn leave_device(&mut self, id: RequestId) -> bool {
-        if !self.requests.is_live(id) || self.requests.at(id).place != Place::Started {
-            return false;
-        }
-        let queue = self.requests.attributes(id).hardware_queue;
+        let queue = match self.requests.in_slot(id.slot()) {
+            Some((live, request)) if live == id && request.place == Place::Started => request.attributes.hardware_queue,
+            _ => return false,
+        };
         let in_device = self.in_device.at_mut(u32::from(queue.0));
         *in_device = in_device.saturating_sub(1);
         self.in_device_total = self.in_device_total.saturating_sub(1);
@@ -793,14 +796,15 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// A request ended for its submitters.
     pub(crate) fn finish(&mut self, id: RequestId, status: Status, now: Nanos, done: &mut impl FnMut(Done)) {
-        let request = *self.requests.at(id);
-        let attributes = &request.attributes;
-        self.counters.completed(attributes.direction(), attributes.extent.sectors, request.start_ns, now);
+        let request = self.requests.at(id);
+        let (attributes, issued_ns) = (&request.attributes, request.issued_ns);
+        let (sectors, group) = (attributes.extent.sectors, attributes.group);
+        self.counters.completed(attributes.direction(), sectors, request.start_ns, now);
         if self.is_gated {
             self.end_barrier(id);
         }
         if self.era.allocation != Allocation::Tags {
-            self.lists.left(attributes.extent.sectors);
+            self.lists.left(sectors);
         }
         if !self.limiters.is_empty() {
             self.limiters_request_ended(id, status, now);
@@ -811,23 +815,16 @@ impl<E: Elevator> RequestQueue<E> {
                 self.limiters_bio_ended(index, now);
             }
             let node = self.bios.at(index);
-            done(Done {
-                cookie: node.cookie,
-                bio: node.bio,
-                status,
-                submitted_ns: node.submitted_ns,
-                issued_ns: request.issued_ns,
-            });
+            done(Done { cookie: node.cookie, bio: node.bio, status, submitted_ns: node.submitted_ns, issued_ns });
             self.bios.give_back(index);
         }
-        self.free(id, now);
+        self.free(id, group, now);
     }
 
     /// Gives slot, tag and the group's hold back.
     // A call and its saved registers would be a third of what it does.
     #[inline(always)]
-    pub(crate) fn free(&mut self, id: RequestId, now: Nanos) {
-        let group = self.requests.attributes(id).group;
+    pub(crate) fn free(&mut self, id: RequestId, group: GroupId, now: Nanos) {
         self.elevator.freed(&self.requests, id, now);
         let limited = self.slots.at(id.slot()).marks.has(Marks::LIMITED);
         self.requests.free(id);

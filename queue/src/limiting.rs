@@ -210,7 +210,7 @@ impl<E: Elevator> RequestQueue<E> {
             self.wait(index, limited);
             return;
         }
-        match self.enter(index, None, true, now) {
+        match self.enter(index, &bio, None, true, now) {
             Entered::Merged(_) => self.merging_freed_a_request(now),
             Entered::Queued(_) => {}
             Entered::NoTag { limited } => self.wait(index, limited),

@@ -7,7 +7,7 @@ use crate::limits::Merging;
 use crate::plug::Plug;
 use crate::slot::Marks;
 use crate::{RequestQueue, TraceKind};
-use block::{Nanos, Operation, RequestId};
+use block::{Nanos, Operation, RequestId, Sector};
 use elevator::{Attributes, Bio, Elevator, Hint, Merge, MergeSearch, Place, Side};
 
 impl<E: Elevator> RequestQueue<E> {
@@ -177,8 +177,9 @@ impl<E: Elevator> RequestQueue<E> {
         }
         attributes.extent.sectors = attributes.extent.sectors.saturating_add(bio.extent.sectors);
         attributes.segments = attributes.segments.saturating_add(bio.segments);
+        let end = attributes.extent.end();
         if was_hashed {
-            self.hash_in(id);
+            self.hash_in(id, end);
         }
     }
 
@@ -235,10 +236,10 @@ impl<E: Elevator> RequestQueue<E> {
         self.trace(TraceKind::RequestsMerged, keep, None, now);
         self.counters.request_merged(tail.direction(), now);
         if was_hashed {
-            self.hash_in(keep);
+            self.hash_in(keep, tail.extent.end());
         }
         self.last_merge = Some(keep);
-        self.free(gone, now);
+        self.free(gone, tail.group, now);
         true
     }
 
@@ -271,8 +272,8 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Whether others may still join this request while it is queued.
-    pub(crate) fn is_open(&self, id: RequestId) -> bool {
-        let attributes = self.requests.attributes(id);
+    #[inline]
+    pub(crate) fn is_open(&self, id: RequestId, attributes: &Attributes) -> bool {
         attributes.operation.is_mergeable()
             && !attributes.flags.intersects(Attributes::NEVER_MERGED)
             && !self.slots.at(id.slot()).marks.has(Marks::NO_MERGE)
@@ -280,8 +281,7 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// Makes a queued request known by its end.
     #[inline]
-    pub(crate) fn hash_in(&mut self, id: RequestId) {
-        let end = self.requests.attributes(id).extent.end();
+    pub(crate) fn hash_in(&mut self, id: RequestId, end: Sector) {
         if self.hash.add(&mut self.dispatch_links, id.slot(), end) {
             self.slots.at_mut(id.slot()).marks.set(Marks::HASHED);
         } else {
