@@ -59,6 +59,7 @@ use elevator::{
 };
 use end_hash::EndHash;
 use flush::{FlushMachine, Stage, Steps};
+use merge::is_open_kind;
 use queue_plug::DevicePlug;
 use request_lists::RequestLists;
 use single_queue::DispatchOrder;
@@ -616,12 +617,12 @@ impl<E: Elevator> RequestQueue<E> {
             return;
         }
         slot.marks.set(Marks::INSERTED);
-        self.requests.move_to(id, Place::Queued);
+        let may_be_open = matches!(at, Position::Sorted(_)) && !slot.marks.has(Marks::NO_MERGE);
+        let attributes = self.requests.move_to(id, Place::Queued).map(|request| &request.attributes);
+        let open_end = attributes.filter(|kind| may_be_open && is_open_kind(kind)).map(|kind| kind.extent.end());
         let wake = self.elevator.insert(&self.requests, id, at, now);
         self.note(wake);
-        let attributes = self.requests.attributes(id);
-        if matches!(at, Position::Sorted(_)) && self.is_open(id, attributes) {
-            let end = attributes.extent.end();
+        if let Some(end) = open_end {
             self.hash_in(id, end);
             if self.last_merge.is_none() {
                 self.last_merge = Some(id);

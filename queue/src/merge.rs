@@ -66,10 +66,11 @@ impl<E: Elevator> RequestQueue<E> {
         if search == MergeSearch::Own {
             return self.ask_policy(bio, now);
         }
+        // Whether they touch is asked first: it is the cheapest question, and mostly they do not.
         if let Some(id) = self.last_merge
+            && let Some(side) = self.adjacency(id, bio)
             && self.may_absorb(id, bio)
             && self.elevator.may_merge(&self.requests, id, bio)
-            && let Some(side) = self.adjacency(id, bio)
         {
             return Merge::Into(id, side);
         }
@@ -274,9 +275,7 @@ impl<E: Elevator> RequestQueue<E> {
     /// Whether others may still join this request while it is queued.
     #[inline]
     pub(crate) fn is_open(&self, id: RequestId, attributes: &Attributes) -> bool {
-        attributes.operation.is_mergeable()
-            && !attributes.flags.intersects(Attributes::NEVER_MERGED)
-            && !self.slots.at(id.slot()).marks.has(Marks::NO_MERGE)
+        is_open_kind(attributes) && !self.slots.at(id.slot()).marks.has(Marks::NO_MERGE)
     }
 
     /// Makes a queued request known by its end.
@@ -304,4 +303,10 @@ impl<E: Elevator> RequestQueue<E> {
         }
         true
     }
+}
+
+/// Whether requests of its kind may be joined.
+#[inline]
+pub(crate) fn is_open_kind(attributes: &Attributes) -> bool {
+    attributes.operation.is_mergeable() && !attributes.flags.intersects(Attributes::NEVER_MERGED)
 }
