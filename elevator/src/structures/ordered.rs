@@ -18,7 +18,7 @@ use super::{Array, NIL, NoMemory};
 /// Entries of a node: what one word can order.
 const WIDTH: u32 = 16;
 const HALF: u32 = WIDTH / 2;
-/// Every node but a root has as many, which bounds the pool: 224 bytes for five slots.
+/// Every node but a root has as many, which bounds the pool to a node for five slots.
 const FEWEST: u32 = 6;
 /// Two neighbours become one node if it has at most as many: far from a split, so that sets at rest do not flap.
 const MERGED: u32 = 12;
@@ -32,7 +32,7 @@ const EVERY: u64 = 0x1111_1111_1111_1111;
 /// On level 0 the items are slots, above they are nodes of the level below. The key of an inner item separates what is
 /// under it from what is under the item before it; the first has 0, since there is nothing to separate it from.
 #[derive(Clone, Debug)]
-#[repr(align(32))]
+#[repr(align(64))]
 struct Node {
     /// The largest key where there is no entry, so that a search need not ask how many there are.
     keys: [u64; WIDTH as usize],
@@ -48,8 +48,8 @@ struct Node {
     next: u32,
 }
 
-const _: () = assert!(size_of::<Node>() == 224, "no padding but what is left of a word");
-const _: () = assert!((MERGED + 1) / 2 >= FEWEST && MERGED + 1 >= 2 * FEWEST, "what is not merged can be shared out");
+const _: () = assert!(size_of::<Node>() == 256, "four cache lines");
+const _: () = assert!(MERGED.div_ceil(2) >= FEWEST && MERGED + 1 >= 2 * FEWEST, "what is not merged can be shared out");
 
 impl Node {
     const EMPTY: Node = Node {
