@@ -132,9 +132,16 @@ pub struct Request {
     pub issued_ns: Nanos,
     /// Where it is now.
     pub place: Place,
-    generation: u32,
+    /// How often the slot was given back; 12 bits of it are in the id.
+    generation: u16,
     next_free: u32,
 }
+
+const _: () = assert!(size_of::<Request>() == 64, "as long as a cache line");
+
+/// Generations are counted in as many bits as an id has for them.
+const GENERATION_MASK: u16 = 0x0fff;
+const _: () = assert!(GENERATION_MASK as u32 == u32::MAX >> RequestId::SLOT_BITS);
 
 impl Request {
     const EMPTY: Request = Request {
@@ -194,7 +201,7 @@ impl Requests {
         request.issued_ns = 0;
         request.place = Place::Plugged;
         self.in_use += 1;
-        Some(RequestId::new(slot, request.generation))
+        Some(RequestId::new(slot, u32::from(request.generation)))
     }
 
     /// Gives a slot back; every id of it becomes stale.
@@ -203,7 +210,7 @@ impl Requests {
         let first_free = self.first_free;
         let Some(request) = self.live_mut(id) else { return };
         request.place = Place::Free;
-        request.generation = (request.generation + 1) & (u32::MAX >> RequestId::SLOT_BITS);
+        request.generation = request.generation.wrapping_add(1) & GENERATION_MASK;
         request.next_free = first_free;
         self.first_free = id.slot();
         self.in_use = self.in_use.saturating_sub(1);
@@ -213,7 +220,7 @@ impl Requests {
     #[inline]
     pub fn at(&self, id: RequestId) -> &Request {
         let request = self.slots.at(id.slot());
-        if request.generation == id.generation() && request.place != Place::Free {
+        if u32::from(request.generation) == id.generation() && request.place != Place::Free {
             return request;
         }
         self.complain();
@@ -230,7 +237,7 @@ impl Requests {
     #[inline]
     pub fn live_mut(&mut self, id: RequestId) -> Option<&mut Request> {
         let request = self.slots.at_mut(id.slot());
-        if request.generation == id.generation() && request.place != Place::Free {
+        if u32::from(request.generation) == id.generation() && request.place != Place::Free {
             return Some(request);
         }
         self.violations.set(self.violations.get().saturating_add(1));
@@ -241,25 +248,38 @@ impl Requests {
     #[inline]
     pub fn is_live(&self, id: RequestId) -> bool {
         let request = self.slots.at(id.slot());
-        request.generation == id.generation() && request.place != Place::Free
+        u32::from(request.generation) == id.generation() && request.place != Place::Free
     }
 
-    /// Moves a request to another place; an illegal move is counted and done all the same.
+    /// Moves a request to another place, where its host may change it; an illegal move is counted and done all the
+    /// same. `None` if the id is stale.
     #[inline]
-    pub fn move_to(&mut self, id: RequestId, place: Place) {
-        let Some(request) = self.live_mut(id) else { return };
-        let legal = request.place.may_become(place);
-        request.place = place;
-        if !legal {
-            self.complain();
+    pub fn move_to(&mut self, id: RequestId, place: Place) -> Option<&mut Request> {
+        let request = self.slots.at_mut(id.slot());
+        let is_live = u32::from(request.generation) == id.generation() && request.place != Place::Free;
+        if !is_live || !request.place.may_become(place) {
+            self.violations.set(self.violations.get().saturating_add(1));
         }
+        if !is_live {
+            return None;
+        }
+        request.place = place;
+        Some(request)
     }
 
     /// The id of a slot in its present use; `None` while the slot is free. Links are slots, ids are for outside.
     #[inline]
     pub fn id_of(&self, slot: u32) -> Option<RequestId> {
         let request = self.slots.at(slot);
-        (slot < self.slots.len() && request.place != Place::Free).then(|| RequestId::new(slot, request.generation))
+        (slot < self.slots.len() && request.place != Place::Free)
+            .then(|| RequestId::new(slot, u32::from(request.generation)))
+    }
+
+    /// The request in a slot, with its id; `None` while the slot is free.
+    #[inline]
+    pub fn in_slot(&self, slot: u32) -> Option<(RequestId, &Request)> {
+        let request = self.slots.get(slot)?;
+        (request.place != Place::Free).then(|| (RequestId::new(slot, u32::from(request.generation)), request))
     }
 
     /// Number of slots.

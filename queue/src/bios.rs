@@ -9,22 +9,24 @@ pub(crate) struct Node {
     pub bio: Bio,
     pub cookie: u64,
     pub submitted_ns: Nanos,
-    pub next: u32,
 }
 
+const _: () = assert!(size_of::<Node>() == 56, "no padding");
+
 /// A chain of bios: those of one request in sector order, or those that wait for a tag in order of arrival.
+///
+/// It is a ring of which the last is known, since the first is behind it: four bytes.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Chain {
-    pub first: u32,
-    pub last: u32,
+    last: u32,
 }
 
 impl Chain {
-    pub(crate) const EMPTY: Chain = Chain { first: NIL, last: NIL };
+    pub(crate) const EMPTY: Chain = Chain { last: NIL };
 
     #[inline]
     pub(crate) const fn is_empty(self) -> bool {
-        self.first == NIL
+        self.last == NIL
     }
 }
 
@@ -32,6 +34,8 @@ impl Chain {
 #[derive(Debug)]
 pub(crate) struct Bios {
     nodes: Array<Node>,
+    /// Behind a bio in its chain; behind an unused one the next unused. Apart, because it would pad a node to 64 bytes.
+    next: Array<u32>,
     first_free: u32,
     in_use: u32,
 }
@@ -39,29 +43,27 @@ pub(crate) struct Bios {
 impl Bios {
     pub(crate) fn try_new(count: u32) -> Result<Self, NoMemory> {
         let bio = Bio::new(block::Operation::Read, block::Extent::new(0, 0));
-        let mut nodes = Array::try_new(count, Node { bio, cookie: 0, submitted_ns: 0, next: NIL })?;
-        for index in 0..count {
-            nodes.at_mut(index).next = if index + 1 < count { index + 1 } else { NIL };
+        let nodes = Array::try_new(count, Node { bio, cookie: 0, submitted_ns: 0 })?;
+        let mut next = Array::try_new(count, NIL)?;
+        for index in 1..count {
+            *next.at_mut(index - 1) = index;
         }
-        Ok(Self { nodes, first_free: if count == 0 { NIL } else { 0 }, in_use: 0 })
+        Ok(Self { nodes, next, first_free: if count == 0 { NIL } else { 0 }, in_use: 0 })
     }
 
     #[inline]
     pub(crate) fn take(&mut self, bio: &Bio, cookie: u64, now: Nanos) -> Option<u32> {
         let index = self.first_free;
-        if index == NIL {
-            return None;
-        }
-        let node = self.nodes.at_mut(index);
-        self.first_free = node.next;
-        *node = Node { bio: *bio, cookie, submitted_ns: now, next: NIL };
+        let node = self.nodes.get_mut(index)?;
+        *node = Node { bio: *bio, cookie, submitted_ns: now };
+        self.first_free = *self.next.at(index);
         self.in_use += 1;
         Some(index)
     }
 
     #[inline]
     pub(crate) fn give_back(&mut self, index: u32) {
-        self.nodes.at_mut(index).next = self.first_free;
+        *self.next.at_mut(index) = self.first_free;
         self.first_free = index;
         self.in_use = self.in_use.saturating_sub(1);
     }
@@ -86,24 +88,29 @@ impl Bios {
         self.nodes.len()
     }
 
+    /// The bios of a chain from first to last.
+    pub(crate) fn iter(&self, chain: Chain) -> impl Iterator<Item = u32> + '_ {
+        let first = (!chain.is_empty()).then(|| *self.next.at(chain.last));
+        core::iter::successors(first, move |index| (*index != chain.last).then(|| *self.next.at(*index)))
+    }
+
+    /// A chain of one bio, which is in none yet.
+    #[inline]
+    pub(crate) fn chain_of(&mut self, index: u32) -> Chain {
+        *self.next.at_mut(index) = index;
+        Chain { last: index }
+    }
+
     #[inline]
     pub(crate) fn append(&mut self, chain: &mut Chain, index: u32) {
-        self.nodes.at_mut(index).next = NIL;
-        if chain.is_empty() {
-            chain.first = index;
-        } else {
-            self.nodes.at_mut(chain.last).next = index;
-        }
-        chain.last = index;
+        let tail = self.chain_of(index);
+        self.join(chain, tail);
     }
 
     #[inline]
     pub(crate) fn prepend(&mut self, chain: &mut Chain, index: u32) {
-        self.nodes.at_mut(index).next = chain.first;
-        if chain.is_empty() {
-            chain.last = index;
-        }
-        chain.first = index;
+        let rest = core::mem::replace(chain, self.chain_of(index));
+        self.join(chain, rest);
     }
 
     /// Hangs the bios of `tail` behind those of `chain`.
@@ -112,26 +119,49 @@ impl Bios {
         if tail.is_empty() {
             return;
         }
-        if chain.is_empty() {
-            *chain = tail;
-            return;
+        if !chain.is_empty() {
+            let (first, first_of_tail) = (*self.next.at(chain.last), *self.next.at(tail.last));
+            *self.next.at_mut(chain.last) = first_of_tail;
+            *self.next.at_mut(tail.last) = first;
         }
-        self.nodes.at_mut(chain.last).next = tail.first;
-        chain.last = tail.last;
+        *chain = tail;
     }
 
     #[inline]
     pub(crate) fn pop(&mut self, chain: &mut Chain) -> Option<u32> {
-        let index = chain.first;
-        if index == NIL {
+        if chain.is_empty() {
             return None;
         }
-        let node = self.nodes.at_mut(index);
-        chain.first = node.next;
-        node.next = NIL;
-        if chain.first == NIL {
-            chain.last = NIL;
+        let first = *self.next.at(chain.last);
+        if first == chain.last {
+            *chain = Chain::EMPTY;
+        } else {
+            *self.next.at_mut(chain.last) = *self.next.at(first);
         }
-        Some(index)
+        Some(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::{Extent, Operation};
+
+    #[test]
+    fn chains_keep_their_order_whichever_way_they_grow() {
+        let mut bios = Bios::try_new(6).unwrap();
+        let bio = Bio::new(Operation::Read, Extent::new(0, 8));
+        let [a, b, c, d] = [0; 4].map(|cookie| bios.take(&bio, cookie, 0).unwrap());
+        let (mut chain, mut tail) = (bios.chain_of(b), Chain::EMPTY);
+        bios.prepend(&mut chain, a);
+        bios.append(&mut tail, c);
+        bios.append(&mut tail, d);
+        bios.join(&mut chain, tail);
+        bios.join(&mut chain, Chain::EMPTY);
+        assert!(bios.iter(chain).eq([a, b, c, d]) && bios.iter(Chain::EMPTY).next().is_none());
+        assert_eq!([(); 5].map(|()| bios.pop(&mut chain)), [Some(a), Some(b), Some(c), Some(d), None]);
+        assert!(chain.is_empty());
+        bios.give_back(c);
+        assert_eq!((bios.take(&bio, 0, 0), bios.in_use(), bios.capacity()), (Some(c), 4, 6));
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::RequestQueue;
 use crate::flush::Stage;
-use block::{NIL, Operation, RequestId};
+use crate::slot::Marks;
+use block::{Operation, RequestId};
 use elevator::{Elevator, Limiter, Place, Violation};
 
 fn broken(what: &'static str, at: u32) -> Result<(), Violation> {
@@ -17,8 +18,8 @@ pub(crate) fn check<E: Elevator>(queue: &RequestQueue<E>) -> Result<(), Violatio
     for slot in 0..queue.requests.capacity() {
         if let Some(id) = queue.requests.id_of(slot) {
             check_request(queue, id, &mut totals)?;
-        } else if queue.hash.end_of(slot).is_some() {
-            return broken("a free slot is in no merge hash", slot);
+        } else if queue.dispatch_links.is_linked(slot) {
+            return broken("a free slot is on no list and in no merge hash", slot);
         }
     }
     check_totals(queue, &totals)?;
@@ -46,13 +47,14 @@ fn check_request<E: Elevator>(queue: &RequestQueue<E>, id: RequestId, totals: &m
         return Ok(());
     }
     totals.tagged += 1;
-    totals.limited += u32::from(slot.limited);
-    if let Some(end) = queue.hash.end_of(id.slot())
-        && (request.place != Place::Queued || end != request.attributes.extent.end())
+    totals.limited += u32::from(slot.marks.has(Marks::LIMITED));
+    let end = request.attributes.extent.end();
+    if slot.marks.has(Marks::HASHED)
+        && (request.place != Place::Queued || !queue.hash.holds(&queue.dispatch_links, id.slot(), end))
     {
         return broken("the merge hash holds queued requests at their present end", id.slot());
     }
-    if matches!(request.place, Place::Queued) && !slot.inserted {
+    if matches!(request.place, Place::Queued) && !slot.marks.has(Marks::INSERTED) {
         return broken("a queued request was inserted", id.slot());
     }
     check_bios(queue, id, totals)
@@ -83,13 +85,9 @@ fn check_bios<E: Elevator>(queue: &RequestQueue<E>, id: RequestId, totals: &mut 
 }
 
 fn check_totals<E: Elevator>(queue: &RequestQueue<E>, totals: &Totals) -> Result<(), Violation> {
-    let mut waiting = 0;
+    let mut waiting: u32 = 0;
     for chain in queue.waiting {
-        let mut index = chain.first;
-        while index != NIL {
-            waiting += 1;
-            index = queue.bios.at(index).next;
-        }
+        waiting += u32::try_from(queue.bios.iter(chain).count()).unwrap_or(u32::MAX);
     }
     let counted = [
         ("every request but flush commands holds a tag", totals.tagged, queue.tags.in_use()),

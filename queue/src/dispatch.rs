@@ -1,5 +1,6 @@
 //! Which request the device gets next.
 
+use crate::slot::Marks;
 use crate::{Drains, RequestQueue, TraceKind};
 use block::{HardwareQueue, Nanos, RequestId};
 use elevator::{Dispatch, Elevator, Place, Reason};
@@ -116,8 +117,7 @@ impl<E: Elevator> RequestQueue<E> {
     #[inline]
     fn chosen(&mut self, id: RequestId, queue: HardwareQueue, reason: Option<Reason>, now: Nanos) -> Choice {
         self.leave_policy(id);
-        self.requests.move_to(id, Place::Dispatched);
-        if let Some(request) = self.requests.live_mut(id) {
+        if let Some(request) = self.requests.move_to(id, Place::Dispatched) {
             request.attributes.hardware_queue = queue;
         }
         self.trace(TraceKind::Chosen, id, reason, now);
@@ -126,9 +126,8 @@ impl<E: Elevator> RequestQueue<E> {
 
     #[inline]
     fn start(&mut self, id: RequestId, reason: Option<Reason>, now: Nanos) -> Next {
-        self.requests.move_to(id, Place::Started);
         let mut queue = HardwareQueue(0);
-        if let Some(request) = self.requests.live_mut(id) {
+        if let Some(request) = self.requests.move_to(id, Place::Started) {
             request.issued_ns = now;
             queue = request.attributes.hardware_queue;
         }
@@ -140,7 +139,7 @@ impl<E: Elevator> RequestQueue<E> {
         if !self.limiters.is_empty() {
             self.limiters_issued(id, now);
         }
-        if self.slots.at(id.slot()).inserted {
+        if self.slots.at(id.slot()).marks.has(Marks::INSERTED) {
             let wake = self.elevator.started(&self.requests, id, now);
             self.note(wake);
         }

@@ -1,32 +1,23 @@
 //! Requests by the sector behind their last one: who can take a bio at its back.
+//!
+//! Only the buckets live here. The links are those that a request uses on the dispatch list, where it never is while it
+//! can be merged, and its end is the one in the table of requests: a hashed request costs two to four bytes.
 
-use block::{NIL, Sector};
-use elevator::structures::{Array, NoMemory};
+use block::{RequestId, Sector};
+use elevator::Requests;
+use elevator::structures::{Array, Links, NoMemory, Stack};
 
-#[derive(Copy, Clone, Debug)]
-struct Node {
-    end: Sector,
-    prev: u32,
-    next: u32,
-    linked: bool,
-}
-
-/// Chained hash over slots; a power of two of buckets, 64 for up to 256 slots and a quarter of the slots beyond.
+/// Chained hash over slots; a power of two of buckets, 64 for up to 128 slots and at least one for two slots beyond.
 #[derive(Debug)]
 pub(crate) struct EndHash {
-    buckets: Array<u32>,
-    nodes: Array<Node>,
+    buckets: Array<Stack>,
     mask: u64,
 }
 
 impl EndHash {
     pub(crate) fn try_new(slots: u32) -> Result<Self, NoMemory> {
-        let buckets = (slots / 4).max(64).next_power_of_two();
-        Ok(Self {
-            buckets: Array::try_new(buckets, NIL)?,
-            nodes: Array::try_new(slots, Node { end: 0, prev: NIL, next: NIL, linked: false })?,
-            mask: u64::from(buckets - 1),
-        })
+        let buckets = (slots / 2).max(64).next_power_of_two();
+        Ok(Self { buckets: Array::try_new(buckets, Stack::EMPTY)?, mask: u64::from(buckets - 1) })
     }
 
     #[inline]
@@ -36,73 +27,63 @@ impl EndHash {
         u32::try_from(spread & self.mask).unwrap_or(0)
     }
 
-    /// Adds a slot, or moves it to its new end.
+    /// Adds a slot that is on no list. False, and nothing happens, if it is on one.
     #[inline]
-    pub(crate) fn add(&mut self, slot: u32, end: Sector) {
-        self.remove(slot);
+    pub(crate) fn add(&mut self, links: &mut Links, slot: u32, end: Sector) -> bool {
         let bucket = self.bucket(end);
-        let first = *self.buckets.at(bucket);
-        *self.nodes.at_mut(slot) = Node { end, prev: NIL, next: first, linked: true };
-        if first != NIL {
-            self.nodes.at_mut(first).prev = slot;
-        }
-        *self.buckets.at_mut(bucket) = slot;
+        self.buckets.at_mut(bucket).push(links, slot)
     }
 
-    /// Removes a slot; nothing happens if it is not there.
+    /// Removes a slot that was added under this end.
     #[inline]
-    pub(crate) fn remove(&mut self, slot: u32) {
-        let node = *self.nodes.at(slot);
-        if !node.linked {
-            return;
-        }
-        if node.prev == NIL {
-            let bucket = self.bucket(node.end);
-            *self.buckets.at_mut(bucket) = node.next;
-        } else {
-            self.nodes.at_mut(node.prev).next = node.next;
-        }
-        if node.next != NIL {
-            self.nodes.at_mut(node.next).prev = node.prev;
-        }
-        self.nodes.at_mut(slot).linked = false;
+    pub(crate) fn remove(&mut self, links: &mut Links, slot: u32, end: Sector) -> bool {
+        let bucket = self.bucket(end);
+        self.buckets.at_mut(bucket).remove(links, slot)
     }
 
-    /// The slot added last among those that end here.
+    /// The request added last among those that end here.
     #[inline]
-    pub(crate) fn find(&self, end: Sector) -> Option<u32> {
-        let mut slot = *self.buckets.at(self.bucket(end));
-        while slot != NIL {
-            let node = self.nodes.at(slot);
-            if node.end == end {
-                return Some(slot);
+    pub(crate) fn find(&self, links: &Links, requests: &Requests, end: Sector) -> Option<RequestId> {
+        let mut next = self.buckets.at(self.bucket(end)).first();
+        while let Some(slot) = next {
+            if let Some((id, request)) = requests.in_slot(slot)
+                && request.attributes.extent.end() == end
+            {
+                return Some(id);
             }
-            slot = node.next;
+            next = links.next(slot);
         }
         None
     }
 
-    /// Whether the slot is in, and under which end.
-    pub(crate) fn end_of(&self, slot: u32) -> Option<Sector> {
-        let node = self.nodes.at(slot);
-        node.linked.then_some(node.end)
+    /// Whether the slot can be found under this end.
+    pub(crate) fn holds(&self, links: &Links, slot: u32, end: Sector) -> bool {
+        let first = self.buckets.at(self.bucket(end)).first();
+        core::iter::successors(first, |at| links.next(*at)).any(|at| at == slot)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use block::{Extent, Operation};
+    use elevator::Attributes;
 
     #[test]
     fn the_request_added_last_is_found_and_removal_uncovers_the_older() {
+        let mut requests = Requests::try_new(8).unwrap();
+        let mut links = Links::try_new(8).unwrap();
         let mut hash = EndHash::try_new(8).unwrap();
-        hash.add(1, 1000);
-        hash.add(2, 1000);
-        assert_eq!(hash.find(1000), Some(2));
-        hash.add(2, 2000);
-        assert_eq!((hash.find(1000), hash.find(2000)), (Some(1), Some(2)));
-        hash.remove(1);
-        hash.remove(1);
-        assert_eq!(hash.find(1000), None);
+        let [older, newer] = [990, 980].map(|first| {
+            let sectors = u32::try_from(1000 - first).unwrap();
+            requests.allocate(Attributes::new(Operation::Read, Extent::new(first, sectors)), 0).unwrap()
+        });
+        assert!(hash.add(&mut links, older.slot(), 1000) && hash.add(&mut links, newer.slot(), 1000));
+        assert!(!hash.add(&mut links, newer.slot(), 1000));
+        assert_eq!(hash.find(&links, &requests, 1000), Some(newer));
+        assert!(hash.holds(&links, older.slot(), 1000) && hash.remove(&mut links, newer.slot(), 1000));
+        assert_eq!((hash.find(&links, &requests, 1000), hash.find(&links, &requests, 2000)), (Some(older), None));
+        assert!(hash.remove(&mut links, older.slot(), 1000) && !hash.remove(&mut links, older.slot(), 1000));
+        assert_eq!(hash.find(&links, &requests, 1000), None);
     }
 }

@@ -4,28 +4,44 @@
 //! that ask for one collect in the pending list and are served by the next. Two lists swap roles (double buffer).
 
 use crate::era::Flushes;
+use crate::slot::Marks;
 use crate::{Done, RequestQueue, TraceKind};
 use block::{Flags, Nanos, Operation, RequestId, Status};
 use elevator::structures::List;
 use elevator::{Attributes, Bio, Elevator, Place, Position, Requests};
 
-/// What a bio needs of the flush machine.
+/// What a bio needs of the flush machine, a bit for each step.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Steps {
-    pub before: bool,
-    pub data: bool,
-    pub after: bool,
-}
+pub(crate) struct Steps(u8);
 
 impl Steps {
+    const BEFORE: u8 = 1;
+    const DATA: u8 = 1 << 1;
+    const AFTER: u8 = 1 << 2;
+
     /// The steps of a bio on a device with or without a volatile cache and FUA.
     pub(crate) fn of(bio: &Bio, limits: &crate::Limits) -> Steps {
         let wants_flush = bio.flags.intersects(Flags::PREFLUSH) || bio.operation == Operation::Flush;
-        Steps {
-            before: wants_flush && limits.volatile_cache,
-            data: bio.extent.sectors > 0,
-            after: bio.flags.intersects(Flags::FUA) && limits.volatile_cache && !limits.fua && bio.extent.sectors > 0,
-        }
+        let (flushes, has_data) = (limits.volatile_cache, bio.extent.sectors > 0);
+        let before = wants_flush && flushes;
+        let after = bio.flags.intersects(Flags::FUA) && flushes && !limits.fua && has_data;
+        let bit = |step: u8, is_needed: bool| if is_needed { step } else { 0 };
+        Steps(bit(Self::BEFORE, before) | bit(Self::DATA, has_data) | bit(Self::AFTER, after))
+    }
+
+    /// Whether a cache flush comes before the data.
+    pub(crate) const fn before(self) -> bool {
+        self.0 & Self::BEFORE != 0
+    }
+
+    /// Whether there is data.
+    pub(crate) const fn data(self) -> bool {
+        self.0 & Self::DATA != 0
+    }
+
+    /// Whether a cache flush comes after the data.
+    pub(crate) const fn after(self) -> bool {
+        self.0 & Self::AFTER != 0
     }
 
     /// Whether nothing at all is to be done.
@@ -91,12 +107,12 @@ impl<E: Elevator> RequestQueue<E> {
         let steps = Steps::of(&bio, &self.limits);
         self.clear_flush_flags(id);
         // With its marks cleared it looks ordinary; company would be made to wait for a flush that it never asked for.
-        self.slots.at_mut(id.slot()).no_merge = true;
+        self.slots.at_mut(id.slot()).marks.set(Marks::NO_MERGE);
         if self.era.flushes == Flushes::Barriers {
             self.insert_barrier(id, steps, now);
-        } else if !steps.before && !steps.after {
+        } else if !steps.before() && !steps.after() {
             self.insert(id, Position::Sorted(elevator::Hint::None), now);
-        } else if steps.before {
+        } else if steps.before() {
             self.slots.at_mut(id.slot()).stage = Stage::Before(steps);
             self.wait_for_flush(id, now);
         } else {
@@ -134,7 +150,7 @@ impl<E: Elevator> RequestQueue<E> {
         // The table keeps one slot more than there are tags for exactly this request.
         let Some(id) = self.requests.allocate(attributes, now) else { return };
         core::mem::swap(&mut self.flush.pending, &mut self.flush.running);
-        *self.slots.at_mut(id.slot()) = crate::Slot { stage: Stage::Command, ..crate::Slot::EMPTY };
+        *self.slots.at_mut(id.slot()) = crate::Slot::COMMAND;
         self.flush.command = Some(id);
         self.requests.move_to(id, Place::Dispatched);
         self.push_dispatch_front(id);
@@ -150,7 +166,7 @@ impl<E: Elevator> RequestQueue<E> {
         while let Some(slot) = running.pop_front(&mut self.dispatch_links) {
             let Some(waiter) = self.requests.id_of(slot) else { continue };
             match (self.slots.at(slot).stage, status.is_ok()) {
-                (Stage::Before(steps), true) if steps.data => {
+                (Stage::Before(steps), true) if steps.data() => {
                     self.slots.at_mut(slot).stage = Stage::Data(steps);
                     self.flush.data_running += 1;
                     if self.era.flushes == Flushes::Barriers {
@@ -169,7 +185,7 @@ impl<E: Elevator> RequestQueue<E> {
     pub(crate) fn data_step_completed(&mut self, id: RequestId, status: Status, now: Nanos) -> bool {
         let Stage::Data(steps) = self.slots.at(id.slot()).stage else { return false };
         self.flush.data_running = self.flush.data_running.saturating_sub(1);
-        let goes_on = steps.after && status.is_ok();
+        let goes_on = steps.after() && status.is_ok();
         if goes_on {
             self.slots.at_mut(id.slot()).stage = Stage::After(steps);
             self.requests.move_to(id, Place::Plugged);

@@ -34,6 +34,7 @@ mod plug;
 mod queue_plug;
 mod request_lists;
 mod single_queue;
+mod slot;
 mod switch;
 mod tags;
 mod trace;
@@ -51,7 +52,6 @@ use alloc::vec::Vec;
 use bios::{Bios, Chain};
 use block::{ContextId, Flags, GroupId, HardwareQueue, Nanos, Operation, RequestId, Status};
 use elevator::limiters::AnyLimiter;
-use elevator::structures::sorted::{SortedLinks, Tree};
 use elevator::structures::{Array, Links, List, NoMemory};
 use elevator::tunable::{SettingError, Tunable};
 use elevator::{
@@ -60,9 +60,11 @@ use elevator::{
 };
 use end_hash::EndHash;
 use flush::{FlushMachine, Stage, Steps};
+use merge::is_open_kind;
 use queue_plug::DevicePlug;
 use request_lists::RequestLists;
 use single_queue::DispatchOrder;
+use slot::{Marks, Slot};
 
 /// Most reasons a policy may have; the queue counts each.
 pub const REASONS_MAX: usize = 64;
@@ -127,28 +129,6 @@ pub struct Done {
     pub issued_ns: Nanos,
 }
 
-/// What the queue keeps per request, beside the request table.
-#[derive(Copy, Clone, Debug)]
-pub(crate) struct Slot {
-    chain: Chain,
-    sequence: u64,
-    stage: Stage,
-    limited: bool,
-    no_merge: bool,
-    inserted: bool,
-}
-
-impl Slot {
-    pub(crate) const EMPTY: Slot = Slot {
-        chain: Chain::EMPTY,
-        sequence: 0,
-        stage: Stage::Plain,
-        limited: false,
-        no_merge: false,
-        inserted: false,
-    };
-}
-
 /// A request queue with its policy.
 #[derive(Debug)]
 pub struct RequestQueue<E = Any> {
@@ -163,7 +143,8 @@ pub struct RequestQueue<E = Any> {
     lists: RequestLists,
     hash: EndHash,
     last_merge: Option<RequestId>,
-    /// Links of the dispatch lists and of the flush machine's lists: a request is on one of them at most.
+    /// Links of the merge hash, the dispatch lists, the flush machine's lists and those carried over a switch: a request
+    /// is on one of them at most.
     dispatch_links: Links,
     dispatch_lists: Array<List>,
     dispatch_total: u32,
@@ -173,8 +154,7 @@ pub struct RequestQueue<E = Any> {
     groups: GroupTree,
     switching: Option<switch::Switching<E>>,
     retired: Option<E>,
-    carried: Tree,
-    carried_links: SortedLinks,
+    carried: List,
     sequence: u64,
     counters: Counters,
     reasons: [u64; REASONS_MAX],
@@ -247,8 +227,7 @@ impl<E: Elevator> RequestQueue<E> {
             groups: GroupTree::try_new(configuration.groups)?,
             switching: None,
             retired: None,
-            carried: Tree::EMPTY,
-            carried_links: SortedLinks::try_new(slots)?,
+            carried: List::EMPTY,
             sequence: 0,
             counters: Counters::default(),
             reasons: [0; REASONS_MAX],
@@ -322,12 +301,8 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// The cookies and extents of a request's bios, in sector order.
     pub fn bios_of(&self, id: RequestId) -> impl Iterator<Item = (u64, &Bio)> + '_ {
-        let first = if self.requests.is_live(id) { self.slots.at(id.slot()).chain.first } else { block::NIL };
-        core::iter::successors((first != block::NIL).then_some(first), |index| {
-            let next = self.bios.at(*index).next;
-            (next != block::NIL).then_some(next)
-        })
-        .map(|index| {
+        let chain = if self.requests.is_live(id) { self.slots.at(id.slot()).chain } else { Chain::EMPTY };
+        self.bios.iter(chain).map(|index| {
             let node = self.bios.at(index);
             (node.cookie, &node.bio)
         })
@@ -507,7 +482,7 @@ impl<E: Elevator> RequestQueue<E> {
         if is_held {
             // Nobody sleeps for a limiter here, but what the submitter holds back must not wait for it.
         } else if self.switching.is_none() {
-            match self.enter(index, plug.as_deref_mut(), true, now) {
+            match self.enter(index, &bio, plug.as_deref_mut(), true, now) {
                 Entered::Merged(id) => {
                     self.merging_freed_a_request(now);
                     return Ok(Submitted::Merged(id));
@@ -570,49 +545,49 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// A bio looks for company, then for a request of its own. The kernels before blk-mq do the same with other rules
     /// about who gets a request (`request_lists.rs`).
-    fn enter(&mut self, index: u32, plug: Option<&mut Plug>, is_new: bool, now: Nanos) -> Entered {
-        let bio = self.bios.at(index).bio;
+    fn enter(&mut self, index: u32, bio: &Bio, plug: Option<&mut Plug>, is_new: bool, now: Nanos) -> Entered {
         let has_lists = self.era.allocation != Allocation::Tags;
-        if has_lists && let Err(limited) = self.begin_by_lists(&bio, is_new, now) {
+        if has_lists && let Err(limited) = self.begin_by_lists(bio, is_new, now) {
             return Entered::NoTag { limited };
         }
         let hint = if is_new || self.era.searches_again {
-            match self.try_merge(index, &bio, plug.as_deref(), now) {
+            match self.try_merge(index, bio, plug.as_deref(), now) {
                 Ok(id) => {
                     if !self.limiters.is_empty() {
                         self.limiters_merged(index, now);
                     }
                     if has_lists {
-                        self.merged_by_lists(&bio, is_new, now);
+                        self.merged_by_lists(bio, is_new, now);
                     }
                     return Entered::Merged(id);
                 }
                 Err(hint) => hint,
             }
         } else {
-            self.hint_for(&bio, now)
+            self.hint_for(bio, now)
         };
-        let taken = if has_lists { self.take_by_lists(&bio, is_new, now) } else { self.take_tag(&bio, is_new, now) };
+        let taken = if has_lists { self.take_by_lists(bio, is_new, now) } else { self.take_tag(bio, is_new, now) };
         let limited = match taken {
             Ok(limited) => limited,
             Err(limited) => return Entered::NoTag { limited },
         };
-        let Some(id) = self.requests.allocate(bio, now) else {
+        let Some(id) = self.requests.allocate(*bio, now) else {
             self.tags.give_back(limited);
             return Entered::NoTag { limited };
         };
-        *self.slots.at_mut(id.slot()) = Slot { chain: Chain { first: index, last: index }, limited, ..Slot::EMPTY };
+        let marks = if limited { Marks::LIMITED } else { Marks::NONE };
+        *self.slots.at_mut(id.slot()) = Slot::new(self.bios.chain_of(index), marks);
         self.counters.allocated(bio.direction(), now);
         self.groups.hold(bio.group);
         self.elevator.allocated(&self.requests, id, now);
         match plug {
             Some(plug) => self.plug(plug, id, now),
-            None if needs_flush_machine(&bio) => self.begin_flush_sequence(id, now),
+            None if needs_flush_machine(bio) => self.begin_flush_sequence(id, now),
             None if bio.operation == Operation::Passthrough => self.send_special(id, now),
             None => self.insert(id, Position::Sorted(hint), now),
         }
         if has_lists {
-            self.entered_by_lists(&bio, now);
+            self.entered_by_lists(bio, now);
         }
         Entered::Queued(id)
     }
@@ -652,7 +627,7 @@ impl<E: Elevator> RequestQueue<E> {
             self.begin_flush_sequence(id, now);
         } else if bio.operation == Operation::Passthrough {
             self.send_special(id, now);
-        } else if !self.is_open(id) || !self.merge_on_insert(id, now) {
+        } else if !self.is_open(id, &bio) || !self.merge_on_insert(id, now) {
             let hint = self.hint_for(&bio, now);
             self.insert(id, Position::Sorted(hint), now);
         }
@@ -660,19 +635,21 @@ impl<E: Elevator> RequestQueue<E> {
 
     pub(crate) fn insert(&mut self, id: RequestId, at: Position, now: Nanos) {
         self.sequence += 1;
+        let is_carrying = self.is_carrying();
         let slot = self.slots.at_mut(id.slot());
-        slot.sequence = self.sequence;
-        if self.is_carrying() {
+        slot.set_sequence(self.sequence);
+        if is_carrying {
             self.carry(id);
             return;
         }
-        let slot = self.slots.at_mut(id.slot());
-        slot.inserted = true;
-        self.requests.move_to(id, Place::Queued);
+        slot.marks.set(Marks::INSERTED);
+        let may_be_open = matches!(at, Position::Sorted(_)) && !slot.marks.has(Marks::NO_MERGE);
+        let attributes = self.requests.move_to(id, Place::Queued).map(|request| &request.attributes);
+        let open_end = attributes.filter(|kind| may_be_open && is_open_kind(kind)).map(|kind| kind.extent.end());
         let wake = self.elevator.insert(&self.requests, id, at, now);
         self.note(wake);
-        if matches!(at, Position::Sorted(_)) && self.is_open(id) {
-            self.hash.add(id.slot(), self.requests.attributes(id).extent.end());
+        if let Some(end) = open_end {
+            self.hash_in(id, end);
             if self.last_merge.is_none() {
                 self.last_merge = Some(id);
             }
@@ -727,7 +704,8 @@ impl<E: Elevator> RequestQueue<E> {
     fn let_in(&mut self, index: u32, now: Nanos) -> Entered {
         let group = self.bios.at(index).bio.group;
         self.bios.at_mut(index).bio.group = self.groups.nearest_online(group);
-        let entered = self.enter(index, None, false, now);
+        let bio = self.bios.at(index).bio;
+        let entered = self.enter(index, &bio, None, false, now);
         if matches!(entered, Entered::NoTag { .. }) {
             self.bios.at_mut(index).bio.group = group;
             return entered;
@@ -744,7 +722,7 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// The request leaves the policy, whichever way: nobody may merge into it any more.
     pub(crate) fn leave_policy(&mut self, id: RequestId) {
-        self.hash.remove(id.slot());
+        self.hash_out(id);
         if self.last_merge == Some(id) {
             self.last_merge = None;
         }
@@ -778,17 +756,18 @@ impl<E: Elevator> RequestQueue<E> {
         }
         self.requests.move_to(id, Place::Complete);
         self.trace(TraceKind::Completed, id, None, now);
-        if self.slots.at(id.slot()).stage == Stage::Command {
+        let slot = self.slots.at_mut(id.slot());
+        let (stage, was_inserted) = (slot.stage, slot.marks.has(Marks::INSERTED));
+        if stage == Stage::Command {
             self.flush_completed(id, status, now, &mut done);
         } else {
-            if self.slots.at(id.slot()).inserted {
-                self.slots.at_mut(id.slot()).inserted = false;
+            slot.marks.clear(Marks::INSERTED);
+            if was_inserted {
                 let completed = self.elevator.completed(&self.requests, id, now);
                 let released = self.elevator.released(&self.requests, id, now);
                 self.note(completed.and(released));
             }
-            let is_sequenced = self.slots.at(id.slot()).stage != Stage::Plain;
-            if !is_sequenced || !self.data_step_completed(id, status, now) {
+            if stage == Stage::Plain || !self.data_step_completed(id, status, now) {
                 self.finish(id, status, now, &mut done);
             }
         }
@@ -810,8 +789,8 @@ impl<E: Elevator> RequestQueue<E> {
             self.limiters_requeued(id, now);
         }
         self.trace(TraceKind::Requeued, id, None, now);
-        let Slot { inserted, stage, .. } = *self.slots.at(id.slot());
-        if !inserted || stage == Stage::Command {
+        let Slot { marks, stage, .. } = *self.slots.at(id.slot());
+        if !marks.has(Marks::INSERTED) || stage == Stage::Command {
             self.requests.move_to(id, Place::Dispatched);
             self.push_dispatch_front(id);
             return;
@@ -841,10 +820,10 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     fn leave_device(&mut self, id: RequestId) -> bool {
-        if !self.requests.is_live(id) || self.requests.at(id).place != Place::Started {
-            return false;
-        }
-        let queue = self.requests.attributes(id).hardware_queue;
+        let queue = match self.requests.in_slot(id.slot()) {
+            Some((live, request)) if live == id && request.place == Place::Started => request.attributes.hardware_queue,
+            _ => return false,
+        };
         let in_device = self.in_device.at_mut(u32::from(queue.0));
         *in_device = in_device.saturating_sub(1);
         self.in_device_total = self.in_device_total.saturating_sub(1);
@@ -853,14 +832,15 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// A request ended for its submitters.
     pub(crate) fn finish(&mut self, id: RequestId, status: Status, now: Nanos, done: &mut impl FnMut(Done)) {
-        let request = *self.requests.at(id);
-        let attributes = &request.attributes;
-        self.counters.completed(attributes.direction(), attributes.extent.sectors, request.start_ns, now);
+        let request = self.requests.at(id);
+        let (attributes, issued_ns) = (&request.attributes, request.issued_ns);
+        let (sectors, group) = (attributes.extent.sectors, attributes.group);
+        self.counters.completed(attributes.direction(), sectors, request.start_ns, now);
         if self.is_gated {
             self.end_barrier(id);
         }
         if self.era.allocation != Allocation::Tags {
-            self.lists.left(attributes.extent.sectors);
+            self.lists.left(sectors);
         }
         if !self.limiters.is_empty() {
             self.limiters_request_ended(id, status, now);
@@ -871,25 +851,18 @@ impl<E: Elevator> RequestQueue<E> {
                 self.limiters_bio_ended(index, now);
             }
             let node = self.bios.at(index);
-            done(Done {
-                cookie: node.cookie,
-                bio: node.bio,
-                status,
-                submitted_ns: node.submitted_ns,
-                issued_ns: request.issued_ns,
-            });
+            done(Done { cookie: node.cookie, bio: node.bio, status, submitted_ns: node.submitted_ns, issued_ns });
             self.bios.give_back(index);
         }
-        self.free(id, now);
+        self.free(id, group, now);
     }
 
     /// Gives slot, tag and the group's hold back.
     // A call and its saved registers would be a third of what it does.
     #[inline(always)]
-    pub(crate) fn free(&mut self, id: RequestId, now: Nanos) {
-        let group = self.requests.attributes(id).group;
+    pub(crate) fn free(&mut self, id: RequestId, group: GroupId, now: Nanos) {
         self.elevator.freed(&self.requests, id, now);
-        let limited = self.slots.at(id.slot()).limited;
+        let limited = self.slots.at(id.slot()).marks.has(Marks::LIMITED);
         self.requests.free(id);
         self.give_back_request(limited);
         if self.groups.let_go(group) {

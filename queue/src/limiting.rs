@@ -212,7 +212,7 @@ impl<E: Elevator> RequestQueue<E> {
             self.wait(index, limited, now);
             return;
         }
-        match self.enter(index, None, true, now) {
+        match self.enter(index, &bio, None, true, now) {
             Entered::Merged(_) => self.merging_freed_a_request(now),
             Entered::Queued(_) => {}
             Entered::NoTag { limited } => return self.wait(index, limited, now),

@@ -5,8 +5,9 @@
 
 use crate::limits::Merging;
 use crate::plug::Plug;
+use crate::slot::Marks;
 use crate::{RequestQueue, TraceKind};
-use block::{Nanos, Operation, RequestId};
+use block::{Nanos, Operation, RequestId, Sector};
 use elevator::{Attributes, Bio, Elevator, Hint, Merge, MergeSearch, Place, Side};
 
 impl<E: Elevator> RequestQueue<E> {
@@ -31,7 +32,7 @@ impl<E: Elevator> RequestQueue<E> {
                 if self.era.closes_full_requests
                     && let Some(slot) = self.slots.get_mut(id.slot())
                 {
-                    slot.no_merge = true;
+                    slot.marks.set(Marks::NO_MERGE);
                 }
                 Err(self.beside(id, side))
             }
@@ -49,7 +50,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
         let side = self.adjacency(id, bio)?;
         if !self.limits_allow(id, bio, side) {
-            self.slots.at_mut(id.slot()).no_merge = true;
+            self.slots.at_mut(id.slot()).marks.set(Marks::NO_MERGE);
             return None;
         }
         self.grow(index, id, side);
@@ -65,10 +66,11 @@ impl<E: Elevator> RequestQueue<E> {
         if search == MergeSearch::Own {
             return self.ask_policy(bio, now);
         }
+        // Whether they touch is asked first: it is the cheapest question, and mostly they do not.
         if let Some(id) = self.last_merge
+            && let Some(side) = self.adjacency(id, bio)
             && self.may_absorb(id, bio)
             && self.elevator.may_merge(&self.requests, id, bio)
-            && let Some(side) = self.adjacency(id, bio)
         {
             return Merge::Into(id, side);
         }
@@ -116,21 +118,18 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     fn find_by_end(&mut self, bio: &Bio) -> Option<RequestId> {
-        while let Some(slot) = self.hash.find(bio.extent.first_sector) {
-            let id = self.requests.id_of(slot);
-            match id {
-                Some(id) if !self.slots.at(slot).no_merge => {
-                    let fits = self.may_absorb(id, bio) && self.elevator.may_merge(&self.requests, id, bio);
-                    return fits.then_some(id);
-                }
-                _ => self.hash.remove(slot),
+        while let Some(id) = self.hash.find(&self.dispatch_links, &self.requests, bio.extent.first_sector) {
+            if !self.slots.at(id.slot()).marks.has(Marks::NO_MERGE) {
+                let fits = self.may_absorb(id, bio) && self.elevator.may_merge(&self.requests, id, bio);
+                return fits.then_some(id);
             }
+            self.hash_out(id);
         }
         None
     }
 
     fn may_absorb(&self, id: RequestId, bio: &Bio) -> bool {
-        if !self.requests.is_live(id) || self.slots.at(id.slot()).no_merge {
+        if !self.requests.is_live(id) || self.slots.at(id.slot()).marks.has(Marks::NO_MERGE) {
             return false;
         }
         let request = self.requests.at(id);
@@ -165,6 +164,7 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// Adds the bio to the request's chain and extent.
     fn grow(&mut self, index: u32, id: RequestId, side: Side) {
+        let was_hashed = self.hash_out(id);
         let bio = self.bios.at(index).bio;
         let chain = &mut self.slots.at_mut(id.slot()).chain;
         match side {
@@ -178,6 +178,10 @@ impl<E: Elevator> RequestQueue<E> {
         }
         attributes.extent.sectors = attributes.extent.sectors.saturating_add(bio.extent.sectors);
         attributes.segments = attributes.segments.saturating_add(bio.segments);
+        let end = attributes.extent.end();
+        if was_hashed {
+            self.hash_in(id, end);
+        }
     }
 
     /// A bio joins a queued request, which may then touch its neighbour.
@@ -197,7 +201,6 @@ impl<E: Elevator> RequestQueue<E> {
             return keep;
         }
         self.elevator.bio_merged(&self.requests, id, side, now);
-        self.rehash(id);
         self.last_merge = Some(id);
         id
     }
@@ -207,7 +210,7 @@ impl<E: Elevator> RequestQueue<E> {
         let tail = *self.requests.attributes(gone);
         let fits = keep != gone
             && self.may_absorb(keep, &tail)
-            && !self.slots.at(gone.slot()).no_merge
+            && !self.slots.at(gone.slot()).marks.has(Marks::NO_MERGE)
             && matches!(self.requests.at(gone).place, Place::Plugged | Place::Queued)
             && self.requests.attributes(keep).extent.is_followed_by(tail.extent)
             && self.elevator.may_merge(&self.requests, keep, &tail)
@@ -215,6 +218,7 @@ impl<E: Elevator> RequestQueue<E> {
         if !fits {
             return false;
         }
+        let was_hashed = self.hash_out(keep);
         let gone_start_ns = self.requests.at(gone).start_ns;
         let gone_slot = *self.slots.at(gone.slot());
         if !self.limiters.is_empty() {
@@ -230,15 +234,17 @@ impl<E: Elevator> RequestQueue<E> {
         self.slots.at_mut(gone.slot()).chain = crate::bios::Chain::EMPTY;
         self.leave_policy(gone);
         self.elevator.requests_merged(&self.requests, keep, gone, now);
-        if gone_slot.inserted {
+        if gone_slot.marks.has(Marks::INSERTED) {
             let wake = self.elevator.released(&self.requests, gone, now);
             self.note(wake);
         }
         self.trace(TraceKind::RequestsMerged, keep, None, now);
         self.counters.request_merged(tail.direction(), now);
-        self.rehash(keep);
+        if was_hashed {
+            self.hash_in(keep, tail.extent.end());
+        }
         self.last_merge = Some(keep);
-        self.free(gone, now);
+        self.free(gone, tail.group, now);
         true
     }
 
@@ -260,7 +266,7 @@ impl<E: Elevator> RequestQueue<E> {
         // Each round makes one request of two, so the table's size bounds the rounds.
         for _ in 0..self.requests.capacity() {
             let first_sector = self.requests.attributes(at).extent.first_sector;
-            let Some(before) = self.hash.find(first_sector).and_then(|slot| self.requests.id_of(slot)) else { break };
+            let Some(before) = self.hash.find(&self.dispatch_links, &self.requests, first_sector) else { break };
             if !self.merge_requests(before, at, now) {
                 break;
             }
@@ -271,17 +277,40 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Whether others may still join this request while it is queued.
-    pub(crate) fn is_open(&self, id: RequestId) -> bool {
-        let attributes = self.requests.attributes(id);
-        attributes.operation.is_mergeable()
-            && !attributes.flags.intersects(Attributes::NEVER_MERGED)
-            && !self.slots.at(id.slot()).no_merge
+    #[inline]
+    pub(crate) fn is_open(&self, id: RequestId, attributes: &Attributes) -> bool {
+        is_open_kind(attributes) && !self.slots.at(id.slot()).marks.has(Marks::NO_MERGE)
     }
 
-    /// Puts a queued request where its present end belongs.
-    fn rehash(&mut self, id: RequestId) {
-        if self.hash.end_of(id.slot()).is_some() {
-            self.hash.add(id.slot(), self.requests.attributes(id).extent.end());
+    /// Makes a queued request known by its end.
+    #[inline]
+    pub(crate) fn hash_in(&mut self, id: RequestId, end: Sector) {
+        if self.hash.add(&mut self.dispatch_links, id.slot(), end) {
+            self.slots.at_mut(id.slot()).marks.set(Marks::HASHED);
+        } else {
+            self.violations += 1;
         }
     }
+
+    /// Takes a request out of the hash, before its end moves or its links are needed elsewhere. Answers whether it was
+    /// there.
+    #[inline]
+    pub(crate) fn hash_out(&mut self, id: RequestId) -> bool {
+        let marks = &mut self.slots.at_mut(id.slot()).marks;
+        if !marks.has(Marks::HASHED) {
+            return false;
+        }
+        marks.clear(Marks::HASHED);
+        let end = self.requests.attributes(id).extent.end();
+        if !self.hash.remove(&mut self.dispatch_links, id.slot(), end) {
+            self.violations += 1;
+        }
+        true
+    }
+}
+
+/// Whether requests of its kind may be joined.
+#[inline]
+pub(crate) fn is_open_kind(attributes: &Attributes) -> bool {
+    attributes.operation.is_mergeable() && !attributes.flags.intersects(Attributes::NEVER_MERGED)
 }

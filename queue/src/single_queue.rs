@@ -139,7 +139,7 @@ impl<E: Elevator> RequestQueue<E> {
         let list = self.dispatch_lists.at_mut(u32::from(queue.0));
         let Some(id) = list.first().and_then(|slot| self.requests.id_of(slot)) else { return };
         self.order.current = Some(id);
-        if !steps.before {
+        if !steps.before() {
             self.slots.at_mut(id.slot()).stage = Stage::Data(steps);
             self.flush.add_running_data();
             return;

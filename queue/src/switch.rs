@@ -1,7 +1,9 @@
 //! Replacing the policy of a live queue: nothing is lost, duplicated or failed.
 
+use crate::slot::Marks;
 use crate::{RequestQueue, TraceKind};
 use block::{GroupId, Nanos, RequestId};
+use elevator::structures::List;
 use elevator::{Elevator, GroupState, Hint, Place, Position, Violation, Wake};
 
 /// What becomes of the requests that the old policy holds.
@@ -19,6 +21,9 @@ pub(crate) struct Switching<E> {
     next: E,
     handover: Handover,
 }
+
+/// Runs that a sort has at a time: one for each bit of a slot's number, and so for any number of slots.
+const RUNS: usize = RequestId::SLOT_BITS as usize;
 
 /// A switch is under way already; the refused policy is given back.
 #[derive(Debug)]
@@ -79,15 +84,51 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// Keeps a request aside until the new policy is in place.
     pub(crate) fn carry(&mut self, id: RequestId) {
-        let slot = self.slots.at_mut(id.slot());
-        slot.inserted = false;
+        self.slots.at_mut(id.slot()).marks.clear(Marks::INSERTED);
         if self.requests.at(id).place != Place::Plugged {
             self.requests.move_to(id, Place::Plugged);
         }
-        let sequence = self.slots.at(id.slot()).sequence;
-        if !self.carried.insert(&mut self.carried_links, id.slot(), sequence) {
+        if !self.carried.push_back(&mut self.dispatch_links, id.slot()) {
             self.violations += 1;
         }
+    }
+
+    /// Sorts those carried by the order in which they were inserted: runs of 1, 2, 4 ... are merged in place, as the
+    /// carries of a binary counter go up.
+    fn sort_carried(&mut self) {
+        let mut runs = [const { List::EMPTY }; RUNS];
+        while let Some(slot) = self.carried.pop_front(&mut self.dispatch_links) {
+            let mut run = List::EMPTY;
+            run.push_back(&mut self.dispatch_links, slot);
+            for kept in &mut runs {
+                if kept.is_empty() {
+                    *kept = core::mem::take(&mut run);
+                    break;
+                }
+                run = self.merge_runs(core::mem::take(kept), run);
+            }
+        }
+        for run in runs {
+            let sorted = core::mem::take(&mut self.carried);
+            self.carried = self.merge_runs(run, sorted);
+        }
+    }
+
+    fn merge_runs(&mut self, mut first: List, mut second: List) -> List {
+        let mut merged = List::EMPTY;
+        while let (Some(one), Some(other)) = (first.first(), second.first()) {
+            let [age, other_age] = [one, other].map(|slot| self.slots.at(slot).age(self.sequence));
+            let older = if other_age > age { &mut second } else { &mut first };
+            if let Some(slot) = older.pop_front(&mut self.dispatch_links) {
+                merged.push_back(&mut self.dispatch_links, slot);
+            }
+        }
+        for rest in [&mut first, &mut second] {
+            while let Some(slot) = rest.pop_front(&mut self.dispatch_links) {
+                merged.push_back(&mut self.dispatch_links, slot);
+            }
+        }
+        merged
     }
 
     pub(crate) fn finish_switch_if_drained(&mut self, now: Nanos) {
@@ -109,8 +150,8 @@ impl<E: Elevator> RequestQueue<E> {
         self.busy_average = 0;
         self.introduce(now);
         self.trace_switch(now);
-        while let Some(slot) = self.carried.first() {
-            self.carried.remove(&mut self.carried_links, slot);
+        self.sort_carried();
+        while let Some(slot) = self.carried.pop_front(&mut self.dispatch_links) {
             if let Some(id) = self.requests.id_of(slot) {
                 self.insert(id, Position::Sorted(Hint::None), now);
             }

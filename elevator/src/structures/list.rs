@@ -197,6 +197,58 @@ impl List {
     }
 }
 
+/// A list that knows its first slot only: four bytes, for tables of many (the buckets of a hash). It shares [`Links`]
+/// with whatever else a slot may be on instead.
+#[derive(Copy, Clone, Debug)]
+pub struct Stack {
+    head: u32,
+}
+
+impl Stack {
+    /// A stack of nothing.
+    pub const EMPTY: Stack = Stack { head: NIL };
+
+    /// The slot put last.
+    #[inline]
+    pub const fn first(&self) -> Option<u32> {
+        if self.head == NIL { None } else { Some(self.head) }
+    }
+
+    /// Puts the slot before all others. False, and nothing happens, if it is on a list already or does not exist.
+    #[inline]
+    pub fn push(&mut self, links: &mut Links, slot: u32) -> bool {
+        match links.0.get_mut(slot) {
+            Some(link) if link.next == OFF => *link = Link { prev: NIL, next: self.head },
+            _ => return false,
+        }
+        if let Some(link) = links.0.get_mut(self.head) {
+            link.prev = slot;
+        }
+        self.head = slot;
+        true
+    }
+
+    /// Takes the slot off this stack, wherever in it. False, and nothing happens, if it is on no list.
+    ///
+    /// That the slot is on *this* stack is the caller's duty: of another's only the first is recognised as foreign.
+    #[inline]
+    pub fn remove(&mut self, links: &mut Links, slot: u32) -> bool {
+        let Link { prev, next } = *links.0.at(slot);
+        if next == OFF || (prev == NIL && self.head != slot) {
+            return false;
+        }
+        match links.0.get_mut(prev) {
+            Some(link) => link.next = next,
+            None => self.head = next,
+        }
+        if let Some(link) = links.0.get_mut(next) {
+            link.prev = prev;
+        }
+        *links.0.at_mut(slot) = Link { prev: NIL, next: OFF };
+        true
+    }
+}
+
 /// The slots of a list from first to last.
 #[derive(Clone, Debug)]
 pub struct Iter<'a> {
@@ -331,6 +383,18 @@ mod tests {
                 pair.check();
             }
         }
+    }
+
+    #[test]
+    fn a_stack_gives_slots_up_from_anywhere_and_knows_a_foreign_first() {
+        let mut links = Links::try_new(4).unwrap();
+        let (mut ours, mut theirs) = (Stack::EMPTY, Stack::EMPTY);
+        assert!((0..3).all(|slot| ours.push(&mut links, slot)) && theirs.push(&mut links, 3));
+        assert!(!ours.push(&mut links, 1) && !ours.push(&mut links, 4) && !ours.remove(&mut links, 3));
+        assert!(ours.remove(&mut links, 1) && !ours.remove(&mut links, 1) && links.is_free(1));
+        assert_eq!((ours.first(), links.next(2), links.prev(0), links.next(0)), (Some(2), Some(0), Some(2), None));
+        assert!(ours.remove(&mut links, 2) && ours.remove(&mut links, 0));
+        assert_eq!((ours.first(), theirs.first()), (None, Some(3)));
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub mod sorted;
 pub use array::{Array, NoMemory};
 pub use bitmap::Bitmap;
 pub use heap::Heap;
-pub use list::{Links, List};
+pub use list::{Links, List, Stack};
 pub use ordered::{OrderedLinks, OrderedSet, Removed};
 pub use sorted::{SortedLinks, Tree};
 

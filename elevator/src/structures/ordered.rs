@@ -18,8 +18,8 @@ use super::{Array, NIL, NoMemory};
 /// Entries of a node: what one word can order.
 const WIDTH: u32 = 16;
 const HALF: u32 = WIDTH / 2;
-/// Every node but a root has as many, which bounds the pool.
-const FEWEST: u32 = 5;
+/// Every node but a root has as many, which bounds the pool to a node for five slots.
+const FEWEST: u32 = 6;
 /// Two neighbours become one node if it has at most as many: far from a split, so that sets at rest do not flap.
 const MERGED: u32 = 12;
 
@@ -49,6 +49,7 @@ struct Node {
 }
 
 const _: () = assert!(size_of::<Node>() == 256, "four cache lines");
+const _: () = assert!(MERGED.div_ceil(2) >= FEWEST && MERGED + 1 >= 2 * FEWEST, "what is not merged can be shared out");
 
 impl Node {
     const EMPTY: Node = Node {
@@ -201,7 +202,7 @@ impl OrderedLinks {
         if slots > 1 << 28 {
             return Err(NoMemory);
         }
-        // Each level has at most a fifth of the entries of the one below, or one node: less than a fourth and a root.
+        // Each level has at most a sixth of the entries of the one below, or one node: less than a fifth and a root.
         let count = (slots / (FEWEST - 1)).saturating_add(sets);
         let (homes, nodes) = (Array::try_new(slots, NIL)?, Nodes::try_new(count)?);
         Ok(Self { homes, nodes, free: if count == 0 { NIL } else { 0 } })
