@@ -4,7 +4,8 @@
 //! they end, so that the limiters' books never meet the id of a group that has gone. Without limiters nothing of this
 //! runs but one look at an empty list.
 
-use crate::{Entered, RequestQueue};
+use crate::RequestQueue;
+use crate::entry::Entered;
 use block::{GroupId, Nanos, RequestId, Status};
 use elevator::limiters::{self, AnyLimiter, LIMITERS, LimiterError};
 use elevator::structures::Array;

@@ -223,7 +223,10 @@ impl<E: Elevator> RequestQueue<E> {
         let gone_slot = *self.slots.at(gone.slot());
         if !self.limiters.is_empty() {
             // What counted as a request of its own counts as a bio that joined one.
-            self.limiters_merged(gone_slot.chain.first, now);
+            let first = self.bios.iter(gone_slot.chain).next();
+            if let Some(first) = first {
+                self.limiters_merged(first, now);
+            }
         }
         self.bios.join(&mut self.slots.at_mut(keep.slot()).chain, gone_slot.chain);
         if let Some(request) = self.requests.live_mut(keep) {

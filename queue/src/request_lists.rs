@@ -4,9 +4,10 @@
 //! arrival, but nothing keeps a late comer from taking what is free: that is what these kernels did.
 //! Source: Linux 2.4.20 and 2.4.23 drivers/block/ll_rw_blk.c, 2.6.18 block/ll_rw_blk.c, get_request and its callers.
 
+use crate::RequestQueue;
+use crate::entry::Entered;
 use crate::era::{Allocation, Kinds};
 use crate::tags::Tags;
-use crate::{Entered, RequestQueue};
 use block::time::{MILLISECOND, is_due};
 use block::{ContextId, Direction, Nanos};
 use elevator::structures::{Array, NoMemory};

@@ -340,15 +340,18 @@ impl Elevator for Anticipatory {
         Wake::All
     }
 
-    fn released(&mut self, _requests: &Requests, id: RequestId, _now: Nanos) -> Wake {
-        let Slot { id: known, held, .. } = *self.slots.at(id.slot());
+    fn released(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        let Slot { id: known, held, context, .. } = *self.slots.at(id.slot());
         if known != id {
             return Wake::No;
         }
         match held {
             Held::Dispatched => {
-                // Ended without a completion: drained, or failed before the device.
+                // Ended without a completion: drained, or failed before the device. Nobody must wait for one.
                 self.back_from_device(id);
+                if self.awaited.is_some_and(|awaited| awaited.context == context) {
+                    self.awaited_done(now);
+                }
                 Wake::All
             }
             Held::Sorted | Held::Head => {
@@ -434,7 +437,7 @@ impl Anticipatory {
         if self.batch == Kind::Async && !syncs && (self.writes_left == 0 || !asyncs) {
             self.write_batch_idled = true;
         }
-        if self.is_waiting() || self.has_changed {
+        if self.is_waiting() || (self.has_changed && self.dispatched > 0) {
             return None;
         }
         let mut chosen = None;

@@ -1,0 +1,335 @@
+//! A bio on its way in: limits, company, a request of its own, the plug, the policy.
+
+use crate::era::{Allocation, Flushes, Specials};
+use crate::flush::Steps;
+use crate::merge::is_open_kind;
+use crate::slot::{Marks, Slot};
+use crate::{Full, Plug, RequestQueue, Submitted, TraceKind};
+use block::{Flags, Nanos, Operation, RequestId};
+use elevator::{Admission, Bio, Elevator, GroupState, Place, Position, Wake};
+
+impl<E: Elevator> RequestQueue<E> {
+    /// Takes a bio. `cookie` comes back in [`Done`] when it has ended.
+    ///
+    /// # Errors
+    /// [`Full`] when `Settings::bios` are inside already.
+    #[inline]
+    pub fn submit(&mut self, bio: &Bio, cookie: u64, now: Nanos) -> Result<Submitted, Full> {
+        self.submit_through(bio, cookie, None, now)
+    }
+
+    /// Takes a bio into a submitter's plug.
+    ///
+    /// # Errors
+    /// As [`RequestQueue::submit`].
+    pub fn submit_plugged(&mut self, bio: &Bio, cookie: u64, plug: &mut Plug, now: Nanos) -> Result<Submitted, Full> {
+        // Before submitters had plugs, the queue had one.
+        let plug = (self.era.plug_requests > 0).then_some(plug);
+        self.submit_through(bio, cookie, plug, now)
+    }
+
+    fn submit_through(
+        &mut self,
+        bio: &Bio,
+        cookie: u64,
+        plug: Option<&mut Plug>,
+        now: Nanos,
+    ) -> Result<Submitted, Full> {
+        let submitted = self.submit_under_limits(bio, cookie, plug, now);
+        if !self.limiters.is_empty() {
+            self.release_held(now);
+        }
+        submitted
+    }
+
+    #[inline]
+    fn submit_under_limits(
+        &mut self,
+        bio: &Bio,
+        cookie: u64,
+        mut plug: Option<&mut Plug>,
+        now: Nanos,
+    ) -> Result<Submitted, Full> {
+        let mut bio = *bio;
+        if self.groups.state(bio.group) != GroupState::Online {
+            bio.group = self.groups.nearest_online(bio.group);
+        }
+        if needs_flush_machine(&bio) && self.flush_is_nothing(&mut bio) {
+            return Ok(Submitted::Nothing);
+        }
+        let index = self.bios.take(&bio, cookie, now).ok_or(Full)?;
+        let is_held = !self.limiters.is_empty() && {
+            self.begin_limiting(index);
+            self.is_held(index, 0, now)
+        };
+        if is_held {
+            // Nobody sleeps for a limiter here, but what the submitter holds back must not wait for it.
+        } else if self.switching.is_none() {
+            match self.enter(index, &bio, plug.as_deref_mut(), true, now) {
+                Entered::Merged(id) => {
+                    self.merging_freed_a_request(now);
+                    return Ok(Submitted::Merged(id));
+                }
+                Entered::Queued(id) => return Ok(Submitted::Queued(id)),
+                Entered::NoTag { limited } => self.wait(index, limited, now),
+            }
+        } else {
+            self.wait(index, self.sleeps_apart(&bio), now);
+        }
+        self.unplug_device(now);
+        // A submitter that has to sleep takes nothing with it: what it holds back goes to the policy first.
+        if let Some(plug) = plug {
+            self.unplug(plug, now);
+        }
+        Ok(Submitted::Waiting)
+    }
+
+    /// Reads the marks of a bio as the era understands them. True if nothing is left to do.
+    #[cold]
+    fn flush_is_nothing(&self, bio: &mut Bio) -> bool {
+        match self.era.flushes {
+            Flushes::Unknown => {
+                bio.flags = bio.flags.without(Flags(Flags::PREFLUSH.0 | Flags::FUA.0)).with(Flags::SYNC)
+            }
+            Flushes::Barriers if bio.flags.contains(Flags::BARRIER) => {
+                bio.flags = bio.flags.with(Flags::PREFLUSH).with(Flags::FUA);
+            }
+            Flushes::Barriers | Flushes::Machine => {}
+        }
+        let is_unknown = self.era.flushes == Flushes::Unknown && bio.operation == Operation::Flush;
+        is_unknown || Steps::of(bio, &self.limits).is_nothing()
+    }
+
+    /// A bio waits for a tag. It holds its group, whose id must not be given away meanwhile.
+    pub(crate) fn wait(&mut self, index: u32, limited: bool, now: Nanos) {
+        self.limiters_wait(index, now);
+        self.groups.hold(self.bios.at(index).bio.group);
+        self.bios.append(&mut self.waiting[usize::from(limited)], index);
+    }
+
+    /// The cookie of a bio that was answered with [`Submitted::Waiting`] and has been let in since, oldest first: its
+    /// submitter runs again. Hosts whose submitters do not sleep need not ask.
+    #[inline]
+    pub fn take_admitted(&mut self) -> Option<u64> {
+        self.admitted.pop()
+    }
+
+    /// Gives what a plug holds to the policy, in order of submission.
+    pub fn unplug(&mut self, plug: &mut Plug, now: Nanos) {
+        for index in 0..plug.len() {
+            let Some(id) = plug.get(index) else { continue };
+            if self.requests.is_live(id) {
+                self.enter_policy(id, now);
+            }
+        }
+        plug.clear();
+        self.admit_waiting(now);
+    }
+
+    /// A bio looks for company, then for a request of its own. The kernels before blk-mq do the same with other rules
+    /// about who gets a request (`request_lists.rs`).
+    pub(crate) fn enter(
+        &mut self,
+        index: u32,
+        bio: &Bio,
+        plug: Option<&mut Plug>,
+        is_new: bool,
+        now: Nanos,
+    ) -> Entered {
+        let has_lists = self.era.allocation != Allocation::Tags;
+        if has_lists && let Err(limited) = self.begin_by_lists(bio, is_new, now) {
+            return Entered::NoTag { limited };
+        }
+        let hint = if is_new || self.era.searches_again {
+            match self.try_merge(index, bio, plug.as_deref(), now) {
+                Ok(id) => {
+                    if !self.limiters.is_empty() {
+                        self.limiters_merged(index, now);
+                    }
+                    if has_lists {
+                        self.merged_by_lists(bio, is_new, now);
+                    }
+                    return Entered::Merged(id);
+                }
+                Err(hint) => hint,
+            }
+        } else {
+            self.hint_for(bio, now)
+        };
+        let taken = if has_lists { self.take_by_lists(bio, is_new, now) } else { self.take_tag(bio, is_new, now) };
+        let limited = match taken {
+            Ok(limited) => limited,
+            Err(limited) => return Entered::NoTag { limited },
+        };
+        let Some(id) = self.requests.allocate(*bio, now) else {
+            self.tags.give_back(limited);
+            return Entered::NoTag { limited };
+        };
+        let marks = if limited { Marks::LIMITED } else { Marks::NONE };
+        *self.slots.at_mut(id.slot()) = Slot::new(self.bios.chain_of(index), marks);
+        self.counters.allocated(bio.direction(), now);
+        self.groups.hold(bio.group);
+        self.elevator.allocated(&self.requests, id, now);
+        match plug {
+            Some(plug) => self.plug(plug, id, now),
+            None if needs_flush_machine(bio) => self.begin_flush_sequence(id, now),
+            None if bio.operation == Operation::Passthrough => self.send_special(id, now),
+            None => self.insert(id, Position::Sorted(hint), now),
+        }
+        if has_lists {
+            self.entered_by_lists(bio, now);
+        }
+        Entered::Queued(id)
+    }
+
+    /// Takes a tag as blk-mq does, but that arrivals do not overtake those who wait. Answers, either way, whether the
+    /// request is a limited one.
+    #[inline]
+    fn take_tag(&mut self, bio: &Bio, is_new: bool, now: Nanos) -> Result<bool, bool> {
+        let admission = self.elevator.admit(bio, now);
+        let shallow = if let Admission::Shallow(depth) = admission { Some(depth) } else { None };
+        let limited = shallow.is_some();
+        let is_behind_others = is_new && !self.waiting[usize::from(limited)].is_empty();
+        let must = admission == Admission::Must;
+        if !must && (is_behind_others || !self.tags.take(shallow)) {
+            return Err(limited);
+        }
+        if must && !self.tags.take(None) {
+            self.tags.take_beyond();
+        }
+        Ok(limited)
+    }
+
+    /// Adds a request to a plug, which is flushed first when it has collected enough.
+    fn plug(&mut self, plug: &mut Plug, id: RequestId, now: Nanos) {
+        let newest_sectors = plug.newest().map_or(0, |newest| self.requests.attributes(newest).extent.sectors);
+        if plug.len() >= self.era.plug_requests || newest_sectors >= self.era.plug_sectors {
+            self.unplug(plug, now);
+        }
+        if !plug.push(id) {
+            self.enter_policy(id, now);
+        }
+    }
+
+    fn enter_policy(&mut self, id: RequestId, now: Nanos) {
+        let bio = *self.requests.attributes(id);
+        if needs_flush_machine(&bio) {
+            self.begin_flush_sequence(id, now);
+        } else if bio.operation == Operation::Passthrough {
+            self.send_special(id, now);
+        } else if !self.is_open(id, &bio) || !self.merge_on_insert(id, now) {
+            let hint = self.hint_for(&bio, now);
+            self.insert(id, Position::Sorted(hint), now);
+        }
+    }
+
+    pub(crate) fn insert(&mut self, id: RequestId, at: Position, now: Nanos) {
+        self.sequence += 1;
+        let is_carrying = self.is_carrying();
+        let slot = self.slots.at_mut(id.slot());
+        slot.set_sequence(self.sequence);
+        if is_carrying {
+            self.carry(id);
+            return;
+        }
+        slot.marks.set(Marks::INSERTED);
+        let may_be_open = matches!(at, Position::Sorted(_)) && !slot.marks.has(Marks::NO_MERGE);
+        let attributes = self.requests.move_to(id, Place::Queued).map(|request| &request.attributes);
+        let open_end = attributes.filter(|kind| may_be_open && is_open_kind(kind)).map(|kind| kind.extent.end());
+        let wake = self.elevator.insert(&self.requests, id, at, now);
+        self.note(wake);
+        if let Some(end) = open_end {
+            self.hash_in(id, end);
+            if self.last_merge.is_none() {
+                self.last_merge = Some(id);
+            }
+        }
+        self.trace(TraceKind::Inserted, id, None, now);
+    }
+
+    /// A driver's own command.
+    #[cold]
+    fn send_special(&mut self, id: RequestId, now: Nanos) {
+        match self.era.specials {
+            Specials::Queued => self.queue_special(id, now),
+            Specials::Tail => self.insert_tail(id, now),
+            Specials::Bypass => self.bypass(id),
+        }
+    }
+
+    /// It goes behind everything already chosen, past the policy.
+    fn bypass(&mut self, id: RequestId) {
+        self.requests.move_to(id, Place::Dispatched);
+        let queue = self.requests.attributes(id).hardware_queue;
+        self.dispatch_lists.at_mut(u32::from(queue.0)).push_back(&mut self.dispatch_links, id.slot());
+        self.dispatch_total += 1;
+        self.note(Wake::Queue(queue));
+    }
+
+    /// Lets in those who wait for a tag, each kind in order of arrival.
+    #[inline]
+    pub(crate) fn admit_waiting(&mut self, now: Nanos) {
+        let somebody_waits = !self.waiting[0].is_empty() || !self.waiting[1].is_empty();
+        if somebody_waits && self.switching.is_none() {
+            match self.era.allocation {
+                Allocation::Tags => self.admit_in_order(now),
+                _ => self.wake_sleepers(now),
+            }
+        }
+    }
+
+    fn admit_in_order(&mut self, now: Nanos) {
+        for kind in 0..2 {
+            while !self.waiting[kind].is_empty() && self.tags.in_use() < self.tags.depth() {
+                let Some(index) = self.bios.pop(&mut self.waiting[kind]) else { break };
+                if let Entered::NoTag { limited } = self.let_in(index, now) {
+                    self.bios.prepend(&mut self.waiting[usize::from(limited)], index);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// One who waited tries again; he has left the queue of those who wait, and his bio holds its group until he is in.
+    pub(crate) fn let_in(&mut self, index: u32, now: Nanos) -> Entered {
+        let group = self.bios.at(index).bio.group;
+        self.bios.at_mut(index).bio.group = self.groups.nearest_online(group);
+        let bio = self.bios.at(index).bio;
+        let entered = self.enter(index, &bio, None, false, now);
+        if matches!(entered, Entered::NoTag { .. }) {
+            self.bios.at_mut(index).bio.group = group;
+            return entered;
+        }
+        self.admitted.push(self.bios.at(index).cookie);
+        if !self.limiters.is_empty() {
+            self.limiters_waited(index, now);
+        }
+        if self.groups.let_go(group) {
+            self.forget_group_if_unused(group, now);
+        }
+        entered
+    }
+
+    /// The request leaves the policy, whichever way: nobody may merge into it any more.
+    pub(crate) fn leave_policy(&mut self, id: RequestId) {
+        self.hash_out(id);
+        if self.last_merge == Some(id) {
+            self.last_merge = None;
+        }
+    }
+}
+
+pub(crate) enum Entered {
+    Merged(RequestId),
+    Queued(RequestId),
+    NoTag { limited: bool },
+}
+
+/// Marks of a write that is more than a write.
+const FLUSH_MARKS: Flags = Flags(Flags::PREFLUSH.0 | Flags::FUA.0 | Flags::BARRIER.0);
+
+/// Whether a bio is for the flush machine: flushes, and writes with a flush, FUA or barrier mark.
+#[inline]
+pub(crate) fn needs_flush_machine(bio: &Bio) -> bool {
+    bio.operation == Operation::Flush || bio.flags.intersects(FLUSH_MARKS)
+}
