@@ -289,6 +289,11 @@ impl<E: Elevator> RequestQueue<E> {
         self.in_device_total
     }
 
+    /// Requests that were chosen and that the device has not taken yet.
+    pub fn chosen(&self) -> u32 {
+        self.dispatch_total
+    }
+
     /// Bios inside, wherever they are.
     pub fn bios_inside(&self) -> u32 {
         self.bios.in_use()
