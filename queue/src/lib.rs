@@ -290,7 +290,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Requests that were chosen and that the device has not taken yet.
-    pub fn chosen(&self) -> u32 {
+    pub fn awaiting_device(&self) -> u32 {
         self.dispatch_total
     }
 

@@ -240,7 +240,7 @@ impl Ledger {
         let broken = match next {
             Next::Empty => queue.elevator().has_work(hardware_queue) && !queue.is_switching(),
             // What it waits for may be in the device, or refused by it and about to go again.
-            Next::Throttled => queue.in_device() == 0 && queue.chosen() == 0 && queue.next_timer().is_none(),
+            Next::Throttled => queue.in_device() == 0 && queue.awaiting_device() == 0 && queue.next_timer().is_none(),
             Next::Hold { .. } => queue.next_timer().is_none(),
             Next::DeviceFull => queue.in_device() == 0,
             Next::Plugged => !queue.is_plugged(),
