@@ -2,8 +2,11 @@
 
 use block::Nanos;
 
+use crate::array::Array;
 use crate::delay::Delay;
+use crate::disk::Disk;
 use crate::fault::Faulty;
+use crate::flash::Flash;
 use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, Submit};
 use crate::null::Null;
 use crate::simple_disk::SimpleDisk;
@@ -18,6 +21,12 @@ pub enum AnyDevice {
     SimpleSsd(SimpleSsd),
     /// Seek, rotation, transfer.
     SimpleDisk(SimpleDisk),
+    /// Zones, rotation, caches, NCQ.
+    Disk(Box<Disk>),
+    /// Disks behind a controller with a cache.
+    Array(Box<Array>),
+    /// Dies, channels, garbage collection.
+    Flash(Box<Flash>),
     /// Another device, later.
     Delay(Box<Delay<AnyDevice>>),
     /// Another device, with faults.
@@ -30,6 +39,9 @@ macro_rules! each {
             AnyDevice::Null($device) => $call,
             AnyDevice::SimpleSsd($device) => $call,
             AnyDevice::SimpleDisk($device) => $call,
+            AnyDevice::Disk($device) => $call,
+            AnyDevice::Array($device) => $call,
+            AnyDevice::Flash($device) => $call,
             AnyDevice::Delay($device) => $call,
             AnyDevice::Faulty($device) => $call,
         }

@@ -22,6 +22,7 @@
 
 mod any;
 mod array;
+mod calendar;
 mod delay;
 mod disk;
 mod fault;
@@ -34,13 +35,14 @@ mod pending;
 mod rate;
 mod simple_disk;
 mod simple_ssd;
+mod tags;
 
 pub use any::AnyDevice;
-pub use array::ArrayParameters;
+pub use array::{Array, ArrayParameters, Layout as ArrayLayout};
 pub use delay::{Delay, DelayParameters};
-pub use disk::DiskParameters;
+pub use disk::{Disk, DiskParameters};
 pub use fault::{FaultParameters, Faulty};
-pub use flash::FlashParameters;
+pub use flash::{Flash, FlashCounters, FlashParameters};
 pub use interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};
 pub use models::{MODELS, Model, ModelError, ModelRow};
 pub use null::{Null, NullParameters};

@@ -1,16 +1,17 @@
 //! null: a fixed latency and nothing else, for what an elevator itself costs and for tests of policies.
 //!
 //! Optionally a number of servers (then requests queue inside the device), and caps on bandwidth and on requests per
-//! second. Completions come in order of submission. `inline` answers in the very call, as null_blk's irqmode=0 does.
+//! second: token buckets with room for one request. Completions come in order of submission. `inline` is null_blk's
+//! irqmode=0: a command is done at the time of its submission, and the next `advance` reports it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use block::{Nanos, Status};
+use block::{Nanos, SECTOR_BYTES, Status};
 
 use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};
 use crate::pending::Pending;
-use crate::rate::{Pace, Rate};
+use crate::rate::Pace;
 
 /// Settings of [`Null`]. Rates of 0 are "no cap".
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,11 +66,8 @@ pub struct Null {
     inline: bool,
     /// When each server is free; empty without a limit.
     servers: BinaryHeap<Reverse<Nanos>>,
-    bandwidth: Rate,
-    bandwidth_pace: Pace,
-    /// Picoseconds of the request-rate cap that each request takes; 0 = no cap.
-    request_ps: u64,
-    request_pace: Pace,
+    bandwidth: Pace,
+    requests: Pace,
     pending: Pending<(u32, Status)>,
     total_depth: usize,
     counters: Counters,
@@ -96,10 +94,8 @@ impl Null {
             latency_ns: parameters.latency_ns,
             inline: parameters.inline != 0,
             servers: (0..parameters.servers).map(|_| Reverse(0)).collect(),
-            bandwidth: Rate::of_kb_per_s(parameters.kb_per_s),
-            bandwidth_pace: Pace::default(),
-            request_ps: 1_000_000_000_000_u64.checked_div(parameters.iops).unwrap_or(0),
-            request_pace: Pace::default(),
+            bandwidth: Pace::new(parameters.kb_per_s),
+            requests: Pace::new(parameters.iops),
             pending: Pending::with_capacity(total_depth),
             total_depth,
             counters: Counters::default(),
@@ -113,14 +109,10 @@ impl Null {
         if self.inline {
             return now;
         }
-        let mut start = now;
-        if self.request_ps > 0 {
-            start = self.request_pace.take(start, self.request_ps);
-        }
-        let transfer_ps = self.bandwidth.transfer_ps(sectors);
-        if transfer_ps > 0 {
-            start = self.bandwidth_pace.take(start, transfer_ps);
-        }
+        // It needs room in both buckets: 10^9 / iops ns for the request, 10^6 / (kB/s) for each byte.
+        let mut start = self.bandwidth.ready(self.requests.ready(now));
+        self.requests.spend(start, 1_000_000_000);
+        self.bandwidth.spend(start, u64::from(sectors) * SECTOR_BYTES * 1_000_000);
         if let Some(mut earliest) = self.servers.peek_mut() {
             start = start.max(earliest.0);
             earliest.0 = start + self.latency_ns;
@@ -169,5 +161,68 @@ impl Device for Null {
 
     fn reset(&mut self, _now: Nanos) {
         self.pending.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::{Extent, Flags, HardwareQueue, Operation};
+
+    /// Tag and time of each completion of reads submitted at these times with these lengths.
+    fn ends(parameters: &NullParameters, commands: &[(Nanos, u32)]) -> Vec<(u32, Nanos)> {
+        let mut device = Null::new("null", parameters);
+        let mut out = Vec::new();
+        for (tag, &(now, sectors)) in (0..).zip(commands) {
+            device.advance(now, &mut out);
+            let (operation, extent) = (Operation::Read, Extent::new(0, sectors));
+            let command = Command { tag, operation, flags: Flags::NONE, extent, hardware_queue: HardwareQueue(0) };
+            assert_eq!(device.submit(now, &command), Submit::Accepted);
+        }
+        device.advance(NEVER - 1, &mut out);
+        assert!(device.is_idle());
+        out.iter().map(|completion| (completion.tag, completion.at_ns)).collect()
+    }
+
+    #[test]
+    fn without_servers_everything_takes_its_latency_in_order_of_submission() {
+        let commands = [(0, 8), (0, 2_560), (0, 8), (3_000, 8)];
+        let expected = [(0, 10_000), (1, 10_000), (2, 10_000), (3, 13_000)];
+        assert_eq!(ends(&NullParameters::default(), &commands), expected);
+    }
+
+    #[test]
+    fn the_earliest_of_the_servers_takes_the_next() {
+        let two = NullParameters { servers: 2, ..NullParameters::default() };
+        let commands = [(0, 8), (4_000, 8), (4_000, 8), (4_000, 8), (50_000, 8)];
+        // Free at 10,000 and 14,000, then at 20,000 and 24,000, then both.
+        let expected = [(0, 10_000), (1, 14_000), (2, 20_000), (3, 24_000), (4, 60_000)];
+        assert_eq!(ends(&two, &commands), expected);
+    }
+
+    /// 3 MB/s: 4 KiB are 1,365,333.3 ns. The first goes at once, each other when the one before is paid for.
+    #[test]
+    fn a_cap_on_bandwidth_is_exact_to_the_fraction_of_a_nanosecond() {
+        let capped = NullParameters { kb_per_s: 3_000, ..NullParameters::default() };
+        let expected = [(0, 10_000), (1, 1_375_333), (2, 2_740_666), (3, 4_106_000)];
+        assert_eq!(ends(&capped, &[(0, 8); 4]), expected);
+        // After a pause there is room for one, not for what was not used.
+        let expected = [(0, 10_000), (1, 60_010_000), (2, 61_375_333)];
+        assert_eq!(ends(&capped, &[(0, 8), (60_000_000, 8), (60_000_000, 8)]), expected);
+    }
+
+    #[test]
+    fn the_stricter_of_two_caps_decides() {
+        let both = NullParameters { kb_per_s: 4_096, iops: 2_000, ..NullParameters::default() };
+        // 4 KiB take 1 ms, 512 B take 0.125 ms, and each request takes 0.5 ms.
+        let expected = [(0, 10_000), (1, 1_010_000), (2, 2_010_000), (3, 2_510_000), (4, 3_010_000)];
+        let commands = [(0, 8), (0, 8), (0, 1), (0, 1), (0, 1)];
+        assert_eq!(ends(&both, &commands), expected);
+    }
+
+    #[test]
+    fn inline_ends_at_its_own_submission_whatever_else_is_set() {
+        let inline = NullParameters { inline: 1, iops: 10, servers: 1, ..NullParameters::default() };
+        assert_eq!(ends(&inline, &[(0, 8), (0, 8), (70, 8)]), [(0, 0), (1, 0), (2, 70)]);
     }
 }

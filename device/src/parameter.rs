@@ -237,8 +237,13 @@ pub(crate) const FAULT: &[Row<FaultParameters>] = rows! { FaultParameters:
     "error_ppm", PartsPerMillion, PPM, error_ppm, "Commands that end with an I/O error.";
     "bad_first_sector", Sectors, (0..=1 << 45), bad_first_sector, "Start of a range that cannot be read or written.";
     "bad_sectors", Sectors, (0..=1 << 45), bad_sectors, "Length of that range; 0 = none.";
+    "slow_first_sector", Sectors, (0..=1 << 45), slow_first_sector, "Start of a range that is slow to read and write.";
+    "slow_sectors", Sectors, (0..=1 << 45), slow_sectors, "Length of that range; 0 = none.";
+    "slow_ms", Milliseconds, MILLISECONDS, slow_ns, "Added to a command that touches the slow range.";
     "stall_ppm", PartsPerMillion, PPM, stall_ppm, "Commands at which the device stalls.";
     "stall_ms", Milliseconds, MILLISECONDS, stall_ns, "Length of a stall.";
+    "hiccup_every_ms", Milliseconds, MILLISECONDS, hiccup_every_ns, "From the end of a firmware hiccup to the next, give or take a quarter; 0 = none.";
+    "hiccup_ms", Milliseconds, MILLISECONDS, hiccup_ns, "Length of a hiccup: the device does nothing.";
     "reset_ppm", PartsPerMillion, PPM, reset_ppm, "Commands at which the device is reset and loses what is in flight.";
     "reset_ms", Milliseconds, MILLISECONDS, reset_ns, "Length of a reset.";
 };

@@ -70,6 +70,13 @@ impl<T: Copy + Default> Pending<T> {
         self.front().map_or(NEVER, |entry| entry.0)
     }
 
+    /// The values in order.
+    #[inline]
+    pub(crate) fn values(&self) -> impl Iterator<Item = T> {
+        let mask = self.ring.len() - 1;
+        (self.first..self.first + self.len).map(move |place| self.ring[place & mask].1)
+    }
+
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -81,6 +88,18 @@ impl<T: Copy + Default> Pending<T> {
 
     pub(crate) fn clear(&mut self) {
         self.len = 0;
+    }
+
+    /// Changes the entries whose time lies after `now`. Their times must keep their order.
+    pub(crate) fn change_after(&mut self, now: Nanos, mut change: impl FnMut(&mut Nanos, &mut T)) {
+        let mask = self.ring.len() - 1;
+        for place in (self.first..self.first + self.len).rev() {
+            let (at, value) = &mut self.ring[place & mask];
+            if *at <= now {
+                break;
+            }
+            change(at, value);
+        }
     }
 }
 
@@ -110,6 +129,19 @@ mod tests {
         }
         let order: Vec<_> = std::iter::from_fn(|| pending.pop()).map(|(at, _)| at).collect();
         assert_eq!(order, [2, 3, 4, 9]);
+    }
+
+    #[test]
+    fn what_lies_ahead_can_be_put_off() {
+        let mut pending = Pending::with_capacity(4);
+        for at in [1, 2, 3, 9] {
+            pending.insert(at, 'a');
+        }
+        pending.pop();
+        pending.insert(4, 'b');
+        pending.change_after(2, |at, _| *at += 10);
+        let order: Vec<_> = std::iter::from_fn(|| pending.pop()).collect();
+        assert_eq!(order, [(2, 'a'), (13, 'a'), (14, 'b'), (19, 'a')]);
     }
 
     #[test]

@@ -23,34 +23,43 @@ impl Rate {
     pub(crate) fn transfer_ns(self, sectors: u32) -> Nanos {
         (u64::from(sectors) * self.ps_per_sector + 500) / 1_000
     }
-
-    /// Time that `sectors` take, in picoseconds.
-    #[inline]
-    pub(crate) fn transfer_ps(self, sectors: u32) -> u64 {
-        u64::from(sectors) * self.ps_per_sector
-    }
 }
 
-/// A cap on a rate: one use at a time, each occupying the resource for its cost; picoseconds are carried over, so the
-/// long-run rate is exact.
-#[derive(Copy, Clone, Debug, Default)]
+/// A cap on a rate: a token bucket with room for one use, refilled exactly. A use may begin when the one before has
+/// been paid for; the fraction of a nanosecond is carried over, so no rate drifts in the long run.
+#[derive(Copy, Clone, Debug)]
 pub(crate) struct Pace {
-    free_at_ns: Nanos,
-    carry_ps: u64,
+    /// A use that costs this much takes a nanosecond; 0 = no cap.
+    per_ns: u64,
+    full_at_ns: Nanos,
+    /// What is owed beyond `full_at_ns`, less than `per_ns`.
+    owed: u64,
 }
 
 impl Pace {
-    /// When a use that could begin at `now` begins; it keeps the resource for `cost_ps`.
+    /// Costs are fractions of a nanosecond: n / `per_ns`. 0 = no cap.
+    pub(crate) fn new(per_ns: u64) -> Self {
+        Self { per_ns, full_at_ns: 0, owed: 0 }
+    }
+
+    /// When a use that could begin at `now` may begin.
     #[inline]
-    pub(crate) fn take(&mut self, now: Nanos, cost_ps: u64) -> Nanos {
-        if now > self.free_at_ns {
-            *self = Self { free_at_ns: now, carry_ps: 0 };
+    pub(crate) fn ready(&self, now: Nanos) -> Nanos {
+        now.max(self.full_at_ns)
+    }
+
+    /// A use begins at `start`, when it may; the next one has to wait for `cost` / `per_ns` nanoseconds more.
+    #[inline]
+    pub(crate) fn spend(&mut self, start: Nanos, cost: u64) {
+        if self.per_ns == 0 {
+            return;
         }
-        let start = self.free_at_ns;
-        let ps = self.carry_ps + cost_ps;
-        self.free_at_ns = start + ps / 1_000;
-        self.carry_ps = ps % 1_000;
-        start
+        if start > self.full_at_ns {
+            (self.full_at_ns, self.owed) = (start, 0);
+        }
+        let owed = self.owed + cost;
+        self.full_at_ns += owed / self.per_ns;
+        self.owed = owed % self.per_ns;
     }
 }
 
@@ -75,9 +84,28 @@ mod tests {
     }
 
     #[test]
+    fn a_pace_saves_nothing_up_beyond_one_use() {
+        let mut pace = Pace::new(1);
+        let mut take = |now| {
+            let start = pace.ready(now);
+            pace.spend(start, 1_000);
+            start
+        };
+        assert_eq!([take(500), take(600), take(9_000)], [500, 1_500, 9_000]);
+        assert_eq!(take(9_000), 10_000, "idleness has not filled the bucket with more than one");
+        let mut none = Pace::new(0);
+        none.spend(7, 1 << 40);
+        assert_eq!(none.ready(7), 7);
+    }
+
+    #[test]
     fn a_pace_carries_the_fraction() {
-        let mut pace = Pace::default();
-        let starts: Vec<_> = (0..7).map(|_| pace.take(0, 333_333)).collect();
-        assert_eq!(starts, [0, 333, 666, 999, 1_333, 1_666, 1_999]);
+        let mut pace = Pace::new(3);
+        let starts = [(); 7].map(|()| {
+            let start = pace.ready(0);
+            pace.spend(start, 1_000);
+            start
+        });
+        assert_eq!(starts, [0, 333, 666, 1_000, 1_333, 1_666, 2_000]);
     }
 }

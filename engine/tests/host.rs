@@ -2,8 +2,9 @@
 
 use experiment::{Experiment, Group, Host, SchedulerSpec, ShareUnit, Unattended, Weight};
 use hoistway_engine::EngineHost;
-use workload::Job;
 use workload::job::{BlockSize, Engine, Mix, Pattern, PerDirection};
+use workload::program::{Dbench, StartUp, Video};
+use workload::{Job, Program};
 
 fn job(mix: Mix, iodepth: u32) -> Job {
     Job {
@@ -74,6 +75,14 @@ fn what_cannot_be_done_is_refused_before_anything_is_touched() {
     assert!(check("/nowhere/at/all", "noop").is_err_and(|message| message.contains("does not exist")));
     assert!(check("/dev/null", "noop").is_err_and(|message| message.contains("character device")));
     assert!(check("memory:2KiB", "noop").is_err_and(|message| message.contains("area")));
+    let program = |program| {
+        let endless = job(Mix::Read, 1);
+        let job = Job { time_based: endless.time_based, runtime_ns: endless.runtime_ns, ..Job::of(program) };
+        EngineHost.check(&experiment("memory:64MiB", "noop", &[100], &job)).map_err(|refusal| refusal.message)
+    };
+    assert!(program(Program::Dbench(Dbench::USUAL)).is_err_and(|message| message.contains("no file system")));
+    assert_eq!(program(Program::Video(Video::USUAL)), Ok(()));
+    assert_eq!(program(Program::StartUp(StartUp::USUAL)), Ok(()));
 }
 
 #[test]

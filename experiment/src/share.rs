@@ -124,10 +124,11 @@ fn rate_per_s(job: &Job, unit: ShareUnit) -> Option<f64> {
     let write = || of_direction(bytes.write, ios.write, &sizes.write);
     let trim = || of_direction(bytes.trim, ios.trim, &sizes.trim);
     let per_thread = match job.mix {
+        _ if job.program.is_some() => in_unit(job.program?.bytes_per_s()?, mean_bytes(&sizes.read), unit)?,
         Mix::Read => read()?,
         Mix::Write => write()?,
         Mix::Trim => trim()?,
-        Mix::ReadWrite { .. } => read()? + write()?,
+        Mix::ReadWrite { .. } | Mix::Rewrite => read()? + write()?,
         Mix::TrimWrite => trim()? + write()?,
     };
     Some(per_thread * f64::from(job.threads))
@@ -139,7 +140,7 @@ fn limit_per_s<'a>(group: &Group, members: impl Iterator<Item = &'a Group>, unit
     for job in members.flat_map(|member| &member.jobs) {
         let (reads, writes) = match job.mix {
             Mix::Read => (true, false),
-            Mix::ReadWrite { .. } => (true, true),
+            Mix::ReadWrite { .. } | Mix::Rewrite => (true, true),
             Mix::Write | Mix::Trim | Mix::TrimWrite => (false, true),
         };
         // The largest request size turns a limit of requests into the highest possible one of bytes.
@@ -264,6 +265,17 @@ mod tests {
         let due: Vec<f64> = due_of(&groups, 1_000_000.0).into_iter().map(f64::round).collect();
         assert_eq!(due, [81_920.0, 918_080.0]);
         assert_eq!(demand_per_s(&groups[0], ShareUnit::Ios), Some(20.0));
+    }
+
+    #[test]
+    fn a_player_wants_its_frames_and_no_more() {
+        let player = workload::program::Program::Video(workload::program::Video::USUAL);
+        let group = group("v", 100, vec![Job { threads: 2, ..Job::of(player) }]);
+        // 2 players x 25 frames of 64 KiB
+        assert_eq!(demand_per_s(&group, ShareUnit::Bytes), Some(3_276_800.0));
+        assert_eq!(demand_per_s(&group, ShareUnit::Ios), Some(50.0));
+        let replay = workload::program::Program::StartUp(workload::program::StartUp::USUAL);
+        assert_eq!(demand_per_s(&Group { jobs: vec![Job::of(replay)], ..group }, ShareUnit::Bytes), None);
     }
 
     #[test]

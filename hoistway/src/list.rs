@@ -11,7 +11,8 @@ use experiment::diagnostic::nearest;
 use experiment::machine::{KEYS, Key};
 use report::json::Json;
 use workload::fio::{self, Class};
-use workload::name::{ALL, CODES};
+use workload::name::{ALL, names};
+use workload::program;
 
 use crate::arguments::ListArguments;
 use crate::exit::{Error, Outcome, print};
@@ -73,7 +74,7 @@ fn overview() -> (String, Json) {
     for model in MODELS {
         let _ = writeln!(text, "  {:<14}{}", model.name, model.doc);
     }
-    let _ = writeln!(text, "\nworkloads\n  {}", CODES.join(" "));
+    let _ = writeln!(text, "\nworkloads\n  {}", names().collect::<Vec<_>>().join(" "));
     text.push_str("\nmore: hoistway list schedulers | devices | workloads | options | machine | NAME of a scheduler\n");
     let json = Json::object([
         ("schedulers", Json::List(ENTRIES.iter().map(|entry| scheduler_json(entry, None)).collect())),
@@ -211,19 +212,25 @@ fn devices_json() -> Json {
 
 fn workloads_text() -> String {
     let mut text = String::new();
-    for code in CODES {
-        let _ = writeln!(text, "{code:<5}{}", workloads::meaning(code));
+    for (name, meaning) in workloads::meanings() {
+        let _ = writeln!(text, "{name:<8}{meaning}");
+        let program = program::ALL.iter().find(|program| program.name() == name);
+        for key in program.into_iter().flat_map(|program| program.keys()) {
+            let usual = program.map_or_else(String::new, |program| program.value(key.name));
+            let _ = writeln!(text, "        {:<10}{:<34} default {usual:<10} {}", key.name, key.allowed, key.doc);
+        }
     }
-    let _ = writeln!(text, "{:<5}{}", "all", ALL.join(" "));
+    let _ = writeln!(text, "{:<8}{}", "all", ALL.join(" "));
     text.push_str(
-        "\nA suffix changes any option of a job file: drr:bs=4k,iodepth=32 or bsw:fsync=1.\nA name that ends with .fio is a job file.\nThe options: hoistway list options\n",
+        "\nA suffix changes any option of a job file: drr:bs=4k,iodepth=32 or bsw:fsync=1; programs (dbench, startup, video)\nhave settings of their own beside size, runtime, loops and their like: startup:app=lowriter.\nA name that ends with .fio is a job file.\nThe options: hoistway list options\n",
     );
     text
 }
 
 fn workloads_json() -> Json {
-    let code = |code: &str| Json::object([("name", Json::text(code)), ("doc", Json::text(workloads::meaning(code)))]);
-    Json::List(CODES.into_iter().map(code).collect())
+    let workload =
+        |(name, meaning): (&str, String)| Json::object([("name", Json::text(name)), ("doc", Json::text(meaning))]);
+    Json::List(workloads::meanings().map(workload).collect())
 }
 
 /// What becomes of an option: in JSON, in words.

@@ -1,4 +1,4 @@
-//! Workloads by name: the twelve codes and job files, with the options of the command line applied.
+//! Workloads by name (the twelve codes, dd, bonnie, programs) and job files, with the options of the command line applied.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use workload::Job;
 use workload::fio::{self, Surroundings};
 use workload::job::Amount;
 use workload::name::{self, BadName};
+use workload::program;
 
 use crate::arguments::test::WorkloadArguments;
 use crate::exit::{Error, Message, Voice};
@@ -20,8 +21,16 @@ const AREA_BYTES: u64 = 256 << 20;
 /// Group of the jobs of a file that name none.
 const UNGROUPED: &str = "jobs";
 
+/// What can be named, in one line each.
+pub fn meanings() -> impl Iterator<Item = (&'static str, String)> {
+    let codes = name::CODES.into_iter().map(|code| (code, meaning(code)));
+    let jobs = name::JOBS.into_iter().map(|(name, doc)| (name, doc.to_owned()));
+    let programs = program::ALL.into_iter().map(|program| (program.name(), program.doc().to_owned()));
+    codes.chain(jobs).chain(programs)
+}
+
 /// What the letters of a code mean.
-pub fn meaning(code: &str) -> String {
+fn meaning(code: &str) -> String {
     let mut letters = code.chars();
     let cache = if letters.next() == Some('b') { "buffered" } else { "direct" };
     let pattern = if letters.next() == Some('s') { "sequential" } else { "random" };
@@ -37,12 +46,12 @@ pub fn meaning(code: &str) -> String {
 /// A workload as named by the user.
 #[derive(Debug)]
 pub enum Workload {
-    /// A code: one job, which every group does.
-    Code {
+    /// A name: a code, a job with a name of its own, a program. Every group does it.
+    Named {
         /// As in reports.
         name: String,
-        /// The job of one thread.
-        job: Box<Job>,
+        /// The jobs of one thread each.
+        jobs: Vec<Job>,
     },
     /// A job file, which says itself who its groups are.
     File {
@@ -76,7 +85,7 @@ pub fn read(arguments: &WorkloadArguments, voice: Voice) -> Result<Vec<Workload>
     Ok(workloads)
 }
 
-/// Divides `drr:bs=4k,iodepth=4,bsr`: a piece that begins a new workload is a code, `all` or a file; every other one
+/// Divides `drr:bs=4k,iodepth=4,bsr`: a piece that begins a new workload is a name, `all` or a file; every other one
 /// goes on with the suffix before it.
 fn split(list: &str) -> Vec<String> {
     let mut pieces: Vec<String> = Vec::new();
@@ -94,7 +103,7 @@ fn split(list: &str) -> Vec<String> {
 
 fn begins_workload(piece: &str) -> bool {
     let head = piece.split(':').next().unwrap_or("").trim();
-    head.eq_ignore_ascii_case("all") || is_file(piece) || name::CODES.iter().any(|code| code.eq_ignore_ascii_case(head))
+    head.eq_ignore_ascii_case("all") || is_file(piece) || name::names().any(|name| name.eq_ignore_ascii_case(head))
 }
 
 fn is_file(text: &str) -> bool {
@@ -102,27 +111,32 @@ fn is_file(text: &str) -> bool {
 }
 
 fn named(text: &str, arguments: &WorkloadArguments) -> Result<Workload, Error> {
-    let job = Box::new(code(text, arguments).map_err(|error| error.at(format!("--workload {text}")))?);
-    Ok(Workload::Code { name: job.name.clone(), job })
+    let (name, jobs) = of_name(text, arguments).map_err(|error| error.at(format!("--workload {text}")))?;
+    Ok(Workload::Named { name, jobs })
 }
 
-/// The job of a code with its suffix; the suffix wins over options of the command line.
-pub fn code(text: &str, arguments: &WorkloadArguments) -> Result<Job, Error> {
-    let (plain, _) = name::parse(text).map_err(bad_name)?;
+/// The jobs of a name with its suffix, and what they are called together; the suffix wins over options of the command
+/// line, which do not show in the name.
+pub fn of_name(text: &str, arguments: &WorkloadArguments) -> Result<(String, Vec<Job>), Error> {
+    let plain = name::parse(text).map_err(bad_name)?;
     let options = options(arguments);
-    let mut job = plain.clone();
+    let mut jobs = plain.jobs.clone();
     if !options.is_empty() {
-        let (code, suffix) = text.split_once(':').unwrap_or((text, ""));
+        let (first, suffix) = text.split_once(':').unwrap_or((text, ""));
         let all: Vec<&str> = options.iter().map(String::as_str).chain((!suffix.is_empty()).then_some(suffix)).collect();
-        let (changed, _) = name::parse(&format!("{code}:{}", all.join(","))).map_err(bad_name)?;
-        job = Job { name: plain.name, ..changed };
+        let changed = name::parse(&format!("{first}:{}", all.join(","))).map_err(bad_name)?;
+        let renamed = changed.jobs.into_iter().zip(plain.jobs);
+        let rename = |(job, plain): (Job, Job)| Job { name: plain.name, wait_for: plain.wait_for, ..job };
+        jobs = renamed.map(rename).collect();
     }
-    let ends = job.runtime_ns.is_some() || job.number_ios.is_some() || job.io_size.is_some() || job.loops > 1;
-    if !ends {
-        job.time_based = true;
-        job.runtime_ns = Some(ENDLESS_NS);
+    for job in &mut jobs {
+        let ends = job.runtime_ns.is_some() || job.number_ios.is_some() || job.io_size.is_some() || job.loops > 1;
+        if !ends && !plain.ends {
+            job.time_based = true;
+            job.runtime_ns = Some(ENDLESS_NS);
+        }
     }
-    Ok(job)
+    Ok((plain.name, jobs))
 }
 
 /// `--bs` and its like in the language of job files.
@@ -143,9 +157,9 @@ fn bad_name(bad: BadName) -> Error {
         BadName::Overrides(diagnostics) => diagnostics.into(),
         BadName::Unknown { given } => {
             let code = given.split(':').next().unwrap_or("");
-            let nearest = experiment::diagnostic::nearest(code, name::CODES);
+            let nearest = experiment::diagnostic::nearest(code, name::names());
             let meant = nearest.map_or_else(String::new, |code| format!("did you mean '{code}'? "));
-            let known = name::CODES.join(" ");
+            let known = name::names().collect::<Vec<_>>().join(" ");
             Error::usage(
                 format!("unknown workload '{given}'"),
                 format!("{meant}known are {known}, all, or a .fio file"),
@@ -270,12 +284,13 @@ mod tests {
         assert_eq!(split("bsr,drr"), ["bsr", "drr"]);
         assert_eq!(split("drr:bs=4k,16k,iodepth=4,BSR,x.fio"), ["drr:bs=4k,16k,iodepth=4", "BSR", "x.fio"]);
         assert_eq!(split("drr:bs=4k,all"), ["drr:bs=4k", "all"]);
+        assert_eq!(split("dbench:files=8,size=4m,video,dd"), ["dbench:files=8,size=4m", "video", "dd"]);
     }
 
     #[test]
     fn every_code_has_a_meaning_that_matches_its_job() {
         for code in name::CODES {
-            let (job, _) = name::parse(code).unwrap();
+            let job = &name::parse(code).unwrap().jobs[0];
             assert_eq!(meaning(code).contains("direct"), job.direct, "{code}");
             assert_eq!(meaning(code).contains("writes"), job.mix.has_writes(), "{code}");
         }

@@ -53,9 +53,10 @@ fn case_1_without_arguments_every_scheduler_is_shown_and_a_result_is_stored() {
 #[test]
 fn case_1_the_same_seed_gives_the_same_bytes_but_for_start_and_environment() {
     let directory = directory();
-    let run = |seed: &str| {
+    let run = |seed: &str, more: &[&str]| {
         let arguments = ["test", "model:ssd", "--quiet", "--no-store", "--format", "json", "--runtime", "500ms", "-c"];
-        let said = hoistway(directory.path(), &[&arguments[..], &["--sets", "3", "--seed", seed]].concat());
+        let said = hoistway(directory.path(), &[&arguments[..], &["--sets", "3", "--seed", seed], more].concat());
+        assert_eq!(said.code, 0, "{}", said.stderr);
         let begin = said.stdout.find("\"started\"").expect("a start");
         let started_end = begin + said.stdout[begin..].find('\n').expect("a line");
         let environment = said.stdout.find("\"environment\"").expect("an environment");
@@ -67,9 +68,19 @@ fn case_1_the_same_seed_gives_the_same_bytes_but_for_start_and_environment() {
             &said.stdout[environment_end..]
         )
     };
-    let first = run("7");
-    assert_eq!(first, run("7"));
-    assert_ne!(first, run("8"));
+    let first = run("7", &[]);
+    assert!(first == run("7", &["--workers", "1"]), "one worker");
+    assert!(first == run("7", &["--workers", "2"]), "two workers");
+    assert!(first != run("8", &[]), "another seed");
+}
+
+#[test]
+fn workers_are_for_the_simulator() {
+    let directory = directory();
+    let said = hoistway(directory.path(), &["test", "--host", "engine", "model:ssd", "--workers", "2"]);
+    assert!(said.code == 2 && said.stderr.contains("2 real runs at a time"), "{}", said.stderr);
+    let said = hoistway(directory.path(), &["test", "model:ssd", "--workers", "0"]);
+    assert!(said.code == 2 && said.stderr.contains("--workers"), "{}", said.stderr);
 }
 
 #[test]

@@ -91,8 +91,11 @@ pub fn weights(cell: &Cell<'_>) -> String {
     weights.join(":")
 }
 
-/// A job in words: `direct random read, bs 32k`, with its depth where it is above 1.
+/// A job in words: `direct random read, bs 32k`, with its depth where it is above 1; a program by its name and settings.
 pub fn job(job: &Job) -> String {
+    if let Some(program) = &job.program {
+        return program.to_string();
+    }
     let access = if job.direct { "direct" } else { "buffered" };
     let pattern = match job.pattern {
         Pattern::Sequential { .. } => "sequential",
@@ -104,6 +107,7 @@ pub fn job(job: &Job) -> String {
         Mix::Trim => "trim".to_owned(),
         Mix::ReadWrite { read_percent } => format!("mix of {read_percent} % reads"),
         Mix::TrimWrite => "trim and write".to_owned(),
+        Mix::Rewrite => "rewrite".to_owned(),
     };
     let depth = job.effective_depth();
     let depth = if depth > 1 { format!(", depth {depth}") } else { String::new() };
@@ -113,7 +117,7 @@ pub fn job(job: &Job) -> String {
 /// The block size of a job's main direction: `32k`, `4k-64k`, `mixed`.
 pub fn block_size(job: &Job) -> String {
     let sizes = match job.mix {
-        Mix::Read | Mix::ReadWrite { .. } => &job.block_sizes.read,
+        Mix::Read | Mix::ReadWrite { .. } | Mix::Rewrite => &job.block_sizes.read,
         Mix::Write | Mix::TrimWrite => &job.block_sizes.write,
         Mix::Trim => &job.block_sizes.trim,
     };

@@ -1,9 +1,11 @@
-//! The set of events ahead: a calendar wheel with a bitmap, and a heap for what lies beyond its horizon.
+//! The set of events ahead: a calendar wheel with a bitmap, a heap for what lies beyond its horizon, and the bucket that
+//! comes next in order.
 //!
 //! Promise  events come out by (time, order of insertion); nothing else breaks a tie.
 //! Cost     about 25 ns for an insertion with its removal, independent of how many are pending; nothing is allocated
 //!          up to the capacity given at construction.
-//! Source   Brown 1988 (calendar queue), with a bit per bucket instead of resizing.
+//! Source   Brown 1988 (calendar queue), with a bit per bucket instead of resizing; Tang, Goh & Thng 2005 (ladder queue)
+//!          for sorting a bucket only when its turn comes.
 //!
 //! There is no removal: an owner that loses interest recognises a stale event when it comes (it remembers the time it
 //! waits for) and ignores it.
@@ -57,28 +59,24 @@ struct Node {
     next: u32,
 }
 
-#[derive(Copy, Clone, Debug)]
-struct Smallest {
-    time: Nanos,
-    node: u32,
-    /// The node before it in its bucket's list, or [`NIL`].
-    before: u32,
-}
-
 /// The set of events ahead.
 #[derive(Clone, Debug)]
 pub struct EventWheel {
     /// First bucket of the window, counted from time 0; no event lies before it.
     cursor: u64,
+    /// The bucket in `front`, counted from time 0.
+    front_bucket: u64,
+    /// All events of the earliest bucket, the earliest last; empty until somebody looks.
+    front: Vec<u32>,
+    /// One bit per bucket, and one bit per word of these.
     occupied: [u64; WORDS],
+    occupied_words: [u64; WORDS / 64],
     heads: Box<[u32; BUCKETS]>,
     nodes: Vec<Node>,
     free: u32,
     overflow: BinaryHeap<Reverse<(Nanos, u32)>>,
     next_sequence: u32,
     in_wheel: usize,
-    /// The smallest event, once looked for.
-    smallest: Option<Smallest>,
 }
 
 impl EventWheel {
@@ -86,20 +84,22 @@ impl EventWheel {
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             cursor: 0,
+            front_bucket: 0,
+            front: Vec::with_capacity(capacity),
             occupied: [0; WORDS],
+            occupied_words: [0; WORDS / 64],
             heads: Box::new([NIL; BUCKETS]),
             nodes: Vec::with_capacity(capacity),
             free: NIL,
             overflow: BinaryHeap::with_capacity(capacity),
             next_sequence: 0,
             in_wheel: 0,
-            smallest: None,
         }
     }
 
     /// Events pending.
     pub fn len(&self) -> usize {
-        self.in_wheel + self.overflow.len()
+        self.front.len() + self.in_wheel + self.overflow.len()
     }
 
     /// Whether nothing is pending.
@@ -113,17 +113,28 @@ impl EventWheel {
         let sequence = self.next_sequence;
         self.next_sequence = sequence.wrapping_add(1);
         let node = self.allocate(time, sequence, payload);
-        if (time >> WIDTH_BITS) < self.cursor + BUCKETS as u64 {
-            self.link(node);
-        } else {
-            self.overflow.push(Reverse((time, node)));
+        if !self.front.is_empty() {
+            let bucket = self.bucket_of(time);
+            if bucket == self.front_bucket {
+                return self.insert_into_front(time, node);
+            }
+            if bucket < self.front_bucket {
+                self.put_front_back();
+            }
         }
+        self.place(time, node);
     }
 
     /// Time of the earliest event, [`NEVER`] if there is none.
     #[inline]
     pub fn next_time(&mut self) -> Nanos {
-        self.find_smallest().map_or(NEVER, |smallest| smallest.time)
+        if self.front.is_empty() {
+            if self.is_empty() {
+                return NEVER;
+            }
+            self.fill_front();
+        }
+        self.front.last().map_or(NEVER, |&node| self.nodes[node as usize].time)
     }
 
     /// Takes the earliest event out.
@@ -135,24 +146,23 @@ impl EventWheel {
     /// Takes the earliest event out if its time is not after `now`.
     #[inline]
     pub fn pop_due(&mut self, now: Nanos) -> Option<(Nanos, Payload)> {
-        let smallest = self.find_smallest().filter(|smallest| smallest.time <= now)?;
-        let node = &mut self.nodes[smallest.node as usize];
-        let (payload, next) = (node.payload, node.next);
-        node.next = self.free;
-        self.free = smallest.node;
-        if smallest.before == NIL {
-            let bucket = self.bucket_of(smallest.time);
-            self.heads[bucket] = next;
-            if next == NIL {
-                self.occupied[bucket / 64] &= !(1 << (bucket % 64));
+        if self.front.is_empty() {
+            if self.is_empty() {
+                return None;
             }
-        } else {
-            self.nodes[smallest.before as usize].next = next;
+            self.fill_front();
         }
-        self.in_wheel -= 1;
-        self.cursor = self.cursor.max(smallest.time >> WIDTH_BITS);
-        self.smallest = None;
-        Some((smallest.time, payload))
+        let first = *self.front.last()?;
+        let node = &mut self.nodes[first as usize];
+        let (time, payload) = (node.time, node.payload);
+        if time > now {
+            return None;
+        }
+        node.next = self.free;
+        self.free = first;
+        self.front.pop();
+        self.cursor = self.cursor.max(time >> WIDTH_BITS);
+        Some((time, payload))
     }
 
     #[inline]
@@ -168,93 +178,128 @@ impl EventWheel {
         u32::try_from(self.nodes.len() - 1).expect("a wheel holds fewer than 2^32 events")
     }
 
-    /// The bucket of a time inside the window; a time before it counts as the window's first.
+    /// The bucket of a time, counted from time 0; a time before the window counts as the window's first.
     #[inline]
-    fn bucket_of(&self, time: Nanos) -> usize {
-        ((time >> WIDTH_BITS).max(self.cursor) % BUCKETS as u64) as usize
+    fn bucket_of(&self, time: Nanos) -> u64 {
+        (time >> WIDTH_BITS).max(self.cursor)
     }
 
+    /// Puts an event that `front` has no say in into the wheel or beyond it.
     #[inline]
-    fn link(&mut self, node: u32) {
-        let time = self.nodes[node as usize].time;
+    fn place(&mut self, time: Nanos, node: u32) {
         let bucket = self.bucket_of(time);
-        let next = self.heads[bucket];
-        self.nodes[node as usize].next = next;
-        self.heads[bucket] = node;
-        self.occupied[bucket / 64] |= 1 << (bucket % 64);
+        if bucket >= self.cursor + BUCKETS as u64 {
+            self.overflow.push(Reverse((time, node)));
+            return;
+        }
+        let index = index_of(bucket);
+        self.nodes[node as usize].next = self.heads[index];
+        self.heads[index] = node;
+        self.occupied[index / 64] |= 1 << (index % 64);
+        self.occupied_words[index / 4_096] |= 1 << (index / 64 % 64);
         self.in_wheel += 1;
-        // A later event leaves the known smallest alone, unless it now stands before it in the same list.
-        if let Some(smallest) = &mut self.smallest {
-            if time < smallest.time {
-                self.smallest = None;
-            } else if smallest.before == NIL && next == smallest.node {
-                smallest.before = node;
-            }
+    }
+
+    /// Keeps `front` in order; of equal times the newest comes out last.
+    #[inline]
+    fn insert_into_front(&mut self, time: Nanos, node: u32) {
+        let nodes = &self.nodes;
+        let place = self.front.partition_point(|&other| nodes[other as usize].time > time);
+        self.front.insert(place, node);
+    }
+
+    /// An earlier bucket has come to be occupied.
+    #[cold]
+    fn put_front_back(&mut self) {
+        while let Some(node) = self.front.pop() {
+            self.place(self.nodes[node as usize].time, node);
         }
     }
 
-    /// Brings what has come inside the window from the heap into the wheel.
-    fn admit_overflow(&mut self) {
-        if self.in_wheel == 0
-            && let Some(Reverse((time, _))) = self.overflow.peek()
+    /// Moves the earliest bucket's events into `front`, which is empty, in order.
+    fn fill_front(&mut self) {
+        // What lay beyond the horizon stays in the heap until its bucket is the earliest: it need not pass the wheel.
+        let beyond = self.overflow.peek().map_or(NEVER, |&Reverse((time, _))| self.bucket_of(time));
+        let index = self.first_occupied();
+        let inside =
+            index.map_or(NEVER, |index| self.cursor + (index as u64).wrapping_sub(self.cursor) % BUCKETS as u64);
+        self.front_bucket = inside.min(beyond);
+        if let Some(index) = index
+            && inside <= beyond
         {
-            self.cursor = self.cursor.max(time >> WIDTH_BITS);
+            self.empty_bucket(index);
         }
-        while let Some(&Reverse((time, node))) = self.overflow.peek() {
-            if (time >> WIDTH_BITS) >= self.cursor + BUCKETS as u64 {
-                return;
+        if beyond <= inside {
+            while let Some(&Reverse((time, node))) = self.overflow.peek()
+                && self.bucket_of(time) == beyond
+            {
+                self.overflow.pop();
+                self.front.push(node);
             }
-            self.overflow.pop();
-            self.link(node);
+        }
+        if self.front.len() > 1 {
+            self.sort_front();
         }
     }
 
     #[inline]
-    fn find_smallest(&mut self) -> Option<Smallest> {
-        if self.smallest.is_some() {
-            return self.smallest;
+    fn empty_bucket(&mut self, index: usize) {
+        let mut node = self.heads[index];
+        while node != NIL {
+            self.front.push(node);
+            node = self.nodes[node as usize].next;
         }
-        if !self.overflow.is_empty() {
-            self.admit_overflow();
+        self.in_wheel -= self.front.len();
+        self.heads[index] = NIL;
+        self.occupied[index / 64] &= !(1 << (index % 64));
+        if self.occupied[index / 64] == 0 {
+            self.occupied_words[index / 4_096] &= !(1 << (index / 64 % 64));
         }
-        if self.in_wheel == 0 {
-            return None;
-        }
-        let bucket = self.first_occupied()?;
-        let mut at = self.heads[bucket];
-        let mut node = &self.nodes[at as usize];
-        let mut best = Smallest { time: node.time, node: at, before: NIL };
-        let mut best_sequence = node.sequence;
-        while node.next != NIL {
-            let before = at;
-            at = node.next;
-            node = &self.nodes[at as usize];
-            // Of equal times the earlier inserted: a wrapping difference, since the sequence wraps after 4 G events.
-            let is_earlier = node.sequence.wrapping_sub(best_sequence) > 1 << 31;
-            if node.time < best.time || (node.time == best.time && is_earlier) {
-                best = Smallest { time: node.time, node: at, before };
-                best_sequence = node.sequence;
-            }
-        }
-        self.smallest = Some(best);
-        self.smallest
+    }
+
+    fn sort_front(&mut self) {
+        let (nodes, next_sequence) = (&self.nodes, self.next_sequence);
+        // Counted back from the next one, sequence numbers keep their order although they wrap after 4 G events.
+        let key = |&node: &u32| {
+            let Node { time, sequence, .. } = nodes[node as usize];
+            Reverse((time, sequence.wrapping_sub(next_sequence)))
+        };
+        self.front.sort_unstable_by_key(key);
     }
 
     /// The first occupied bucket at or after the cursor, once round.
     #[inline]
     fn first_occupied(&self) -> Option<usize> {
-        let start = self.bucket_of(0);
-        let mut index = start / 64;
-        let mut word = self.occupied[index] & (u64::MAX << (start % 64));
-        for _ in 0..=WORDS {
+        let start = index_of(self.cursor);
+        let word = self.occupied[start / 64] & (u64::MAX << (start % 64));
+        if word != 0 {
+            return Some(start / 64 * 64 + word.trailing_zeros() as usize);
+        }
+        // The next word that has a bit: behind the start's, then from the beginning up to and with the start's.
+        let behind = start / 64 + 1;
+        let index = self.first_word(behind).or_else(|| self.first_word(0))?;
+        Some(index * 64 + self.occupied[index].trailing_zeros() as usize)
+    }
+
+    /// The first word at or after `from` that has a bit.
+    #[inline]
+    fn first_word(&self, from: usize) -> Option<usize> {
+        let mut mask = u64::MAX << (from % 64);
+        for index in from / 64..WORDS / 64 {
+            let word = self.occupied_words[index] & mask;
             if word != 0 {
                 return Some(index * 64 + word.trailing_zeros() as usize);
             }
-            index = (index + 1) % WORDS;
-            word = self.occupied[index];
+            mask = u64::MAX;
         }
         None
     }
+}
+
+/// Where the wheel keeps a bucket.
+#[inline]
+fn index_of(bucket: u64) -> usize {
+    usize::from(u16::try_from(bucket % BUCKETS as u64).unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -306,6 +351,36 @@ mod tests {
             }
             assert_eq!(wheel.len(), reference.len());
         }
+    }
+
+    /// Somebody looks at a far event, then earlier ones are inserted, before and inside its bucket.
+    #[test]
+    fn a_look_ahead_does_not_commit() {
+        let mut wheel = EventWheel::with_capacity(8);
+        for far in [9_000_000, 2_000] {
+            wheel.insert(far, Payload::new(0, 1));
+            assert_eq!(wheel.next_time(), far);
+            wheel.insert(far, Payload::new(0, 2));
+            wheel.insert(far - 1, Payload::new(0, 0));
+            assert_eq!(wheel.next_time(), far - 1);
+            wheel.insert(700, Payload::new(0, 9));
+            wheel.insert(far, Payload::new(0, 3));
+            assert_eq!((wheel.next_time(), wheel.len()), (700, 5));
+            let order: Vec<_> = std::iter::from_fn(|| wheel.pop()).map(|(_, event)| event.index()).collect();
+            assert_eq!(order, [9, 0, 1, 2, 3]);
+            wheel = EventWheel::with_capacity(8);
+        }
+    }
+
+    #[test]
+    fn an_event_of_the_past_comes_next() {
+        let mut wheel = EventWheel::with_capacity(4);
+        wheel.insert(50_000, Payload::new(0, 0));
+        wheel.insert(50_001, Payload::new(0, 2));
+        wheel.pop();
+        wheel.insert(10, Payload::new(0, 1));
+        let order: Vec<_> = std::iter::from_fn(|| wheel.pop()).collect();
+        assert_eq!(order, [(10, Payload::new(0, 1)), (50_001, Payload::new(0, 2))]);
     }
 
     #[test]

@@ -132,7 +132,8 @@ fn settings(
     }
     let issuers: Vec<_> = experiment.issuers().collect();
     let bio_bytes = u64::from(info.max_sectors.min(BIO_SECTORS)) * 512;
-    let bios_per_call = |place: &IssuerPlace<'_>| place.largest_io_bytes().div_ceil(bio_bytes) + 1;
+    // A call may begin and end inside a sector.
+    let bios_per_call = |place: &IssuerPlace<'_>| (place.largest_io_bytes() + 1_022).div_ceil(bio_bytes);
     let bios: u64 =
         issuers.iter().map(|place| u64::from(place.job.effective_depth()) * bios_per_call(place) + 16).sum();
     let bios = u32::try_from(bios.clamp(256, 1 << 20)).unwrap_or(256);

@@ -11,6 +11,7 @@ use std::fmt;
 use block::random::Stream;
 use block::{
     Class, ContextId, Extent, Flags, GroupId, HardwareQueue, Nanos, Operation, Priority, RequestId, SoftwareQueue,
+    Status,
 };
 use device::{AnyDevice, Command, Completion, Device, Model, NEVER, Submit};
 use elevator::registry::{self, ENTRIES};
@@ -59,6 +60,10 @@ pub struct StormReport {
     pub switches: u64,
     /// Groups added.
     pub groups: u64,
+    /// Requests that the device ended with an error.
+    pub failed: u64,
+    /// Requests that it lost in a reset.
+    pub lost: u64,
     /// FNV-1a over time, cookie and status of every answer: equal for equal storms.
     pub checksum: u64,
 }
@@ -164,6 +169,8 @@ struct Weather {
     requeued: u64,
     switches: u64,
     groups: u64,
+    failed: u64,
+    lost: u64,
 }
 
 impl Weather {
@@ -226,6 +233,8 @@ impl Weather {
             requeued: 0,
             switches: 0,
             groups: 0,
+            failed: 0,
+            lost: 0,
         })
     }
 
@@ -237,6 +246,8 @@ impl Weather {
             requeued: self.requeued,
             switches: self.switches,
             groups: self.groups,
+            failed: self.failed,
+            lost: self.lost,
             checksum: self.checksum,
         }
     }
@@ -514,6 +525,11 @@ impl Weather {
     fn complete(&mut self, completion: &Completion) -> Result<(), Broken> {
         let id = RequestId::from_raw(completion.tag);
         self.ledger.leave(&self.queue, id, Some(completion.status))?;
+        match completion.status {
+            Status::Ok => {}
+            Status::Timeout => self.lost += 1,
+            _ => self.failed += 1,
+        }
         let mut outcome = Ok(());
         let (ledger, checksum, now) = (&mut self.ledger, &mut self.checksum, self.now);
         self.queue.complete(id, completion.status, now, |done| {
@@ -620,6 +636,16 @@ impl Weather {
     }
 }
 
+/// What may be wrong with a device, each for itself.
+const FAULTS: [&str; 6] = [
+    ",error_ppm=5000",
+    ",bad_first_sector=5000,bad_sectors=800",
+    ",slow_first_sector=20000,slow_sectors=30000,slow_ms=2.5",
+    ",stall_ppm=2000,stall_ms=20",
+    ",hiccup_every_ms=9,hiccup_ms=4",
+    ",reset_ppm=2000,reset_ms=40",
+];
+
 /// A device that is small, so that extents meet, and unreliable to a degree that the seed decides.
 fn device(random: &mut Stream, hardware_queues: u16) -> Result<AnyDevice, Broken> {
     let mut among = |choices: &[&'static str]| choices[below(random, choices.len())];
@@ -627,11 +653,17 @@ fn device(random: &mut Stream, hardware_queues: u16) -> Result<AnyDevice, Broken
     let depth = among(&["1", "2", "8", "32"]);
     let max_sectors = among(&["128", "256", "2560"]);
     let cache = among(&["volatile_cache=0", "volatile_cache=1,fua=0", "volatile_cache=1,fua=1"]);
-    let faults =
-        among(&["", ",error_ppm=5000", ",error_ppm=1000,stall_ppm=2000,stall_ms=20,reset_ppm=2000,reset_ms=40"]);
-    let text = format!(
-        "{model},capacity_sectors={CAPACITY_SECTORS},qd={depth},hw_queues={hardware_queues},max_sectors={max_sectors},{cache}{faults}"
+    let mut text = format!(
+        "{model},capacity_sectors={CAPACITY_SECTORS},qd={depth},hw_queues={hardware_queues},max_sectors={max_sectors},{cache}"
     );
+    // A third of the devices is sound; the others have each fault in every second case.
+    if random.chance(2, 3) {
+        for fault in FAULTS {
+            if random.chance(1, 2) {
+                text.push_str(fault);
+            }
+        }
+    }
     let model = Model::parse(&text).map_err(|error| error.to_string())?;
     Ok(model.build(random.next(), "dev0"))
 }

@@ -1,4 +1,5 @@
-//! A run allocates at its start and at its end, not per request.
+//! A run allocates at its start and at its end, not per request; and what a request in flight costs in memory: process,
+//! device and events, and the request queue counted for itself.
 #![allow(unsafe_code, reason = "an allocator is unsafe by its trait; this one counts and passes on")]
 
 mod experiments;
@@ -6,9 +7,9 @@ mod experiments;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use experiment::{Host, Unattended};
+use experiment::{Experiment, Host, Unattended};
 use experiments::{MS, buffered_stream, experiment, random_reads};
-use hoistway_simulator::Simulator;
+use hoistway_simulator::{HostCosts, Simulator};
 use workload::Job;
 use workload::job::Mix;
 
@@ -16,28 +17,36 @@ struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static LIVE_BYTES: Cell<usize> = const { Cell::new(0) };
+    static PEAK_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-fn count() {
-    // A thread that is ending has no locals any more; it is not one of ours then.
-    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
+/// Counts an allocation, and bytes that came or went. A thread that is ending has no locals any more; it is not one of
+/// ours then.
+fn count(allocations: u64, more: usize, less: usize) {
+    let _ = ALLOCATIONS.try_with(|counted| counted.set(counted.get() + allocations));
+    let _ = LIVE_BYTES.try_with(|live| {
+        live.set(live.get().wrapping_add(more).wrapping_sub(less));
+        let _ = PEAK_BYTES.try_with(|peak| peak.set(peak.get().max(live.get())));
+    });
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; counting touches no memory but a cell.
+// SAFETY: every call goes to the system's allocator unchanged; counting touches no memory but cells.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(1, layout.size(), 0);
         // SAFETY: the caller's promises are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        count();
+        count(1, bytes, layout.size());
         // SAFETY: as above.
         unsafe { System.realloc(memory, layout, bytes) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        count(0, 0, layout.size());
         // SAFETY: as above.
         unsafe { System.dealloc(memory, layout) }
     }
@@ -70,9 +79,65 @@ fn direct_requests_allocate_nothing() {
     }
     assert_steady("null", "noop", &random_reads(64));
     assert_steady("sata", "mq-deadline", &random_reads(16));
+    let faults = "slow_sectors=90000000,slow_ms=0.3,stall_ppm=500,stall_ms=1,hiccup_every_ms=9,hiccup_ms=1";
+    assert_steady(&format!("ssd,{faults},read_delay_us=20"), "noop", &random_reads(32));
 }
 
 #[test]
 fn buffered_reads_allocate_nothing() {
     assert_steady("ssd", "mq-deadline", &buffered_stream(Mix::Read));
+}
+
+/// Four processes with so many requests in flight together, each on a hardware queue of its own.
+fn in_flight(scheduler: &str, requests: u32) -> Experiment {
+    let each = requests / 4;
+    let group = |path| (path, 100, random_reads(each));
+    let target = format!("null,latency_us=1000,hw_queues=4,queue_depth={each}");
+    let mut question = experiment(&target, scheduler, ["a", "b", "c", "d"].map(group).to_vec());
+    question.queue_requests = Some(each);
+    (question.ramp_ns, question.runtime_ns) = (0, 10 * MS);
+    question
+}
+
+/// The most bytes allocated at a time while it runs.
+fn peak_bytes(question: &Experiment) -> usize {
+    let before = LIVE_BYTES.get();
+    PEAK_BYTES.set(before);
+    let measurement = Simulator::with_costs(HostCosts::NONE).run(question, &mut Unattended).unwrap();
+    let depth: u64 = question.groups.iter().map(|group| u64::from(group.jobs[0].iodepth)).sum();
+    let ios: u64 = measurement.groups.iter().map(|group| group.ios()).sum();
+    // They really were in flight, nearly all: each completes once per millisecond.
+    assert!(ios >= 8 * depth, "{ios} I/Os at {depth} in flight");
+    PEAK_BYTES.get() - before
+}
+
+/// What the queue and its policy take of that: the same code runs in the engine, and the budget is the simulator's.
+fn queue_bytes(scheduler: &str, requests: u32) -> usize {
+    let each = requests / 4;
+    let configuration = elevator::Configuration {
+        slots: requests + 4,
+        groups: 5,
+        contexts: 5,
+        depth: elevator::Depth { requests, device: each },
+        hardware_queues: 4,
+        software_queues: 4,
+        ..elevator::Configuration::default()
+    };
+    let settings = queue::Settings { configuration, bios: requests + 64, ..queue::Settings::default() };
+    let before = LIVE_BYTES.get();
+    let queue = queue::RequestQueue::build(scheduler, None, &settings).unwrap();
+    let bytes = LIVE_BYTES.get() - before;
+    drop(queue);
+    bytes
+}
+
+#[test]
+fn a_request_in_flight_costs_at_most_200_bytes_beside_the_request_queue() {
+    for scheduler in ["none", "noop", "mq-deadline", "wfq"] {
+        let each = |bytes: fn(&str, u32) -> usize| (bytes(scheduler, 9_000) - bytes(scheduler, 1_000)) / 8_000;
+        let all = each(|scheduler, requests| peak_bytes(&in_flight(scheduler, requests)));
+        let queue = each(queue_bytes);
+        println!("{scheduler}: {all} bytes per request in flight, {queue} of them the queue's with its policy");
+        assert!(all - queue <= 200, "{scheduler}: {all} bytes, {queue} of them the queue's");
+    }
 }

@@ -17,13 +17,16 @@ fn storms(policy: &str) {
         total.requeued += report.requeued;
         total.switches += report.switches;
         total.groups += report.groups;
+        total.failed += report.failed;
+        total.lost += report.lost;
         if total.requests - total.requeued >= REQUESTS {
             break;
         }
     }
     // The storms must have done what they are for.
-    let StormReport { merged, requeued, switches, groups, .. } = total;
+    let StormReport { merged, requeued, switches, groups, failed, lost, .. } = total;
     assert!(merged > 10_000 && requeued > 10_000 && switches > 100 && groups > 1_000, "{total:?}");
+    assert!(failed > 5_000 && lost > 1_000, "{total:?}");
 }
 
 #[test]

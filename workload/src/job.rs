@@ -7,6 +7,8 @@
 use block::{Nanos, Operation, Priority};
 use serde::{Deserialize, Serialize};
 
+use crate::program::Program;
+
 /// One value per data direction.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PerDirection<T> {
@@ -91,6 +93,8 @@ pub enum Mix {
     },
     /// Each block is discarded, then written.
     TrimWrite,
+    /// Each block is read, then written back where it was (bonnie++'s rewrite).
+    Rewrite,
 }
 
 impl Mix {
@@ -105,7 +109,7 @@ impl Mix {
             Mix::Read => &[Direction::Read],
             Mix::Write => &[Direction::Write],
             Mix::Trim => &[Direction::Trim],
-            Mix::ReadWrite { .. } => &[Direction::Read, Direction::Write],
+            Mix::ReadWrite { .. } | Mix::Rewrite => &[Direction::Read, Direction::Write],
             Mix::TrimWrite => &[Direction::Trim, Direction::Write],
         }
     }
@@ -344,6 +348,11 @@ pub struct Job {
     /// Threads of earlier jobs of the same file: makes thread numbers, hence random streams, unique.
     pub first_thread: u32,
 
+    /// A program with a logic of its own instead of a pattern. What its I/Os look like is then described by the fields
+    /// below, which [`Job::of`] sets, and decided by the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program: Option<Program>,
+
     /// What the I/Os do.
     pub mix: Mix,
     /// Where they go.
@@ -457,6 +466,7 @@ impl Default for Job {
             wishes: GroupWishes::default(),
             threads: 1,
             first_thread: 0,
+            program: None,
             mix: Mix::Read,
             pattern: Pattern::default(),
             distribution: Distribution::Uniform,
@@ -509,6 +519,13 @@ impl Default for Job {
 }
 
 impl Job {
+    /// The job of a program, with its name, running through once.
+    pub fn of(program: Program) -> Self {
+        let mut job = Self { name: program.name().to_owned(), ..Self::default() };
+        program.describe(&mut job);
+        Self { program: Some(program), ..job }
+    }
+
     /// I/Os a thread may have in flight: `iodepth`, but 1 with a synchronous engine.
     pub fn effective_depth(&self) -> u32 {
         match self.engine {
@@ -564,7 +581,11 @@ impl Job {
         if self.file_bytes.is_some() {
             return self.file_bytes;
         }
-        let Some(Amount::Bytes(size_bytes)) = self.size else { return None };
+        let size_bytes = match self.size {
+            Some(Amount::Bytes(bytes)) => bytes,
+            Some(Amount::Percent(_)) => return None,
+            None => self.program?.area_bytes()?,
+        };
         let threads = u64::from(self.threads.max(1));
         let first = match self.offset {
             Amount::Bytes(bytes) => bytes,

@@ -5,6 +5,7 @@
 //!                                   +-> Job (plain data) -> Issuer (one per thread) -> Io, Io, not before t, Io, ...
 //! "oltp.fio" -----> fio::parse -----+
 //! ```
+//! A job either follows a pattern (what fio's options say) or is a [`Program`] with a logic of its own.
 //! Deterministic: time, files and environment are handed in; a run replays from (job, thread, area, seed).
 #![forbid(unsafe_code)]
 
@@ -15,9 +16,11 @@ mod issuer;
 pub mod job;
 pub mod name;
 mod pattern;
+pub mod program;
 mod sizes;
 mod suggest;
 
 pub use issuer::{Call, Io, Issuer, Next, Unsuitable};
 pub use job::{Engine, Job};
+pub use program::Program;
 pub use suggest::nearest;

@@ -1,12 +1,16 @@
-//! The twelve workload codes: `<cache><pattern><direction>`, with `:key=value` behind them (harness specification 5.2).
+//! Workloads by name, with `:key=value` behind them: the twelve codes (harness specification 5.2), jobs that have a
+//! name of their own, and programs.
 //!
 //! ```text
 //! b buffered | d direct    s sequential | r random    r read | w write | m mixed
 //! drr:bs=4k,iodepth=32     direct random reads of 4 KiB, 32 in flight per thread
+//! bonnie:size=256m         three jobs that follow each other over one file
+//! startup:app=lowriter     a program with a setting of its own
 //! ```
 
-use crate::fio::{self, Diagnostic};
-use crate::job::{BlockSize, Engine, Job, Mix, Pattern, PerDirection, Placement};
+use crate::fio::{self, Diagnostic, Place, Severity};
+use crate::job::{Amount, BlockSize, Engine, Job, Mix, Pattern, PerDirection, Placement};
+use crate::program;
 
 /// The codes, in the order they are listed.
 pub const CODES: [&str; 12] = ["bsr", "bsw", "bsm", "brr", "brw", "brm", "dsr", "dsw", "dsm", "drr", "drw", "drm"];
@@ -14,44 +18,127 @@ pub const CODES: [&str; 12] = ["bsr", "bsw", "bsm", "brr", "brw", "brm", "dsr", 
 /// What the name `all` stands for.
 pub const ALL: [&str; 8] = ["bsr", "brr", "bsw", "brw", "dsr", "drr", "dsw", "drw"];
 
+/// Jobs with a name of their own, and what they do in one line.
+pub const JOBS: [(&str, &str); 2] = [
+    ("dd", "buffered sequential reads of 1m to the end of the area; rw=write for the other direction"),
+    ("bonnie", "bonnie++'s block phases over one file of 1g: write and sync, rewrite, read, one after the other"),
+];
+
+/// Everything that [`parse`] knows, in the order in which it is listed.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let programs = program::ALL.iter().map(program::Program::name);
+    CODES.into_iter().chain(JOBS.into_iter().map(|(name, _)| name)).chain(programs)
+}
+
+/// A workload that was named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The text given, in lower case up to the colon.
+    pub name: String,
+    /// What it consists of; more than one job for `bonnie` only.
+    pub jobs: Vec<Job>,
+    /// Notes about its settings.
+    pub notes: Vec<Diagnostic>,
+    /// Whether it ends by itself, where its settings do not say when it does.
+    pub ends: bool,
+}
+
 /// A name that means no workload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
-    /// Not one of the codes.
-    #[error("unknown workload '{given}'; known are {}, all, or a .fio file{}", CODES.join(" "), did_you_mean(given))]
+    /// Not one of those there are.
+    #[error("unknown workload '{given}'; known are {}, all, or a .fio file{}", all_names(), did_you_mean(given))]
     Unknown {
         /// What was given.
         given: String,
     },
-    /// The code is right, what follows it is not.
+    /// The name is right, what follows it is not.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Overrides(Vec<Diagnostic>),
 }
 
-fn did_you_mean(given: &str) -> String {
-    let code = given.split(':').next().unwrap_or("");
-    let hint = crate::suggest::nearest(code, CODES);
-    hint.map_or(String::new(), |code| format!("; did you mean '{code}'?"))
+fn all_names() -> String {
+    names().collect::<Vec<_>>().join(" ")
 }
 
-/// The job of `code[:key=value[,key=value]...]`, and notes about its settings. The code's case does not count.
-///
-/// The job's name is the text given, in lower case up to the colon.
+fn did_you_mean(given: &str) -> String {
+    let name = given.split(':').next().unwrap_or("");
+    let hint = crate::suggest::nearest(name, names());
+    hint.map_or(String::new(), |name| format!("; did you mean '{name}'?"))
+}
+
+/// The jobs of `name[:key=value[,key=value]...]`, and notes about its settings. The name's case does not count.
 ///
 /// # Errors
-/// [`BadName`], with all codes and the nearest one, or with what is wrong with a setting.
-pub fn parse(text: &str) -> Result<(Job, Vec<Diagnostic>), BadName> {
-    let (code, overrides) = text.split_once(':').map_or((text, None), |(code, rest)| (code, Some(rest)));
-    let code = code.to_lowercase();
-    let unknown = || BadName::Unknown { given: text.to_owned() };
-    let job = of_code(&code).ok_or_else(unknown)?;
-    match overrides {
-        None => Ok((job, Vec::new())),
-        Some(overrides) => {
-            let (mut job, notes) =
-                fio::override_job(job, overrides, &format!("workload {code}")).map_err(BadName::Overrides)?;
-            job.name = format!("{code}:{overrides}");
-            Ok((job, notes))
+/// [`BadName`], with all names and the nearest one, or with what is wrong with a setting.
+pub fn parse(text: &str) -> Result<Named, BadName> {
+    let (plain, overrides) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+    let plain = plain.to_lowercase();
+    let jobs = jobs_of(&plain).ok_or_else(|| BadName::Unknown { given: text.to_owned() })?;
+    let name = overrides.map_or_else(|| plain.clone(), |overrides| format!("{plain}:{overrides}"));
+    let ends = !CODES.contains(&plain.as_str()) && jobs.iter().all(ends_by_itself);
+    let mut named = Named { name, jobs: Vec::new(), notes: Vec::new(), ends };
+    let (is_sequence, mut before) = (jobs.len() > 1, None::<String>);
+    for mut job in jobs {
+        // Of a sequence: its place in it.
+        let step = job.name.clone();
+        if let Some(overrides) = overrides {
+            let does = (job.mix, job.pattern);
+            let (changed, notes) =
+                fio::override_job(job, overrides, &format!("workload {plain}")).map_err(BadName::Overrides)?;
+            if is_sequence && (changed.mix, changed.pattern) != does {
+                return Err(fixed_direction(&plain, overrides));
+            }
+            named.notes.extend(notes.into_iter().filter(|note| !named.notes.contains(note)).collect::<Vec<_>>());
+            job = changed;
+        }
+        job.name = if is_sequence { format!("{}.{step}", named.name) } else { named.name.clone() };
+        if let Some(before) = before.replace(job.name.clone()) {
+            // Not by phases: those would wait for the jobs of all other groups as well, and some of them never end.
+            job.wait_for = before;
+        }
+        named.jobs.push(job);
+    }
+    Ok(named)
+}
+
+fn fixed_direction(name: &str, overrides: &str) -> BadName {
+    let place = Place { file: format!("workload {name}").into(), line: 1, column: 1, text: overrides.into() };
+    let message = format!("{name} is a sequence of writing, rewriting and reading: rw and its like cannot change it");
+    let help = "name a single workload: dd:rw=write, bsr, bsw".to_owned();
+    BadName::Overrides(vec![Diagnostic { severity: Severity::Error, place, message, help }])
+}
+
+fn ends_by_itself(job: &Job) -> bool {
+    !matches!(job.program, Some(program::Program::Dbench(_) | program::Program::Video(_)))
+}
+
+fn jobs_of(name: &str) -> Option<Vec<Job>> {
+    let stream = |bytes, mix| Job {
+        name: name.to_owned(),
+        mix,
+        placement: Placement::Split,
+        block_sizes: PerDirection::all(BlockSize::Fixed(bytes)),
+        ..Job::default()
+    };
+    match name {
+        "dd" => Some(vec![stream(1 << 20, Mix::Read)]),
+        "bonnie" => {
+            // The file system's blocks of 2003: what is written by them is merged behind the cache.
+            let phase = |step: &str, mix, end_fsync| {
+                let size = Some(Amount::Bytes(1 << 30));
+                Job { name: step.to_owned(), size, end_fsync, ..stream(4 << 10, mix) }
+            };
+            // bonnie++ syncs after writing; rewriting counts until its last block is on the device as well.
+            Some(vec![
+                phase("write", Mix::Write, true),
+                phase("rewrite", Mix::Rewrite, true),
+                phase("read", Mix::Read, false),
+            ])
+        }
+        _ => {
+            let program = program::ALL.into_iter().find(|program| program.name() == name);
+            program.map(Job::of).or_else(|| of_code(name)).map(|job| vec![job])
         }
     }
 }
@@ -96,25 +183,31 @@ fn of_code(code: &str) -> Option<Job> {
 mod tests {
     use super::*;
 
+    fn only(mut named: Named) -> Job {
+        assert_eq!(named.jobs.len(), 1, "{}", named.name);
+        named.jobs.remove(0)
+    }
+
     #[test]
     fn every_code_means_a_job_and_any_case_will_do() {
         for code in CODES {
-            let (job, notes) = parse(code).expect(code);
-            assert_eq!((job.direct, job.name.as_str(), notes.len()), (code.starts_with('d'), code, 0));
-            assert_eq!(parse(&code.to_uppercase()).expect(code).0, job);
+            let named = parse(code).expect(code);
+            let job = only(named.clone());
+            assert_eq!((job.direct, job.name.as_str(), named.notes.len()), (code.starts_with('d'), code, 0));
+            assert_eq!(parse(&code.to_uppercase()).expect(code), named);
         }
     }
 
     #[test]
     fn an_unknown_code_gets_the_list_and_the_nearest() {
         let message = parse("bxr").expect_err("no such code").to_string();
-        assert!(CODES.iter().all(|code| message.contains(code)) && message.contains("'bsr'"), "{message}");
+        assert!(names().all(|code| message.contains(code)) && message.contains("'bsr'"), "{message}");
     }
 
     #[test]
     fn settings_change_only_what_they_name() {
-        let (plain, _) = parse("drr").expect("a code");
-        let (job, _) = parse("drr:bs=4k,iodepth=32").expect("right settings");
+        let plain = only(parse("drr").expect("a code"));
+        let job = only(parse("drr:bs=4k,iodepth=32").expect("right settings"));
         let name = "drr:bs=4k,iodepth=32".to_owned();
         let block_sizes = PerDirection::all(BlockSize::Fixed(4096));
         assert_eq!(job, Job { name, block_sizes, iodepth: 32, engine: Engine::Async, ..plain });
@@ -122,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_triple_in_a_setting_keeps_its_commas() {
-        let (job, _) = parse("drm:bs=4k,16k,rwmixread=70").expect("right settings");
+        let job = only(parse("drm:bs=4k,16k,rwmixread=70").expect("right settings"));
         assert_eq!((job.block_sizes.read, job.block_sizes.write), (BlockSize::Fixed(4096), BlockSize::Fixed(16_384)));
         assert_eq!(job.mix, Mix::ReadWrite { read_percent: 70 });
     }

@@ -1,6 +1,329 @@
-//! A RAID array behind a controller.
+//! A RAID array: disks behind a controller with a battery-backed cache.
+//!
+//! Promise  one stream gets one disk's rate unless read-ahead spans chunks; several share disks and meet there; small
+//!          writes cost four disk commands, complete rows none but their own; a write is acknowledged from the cache
+//!          until that is full.
+//! Fits     mid-range fibre-channel boxes of about 2010. Not: rebuild, mirrored caches, queues inside the controller.
+//! Cost     per command a few divisions and one step per piece; events of N disks by a scan of N times. No allocation
+//!          once it has been as busy before.
+//! Source   specification of the devices, 5.
 
+mod destage;
+mod layout;
+mod line_cache;
+mod members;
 mod parameters;
+mod prefetch;
+mod ranges;
+mod reading;
+mod row_order;
+mod slab;
+mod write_cache;
+mod writing;
 
+use std::collections::VecDeque;
+
+use block::random::Stream;
+use block::{Extent, Nanos, Operation, Status};
+
+use crate::DiskParameters;
+use crate::disk::Disk;
+use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, Submit};
+use crate::pending::Pending;
+use crate::rate::Rate;
+use members::{Finished, Members, Owner};
+use reading::ReadAhead;
+use slab::Slab;
+use write_cache::WriteCache;
+use writing::Destager;
+
+pub use layout::Layout;
 pub(crate) use parameters::ARRAY;
 pub use parameters::ArrayParameters;
+
+/// Where a command of the host is.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Stage {
+    /// The place is free.
+    Free,
+    /// On its way in, in line for room in the cache, or on its way out: only the controller knows it.
+    Controller,
+    /// Disks work for it.
+    Disks,
+    /// Disks work for it, but the host was reset and has forgotten it.
+    Lost,
+}
+
+/// A command of the host.
+#[derive(Copy, Clone, Debug)]
+struct HostCommand {
+    stage: Stage,
+    tag: u32,
+    operation: Operation,
+    extent: Extent,
+    status: Status,
+    /// Pieces, lines or rows it waits for; for a flush, writes.
+    pending: u32,
+    sequence: u64,
+}
+
+/// The array over members of any kind; [`Array::new`] makes one of calibrated disks.
+#[derive(Clone, Debug)]
+pub struct Array<M = Disk> {
+    info: DeviceInfo,
+    counters: Counters,
+    layout: Layout,
+    serial_ns: Nanos,
+    in_ns: Nanos,
+    out_ns: Nanos,
+    link: Rate,
+    /// When the controller takes its next command.
+    serial_free_at: Nanos,
+    link_free_at: Nanos,
+    commands: Slab<HostCommand>,
+    next_sequence: u64,
+    /// Commands the host waits for.
+    outstanding: usize,
+    arrivals: Pending<u32>,
+    answers: Pending<u32>,
+    members: Members<M>,
+    read_ahead: Option<ReadAhead>,
+    is_write_back: bool,
+    write_cache: WriteCache,
+    destager: Destager,
+    /// Writes that found the cache full.
+    without_room: VecDeque<u32>,
+    /// Flushes that wait for writes.
+    flushes: Vec<u32>,
+    /// Writes whose rows are not on the disks; stays 0 with write-back.
+    open_writes: u32,
+    finished: Vec<Finished>,
+    /// Commands that a line or a row has kept waiting.
+    released: Vec<u32>,
+}
+
+impl Array<Disk> {
+    /// An array of these settings, named `name`, of disks like `disk` without their write caches. Member k draws from
+    /// the stream of `"<path>/disk<k>"`.
+    pub fn new(name: &str, parameters: &ArrayParameters, disk: &DiskParameters, seed: u64, path: &str) -> Self {
+        let chunk_sectors = parameters.chunk_kib * 2;
+        // The controller's own commands are as long as a chunk, whatever the disk would take from a host.
+        let max_sectors = disk.max_sectors.max(chunk_sectors);
+        let disk = DiskParameters { write_cache: 0, max_sectors, ..disk.clone() };
+        let stream = |number| Stream::of(seed, &format!("{path}/disk{number}"));
+        let first = Disk::new(name, &disk, stream(0));
+        let others = (1..parameters.disks).map(|number| first.sibling(name, stream(number))).collect::<Vec<_>>();
+        Self::of_members(name, parameters, std::iter::once(first).chain(others).collect())
+    }
+}
+
+impl<M: Device> Array<M> {
+    /// An array of these members, which are alike; `parameters.disks` does not matter.
+    pub fn of_members(name: &str, parameters: &ArrayParameters, members: Vec<M>) -> Self {
+        let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+        let disks = u32::try_from(members.len()).unwrap_or(u32::MAX);
+        let member_sectors = members.iter().map(|member| member.info().capacity_sectors).min().unwrap_or(0);
+        let layout = Layout::new(disks, parameters.has_parity(), number(parameters.chunk_kib * 2), member_sectors);
+        let info = DeviceInfo {
+            name: name.to_owned(),
+            capacity_sectors: layout.capacity_sectors(),
+            logical_block_bytes: 512,
+            rotational: members.iter().any(|member| member.info().rotational),
+            hardware_queues: 1,
+            depth: number(parameters.lun_depth),
+            max_sectors: number(parameters.max_sectors),
+            max_segments: 128,
+            volatile_cache: false,
+            fua: true,
+            optimal_io_bytes: layout.row_sectors().saturating_mul(512),
+        };
+        let depth = info.total_depth();
+        Self {
+            counters: Counters::default(),
+            serial_ns: parameters.ctl_serial_ns,
+            in_ns: parameters.ctl_latency_ns / 2,
+            out_ns: parameters.ctl_latency_ns - parameters.ctl_latency_ns / 2,
+            link: Rate::of_kb_per_s(parameters.link_kb_per_s),
+            serial_free_at: 0,
+            link_free_at: 0,
+            commands: Slab::with_capacity(depth),
+            next_sequence: 0,
+            outstanding: 0,
+            arrivals: Pending::with_capacity(depth),
+            answers: Pending::with_capacity(depth),
+            members: Members::new(members, number(parameters.disk_depth)),
+            read_ahead: ReadAhead::new(parameters),
+            is_write_back: parameters.write_back != 0,
+            write_cache: WriteCache::new(parameters, &layout),
+            destager: Destager::new(parameters.destage_parallel),
+            without_room: VecDeque::with_capacity(depth),
+            flushes: Vec::with_capacity(depth),
+            open_writes: 0,
+            finished: Vec::new(),
+            released: Vec::new(),
+            layout,
+            info,
+        }
+    }
+
+    /// Where the array's sectors lie.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The disks, in order.
+    pub fn members(&self) -> impl Iterator<Item = &M> {
+        self.members.devices()
+    }
+
+    /// Disks that have a command right now.
+    pub fn busy_members(&self) -> usize {
+        self.members.busy()
+    }
+
+    /// Handles everything that happens at `now`, which is when the next thing happens.
+    fn step(&mut self, now: Nanos) {
+        let mut finished = std::mem::take(&mut self.finished);
+        self.members.advance(now, &mut finished);
+        for Finished { owner, status } in finished.drain(..) {
+            match owner {
+                Owner::Read(command) => self.piece_done(now, command, status),
+                Owner::Line(line) => self.line_piece_done(now, line, status),
+                Owner::Destage(job) => self.destage_piece_done(now, job, status),
+            }
+        }
+        self.finished = finished;
+        while let Some((_, command)) = self.arrivals.pop_due(now) {
+            self.arrive(now, command);
+        }
+        self.start_destaging(now);
+    }
+
+    /// The controller looks at a command.
+    fn arrive(&mut self, now: Nanos, command: u32) {
+        match self.commands[command].operation {
+            Operation::Read => self.read(now, command),
+            Operation::Flush => self.flush(now, command),
+            Operation::Discard => self.discard(now, command),
+            _ => self.write(now, command),
+        }
+    }
+
+    /// A part of a command's work at the disks is done.
+    fn piece_done(&mut self, now: Nanos, command: u32, status: Status) {
+        let entry = &mut self.commands[command];
+        entry.pending -= 1;
+        if entry.status.is_ok() {
+            entry.status = status;
+        }
+        if entry.pending == 0 {
+            self.answer(now, command);
+        }
+    }
+
+    /// Sends the answer over the link, with data if there is any, then half the latency.
+    fn answer(&mut self, now: Nanos, command: u32) {
+        let HostCommand { stage, operation, extent, .. } = self.commands[command];
+        if stage == Stage::Lost {
+            self.free(command);
+            return;
+        }
+        self.commands[command].stage = Stage::Controller;
+        let has_data = matches!(operation, Operation::Read | Operation::Write);
+        let link_ns = if has_data { self.link.transfer_ns(extent.sectors) } else { 0 };
+        let sent_at = now.max(self.link_free_at) + link_ns;
+        self.link_free_at = sent_at;
+        self.answers.insert(sent_at + self.out_ns, command);
+    }
+
+    fn free(&mut self, command: u32) {
+        self.commands[command].stage = Stage::Free;
+        self.commands.give_back(command);
+    }
+}
+
+impl<M: Device> Device for Array<M> {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn submit(&mut self, now: Nanos, command: &Command) -> Submit {
+        if self.outstanding >= self.info.total_depth() {
+            return Submit::Busy;
+        }
+        let &Command { tag, operation, extent, .. } = command;
+        self.outstanding += 1;
+        self.counters.count(operation, extent.sectors);
+        self.serial_free_at = now.max(self.serial_free_at) + self.serial_ns;
+        let status = self.info.rejects(command);
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        let place = self.commands.put(HostCommand {
+            stage: Stage::Controller,
+            tag,
+            operation,
+            extent,
+            status: status.unwrap_or(Status::Ok),
+            pending: 0,
+            sequence,
+        });
+        let arrives_at = self.serial_free_at + self.in_ns;
+        match status {
+            None => self.arrivals.insert(arrives_at, place),
+            Some(_) => self.answers.insert(arrives_at + self.out_ns, place),
+        }
+        Submit::Accepted
+    }
+
+    fn next_event(&self) -> Nanos {
+        let own = self.arrivals.next().min(self.answers.next()).min(self.next_destage());
+        own.min(self.members.next_event())
+    }
+
+    fn advance(&mut self, now: Nanos, out: &mut Vec<Completion>) {
+        loop {
+            let next = self.next_event();
+            if next > now {
+                return;
+            }
+            self.step(next);
+            while let Some((at_ns, place)) = self.answers.pop_due(next) {
+                let HostCommand { tag, status, .. } = self.commands[place];
+                self.counters.errors += u64::from(!status.is_ok());
+                self.outstanding -= 1;
+                self.free(place);
+                out.push(Completion { at_ns, tag, status });
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.commands.len() == 0 && self.write_cache.is_clean() && self.members.is_idle()
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The host is reset, not the box: the cache keeps its data and goes on writing it, and disks end what they do.
+    fn reset(&mut self, _now: Nanos) {
+        self.arrivals.clear();
+        self.answers.clear();
+        self.without_room.clear();
+        self.flushes.clear();
+        self.outstanding = 0;
+        let mut freed = std::mem::take(&mut self.released);
+        for (place, command) in self.commands.places_mut() {
+            match command.stage {
+                Stage::Controller => {
+                    command.stage = Stage::Free;
+                    freed.push(place);
+                }
+                Stage::Disks => command.stage = Stage::Lost,
+                Stage::Free | Stage::Lost => {}
+            }
+        }
+        freed.drain(..).for_each(|place| self.commands.give_back(place));
+        self.released = freed;
+    }
+}

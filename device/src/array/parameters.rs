@@ -77,6 +77,35 @@ impl Default for ArrayParameters {
     }
 }
 
+impl ArrayParameters {
+    /// Whether each row has a parity chunk.
+    pub fn has_parity(&self) -> bool {
+        self.level == 0
+    }
+
+    /// What no single range can say: the key to blame, and what is wrong with it.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        let write_cache_sectors = self.write_cache_mib * 2_048;
+        let read_cache_kib = self.read_cache_mib * 1_024;
+        let ahead_kib = self.prefetch_kib + self.prefetch_line_kib;
+        if self.has_parity() && self.disks < 3 {
+            let disks = self.disks;
+            return Err(("disks", format!("level 5 takes at least 3 disks, not {disks}")));
+        }
+        if self.destage_low_millionths > self.destage_high_millionths {
+            return Err(("destage_low", "must not lie above destage_high".to_owned()));
+        }
+        if self.write_back != 0 && write_cache_sectors < self.max_sectors {
+            let longest = self.max_sectors;
+            return Err(("write_cache_mib", format!("a command of max_sectors ({longest}) does not fit")));
+        }
+        if self.prefetch_kib > 0 && read_cache_kib < ahead_kib {
+            return Err(("read_cache_mib", format!("one stream's read-ahead alone needs {ahead_kib} KiB")));
+        }
+        Ok(())
+    }
+}
+
 /// Every parameter with its unit, range and field.
 pub(crate) const ARRAY: &[Row<ArrayParameters>] = rows! { ArrayParameters:
     "disks", Count, (2..=64), disks, "Member disks, all alike, each with random numbers of its own.";
@@ -100,3 +129,25 @@ pub(crate) const ARRAY: &[Row<ArrayParameters>] = rows! { ArrayParameters:
     "destage_age_ms", Milliseconds, MILLISECONDS, destage_age_ns, "A dirty row older than this may be destaged at any time.";
     "max_sectors", Sectors, COMMAND_SECTORS, max_sectors, "Longest command.";
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_that_contradict_each_other_are_refused_by_name() {
+        let blamed = |change: fn(&mut ArrayParameters)| {
+            let mut parameters = ArrayParameters::default();
+            change(&mut parameters);
+            parameters.check().err().map(|(key, _)| key)
+        };
+        assert_eq!(blamed(|_| {}), None);
+        assert_eq!(blamed(|p| p.disks = 2), Some("disks"));
+        assert_eq!(blamed(|p| (p.disks, p.level) = (2, 1)), None);
+        assert_eq!(blamed(|p| p.destage_low_millionths = 800_000), Some("destage_low"));
+        assert_eq!(blamed(|p| p.write_cache_mib = 1), Some("write_cache_mib"));
+        assert_eq!(blamed(|p| (p.write_cache_mib, p.write_back) = (1, 0)), None);
+        assert_eq!(blamed(|p| (p.prefetch_kib, p.read_cache_mib) = (4_096, 4)), Some("read_cache_mib"));
+        assert_eq!(blamed(|p| (p.prefetch_kib, p.read_cache_mib) = (4_096, 5)), None);
+    }
+}

@@ -1,6 +1,382 @@
-//! A flash SSD.
+//! A flash SSD: channels, dies, a host link, a write buffer, a translation layer with garbage collection.
+//!
+//! Promise  latency and rate of reads by the queue at dies, channels and link; writes at buffer speed until the back
+//!          end is behind, then the write cliff; write amplification of greedy collection; reads that meet programs.
+//! Fits     SATA and NVMe drives. Not: caches of single-level cells, misses of the mapping, wear levelling, retries.
+//! Model    resources are times at which they are free (FEMU); an event stands only where order can change: a
+//!          command taken up, a page sensed, a write arrived, a program ended. Sources: MQSim, SimpleSSD, FEMU;
+//!          specification of the devices, 6.
+//! Cost     some 100 ns per 4 KiB read, of which half for the mapping, which is larger than a cache; 10 bytes per
+//!          4 KiB of simulated capacity; nothing is allocated once the peak of what is in flight has been seen.
+//!
+//! Where    [`layout`] arithmetic of places · [`translation`] mapping and superblocks · [`dies`] reservations ·
+//! [`commands`] firmware and submission queues · [`agenda`] which event is next · [`read`] · [`mod@write`] with [`write_buffer`] and [`collect`].
 
+mod agenda;
+mod collect;
+mod commands;
+mod dies;
+mod layout;
 mod parameters;
+mod precondition;
+mod read;
+mod translation;
+mod write;
+mod write_buffer;
+
+use std::collections::VecDeque;
+
+use block::random::Stream;
+use block::{Flags, Nanos, Operation, Status};
 
 pub(crate) use parameters::FLASH;
 pub use parameters::FlashParameters;
+pub use translation::FlashCounters;
+
+use crate::calendar::Calendar;
+use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};
+use crate::pending::Pending;
+use crate::rate::Rate;
+use agenda::{Agenda, Source};
+use collect::Collector;
+use commands::{Commands, InFlight, Work};
+use dies::Dies;
+use layout::{Layout, UNIT_SECTORS};
+use precondition::preconditioned;
+use read::SensedPage;
+use translation::Translation;
+use write::IDLE_NS;
+use write_buffer::{Waiter, WriteBuffer};
+
+/// An event whose time is not known to rise with those of its kind.
+#[derive(Copy, Clone, Debug)]
+enum Event {
+    Sensed(SensedPage),
+    /// A victim's page, by its number, is in the collector's hands.
+    Collected(u32),
+    Programmed(u32),
+}
+
+/// Commands that go through the stages at which times only rise: serial resources and fixed delays.
+#[derive(Clone, Debug)]
+struct Stages {
+    starting: Pending<u32>,
+    transferring: Pending<u32>,
+    arriving: Pending<u32>,
+    read_done: Pending<u32>,
+    acknowledged: Pending<u32>,
+}
+
+/// The flash device.
+#[derive(Clone, Debug)]
+pub struct Flash {
+    info: DeviceInfo,
+    total_depth: usize,
+    layout: Layout,
+    commands: Commands,
+    /// How many of the commands that wait for their start have been prepared.
+    looked_ahead: usize,
+    stages: Stages,
+    calendar: Calendar<Event>,
+    dies: Dies,
+    /// With `die_hold`, the pages that wait for each die; empty without.
+    holding: Vec<read::HeldDie>,
+    link_rate: Rate,
+    /// When the link is free: to the device, to the host. The same one if it carries one direction at a time.
+    link_free: [Nanos; 2],
+    to_host: usize,
+    translation: Translation,
+    buffer: WriteBuffer,
+    collector: Collector,
+    /// Writes whose data has come but is not all in the buffer.
+    admitting: VecDeque<u32>,
+    last_write_at: Nanos,
+    idle_at: Nanos,
+    agenda: Agenda,
+    command_ns: Nanos,
+    write_ack_ns: Nanos,
+    power_loss_protection: bool,
+    counters: Counters,
+}
+
+impl Flash {
+    /// A device of these settings, named `name`; `stream` feeds jitter and preconditioning. The settings have passed
+    /// [`FlashParameters::check`].
+    pub fn new(name: &str, parameters: &FlashParameters, mut stream: Stream) -> Self {
+        let info = DeviceInfo {
+            name: name.to_owned(),
+            capacity_sectors: parameters.capacity_sectors,
+            logical_block_bytes: 512,
+            rotational: false,
+            hardware_queues: u16::try_from(parameters.hardware_queues).unwrap_or(u16::MAX),
+            depth: u32::try_from(parameters.depth).unwrap_or(u32::MAX),
+            max_sectors: u32::try_from(parameters.max_sectors).unwrap_or(u32::MAX),
+            max_segments: 128,
+            volatile_cache: parameters.power_loss_protection == 0,
+            fua: true,
+            optimal_io_bytes: 0,
+        };
+        let layout = Layout::new(parameters);
+        let translation = preconditioned(parameters, &layout, &mut stream);
+        let stage = || Pending::with_capacity(64);
+        let dies = layout.dies as usize;
+        Self {
+            total_depth: info.total_depth(),
+            commands: Commands::new(info.hardware_queues, parameters.serial_ns),
+            looked_ahead: 0,
+            stages: Stages {
+                starting: stage(),
+                transferring: stage(),
+                arriving: stage(),
+                read_done: stage(),
+                acknowledged: stage(),
+            },
+            calendar: Calendar::with_capacity(1_024),
+            dies: Dies::new(parameters, &layout, stream),
+            holding: if parameters.die_hold == 0 { Vec::new() } else { vec![read::HeldDie::default(); dies] },
+            link_rate: Rate::of_kb_per_s(parameters.link_kb_per_s),
+            link_free: [0; 2],
+            to_host: usize::from(parameters.duplex != 0),
+            translation,
+            buffer: WriteBuffer::new(parameters, layout.logical_units, layout.program_units),
+            collector: Collector::new(parameters.gc_low, parameters.gc_reserve, &layout),
+            admitting: VecDeque::with_capacity(64),
+            last_write_at: 0,
+            idle_at: NEVER,
+            agenda: Agenda::new(),
+            command_ns: parameters.command_ns,
+            write_ack_ns: parameters.write_ack_ns,
+            power_loss_protection: parameters.power_loss_protection != 0,
+            counters: Counters::default(),
+            layout,
+            info,
+        }
+    }
+
+    /// What has been written to flash.
+    pub fn flash_counters(&self) -> FlashCounters {
+        self.translation.counters()
+    }
+
+    /// What a command asks for, in units.
+    #[inline]
+    fn in_flight(&self, command: &Command) -> InFlight {
+        let (first_sector, sectors) = (command.extent.first_sector, command.extent.sectors);
+        let unit_sectors = u64::from(UNIT_SECTORS);
+        let offset = u8::try_from(first_sector % unit_sectors).unwrap_or(0);
+        let units = (u64::from(offset) + u64::from(sectors)).div_ceil(unit_sectors);
+        let units = u32::try_from(units).unwrap_or(u32::MAX);
+        let work = match (self.info.rejects(command), command.operation) {
+            (Some(status), _) => Work::Reject(status),
+            (None, Operation::Read) => Work::Read,
+            (None, Operation::Flush) => Work::Flush,
+            (None, Operation::Write) if sectors > 0 => Work::Write,
+            (None, Operation::WriteZeroes) if sectors > 0 && command.flags.contains(Flags::NO_UNMAP) => Work::Zero,
+            (None, _) => Work::Unmap,
+        };
+        let mut in_flight = InFlight::new(command.tag, work, self.layout.unit_of(first_sector), units);
+        in_flight.offset = offset;
+        in_flight.sectors = sectors;
+        in_flight.until_programmed = command.flags.contains(Flags::FUA) && !self.power_loss_protection;
+        in_flight
+    }
+
+    /// The firmware is done with a command at `at`: it goes on to the link or, after a fixed time, to the flash.
+    #[inline]
+    fn hand_on(&mut self, command: u32, at: Nanos) {
+        match self.commands.get(command).work {
+            Work::Write | Work::Zero => {
+                self.stages.transferring.insert(at, command);
+                self.agenda.set(Source::Transfer, self.stages.transferring.next());
+            }
+            _ => {
+                self.stages.starting.insert(at + self.command_ns, command);
+                self.agenda.set(Source::Start, self.stages.starting.next());
+            }
+        }
+    }
+
+    /// Puts an event on the calendar.
+    #[inline]
+    fn schedule(&mut self, now: Nanos, at: Nanos, event: Event) {
+        self.calendar.insert(now, at, event);
+        self.agenda.set(Source::Calendar, self.calendar.next());
+    }
+
+    /// Reserves the link; the end of the transfer.
+    #[inline]
+    fn pass_link(&mut self, ready: Nanos, direction: usize, sectors: u32) -> Nanos {
+        let free = &mut self.link_free[direction];
+        *free = ready.max(*free) + self.link_rate.transfer_ns(sectors);
+        *free
+    }
+
+    #[inline]
+    fn complete(&mut self, at_ns: Nanos, command: u32, status: Status, out: &mut Vec<Completion>) {
+        out.push(Completion { at_ns, tag: self.commands.remove(command), status });
+    }
+
+    /// Handles one event.
+    #[inline]
+    fn step(&mut self, now: Nanos, source: Source, out: &mut Vec<Completion>) {
+        match source {
+            Source::ReadDone => {
+                if let Some((_, command)) = self.stages.read_done.pop() {
+                    self.complete(now, command, Status::Ok, out);
+                }
+                self.agenda.set(source, self.stages.read_done.next());
+            }
+            Source::Acknowledged => {
+                if let Some((_, command)) = self.stages.acknowledged.pop() {
+                    self.complete(now, command, Status::Ok, out);
+                }
+                self.agenda.set(source, self.stages.acknowledged.next());
+            }
+            Source::Calendar => {
+                let event = self.calendar.pop();
+                self.agenda.set(source, self.calendar.next());
+                match event {
+                    Some((_, Event::Sensed(page))) => self.sensed(now, page),
+                    Some((_, Event::Collected(page))) => self.collected(now, page),
+                    Some((_, Event::Programmed(program))) => self.programmed(now, program, out),
+                    None => {}
+                }
+            }
+            Source::Fetch => {
+                if let Some((command, at)) = self.commands.fetch() {
+                    self.hand_on(command, at);
+                }
+                self.agenda.set(source, self.commands.fetch_at());
+            }
+            Source::Transfer => {
+                if let Some((_, command)) = self.stages.transferring.pop() {
+                    self.transfer_in(now, command);
+                }
+                self.agenda.set(source, self.stages.transferring.next());
+            }
+            Source::Arrived => {
+                if let Some((_, command)) = self.stages.arriving.pop() {
+                    self.arrived(now, command);
+                }
+                self.agenda.set(source, self.stages.arriving.next());
+            }
+            Source::Start => {
+                if self.looked_ahead == 0 {
+                    self.look_ahead();
+                }
+                self.looked_ahead -= 1;
+                if let Some((_, command)) = self.stages.starting.pop() {
+                    self.start(now, command, out);
+                }
+                self.agenda.set(source, self.stages.starting.next());
+            }
+            Source::WritesIdle => self.writes_idle(now),
+        }
+    }
+
+    /// Prepares all commands that wait for their start.
+    #[inline]
+    fn look_ahead(&mut self) {
+        self.looked_ahead = self.stages.starting.len();
+        let units = self.stages.starting.values().map(|command| self.commands.get(command).unit);
+        self.translation.touch(units);
+    }
+
+    #[inline]
+    fn start(&mut self, now: Nanos, command: u32, out: &mut Vec<Completion>) {
+        match self.commands.get(command).work {
+            Work::Flush => self.start_flush(now, command, out),
+            Work::Unmap => {
+                self.unmap(command);
+                self.complete(now, command, Status::Ok, out);
+            }
+            Work::Reject(status) => {
+                self.counters.errors += 1;
+                self.complete(now, command, status, out);
+            }
+            Work::Read | Work::Write | Work::Zero => self.start_read(now, command),
+        }
+    }
+}
+
+impl Device for Flash {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    #[inline]
+    fn submit(&mut self, now: Nanos, command: &Command) -> Submit {
+        if self.commands.in_flight() >= self.total_depth {
+            return Submit::Busy;
+        }
+        self.counters.count(command.operation, command.extent.sectors);
+        let in_flight = self.in_flight(command);
+        let record = self.commands.insert(in_flight);
+        if in_flight.work == Work::Flush && !self.power_loss_protection {
+            // It covers what is in the buffer now; later writes do not delay it.
+            let (to, left) = (self.buffer.admitted(), self.buffer.unprogrammed());
+            if left > 0 {
+                self.buffer.wait(Waiter { command: record, from: 0, to, left, armed: false });
+            }
+        }
+        if let Some(at) = self.commands.take_up(now) {
+            self.hand_on(record, at);
+        } else {
+            self.commands.enqueue(command.hardware_queue.0, record);
+            let fetch_at = self.commands.fetch_at();
+            self.agenda.set(Source::Fetch, fetch_at);
+        }
+        self.agenda.settle();
+        Submit::Accepted
+    }
+
+    #[inline]
+    fn next_event(&self) -> Nanos {
+        self.agenda.first_at()
+    }
+
+    #[inline]
+    fn advance(&mut self, now: Nanos, out: &mut Vec<Completion>) {
+        loop {
+            let at = self.agenda.first_at();
+            if at > now || at == NEVER {
+                return;
+            }
+            self.step(at, self.agenda.first_source(), out);
+            self.agenda.settle();
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.commands.in_flight() == 0 && self.calendar.is_empty() && !self.buffer.has_waiting()
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The commands are gone; what has reached the buffer is still programmed, and collection goes on.
+    fn reset(&mut self, now: Nanos) {
+        self.commands.clear(now);
+        for stage in [
+            &mut self.stages.starting,
+            &mut self.stages.transferring,
+            &mut self.stages.arriving,
+            &mut self.stages.read_done,
+            &mut self.stages.acknowledged,
+        ] {
+            stage.clear();
+        }
+        self.looked_ahead = 0;
+        self.admitting.clear();
+        self.buffer.forget_waiters();
+        self.link_free = [now; 2];
+        self.calendar.retain(now, |event| !matches!(event, Event::Sensed(page) if page.is_host()));
+        self.forget_held_pages(now);
+        self.agenda = Agenda::new();
+        self.agenda.set(Source::Calendar, self.calendar.next());
+        self.idle_at = if self.buffer.has_waiting() { self.last_write_at.max(now) + IDLE_NS } else { NEVER };
+        self.agenda.set(Source::WritesIdle, self.idle_at);
+        self.agenda.settle();
+    }
+}

@@ -1,4 +1,6 @@
 //! What a flash SSD is described by (specification of the devices, 6.1).
+use super::layout::Sizes;
+use super::write_buffer::MOST_UNITS;
 use crate::parameter::{COMMAND_SECTORS, DEPTH, LINK, MICROSECONDS, QUEUES, Row, SECTORS, SWITCH, rows};
 
 /// A read waits for all programs, overtakes queued ones, or suspends the running one.
@@ -112,6 +114,49 @@ impl Default for FlashParameters {
     }
 }
 
+/// Smallest number of programs on every die that the simulated capacity must hold.
+const LEAST_STRIPES: u64 = 16;
+
+impl FlashParameters {
+    /// What no single range can say: the key to change, and what is wrong with it and would be right.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        if !self.page_kib.is_multiple_of(4) {
+            return Err(("page_kib", format!("{} is no multiple of 4 KiB, the unit of the mapping", self.page_kib)));
+        }
+        if self.gc_reserve >= self.gc_low {
+            let (reserve, low) = (self.gc_reserve, self.gc_low);
+            return Err(("gc_reserve", format!("{reserve} is not below gc_low = {low}, where collection begins")));
+        }
+        let sizes = Sizes::of(self);
+        if sizes.logical_units / sizes.stripe_units < LEAST_STRIPES {
+            let (stripe, simulated) = (sizes.stripe_units * 4, sizes.logical_units * 4);
+            let most = simulated / LEAST_STRIPES;
+            return Err((
+                "channels",
+                format!(
+                    "channels x dies_per_channel x planes x page_kib = {stripe} KiB; a capacity of {simulated} KiB \
+                     (capacity_sectors, sim_mib) allows at most {most} KiB"
+                ),
+            ));
+        }
+        if sizes.superblocks.saturating_mul(sizes.superblock_units) >= u64::from(u32::MAX) {
+            return Err((
+                "sim_mib",
+                "with overprovision more than 16 TiB of flash; at most 2^32 pages of 4 KiB".to_owned(),
+            ));
+        }
+        let (buffered, program) = (self.write_buffer_kib / 4, sizes.program_units);
+        if buffered < program || buffered > MOST_UNITS {
+            let (least, most) = (program * 4, MOST_UNITS * 4);
+            return Err((
+                "write_buffer_kib",
+                format!("{} is not in {least} (planes x page_kib) to {most}", self.write_buffer_kib),
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// Every parameter with its unit, range and field.
 pub(crate) const FLASH: &[Row<FlashParameters>] = rows! { FlashParameters:
     "capacity_sectors", Sectors, SECTORS, capacity_sectors, "Capacity the host sees; see sim_mib.";
@@ -146,3 +191,37 @@ pub(crate) const FLASH: &[Row<FlashParameters>] = rows! { FlashParameters:
     "random_mult", Ratio, (0..=100), random_mult_millionths, "Random overwrites of precondition=random, in multiples of the capacity.";
     "max_sectors", Sectors, COMMAND_SECTORS, max_sectors, "Longest command.";
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_contradict_each_other_are_named() {
+        let default = FlashParameters::default();
+        assert_eq!(default.check(), Ok(()));
+        for (parameters, key) in [
+            (FlashParameters { page_kib: 6, ..default.clone() }, "page_kib"),
+            (FlashParameters { gc_reserve: 3, ..default.clone() }, "gc_reserve"),
+            (
+                FlashParameters { channels: 1_024, dies_per_channel: 64, simulated_mib: 1_024, ..default.clone() },
+                "channels",
+            ),
+            (FlashParameters { capacity_sectors: 8, ..default.clone() }, "channels"),
+            (
+                FlashParameters {
+                    capacity_sectors: 1 << 34,
+                    simulated_mib: 1 << 23,
+                    overprovision_millionths: 10_000_000,
+                    ..default.clone()
+                },
+                "sim_mib",
+            ),
+            (FlashParameters { planes: 8, page_kib: 64, ..default.clone() }, "write_buffer_kib"),
+            (FlashParameters { write_buffer_kib: 1 << 20, ..default.clone() }, "write_buffer_kib"),
+        ] {
+            let (named, text) = parameters.check().expect_err(key);
+            assert_eq!(named, key, "{text}");
+        }
+    }
+}

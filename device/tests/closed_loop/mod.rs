@@ -1,4 +1,5 @@
 //! Keeps a number of commands in flight and measures: what the device tests have in common.
+#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use block::random::{Stream, fnv1a64, fnv1a64_continued};
 use block::{Extent, Flags, HardwareQueue, Nanos, Operation};

@@ -42,6 +42,13 @@ impl Host for EngineHost {
             let message = format!("the machine '{}' is a simulated one", experiment.machine.text());
             return Err(Refusal::usage(message, "leave --machine out, or use --host simulator"));
         }
+        if let Some(place) =
+            experiment.issuers().find(|place| place.job.program.is_some_and(|it| it.needs_file_system()))
+        {
+            let message =
+                format!("job '{}' creates, renames and removes files; the engine has no file system", place.job.name);
+            return Err(Refusal::usage(message, "use --host simulator, or a workload that only transfers data"));
+        }
         if let Some(group) = experiment.groups.iter().find(|group| group.limits != experiment::Limits::NONE) {
             let message = format!("group '{}' has limits; the engine has no limiter yet", group.path);
             return Err(Refusal::usage(message, "leave the limits out, or use rate= in the job"));

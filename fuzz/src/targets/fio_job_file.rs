@@ -54,6 +54,11 @@ const TOKENS: &[&[u8]] = &[
     b"randrw",
     b"trim",
     b"randtrimwrite",
+    b"rewrite",
+    b"program=",
+    b"dbench:files=2",
+    b"startup:app=",
+    b"video:frame=4k",
     b"bs=",
     b"bsrange=",
     b"bssplit=",
@@ -238,6 +243,7 @@ fn corpus() -> Vec<Vec<u8>> {
         "[log]\nrw=write\nbs=16k\nfsync=1\nthinktime=2ms\nthinktime_blocks=4\nrate_iops=200,100\nsize=50%\n",
         "[x]\nrw=read:4k\noffset=$pagesize*4\nsize=${HOME}\nfilename=a\\:b\ninclude a\n;# hoistway: weight=300\n",
         "[t]\nrw=randtrim\nbsrange=512-64k\nblockalign=512\nnorandommap\niodepth=8\niodepth_low=2\nloops=3\nnumber_ios=40\n",
+        "[v]\nprogram=video:frame=4k\n[d]\nprogram=dbench:files=3,flush=2\nloops=2\n[w]\nrw=rewrite\nioengine=libaio\ndirect=1\niodepth=4\n",
         "[z]\nrw=randread:3\nrandom_distribution=zoned:50/5:50/95\npercentage_random=50\nrandseed=7\nstartdelay=1-2\n",
     ]
     .map(|text| text.as_bytes().to_vec())

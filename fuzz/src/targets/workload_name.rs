@@ -1,14 +1,14 @@
 //! Workload codes with settings, `drr:iodepth=4,bs=8k`: any text.
 
 use crate::target::{Seen, Target};
-use workload::name::parse;
+use workload::name::{Named, parse};
 
 pub const TARGET: Target = Target {
     name: "workload-name",
-    promise: "no panic; a job bears the name it was given; a refusal says why",
+    promise: "no panic; jobs bear the name they were given; a refusal says why",
     run,
     corpus: || {
-        ["bsr", "drr:iodepth=4", "DRW:bs=4k,16k,iodepth=8", "brm:rwmixread=90", "xyz"]
+        ["bsr", "drr:iodepth=4", "DRW:bs=4k,16k,iodepth=8", "brm:rwmixread=90", "bonnie:bs=8k", "video:frame=4k", "xyz"]
             .map(|text| text.as_bytes().to_vec())
             .into()
     },
@@ -26,6 +26,11 @@ pub const TARGET: Target = Target {
         b"0",
         b"k",
         b"drr",
+        b"dd",
+        b"bonnie",
+        b"dbench:files=4",
+        b"startup:app=lowriter",
+        b"video:period=",
     ],
     longest_bytes: 1_024,
 };
@@ -33,8 +38,9 @@ pub const TARGET: Target = Target {
 fn run(bytes: &[u8]) -> Seen {
     let Ok(text) = std::str::from_utf8(bytes) else { return Seen::NOTHING.and(b"no text") };
     match parse(text) {
-        Ok((job, notes)) => {
-            assert!(job.name.eq_ignore_ascii_case(text), "{:?} is called {:?}", text, job.name);
+        Ok(Named { name, jobs, notes, .. }) => {
+            assert!(name.eq_ignore_ascii_case(text), "{text:?} is called {name:?}");
+            assert!(jobs.iter().all(|job| job.name.starts_with(&name)), "a job of {text:?} has a name of its own");
             notes
                 .iter()
                 .take(3)

@@ -116,7 +116,8 @@ pub struct PlaceArguments {
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Workload")]
 pub struct WorkloadArguments {
-    /// Workload code (bsr ... drw, all; with suffix drr:bs=4k,iodepth=32) or FILE.fio; repeatable [default: drr]
+    /// Workload (bsr ... drm, all, dd, bonnie, dbench, startup, video; with suffix drr:bs=4k,iodepth=32) or FILE.fio;
+    /// repeatable [default: drr]
     #[arg(short, long, value_name = "W")]
     pub workload: Vec<String>,
     /// Same as -w FILE.fio
@@ -245,6 +246,9 @@ pub struct RepetitionArguments {
     /// Idle time between runs [default: 1s; simulator: 0]
     #[arg(long, value_name = "TIME", value_parser = units::time)]
     pub cooldown: Option<Nanos>,
+    /// Simulated runs at a time; the results do not depend on it [default: one per processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub workers: Option<u16>,
     /// Must hold, or exit 4; repeatable: 'share_error_max <= 10% @ sched=wfq,nr=8', 'lat_p99(cgrp1).hi <= 50ms'
     #[arg(long, value_name = "EXPR")]
     pub assert: Vec<String>,

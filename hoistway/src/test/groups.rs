@@ -70,29 +70,31 @@ impl Groups {
         matches!(self, Groups::Single)
     }
 
-    /// The groups, each with its jobs; `job` is what those without a workload of their own do.
-    pub fn with_job(&self, job: &Job, arguments: &TestArguments) -> Result<Vec<Group>, Error> {
+    /// The groups, each with its jobs; `jobs` is what those without a workload of their own do.
+    pub fn with_jobs(&self, jobs: &[Job], arguments: &TestArguments) -> Result<Vec<Group>, Error> {
         let name = |index: usize| format!("cgrp{}", index + 1);
         match self {
-            Groups::Single => Ok(vec![Group::new(name(0), Weight::DEFAULT, vec![job.clone()])]),
+            Groups::Single => Ok(vec![Group::new(name(0), Weight::DEFAULT, jobs.to_vec())]),
             Groups::Alike(weights) => {
                 let groups = weights.iter().enumerate();
-                Ok(groups.map(|(index, weight)| Group::new(name(index), *weight, vec![job.clone()])).collect())
+                Ok(groups.map(|(index, weight)| Group::new(name(index), *weight, jobs.to_vec())).collect())
             }
-            Groups::Described(described) => described.iter().map(|one| one.with_job(job, arguments)).collect(),
+            Groups::Described(described) => described.iter().map(|one| one.with_jobs(jobs, arguments)).collect(),
         }
     }
 }
 
 impl Described {
-    fn with_job(&self, job: &Job, arguments: &TestArguments) -> Result<Group, Error> {
-        let mut job = match &self.workload {
-            None => job.clone(),
-            Some(text) => workloads::code(text, &arguments.workload).map_err(|error| error.at(&self.place))?,
+    fn with_jobs(&self, jobs: &[Job], arguments: &TestArguments) -> Result<Group, Error> {
+        let mut jobs = match &self.workload {
+            None => jobs.to_vec(),
+            Some(text) => workloads::of_name(text, &arguments.workload).map_err(|error| error.at(&self.place))?.1,
         };
-        job.threads = self.threads;
-        let with_job = Group::new(self.group.path.clone(), self.group.weight, vec![job]);
-        Ok(Group { jobs: with_job.jobs, ..self.group.clone() })
+        for job in &mut jobs {
+            job.threads = self.threads;
+        }
+        let with_jobs = Group::new(self.group.path.clone(), self.group.weight, jobs);
+        Ok(Group { jobs: with_jobs.jobs, ..self.group.clone() })
     }
 }
 

@@ -215,12 +215,8 @@ fn make_sets(
         let host = host::open(plan.host);
         Box::new(OnTarget::new(host, &target.host_text, &plan.target.text, target.directory.clone()))
     };
-    let carrier = Carrier {
-        host: &open,
-        workers: if plan.host == HostName::Simulator { machine::cpus() } else { 1 },
-        cooldown: Duration::from_nanos(plan.cooldown_ns),
-        interrupt,
-    };
+    let carrier =
+        Carrier { host: &open, workers: plan.workers, cooldown: Duration::from_nanos(plan.cooldown_ns), interrupt };
     let mut batch = |experiments: Vec<Experiment>, measurements: &mut Vec<Measurement>| {
         display.expect(experiments.len(), &plan.matrix.threads);
         carrier.run(&experiments, display, &mut |measurement| {

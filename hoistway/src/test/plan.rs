@@ -10,6 +10,7 @@ use super::schedulers;
 use crate::arguments::TestArguments;
 use crate::arguments::test::{OrderName, ShareUnitName};
 use crate::exit::{Error, Voice};
+use crate::machine;
 use crate::target::{HostName, Target};
 use crate::workloads::{self, Workload};
 
@@ -30,6 +31,8 @@ pub struct Plan {
     pub precision: f64,
     /// Idle time between two runs, in nanoseconds.
     pub cooldown_ns: Nanos,
+    /// Runs at a time: simulated ones on all processors, real ones one after the other.
+    pub workers: usize,
     /// What must hold.
     pub assertions: Vec<Assertion>,
 }
@@ -67,13 +70,26 @@ impl Plan {
         let usual_cooldown_ns = if host == HostName::Simulator { 0 } else { SECOND_NS };
         let cooldown_ns = arguments.repetition.cooldown.unwrap_or(usual_cooldown_ns);
         let precision = arguments.repetition.precision.unwrap_or(0.05);
-        Ok(Self { host, target, matrix, max_sets, precision, cooldown_ns, assertions })
+        let workers = workers(arguments.repetition.workers, host)?;
+        Ok(Self { host, target, matrix, max_sets, precision, cooldown_ns, workers, assertions })
     }
 
     /// Bytes that the largest of the experiments needs of a file that is made for them.
     pub fn file_bytes(&self) -> u64 {
         let experiments = self.matrix.interleaved_set(1);
         experiments.iter().map(workloads::area_bytes).max().unwrap_or(0)
+    }
+}
+
+/// Runs at a time.
+fn workers(asked: Option<u16>, host: HostName) -> Result<usize, Error> {
+    match (host, asked) {
+        (HostName::Simulator, asked) => Ok(asked.map_or_else(machine::cpus, usize::from)),
+        (_, None | Some(1)) => Ok(1),
+        (_, Some(asked)) => {
+            let what = format!("{asked} real runs at a time would disturb each other");
+            Err(Error::usage(what, "leave --workers out; simulated runs may go at the same time").at("--workers"))
+        }
     }
 }
 
@@ -121,7 +137,7 @@ fn read_workloads(arguments: &TestArguments, target: &Target, voice: Voice) -> R
     let mut plans: Vec<WorkloadPlan> = Vec::new();
     for workload in workloads::read(&arguments.workload, voice)? {
         let (name, mut members) = match workload {
-            Workload::Code { name, job } => (name, groups.with_job(&job, arguments)?),
+            Workload::Named { name, jobs } => (name, groups.with_jobs(&jobs, arguments)?),
             Workload::File { name, .. } if !groups.is_single() => {
                 let what = format!("{name} says itself which groups there are");
                 let help = "set cgroup= and cgroup_weight= in the file, and leave the group options out";

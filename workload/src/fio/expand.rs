@@ -6,6 +6,7 @@ use super::diagnostic::{Findings, Place, Severity};
 use super::draft::Draft;
 use super::lex::{Content, Line};
 use super::options;
+use super::program;
 use super::values::not_one_of;
 use super::{MAX_ERRORS, MAX_IN_FLIGHT, MAX_THREADS, Surroundings};
 use crate::job::{Amount, BlockSize, Direction, Engine, Job, Mix, Pattern, Placement};
@@ -59,10 +60,8 @@ pub fn overridden(job: Job, overrides: &str, origin: &str, findings: &mut Findin
     for part in split_settings(overrides) {
         let place = Place { file: origin.into(), line: 1, column, text: text.clone() };
         column = column.saturating_add(u32::try_from(part.len() + 1).unwrap_or(u32::MAX));
-        match part.split_once('=') {
-            Some((key, value)) => options::apply(&mut draft, key.trim(), Some(value.trim()), &place, findings),
-            None => options::apply(&mut draft, part.trim(), None, &place, findings),
-        }
+        let (key, value) = part.split_once('=').map_or((part, None), |(key, value)| (key, Some(value.trim())));
+        program::override_one(&mut draft, key.trim(), value, &place, findings);
     }
     let place = Place { file: origin.into(), line: 1, column: 1, text };
     let gave = |names: &[&str]| names.iter().any(|name| draft.given_at.contains_key(name));
@@ -71,14 +70,19 @@ pub fn overridden(job: Job, overrides: &str, origin: &str, findings: &mut Findin
     let keeps_mix = !gave(&["rwmixread", "rwmixwrite", "rw"]);
     let keeps_priority = !gave(&["prio", "prioclass", "nice"]);
     let mut job = resolved(draft, &place, &Surroundings { buffered_async: true, ..Surroundings::none() }, findings);
+    if keeps_priority {
+        job.priority_bits = before.priority_bits;
+    }
+    if job.program.is_some() {
+        // It describes the rest itself.
+        job.placement = if job.file.is_empty() { before.placement } else { job.placement };
+        return job;
+    }
     if keeps_sizes {
         job.block_sizes = before.block_sizes;
     }
     if keeps_mix {
         job.mix = before.mix;
-    }
-    if keeps_priority {
-        job.priority_bits = before.priority_bits;
     }
     if keeps_engine {
         // A depth above 1 can only be kept by an asynchronous engine.
@@ -213,6 +217,9 @@ impl File {
 /// The job of a draft, its options checked against each other.
 fn resolved(draft: Draft, head: &Place, surroundings: &Surroundings<'_>, findings: &mut Findings) -> Job {
     let at = |option: &str| draft.given_at.get(option).unwrap_or(head);
+    if let Some(of) = draft.job.program {
+        return program::resolved(of, &draft, surroundings, at, findings);
+    }
     let mut job = draft.job.clone();
     sizes(&mut job, &draft);
     if draft.split_was_scaled && draft.block_splits.is_some() {
@@ -231,7 +238,7 @@ fn resolved(draft: Draft, head: &Place, surroundings: &Surroundings<'_>, finding
     job.placement = if job.file.is_empty() { Placement::Own } else { Placement::Shared };
     priorities(&mut job, &draft);
     if let Err(message) = engine(&mut job, &draft.engine, surroundings, at("iodepth"), findings) {
-        findings.error(at("ioengine"), message, "engines that issue I/O to files and devices are accepted");
+        findings.error(at("ioengine"), message, ENGINES_HELP);
     }
     if job.time_based && job.runtime_ns.is_none() {
         findings.error(at("time_based"), "time_based needs a runtime", "add runtime=30, say");
@@ -264,7 +271,7 @@ fn sizes(job: &mut Job, draft: &Draft) {
 }
 
 /// Linux's encoding. A level alone means best effort; a nice value makes a level as the kernel does.
-fn priorities(job: &mut Job, draft: &Draft) {
+pub(super) fn priorities(job: &mut Job, draft: &Draft) {
     let bits = |class: u8, level: u8| u16::from(class) << 13 | u16::from(level);
     job.priority_bits = match (draft.priority_class, draft.priority_level) {
         (0, None) if draft.nice != 0 => bits(2, u8::try_from((draft.nice + 20) / 5).unwrap_or(4)),
@@ -277,11 +284,12 @@ fn priorities(job: &mut Job, draft: &Draft) {
     share.priority_bits = if share.read_percent > 0 || share.write_percent > 0 { bits(class, level) } else { 0 };
 }
 
+pub(super) const ENGINES_HELP: &str = "engines that issue I/O to files and devices are accepted";
 const ENGINES: &[&str] =
     &["sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "linuxaio", "null"];
 
 /// Maps fio's engine (harness specification 6.4).
-fn engine(
+pub(super) fn engine(
     job: &mut Job,
     name: &str,
     surroundings: &Surroundings<'_>,

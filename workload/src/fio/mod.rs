@@ -11,10 +11,11 @@ mod draft;
 mod expand;
 mod lex;
 mod options;
+mod program;
 mod show;
 mod table;
-mod units;
-mod values;
+pub(crate) mod units;
+pub(crate) mod values;
 
 use block::Nanos;
 

@@ -19,8 +19,15 @@ pub fn show(jobs: &[Job]) -> String {
         let mut section = Section { text: String::new(), default: Job::default() };
         section.head(job, index.checked_sub(1).map(|before| &jobs[before]));
         section.place(job);
-        section.pattern(job);
-        section.sizes(job);
+        match &job.program {
+            None => {
+                section.pattern(job);
+                section.sizes(job);
+                section.depth(job);
+            }
+            // It says itself what its I/O looks like.
+            Some(program) => section.line("program", program),
+        }
         section.engine(job);
         section.time(job);
         section.group(job);
@@ -114,6 +121,7 @@ impl Section {
             Mix::Trim => "trim",
             Mix::ReadWrite { .. } => "rw",
             Mix::TrimWrite => "trimwrite",
+            Mix::Rewrite => "rewrite",
         };
         self.line("rw", format_args!("{prefix}{word}{suffix}"));
         if let Mix::ReadWrite { read_percent } = job.mix {
@@ -167,6 +175,12 @@ impl Section {
         }
     }
 
+    fn depth(&mut self, job: &Job) {
+        self.number("iodepth", u64::from(job.iodepth), 1);
+        self.number("iodepth_low", u64::from(job.iodepth_low.unwrap_or(0)), 0);
+        self.number("iodepth_batch_complete_min", u64::from(job.completion_batch), 1);
+    }
+
     fn engine(&mut self, job: &Job) {
         match job.engine {
             Engine::Sync => {}
@@ -174,9 +188,6 @@ impl Section {
             Engine::Async => self.line("ioengine", "io_uring"),
             Engine::Null => self.line("ioengine", "null"),
         }
-        self.number("iodepth", u64::from(job.iodepth), 1);
-        self.number("iodepth_low", u64::from(job.iodepth_low.unwrap_or(0)), 0);
-        self.number("iodepth_batch_complete_min", u64::from(job.completion_batch), 1);
         self.flag("direct", job.direct);
         if !job.invalidate {
             self.line("invalidate", 0);

@@ -12,6 +12,7 @@ use super::options::{Action, Class, Outcome, Row};
 use super::units::{self, Base};
 use super::values::{distribution, not_one_of};
 use crate::job::{Amount, PerDirection, RateProcess, SyncKind};
+use crate::program::Program;
 
 const fn row(
     name: &'static str,
@@ -104,7 +105,14 @@ pub const ROWS: &[Row] = &[
         "Size of the file laid out.",
     ),
     // Direction and place.
-    row("rw", &["readwrite"], Honoured, Text(direction), "Direction and pattern, e.g. randread:8."),
+    row("rw", &["readwrite"], Honoured, Text(direction), "Direction and pattern, e.g. randread:8. Ours: rewrite."),
+    row(
+        "program",
+        &[],
+        Honoured,
+        Text(program),
+        "Ours, not fio's: dbench, startup or video with its settings, e.g. startup:app=lowriter, instead of rw.",
+    ),
     row("rw_sequencer", &[], Honoured, Text(sequencer), "What a run of a random pattern does: sequential, identical."),
     row("bs", &["blocksize"], Honoured, Triple(1, 1 << 30, |d, t| d.block_bytes = t), "I/O size: read,write,trim."),
     row("bsrange", &["blocksize_range"], Honoured, Text(block_ranges), "Range of I/O sizes, e.g. 4k-64k."),
@@ -540,6 +548,11 @@ fn file_name(draft: &mut Draft, text: &str) -> Outcome {
 
 fn direction(draft: &mut Draft, text: &str) -> Outcome {
     (draft.job.mix, draft.job.pattern) = draft.numbers.direction(text)?;
+    Ok(())
+}
+
+fn program(draft: &mut Draft, text: &str) -> Outcome {
+    draft.job.program = Some(Program::parse(text)?);
     Ok(())
 }
 

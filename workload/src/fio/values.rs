@@ -121,11 +121,13 @@ impl Numbers {
             "trim" => (Mix::Trim, false),
             "rw" | "readwrite" => (half, false),
             "trimwrite" => (Mix::TrimWrite, false),
+            "rewrite" => (Mix::Rewrite, false),
             "randread" => (Mix::Read, true),
             "randwrite" => (Mix::Write, true),
             "randtrim" => (Mix::Trim, true),
             "randrw" => (half, true),
             "randtrimwrite" => (Mix::TrimWrite, true),
+            "randrewrite" => (Mix::Rewrite, true),
             _ => return Err(not_one_of(word, DIRECTIONS)),
         };
         let pattern = if is_random {
@@ -156,6 +158,8 @@ const DIRECTIONS: &[&str] = &[
     "randrw",
     "trimwrite",
     "randtrimwrite",
+    "rewrite",
+    "randrewrite",
 ];
 
 /// "'x' is not one of a, b, c", with the nearest one.

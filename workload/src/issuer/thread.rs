@@ -1,96 +1,20 @@
-//! One thread of a job as a plain state machine: the same I/O sequence in every host.
+//! A thread whose I/Os follow its job's pattern: fio's meaning of depth, rate, pause, size and loops.
 //!
-//! ```text
-//! next(now) -> Issue(io)       submit it, ask again at once
-//!              NotBefore(t)    ask again at t, or after a completion if that comes first
-//!              Busy            ask again after a completion
-//!              Finished        nothing more will come; wait for what is in flight
-//! completed(token, ok)         for every Io issued, in any order
-//! ```
-//! Time is handed in; nothing allocates after [`Issuer::new`]. The sequence depends on (job, thread, area, seed) and,
-//! where rate, pause or runtime say so, on the times at which the host asks.
+//! Refill (devices specification 9.1): one I/O after the other until `iodepth` are in flight; then at least one completion
+//! is waited for, all that are there are taken, and as many new ones go out. `iodepth_low` and the completion batch widen
+//! the gap between "full" and "refill". Cost: a few branches and at most three random draws per I/O.
+
+use std::collections::VecDeque;
 
 use block::random::Stream;
 use block::{Flags, Nanos, Operation, Priority};
 
+use super::region::{region_of, whole_blocks};
+use super::{Call, Io, Next, Tokens, Unsuitable, root_stream};
 use crate::arrival::{Pacer, Pauses};
-use crate::job::{Amount, Direction, Job, Mix, Pattern, Placement, SyncKind};
-use crate::pattern::{Offsets, Region};
+use crate::job::{Direction, Job, Mix, Pattern, SyncKind};
+use crate::pattern::Offsets;
 use crate::sizes::Sizes;
-
-/// What a process asks of the file system. Hosts without one refuse jobs that ask for more than [`Call::Data`].
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
-pub enum Call {
-    /// To transfer data, or to sync it: what the operation says. A flush with a length syncs that range's file only.
-    #[default]
-    Data,
-    /// To write behind the end of the file in the range: its size changes as well.
-    Append,
-    /// To make the file that will fill the range.
-    Create,
-    /// To remove the file in the range; its dirty pages are dropped.
-    Unlink,
-    /// To give the file in the range another name.
-    Rename,
-}
-
-/// One I/O to submit.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Io {
-    /// Names the I/O until it completes; below [`Issuer::depth`], so it may index a table of the host.
-    pub token: u32,
-    /// Read, write, discard, or flush (an fsync or fdatasync; it carries no range).
-    pub operation: Operation,
-    /// SYNC for direct, O_SYNC and O_DSYNC writes and for flushes; FUA for O_SYNC and O_DSYNC writes. None for reads.
-    pub flags: Flags,
-    /// First byte, from the begin of the area.
-    pub offset_bytes: u64,
-    /// Length in bytes; 0 for a flush.
-    pub length_bytes: u32,
-    /// Its priority.
-    pub priority: Priority,
-    /// What is asked of the file system; create, unlink and rename transfer nothing, whatever the operation says.
-    pub call: Call,
-    /// Which of the job's processes issues it, below [`Issuer::actors`]; each has a context of its own.
-    pub actor: u16,
-    /// When it has to be complete to be of use, in ns; late ones are counted. `None` = never too late.
-    pub deadline_ns: Option<Nanos>,
-}
-
-/// What a thread does next.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Submit this now, then ask again.
-    Issue(Io),
-    /// Nothing before this time.
-    NotBefore(Nanos),
-    /// Nothing before one of its I/Os completes.
-    Busy,
-    /// Nothing any more. I/Os may still be in flight.
-    Finished,
-}
-
-/// Why a job cannot run on an area.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unsuitable {
-    /// The thread's part of the area cannot hold one block.
-    #[error(
-        "job '{job}', thread {thread}: its part of the area is {part_bytes} bytes, less than its largest block of \
-         {block_bytes} bytes (area of {area_bytes} bytes); give it a larger area or a smaller bs"
-    )]
-    AreaTooSmall {
-        /// The job's name.
-        job: String,
-        /// The thread's number within the job.
-        thread: u32,
-        /// What falls to the thread, in bytes.
-        part_bytes: u64,
-        /// The largest block it may issue, in bytes.
-        block_bytes: u64,
-        /// The whole area in bytes.
-        area_bytes: u64,
-    },
-}
 
 /// Where a thread stands.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -113,9 +37,13 @@ enum Stage {
 
 /// What a token stands for while in flight.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Slot {
-    Free,
+enum Flying {
     Data(Direction),
+    /// A read whose block is written back when it has come.
+    Original {
+        offset_bytes: u64,
+        length_bytes: u32,
+    },
     Sync,
 }
 
@@ -128,15 +56,28 @@ struct Budget {
     ios_left: u64,
 }
 
+/// What a rewriting thread has read.
+#[derive(Clone, Debug)]
+struct Originals {
+    /// Blocks that have come and wait to be written, in the order in which they came.
+    ready: VecDeque<(u64, u32)>,
+    /// Bytes of all blocks that are asked for or have come, and are not yet written.
+    unwritten_bytes: u64,
+}
+
+impl Originals {
+    fn new(mix: Mix, depth: u32) -> Self {
+        let blocks = if mix == Mix::Rewrite { depth as usize } else { 0 };
+        Self { ready: VecDeque::with_capacity(blocks), unwritten_bytes: 0 }
+    }
+}
+
 /// One thread of a job.
 #[derive(Clone, Debug)]
-pub struct Issuer {
+pub(super) struct Thread {
     stage: Stage,
     // Depth.
-    slots: Vec<Slot>,
-    free: Vec<u32>,
-    depth: u32,
-    in_flight: u32,
+    tokens: Tokens<Flying>,
     resume_at: u32,
     is_draining: bool,
     // What comes next.
@@ -149,6 +90,8 @@ pub struct Issuer {
     chosen: Option<Direction>,
     /// TrimWrite: the discarded block that is to be written.
     trimmed: Option<(u64, u32)>,
+    /// Rewrite: the blocks that are read and not yet written back.
+    originals: Originals,
     // When.
     pacer: Option<Pacer>,
     rate_ignores_think: bool,
@@ -175,16 +118,12 @@ pub struct Issuer {
     continue_on_error: [bool; 3],
 }
 
-impl Issuer {
-    /// Thread `thread` (0-based within the job) of `job` on an area of `area_bytes`, in the run of `seed`.
-    ///
-    /// # Errors
-    /// [`Unsuitable::AreaTooSmall`] when the thread's part of the area does not hold its largest block.
-    pub fn new(job: &Job, thread: u32, area_bytes: u64, seed: u64) -> Result<Self, Unsuitable> {
+impl Thread {
+    /// As [`super::Issuer::new`].
+    pub(super) fn new(job: &Job, thread: u32, area_bytes: u64, seed: u64) -> Result<Self, Unsuitable> {
         let region = region_of(job, thread, area_bytes)?;
         let part_bytes = region.end_bytes - region.start_bytes;
-        let path = format!("proc/{}/{}", job.group, u64::from(job.first_thread) + u64::from(thread));
-        let mut root = Stream::of(job.seed.unwrap_or(seed), &path);
+        let mut root = root_stream(job, thread, seed);
         let mut stream = || Stream::new(root.next());
         let (offset_stream, mut choices, pace_stream) = (stream(), stream(), stream());
 
@@ -198,10 +137,7 @@ impl Issuer {
         let strides = matches!(job.pattern, Pattern::Sequential { skip_bytes: 1.. });
         Ok(Self {
             stage: Stage::Fresh,
-            slots: vec![Slot::Free; depth as usize],
-            free: (0..depth).rev().collect(),
-            depth,
-            in_flight: 0,
+            tokens: Tokens::new(depth),
             resume_at,
             is_draining: false,
             mix: job.mix,
@@ -211,6 +147,7 @@ impl Issuer {
             choices,
             chosen: None,
             trimmed: None,
+            originals: Originals::new(job.mix, depth),
             pacer: Pacer::new(job, pace_stream),
             rate_ignores_think: job.rate_ignores_think,
             pauses: Pauses::new(job.think),
@@ -237,8 +174,8 @@ impl Issuer {
         })
     }
 
-    /// What the thread does at `now`. The first call is the begin of its phase; times must not go back.
-    pub fn next(&mut self, now: Nanos) -> Next {
+    #[inline]
+    pub(super) fn next(&mut self, now: Nanos) -> Next {
         loop {
             match self.stage {
                 Stage::Running => {
@@ -255,9 +192,9 @@ impl Issuer {
                 }
                 Stage::Delayed(until) => self.start(until),
                 Stage::Pausing(_) => self.stage = Stage::Running,
-                Stage::BeforePause if self.in_flight > 0 => return Next::Busy,
+                Stage::BeforePause if self.in_flight() > 0 => return Next::Busy,
                 Stage::BeforePause => self.begin_pause(now),
-                Stage::BeforeEndSync if self.in_flight > 0 => return Next::Busy,
+                Stage::BeforeEndSync if self.in_flight() > 0 => return Next::Busy,
                 Stage::BeforeEndSync => {
                     self.stage = Stage::Finished;
                     return self.issue_sync();
@@ -267,48 +204,52 @@ impl Issuer {
         }
     }
 
-    /// The I/O of `token` has completed; `ok` is false for an error and for a short transfer.
-    ///
-    /// A failure ends the thread unless the job continues on errors of that direction.
-    pub fn completed(&mut self, token: u32, ok: bool) {
-        let Some(slot) = self.slots.get_mut(token as usize) else {
-            debug_assert!(false, "token {token} was never issued");
-            return;
-        };
-        let was = std::mem::replace(slot, Slot::Free);
-        debug_assert!(was != Slot::Free, "token {token} is not in flight");
-        if was == Slot::Free {
-            return;
-        }
-        self.free.push(token);
-        self.in_flight -= 1;
-        if self.stage == Stage::Running && was != Slot::Sync && self.pauses.as_mut().is_some_and(Pauses::completed) {
+    #[inline]
+    pub(super) fn completed(&mut self, token: u32, ok: bool) {
+        let Some(was) = self.tokens.give_back(token) else { return };
+        if self.stage == Stage::Running && was != Flying::Sync && self.pauses.as_mut().is_some_and(Pauses::completed) {
             self.stage = Stage::BeforePause;
         }
-        let goes_on = ok || matches!(was, Slot::Data(direction) if self.continue_on_error[direction as usize]);
+        let goes_on = ok
+            || match was {
+                Flying::Data(direction) => self.continue_on_error[direction as usize],
+                Flying::Original { .. } => self.continue_on_error[Direction::Read as usize],
+                Flying::Sync => false,
+            };
         if !goes_on {
             self.stage = Stage::Finished;
+        }
+        if let Flying::Original { offset_bytes, length_bytes } = was {
+            self.original_came(offset_bytes, length_bytes, ok);
         }
     }
 
     /// Ends the thread: nothing more is issued, not even a final fsync.
-    pub fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         self.stage = Stage::Finished;
     }
 
     /// I/Os issued and not yet completed.
-    pub fn in_flight(&self) -> u32 {
-        self.in_flight
+    #[inline]
+    pub(super) fn in_flight(&self) -> u32 {
+        self.tokens.in_flight()
     }
 
-    /// I/Os that may be in flight at once: tokens are below this.
-    pub fn depth(&self) -> u32 {
-        self.depth
+    /// Tokens are below this.
+    #[inline]
+    pub(super) fn depth(&self) -> u32 {
+        self.tokens.depth()
     }
 
-    /// Processes that issue on behalf of this thread: 1 but for programs that are several processes by nature.
-    pub fn actors(&self) -> u16 {
-        1
+    /// A block that could not be read is not written, and counts as done.
+    fn original_came(&mut self, offset_bytes: u64, length_bytes: u32, ok: bool) {
+        if ok {
+            self.originals.ready.push_back((offset_bytes, length_bytes));
+        } else {
+            let bytes = u64::from(length_bytes);
+            self.originals.unwritten_bytes -= bytes;
+            self.budget.bytes_left = self.budget.bytes_left.saturating_sub(bytes);
+        }
     }
 
     fn start(&mut self, at_ns: Nanos) {
@@ -328,12 +269,12 @@ impl Issuer {
     }
 
     fn next_running(&mut self, now: Nanos) -> Next {
-        if self.in_flight == self.depth {
+        if self.in_flight() == self.depth() {
             self.is_draining = true;
             return Next::Busy;
         }
         if self.is_draining {
-            if self.in_flight > self.resume_at {
+            if self.in_flight() > self.resume_at {
                 return Next::Busy;
             }
             self.is_draining = false;
@@ -341,6 +282,13 @@ impl Issuer {
         if self.sync_is_due {
             self.sync_is_due = false;
             return self.issue_sync();
+        }
+        // Every block of the pass is asked for, and none has come that could be written.
+        if self.mix == Mix::Rewrite
+            && self.originals.ready.is_empty()
+            && self.originals.unwritten_bytes >= self.budget.bytes_left
+        {
+            return Next::Busy;
         }
         let chosen = match self.chosen.take() {
             Some(chosen) => chosen,
@@ -363,6 +311,8 @@ impl Issuer {
             Mix::ReadWrite { .. } => Direction::Write,
             Mix::TrimWrite if self.trimmed.is_some() => Direction::Write,
             Mix::TrimWrite => Direction::Trim,
+            Mix::Rewrite if self.originals.ready.is_empty() => Direction::Read,
+            Mix::Rewrite => Direction::Write,
         }
     }
 
@@ -385,7 +335,12 @@ impl Issuer {
 
     fn issue_data(&mut self, direction: Direction, now: Nanos) -> Io {
         let index = direction as usize;
-        let (offset_bytes, length_bytes) = match self.trimmed.take() {
+        let again = match self.mix {
+            Mix::TrimWrite => self.trimmed.take(),
+            Mix::Rewrite if direction == Direction::Write => self.originals.ready.pop_front(),
+            _ => None,
+        };
+        let (offset_bytes, length_bytes) = match again {
             Some(place) => place,
             None => {
                 let draws = self.offsets.will_draw(direction);
@@ -394,14 +349,7 @@ impl Issuer {
                 (self.offsets.next(direction, u64::from(length_bytes), draws), length_bytes)
             }
         };
-        if self.mix == Mix::TrimWrite && direction == Direction::Trim {
-            self.trimmed = Some((offset_bytes, length_bytes));
-        } else {
-            self.budget.bytes_left = self.budget.bytes_left.saturating_sub(u64::from(length_bytes));
-        }
-        if self.pass_end_bytes == Some(offset_bytes + u64::from(length_bytes)) {
-            self.budget.bytes_left = 0;
-        }
+        let what = self.account(direction, offset_bytes, length_bytes);
         self.budget.ios_left -= 1;
         if let Some(pacer) = &mut self.pacer {
             pacer.issued(direction, u64::from(length_bytes), now);
@@ -417,7 +365,7 @@ impl Issuer {
         let percent = self.other_percent[index];
         let is_other = percent > 0 && self.choices.chance(u64::from(percent), 100);
         Io {
-            token: self.take_token(Slot::Data(direction)),
+            token: self.tokens.take(what),
             operation: direction.operation(),
             flags: self.flags[index],
             offset_bytes,
@@ -431,7 +379,7 @@ impl Issuer {
 
     fn issue_sync(&mut self) -> Next {
         Next::Issue(Io {
-            token: self.take_token(Slot::Sync),
+            token: self.tokens.take(Flying::Sync),
             operation: Operation::Flush,
             flags: Flags::SYNC,
             offset_bytes: 0,
@@ -443,13 +391,29 @@ impl Issuer {
         })
     }
 
-    fn take_token(&mut self, slot: Slot) -> u32 {
-        // Callers have checked in_flight < depth, so a token is free; 0 keeps a broken host from a panic here.
-        debug_assert!(!self.free.is_empty(), "no token free at {} in flight", self.in_flight);
-        let token = self.free.pop().unwrap_or(0);
-        self.slots[token as usize] = slot;
-        self.in_flight += 1;
-        token
+    /// Counts an I/O against what is left of the pass. Of a pair over one block only the last one counts.
+    fn account(&mut self, direction: Direction, offset_bytes: u64, length_bytes: u32) -> Flying {
+        let bytes = u64::from(length_bytes);
+        let ends_pass = self.pass_end_bytes == Some(offset_bytes + bytes);
+        match (self.mix, direction) {
+            (Mix::TrimWrite, Direction::Trim) => self.trimmed = Some((offset_bytes, length_bytes)),
+            (Mix::Rewrite, Direction::Read) => {
+                self.originals.unwritten_bytes += bytes;
+                if ends_pass {
+                    self.budget.bytes_left = self.originals.unwritten_bytes;
+                }
+                return Flying::Original { offset_bytes, length_bytes };
+            }
+            _ => {
+                self.budget.bytes_left = self.budget.bytes_left.saturating_sub(bytes);
+                if self.mix == Mix::Rewrite {
+                    self.originals.unwritten_bytes -= bytes;
+                } else if ends_pass {
+                    self.budget.bytes_left = 0;
+                }
+            }
+        }
+        Flying::Data(direction)
     }
 
     /// Whether nothing is left to issue; begins the next loop when one is due.
@@ -478,45 +442,6 @@ impl Issuer {
     }
 }
 
-/// The part of the area that falls to a thread, checked to hold its largest block.
-fn region_of(job: &Job, thread: u32, area_bytes: u64) -> Result<Region, Unsuitable> {
-    let (base, end) = match job.placement {
-        Placement::Shared | Placement::Own => (0, area_bytes),
-        Placement::Split => {
-            let threads = u64::from(job.threads.max(1));
-            let part_bytes = area_bytes / threads;
-            // Parts of whole MiB where there is that much; blocks of 4 KiB in tiny areas.
-            let unit = if part_bytes >= 1 << 20 { 1 << 20 } else { 4096 };
-            let part_bytes = part_bytes / unit * unit;
-            let base = part_bytes.saturating_mul(u64::from(thread));
-            (base, base.saturating_add(part_bytes).min(area_bytes))
-        }
-    };
-    let skipped = job.offset.of(end.saturating_sub(base));
-    let increments = job.offset_increment_bytes.saturating_mul(u64::from(thread));
-    let start_bytes = base.saturating_add(skipped).saturating_add(increments).min(end);
-    let room = end - start_bytes;
-    let size_bytes = match job.size {
-        None | Some(Amount::Bytes(0)) => room,
-        Some(amount @ Amount::Bytes(_)) => amount.of(area_bytes).min(room),
-        Some(percent) => percent.of(end - base).min(room),
-    };
-    let largest = job.mix.directions().iter().map(|direction| job.block_sizes.of(*direction).largest_bytes());
-    let block_bytes = u64::from(largest.max().unwrap_or(1).max(1));
-    if size_bytes < block_bytes {
-        let job = job.name.clone();
-        return Err(Unsuitable::AreaTooSmall { job, thread, part_bytes: size_bytes, block_bytes, area_bytes });
-    }
-    Ok(Region { start_bytes, end_bytes: start_bytes + size_bytes })
-}
-
-/// What one pass transfers: the part, without the rest at its end that no block of a fixed size fits into.
-fn whole_blocks(job: &Job, part_bytes: u64) -> u64 {
-    let smallest = job.mix.directions().iter().map(|direction| job.block_sizes.of(*direction).smallest_bytes());
-    let unit = u64::from(smallest.min().unwrap_or(1).max(1));
-    part_bytes / unit * unit
-}
-
 fn data_flags(job: &Job) -> [Flags; 3] {
     let durable = job.sync != SyncKind::None;
     let waits = if job.direct || durable { Flags::SYNC } else { Flags::NONE };
@@ -527,7 +452,8 @@ fn data_flags(job: &Job) -> [Flags; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{Engine, PerDirection, Think};
+    use crate::Issuer;
+    use crate::job::{Engine, PerDirection, Placement, Think};
     use block::time::{MILLISECOND, SECOND};
 
     const AREA: u64 = 1 << 20;

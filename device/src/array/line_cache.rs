@@ -1,0 +1,222 @@
+//! The controller's read cache: lines on their way from the disks or here, the least recently used replaced.
+//!
+//! A line that is written to is updated in place, so writes change nothing here; a line that is loading is never
+//! replaced. Look-up is a chained table of fixed size, because lines come and go with every stream.
+
+use block::Status;
+
+use super::slab::Slab;
+
+const NONE: u32 = u32::MAX;
+/// More would serve only caches of more than 64 Ki lines.
+const MOST_BUCKETS: usize = 1 << 16;
+
+/// A line; `loading` counts the pieces that are still on their way.
+#[derive(Clone, Debug, Default)]
+struct Line {
+    number: u64,
+    loading: u32,
+    /// The first error of its pieces.
+    status: Status,
+    newer: u32,
+    older: u32,
+    next_in_bucket: u32,
+    /// Commands that need it.
+    waiters: Vec<u32>,
+}
+
+/// Lines by number.
+#[derive(Clone, Debug)]
+pub(super) struct LineCache {
+    lines: Slab<Line>,
+    buckets: Vec<u32>,
+    newest: u32,
+    oldest: u32,
+    capacity: usize,
+}
+
+impl LineCache {
+    pub(super) fn new(capacity: usize) -> Self {
+        let buckets = capacity.clamp(1, MOST_BUCKETS).next_power_of_two();
+        let lines = Slab::with_capacity(capacity.min(MOST_BUCKETS));
+        Self { lines, buckets: vec![NONE; buckets], newest: NONE, oldest: NONE, capacity: capacity.max(1) }
+    }
+
+    pub(super) fn find(&self, number: u64) -> Option<u32> {
+        let mut at = self.buckets[self.bucket(number)];
+        while at != NONE && self.lines[at].number != number {
+            at = self.lines[at].next_in_bucket;
+        }
+        (at != NONE).then_some(at)
+    }
+
+    /// Uses a line; `waiter` is kept and the answer is true if it is still loading.
+    pub(super) fn wait_for(&mut self, place: u32, waiter: u32) -> bool {
+        self.unlink(place);
+        self.link_newest(place);
+        let line = &mut self.lines[place];
+        if line.loading > 0 {
+            line.waiters.push(waiter);
+        }
+        line.loading > 0
+    }
+
+    /// A place for a line that is not inside; `None` if all lines are loading. It is here at once unless
+    /// [`LineCache::add_pieces`] follows.
+    pub(super) fn insert(&mut self, number: u64) -> Option<u32> {
+        if self.lines.len() >= self.capacity {
+            self.replace_oldest()?;
+        }
+        let place = self.lines.take();
+        let bucket = self.bucket(number);
+        let line = &mut self.lines[place];
+        line.number = number;
+        line.loading = 0;
+        line.status = Status::Ok;
+        line.next_in_bucket = self.buckets[bucket];
+        self.buckets[bucket] = place;
+        self.link_newest(place);
+        Some(place)
+    }
+
+    /// So many pieces of a line are on their way.
+    pub(super) fn add_pieces(&mut self, place: u32, pieces: u32) {
+        self.lines[place].loading += pieces;
+    }
+
+    /// A piece is here; if it was the last, appends those who waited. The answer is how the line fares: a line that
+    /// could not be read is dropped.
+    pub(super) fn piece_loaded(&mut self, place: u32, status: Status, waiters: &mut Vec<u32>) -> Status {
+        let line = &mut self.lines[place];
+        line.loading -= 1;
+        if line.status.is_ok() {
+            line.status = status;
+        }
+        let status = line.status;
+        if line.loading == 0 {
+            waiters.append(&mut line.waiters);
+            if !status.is_ok() {
+                self.forget(place);
+            }
+        }
+        status
+    }
+
+    fn forget(&mut self, place: u32) {
+        debug_assert_eq!(self.lines[place].loading, 0);
+        self.unlink(place);
+        let bucket = self.bucket(self.lines[place].number);
+        let next = self.lines[place].next_in_bucket;
+        let mut at = self.buckets[bucket];
+        if at == place {
+            self.buckets[bucket] = next;
+        } else {
+            while self.lines[at].next_in_bucket != place {
+                at = self.lines[at].next_in_bucket;
+            }
+            self.lines[at].next_in_bucket = next;
+        }
+        self.lines.give_back(place);
+    }
+
+    fn replace_oldest(&mut self) -> Option<()> {
+        let mut at = self.oldest;
+        while at != NONE && self.lines[at].loading > 0 {
+            at = self.lines[at].newer;
+        }
+        (at != NONE).then(|| self.forget(at))
+    }
+
+    fn bucket(&self, number: u64) -> usize {
+        let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+        usize::try_from(hash).unwrap_or(0) & (self.buckets.len() - 1)
+    }
+
+    fn link_newest(&mut self, place: u32) {
+        self.lines[place].newer = NONE;
+        self.lines[place].older = self.newest;
+        match self.newest {
+            NONE => self.oldest = place,
+            newest => self.lines[newest].newer = place,
+        }
+        self.newest = place;
+    }
+
+    fn unlink(&mut self, place: u32) {
+        let (newer, older) = (self.lines[place].newer, self.lines[place].older);
+        match newer {
+            NONE => self.newest = older,
+            newer => self.lines[newer].older = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            older => self.lines[older].newer = newer,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_recently_used_line_that_is_here_is_replaced() {
+        let mut cache = LineCache::new(3);
+        for number in [10, 20, 30] {
+            let place = cache.insert(number).unwrap();
+            cache.add_pieces(place, 1);
+        }
+        assert!(cache.insert(40).is_none(), "all are loading");
+        let mut waiters = Vec::new();
+        for number in [20, 30] {
+            let place = cache.find(number).unwrap();
+            cache.piece_loaded(place, Status::Ok, &mut waiters);
+        }
+        let twenty = cache.find(20).unwrap();
+        assert!(!cache.wait_for(twenty, 1));
+        cache.insert(40).unwrap();
+        let inside = [10, 20, 30, 40].map(|number| cache.find(number).is_some());
+        assert_eq!(inside, [true, true, false, true]);
+    }
+
+    #[test]
+    fn waiters_are_told_in_order_when_the_last_piece_is_here() {
+        let mut cache = LineCache::new(3);
+        let place = cache.insert(1).unwrap();
+        cache.add_pieces(place, 2);
+        assert!(cache.wait_for(place, 7) && cache.wait_for(place, 8));
+        let mut waiters = Vec::new();
+        cache.piece_loaded(place, Status::Ok, &mut waiters);
+        assert!(waiters.is_empty());
+        cache.piece_loaded(place, Status::Ok, &mut waiters);
+        assert_eq!(waiters, [7, 8]);
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_read_is_dropped() {
+        let mut cache = LineCache::new(3);
+        let place = cache.insert(1).unwrap();
+        cache.add_pieces(place, 2);
+        cache.wait_for(place, 7);
+        let mut waiters = Vec::new();
+        cache.piece_loaded(place, Status::IoError, &mut waiters);
+        assert_eq!(cache.piece_loaded(place, Status::Ok, &mut waiters), Status::IoError);
+        assert_eq!((waiters.as_slice(), cache.find(1)), (&[7][..], None));
+    }
+
+    #[test]
+    fn lines_that_share_a_bucket_are_told_apart() {
+        let mut cache = LineCache::new(64);
+        for number in 0..64 {
+            cache.insert(number * 1_048_576).unwrap();
+        }
+        for number in 0..64 {
+            let place = cache.find(number * 1_048_576).unwrap();
+            if number % 3 == 0 {
+                cache.forget(place);
+            }
+        }
+        let left = (0..64).filter(|number| cache.find(number * 1_048_576).is_some()).count();
+        assert_eq!(left, 42);
+    }
+}

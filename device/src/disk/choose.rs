@@ -1,0 +1,143 @@
+//! Which command the head serves next (specification of the devices, 4.7): shortest positioning time first.
+//!
+//! Reads, and writes that a command waits for, are candidates always; dirty extents only under the conditions of
+//! [`WriteCache::competes`]. The specification gives max_age and order of arrival for reads alone; here they hold for
+//! uncached writes as well, and for commands that need room or a flush, or else a steady reader would starve those.
+//!
+//! Cost: one pass, per candidate a look-up of the seek time and five multiplications.
+
+use block::Nanos;
+
+use super::geometry::{Place, Track};
+use super::mechanics::Mechanics;
+use super::parameters::DiskParameters;
+use super::read_queue::ReadQueue;
+use super::write_cache::WriteCache;
+
+/// What was chosen: an index into the waiting reads or the dirty extents. It stays valid until one of them is taken.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Choice {
+    Read(usize),
+    Extent(usize),
+}
+
+/// How a drive chooses.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Chooser {
+    reorder: bool,
+    coalesce: bool,
+    age_weight_millionths: u64,
+    max_age_ns: Nanos,
+}
+
+/// The moment of a choice: `now`, and where the head will be free and when.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Vantage {
+    pub(crate) now: Nanos,
+    pub(crate) free_at: Nanos,
+    pub(crate) from: Track,
+}
+
+/// The least of a key seen so far, equal keys by order of submission.
+#[derive(Copy, Clone, Debug, Default)]
+struct Least<Key>(Option<(Key, u64, Choice)>);
+
+impl<Key: Ord + Copy> Least<Key> {
+    #[inline]
+    fn offer(&mut self, key: Key, sequence: u64, choice: Choice) {
+        if self.0.is_none_or(|least| (key, sequence) < (least.0, least.1)) {
+            self.0 = Some((key, sequence, choice));
+        }
+    }
+
+    fn choice(self) -> Option<Choice> {
+        self.0.map(|least| least.2)
+    }
+}
+
+impl Chooser {
+    pub(crate) fn new(parameters: &DiskParameters) -> Self {
+        Self {
+            reorder: parameters.reorder != 0,
+            coalesce: parameters.coalesce != 0,
+            age_weight_millionths: parameters.age_weight_millionths,
+            max_age_ns: parameters.max_age_ns,
+        }
+    }
+
+    /// The next piece of work, `None` if nothing may be started.
+    pub(crate) fn choose(
+        &self,
+        vantage: Vantage,
+        mechanics: &Mechanics,
+        reads: &ReadQueue,
+        writes: &WriteCache,
+    ) -> Option<Choice> {
+        // Commands by their time of submission, all work by its cost.
+        let mut oldest: Least<Nanos> = Least(None);
+        let mut command: Least<i64> = Least(None);
+        for (index, read) in reads.iter().enumerate() {
+            oldest.offer(read.submitted_at, read.sequence, Choice::Read(index));
+            if self.coalesce && read.continues_a_waiting_one() {
+                continue;
+            }
+            let cost = self.cost(vantage, mechanics, read.place, false, read.submitted_at);
+            command.offer(cost, read.sequence, Choice::Read(index));
+        }
+        if writes.is_clean() {
+            return self.decide(vantage.now, None, oldest, command, Least(None));
+        }
+        for (index, extent) in writes.iter().enumerate().filter(|(_, extent)| extent.waiter.is_some()) {
+            oldest.offer(extent.since, extent.sequence, Choice::Extent(index));
+            let cost = self.cost(vantage, mechanics, extent.place, true, extent.since);
+            command.offer(cost, extent.sequence, Choice::Extent(index));
+        }
+        let mut cached: Least<i64> = Least(None);
+        let competes = writes.competes(oldest.0.is_some());
+        for (index, extent) in writes.iter().enumerate() {
+            if extent.waiter.is_none() && competes(extent) {
+                let cost = self.cost(vantage, mechanics, extent.place, true, extent.since);
+                cached.offer(cost, extent.sequence, Choice::Extent(index));
+            }
+        }
+        self.decide(vantage.now, writes.oldest_blocked(), oldest, command, cached)
+    }
+
+    fn decide(
+        &self,
+        now: Nanos,
+        blocked: Option<(u64, Nanos)>,
+        oldest: Least<Nanos>,
+        command: Least<i64>,
+        cached: Least<i64>,
+    ) -> Option<Choice> {
+        let first = |since: Nanos| !self.reorder || now.saturating_sub(since) > self.max_age_ns;
+        if let Some((sequence, since)) = blocked.filter(|blocked| first(blocked.1)) {
+            let is_oldest = oldest.0.is_none_or(|oldest| (since, sequence) < (oldest.0, oldest.1));
+            if is_oldest && cached.0.is_some() {
+                return cached.choice();
+            }
+        }
+        if oldest.0.is_some_and(|oldest| first(oldest.0)) {
+            return oldest.choice();
+        }
+        let mut least = command;
+        if let Some((cost, sequence, choice)) = cached.0 {
+            least.offer(cost, sequence, choice);
+        }
+        least.choice()
+    }
+
+    /// Positioning time, less what the wait so far is worth.
+    #[inline]
+    fn cost(&self, vantage: Vantage, mechanics: &Mechanics, target: Place, is_write: bool, since: Nanos) -> i64 {
+        let planned_ns = mechanics.planned_ns(vantage.free_at, vantage.from, target, is_write);
+        let cost = i64::try_from(planned_ns).unwrap_or(i64::MAX);
+        if self.age_weight_millionths == 0 {
+            return cost;
+        }
+        let waited_ns = u128::from(vantage.now.saturating_sub(since));
+        let credit = waited_ns * u128::from(self.age_weight_millionths) / 1_000_000;
+        cost.saturating_sub(i64::try_from(credit).unwrap_or(i64::MAX))
+    }
+}

@@ -1,0 +1,88 @@
+//! The arm and the platters together: how long until a sector is under the head.
+
+use block::random::Stream;
+use block::{Nanos, Sector};
+
+use super::geometry::{Geometry, Place, Track};
+use super::parameters::DiskParameters;
+use super::seek::SeekTable;
+use crate::rate::jittered;
+
+/// No seek is shorter, however lucky (specification of the devices, 4.3).
+const SHORTEST_SEEK_NS: Nanos = 300_000;
+
+/// What moves in the drive.
+#[derive(Clone, Debug)]
+pub(crate) struct Mechanics {
+    geometry: Geometry,
+    seek: SeekTable,
+    jitter_ns: Nanos,
+    write_settle_ns: Nanos,
+    head_switch_ns: Nanos,
+}
+
+impl Mechanics {
+    pub(crate) fn new(parameters: &DiskParameters) -> Self {
+        let geometry = Geometry::new(parameters);
+        Self {
+            seek: SeekTable::new(parameters, geometry.cylinders()),
+            geometry,
+            jitter_ns: parameters.seek_jitter_ns,
+            write_settle_ns: parameters.write_settle_ns,
+            head_switch_ns: parameters.head_switch_ns,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    pub(crate) fn place(&self, sector: Sector) -> Place {
+        self.geometry.place(sector)
+    }
+
+    /// Time to have `target` under the head as the firmware plans it: with the whole margin of the seek's jitter, so
+    /// that a planned target is never missed.
+    #[inline]
+    pub(crate) fn planned_ns(&self, at: Nanos, from: Track, target: Place, is_write: bool) -> Nanos {
+        self.position_ns(at, from, target, is_write, |seek_ns| seek_ns + self.jitter_ns / 2)
+    }
+
+    /// The same as it turns out.
+    pub(crate) fn actual_ns(
+        &self,
+        at: Nanos,
+        from: Track,
+        target: Place,
+        is_write: bool,
+        stream: &mut Stream,
+    ) -> Nanos {
+        self.position_ns(at, from, target, is_write, |seek_ns| {
+            jittered(seek_ns, self.jitter_ns, stream).max(SHORTEST_SEEK_NS.min(seek_ns))
+        })
+    }
+
+    #[inline]
+    fn position_ns(
+        &self,
+        at: Nanos,
+        from: Track,
+        target: Place,
+        is_write: bool,
+        with_jitter: impl FnOnce(Nanos) -> Nanos,
+    ) -> Nanos {
+        let distance = from.cylinder.abs_diff(target.track.cylinder);
+        let mut move_ns = if distance > 0 {
+            with_jitter(self.seek.seek_ns(distance))
+        } else if from.surface != target.track.surface {
+            self.head_switch_ns
+        } else {
+            0
+        };
+        if is_write && move_ns > 0 {
+            move_ns += self.write_settle_ns;
+        }
+        move_ns + self.geometry.rotation().wait_ns(at + move_ns, target.angle)
+    }
+}

@@ -1,0 +1,130 @@
+//! Work on the media: start, end, and what the head does when there is none (specification of the devices, 4.6).
+
+use block::{Nanos, Sector, Status};
+
+use super::cache::SegmentId;
+use super::choose::{Choice, Vantage};
+use super::drive::{Disk, Media, Prefetch, STATUS_NS, Work};
+use super::geometry::Run;
+use super::read_queue::Read;
+
+impl Disk {
+    /// With nothing on the media: the best of what waits goes there, and a prefetch gives way to it.
+    pub(super) fn start_best(&mut self, now: Nanos) {
+        self.stop_prefetch(now);
+        self.start_next(now, None);
+    }
+
+    /// Starts what the drive has committed itself to, or else the best of what waits now; false if nothing does.
+    fn start_next(&mut self, now: Nanos, committed: Option<Choice>) -> bool {
+        let vantage = Vantage { now, free_at: now, from: self.head };
+        let choice = committed.or_else(|| self.chooser.choose(vantage, &self.mechanics, &self.reads, &self.writes));
+        if let Some(choice) = choice {
+            self.start(now, choice);
+        }
+        choice.is_some()
+    }
+
+    fn start(&mut self, now: Nanos, choice: Choice) {
+        let (work, first, sectors, place) = match choice {
+            Choice::Read(index) => {
+                let read = self.reads.take(index);
+                (Work::Read(read), read.first, read.sectors, read.place)
+            }
+            Choice::Extent(index) => {
+                let extent = self.writes.take(index);
+                (Work::Destage(extent), extent.first, extent.sectors, extent.place)
+            }
+        };
+        let is_write = matches!(work, Work::Destage(_));
+        let transfer_at = now + self.mechanics.actual_ns(now, self.head, place, is_write, &mut self.stream);
+        let (end_at, end_track) = self.mechanics.geometry().transfer(transfer_at, first, u64::from(sectors));
+        self.media = Some(Media { work, transfer_at, end_at, end_track, committed: false, next: None });
+    }
+
+    /// The transfer on the media is over.
+    pub(super) fn end_work(&mut self, now: Nanos) {
+        let Some(media) = self.media.take() else { return };
+        self.head = media.end_track;
+        match media.work {
+            Work::Read(read) => {
+                // The link has been busy with the sectors since they came, so only its own pace can delay the last.
+                let across_at = media.transfer_at + self.timing.link.transfer_ns(read.sectors);
+                self.link_free_at = now.max(across_at).max(self.link_free_at);
+                self.completions.insert(self.link_free_at + STATUS_NS, (read.tag, Status::Ok));
+                let segment = self.cache.store(read.first, read.end());
+                if !self.start_next(now, media.next) {
+                    let run = self.mechanics.geometry().run_on(now, read.end(), self.info.capacity_sectors);
+                    self.begin_prefetch(run, read.end() + self.timing.readahead_sectors, segment);
+                }
+            }
+            Work::Destage(extent) => {
+                if let Some(waiter) = extent.waiter {
+                    self.completions.insert(now.max(waiter.data_at), (waiter.tag, Status::Ok));
+                }
+                let completions = &mut self.completions;
+                self.writes.written(&extent, |tag| completions.insert(now, (tag, Status::Ok)));
+                self.admit_waiting(now);
+                self.start_next(now, media.next);
+            }
+        }
+    }
+
+    /// Reads on into `segment`, if there is anything before `limit` and the end of the disk.
+    fn begin_prefetch(&mut self, run: Run, limit: Sector, segment: SegmentId) {
+        let limit = limit.min(self.info.capacity_sectors);
+        if run.first < limit {
+            self.prefetch = Some(Prefetch { run, limit, end_at: self.run_end(run, limit), segment });
+        }
+    }
+
+    fn run_end(&self, run: Run, end: Sector) -> Nanos {
+        self.mechanics.geometry().transfer(run.at, run.first, end - run.first).0
+    }
+
+    /// Books what a running prefetch has read by now.
+    pub(super) fn update_prefetch(&mut self, now: Nanos) {
+        if let Some(prefetch) = &mut self.prefetch {
+            let reached = self.mechanics.geometry().follow(&mut prefetch.run, prefetch.limit, now);
+            self.cache.extend(prefetch.segment, reached);
+        }
+    }
+
+    /// Ends a prefetch where it is.
+    pub(super) fn stop_prefetch(&mut self, now: Nanos) {
+        let Some(mut prefetch) = self.prefetch.take() else { return };
+        let reached = self.mechanics.geometry().follow(&mut prefetch.run, prefetch.limit, now);
+        self.cache.extend(prefetch.segment, reached);
+        // At its limit the head stays on the last track instead of going on to the next.
+        let at = if reached == prefetch.limit { reached - 1 } else { reached };
+        self.head = self.mechanics.place(at).track;
+    }
+
+    /// A hit up to `end` of a segment: keeps its look-ahead going.
+    pub(super) fn look_ahead(&mut self, now: Nanos, segment: SegmentId, end: Sector) {
+        let readahead = self.timing.readahead_sectors;
+        let limit = (end + readahead).min(self.info.capacity_sectors);
+        if let Some(prefetch) = self.prefetch {
+            if prefetch.segment == segment && limit > prefetch.limit {
+                let end_at = self.run_end(prefetch.run, limit);
+                self.prefetch = Some(Prefetch { limit, end_at, ..prefetch });
+            }
+            return;
+        }
+        let first = self.cache.end(segment);
+        if self.media.is_none() && first < limit && first - end < readahead / 2 {
+            let place = self.mechanics.place(first);
+            let wait_ns = self.mechanics.actual_ns(now, self.head, place, false, &mut self.stream);
+            self.begin_prefetch(Run { first, at: now + wait_ns }, limit, segment);
+        }
+    }
+
+    /// A read continues what the head is prefetching: the prefetch becomes its transfer, without positioning.
+    pub(super) fn attach(&mut self, now: Nanos, prefetch: Prefetch, read: Read) {
+        self.prefetch = None;
+        let Run { first, at } = prefetch.run;
+        let (end_at, end_track) = self.mechanics.geometry().transfer(at, first, read.end() - first);
+        let work = Work::Read(read);
+        self.media = Some(Media { work, transfer_at: now, end_at, end_track, committed: false, next: None });
+    }
+}

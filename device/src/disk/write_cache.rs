@@ -1,0 +1,315 @@
+//! The volatile write cache: dirty extents, writes that found no room, flushes (specification of the devices, 4.5, 4.6).
+//!
+//! An extent that is being written is out of here, in the drive's hands, but still counts against the limits. Writes
+//! that a command waits for (FUA, or no write cache) pass through as extents of their own, outside of the limits:
+//! the command's place in the queue holds them.
+
+use std::collections::VecDeque;
+
+use block::{Nanos, Sector};
+
+use super::geometry::Place;
+use super::parameters::DiskParameters;
+
+/// A command that waits for its extent to be written.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Waiter {
+    pub(crate) tag: u32,
+    /// When its data will have crossed the link.
+    pub(crate) data_at: Nanos,
+}
+
+/// Sectors to be written in one go.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct DirtyExtent {
+    pub(crate) first: Sector,
+    pub(crate) sectors: u32,
+    /// Whether it takes an entry of the cache, and how many sectors of memory; a pattern takes none.
+    is_cached: bool,
+    cached_sectors: u32,
+    /// Order in which extents were formed.
+    formed: u64,
+    /// Submission order and time of its (first) write.
+    pub(crate) sequence: u64,
+    pub(crate) since: Nanos,
+    pub(crate) place: Place,
+    pub(crate) waiter: Option<Waiter>,
+}
+
+impl DirtyExtent {
+    pub(crate) fn end(&self) -> Sector {
+        self.first + u64::from(self.sectors)
+    }
+
+    pub(crate) fn holds(&self, first: Sector, end: Sector) -> bool {
+        self.first <= first && end <= self.end()
+    }
+}
+
+/// A write that arrived.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Write {
+    pub(crate) tag: u32,
+    pub(crate) sequence: u64,
+    pub(crate) submitted_at: Nanos,
+    pub(crate) first: Sector,
+    pub(crate) sectors: u32,
+    /// Zeroes, which need neither link nor memory.
+    pub(crate) is_pattern: bool,
+}
+
+impl Write {
+    pub(crate) fn end(&self) -> Sector {
+        self.first + u64::from(self.sectors)
+    }
+
+    /// Sectors that cross the link.
+    pub(crate) fn data_sectors(&self) -> u32 {
+        if self.is_pattern { 0 } else { self.sectors }
+    }
+}
+
+#[derive(Copy, Clone, Debug)]
+struct Flush {
+    tag: u32,
+    sequence: u64,
+    submitted_at: Nanos,
+    /// Extents formed earlier than this number are its concern.
+    barrier: u64,
+    /// How many of them are not on the media yet.
+    remaining: usize,
+}
+
+/// What the cache holds.
+#[derive(Clone, Debug)]
+pub(crate) struct WriteCache {
+    /// In no order; neither the one being written nor those on their way.
+    extents: Vec<DirtyExtent>,
+    waiting: VecDeque<Write>,
+    flushes: VecDeque<Flush>,
+    /// Cached extents, with the one being written.
+    entries: u64,
+    sectors: u64,
+    formed: u64,
+    entries_limit: u64,
+    sectors_limit: u64,
+    extent_limit: u64,
+    /// Entries from which on writing back competes with reads, in millionths.
+    high_millionths: u64,
+}
+
+impl WriteCache {
+    pub(crate) fn new(parameters: &DiskParameters) -> Self {
+        let depth = usize::try_from(parameters.depth).unwrap_or(usize::MAX);
+        let entries = usize::try_from(parameters.wc_entries).unwrap_or(usize::MAX);
+        Self {
+            extents: Vec::with_capacity(entries + depth),
+            waiting: VecDeque::with_capacity(depth),
+            flushes: VecDeque::with_capacity(depth),
+            entries: 0,
+            sectors: 0,
+            formed: 0,
+            entries_limit: parameters.wc_entries,
+            sectors_limit: parameters.wc_kib * 2,
+            extent_limit: parameters.wc_extent_kib * 2,
+            high_millionths: parameters.wc_high_millionths * parameters.wc_entries,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &DirtyExtent> {
+        self.extents.iter()
+    }
+
+    /// Whether nothing waits for the media.
+    #[inline]
+    pub(crate) fn is_clean(&self) -> bool {
+        self.extents.is_empty()
+    }
+
+    /// Puts a write into the cache, if there is room for it.
+    pub(crate) fn store(&mut self, write: &Write, place: impl FnOnce() -> Place) -> bool {
+        let data = u64::from(write.data_sectors());
+        // A write longer than the cache passes through when the cache is empty.
+        if self.sectors > 0 && self.sectors + data > self.sectors_limit {
+            return false;
+        }
+        if !self.append(write) {
+            if self.entries >= self.entries_limit {
+                return false;
+            }
+            self.entries += 1;
+            self.form(write, place(), None);
+        }
+        self.sectors += data;
+        true
+    }
+
+    /// Makes an extent that `waiter` waits for.
+    pub(crate) fn pass(&mut self, write: &Write, place: Place, waiter: Waiter) {
+        self.form(write, place, Some(waiter));
+    }
+
+    fn form(&mut self, write: &Write, place: Place, waiter: Option<Waiter>) {
+        let is_cached = waiter.is_none();
+        self.extents.push(DirtyExtent {
+            first: write.first,
+            sectors: write.sectors,
+            is_cached,
+            cached_sectors: if is_cached { write.data_sectors() } else { 0 },
+            formed: self.formed,
+            sequence: write.sequence,
+            since: write.submitted_at,
+            place,
+            waiter,
+        });
+        self.formed += 1;
+    }
+
+    /// Lengthens the extent that ends where a write begins; not one that a flush waits for.
+    fn append(&mut self, write: &Write) -> bool {
+        if write.is_pattern {
+            return false;
+        }
+        let barrier = self.barrier();
+        let limit = self.extent_limit;
+        let extent = self.extents.iter_mut().find(|extent| {
+            extent.end() == write.first
+                && extent.cached_sectors == extent.sectors
+                && extent.formed >= barrier
+                && u64::from(extent.sectors) + u64::from(write.sectors) <= limit
+        });
+        let Some(extent) = extent else { return false };
+        extent.sectors += write.sectors;
+        extent.cached_sectors += write.sectors;
+        true
+    }
+
+    /// Takes out the extent at an index of [`WriteCache::iter`], to write it.
+    pub(crate) fn take(&mut self, index: usize) -> DirtyExtent {
+        self.extents.swap_remove(index)
+    }
+
+    /// An extent taken out is on the media. Gives the tags of flushes that waited for nothing else to `done`.
+    pub(crate) fn written(&mut self, extent: &DirtyExtent, mut done: impl FnMut(u32)) {
+        if extent.is_cached {
+            self.entries -= 1;
+            self.sectors -= u64::from(extent.cached_sectors);
+        }
+        for flush in &mut self.flushes {
+            flush.remaining -= usize::from(extent.formed < flush.barrier);
+        }
+        while let Some(flush) = self.flushes.front().filter(|flush| flush.remaining == 0) {
+            done(flush.tag);
+            self.flushes.pop_front();
+        }
+    }
+
+    /// Takes note of a flush; false if nothing is dirty and it is done. `busy` is the extent being written.
+    pub(crate) fn flush(&mut self, tag: u32, sequence: u64, submitted_at: Nanos, busy: bool) -> bool {
+        let remaining = self.extents.len() + usize::from(busy);
+        if remaining > 0 {
+            self.flushes.push_back(Flush { tag, sequence, submitted_at, barrier: self.formed, remaining });
+        }
+        remaining > 0
+    }
+
+    /// Puts a write that found no room behind the others.
+    pub(crate) fn wait(&mut self, write: Write) {
+        self.waiting.push_back(write);
+    }
+
+    /// The write that gets the next room.
+    pub(crate) fn first_waiting(&self) -> Option<Write> {
+        self.waiting.front().copied()
+    }
+
+    /// That write has got it.
+    pub(crate) fn admitted(&mut self) {
+        self.waiting.pop_front();
+    }
+
+    /// Extents formed before this number belong to a flush; 0 without a flush.
+    fn barrier(&self) -> u64 {
+        self.flushes.back().map_or(0, |flush| flush.barrier)
+    }
+
+    /// Which extents compete for the media: those for which this says true. With a flush, those it waits for. Without,
+    /// all or none: all if no command wants the media, if the cache is filling up, or if a write waits for room.
+    #[inline]
+    pub(crate) fn competes(&self, commands_wait: bool) -> impl Fn(&DirtyExtent) -> bool + use<> {
+        let barrier = self.barrier();
+        let all =
+            !commands_wait || !self.waiting.is_empty() || self.entries.saturating_mul(1_000_000) > self.high_millionths;
+        let flushing = barrier > 0 && self.extents.iter().any(|extent| extent.formed < barrier);
+        move |extent| if flushing { extent.formed < barrier } else { all }
+    }
+
+    /// Submission order and time of the oldest command that needs extents written before it can go on.
+    pub(crate) fn oldest_blocked(&self) -> Option<(u64, Nanos)> {
+        let write = self.waiting.front().map(|write| (write.sequence, write.submitted_at));
+        let flush = self.flushes.front().map(|flush| (flush.sequence, flush.submitted_at));
+        [write, flush].into_iter().flatten().min()
+    }
+
+    /// Forgets commands; what is dirty stays dirty.
+    pub(crate) fn forget_commands(&mut self) {
+        self.waiting.clear();
+        self.flushes.clear();
+        self.extents.retain(|extent| extent.is_cached);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache() -> WriteCache {
+        WriteCache::new(&DiskParameters { wc_entries: 2, wc_kib: 12, wc_extent_kib: 8, ..DiskParameters::default() })
+    }
+
+    fn write(first: Sector) -> Write {
+        Write { tag: 0, sequence: 0, submitted_at: 0, first, sectors: 8, is_pattern: false }
+    }
+
+    fn store(cache: &mut WriteCache, first: Sector) -> bool {
+        cache.store(&write(first), Place::default)
+    }
+
+    #[test]
+    fn contiguous_writes_share_an_extent_up_to_its_limit() {
+        let mut cache = cache();
+        assert!(store(&mut cache, 0) && store(&mut cache, 8) && store(&mut cache, 16));
+        let lengths: Vec<_> = cache.iter().map(|extent| extent.sectors).collect();
+        assert_eq!(lengths, [16, 8]);
+        assert!(!store(&mut cache, 24), "12 KiB are taken");
+    }
+
+    #[test]
+    fn room_comes_back_when_the_extent_is_written() {
+        let mut cache = cache();
+        assert!(store(&mut cache, 0) && store(&mut cache, 100));
+        assert!(!store(&mut cache, 200), "2 entries are taken");
+        let extent = cache.take(0);
+        assert!(!store(&mut cache, 200), "the one being written still counts");
+        cache.written(&extent, |_| unreachable!());
+        assert!(store(&mut cache, 200));
+    }
+
+    #[test]
+    fn a_flush_waits_for_what_it_found_and_for_nothing_later() {
+        let mut cache = cache();
+        assert!(!cache.flush(9, 0, 0, false), "clean");
+        assert!(store(&mut cache, 0));
+        assert!(cache.flush(9, 0, 0, false));
+        assert!(store(&mut cache, 8));
+        assert_eq!(cache.iter().count(), 2, "a flush closes its extents");
+        let competes = cache.competes(true);
+        let competing: Vec<_> = cache.iter().map(&competes).collect();
+        assert_eq!(competing, [true, false]);
+        let extent = cache.take(0);
+        let mut done = Vec::new();
+        cache.written(&extent, |tag| done.push(tag));
+        assert_eq!(done, [9]);
+    }
+}

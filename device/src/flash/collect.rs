@@ -1,0 +1,203 @@
+//! Garbage collection: which superblock is emptied, how far, and how fast compared with the host.
+//!
+//! Greedy: the full superblock with the fewest valid units. In time, its pages are sensed up to a stripe ahead, what
+//! they hold becomes `ready`, and full programs of that go to the collector's own open superblock. The pace keeps the
+//! two writers in step: each host unit earns as many moves as it takes to win one unit of room.
+
+use std::collections::VecDeque;
+
+use super::layout::Layout;
+use super::translation::{NONE, Translation, Writer};
+
+/// Credit is counted in parts of a unit.
+const CREDIT_BITS: u32 = 16;
+/// Most moves that a host unit earns.
+const MOST_MOVES: u64 = 40;
+
+/// A page to be sensed for garbage collection.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) struct VictimPage {
+    pub(super) page: u32,
+    pub(super) die: u32,
+    /// Valid units in it, which is what crosses the channel.
+    pub(super) units: u32,
+}
+
+/// The progress of garbage collection.
+#[derive(Clone, Debug)]
+pub(super) struct Collector {
+    low: usize,
+    reserve: usize,
+    /// The next unit to look at and the end of the superblock that is being read, if one is.
+    reading: Option<(u32, u32)>,
+    /// Superblocks read to their end whose units have not all been moved.
+    draining: Vec<u32>,
+    /// Pages being sensed or transferred.
+    pages: u32,
+    /// Places of units that have been read and are to be moved.
+    ready: VecDeque<u32>,
+    /// How many units are read ahead of the programs.
+    window_units: usize,
+    credit: i64,
+    credit_per_host_unit: i64,
+}
+
+impl Collector {
+    pub(super) fn new(low: u64, reserve: u64, layout: &Layout) -> Self {
+        let window_units = layout.stripe_units() as usize;
+        Self {
+            low: usize::try_from(low).unwrap_or(usize::MAX),
+            reserve: usize::try_from(reserve).unwrap_or(usize::MAX),
+            reading: None,
+            draining: Vec::with_capacity(4),
+            pages: 0,
+            ready: VecDeque::with_capacity(window_units + layout.page_units as usize),
+            window_units,
+            credit: 0,
+            credit_per_host_unit: 0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_working(&self) -> bool {
+        self.reading.is_some() || self.pages > 0 || !self.ready.is_empty() || !self.draining.is_empty()
+    }
+
+    /// Sets the pace, when the host has opened a superblock.
+    pub(super) fn set_pace(&mut self, translation: &Translation, layout: &Layout) {
+        let size = u64::from(layout.superblock_units);
+        let valid = translation.best_victim(layout).map_or(size, |victim| u64::from(translation.valid_units(victim)));
+        let most = MOST_MOVES << CREDIT_BITS;
+        let earned = (valid << CREDIT_BITS).checked_div(size - valid).unwrap_or(most).min(most);
+        self.credit_per_host_unit = i64::try_from(earned).unwrap_or(0);
+    }
+
+    /// The host has written some units.
+    #[inline]
+    pub(super) fn earn(&mut self, units: u32) {
+        if self.is_working() {
+            self.credit += i64::from(units) * self.credit_per_host_unit;
+        } else {
+            self.credit = 0;
+        }
+    }
+
+    /// Whether a program may be issued now by the pace alone.
+    #[inline]
+    pub(super) fn has_credit(&self) -> bool {
+        self.credit > 0
+    }
+
+    /// Whether the host must wait: too little is free, and collection can change that.
+    #[inline]
+    pub(super) fn blocks_host(&self, translation: &Translation) -> bool {
+        translation.free_superblocks() <= self.reserve && self.is_working()
+    }
+
+    /// Whether another superblock has to be chosen. Those nearly empty count as free, so that a victim is not chosen
+    /// earlier, and fuller, than necessary; but not when room is so short that the rest of one must not be padded.
+    fn wants_victim(&self, translation: &Translation) -> bool {
+        let free = translation.free_superblocks();
+        let counted = if free <= self.reserve { free } else { free + self.draining.len() };
+        counted <= self.low
+    }
+
+    /// The next page to sense, while there is one and the window is not full.
+    pub(super) fn next_page(&mut self, translation: &mut Translation, layout: &Layout) -> Option<VictimPage> {
+        loop {
+            if self.ready.len() + (self.pages * layout.page_units) as usize >= self.window_units {
+                return None;
+            }
+            let (next, end) = match self.reading {
+                Some(reading) => reading,
+                None => {
+                    if !self.wants_victim(translation) {
+                        return None;
+                    }
+                    let victim = translation.best_victim(layout)?;
+                    translation.begin_collecting(victim);
+                    let first = victim * layout.superblock_units;
+                    (first, first + layout.superblock_units)
+                }
+            };
+            if next == end {
+                let superblock = layout.superblock_of(end - 1);
+                self.reading = None;
+                self.draining.push(superblock);
+                if translation.valid_units(superblock) == 0 {
+                    // Its room comes before another victim is thought of.
+                    return None;
+                }
+                continue;
+            }
+            self.reading = Some((next + layout.page_units, end));
+            let places = next..next + layout.page_units;
+            let valid = places.filter(|&place| translation.logical_of(place) != NONE).count();
+            if valid > 0 {
+                self.pages += 1;
+                let units = u32::try_from(valid).unwrap_or(layout.page_units);
+                return Some(VictimPage { page: layout.page_of(next), die: layout.die_of(next), units });
+            }
+        }
+    }
+
+    /// A page has arrived: what is still valid in it is ready to be moved.
+    pub(super) fn page_read(&mut self, page: u32, translation: &Translation, layout: &Layout) {
+        self.pages -= 1;
+        let first = page * layout.page_units;
+        self.ready.extend((first..first + layout.page_units).filter(|&place| translation.logical_of(place) != NONE));
+    }
+
+    /// Whether there is data for a program: enough to fill it, or the rest of what there is to move.
+    #[inline]
+    pub(super) fn fills_program(&self, layout: &Layout) -> bool {
+        let ready = self.ready.len();
+        ready >= layout.program_units as usize || (ready > 0 && self.pages == 0 && self.reading.is_none())
+    }
+
+    /// Moves up to one program unit of what is ready to the open superblock; how many units that were. Units
+    /// overwritten since they were read are left out.
+    pub(super) fn move_units(&mut self, translation: &mut Translation, layout: &Layout) -> u32 {
+        let mut moved = 0;
+        while moved < layout.program_units {
+            let Some(place) = self.ready.pop_front() else { break };
+            let unit = translation.logical_of(place);
+            if unit != NONE && translation.is_victim(layout.superblock_of(place)) {
+                translation.relocate(unit, place, layout);
+                moved += 1;
+            }
+        }
+        self.credit -= i64::from(moved) << CREDIT_BITS;
+        moved
+    }
+
+    /// The next superblock that has become empty, if one has.
+    #[inline]
+    pub(super) fn next_emptied(&mut self, translation: &Translation) -> Option<u32> {
+        if self.draining.is_empty() {
+            return None;
+        }
+        let index = self.draining.iter().position(|&superblock| translation.valid_units(superblock) == 0)?;
+        Some(self.draining.remove(index))
+    }
+}
+
+/// Collects without taking time until more than `low` superblocks are free, or nothing is won by it.
+pub(super) fn collect_at_once(translation: &mut Translation, low: usize, layout: &Layout) {
+    while translation.free_superblocks() <= low {
+        let Some(victim) = translation.best_victim(layout) else { return };
+        translation.begin_collecting(victim);
+        let first = victim * layout.superblock_units;
+        for place in first..first + layout.superblock_units {
+            let unit = translation.logical_of(place);
+            if unit == NONE {
+                continue;
+            }
+            if translation.must_open(Writer::Collector) && !translation.open(Writer::Collector, layout) {
+                return;
+            }
+            translation.relocate(unit, place, layout);
+        }
+        translation.erase(victim);
+    }
+}

@@ -1,0 +1,188 @@
+//! Dies and channels as serial resources: when an operation ends, and what a read does to a program in its way.
+//!
+//! Reservation instead of simulation: each resource is the time at which it is free, and a use pushes that time out.
+//! Whoever reserves does so when the use becomes possible, not before: a read stuck behind a program must not hold a
+//! slot of the channel a millisecond ahead and so delay reads of idle dies.
+
+use block::Nanos;
+use block::random::Stream;
+
+use super::layout::{Layout, UNIT_SECTORS};
+use super::parameters::FlashParameters;
+use crate::rate::Rate;
+
+/// What a read does that meets a program or erase on its die.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum ReadPriority {
+    /// Waits behind all programs; programs wait behind reads.
+    None,
+    /// Overtakes the queued programs, waits for the running one.
+    Residual,
+    /// Suspends the running one.
+    Suspend,
+}
+
+#[derive(Copy, Clone, Debug, Default)]
+struct Die {
+    /// End of the reads reserved on it.
+    read_free: Nanos,
+    /// End of the programs and erases reserved on it.
+    program_free: Nanos,
+}
+
+/// All dies and channels.
+#[derive(Clone, Debug)]
+pub(super) struct Dies {
+    dies: Vec<Die>,
+    channel_free: Vec<Nanos>,
+    channel_rate: Rate,
+    priority: ReadPriority,
+    read_ns: Nanos,
+    jitter_ns: Nanos,
+    program_ns: Nanos,
+    erase_ns: Nanos,
+    suspend_ns: Nanos,
+    stream: Stream,
+}
+
+impl Dies {
+    pub(super) fn new(parameters: &FlashParameters, layout: &Layout, stream: Stream) -> Self {
+        Self {
+            dies: vec![Die::default(); layout.dies as usize],
+            channel_free: vec![0; layout.channels as usize],
+            channel_rate: Rate::of_kb_per_s(parameters.channel_kb_per_s),
+            priority: match parameters.read_priority {
+                0 => ReadPriority::None,
+                1 => ReadPriority::Residual,
+                _ => ReadPriority::Suspend,
+            },
+            read_ns: parameters.read_ns,
+            jitter_ns: parameters.read_jitter_ns,
+            program_ns: parameters.program_ns,
+            erase_ns: parameters.erase_ns,
+            suspend_ns: parameters.suspend_ns,
+            stream,
+        }
+    }
+
+    /// Reserves the sensing of a page that can begin at `now`; its end.
+    #[inline]
+    pub(super) fn sense(&mut self, now: Nanos, die: u32) -> Nanos {
+        let read_ns = self.read_ns + self.stream.below(self.jitter_ns);
+        let die = &mut self.dies[die as usize];
+        let mut start = now.max(die.read_free);
+        if die.program_free > now {
+            match self.priority {
+                ReadPriority::None => start = start.max(die.program_free),
+                ReadPriority::Residual => {
+                    let residual_ns = (die.program_free - now) % self.program_ns.max(1);
+                    start = start.max(now + residual_ns);
+                    die.program_free += read_ns;
+                }
+                ReadPriority::Suspend => {
+                    if die.read_free <= now {
+                        start += self.suspend_ns;
+                    }
+                    die.program_free += read_ns + self.suspend_ns;
+                }
+            }
+        }
+        die.read_free = start + read_ns;
+        die.read_free
+    }
+
+    /// The die stays occupied until `until`: it has no register to hold what it has sensed.
+    #[inline]
+    pub(super) fn hold(&mut self, die: u32, until: Nanos) {
+        let die = &mut self.dies[die as usize];
+        die.read_free = die.read_free.max(until);
+    }
+
+    /// Reserves the channel of `die` for some units; the end of the transfer.
+    #[inline]
+    pub(super) fn transfer(&mut self, now: Nanos, die: u32, units: u32, layout: &Layout) -> Nanos {
+        let free = &mut self.channel_free[layout.channel_of(die) as usize];
+        *free = now.max(*free) + self.channel_rate.transfer_ns(units * UNIT_SECTORS);
+        *free
+    }
+
+    /// Reserves transfer and program of one program unit; the end of the program.
+    #[inline]
+    pub(super) fn program(&mut self, now: Nanos, die: u32, layout: &Layout) -> Nanos {
+        let transferred = self.transfer(now, die, layout.program_units, layout);
+        self.occupy(transferred, die, self.program_ns)
+    }
+
+    /// Reserves an erase on every die.
+    pub(super) fn erase_all(&mut self, now: Nanos) {
+        for die in 0..u32::try_from(self.dies.len()).unwrap_or(u32::MAX) {
+            self.occupy(now, die, self.erase_ns);
+        }
+    }
+
+    #[inline]
+    fn occupy(&mut self, ready: Nanos, die: u32, service_ns: Nanos) -> Nanos {
+        let die = &mut self.dies[die as usize];
+        let mut start = ready.max(die.program_free);
+        if self.priority == ReadPriority::None {
+            start = start.max(die.read_free);
+        }
+        die.program_free = start + service_ns;
+        die.program_free
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dies(read_priority: u64) -> (Dies, Layout) {
+        let parameters = FlashParameters {
+            read_ns: 50_000,
+            read_jitter_ns: 0,
+            program_ns: 1_000_000,
+            erase_ns: 2_000_000,
+            suspend_ns: 20_000,
+            channel_kb_per_s: 512_000,
+            read_priority,
+            ..Default::default()
+        };
+        let layout = Layout::new(&parameters);
+        (Dies::new(&parameters, &layout, Stream::new(1)), layout)
+    }
+
+    /// Two programs on die 0 end at 1,008 and 2,008 us (a unit takes 8 us on the channel); a read comes at 300 us.
+    #[test]
+    fn a_read_that_meets_programs() {
+        for (priority, sensed, next_program) in [
+            // Behind both programs; the next program behind it.
+            (0, 2_058_000, 3_058_000),
+            // (2,008 - 300) mod 1,000 = 708 us are left of the running one.
+            (1, 1_058_000, 3_058_000),
+            // Begins when the program is suspended, which costs the programs both times.
+            (2, 370_000, 3_078_000),
+        ] {
+            let (mut dies, layout) = dies(priority);
+            assert_eq!(dies.program(0, 0, &layout), 1_008_000);
+            assert_eq!(dies.program(0, 0, &layout), 2_008_000);
+            assert_eq!(dies.sense(300_000, 0), sensed, "priority {priority}");
+            assert_eq!(dies.program(300_000, 0, &layout), next_program, "priority {priority}");
+            assert_eq!(dies.sense(300_000, 1), 350_000, "another die is idle");
+        }
+    }
+
+    #[test]
+    fn an_active_read_is_not_suspended_twice() {
+        let (mut dies, layout) = dies(2);
+        dies.program(0, 0, &layout);
+        assert_eq!(dies.sense(100_000, 0), 170_000);
+        assert_eq!(dies.sense(110_000, 0), 220_000);
+    }
+
+    #[test]
+    fn an_erase_occupies_every_die() {
+        let (mut dies, _) = dies(0);
+        dies.erase_all(1_000);
+        assert_eq!((dies.sense(0, 0), dies.sense(0, 31)), (2_051_000, 2_051_000));
+    }
+}

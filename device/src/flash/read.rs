@@ -1,0 +1,159 @@
+//! Reads: which pages a command needs, their way over die, channel and link.
+
+use std::collections::VecDeque;
+
+use block::Nanos;
+
+use super::layout::UNIT_SECTORS;
+use super::translation::NONE;
+use super::{Event, Flash, Source};
+
+/// What `SensedPage::owner` says of a page read for garbage collection.
+const COLLECTOR: u32 = u32::MAX;
+
+/// A page on its way from the cells to the host or to the collector.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct SensedPage {
+    /// The command, or [`COLLECTOR`].
+    owner: u32,
+    /// The page's number if it is the collector's.
+    page: u32,
+    die: u16,
+    /// Units that cross the channel.
+    units: u8,
+    /// Sectors that cross the link.
+    sectors: u8,
+}
+
+impl SensedPage {
+    pub(super) fn is_host(&self) -> bool {
+        self.owner != COLLECTOR
+    }
+}
+
+/// A die without a register for what it has sensed: the next page waits until the last has left over the channel.
+#[derive(Clone, Debug, Default)]
+pub(super) struct HeldDie {
+    is_busy: bool,
+    pages: VecDeque<SensedPage>,
+}
+
+#[inline]
+fn narrow<T: TryFrom<u32> + Default>(value: u32) -> T {
+    // The parameters' ranges keep dies below 2^16 + 1, units of a page at 16, sectors of it at 128.
+    T::try_from(value).unwrap_or_default()
+}
+
+impl Flash {
+    /// Begins the sensing of every page the command needs. What is buffered or unmapped needs none.
+    #[inline]
+    pub(super) fn start_read(&mut self, now: Nanos, command: u32) {
+        let (mut unit, units, offset, mut left) = {
+            let read = self.commands.get(command);
+            (read.unit, read.units, u32::from(read.offset), read.sectors)
+        };
+        let (mut pieces, mut ready_sectors) = (0, 0);
+        let mut room = UNIT_SECTORS - offset;
+        let mut page = SensedPage { owner: command, page: NONE, die: 0, units: 0, sectors: 0 };
+        for _ in 0..units {
+            let sectors = left.min(room);
+            left -= sectors;
+            room = UNIT_SECTORS;
+            let place = if self.buffer.holds(unit) { NONE } else { self.translation.physical_of(unit) };
+            if place == NONE {
+                ready_sectors += sectors;
+            } else {
+                let number = self.layout.page_of(place);
+                if number != page.page {
+                    if page.page != NONE {
+                        self.sense(now, page);
+                    }
+                    pieces += 1;
+                    page.page = number;
+                    page.die = narrow(self.layout.die_of(place));
+                    (page.units, page.sectors) = (0, 0);
+                }
+                page.units += 1;
+                page.sectors += narrow::<u8>(sectors);
+            }
+            unit = self.layout.following(unit);
+        }
+        if page.page != NONE {
+            self.sense(now, page);
+        }
+        let is_ready = ready_sectors > 0 || pieces == 0;
+        self.commands.get_mut(command).left = pieces + u32::from(is_ready);
+        if is_ready {
+            self.send(now, command, ready_sectors);
+        }
+    }
+
+    /// Begins the sensing of a page of a victim.
+    pub(super) fn sense_victim(&mut self, now: Nanos, page: super::collect::VictimPage) {
+        let (die, units) = (narrow(page.die), narrow(page.units));
+        self.sense(now, SensedPage { owner: COLLECTOR, page: page.page, die, units, sectors: 0 });
+    }
+
+    #[inline]
+    fn sense(&mut self, now: Nanos, page: SensedPage) {
+        if !self.holding.is_empty() {
+            let held = &mut self.holding[usize::from(page.die)];
+            if held.is_busy {
+                held.pages.push_back(page);
+                return;
+            }
+            held.is_busy = true;
+        }
+        let sensed = self.dies.sense(now, u32::from(page.die));
+        self.schedule(now, sensed, Event::Sensed(page));
+    }
+
+    /// A page is in the die's register: it passes the channel, and goes to whoever wants it.
+    #[inline]
+    pub(super) fn sensed(&mut self, now: Nanos, page: SensedPage) {
+        let transferred = self.dies.transfer(now, u32::from(page.die), u32::from(page.units), &self.layout);
+        if !self.holding.is_empty() {
+            self.release_die(transferred, page.die);
+        }
+        if page.is_host() {
+            self.send(transferred, page.owner, u32::from(page.sectors));
+        } else {
+            self.schedule(now, transferred, Event::Collected(page.page));
+        }
+    }
+
+    /// A piece of a read passes the link; behind the last piece the read is done. The link's times only rise.
+    #[inline]
+    fn send(&mut self, ready: Nanos, command: u32, sectors: u32) {
+        let sent = self.pass_link(ready, self.to_host, sectors);
+        let read = self.commands.get_mut(command);
+        read.left -= 1;
+        if read.left == 0 {
+            self.stages.read_done.insert(sent, command);
+            self.agenda.set(Source::ReadDone, self.stages.read_done.next());
+        }
+    }
+
+    /// The die's register is empty from `at` on.
+    fn release_die(&mut self, at: Nanos, die: u16) {
+        let held = &mut self.holding[usize::from(die)];
+        held.is_busy = false;
+        self.dies.hold(u32::from(die), at);
+        if let Some(page) = held.pages.pop_front() {
+            self.sense(at, page);
+        }
+    }
+
+    /// After a reset no command waits for a page. The die goes on with the collector's.
+    pub(super) fn forget_held_pages(&mut self, now: Nanos) {
+        for die in 0..u16::try_from(self.holding.len()).unwrap_or(u16::MAX) {
+            let held = &mut self.holding[usize::from(die)];
+            held.pages.retain(|page| !page.is_host());
+            let pages = std::mem::take(&mut held.pages);
+            held.is_busy = false;
+            for page in pages {
+                self.sense(now, page);
+            }
+        }
+    }
+}

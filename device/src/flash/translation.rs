@@ -1,0 +1,349 @@
+//! The flash translation layer's state: where each unit lies, and which superblocks have room.
+//!
+//! Two tables of 4 bytes per 4 KiB unit, logical to physical and back; an overwritten unit's old place is cleared, so
+//! a place of the second table is either the unit that lies there or [`NONE`]. Functional: nothing here takes time,
+//! which is what lets the preconditioning and the timed device share it.
+
+use std::collections::VecDeque;
+
+use super::layout::Layout;
+
+/// No unit, no place.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Who writes: each has a superblock of its own open, so that moved (cold) data does not mix with new.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) enum Writer {
+    Host = 0,
+    Collector = 1,
+}
+
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum State {
+    Free,
+    Open,
+    Full,
+    Victim,
+}
+
+/// The superblock a writer fills.
+#[derive(Copy, Clone, Debug)]
+struct OpenSuperblock {
+    /// First physical unit not written yet.
+    next: u32,
+    /// Behind its last unit; equal to `next` when there is none open.
+    end: u32,
+}
+
+/// What has been written to flash, in units of 4 KiB, since the device was made; preconditioning with random
+/// overwrites counts, the sequential fill does not.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct FlashCounters {
+    /// Written for the host.
+    pub host_units: u64,
+    /// Moved by garbage collection.
+    pub moved_units: u64,
+    /// Left empty because a program was not full.
+    pub padded_units: u64,
+    /// Superblocks erased.
+    pub erased_superblocks: u64,
+}
+
+impl FlashCounters {
+    /// Units written to flash per unit written by the host, between an earlier reading and this one.
+    pub fn write_amplification_since(&self, earlier: &FlashCounters) -> f64 {
+        let host = (self.host_units - earlier.host_units) as f64;
+        (host + (self.moved_units - earlier.moved_units) as f64) / host
+    }
+}
+
+/// Mapping, valid counts, states of superblocks.
+#[derive(Clone, Debug)]
+pub(super) struct Translation {
+    physical_of: Vec<u32>,
+    logical_of: Vec<u32>,
+    valid: Vec<u32>,
+    states: Vec<State>,
+    free: VecDeque<u32>,
+    open: [OpenSuperblock; 2],
+    counters: FlashCounters,
+}
+
+impl Translation {
+    /// All units unmapped, all superblocks free.
+    pub(super) fn new(layout: &Layout) -> Self {
+        Self::with_mapped(layout, 0)
+    }
+
+    /// Every unit mapped once, in order, as after writing a fresh device from end to end.
+    pub(super) fn filled(layout: &Layout) -> Self {
+        Self::with_mapped(layout, layout.logical_units)
+    }
+
+    /// The first `mapped` units lie where the host's first writes put them. Each table is written once: most of the
+    /// time goes into its page faults.
+    fn with_mapped(layout: &Layout, mapped: u32) -> Self {
+        let table = |len: u32| (0..mapped).chain((mapped..len).map(|_| NONE)).collect();
+        let size = layout.superblock_units;
+        let (full, rest) = (mapped / size, mapped % size);
+        let begun = full + u32::from(rest > 0);
+        let valid_in = |superblock: u32| match superblock {
+            _ if superblock < full => size,
+            _ if superblock < begun => rest,
+            _ => 0,
+        };
+        let state_of = |superblock: u32| match superblock {
+            _ if superblock < full => State::Full,
+            _ if superblock < begun => State::Open,
+            _ => State::Free,
+        };
+        let mut host = OpenSuperblock { next: mapped, end: begun * size };
+        if rest > 0 {
+            // A whole number of programs, so perhaps all of the superblock.
+            host.next = mapped.next_multiple_of(layout.program_units);
+        }
+        let mut states: Vec<State> = (0..layout.superblocks).map(state_of).collect();
+        if rest > 0 && host.next == host.end {
+            states[full as usize] = State::Full;
+        }
+        Self {
+            physical_of: table(layout.logical_units),
+            logical_of: table(layout.physical_units),
+            valid: (0..layout.superblocks).map(valid_in).collect(),
+            states,
+            free: (begun..layout.superblocks).collect(),
+            open: [host, OpenSuperblock { next: 0, end: 0 }],
+            counters: FlashCounters::default(),
+        }
+    }
+
+    /// Where a unit lies, or [`NONE`].
+    #[inline]
+    pub(super) fn physical_of(&self, unit: u32) -> u32 {
+        self.physical_of[unit as usize]
+    }
+
+    /// Brings the mapping of these units into the processor's cache. The table is larger than the cache: taken one at a
+    /// time, between other work, the accesses cost more than all the rest of a read; side by side they overlap.
+    #[inline]
+    pub(super) fn touch(&self, units: impl Iterator<Item = u32>) {
+        std::hint::black_box(units.fold(0, |all, unit| all ^ self.physical_of[unit as usize]));
+    }
+
+    /// Which unit lies there, or [`NONE`].
+    #[inline]
+    pub(super) fn logical_of(&self, physical: u32) -> u32 {
+        self.logical_of[physical as usize]
+    }
+
+    /// Superblocks erased and not yet open.
+    #[inline]
+    pub(super) fn free_superblocks(&self) -> usize {
+        self.free.len()
+    }
+
+    #[inline]
+    pub(super) fn valid_units(&self, superblock: u32) -> u32 {
+        self.valid[superblock as usize]
+    }
+
+    #[inline]
+    pub(super) fn is_victim(&self, superblock: u32) -> bool {
+        self.states[superblock as usize] == State::Victim
+    }
+
+    pub(super) fn counters(&self) -> FlashCounters {
+        self.counters
+    }
+
+    /// Whether the writer's next unit needs a superblock to be opened first.
+    #[inline]
+    pub(super) fn must_open(&self, writer: Writer) -> bool {
+        let open = self.open[writer as usize];
+        open.next == open.end
+    }
+
+    /// Opens the superblock that has been free longest; false if none is free.
+    pub(super) fn open(&mut self, writer: Writer, layout: &Layout) -> bool {
+        let Some(superblock) = self.free.pop_front() else { return false };
+        self.states[superblock as usize] = State::Open;
+        let next = superblock * layout.superblock_units;
+        self.open[writer as usize] = OpenSuperblock { next, end: next + layout.superblock_units };
+        true
+    }
+
+    /// Where the writer's next unit will lie, if a superblock is open.
+    #[inline]
+    pub(super) fn next_place(&self, writer: Writer) -> u32 {
+        self.open[writer as usize].next
+    }
+
+    /// Writes a unit of the host to its open superblock; the old place becomes garbage.
+    #[inline]
+    pub(super) fn write(&mut self, unit: u32, layout: &Layout) {
+        let place = self.take_place(Writer::Host, layout);
+        self.unmap(unit, layout);
+        self.map(unit, place, layout);
+        self.counters.host_units += 1;
+    }
+
+    /// Writes the unit at `old` to the collector's open superblock.
+    #[inline]
+    pub(super) fn relocate(&mut self, unit: u32, old: u32, layout: &Layout) {
+        debug_assert_eq!(self.physical_of[unit as usize], old);
+        let place = self.take_place(Writer::Collector, layout);
+        self.logical_of[old as usize] = NONE;
+        self.valid[layout.superblock_of(old) as usize] -= 1;
+        self.map(unit, place, layout);
+        self.counters.moved_units += 1;
+    }
+
+    #[inline]
+    fn map(&mut self, unit: u32, place: u32, layout: &Layout) {
+        self.physical_of[unit as usize] = place;
+        self.logical_of[place as usize] = unit;
+        self.valid[layout.superblock_of(place) as usize] += 1;
+    }
+
+    /// Leaves places empty up to the end of the program unit that is being filled.
+    pub(super) fn pad(&mut self, writer: Writer, layout: &Layout) {
+        while !self.open[writer as usize].next.is_multiple_of(layout.program_units) {
+            self.take_place(writer, layout);
+            self.counters.padded_units += 1;
+        }
+    }
+
+    #[inline]
+    fn take_place(&mut self, writer: Writer, layout: &Layout) -> u32 {
+        let open = &mut self.open[writer as usize];
+        debug_assert!(open.next < open.end, "a superblock is open");
+        let place = open.next;
+        open.next += 1;
+        if open.next == open.end {
+            self.states[layout.superblock_of(place) as usize] = State::Full;
+        }
+        place
+    }
+
+    /// Forgets where a unit lies.
+    #[inline]
+    pub(super) fn unmap(&mut self, unit: u32, layout: &Layout) {
+        let old = std::mem::replace(&mut self.physical_of[unit as usize], NONE);
+        if old != NONE {
+            self.logical_of[old as usize] = NONE;
+            self.valid[layout.superblock_of(old) as usize] -= 1;
+        }
+    }
+
+    /// The full superblock with the fewest valid units, lowest number first, if collecting it gains anything.
+    pub(super) fn best_victim(&self, layout: &Layout) -> Option<u32> {
+        let mut best = (layout.superblock_units, NONE);
+        for ((&valid, &state), superblock) in self.valid.iter().zip(&self.states).zip(0..) {
+            if state == State::Full && valid < best.0 {
+                best = (valid, superblock);
+            }
+        }
+        (best.1 != NONE).then_some(best.1)
+    }
+
+    /// Marks a full superblock as the one being collected.
+    pub(super) fn begin_collecting(&mut self, superblock: u32) {
+        debug_assert_eq!(self.states[superblock as usize], State::Full);
+        self.states[superblock as usize] = State::Victim;
+    }
+
+    /// Erases a superblock without valid units.
+    pub(super) fn erase(&mut self, superblock: u32) {
+        debug_assert_eq!(self.valid[superblock as usize], 0);
+        self.states[superblock as usize] = State::Free;
+        self.free.push_back(superblock);
+        self.counters.erased_superblocks += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flash::FlashParameters;
+    use block::random::Stream;
+
+    /// 8 dies, programs of 4 units, 20 MiB: 5,120 units in superblocks of 256.
+    fn layout() -> Layout {
+        Layout::new(&FlashParameters {
+            dies_per_channel: 1,
+            planes: 2,
+            page_kib: 8,
+            pages_per_block: 8,
+            simulated_mib: 20,
+            ..FlashParameters::default()
+        })
+    }
+
+    /// The two tables are inverse, and every count is that of the places that are taken.
+    fn assert_consistent(translation: &Translation, layout: &Layout) {
+        let mut valid = vec![0; layout.superblocks as usize];
+        for (physical, &unit) in (0..).zip(&translation.logical_of) {
+            if unit != NONE {
+                assert_eq!(translation.physical_of(unit), physical);
+                valid[layout.superblock_of(physical) as usize] += 1;
+            }
+        }
+        assert_eq!(translation.valid, valid);
+        let mapped = translation.physical_of.iter().filter(|&&place| place != NONE).count();
+        assert_eq!(mapped, valid.iter().map(|&valid| valid as usize).sum::<usize>());
+        let free = translation.states.iter().filter(|&&state| state == State::Free).count();
+        assert_eq!(free, translation.free_superblocks());
+    }
+
+    #[test]
+    fn a_filled_device_is_one_written_in_order() {
+        let layout = layout();
+        let mut written = Translation::new(&layout);
+        for unit in 0..layout.logical_units {
+            if written.must_open(Writer::Host) {
+                assert!(written.open(Writer::Host, &layout));
+            }
+            written.write(unit, &layout);
+        }
+        written.pad(Writer::Host, &layout);
+        let filled = Translation::filled(&layout);
+        assert_consistent(&filled, &layout);
+        assert_eq!((&filled.physical_of, &filled.logical_of), (&written.physical_of, &written.logical_of));
+        assert_eq!((&filled.valid, &filled.states, &filled.free), (&written.valid, &written.states, &written.free));
+        assert_eq!(filled.must_open(Writer::Host), written.must_open(Writer::Host));
+    }
+
+    #[test]
+    fn overwriting_unmapping_and_collecting_keep_the_tables_inverse() {
+        let layout = layout();
+        let mut translation = Translation::filled(&layout);
+        let mut stream = Stream::new(3);
+        for step in 0..30_000 {
+            if translation.must_open(Writer::Host) {
+                assert!(translation.open(Writer::Host, &layout));
+                super::super::collect::collect_at_once(&mut translation, 3, &layout);
+                assert!(translation.free_superblocks() > 3);
+            }
+            let unit = u32::try_from(stream.below(u64::from(layout.logical_units))).unwrap();
+            if step % 50 == 0 {
+                translation.unmap(unit, &layout);
+            } else {
+                translation.write(unit, &layout);
+            }
+        }
+        assert_consistent(&translation, &layout);
+    }
+
+    #[test]
+    fn the_victim_is_the_emptiest_and_never_one_without_garbage() {
+        let layout = layout();
+        let mut translation = Translation::filled(&layout);
+        assert_eq!(translation.best_victim(&layout), None, "nothing has been overwritten");
+        for unit in [700, 701, 300, 301] {
+            translation.unmap(unit, &layout);
+        }
+        assert_eq!(translation.best_victim(&layout), Some(1), "the lower of two equal ones");
+        translation.unmap(702, &layout);
+        assert_eq!(translation.best_victim(&layout), Some(2));
+    }
+}

@@ -1,0 +1,145 @@
+//! Jobs that are programs (`program=`): which options still count, and what the job then is.
+
+use super::diagnostic::{Findings, Place, Severity};
+use super::draft::Draft;
+use super::expand::{ENGINES_HELP, engine, priorities};
+use super::{Surroundings, options};
+use crate::job::{Amount, Job, Placement};
+use crate::program::Program;
+
+/// Options of job files that mean for a program what they mean for a pattern; all others have no effect on it.
+const HONOURED: &[&str] = &[
+    "name",
+    "description",
+    "filename",
+    "directory",
+    "filesize",
+    "size",
+    "offset",
+    "offset_increment",
+    "loops",
+    "randseed",
+    "ioengine",
+    "invalidate",
+    "numjobs",
+    "group_reporting",
+    "new_group",
+    "stonewall",
+    "wait_for",
+    "startdelay",
+    "exitall",
+    "runtime",
+    "time_based",
+    "ramp_time",
+    "prio",
+    "prioclass",
+    "nice",
+    "cgroup",
+    "cgroup_weight",
+    "continue_on_error",
+    "kb_base",
+];
+
+/// Those of them that messages name.
+const COMMON: &str = "size, offset, runtime, loops, numjobs, startdelay, randseed, prio";
+
+/// Whether an option counts for a program. Only a player leaves open whether it goes through the page cache.
+fn is_honoured(program: Program, option: &str) -> bool {
+    HONOURED.contains(&option) || matches!(program, Program::Video(_)) && matches!(option, "direct" | "buffered")
+}
+
+/// The job of a draft with a program: the program's own fields, and those that the honoured options set.
+pub(super) fn resolved<'a>(
+    program: Program,
+    draft: &'a Draft,
+    surroundings: &Surroundings<'_>,
+    at: impl Fn(&str) -> &'a Place,
+    findings: &mut Findings,
+) -> Job {
+    for option in draft.given_at.keys().filter(|option| **option != "program" && !is_honoured(program, option)) {
+        let message = format!("option '{option}' has no effect on program={}", program.name());
+        findings.remark(Severity::Note, at(option), message);
+    }
+    let given = draft.job.clone();
+    if given.time_based && given.runtime_ns.is_none() {
+        findings.error(at("time_based"), "time_based needs a runtime", "add runtime=30, say");
+    }
+    let mut job = Job {
+        program: Some(program),
+        name: given.name,
+        description: given.description,
+        group: given.group,
+        wishes: given.wishes,
+        threads: given.threads,
+        file: given.file,
+        directory: given.directory,
+        offset: given.offset,
+        offset_increment_bytes: given.offset_increment_bytes,
+        size: given.size.filter(|size| *size != Amount::Bytes(0)),
+        file_bytes: given.file_bytes,
+        loops: given.loops,
+        direct: given.direct,
+        invalidate: given.invalidate,
+        continue_on_error: given.continue_on_error,
+        runtime_ns: given.runtime_ns,
+        time_based: given.time_based,
+        ramp_ns: given.ramp_ns,
+        start_delay_ns: given.start_delay_ns,
+        seed: given.seed,
+        first_thread: given.first_thread,
+        phase: given.phase,
+        report_group: given.report_group,
+        wait_for: given.wait_for,
+        ends_phase: given.ends_phase,
+        group_reporting: given.group_reporting,
+        ..Job::default()
+    };
+    if let Err(message) = engine(&mut job, &draft.engine, surroundings, at("iodepth"), findings) {
+        findings.error(at("ioengine"), message, ENGINES_HELP);
+    }
+    program.describe(&mut job);
+    // As with patterns, a job without a file has one per thread; threads of one file must not tread on each other's.
+    job.placement = if job.file.is_empty() { Placement::Own } else { Placement::Split };
+    priorities(&mut job, draft);
+    job
+}
+
+/// Stores one setting of a workload name's suffix: of the program, if the job is one, or of the job.
+pub(super) fn override_one(draft: &mut Draft, key: &str, value: Option<&str>, place: &Place, findings: &mut Findings) {
+    let Some(program) = &mut draft.job.program else {
+        if key == "program" {
+            return findings.error(
+                place,
+                "a suffix cannot make a program of a workload",
+                "name it: dbench, startup, video",
+            );
+        }
+        return options::apply(draft, key, value, place, findings);
+    };
+    if let Some(own) = program.keys().iter().find(|own| own.name == key) {
+        if let Err(message) = program.set(key, value.unwrap_or("")) {
+            findings.error(place, message, format!("{key}: {} Allowed are {}.", own.doc, own.allowed));
+        }
+        return;
+    }
+    let program = *program;
+    let own = || program.keys().iter().map(|own| own.name);
+    let all = own().collect::<Vec<_>>().join(", ");
+    let all = format!("{all}; and as in job files {COMMON}");
+    match options::find(key) {
+        Some(row) if is_honoured(program, row.name) => options::apply(draft, key, value, place, findings),
+        Some(_) => {
+            let message = format!("option '{key}' has no effect on {}", program.name());
+            findings.error(place, message, format!("it takes {all}"));
+        }
+        None => {
+            let hint = crate::suggest::nearest(key, own().chain(HONOURED.iter().copied()));
+            let hint = hint.map_or_else(String::new, |name| format!("did you mean '{name}'? "));
+            findings.error(
+                place,
+                format!("unknown setting '{key}' of {}", program.name()),
+                format!("{hint}It takes {all}"),
+            );
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! One thread of a job as a plain state machine: the same I/O sequence in every host.
+//!
+//! ```text
+//! next(now) -> Issue(io)       submit it, ask again at once
+//!              NotBefore(t)    ask again at t, or after a completion if that comes first
+//!              Busy            ask again after a completion
+//!              Finished        nothing more will come; wait for what is in flight
+//! completed(token, ok)         for every Io issued, in any order
+//! ```
+//! Time is handed in; nothing allocates after [`Issuer::new`]. The sequence depends on (job, thread, area, seed) and,
+//! where rate, pause, runtime or a program's own logic say so, on the times at which the host asks.
+
+mod region;
+mod thread;
+mod tokens;
+
+use block::random::Stream;
+use block::{Flags, Nanos, Operation, Priority};
+
+use crate::job::Job;
+use crate::program::Run;
+pub(crate) use region::part_of;
+use thread::Thread;
+pub(crate) use tokens::Tokens;
+
+/// What a process asks of the file system. Hosts without one refuse jobs that ask for more than [`Call::Data`].
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
+pub enum Call {
+    /// To transfer data, or to sync it: what the operation says. A flush with a length syncs that range's file only.
+    #[default]
+    Data,
+    /// To write behind the end of the file in the range: its size changes as well.
+    Append,
+    /// To make the file that will fill the range.
+    Create,
+    /// To remove the file in the range; its dirty pages are dropped.
+    Unlink,
+    /// To give the file in the range another name.
+    Rename,
+}
+
+/// One I/O to submit.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Io {
+    /// Names the I/O until it completes; below [`Issuer::depth`], so it may index a table of the host.
+    pub token: u32,
+    /// Read, write, discard, or flush (an fsync or fdatasync; it carries no range).
+    pub operation: Operation,
+    /// SYNC for direct, O_SYNC and O_DSYNC writes and for flushes; FUA for O_SYNC and O_DSYNC writes. None for reads.
+    pub flags: Flags,
+    /// First byte, from the begin of the area.
+    pub offset_bytes: u64,
+    /// Length in bytes; 0 for a flush.
+    pub length_bytes: u32,
+    /// Its priority.
+    pub priority: Priority,
+    /// What is asked of the file system; create, unlink and rename transfer nothing, whatever the operation says.
+    pub call: Call,
+    /// Which of the job's processes issues it, below [`Issuer::actors`]; each has a context of its own.
+    pub actor: u16,
+    /// When it has to be complete to be of use, in ns; late ones are counted. `None` = never too late.
+    pub deadline_ns: Option<Nanos>,
+}
+
+/// What a thread does next.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Submit this now, then ask again.
+    Issue(Io),
+    /// Nothing before this time.
+    NotBefore(Nanos),
+    /// Nothing before one of its I/Os completes.
+    Busy,
+    /// Nothing any more. I/Os may still be in flight.
+    Finished,
+}
+
+/// Why a job cannot run on an area.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsuitable {
+    /// The thread's part of the area cannot hold one block.
+    #[error(
+        "job '{job}', thread {thread}: its part of the area is {part_bytes} bytes, less than its largest block of \
+         {block_bytes} bytes (area of {area_bytes} bytes); give it a larger area or a smaller bs"
+    )]
+    AreaTooSmall {
+        /// The job's name.
+        job: String,
+        /// The thread's number within the job.
+        thread: u32,
+        /// What falls to the thread, in bytes.
+        part_bytes: u64,
+        /// The largest block it may issue, in bytes.
+        block_bytes: u64,
+        /// The whole area in bytes.
+        area_bytes: u64,
+    },
+    /// The thread's part of the area cannot hold what its program works on.
+    #[error(
+        "job '{job}', thread {thread}: its part of the area is {part_bytes} bytes, {program} needs {needed_bytes} (area of \
+         {area_bytes} bytes); give it a larger area"
+    )]
+    ProgramTooLarge {
+        /// The job's name.
+        job: String,
+        /// The thread's number within the job.
+        thread: u32,
+        /// What falls to the thread, in bytes.
+        part_bytes: u64,
+        /// The program.
+        program: &'static str,
+        /// What it needs, in bytes.
+        needed_bytes: u64,
+        /// The whole area in bytes.
+        area_bytes: u64,
+    },
+}
+
+/// One thread of a job.
+#[derive(Clone, Debug)]
+pub struct Issuer(Kind);
+
+// Jobs that follow a pattern are the hot path: their state stays in line, that of programs may be a pointer away.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "the large one is the usual one")]
+enum Kind {
+    Pattern(Thread),
+    Program(Box<Run>),
+}
+
+impl Issuer {
+    /// Thread `thread` (0-based within the job) of `job` on an area of `area_bytes`, in the run of `seed`.
+    ///
+    /// # Errors
+    /// [`Unsuitable`] when the thread's part of the area does not hold its largest block or what its program works on.
+    pub fn new(job: &Job, thread: u32, area_bytes: u64, seed: u64) -> Result<Self, Unsuitable> {
+        let kind = match &job.program {
+            None => Kind::Pattern(Thread::new(job, thread, area_bytes, seed)?),
+            Some(program) => Kind::Program(Box::new(Run::new(program, job, thread, area_bytes, seed)?)),
+        };
+        Ok(Self(kind))
+    }
+
+    /// What the thread does at `now`. The first call is the begin of its phase; times must not go back.
+    #[inline]
+    pub fn next(&mut self, now: Nanos) -> Next {
+        match &mut self.0 {
+            Kind::Pattern(thread) => thread.next(now),
+            Kind::Program(run) => run.next(now),
+        }
+    }
+
+    /// The I/O of `token` has completed; `ok` is false for an error and for a short transfer.
+    ///
+    /// A failure ends the thread unless the job continues on errors of that direction.
+    #[inline]
+    pub fn completed(&mut self, token: u32, ok: bool) {
+        match &mut self.0 {
+            Kind::Pattern(thread) => thread.completed(token, ok),
+            Kind::Program(run) => run.completed(token, ok),
+        }
+    }
+
+    /// Ends the thread: nothing more is issued, not even a final fsync.
+    pub fn stop(&mut self) {
+        match &mut self.0 {
+            Kind::Pattern(thread) => thread.stop(),
+            Kind::Program(run) => run.stop(),
+        }
+    }
+
+    /// I/Os issued and not yet completed.
+    #[inline]
+    pub fn in_flight(&self) -> u32 {
+        match &self.0 {
+            Kind::Pattern(thread) => thread.in_flight(),
+            Kind::Program(run) => run.in_flight(),
+        }
+    }
+
+    /// I/Os that may be in flight at once: tokens are below this.
+    #[inline]
+    pub fn depth(&self) -> u32 {
+        match &self.0 {
+            Kind::Pattern(thread) => thread.depth(),
+            Kind::Program(run) => run.depth(),
+        }
+    }
+
+    /// Processes that issue on behalf of this thread: 1 but for programs that are several processes by nature.
+    pub fn actors(&self) -> u16 {
+        match &self.0 {
+            Kind::Pattern(_) => 1,
+            Kind::Program(run) => run.actors(),
+        }
+    }
+}
+
+/// The random stream that a thread's own streams are drawn from: of the run's seed (or the job's) and the thread's number.
+pub(crate) fn root_stream(job: &Job, thread: u32, seed: u64) -> Stream {
+    let path = format!("proc/{}/{}", job.group, u64::from(job.first_thread) + u64::from(thread));
+    Stream::of(job.seed.unwrap_or(seed), &path)
+}

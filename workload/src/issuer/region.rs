@@ -1,0 +1,51 @@
+//! Which bytes of its area a thread uses.
+
+use super::Unsuitable;
+use crate::job::{Amount, Job, Placement};
+use crate::pattern::Region;
+
+/// The part of the area that falls to a thread; it may be too small for anything.
+pub(crate) fn part_of(job: &Job, thread: u32, area_bytes: u64) -> Region {
+    let (base, end) = match job.placement {
+        Placement::Shared | Placement::Own => (0, area_bytes),
+        Placement::Split => {
+            let threads = u64::from(job.threads.max(1));
+            let part_bytes = area_bytes / threads;
+            // Parts of whole MiB where there is that much; blocks of 4 KiB in tiny areas.
+            let unit = if part_bytes >= 1 << 20 { 1 << 20 } else { 4096 };
+            let part_bytes = part_bytes / unit * unit;
+            let base = part_bytes.saturating_mul(u64::from(thread));
+            (base, base.saturating_add(part_bytes).min(area_bytes))
+        }
+    };
+    let skipped = job.offset.of(end.saturating_sub(base));
+    let increments = job.offset_increment_bytes.saturating_mul(u64::from(thread));
+    let start_bytes = base.saturating_add(skipped).saturating_add(increments).min(end);
+    let room = end - start_bytes;
+    let size_bytes = match job.size {
+        None | Some(Amount::Bytes(0)) => room,
+        Some(amount @ Amount::Bytes(_)) => amount.of(area_bytes).min(room),
+        Some(percent) => percent.of(end - base).min(room),
+    };
+    Region { start_bytes, end_bytes: start_bytes + size_bytes }
+}
+
+/// The part of a thread that issues by a pattern, checked to hold its largest block.
+pub(super) fn region_of(job: &Job, thread: u32, area_bytes: u64) -> Result<Region, Unsuitable> {
+    let region = part_of(job, thread, area_bytes);
+    let part_bytes = region.end_bytes - region.start_bytes;
+    let largest = job.mix.directions().iter().map(|direction| job.block_sizes.of(*direction).largest_bytes());
+    let block_bytes = u64::from(largest.max().unwrap_or(1).max(1));
+    if part_bytes < block_bytes {
+        let job = job.name.clone();
+        return Err(Unsuitable::AreaTooSmall { job, thread, part_bytes, block_bytes, area_bytes });
+    }
+    Ok(region)
+}
+
+/// What one pass transfers: the part, without the rest at its end that no block of a fixed size fits into.
+pub(super) fn whole_blocks(job: &Job, part_bytes: u64) -> u64 {
+    let smallest = job.mix.directions().iter().map(|direction| job.block_sizes.of(*direction).smallest_bytes());
+    let unit = u64::from(smallest.min().unwrap_or(1).max(1));
+    part_bytes / unit * unit
+}

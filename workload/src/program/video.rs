@@ -1,0 +1,141 @@
+//! A video player: a frame of data every period, of no use when it comes more than a period late.
+//!
+//! The schedule is open: frame n is due n periods after the first, whatever became of those before. Reading is one call at a
+//! time and in order, as `mplayer -framedrop -nocache` does: a late player reads the frames it has missed as fast as they
+//! come, without showing them, until it has caught up. Every frame carries its deadline, so whoever counts late
+//! I/Os counts dropped frames; a stall of ten periods drops about ten. (A player that skipped what it missed would need no
+//! data for it, and its ten dropped frames would look like one.)
+
+use block::Nanos;
+use block::time::{MICROSECOND, MILLISECOND};
+use serde::{Deserialize, Serialize};
+
+use super::run::{Ask, Step};
+use super::settings::{self, Key, Settings};
+use crate::fio::units;
+use crate::job::{BlockSize, Engine, Job, Mix, Pattern, PerDirection, Placement};
+
+/// Settings of a player.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Video {
+    /// Bytes of a frame.
+    pub frame_bytes: u32,
+    /// From frame to frame, in ns.
+    pub period_ns: Nanos,
+    /// How long after it was due a frame is still shown, in ns.
+    pub deadline_ns: Nanos,
+}
+
+impl Video {
+    /// 64 KiB every 40 ms, late after one period (BFQ specification 21).
+    pub const USUAL: Self = Self { frame_bytes: 64 << 10, period_ns: 40 * MILLISECOND, deadline_ns: 40 * MILLISECOND };
+}
+
+impl Default for Video {
+    fn default() -> Self {
+        Self::USUAL
+    }
+}
+
+const KEYS: &[Key] = &[
+    Key { name: "frame", allowed: "512 to 16m", doc: "Bytes of a frame." },
+    Key { name: "period", allowed: "1us to 1h", doc: "From frame to frame." },
+    Key { name: "deadline", allowed: "1us to 1h", doc: "A frame that comes later after it was due is dropped." },
+];
+
+/// Reads a time of 1 us to 1 h; a bare number counts in microseconds, as pauses do in job files.
+fn span(key: &str, text: &str) -> Result<Nanos, String> {
+    let time_ns = units::time(text, MICROSECOND)?;
+    let allowed = MICROSECOND..=3600 * block::time::SECOND;
+    if allowed.contains(&time_ns) { Ok(time_ns) } else { Err(format!("{key}={text} is outside the allowed 1us to 1h")) }
+}
+
+impl Settings for Video {
+    fn name(&self) -> &'static str {
+        "video"
+    }
+
+    fn doc(&self) -> &'static str {
+        "video player: a frame of 64k every 40ms, dropped when it comes a period late"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        KEYS
+    }
+
+    fn value(&self, key: &str) -> String {
+        let microseconds = |time_ns: Nanos| format!("{}us", time_ns / MICROSECOND);
+        match key {
+            "frame" => self.frame_bytes.to_string(),
+            "period" => microseconds(self.period_ns),
+            "deadline" => microseconds(self.deadline_ns),
+            _ => String::new(),
+        }
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "frame" => {
+                let bytes = settings::number(key, value, 512, 16 << 20)?;
+                if !bytes.is_multiple_of(512) {
+                    return Err(format!("frame={value} is not a multiple of 512"));
+                }
+                self.frame_bytes = bytes;
+            }
+            "period" => self.period_ns = span(key, value)?,
+            "deadline" => self.deadline_ns = span(key, value)?,
+            _ => return Err(settings::unknown(key, KEYS)),
+        }
+        Ok(())
+    }
+
+    fn describe(&self, job: &mut Job) {
+        job.mix = Mix::Read;
+        job.pattern = Pattern::Sequential { skip_bytes: 0 };
+        job.block_sizes = PerDirection::all(BlockSize::Fixed(self.frame_bytes));
+        job.placement = Placement::Split;
+        job.iodepth = 1;
+        job.engine = if job.engine == Engine::Null { Engine::Null } else { Engine::Sync };
+    }
+}
+
+/// A player at work.
+#[derive(Clone, Debug)]
+pub(super) struct Player {
+    settings: Video,
+    /// Frames that the file holds.
+    frames: u64,
+    /// The next one.
+    frame: u64,
+    /// When it is due; the first one is due when it is first asked for.
+    due_ns: Option<Nanos>,
+}
+
+impl Player {
+    /// A player of a file of `file_bytes`, which holds at least one frame.
+    pub(super) fn new(settings: Video, file_bytes: u64) -> Self {
+        Self { settings, frames: file_bytes / u64::from(settings.frame_bytes.max(1)), frame: 0, due_ns: None }
+    }
+
+    pub(super) fn next(&mut self, now: Nanos) -> Step {
+        let due_ns = *self.due_ns.get_or_insert(now);
+        if self.frame == self.frames {
+            return Step::Done;
+        }
+        if due_ns > now {
+            return Step::NotBefore(due_ns);
+        }
+        let Video { frame_bytes, period_ns, deadline_ns } = self.settings;
+        let offset_bytes = self.frame * u64::from(frame_bytes);
+        self.frame += 1;
+        self.due_ns = Some(due_ns.saturating_add(period_ns));
+        let deadline_ns = Some(due_ns.saturating_add(deadline_ns));
+        Step::Ask(Ask { deadline_ns, ..Ask::read(offset_bytes, frame_bytes) })
+    }
+
+    /// From the first frame, in the same rhythm.
+    pub(super) fn restart(&mut self) {
+        self.frame = 0;
+    }
+}
