@@ -103,6 +103,8 @@ pub enum Submitted {
     Queued(RequestId),
     /// It waits for a tag; it enters by itself when one is free.
     Waiting,
+    /// A limiter keeps it back; it goes on by itself when its time has come. Its submitter does not sleep.
+    Held,
     /// There was nothing to do (a flush on a device without a volatile cache): it is done already, no [`Done`] follows.
     Nothing,
 }
@@ -487,8 +489,9 @@ impl<E: Elevator> RequestQueue<E> {
             self.is_held(index, 0, now)
         };
         if is_held {
-            // Nobody sleeps for a limiter here, but what the submitter holds back must not wait for it.
-        } else if self.switching.is_none() {
+            return Ok(Submitted::Held);
+        }
+        if self.switching.is_none() {
             match self.enter(index, plug.as_deref_mut(), true, now) {
                 Entered::Merged(id) => {
                     self.merging_freed_a_request(now);

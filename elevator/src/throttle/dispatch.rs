@@ -199,12 +199,49 @@ impl Throttle {
         self.trim(group, direction, now);
     }
 
+    /// Everything that waits goes to the top, whatever the limits say: level by level, so that of one group those come
+    /// first who had come furthest.
+    pub(super) fn release_all(&mut self) {
+        let waits = |throttle: &Self| (0..throttle.groups.len()).any(|index| throttle.groups.at(index).is_pending);
+        for level in 0..super::DEEPEST {
+            if !waits(self) {
+                break;
+            }
+            for group in (0..self.groups.len()).map(GroupId) {
+                if self.groups.at(group.0).is_pending && self.level_of(group) == level {
+                    self.release_all_of(group);
+                }
+            }
+        }
+        for queue in 0..=self.groups.len() {
+            self.disarm(queue);
+        }
+    }
+
+    fn release_all_of(&mut self, group: GroupId) {
+        for direction in DIRECTIONS {
+            while let Some(bio) = self.nodes.pop(&mut self.groups.at_mut(group.0).service, direction) {
+                self.nodes.at_mut(bio).is_charged = true;
+                self.nodes.push(&mut self.top, Node::ToParent(GroupId::ROOT), bio);
+            }
+        }
+        self.groups.at_mut(group.0).was_empty = false;
+        self.no_longer_pending(group);
+    }
+
+    /// Groups between this one and the root; [`super::DEEPEST`] - 1 at most.
+    fn level_of(&self, group: GroupId) -> u32 {
+        let above = |group: &GroupId| self.groups.at(group.0).parent;
+        let climbed = core::iter::successors(Some(group), above).skip(1).take(super::DEEPEST as usize - 1);
+        u32::try_from(climbed.count()).unwrap_or(0)
+    }
+
     // ---- one level ----
 
     /// How long a bio of a group has to wait at that group's own level.
     pub(super) fn wait_of(&mut self, group: GroupId, direction: Direction, charge: Option<u64>, now: Ticks) -> Ticks {
         let limit = self.limit_of(group, direction, now);
-        if limit.is_none() || self.is_draining {
+        if limit.is_none() {
             return 0;
         }
         let clock = self.clock;

@@ -68,7 +68,8 @@ impl Throttle {
             *children = children.saturating_add(1);
         }
         self.set_habits(group);
-        self.refresh_rules(group, now);
+        // Nobody is below it yet.
+        self.refresh_group(group, now);
     }
 
     /// New limits. What waits is filed anew; what was sent under the old limits counts under the new ones.
@@ -116,6 +117,20 @@ impl Throttle {
         self.state.set_low_valid(self.groups.iter().any(|entry| entry.is_online && entry.has_any_low()));
         if !self.state.has_low() && self.state.is_low() {
             self.upgrade(now);
+        }
+    }
+
+    /// The best-effort rules have changed: what was configured is read by the new ones.
+    pub(super) fn reread_low(&mut self) {
+        for group in (0..self.groups.len()).map(GroupId) {
+            if self.groups.at(group.0).is_online {
+                self.set_low(group);
+                self.set_habits(group);
+            }
+        }
+        self.state.set_low_valid(self.groups.iter().any(|entry| entry.is_online && entry.has_any_low()));
+        if !self.state.has_low() {
+            self.state.become_max();
         }
     }
 

@@ -66,7 +66,6 @@ pub struct Throttle {
     timer_links: SortedLinks,
     state: State,
     baselines: Baselines,
-    is_draining: bool,
     held: u32,
     messages: Messages,
     violations: u32,
@@ -91,7 +90,6 @@ impl LimiterPolicy for Throttle {
             timer_links: SortedLinks::try_new(queues)?,
             state: State::NEW,
             baselines: Baselines::new(configuration.rotational),
-            is_draining: false,
             held: 0,
             messages: Messages::try_new()?,
             violations: 0,
@@ -181,18 +179,8 @@ impl Limiter for Throttle {
         *self.groups.at_mut(group.0) = Group::ABSENT;
     }
 
-    fn drain(&mut self, now: Nanos) {
-        self.is_draining = true;
-        let at = self.ticks(now).saturating_add(1);
-        for index in 0..self.groups.len() {
-            self.arm(index, at);
-        }
-        self.arm(self.groups.len(), at);
-        for index in 0..self.groups.len() {
-            if self.groups.at(index).is_pending {
-                self.requeue_pending(GroupId(index), self.ticks(now));
-            }
-        }
+    fn drain(&mut self, _now: Nanos) {
+        self.release_all();
     }
 
     fn held(&self) -> u32 {
@@ -208,7 +196,17 @@ impl Limiter for Throttle {
     }
 
     fn set(&mut self, index: usize, value: i64, now: Nanos) -> Result<(), SettingError> {
+        let before = self.settings;
         self.settings.set(index, value)?;
+        if before.hierarchy != self.settings.hierarchy {
+            // What waits is filed by the old tree; the kernel decides this once, when the files are mounted.
+            let hierarchy = core::mem::replace(&mut self.settings.hierarchy, before.hierarchy);
+            self.release_all();
+            self.settings.hierarchy = hierarchy;
+        }
+        if before.high != self.settings.high {
+            self.reread_low();
+        }
         self.set_slice();
         self.refresh_rules(GroupId::ROOT, self.ticks(now));
         Ok(())
