@@ -1,7 +1,8 @@
 //! The surroundings a policy runs in, as data: what the block layer of a time did round its elevator.
 //!
 //! An era is a row of small choices; the code that obeys them never asks for a kernel's name. Hosts may mix rows
-//! (`Era { plug_requests: 16, ..Era::BLK_MQ }` is Linux 5.15). Source: specification of the classic elevators, 1.5-1.11.
+//! (`Era { plug_requests: 16, ..Era::BLK_MQ }` is Linux 5.15). The kernels before blk-mq had one hardware queue, and their
+//! eras are meant for one. Source: specification of the classic elevators, 1.5 to 1.11.
 
 use block::Nanos;
 use block::time::MILLISECOND;
