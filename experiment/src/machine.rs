@@ -159,6 +159,8 @@ machine! {
     layout: layout = FileLayout::Plain, 0, 0;
     /// Where the first file begins, in MiB from the begin of the device.
     files_at_mib: number = 0, 0, 1 << 30;
+    /// Files have their full length from the begin; 0: they begin empty, and writing beyond the end changes metadata.
+    files_exist: switch = true, 0, 0;
     /// An ordered journal (ext3, ext4) with its thread and commits.
     journal: switch = false, 0, 0;
     /// Size of the journal in MiB.
@@ -269,6 +271,15 @@ impl Machine {
             KernelEra::Linux24 => 250,
             KernelEra::Linux26 => 1_800,
             KernelEra::Linux3 | KernelEra::Mq => 5_000,
+        })
+    }
+
+    /// Longest request in KiB, with the era's default.
+    pub fn max_request_kib_in_force(&self) -> u64 {
+        self.max_request_kib.unwrap_or(match self.era {
+            KernelEra::Linux24 => 128,
+            KernelEra::Linux26 | KernelEra::Linux3 => 512,
+            KernelEra::Mq => 1_280,
         })
     }
 

@@ -120,6 +120,9 @@ pub struct GroupMeasurement {
     /// Flushes (fsync, fdatasync); they carry no bytes and count in no share.
     #[serde(default)]
     pub sync: Tally,
+    /// Requests that completed inside the window, but after the time at which they were of use.
+    #[serde(default)]
+    pub late: u64,
     /// Its threads in the order of jobs and thread numbers.
     #[serde(default)]
     pub threads: Vec<ThreadTally>,

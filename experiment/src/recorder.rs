@@ -165,6 +165,7 @@ struct IssuerCount {
     name: String,
     bytes: u64,
     ios: u64,
+    late: u64,
 }
 
 impl Recorder {
@@ -175,6 +176,7 @@ impl Recorder {
             name: format!("{}.{}", place.job.name, place.thread),
             bytes: 0,
             ios: 0,
+            late: 0,
         };
         Self {
             window,
@@ -229,6 +231,14 @@ impl Recorder {
         }
     }
 
+    /// A request that [`Recorder::completed`] was told of was of no use any more: it had to be complete earlier.
+    #[inline]
+    pub fn late(&mut self, issuer: usize, completed_ns: Nanos) {
+        if self.window.contains(completed_ns) {
+            self.issuers[issuer].late += 1;
+        }
+    }
+
     /// The window ends at `now_ns` if it would have lasted longer: an issuer has nothing left to do.
     ///
     /// Nothing may have been recorded that completed later than `now_ns`.
@@ -267,11 +277,12 @@ impl Recorder {
             let weight = group.weight.get();
             let effective_weight = effective_weights.and_then(|all| all.get(index).copied()).unwrap_or(weight);
             let threads = self.issuers.iter().filter(|issuer| issuer.group == index);
+            let late = threads.clone().map(|issuer| issuer.late).sum();
             let threads = threads
                 .map(|issuer| ThreadTally { name: issuer.name.clone(), bytes: issuer.bytes, ios: issuer.ios })
                 .collect();
             let path = group.path.clone();
-            groups.push(GroupMeasurement { path, weight, effective_weight, read, write, trim, sync, threads });
+            groups.push(GroupMeasurement { path, weight, effective_weight, read, write, trim, sync, late, threads });
         }
         debug_assert!(groups.iter().all(|group| group.weight <= Weight::MAX));
         groups

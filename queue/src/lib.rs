@@ -19,6 +19,7 @@
 
 extern crate alloc;
 
+mod admitted;
 mod bios;
 mod check;
 mod counters;
@@ -159,6 +160,7 @@ pub struct RequestQueue<E = Any> {
     bios: Bios,
     /// Bios without a tag: unlimited ones, limited ones (before blk-mq: of the first kind, of the second).
     waiting: [Chain; 2],
+    admitted: admitted::Admitted,
     tags: Tags,
     lists: RequestLists,
     hash: EndHash,
@@ -233,6 +235,7 @@ impl<E: Elevator> RequestQueue<E> {
             slots: Array::try_new(slots, Slot::EMPTY)?,
             bios: Bios::try_new(settings.bios)?,
             waiting: [Chain::EMPTY; 2],
+            admitted: admitted::Admitted::try_new(settings.bios)?,
             tags: Tags::new(configuration.depth.requests.min(slots.saturating_sub(queues)).max(1)),
             lists: RequestLists::try_new(settings.era.allocation, configuration.contexts)?,
             hash: EndHash::try_new(slots)?,
@@ -533,6 +536,13 @@ impl<E: Elevator> RequestQueue<E> {
         self.bios.append(&mut self.waiting[usize::from(limited)], index);
     }
 
+    /// The cookie of a bio that was answered with [`Submitted::Waiting`] and has been let in since, oldest first: its
+    /// submitter runs again. Hosts whose submitters do not sleep need not ask.
+    #[inline]
+    pub fn take_admitted(&mut self) -> Option<u64> {
+        self.admitted.pop()
+    }
+
     /// Gives what a plug holds to the policy, in order of submission.
     pub fn unplug(&mut self, plug: &mut Plug, now: Nanos) {
         for index in 0..plug.len() {
@@ -707,7 +717,10 @@ impl<E: Elevator> RequestQueue<E> {
         let entered = self.enter(index, None, false, now);
         if matches!(entered, Entered::NoTag { .. }) {
             self.bios.at_mut(index).bio.group = group;
-        } else if self.groups.let_go(group) {
+            return entered;
+        }
+        self.admitted.push(self.bios.at(index).cookie);
+        if self.groups.let_go(group) {
             self.forget_group_if_unused(group, now);
         }
         entered

@@ -1,6 +1,7 @@
 //! What the host's own work costs, as time.
 
 use block::Nanos;
+use experiment::Machine;
 
 /// Times that pass between a process and the device; all 0 for a host that costs nothing.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -26,8 +27,32 @@ impl HostCosts {
     /// A host that costs nothing: for what queue, elevator and simulator cost themselves.
     pub const NONE: HostCosts = HostCosts { submit_ns: 0, complete_ns: 0, call_ns: 0, copy_ps_per_byte: 0 };
 
-    /// A buffered call of so many bytes, copy included.
-    pub(crate) fn buffered_ns(&self, bytes: u32) -> Nanos {
-        self.call_ns + u64::from(bytes) * self.copy_ps_per_byte / 1_000
+    /// What the machine says, or its era.
+    pub(crate) fn of(machine: &Machine) -> Self {
+        let mb_per_s = machine.copy_mb_per_s_in_force().max(1);
+        Self {
+            submit_ns: machine.submit_ns_in_force(),
+            complete_ns: machine.complete_ns_in_force(),
+            call_ns: machine.call_ns,
+            copy_ps_per_byte: (1_000_000 + mb_per_s / 2) / mb_per_s,
+        }
+    }
+
+    /// Copying so many bytes.
+    pub(crate) fn copy_ns(&self, bytes: u64) -> Nanos {
+        bytes * self.copy_ps_per_byte / 1_000
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_machine_costs_what_the_default_says() {
+        assert_eq!(HostCosts::of(&Machine::default()), HostCosts::default());
+        let old = HostCosts::of(&Machine::parse("era=2.6").unwrap());
+        // 128 KiB at 1.8 GB/s.
+        assert_eq!((old.complete_ns, old.copy_ns(131_072)), (15_000, 72_876));
     }
 }

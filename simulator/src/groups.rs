@@ -12,15 +12,22 @@ pub(crate) struct GroupPlan {
     paths: Vec<String>,
     /// Id of each group of the experiment.
     pub ids: Vec<GroupId>,
+    /// The group of the journal's thread.
+    pub journal: GroupId,
 }
 
 impl GroupPlan {
     /// The plan of an experiment; a part of a path that has no group of its own gets the default weight.
     pub(crate) fn of(experiment: &Experiment) -> Self {
-        let mut plan = Self { settings: Vec::new(), paths: Vec::new(), ids: Vec::new() };
+        let mut plan = Self { settings: Vec::new(), paths: Vec::new(), ids: Vec::new(), journal: GroupId::ROOT };
         for group in &experiment.groups {
             let id = plan.id_of(experiment, &group.path);
             plan.ids.push(id);
+        }
+        if let Some(weight) = experiment.machine.journal_weight {
+            let weight = u32::try_from(weight).unwrap_or(Weight::MAX);
+            plan.settings.push(GroupSettings { parent: GroupId::ROOT, weight, latency_target_ns: 0 });
+            plan.journal = id(plan.settings.len() - 1);
         }
         plan
     }

@@ -5,41 +5,42 @@ use std::collections::BTreeMap;
 use block::{GroupId, Nanos};
 use device::{Device, DeviceInfo, Model};
 use elevator::{Configuration, Depth};
-use experiment::areas::ALIGNMENT_BYTES;
 use experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag};
 use experiment::{
-    Areas, Experiment, Host, IssuerPlace, LiveFigures, LiveGroup, Measurement, Progress, Recorder, Refusal, RunError,
-    Schedule, TargetFacts, Window,
+    Experiment, Host, IssuerPlace, KernelEra, LiveFigures, LiveGroup, Measurement, Progress, Recorder, Refusal,
+    RunError, Schedule, TargetFacts, Window,
 };
-use queue::{Era, Limits, Merging, RequestQueue, Settings};
+use queue::{Allocation, Era, Limits, Merging, RequestQueue, Settings};
 use workload::{Engine, Issuer};
 
 use crate::costs::HostCosts;
 use crate::groups::GroupPlan;
-use crate::page_cache::ReadAhead;
+use crate::os::files::Files;
+use crate::os::read_ahead::ReadAhead;
 use crate::processes::{Parts, Path, Process, Processes, queues_of, template};
 use crate::run::{Run, Snapshot, Stuck};
 use crate::scheduler::Scheduler;
 
-/// Processors of the simulated machine; process i runs on processor i modulo this.
-const CPUS: u16 = 4;
-/// Longest bio of a call, in sectors (1 MiB, as the kernel cuts them).
+/// Shortest bio that a long call is cut into, in sectors, for the size of the table of bios.
 const BIO_SECTORS: u32 = 2_048;
+/// Room for the bios of read-ahead and write-back, in 2.4 a page each.
+const CACHED_BIOS: u64 = 8_192;
 /// Time stamps between two calls of the progress: well under half a second of wall time for every model.
 const STEPS_PER_REPORT: u32 = 1 << 16;
 
 /// The deterministic host: equal experiments give equal measurements.
 #[derive(Clone, Debug, Default)]
 pub struct Simulator {
-    costs: HostCosts,
+    /// Instead of the machine's.
+    costs: Option<HostCosts>,
     logs: bool,
     clock: Option<fn() -> Nanos>,
 }
 
 impl Simulator {
-    /// A simulator whose host work costs this much.
+    /// A simulator whose host work costs this much, whatever the machine of an experiment says: to measure the simulator.
     pub fn with_costs(costs: HostCosts) -> Self {
-        Self { costs, ..Self::default() }
+        Self { costs: Some(costs), ..Self::default() }
     }
 
     /// Also sums time, number and status of every completion into a checksum, which the measurement carries among the
@@ -94,7 +95,8 @@ fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<Prepared, R
     let device = model.build(experiment.run_seed(), "dev0");
     let info = device.info().clone();
     let plan = GroupPlan::of(experiment);
-    let settings = settings(experiment, &scheduler, &info, &plan)?;
+    let processes = processes(experiment, simulator, &info, &plan)?;
+    let settings = settings(experiment, &scheduler, &info, (count(plan.capacity()), processes.contexts()))?;
     let policy = scheduler.build(&settings.configuration)?;
     let mut queue = RequestQueue::new(policy, &settings).map_err(|_| {
         Refusal::usage("the request queue does not fit into memory", "ask for a smaller --queue-requests")
@@ -104,8 +106,8 @@ fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<Prepared, R
         debug_assert!(!plan.ids.is_empty());
         queue.add_group(id, group, 0);
     }
-    let processes = processes(experiment, simulator, &info, &plan)?;
-    Ok(Prepared { run: Run::new(queue, device, processes), scheduler, info })
+    let run = Run::new(queue, device, processes, experiment.machine.irq_coalesce_ns);
+    Ok(Prepared { run, scheduler, info })
 }
 
 /// What the queue is built for.
@@ -113,7 +115,7 @@ fn settings(
     experiment: &Experiment,
     scheduler: &Scheduler,
     info: &DeviceInfo,
-    plan: &GroupPlan,
+    (groups, contexts): (u32, u32),
 ) -> Result<Settings, Refusal> {
     let device = experiment.device_depth.unwrap_or(info.depth);
     if device == 0 || device > info.depth {
@@ -123,43 +125,70 @@ fn settings(
         ));
     }
     let queues = u32::from(info.hardware_queues);
-    // blk-mq: twice the device's depth with a scheduler, its own tags without; per hardware queue.
-    let usual = if scheduler.is_none() { device } else { 2 * device.min(128) };
+    let era = era_of(experiment.machine.era);
+    // blk-mq without a scheduler: the device's own tags are the only limit; all per hardware queue.
+    let has_own_tags = era.allocation == Allocation::Tags && scheduler.is_none();
+    let usual = if has_own_tags { device } else { era.usual_requests(device) };
     let requests = experiment.queue_requests.unwrap_or(usual);
     if !(1..=10_240).contains(&requests) {
         let message = format!("{requests} requests in the queue: allowed are 1 to 10240");
         return Err(Refusal::usage(message, "leave --queue-requests out for the kernel's default"));
     }
     let issuers: Vec<_> = experiment.issuers().collect();
-    let bio_bytes = u64::from(info.max_sectors.min(BIO_SECTORS)) * 512;
+    let max_sectors = request_sectors(experiment, info);
+    let bio_bytes = u64::from(max_sectors.min(BIO_SECTORS)) * 512;
     // A call may begin and end inside a sector.
     let bios_per_call = |place: &IssuerPlace<'_>| (place.largest_io_bytes() + 1_022).div_ceil(bio_bytes);
     let bios: u64 =
         issuers.iter().map(|place| u64::from(place.job.effective_depth()) * bios_per_call(place) + 16).sum();
-    let bios = u32::try_from(bios.clamp(256, 1 << 20)).unwrap_or(256);
-    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    // Read-ahead, write-back and the journal have bios beside those of calls.
+    let cached_bios = if issuers.iter().all(|place| place.job.direct) { 0 } else { CACHED_BIOS };
+    let bios = u32::try_from((bios + cached_bios).clamp(256, 1 << 20)).unwrap_or(256);
     let configuration = Configuration {
-        slots: requests * queues + queues,
-        groups: count(plan.capacity()),
-        contexts: count(issuers.len() + 1),
+        slots: era.slots(requests * queues, info.hardware_queues),
+        groups,
+        contexts,
         depth: Depth { requests: requests * queues, device },
         hardware_queues: info.hardware_queues,
-        software_queues: CPUS,
+        software_queues: cpus(experiment),
         rotational: info.rotational,
         queueing: info.depth > 1,
-        max_sectors: info.max_sectors,
+        max_sectors,
         capacity_sectors: info.capacity_sectors,
         tick_ns: 0,
         seed: experiment.run_seed(),
     };
     let limits = Limits {
-        max_sectors: info.max_sectors,
+        max_sectors,
         max_segments: info.max_segments,
         volatile_cache: info.volatile_cache,
         fua: info.fua,
         ..Limits::default()
     };
-    Ok(Settings { configuration, limits, era: Era::BLK_MQ, merging: Merging::Full, bios })
+    Ok(Settings { configuration, limits, era, merging: Merging::Full, bios })
+}
+
+/// Longest request in sectors: the machine's, but none longer than the device takes.
+fn request_sectors(experiment: &Experiment, info: &DeviceInfo) -> u32 {
+    let machine_sectors = experiment.machine.max_request_kib_in_force() * 1_024 / block::SECTOR_BYTES;
+    u32::try_from(machine_sectors).unwrap_or(u32::MAX).min(info.max_sectors)
+}
+
+fn era_of(era: KernelEra) -> Era {
+    match era {
+        KernelEra::Linux24 => Era::LINUX_2_4,
+        KernelEra::Linux26 => Era::LINUX_2_6,
+        KernelEra::Linux3 => Era::LINUX_3,
+        KernelEra::Mq => Era::BLK_MQ,
+    }
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+fn cpus(experiment: &Experiment) -> u16 {
+    u16::try_from(experiment.machine.cpus).unwrap_or(u16::MAX)
 }
 
 fn processes(
@@ -168,33 +197,36 @@ fn processes(
     info: &DeviceInfo,
     plan: &GroupPlan,
 ) -> Result<Processes, Refusal> {
-    // Whole alignments only, so that an odd end of the device changes nothing.
-    let size_bytes = info.capacity_sectors * block::SECTOR_BYTES / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
-    let areas = Areas::lay_out(experiment, size_bytes).map_err(|error| {
+    let files = Files::lay_out(experiment, info.capacity_sectors * block::SECTOR_BYTES).map_err(|error| {
         Refusal::usage(error.message, "give the jobs a smaller size, or the model a larger capacity_sectors")
     })?;
     let mut processes = Vec::new();
+    let mut context = 1;
     for (index, place) in experiment.issuers().enumerate() {
-        let area = areas.of(place.job, place.thread);
-        let issuer = Issuer::new(place.job, place.thread, area.bytes, experiment.run_seed())
+        let file = files.of_issuer(index);
+        let bytes = files.all()[file as usize].bytes;
+        let issuer = Issuer::new(place.job, place.thread, bytes, experiment.run_seed())
             .map_err(|error| Refusal::usage(error.to_string(), "a larger area: model:NAME,capacity_sectors=N"))?;
         let path = match place.job.engine {
             Engine::Null => Path::Null,
             _ if place.job.direct => Path::Direct,
-            _ => Path::Buffered(ReadAhead::new(area.first_byte + area.bytes, issuer.depth())),
+            _ => Path::Buffered(ReadAhead::new()),
         };
         let priority = experiment.priority_of(&place);
-        let context = u32::try_from(index + 1).unwrap_or(u32::MAX);
-        let queues = queues_of(index, CPUS, info.hardware_queues);
+        let queues = queues_of(index, cpus(experiment), info.hardware_queues);
         let template = template(context, plan.ids[place.group], priority, queues);
-        processes.push(Process::new(place.job, issuer, path, template, area.first_byte));
+        context += u32::from(issuer.actors());
+        processes.push(Process::new(place.job, issuer, path, template, file));
     }
     let parts = Parts {
-        costs: simulator.costs,
+        costs: simulator.costs.unwrap_or_else(|| HostCosts::of(&experiment.machine)),
+        machine: &experiment.machine,
         recorder: Recorder::new(experiment, Window::of(experiment, 0)),
         schedule: Schedule::of(experiment),
         processes,
-        bio_sectors: info.max_sectors.min(BIO_SECTORS),
+        files: &files,
+        journal_group: plan.journal,
+        request_sectors: request_sectors(experiment, info),
         logs: simulator.logs,
     };
     Ok(Processes::new(parts))

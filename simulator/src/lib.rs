@@ -18,7 +18,7 @@ mod events;
 mod groups;
 mod host;
 mod invariants;
-mod page_cache;
+mod os;
 mod processes;
 mod run;
 mod scheduler;

@@ -43,14 +43,32 @@ pub(crate) struct Run {
     hardware_queues: u16,
     completions: Vec<Completion>,
     rounds_at_now: u32,
+    /// How long completions are gathered for one interrupt.
+    coalesce_ns: Nanos,
+    /// When the next one comes.
+    interrupt_at: Nanos,
+    /// When the elevator's lock is free again for one who chooses.
+    dispatch_at: Nanos,
 }
 
 impl Run {
-    pub(crate) fn new(queue: RequestQueue<Any>, device: AnyDevice, processes: Processes) -> Self {
+    pub(crate) fn new(queue: RequestQueue<Any>, device: AnyDevice, processes: Processes, coalesce_ns: Nanos) -> Self {
         let info = device.info();
         let (hardware_queues, depth) = (info.hardware_queues, info.total_depth());
         let completions = Vec::with_capacity(depth);
-        Self { queue, device, processes, now: 0, hardware_queues, completions, rounds_at_now: 0 }
+        let (interrupt_at, dispatch_at) = (NEVER, NEVER);
+        Self {
+            queue,
+            device,
+            processes,
+            now: 0,
+            hardware_queues,
+            completions,
+            rounds_at_now: 0,
+            coalesce_ns,
+            interrupt_at,
+            dispatch_at,
+        }
     }
 
     /// Begins at time 0.
@@ -74,7 +92,8 @@ impl Run {
     pub(crate) fn step(&mut self, end: Nanos) -> Result<bool, Stuck> {
         let timer = self.queue.next_timer().unwrap_or(NEVER);
         let device = self.device.next_event();
-        let next = device.min(self.processes.next_event()).min(timer).max(self.now);
+        let waits = self.interrupt_at.min(self.dispatch_at);
+        let next = device.min(self.processes.next_event()).min(timer).min(waits).max(self.now);
         if next >= end {
             return if next == NEVER { Err(Stuck::NothingAhead) } else { Ok(false) };
         }
@@ -87,18 +106,38 @@ impl Run {
             self.now = next;
             self.rounds_at_now = 0;
         }
-        if device <= next {
+        let interrupted = device <= next && self.coalesce_ns == 0;
+        if interrupted {
             self.reap();
+        } else if waits <= next || device <= next {
+            self.gather(device <= next);
         }
         self.processes.run_due(next, &mut self.queue);
         if timer <= next {
             self.queue.timer(next);
+            // Whoever got a request by it goes on before the device sees that request.
+            self.processes.run_due(next, &mut self.queue);
         }
         // A wake-up that submitted nothing leaves the dispatcher as it was.
-        if device <= next || self.queue.take_wake().is_wanted() {
+        if device <= next || waits <= next || self.queue.take_wake().is_wanted() {
             self.dispatch();
         }
         Ok(true)
+    }
+
+    /// Completions wait for the interrupt, which comes some time after the first of them.
+    #[cold]
+    fn gather(&mut self, is_device: bool) {
+        if is_device {
+            self.device.advance(self.now, &mut self.completions);
+            if self.interrupt_at == NEVER && !self.completions.is_empty() {
+                self.interrupt_at = self.now + self.coalesce_ns;
+            }
+        }
+        if self.interrupt_at <= self.now {
+            self.interrupt_at = NEVER;
+            self.reap();
+        }
     }
 
     #[inline]
@@ -107,6 +146,7 @@ impl Run {
         self.device.advance(now, &mut self.completions);
         for completion in self.completions.drain(..) {
             let id = RequestId::from_raw(completion.tag);
+            self.processes.lock.take(now);
             self.queue.complete(id, completion.status, now, |done| self.processes.bio_done(&done, now));
         }
     }
@@ -114,8 +154,15 @@ impl Run {
     /// Hands the device what the queue gives for it.
     #[inline]
     fn dispatch(&mut self) {
+        self.dispatch_at = NEVER;
         for queue in 0..self.hardware_queues {
-            while let Next::Start { id, .. } = self.queue.dispatch(HardwareQueue(queue), self.now) {
+            loop {
+                if self.processes.lock.free_at > self.now {
+                    self.dispatch_at = self.processes.lock.free_at;
+                    return;
+                }
+                let Next::Start { id, .. } = self.queue.dispatch(HardwareQueue(queue), self.now) else { break };
+                self.processes.lock.take(self.now);
                 let attributes = self.queue.requests().attributes(id);
                 let command = Command {
                     tag: id.raw(),

@@ -24,7 +24,17 @@ pub fn measured(scheduler: &str, threads: u32, set: u32, kib_per_s: &[u64], late
         let weight = group.weight.get();
         let (write, trim, sync) = (Tally::default(), Tally::default(), Tally::default());
         let path = group.path.clone();
-        GroupMeasurement { path, weight, effective_weight: weight, read, write, trim, sync, threads: Vec::new() }
+        GroupMeasurement {
+            path,
+            weight,
+            effective_weight: weight,
+            read,
+            write,
+            trim,
+            sync,
+            late: 0,
+            threads: Vec::new(),
+        }
     };
     Measurement {
         host: "simulator".into(),

@@ -169,6 +169,7 @@ fn measurement(experiment: experiment::Experiment, behaviour: &Behaviour) -> Mea
             write,
             trim,
             sync,
+            late: 0,
             threads,
         }
     });

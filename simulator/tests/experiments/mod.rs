@@ -56,12 +56,15 @@ pub fn experiment(target: &str, scheduler: &str, groups: Vec<(&str, u32, Job)>) 
 
 /// Runs it on a host of the usual costs, with a checksum of the completion log.
 pub fn run(experiment: &Experiment) -> Measurement {
-    run_with(experiment, HostCosts::default())
+    run_on(Simulator::default().logging(), experiment)
 }
 
 /// Runs it, with a checksum of the completion log.
 pub fn run_with(experiment: &Experiment, costs: HostCosts) -> Measurement {
-    let mut simulator = Simulator::with_costs(costs).logging();
+    run_on(Simulator::with_costs(costs).logging(), experiment)
+}
+
+fn run_on(mut simulator: Simulator, experiment: &Experiment) -> Measurement {
     simulator.check(experiment).unwrap();
     simulator.run(experiment, &mut Unattended).unwrap()
 }

@@ -1,0 +1,449 @@
+//! Calls that need more than a transfer: through the page cache, through a block map, or to the file system.
+//!
+//! A call is a state machine of its own: [`Processes::resume`] carries it on from where it stopped, which is a page in
+//! flight, a pause, a request that it waits for, or simply time that copying takes.
+
+use std::ops::Range;
+
+use block::{Flags, Nanos, Operation, Priority, Status};
+use elevator::{Any, Bio};
+use queue::RequestQueue;
+use workload::Io;
+
+use super::submission::{Carriage, Mover};
+use super::{InHand, Path, Processes, RESUME};
+use crate::events::{NEVER, Payload};
+use crate::os::pages::{PAGE_BYTES, PageState};
+use crate::os::read_ahead::{Place, Window};
+use crate::os::throttle::{NAP_NS, Verdict};
+use crate::os::write_back::Turn;
+
+/// Where a call stands.
+#[derive(Clone, Debug, Default)]
+enum Stage {
+    /// Block maps come first.
+    #[default]
+    Mapping,
+    /// Copies pages out of the cache.
+    Reading,
+    /// Copies pages into it.
+    Writing,
+    /// Writes dirty pages of whatever file, because there are too many; naps afterwards or not.
+    WritingOthers { turn: Option<Turn>, naps: bool },
+    /// Writes the dirty pages of its own range.
+    Syncing { next_page: u64 },
+    /// Waits until they are on the device.
+    Settling,
+    /// Waits for the commit of what it changed.
+    Committing,
+}
+
+/// A call in progress; indexed as the I/Os are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Call {
+    stage: Stage,
+    call: workload::Call,
+    /// Next page of its range, and the end of the range.
+    at: u64,
+    end: u64,
+    /// The wake-up it waits for; others are stale.
+    resumes_at: Nanos,
+}
+
+impl Call {
+    /// What is left of its range.
+    pub(super) fn pages(&self) -> Range<u64> {
+        self.at..self.end
+    }
+}
+
+/// The pages of an I/O's range.
+pub(super) fn pages_of(io: &InHand) -> Range<u64> {
+    io.next_byte / PAGE_BYTES..io.end_byte.div_ceil(PAGE_BYTES)
+}
+
+/// A call that waits for a page, or for its file's pages to be written.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Sleeper {
+    io: u32,
+    file: u32,
+    first_page: u64,
+    end_page: u64,
+    /// For pages to come, or for pages to be written.
+    reads: bool,
+}
+
+impl Processes {
+    pub(super) fn begin_call(&mut self, number: u32, io: &Io, now: Nanos, queue: &mut RequestQueue<Any>) {
+        let (at, end) = match (io.operation, io.length_bytes) {
+            // A sync without a range is one of the whole file.
+            (Operation::Flush, 0) => (0, u64::MAX),
+            _ => (io.offset_bytes / PAGE_BYTES, (io.offset_bytes + u64::from(io.length_bytes)).div_ceil(PAGE_BYTES)),
+        };
+        self.calls[number as usize] = Call { stage: Stage::Mapping, call: io.call, at, end, resumes_at: NEVER };
+        let index = self.ios[number as usize].process as usize;
+        if matches!(self.processes[index].path, Path::Buffered(_)) {
+            self.work(index, now, self.costs.call_ns);
+        }
+        self.resume(number, now, queue);
+    }
+
+    /// The time for a call to go on has come, unless something else has made it go on before.
+    pub(super) fn resume_due(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+        if self.calls[number as usize].resumes_at == now {
+            self.calls[number as usize].resumes_at = NEVER;
+            if !self.flusher.nappers.is_empty() {
+                self.flusher.nappers.retain(|napper| *napper != number);
+            }
+            self.resume(number, now, queue);
+        }
+    }
+
+    /// Carries a call on.
+    pub(super) fn resume(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+        match &self.calls[number as usize].stage {
+            Stage::Mapping => self.map(number, now, queue),
+            Stage::Reading => self.read(number, now, queue),
+            Stage::Writing => self.write(number, now, queue),
+            Stage::WritingOthers { .. } => self.write_others(number, now, queue),
+            Stage::Syncing { .. } => self.sync(number, now, queue),
+            Stage::Settling => self.settle(number, now, queue),
+            Stage::Committing => self.complete_at(number, now),
+        }
+    }
+
+    pub(super) fn resume_at(&mut self, number: u32, at: Nanos) {
+        self.calls[number as usize].resumes_at = at;
+        self.wheel.insert(at, Payload::new(RESUME, number));
+    }
+
+    /// Reads the next unknown part of the block map, or begins with the data.
+    fn map(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+        let io = self.ios[number as usize];
+        let process = &mut self.processes[io.process as usize];
+        let has_data = matches!(self.calls[number as usize].call, workload::Call::Data | workload::Call::Append);
+        let is_data = has_data && io.operation != Operation::Flush && io.status.is_ok();
+        if let Some(map) = process.block_map.as_mut().filter(|_| is_data)
+            && let Some(at) = map.learn(io.next_byte, io.end_byte)
+        {
+            return self.submit_map_read(number, at, now, queue);
+        }
+        let is_buffered = matches!(process.path, Path::Buffered(_));
+        if !io.status.is_ok() {
+            return self.complete_at(number, now);
+        }
+        let change = self.change_of(number);
+        if change != workload::Call::Data {
+            if !self.joins_transaction(number, change, now) {
+                return;
+            }
+            if change != workload::Call::Append {
+                return self.change_names(number, change, now);
+            }
+        }
+        match io.operation {
+            Operation::Read if is_buffered => self.enter(number, Stage::Reading, now, queue),
+            Operation::Write if is_buffered => self.enter(number, Stage::Writing, now, queue),
+            Operation::Flush if is_buffered => {
+                let next_page = self.calls[number as usize].at;
+                self.enter(number, Stage::Syncing { next_page }, now, queue);
+            }
+            _ => self.submit_io(number, now, queue),
+        }
+    }
+
+    /// What a call changes beside data: an append is one also where a file has not been so long before.
+    fn change_of(&mut self, number: u32) -> workload::Call {
+        let io = self.ios[number as usize];
+        let file = self.processes[io.process as usize].file as usize;
+        let said = self.calls[number as usize].call;
+        if said != workload::Call::Data || io.operation != Operation::Write || io.end_byte <= self.written_to[file] {
+            return said;
+        }
+        workload::Call::Append
+    }
+
+    /// Creating, renaming and removing a file is done when its metadata is in a transaction.
+    fn change_names(&mut self, number: u32, change: workload::Call, now: Nanos) {
+        let io = self.ios[number as usize];
+        let index = io.process as usize;
+        if change == workload::Call::Unlink {
+            self.cache.drop_pages(self.processes[index].file, pages_of(&io));
+        }
+        let done_at = self.work(index, now, 0);
+        self.complete_at(number, done_at);
+    }
+
+    fn enter(&mut self, number: u32, stage: Stage, now: Nanos, queue: &mut RequestQueue<Any>) {
+        self.calls[number as usize].stage = stage;
+        self.resume(number, now, queue);
+    }
+
+    /// The bytes of a call that lie in some of its pages.
+    fn bytes_in(io: &InHand, pages: &Range<u64>) -> u64 {
+        let start = (pages.start * PAGE_BYTES).max(io.next_byte);
+        let end = (pages.end * PAGE_BYTES).min(io.end_byte);
+        end.saturating_sub(start)
+    }
+
+    /// What a bio of this call looks like, but for where it goes.
+    fn bio_of(&self, number: u32, operation: Operation, flags: Flags) -> Bio {
+        let io = &self.ios[number as usize];
+        let mut bio = Bio { operation, flags, ..self.processes[io.process as usize].template };
+        bio.context.0 += u32::from(io.actor);
+        if io.priority != Priority::NONE {
+            bio.priority = io.priority;
+        }
+        bio
+    }
+}
+
+// ---- reading ----
+impl Processes {
+    fn read(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+        let io = self.ios[number as usize];
+        let index = io.process as usize;
+        let file = self.processes[index].file;
+        loop {
+            let Call { at, end, .. } = self.calls[number as usize];
+            if !io.status.is_ok() {
+                return self.complete_at(number, now);
+            }
+            let stop = self.cache.ready_up_to(file, at..end);
+            if stop > at {
+                let copy_ns = self.costs.copy_ns(Self::bytes_in(&io, &(at..stop)));
+                let done_at = self.work(index, now, copy_ns);
+                self.calls[number as usize].at = stop;
+                if let Path::Buffered(read_ahead) = &mut self.processes[index].path {
+                    read_ahead.has_read(stop - 1);
+                }
+                if stop == end {
+                    return self.complete_at(number, done_at);
+                }
+                return self.resume_at(number, done_at);
+            }
+            let is_missing = self.cache.state(file, at) == PageState::Missing;
+            if is_missing || self.cache.take_marker(file, at) {
+                self.fetch(number, !is_missing, now, queue);
+            } else if self.cache.state(file, at) == PageState::InFlight {
+                self.sleepers.push(Sleeper { io: number, file, first_page: at, end_page: at + 1, reads: true });
+                return self.begins_to_wait(now, queue);
+            }
+        }
+    }
+
+    /// Asks for the window that the page under the reader calls for.
+    fn fetch(&mut self, number: u32, is_marked: bool, now: Nanos, queue: &mut RequestQueue<Any>) {
+        let Call { at, end, .. } = self.calls[number as usize];
+        let io = self.ios[number as usize];
+        let index = io.process as usize;
+        let file = self.processes[index].file;
+        let first_page = io.next_byte / PAGE_BYTES;
+        let place = Place { file, page: at, left: end - at, call: end - first_page, is_marked };
+        let Path::Buffered(read_ahead) = &mut self.processes[index].path else { return };
+        let window = read_ahead.decide(&self.read_ahead, place, &self.cache);
+        let bios = self.submit_window(number, &window, is_marked, now, queue);
+        self.has_submitted(index, bios, now);
+    }
+
+    fn submit_window(
+        &mut self,
+        number: u32,
+        window: &Window,
+        is_ahead: bool,
+        now: Nanos,
+        queue: &mut RequestQueue<Any>,
+    ) -> u32 {
+        let file = self.processes[self.ios[number as usize].process as usize].file;
+        let file_pages = self.files[file as usize].bytes.div_ceil(PAGE_BYTES);
+        let pages = window.start..window.end.min(file_pages);
+        if pages.is_empty() {
+            return 0;
+        }
+        let bio = self.bio_of(number, Operation::Read, if is_ahead { Flags::READAHEAD } else { Flags::NONE });
+        let most_pages = if self.flusher.reads_4k_bios { 1 } else { self.bio_bytes / PAGE_BYTES };
+        let carriage = Carriage { mover: Mover::Reader, most_pages, folio_pages: window.folio_pages };
+        let mut runs = std::mem::take(&mut self.runs);
+        self.cache.begin_fetch(file, pages, |run| runs.push(run));
+        let mut bios = 0;
+        for run in runs.drain(..) {
+            if let Some(marker) = window.marker.filter(|marker| run.contains(marker)) {
+                self.cache.mark(file, marker);
+            }
+            bios += self.submit_pages(&bio, (file, run), carriage, now, queue).0;
+        }
+        self.runs = runs;
+        self.unplug(true, now, queue);
+        bios
+    }
+
+    /// Pages have come in, or not; those who wait for one of them go on.
+    pub(super) fn pages_came(&mut self, file: u32, pages: Range<u64>, status: Status, now: Nanos) {
+        self.cache.fetched(file, pages.clone(), status.is_ok());
+        self.wake_sleepers(file, &pages, true, status, now);
+    }
+
+    fn wake_sleepers(&mut self, file: u32, pages: &Range<u64>, reads: bool, status: Status, now: Nanos) {
+        let mut place = 0;
+        while place < self.sleepers.len() {
+            let Sleeper { io, first_page, end_page, .. } = self.sleepers[place];
+            let is_concerned = self.sleepers[place].file == file && self.sleepers[place].reads == reads;
+            let overlaps = first_page < pages.end && pages.start < end_page;
+            let still_waits = !reads && self.cache.has_write_back(file, first_page..end_page);
+            if is_concerned && overlaps && !status.is_ok() {
+                self.ios[io as usize].status = status;
+            }
+            if !is_concerned || !overlaps || still_waits {
+                place += 1;
+                continue;
+            }
+            self.sleepers.remove(place);
+            let at = self.runs_again(self.ios[io as usize].process as usize, now);
+            self.resume_at(io, at);
+        }
+    }
+}
+
+// ---- writing ----
+impl Processes {
+    fn write(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+        let io = self.ios[number as usize];
+        let index = io.process as usize;
+        let Call { at, end, .. } = self.calls[number as usize];
+        let quota = self.throttle.quota(self.dirty_pages());
+        let dirtied = self.processes[index].dirtied_pages;
+        if dirtied >= quota {
+            self.processes[index].dirtied_pages = 0;
+            match self.throttle.check(dirtied, self.dirty_pages(), now) {
+                Verdict::GoOn => {}
+                Verdict::Pause(pause_ns) => return self.resume_at(number, now + pause_ns),
+                Verdict::Write { pages, naps } => {
+                    let turn = self.write_back.borrow_turn(pages);
+                    return self.enter(number, Stage::WritingOthers { turn, naps }, now, queue);
+                }
+            }
+            return self.write(number, now, queue);
+        }
+        if at == end {
+            return self.complete_at(number, now);
+        }
+        let stop = end.min(at + quota - dirtied);
+        let (file, group) = (self.processes[index].file, self.processes[index].template.group);
+        let newly = self.cache.dirty(file, at..stop);
+        self.write_back.dirtied(file, group, now);
+        self.processes[index].dirtied_pages += newly;
+        self.calls[number as usize].at = stop;
+        let written_to = &mut self.written_to[file as usize];
+        *written_to = io.end_byte.max(*written_to);
+        let done_at = self.work(index, now, self.costs.copy_ns(Self::bytes_in(&io, &(at..stop))));
+        self.flush(now, queue);
+        let must_ask = self.processes[index].dirtied_pages >= quota;
+        if stop == end && !must_ask { self.complete_at(number, done_at) } else { self.resume_at(number, done_at) }
+    }
+
+    /// How dirty pages are carried to the device.
+    pub(super) fn write_carriage(&self, mover: Mover) -> Carriage {
+        Carriage { mover, most_pages: self.write_back.rules().bio_pages, folio_pages: 1 }
+    }
+
+    /// Pages that count against the limits.
+    pub(super) fn dirty_pages(&self) -> u64 {
+        let in_write_back = if self.flusher.counts_write_back { self.cache.write_back_pages() } else { 0 };
+        self.cache.dirty_pages() + in_write_back
+    }
+
+    /// A writer writes what others dirtied, or itself, until its share is done.
+    fn write_others(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+        let stage = std::mem::replace(&mut self.calls[number as usize].stage, Stage::Writing);
+        let Stage::WritingOthers { turn, naps } = stage else { return };
+        let index = self.ios[number as usize].process as usize;
+        let has_turn = turn.is_some();
+        if let Some(mut turn) = turn {
+            let bio = self.bio_of(number, Operation::Write, Flags::NONE);
+            let carriage = self.write_carriage(Mover::Call(number));
+            while let Some(pages) = self.write_back.next_of(&mut turn, &mut self.cache, now) {
+                let file = turn.file;
+                let (bios, sleeps) = self.submit_pages(&bio, (file, pages), carriage, now, queue);
+                self.has_submitted(index, bios, now);
+                if sleeps {
+                    self.calls[number as usize].stage = Stage::WritingOthers { turn: Some(turn), naps };
+                    return;
+                }
+            }
+        }
+        // Then it looks again whether it may go on: by the quota of one who is over the limit.
+        self.processes[index].dirtied_pages =
+            u64::from(self.dirty_pages() > self.write_back.rules().limit_pages) * 1_024;
+        let resume_ns = if naps || !has_turn {
+            now + NAP_NS
+        } else {
+            self.cpu_free_at[self.processes[index].cpu as usize].max(now)
+        };
+        self.resume_at(number, resume_ns);
+    }
+
+    /// Pages are on the device, or lost to an error.
+    pub(super) fn pages_written(&mut self, file: u32, pages: Range<u64>, status: Status, now: Nanos) {
+        self.cache.written(file, pages.clone());
+        let dirty = self.dirty_pages();
+        self.throttle.written(pages.end - pages.start, dirty, now);
+        self.write_back.set_bandwidth(self.throttle.written_per_s());
+        self.wake_sleepers(file, &pages, false, status, now);
+        self.journal_sees_pages_written(now);
+        self.flush_again(now);
+    }
+}
+
+// ---- syncing ----
+impl Processes {
+    /// Writes the dirty pages of the range, then waits for all that are being written.
+    fn sync(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+        let Stage::Syncing { mut next_page } = self.calls[number as usize].stage else { return };
+        let index = self.ios[number as usize].process as usize;
+        let file = self.processes[index].file;
+        let end = self.calls[number as usize].end;
+        let bio = self.bio_of(number, Operation::Write, if self.plug.is_some() { Flags::SYNC } else { Flags::NONE });
+        let carriage = self.write_carriage(Mover::Call(number));
+        while let Some(pages) = self.cache.next_dirty(file, next_page..end, carriage.most_pages) {
+            next_page = pages.end;
+            self.cache.begin_write_back(file, pages.clone());
+            let (bios, sleeps) = self.submit_pages(&bio, (file, pages), carriage, now, queue);
+            self.has_submitted(index, bios, now);
+            if sleeps {
+                self.calls[number as usize].stage = Stage::Syncing { next_page };
+                return;
+            }
+        }
+        self.unplug(true, now, queue);
+        self.begins_to_wait(now, queue);
+        self.enter(number, Stage::Settling, now, queue);
+    }
+
+    fn settle(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+        let Call { at, end, .. } = self.calls[number as usize];
+        let io = self.ios[number as usize];
+        let file = self.processes[io.process as usize].file;
+        if self.cache.has_write_back(file, at..end) {
+            self.sleepers.push(Sleeper { io: number, file, first_page: at, end_page: end, reads: false });
+            return;
+        }
+        if !io.status.is_ok() {
+            return self.complete_at(number, now);
+        }
+        self.calls[number as usize].stage = Stage::Committing;
+        if self.awaits_commit(number, now, queue) {
+            return;
+        }
+        // The range named what to sync; the flush itself has none.
+        let io = &mut self.ios[number as usize];
+        (io.next_byte, io.end_byte) = (0, 0);
+        self.submit_io(number, now, queue);
+    }
+
+    /// Fills the cache with the files, as far as they go in.
+    pub(super) fn warm(&mut self) {
+        for (file, place) in self.files.iter().enumerate() {
+            self.cache.warm(super::number(file), 0..place.bytes / PAGE_BYTES);
+        }
+    }
+}

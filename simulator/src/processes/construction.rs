@@ -1,0 +1,190 @@
+//! What a run's processes are made of.
+
+use std::collections::VecDeque;
+
+use block::random::fnv1a64;
+use block::{ContextId, GroupId, HardwareQueue, Operation, Priority, SoftwareQueue};
+use elevator::Bio;
+use experiment::{FileSystem, KernelEra, Machine, Recorder, Schedule};
+use queue::Plug;
+use workload::{Issuer, Job};
+
+use super::cached::Call;
+use super::flusher::Flusher;
+use super::journalling::JournalThread;
+use super::submission::{self, Transfers};
+use super::{ElevatorLock, InHand, Path, Process, Processes, START, STOP, number};
+use crate::costs::HostCosts;
+use crate::events::{EventWheel, NEVER, Payload};
+use crate::os::files::{BlockMap, File, Files};
+use crate::os::pages::PageCache;
+use crate::os::read_ahead;
+use crate::os::throttle::Throttle;
+use crate::os::write_back::{self, WriteBack};
+
+/// What a run is made of on this side.
+pub(crate) struct Parts<'a> {
+    pub costs: HostCosts,
+    pub machine: &'a Machine,
+    pub recorder: Recorder,
+    pub schedule: Schedule,
+    pub processes: Vec<Process>,
+    pub files: &'a Files,
+    /// Group of the journal's thread.
+    pub journal_group: GroupId,
+    /// Longest request, in sectors.
+    pub request_sectors: u32,
+    /// Whether completions are summed into a checksum.
+    pub logs: bool,
+}
+
+impl Process {
+    pub(crate) fn new(job: &Job, issuer: Issuer, path: Path, template: Bio, file: u32) -> Self {
+        Self {
+            refills_at_once: job.iodepth_low.is_none() && job.completion_batch <= 1,
+            sleeps_as_one: false,
+            issuer,
+            path,
+            template,
+            file,
+            place: File::default(),
+            block_map: None,
+            sleeping: 0,
+            first_io: 0,
+            cpu: 0,
+            wake_at: NEVER,
+            is_running: false,
+            dirtied_pages: 0,
+        }
+    }
+
+    /// Whether its I/Os are transfers and nothing else.
+    fn is_plain(&self) -> bool {
+        !matches!(self.path, Path::Buffered(_)) && self.block_map.is_none()
+    }
+}
+
+impl Processes {
+    pub(crate) fn new(parts: Parts<'_>) -> Self {
+        let Parts { costs, machine, recorder, schedule, mut processes, files, request_sectors, logs, .. } = parts;
+        let ios = place(&mut processes, machine, files);
+        let journal = machine.journal.then(|| journal_thread(&processes, machine, files, parts.journal_group));
+        let calls = if processes.iter().all(Process::is_plain) { 0 } else { ios.len() };
+        // A delivery per I/O, a wake-up per process (and stale ones), the groups' starts and stops, one expiry.
+        let events = ios.len() + calls + 4 * processes.len() + 2 * schedule.early_ends().count() + 64;
+        let request_bytes = u64::from(request_sectors) * block::SECTOR_BYTES;
+        let write_back_rules = write_back::Rules::of(machine, request_bytes);
+        let mut processes = Self {
+            costs,
+            is_free: costs == HostCosts::NONE,
+            shares_cpus: machine.cpu_limit,
+            lock: ElevatorLock { free_at: 0, hold_ns: machine.sched_ns_per_op },
+            recorder,
+            wheel: wheel(&schedule, events),
+            schedule,
+            ready: VecDeque::with_capacity(ios.len()),
+            cpu_free_at: vec![0; processes.len().max(cpus(machine))],
+            backlog: VecDeque::new(),
+            plug: submission::has_task_plugs(machine.era).then(Plug::default),
+            transfers: Transfers::default(),
+            calls: vec![Call::default(); calls],
+            sleepers: Vec::with_capacity(calls),
+            cache: PageCache::new(write_back::dirtyable_pages(machine)),
+            runs: Vec::new(),
+            read_ahead: read_ahead::Rules::of(machine, request_bytes),
+            throttle: Throttle::new(machine, &write_back_rules),
+            write_back: WriteBack::new(write_back_rules, files.all().len()),
+            flusher: Flusher::new(machine),
+            files: files.all().to_vec(),
+            written_to: files.all().iter().map(|_| if machine.files_exist { u64::MAX } else { 0 }).collect(),
+            journal,
+            bio_bytes: submission::longest_bio_bytes(machine, request_bytes),
+            processes,
+            ios,
+            running: 0,
+            has_stopped: false,
+            device_free_at: 0,
+            log: logs.then(|| fnv1a64(b"")),
+            completions: 0,
+        };
+        if machine.warm {
+            processes.warm();
+        }
+        processes
+    }
+
+    /// Contexts are below this: the flusher's, then every process's, then the journal's.
+    pub(crate) fn contexts(&self) -> u32 {
+        contexts_of(&self.processes) + 1
+    }
+}
+
+/// Gives every process its file, its processor and its I/Os.
+fn place(processes: &mut [Process], machine: &Machine, files: &Files) -> Vec<InHand> {
+    let mut ios = Vec::new();
+    for (index, process) in processes.iter_mut().enumerate() {
+        process.first_io = number(ios.len());
+        process.cpu = number(if machine.cpu_limit { index % cpus(machine) } else { index });
+        process.place = files.all()[process.file as usize];
+        process.sleeps_as_one = machine.era != KernelEra::Mq && process.issuer.actors() == 1;
+        if machine.fs == FileSystem::Ext3 {
+            process.block_map = Some(BlockMap::new(process.place.bytes));
+        }
+        ios.extend((0..process.issuer.depth()).map(|token| InHand::idle(number(index), token)));
+    }
+    ios
+}
+
+/// The events that are known from the begin.
+fn wheel(schedule: &Schedule, events: usize) -> EventWheel {
+    let mut wheel = EventWheel::with_capacity(events);
+    for start_ns in schedule.later_starts() {
+        wheel.insert(start_ns, Payload::new(START, 0));
+    }
+    for (group, stop_ns) in schedule.early_ends() {
+        wheel.insert(stop_ns, Payload::new(STOP, number(group)));
+    }
+    wheel
+}
+
+fn journal_thread(processes: &[Process], machine: &Machine, files: &Files, group: GroupId) -> JournalThread {
+    let base = processes.first().map(|process| process.template);
+    let base = base.unwrap_or(Bio::new(Operation::Write, block::Extent::default()));
+    let context = ContextId(contexts_of(processes));
+    let template = Bio { context, group, priority: Priority::NONE, ..base };
+    JournalThread::new(files.journal(machine), template, machine.era)
+}
+
+fn cpus(machine: &Machine) -> usize {
+    usize::try_from(machine.cpus).unwrap_or(usize::MAX)
+}
+
+/// The first context behind those of the processes.
+fn contexts_of(processes: &[Process]) -> u32 {
+    let last = processes.last();
+    last.map_or(1, |process| process.template.context.0 + u32::from(process.issuer.actors()))
+}
+
+/// The software queue of a process, and the hardware queue that it feeds.
+pub(crate) fn queues_of(process: usize, cpus: u16, hardware_queues: u16) -> (SoftwareQueue, HardwareQueue) {
+    let cpu = u16::try_from(process % usize::from(cpus)).unwrap_or(0);
+    let hardware = u32::from(cpu) * u32::from(hardware_queues) / u32::from(cpus);
+    (SoftwareQueue(cpu), HardwareQueue(u16::try_from(hardware).unwrap_or(0)))
+}
+
+/// The bio of which a process's bios are copies.
+pub(crate) fn template(
+    context: u32,
+    group: GroupId,
+    priority: Priority,
+    queues: (SoftwareQueue, HardwareQueue),
+) -> Bio {
+    Bio {
+        context: ContextId(context),
+        group,
+        priority,
+        software_queue: queues.0,
+        hardware_queue: queues.1,
+        ..Bio::new(Operation::Read, block::Extent::default())
+    }
+}

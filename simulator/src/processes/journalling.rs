@@ -1,0 +1,305 @@
+//! The journal's thread, and the calls that change metadata or wait for a commit.
+//!
+//! The thread is a submitter of its own, with a context and, if it was given a weight, a group. It goes through the
+//! steps of a commit, each when the bios of the one before have ended.
+
+use block::{Extent, Flags, Nanos, Operation, SECTOR_BYTES, Status};
+use elevator::{Any, Bio};
+use experiment::KernelEra;
+use queue::{RequestQueue, Submitted};
+use workload::Call;
+
+use super::submission::Mover;
+use super::{JOURNAL, Processes};
+use crate::events::{NEVER, Payload};
+use crate::os::journal::Journal;
+
+/// What the thread waits for.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Step {
+    /// A reason to commit.
+    Idle,
+    /// A request, while it writes the data of the transaction: the file range that it is at, and the page.
+    Data { range: usize, next_page: u64 },
+    /// The data to be on the device.
+    Settling,
+    /// Descriptors and blocks to be.
+    Blocks,
+    /// The commit block to be.
+    Commit,
+}
+
+/// The thread and those who wait for it.
+#[derive(Debug)]
+pub(super) struct JournalThread {
+    journal: Journal,
+    /// What its bios look like.
+    template: Bio,
+    /// What a bio of the flusher looks like, which writes the data since 2.6.39.
+    data_template: Bio,
+    step: Step,
+    /// A bio of it waits for a request.
+    is_asleep: bool,
+    bios_left: u32,
+    /// Space of the checkpoint under way, and its bios.
+    checkpoint: Option<(u64, u32)>,
+    runs_at: Nanos,
+    /// Calls that need a frozen block.
+    frozen_out: Vec<u32>,
+    /// Calls that wait for the commit of a transaction.
+    awaiting: Vec<(u32, u64)>,
+}
+
+impl JournalThread {
+    pub(super) fn new(journal: Journal, template: Bio, era: KernelEra) -> Self {
+        let data_template = match era {
+            KernelEra::Linux24 | KernelEra::Linux26 => template,
+            KernelEra::Linux3 | KernelEra::Mq => {
+                Bio { context: block::ContextId(0), group: block::GroupId::ROOT, ..template }
+            }
+        };
+        Self {
+            journal,
+            template,
+            data_template: Bio { operation: Operation::Write, flags: Flags::SYNC, ..data_template },
+            step: Step::Idle,
+            is_asleep: false,
+            bios_left: 0,
+            checkpoint: None,
+            runs_at: NEVER,
+            frozen_out: Vec::new(),
+            awaiting: Vec::new(),
+        }
+    }
+}
+
+// ---- calls ----
+impl Processes {
+    /// A call joins the running transaction with what it changes. False: it waits, and is resumed.
+    pub(super) fn joins_transaction(&mut self, number: u32, call: Call, now: Nanos) -> bool {
+        let io = self.ios[number as usize];
+        let file = self.processes[io.process as usize].file;
+        let Some(thread) = &mut self.journal else { return true };
+        let pages = super::cached::pages_of(&io);
+        if thread.journal.join(call, io.next_byte, (file, pages), now).is_err() {
+            thread.frozen_out.push(number);
+            return false;
+        }
+        self.commit_by_age();
+        true
+    }
+
+    /// Whether a sync has to wait for a commit; it is resumed after it.
+    pub(super) fn awaits_commit(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) -> bool {
+        let file = self.processes[self.ios[number as usize].process as usize].file;
+        let pages = self.calls[number as usize].pages();
+        let Some(thread) = &mut self.journal else { return false };
+        let Some(transaction) = thread.journal.ask_for(file, &pages) else { return false };
+        thread.awaiting.push((number, transaction));
+        self.run_journal(now, queue);
+        true
+    }
+}
+
+// ---- the thread ----
+impl Processes {
+    fn commit_by_age(&mut self) {
+        if let Some(thread) = self.journal.as_mut().filter(|thread| thread.journal.due_ns() < thread.runs_at) {
+            thread.runs_at = thread.journal.due_ns();
+            self.wheel.insert(thread.runs_at, Payload::new(JOURNAL, 0));
+        }
+    }
+
+    /// An event of the thread: its time has come, or bios of it have ended.
+    pub(super) fn journal_due(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+        if let Some(thread) = self.journal.as_mut().filter(|thread| thread.runs_at <= now) {
+            thread.runs_at = NEVER;
+        }
+        self.run_journal(now, queue);
+    }
+
+    /// The thread has the request that it slept for.
+    pub(super) fn journal_runs_again(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+        if let Some(thread) = &mut self.journal {
+            thread.is_asleep = false;
+        }
+        self.run_journal(now, queue);
+    }
+
+    /// Carries the thread on as far as it goes.
+    pub(super) fn run_journal(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+        loop {
+            let Some(thread) = self.journal.as_mut().filter(|thread| !thread.is_asleep) else { return };
+            match thread.step {
+                Step::Idle => {
+                    if !thread.journal.begin_commit(now) {
+                        return self.commit_by_age();
+                    }
+                    thread.step = Step::Data { range: 0, next_page: 0 };
+                }
+                Step::Data { range, next_page } => {
+                    if !self.write_transaction_data(range, next_page, now, queue) {
+                        return;
+                    }
+                }
+                Step::Settling => {
+                    let is_written =
+                        |(file, pages): &(u32, std::ops::Range<u64>)| !self.cache.has_write_back(*file, pages.clone());
+                    if !thread.journal.data().iter().all(is_written) {
+                        return;
+                    }
+                    thread.step = Step::Blocks;
+                    let writes = thread.journal.block_writes();
+                    self.write_blocks(&writes, Flags::SYNC.with(Flags::META), now, queue);
+                }
+                Step::Blocks if thread.bios_left == 0 => {
+                    let commit = thread.journal.blocks_written();
+                    thread.step = Step::Commit;
+                    self.thaw(now);
+                    let flags = Flags::SYNC.with(Flags::META).with(Flags::PREFLUSH).with(Flags::FUA);
+                    self.write_blocks(&[commit], flags, now, queue);
+                }
+                Step::Commit if thread.bios_left == 0 => {
+                    thread.journal.commit_written();
+                    thread.step = Step::Idle;
+                    self.tell_committed(now);
+                    self.checkpoint(now, queue);
+                }
+                Step::Blocks | Step::Commit => return,
+            }
+        }
+    }
+
+    /// Writes what is dirty of the transaction's files. False: it sleeps for a request.
+    fn write_transaction_data(&mut self, first: usize, page: u64, now: Nanos, queue: &mut RequestQueue<Any>) -> bool {
+        let (mut range, mut next_page) = (first, page);
+        let carriage = self.write_carriage(Mover::Journal);
+        loop {
+            let Some(thread) = &mut self.journal else { return false };
+            let bio = thread.data_template;
+            let Some((file, pages)) = thread.journal.data().get(range).cloned() else {
+                thread.step = Step::Settling;
+                self.unplug(true, now, queue);
+                self.begins_to_wait(now, queue);
+                return true;
+            };
+            let from = next_page.max(pages.start);
+            let Some(run) = self.cache.next_dirty(file, from..pages.end.max(from), carriage.most_pages) else {
+                (range, next_page) = (range + 1, 0);
+                continue;
+            };
+            next_page = run.end;
+            self.cache.begin_write_back(file, run.clone());
+            let (_, sleeps) = self.submit_pages(&bio, (file, run), carriage, now, queue);
+            if let Some(thread) = self.journal.as_mut().filter(|_| sleeps) {
+                thread.step = Step::Data { range, next_page };
+                thread.is_asleep = true;
+                return false;
+            }
+        }
+    }
+
+    fn write_blocks(&mut self, writes: &[(u64, u64)], flags: Flags, now: Nanos, queue: &mut RequestQueue<Any>) {
+        let Some(thread) = &self.journal else { return };
+        let bio = Bio { operation: Operation::Write, flags, ..thread.template };
+        let count = self.submit_blocks(&bio, writes, super::submission::JOURNAL_COOKIE, now, queue);
+        if let Some(thread) = &mut self.journal {
+            thread.bios_left += count;
+        }
+    }
+
+    /// Submits contiguous blocks as bios of the longest size. Answers how many have still to end.
+    fn submit_blocks(
+        &mut self,
+        bio: &Bio,
+        writes: &[(u64, u64)],
+        cookie: u64,
+        now: Nanos,
+        queue: &mut RequestQueue<Any>,
+    ) -> u32 {
+        let mut count = 0;
+        for (first_byte, bytes) in writes {
+            let mut done = 0;
+            while done < *bytes {
+                let length = self.bio_bytes.min(bytes - done);
+                let sectors = u32::try_from(length / SECTOR_BYTES).unwrap_or(u32::MAX);
+                let extent = Extent::new((first_byte + done) / SECTOR_BYTES, sectors);
+                let segments = u16::try_from(sectors.div_ceil(128)).unwrap_or(u16::MAX);
+                let piece = Bio { extent, segments, ..*bio };
+                let is_plugged = self.plug.is_some();
+                let submitted = self.submit_bio(&piece, cookie, is_plugged, now, queue);
+                count += u32::from(submitted != Submitted::Nothing);
+                done += length;
+            }
+        }
+        self.unplug(true, now, queue);
+        self.begins_to_wait(now, queue);
+        count
+    }
+
+    /// A bio of a commit has ended. A journal that cannot be written aborts in the real world; here it goes on.
+    pub(super) fn journal_bio_ended(&mut self, _status: Status, now: Nanos) {
+        let Some(thread) = &mut self.journal else { return };
+        thread.bios_left -= 1;
+        if thread.bios_left == 0 {
+            self.wake_journal(now);
+        }
+    }
+
+    fn wake_journal(&mut self, now: Nanos) {
+        self.wheel.insert(now + self.costs.complete_ns, Payload::new(JOURNAL, 0));
+    }
+
+    /// Pages of some file are on the device: the thread may have waited for them.
+    pub(super) fn journal_sees_pages_written(&mut self, now: Nanos) {
+        if self.journal.as_ref().is_some_and(|thread| thread.step == Step::Settling) {
+            self.wake_journal(now);
+        }
+    }
+
+    /// Who needed a frozen block goes on.
+    fn thaw(&mut self, now: Nanos) {
+        let Some(thread) = &mut self.journal else { return };
+        let mut calls = std::mem::take(&mut thread.frozen_out);
+        for io in calls.drain(..) {
+            let at = self.runs_again(self.ios[io as usize].process as usize, now);
+            self.resume_at(io, at);
+        }
+    }
+
+    /// Who waited for a transaction that is committed now goes on.
+    fn tell_committed(&mut self, now: Nanos) {
+        let Some(thread) = &mut self.journal else { return };
+        let awaiting = std::mem::take(&mut thread.awaiting);
+        let (done, left): (Vec<_>, Vec<_>) =
+            awaiting.into_iter().partition(|(_, transaction)| thread.journal.is_committed(*transaction));
+        thread.awaiting = left;
+        for (io, _) in done {
+            let at = self.runs_again(self.ios[io as usize].process as usize, now);
+            self.resume_at(io, at);
+        }
+    }
+
+    /// Writes old metadata in place when the journal is nearly full; nobody waits for it.
+    fn checkpoint(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+        let Some(thread) = self.journal.as_mut().filter(|thread| thread.checkpoint.is_none()) else { return };
+        let Some((blocks, space)) = thread.journal.checkpoint() else { return };
+        let bio = Bio { operation: Operation::Write, flags: Flags::META.with(Flags::BACKGROUND), ..thread.template };
+        let writes: Vec<_> = blocks.iter().map(|byte| (*byte, crate::os::journal::BLOCK_BYTES)).collect();
+        let count = self.submit_blocks(&bio, &writes, super::submission::CHECKPOINT_COOKIE, now, queue);
+        if let Some(thread) = &mut self.journal {
+            thread.checkpoint = Some((space, count));
+        }
+    }
+
+    /// A block is in place.
+    pub(super) fn checkpoint_bio_ended(&mut self) {
+        let Some(thread) = &mut self.journal else { return };
+        let Some((space, left)) = &mut thread.checkpoint else { return };
+        *left -= 1;
+        if *left == 0 {
+            thread.journal.checkpointed(*space);
+            thread.checkpoint = None;
+        }
+    }
+}

@@ -1,0 +1,481 @@
+//! The processes of a run: issuers, what they have in hand, and when each runs again.
+//!
+//! ```text
+//! issuer -> start_io --direct--------------------> bio(s) -> queue ... -> bio_done -> (complete_ns) -> deliver
+//!               \--call-> block map, page cache ->   ^                        |            |            |
+//!                         ^    dirty pages -> flusher, journal               resume <------+     recorder, issuer
+//!                         +----------------------------------------------------+
+//! ```
+//! Nothing here knows the device or the policy; the run's loop connects the two sides. What the operating system decides
+//! is in `crate::os`; here it is carried out, with the time it takes.
+
+mod cached;
+mod construction;
+mod flusher;
+mod journalling;
+mod submission;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use block::random::fnv1a64_continued;
+use block::{Flags, Nanos, Operation, Priority, Status};
+use elevator::{Any, Bio};
+use experiment::{Completion, IoDirection, Recorder, Schedule};
+use queue::{Done, Plug, RequestQueue};
+use workload::{Io, Issuer, Next};
+
+use crate::costs::HostCosts;
+use crate::events::{EventWheel, NEVER, Payload};
+use crate::os::files::{BlockMap, File};
+use crate::os::pages::PageCache;
+use crate::os::read_ahead::{ReadAhead, Rules};
+use crate::os::throttle::Throttle;
+use crate::os::write_back::WriteBack;
+use cached::{Call, Sleeper};
+pub(crate) use construction::{Parts, queues_of, template};
+use flusher::Flusher;
+use journalling::JournalThread;
+use submission::Transfers;
+
+/// An I/O has completed and its process runs again.
+const DELIVER: u8 = 0;
+/// A process may act again.
+const WAKE: u8 = 1;
+/// A group that starts later begins.
+const START: u8 = 2;
+/// A group ends before the run does.
+const STOP: u8 = 3;
+/// Write-back may have something to do.
+const WRITE_BACK: u8 = 4;
+/// A call goes on where it stopped.
+const RESUME: u8 = 5;
+/// The journal's thread may go on.
+const JOURNAL: u8 = 6;
+
+/// How a process reaches the device.
+#[derive(Debug)]
+pub(crate) enum Path {
+    /// O_DIRECT.
+    Direct,
+    /// Through the page cache, with the state of its open file.
+    Buffered(ReadAhead),
+    /// Not at all.
+    Null,
+}
+
+/// One thread of a job.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub issuer: Issuer,
+    pub path: Path,
+    /// Its attributes; operation, flags and extent are filled in per bio.
+    pub template: Bio,
+    /// The file it works on.
+    pub file: u32,
+    place: File,
+    /// What it knows of the file's block map; None where nothing has to be read to find a block.
+    block_map: Option<BlockMap>,
+    /// With everything in flight its issuer need not be asked: it would do nothing before a completion, and remembers
+    /// nothing of having been asked.
+    refills_at_once: bool,
+    /// While a bio of it waits for a request, it does nothing else. Not so for programs of several processes, nor for
+    /// io_uring, which has a worker sleep for every I/O; before blk-mq asynchronous I/O was libaio, which sleeps.
+    sleeps_as_one: bool,
+    sleeping: u32,
+    first_io: u32,
+    cpu: u32,
+    /// The wake-up it waits for; others are stale.
+    wake_at: Nanos,
+    is_running: bool,
+    /// Pages dirtied since it was last asked to pause.
+    dirtied_pages: u64,
+}
+
+/// An I/O that an issuer has in hand; indexed by the process's first plus the token.
+#[derive(Copy, Clone, Debug)]
+struct InHand {
+    process: u32,
+    token: u32,
+    submitted_ns: Nanos,
+    deadline_ns: Nanos,
+    /// What has not been submitted yet of a transfer between device and process, in bytes of the file.
+    next_byte: u64,
+    end_byte: u64,
+    bytes: u32,
+    bios_left: u32,
+    device_ns: Nanos,
+    operation: Operation,
+    flags: Flags,
+    priority: Priority,
+    actor: u16,
+    status: Status,
+}
+
+/// The lock round the elevator, where holding it is to cost time: one insertion, choice or completion after the other.
+#[derive(Debug)]
+pub(crate) struct ElevatorLock {
+    pub free_at: Nanos,
+    hold_ns: Nanos,
+}
+
+impl ElevatorLock {
+    /// Somebody wants it at `now`. Answers when he has let go of it again.
+    #[inline]
+    pub(crate) fn take(&mut self, now: Nanos) -> Nanos {
+        if self.hold_ns == 0 {
+            return now;
+        }
+        self.free_at = self.free_at.max(now) + self.hold_ns;
+        self.free_at
+    }
+}
+
+/// All processes.
+#[derive(Debug)]
+pub(crate) struct Processes {
+    costs: HostCosts,
+    /// Whether the host's work costs nothing at all.
+    is_free: bool,
+    /// Whether processors are serial resources, also for completions.
+    shares_cpus: bool,
+    pub lock: ElevatorLock,
+    pub recorder: Recorder,
+    schedule: Schedule,
+    processes: Vec<Process>,
+    ios: Vec<InHand>,
+    /// When each processor is idle again; without a limit every process has one to itself.
+    cpu_free_at: Vec<Nanos>,
+    wheel: EventWheel,
+    /// I/Os delivered at the present time, in order: the way without the wheel where completing costs nothing.
+    ready: VecDeque<u32>,
+    /// Bios that the queue had no room for.
+    backlog: VecDeque<(Bio, u64)>,
+    /// The plug of whoever is submitting; empty between calls. None where submitters have no plugs.
+    plug: Option<Plug>,
+    transfers: Transfers,
+    /// What calls are at, by I/O; empty where none is more than a transfer.
+    calls: Vec<Call>,
+    /// Calls that wait for a page.
+    sleepers: Vec<Sleeper>,
+    cache: PageCache,
+    /// Runs of pages being looked at; empty between calls.
+    runs: Vec<Range<u64>>,
+    read_ahead: Rules,
+    write_back: WriteBack,
+    throttle: Throttle,
+    flusher: Flusher,
+    journal: Option<JournalThread>,
+    files: Vec<File>,
+    /// How long each file is, as far as that changes.
+    written_to: Vec<u64>,
+    bio_bytes: u64,
+    running: usize,
+    has_stopped: bool,
+    /// When the device last finished something: what a request waited inside behind others is not its own.
+    device_free_at: Nanos,
+    log: Option<u64>,
+    pub completions: u64,
+}
+
+// ---- begin and end ----
+impl Processes {
+    /// When something here happens next.
+    #[inline]
+    pub(crate) fn next_event(&mut self) -> Nanos {
+        self.wheel.next_time()
+    }
+
+    /// Whether nothing more will ever be issued and nothing is in hand.
+    pub(crate) fn is_over(&self) -> bool {
+        self.running == 0 && (self.has_stopped || self.schedule.is_over())
+    }
+
+    /// FNV-1a over time, number and status of every completion so far, if asked for.
+    pub(crate) fn checksum(&self) -> Option<u64> {
+        self.log
+    }
+
+    /// Begins what begins at `now`.
+    pub(crate) fn start_ready(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+        if self.has_stopped {
+            return;
+        }
+        let mut started = Vec::new();
+        self.schedule.begin(now, &mut started);
+        self.running += started.len();
+        for &process in &started {
+            self.processes[process].is_running = true;
+        }
+        for process in started {
+            self.pump(process, now, queue);
+        }
+    }
+
+    /// Ends all issuing; what is in hand completes.
+    pub(crate) fn stop_all(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+        self.has_stopped = true;
+        for process in 0..self.processes.len() {
+            self.stop(process, now, queue);
+        }
+    }
+
+    fn stop(&mut self, process: usize, now: Nanos, queue: &mut RequestQueue<Any>) {
+        self.processes[process].issuer.stop();
+        if self.processes[process].is_running {
+            self.pump(process, now, queue);
+        }
+    }
+
+    fn process_ended(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<Any>) {
+        let process = &mut self.processes[index];
+        process.is_running = false;
+        self.running -= 1;
+        for actor in 0..u32::from(process.issuer.actors()) {
+            queue.context_exited(block::ContextId(process.template.context.0 + actor), now);
+        }
+        let mut stopped = Vec::new();
+        if self.schedule.ended(index, &mut stopped) {
+            for process in stopped {
+                self.stop(process, now, queue);
+            }
+            self.start_ready(now, queue);
+        }
+    }
+}
+
+// ---- what happens ----
+impl Processes {
+    /// A bio has ended. Its process hears of it by [`Processes::run_due`].
+    #[inline]
+    pub(crate) fn bio_done(&mut self, done: &Done, now: Nanos) {
+        let device_ns = now.saturating_sub(done.issued_ns.max(self.device_free_at));
+        self.device_free_at = now;
+        self.bio_ended(done.cookie, done.status, if done.issued_ns == 0 { 0 } else { device_ns }, now);
+    }
+
+    /// Everything due at `now`, in order, until nothing is left.
+    #[inline]
+    pub(crate) fn run_due(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+        loop {
+            if let Some(io) = self.ready.pop_front() {
+                self.deliver(io, now, queue);
+            } else if let Some((_, event)) = self.wheel.pop_due(now) {
+                self.handle(event, now, queue);
+            } else if let Some(cookie) = queue.take_admitted() {
+                self.admitted(cookie, now, queue);
+            } else {
+                break;
+            }
+        }
+        if !self.backlog.is_empty() {
+            self.retry_backlog(now, queue);
+        }
+        if self.flusher.watches_congestion() {
+            self.look_at_congestion(now, queue);
+        }
+    }
+
+    fn handle(&mut self, event: Payload, now: Nanos, queue: &mut RequestQueue<Any>) {
+        match event.kind() {
+            DELIVER => self.deliver(event.index(), now, queue),
+            WAKE => {
+                let index = event.index() as usize;
+                if self.processes[index].wake_at == now {
+                    self.processes[index].wake_at = NEVER;
+                    self.pump(index, now, queue);
+                }
+            }
+            RESUME => self.resume_due(event.index(), now, queue),
+            WRITE_BACK => self.flush_at(now, queue),
+            JOURNAL => self.journal_due(now, queue),
+            START => self.start_ready(now, queue),
+            STOP => {
+                for process in self.schedule.threads_of_group(event.index() as usize) {
+                    self.stop(process, now, queue);
+                }
+            }
+            kind => debug_assert!(false, "no event is of kind {kind}"),
+        }
+    }
+
+    /// Lets a process act until it waits for something.
+    #[inline]
+    fn pump(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<Any>) {
+        loop {
+            let process = &mut self.processes[index];
+            if !process.is_running || (process.sleeping > 0 && process.sleeps_as_one) {
+                return;
+            }
+            let is_full = process.issuer.in_flight() == process.issuer.depth();
+            if is_full && process.refills_at_once {
+                return;
+            }
+            let free_at = self.cpu_free_at[process.cpu as usize];
+            if free_at > now && !is_full {
+                return self.wake_at(index, free_at);
+            }
+            match process.issuer.next(now) {
+                Next::Issue(io) => self.start_io(index, io, now, queue),
+                Next::NotBefore(at) => return self.wake_at(index, at),
+                Next::Busy => return,
+                Next::Finished => {
+                    if self.processes[index].issuer.in_flight() == 0 {
+                        self.process_ended(index, now, queue);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn wake_at(&mut self, index: usize, at: Nanos) {
+        if self.processes[index].wake_at != at {
+            self.processes[index].wake_at = at;
+            self.wheel.insert(at, Payload::new(WAKE, number(index)));
+        }
+    }
+
+    #[inline]
+    fn start_io(&mut self, index: usize, io: Io, now: Nanos, queue: &mut RequestQueue<Any>) {
+        let process = &mut self.processes[index];
+        let number = process.first_io + io.token;
+        self.ios[number as usize] = InHand {
+            process: super::processes::number(index),
+            token: io.token,
+            submitted_ns: now,
+            deadline_ns: io.deadline_ns.unwrap_or(NEVER),
+            next_byte: io.offset_bytes,
+            end_byte: io.offset_bytes + u64::from(io.length_bytes),
+            // A range says what is changed or synced; only data counts as throughput.
+            bytes: if moves_data(&io) { io.length_bytes } else { 0 },
+            bios_left: 0,
+            device_ns: 0,
+            operation: io.operation,
+            flags: io.flags,
+            priority: io.priority,
+            actor: io.actor,
+            status: Status::Ok,
+        };
+        if self.ios[number as usize].is_counted() {
+            self.recorder.submitted(index, IoDirection::from(io.operation), now);
+        }
+        match &process.path {
+            Path::Direct if self.calls.is_empty() => self.submit_io(number, now, queue),
+            Path::Direct if process.block_map.is_none() && io.call == workload::Call::Data => {
+                self.submit_io(number, now, queue);
+            }
+            // At least a nanosecond, or time would stand still.
+            Path::Null => {
+                let at = now + self.costs.complete_ns.max(1);
+                self.wheel.insert(at, Payload::new(DELIVER, number));
+            }
+            _ => self.begin_call(number, &io, now, queue),
+        }
+    }
+
+    /// The processor of a process works for it from now on, or from when it is idle. Answers when it is done.
+    #[inline]
+    fn work(&mut self, index: usize, now: Nanos, length_ns: Nanos) -> Nanos {
+        let free_at = &mut self.cpu_free_at[self.processes[index].cpu as usize];
+        *free_at = now.max(*free_at) + length_ns;
+        *free_at
+    }
+
+    /// A process has submitted so many bios. Answers when it may go on.
+    #[inline]
+    fn has_submitted(&mut self, index: usize, bios: u32, now: Nanos) -> Nanos {
+        let waits_ns = self.lock.free_at.saturating_sub(now);
+        self.work(index, now, waits_ns + self.costs.submit_ns * u64::from(bios))
+    }
+
+    /// When a process runs after something that it waits for ended at `now`.
+    #[inline]
+    fn runs_again(&mut self, index: usize, now: Nanos) -> Nanos {
+        // Completing takes the elevator's lock, and that was just taken.
+        let now = now.max(self.lock.free_at);
+        if self.shares_cpus { self.work(index, now, self.costs.complete_ns) } else { now + self.costs.complete_ns }
+    }
+
+    /// The I/O's process sees its completion at `at`.
+    #[inline]
+    fn complete_at(&mut self, number: u32, at: Nanos) {
+        if self.is_free {
+            self.ready.push_back(number);
+        } else {
+            self.wheel.insert(at, Payload::new(DELIVER, number));
+        }
+    }
+
+    #[inline]
+    fn record(&mut self, io: &InHand, now: Nanos) {
+        let issuer = io.process as usize;
+        self.recorder.completed(&Completion {
+            issuer,
+            direction: IoDirection::from(io.operation),
+            submitted_ns: io.submitted_ns,
+            completed_ns: now,
+            bytes: u64::from(io.bytes),
+            device_ns: io.device_ns,
+            outcome: io.status.into(),
+        });
+        if now > io.deadline_ns {
+            self.recorder.late(issuer, now);
+        }
+    }
+
+    #[inline]
+    fn deliver(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+        let io = self.ios[number as usize];
+        let index = io.process as usize;
+        self.completions += 1;
+        if let Some(log) = &mut self.log {
+            for bytes in [now, u64::from(number), io.status as u64] {
+                *log = fnv1a64_continued(*log, &bytes.to_le_bytes());
+            }
+        }
+        if io.is_counted() {
+            self.record(&io, now);
+        }
+        self.processes[index].issuer.completed(io.token, io.status.is_ok());
+        self.pump(index, now, queue);
+    }
+}
+
+impl InHand {
+    /// Whether results know of it: creating, renaming and removing files are neither transfers nor syncs.
+    #[inline]
+    const fn is_counted(&self) -> bool {
+        self.bytes > 0 || matches!(self.operation, Operation::Flush)
+    }
+
+    const fn idle(process: u32, token: u32) -> Self {
+        Self {
+            process,
+            token,
+            submitted_ns: 0,
+            deadline_ns: NEVER,
+            next_byte: 0,
+            end_byte: 0,
+            bytes: 0,
+            bios_left: 0,
+            device_ns: 0,
+            operation: Operation::Read,
+            flags: Flags::NONE,
+            priority: Priority::NONE,
+            actor: 0,
+            status: Status::Ok,
+        }
+    }
+}
+
+/// Whether an I/O transfers what its range says.
+#[inline]
+fn moves_data(io: &Io) -> bool {
+    matches!(io.call, workload::Call::Data | workload::Call::Append) && io.operation != Operation::Flush
+}
+
+/// A count or index of things that a run has far fewer of than 2^28.
+fn number(count: usize) -> u32 {
+    u32::try_from(count).expect("a run has fewer than 2^32 processes and I/Os")
+}

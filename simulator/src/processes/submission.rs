@@ -1,0 +1,339 @@
+//! From transfers to bios: cutting, plugging, waiting for a request, and what an ended bio was part of.
+//!
+//! A submitter whose bio finds no request sleeps until it has one, and submits the rest then: that is how the queue
+//! slows processes, flusher and journal down. Plugs are those of the submitters (since 2.6.39); a call plugs when it
+//! makes more than one bio. The queues of older kernels plug themselves and are told when somebody waits.
+
+use std::ops::Range;
+
+use block::{Extent, Nanos, Operation, Priority, SECTOR_BYTES, Status};
+use elevator::{Any, Bio};
+use experiment::{KernelEra, Machine};
+use queue::{RequestQueue, Submitted};
+
+use super::Processes;
+use crate::os::pages::PAGE_BYTES;
+
+/// What a bio's cookie stands for: kind in the upper byte, the number of an I/O or a transfer below.
+const COOKIE_SHIFT: u32 = 56;
+const IO_COOKIE: u64 = 0;
+const TRANSFER_COOKIE: u64 = 1;
+const MAP_COOKIE: u64 = 2;
+/// A bio of a commit; the whole cookie.
+pub(super) const JOURNAL_COOKIE: u64 = 3 << COOKIE_SHIFT;
+/// A bio of a checkpoint; the whole cookie.
+pub(super) const CHECKPOINT_COOKIE: u64 = 4 << COOKIE_SHIFT;
+
+/// Whether submitters of the era have plugs of their own.
+pub(super) fn has_task_plugs(era: KernelEra) -> bool {
+    matches!(era, KernelEra::Linux3 | KernelEra::Mq)
+}
+
+/// The longest bio of a direct transfer or a read-ahead window.
+pub(super) fn longest_bio_bytes(machine: &Machine, request_bytes: u64) -> u64 {
+    let longest: u64 = match machine.era {
+        KernelEra::Linux24 => 128 << 10,
+        KernelEra::Linux26 => 512 << 10,
+        KernelEra::Linux3 | KernelEra::Mq => 1 << 20,
+    };
+    longest.min(request_bytes)
+}
+
+/// How pages are carried.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) struct Carriage {
+    pub mover: Mover,
+    /// Longest bio.
+    pub most_pages: u64,
+    /// Bios end at multiples of this; 1 = anywhere.
+    pub folio_pages: u64,
+}
+
+/// On whose behalf pages move.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) enum Mover {
+    /// A reader, who waits for pages, not for bios.
+    Reader,
+    /// The flusher.
+    Flusher,
+    /// A call that writes pages itself, by its I/O.
+    Call(u32),
+    /// The journal's thread.
+    Journal,
+}
+
+/// Pages of a file on their way by one bio.
+#[derive(Copy, Clone, Debug)]
+struct Transfer {
+    file: u32,
+    first_page: u64,
+    end_page: u64,
+    mover: Mover,
+}
+
+/// All of them; slots are used again.
+#[derive(Debug, Default)]
+pub(super) struct Transfers {
+    slots: Vec<Transfer>,
+    free: Vec<u32>,
+}
+
+impl Transfers {
+    fn begin(&mut self, transfer: Transfer) -> u32 {
+        match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = transfer;
+                slot
+            }
+            None => {
+                self.slots.push(transfer);
+                super::number(self.slots.len() - 1)
+            }
+        }
+    }
+
+    fn end(&mut self, slot: u32) -> Transfer {
+        self.free.push(slot);
+        self.slots[slot as usize]
+    }
+}
+
+// ---- direct transfers ----
+impl Processes {
+    /// Submits what an I/O still has to transfer, until its process has to sleep for a request.
+    #[inline]
+    pub(super) fn submit_io(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+        let io = self.ios[number as usize];
+        let process = &self.processes[io.process as usize];
+        let (index, place) = (io.process as usize, process.place);
+        let mut bio = Bio { operation: io.operation, flags: io.flags, ..process.template };
+        bio.context.0 += u32::from(io.actor);
+        if io.priority != Priority::NONE {
+            bio.priority = io.priority;
+        }
+        let mut at = io.next_byte / SECTOR_BYTES * SECTOR_BYTES;
+        let end = io.end_byte.next_multiple_of(SECTOR_BYTES);
+        let is_plugged = end - at > self.bio_bytes && self.plug.is_some();
+        let (mut bios, mut ended, mut sleeps) = (0, 0, false);
+        while !sleeps {
+            let (device_byte, piece_end) = place.piece(at, end.min(at + self.bio_bytes));
+            let sectors = sectors_of(piece_end - at);
+            let segments = u16::try_from(sectors.div_ceil(128).max(1)).unwrap_or(u16::MAX);
+            let piece = Bio { extent: Extent::new(device_byte / SECTOR_BYTES, sectors), segments, ..bio };
+            bios += 1;
+            match self.submit_bio(&piece, IO_COOKIE << COOKIE_SHIFT | u64::from(number), is_plugged, now, queue) {
+                Submitted::Nothing => ended += 1,
+                Submitted::Waiting => sleeps = true,
+                Submitted::Queued(_) | Submitted::Merged(_) => {}
+            }
+            at = piece_end;
+            if at >= end {
+                break;
+            }
+        }
+        self.unplug(is_plugged, now, queue);
+        // Direct calls unplug, whether they wait or not.
+        self.begins_to_wait(now, queue);
+        let io = &mut self.ios[number as usize];
+        io.next_byte = at;
+        io.bios_left += bios - ended;
+        let is_over = at >= end && io.bios_left == 0;
+        self.processes[index].sleeping += u32::from(sleeps);
+        let done_at = self.has_submitted(index, bios, now);
+        if is_over {
+            self.complete_at(number, if self.is_free { now } else { done_at });
+        }
+    }
+
+    /// A process reads a block of the file's block map; its call goes on when it is there.
+    pub(super) fn submit_map_read(&mut self, number: u32, at: u64, now: Nanos, queue: &mut RequestQueue<Any>) {
+        let io = self.ios[number as usize];
+        let index = io.process as usize;
+        let (device_byte, _) = self.processes[index].place.piece(at, at + PAGE_BYTES);
+        let mut bio = Bio {
+            operation: Operation::Read,
+            flags: block::Flags::META,
+            extent: Extent::new(device_byte / SECTOR_BYTES, 8),
+            ..self.processes[index].template
+        };
+        bio.context.0 += u32::from(io.actor);
+        let submitted = self.submit_bio(&bio, MAP_COOKIE << COOKIE_SHIFT | u64::from(number), false, now, queue);
+        self.processes[index].sleeping += u32::from(submitted == Submitted::Waiting);
+        self.has_submitted(index, 1, now);
+        self.begins_to_wait(now, queue);
+    }
+}
+
+// ---- pages ----
+impl Processes {
+    /// Submits pages of a file, `bio` saying everything but where. Answers how many bios it took and whether the submitter
+    /// has to sleep.
+    pub(super) fn submit_pages(
+        &mut self,
+        bio: &Bio,
+        (file, pages): (u32, Range<u64>),
+        carriage: Carriage,
+        now: Nanos,
+        queue: &mut RequestQueue<Any>,
+    ) -> (u32, bool) {
+        let place = self.files[file as usize];
+        let end = (pages.end * PAGE_BYTES).min(place.bytes.next_multiple_of(SECTOR_BYTES));
+        let mut at = pages.start * PAGE_BYTES;
+        let (mut bios, mut sleeps) = (0, false);
+        let is_plugged = self.plug.is_some();
+        while at < end {
+            let page = at / PAGE_BYTES;
+            let longest = match carriage.folio_pages {
+                0 | 1 => page + carriage.most_pages,
+                folio => (page + carriage.most_pages).min((page / folio + 1) * folio),
+            };
+            let (device_byte, piece_end) = place.piece(at, end.min(longest * PAGE_BYTES));
+            let sectors = sectors_of(piece_end - at);
+            let segments = u16::try_from(sectors.div_ceil(128)).unwrap_or(u16::MAX);
+            let piece = Bio { extent: Extent::new(device_byte / SECTOR_BYTES, sectors), segments, ..*bio };
+            let transfer = Transfer {
+                file,
+                first_page: at / PAGE_BYTES,
+                end_page: piece_end.div_ceil(PAGE_BYTES),
+                mover: carriage.mover,
+            };
+            let slot = self.transfers.begin(transfer);
+            let cookie = TRANSFER_COOKIE << COOKIE_SHIFT | u64::from(slot);
+            match self.submit_bio(&piece, cookie, is_plugged, now, queue) {
+                Submitted::Nothing => self.transfer_ended(slot, Status::Ok, now),
+                Submitted::Waiting => sleeps = true,
+                Submitted::Queued(_) | Submitted::Merged(_) => {}
+            }
+            bios += 1;
+            at = piece_end;
+        }
+        (bios, sleeps)
+    }
+}
+
+// ---- bios ----
+impl Processes {
+    /// Submits one bio. "Waiting" is also the answer when the queue has no room even for those who wait.
+    #[inline]
+    pub(super) fn submit_bio(
+        &mut self,
+        bio: &Bio,
+        cookie: u64,
+        is_plugged: bool,
+        now: Nanos,
+        queue: &mut RequestQueue<Any>,
+    ) -> Submitted {
+        if self.backlog.is_empty() {
+            self.lock.take(now);
+            let submitted = match &mut self.plug {
+                Some(plug) if is_plugged => queue.submit_plugged(bio, cookie, plug, now),
+                _ => queue.submit(bio, cookie, now),
+            };
+            if let Ok(submitted) = submitted {
+                return submitted;
+            }
+        }
+        self.backlog.push_back((*bio, cookie));
+        Submitted::Waiting
+    }
+
+    /// The submitter is through: what its plug holds enters the policy.
+    #[inline]
+    pub(super) fn unplug(&mut self, is_plugged: bool, now: Nanos, queue: &mut RequestQueue<Any>) {
+        if let Some(plug) = self.plug.as_mut().filter(|_| is_plugged) {
+            queue.unplug(plug, now);
+        }
+    }
+
+    pub(super) fn retry_backlog(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+        while let Some((bio, cookie)) = self.backlog.front().copied() {
+            let Ok(submitted) = queue.submit(&bio, cookie, now) else { return };
+            self.backlog.pop_front();
+            if submitted == Submitted::Nothing {
+                self.bio_ended(cookie, Status::Ok, 0, now);
+            }
+            if submitted != Submitted::Waiting {
+                self.admitted(cookie, now, queue);
+            }
+        }
+    }
+
+    /// A bio that waited for a request has one: its submitter runs again.
+    pub(super) fn admitted(&mut self, cookie: u64, now: Nanos, queue: &mut RequestQueue<Any>) {
+        let number = u32::try_from(cookie & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+        match cookie >> COOKIE_SHIFT {
+            TRANSFER_COOKIE => match self.transfers.slots[number as usize].mover {
+                Mover::Reader => {}
+                Mover::Flusher => self.flusher_runs_again(now, queue),
+                Mover::Call(io) => self.resume(io, now, queue),
+                Mover::Journal => self.journal_runs_again(now, queue),
+            },
+            // The thread waits for its bios to end, not to begin.
+            3 | 4 => {}
+            kind => {
+                let io = self.ios[number as usize];
+                let index = io.process as usize;
+                self.processes[index].sleeping -= 1;
+                if kind == IO_COOKIE && io.next_byte < io.end_byte {
+                    self.submit_io(number, now, queue);
+                }
+                self.pump(index, now, queue);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn bio_ended(&mut self, cookie: u64, status: Status, device_ns: Nanos, now: Nanos) {
+        let number = u32::try_from(cookie & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+        match cookie >> COOKIE_SHIFT {
+            IO_COOKIE => {
+                let io = &mut self.ios[number as usize];
+                io.bios_left -= 1;
+                io.device_ns += device_ns;
+                if !status.is_ok() {
+                    io.status = status;
+                }
+                if io.bios_left == 0 && io.next_byte >= io.end_byte {
+                    let index = io.process as usize;
+                    let at = self.runs_again(index, now);
+                    self.complete_at(number, at);
+                }
+            }
+            MAP_COOKIE => {
+                let io = &mut self.ios[number as usize];
+                if !status.is_ok() {
+                    io.status = status;
+                }
+                let index = io.process as usize;
+                let at = self.runs_again(index, now);
+                self.resume_at(number, at);
+            }
+            TRANSFER_COOKIE => self.transfer_ended(number, status, now),
+            4 => self.checkpoint_bio_ended(),
+            _ => self.journal_bio_ended(status, now),
+        }
+    }
+
+    fn transfer_ended(&mut self, slot: u32, status: Status, now: Nanos) {
+        let Transfer { file, first_page, end_page, mover } = self.transfers.end(slot);
+        match mover {
+            Mover::Reader => self.pages_came(file, first_page..end_page, status, now),
+            Mover::Flusher | Mover::Call(_) | Mover::Journal => {
+                self.pages_written(file, first_page..end_page, status, now)
+            }
+        }
+    }
+
+    /// A process is about to wait for I/O: queues that plug themselves let go of what they hold.
+    #[inline]
+    pub(super) fn begins_to_wait(&self, now: Nanos, queue: &mut RequestQueue<Any>) {
+        // With plugs of their own, submitters meet a queue that has none.
+        if self.plug.is_none() {
+            queue.unplug_device(now);
+        }
+    }
+}
+
+fn sectors_of(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(SECTOR_BYTES)).expect("bios are short")
+}
