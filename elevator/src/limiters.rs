@@ -14,6 +14,9 @@ limiters! {
     "throttle"     = Throttle   : crate::throttle::Throttle,    "absolute (.max) and best-effort (.low, .high) limits of groups";
 }
 
+/// Limiters that share the device out by weights, as some policies do: both at once is allowed, and worth a warning.
+pub const PROPORTIONAL: &[&str] = &["io.cost"];
+
 /// What is known of a limiter without building it.
 #[derive(Copy, Clone, Debug)]
 pub struct LimiterEntry {

@@ -719,7 +719,9 @@ impl<E: Elevator> RequestQueue<E> {
             self.bios.at_mut(index).bio.group = group;
             return entered;
         }
-        self.admitted.push(self.bios.at(index).cookie);
+        if !self.was_held(index) {
+            self.admitted.push(self.bios.at(index).cookie);
+        }
         if self.groups.let_go(group) {
             self.forget_group_if_unused(group, now);
         }

@@ -19,9 +19,11 @@ pub(crate) struct Watched {
     /// Limiters that have seen it, a bit for each of the list.
     seen_by: u8,
     is_watched: bool,
+    /// It was answered with [`crate::Submitted::Held`]: nobody sleeps for it, whatever it waits for later.
+    was_held: bool,
 }
 
-pub(crate) const UNSEEN: Watched = Watched { group: GroupId::ROOT, seen_by: 0, is_watched: false };
+pub(crate) const UNSEEN: Watched = Watched { group: GroupId::ROOT, seen_by: 0, is_watched: false, was_held: false };
 
 impl<E: Elevator> RequestQueue<E> {
     // ---- putting in place ----
@@ -165,10 +167,17 @@ impl<E: Elevator> RequestQueue<E> {
             let mark = 1 << place_of(&self.limiters[stage]);
             self.watched.at_mut(index).seen_by |= mark;
             if self.limiters[stage].submit(BioId(index), &bio, now) == Verdict::Held {
+                self.watched.at_mut(index).was_held = true;
                 return true;
             }
         }
         false
+    }
+
+    /// Whether a bio's submitter went on while a limiter kept it back.
+    #[inline]
+    pub(crate) fn was_held(&self, index: u32) -> bool {
+        self.watched.get(index).is_some_and(|watched| watched.was_held)
     }
 
     /// The bio as the limiters know it: of the group it came with.
@@ -179,7 +188,7 @@ impl<E: Elevator> RequestQueue<E> {
     /// A bio comes under the limiters' eyes: it holds its group until it ends.
     pub(crate) fn begin_limiting(&mut self, index: u32) {
         let group = self.bios.at(index).bio.group;
-        *self.watched.at_mut(index) = Watched { group, seen_by: 0, is_watched: true };
+        *self.watched.at_mut(index) = Watched { group, is_watched: true, ..UNSEEN };
         self.groups.hold(group);
     }
 

@@ -52,6 +52,8 @@ fn device(status: &ShardStatus) -> Value {
         "switching": status.is_switching,
         "tunables": tunables,
         "reasons": reasons,
+        "limiters": status.limiters,
+        "held_by_limiters": status.held_by_limiters,
         "queue_depth": status.device_depth,
         "requests_in_flight": status.requests_in_flight,
         "ios_in_flight": status.ios_in_flight,
