@@ -9,18 +9,12 @@ use crate::fault::Faulty;
 use crate::flash::Flash;
 use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, Submit};
 use crate::null::Null;
-use crate::simple_disk::SimpleDisk;
-use crate::simple_ssd::SimpleSsd;
 
 /// Any of the devices.
 #[derive(Clone, Debug)]
 pub enum AnyDevice {
     /// Fixed latency.
-    Null(Null),
-    /// Channels and a link.
-    SimpleSsd(SimpleSsd),
-    /// Seek, rotation, transfer.
-    SimpleDisk(SimpleDisk),
+    Null(Box<Null>),
     /// Zones, rotation, caches, NCQ.
     Disk(Box<Disk>),
     /// Disks behind a controller with a cache.
@@ -37,8 +31,6 @@ macro_rules! each {
     ($any:expr, $device:ident => $call:expr) => {
         match $any {
             AnyDevice::Null($device) => $call,
-            AnyDevice::SimpleSsd($device) => $call,
-            AnyDevice::SimpleDisk($device) => $call,
             AnyDevice::Disk($device) => $call,
             AnyDevice::Array($device) => $call,
             AnyDevice::Flash($device) => $call,

@@ -33,8 +33,6 @@ mod null;
 mod parameter;
 mod pending;
 mod rate;
-mod simple_disk;
-mod simple_ssd;
 mod tags;
 
 pub use any::AnyDevice;
@@ -44,8 +42,6 @@ pub use disk::{Disk, DiskParameters};
 pub use fault::{FaultParameters, Faulty};
 pub use flash::{Flash, FlashCounters, FlashParameters};
 pub use interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};
-pub use models::{MODELS, Model, ModelError, ModelRow};
+pub use models::{Anchor, Figure, MODELS, Model, ModelError, ModelRow, Preset, Repetition, Setting};
 pub use null::{Null, NullParameters};
 pub use parameter::{Parameter, Unit};
-pub use simple_disk::{SimpleDisk, SimpleDiskParameters};
-pub use simple_ssd::{SimpleSsd, SimpleSsdParameters};

@@ -3,8 +3,6 @@
 use crate::delay::DelayParameters;
 use crate::fault::FaultParameters;
 use crate::null::NullParameters;
-use crate::simple_disk::SimpleDiskParameters;
-use crate::simple_ssd::SimpleSsdParameters;
 
 /// How people write a parameter; models keep nanoseconds for both units of time.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -61,6 +59,11 @@ impl Unit {
             Unit::Milliseconds => (1_000_000, 6),
             _ => (1, 0),
         }
+    }
+
+    /// How many decimals a written value may have.
+    pub const fn decimals(self) -> u32 {
+        self.scale().1
     }
 
     /// The stored value of a written one; `None` if it is none.
@@ -184,43 +187,6 @@ pub(crate) const NULL: &[Row<NullParameters>] = rows! { NullParameters:
     "mbps", MegabytesPerSecond, MBPS, kb_per_s, "Cap on bandwidth; 0 = none.";
     "iops", PerSecond, (0..=100_000_000), iops, "Cap on requests; 0 = none.";
     "inline", Switch, SWITCH, inline, "Completes at the time of submission.";
-    "max_sectors", Sectors, COMMAND_SECTORS, max_sectors, "Longest command.";
-    "volatile_cache", Switch, SWITCH, volatile_cache, "Writes need a flush to be durable.";
-    "fua", Switch, SWITCH, fua, "Honours FUA.";
-};
-
-pub(crate) const SIMPLE_SSD: &[Row<SimpleSsdParameters>] = rows! { SimpleSsdParameters:
-    "capacity_sectors", Sectors, SECTORS, capacity_sectors, "Capacity.";
-    "channels", Count, (1..=1_024), channels, "Units that work at the same time.";
-    "t_read_us", Microseconds, MICROSECONDS, read_ns, "Cell time of a read, per stripe.";
-    "t_prog_us", Microseconds, MICROSECONDS, write_ns, "Cell time of a write, per stripe.";
-    "t_discard_us", Microseconds, MICROSECONDS, discard_ns, "Time of a discard or zeroing write.";
-    "t_flush_us", Microseconds, MICROSECONDS, flush_ns, "Time of a flush behind the last write.";
-    "jitter_us", Microseconds, MICROSECONDS, jitter_ns, "Width of the uniform jitter of a cell time.";
-    "cmd_us", Microseconds, MICROSECONDS, command_ns, "Fixed latency per command, pipelined.";
-    "channel_MBps", MegabytesPerSecond, MBPS, channel_kb_per_s, "Transfer inside, per channel; 0 = takes no time.";
-    "link_MBps", MegabytesPerSecond, MBPS, link_kb_per_s, "Transfer to the host, per direction; 0 = takes no time.";
-    "stripe_sectors", Sectors, (8..=65_536), stripe_sectors, "Piece of a command that one channel serves.";
-    "queue_depth" | "qd", Count, DEPTH, depth, "Commands in flight per hardware queue.";
-    "hw_queues", Count, QUEUES, hardware_queues, "Submission queues.";
-    "max_sectors", Sectors, COMMAND_SECTORS, max_sectors, "Longest command.";
-    "volatile_cache", Switch, SWITCH, volatile_cache, "Writes need a flush to be durable.";
-    "fua", Switch, SWITCH, fua, "Honours FUA.";
-};
-
-pub(crate) const SIMPLE_DISK: &[Row<SimpleDiskParameters>] = rows! { SimpleDiskParameters:
-    "capacity_sectors", Sectors, SECTORS, capacity_sectors, "Capacity.";
-    "rpm", Count, (60..=100_000), rpm, "Revolutions per minute.";
-    "spt", Sectors, (8..=100_000), track_sectors, "Sectors of a track.";
-    "seek_track_ms", Milliseconds, MILLISECONDS, seek_track_ns, "Seek to the next track.";
-    "seek_full_ms", Milliseconds, MILLISECONDS, seek_full_ns, "Seek over the whole disk.";
-    "seek_jitter_ms", Milliseconds, MILLISECONDS, seek_jitter_ns, "Width of the uniform jitter of a seek.";
-    "write_settle_ms", Milliseconds, MILLISECONDS, write_settle_ns, "Added to a seek that ends in a write.";
-    "cmd_overhead_us", Microseconds, MICROSECONDS, command_ns, "Firmware time before a command, overlapped.";
-    "readahead_sectors", Sectors, (0..=65_536), readahead_sectors, "How far the head reads on behind a read.";
-    "reorder" | "ncq", Switch, SWITCH, ncq, "Takes the shortest positioning time; off = order of arrival.";
-    "max_age_ms", Milliseconds, MILLISECONDS, max_age_ns, "A command that has waited longer goes next.";
-    "queue_depth" | "qd", Count, DEPTH, depth, "Commands in flight.";
     "max_sectors", Sectors, COMMAND_SECTORS, max_sectors, "Longest command.";
     "volatile_cache", Switch, SWITCH, volatile_cache, "Writes need a flush to be durable.";
     "fua", Switch, SWITCH, fua, "Honours FUA.";

@@ -79,7 +79,9 @@ fn every_model_answers_every_command_once_whatever_happens() {
     for row in MODELS {
         let text = format!("{},{faults}", row.name);
         let ends = drive(&text, 3_000);
-        assert!(ends.ok > 2_000 && ends.errors > 50 && ends.timeouts > 20, "{text}: {ends:?}");
+        // A reset takes what is in flight, which is one command where the device holds no more.
+        let least = if device(row.name).info().depth == 1 { 2 } else { 20 };
+        assert!(ends.ok > 2_000 && ends.errors > 50 && ends.timeouts > least, "{text}: {ends:?}");
         assert_eq!(ends, drive(&text, 3_000), "{text}");
         assert_ne!(ends.checksum, drive(&format!("{text},seed=2"), 3_000).checksum, "{text}");
     }

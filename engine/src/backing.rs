@@ -101,7 +101,8 @@ impl Backing {
 /// `ssd,channels=8,/a/b.img` -> (`ssd,channels=8`, `/a/b.img`): settings are words with `=`, the rest is the path.
 fn split_model(text: &str) -> (&str, Option<&str>) {
     let is_setting = |word: &str| {
-        word.split_once('=').is_some_and(|(key, _)| key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+        word.split_once('=')
+            .is_some_and(|(key, _)| key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.'))
     };
     let mut end = text.find(',').unwrap_or(text.len());
     while let Some(rest) = text.get(end + 1..) {

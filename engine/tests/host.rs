@@ -38,7 +38,7 @@ fn experiment(target: &str, scheduler: &str, weights: &[u32], job: &Job) -> Expe
         device_depth: Some(8),
         queue_requests: None,
         share_unit: ShareUnit::Bytes,
-limiters: Vec::new(),
+        limiters: Vec::new(),
         machine: experiment::Machine::default(),
     }
 }

@@ -214,6 +214,10 @@ pub struct ThreadTally {
     pub bytes: u64,
     /// Requests completed.
     pub ios: u64,
+    /// From the submission of its first request counted here to the completion of the last, in nanoseconds: what `dd`
+    /// divides by.
+    #[serde(default)]
+    pub elapsed_ns: Nanos,
 }
 
 /// The device's side of the window, in the terms of `/proc/diskstats`; times in nanoseconds.

@@ -165,6 +165,9 @@ struct IssuerCount {
     name: String,
     bytes: u64,
     ios: u64,
+    /// First submission and last completion of what is counted.
+    begun_ns: Nanos,
+    ended_ns: Nanos,
     late: u64,
 }
 
@@ -176,6 +179,8 @@ impl Recorder {
             name: format!("{}.{}", place.job.name, place.thread),
             bytes: 0,
             ios: 0,
+            begun_ns: Nanos::MAX,
+            ended_ns: 0,
             late: 0,
         };
         Self {
@@ -224,6 +229,8 @@ impl Recorder {
                 lane.second_latency.add(bucket, latency_ns);
                 if direction != IoDirection::Sync {
                     (issuer.bytes, issuer.ios) = (issuer.bytes + bytes, issuer.ios + 1);
+                    issuer.begun_ns = issuer.begun_ns.min(submitted_ns.max(self.window.start_ns));
+                    issuer.ended_ns = issuer.ended_ns.max(completed_ns);
                 }
             }
             Outcome::Short => lane.errors[0] += 1,
@@ -279,7 +286,12 @@ impl Recorder {
             let threads = self.issuers.iter().filter(|issuer| issuer.group == index);
             let late = threads.clone().map(|issuer| issuer.late).sum();
             let threads = threads
-                .map(|issuer| ThreadTally { name: issuer.name.clone(), bytes: issuer.bytes, ios: issuer.ios })
+                .map(|issuer| ThreadTally {
+                    name: issuer.name.clone(),
+                    bytes: issuer.bytes,
+                    ios: issuer.ios,
+                    elapsed_ns: issuer.ended_ns.saturating_sub(issuer.begun_ns),
+                })
                 .collect();
             let path = group.path.clone();
             groups.push(GroupMeasurement { path, weight, effective_weight, read, write, trim, sync, late, threads });

@@ -48,6 +48,17 @@ fn throughput_counts_completions_inside_the_window() {
 }
 
 #[test]
+fn late_requests_count_when_they_complete_inside_the_window() {
+    let experiment = experiment(1000, 1000);
+    let mut recorder = Recorder::new(&experiment, Window::of(&experiment, 0));
+    for at_ms in [999, 1000, 1999, 2000] {
+        recorder.late(0, at_ms * MS);
+    }
+    let groups = recorder.finish(&experiment, None);
+    assert_eq!(groups.iter().map(|group| group.late).collect::<Vec<_>>(), [2, 0]);
+}
+
+#[test]
 fn latency_counts_submissions_inside_the_window_however_late_they_complete() {
     let group = record(&experiment(1000, 1000), &[(999, 1500), (1500, 1501), (1999, 9000), (2000, 2001)], None);
     let latency = &group.read.latency;

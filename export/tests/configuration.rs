@@ -1,10 +1,10 @@
 //! `serve.toml` and the flags: what is accepted, and what each mistake is told (engine specification 8).
 
+use experiment::Limits;
 use hoistway_export::configuration::check::{Checks, Verdict, check, warnings};
 use hoistway_export::configuration::flags::{self, Flags};
 use hoistway_export::configuration::show::show;
 use hoistway_export::configuration::{Address, Configuration, Problem, Size, Who, file};
-use experiment::Limits;
 use proptest::prelude::*;
 
 const WHOLE: &str = r#"

@@ -7,8 +7,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::ctl::CtlArguments;
 use crate::serve::ServeArguments;
 
+pub mod device;
 pub mod test;
 
+pub use device::DeviceArguments;
 pub use test::TestArguments;
 
 /// Block I/O schedulers, on a simulated disk or a real one: compare them, and share a disk with them.
@@ -71,6 +73,12 @@ pub enum Command {
     Ctl(CtlArguments),
     /// Show schedulers, tunables, device models and workloads
     List(ListArguments),
+    /// Device models: print one to copy, compare them with published measurements, fit one to your disk
+    #[command(after_help = "Examples:
+  hoistway device show sata > my.toml               a model to change; then: hoistway test model:./my.toml
+  hoistway device fit                               every model against the measurements it was fitted to
+  hoistway device calibrate sata --rows fio.json -o my.toml   a model of your disk, from a result of fio")]
+    Device(DeviceArguments),
     /// Three tenants share one disk: on the simulator, and for real on a temporary file
     Demo(DemoArguments),
     /// Print the completions of a shell

@@ -16,8 +16,8 @@ use crate::test::plan::Plan;
 use crate::test::store::write;
 use crate::test::{self, Made, show};
 
-/// A device slow enough that any real disk behind it keeps up: 4,000 reads per second of 4 KiB.
-const MODEL: &str = "model:ssd,channels=4,t_read_us=1000";
+/// A device slow enough that any real disk behind it keeps up: about 4,000 reads per second of 4 KiB, 8 at a time.
+const MODEL: &str = "model:ssd,channels=4,dies_per_channel=2,t_read_us=1150";
 /// Who shares it. The one with the smallest weight asks for the most, as neighbours do.
 const TENANTS: [&str; 3] = [
     "name=batch,weight=100,workload=drr:bs=4k,iodepth=64",
@@ -90,7 +90,7 @@ pub fn run(arguments: &DemoArguments, voice: Voice) -> Outcome {
     show::check_place(&arguments.output)?;
     let interrupt = Interrupt::install()?;
     print(INTRODUCTION)?;
-    print("\n1. Simulated: an SSD of 4,000 reads per second, 6 seconds per scheduler in virtual time\n\n")?;
+    print("\n1. Simulated: an SSD of about 4,000 reads per second, 6 seconds per scheduler in virtual time\n\n")?;
     let simulated = make(Half::Simulated, &interrupt, voice)?;
     show_half(&simulated)?;
     let mut halves = vec![(Half::Simulated, simulated)];

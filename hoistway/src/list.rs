@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use device::MODELS;
 use elevator::limiters::{self, LIMITERS, LimiterEntry};
 use elevator::registry::{self, ENTRIES, Entry};
 use elevator::tunable::{OutOfRange, Tunable};
@@ -16,6 +15,7 @@ use workload::name::{ALL, names};
 use workload::program;
 
 use crate::arguments::ListArguments;
+use crate::device::listing;
 use crate::exit::{Error, Outcome, print};
 use crate::workloads;
 
@@ -30,7 +30,7 @@ pub fn run(arguments: &ListArguments) -> Outcome {
             (schedulers_text(), Json::List(ENTRIES.iter().map(|entry| scheduler_json(entry, None)).collect()))
         }
         Some("limiters") => (limiters_text(), Json::List(LIMITERS.iter().map(limiter_json).collect())),
-        Some("devices") => (devices_text(), devices_json()),
+        Some("devices") => (listing::text(), listing::json()),
         Some("workloads") => (workloads_text(), workloads_json()),
         Some("machine") => (machine_text(), machine_json()),
         Some("options") => (options_text(), options_json()),
@@ -70,17 +70,17 @@ fn version_of(entry: &Entry, text: &str) -> Result<Version, Error> {
 fn overview() -> (String, Json) {
     let mut text = String::from("schedulers\n");
     for entry in ENTRIES {
-        let _ = writeln!(text, "  {:<14}{}", entry.name, entry.summary);
+        let _ = writeln!(text, "  {:<16}{}", entry.name, entry.summary);
     }
     text.push_str("\ndevices (model:NAME[,KEY=VALUE...])\n");
-    for model in MODELS {
-        let _ = writeln!(text, "  {:<14}{}", model.name, model.doc);
-    }
+    text.push_str(&listing::overview());
     let _ = writeln!(text, "\nworkloads\n  {}", names().collect::<Vec<_>>().join(" "));
-    text.push_str("\nmore: hoistway list schedulers | limiters | devices | workloads | options | machine | NAME of a scheduler\n");
+    text.push_str(
+        "\nmore: hoistway list schedulers | limiters | devices | workloads | options | machine | NAME of a scheduler\n",
+    );
     let json = Json::object([
         ("schedulers", Json::List(ENTRIES.iter().map(|entry| scheduler_json(entry, None)).collect())),
-        ("devices", devices_json()),
+        ("devices", listing::json()),
         ("workloads", workloads_json()),
     ]);
     (text, json)
@@ -194,50 +194,6 @@ fn tunable_json(row: &Tunable) -> Json {
         ("out_of_range", Json::text(if row.out_of_range == OutOfRange::Clamp { "clamped" } else { "refused" })),
         ("doc", Json::text(row.doc)),
     ])
-}
-
-fn devices_text() -> String {
-    let mut text = String::new();
-    for model in MODELS {
-        let alias = if model.alias.is_empty() { String::new() } else { format!(" (also model:{})", model.alias) };
-        let _ = writeln!(text, "model:{}{alias}\n  {}", model.name, model.doc);
-        for (parameter, default) in model.parameters() {
-            let _ = writeln!(
-                text,
-                "  {:<18}{:<28} default {:<12} {}",
-                parameter.name,
-                parameter.allowed(),
-                default,
-                parameter.doc
-            );
-        }
-        text.push('\n');
-    }
-    text.push_str("example: model:ssd,channels=4,qd=16,seed=7\n");
-    text
-}
-
-fn devices_json() -> Json {
-    let models = MODELS.iter().map(|model| {
-        let parameters = model.parameters().into_iter().map(|(parameter, default)| {
-            Json::object([
-                ("name", Json::text(parameter.name)),
-                ("alias", Json::text(parameter.alias)),
-                ("unit", Json::text(parameter.unit.label())),
-                ("min", Json::Whole(parameter.minimum)),
-                ("max", Json::Whole(parameter.maximum)),
-                ("default", Json::text(default)),
-                ("doc", Json::text(parameter.doc)),
-            ])
-        });
-        Json::object([
-            ("name", Json::text(model.name)),
-            ("alias", Json::text(model.alias)),
-            ("doc", Json::text(model.doc)),
-            ("parameters", Json::List(parameters.collect())),
-        ])
-    });
-    Json::List(models.collect())
 }
 
 fn workloads_text() -> String {

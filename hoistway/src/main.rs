@@ -4,6 +4,7 @@
 mod arguments;
 mod ctl;
 mod demo;
+mod device;
 mod exit;
 mod generate;
 mod interrupt;
@@ -37,6 +38,7 @@ fn run(arguments: Arguments, voice: Voice) -> ExitCode {
     let outcome = match arguments.command {
         Command::Test(arguments) => test::run(&arguments, voice),
         Command::List(arguments) => list::run(&arguments),
+        Command::Device(arguments) => device::run(&arguments, voice),
         Command::Demo(arguments) => demo::run(&arguments, voice),
         Command::Completions(arguments) => generate::completions(&arguments),
         Command::Man(arguments) => generate::manual(&arguments),

@@ -202,7 +202,7 @@ pub fn jobs_of(path: &Path, voice: Voice) -> Result<Vec<Job>, Error> {
 }
 
 /// Jobs of one cgroup form one group; those without form one as well.
-fn groups_of(path: &Path, jobs: Vec<Job>) -> Result<Vec<Group>, Error> {
+pub fn groups_of(path: &Path, jobs: Vec<Job>) -> Result<Vec<Group>, Error> {
     let mut groups: Vec<Group> = Vec::new();
     for mut job in jobs {
         let unsupported = |what: &str| {

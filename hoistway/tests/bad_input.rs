@@ -107,8 +107,60 @@ fn an_unknown_option_and_an_unknown_subcommand() {
 #[test]
 fn an_unknown_model_and_an_unknown_parameter_of_one() {
     refused(&["test", "model:sdd"], 2, &["no device model 'sdd'", "nearest: ssd"]);
+    refused(&["test", "model:raid5x12,disk.sgments=4"], 2, &["'disk.sgments'", "nearest: disk.segments"]);
     refused(&["test", "model:ssd,chanels=4"], 2, &["'chanels'", "nearest: channels"]);
     refused(&["test", "model:ssd,channels=0"], 2, &["channels cannot be '0'", "1 to 1024"]);
+}
+
+#[test]
+fn a_models_file_with_a_mistake_is_told_with_line_value_range_and_nearest_key() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let refused_file = |text: &str, words: &[&str]| {
+        fs::write(directory.path().join("my.toml"), text).unwrap();
+        refused_in(directory.path(), &["test", "model:./my.toml"], 2, words);
+        refused_in(directory.path(), &["device", "fit", "my.toml"], 2, words);
+    };
+    refused_file("type = \"flash\"\nchanels = 4\n", &["my.toml:2:1: ", "'chanels'", "nearest: channels (1 to 1024)"]);
+    refused_file(
+        "type = \"flash\"\nt_read = 50\n",
+        &["my.toml:2:1: ", "lacks its unit", "t_read_us (0 to 100000000 us)"],
+    );
+    refused_file("type = \"hdd\"\nseek_avg_ms = \"9 ms\"\n", &["my.toml:2:15: ", "\"9 ms\"", "a bare number of ms"]);
+    refused_file("type = \"hdd\"\nrpm = -5400\n", &["my.toml:2:7: ", "rpm cannot be '-5400'", "60 to 100000"]);
+    refused_file("type = \"hdd\"\nheads = 1000000\n", &["my.toml:2:9: ", "'1000000'", "1 to 64"]);
+    let dies = "base = \"ssd\"\ncapacity_sectors = 65536\nchannels = 256\ndies_per_channel = 64\n";
+    refused_file(dies, &["my.toml:3:1: channels: ", "channels x dies_per_channel", "at most"]);
+    refused_file("base = \"sata\"\nseek_avg_ms = 30\n", &["my.toml:2:1: seek_full_ms: ", "seek_avg_ms = 30"]);
+    refused_file("type = \"hdd\"\nrpm = \n", &["my.toml:2:", "not TOML"]);
+    refused_file("[[anchor]]\n", &["my.toml:1:1: ", "neither type"]);
+    refused_in(directory.path(), &["device", "show", "./none.toml"], 2, &["cannot be read", "No such file"]);
+    refused_in(directory.path(), &["device", "show", "sata,rmp=1"], 2, &["'rmp'", "nearest: rpm"]);
+}
+
+#[test]
+fn rows_that_cannot_be_calibrated_with() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let refused_rows = |name: &str, text: &str, more: &[&str], words: &[&str]| {
+        fs::write(directory.path().join(name), text).unwrap();
+        let arguments = [&["device", "calibrate", "ssd", "--rows", name], more].concat();
+        refused_in(directory.path(), &arguments, 2, words);
+    };
+    let row = "[[anchor]]\nname = \"x\"\nfigure = \"iops\"\npublished = 5\nunit = \"1/s\"\nscheduler = \"none\"\n";
+    let job = "job = \"[j]\\nrw=randread\"\n";
+    refused_rows("r.toml", "", &[], &["no row to calibrate with", "(--rows r.toml)"]);
+    refused_rows("r.toml", row, &[], &["r.toml:1:", "needs job"]);
+    refused_rows("r.toml", &format!("{row}job = \"[j]\\nrw=x\"\n"), &[], &["x:2:", "rw"]);
+    refused_rows("r.toml", &format!("{row}{job}wrong = 1\n"), &[], &["r.toml:8:1: ", "an anchor has no 'wrong'"]);
+    let unit = format!("{row}{job}").replace("1/s", "MB");
+    refused_rows("r.toml", &unit, &[], &["r.toml:5:8: ", "unit = \"MB\"", "allowed: 1/s"]);
+    let sound = format!("{row}{job}");
+    refused_rows("r.toml", &sound, &["--free", "t_raed_us"], &["'t_raed_us'", "did you mean 't_read_us'"]);
+    refused_rows("r.toml", &sound, &["--free", "read_priority"], &["is no number"]);
+    refused_rows("r.toml", &sound, &["--free", "error_ppm"], &["error_ppm is 0", "MODEL,error_ppm=1"]);
+    refused_rows("r.toml", &sound.replace("none", "nine"), &[], &["no scheduler 'nine'"]);
+    refused_rows("r.json", "{\"jobs\": [", &[], &["not JSON", "(--rows r.json)"]);
+    refused_rows("r.json", "{}", &[], &["no result of fio"]);
+    refused_in(directory.path(), &["device", "calibrate", "ssd", "--rows", "none.toml"], 2, &["cannot read none.toml"]);
 }
 
 #[test]

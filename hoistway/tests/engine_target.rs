@@ -45,7 +45,7 @@ fn a_directory_gets_a_temporary_file_that_is_gone_afterwards() {
 fn a_file_behind_a_model_goes_at_the_models_pace() {
     let directory = temporary();
     // One channel of 2 ms: 500 reads per second at most, on whatever disk.
-    let target = ["model:ssd,channels=1,t_read_us=2000,."];
+    let target = ["model:ssd,channels=1,dies_per_channel=1,t_read_us=2000,."];
     let Some(said) = real(directory.path(), &target, &["--format", "json", "--bs", "4k"]) else {
         return;
     };

@@ -6,8 +6,8 @@ use served::{Served, directory, requires, sparse_file, succeed};
 
 const MIB: u64 = 1 << 20;
 
-/// A device that 64 requests in flight saturate whatever else this machine does: 8 at a time, 4,000 reads a second.
-const MODEL: &str = "model:ssd,channels=4,t_read_us=1000";
+/// A device that 64 requests in flight saturate whatever else this machine does: 8 at a time, about 4,000 reads a second.
+const MODEL: &str = "model:ssd,channels=4,dies_per_channel=2,t_read_us=1150";
 
 fn two_tenants(scheduler: &str) -> Served {
     let directory = directory();

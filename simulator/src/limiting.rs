@@ -54,9 +54,7 @@ fn set(queue: &mut RequestQueue<Any>, spec: &SchedulerSpec, key: &str, value: &s
         Ok(_) => queue.set_limiter(name, key, value, 0).map(|_| ()),
         Err(error) => Err(error),
     };
-    set.map_err(|error| {
-        Refusal::usage(format!("{name} {key}={value}: {error}"), format!("allowed: {}", row.allowed()))
-    })
+    set.map_err(|error| Refusal::usage(format!("{name} {key}={value}: {error}"), format!("allowed: {}", row.allowed())))
 }
 
 fn refused(spec: &SchedulerSpec, error: LimiterError) -> Refusal {
@@ -70,9 +68,10 @@ fn refused(spec: &SchedulerSpec, error: LimiterError) -> Refusal {
             Refusal::usage(format!("there is no limiter '{name}'"), help)
         }
         LimiterError::InPlace => Refusal::usage(format!("limiter '{name}' is given twice"), "give it once"),
-        LimiterError::NoMemory => {
-            Refusal::usage(format!("limiter {name} does not fit into memory"), "ask for fewer groups or a smaller depth")
-        }
+        LimiterError::NoMemory => Refusal::usage(
+            format!("limiter {name} does not fit into memory"),
+            "ask for fewer groups or a smaller depth",
+        ),
     }
 }
 

@@ -673,10 +673,12 @@ const FAULTS: [&str; 6] = [
 /// A device that is small, so that extents meet, and unreliable to a degree that the seed decides.
 fn device(random: &mut Stream, hardware_queues: u16) -> Result<AnyDevice, Broken> {
     let mut among = |choices: &[&'static str]| choices[below(random, choices.len())];
-    let model = among(&["ssd", "ssd,channels=2", "null", "null,servers=1"]);
+    let model = among(&["ssd,sim_mib=64", "ssd,channels=2,sim_mib=64", "null", "null,servers=1"]);
     let depth = among(&["1", "2", "8", "32"]);
     let max_sectors = among(&["128", "256", "2560"]);
-    let cache = among(&["volatile_cache=0", "volatile_cache=1,fua=0", "volatile_cache=1,fua=1"]);
+    // An SSD's cache is volatile unless its power lasts.
+    let caches = ["volatile_cache=0", "volatile_cache=1,fua=0", "volatile_cache=1,fua=1"];
+    let cache = if model.starts_with("null") { among(&caches) } else { among(&["plp=0", "plp=1"]) };
     let mut text = format!(
         "{model},capacity_sectors={CAPACITY_SECTORS},qd={depth},hw_queues={hardware_queues},max_sectors={max_sectors},{cache}"
     );

@@ -150,7 +150,8 @@ fn t25_a_group_that_thinks_holds_nobody_back() {
 fn t27_a_promise_is_capped_by_the_limit_and_needs_its_thresholds() {
     let mut both = at_least(50 * MB);
     both.read_bytes_per_s = Some(20 * MB);
-    let measured = run(&question(PIPE, "noop", &[(large_reads(16), both), (large_reads(16), at_least(10 * MB))], (1, 4)));
+    let measured =
+        run(&question(PIPE, "noop", &[(large_reads(16), both), (large_reads(16), at_least(10 * MB))], (1, 4)));
     let (a, b) = (rate(&measured, 0), rate(&measured, 1));
     assert!((19.0..=20.5).contains(&a) && a + b > 95.0, "{a:.1} and {b:.1}");
     // Without thresholds it is no promise: nobody is held back for a group that does not reach it.

@@ -169,7 +169,11 @@ fn limit(reader: &mut Reader<'_>, key: &'static str, read: impl FnOnce(&mut Read
     match read(reader) {
         0 => None,
         1 => {
-            reader.complain(&reader.place_of(key), format!("{key} = 1 is too little"), "0 is no limit; else at least 2");
+            reader.complain(
+                &reader.place_of(key),
+                format!("{key} = 1 is too little"),
+                "0 is no limit; else at least 2",
+            );
             None
         }
         limit => Some(limit),

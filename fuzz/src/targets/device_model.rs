@@ -1,9 +1,10 @@
-//! Device models with settings, `model:ssd,channels=8`: any text, and commands to whatever is accepted.
+//! Device models with settings, `model:ssd,channels=8`, and the files of models: any text, and commands to whatever is
+//! accepted.
 
 use crate::target::{Seen, Target};
 use block::random::Stream;
 use block::{Extent, Flags, HardwareQueue, Operation, Status};
-use device::{AnyDevice, Command, Device, Model, NEVER, Submit};
+use device::{AnyDevice, Command, Device, Model, NEVER, Preset, Submit};
 
 pub const TARGET: Target = Target {
     name: "device-model",
@@ -13,9 +14,16 @@ pub const TARGET: Target = Target {
     tokens: &[
         b"model:",
         b"null",
-        b"ssd",
-        b"nvme",
         b"sata",
+        b"hdd",
+        b"wd2500js",
+        b"ide2003",
+        b"raid5x12",
+        b"raid5x12-stream",
+        b"ssd",
+        b"ssd-lsi",
+        b"ssd-plextor",
+        b"nvme",
         b",",
         b"=",
         b"capacity_sectors=",
@@ -30,20 +38,62 @@ pub const TARGET: Target = Target {
         b"volatile_cache=",
         b"fua=",
         b"channels=",
+        b"dies_per_channel=",
+        b"planes=",
+        b"page_kib=",
+        b"pages_per_block=",
         b"t_read_us=",
         b"t_prog_us=",
-        b"t_flush_us=",
-        b"jitter_us=",
+        b"t_erase_us=",
+        b"channel_MBps=",
+        b"link_MBps=",
         b"cmd_us=",
-        b"stripe_sectors=",
+        b"serial_us=",
+        b"write_buffer_kib=",
+        b"overprovision=",
+        b"gc_low=",
+        b"read_priority=",
+        b"none",
+        b"residual",
+        b"suspend",
+        b"die_hold=",
+        b"plp=",
+        b"sim_mib=",
+        b"precondition=",
+        b"fill",
+        b"random",
+        b"random_mult=",
         b"rpm=",
-        b"spt=",
+        b"heads=",
+        b"zones=",
+        b"spt_outer=",
+        b"spt_inner=",
         b"seek_track_ms=",
+        b"seek_avg_ms=",
         b"seek_full_ms=",
         b"seek_jitter_ms=",
-        b"readahead_sectors=",
+        b"commit=",
+        b"transfer_end",
+        b"coalesce=",
+        b"age_weight=",
+        b"segments=",
+        b"segment_kib=",
+        b"readahead_kib=",
+        b"write_cache=",
+        b"wc_entries=",
+        b"wc_kib=",
+        b"wc_high=",
         b"ncq=",
         b"max_age_ms=",
+        b"disks=",
+        b"level=",
+        b"chunk_kib=",
+        b"ctl_latency_us=",
+        b"prefetch_kib=",
+        b"write_back=",
+        b"write_cache_mib=",
+        b"destage_low=",
+        b"disk.",
         b"read_delay_us=",
         b"delay_jitter_us=",
         b"error_ppm=",
@@ -59,8 +109,27 @@ pub const TARGET: Target = Target {
         b"0.001",
         b"1000000",
         b"18446744073709551615",
+        b"type = \"hdd\"\n",
+        b"type = \"raid\"\n",
+        b"type = \"flash\"\n",
+        b"base = \"sata\"\n",
+        b"[disk]\n",
+        b"[[anchor]]\n",
+        b"seek_table = [[1, 0.5], [90000, 9]]\n",
+        b"published = ",
+        b"figure = \"iops\"\n",
+        b"unit = \"1/s\"\n",
+        b"seeds = [1, 2]\n",
+        b"job = \"\"\"\n",
+        b"\n",
+        b"true",
+        b"false",
+        b"[",
+        b"-1",
+        b"1e9",
+        b"nan",
     ],
-    longest_bytes: 512,
+    longest_bytes: 1_024,
 };
 
 /// Commands given to each device.
@@ -68,11 +137,14 @@ const COMMANDS: u32 = 64;
 
 fn run(bytes: &[u8]) -> Seen {
     let Ok(text) = std::str::from_utf8(bytes) else { return Seen::NOTHING.and(b"no text") };
-    match Model::parse(text) {
+    // A file has lines; what `base` and names with a slash lead to is read, and is no part of this.
+    let read = if text.contains('\n') { Preset::read("fuzz.toml", text).map(checked) } else { Model::parse(text) };
+    match read {
         Ok(model) => {
-            let errors = Host::new(model.build(1, "dev0"), model.capacity_sectors()).drive();
-            let settings = text.split(',').filter_map(|setting| setting.split_once('='));
-            settings.fold(Seen::NOTHING.and_count(errors), |seen, (key, _)| seen.and(key.as_bytes()))
+            let errors =
+                if is_small(&model) { Host::new(model.build(1, "dev0"), model.capacity_sectors()).drive() } else { 0 };
+            let settings = text.split([',', '\n']).filter_map(|setting| setting.split_once('='));
+            settings.fold(Seen::NOTHING.and_count(errors), |seen, (key, _)| seen.and(key.trim().as_bytes()))
         }
         Err(error) => {
             let message = error.to_string();
@@ -80,6 +152,29 @@ fn run(bytes: &[u8]) -> Seen {
             Seen::NOTHING.and_message(&message, text)
         }
     }
+}
+
+/// The model of a file, which must be the same one after having been written.
+fn checked(preset: Preset) -> Model {
+    let written = preset.to_toml();
+    let again = Preset::read("again.toml", &written).unwrap_or_else(|error| panic!("{error}\n{written}"));
+    assert_eq!(again.model.settings(), preset.model.settings(), "{written}");
+    assert_eq!(again.anchors, preset.anchors, "{written}");
+    preset.model
+}
+
+/// Whether building it takes little time and memory: the mapping of a flash device, the seek tables of many disks.
+fn is_small(model: &Model) -> bool {
+    let value = |key: &str| {
+        let settings = model.settings();
+        let value = settings.iter().find(|setting| setting.key == key).map(|setting| setting.value.clone());
+        value.and_then(|value| value.parse::<f64>().ok()).unwrap_or(0.0)
+    };
+    let flash_mib = value("sim_mib") * (1.0 + value("random_mult"));
+    flash_mib <= 50_000.0
+        && value("disks") <= 16.0
+        && value("write_cache_mib") <= 4_096.0
+        && value("read_cache_mib") <= 4_096.0
 }
 
 /// Keeps the first hardware queue of a device busy with random commands.
@@ -156,14 +251,22 @@ impl Host {
 
 fn corpus() -> Vec<Vec<u8>> {
     [
-        "model:ssd,seed=7,channels=4,qd=16,t_read_us=12.5",
+        "model:ssd,seed=7,channels=4,qd=16,t_read_us=12.5,sim_mib=512",
         "null,latency_us=10,servers=2,inline=0,mbps=100,iops=5000",
         "null,inline=1",
-        "nvme,stripe_sectors=8,hw_queues=4,jitter_us=3,volatile_cache=1",
-        "sata,rpm=15000,ncq=0,readahead_sectors=256,max_age_ms=50",
-        "hdd,seek_full_ms=20,seek_track_ms=1,spt=500,write_settle_ms=1",
-        "ssd,error_ppm=100000,stall_ppm=100000,stall_ms=5,reset_ppm=50000,reset_ms=7",
+        "nvme,page_kib=8,hw_queues=4,t_read_jitter_us=3,plp=0,sim_mib=1024",
+        "ssd-plextor,precondition=random,random_mult=0.5,sim_mib=256,pages_per_block=16",
+        "sata,rpm=15000,ncq=0,readahead_kib=256,max_age_ms=50",
+        "hdd,seek_full_ms=20,seek_track_ms=1,spt_outer=1500,write_settle_ms=1,write_cache=0",
+        "raid5x12,disks=5,disk.rpm=5400,chunk_kib=64,destage_age_ms=1",
+        "raid5x12-stream,level=0,write_back=0",
+        "ssd,error_ppm=100000,stall_ppm=100000,stall_ms=5,reset_ppm=50000,reset_ms=7,sim_mib=256",
         "ssd,read_delay_us=100,write_delay_us=7,flush_delay_us=1,delay_jitter_us=9,bad_first_sector=8,bad_sectors=64",
+        "type = \"hdd\"\nrpm = 5_400\nseek_avg_ms = 9.5\nreorder = false\ncommit = \"transfer_end\"\n",
+        "base = \"sata\"\nseek_table = [[1, 0.5], [1000, 2.25], [90000, 9]]\n",
+        "# mine\nbase = \"raid5x12\"\ndoc = \"x\"\nlevel = 0\n[disk]\nbase = \"ide2003\"\nsegments = 4\n",
+        "type = \"flash\"\nsim_mib = 256\n[[anchor]]\nname = \"a\"\nfigure = \"bandwidth\"\npublished = [1, 2.5]\n\
+         unit = \"MiB/s\"\nscheduler = \"noop\"\nseeds = [1, 2]\noffsets_mb = [0, 5]\njob = \"\"\"\n[j]\nrw=read\n\"\"\"\n",
     ]
     .map(|text| text.as_bytes().to_vec())
     .into()

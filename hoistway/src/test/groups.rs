@@ -1,8 +1,8 @@
 //! Who shares the device: `--nrgrp`, `--weights`, `--group SPEC`.
 
 use block::{Class, Priority};
-use experiment::group::parse_weights;
 use experiment::group::LowLimits;
+use experiment::group::parse_weights;
 use experiment::{Group, Limits, Weight};
 use workload::Job;
 
@@ -104,8 +104,24 @@ fn place_of(spec: &str) -> String {
 }
 
 const KEYS: [&str; 18] = [
-    "name", "weight", "workload", "threads", "start", "stop", "rbps", "wbps", "riops", "wiops", "low_rbps", "low_wbps",
-    "low_riops", "low_wiops", "idle", "latency", "high", "ioprio",
+    "name",
+    "weight",
+    "workload",
+    "threads",
+    "start",
+    "stop",
+    "rbps",
+    "wbps",
+    "riops",
+    "wiops",
+    "low_rbps",
+    "low_wbps",
+    "low_riops",
+    "low_wiops",
+    "idle",
+    "latency",
+    "high",
+    "ioprio",
 ];
 
 /// Reads `name=db,weight=800,workload=drr:bs=4k,iodepth=4,threads=2`. A key that is none of a group's, behind

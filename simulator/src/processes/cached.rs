@@ -46,6 +46,8 @@ pub(super) struct Call {
     /// Next page of its range, and the end of the range.
     at: u64,
     end: u64,
+    /// Whether a sync has waited once for pages to be written.
+    has_settled: bool,
     /// The wake-up it waits for; others are stale.
     resumes_at: Nanos,
 }
@@ -80,7 +82,8 @@ impl Processes {
             (Operation::Flush, 0) => (0, u64::MAX),
             _ => (io.offset_bytes / PAGE_BYTES, (io.offset_bytes + u64::from(io.length_bytes)).div_ceil(PAGE_BYTES)),
         };
-        self.calls[number as usize] = Call { stage: Stage::Mapping, call: io.call, at, end, resumes_at: NEVER };
+        self.calls[number as usize] =
+            Call { stage: Stage::Mapping, call: io.call, at, end, has_settled: false, resumes_at: NEVER };
         let index = self.ios[number as usize].process as usize;
         if matches!(self.processes[index].path, Path::Buffered(_)) {
             self.work(index, now, self.costs.call_ns);
@@ -224,7 +227,13 @@ impl Processes {
             }
             let is_missing = self.cache.state(file, at) == PageState::Missing;
             if is_missing || self.cache.take_marker(file, at) {
+                let is_there = !is_missing && self.cache.state(file, at) != PageState::InFlight;
                 self.fetch(number, !is_missing, now, queue);
+                if is_there {
+                    // The reader will not wait soon, so it lets the window go itself (2.6.31 and later, for the sake of
+                    // RAID arrays: mm/readahead.c, page_cache_async_readahead).
+                    self.begins_to_wait(now, queue);
+                }
             } else if self.cache.state(file, at) == PageState::InFlight {
                 self.sleepers.push(Sleeper { io: number, file, first_page: at, end_page: at + 1, reads: true });
                 return self.begins_to_wait(now, queue);
@@ -429,6 +438,11 @@ impl Processes {
         }
         if !io.status.is_ok() {
             return self.complete_at(number, now);
+        }
+        // Pages dirtied again while they were being written could not be written at first.
+        let has_settled = std::mem::replace(&mut self.calls[number as usize].has_settled, true);
+        if !has_settled && self.cache.next_dirty(file, at..end, 1).is_some() {
+            return self.enter(number, Stage::Syncing { next_page: at }, now, queue);
         }
         self.calls[number as usize].stage = Stage::Committing;
         if self.awaits_commit(number, now, queue) {

@@ -125,6 +125,10 @@ impl Processes {
         }
         if has_written {
             self.unplug(true, now, queue);
+            if !self.flusher.counts_write_back {
+                // bdflush runs the disk's task queue when it is through; later kernels leave it to the plug's timer.
+                self.begins_to_wait(now, queue);
+            }
         }
         // A round that is due now but kept off waits with the rest.
         let at = if at == NEVER { self.write_back.next_round_ns() } else { at };

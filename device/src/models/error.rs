@@ -1,0 +1,75 @@
+//! What is said of a model that cannot be built: where, what, and what would be right.
+
+use std::fmt;
+
+use crate::parameter::Parameter;
+
+/// Why a model's text or file was refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ModelError {
+    place: String,
+    message: String,
+}
+
+impl ModelError {
+    /// `place` is `model:TEXT`, or `FILE:LINE:COLUMN`.
+    pub(crate) fn new(place: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { place: place.into(), message: message.into() }
+    }
+}
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.place, self.message)
+    }
+}
+
+impl std::error::Error for ModelError {}
+
+/// A key that no parameter has. `known` are those there are, as written.
+pub(crate) fn unknown_key<'a>(key: &str, known: impl Iterator<Item = (String, &'a Parameter)>) -> String {
+    let known: Vec<(String, &Parameter)> = known.collect();
+    let shown = |(name, parameter): &(String, &Parameter)| format!("{name} ({})", parameter.allowed());
+    // `t_read` for `t_read_us`: right but for its unit.
+    let lacks_unit = |(name, _): &&(String, &Parameter)| {
+        name.strip_prefix(key).is_some_and(|rest| UNITS.contains(&rest)) && !key.is_empty()
+    };
+    if let Some(meant) = known.iter().find(lacks_unit) {
+        return format!("the model has no parameter '{key}': it lacks its unit; nearest: {}", shown(meant));
+    }
+    let distance = |(name, parameter): &&(String, &Parameter)| {
+        let by_alias = if parameter.alias.is_empty() { usize::MAX } else { edit_distance(parameter.alias, key) };
+        edit_distance(name, key).min(by_alias)
+    };
+    let nearest = known.iter().min_by_key(distance).map_or_else(String::new, shown);
+    format!("the model has no parameter '{key}'; nearest: {nearest}. All of them: hoistway list devices")
+}
+
+/// Endings of keys that say in what a value is given.
+const UNITS: [&str; 6] = ["_us", "_ms", "_kib", "_mib", "_MBps", "_sectors"];
+
+/// A value that its parameter cannot have.
+pub(crate) fn bad_value(key: &str, parameter: &Parameter, value: &str) -> String {
+    format!("{key} cannot be '{value}'; allowed: {}", parameter.allowed())
+}
+
+/// Of these names the one that was probably meant.
+pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> &'a str {
+    known.min_by_key(|known| edit_distance(known, name)).unwrap_or("")
+}
+
+/// Insertions, deletions and replacements between two names.
+fn edit_distance(left: &str, right: &str) -> usize {
+    let right: Vec<_> = right.chars().collect();
+    let mut row: Vec<_> = (0..=right.len()).collect();
+    for (line, from) in left.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = line + 1;
+        for (column, to) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[right.len()]
+}

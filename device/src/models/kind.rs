@@ -1,0 +1,140 @@
+//! What kind of device a model is, with all its settings: one place that knows every table of parameters.
+
+use crate::array::{ARRAY, ArrayParameters};
+use crate::disk::{DISK, DiskParameters};
+use crate::flash::{FLASH, FlashParameters};
+use crate::null::NullParameters;
+use crate::parameter::{NULL, Parameter, Row};
+
+/// A device's kind and parameters.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Null(NullParameters),
+    Disk(DiskParameters),
+    /// The array and its members.
+    Array(ArrayParameters, DiskParameters),
+    Flash(FlashParameters),
+}
+
+/// Put before the parameters of an array's members.
+pub(crate) const MEMBER: &str = "disk.";
+
+impl Kind {
+    /// The words of `type`.
+    pub(crate) const WORDS: [&str; 4] = ["hdd", "raid", "flash", "null"];
+
+    /// The kind of a word, with its defaults.
+    pub(crate) fn of_word(word: &str) -> Option<Self> {
+        Some(match word {
+            "null" => Kind::Null(NullParameters::default()),
+            "hdd" => Kind::Disk(DiskParameters::default()),
+            "raid" => Kind::Array(ArrayParameters::default(), member()),
+            "flash" => Kind::Flash(FlashParameters::default()),
+            _ => return None,
+        })
+    }
+
+    /// Its word.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Kind::Disk(_) => "hdd",
+            Kind::Array(..) => "raid",
+            Kind::Flash(_) => "flash",
+            Kind::Null(_) => "null",
+        }
+    }
+
+    /// Calls `visit` with every row, what stands before its name, and the value it stands for.
+    pub(crate) fn each(&mut self, visit: &mut impl FnMut(&'static str, &'static Parameter, &mut u64)) {
+        match self {
+            Kind::Null(parameters) => walk("", NULL, parameters, visit),
+            Kind::Disk(parameters) => walk("", DISK, parameters, visit),
+            Kind::Array(parameters, disk) => {
+                walk("", ARRAY, parameters, visit);
+                walk(MEMBER, DISK, disk, visit);
+            }
+            Kind::Flash(parameters) => walk("", FLASH, parameters, visit),
+        }
+    }
+
+    /// The disk that this is or is made of.
+    pub(crate) fn disk_mut(&mut self) -> Option<&mut DiskParameters> {
+        match self {
+            Kind::Disk(disk) | Kind::Array(_, disk) => Some(disk),
+            Kind::Null(_) | Kind::Flash(_) => None,
+        }
+    }
+
+    /// What contradicts itself though each value is allowed: the key at fault, and a sentence.
+    pub(crate) fn check(&self) -> Result<(), (String, String)> {
+        let own = |(key, what): (&str, String)| (key.to_owned(), what);
+        match self {
+            Kind::Null(_) => Ok(()),
+            Kind::Disk(parameters) => parameters.check().map_err(own),
+            Kind::Array(parameters, disk) => {
+                parameters.check().map_err(own)?;
+                disk.check().map_err(|(key, what)| (format!("{MEMBER}{key}"), what))?;
+                if self.capacity_sectors() == 0 {
+                    let (chunk, sectors) = (chunk_sectors(parameters), disk.capacity_sectors);
+                    let what = format!("a chunk of {chunk} sectors does not fit on a disk of {sectors}");
+                    return Err(("chunk_kib".to_owned(), what));
+                }
+                Ok(())
+            }
+            Kind::Flash(parameters) => parameters.check().map_err(own),
+        }
+    }
+
+    /// Capacity in sectors.
+    pub(crate) fn capacity_sectors(&self) -> u64 {
+        match self {
+            Kind::Null(parameters) => parameters.capacity_sectors,
+            Kind::Disk(parameters) => parameters.capacity_sectors,
+            Kind::Array(array, disk) => {
+                data_disks(array) * (disk.capacity_sectors / chunk_sectors(array)) * chunk_sectors(array)
+            }
+            Kind::Flash(parameters) => parameters.capacity_sectors,
+        }
+    }
+
+    /// Makes room for `sectors`. A small file is the outer edge of a large disk, as a partition would be: geometry and
+    /// seeks stay those of the real device. Only what does not fit makes the device larger: more cylinders, more flash.
+    pub(crate) fn make_room(&mut self, sectors: u64) {
+        match self {
+            Kind::Null(parameters) => parameters.capacity_sectors = sectors,
+            Kind::Disk(parameters) => parameters.capacity_sectors = parameters.capacity_sectors.max(sectors),
+            Kind::Array(array, disk) => {
+                let chunk = chunk_sectors(array);
+                let rows = sectors.div_ceil(chunk).div_ceil(data_disks(array));
+                disk.capacity_sectors = disk.capacity_sectors.max(rows * chunk);
+            }
+            Kind::Flash(parameters) => parameters.capacity_sectors = parameters.capacity_sectors.max(sectors),
+        }
+    }
+}
+
+/// A member of an array that says nothing of it: without a volatile cache, which no controller would trust.
+pub(crate) fn member() -> DiskParameters {
+    DiskParameters { write_cache: 0, ..DiskParameters::default() }
+}
+
+/// Disks' worth of data in a row: one chunk less with parity.
+fn data_disks(array: &ArrayParameters) -> u64 {
+    if array.has_parity() { array.disks - 1 } else { array.disks }
+}
+
+fn chunk_sectors(array: &ArrayParameters) -> u64 {
+    array.chunk_kib * 2
+}
+
+/// Visits the rows of one table.
+pub(crate) fn walk<P>(
+    prefix: &'static str,
+    rows: &'static [Row<P>],
+    parameters: &mut P,
+    visit: &mut impl FnMut(&'static str, &'static Parameter, &mut u64),
+) {
+    for row in rows {
+        visit(prefix, &row.parameter, (row.field)(parameters));
+    }
+}

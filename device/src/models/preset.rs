@@ -1,0 +1,175 @@
+//! The models that come with the program, and models in files: both are the same text, read by the same reader.
+
+use std::fs;
+use std::path::Path;
+
+use super::anchor::Anchor;
+use super::error::{self, ModelError};
+use super::kind::Kind;
+use super::{Model, Setting, file};
+use crate::parameter::Unit;
+
+/// One model that comes with the program.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct ModelRow {
+    /// The name behind `model:`.
+    pub name: &'static str,
+    /// A second name, or the empty string.
+    pub alias: &'static str,
+    /// Its file.
+    pub text: &'static str,
+}
+
+macro_rules! presets {
+    ($($name:literal $(| $alias:literal)?),* $(,)?) => {
+        &[$(ModelRow {
+            name: $name,
+            alias: concat!($($alias)?),
+            text: include_str!(concat!("../../presets/", $name, ".toml")),
+        }),*]
+    };
+}
+
+/// All models that come with the program.
+pub const MODELS: &[ModelRow] = presets![
+    "null",
+    "sata" | "hdd",
+    "wd2500js",
+    "ide2003",
+    "raid5x12",
+    "raid5x12-stream",
+    "ssd",
+    "ssd-lsi",
+    "ssd-plextor",
+    "nvme",
+];
+
+/// A model with what its file says of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Preset {
+    /// One line for listings; may be empty in a user's file.
+    pub doc: String,
+    /// The model.
+    pub model: Model,
+    /// What it was fitted to.
+    pub anchors: Vec<Anchor>,
+    /// Its file.
+    pub text: String,
+}
+
+/// Larger files are no models.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+/// So many files may be based on each other.
+const MAX_DEPTH: u32 = 8;
+
+impl Preset {
+    /// Finds a model by name, or reads it from a file (what contains a slash or ends in `.toml`).
+    ///
+    /// # Errors
+    /// As [`Model::parse`].
+    pub fn load(name: &str) -> Result<Self, ModelError> {
+        Self::load_at(name, 0)
+    }
+
+    /// The model of a file's text. `file` is what messages call it, and what a relative `base` path is relative to.
+    ///
+    /// # Errors
+    /// The first mistake with its line.
+    pub fn read(file: &str, text: &str) -> Result<Self, ModelError> {
+        file::read(file, text, 0)
+    }
+
+    /// `depth` counts the files that are based on this one.
+    pub(crate) fn load_at(name: &str, depth: u32) -> Result<Self, ModelError> {
+        if depth > MAX_DEPTH {
+            let what = format!("more than {MAX_DEPTH} models are based on each other; is one based on itself?");
+            return Err(ModelError::new(name, what));
+        }
+        if is_path(name) {
+            return file::read(name, &read_file(name)?, depth);
+        }
+        let row = MODELS.iter().find(|row| row.name == name || (!row.alias.is_empty() && row.alias == name));
+        let row = row.ok_or_else(|| unknown(name))?;
+        file::read(row.name, row.text, depth)
+    }
+
+    /// The model as the text of a file of its own, without a base: every parameter with its value and meaning.
+    pub fn to_toml(&self) -> String {
+        let mut text = format!("doc = {}\ntype = \"{}\"\n", quoted(&self.doc), self.model.kind.word());
+        let defaults = Model::of_kind("", self.model.kind.clone()).settings();
+        let mut members = String::from("\n[disk]\n");
+        let mut own = 0;
+        self.model.kind.clone().each(&mut |_, _, _| own += 1);
+        for (index, (setting, default)) in self.model.settings().iter().zip(&defaults).enumerate() {
+            let is_member = setting.key.strip_prefix(super::kind::MEMBER);
+            // Delays and faults are rarely wanted: only what was set of them.
+            let is_wanted = index < own || setting.value != default.value;
+            let line = line(is_member.unwrap_or(&setting.key), setting);
+            match is_member {
+                Some(_) => members.push_str(&line),
+                None if is_wanted => text.push_str(&line),
+                None => {}
+            }
+        }
+        if let Some(seed) = self.model.seed {
+            text.push_str(&format!("seed = {seed}\n"));
+        }
+        let table = self.model.kind.clone().disk_mut().map(|disk| std::mem::take(&mut disk.seek_table));
+        let table = table.filter(|table| !table.is_empty()).map_or_else(String::new, |table| {
+            let points = table.iter().map(|(cylinders, ns)| format!("[{cylinders}, {}]", Unit::Milliseconds.show(*ns)));
+            format!("seek_table = [{}]\n", points.collect::<Vec<_>>().join(", "))
+        });
+        match self.model.kind {
+            Kind::Array(..) => text.push_str(&format!("{members}{table}")),
+            _ => text.push_str(&table),
+        }
+        for anchor in &self.anchors {
+            text.push('\n');
+            text.push_str(&anchor.to_toml());
+        }
+        text
+    }
+}
+
+/// Whether a model's name is that of a file.
+pub(crate) fn is_path(name: &str) -> bool {
+    name.contains('/') || Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml"))
+}
+
+fn read_file(name: &str) -> Result<String, ModelError> {
+    let wrong = |what: String| ModelError::new(format!("model:{name}"), what);
+    let failed = |error: std::io::Error| wrong(format!("the file cannot be read: {error}"));
+    let metadata = fs::metadata(name).map_err(failed)?;
+    if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
+        return Err(wrong(format!("a model is a regular file of at most {MAX_FILE_BYTES} bytes")));
+    }
+    fs::read_to_string(name).map_err(failed)
+}
+
+fn unknown(name: &str) -> ModelError {
+    // Names first: of two that are as near the first one is meant.
+    let names = MODELS.iter().map(|row| row.name).chain(MODELS.iter().map(|row| row.alias));
+    let names = names.filter(|name| !name.is_empty());
+    let nearest = error::nearest(name, names);
+    let all: Vec<_> = MODELS.iter().map(|row| row.name).collect();
+    let all = all.join(", ");
+    ModelError::new(
+        format!("model:{name}"),
+        format!("there is no device model '{name}'; nearest: {nearest}. All of them: {all}; a file: ./NAME.toml"),
+    )
+}
+
+fn line(key: &str, setting: &Setting) -> String {
+    let value = match setting.parameter.unit {
+        Unit::Switch if setting.value == "0" => "false".to_owned(),
+        Unit::Switch => "true".to_owned(),
+        Unit::Choice(_) if setting.value.parse::<u64>().is_err() => quoted(&setting.value),
+        _ => setting.value.clone(),
+    };
+    let start = format!("{key} = {value}");
+    format!("{start:<32} # {} {}\n", setting.parameter.doc, setting.parameter.allowed())
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}

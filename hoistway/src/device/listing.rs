@@ -1,0 +1,132 @@
+//! `hoistway list devices`: every model with what it was fitted to, and the parameters of each type side by side.
+
+use std::fmt::Write;
+
+use device::{Anchor, MODELS, ModelRow, Preset, Setting};
+use report::json::Json;
+
+use super::table;
+
+/// The types in the order in which they are listed, with what they are.
+const TYPES: [(&str, &str); 4] = [
+    ("hdd", "hard disks"),
+    ("raid", "arrays of hard disks; the members' parameters begin with disk."),
+    ("flash", "SSDs"),
+    ("null", "no device"),
+];
+
+/// A model that comes with the program, read.
+struct Listed {
+    row: &'static ModelRow,
+    preset: Preset,
+}
+
+fn listed() -> Vec<Listed> {
+    // They are part of the program and read by its tests: none is left out.
+    MODELS.iter().filter_map(|row| Some(Listed { row, preset: Preset::load(row.name).ok()? })).collect()
+}
+
+/// One line per model.
+pub fn overview() -> String {
+    let mut text = String::new();
+    for Listed { row, preset } in listed() {
+        let _ = writeln!(text, "  {:<16}{}", row.name, preset.doc);
+    }
+    text
+}
+
+/// Everything.
+pub fn text() -> String {
+    let models = listed();
+    let mut text = String::new();
+    for Listed { row, preset } in &models {
+        let alias = if row.alias.is_empty() { String::new() } else { format!(" (also model:{})", row.alias) };
+        let _ = writeln!(text, "model:{}{alias}\n  {}", row.name, preset.doc);
+        for anchor in &preset.anchors {
+            let _ = writeln!(text, "  published: {}", published(anchor));
+        }
+    }
+    for (word, meaning) in TYPES {
+        let of_type: Vec<&Listed> = models.iter().filter(|model| model.preset.model.type_word() == word).collect();
+        let _ = writeln!(text, "\nparameters of type \"{word}\": {meaning}");
+        parameters(&mut text, &of_type);
+    }
+    text.push_str(
+        "\nexamples: model:ssd,channels=4,qd=16,seed=7   model:raid5x12,disk.seek_avg_ms=8   model:./my.toml\n\
+         a model's file: hoistway device show NAME; how well they fit: hoistway device fit\n",
+    );
+    text
+}
+
+/// `2 dd readers: 18.7 MB/s sum_of_rates (linux-kernel, July 2010, noop)`.
+fn published(anchor: &Anchor) -> String {
+    let Anchor { name, source, figure, .. } = anchor;
+    let mark = if anchor.is_provisional { "; fit provisional" } else { "" };
+    format!("{name}: {}, {} ({source}{mark})", table::published(anchor), figure.name())
+}
+
+/// One line per parameter: what is allowed, the value in every model, what it means.
+fn parameters(text: &mut String, models: &[&Listed]) {
+    let values: Vec<Vec<Setting>> = models.iter().map(|model| model.preset.model.settings()).collect();
+    let Some(first) = values.first() else { return };
+    let width = |cells: &mut dyn Iterator<Item = usize>| cells.max().unwrap_or(0);
+    let keys = width(&mut first.iter().map(|setting| setting.key.len()));
+    let ranges = width(&mut first.iter().map(|setting| setting.parameter.allowed().len()));
+    let columns: Vec<usize> = models
+        .iter()
+        .zip(&values)
+        .map(|(model, settings)| {
+            let longest = width(&mut settings.iter().map(|setting| setting.value.len()));
+            longest.max(model.row.name.len())
+        })
+        .collect();
+    let mut head = format!("  {:<keys$}  {:<ranges$}", "", "");
+    for (model, column) in models.iter().zip(&columns) {
+        let _ = write!(head, "  {:>column$}", model.row.name);
+    }
+    let _ = writeln!(text, "{head}");
+    for (index, setting) in first.iter().enumerate() {
+        let _ = write!(text, "  {:<keys$}  {:<ranges$}", setting.key, setting.parameter.allowed());
+        for (settings, column) in values.iter().zip(&columns) {
+            let _ = write!(text, "  {:>column$}", settings[index].value);
+        }
+        let _ = writeln!(text, "  {}", setting.parameter.doc);
+    }
+}
+
+/// Everything, as JSON.
+pub fn json() -> Json {
+    let models = listed().into_iter().map(|Listed { row, preset }| {
+        let parameters = preset.model.settings().into_iter().map(|Setting { key, parameter, value }| {
+            Json::object([
+                ("name", Json::text(key)),
+                ("alias", Json::text(parameter.alias)),
+                ("unit", Json::text(parameter.unit.label())),
+                ("min", Json::Whole(parameter.minimum)),
+                ("max", Json::Whole(parameter.maximum)),
+                ("default", Json::text(value)),
+                ("doc", Json::text(parameter.doc)),
+            ])
+        });
+        Json::object([
+            ("name", Json::text(row.name)),
+            ("alias", Json::text(row.alias)),
+            ("type", Json::text(preset.model.type_word())),
+            ("doc", Json::text(&preset.doc)),
+            ("anchors", Json::List(preset.anchors.iter().map(anchor_json).collect())),
+            ("parameters", Json::List(parameters.collect())),
+        ])
+    });
+    Json::List(models.collect())
+}
+
+fn anchor_json(anchor: &Anchor) -> Json {
+    Json::object([
+        ("name", Json::text(&anchor.name)),
+        ("source", Json::text(&anchor.source)),
+        ("figure", Json::text(anchor.figure.name())),
+        ("published", Json::List(anchor.published.iter().map(|value| Json::Decimal(*value)).collect())),
+        ("unit", Json::text(&anchor.unit)),
+        ("provisional", Json::Bool(anchor.is_provisional)),
+    ])
+}

@@ -1,0 +1,198 @@
+//! What users bring to calibrate with: rows of their own, a result of fio, a stored test.
+
+use std::fs;
+use std::path::Path;
+
+use block::Direction;
+use device::{Anchor, Figure, Repetition};
+use experiment::measurement::GroupMeasurement;
+use experiment::{Experiment, Measurement};
+use serde_json::{Map, Value};
+use workload::fio::{self, Surroundings};
+use workload::job::Placement;
+
+use super::rows::Row;
+use super::wrong_model;
+use crate::arguments::device::CalibrateArguments;
+use crate::exit::{Error, Voice};
+use crate::test::store;
+
+/// The rows of `--rows`; at least one.
+pub fn read(arguments: &CalibrateArguments, voice: Voice) -> Result<Vec<Row>, Error> {
+    let path = arguments.rows.as_path();
+    let place = || format!("--rows {}", path.display());
+    let rows = if path.is_dir() {
+        stored(path, voice)?
+    } else if path.file_name().is_some_and(|name| name == "result.json") && path.with_file_name("plan.json").exists() {
+        stored(path.parent().unwrap_or(Path::new(".")), voice)?
+    } else {
+        let text = fs::read_to_string(path)
+            .map_err(|error| Error::usage(format!("cannot read {}: {error}", path.display()), HELP))?;
+        match text.trim_start().starts_with('{') {
+            true => of_fio(&text, arguments).map_err(|error| error.at(place()))?,
+            false => anchors(&path.display().to_string(), &text)?,
+        }
+    };
+    if rows.is_empty() {
+        return Err(Error::usage(format!("{} has no row to calibrate with", path.display()), HELP).at(place()));
+    }
+    Ok(rows)
+}
+
+const HELP: &str = "name a file with [[anchor]] entries (hoistway device show sata has some), a result of fio \
+                    --output-format=json, or a directory that hoistway test wrote";
+
+fn anchors(file: &str, text: &str) -> Result<Vec<Row>, Error> {
+    let anchors = Anchor::read_all(file, text).map_err(wrong_model)?;
+    anchors.into_iter().map(Row::of).collect()
+}
+
+/// An anchor of requests per second.
+fn row_of_ios(name: String, source: String, published: Vec<f64>) -> Anchor {
+    Anchor {
+        name,
+        source,
+        figure: Figure::Iops,
+        published,
+        unit: "1/s".to_owned(),
+        direction: None,
+        scheduler: String::new(),
+        machine: String::new(),
+        job: String::new(),
+        copies: 1,
+        stride_bytes: 0,
+        random_bytes: 0,
+        stagger_ns: 0,
+        repetitions: vec![Repetition { seed: 1, offset_bytes: 0 }],
+        is_provisional: false,
+    }
+}
+
+/// One value per group if all have one, else their sum; None if nothing was done.
+fn per_group(values: Vec<f64>) -> Option<Vec<f64>> {
+    let sum: f64 = values.iter().sum();
+    if values.iter().all(|value| *value > 0.0) { Some(values) } else { (sum > 0.0).then(|| vec![sum]) }
+}
+
+// ---- a result of fio ----
+
+/// The jobs of a result with their options, each a group of its own, and their rates per direction.
+fn of_fio(text: &str, arguments: &CalibrateArguments) -> Result<Vec<Row>, Error> {
+    let document: Value = serde_json::from_str(text)
+        .map_err(|error| Error::usage(format!("not JSON: {error}"), "make it with fio --output-format=json"))?;
+    let entries = document.get("jobs").and_then(Value::as_array).filter(|jobs| !jobs.is_empty());
+    let entries = entries.ok_or_else(|| Error::usage("no result of fio: it has no 'jobs'", HELP))?;
+    let mut job = String::from("[global]\n");
+    if let Some(options) = document.get("global options").and_then(Value::as_object) {
+        job.push_str(&lines(options));
+    }
+    // Threads of one job are entries of their own unless group_reporting joined them.
+    let mut named: Vec<(String, [f64; 2])> = Vec::new();
+    for entry in entries {
+        let name = entry.get("jobname").and_then(Value::as_str).unwrap_or("job").replace([']', '\n'], "_");
+        let rates = ["read", "write"].map(|direction| entry[direction]["iops"].as_f64().unwrap_or(0.0));
+        if let Some((_, known)) = named.iter_mut().find(|(known, _)| *known == name) {
+            *known = [known[0] + rates[0], known[1] + rates[1]];
+            continue;
+        }
+        job.push_str(&format!("[{name}]\n"));
+        if let Some(options) = entry.get("job options").and_then(Value::as_object) {
+            job.push_str(&lines(options));
+        }
+        job.push_str(&format!("cgroup={}\n", name.replace(['/', ' '], "_")));
+        named.push((name, rates));
+    }
+    let source = arguments.rows.display().to_string();
+    let mut rows = Vec::new();
+    for (index, direction) in [Direction::Read, Direction::Write].into_iter().enumerate() {
+        let Some(published) = per_group(named.iter().map(|(_, rates)| rates[index]).collect()) else { continue };
+        let word = ["reads", "writes"][index];
+        let names: Vec<&str> = named.iter().map(|(name, _)| name.as_str()).collect();
+        let anchor = Anchor {
+            direction: Some(direction),
+            scheduler: arguments.sched.clone(),
+            machine: arguments.machine.as_ref().map_or_else(String::new, experiment::Machine::text),
+            job: job.clone(),
+            ..row_of_ios(format!("{word} of {}", names.join(", ")), source.clone(), published)
+        };
+        rows.push(Row::of(anchor)?);
+    }
+    Ok(rows)
+}
+
+/// Options as lines of a job file. The name is the section's, groups are made here, and where the data lay is of no
+/// interest: every file is a part of the simulated disk.
+fn lines(options: &Map<String, Value>) -> String {
+    let line = |(key, value): (&String, &Value)| match value.as_str() {
+        _ if ["name", "cgroup", "cgroup_weight", "directory"].contains(&key.as_str()) => String::new(),
+        Some("") | None => format!("{key}\n"),
+        // A device's name would be a path with a colon or slash in it: one word stands for it.
+        Some(value) if key == "filename" => format!("filename={}\n", value.replace([':', '/'], "_")),
+        Some(value) => format!("{key}={value}\n"),
+    };
+    options.iter().map(line).collect()
+}
+
+// ---- a stored test ----
+
+/// One row per combination of a stored test; its sets are repetitions.
+fn stored(directory: &Path, voice: Voice) -> Result<Vec<Row>, Error> {
+    let measurements = store::read(directory)?.measurements;
+    let mut rows: Vec<(Experiment, Vec<&Measurement>)> = Vec::new();
+    for measurement in &measurements {
+        let combination = Experiment { set: 1, ..measurement.experiment.clone() };
+        match rows.iter_mut().find(|(known, _)| *known == combination) {
+            Some((_, runs)) => runs.push(measurement),
+            None => rows.push((combination, vec![measurement])),
+        }
+    }
+    let source = directory.display().to_string();
+    let rows = rows.iter().filter_map(|(experiment, runs)| stored_row(experiment, runs, &source));
+    let rows: Vec<Row> = rows.collect();
+    let lost = rows.iter().filter(|row| row.anchor.job.is_empty()).count();
+    if lost > 0 {
+        voice.note(format!("{lost} rows cannot be written as job files: the new model's file will not name them"));
+    }
+    Ok(rows)
+}
+
+fn stored_row(experiment: &Experiment, runs: &[&Measurement], source: &str) -> Option<Row> {
+    let groups = runs.first()?.groups.len();
+    let mean = |index: usize| {
+        let rates =
+            runs.iter().map(|run| run.groups.get(index).map_or(0.0, |group| run.per_s(GroupMeasurement::ios(group))));
+        rates.sum::<f64>() / runs.len() as f64
+    };
+    let published = per_group((0..groups).map(mean).collect())?;
+    let Experiment { workload, scheduler, threads, .. } = experiment;
+    let seeds = runs.iter().map(|run| Repetition { seed: run.experiment.seed, offset_bytes: 0 });
+    let anchor = Anchor {
+        scheduler: scheduler.to_string(),
+        machine: experiment.machine.text(),
+        job: job_file(experiment).unwrap_or_default(),
+        repetitions: seeds.collect(),
+        ..row_of_ios(format!("{workload} {scheduler} nr={threads}"), source.to_owned(), published)
+    };
+    let experiments = runs.iter().map(|run| Experiment { target: String::new(), ..run.experiment.clone() });
+    Some(Row { anchor, experiments: experiments.collect() })
+}
+
+/// The jobs of an experiment as a job file, if one can say all of it.
+fn job_file(experiment: &Experiment) -> Option<String> {
+    let mut jobs = Vec::new();
+    for group in &experiment.groups {
+        for job in &group.jobs {
+            let mut job = job.clone();
+            job.group.clone_from(&group.path);
+            job.wishes.weight = Some(group.weight.get());
+            (job.runtime_ns, job.ramp_ns) = (Some(experiment.runtime_ns), experiment.ramp_ns);
+            if job.placement != Placement::Own && (job.threads == 1 || job.placement == Placement::Shared) {
+                (job.file, job.placement) = (job.area_name(0), Placement::Shared);
+            }
+            jobs.push(job);
+        }
+    }
+    let text = fio::show(&jobs);
+    let again = fio::parse("row", text.as_bytes(), &Surroundings::none()).ok()?.jobs;
+    (again == jobs).then_some(text)
+}

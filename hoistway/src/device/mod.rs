@@ -1,0 +1,53 @@
+//! `hoistway device`: models as files, how well they fit, and models of the user's own disk.
+//!
+//! ```text
+//! anchors of a model's file --+                                  +-> fit       (table; exit 4)
+//! rows of the user's disk ----+-> recipe (experiments) -> rows --+-> search -> calibrate (a new file)
+//! ```
+
+mod calibrate;
+mod fit;
+pub mod listing;
+mod measured;
+mod recipe;
+mod rows;
+mod search;
+mod table;
+
+use device::{ModelError, Preset};
+use experiment::Exit;
+
+use crate::arguments::DeviceArguments;
+use crate::arguments::device::{DeviceCommand, ShowArguments};
+use crate::exit::{Error, Outcome, Voice, print};
+
+/// The subcommand.
+pub fn run(arguments: &DeviceArguments, voice: Voice) -> Outcome {
+    match &arguments.command {
+        DeviceCommand::Show(arguments) => show(arguments),
+        DeviceCommand::Fit(arguments) => fit::run(arguments, voice),
+        DeviceCommand::Calibrate(arguments) => calibrate::run(arguments, voice),
+    }
+}
+
+/// Prints a model's own file, comments included; a changed model has none and is written anew.
+fn show(arguments: &ShowArguments) -> Outcome {
+    let preset = load(&arguments.model)?;
+    let is_changed = arguments.model.contains(',');
+    print(if is_changed { preset.to_toml() } else { preset.text }.as_str())?;
+    Ok(Exit::Done)
+}
+
+/// A model with its anchors; `NAME[,KEY=VALUE...]`, with or without `model:`.
+fn load(text: &str) -> Result<Preset, Error> {
+    let text = text.strip_prefix("model:").unwrap_or(text);
+    let name = text.split(',').next().unwrap_or(text);
+    let mut preset = Preset::load(name.trim()).map_err(wrong_model)?;
+    preset.model = device::Model::parse(text).map_err(wrong_model)?;
+    Ok(preset)
+}
+
+/// A model that cannot be had.
+fn wrong_model(error: ModelError) -> Error {
+    Error::usage(error.to_string(), "all models and parameters: hoistway list devices")
+}
