@@ -42,6 +42,7 @@ pub mod tunable;
 
 mod anticipatory;
 mod deadline;
+pub mod io_latency;
 mod kyber;
 mod linus;
 mod mq_deadline;
@@ -49,6 +50,7 @@ mod nas;
 mod none;
 mod noop;
 pub mod throttle;
+pub mod wbt;
 mod wfq;
 
 pub use group::{GroupSettings, GroupState, GroupTree, IoLimits, Rates};

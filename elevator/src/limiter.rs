@@ -61,8 +61,8 @@ pub struct RequestEnd {
 /// A stage above the elevator.
 ///
 /// The host guarantees what it guarantees to an elevator; besides, it asks [`Limiter::next_released`] until `None`
-/// after every call that may release something (`bio_ended`, `request_ended`, `timer`, `limits_changed`, `set`,
-/// `drain`, group events), and lets a bio that is [`Verdict::Held`] wait without looking at it.
+/// after every event (a submission can release others, a merge makes room, a change of depth wakes), and lets a bio that
+/// is [`Verdict::Held`] wait without looking at it.
 pub trait Limiter {
     // ---- a bio's life ----
 
@@ -73,11 +73,14 @@ pub trait Limiter {
     /// The next bio that may go on, in order; it is no longer held.
     fn next_released(&mut self, now: Nanos) -> Option<BioId>;
 
-    /// A bio that passed has joined a request instead of becoming one.
+    /// A bio that passed has joined a request instead of becoming one; or the request that it became has joined another.
     fn merged(&mut self, _id: BioId, _bio: &Bio, _now: Nanos) {}
 
     /// The device took a request.
     fn issued(&mut self, _attributes: &Bio, _now: Nanos) {}
+
+    /// The device gave a request back; it will be issued again, or end.
+    fn requeued(&mut self, _attributes: &Bio, _now: Nanos) {}
 
     /// A request ended, well or badly, or left unserved.
     fn request_ended(&mut self, _end: &RequestEnd, _now: Nanos) {}

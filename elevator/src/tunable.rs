@@ -228,7 +228,7 @@ macro_rules! tunables {
             },)+];
 
             /// Every row's default.
-            pub const DEFAULT: $name = $name { $($field: $default * ($unit).scale(),)+ };
+            pub const DEFAULT: $name = $name { $($field: i64::saturating_mul($default, ($unit).scale()),)+ };
 
             /// The value of a row in its unit.
             pub fn get(&self, index: usize) -> Option<i64> {

@@ -354,6 +354,8 @@ fn t18_a_drain_releases_everything_within_two_ticks() {
     }
     assert!(bench.throttle.held() > 89_000);
     bench.throttle.drain(bench.now);
+    bench.collect();
+    assert_eq!((bench.passed.len(), bench.throttle.next_timer()), (90_000, None));
     bench.until(2);
     assert_eq!(bench.throttle.held(), 0);
 }
@@ -369,4 +371,28 @@ impl Bench {
             self.note(id);
         }
     }
+}
+
+#[test]
+fn a_change_of_hierarchy_files_what_waits_anew() {
+    let mut bench = Bench::new();
+    bench.group(1, 0);
+    bench.group(2, 1);
+    bench.limit(1, reads_per_s(MIB));
+    bench.limit(2, reads_per_s(MIB));
+    bench.reads(2, 200);
+    for hierarchy in [0, 1, 0] {
+        bench.throttle.set(1, hierarchy, bench.now).expect("a switch");
+        bench.collect();
+        let before = bench.passed.len();
+        bench.until(100 * (before as u64 / 25 + 1));
+        assert!(bench.passed.len() > before && bench.passed.len() < 200, "{before}");
+    }
+    bench.until(3_000);
+    assert_eq!((bench.passed.len(), bench.throttle.held()), (200, 0));
+}
+
+#[test]
+fn the_page_has_the_rows() {
+    testbed::check_table("limiters/throttle.md", Bench::new().throttle.tunables());
 }

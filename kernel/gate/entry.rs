@@ -1,6 +1,6 @@
 //! Entry points for the object gate that belong to no single policy: construction, the tables, the structures.
 //!
-//! Compiled only by `kernel/gate/run`, which adds one entry point per policy and event method. An entry named `build`
+//! Compiled only by `kernel/gate/run`, which adds one entry point per policy or limiter and event method. An entry named `build`
 //! or `drop` may allocate, any other may not. Results go through a pointer, so that nothing is optimised away.
 #![no_std]
 
@@ -10,8 +10,9 @@ use elevator::registry::{self, Any, BuildError};
 use elevator::structures::{Bitmap, Heap, Links, List, NoMemory, SortedLinks, Tree};
 use elevator::tunable::{SettingError, Tunable};
 use elevator::{
-    Admission, Attributes, Bio, Configuration, Depth, Dispatch, Elevator, GroupSettings, GroupTree, Merge, MergeSearch,
-    Message, Place, Position, Requests, Side, Version, Wake,
+    Admission, Attributes, Bio, BioId, Configuration, Depth, Dispatch, Elevator, GroupSettings, GroupTree, IoLimits,
+    Limiter, LimiterConfiguration, LimiterPolicy, Merge, MergeSearch, Message, Place, Position, RequestEnd, Requests,
+    Side, Verdict, Version, Wake,
 };
 
 include!(env!("GATE_POLICIES"));
@@ -31,6 +32,23 @@ pub extern "C" fn policy_build(order: &Order, out: &mut MaybeUninit<Result<Any, 
 #[unsafe(export_name = "policy.drop")]
 pub extern "C" fn policy_drop(policy: Any) {
     drop(policy);
+}
+
+// ---- what single limiters offer besides ----
+
+#[unsafe(export_name = "io-latency.delay_ns")]
+pub extern "C" fn io_latency_delay_ns(limiter: &mut elevator::io_latency::IoLatency, group: GroupId, now: Nanos) -> Nanos {
+    limiter.delay_ns(group, now)
+}
+
+#[unsafe(export_name = "wbt.dirty_throttled")]
+pub extern "C" fn wbt_dirty_throttled(limiter: &mut elevator::wbt::Wbt, now: Nanos) {
+    limiter.dirty_throttled(now);
+}
+
+#[unsafe(export_name = "wbt.default_changed")]
+pub extern "C" fn wbt_default_changed(limiter: &mut elevator::wbt::Wbt, is_on: bool, now: Nanos) {
+    if is_on { limiter.enable_default(now) } else { limiter.disable_default(now) }
 }
 
 // ---- the table of requests ----

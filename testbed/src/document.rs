@@ -14,8 +14,15 @@ const END: &str = "<!-- tunables end -->\n";
 pub fn check_tunables_table(policy: &str) {
     let built = registry::build(policy, None, &Configuration::default());
     let rows = built.unwrap_or_else(|error| panic!("{policy}: {error:?}")).tunables();
-    let path: PathBuf =
-        [env!("CARGO_MANIFEST_DIR"), "..", "docs", "elevators", &format!("{policy}.md")].iter().collect();
+    check_table(&format!("elevators/{policy}.md"), rows);
+}
+
+/// The same for any page below `docs` and any rows.
+///
+/// # Panics
+/// As [`check_tunables_table`].
+pub fn check_table(page: &str, rows: &[Tunable]) {
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "docs", page].iter().collect();
     let page = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let (Some(begin), Some(end)) = (page.find(BEGIN), page.find(END)) else {
         panic!("{} has no lines {BEGIN:?} and {END:?} for the table", path.display());

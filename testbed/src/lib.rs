@@ -22,6 +22,6 @@ mod testbed;
 
 pub use benches::policy_benches;
 pub use calls::{Call, Calls};
-pub use document::check_tunables_table;
+pub use document::{check_table, check_tunables_table};
 pub use queue;
 pub use testbed::{Started, Testbed};

@@ -28,8 +28,7 @@ impl Throttle {
         let mut node = Node::Own(group);
         for _ in 0..super::DEEPEST {
             if !self.passes(group, direction, charge, now) {
-                self.hold(id, bio, bytes, group, node, now);
-                return Verdict::Held;
+                return self.hold(id, bio, bytes, group, node, now);
             }
             node = Node::ToParent(group);
             match self.above(group) {
@@ -41,6 +40,7 @@ impl Throttle {
     }
 
     /// Whether a level lets a new bio through at once; if so, it is charged there.
+    #[inline(never)]
     fn passes(&mut self, group: GroupId, direction: Direction, charge: Option<u64>, now: Ticks) -> bool {
         // A change of state may let it through after all; it happens once at most.
         for _ in 0..2 {
@@ -64,10 +64,11 @@ impl Throttle {
         false
     }
 
-    fn hold(&mut self, id: BioId, bio: &Bio, bytes: u32, group: GroupId, node: Node, now: Ticks) {
+    #[inline(never)]
+    fn hold(&mut self, id: BioId, bio: &Bio, bytes: u32, group: GroupId, node: Node, now: Ticks) -> Verdict {
         if !self.nodes.is_free(id.0) {
             self.violations = self.violations.saturating_add(1);
-            return;
+            return Verdict::Pass;
         }
         let direction = bio.direction();
         let is_charged = bio.flags.contains(Flags::BYTES_CHARGED);
@@ -86,6 +87,7 @@ impl Throttle {
             self.update_dispatch_time(group, now);
             self.arm_for_first(self.queue_above(group), true, now);
         }
+        Verdict::Held
     }
 
     /// Puts a bio on a node of a group's queue, and the group among the pending ones of the queue above.
@@ -110,16 +112,17 @@ impl Throttle {
             if self.can_upgrade(None, now) {
                 self.upgrade(now);
             }
-            let mut has_moved = false;
+            let (mut has_moved, mut is_settled) = (false, false);
             // The window stays open while the first pending group may go now.
-            while self.dispatch_round(queue, now) > 0 {
+            while !is_settled && self.dispatch_round(queue, now) > 0 {
                 has_moved = true;
-                if self.arm_for_first(queue, false, now) {
-                    break;
-                }
+                is_settled = self.arm_for_first(queue, false, now);
+            }
+            // A round that moved nothing may have put the first group off.
+            if !is_settled {
+                self.arm_for_first(queue, false, now);
             }
             if !has_moved {
-                self.arm_for_first(queue, false, now);
                 return;
             }
             // What moved into a group that had nothing lets that group's parent look again.
@@ -318,7 +321,7 @@ impl Throttle {
         above.pending = above.pending.wrapping_add(1);
     }
 
-    fn no_longer_pending(&mut self, group: GroupId) {
+    pub(super) fn no_longer_pending(&mut self, group: GroupId) {
         if !self.groups.at(group.0).is_pending {
             return;
         }

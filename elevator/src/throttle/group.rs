@@ -63,8 +63,8 @@ pub struct Rules {
 /// Think time and latency of a group, in units of 1,024 ns, which the kernel calls us.
 #[derive(Copy, Clone, Debug)]
 pub struct Habits {
-    pub idle_threshold: u64,
-    pub latency_target: u64,
+    pub idle_threshold_us: u64,
+    pub latency_target_us: u64,
     pub average_idle: u64,
     /// When the group's last bio ended; 0 = none has.
     pub last_finish: u64,
@@ -118,8 +118,8 @@ impl Group {
         rules: Pair { read: Rules { bytes: false, ios: false }, write: Rules { bytes: false, ios: false } },
         slices: Pair { read: Slice::EMPTY, write: Slice::EMPTY },
         habits: Habits {
-            idle_threshold: 0,
-            latency_target: u64::MAX,
+            idle_threshold_us: 0,
+            latency_target_us: u64::MAX,
             average_idle: 0,
             last_finish: 0,
             checked_finish: 0,

@@ -3,12 +3,13 @@
 //! Times are in units of 1,024 ns, which the kernel calls us. Source: Linux 6.1 blk-throttle.c.
 
 use super::Throttle;
-use super::group::{Group, Habits, Pair};
+use super::group::{Group, Habits};
 use super::slice::Ticks;
 use crate::request::Bio;
+use crate::structures::{Array, NoMemory};
 use block::{Direction, GroupId, Nanos, Operation};
 
-const BUCKETS: usize = 9;
+const BUCKETS: u32 = 9;
 /// Latency of a disk beside which a target is set, whatever the size.
 const DISK_BASELINE: u64 = 4_000;
 /// On a disk, faster ones are cache hits and tell nothing.
@@ -29,23 +30,25 @@ struct Bucket {
 }
 
 /// What a bio of each size usually takes.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Baselines {
-    buckets: Pair<[Bucket; BUCKETS]>,
+    /// Reads by size, then writes by size. On the heap: on the stack of a kernel it would not fit beside the rest.
+    buckets: Array<Bucket>,
     calculated_at: Ticks,
     filter: u64,
 }
 
 impl Baselines {
-    pub fn new(is_rotational: bool) -> Self {
+    #[inline]
+    pub fn try_new(is_rotational: bool) -> Result<Self, NoMemory> {
         let latency = if is_rotational { DISK_BASELINE } else { 0 };
-        let row = [Bucket { latency, ..Bucket::default() }; BUCKETS];
         let filter = if is_rotational { DISK_FILTER } else { 0 };
-        Self { buckets: Pair { read: row, write: row }, calculated_at: 0, filter }
+        let buckets = Array::try_new(2 * BUCKETS, Bucket { latency, ..Bucket::default() })?;
+        Ok(Self { buckets, calculated_at: 0, filter })
     }
 
-    fn bucket(&self, direction: Direction, sectors: u32) -> Option<&Bucket> {
-        self.buckets.of(direction).get(bucket_of(sectors))
+    fn bucket(&self, direction: Direction, sectors: u32) -> &Bucket {
+        self.buckets.at(index_of(direction, sectors))
     }
 
     /// A request took so long in the device.
@@ -53,18 +56,17 @@ impl Baselines {
         if !matches!(attributes.operation, Operation::Read | Operation::Write) {
             return;
         }
-        let row = self.buckets.of_mut(attributes.direction());
-        if let Some(bucket) = row.get_mut(bucket_of(attributes.extent.sectors)) {
-            bucket.sum = bucket.sum.saturating_add(ns >> 10);
-            bucket.samples = bucket.samples.saturating_add(1);
-        }
+        let bucket = self.buckets.at_mut(index_of(attributes.direction(), attributes.extent.sectors));
+        bucket.sum = bucket.sum.saturating_add(ns >> 10);
+        bucket.samples = bucket.samples.saturating_add(1);
     }
 
     /// Once a second: means of what was sampled, averaged into the baselines, which never fall with size.
     fn calculate(&mut self) {
         for direction in super::DIRECTIONS {
             let mut smaller = 0;
-            for bucket in self.buckets.of_mut(direction) {
+            for size in 0..BUCKETS {
+                let bucket = self.buckets.at_mut(first_of(direction).wrapping_add(size));
                 let mean = if bucket.samples >= ENOUGH_SAMPLES {
                     let mean = bucket.sum.checked_div(bucket.samples).unwrap_or(0);
                     (bucket.sum, bucket.samples) = (0, 0);
@@ -87,9 +89,20 @@ impl Baselines {
 }
 
 /// 0 for up to 4 KiB, one more per doubling, 8 from 1 MiB on.
-fn bucket_of(sectors: u32) -> usize {
+fn bucket_of(sectors: u32) -> u32 {
     let order = sectors.max(1).checked_next_power_of_two().map_or(32, u32::trailing_zeros);
-    (order.saturating_sub(3) as usize).min(BUCKETS - 1)
+    order.saturating_sub(3).min(BUCKETS - 1)
+}
+
+fn index_of(direction: Direction, sectors: u32) -> u32 {
+    first_of(direction).wrapping_add(bucket_of(sectors))
+}
+
+fn first_of(direction: Direction) -> u32 {
+    match direction {
+        Direction::Read => 0,
+        Direction::Write => BUCKETS,
+    }
 }
 
 impl Throttle {
@@ -102,12 +115,12 @@ impl Throttle {
         let has_low = entry.has_any_low();
         let habits: &mut Habits = &mut entry.habits;
         let given = entry.configured.idle_us;
-        habits.idle_threshold = match (has_low, is_high, given) {
+        habits.idle_threshold_us = match (has_low, is_high, given) {
             (false, _, _) => 0,
             (true, true, 0) => usual,
             (true, _, given) => given,
         };
-        habits.latency_target = if has_low && !is_high { entry.configured.latency_us } else { u64::MAX };
+        habits.latency_target_us = if has_low && !is_high { entry.configured.latency_us } else { u64::MAX };
     }
 
     /// A bio comes: the time since the group's last completion is think time, once per completion.
@@ -138,13 +151,13 @@ impl Throttle {
         let ticks = self.ticks(now);
         let slice = self.clock.slice;
         let filter = self.baselines.filter;
-        let baseline = self.baselines.bucket(bio.direction(), bio.extent.sectors).map_or(0, |bucket| bucket.latency);
+        let baseline = self.baselines.bucket(bio.direction(), bio.extent.sectors).latency;
         let habits = &mut self.groups.at_mut(bio.group.0).habits;
         habits.last_finish = finish;
         let Some(latency) = finish.checked_sub(start).filter(|latency| *latency > 0) else { return };
-        if habits.latency_target != u64::MAX && latency >= filter {
+        if habits.latency_target_us != u64::MAX && latency >= filter {
             habits.bios = habits.bios.saturating_add(1);
-            if latency > baseline.saturating_add(habits.latency_target) {
+            if latency > baseline.saturating_add(habits.latency_target_us) {
                 habits.late_bios = habits.late_bios.saturating_add(1);
             }
         }
@@ -162,13 +175,13 @@ impl Throttle {
         let since = now_us.saturating_sub(habits.last_finish);
         if self.settings.high != 0 {
             let slice_us = self.clock.slice.saturating_mul(self.tick_ns) >> 10;
-            return since > slice_us || habits.average_idle > habits.idle_threshold;
+            return since > slice_us || habits.average_idle > habits.idle_threshold_us;
         }
-        habits.latency_target == u64::MAX
-            || habits.idle_threshold == 0
-            || since > LONGEST_IDLE.min(habits.idle_threshold.saturating_mul(4))
-            || habits.average_idle > habits.idle_threshold
-            || (habits.latency_target > 0
+        habits.latency_target_us == u64::MAX
+            || habits.idle_threshold_us == 0
+            || since > LONGEST_IDLE.min(habits.idle_threshold_us.saturating_mul(4))
+            || habits.average_idle > habits.idle_threshold_us
+            || (habits.latency_target_us > 0
                 && habits.bios > 0
                 && u64::from(habits.late_bios).saturating_mul(5) < u64::from(habits.bios))
     }

@@ -120,12 +120,13 @@ impl Throttle {
         }
     }
 
-    /// The best-effort rules have changed: what was configured is read by the new ones.
-    pub(super) fn reread_low(&mut self) {
-        for group in (0..self.groups.len()).map(GroupId) {
-            if self.groups.at(group.0).is_online {
-                self.set_low(group);
-                self.set_habits(group);
+    /// Best-effort limits of all groups by the rules that hold now.
+    #[inline(never)]
+    pub(super) fn set_all_low(&mut self) {
+        for index in 0..self.groups.len() {
+            if self.groups.at(index).is_online {
+                self.set_low(GroupId(index));
+                self.set_habits(GroupId(index));
             }
         }
         self.state.set_low_valid(self.groups.iter().any(|entry| entry.is_online && entry.has_any_low()));
@@ -186,13 +187,13 @@ impl Throttle {
         let Some(parent) = above.filter(|above| *above != GroupId::ROOT) else { return has_changed };
         let (threshold, target) = {
             let habits = &self.groups.at(parent.0).habits;
-            (habits.idle_threshold, habits.latency_target)
+            (habits.idle_threshold_us, habits.latency_target_us)
         };
         let habits = &mut self.groups.at_mut(group.0).habits;
-        let before = (habits.idle_threshold, habits.latency_target);
-        habits.idle_threshold = habits.idle_threshold.min(threshold);
-        habits.latency_target = habits.latency_target.max(target);
-        has_changed || before != (habits.idle_threshold, habits.latency_target)
+        let before = (habits.idle_threshold_us, habits.latency_target_us);
+        habits.idle_threshold_us = habits.idle_threshold_us.min(threshold);
+        habits.latency_target_us = habits.latency_target_us.max(target);
+        has_changed || before != (habits.idle_threshold_us, habits.latency_target_us)
     }
 
     fn log_change(&mut self, group: GroupId, now: Ticks) {

@@ -135,27 +135,47 @@ impl Throttle {
         }
     }
 
-    /// Everybody may go up to his absolute limit again: what waits is looked at at once.
+    /// Everybody may go up to his absolute limit again: what waits is looked at at once, by timers that are due now.
+    #[inline(never)]
     pub(super) fn upgrade(&mut self, now: Ticks) {
-        self.note(None, now, "upgrade to max", [0; 4]);
+        self.note_upgrade(now);
         self.state.is_low = false;
         self.state.upgraded_at = now;
         self.state.scale = 0;
+        self.make_pending_due(now);
+        self.arm_pending(now);
         self.refresh_rules(GroupId::ROOT, now);
+    }
+
+    // Each out of line: together they would need more of the stack than they may.
+
+    #[inline(never)]
+    fn note_upgrade(&mut self, now: Ticks) {
+        self.note(None, now, "upgrade to max", [0; 4]);
+    }
+
+    #[inline(never)]
+    fn make_pending_due(&mut self, now: Ticks) {
         for index in 0..self.groups.len() {
             if self.groups.at(index).is_pending {
                 self.requeue_pending(GroupId(index), now.saturating_sub(1));
             }
         }
+    }
+
+    #[inline(never)]
+    pub(super) fn arm_pending(&mut self, now: Ticks) {
         for queue in 0..=self.groups.len() {
-            self.dispatch_round(queue, now);
-            self.arm_for_first(queue, true, now);
+            if self.pending.at(queue).first().is_some() {
+                self.arm(queue, now);
+            }
         }
     }
 
     // ---- to LOW ----
 
     /// Looked at with a bio of a leaf, once per slice: does it get what it was promised?
+    #[inline(never)]
     pub(super) fn consider_downgrade(&mut self, group: GroupId, now: Ticks) {
         let slice = self.clock.slice;
         let entry = self.groups.at(group.0);
@@ -171,12 +191,12 @@ impl Throttle {
             return;
         }
         self.measure(group, elapsed, now);
-        if self.branch_can_downgrade(group, now) {
-            self.downgrade(now);
-        }
         let watch = &mut self.groups.at_mut(group.0).watch;
         watch.bytes = super::group::Pair::default();
         watch.ios = super::group::Pair::default();
+        if self.branch_can_downgrade(group, now) {
+            self.downgrade(now);
+        }
     }
 
     /// Directions whose rate since the last look meets a best-effort limit have reached it.
@@ -216,6 +236,7 @@ impl Throttle {
     }
 
     /// Half of what was given on top goes; with nothing left, everybody is held to his best-effort limit.
+    #[inline(never)]
     fn downgrade(&mut self, now: Ticks) {
         let slice = self.clock.slice;
         self.state.scale /= 2;

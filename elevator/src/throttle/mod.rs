@@ -76,12 +76,19 @@ impl LimiterPolicy for Throttle {
         let groups = configuration.groups.max(1);
         let queues = groups.checked_add(1).ok_or(NoMemory)?;
         let tick_ns = if configuration.tick_ns == 0 { 1_000_000 } else { configuration.tick_ns };
-        let mut throttle = Self {
-            settings: Settings::DEFAULT,
-            clock: Clock { hz: 1_000_000_000u64.checked_div(tick_ns).unwrap_or(1).max(1), slice: 1 },
+        let mut settings = Settings::DEFAULT;
+        if !configuration.rotational {
+            settings.sample_time_ns = 20_000_000;
+        }
+        Ok(Self {
+            settings,
+            clock: Clock {
+                hz: 1_000_000_000u64.checked_div(tick_ns).unwrap_or(1).max(1),
+                slice: slice_of(settings.sample_time_ns, tick_ns),
+            },
             tick_ns,
             is_rotational: configuration.rotational,
-            groups: Array::try_new(groups, Group::ABSENT)?,
+            groups: groups_with_root(groups)?,
             top: ServiceQueue::EMPTY,
             nodes: Nodes::try_new(configuration.bios, groups)?,
             pending: Array::try_new(queues, Tree::EMPTY)?,
@@ -89,17 +96,11 @@ impl LimiterPolicy for Throttle {
             timers: Tree::EMPTY,
             timer_links: SortedLinks::try_new(queues)?,
             state: State::NEW,
-            baselines: Baselines::new(configuration.rotational),
+            baselines: Baselines::try_new(configuration.rotational)?,
             held: 0,
             messages: Messages::try_new()?,
             violations: 0,
-        };
-        if !configuration.rotational {
-            throttle.settings.sample_time_ns = 20_000_000;
-        }
-        throttle.set_slice();
-        throttle.groups.at_mut(GroupId::ROOT.0).is_online = true;
-        Ok(throttle)
+        })
     }
 }
 
@@ -196,19 +197,18 @@ impl Limiter for Throttle {
     }
 
     fn set(&mut self, index: usize, value: i64, now: Nanos) -> Result<(), SettingError> {
-        let before = self.settings;
-        self.settings.set(index, value)?;
-        if before.hierarchy != self.settings.hierarchy {
-            // What waits is filed by the old tree; the kernel decides this once, when the files are mounted.
-            let hierarchy = core::mem::replace(&mut self.settings.hierarchy, before.hierarchy);
+        let mut settings = self.settings;
+        settings.set(index, value)?;
+        let now = self.ticks(now);
+        if settings.hierarchy != self.settings.hierarchy {
+            // What waits is filed by the old tree, on nodes that the new one uses otherwise; the kernel decides this once,
+            // when the files are mounted.
             self.release_all();
-            self.settings.hierarchy = hierarchy;
         }
-        if before.high != self.settings.high {
-            self.reread_low();
-        }
+        self.settings = settings;
         self.set_slice();
-        self.refresh_rules(GroupId::ROOT, self.ticks(now));
+        self.set_all_low();
+        self.refresh_rules(GroupId::ROOT, now);
         Ok(())
     }
 
@@ -264,15 +264,27 @@ impl Throttle {
     }
 
     fn set_slice(&mut self) {
-        let slice = self.settings.sample_time_ns.unsigned_abs().checked_div(self.tick_ns).unwrap_or(1);
-        self.clock.slice = slice.max(1);
+        self.clock.slice = slice_of(self.settings.sample_time_ns, self.tick_ns);
     }
 
-    #[inline]
+    /// Out of line, so that a message takes room on the stack only while it is written.
+    #[inline(never)]
     fn note(&mut self, group: Option<GroupId>, now: Ticks, text: &'static str, numbers: [u64; 4]) {
         let message = Message::new(now.saturating_mul(self.tick_ns), text, numbers);
         self.messages.write(Message { group, ..message });
     }
+}
+
+#[inline]
+fn groups_with_root(groups: u32) -> Result<Array<Group>, NoMemory> {
+    let mut groups = Array::try_new(groups, Group::ABSENT)?;
+    groups.at_mut(GroupId::ROOT.0).is_online = true;
+    Ok(groups)
+}
+
+/// Ticks of a slice.
+fn slice_of(sample_time_ns: i64, tick_ns: Nanos) -> Ticks {
+    sample_time_ns.unsigned_abs().checked_div(tick_ns).unwrap_or(1).max(1)
 }
 
 /// Levels of the tree that are looked at: a bound for every climb.

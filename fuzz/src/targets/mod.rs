@@ -7,7 +7,9 @@ mod control_request;
 mod deadline;
 mod device_model;
 mod fio_job_file;
+mod io_latency;
 mod kyber;
+mod limiter;
 mod linus;
 mod mq_deadline;
 mod nas;
@@ -20,6 +22,8 @@ mod read_latency2;
 mod scheduler_spec;
 mod serve_configuration;
 mod serve_flags;
+mod throttle;
+mod wbt;
 mod weights;
 mod wfq;
 mod workload_name;
@@ -39,6 +43,9 @@ pub const TARGETS: &[Target] = &[
     mq_deadline::TARGET,
     mq_deadline::BEFORE_6_5,
     wfq::TARGET,
+    throttle::TARGET,
+    io_latency::TARGET,
+    wbt::TARGET,
     nbd_handshake::TARGET,
     nbd_transmission::TARGET,
     control_request::TARGET,

@@ -1,0 +1,151 @@
+//! What io.latency keeps of a group: its count and queue, what it was told to do, and what its children are told.
+
+use super::delay::Delay;
+use super::samples::Samples;
+use crate::structures::List;
+use block::time::{MILLISECOND, SECOND};
+use block::{GroupId, Nanos};
+
+/// No limit of depth.
+pub const UNLIMITED: u32 = u32::MAX;
+/// Where every cookie begins: its distance from here says how far siblings are throttled.
+pub const DEFAULT_COOKIE: u32 = 1_000_000;
+/// A window is so many targets long, within these bounds.
+const WINDOW_TARGETS: u64 = 16;
+const SHORTEST_WINDOW_NS: Nanos = 100 * MILLISECOND;
+const LONGEST_WINDOW_NS: Nanos = SECOND;
+
+/// What a parent tells its children, and by whose wish.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Children {
+    pub cookie: u32,
+    pub changed_at: Option<Nanos>,
+    /// The tightest target that is missed; 0 = none was. Only those with a looser one, or none, pay.
+    pub missed_target_ns: Nanos,
+    /// Who misses it: only this one takes the throttling back.
+    pub protected: Option<GroupId>,
+    /// Samples of all children when each was last evaluated.
+    pub samples: u64,
+}
+
+impl Children {
+    pub const FRESH: Children =
+        Children { cookie: DEFAULT_COOKIE, changed_at: None, missed_target_ns: 0, protected: None, samples: 0 };
+
+    /// The cookie moves: down in large steps, up in small ones; beyond a whole depth below the default slowly, and not
+    /// below two, so that the way back is not endless.
+    pub fn change(&mut self, queue_depth: u32, is_up: bool) {
+        let step = step_of(queue_depth, is_up);
+        let below = DEFAULT_COOKIE.saturating_sub(self.cookie);
+        if is_up {
+            let step = if below > queue_depth { 1 } else { step };
+            self.cookie = self.cookie.saturating_add(step).min(DEFAULT_COOKIE);
+        } else if below <= queue_depth {
+            self.cookie = self.cookie.saturating_sub(step);
+        } else if below < queue_depth.saturating_mul(2) {
+            self.cookie = self.cookie.saturating_sub(1);
+        }
+    }
+}
+
+/// By how much cookies and depths move.
+pub fn step_of(queue_depth: u32, is_up: bool) -> u32 {
+    (if is_up { queue_depth >> 4 } else { queue_depth >> 2 }).max(1)
+}
+
+/// A group on this device.
+#[derive(Clone, Debug)]
+pub struct Group {
+    pub is_present: bool,
+    pub parent: Option<GroupId>,
+    /// Bios of the group and of those below it that have room here, until they end.
+    pub in_flight: u32,
+    pub waiting: List,
+    pub most_in_flight: u32,
+    /// The parent's cookie as it was last looked at.
+    pub cookie: u32,
+    /// 0 = none.
+    pub target_ns: Nanos,
+    pub window_ns: Nanos,
+    pub window_began: Nanos,
+    /// This window's.
+    pub current: Samples,
+    /// Those of all windows since the siblings were last told something.
+    pub gathered: Samples,
+    /// How many of them, when they were last looked at.
+    pub samples: u64,
+    pub average_ns: Nanos,
+    pub delay: Delay,
+    pub children: Children,
+}
+
+impl Group {
+    pub const ABSENT: Group = Group {
+        is_present: false,
+        parent: None,
+        in_flight: 0,
+        waiting: List::EMPTY,
+        most_in_flight: UNLIMITED,
+        cookie: DEFAULT_COOKIE,
+        target_ns: 0,
+        window_ns: SHORTEST_WINDOW_NS,
+        window_began: 0,
+        current: Samples::NONE,
+        gathered: Samples::NONE,
+        samples: 0,
+        average_ns: 0,
+        delay: Delay::NONE,
+        children: Children::FRESH,
+    };
+
+    #[inline]
+    pub const fn has_room(&self) -> bool {
+        self.in_flight < self.most_in_flight
+    }
+
+    /// A new target, with the window that belongs to it.
+    pub fn set_target(&mut self, target_ns: Nanos) {
+        self.target_ns = target_ns;
+        self.window_ns = target_ns.saturating_mul(WINDOW_TARGETS).clamp(SHORTEST_WINDOW_NS, LONGEST_WINDOW_NS);
+    }
+
+    pub fn unlimit(&mut self) {
+        self.most_in_flight = UNLIMITED;
+        self.delay.clear_steps();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn moved(children: &mut Children, is_up: bool, times: usize) -> Vec<u32> {
+        (0..times)
+            .map(|_| {
+                children.change(128, is_up);
+                DEFAULT_COOKIE - children.cookie
+            })
+            .collect()
+    }
+
+    #[test]
+    fn cookies_fall_fast_to_a_depth_and_slowly_to_two() {
+        let mut children = Children::FRESH;
+        assert_eq!(moved(&mut children, false, 7), [32, 64, 96, 128, 160, 161, 162]);
+        assert_eq!(moved(&mut children, false, 200).last(), Some(&256));
+        assert_eq!(moved(&mut children, true, 128).last(), Some(&128));
+        assert_eq!(moved(&mut children, true, 3), [120, 112, 104]);
+        assert_eq!(moved(&mut children, true, 20).last(), Some(&0));
+    }
+
+    #[test]
+    fn windows_are_sixteen_targets_within_bounds() {
+        let window_ms = |target_ms: u64| {
+            let mut group = Group::ABSENT;
+            group.set_target(target_ms * MILLISECOND);
+            group.window_ns / MILLISECOND
+        };
+        assert_eq!([1, 10, 50, 75, 1_000].map(window_ms), [100, 160, 800, 1_000, 1_000]);
+    }
+}

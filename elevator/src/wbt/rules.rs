@@ -1,0 +1,201 @@
+//! Who may go, who is woken when something ends, and what the end of a window changes.
+
+use super::depth::{Limits, Staircase};
+use super::queues::{CLASSES, Class, Need, Phase, Tracked};
+use super::window::{Health, WatchedRead, Window};
+use super::{State, Wbt};
+use crate::limiter::BioId;
+use crate::message::Message;
+use block::Nanos;
+use block::time::{MICROSECOND, MILLISECOND, SECOND, since};
+
+/// A read so long ago still counts as company.
+const NEAR_READ_NS: Nanos = 100 * MILLISECOND;
+/// A task that slept so long ago because too much was dirty still counts.
+const RECENT_WAIT_NS: Nanos = SECOND;
+/// After so many windows that say nothing, one step towards the middle.
+const UNKNOWN_WINDOWS: u32 = 5;
+
+impl Wbt {
+    #[inline]
+    pub(super) const fn is_on(&self) -> bool {
+        matches!(self.state, State::OnDefault | State::OnManual)
+    }
+
+    pub(super) fn is_dirty_wait_recent(&self, now: Nanos) -> bool {
+        self.dirty_wait_at.is_some_and(|at| since(now, at) < RECENT_WAIT_NS)
+    }
+
+    pub(super) fn has_room(&self, class: Class, need: Need, now: Nanos) -> bool {
+        let limits = self.stairs.limits();
+        let limit = match need {
+            Need::Discard => limits.background,
+            Need::Urgent => limits.max,
+            _ if self.is_dirty_wait_recent(now) => limits.max,
+            Need::Background => limits.background,
+            Need::Normal if self.read_at.is_some_and(|at| since(now, at) < NEAR_READ_NS) => limits.background,
+            Need::Normal => limits.normal,
+        };
+        self.queues.of(class).in_flight < limit
+    }
+
+    /// A bio no longer takes part in its class: it ended, or it is a part of another request now.
+    pub(super) fn forget(&mut self, id: BioId, now: Nanos) {
+        let tracked = *self.bios.at(id.0);
+        match tracked.phase {
+            Phase::Untracked => return,
+            Phase::Waiting => {
+                // Nobody has been told that it may go.
+                self.violations = self.violations.saturating_add(1);
+                return;
+            }
+            Phase::InFlight => {}
+        }
+        self.bios.at_mut(id.0).phase = Phase::Untracked;
+        let queue = self.queues.of_mut(tracked.class);
+        queue.in_flight = queue.in_flight.wrapping_sub(1);
+        if !queue.waiting.is_empty() {
+            self.wake_after_end(tracked, now);
+        }
+    }
+
+    /// Wakes a class if it has fallen low enough below its limit: in batches, so that writes stay sequential, and with
+    /// a cache in the device only when it has run dry.
+    pub(super) fn wake_after_end(&mut self, ended: Tracked, now: Nanos) {
+        let limits = self.stairs.limits();
+        let limit = if ended.need == Need::Discard {
+            limits.background
+        } else if self.has_volatile_cache && !self.is_dirty_wait_recent(now) {
+            0
+        } else {
+            limits.normal
+        };
+        let in_flight = self.queues.of(ended.class).in_flight;
+        let room = limit.saturating_sub(in_flight);
+        if in_flight == 0 || (room > 0 && room >= limits.background / 2) {
+            self.wake(ended.class, now);
+        }
+    }
+
+    /// Releases who waits in a class, in order, up to the first for whom there is no room.
+    pub(super) fn wake(&mut self, class: Class, now: Nanos) {
+        while let Some(first) = self.queues.of(class).waiting.first() {
+            if !self.has_room(class, self.bios.at(first).need, now) {
+                return;
+            }
+            self.release_first(class);
+        }
+    }
+
+    pub(super) fn wake_all(&mut self, now: Nanos) {
+        self.is_wake_due = false;
+        for class in CLASSES {
+            self.wake(class, now);
+        }
+    }
+
+    pub(super) fn release_first(&mut self, class: Class) {
+        let queue = self.queues.of_mut(class);
+        let Some(first) = queue.waiting.pop_front(&mut self.links) else { return };
+        queue.in_flight = queue.in_flight.wrapping_add(1);
+        self.bios.at_mut(first).phase = Phase::InFlight;
+        self.released.push_back(&mut self.links, first);
+    }
+
+    pub(super) fn release_all(&mut self) {
+        for class in CLASSES {
+            while !self.queues.of(class).waiting.is_empty() {
+                self.release_first(class);
+            }
+        }
+    }
+
+    // ---- windows ----
+
+    /// Starts a window if none runs.
+    pub(super) fn arm(&mut self, now: Nanos) {
+        if self.window_ends.is_none() {
+            self.start_window(now);
+        }
+    }
+
+    pub(super) fn start_window(&mut self, now: Nanos) {
+        self.window = Window::EMPTY;
+        self.window_ns = self.stairs.window_ns();
+        self.window_ends = Some(now.saturating_add(self.window_ns));
+    }
+
+    pub(super) fn end_window(&mut self, now: Nanos) {
+        let in_flight = self.queues.in_flight();
+        let has_writes = in_flight > 0 || self.is_dirty_wait_recent(now);
+        let health = self.window.verdict(self.window_ns, self.target_ns, self.watched.age(now), has_writes);
+        match health {
+            Health::Exceeded(ns) => {
+                self.note(now, "latency {0}us", [ns / MICROSECOND]);
+                self.step_down(true, now);
+            }
+            Health::Good | Health::WritesOnly => self.step_up(now),
+            Health::Unknown => {
+                self.unknown_windows = self.unknown_windows.saturating_add(1);
+                if self.unknown_windows >= UNKNOWN_WINDOWS {
+                    match self.stairs.step() {
+                        1.. => self.step_up(now),
+                        0 => {}
+                        _ => self.step_down(false, now),
+                    }
+                }
+            }
+        }
+        self.window_ends = None;
+        if self.stairs.step() != 0 || in_flight > 0 {
+            self.start_window(now);
+        }
+    }
+
+    pub(super) fn step_up(&mut self, now: Nanos) {
+        if self.stairs.go_up() {
+            self.unknown_windows = 0;
+            self.wake_all(now);
+            self.note_step("scale up: step={0i}, window={1}us, background={2}, normal={3}, max={4}", now);
+        }
+    }
+
+    pub(super) fn step_down(&mut self, at_once: bool, now: Nanos) {
+        if self.stairs.go_down(at_once) {
+            self.unknown_windows = 0;
+            // From above the middle the formula can give more, on devices that take few commands.
+            self.wake_all(now);
+            self.note_step("scale down: step={0i}, window={1}us, background={2}, normal={3}, max={4}", now);
+        }
+    }
+
+    /// On, off or a new target: everything begins anew in the middle.
+    pub(super) fn switch(&mut self, state: State, now: Nanos) {
+        self.state = state;
+        self.stairs = Staircase::new(self.queue_depth);
+        self.unknown_windows = 0;
+        self.window_ends = None;
+        if !self.is_on() {
+            self.watched = WatchedRead::NONE;
+            self.release_all();
+            return;
+        }
+        self.wake_all(now);
+        if self.queues.in_flight() > 0 {
+            self.start_window(now);
+        }
+    }
+
+    pub(super) fn note<const N: usize>(&mut self, now: Nanos, text: &'static str, numbers: [u64; N]) {
+        if self.messages.is_on() {
+            self.messages.write(Message::new(now, text, numbers));
+        }
+    }
+
+    pub(super) fn note_step(&mut self, text: &'static str, now: Nanos) {
+        let Limits { max, normal, background } = self.stairs.limits();
+        let step = i64::from(self.stairs.step()).cast_unsigned();
+        let window_us = self.window_ns / MICROSECOND;
+        self.note(now, text, [step, window_us, u64::from(background), u64::from(normal), u64::from(max)]);
+    }
+}

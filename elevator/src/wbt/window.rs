@@ -1,0 +1,147 @@
+//! What one window tells wbt: the fastest read, how many reads and writes ended, and what that means.
+//!
+//! The fastest read is looked at, not the mean: if not even one read got through in time, the device is flooded. That is
+//! CoDel's idea. Source: Linux 6.1 block/blk-wbt.c; specification, section 6.
+
+use crate::request::Bio;
+use block::Nanos;
+use block::time::since;
+
+/// Writes that a window must have seen before a slow read is blamed on writes.
+const ENOUGH_WRITES: u32 = 3;
+
+/// Requests that ended in a window.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Window {
+    reads: u32,
+    writes: u32,
+    /// Time in the device of the fastest read.
+    fastest_read_ns: Nanos,
+}
+
+impl Window {
+    /// Nothing has ended yet.
+    pub const EMPTY: Window = Window { reads: 0, writes: 0, fastest_read_ns: Nanos::MAX };
+
+    /// A read took so long in the device.
+    #[inline]
+    pub const fn count_read(&mut self, ns: Nanos) {
+        self.reads = self.reads.saturating_add(1);
+        if ns < self.fastest_read_ns {
+            self.fastest_read_ns = ns;
+        }
+    }
+
+    /// A write ended.
+    #[inline]
+    pub const fn count_write(&mut self) {
+        self.writes = self.writes.saturating_add(1);
+    }
+
+    /// What the window says. `oldest_read_ns` is the age of the read that is watched in the device, if there is one;
+    /// `has_writes` says whether writes are in flight or wanted by somebody who waits.
+    pub fn verdict(&self, length: Nanos, target: Nanos, oldest_read_ns: Option<Nanos>, has_writes: bool) -> Health {
+        let age = oldest_read_ns.unwrap_or(0);
+        if age > length || (age > target && self.reads == 0) {
+            return Health::Exceeded(age);
+        }
+        if self.reads == 0 || self.writes < ENOUGH_WRITES {
+            return if self.writes > 0 || has_writes { Health::WritesOnly } else { Health::Unknown };
+        }
+        if self.fastest_read_ns > target {
+            return Health::Exceeded(self.fastest_read_ns);
+        }
+        Health::Good
+    }
+}
+
+/// How reads fare.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Health {
+    /// At least one came back in time.
+    Good,
+    /// Too little has happened to say anything.
+    Unknown,
+    /// The same, but there are writes.
+    WritesOnly,
+    /// None came back in time; the best latency seen.
+    Exceeded(Nanos),
+}
+
+/// The one read in the device whose age is known: the first that was issued while none was watched.
+#[derive(Copy, Clone, Debug)]
+pub struct WatchedRead {
+    read: Option<(Bio, Nanos)>,
+}
+
+impl WatchedRead {
+    pub const NONE: WatchedRead = WatchedRead { read: None };
+
+    /// A read went to the device. One that is watched already and goes again counts from now.
+    #[inline]
+    pub fn issued(&mut self, attributes: &Bio, now: Nanos) {
+        if self.read.as_ref().is_none_or(|(watched, _)| watched == attributes) {
+            self.read = Some((*attributes, now));
+        }
+    }
+
+    /// A read came back.
+    #[inline]
+    pub fn returned(&mut self, attributes: &Bio) {
+        if self.read.as_ref().is_some_and(|(watched, _)| watched == attributes) {
+            self.read = None;
+        }
+    }
+
+    pub fn age(&self, now: Nanos) -> Option<Nanos> {
+        self.read.as_ref().map(|(_, issued)| since(now, *issued))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::{Extent, Operation};
+
+    const TARGET: Nanos = 2_000;
+    const LENGTH: Nanos = 100_000;
+
+    fn window(reads: &[Nanos], writes: u32) -> Window {
+        let mut window = Window::EMPTY;
+        reads.iter().for_each(|ns| window.count_read(*ns));
+        (0..writes).for_each(|_| window.count_write());
+        window
+    }
+
+    #[test]
+    fn the_fastest_read_decides() {
+        let verdict = |reads: &[Nanos], writes| window(reads, writes).verdict(LENGTH, TARGET, None, false);
+        assert_eq!(verdict(&[100_000, 2_000], 3), Health::Good);
+        assert_eq!(verdict(&[100_000, 2_001], 3), Health::Exceeded(2_001));
+        assert_eq!(verdict(&[2_001], 2), Health::WritesOnly);
+        assert_eq!(verdict(&[2_001], 0), Health::Unknown);
+    }
+
+    #[test]
+    fn a_read_that_does_not_come_back_counts_as_slow() {
+        let verdict = |reads: &[Nanos], age| window(reads, 0).verdict(LENGTH, TARGET, Some(age), true);
+        assert_eq!(verdict(&[], 2_001), Health::Exceeded(2_001));
+        assert_eq!(verdict(&[1_000], 2_001), Health::WritesOnly);
+        assert_eq!(verdict(&[1_000], 100_001), Health::Exceeded(100_001));
+    }
+
+    #[test]
+    fn one_read_is_watched_at_a_time() {
+        let read = |sector| Bio::new(Operation::Read, Extent::new(sector, 8));
+        let mut watched = WatchedRead::NONE;
+        watched.issued(&read(0), 10);
+        watched.issued(&read(8), 20);
+        assert_eq!(watched.age(50), Some(40));
+        watched.returned(&read(8));
+        assert_eq!(watched.age(50), Some(40));
+        watched.issued(&read(0), 30);
+        assert_eq!(watched.age(50), Some(20), "given back and issued again");
+        watched.returned(&read(0));
+        assert_eq!(watched.age(50), None);
+    }
+}

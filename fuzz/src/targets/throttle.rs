@@ -1,0 +1,13 @@
+//! throttle: any host calls.
+
+use super::limiter::{LONGEST_BYTES, TOKENS, corpus, drive};
+use crate::target::Target;
+
+pub const TARGET: Target = Target {
+    name: "throttle",
+    promise: "no call breaks an invariant, loses a bio or releases one twice",
+    run: drive::<elevator::throttle::Throttle>,
+    corpus,
+    tokens: TOKENS,
+    longest_bytes: LONGEST_BYTES,
+};
