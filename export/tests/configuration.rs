@@ -166,7 +166,7 @@ fn limits_are_read_by_key_and_by_the_kernels_line() {
 
 #[test]
 fn a_wrong_limit_is_told_with_its_line_and_the_kernels_error() {
-    let place = "serve.toml:27:";
+    let place = "serve.toml:28:";
     says("read_bps_max = 0", "read_bps_max = \"50MB\"", &[place, "\"50MB\" is not a size"]);
     says("read_bps_max = 0", "read_bps_max = 1", &[place, "read_bps_max = 1 is too little"]);
     says("read_bps_max = 0", "read_iops_max = -5", &[place, "-5 is outside 0 to 4294967294"]);

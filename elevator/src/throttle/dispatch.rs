@@ -232,6 +232,20 @@ impl Throttle {
         self.no_longer_pending(group);
     }
 
+    /// What waits in a group waits there as its own from now on. The nodes of bios on their way up are used otherwise in
+    /// another shape of the tree.
+    pub(super) fn keep_by_group(&mut self, group: GroupId) {
+        for direction in DIRECTIONS {
+            // By way of the top, which is empty between two calls, so that the order stays.
+            while let Some(bio) = self.nodes.pop(&mut self.groups.at_mut(group.0).service, direction) {
+                self.nodes.push(&mut self.top, Node::ToParent(GroupId::ROOT), bio);
+            }
+            while let Some(bio) = self.nodes.pop(&mut self.top, direction) {
+                self.nodes.push(&mut self.groups.at_mut(group.0).service, Node::Own(group), bio);
+            }
+        }
+    }
+
     /// Groups between this one and the root; [`super::DEEPEST`] - 1 at most.
     fn level_of(&self, group: GroupId) -> u32 {
         let above = |group: &GroupId| self.groups.at(group.0).parent;

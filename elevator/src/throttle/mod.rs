@@ -200,12 +200,11 @@ impl Limiter for Throttle {
         let mut settings = self.settings;
         settings.set(index, value)?;
         let now = self.ticks(now);
-        if settings.hierarchy != self.settings.hierarchy {
-            // What waits is filed by the old tree, on nodes that the new one uses otherwise; the kernel decides this once,
-            // when the files are mounted.
-            self.release_all();
+        if settings.hierarchy == self.settings.hierarchy {
+            self.settings = settings;
+        } else {
+            self.refile_pending(settings, now);
         }
-        self.settings = settings;
         self.set_slice();
         self.set_all_low();
         self.refresh_rules(GroupId::ROOT, now);
@@ -261,6 +260,22 @@ impl Throttle {
     #[inline]
     fn ticks(&self, now: Nanos) -> Ticks {
         now.checked_div(self.tick_ns).unwrap_or(now)
+    }
+
+    /// Another shape of the tree: who waits is pending at another queue, and all are looked at anew.
+    #[inline(never)]
+    fn refile_pending(&mut self, settings: Settings, now: Ticks) {
+        for group in (0..self.groups.len()).map(GroupId) {
+            self.no_longer_pending(group);
+            self.keep_by_group(group);
+        }
+        self.settings = settings;
+        for index in 0..self.groups.len() {
+            if self.groups.at(index).service.queued != group::Pair::default() {
+                self.requeue_pending(GroupId(index), now);
+            }
+        }
+        self.arm_pending(now);
     }
 
     fn set_slice(&mut self) {

@@ -293,7 +293,9 @@ pub fn write_limits(file: &str, line: &str, limits: &mut Limits) -> Result<(), D
 pub fn read_limits(limits: &Limits) -> [Option<String>; 2] {
     let here = DeviceNumber { major: 0, minor: 0 };
     let lines = [limit_lines::read_io_max(here, limits), limit_lines::read_io_low(here, limits)];
-    lines.map(|line| line.and_then(|line| Some(line.split_once(' ')?.1.to_owned())))
+    // What the kernel shows as 0 it would not take back: it means "not given".
+    let is_given = |word: &&str| !word.ends_with("=0");
+    lines.map(|line| Some(line?.split(' ').skip(1).filter(is_given).collect::<Vec<_>>().join(" ")))
 }
 
 /// Whether a name fits a pattern in which `*` stands for any letters, none included.
