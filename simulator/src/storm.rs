@@ -575,6 +575,7 @@ impl Weather {
             0 => self.add_group(),
             1 => {
                 let group = GroupId(u32_below(&mut self.random, GROUPS));
+                self.lift_tight_limits_of(group);
                 if self.queue.remove_group(group, self.now) {
                     self.note(format!("group {} removed", group.0));
                 }

@@ -153,13 +153,14 @@ fn limits(reader: &mut Reader<'_>) -> Limits {
 }
 
 /// The name under which a limit is given; both at once would be two limits.
-fn given(reader: &Reader<'_>, key: &'static str, short: &'static str) -> &'static str {
+fn given(reader: &mut Reader<'_>, key: &'static str, short: &'static str) -> &'static str {
     if !reader.has(short) {
         return key;
     }
     if reader.has(key) {
         let what = format!("{short} and {key} are the same limit");
         reader.complain(&reader.place_of(short), what, "give one of them");
+        reader.ignore(key);
     }
     short
 }

@@ -83,6 +83,11 @@ impl<'a> Reader<'a> {
         self.source.complain(place, what, help);
     }
 
+    /// A key that was complained about already.
+    pub fn ignore(&mut self, key: &'static str) {
+        self.known.push(key);
+    }
+
     /// Whether the table has a key.
     pub fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)

@@ -107,10 +107,15 @@ impl Weather {
 
     /// At the end: limits that no storm can wait for go.
     pub(super) fn lift_tight_limits(&mut self) {
+        for group in (0..GROUPS).map(GroupId) {
+            self.lift_tight_limits_of(group);
+        }
+    }
+
+    /// Nobody can change what binds a group's last bios once it is gone.
+    pub(super) fn lift_tight_limits_of(&mut self, group: GroupId) {
         if self.limiting.is_tight {
-            for group in (0..GROUPS).map(GroupId) {
-                self.queue.set_limits(group, &IoLimits::NONE, self.now);
-            }
+            self.queue.set_limits(group, &IoLimits::NONE, self.now);
         }
     }
 
