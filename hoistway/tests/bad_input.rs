@@ -183,7 +183,7 @@ fn options_of_later_issues_are_refused_not_ignored() {
 fn limits_are_refused_where_there_is_no_limiter() {
     refused(&["test", "--group", "name=a,rbps=1"], 2, &["rbps=1 is too little", "at least 2"]);
     refused(&["test", "--limiter", "trottle"], 2, &["no limiter 'trottle'", "throttle"]);
-    refused(&["test", "--limiter", "throttle:high=2"], 2, &["high=2", "0..1"]);
+    refused(&["test", "--limiter", "throttle:high=2"], 2, &["high=2", "allowed: 0 to 1"]);
     refused(&["test", "--limiter", "throttle:hihg=1"], 2, &["no tunable 'hihg'", "high"]);
     refused(&["test", "--limiter", "throttle", "--limiter", "throttle"], 2, &["'throttle' is given twice"]);
 }

@@ -27,6 +27,7 @@ mod dispatch;
 mod end_hash;
 mod era;
 mod flush;
+mod groups;
 mod limiting;
 mod limits;
 mod merge;
@@ -49,14 +50,14 @@ pub use trace::{Trace, TraceEvent, TraceKind};
 
 use alloc::vec::Vec;
 use bios::{Bios, Chain};
-use block::{ContextId, Flags, GroupId, HardwareQueue, Nanos, Operation, RequestId, Status};
+use block::{Flags, HardwareQueue, Nanos, Operation, RequestId, Status};
 use elevator::limiters::AnyLimiter;
 use elevator::structures::sorted::{SortedLinks, Tree};
 use elevator::structures::{Array, Links, List, NoMemory};
 use elevator::tunable::{SettingError, Tunable};
 use elevator::{
-    Admission, Any, Bio, Configuration, Depth, Elevator, GroupSettings, GroupState, GroupTree, IoLimits, Limiter,
-    Place, Position, Requests, Wake, registry,
+    Admission, Any, Bio, Configuration, Depth, Elevator, GroupState, GroupTree, IoLimits, Limiter, Place, Position,
+    Requests, Wake, registry,
 };
 use end_hash::EndHash;
 use flush::{FlushMachine, Stage, Steps};
@@ -381,73 +382,6 @@ impl<E: Elevator> RequestQueue<E> {
     #[inline]
     pub(crate) fn note(&mut self, wake: Wake) {
         self.wake = self.wake.and(wake);
-    }
-}
-
-// ---- groups and contexts ----
-impl<E: Elevator> RequestQueue<E> {
-    /// Adds a group. False if the id is taken or out of range, or its parent is not online.
-    pub fn add_group(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> bool {
-        let added = self.groups.add(group, settings);
-        if added {
-            let settings = *self.groups.settings(group);
-            self.elevator.group_added(group, &settings, now);
-            *self.io_limits.at_mut(group.0) = IoLimits::NONE;
-            for limiter in &mut self.limiters {
-                limiter.group_added(group, &settings, now);
-            }
-        }
-        added
-    }
-
-    /// Changes a group's weight and latency target; its parent stays. False unless it is online.
-    pub fn change_group(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> bool {
-        let changed = self.groups.change(group, settings);
-        if changed {
-            let settings = *self.groups.settings(group);
-            let wake = self.elevator.group_changed(group, &settings, now);
-            self.note(wake);
-            for limiter in &mut self.limiters {
-                limiter.group_changed(group, &settings, now);
-            }
-            self.release_held(now);
-        }
-        changed
-    }
-
-    /// Takes a group offline: what it has queued drains, later bios of it count for its nearest online ancestor, and
-    /// its id becomes [`GroupState::Absent`] when its last request is freed. False for the root and for parents.
-    pub fn remove_group(&mut self, group: GroupId, now: Nanos) -> bool {
-        if !self.groups.set_offline(group) {
-            return false;
-        }
-        self.elevator.group_offline(group, now);
-        for limiter in &mut self.limiters {
-            limiter.group_offline(group, now);
-        }
-        self.release_held(now);
-        self.forget_group_if_unused(group, now);
-        true
-    }
-
-    /// The book of groups.
-    pub fn groups(&self) -> &GroupTree {
-        &self.groups
-    }
-
-    /// An issuer is gone. Its id may be used again when none of its bios is inside.
-    pub fn context_exited(&mut self, context: ContextId, now: Nanos) {
-        let wake = self.elevator.context_exited(context, now);
-        self.note(wake);
-    }
-
-    fn forget_group_if_unused(&mut self, group: GroupId, now: Nanos) {
-        if self.groups.remove_if_unused(group) {
-            self.elevator.group_removed(group, now);
-            for limiter in &mut self.limiters {
-                limiter.group_removed(group, now);
-            }
-        }
     }
 }
 

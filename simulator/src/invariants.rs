@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use block::{ContextId, Flags, HardwareQueue, Operation, RequestId, Status};
-use elevator::{Bio, Elevator};
+use elevator::{Bio, Elevator, Place};
 use queue::{Done, Limits, Next, RequestQueue};
 
 /// A rule that did not hold, in words.
@@ -239,7 +239,7 @@ impl Ledger {
         }
         let broken = match next {
             Next::Empty => queue.elevator().has_work(hardware_queue) && !queue.is_switching(),
-            Next::Throttled => queue.in_device() == 0 && queue.next_timer().is_none(),
+            Next::Throttled => queue.in_device() == 0 && queue.next_timer().is_none() && !is_any_chosen(queue),
             Next::Hold { .. } => queue.next_timer().is_none(),
             Next::DeviceFull => queue.in_device() == 0,
             Next::Plugged => !queue.is_plugged(),
@@ -247,6 +247,15 @@ impl Ledger {
         };
         (!broken).then_some(()).ok_or_else(|| format!("P6: {next:?} on hardware queue {} with work", hardware_queue.0))
     }
+}
+
+/// Whether something is chosen and not started: the driver refused it, perhaps on another hardware queue, and the policy
+/// waits for its completion like for any other.
+fn is_any_chosen<E: Elevator>(queue: &RequestQueue<E>) -> bool {
+    let requests = queue.requests();
+    (0..requests.capacity())
+        .filter_map(|slot| requests.id_of(slot))
+        .any(|id| requests.at(id).place == Place::Dispatched)
 }
 
 /// P3 for one bio of a request.

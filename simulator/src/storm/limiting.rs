@@ -42,8 +42,8 @@ impl Limiting {
     fn draw_limits(&mut self) -> IoLimits {
         let random = &mut self.random;
         let most = if self.is_tight && random.chance(1, 8) { 2 } else { u64::MAX };
-        let bytes = (65_536 << random.below(14)).min(most);
-        let ios = (16 << u32_below(random, 14)).min(u32::try_from(most).unwrap_or(u32::MAX));
+        let bytes = ((1 << 20) << random.below(10)).min(most);
+        let ios = (64 << u32_below(random, 12)).min(u32::try_from(most).unwrap_or(u32::MAX));
         let mut limits = IoLimits::NONE;
         match random.below(7) {
             0 => {}

@@ -7,6 +7,7 @@ use engine::{GroupStatus, ShardStatus, VolumeStatus};
 use serde_json::{Map, Value, json};
 
 use super::{Devices, lock};
+use crate::configuration::read_limits;
 
 impl Devices {
     /// Devices, exports, groups and connections with what they counted. A device that has stopped is left out.
@@ -103,10 +104,13 @@ fn export(device: &str, volume: &VolumeStatus, is_served: bool) -> Value {
 }
 
 fn group(device: &str, group: &GroupStatus) -> Value {
+    let [max, low] = read_limits(&group.limits);
     let mut value = json!({
         "path": group.path,
         "device": device,
         "weight": group.weight,
+        "io.max": max,
+        "io.low": low,
         "connections": group.connections,
         "memory_bytes": group.memory_bytes,
     });
