@@ -180,7 +180,7 @@ fn options_of_later_issues_are_refused_not_ignored() {
 }
 
 #[test]
-fn limits_are_refused_where_there_is_no_limiter() {
+fn limits_and_limiters_that_cannot_be() {
     refused(&["test", "--group", "name=a,rbps=1"], 2, &["rbps=1 is too little", "at least 2"]);
     refused(&["test", "--limiter", "trottle"], 2, &["no limiter 'trottle'", "throttle"]);
     refused(&["test", "--limiter", "throttle:high=2"], 2, &["high=2", "allowed: 0 to 1"]);
