@@ -117,7 +117,8 @@ pub trait Limiter {
     /// `nr_requests` or the device's depth changed.
     fn depth_changed(&mut self, _depth: Depth) {}
 
-    /// Everything held is released, whatever the limits say: the stage is taken away, or the queue drained.
+    /// Everything held is released, whatever the limits say: the stage is taken away. [`Limiter::next_released`] names
+    /// all of it right after.
     fn drain(&mut self, now: Nanos);
 
     // ---- inspection ----

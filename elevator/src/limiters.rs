@@ -17,6 +17,9 @@ limiters! {
     "wbt"          = Wbt        : crate::wbt::Wbt,              "depth of buffered writes, steered by the latency of reads";
 }
 
+/// Limiters that share the device out by weights, as some policies do: both at once is allowed, and worth a warning.
+pub const PROPORTIONAL: &[&str] = &["io.cost"];
+
 /// What is known of a limiter without building it.
 #[derive(Copy, Clone, Debug)]
 pub struct LimiterEntry {

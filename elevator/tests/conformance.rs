@@ -52,6 +52,23 @@ fn p1_to_p4_and_p6_hold_for_any_calls() {
     });
 }
 
+/// Limiters above make no difference to what a policy owes.
+#[test]
+fn p1_to_p6_hold_for_any_calls_below_limiters() {
+    with_seeds(4, |seed| {
+        for policy in Testbed::policies() {
+            let era = if seed % 2 == 0 { Era::BLK_MQ } else { Era::ENGINE };
+            let run = || {
+                let mut testbed = Testbed::with(&policy, &surroundings(1, 64, 8, era)).with_limiters();
+                testbed.drive(&Calls::random(seed, 400));
+                assert_eq!(testbed.queue().bios_inside(), 0, "{policy}");
+                format!("{:?}", testbed.started())
+            };
+            assert_eq!(run(), run(), "{policy}");
+        }
+    });
+}
+
 #[test]
 fn p5_the_same_calls_bring_the_same_order() {
     with_seeds(10, |seed| {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use elevator::limiters::{LIMITERS, LimiterError};
 use elevator::registry::{BuildError, ENTRIES};
 use elevator::tunable::{SettingError, Tunable};
 use experiment::diagnostic::nearest;
@@ -92,6 +93,21 @@ pub(crate) fn describe_build(name: &str, error: BuildError) -> String {
             format!("scheduler '{name}' appeared in Linux {}.{}.{}, not before", first.0, first.1, first.2)
         }
         BuildError::NoMemory => format!("not enough memory for the tables of scheduler '{name}'"),
+    }
+}
+
+/// A limiter that could not be put in place, as a sentence.
+pub(crate) fn describe_limiter(name: &str, error: LimiterError) -> String {
+    match error {
+        LimiterError::UnknownName => {
+            let names = LIMITERS.iter().map(|entry| entry.name);
+            let meant =
+                nearest(name, names.clone()).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+            let all = names.collect::<Vec<_>>().join(", ");
+            format!("there is no limiter '{name}'{meant} (available: {all})")
+        }
+        LimiterError::InPlace => format!("limiter '{name}' is in place already"),
+        LimiterError::NoMemory => format!("not enough memory for the tables of limiter '{name}'"),
     }
 }
 

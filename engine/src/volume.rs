@@ -391,6 +391,36 @@ impl ShardHandle {
         if changed { Ok(()) } else { Err(EngineError::usage("there is no such group", "see the status")) }
     }
 
+    /// Changes a group's limits; what waits under the old ones is judged by the new.
+    ///
+    /// # Errors
+    /// No such group, or no memory for the limiter, which comes with the first limit.
+    pub fn set_limits(&self, group: GroupHandle, limits: &experiment::Limits) -> Result<(), EngineError> {
+        let limits = *limits;
+        let changed = self.ask(move |shard| {
+            let now = linux::thread::monotonic_ns();
+            shard.turn().set_limits(group.0, &limits, now)
+        })?;
+        match changed {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(EngineError::usage("there is no such group", "see the status")),
+            Err(message) => Err(EngineError::usage(message, "give the device less queue_depth")),
+        }
+    }
+
+    /// Puts a limiter in place above the scheduler, or changes the settings of one that is.
+    ///
+    /// # Errors
+    /// Unknown limiter, tunable or value.
+    pub fn add_limiter(&self, spec: &SchedulerSpec) -> Result<(), EngineError> {
+        let spec = spec.clone();
+        let added = self.ask(move |shard| {
+            let now = linux::thread::monotonic_ns();
+            shard.turn().add_limiter(&spec, now)
+        })?;
+        added.map_err(|message| EngineError::usage(message, "see `hoistway list limiters`"))
+    }
+
     /// Hands a client over. From now on the shard owns its socket.
     ///
     /// # Errors

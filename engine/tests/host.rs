@@ -38,6 +38,7 @@ fn experiment(target: &str, scheduler: &str, weights: &[u32], job: &Job) -> Expe
         device_depth: Some(8),
         queue_requests: None,
         share_unit: ShareUnit::Bytes,
+        limiters: Vec::new(),
         machine: experiment::Machine::default(),
     }
 }
@@ -52,6 +53,38 @@ fn shares_follow_the_weights_behind_a_device_model() {
     assert!((3.6..4.4).contains(&ratio), "{bytes:?}, ratio {ratio}, {:?}", measured.dispatch_reasons);
     assert_eq!(measured.groups[0].errors(), 0);
     assert!(measured.device.read.ios > 0 && !measured.dispatch_reasons.is_empty());
+}
+
+/// 10 MB/s of a group beside one without limit, on a device that is not full.
+#[test]
+fn a_limit_is_kept_and_leaves_the_other_group_alone() {
+    for scheduler in ["mq-deadline", "kyber"] {
+        let mut experiment =
+            experiment("model:null,latency_us=400,memory:64MiB", scheduler, &[100, 400], &job(Mix::Read, 16));
+        experiment.runtime_ns = 2_000_000_000;
+        experiment.groups[0].limits.read_bytes_per_s = Some(10_000_000);
+        EngineHost.check(&experiment).expect("possible");
+        let measured = EngineHost.run(&experiment, &mut Unattended).expect("measured");
+        let per_s =
+            |group: usize| measured.groups[group].bytes() as f64 / (measured.window_ns as f64 / 1e9) / 1_000_000.0;
+        let (a, b) = (per_s(0), per_s(1));
+        // Unlimited, both would have the same: tens of MB/s.
+        assert!((9.5..10.5).contains(&a) && b > 1.5 * a, "{scheduler}: {a:.2} and {b:.2} MB/s");
+        assert!(measured.target.notes["limiters"].starts_with("throttle:"), "{:?}", measured.target.notes);
+    }
+}
+
+#[test]
+fn limiters_that_do_not_exist_are_refused_before_anything_is_touched() {
+    let check = |limiter: &str| {
+        let mut experiment = experiment("memory:1MiB", "noop", &[100], &job(Mix::Read, 1));
+        experiment.limiters = vec![limiter.parse().expect("a limiter")];
+        EngineHost.check(&experiment).map_err(|refusal| refusal.message)
+    };
+    assert_eq!(check("throttle:throttle_sample_time=50"), Ok(()));
+    assert!(check("trottle").is_err_and(|message| message.contains("no limiter 'trottle'; did you mean 'throttle'?")));
+    assert!(check("throttle:hihg=1").is_err_and(|message| message.contains("did you mean 'high'?")));
+    assert!(check("throttle:throttle_sample_time=0").is_err_and(|message| message.contains("allowed")));
 }
 
 #[test]

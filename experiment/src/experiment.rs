@@ -7,6 +7,9 @@ use workload::Job;
 
 use crate::{Diagnostic, Group, Machine, SchedulerSpec, group};
 
+/// The limiter that limits of groups need.
+pub const GROUP_LIMITER: &str = "throttle";
+
 /// In what "share" is measured.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -31,6 +34,10 @@ pub struct Experiment {
     pub workload: String,
     /// The scheduler and its settings.
     pub scheduler: SchedulerSpec,
+    /// Limiters above it, with their settings; written and read as schedulers are. The one that limits of groups need is
+    /// in place whether it is named or not ([`Experiment::limiters_needed`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limiters: Vec<SchedulerSpec>,
     /// The groups with their jobs. At least one has jobs.
     pub groups: Vec<Group>,
     /// NR as tables show it: by how much the threads of each job were multiplied. The jobs' own `threads` already
@@ -85,10 +92,30 @@ impl Experiment {
         if self.threads == 0 {
             return Err(Diagnostic::new("0 threads per group", "thread counts begin at 1"));
         }
+        for (index, limiter) in self.limiters.iter().enumerate() {
+            if self.limiters[..index].iter().any(|other| other.name == limiter.name) {
+                let message = format!("limiter '{}' is given twice", limiter.name);
+                return Err(Diagnostic::new(message, "give it once, with all its settings: NAME:KEY=VALUE,KEY=VALUE"));
+            }
+            if let Some(version) = &limiter.version {
+                let message = format!("limiter '{limiter}': limiters have no versions, nor '@{version}'");
+                return Err(Diagnostic::new(message, format!("write {}", limiter.name)));
+            }
+        }
         if self.groups.iter().all(|group| group.jobs.is_empty()) {
             return Err(Diagnostic::new("no group has a job", "name a workload with --workload"));
         }
         group::check(&self.groups)
+    }
+
+    /// The limiters to put in place: those named, and the one that knows limits of groups where some group has any.
+    pub fn limiters_needed(&self) -> Vec<SchedulerSpec> {
+        let mut needed = self.limiters.clone();
+        let has_limits = self.groups.iter().any(|group| group.limits != crate::Limits::NONE);
+        if has_limits && !needed.iter().any(|limiter| limiter.name == GROUP_LIMITER) {
+            needed.push(SchedulerSpec::named(GROUP_LIMITER));
+        }
+        needed
     }
 
     /// Seed of this run: of the user's seed and the set, not of the scheduler, so that rows can be compared.

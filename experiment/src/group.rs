@@ -162,6 +162,16 @@ impl LowLimits {
         latency_us: None,
     };
 
+    /// Bytes per second by direction, reads first.
+    pub fn bytes_per_s(&self) -> [u64; 2] {
+        [self.read_bytes_per_s, self.write_bytes_per_s]
+    }
+
+    /// I/Os per second by direction, reads first.
+    pub fn ios_per_s(&self) -> [u32; 2] {
+        [self.read_ios_per_s, self.write_ios_per_s].map(|limit| u32::try_from(limit).unwrap_or(u32::MAX))
+    }
+
     /// Whether nothing is given.
     pub fn is_none(&self) -> bool {
         *self == Self::NONE
@@ -169,6 +179,17 @@ impl LowLimits {
 }
 
 impl Limits {
+    /// Bytes per second by direction, reads first; `u64::MAX` = no limit.
+    pub fn bytes_per_s(&self) -> [u64; 2] {
+        [self.read_bytes_per_s, self.write_bytes_per_s].map(|limit| limit.unwrap_or(u64::MAX))
+    }
+
+    /// I/Os per second by direction, reads first; `u32::MAX` = no limit, as to the kernel.
+    pub fn ios_per_s(&self) -> [u32; 2] {
+        let at_most = |limit: Option<u64>| limit.map_or(u32::MAX, |limit| u32::try_from(limit).unwrap_or(u32::MAX));
+        [self.read_ios_per_s, self.write_ios_per_s].map(at_most)
+    }
+
     /// No limit at all.
     pub const NONE: Limits = Limits {
         read_bytes_per_s: None,

@@ -37,7 +37,7 @@ pub use areas::{Area, Areas};
 pub use cell::Cell;
 pub use diagnostic::Diagnostic;
 pub use exit::Exit;
-pub use experiment::{Experiment, IssuerPlace, ShareUnit};
+pub use experiment::{Experiment, GROUP_LIMITER, IssuerPlace, ShareUnit};
 pub use group::{Group, Limits, Weight};
 pub use histogram::Histogram;
 pub use host::{Host, LiveFigures, LiveGroup, Progress, Refusal, RunError, Unattended};

@@ -36,6 +36,9 @@ pub struct Matrix {
     pub workloads: Vec<WorkloadPlan>,
     /// The schedulers, in the order in which reports show them.
     pub schedulers: Vec<SchedulerSpec>,
+    /// Limiters above each of them; see [`Experiment::limiters`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limiters: Vec<SchedulerSpec>,
     /// The thread counts (NR), each 1 or more.
     pub threads: Vec<u32>,
     /// Repetitions of everything, 1 or more.
@@ -127,6 +130,7 @@ impl Matrix {
             ramp_ns: self.ramp_ns,
             device_depth: self.device_depth,
             queue_requests: self.queue_requests,
+            limiters: self.limiters.clone(),
             share_unit: self.share_unit,
             machine: self.machine.clone(),
         }
@@ -169,6 +173,7 @@ mod tests {
             ramp_ns: 0,
             device_depth: None,
             queue_requests: None,
+            limiters: Vec::new(),
             share_unit: ShareUnit::Bytes,
             machine: Machine::default(),
         }

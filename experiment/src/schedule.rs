@@ -170,6 +170,7 @@ pub(crate) mod tests {
             device_depth: None,
             queue_requests: None,
             share_unit: ShareUnit::Bytes,
+            limiters: Vec::new(),
             machine: crate::Machine::default(),
         }
     }

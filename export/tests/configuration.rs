@@ -1,5 +1,6 @@
 //! `serve.toml` and the flags: what is accepted, and what each mistake is told (engine specification 8).
 
+use experiment::Limits;
 use hoistway_export::configuration::check::{Checks, Verdict, check, warnings};
 use hoistway_export::configuration::flags::{self, Flags};
 use hoistway_export::configuration::show::show;
@@ -148,10 +149,44 @@ fn values_outside_their_range_are_told_with_the_range() {
 }
 
 #[test]
+fn limits_are_read_by_key_and_by_the_kernels_line() {
+    let limits = |instead: &str| {
+        let configuration = read(&WHOLE.replacen("read_bps_max = 0", instead, 1)).unwrap();
+        assert_eq!(read(&show(&configuration)).unwrap().groups[0].limits, configuration.groups[0].limits);
+        configuration.limits("tenants/db")
+    };
+    assert_eq!(limits("read_bps_max = 0"), Limits::NONE);
+    let both = limits("read_bps_max = \"50MiB\"\nwrite_iops_max = 1000");
+    assert_eq!((both.read_bytes_per_s, both.write_ios_per_s), (Some(50 << 20), Some(1_000)));
+    assert_eq!(limits("rbps = 52428800\nwiops = 1000"), both);
+    assert_eq!(limits("io.max = \"rbps=52428800 wiops=1000 riops=max\""), both);
+    let low = limits("io = { max = \"wbps=2000\", low = \"rbps=1000 idle=2000 latency=100\" }");
+    assert_eq!((low.write_bytes_per_s, low.low.read_bytes_per_s, low.low.latency_us), (Some(2_000), 1_000, Some(100)));
+}
+
+#[test]
+fn a_wrong_limit_is_told_with_its_line_and_the_kernels_error() {
+    let place = "serve.toml:28:";
+    says("read_bps_max = 0", "read_bps_max = \"50MB\"", &[place, "\"50MB\" is not a size"]);
+    says("read_bps_max = 0", "read_bps_max = 1", &[place, "read_bps_max = 1 is too little"]);
+    says("read_bps_max = 0", "read_iops_max = -5", &[place, "-5 is outside 0 to 4294967294"]);
+    says("read_bps_max = 0", "read_iops_max = 4294967296", &[place, "outside"]);
+    says("read_bps_max = 0", "rbps = 2000\nread_bps_max = 3000", &["rbps and read_bps_max are the same limit"]);
+    says("read_bps_max = 0", "io.max = \"rbps=1M\"", &[place, "io.max: rbps=1M", "EINVAL", "rbps=1048576"]);
+    says("read_bps_max = 0", "io.max = \"rbps=0\"", &[place, "ERANGE", "rbps=max"]);
+    says("read_bps_max = 0", "io.max = \"rbps=-1\"", &[place, "rbps=-1 is no whole number (EINVAL)"]);
+    says("read_bps_max = 0", "io.max = \"rbps=99999999999999999999\"", &[place, "does not fit into 64 bits (EINVAL)"]);
+    says("read_bps_max = 0", "io.max = \"bps=5000\"", &[place, "io.max has no 'bps' (EINVAL)", "rbps"]);
+    says("read_bps_max = 0", "io.high = \"rbps=5000\"", &[place, "io has no key high", "known keys: max, low"]);
+    // Nothing by halves: the good half of a line with a bad one is not read either.
+    let problems = with("read_bps_max = 0", "io.max = \"wbps=5000 rbps=x\"");
+    assert_eq!(problems.len(), 1, "{problems:#?}");
+}
+
+#[test]
 fn what_this_version_lacks_is_refused_and_never_ignored() {
     says("tls = \"off\"", "tls = \"require\"", &["serve.toml:35:7: ", "TLS is not available in this version"]);
     says("tls = \"off\"", "certificates = \"/etc/pki\"", &["TLS is not available in this version"]);
-    says("read_bps_max = 0", "read_bps_max = 1000", &["limits arrive with the throttle"]);
     says("latency_target_us = 0", "latency_target_us = 5", &["not available in this version"]);
     says("uid = 1000", "certificate = \"tenant-a\"", &["identities by certificate are not available"]);
     says("metrics = \"\"", "metrics = \"127.0.0.1:9500\"", &["metrics are not available"]);

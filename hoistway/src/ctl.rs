@@ -39,6 +39,15 @@ enum Command {
     /// Change a share or a tunable while clients work
     #[command(subcommand)]
     Set(Set),
+    /// Change a group's limits while clients work: limit tenants/db io.max "rbps=50000000 wiops=max"
+    Limit {
+        /// The group's path, as tenants/db
+        path: String,
+        /// io.max or io.low
+        file: String,
+        /// As the kernel's line without the device; keys left out keep their values
+        line: String,
+    },
     /// Read the configuration file again
     Reload,
     /// Finish what is in flight, then exit
@@ -127,6 +136,9 @@ impl Command {
             Command::Set(Set::Group { path, weight }) => json!({"command": "set", "group": path, "weight": weight}),
             Command::Set(Set::Tunable { name, value, device }) => {
                 with_device(json!({"command": "set", "tunable": name, "value": value}), device.as_deref())
+            }
+            Command::Limit { path, file, line } => {
+                json!({"command": "limit", "group": path, "file": file, "line": line})
             }
             Command::Evict { export: Some(export), .. } => json!({"command": "evict", "export": export}),
             Command::Evict { client, .. } => json!({"command": "evict", "client": client}),

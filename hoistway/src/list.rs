@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use elevator::limiters::{self, LIMITERS, LimiterEntry};
 use elevator::registry::{self, ENTRIES, Entry};
 use elevator::tunable::{OutOfRange, Tunable};
-use elevator::{Configuration, Elevator, Version};
+use elevator::{Configuration, Elevator, Limiter, LimiterConfiguration, Version};
 use experiment::Exit;
 use experiment::diagnostic::nearest;
 use experiment::machine::{KEYS, Key};
@@ -19,7 +20,7 @@ use crate::exit::{Error, Outcome, print};
 use crate::workloads;
 
 /// What can be listed, beside single schedulers.
-const SUBJECTS: [&str; 5] = ["schedulers", "devices", "workloads", "options", "machine"];
+const SUBJECTS: [&str; 6] = ["schedulers", "limiters", "devices", "workloads", "options", "machine"];
 
 /// Prints what was asked for.
 pub fn run(arguments: &ListArguments) -> Outcome {
@@ -28,6 +29,7 @@ pub fn run(arguments: &ListArguments) -> Outcome {
         Some("schedulers") => {
             (schedulers_text(), Json::List(ENTRIES.iter().map(|entry| scheduler_json(entry, None)).collect()))
         }
+        Some("limiters") => (limiters_text(), Json::List(LIMITERS.iter().map(limiter_json).collect())),
         Some("devices") => (listing::text(), listing::json()),
         Some("workloads") => (workloads_text(), workloads_json()),
         Some("machine") => (machine_text(), machine_json()),
@@ -73,7 +75,9 @@ fn overview() -> (String, Json) {
     text.push_str("\ndevices (model:NAME[,KEY=VALUE...])\n");
     text.push_str(&listing::overview());
     let _ = writeln!(text, "\nworkloads\n  {}", names().collect::<Vec<_>>().join(" "));
-    text.push_str("\nmore: hoistway list schedulers | devices | workloads | options | machine | NAME of a scheduler\n");
+    text.push_str(
+        "\nmore: hoistway list schedulers | limiters | devices | workloads | options | machine | NAME of a scheduler\n",
+    );
     let json = Json::object([
         ("schedulers", Json::List(ENTRIES.iter().map(|entry| scheduler_json(entry, None)).collect())),
         ("devices", listing::json()),
@@ -115,7 +119,36 @@ fn scheduler_text(entry: &Entry, version: Option<Version>) -> String {
         let versions: Vec<String> = entry.versions.iter().map(|version| show_version(*version)).collect();
         let _ = writeln!(text, "  behaviour changed at {}: write {}@{}", versions.join(", "), entry.name, versions[0]);
     }
-    let rows = tunables(entry, version);
+    tunables_text(tunables(entry, version), &mut text);
+    text
+}
+
+/// Tunables of a limiter, read from it.
+fn limiter_tunables(name: &str) -> &'static [Tunable] {
+    let depth = Configuration::default().depth;
+    let configuration =
+        LimiterConfiguration { bios: 1, groups: 1, depth, rotational: false, volatile_cache: false, tick_ns: 0 };
+    limiters::build(name, &configuration).map_or(&[], |limiter| limiter.tunables())
+}
+
+fn limiters_text() -> String {
+    let mut text = String::from("above every scheduler, in this order: --limiter NAME[:KEY=VALUE,...]\n");
+    for LimiterEntry { name, summary } in LIMITERS {
+        let _ = writeln!(text, "\n{name}\n  {summary}");
+        tunables_text(limiter_tunables(name), &mut text);
+    }
+    text
+}
+
+fn limiter_json(entry: &LimiterEntry) -> Json {
+    Json::object([
+        ("name", Json::text(entry.name)),
+        ("summary", Json::text(entry.summary)),
+        ("tunables", Json::List(limiter_tunables(entry.name).iter().map(tunable_json).collect())),
+    ])
+}
+
+fn tunables_text(rows: &[Tunable], text: &mut String) {
     if rows.is_empty() {
         text.push_str("  no tunables\n");
     }
@@ -127,7 +160,6 @@ fn scheduler_text(entry: &Entry, version: Option<Version>) -> String {
         );
         let _ = writeln!(text, "  {:<width$}  {:<24} default {:<10} {}", row.name, range(row), default, row.doc);
     }
-    text
 }
 
 fn range(row: &Tunable) -> String {

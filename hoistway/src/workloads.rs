@@ -209,9 +209,6 @@ pub fn groups_of(path: &Path, jobs: Vec<Job>) -> Result<Vec<Group>, Error> {
             let what = format!("job '{}' asks for {what}", job.name);
             Error::usage(what, "remove it from the file").at(path.display().to_string())
         };
-        if job.wishes.high_bytes_per_s.is_some() {
-            return Err(unsupported("a soft limit ('high'), which does not exist yet"));
-        }
         if let Some(scheduler) = &job.wishes.scheduler {
             return Err(unsupported(&format!("scheduler '{scheduler}' for itself; schedulers are --sched's")));
         }
@@ -233,7 +230,7 @@ pub fn groups_of(path: &Path, jobs: Vec<Job>) -> Result<Vec<Group>, Error> {
             write_bytes_per_s: wishes.write_bytes_per_s.or(limits.write_bytes_per_s),
             read_ios_per_s: wishes.read_ios_per_s.or(limits.read_ios_per_s),
             write_ios_per_s: wishes.write_ios_per_s.or(limits.write_ios_per_s),
-            low: limits.low,
+            low: wishes.high_bytes_per_s.map_or(limits.low, crate::test::limiters::high),
         };
         group.jobs.push(job);
     }

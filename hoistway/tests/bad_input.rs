@@ -176,12 +176,16 @@ fn options_of_later_issues_are_refused_not_ignored() {
     refused(&["test", "--trace-out", "x"], 2, &["(--trace-out)", "yet"]);
     refused(&["test", "--generator", "fio"], 2, &["(--generator)", "yet"]);
     refused(&["test", "--destructive", "/dev/sdx", "/dev/sdx"], 3, &["(--destructive)", "yet"]);
-    refused(&["test", "--group", "name=a,high=1M"], 2, &["'high'", "yet"]);
+    refused(&["test", "--group", "name=a,low_rbps=1M"], 2, &["no effect", "idle=", "latency="]);
 }
 
 #[test]
-fn limits_are_refused_where_there_is_no_limiter() {
-    refused(&["test", "--group", "name=a,rbps=1M"], 2, &["limits", "no limiter yet"]);
+fn limits_and_limiters_that_cannot_be() {
+    refused(&["test", "--group", "name=a,rbps=1"], 2, &["rbps=1 is too little", "at least 2"]);
+    refused(&["test", "--limiter", "trottle"], 2, &["no limiter 'trottle'", "throttle"]);
+    refused(&["test", "--limiter", "throttle:high=2"], 2, &["high=2", "allowed: 0 to 1"]);
+    refused(&["test", "--limiter", "throttle:hihg=1"], 2, &["no tunable 'hihg'", "high"]);
+    refused(&["test", "--limiter", "throttle", "--limiter", "throttle"], 2, &["'throttle' is given twice"]);
 }
 
 #[test]

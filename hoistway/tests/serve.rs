@@ -351,6 +351,60 @@ fn t59_reload_applies_weights_and_refuses_backings() {
     assert_eq!(weight(), 300);
 }
 
+#[test]
+fn limits_hold_by_file_by_reload_and_by_ctl() {
+    let text = "[[device]]\nname = \"d\"\nmemory = \"64MiB\"\n[[device.export]]\nname = \"a\"\nbacking = \"memory:16MiB\"\ngroup = \"g\"\n\
+                [[group]]\npath = \"g\"\nread_bps_max = 8000000\n[[listen]]\nunix = \"@/nbd.sock\"\n[control]\nunix = \"@/control.sock\"\n";
+    let served = Served::configured(directory(), text);
+    let write = |text: &str| {
+        let text = text.replace('@', &served.directory.path().display().to_string());
+        fs::write(served.path("serve.toml"), text).unwrap();
+    };
+    let mut client = Client::open(&served.path("nbd.sock"), "a", ReplyForm::Simple);
+    // A slice of 20 ms may come at once; the rest of 4 MiB takes half a second at 8 MB/s.
+    let mut read_all = || {
+        let began = std::time::Instant::now();
+        (0..64).for_each(|at| assert_eq!(client.read(at * 65_536, 65_536).data().len(), 65_536));
+        began.elapsed().as_secs_f64()
+    };
+    let io_max = || {
+        let status = served.status();
+        let group = status["groups"].as_array().unwrap().iter().find(|it| it["path"] == "g").unwrap().clone();
+        group["io.max"].as_str().map(str::to_owned)
+    };
+    let seconds = read_all();
+    assert!(seconds > 0.45, "{seconds} s");
+    assert_eq!(io_max().as_deref(), Some("rbps=8000000 wbps=max riops=max wiops=max"));
+
+    write(&text.replace("read_bps_max = 8000000", "io.max = \"rbps=16000000 wiops=1000\""));
+    assert_eq!(served.ctl(&["reload"]), ("{\"ok\":{\"changes\":1}}\n".to_owned(), Some(0)));
+    assert_eq!(io_max().as_deref(), Some("rbps=16000000 wbps=max riops=max wiops=1000"));
+    let seconds = read_all();
+    assert!(seconds > 0.22, "{seconds} s");
+
+    let (said, code) = served.ctl(&["limit", "g", "io.max", "rbps=4000000"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(io_max().as_deref(), Some("rbps=4000000 wbps=max riops=max wiops=1000"));
+    let seconds = read_all();
+    assert!(seconds > 0.9, "{seconds} s");
+
+    // Nothing by halves, and each mistake by its name.
+    for (arguments, part) in [
+        (["g", "io.max", "wbps=5000 rbps=1M"], "write rbps=1048576"),
+        (["g", "io.max", "rbps=-1"], "EINVAL"),
+        (["g", "io.max", "rbps=0"], "ERANGE"),
+        (["g", "io.max", "bps=5000"], "io.max has no 'bps'"),
+        (["g", "io.high", "rbps=5000"], "no file of limits 'io.high'"),
+        (["h", "io.max", "rbps=5000"], "there is no group"),
+    ] {
+        let (said, code) = served.ctl(&[&["limit"], &arguments[..]].concat());
+        assert!(code == Some(2) && said.contains(part), "{arguments:?}: {said}");
+    }
+    assert_eq!(io_max().as_deref(), Some("rbps=4000000 wbps=max riops=max wiops=1000"));
+    let (said, code) = served.ctl(&["limit", "g", "io.max", "rbps=max wiops=max"]);
+    assert_eq!((code, io_max()), (Some(0), None), "{said}");
+}
+
 // ---- control ----
 
 #[test]

@@ -63,8 +63,10 @@ impl<E: Elevator> RequestQueue<E> {
             self.is_held(index, 0, now)
         };
         if is_held {
-            // Nobody sleeps for a limiter here, but what the submitter holds back must not wait for it.
-        } else if self.switching.is_none() {
+            // Nobody sleeps for a limiter here.
+            return Ok(Submitted::Held);
+        }
+        if self.switching.is_none() {
             match self.enter(index, &bio, plug.as_deref_mut(), true, now) {
                 Entered::Merged(id) => {
                     self.merging_freed_a_request(now);
@@ -300,7 +302,9 @@ impl<E: Elevator> RequestQueue<E> {
             self.bios.at_mut(index).bio.group = group;
             return entered;
         }
-        self.admitted.push(self.bios.at(index).cookie);
+        if !self.was_held(index) {
+            self.admitted.push(self.bios.at(index).cookie);
+        }
         if !self.limiters.is_empty() {
             self.limiters_waited(index, now);
         }

@@ -28,6 +28,7 @@ mod end_hash;
 mod entry;
 mod era;
 mod flush;
+mod groups;
 mod limiting;
 mod limits;
 mod merge;
@@ -51,13 +52,12 @@ pub use trace::{Trace, TraceEvent, TraceKind};
 
 use alloc::vec::Vec;
 use bios::{Bios, Chain};
-use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId, Status};
+use block::{GroupId, HardwareQueue, Nanos, RequestId, Status};
 use elevator::limiters::AnyLimiter;
 use elevator::structures::{Array, Links, List, NoMemory};
 use elevator::tunable::{SettingError, Tunable};
 use elevator::{
-    Any, Bio, Configuration, Depth, Elevator, GroupSettings, GroupTree, IoLimits, Limiter, Place, Position, Requests,
-    Wake, registry,
+    Any, Bio, Configuration, Depth, Elevator, GroupTree, IoLimits, Limiter, Place, Position, Requests, Wake, registry,
 };
 use end_hash::EndHash;
 use flush::{FlushMachine, Stage};
@@ -106,6 +106,8 @@ pub enum Submitted {
     Queued(RequestId),
     /// It waits for a tag; it enters by itself when one is free.
     Waiting,
+    /// A limiter keeps it back; it goes on by itself when its time has come. Its submitter does not sleep.
+    Held,
     /// There was nothing to do (a flush on a device without a volatile cache): it is done already, no [`Done`] follows.
     Nothing,
 }
@@ -359,73 +361,6 @@ impl<E: Elevator> RequestQueue<E> {
     #[inline]
     pub(crate) fn note(&mut self, wake: Wake) {
         self.wake = self.wake.and(wake);
-    }
-}
-
-// ---- groups and contexts ----
-impl<E: Elevator> RequestQueue<E> {
-    /// Adds a group. False if the id is taken or out of range, or its parent is not online.
-    pub fn add_group(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> bool {
-        let added = self.groups.add(group, settings);
-        if added {
-            let settings = *self.groups.settings(group);
-            self.elevator.group_added(group, &settings, now);
-            *self.io_limits.at_mut(group.0) = IoLimits::NONE;
-            for limiter in &mut self.limiters {
-                limiter.group_added(group, &settings, now);
-            }
-        }
-        added
-    }
-
-    /// Changes a group's weight and latency target; its parent stays. False unless it is online.
-    pub fn change_group(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> bool {
-        let changed = self.groups.change(group, settings);
-        if changed {
-            let settings = *self.groups.settings(group);
-            let wake = self.elevator.group_changed(group, &settings, now);
-            self.note(wake);
-            for limiter in &mut self.limiters {
-                limiter.group_changed(group, &settings, now);
-            }
-            self.release_held(now);
-        }
-        changed
-    }
-
-    /// Takes a group offline: what it has queued drains, later bios of it count for its nearest online ancestor, and
-    /// its id becomes [`GroupState::Absent`] when its last request is freed. False for the root and for parents.
-    pub fn remove_group(&mut self, group: GroupId, now: Nanos) -> bool {
-        if !self.groups.set_offline(group) {
-            return false;
-        }
-        self.elevator.group_offline(group, now);
-        for limiter in &mut self.limiters {
-            limiter.group_offline(group, now);
-        }
-        self.release_held(now);
-        self.forget_group_if_unused(group, now);
-        true
-    }
-
-    /// The book of groups.
-    pub fn groups(&self) -> &GroupTree {
-        &self.groups
-    }
-
-    /// An issuer is gone. Its id may be used again when none of its bios is inside.
-    pub fn context_exited(&mut self, context: ContextId, now: Nanos) {
-        let wake = self.elevator.context_exited(context, now);
-        self.note(wake);
-    }
-
-    fn forget_group_if_unused(&mut self, group: GroupId, now: Nanos) {
-        if self.groups.remove_if_unused(group) {
-            self.elevator.group_removed(group, now);
-            for limiter in &mut self.limiters {
-                limiter.group_removed(group, now);
-            }
-        }
     }
 }
 

@@ -22,9 +22,12 @@ pub(crate) struct Watched {
     is_watched: bool,
     /// Since when it waits for a request.
     waits_since_ns: Nanos,
+    /// It was answered with [`crate::Submitted::Held`]: nobody sleeps for it, whatever it waits for later.
+    was_held: bool,
 }
 
-pub(crate) const UNSEEN: Watched = Watched { group: GroupId::ROOT, seen_by: 0, is_watched: false, waits_since_ns: 0 };
+pub(crate) const UNSEEN: Watched =
+    Watched { group: GroupId::ROOT, seen_by: 0, is_watched: false, waits_since_ns: 0, was_held: false };
 
 impl<E: Elevator> RequestQueue<E> {
     // ---- putting in place ----
@@ -59,19 +62,17 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Takes a limiter away. What it holds goes on at once. False if there is none of this name.
+    ///
+    /// One that breaks its word and still holds something stays, and counts as a violation: its bios would be lost.
     pub fn remove_limiter(&mut self, name: &str, now: Nanos) -> bool {
         let Some(index) = self.limiters.iter().position(|limiter| limiter.name() == name) else { return false };
         let stage = 1 << place_of(&self.limiters[index]);
         self.limiters[index].drain(now);
-        // A drain may need its timers, which lie a tick ahead.
-        while self.limiters[index].held() > 0 {
-            let Some(at) = self.limiters[index].next_timer() else { break };
-            self.limiters[index].timer(at);
-            if !self.release_from(index, now) && self.limiters[index].next_timer().is_none_or(|next| next <= at) {
-                break;
-            }
-        }
         self.release_from(index, now);
+        if self.limiters[index].held() > 0 {
+            self.violations += 1;
+            return false;
+        }
         self.limiters.remove(index);
         for watched in self.watched.iter_mut() {
             watched.seen_by &= !stage;
@@ -140,6 +141,11 @@ impl<E: Elevator> RequestQueue<E> {
             }
             depth
         };
+        // The root is there from the start; limits bind it where there is no hierarchy (v1).
+        limiter.group_changed(GroupId::ROOT, self.groups.settings(GroupId::ROOT), now);
+        if *self.io_limits.at(GroupId::ROOT.0) != IoLimits::NONE {
+            limiter.limits_changed(GroupId::ROOT, self.io_limits.at(GroupId::ROOT.0), now);
+        }
         let known = |group: &GroupId| self.groups.state(*group) != GroupState::Absent && *group != GroupId::ROOT;
         let deepest = (0..count).map(GroupId).filter(known).map(depth).max().unwrap_or(0);
         for level in 1..=deepest {
@@ -157,7 +163,7 @@ impl<E: Elevator> RequestQueue<E> {
 
     // ---- a bio's way ----
 
-    /// A new bio meets the limiters from `stage` on. True if one holds it.
+    /// A bio meets the limiters from `stage` on. True if one holds it.
     #[cold]
     pub(crate) fn is_held(&mut self, index: u32, stage: usize, now: Nanos) -> bool {
         for stage in stage..self.limiters.len() {
@@ -165,10 +171,17 @@ impl<E: Elevator> RequestQueue<E> {
             let mark = 1 << place_of(&self.limiters[stage]);
             self.watched.at_mut(index).seen_by |= mark;
             if self.limiters[stage].submit(BioId(index), &bio, now) == Verdict::Held {
+                self.watched.at_mut(index).was_held = true;
                 return true;
             }
         }
         false
+    }
+
+    /// Whether a bio's submitter went on while a limiter kept it back.
+    #[inline]
+    pub(crate) fn was_held(&self, index: u32) -> bool {
+        self.watched.get(index).is_some_and(|watched| watched.was_held)
     }
 
     /// The bio as the limiters know it: of the group it came with.
@@ -179,7 +192,7 @@ impl<E: Elevator> RequestQueue<E> {
     /// A bio comes under the limiters' eyes: it holds its group until it ends.
     pub(crate) fn begin_limiting(&mut self, index: u32) {
         let group = self.bios.at(index).bio.group;
-        *self.watched.at_mut(index) = Watched { group, seen_by: 0, is_watched: true, waits_since_ns: 0 };
+        *self.watched.at_mut(index) = Watched { group, is_watched: true, ..UNSEEN };
         self.groups.hold(group);
     }
 
@@ -191,16 +204,19 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// Lets go on what one limiter has released. Whether there was any.
-    fn release_from(&mut self, stage: usize, now: Nanos) -> bool {
-        let mut has_released = false;
+    /// Lets go on what one limiter has released.
+    fn release_from(&mut self, stage: usize, now: Nanos) {
+        let mut has_entered = false;
         while let Some(BioId(index)) = self.limiters.get_mut(stage).and_then(|limiter| limiter.next_released(now)) {
-            has_released = true;
             if !self.is_held(index, stage + 1, now) {
                 self.enter_late(index, now);
+                has_entered = true;
             }
         }
-        has_released
+        // No task will wait for these and pull the queue's own plug: blk-throttle's worker did it itself.
+        if has_entered {
+            self.unplug_device(now);
+        }
     }
 
     /// A bio that was held looks for a request, behind those who wait for one already.
@@ -218,7 +234,6 @@ impl<E: Elevator> RequestQueue<E> {
             Entered::Queued(_) => {}
             Entered::NoTag { limited } => return self.wait(index, limited, now),
         }
-        self.admitted.push(self.bios.at(index).cookie);
         self.note(Wake::All);
     }
 

@@ -255,6 +255,10 @@ fn in_force(block: &[Cell<'_>]) -> String {
         }
         let _ = writeln!(text, "{line}");
     }
+    let limiters = block.iter().filter_map(|cell| cell.runs.first()?.target.notes.get("limiters"));
+    for limiters in limiters.collect::<std::collections::BTreeSet<_>>() {
+        let _ = writeln!(text, "above it: {limiters}");
+    }
     text
 }
 

@@ -15,6 +15,7 @@ use workload::{Engine, Issuer};
 
 use crate::costs::HostCosts;
 use crate::groups::GroupPlan;
+use crate::limiting;
 use crate::os::files::Files;
 use crate::os::read_ahead::ReadAhead;
 use crate::processes::{Parts, Path, Process, Processes, queues_of, template};
@@ -86,12 +87,6 @@ fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<Prepared, R
     let scheduler = Scheduler::resolve(&experiment.scheduler)?;
     let model = Model::parse(&experiment.target)
         .map_err(|error| Refusal::usage(error.to_string(), "all models and parameters: hoistway list devices"))?;
-    for group in &experiment.groups {
-        if group.limits != experiment::Limits::NONE {
-            let message = format!("group '{}' has limits; the simulator has no limiter yet", group.path);
-            return Err(Refusal::usage(message, "leave the limits out, or use rate= in the job"));
-        }
-    }
     let device = model.build(experiment.run_seed(), "dev0");
     let info = device.info().clone();
     let plan = GroupPlan::of(experiment);
@@ -106,6 +101,7 @@ fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<Prepared, R
         debug_assert!(!plan.ids.is_empty());
         queue.add_group(id, group, 0);
     }
+    limiting::put_in_place(&mut queue, experiment, &plan.ids)?;
     let run = Run::new(queue, device, processes, experiment.machine.irq_coalesce_ns);
     Ok(Prepared { run, scheduler, info })
 }
@@ -324,6 +320,9 @@ fn measure(experiment: &Experiment, prepared: Prepared, begin: &Snapshot, end: &
     let mut notes = BTreeMap::new();
     if let Some(checksum) = checksum {
         notes.insert("completion_log".to_owned(), format!("{checksum:016x}"));
+    }
+    if let Some(limiters) = limiting::in_force(&run.queue) {
+        notes.insert("limiters".to_owned(), limiters);
     }
     let target = TargetFacts {
         path: experiment.target.clone(),

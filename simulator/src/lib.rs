@@ -21,6 +21,7 @@ mod events;
 mod groups;
 mod host;
 mod invariants;
+mod limiting;
 mod os;
 mod processes;
 mod run;

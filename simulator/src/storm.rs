@@ -5,6 +5,8 @@
 //! load. It ends by draining everything. A failure names the seed, what broke, the last events and the command that
 //! replays it.
 
+mod limiting;
+
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -19,6 +21,7 @@ use elevator::{Any, Bio, Configuration, Depth, Elevator, GroupSettings, GroupSta
 use queue::{Era, Full, Handover, Limits, Merging, Next, Plug, RequestQueue, Settings, Submitted};
 
 use crate::invariants::{Broken, Ledger};
+use limiting::Limiting;
 
 const CAPACITY_SECTORS: u64 = 1 << 17;
 const GROUPS: u32 = 12;
@@ -37,7 +40,8 @@ const DRAIN_STEPS: u64 = 1_000_000;
 /// What a storm is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Storm {
-    /// The policy it begins with, and comes back to after switches: a name of the registry.
+    /// The policy it begins with, and comes back to after switches: a name of the registry; `+NAME` behind it for each
+    /// limiter above it. Without, the seed may choose some.
     pub policy: String,
     /// Seed of everything in it.
     pub seed: u64,
@@ -64,6 +68,10 @@ pub struct StormReport {
     pub failed: u64,
     /// Requests that it lost in a reset.
     pub lost: u64,
+    /// Bios that limiters held.
+    pub held: u64,
+    /// Changes of limits, of limiters and of their tunables.
+    pub limit_changes: u64,
     /// FNV-1a over time, cookie and status of every answer: equal for equal storms.
     pub checksum: u64,
 }
@@ -153,6 +161,7 @@ struct Weather {
     configuration: Configuration,
     device: AnyDevice,
     ledger: Ledger,
+    limiting: Limiting,
     limits: Limits,
     plugs: [Plug; PLUGS],
     /// Contexts that have exited and still have bios inside.
@@ -176,6 +185,9 @@ struct Weather {
 impl Weather {
     fn new(storm: &Storm) -> Result<Self, Broken> {
         let mut random = Stream::of(storm.seed, "storm");
+        let mut names = storm.policy.split('+');
+        let policy = names.next().unwrap_or_default();
+        let limiting = Limiting::draw(storm.seed, &names.collect::<Vec<_>>())?;
         let temper = Temper::draw(&mut random);
         let device = device(&mut random, temper.hardware_queues)?;
         let info = device.info();
@@ -209,17 +221,18 @@ impl Weather {
         let era = if random.chance(1, 2) { Era::BLK_MQ } else { Era::ENGINE };
         let merging = [Merging::Full, Merging::Full, Merging::OneHit, Merging::Never][below(&mut random, 4)];
         let settings = Settings { configuration, limits, era, merging, bios: 192 };
-        let mut queue = RequestQueue::build(&storm.policy, None, &settings)
-            .map_err(|error| format!("policy '{}' cannot be built: {error:?}", storm.policy))?;
+        let mut queue = RequestQueue::build(policy, None, &settings)
+            .map_err(|error| format!("policy '{policy}' cannot be built: {error:?}"))?;
         queue.set_tracing(true);
-        Ok(Self {
-            policy: storm.policy.clone(),
+        let mut weather = Self {
+            policy: policy.to_owned(),
             temper,
             random,
             queue,
             configuration,
             device,
             ledger: Ledger::new(limits, CONTEXTS),
+            limiting,
             limits,
             plugs: std::array::from_fn(|_| Plug::default()),
             leaving: vec![false; CONTEXTS as usize],
@@ -235,7 +248,9 @@ impl Weather {
             groups: 0,
             failed: 0,
             lost: 0,
-        })
+        };
+        weather.begin_limiting()?;
+        Ok(weather)
     }
 
     fn report(&self) -> StormReport {
@@ -248,6 +263,8 @@ impl Weather {
             groups: self.groups,
             failed: self.failed,
             lost: self.lost,
+            held: self.limiting.held,
+            limit_changes: self.limiting.changes,
             checksum: self.checksum,
         }
     }
@@ -277,6 +294,7 @@ impl Weather {
     fn blow(&mut self, bios: u64) -> Result<(), Broken> {
         while self.ledger.submitted < bios {
             self.step += 1;
+            self.turn_limits()?;
             let roll = self.random.below(1_000);
             if roll < self.temper.churn_per_mille {
                 self.churn()?;
@@ -293,6 +311,7 @@ impl Weather {
     /// Dispatches what may go and looks at every invariant.
     fn settle(&mut self) -> Result<(), Broken> {
         self.dispatch()?;
+        self.held_comes_out()?;
         if self.queue.retired().is_some() {
             self.switches += 1;
         }
@@ -301,6 +320,7 @@ impl Weather {
 
     /// Nothing new any more: everything inside must come out by itself.
     fn drain(&mut self) -> Result<(), Broken> {
+        self.lift_tight_limits();
         let mut idle_steps = 0;
         while self.ledger.open() > 0 {
             self.step += 1;
@@ -346,8 +366,12 @@ impl Weather {
             };
             match submitted {
                 Ok(Submitted::Nothing) => self.ledger.nothing_to_do(cookie)?,
-                Ok(_) if bio.operation.is_mergeable() => self.last = bio,
-                Ok(_) => {}
+                Ok(submitted) => {
+                    self.limiting.held += u64::from(submitted == Submitted::Held);
+                    if bio.operation.is_mergeable() {
+                        self.last = bio;
+                    }
+                }
                 Err(Full) => self.ledger.withdrawn(cookie),
             }
         }
@@ -551,6 +575,7 @@ impl Weather {
             0 => self.add_group(),
             1 => {
                 let group = GroupId(u32_below(&mut self.random, GROUPS));
+                self.lift_tight_limits_of(group);
                 if self.queue.remove_group(group, self.now) {
                     self.note(format!("group {} removed", group.0));
                 }

@@ -1,4 +1,7 @@
-//! P7 of the classic elevators' specification: how long an overdue request can still wait under mq-deadline.
+//! P7 of the classic elevators' specification: how long a request can wait, policy by policy.
+//!
+//! linus and read-latency2: requests of later origin that go before it, at most its budget over 16 for each of them.
+//! nas: once it is overdue, no later one of its direction at all. deadline and mq-deadline, once it is overdue:
 //!
 //! One device slot, no merging, one priority class; every dispatch takes a millisecond, so that "waits" can be counted
 //! in dispatches. Bounds with b = fifo_batch, s = writes_starved, n = older overdue requests of the same direction:
@@ -15,6 +18,15 @@ use queue::{Era, Merging, Next, RequestQueue, Settings};
 const FIFO_BATCH: u64 = 4;
 const WRITES_STARVED: u64 = 2;
 const EXPIRE_MS: [u64; 2] = [20, 60];
+
+/// The tunables of deadline, and the one that only mq-deadline has.
+const DEADLINES: [(&str, u64); 5] = [
+    ("fifo_batch", FIFO_BATCH),
+    ("writes_starved", WRITES_STARVED),
+    ("read_expire", EXPIRE_MS[0]),
+    ("write_expire", EXPIRE_MS[1]),
+    ("async_depth", 256),
+];
 
 /// A queued request as the test sees it.
 struct Waiting {
@@ -33,18 +45,11 @@ fn bound(direction: Direction, older: u64) -> u64 {
     (batches + 1) * FIFO_BATCH
 }
 
-fn queue(version: Version) -> RequestQueue {
+fn queue(policy: &str, version: Option<Version>, tunables: &[(&str, u64)]) -> RequestQueue {
     let configuration =
         Configuration { slots: 260, depth: Depth { requests: 256, device: 1 }, ..Configuration::default() };
     let settings = Settings { configuration, era: Era::ENGINE, merging: Merging::Never, ..Settings::default() };
-    let mut queue = RequestQueue::build("mq-deadline", Some(version), &settings).unwrap();
-    let tunables = [
-        ("fifo_batch", FIFO_BATCH),
-        ("writes_starved", WRITES_STARVED),
-        ("read_expire", EXPIRE_MS[0]),
-        ("write_expire", EXPIRE_MS[1]),
-        ("async_depth", 256),
-    ];
+    let mut queue = RequestQueue::build(policy, version, &settings).unwrap();
     for (name, value) in tunables {
         queue.set(name, &value.to_string()).unwrap();
     }
@@ -52,8 +57,8 @@ fn queue(version: Version) -> RequestQueue {
 }
 
 /// Answers the longest wait seen beyond the due time, in dispatches, for reads and writes.
-fn longest_waits(version: Version, seed: u64) -> [u64; 2] {
-    let mut queue = queue(version);
+fn longest_waits(policy: &str, version: Option<Version>, seed: u64) -> [u64; 2] {
+    let mut queue = queue(policy, version, &DEADLINES[..if policy == "mq-deadline" { 5 } else { 4 }]);
     let mut random = Stream::new(seed);
     let (reads_percent, per_dispatch) = (random.below(101), 1 + random.below(3));
     let mut waiting: Vec<Waiting> = Vec::new();
@@ -98,10 +103,10 @@ fn longest_waits(version: Version, seed: u64) -> [u64; 2] {
     longest
 }
 
-fn holds(version: Version) {
+fn holds(policy: &str, version: Option<Version>) {
     let mut longest = [0; 2];
     for seed in 0..30 {
-        let waits = longest_waits(version, seed);
+        let waits = longest_waits(policy, version, seed);
         longest = [longest[0].max(waits[0]), longest[1].max(waits[1])];
     }
     // Waiting did occur, beyond a single batch, in both directions.
@@ -110,10 +115,85 @@ fn holds(version: Version) {
 
 #[test]
 fn p7_overdue_requests_wait_no_longer_than_the_bound_in_the_newest_form() {
-    holds(Version(6, 12, 0));
+    holds("mq-deadline", Some(Version(6, 12, 0)));
 }
 
 #[test]
 fn p7_overdue_requests_wait_no_longer_than_the_bound_in_the_form_of_6_1() {
-    holds(Version(6, 1, 0));
+    holds("mq-deadline", Some(Version(6, 1, 0)));
+}
+
+#[test]
+fn p7_deadline_keeps_the_same_bound() {
+    holds("deadline", None);
+}
+
+/// A request of [`passed_over`]: its origin and how many of later origin have gone before it, all and since it was due.
+struct Passed {
+    id: RequestId,
+    direction: Direction,
+    due_ns: Nanos,
+    later: u64,
+    later_overdue: u64,
+}
+
+/// By direction: most requests of later origin that went before one; and most of its own direction that came when it was
+/// overdue already, and still went before it.
+fn passed_over(policy: &str, tunables: &[(&str, u64)], expire_ms: u64, seed: u64) -> ([u64; 2], [u64; 2]) {
+    let mut queue = queue(policy, None, tunables);
+    let mut random = Stream::new(seed);
+    let (reads_percent, per_dispatch) = (random.below(101), 1 + random.below(3));
+    let mut waiting: Vec<Passed> = Vec::new();
+    let (mut now, mut most, mut most_overdue) = (0, [0; 2], [0; 2]);
+    for _ in 0..20_000 {
+        for _ in 0..random.below(per_dispatch + 1) {
+            let direction = if random.chance(reads_percent, 100) { Direction::Read } else { Direction::Write };
+            let operation = [Operation::Read, Operation::Write][direction as usize];
+            let bio = Bio::new(operation, Extent::new(random.below(1 << 20) * 16, 8));
+            if queue.tags().in_use() < queue.tags().depth()
+                && let queue::Submitted::Queued(id) = queue.submit(&bio, 0, now).unwrap()
+            {
+                let due_ns = now + expire_ms * MILLISECOND;
+                waiting.push(Passed { id, direction, due_ns, later: 0, later_overdue: 0 });
+            }
+        }
+        if let Next::Start { id, .. } = queue.dispatch(HardwareQueue(0), now) {
+            let index = waiting.iter().position(|request| request.id == id).unwrap();
+            let started = waiting.remove(index);
+            let submitted_ns = started.due_ns - expire_ms * MILLISECOND;
+            for older in &mut waiting[..index] {
+                older.later += 1;
+                let came_late = submitted_ns > older.due_ns && started.direction == older.direction;
+                older.later_overdue += u64::from(came_late);
+            }
+            let at = started.direction as usize;
+            most[at] = most[at].max(started.later);
+            most_overdue[at] = most_overdue[at].max(started.later_overdue);
+            queue.complete(id, Status::Ok, now, |_| ());
+        }
+        now += MILLISECOND;
+    }
+    (most, most_overdue)
+}
+
+fn most_of(policy: &str, tunables: &[(&str, u64)], expire_ms: u64) -> ([u64; 2], [u64; 2]) {
+    (0..20)
+        .map(|seed| passed_over(policy, tunables, expire_ms, seed))
+        .fold(([0; 2], [0; 2]), |(a, b), (c, d)| ([a[0].max(c[0]), a[1].max(c[1])], [b[0].max(d[0]), b[1].max(d[1])]))
+}
+
+#[test]
+fn p7_linus_passes_a_request_over_as_often_as_its_budget_allows() {
+    for policy in ["linus", "read-latency2"] {
+        let ([reads, writes], _) = most_of(policy, &[("read_latency", 320), ("write_latency", 640)], 0);
+        assert!(reads <= 20 && writes <= 40, "{policy}: {reads} and {writes}");
+        assert!(reads > 10 && writes > 20, "{policy}: the bound was not tried: {reads} and {writes}");
+    }
+}
+
+#[test]
+fn p7_nas_lets_nobody_of_its_direction_pass_an_overdue_request() {
+    let (most, overdue) = most_of("nas", &[("expire_ms", 100)], 100);
+    assert!(most[0] > 10 && most[1] > 10, "requests do overtake: {most:?}");
+    assert_eq!(overdue, [0, 0]);
 }

@@ -1,16 +1,26 @@
-//! A million requests per policy, in storms of many kinds; every invariant after every step.
+//! A million requests per policy, in storms of many kinds; every invariant after every step. Every third storm has
+//! limiters in place, with limits that change all the time.
+//!
+//! Each pair of policy and limiter has storms of its own. Here they are short; a million for a pair is
+//! `cargo run --release -p hoistway-simulator --example storm -- POLICY+LIMITER SEED BIOS`.
 
 use hoistway_simulator::{Storm, StormReport};
 
 /// Bios per seed, and seeds per policy: their product is over a million, as merging makes fewer requests of them.
 const BIOS: u64 = 10_000;
 const REQUESTS: u64 = 1_000_000;
+/// The same for a pair of policy and limiter.
+const BIOS_OF_A_PAIR: u64 = 1_500;
+const SEEDS_OF_A_PAIR: u64 = 12;
+
+fn run(policy: &str, seed: u64, bios: u64) -> StormReport {
+    Storm { policy: policy.to_owned(), seed, bios }.run().unwrap_or_else(|failure| panic!("{failure}"))
+}
 
 fn storms(policy: &str) {
     let mut total = StormReport::default();
     for seed in 0.. {
-        let report =
-            Storm { policy: policy.to_owned(), seed, bios: BIOS }.run().unwrap_or_else(|failure| panic!("{failure}"));
+        let report = run(policy, seed, BIOS);
         total.bios += report.bios;
         total.requests += report.requests;
         total.merged += report.merged;
@@ -19,12 +29,15 @@ fn storms(policy: &str) {
         total.groups += report.groups;
         total.failed += report.failed;
         total.lost += report.lost;
+        total.held += report.held;
+        total.limit_changes += report.limit_changes;
         if total.requests - total.requeued >= REQUESTS {
             break;
         }
     }
     // The storms must have done what they are for.
-    let StormReport { merged, requeued, switches, groups, failed, lost, .. } = total;
+    let StormReport { merged, requeued, switches, groups, failed, lost, held, limit_changes, .. } = total;
+    assert!(held > 10_000 && limit_changes > 1_000, "{total:?}");
     assert!(merged > 10_000 && requeued > 10_000 && switches > 100 && groups > 1_000, "{total:?}");
     assert!(failed > 5_000 && lost > 1_000, "{total:?}");
 }
@@ -49,17 +62,64 @@ fn p1_to_p11_hold_for_wfq_over_a_million_requests() {
     storms("wfq");
 }
 
+#[test]
+fn p1_to_p11_hold_for_linus_over_a_million_requests() {
+    storms("linus");
+}
+
+#[test]
+fn p1_to_p11_hold_for_read_latency2_over_a_million_requests() {
+    storms("read-latency2");
+}
+
+#[test]
+fn p1_to_p11_hold_for_nas_over_a_million_requests() {
+    storms("nas");
+}
+
+#[test]
+fn p1_to_p11_hold_for_anticipatory_over_a_million_requests() {
+    storms("anticipatory");
+}
+
+#[test]
+fn p1_to_p11_hold_for_deadline_over_a_million_requests() {
+    storms("deadline");
+}
+
+#[test]
+fn p1_to_p11_hold_for_kyber_over_a_million_requests() {
+    storms("kyber");
+}
+
 /// Each policy of the registry needs its storm above.
 #[test]
 fn every_policy_has_its_storm() {
     let names: Vec<_> = elevator::registry::ENTRIES.iter().map(|entry| entry.name).collect();
-    assert_eq!(names, ["noop", "wfq", "none", "mq-deadline"]);
+    let first = ["noop", "wfq", "none", "mq-deadline"];
+    let classic = ["linus", "read-latency2", "nas", "anticipatory", "deadline", "kyber"];
+    assert_eq!(names, [&first[..], &classic[..]].concat());
+}
+
+#[test]
+fn every_policy_holds_below_every_limiter() {
+    for limiter in elevator::limiters::LIMITERS {
+        for entry in elevator::registry::ENTRIES {
+            let pair = format!("{}+{}", entry.name, limiter.name);
+            let reports: Vec<_> = (0..SEEDS_OF_A_PAIR).map(|seed| run(&pair, seed, BIOS_OF_A_PAIR)).collect();
+            let held: u64 = reports.iter().map(|report| report.held).sum();
+            let changes: u64 = reports.iter().map(|report| report.limit_changes).sum();
+            assert!(held > 1_000 && changes > 100, "{pair}: {held} held, {changes} changes");
+        }
+    }
 }
 
 #[test]
 fn p5_a_storm_replays_bit_for_bit() {
     for seed in 0..20 {
         let storm = Storm { policy: "mq-deadline".to_owned(), seed, bios: 2_000 };
+        assert_eq!(storm.run().unwrap(), storm.run().unwrap());
+        let storm = Storm { policy: "kyber+throttle".to_owned(), ..storm };
         assert_eq!(storm.run().unwrap(), storm.run().unwrap());
     }
 }

@@ -6,7 +6,8 @@ use block::random::Stream;
 use block::{
     Class, ContextId, Extent, Flags, GroupId, HardwareQueue, Nanos, Operation, Priority, SoftwareQueue, Status,
 };
-use elevator::{Bio, Depth, Elevator, GroupSettings, registry};
+use elevator::limiters::LIMITERS;
+use elevator::{Bio, Depth, Elevator, GroupSettings, IoLimits, Limiter, Rates, registry};
 use queue::Handover;
 
 /// One host call.
@@ -40,6 +41,12 @@ pub enum Call {
     ChangeGroup(GroupId, GroupSettings),
     /// A group goes.
     RemoveGroup(GroupId),
+    /// A group's limits are these.
+    Limit(GroupId, IoLimits),
+    /// The n-th limiter is put in place, or taken away. Only in a testbed with limiters.
+    ToggleLimiter(u8),
+    /// The n-th tunable of a limiter in place gets a value, as with [`Call::Set`].
+    SetLimiter(u8, u8),
     /// An issuer is gone.
     ContextExited(ContextId),
 }
@@ -74,6 +81,16 @@ impl Calls {
     }
 }
 
+/// An end of a row's range, its default, or a small number.
+fn value_of(row: &elevator::tunable::Tunable, value: u8) -> i64 {
+    match value {
+        0..=15 => row.min,
+        16..=31 => row.max,
+        32..=127 => row.default.unwrap_or(row.max),
+        _ => i64::from(value - 128).clamp(row.min, row.max),
+    }
+}
+
 /// What is left of the input.
 struct Bytes<'a>(&'a [u8]);
 
@@ -102,7 +119,12 @@ impl Bytes<'_> {
                 let (mantissa, exponent) = (self.next()?, self.next()?);
                 Call::Pass(Nanos::from(mantissa) << (exponent % 29))
             }
-            245..=247 => Call::Set(self.next()?, self.next()?),
+            245..=246 => Call::Set(self.next()?, self.next()?),
+            247 => match self.next()? {
+                which @ 0..=15 => Call::ToggleLimiter(which),
+                row @ 16..=47 => Call::SetLimiter(row, self.next()?),
+                group => Call::Limit(GroupId(u32::from(group % 8)), self.limits()?),
+            },
             248 => Call::SetDepth(Depth {
                 requests: u32::from(self.next()?) + 1,
                 device: u32::from(self.next()? % 64) + 1,
@@ -151,6 +173,28 @@ impl Bytes<'_> {
         Some(bio)
     }
 
+    /// Limits that are tight, but not so tight that a run would take hours.
+    fn limits(&mut self) -> Option<IoLimits> {
+        let (kind, bytes, ios) = (self.next()?, self.next()?, self.next()?);
+        let bytes_per_s = 65_536 << (bytes % 10);
+        let ios_per_s = 16 << (ios % 8);
+        let mut limits = IoLimits::NONE;
+        match kind % 6 {
+            0 => {}
+            1 => limits.max = Rates { bytes_per_s: [bytes_per_s, u64::MAX], ..Rates::UNLIMITED },
+            2 => limits.max = Rates { ios_per_s: [u32::MAX, ios_per_s], ..Rates::UNLIMITED },
+            3 => limits.max = Rates { bytes_per_s: [bytes_per_s; 2], ios_per_s: [ios_per_s; 2] },
+            kind => {
+                limits.low = Rates { bytes_per_s: [bytes_per_s; 2], ios_per_s: [0; 2] };
+                (limits.idle_us, limits.latency_us) = (u64::from(ios) * 100, 100);
+                if kind == 5 {
+                    limits.max.bytes_per_s = [2 * bytes_per_s; 2];
+                }
+            }
+        }
+        Some(limits)
+    }
+
     fn group(&mut self) -> Option<GroupId> {
         Some(GroupId(u32::from(self.next()? % 8)))
     }
@@ -174,6 +218,10 @@ impl Testbed {
             self.call(call);
         }
         self.unplug();
+        // What the last limits hold back would take its time.
+        for group in 0..self.settings.configuration.groups {
+            self.queue.set_limits(GroupId(group), &IoLimits::NONE, self.now);
+        }
         self.rest();
     }
 
@@ -222,6 +270,12 @@ impl Testbed {
                 self.history.push(format!("exit:{}", context.0));
                 self.queue.context_exited(*context, self.now);
             }
+            Call::Limit(group, limits) => {
+                self.history.push(format!("limit:{}:{limits:?}", group.0));
+                self.queue.set_limits(*group, limits, self.now);
+            }
+            Call::ToggleLimiter(which) => self.toggle_limiter(*which),
+            Call::SetLimiter(row, value) => self.set_nth_of_limiter(*row, *value),
         }
         self.check();
     }
@@ -247,15 +301,36 @@ impl Testbed {
     fn set_nth(&mut self, row: u8, value: u8) {
         let rows = self.queue.elevator().tunables();
         let Some(row) = usize::from(row).checked_rem(rows.len()).and_then(|index| rows.get(index)) else { return };
-        let value = match value {
-            0..=15 => row.min,
-            16..=31 => row.max,
-            32..=127 => row.default.unwrap_or(row.max),
-            _ => i64::from(value - 128).clamp(row.min, row.max),
-        };
+        let value = value_of(row, value);
         self.history.push(format!("{}={value}", row.name));
         if let Err(error) = self.queue.set(row.name, &value.to_string()) {
             panic!("{}={value} is in range and was refused: {error}", row.name);
+        }
+    }
+
+    fn toggle_limiter(&mut self, which: u8) {
+        let Some(entry) = usize::from(which).checked_rem(LIMITERS.len()).and_then(|index| LIMITERS.get(index)) else {
+            return;
+        };
+        if !self.has_limiters {
+            return;
+        }
+        self.history.push(format!("toggle:{}", entry.name));
+        if !self.queue.remove_limiter(entry.name, self.now) {
+            self.queue.add_limiter(entry.name, self.now).expect("it is not in place");
+        }
+    }
+
+    fn set_nth_of_limiter(&mut self, row: u8, value: u8) {
+        let rows = self.queue.limiters().flat_map(|limiter| limiter.tunables().iter().map(|row| (limiter.name(), row)));
+        let rows: Vec<_> = rows.collect();
+        let Some((limiter, row)) = usize::from(row).checked_rem(rows.len()).and_then(|index| rows.get(index)) else {
+            return;
+        };
+        let value = value_of(row, value);
+        self.history.push(format!("{limiter}:{}={value}", row.name));
+        if let Err(error) = self.queue.set_limiter(limiter, row.name, &value.to_string(), self.now) {
+            panic!("{limiter}: {}={value} is in range and was refused: {error}", row.name);
         }
     }
 
@@ -309,7 +384,7 @@ mod tests {
         let calls = Calls::random(1, 20_000);
         let kinds: std::collections::BTreeSet<_> =
             calls.0.iter().map(|call| format!("{call:?}").split(['(', ' ']).next().map(str::to_owned)).collect();
-        assert_eq!((calls.0.len(), kinds.len()), (20_000, 15), "{kinds:?}");
+        assert_eq!((calls.0.len(), kinds.len()), (20_000, 18), "{kinds:?}");
     }
 
     #[test]

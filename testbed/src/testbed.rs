@@ -3,6 +3,7 @@
 use crate::notation::{Step, bio, script, show};
 use block::time::SECOND;
 use block::{ContextId, Flags, HardwareQueue, Nanos, RequestId, Status};
+use elevator::limiters::LIMITERS;
 use elevator::{Bio, Configuration, Depth, Elevator, Version, registry};
 use queue::{Era, Next, Plug, RequestQueue, Settings, Submitted};
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ pub struct Testbed {
     pub(crate) in_device: Vec<RequestId>,
     pub(crate) plug: Plug,
     pub(crate) history: Vec<String>,
+    pub(crate) has_limiters: bool,
     log: Vec<Started>,
     compared: usize,
     inside: BTreeMap<u64, Bio>,
@@ -80,6 +82,7 @@ impl Testbed {
             in_device: Vec::new(),
             plug: Plug::default(),
             history: Vec::new(),
+            has_limiters: false,
             log: Vec::new(),
             compared: 0,
             inside: BTreeMap::new(),
@@ -90,6 +93,19 @@ impl Testbed {
             testbed.set(row, value);
         }
         testbed
+    }
+
+    /// All limiters in place, and calls may take them away and put them back.
+    ///
+    /// # Panics
+    /// When one cannot be built.
+    #[must_use]
+    pub fn with_limiters(mut self) -> Self {
+        self.has_limiters = true;
+        for entry in LIMITERS {
+            self.queue.add_limiter(entry.name, self.now).expect("a limiter");
+        }
+        self
     }
 
     /// Every policy in every form: `noop@2.6.0`, `mq-deadline@6.1.0`, ...

@@ -112,16 +112,17 @@ impl Throttle {
             if self.can_upgrade(None, now) {
                 self.upgrade(now);
             }
-            let mut has_moved = false;
+            let (mut has_moved, mut is_settled) = (false, false);
             // The window stays open while the first pending group may go now.
-            while self.dispatch_round(queue, now) > 0 {
+            while !is_settled && self.dispatch_round(queue, now) > 0 {
                 has_moved = true;
-                if self.arm_for_first(queue, false, now) {
-                    break;
-                }
+                is_settled = self.arm_for_first(queue, false, now);
+            }
+            // A round that moved nothing may have put the first group off.
+            if !is_settled {
+                self.arm_for_first(queue, false, now);
             }
             if !has_moved {
-                self.arm_for_first(queue, false, now);
                 return;
             }
             // What moved into a group that had nothing lets that group's parent look again.
@@ -201,12 +202,63 @@ impl Throttle {
         self.trim(group, direction, now);
     }
 
+    /// Everything that waits goes to the top, whatever the limits say: level by level, so that of one group those come
+    /// first who had come furthest.
+    pub(super) fn release_all(&mut self) {
+        let waits = |throttle: &Self| (0..throttle.groups.len()).any(|index| throttle.groups.at(index).is_pending);
+        for level in 0..super::DEEPEST {
+            if !waits(self) {
+                break;
+            }
+            for group in (0..self.groups.len()).map(GroupId) {
+                if self.groups.at(group.0).is_pending && self.level_of(group) == level {
+                    self.release_all_of(group);
+                }
+            }
+        }
+        for queue in 0..=self.groups.len() {
+            self.disarm(queue);
+        }
+    }
+
+    fn release_all_of(&mut self, group: GroupId) {
+        for direction in DIRECTIONS {
+            while let Some(bio) = self.nodes.pop(&mut self.groups.at_mut(group.0).service, direction) {
+                self.nodes.at_mut(bio).is_charged = true;
+                self.nodes.push(&mut self.top, Node::ToParent(GroupId::ROOT), bio);
+            }
+        }
+        self.groups.at_mut(group.0).was_empty = false;
+        self.no_longer_pending(group);
+    }
+
+    /// What waits in a group waits there as its own from now on. The nodes of bios on their way up are used otherwise in
+    /// another shape of the tree.
+    pub(super) fn keep_by_group(&mut self, group: GroupId) {
+        for direction in DIRECTIONS {
+            // By way of the top, which is empty between two calls, so that the order stays.
+            while let Some(bio) = self.nodes.pop(&mut self.groups.at_mut(group.0).service, direction) {
+                self.nodes.push(&mut self.top, Node::ToParent(GroupId::ROOT), bio);
+            }
+            while let Some(bio) = self.nodes.pop(&mut self.top, direction) {
+                self.nodes.push(&mut self.groups.at_mut(group.0).service, Node::Own(group), bio);
+            }
+        }
+    }
+
+    /// Groups between this one and the root; [`super::DEEPEST`] - 1 at most.
+    fn level_of(&self, group: GroupId) -> u32 {
+        let above = |group: &GroupId| self.groups.at(group.0).parent;
+        let climbed = core::iter::successors(Some(group), above).skip(1).take(super::DEEPEST as usize - 1);
+        u32::try_from(climbed.count()).unwrap_or(0)
+    }
+
     // ---- one level ----
 
     /// How long a bio of a group has to wait at that group's own level.
     pub(super) fn wait_of(&mut self, group: GroupId, direction: Direction, charge: Option<u64>, now: Ticks) -> Ticks {
         let limit = self.limit_of(group, direction, now);
-        if limit.is_none() || self.is_draining {
+        if limit.is_none() {
             return 0;
         }
         let clock = self.clock;

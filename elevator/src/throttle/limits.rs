@@ -68,7 +68,8 @@ impl Throttle {
             *children = children.saturating_add(1);
         }
         self.set_habits(group);
-        self.refresh_rules(group, now);
+        // Nobody is below it yet.
+        self.refresh_group(group, now);
     }
 
     /// New limits. What waits is filed anew; what was sent under the old limits counts under the new ones.

@@ -67,7 +67,6 @@ pub struct Throttle {
     timer_links: SortedLinks,
     state: State,
     baselines: Baselines,
-    is_draining: bool,
     held: u32,
     messages: Messages,
     violations: u32,
@@ -99,7 +98,6 @@ impl LimiterPolicy for Throttle {
             timer_links: SortedLinks::try_new(queues)?,
             state: State::NEW,
             baselines: Baselines::try_new(configuration.rotational)?,
-            is_draining: false,
             held: 0,
             messages: Messages::try_new()?,
             violations: 0,
@@ -183,18 +181,8 @@ impl Limiter for Throttle {
         *self.groups.at_mut(group.0) = Group::ABSENT;
     }
 
-    fn drain(&mut self, now: Nanos) {
-        self.is_draining = true;
-        let at = self.ticks(now).saturating_add(1);
-        for index in 0..self.groups.len() {
-            self.arm(index, at);
-        }
-        self.arm(self.groups.len(), at);
-        for index in 0..self.groups.len() {
-            if self.groups.at(index).is_pending {
-                self.requeue_pending(GroupId(index), self.ticks(now));
-            }
-        }
+    fn drain(&mut self, _now: Nanos) {
+        self.release_all();
     }
 
     fn held(&self) -> u32 {
@@ -278,8 +266,9 @@ impl Throttle {
     /// Another shape of the tree: who waits is pending at another queue, and all are looked at anew.
     #[inline(never)]
     fn refile_pending(&mut self, settings: Settings, now: Ticks) {
-        for index in 0..self.groups.len() {
-            self.no_longer_pending(GroupId(index));
+        for group in (0..self.groups.len()).map(GroupId) {
+            self.no_longer_pending(group);
+            self.keep_by_group(group);
         }
         self.settings = settings;
         for index in 0..self.groups.len() {

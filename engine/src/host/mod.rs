@@ -19,7 +19,7 @@ use workload::Issuer;
 use crate::backing::{Backing, OpenVolume, VolumeSettings};
 use crate::error::{EngineError, ErrorKind};
 use crate::shard::ShardStatus;
-use crate::turn::{ConnectionBounds, TurnSettings, check_scheduler};
+use crate::turn::{ConnectionBounds, TurnSettings, check_limiter, check_scheduler};
 use crate::volume::{GroupHandle, Lane, ShardHandle, ShardSettings, VolumeId, start};
 use load::{Load, Over, Report, Thread};
 
@@ -49,15 +49,15 @@ impl Host for EngineHost {
                 format!("job '{}' creates, renames and removes files; the engine has no file system", place.job.name);
             return Err(Refusal::usage(message, "use --host simulator, or a workload that only transfers data"));
         }
-        if let Some(group) = experiment.groups.iter().find(|group| group.limits != experiment::Limits::NONE) {
-            let message = format!("group '{}' has limits; the engine has no limiter yet", group.path);
-            return Err(Refusal::usage(message, "leave the limits out, or use rate= in the job"));
-        }
         let settings = shard_settings(experiment);
         settings.check()?;
         let version = crate::shard::parse_version(&settings.scheduler)?;
         check_scheduler(&settings.scheduler, version, &TurnSettings::probe())
             .map_err(|message| Refusal::usage(message, "see `hoistway list schedulers`"))?;
+        for limiter in &experiment.limiters_needed() {
+            check_limiter(limiter, &TurnSettings::probe())
+                .map_err(|message| Refusal::usage(message, "see `hoistway list limiters`"))?;
+        }
         // Looking is allowed: read-only, without lock, and closed again at once.
         let looked_at = OpenVolume::open(&volume_settings(experiment, true)?)?;
         check_depth(experiment, &looked_at)?;
@@ -80,6 +80,13 @@ fn measure(shard: &ShardHandle, experiment: &Experiment, progress: &mut dyn Prog
     let facts = shard.facts(volume).map_err(run_error)?;
     let threads = threads(experiment, facts.size_bytes)?;
     let groups = add_groups(shard, experiment).map_err(run_error)?;
+    for limiter in &experiment.limiters_needed() {
+        shard.add_limiter(limiter).map_err(run_error)?;
+    }
+    let limited = experiment.groups.iter().zip(&groups).filter(|(group, _)| group.limits != experiment::Limits::NONE);
+    for (group, handle) in limited {
+        shard.set_limits(*handle, &group.limits).map_err(run_error)?;
+    }
     let lanes = lanes(experiment, volume, &groups, &threads);
     let (reports, inbox) = mpsc::channel();
     let is_cancelled = Arc::new(AtomicBool::new(false));
@@ -252,6 +259,9 @@ fn target_facts(experiment: &Experiment, status: &ShardStatus) -> TargetFacts {
         let cache = if volume.facts.uses_page_cache { "page cache" } else { "bypassed" };
         notes.insert("cache".to_owned(), cache.to_owned());
         notes.insert("alignment_bytes".to_owned(), volume.facts.block_bytes.to_string());
+    }
+    if !status.limiters.is_empty() {
+        notes.insert("limiters".to_owned(), status.limiters.join("; "));
     }
     facts.notes = notes;
     facts

@@ -20,6 +20,10 @@ pub struct ShardStatus {
     pub is_switching: bool,
     /// Its tunables.
     pub tunables: Vec<TunableStatus>,
+    /// The limiters above it, in order, each with its settings: `throttle:throttle_sample_time=20`.
+    pub limiters: Vec<String>,
+    /// Parts of requests that limiters hold.
+    pub held_by_limiters: u32,
     /// How often it gave each reason.
     pub reasons: Vec<(&'static str, u64)>,
     /// Commands the device is given at a time.
@@ -83,6 +87,8 @@ pub struct GroupStatus {
     pub path: String,
     /// Its weight.
     pub weight: u32,
+    /// Its limits.
+    pub limits: experiment::Limits,
     /// Its connections.
     pub connections: u32,
     /// Memory it holds.
@@ -146,6 +152,8 @@ impl Shard {
             scheduler: self.turn.scheduler(),
             is_switching: self.turn.is_switching(),
             tunables: tunables.collect(),
+            limiters: self.turn.limiters(),
+            held_by_limiters: self.turn.held_by_limiters(),
             reasons: self.turn.reasons(),
             device_depth: self.turn.device_depth(),
             requests_in_flight: self.turn.requests_in_flight(),
@@ -180,6 +188,7 @@ impl Shard {
                 group,
                 path: state.name.clone(),
                 weight: state.weight,
+                limits: state.limits,
                 connections: state.connections,
                 memory_bytes,
                 counters: state.counters.clone(),

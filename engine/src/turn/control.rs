@@ -6,10 +6,10 @@ use elevator::Violation;
 use elevator::registry::BuildError;
 use elevator::tunable::{SettingError, Tunable};
 use elevator::{Any, Configuration, Depth, Elevator, GroupSettings, Version, registry};
-use experiment::{SchedulerSpec, Setting};
+use experiment::{Limits, SchedulerSpec, Setting};
 use linux::TOP_CLASS_BYTES;
 use linux::ring::MAX_SPANS;
-use queue::{Era, Handover, Limits, Merging, RequestQueue, Settings};
+use queue::{Era, Handover, Merging, RequestQueue, Settings};
 
 use super::state::{Connection, ConnectionBounds, Group, Io, Part, Request, Volume, VolumeAbilities};
 use super::{Turn, TurnCounters};
@@ -74,15 +74,15 @@ impl TurnSettings {
         }
     }
 
-    fn queue_settings(&self) -> Settings {
+    pub(super) fn queue_settings(&self) -> Settings {
         Settings {
             configuration: self.configuration(),
-            limits: Limits {
+            limits: queue::Limits {
                 max_sectors: self.max_part_bytes / 512,
                 max_discard_sectors: u32::MAX,
                 max_write_zeroes_sectors: u32::MAX,
                 max_segments: u16::try_from(MAX_SPANS).unwrap_or(u16::MAX),
-                ..Limits::default()
+                ..queue::Limits::default()
             },
             era: Era::ENGINE,
             merging: Merging::Full,
@@ -105,7 +105,7 @@ impl Turn {
         if let Some(root) = groups.first_mut() {
             let (name, weight) = (String::new(), elevator::group::WEIGHT_DEFAULT);
             let counters = GroupCounters::default();
-            *root = Some(Group { name, weight, id: GroupId::ROOT, counters, connections: 0 });
+            *root = Some(Group { name, weight, id: GroupId::ROOT, counters, connections: 0, limits: Limits::NONE });
         }
         Ok(Self {
             queue,
@@ -184,7 +184,7 @@ impl Turn {
             return None;
         }
         let (name, counters) = (name.to_owned(), GroupCounters::default());
-        self.groups[id.0 as usize] = Some(Group { name, weight, id, counters, connections: 0 });
+        self.groups[id.0 as usize] = Some(Group { name, weight, id, counters, connections: 0, limits: Limits::NONE });
         Some(id.0)
     }
 

@@ -14,6 +14,7 @@ mod answer;
 #[cfg(test)]
 mod cases;
 mod control;
+mod limiting;
 mod part;
 mod state;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use linux::ring::Emptying;
 use queue::{Done, Next, RequestQueue};
 
 pub(crate) use control::{TurnSettings, check_scheduler};
+pub(crate) use limiting::check_limiter;
 pub use state::ConnectionBounds;
 pub(crate) use state::{MAX_EXTENTS_KEPT, Positions, VolumeAbilities};
 

@@ -329,6 +329,7 @@ pub(crate) struct Group {
     pub id: GroupId,
     pub counters: crate::counters::GroupCounters,
     pub connections: u32,
+    pub limits: experiment::Limits,
 }
 
 /// One request of the queue, in the device.

@@ -58,6 +58,7 @@ pub fn measured(scheduler: &str, threads: u32, set: u32, kib_per_s: &[u64], late
             device_depth: None,
             queue_requests: None,
             share_unit: ShareUnit::Bytes,
+            limiters: Vec::new(),
             machine: hoistway_experiment::Machine::default(),
         },
     }

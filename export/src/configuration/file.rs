@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use experiment::Limits;
 use toml::de::DeTable;
 
 use super::problem::{Located, Place, Problem};
@@ -9,7 +10,7 @@ use super::reader::{Reader, Source};
 use super::size::Size;
 use super::{
     Address, Cache, Configuration, Control, DEFAULT_MEMORY, DEFAULT_SCHEDULER, DEFAULT_WEIGHT, Device, Export, Group,
-    Identity, Listener, MEMORY, QUEUE_DEPTHS, WEIGHTS, Who,
+    Identity, Listener, MEMORY, QUEUE_DEPTHS, WEIGHTS, Who, write_limits,
 };
 
 /// Reads a whole file; `file` is its name for messages. All problems of form and range are reported at once; what
@@ -113,12 +114,71 @@ fn export(mut reader: Reader<'_>) -> Export {
 fn group(mut reader: Reader<'_>) -> Group {
     let path = reader.needed_text("path", "tenants/db");
     let weight = reader.number("weight", WEIGHTS, DEFAULT_WEIGHT).value;
-    for limit in ["read_bps_max", "write_bps_max", "read_iops_max", "write_iops_max"] {
-        reader.unavailable(limit, Some("0"), "limits arrive with the throttle,");
-    }
+    let limits = limits(&mut reader);
     reader.unavailable("latency_target_us", Some("0"), "latency targets are");
     reader.finish();
-    Group { path, weight }
+    Group { path, weight, limits }
+}
+
+/// Limits by keys of their own, then those of the kernel's lines: `io.max = "rbps=50000000 wiops=max"`.
+fn limits(reader: &mut Reader<'_>) -> Limits {
+    let mut limits = Limits::NONE;
+    // The name in the kernel's line is understood as well.
+    for (key, short, place) in [
+        ("read_bps_max", "rbps", &mut limits.read_bytes_per_s),
+        ("write_bps_max", "wbps", &mut limits.write_bytes_per_s),
+    ] {
+        let key = given(reader, key, short);
+        let most = Size(0)..=Size(u64::MAX - 1);
+        *place = limit(reader, key, |reader| reader.size(key, most, Size(0)).0);
+    }
+    for (key, short, place) in [
+        ("read_iops_max", "riops", &mut limits.read_ios_per_s),
+        ("write_iops_max", "wiops", &mut limits.write_ios_per_s),
+    ] {
+        let key = given(reader, key, short);
+        let most = 0..=u64::from(u32::MAX) - 1;
+        *place = limit(reader, key, |reader| reader.number(key, most, 0).value);
+    }
+    if let Some(mut lines) = reader.table("io", "io") {
+        for (key, file) in [("max", "io.max"), ("low", "io.low")] {
+            let Some(line) = lines.text(key) else { continue };
+            if let Err(wrong) = write_limits(file, &line.value, &mut limits) {
+                lines.complain(&line.place, format!("{file}: {}", wrong.message), wrong.help);
+            }
+        }
+        lines.finish();
+    }
+    limits
+}
+
+/// The name under which a limit is given; both at once would be two limits.
+fn given(reader: &mut Reader<'_>, key: &'static str, short: &'static str) -> &'static str {
+    if !reader.has(short) {
+        return key;
+    }
+    if reader.has(key) {
+        let what = format!("{short} and {key} are the same limit");
+        reader.complain(&reader.place_of(short), what, "give one of them");
+        reader.ignore(key);
+    }
+    short
+}
+
+/// A limit of a key of its own; 0 is none.
+fn limit(reader: &mut Reader<'_>, key: &'static str, read: impl FnOnce(&mut Reader<'_>) -> u64) -> Option<u64> {
+    match read(reader) {
+        0 => None,
+        1 => {
+            reader.complain(
+                &reader.place_of(key),
+                format!("{key} = 1 is too little"),
+                "0 is no limit; else at least 2",
+            );
+            None
+        }
+        limit => Some(limit),
+    }
 }
 
 fn listener(mut reader: Reader<'_>) -> Option<Listener> {

@@ -16,6 +16,9 @@ pub mod size;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use experiment::limit_lines::{self, DeviceNumber};
+use experiment::{Diagnostic, Limits};
+
 pub use problem::{Located, Place, Problem};
 pub use size::Size;
 
@@ -43,7 +46,7 @@ pub struct Configuration {
     pub drain_timeout_s: u64,
     /// The devices, one shard each.
     pub devices: Vec<Device>,
-    /// Groups that were given a weight.
+    /// Groups that were given a weight or limits.
     pub groups: Vec<Group>,
     /// The sockets clients connect to.
     pub listeners: Vec<Listener>,
@@ -115,6 +118,8 @@ pub struct Group {
     pub path: Located<String>,
     /// Share relative to its siblings, 1 to 10,000.
     pub weight: u64,
+    /// What it may do at most, and what it is left at least.
+    pub limits: Limits,
 }
 
 /// Where clients connect.
@@ -259,10 +264,38 @@ impl Configuration {
         self.devices.iter().flat_map(|device| device.exports.iter().map(move |export| (device, export)))
     }
 
+    /// The limits of a group, declared or not.
+    pub fn limits(&self, path: &str) -> Limits {
+        self.groups.iter().find(|group| group.path.value == path).map_or(Limits::NONE, |group| group.limits)
+    }
+
     /// The weight of a group, declared or not.
     pub fn weight(&self, path: &str) -> u64 {
         self.groups.iter().find(|group| group.path.value == path).map_or(DEFAULT_WEIGHT, |group| group.weight)
     }
+}
+
+/// Changes limits by a line of the kernel's files without the device in front: `rbps=50000000 wiops=max`.
+///
+/// # Errors
+/// What is wrong with the file's name or the line, and what to do about it; nothing has changed then.
+pub fn write_limits(file: &str, line: &str, limits: &mut Limits) -> Result<(), Diagnostic> {
+    // The lines' readers want a device first; here it is known already.
+    let line = format!("0:0 {line}");
+    match file {
+        "io.max" => limit_lines::write_io_max(&line, limits).map(|_| ()),
+        "io.low" => limit_lines::write_io_low(&line, limits).map(|_| ()),
+        _ => Err(Diagnostic::new(format!("there is no file of limits '{file}'"), "there are io.max and io.low")),
+    }
+}
+
+/// The lines that would set these limits: of `io.max`, of `io.low`; none where nothing is limited.
+pub fn read_limits(limits: &Limits) -> [Option<String>; 2] {
+    let here = DeviceNumber { major: 0, minor: 0 };
+    let lines = [limit_lines::read_io_max(here, limits), limit_lines::read_io_low(here, limits)];
+    // What the kernel shows as 0 it would not take back: it means "not given".
+    let is_given = |word: &&str| !word.ends_with("=0");
+    lines.map(|line| Some(line?.split(' ').skip(1).filter(is_given).collect::<Vec<_>>().join(" ")))
 }
 
 /// Whether a name fits a pattern in which `*` stands for any letters, none included.

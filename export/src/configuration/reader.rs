@@ -68,6 +68,11 @@ impl<'a> Reader<'a> {
         Some((value.get_ref(), self.source.place(value.span())))
     }
 
+    /// Where a key's value stands; the table's own place without it.
+    pub fn place_of(&self, key: &str) -> Place {
+        self.table.get(key).map_or_else(|| self.place.clone(), |value| self.source.place(value.span()))
+    }
+
     fn wrong_type(&self, key: &str, value: &DeValue<'_>, place: &Place, wanted: &str, example: &str) {
         let what = format!("{key} is {} where {wanted} is needed", article(value.type_str()));
         self.source.complain(place, what, format!("for example: {key} = {example}"));
@@ -76,6 +81,11 @@ impl<'a> Reader<'a> {
     /// Notes a problem of this table.
     pub fn complain(&self, place: &Place, what: impl Into<String>, help: impl Into<String>) {
         self.source.complain(place, what, help);
+    }
+
+    /// A key that was complained about already.
+    pub fn ignore(&mut self, key: &'static str) {
+        self.known.push(key);
     }
 
     /// Whether the table has a key.

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use super::{Address, Cache, Configuration, Device, Export, Identity, Listener, Located, Who};
+use super::{Address, Cache, Configuration, Device, Export, Identity, Listener, Located, Who, read_limits};
 
 /// Everything in force, every default included.
 pub fn show(configuration: &Configuration) -> String {
@@ -16,6 +16,12 @@ pub fn show(configuration: &Configuration) -> String {
         text.heading("[[group]]");
         text.quoted("path", &group.path);
         text.plain("weight", group.weight);
+        let [max, low] = read_limits(&group.limits);
+        for (key, line) in [("io.max", max), ("io.low", low)] {
+            if let Some(line) = line {
+                text.quoted(key, line);
+            }
+        }
     }
     configuration.listeners.iter().for_each(|it| listener(it, &mut text));
     configuration.identities.iter().for_each(|it| identity(it, &mut text));

@@ -5,6 +5,7 @@
 //! | `{"command": "status"}` | everything countable |
 //! | `{"command": "scheduler", "scheduler": "wfq", "device": "ssd0"}` | switch the policy |
 //! | `{"command": "set", "group": "tenants/db", "weight": 300}` | change a share |
+//! | `{"command": "limit", "group": "tenants/db", "file": "io.max", "line": "rbps=50000000"}` | change limits |
 //! | `{"command": "set", "tunable": "NAME", "value": "VALUE", "device": "ssd0"}` | change a tunable |
 //! | `{"command": "reload"}` | read the configuration file again |
 //! | `{"command": "drain"}` | finish what is in flight, then exit |
@@ -21,7 +22,7 @@ use crate::configuration::{DEFAULT_WEIGHT, WEIGHTS};
 /// Longest line that is read.
 pub const MAXIMUM_LINE_BYTES: usize = 64 * 1024;
 
-const COMMANDS: [&str; 6] = ["status", "scheduler", "set", "reload", "drain", "evict"];
+const COMMANDS: [&str; 7] = ["status", "scheduler", "set", "limit", "reload", "drain", "evict"];
 /// Commands of the specification that later versions bring.
 const LATER: [&str; 3] = ["trace", "metrics", "resize"];
 
@@ -43,6 +44,15 @@ pub enum Request {
         group: String,
         /// 1 to 10,000.
         weight: u64,
+    },
+    /// Other limits for a group.
+    Limit {
+        /// The group's path.
+        group: String,
+        /// `io.max` or `io.low`.
+        file: String,
+        /// As the kernel's line without the device: `rbps=50000000 wiops=max`.
+        line: String,
     },
     /// Another value for one tunable of the policy in force.
     Tunable {
@@ -101,6 +111,11 @@ pub fn parse(line: &[u8]) -> Result<Request, Refusal> {
             Request::Scheduler { device: fields.text("device")?, scheduler: fields.needed_text("scheduler")? }
         }
         "set" => set(&mut fields)?,
+        "limit" => Request::Limit {
+            group: fields.needed_text("group")?,
+            file: fields.needed_text("file")?,
+            line: fields.needed_text("line")?,
+        },
         "evict" => match (fields.text("client")?, fields.text("export")?) {
             (Some(client), None) => Request::EvictClient(client),
             (None, Some(export)) => Request::EvictExport(export),
@@ -184,6 +199,9 @@ mod tests {
         assert_eq!(read(r#"{"command": "scheduler", "scheduler": "wfq"}"#), scheduler);
         let weight = Request::Weight { group: "a/b".into(), weight: 7 };
         assert_eq!(read(r#"{"command": "set", "group": "a/b", "weight": 7}"#), weight);
+        let (group, file, line) = ("a".into(), "io.max".into(), "rbps=2000".into());
+        let limit = r#"{"command": "limit", "group": "a", "file": "io.max", "line": "rbps=2000"}"#;
+        assert_eq!(read(limit), Request::Limit { group, file, line });
         let tunable = Request::Tunable { device: Some("d".into()), name: "n".into(), value: "4".into() };
         assert_eq!(read(r#"{"command": "set", "tunable": "n", "value": 4, "device": "d"}"#), tunable);
         assert_eq!(read(r#"{"command": "evict", "client": "pid:1"}"#), Request::EvictClient("pid:1".into()));
@@ -196,6 +214,7 @@ mod tests {
         assert_eq!(error("[]").1, "");
         assert_eq!(error("{}"), ("command is missing".into(), "command"));
         assert!(error(r#"{"command": "statsu"}"#).0.contains("did you mean status?"));
+        assert_eq!(error(r#"{"command": "limit", "group": "a", "line": "rbps=2000"}"#).1, "file");
         assert!(error(r#"{"command": "resize"}"#).0.contains("not available in this version"));
         assert_eq!(error(r#"{"command": "set", "group": "a", "weight": 0}"#).1, "weight");
         assert_eq!(error(r#"{"command": "set", "group": "a"}"#).1, "weight");

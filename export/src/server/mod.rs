@@ -28,7 +28,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::configuration::check::check;
-use crate::configuration::{Address, Configuration, Device, Group, Listener, Located, Place, Problem, file};
+use crate::configuration::{
+    Address, Configuration, DEFAULT_WEIGHT, Device, Group, Listener, Located, Place, Problem, file, read_limits,
+    write_limits,
+};
 use crate::control::{Refusal, Request, socket as control_socket};
 use devices::{Devices, Drained};
 use reception::{Acceptor, Arrival, Bell, Counts, InForce, Reception};
@@ -344,6 +347,7 @@ impl Server {
             Request::Scheduler { device, scheduler } => self.switch(device.as_deref(), &scheduler),
             Request::Tunable { device, name, value } => self.set_tunable(device.as_deref(), &name, &value),
             Request::Weight { group, weight } => self.set_weight(&group, weight),
+            Request::Limit { group, file, line } => self.set_limits(&group, &file, &line),
             Request::EvictClient(client) => devices.evict(&|peer, _| peer == client, "client", &client),
             Request::EvictExport(export) => devices.evict(&|_, name| name == export, "export", &export),
             Request::Drain => {
@@ -392,11 +396,36 @@ impl Server {
             Some(group) => group.weight = weight,
             None => {
                 let place = Place::flag("ctl set", "");
-                configuration.groups.push(Group { path: Located::new(path.to_owned(), &place), weight });
+                let path = Located::new(path.to_owned(), &place);
+                configuration.groups.push(Group { path, weight, limits: experiment::Limits::NONE });
             }
         }
         self.state.put_in_force(configuration, self.is_draining);
         Ok(json!({"group": path, "weight": weight, "devices": devices}))
+    }
+
+    /// Changes a group's limits by a line of `io.max` or `io.low`; keys left out keep their values.
+    fn set_limits(&self, path: &str, file: &str, line: &str) -> Result<Value, Refusal> {
+        let mut configuration = self.state.in_force().configuration.clone();
+        let mut limits = configuration.limits(path);
+        write_limits(file, line, &mut limits)
+            .map_err(|wrong| Refusal::new("line", format!("{}; {}", wrong.message, wrong.help)))?;
+        let declared = configuration.groups.iter_mut().find(|group| group.path.value == path);
+        if declared.is_none() && !self.state.devices.groups().iter().any(|known| known == path) {
+            let known = self.state.devices.groups().join(", ");
+            return Err(Refusal::new("group", format!("there is no group {path:?}; there are: {known}")));
+        }
+        let devices = self.state.devices.set_limits(path, &limits)?;
+        match declared {
+            Some(group) => group.limits = limits,
+            None => {
+                let path = Located::new(path.to_owned(), &Place::flag("ctl limit", ""));
+                configuration.groups.push(Group { path, weight: DEFAULT_WEIGHT, limits });
+            }
+        }
+        self.state.put_in_force(configuration, self.is_draining);
+        let [max, low] = read_limits(&limits);
+        Ok(json!({"group": path, "io.max": max, "io.low": low, "devices": devices}))
     }
 
     fn amend_device(&self, name: &str, amend: impl FnOnce(&mut Device)) {

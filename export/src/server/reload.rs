@@ -4,6 +4,8 @@
 //! stays wholly in force. What only new handshakes go by (identities, visibility, limits, descriptions) needs no
 //! change of its own: the new configuration takes the old one's place.
 
+use experiment::Limits;
+
 use crate::configuration::{Address, Configuration, DEFAULT_WEIGHT, Device, Export, Listener, Located, Place, Problem};
 
 /// One thing to do.
@@ -15,6 +17,13 @@ pub enum Change {
         group: String,
         /// Its new weight.
         weight: u64,
+    },
+    /// A group's limits.
+    Limits {
+        /// The group's path.
+        group: String,
+        /// Its new limits.
+        limits: Limits,
     },
     /// A device's policy or its tunables.
     Scheduler {
@@ -46,6 +55,7 @@ pub fn difference(old: &Configuration, new: &Configuration) -> Result<Vec<Change
     comparison.keep("control", control(old), control(new), place);
     comparison.keep("stall_timeout_s", old.stall_timeout_s(), new.stall_timeout_s(), None);
     comparison.weights(old, new);
+    comparison.limits(old, new);
     comparison.listeners(old, new);
     for device in &new.devices {
         match old.devices.iter().find(|it| it.name == device.name) {
@@ -87,6 +97,16 @@ impl Comparison {
         let gone = old.groups.iter().filter(|it| !new.groups.iter().any(|other| other.path == it.path));
         for group in gone.filter(|group| group.weight != DEFAULT_WEIGHT) {
             self.changes.push(Change::Weight { group: group.path.value.clone(), weight: DEFAULT_WEIGHT });
+        }
+    }
+
+    fn limits(&mut self, old: &Configuration, new: &Configuration) {
+        let gone = old.groups.iter().filter(|it| !new.groups.iter().any(|other| other.path == it.path));
+        for path in new.groups.iter().chain(gone).map(|group| &group.path.value) {
+            let limits = new.limits(path);
+            if old.limits(path) != limits {
+                self.changes.push(Change::Limits { group: path.clone(), limits });
+            }
         }
     }
 
@@ -190,6 +210,17 @@ unix = "/run/x.sock"
         assert_eq!(changed("weight = 300", ""), weight(100));
         let scheduler = Change::Scheduler { device: "d".into(), scheduler: "noop".into() };
         assert_eq!(changed("name = \"d\"", "name = \"d\"\nscheduler = \"noop\""), Ok(vec![scheduler]));
+    }
+
+    #[test]
+    fn limits_change_at_once_and_go_with_their_group() {
+        let limits = Limits { read_bytes_per_s: Some(50 << 20), ..Limits::NONE };
+        let limited = "weight = 300\nread_bps_max = \"50MiB\"";
+        assert_eq!(changed("weight = 300", limited), Ok(vec![Change::Limits { group: "g".into(), limits }]));
+        let with_limits = file::read("x", &TEXT.replacen("weight = 300", "io.max = \"rbps=52428800\"", 1)).unwrap();
+        let without = file::read("x", &TEXT.replacen("[[group]]\npath = \"g\"\nweight = 300\n", "", 1)).unwrap();
+        let lifted = Change::Limits { group: "g".into(), limits: Limits::NONE };
+        assert_eq!(difference(&with_limits, &without), Ok(vec![lifted]));
     }
 
     #[test]

@@ -181,7 +181,7 @@ pub struct GroupArguments {
     #[arg(long, value_name = "LIST")]
     pub weights: Option<String>,
     /// One group in full, repeatable: name=db,weight=800,workload=drr:iodepth=4,threads=2,start=5s,stop=20s,
-    /// rbps=..,wbps=..,riops=..,wiops=..,ioprio=be/4
+    /// rbps=..,wbps=..,riops=..,wiops=..,low_rbps=..,idle=US,latency=US,high=..,ioprio=be/4
     #[arg(long, value_name = "SPEC", conflicts_with_all = ["nrgrp", "weights"])]
     pub group: Vec<String>,
     /// In what shares are measured
@@ -207,6 +207,10 @@ pub struct SchedulerArguments {
     /// NAME[@VERSION][:KEY=VALUE,...], repeatable [default: every scheduler there is]
     #[arg(short, long, value_name = "SPEC")]
     pub sched: Vec<String>,
+    /// A limiter above every scheduler, repeatable: NAME[:KEY=VALUE,...]; `hoistway list limiters` has them. The one
+    /// that limits of groups need comes by itself
+    #[arg(long, value_name = "SPEC")]
+    pub limiter: Vec<String>,
     /// slice_idle=V on every scheduler that has it
     #[arg(short = 'I', long, value_name = "V")]
     pub slice_idle: Option<String>,

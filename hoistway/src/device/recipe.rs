@@ -37,6 +37,7 @@ pub fn experiments(anchor: &Anchor, target: &str) -> Result<Vec<Experiment>, Err
             ramp_ns,
             device_depth: None,
             queue_requests: None,
+            limiters: Vec::new(),
             share_unit: ShareUnit::Bytes,
             machine: machine.clone(),
         })

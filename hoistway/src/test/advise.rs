@@ -1,8 +1,24 @@
 //! What is to be known before shares are believed.
 
-use experiment::Measurement;
+use elevator::limiters::PROPORTIONAL;
+use elevator::registry::ENTRIES;
+use experiment::{Matrix, Measurement};
 
 use crate::exit::Voice;
+
+/// Says when limiter and scheduler would both share the device out by weights.
+pub fn two_shares(matrix: &Matrix, voice: Voice) {
+    for limiter in matrix.limiters.iter().filter(|limiter| PROPORTIONAL.contains(&limiter.name.as_str())) {
+        let shares = |name: &str| ENTRIES.iter().any(|entry| entry.name == name && entry.has_shares);
+        for scheduler in matrix.schedulers.iter().filter(|scheduler| shares(&scheduler.name)) {
+            let (limiter, scheduler) = (&limiter.name, &scheduler.name);
+            voice.note(format!(
+                "{limiter} above {scheduler}: both share the device out by the groups' weights, each by its own measure; \
+                 results show the two together"
+            ));
+        }
+    }
+}
 
 /// Says when weights could not act: all requests together fitted into the device (harness 3.5, trap T5).
 pub fn idle_weights(measurements: &[Measurement], voice: Voice) {

@@ -1,6 +1,7 @@
 //! Who shares the device: `--nrgrp`, `--weights`, `--group SPEC`.
 
 use block::{Class, Priority};
+use experiment::group::LowLimits;
 use experiment::group::parse_weights;
 use experiment::{Group, Limits, Weight};
 use workload::Job;
@@ -102,8 +103,26 @@ fn place_of(spec: &str) -> String {
     format!("--group {spec}")
 }
 
-const KEYS: [&str; 11] =
-    ["name", "weight", "workload", "threads", "start", "stop", "rbps", "wbps", "riops", "wiops", "ioprio"];
+const KEYS: [&str; 18] = [
+    "name",
+    "weight",
+    "workload",
+    "threads",
+    "start",
+    "stop",
+    "rbps",
+    "wbps",
+    "riops",
+    "wiops",
+    "low_rbps",
+    "low_wbps",
+    "low_riops",
+    "low_wiops",
+    "idle",
+    "latency",
+    "high",
+    "ioprio",
+];
 
 /// Reads `name=db,weight=800,workload=drr:bs=4k,iodepth=4,threads=2`. A key that is none of a group's, behind
 /// `workload=`, is an option of the workload.
@@ -124,7 +143,7 @@ fn describe(spec: &str) -> Result<Described, Error> {
         };
         let (key, value) = (key.trim(), value.trim());
         match &mut described.workload {
-            Some(workload) if !KEYS.contains(&key) && key != "high" => {
+            Some(workload) if !KEYS.contains(&key) => {
                 let separator = if workload.contains(':') { ',' } else { ':' };
                 workload.push_str(&format!("{separator}{key}={value}"));
                 continue;
@@ -144,7 +163,42 @@ fn describe(spec: &str) -> Result<Described, Error> {
     if described.group.stop_ns.is_some_and(|stop_ns| stop_ns <= described.group.start_ns) {
         return Err(Error::usage("the group stops before it starts", "make stop= later than start="));
     }
+    check_low(&described.group.limits.low, seen.contains(&"high"))?;
     Ok(described)
+}
+
+/// A best-effort limit that would have no effect is a slip.
+fn check_low(low: &LowLimits, is_high: bool) -> Result<(), Error> {
+    let has_rates = low.bytes_per_s() != [0; 2] || low.ios_per_s() != [0; 2];
+    let (has_idle, has_latency) = (low.idle_us != 0, low.latency_us.is_some());
+    if is_high && (has_idle || has_latency) {
+        let help = "high= is the posting of 2016, low_rbps=, idle= and latency= the limits of 4.12: take one kind";
+        return Err(Error::usage("high= knows no idle= and no latency=", help));
+    }
+    if has_rates && !is_high && !(has_idle && has_latency) {
+        let help = "add both, for example idle=2000,latency=100 (microseconds)";
+        return Err(Error::usage("best-effort limits have no effect without idle= and latency=", help));
+    }
+    if !has_rates && (has_idle || has_latency) {
+        let help = "add low_rbps=, low_wbps=, low_riops= or low_wiops=";
+        return Err(Error::usage("idle= and latency= belong to best-effort limits", help));
+    }
+    Ok(())
+}
+
+/// An upper limit as the kernel takes it: above 1.
+fn at_least_2(key: &str, value: u64) -> Result<Option<u64>, Error> {
+    match value {
+        0 | 1 => Err(Error::usage(format!("{key}={value} is too little"), "limits are at least 2 per second")),
+        value => Ok(Some(value)),
+    }
+}
+
+/// Microseconds, as the kernel's files have them.
+fn microseconds(key: &str, text: &str) -> Result<u64, Error> {
+    text.parse().ok().filter(|us| *us > 0).ok_or_else(|| {
+        Error::usage(format!("{key}={text} is no number of microseconds"), "write a whole number above 0")
+    })
 }
 
 impl Described {
@@ -161,17 +215,18 @@ impl Described {
             }
             "start" => self.group.start_ns = units::time(value)?,
             "stop" => self.group.stop_ns = Some(units::time(value)?),
-            "rbps" => limits.read_bytes_per_s = Some(units::rate(value)?),
-            "wbps" => limits.write_bytes_per_s = Some(units::rate(value)?),
-            "riops" => limits.read_ios_per_s = Some(units::ios_per_s(value)?),
-            "wiops" => limits.write_ios_per_s = Some(units::ios_per_s(value)?),
+            "rbps" => limits.read_bytes_per_s = at_least_2(key, units::rate(value)?)?,
+            "wbps" => limits.write_bytes_per_s = at_least_2(key, units::rate(value)?)?,
+            "riops" => limits.read_ios_per_s = at_least_2(key, units::ios_per_s(value)?)?,
+            "wiops" => limits.write_ios_per_s = at_least_2(key, units::ios_per_s(value)?)?,
+            "low_rbps" => limits.low.read_bytes_per_s = units::rate(value)?,
+            "low_wbps" => limits.low.write_bytes_per_s = units::rate(value)?,
+            "low_riops" => limits.low.read_ios_per_s = units::ios_per_s(value)?,
+            "low_wiops" => limits.low.write_ios_per_s = units::ios_per_s(value)?,
+            "idle" => limits.low.idle_us = microseconds(key, value)?,
+            "latency" => limits.low.latency_us = Some(microseconds(key, value)?),
+            "high" => limits.low = super::limiters::high(units::rate(value)?),
             "ioprio" => self.group.priority = Some(priority(value)?.0),
-            "high" => {
-                return Err(Error::usage(
-                    "soft limits ('high') do not exist yet",
-                    "leave high= out; they come with the throttling stage",
-                ));
-            }
             _ => {
                 let meant = experiment::diagnostic::nearest(key, KEYS);
                 let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
@@ -224,6 +279,22 @@ mod tests {
         assert_eq!(what("name=a,name=b"), "'name' is given twice");
         assert_eq!(what("name=a,start=5s,stop=1s"), "the group stops before it starts");
         assert_eq!(what("name=a,ioprio=be/9"), "'be/9' is no I/O priority");
-        assert_eq!(what("name=a,high=1M"), "soft limits ('high') do not exist yet");
+        assert_eq!(what("name=a,rbps=1"), "rbps=1 is too little");
+        assert_eq!(what("name=a,riops=0"), "riops=0 is too little");
+        assert_eq!(what("name=a,rbps=-1"), "'-1' is no rate");
+        assert_eq!(what("name=a,low_rbps=1M"), "best-effort limits have no effect without idle= and latency=");
+        assert_eq!(what("name=a,idle=5,latency=5"), "idle= and latency= belong to best-effort limits");
+        assert_eq!(what("name=a,high=1M,idle=5"), "high= knows no idle= and no latency=");
+        assert_eq!(what("name=a,low_rbps=1M,idle=0,latency=5"), "idle=0 is no number of microseconds");
+    }
+
+    #[test]
+    fn limits_of_a_group_are_read() {
+        let limits = |spec: &str| describe(spec).unwrap().group.limits;
+        let max = limits("name=a,rbps=50M,wiops=20k,workload=drr:bs=4k");
+        assert_eq!((max.read_bytes_per_s, max.write_ios_per_s), (Some(50 << 20), Some(20_000)));
+        let low = limits("name=a,low_wbps=1M,idle=2000,latency=100").low;
+        assert_eq!((low.write_bytes_per_s, low.idle_us, low.latency_us), (1 << 20, 2_000, Some(100)));
+        assert_eq!(limits("name=a,high=1M").low.bytes_per_s(), [1 << 20; 2]);
     }
 }

@@ -18,6 +18,7 @@ mod advise;
 pub mod compare;
 mod groups;
 pub mod host;
+pub mod limiters;
 pub mod plan;
 mod preview;
 pub mod run;
@@ -92,6 +93,7 @@ pub fn run(arguments: &TestArguments, voice: Voice) -> Outcome {
         print(&preview::text(&plan, true))?;
         return Ok(Exit::Done);
     }
+    advise::two_shares(&plan.matrix, voice);
     let interrupt = Interrupt::install()?;
     preview::text(&plan, false).lines().for_each(|line| voice.line(line));
     let mut store = open_store(&plan, arguments)?;
@@ -113,8 +115,12 @@ pub fn check(plan: &Plan) -> Result<(), Error> {
 fn place_of(host: &OnTarget, experiment: &Experiment) -> String {
     let mut other = experiment.clone();
     other.scheduler = SchedulerSpec::named(ENTRIES[0].name);
+    if host.check(&other).is_ok() {
+        return format!("--sched {}", experiment.scheduler);
+    }
+    other = Experiment { limiters: Vec::new(), ..experiment.clone() };
     match host.check(&other) {
-        Ok(()) => format!("--sched {}", experiment.scheduler),
+        Ok(()) => format!("--limiter of {}", run::name_of(experiment)),
         Err(_) => run::name_of(experiment),
     }
 }

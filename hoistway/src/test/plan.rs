@@ -6,6 +6,7 @@ use experiment::matrix::doubling;
 use experiment::{Exit, Matrix, Order, SchedulerSpec, ShareUnit, WorkloadPlan};
 
 use super::groups::Groups;
+use super::limiters;
 use super::schedulers;
 use crate::arguments::TestArguments;
 use crate::arguments::test::{OrderName, ShareUnitName};
@@ -63,7 +64,8 @@ impl Plan {
             let what = format!("--max-sets {max_sets} is below --sets {sets}");
             return Err(Error::usage(what, "leave --sets out, or make --max-sets larger"));
         }
-        let matrix = matrix(arguments, host, &target, (schedulers, workloads), sets);
+        let limiters = limiters::read(&arguments.schedulers.limiter, &workloads)?;
+        let matrix = Matrix { limiters, ..matrix(arguments, host, &target, (schedulers, workloads), sets) };
         if matrix.workloads.iter().any(has_writes) {
             target.check_writes()?;
         }
@@ -122,6 +124,7 @@ fn matrix(
         ramp_ns: given.ramp.unwrap_or(ramp_ns),
         device_depth: arguments.place.device_depth,
         queue_requests: arguments.place.queue_requests,
+        limiters: Vec::new(),
         share_unit: match arguments.groups.share_unit {
             ShareUnitName::Bytes => ShareUnit::Bytes,
             ShareUnitName::Ios => ShareUnit::Ios,

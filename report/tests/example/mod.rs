@@ -147,6 +147,7 @@ fn matrix(schedulers: usize, threads: &[u32], sets: u32) -> Matrix {
         device_depth: Some(8),
         queue_requests: None,
         share_unit: ShareUnit::Bytes,
+        limiters: Vec::new(),
         machine: experiment::Machine::default(),
     }
 }

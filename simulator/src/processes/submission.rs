@@ -124,7 +124,7 @@ impl Processes {
             match self.submit_bio(&piece, IO_COOKIE << COOKIE_SHIFT | u64::from(number), is_plugged, now, queue) {
                 Submitted::Nothing => ended += 1,
                 Submitted::Waiting => sleeps = true,
-                Submitted::Queued(_) | Submitted::Merged(_) => {}
+                Submitted::Queued(_) | Submitted::Merged(_) | Submitted::Held => {}
             }
             at = piece_end;
             if at >= end {
@@ -202,7 +202,7 @@ impl Processes {
             match self.submit_bio(&piece, cookie, is_plugged, now, queue) {
                 Submitted::Nothing => self.transfer_ended(slot, Status::Ok, now),
                 Submitted::Waiting => sleeps = true,
-                Submitted::Queued(_) | Submitted::Merged(_) => {}
+                Submitted::Queued(_) | Submitted::Merged(_) | Submitted::Held => {}
             }
             bios += 1;
             at = piece_end;

@@ -50,6 +50,7 @@ pub fn experiment(target: &str, scheduler: &str, groups: Vec<(&str, u32, Job)>) 
         device_depth: None,
         queue_requests: None,
         share_unit: ShareUnit::Bytes,
+        limiters: Vec::new(),
         machine: experiment::Machine::default(),
     }
 }

@@ -16,7 +16,7 @@ use engine::{
     Backing, BackingKind, ClientSocket, ConnectionId, EngineError, ErrorKind, GroupHandle, ShardHandle, ShardSettings,
     VolumeFacts, VolumeId, VolumeSettings,
 };
-use experiment::SchedulerSpec;
+use experiment::{Limits, SchedulerSpec};
 use serde_json::{Value, json};
 
 use super::reception::Arrival;
@@ -310,6 +310,9 @@ impl Devices {
             Change::Weight { group, weight } => {
                 self.set_weight(group, *weight).map_err(refused)?;
             }
+            Change::Limits { group, limits } => {
+                self.set_limits(group, limits).map_err(refused)?;
+            }
             Change::Scheduler { device, scheduler } => {
                 self.switch(Some(device), scheduler).map_err(refused)?;
             }
@@ -327,6 +330,20 @@ impl Devices {
         for shard in &self.shards {
             let Some(handle) = lock(&shard.names).groups.get(group).copied() else { continue };
             shard.handle.set_weight(handle, weight).map_err(|error| Refusal::new("weight", error.message))?;
+            devices += 1;
+        }
+        Ok(devices)
+    }
+
+    /// Gives a group other limits wherever it exists; on how many devices it does.
+    ///
+    /// # Errors
+    /// When a device has no memory for the limiter.
+    pub fn set_limits(&self, group: &str, limits: &Limits) -> Result<usize, Refusal> {
+        let mut devices = 0;
+        for shard in &self.shards {
+            let Some(handle) = lock(&shard.names).groups.get(group).copied() else { continue };
+            shard.handle.set_limits(handle, limits).map_err(|error| Refusal::new("line", error.message))?;
             devices += 1;
         }
         Ok(devices)
@@ -445,6 +462,10 @@ impl Names {
                 None => {
                     let weight = u32::try_from(configuration.weight(prefix)).unwrap_or(u32::MAX);
                     let group = shard.add_group_below(parent, prefix, weight)?;
+                    let limits = configuration.limits(prefix);
+                    if limits != Limits::NONE {
+                        shard.set_limits(group, &limits)?;
+                    }
                     self.groups.insert(prefix.to_owned(), group);
                     group
                 }

@@ -7,6 +7,7 @@ use engine::{GroupStatus, ShardStatus, VolumeStatus};
 use serde_json::{Map, Value, json};
 
 use super::{Devices, lock};
+use crate::configuration::read_limits;
 
 impl Devices {
     /// Devices, exports, groups and connections with what they counted. A device that has stopped is left out.
@@ -52,6 +53,8 @@ fn device(status: &ShardStatus) -> Value {
         "switching": status.is_switching,
         "tunables": tunables,
         "reasons": reasons,
+        "limiters": status.limiters,
+        "held_by_limiters": status.held_by_limiters,
         "queue_depth": status.device_depth,
         "requests_in_flight": status.requests_in_flight,
         "ios_in_flight": status.ios_in_flight,
@@ -101,10 +104,13 @@ fn export(device: &str, volume: &VolumeStatus, is_served: bool) -> Value {
 }
 
 fn group(device: &str, group: &GroupStatus) -> Value {
+    let [max, low] = read_limits(&group.limits);
     let mut value = json!({
         "path": group.path,
         "device": device,
         "weight": group.weight,
+        "io.max": max,
+        "io.low": low,
         "connections": group.connections,
         "memory_bytes": group.memory_bytes,
     });

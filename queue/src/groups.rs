@@ -1,0 +1,71 @@
+//! Groups and issuers that come, change and go, and who hears of it: the policy first, then the limiters in order.
+
+use crate::RequestQueue;
+use block::{ContextId, GroupId, Nanos};
+use elevator::{Elevator, GroupSettings, GroupTree, IoLimits, Limiter};
+
+impl<E: Elevator> RequestQueue<E> {
+    /// Adds a group. False if the id is taken or out of range, or its parent is not online.
+    pub fn add_group(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> bool {
+        let added = self.groups.add(group, settings);
+        if added {
+            let settings = *self.groups.settings(group);
+            self.elevator.group_added(group, &settings, now);
+            *self.io_limits.at_mut(group.0) = IoLimits::NONE;
+            for limiter in &mut self.limiters {
+                limiter.group_added(group, &settings, now);
+            }
+        }
+        added
+    }
+
+    /// Changes a group's weight and latency target; its parent stays. False unless it is online.
+    pub fn change_group(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> bool {
+        let changed = self.groups.change(group, settings);
+        if changed {
+            let settings = *self.groups.settings(group);
+            let wake = self.elevator.group_changed(group, &settings, now);
+            self.note(wake);
+            for limiter in &mut self.limiters {
+                limiter.group_changed(group, &settings, now);
+            }
+            self.release_held(now);
+        }
+        changed
+    }
+
+    /// Takes a group offline: what it has queued drains, later bios of it count for its nearest online ancestor, and
+    /// its id becomes [`GroupState::Absent`] when its last request is freed. False for the root and for parents.
+    pub fn remove_group(&mut self, group: GroupId, now: Nanos) -> bool {
+        if !self.groups.set_offline(group) {
+            return false;
+        }
+        self.elevator.group_offline(group, now);
+        for limiter in &mut self.limiters {
+            limiter.group_offline(group, now);
+        }
+        self.release_held(now);
+        self.forget_group_if_unused(group, now);
+        true
+    }
+
+    /// The book of groups.
+    pub fn groups(&self) -> &GroupTree {
+        &self.groups
+    }
+
+    /// An issuer is gone. Its id may be used again when none of its bios is inside.
+    pub fn context_exited(&mut self, context: ContextId, now: Nanos) {
+        let wake = self.elevator.context_exited(context, now);
+        self.note(wake);
+    }
+
+    pub(crate) fn forget_group_if_unused(&mut self, group: GroupId, now: Nanos) {
+        if self.groups.remove_if_unused(group) {
+            self.elevator.group_removed(group, now);
+            for limiter in &mut self.limiters {
+                limiter.group_removed(group, now);
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Limiters of an experiment: put in place above the queue's policy, with the groups' limits.
+
+use block::GroupId;
+use elevator::limiters::{AnyLimiter, LIMITERS, LimiterError};
+use elevator::tunable::SettingError;
+use elevator::{Any, IoLimits, Limiter, Rates};
+use experiment::diagnostic::nearest;
+use experiment::{Experiment, Limits, Refusal, SchedulerSpec, Setting};
+use queue::RequestQueue;
+
+/// Puts the limiters in place that an experiment names or needs; `ids` are its groups'.
+pub(crate) fn put_in_place(
+    queue: &mut RequestQueue<Any>,
+    experiment: &Experiment,
+    ids: &[GroupId],
+) -> Result<(), Refusal> {
+    for spec in &experiment.limiters_needed() {
+        queue.add_limiter(&spec.name, 0).map_err(|error| refused(spec, error))?;
+        for Setting { key, value } in &spec.settings {
+            set(queue, spec, key, value)?;
+        }
+    }
+    for (group, id) in experiment.groups.iter().zip(ids).filter(|(group, _)| group.limits != Limits::NONE) {
+        queue.set_limits(*id, &io_limits(&group.limits), 0);
+    }
+    Ok(())
+}
+
+/// The limiters in place with what is in force, as text; none without any.
+pub(crate) fn in_force(queue: &RequestQueue<Any>) -> Option<String> {
+    let text = |name: &'static str| {
+        let settings = queue.limiter_settings(name).map(|(row, value)| Setting {
+            key: row.name.to_owned(),
+            value: row.word(value).map_or_else(|| value.to_string(), str::to_owned),
+        });
+        SchedulerSpec { settings: settings.collect(), ..SchedulerSpec::named(name) }.to_string()
+    };
+    let all: Vec<String> = queue.limiters().map(AnyLimiter::name).map(text).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+fn set(queue: &mut RequestQueue<Any>, spec: &SchedulerSpec, key: &str, value: &str) -> Result<(), Refusal> {
+    let name = &spec.name;
+    let rows = queue.limiters().find(|limiter| limiter.name() == name).map_or(&[][..], Limiter::tunables);
+    let Some(row) = rows.iter().find(|row| row.name == key) else {
+        let meant = nearest(key, rows.iter().map(|row| row.name));
+        let meant = meant.map_or_else(String::new, |meant| format!("nearest: {meant}; "));
+        let all = rows.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
+        return Err(Refusal::usage(format!("{name} has no tunable '{key}'"), format!("{meant}all of them: {all}")));
+    };
+    // As with schedulers: what the row would cut silently is refused.
+    let set = match row.parse(value) {
+        Ok(number) if !(row.min..=row.max).contains(&number) => Err(SettingError::Range),
+        Ok(_) => queue.set_limiter(name, key, value, 0).map(|_| ()),
+        Err(error) => Err(error),
+    };
+    set.map_err(|error| Refusal::usage(format!("{name} {key}={value}: {error}"), format!("allowed: {}", row.allowed())))
+}
+
+fn refused(spec: &SchedulerSpec, error: LimiterError) -> Refusal {
+    let name = &spec.name;
+    match error {
+        LimiterError::UnknownName => {
+            let names: Vec<_> = LIMITERS.iter().map(|entry| entry.name).collect();
+            let meant = nearest(name, names.iter().copied());
+            let meant = meant.map_or_else(String::new, |meant| format!("nearest: {meant}; "));
+            let help = format!("{meant}all of them: {}", names.join(", "));
+            Refusal::usage(format!("there is no limiter '{name}'"), help)
+        }
+        LimiterError::InPlace => Refusal::usage(format!("limiter '{name}' is given twice"), "give it once"),
+        LimiterError::NoMemory => Refusal::usage(
+            format!("limiter {name} does not fit into memory"),
+            "ask for fewer groups or a smaller depth",
+        ),
+    }
+}
+
+/// Limits as the queue knows them.
+fn io_limits(limits: &Limits) -> IoLimits {
+    IoLimits {
+        max: Rates { bytes_per_s: limits.bytes_per_s(), ios_per_s: limits.ios_per_s() },
+        low: Rates { bytes_per_s: limits.low.bytes_per_s(), ios_per_s: limits.low.ios_per_s() },
+        idle_us: limits.low.idle_us,
+        latency_us: limits.low.latency_us.unwrap_or(u64::MAX),
+    }
+}

@@ -1,0 +1,165 @@
+//! The limiters of a storm: put in place and taken away, limits and tunables changed, all while bios are held.
+
+use block::GroupId;
+use block::random::Stream;
+use elevator::limiters::{AnyLimiter, LIMITERS};
+use elevator::{GroupSettings, IoLimits, Limiter, Rates};
+
+use super::{GROUPS, Weather, below, u32_below};
+use crate::invariants::Broken;
+
+/// What a storm does with limiters; its draws are its own, so that a storm without limiters is what it always was.
+pub(super) struct Limiting {
+    random: Stream,
+    names: Vec<&'static str>,
+    changes_per_mille: u64,
+    toggles: bool,
+    /// Some limits are so tight that the storm only ends when they are lifted.
+    is_tight: bool,
+    /// Bios that were held.
+    pub held: u64,
+    /// Changes of limits, tunables and limiters.
+    pub changes: u64,
+}
+
+impl Limiting {
+    /// The limiters `given`, or in every third storm some of all there are.
+    pub(super) fn draw(seed: u64, given: &[&str]) -> Result<Self, Broken> {
+        let mut random = Stream::of(seed, "storm/limiters");
+        let mut names = Vec::new();
+        for name in given {
+            let entry = LIMITERS.iter().find(|entry| entry.name == *name);
+            names.push(entry.ok_or_else(|| format!("limiter '{name}' cannot be built"))?.name);
+        }
+        if given.is_empty() && random.chance(1, 3) {
+            names = LIMITERS.iter().map(|entry| entry.name).filter(|_| random.chance(2, 3)).collect();
+        }
+        let changes_per_mille = [2, 10, 50][below(&mut random, 3)];
+        let (toggles, is_tight) = (random.chance(1, 2), random.chance(1, 4));
+        Ok(Self { random, names, changes_per_mille, toggles, is_tight, held: 0, changes: 0 })
+    }
+
+    fn draw_limits(&mut self) -> IoLimits {
+        let random = &mut self.random;
+        let most = if self.is_tight && random.chance(1, 8) { 2 } else { u64::MAX };
+        let bytes = ((1 << 20) << random.below(10)).min(most);
+        let ios = (64 << u32_below(random, 12)).min(u32::try_from(most).unwrap_or(u32::MAX));
+        let mut limits = IoLimits::NONE;
+        match random.below(7) {
+            0 => {}
+            1 => limits.max = Rates { bytes_per_s: [bytes, u64::MAX], ..Rates::UNLIMITED },
+            2 => limits.max = Rates { bytes_per_s: [u64::MAX, bytes], ios_per_s: [ios, u32::MAX] },
+            3 => limits.max = Rates { bytes_per_s: [bytes; 2], ios_per_s: [ios; 2] },
+            4 => limits.max = Rates { ios_per_s: [ios; 2], ..Rates::UNLIMITED },
+            roll => {
+                limits.low = Rates { bytes_per_s: [bytes, bytes / 2], ios_per_s: [0, ios] };
+                limits.idle_us = [50, 2_000, u64::MAX][below(random, 3)];
+                limits.latency_us = [1, 100, u64::MAX][below(random, 3)];
+                if roll == 5 {
+                    limits.max.bytes_per_s = [bytes.saturating_mul(2), bytes / 4 + 2];
+                }
+            }
+        }
+        limits
+    }
+}
+
+impl Weather {
+    /// Before the first bio: the limiters, and groups for them.
+    pub(super) fn begin_limiting(&mut self) -> Result<(), Broken> {
+        for index in 0..self.limiting.names.len() {
+            self.toggle_limiter(index)?;
+        }
+        if !self.limiting.names.is_empty() {
+            for group in 1..=GROUPS / 2 {
+                let parent = if self.limiting.random.chance(1, 3) { GroupId(group - 1) } else { GroupId::ROOT };
+                self.queue.add_group(
+                    GroupId(group),
+                    &GroupSettings { parent, ..GroupSettings::with_weight(100) },
+                    self.now,
+                );
+                self.limit_group(GroupId(group));
+            }
+        }
+        Ok(())
+    }
+
+    /// Perhaps changes something about the limiters.
+    pub(super) fn turn_limits(&mut self) -> Result<(), Broken> {
+        let limiting = &mut self.limiting;
+        if limiting.names.is_empty() || !limiting.random.chance(limiting.changes_per_mille, 1_000) {
+            return Ok(());
+        }
+        limiting.changes += 1;
+        match limiting.random.below(10) {
+            0 if limiting.toggles => {
+                let index = below(&mut limiting.random, limiting.names.len());
+                self.toggle_limiter(index)?;
+            }
+            1 => self.turn_limiters_tunable(),
+            _ => {
+                let group = GroupId(u32_below(&mut limiting.random, GROUPS));
+                self.limit_group(group);
+            }
+        }
+        Ok(())
+    }
+
+    /// At the end: limits that no storm can wait for go.
+    pub(super) fn lift_tight_limits(&mut self) {
+        for group in (0..GROUPS).map(GroupId) {
+            self.lift_tight_limits_of(group);
+        }
+    }
+
+    /// Nobody can change what binds a group's last bios once it is gone.
+    pub(super) fn lift_tight_limits_of(&mut self, group: GroupId) {
+        if self.limiting.is_tight {
+            self.queue.set_limits(group, &IoLimits::NONE, self.now);
+        }
+    }
+
+    /// What is held alone, without time or device to wait for, is held for ever.
+    pub(super) fn held_comes_out(&self) -> Result<(), Broken> {
+        let held = self.queue.held_by_limiters();
+        let is_stuck = held > 0
+            && held == self.queue.bios_inside()
+            && self.queue.in_device() == 0
+            && self.queue.next_timer().is_none();
+        if is_stuck { Err(format!("P6: limiters hold {held} bios and wait for nothing")) } else { Ok(()) }
+    }
+
+    fn limit_group(&mut self, group: GroupId) {
+        let limits = self.limiting.draw_limits();
+        self.queue.set_limits(group, &limits, self.now);
+        self.note(format!("limits of group {}: {limits:?}", group.0));
+    }
+
+    fn toggle_limiter(&mut self, index: usize) -> Result<(), Broken> {
+        let name = self.limiting.names[index];
+        if self.queue.remove_limiter(name, self.now) {
+            self.note(format!("{name} taken away"));
+            return Ok(());
+        }
+        self.note(format!("{name} put in place"));
+        self.queue.add_limiter(name, self.now).map_err(|error| format!("{name} cannot be put in place: {error:?}"))
+    }
+
+    fn turn_limiters_tunable(&mut self) {
+        let rows: Vec<_> = self
+            .queue
+            .limiters()
+            .flat_map(|limiter: &AnyLimiter| limiter.tunables().iter().map(|row| (limiter.name(), row)))
+            .collect();
+        if rows.is_empty() {
+            return;
+        }
+        let random = &mut self.limiting.random;
+        let (limiter, row) = rows[below(random, rows.len())];
+        let near = row.default.unwrap_or(row.min).saturating_add(i64::from(u32_below(random, 20)) - 10);
+        let value = [row.min, row.max, row.default.unwrap_or(row.max), near][below(random, 4)];
+        // Out of range is refused or clamped by the row; both are allowed to happen here.
+        let outcome = self.queue.set_limiter(limiter, row.name, &value.to_string(), self.now);
+        self.note(format!("{limiter}: {} = {value}: {outcome:?}", row.name));
+    }
+}

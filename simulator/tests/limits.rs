@@ -1,0 +1,198 @@
+//! Limits of groups above every policy, with a device: cases of the throttle's specification, section 10.
+
+mod experiments;
+
+use elevator::registry::ENTRIES;
+use experiment::group::LowLimits;
+use experiment::{Experiment, Limits, Measurement, SchedulerSpec};
+use experiments::{KIB, MS, experiment, log_of, random_reads, run};
+use workload::Job;
+use workload::job::{BlockSize, PerDirection};
+
+const MB: u64 = 1_000_000;
+
+/// Random reads of 64 KiB at a depth.
+fn large_reads(depth: u32) -> Job {
+    Job { block_sizes: PerDirection::all(BlockSize::Fixed(64 * KIB)), ..random_reads(depth) }
+}
+
+fn at_most(bytes_per_s: u64) -> Limits {
+    Limits { read_bytes_per_s: Some(bytes_per_s), ..Limits::NONE }
+}
+
+/// A best-effort limit with the thresholds that make it hold.
+fn at_least(bytes_per_s: u64) -> Limits {
+    let low =
+        LowLimits { read_bytes_per_s: bytes_per_s, idle_us: 2_000, latency_us: Some(100), ..LowLimits::default() };
+    Limits { low, ..Limits::NONE }
+}
+
+/// Groups `a`, `b`, ... with a job and limits each, for so long after so long.
+fn question(target: &str, scheduler: &str, groups: &[(Job, Limits)], seconds: (u64, u64)) -> Experiment {
+    let names = ["a", "b", "c"];
+    let members = names.iter().zip(groups).map(|(name, (job, _))| (*name, 100, job.clone())).collect();
+    let mut question = experiment(target, scheduler, members);
+    for (group, (_, limits)) in question.groups.iter_mut().zip(groups) {
+        group.limits = *limits;
+    }
+    (question.ramp_ns, question.runtime_ns) = (seconds.0 * 1_000 * MS, seconds.1 * 1_000 * MS);
+    question
+}
+
+/// Rate of a group in MB/s.
+fn rate(measurement: &Measurement, group: usize) -> f64 {
+    measurement.groups[group].bytes() as f64 / measurement.window_ns as f64 * 1e3
+}
+
+/// Serves 100 MB/s in order of arrival, 64 requests at a time.
+const PIPE: &str = "null,mbps=100,latency_us=50,qd=64";
+
+#[test]
+fn t44_a_limit_is_kept_above_every_policy_and_costs_the_others_nothing() {
+    for entry in ENTRIES {
+        let (limited, unlimited) = ((large_reads(16), at_most(50 * MB)), (large_reads(16), Limits::NONE));
+        let both = run(&question("ssd", entry.name, &[limited, unlimited.clone()], (0, 10)));
+        let a = rate(&both, 0);
+        assert!((49.0..=51.0).contains(&a), "{}: {a:.2} MB/s instead of 50", entry.name);
+        assert!(both.target.notes["limiters"].starts_with("throttle:"), "{:?}", both.target.notes);
+        let alone = run(&question("ssd", entry.name, &[unlimited], (0, 10)));
+        let (with, without) = (rate(&both, 1), rate(&alone, 0));
+        // A policy that keeps the device for one reader is exempt.
+        let is_idling = entry.name == "anticipatory";
+        assert!(is_idling || with > without - 55.0, "{}: {with:.1} beside, {without:.1} alone", entry.name);
+    }
+}
+
+#[test]
+fn t44_limits_of_ios_and_of_groups_above_are_kept_as_well() {
+    let limits = Limits { read_ios_per_s: Some(200), ..Limits::NONE };
+    let measured = run(&question("ssd", "mq-deadline", &[(large_reads(8), limits)], (0, 10)));
+    let per_s = measured.groups[0].ios() as f64 / 10.0;
+    assert!((196.0..=204.0).contains(&per_s), "{per_s}");
+    // Two children below a limit: its half each, as long as both have bios for a whole slice.
+    let mut below =
+        question("ssd", "none", &[(large_reads(16), Limits::NONE), (large_reads(32), Limits::NONE)], (1, 9));
+    below.groups[0].path = "top/a".to_owned();
+    below.groups[1].path = "top/b".to_owned();
+    let mut top = experiment::Group::new("top", experiment::Weight::DEFAULT, Vec::new());
+    top.limits = at_most(40 * MB);
+    below.groups.insert(0, top);
+    let measured = run(&below);
+    let (a, b) = (rate(&measured, 1), rate(&measured, 2));
+    assert!((39.2..=40.8).contains(&(a + b)) && (a / (a + b) - 0.5).abs() < 0.05, "{a:.1} and {b:.1}");
+}
+
+#[test]
+fn t45_a_run_with_limits_replays_to_the_last_completion() {
+    let limited = [(large_reads(16), at_least(50 * MB)), (large_reads(32), at_most(80 * MB))];
+    for scheduler in ["none", "deadline"] {
+        let question = question(PIPE, scheduler, &limited, (0, 2));
+        assert_eq!(log_of(&run(&question)), log_of(&run(&question)), "{scheduler}");
+    }
+}
+
+#[test]
+fn t20_all_who_have_what_they_were_promised_share_the_whole_device() {
+    let groups = [(large_reads(64), at_least(50 * MB)), (large_reads(32), at_least(10 * MB))];
+    let measured = run(&question(PIPE, "noop", &groups, (1, 4)));
+    let (a, b) = (rate(&measured, 0), rate(&measured, 1));
+    assert!(a + b > 95.0 && a > 50.0, "{a:.1} and {b:.1}");
+}
+
+#[test]
+fn t21_what_an_idle_group_was_promised_is_for_the_others() {
+    let mut question =
+        question(PIPE, "noop", &[(large_reads(8), at_least(50 * MB)), (large_reads(32), at_least(10 * MB))], (1, 3));
+    // A comes when all is over.
+    question.groups[0].start_ns = 100_000 * MS;
+    let b = rate(&run(&question), 1);
+    assert!(b > 95.0, "{b:.1}");
+}
+
+#[test]
+fn t22_a_group_that_returns_has_its_promise_back_within_a_second() {
+    let returns = |limits: Limits, of_b: Limits| {
+        let mut question = question(PIPE, "noop", &[(large_reads(16), limits), (large_reads(128), of_b)], (3, 3));
+        question.groups[0].start_ns = 2_000 * MS;
+        let measured = run(&question);
+        (rate(&measured, 0), rate(&measured, 1))
+    };
+    let (unprotected, _) = returns(Limits::NONE, Limits::NONE);
+    assert!(unprotected < 20.0, "{unprotected:.1}");
+    let (a, b) = returns(at_least(50 * MB), at_least(10 * MB));
+    assert!(a > 47.5 && a + b > 85.0, "{a:.1} and {b:.1}");
+}
+
+#[test]
+fn t24_without_a_promise_a_group_is_left_the_floor_or_by_the_rules_of_2016_everything() {
+    // The device cannot give A what it was promised.
+    let slow = "null,mbps=20,latency_us=50,qd=64";
+    let groups = [(large_reads(32), at_least(50 * MB)), (random_reads(8), Limits::NONE)];
+    // Waiting is done in front of the device: there it would count as the device's usual latency.
+    let question = |groups: &[(Job, Limits)]| {
+        let mut question = question(slow, "noop", groups, (1, 10));
+        (question.device_depth, question.queue_requests) = (Some(1), Some(128));
+        // With slices of 20 ms, as on flash, an I/O every 100 ms does not come out even: what is cut off at each trim makes
+        // 5.6 a second of ten, as in the kernel.
+        question.limiters = vec![SchedulerSpec::named("throttle").with("throttle_sample_time", "100")];
+        question
+    };
+    let measured = run(&question(&groups));
+    let per_s = measured.groups[1].ios() as f64 / 10.0;
+    assert!((9.0..=11.0).contains(&per_s), "{per_s}");
+    let mut high = question(&groups);
+    high.groups[0].limits.low = LowLimits { idle_us: 0, latency_us: None, ..high.groups[0].limits.low };
+    high.limiters[0] = high.limiters[0].clone().with("high", "1");
+    let per_s = run(&high).groups[1].ios() as f64 / 10.0;
+    let mut free = question(&groups);
+    free.groups[0].limits = Limits::NONE;
+    let free_per_s = run(&free).groups[1].ios() as f64 / 10.0;
+    assert!(per_s > 0.95 * free_per_s && free_per_s > 40.0, "{per_s} of {free_per_s}");
+}
+
+#[test]
+fn t25_a_group_that_thinks_holds_nobody_back() {
+    let mut thinks = random_reads(1);
+    thinks.think.time_ns = 10 * MS;
+    let groups = [(thinks, at_least(50 * MB)), (large_reads(32), at_least(10 * MB))];
+    let b = rate(&run(&question(PIPE, "noop", &groups, (1, 4))), 1);
+    assert!(b > 90.0, "{b:.1}");
+}
+
+#[test]
+fn t27_a_promise_is_capped_by_the_limit_and_needs_its_thresholds() {
+    let mut both = at_least(50 * MB);
+    both.read_bytes_per_s = Some(20 * MB);
+    let measured =
+        run(&question(PIPE, "noop", &[(large_reads(16), both), (large_reads(16), at_least(10 * MB))], (1, 4)));
+    let (a, b) = (rate(&measured, 0), rate(&measured, 1));
+    assert!((19.0..=20.5).contains(&a) && a + b > 95.0, "{a:.1} and {b:.1}");
+    // Without thresholds it is no promise: nobody is held back for a group that does not reach it.
+    let mut alone = at_least(90 * MB);
+    (alone.low.idle_us, alone.low.latency_us) = (0, None);
+    let measured = run(&question(PIPE, "noop", &[(large_reads(4), alone), (large_reads(32), Limits::NONE)], (1, 4)));
+    assert!(rate(&measured, 0) + rate(&measured, 1) > 95.0 && rate(&measured, 1) > 50.0);
+}
+
+#[test]
+fn t28_without_limits_a_throttle_changes_nothing() {
+    let groups = [(large_reads(8), Limits::NONE), (random_reads(8), Limits::NONE)];
+    let without = question("ssd", "kyber", &groups, (0, 1));
+    let mut with = without.clone();
+    with.limiters = vec![SchedulerSpec::named("throttle")];
+    assert_eq!(log_of(&run(&with)), log_of(&run(&without)));
+}
+
+#[test]
+fn limiters_that_do_not_exist_are_refused_with_the_nearest() {
+    use experiment::Host;
+    let refused = |spec: &str| {
+        let mut question = question("ssd", "noop", &[(large_reads(1), Limits::NONE)], (0, 1));
+        question.limiters = vec![spec.parse().unwrap()];
+        hoistway_simulator::Simulator::default().check(&question).unwrap_err().to_string()
+    };
+    assert!(refused("trottle").contains("there is no limiter 'trottle'"), "{}", refused("trottle"));
+    assert!(refused("throttle:hihg=1").contains("no tunable 'hihg'"));
+    assert!(refused("throttle:high=2").contains("high=2"));
+    assert!(refused("throttle@6.1").contains("no versions"));
+}
