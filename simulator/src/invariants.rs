@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use block::{ContextId, Flags, HardwareQueue, Operation, RequestId, Status};
-use elevator::{Bio, Elevator, Place};
+use elevator::{Bio, Elevator};
 use queue::{Done, Limits, Next, RequestQueue};
 
 /// A rule that did not hold, in words.

@@ -87,6 +87,9 @@ fn kind(call: &Call) -> u8 {
         Call::ChangeGroup(..) => 12,
         Call::RemoveGroup(_) => 13,
         Call::ContextExited(_) => 14,
+        Call::Limit(..) => 15,
+        Call::ToggleLimiter(_) => 16,
+        Call::SetLimiter(..) => 17,
     }
 }
 
