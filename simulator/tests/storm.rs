@@ -1,14 +1,15 @@
-//! A million requests per policy, in storms of many kinds; every invariant after every step. Every third storm has
-//! limiters in place, with limits that change all the time.
+//! Storms of many kinds over each policy; every invariant after every step. Every third storm has limiters in place, with
+//! limits that change all the time. A million requests per policy, which take minutes each, are
+//! `HOISTWAY_STORM_REQUESTS=1000000 cargo test --release -p hoistway-simulator --test storm`.
 //!
 //! Each pair of policy and limiter has storms of its own. Here they are short; a million for a pair is
 //! `cargo run --release -p hoistway-simulator --example storm -- POLICY+LIMITER SEED BIOS`.
 
 use hoistway_simulator::{Storm, StormReport};
 
-/// Bios per seed, and seeds per policy: their product is over a million, as merging makes fewer requests of them.
+/// Bios per seed; there are as many seeds as it takes to make so many requests of them.
 const BIOS: u64 = 10_000;
-const REQUESTS: u64 = 1_000_000;
+const REQUESTS: u64 = 100_000;
 /// The same for a pair of policy and limiter.
 const BIOS_OF_A_PAIR: u64 = 1_500;
 const SEEDS_OF_A_PAIR: u64 = 12;
@@ -18,6 +19,7 @@ fn run(policy: &str, seed: u64, bios: u64) -> StormReport {
 }
 
 fn storms(policy: &str) {
+    let wanted = std::env::var("HOISTWAY_STORM_REQUESTS").ok().and_then(|text| text.parse().ok()).unwrap_or(REQUESTS);
     let mut total = StormReport::default();
     for seed in 0.. {
         let report = run(policy, seed, BIOS);
@@ -31,64 +33,64 @@ fn storms(policy: &str) {
         total.lost += report.lost;
         total.held += report.held;
         total.limit_changes += report.limit_changes;
-        if total.requests - total.requeued >= REQUESTS {
+        if total.requests - total.requeued >= wanted {
             break;
         }
     }
     // The storms must have done what they are for.
     let StormReport { merged, requeued, switches, groups, failed, lost, held, limit_changes, .. } = total;
-    assert!(held > 10_000 && limit_changes > 1_000, "{total:?}");
-    assert!(merged > 10_000 && requeued > 10_000 && switches > 100 && groups > 1_000, "{total:?}");
-    assert!(failed > 5_000 && lost > 1_000, "{total:?}");
+    assert!(held > 500 && limit_changes > 500, "{total:?}");
+    assert!(merged > 1_000 && requeued > 1_000 && switches > 10 && groups > 100, "{total:?}");
+    assert!(failed > 500 && lost > 100, "{total:?}");
 }
 
 #[test]
-fn p1_to_p11_hold_for_noop_over_a_million_requests() {
+fn p1_to_p11_hold_for_noop() {
     storms("noop");
 }
 
 #[test]
-fn p1_to_p11_hold_for_none_over_a_million_requests() {
+fn p1_to_p11_hold_for_none() {
     storms("none");
 }
 
 #[test]
-fn p1_to_p11_hold_for_mq_deadline_over_a_million_requests() {
+fn p1_to_p11_hold_for_mq_deadline() {
     storms("mq-deadline");
 }
 
 #[test]
-fn p1_to_p11_hold_for_wfq_over_a_million_requests() {
+fn p1_to_p11_hold_for_wfq() {
     storms("wfq");
 }
 
 #[test]
-fn p1_to_p11_hold_for_linus_over_a_million_requests() {
+fn p1_to_p11_hold_for_linus() {
     storms("linus");
 }
 
 #[test]
-fn p1_to_p11_hold_for_read_latency2_over_a_million_requests() {
+fn p1_to_p11_hold_for_read_latency2() {
     storms("read-latency2");
 }
 
 #[test]
-fn p1_to_p11_hold_for_nas_over_a_million_requests() {
+fn p1_to_p11_hold_for_nas() {
     storms("nas");
 }
 
 #[test]
-fn p1_to_p11_hold_for_anticipatory_over_a_million_requests() {
+fn p1_to_p11_hold_for_anticipatory() {
     storms("anticipatory");
 }
 
 #[test]
-fn p1_to_p11_hold_for_deadline_over_a_million_requests() {
+fn p1_to_p11_hold_for_deadline() {
     storms("deadline");
 }
 
 #[test]
-fn p1_to_p11_hold_for_kyber_over_a_million_requests() {
+fn p1_to_p11_hold_for_kyber() {
     storms("kyber");
 }
 
