@@ -316,7 +316,7 @@ const DIMENSIONS: [&str; 22] = [
 ];
 
 /// Words of a name that say in what it is counted.
-const UNITS: [&str; 32] = [
+const UNITS: [&str; 34] = [
     "ns",
     "us",
     "ms",
@@ -332,6 +332,8 @@ const UNITS: [&str; 32] = [
     "sector",
     "blocks",
     "block",
+    "pages",
+    "page",
     "ticks",
     "requests",
     "ios",

@@ -149,8 +149,14 @@ fn t57_a_write_bomb_ruins_a_readers_day_under_noop() {
 }
 
 fn appends_and_syncs() -> Job {
-    // The journal lies in the middle of the files: how far they reach is how far every sync seeks.
-    Job { fsync_every: 1, size: Some(Amount::Bytes(16 << 30)), ..stream(Mix::Write, 4 * KIB) }
+    // The journal lies in the middle of the disk; the case is about a file near it. From one at the edge every sync seeks
+    // across half the disk and back, 25 times a second with a write cache or without.
+    Job {
+        fsync_every: 1,
+        offset: Amount::Bytes(116 << 30),
+        size: Some(Amount::Bytes(256 << 20)),
+        ..stream(Mix::Write, 4 * KIB)
+    }
 }
 
 /// Syncs per second, and writes and flushes of the device per sync.

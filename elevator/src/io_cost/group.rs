@@ -68,7 +68,7 @@ pub struct Group {
     /// By how much it was behind the device when its `inuse` was last set.
     pub saved_margin: i64,
     /// The last period it issued in.
-    pub period: u64,
+    pub period_index: u64,
     pub activated_ns: Nanos,
     pub cursor: Sector,
     /// Device time used since the last period's end.
@@ -107,7 +107,7 @@ impl Group {
         vtime: 0,
         done: 0,
         saved_margin: 0,
-        period: 0,
+        period_index: 0,
         activated_ns: 0,
         cursor: 0,
         used: 0,

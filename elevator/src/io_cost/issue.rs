@@ -66,9 +66,9 @@ impl IoCost {
     /// Lets a group compete, with half a period of budget. False if it must not: one above or below it does.
     #[inline(never)]
     fn activate(&mut self, group: GroupId, now: Nanos) -> bool {
-        let period = self.period;
+        let period_index = self.period_index;
         let entry = self.groups.at_mut(group);
-        entry.period = period;
+        entry.period_index = period_index;
         if entry.is_active {
             return true;
         }

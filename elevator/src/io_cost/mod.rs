@@ -67,7 +67,7 @@ pub struct IoCost {
     slack_ns: Nanos,
     margins: Margins,
     /// Number, start and end of the period.
-    period: u64,
+    period_index: u64,
     period_ns_start: Nanos,
     period_vtime: Vtime,
     period_end: Option<Nanos>,
@@ -106,7 +106,7 @@ impl LimiterPolicy for IoCost {
             period_ns: 1,
             slack_ns: 0,
             margins: Margins::default(),
-            period: 0,
+            period_index: 0,
             period_ns_start: 0,
             period_vtime: 0,
             period_end: None,
@@ -221,6 +221,7 @@ impl Limiter for IoCost {
             self.release_all_of(group, now);
         }
         self.deactivate(group, now);
+        self.rests(now);
         if self.groups.at(group).children_active == 0 {
             *self.groups.at_mut(group) = Group::ABSENT;
         } else {

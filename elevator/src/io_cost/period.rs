@@ -84,16 +84,24 @@ impl IoCost {
         }
         self.adjust_rate(survey.findings, now);
         self.forgive(used_us, debtors, now);
-        self.period = self.period.wrapping_add(1);
-        if self.active.is_empty() {
-            self.feedback.rest();
-            self.error = 0;
-            self.clock.stop(now);
-            self.period_end = None;
-        } else {
+        self.period_index = self.period_index.wrapping_add(1);
+        if !self.rests(now) {
             self.start_period(now);
             self.compensate(now);
         }
+    }
+
+    /// With nobody left who competes, the clock stands still. Whether it does.
+    #[inline(never)]
+    pub(super) fn rests(&mut self, now: Nanos) -> bool {
+        if !self.active.is_empty() {
+            return false;
+        }
+        self.feedback.rest();
+        self.error = 0;
+        self.clock.stop(now);
+        self.period_end = None;
+        true
     }
 
     /// Before a period is judged, who waits or owes gets what the budget allows.
@@ -128,7 +136,7 @@ impl IoCost {
                 self.update_debtor(group, now);
                 let entry = self.groups.at(group);
                 debtors = debtors.saturating_add(u32::from(entry.debt > 0 || entry.delay_ns > 0));
-            } else if entry.period != self.period && entry.done == entry.vtime {
+            } else if entry.period_index != self.period_index && entry.done == entry.vtime {
                 let (_, share) = self.groups.shares(group);
                 self.take_excess(group, share, vnow);
                 self.deactivate(group, now);
