@@ -37,6 +37,11 @@ impl GroupPlan {
         self.settings.len() + 1
     }
 
+    /// Paths of the groups, in the order of their ids from 1 on; the journal's own group has none.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.paths.iter().map(String::as_str)
+    }
+
     fn id_of(&mut self, experiment: &Experiment, path: &str) -> GroupId {
         if let Some(index) = self.paths.iter().position(|known| known == path) {
             return id(index);

@@ -332,7 +332,7 @@ pub struct OutputArguments {
     /// Print the plan and stop
     #[arg(long)]
     pub dry_run: bool,
-    /// blktrace files of every run: not supported yet, always refused
+    /// blktrace files of every run, BASE-WORKLOAD-SCHED-nrN-setK.blktrace.0 and so on; read them with blkparse -i
     #[arg(long, value_name = "BASE")]
     pub trace_out: Option<PathBuf>,
     /// Print the table of a stored result (test report DIR)
