@@ -3,27 +3,31 @@
 use block::Nanos;
 use elevator::limiters::LimiterError;
 use elevator::tunable::SettingError;
-use elevator::{Any, IoLimits, Limiter, Rates};
-use experiment::{GROUP_LIMITER, Limits, SchedulerSpec, Setting};
+use elevator::{Any, GroupSettings, IoLimits, Limiter, Rates};
+use experiment::{Limits, SchedulerSpec, Setting};
 use queue::RequestQueue;
 
 use super::{Turn, TurnSettings};
 use crate::error::{describe_limiter, describe_setting};
 
 impl Turn {
-    /// Changes a group's limits; the limiter that knows them comes with the first. False without such a group.
+    /// Changes a group's limits; the limiters that know them come with the first. False without such a group.
     ///
     /// # Errors
-    /// When there is no memory for the limiter.
+    /// When there is no memory for a limiter.
     pub fn set_limits(&mut self, group: u32, limits: &Limits, now: Nanos) -> Result<bool, String> {
         let Some(Some(state)) = self.groups.get_mut(group as usize) else { return Ok(false) };
-        let is_missing = !self.queue.limiters().any(|limiter| limiter.name() == GROUP_LIMITER);
-        if is_missing && *limits != Limits::NONE {
-            self.queue.add_limiter(GROUP_LIMITER, now).map_err(|error| describe_limiter(GROUP_LIMITER, error))?;
+        for name in limits.limiters() {
+            add_limiter(&mut self.queue, &SchedulerSpec::named(name), now)?;
         }
         state.limits = *limits;
         let id = state.id;
         self.queue.set_limits(id, &io_limits(limits), now);
+        let latency_target_ns = limits.latency_target_ns();
+        let before = *self.queue.groups().settings(id);
+        if before.latency_target_ns != latency_target_ns {
+            self.queue.change_group(id, &GroupSettings { latency_target_ns, ..before }, now);
+        }
         Ok(true)
     }
 
