@@ -99,3 +99,35 @@ fn io_limits(limits: &Limits) -> IoLimits {
         latency_us: limits.low.latency_us.unwrap_or(u64::MAX),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::GroupId;
+
+    /// Other tests run whole experiments; here is what the queue and its limiters are told, and when.
+    #[test]
+    fn limits_bring_their_limiters_and_a_target_outlives_other_changes() {
+        let settings = TurnSettings { groups: 4, scheduler: "noop".to_owned(), ..TurnSettings::probe() };
+        let mut turn = Turn::new(&settings).expect("a turn");
+        let group = turn.add_group("g", 0, 300, 0).expect("a group");
+        let of_queue = |turn: &Turn| *turn.queue.groups().settings(GroupId(group));
+        assert_eq!(turn.set_limits(group, &Limits::NONE, 0), Ok(true));
+        assert_eq!(turn.limiters(), [""; 0]);
+
+        let target = Limits { latency_target_us: 500, ..Limits::NONE };
+        assert_eq!(turn.set_limits(group, &target, 1), Ok(true));
+        assert_eq!((turn.limiters(), of_queue(&turn).weight), (vec!["io.latency".to_owned()], 300));
+        assert_eq!(of_queue(&turn).latency_target_ns, 500_000);
+        assert!(turn.set_weight(group, 200, 2));
+        assert_eq!(of_queue(&turn).latency_target_ns, 500_000);
+
+        let both = Limits { read_bytes_per_s: Some(5_000), ..target };
+        assert_eq!(turn.set_limits(group, &both, 3), Ok(true));
+        assert_eq!(turn.limiters().len(), 2, "{:?}", turn.limiters());
+        assert_eq!(turn.queue.limits_of(GroupId(group)).max.bytes_per_s, [5_000, u64::MAX]);
+        assert_eq!(turn.set_limits(group, &Limits::NONE, 4), Ok(true));
+        assert_eq!((of_queue(&turn).latency_target_ns, of_queue(&turn).weight), (0, 200));
+        assert_eq!(turn.set_limits(3, &target, 5), Ok(false));
+    }
+}
