@@ -81,8 +81,8 @@ fn a_latency_target_is_paid_for_by_the_other_group() {
     let run = |latency_target_us: u64| {
         let mut experiment = experiment(target, "mq-deadline", &[100, 400], &job(Mix::Read, 32));
         experiment.groups[0].jobs[0].iodepth = 1;
-        // From 32 down to 1 are five steps, half a second each.
-        (experiment.queue_requests, experiment.ramp_ns) = (Some(32), 3_500_000_000);
+        // From twice the device depth of 8 down to 1 are four steps, half a second each.
+        experiment.ramp_ns = 3_500_000_000;
         experiment.groups[0].limits.latency_target_us = latency_target_us;
         EngineHost.check(&experiment).expect("possible");
         let measured = EngineHost.run(&experiment, &mut Unattended).expect("measured");
