@@ -340,8 +340,9 @@ impl<E: Elevator> RequestQueue<E> {
         self.depth = Depth { requests: depth.requests.clamp(1, most), device: depth.device.max(1) };
         self.tags.set_depth(self.depth.requests);
         self.elevator.depth_changed(self.depth);
+        let depth = self.limiters_depth();
         for limiter in &mut self.limiters {
-            limiter.depth_changed(self.depth);
+            limiter.depth_changed(depth);
         }
         self.release_held(now);
         self.retry_sleepers();

@@ -52,7 +52,8 @@ impl GroupPlan {
         };
         let own = experiment.groups.iter().find(|group| group.path == path);
         let weight = own.map_or(Weight::DEFAULT, |group| group.weight).get();
-        self.settings.push(GroupSettings { parent, weight, latency_target_ns: 0 });
+        let latency_target_ns = own.map_or(0, |group| group.limits.latency_target_ns());
+        self.settings.push(GroupSettings { parent, weight, latency_target_ns });
         self.paths.push(path.to_owned());
         id(self.settings.len() - 1)
     }
