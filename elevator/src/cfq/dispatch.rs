@@ -1,0 +1,198 @@
+//! From the selected queue to the device: whether it may, which request, and what is counted.
+
+use super::Cfq;
+use super::Why;
+use super::expire::Rest;
+use super::select::{Selected, Waits};
+use super::slices::async_allowance;
+use super::state::{Held, Marks};
+use crate::interface::Dispatch;
+use crate::request::Requests;
+use crate::structures::NIL;
+
+/// The first engine lets a lonely queue have so many rounds in the device.
+const ROUNDS_ALONE: u64 = 4;
+
+impl Cfq {
+    /// What goes next, or what the device waits for.
+    pub(super) fn dispatch(&mut self, requests: &Requests) -> Dispatch {
+        if self.requests_queued == 0 {
+            return Dispatch::Empty;
+        }
+        if self.profile.has_one_level && self.round_left > 0 && self.active != NIL {
+            return self.send_of_round(requests, self.active);
+        }
+        let before = self.active;
+        match self.select_queue() {
+            Selected::Waiting(what) => self.held(what),
+            Selected::Queue(queue) => {
+                let why = if before == queue { Why::SliceGoesOn } else { Why::NextQueue };
+                if self.profile.has_one_level {
+                    return self.begin_round(requests, queue);
+                }
+                // 4.20 looks at the fifo first, so that an overdue request goes whatever the limits say.
+                let mut overdue = None;
+                if self.profile.has_late_rules {
+                    overdue = self.overdue(queue);
+                    if overdue.is_some() {
+                        self.queues.at_mut(queue).marks.set(Marks::MUST_DISPATCH);
+                    }
+                }
+                if !self.may_dispatch(queue) {
+                    return Dispatch::Throttled;
+                }
+                if !self.profile.has_late_rules {
+                    overdue = self.overdue(queue);
+                }
+                self.send(requests, queue, overdue, why)
+            }
+        }
+    }
+
+    fn held(&self, what: Waits) -> Dispatch {
+        match (what, self.timer_at) {
+            (Waits::ForQueue, Some(at)) => {
+                let reason = if self.waits_for_group { Why::WaitsForGroup } else { Why::WaitsForQueue };
+                Dispatch::Hold { until: self.ticks.ns(at), reason: reason.into() }
+            }
+            _ => Dispatch::Throttled,
+        }
+    }
+
+    fn send(&mut self, requests: &Requests, queue: u32, overdue: Option<u32>, why: Why) -> Dispatch {
+        let (slot, why) = match overdue {
+            Some(slot) => (slot, Why::Overdue),
+            None => (self.queues.at(queue).next, why),
+        };
+        if slot == NIL {
+            self.complain();
+            return Dispatch::Throttled;
+        }
+        self.say_queue(queue, "dispatch_insert", &[]);
+        self.move_to_device(requests, slot);
+        let context = self.slots.at(slot).context;
+        if self.active_context == NIL {
+            self.active_context = context;
+        }
+        self.say_queue(queue, "dispatched a request", &[]);
+        let state = self.queues.at_mut(queue);
+        state.slice_dispatched = state.slice_dispatched.wrapping_add(1);
+        state.marks.clear(Marks::MUST_DISPATCH);
+        if !self.profile.has_one_level {
+            let sent = self.queues.at(queue).slice_dispatched;
+            self.end_short_turn(queue, u64::from(sent));
+        }
+        Dispatch::Request { id: self.slots.at(slot).id, reason: why.into() }
+    }
+
+    /// Async queues have so many requests a turn while others wait, those of the idle class one.
+    fn end_short_turn(&mut self, queue: u32, sent: u64) {
+        let state = self.queues.at(queue);
+        let allowance = async_allowance(self.settings.slice_async_requests, state.level);
+        let is_done = state.is_idle_class() || (!state.is_sync() && sent >= allowance);
+        if self.busy_queues > 1 && is_done && self.active == queue {
+            self.queues.at_mut(queue).slice_end_ticks = self.now.saturating_add(1);
+            self.expire(queue, Rest::Forgotten);
+        }
+    }
+
+    /// A queued request leaves its queue for the device and is counted there.
+    pub(super) fn move_to_device(&mut self, requests: &Requests, slot: u32) {
+        self.take_out(slot);
+        let entry = self.slots.at_mut(slot);
+        entry.held = Held::Dispatched;
+        let entry = *entry;
+        let sectors = u64::from(requests.attributes(entry.id).extent.sectors);
+        let state = self.queues.at_mut(entry.queue);
+        state.dispatched = state.dispatched.wrapping_add(1);
+        state.slice_sectors = state.slice_sectors.wrapping_add(sectors);
+        let (is_sync, group, is_spent) = (state.is_sync(), state.group, state.is_empty());
+        let [asynchronous, sync] = &mut self.in_flight;
+        let in_flight = if is_sync { sync } else { asynchronous };
+        *in_flight = in_flight.wrapping_add(1);
+        let of_request = self.groups.at_mut(entry.group);
+        of_request.dispatched = of_request.dispatched.wrapping_add(1);
+        let account = &mut self.groups.at_mut(group).account;
+        account.sectors = account.sectors.wrapping_add(sectors);
+        account.serviced.add(entry.direction, entry.is_sync, 1);
+        account.service_bytes.add(entry.direction, entry.is_sync, sectors.saturating_mul(512));
+        if is_spent && self.profile.has_one_level {
+            self.become_idle(entry.queue);
+        }
+    }
+
+    /// How many requests a queue may have in the device now, and whether it may have one more.
+    fn may_dispatch(&mut self, queue: u32) -> bool {
+        let is_late = self.profile.has_late_rules;
+        if is_late && self.queues.at(queue).has(Marks::MUST_DISPATCH) {
+            return true;
+        }
+        let [async_in_flight, sync_in_flight] = self.in_flight;
+        if self.should_idle(queue) && async_in_flight > 0 {
+            // Async requests drain before a queue that is waited for begins.
+            return false;
+        }
+        let state = self.queues.at(queue);
+        let (is_sync, is_idle) = (state.is_sync(), state.is_idle_class());
+        if sync_in_flight > 0 && !is_sync {
+            return false;
+        }
+        let quantum = self.settings.quantum;
+        let dispatched = u64::from(state.dispatched);
+        let mut most = if is_idle { 1 } else { (quantum / 2).max(1) };
+        if dispatched >= most {
+            if is_idle {
+                return false;
+            }
+            let is_only_sync = is_late && is_sync && self.busy_sync_queues == 1;
+            let spent = self.settings.slice_idle_ticks.saturating_mul(dispatched);
+            let ends_soon = state.has(Marks::SLICE_NEW) || self.now.saturating_add(spent) > state.slice_end_ticks;
+            if self.busy_queues > 1 && ends_soon && !is_only_sync {
+                return false;
+            }
+            most = if self.busy_queues == 1 || is_only_sync { u64::MAX } else { quantum };
+        }
+        if !is_sync && self.settings.low_latency {
+            most = most.min(self.async_depth(dispatched));
+        }
+        dispatched < most
+    }
+
+    /// The longer no sync request was late, the more async ones may be in the device.
+    fn async_depth(&self, dispatched: u64) -> u64 {
+        let since = self.now.wrapping_sub(self.last_delayed_sync_ticks);
+        let depth = since.checked_div(self.settings.slice(true)).unwrap_or(0);
+        if depth == 0 && dispatched == 0 { 1 } else { depth }
+    }
+
+    // ---- rounds of the first engine ----
+
+    /// Up to `quantum` requests of a queue go to the device together.
+    fn begin_round(&mut self, requests: &Requests, queue: u32) -> Dispatch {
+        let state = self.queues.at(queue);
+        let most = if state.is_idle_class() { 1 } else { self.settings.quantum };
+        let dispatched = u64::from(state.dispatched);
+        let is_full = dispatched >= most && (self.busy_queues > 1 || dispatched >= most.saturating_mul(ROUNDS_ALONE));
+        let [_, sync_in_flight] = self.in_flight;
+        if is_full || (sync_in_flight > 0 && !state.is_sync()) {
+            return Dispatch::Throttled;
+        }
+        self.cancel_timer();
+        self.queues.at_mut(queue).marks.clear(Marks::WAIT_REQUEST);
+        (self.round_left, self.round_sent) = (most, 0);
+        self.send_of_round(requests, queue)
+    }
+
+    fn send_of_round(&mut self, requests: &Requests, queue: u32) -> Dispatch {
+        let why = if self.round_sent == 0 { Why::NextQueue } else { Why::SliceGoesOn };
+        self.round_left = self.round_left.saturating_sub(1);
+        self.round_sent = self.round_sent.saturating_add(1);
+        let overdue = self.overdue(queue);
+        let sent = self.send(requests, queue, overdue, why);
+        if self.queues.at(queue).is_empty() || self.round_left == 0 {
+            self.round_left = 0;
+            self.end_short_turn(queue, self.round_sent);
+        }
+        sent
+    }
+}
