@@ -51,7 +51,7 @@ impl Cfq {
 
     fn held(&self, what: Waits) -> Dispatch {
         match (what, self.timer_at) {
-            (Waits::ForQueue, Some(at)) => {
+            (Waits::Timer, Some(at)) => {
                 let reason = if self.waits_for_group { Why::WaitsForGroup } else { Why::WaitsForQueue };
                 Dispatch::Hold { until: self.ticks.ns(at), reason: reason.into() }
             }
