@@ -1,0 +1,5 @@
+//! cfq: the cases of the specification, section 19, under their numbers. 50 to 52 are about the two-level schedulers.
+
+mod groups;
+mod host;
+mod model;
