@@ -98,6 +98,7 @@ impl Cfq {
 
     /// A queued request leaves its queue for the device and is counted there.
     pub(super) fn move_to_device(&mut self, requests: &Requests, slot: u32) {
+        self.go_on_from(slot);
         self.take_out(slot);
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Dispatched;

@@ -3,3 +3,4 @@
 mod groups;
 mod host;
 mod model;
+mod queues;
