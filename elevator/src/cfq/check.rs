@@ -127,5 +127,5 @@ impl Cfq {
 
 /// Sent and not back, or back from the driver and about to go again.
 fn is_in_device(held: Held, queue: u32) -> bool {
-    held == Held::Dispatched || (held == Held::Head && queue != NIL)
+    matches!(held, Held::Round | Held::Dispatched) || (held == Held::Head && queue != NIL)
 }

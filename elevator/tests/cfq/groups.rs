@@ -1,6 +1,6 @@
 //! Cases 26 to 36, 40, 42, 48 and 49: what groups get from a device of parallel servers.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use crate::host::{Built, DISK, FLASH, Host, MS};
 use crate::model::{Model, Outcome, Reader, assert_near, assert_shares, reader, run, servers};
@@ -84,26 +84,24 @@ fn t28_several_queues_of_a_group_fill_the_device() {
         assert_near(ratio(&outcome.of_groups(&readers)), 8.0);
         assert_near(outcome.kb_per_s(8), kb_per_s);
         assert_eq!(outcome.depth, depth);
-        assert_waits_only_for_single_queues(&host.lines());
+        assert_waits_only_for_single_queues(&host.lines(), each);
         let idling = run(&mut two_groups("cfq@2.6.36"), &readers, servers(8, MS), 20_000 * MS);
         assert_near(idling.kb_per_s(8), 3640.0);
     }
 }
 
-/// The device is kept for a group only while a single one of its queues is busy.
-fn assert_waits_only_for_single_queues(lines: &[String]) {
-    let mut busy: BTreeMap<u32, bool> = BTreeMap::new();
+/// The device is kept for a group only while a single one of its queues is busy; `each` is how many it has.
+fn assert_waits_only_for_single_queues(lines: &[String], each: u32) {
+    let mut busy: BTreeSet<u32> = BTreeSet::new();
     for line in lines {
         let Some((queue, text)) = line.split_once("S ") else { continue };
         let queue: u32 = queue.parse().expect("a context");
         match text {
-            "add_to_rr" | "del_from_rr" => _ = busy.insert(queue, text == "add_to_rr"),
+            "add_to_rr" => _ = busy.insert(queue),
+            "del_from_rr" => _ = busy.remove(&queue),
             "arm_idle: 8 group_idle: 1" => {
-                // Of the two groups' readers, those of the first have the smaller numbers.
-                let of_first = busy.range(..=busy.len() as u32 / 2 - 1);
-                let (first, all) = (of_first.filter(|(_, busy)| **busy).count(), busy.values().filter(|b| **b).count());
-                let is_first = queue < busy.len() as u32 / 2;
-                assert_eq!(if is_first { first } else { all - first }, 1, "{line}");
+                let of_its_group = busy.iter().filter(|other| **other / each == queue / each).count();
+                assert_eq!(of_its_group, 1, "{line}");
             }
             _ => {}
         }
@@ -130,7 +128,8 @@ fn t29_without_any_idling_nothing_is_fair() {
 fn t30_a_shallow_device_is_shared_by_time() {
     let mut host = Host::new("cfq@2.6.36:slice_idle=0");
     host.teach_depth(false);
-    (host.group(1, 100), host.group(2, 800));
+    host.group(1, 100);
+    host.group(2, 800);
     host.trace();
     let readers = readers_in(2, 1, |reader| reader);
     let outcome = run(&mut host, &readers, servers(8, MS), 20_000 * MS);
@@ -289,7 +288,8 @@ fn t40_4_20_waits_for_a_group_on_flash() {
     let mut host = Host::with("cfq@4.20", &FLASH);
     assert_eq!(host.setting("slice_idle"), Some(0), "D26");
     host.teach_depth(true);
-    (host.group(1, 100), host.group(2, 800));
+    host.group(1, 100);
+    host.group(2, 800);
     host.trace();
     let readers = readers_in(2, 1, |reader| reader);
     let mut model = Model::new(&mut host, &readers, servers(8, MS));

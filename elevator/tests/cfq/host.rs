@@ -139,11 +139,6 @@ impl Host {
         std::mem::take(&mut self.lines)
     }
 
-    /// Whether a line that begins so was said since the last call; forgets the others.
-    pub fn said(&mut self, text: &str) -> bool {
-        self.lines().iter().any(|line| line == text)
-    }
-
     /// Lines since the last call that contain the text.
     pub fn lines_with(&mut self, text: &str) -> Vec<String> {
         self.lines().into_iter().filter(|line| line.contains(text)).collect()

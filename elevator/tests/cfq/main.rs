@@ -3,4 +3,5 @@
 mod groups;
 mod host;
 mod model;
+mod preemption;
 mod queues;
