@@ -5,3 +5,5 @@ mod host;
 mod model;
 mod preemption;
 mod queues;
+mod slices;
+mod turns;
