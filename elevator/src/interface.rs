@@ -5,6 +5,7 @@
 //!
 //! Read [`Elevator::insert`], [`Elevator::choose`] and [`Elevator::completed`] first: they are a request's life.
 
+use crate::account::GroupAccount;
 use crate::group::GroupSettings;
 use crate::message::Message;
 use crate::request::{Bio, Requests};
@@ -356,6 +357,11 @@ pub trait Elevator {
     /// [`SettingError::Unknown`] without such a row, [`SettingError::Range`] where the row refuses instead of clamping.
     fn set(&mut self, _index: usize, _value: i64) -> Result<(), SettingError> {
         Err(SettingError::Unknown)
+    }
+
+    /// What a group has had so far, where the policy keeps it.
+    fn group_account(&self, _group: GroupId) -> Option<GroupAccount> {
+        None
     }
 
     /// The oldest untaken trace message, if the policy writes any and [`Elevator::trace`] is on.

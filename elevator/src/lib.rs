@@ -30,6 +30,7 @@
 
 extern crate alloc;
 
+pub mod account;
 pub mod group;
 mod interface;
 pub mod limiter;
@@ -41,6 +42,7 @@ pub mod structures;
 pub mod tunable;
 
 mod anticipatory;
+mod cfq;
 mod deadline;
 pub mod io_cost;
 pub mod io_latency;
@@ -54,6 +56,7 @@ pub mod throttle;
 pub mod wbt;
 mod wfq;
 
+pub use account::{ByKind, GroupAccount};
 pub use group::{GroupSettings, GroupState, GroupTree, IoLimits, Rates};
 pub use interface::{
     Admission, Configuration, Depth, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Reason,

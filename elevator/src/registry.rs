@@ -1,5 +1,6 @@
 //! All policies, one line each. No other file names a policy's type.
 
+use crate::account::GroupAccount;
 use crate::group::GroupSettings;
 use crate::interface::{
     Admission, Configuration, Depth, Dispatch, Elevator, Form, Merge, MergeSearch, Policy, Position, Side, Version,
@@ -22,6 +23,7 @@ registry! {
     "nas"            = Nas         : crate::nas::Nas,                 "Neil Schemenauer's for 2.4.20: reads overtake surplus writes", false;
     "anticipatory" = Anticipatory: crate::anticipatory::Anticipatory, "deadline that keeps the device for a reader's next request (2.6)", false;
     "deadline"     = Deadline   : crate::deadline::Deadline,        "ascending batches with soft deadlines, reads before writes (2.6)", false;
+    "cfq"          = Cfq        : crate::cfq::Cfq,                  "slices of time for issuers, groups by weight, waits for readers (2.6.26 to 4.20)", true;
     "kyber"        = Kyber      : crate::kyber::Kyber,              "tokens per kind of I/O, steered by latency targets", false;
 }
 
@@ -140,6 +142,7 @@ macro_rules! registry {
             fn reasons(&self) -> &'static [&'static str];
             fn tunables(&self) -> &'static [Tunable];
             fn setting(&self, index: usize) -> Option<i64>;
+            fn group_account(&self, group: GroupId) -> Option<GroupAccount>;
             fn violations(&self) -> u32;
             fn check(&self, requests: &Requests) -> Result<(), Violation>;
             mut

@@ -10,7 +10,7 @@ use elevator::registry::{self, Any, BuildError};
 use elevator::structures::{Bitmap, Heap, Links, List, NoMemory, SortedLinks, Tree};
 use elevator::tunable::{SettingError, Tunable};
 use elevator::{
-    Admission, Attributes, Bio, BioId, Configuration, Depth, Dispatch, Elevator, GroupSettings, GroupTree, IoLimits,
+    Admission, Attributes, Bio, BioId, Configuration, Depth, Dispatch, Elevator, GroupAccount, GroupSettings, GroupTree, IoLimits,
     Limiter, LimiterConfiguration, LimiterPolicy, Merge, MergeSearch, Message, Place, Position, RequestEnd, Requests,
     Side, Verdict, Version, Wake,
 };

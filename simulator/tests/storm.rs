@@ -91,6 +91,11 @@ fn p1_to_p11_hold_for_deadline() {
 }
 
 #[test]
+fn p1_to_p11_hold_for_cfq() {
+    storms("cfq");
+}
+
+#[test]
 fn p1_to_p11_hold_for_kyber() {
     storms("kyber");
 }
@@ -100,7 +105,7 @@ fn p1_to_p11_hold_for_kyber() {
 fn every_policy_has_its_storm() {
     let names: Vec<_> = elevator::registry::ENTRIES.iter().map(|entry| entry.name).collect();
     let first = ["noop", "wfq", "none", "mq-deadline"];
-    let classic = ["linus", "read-latency2", "nas", "anticipatory", "deadline", "kyber"];
+    let classic = ["linus", "read-latency2", "nas", "anticipatory", "deadline", "cfq", "kyber"];
     assert_eq!(names, [&first[..], &classic[..]].concat());
 }
 

@@ -3,6 +3,7 @@
 mod anticipatory;
 mod assertion;
 mod canary;
+mod cfq;
 mod control_request;
 mod deadline;
 mod device_model;
@@ -42,6 +43,9 @@ pub const TARGETS: &[Target] = &[
     linus::TARGET,
     read_latency2::TARGET,
     nas::TARGET,
+    cfq::TARGET,
+    cfq::MERGED,
+    cfq::FIRST,
     kyber::TARGET,
     mq_deadline::TARGET,
     mq_deadline::BEFORE_6_5,

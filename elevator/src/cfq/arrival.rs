@@ -1,0 +1,196 @@
+//! A request comes: into its queue, and what it tells of its issuer.
+
+use super::Cfq;
+use super::profile::NoIdle;
+use super::state::{Held, Marks, Slot};
+use crate::request::{Bio, Requests};
+use crate::structures::NIL;
+use block::{Direction, Flags, GroupId, RequestId};
+
+/// A jump further than this is a seek, where positioning takes time.
+const SEEK_ABOVE_SECTORS: u64 = 800;
+/// A request shorter than this is a "seek" where it does not.
+const SMALL_BELOW_SECTORS: u32 = 64;
+/// So many requests queued at a time make a queue deep.
+const DEEP_REQUESTS: u32 = 4;
+/// A page.
+const PAGE_SECTORS: u32 = 8;
+/// Further on average is seeky to the first engine.
+const SEEKY_ABOVE_SECTORS: u64 = 8_192;
+
+impl Cfq {
+    /// A request joins its queue.
+    pub(super) fn add(&mut self, requests: &Requests, id: RequestId) {
+        let request = requests.at(id);
+        let bio = &request.attributes;
+        let queue = self.queue_for(bio);
+        let due_from = if self.profile.has_one_level { self.ticks.at(request.start_ns) } else { self.now };
+        self.bind(queue, id, bio, due_from);
+        self.enqueue(queue, id.slot(), bio);
+        self.learn(queue, id.slot(), bio);
+        self.announce(queue, id.slot(), bio);
+    }
+
+    fn bind(&mut self, queue: u32, id: RequestId, bio: &Bio, due_from: u64) {
+        let context = self.context_index(bio.context);
+        let is_sync = bio.is_sync();
+        let is_write = bio.direction() == Direction::Write;
+        let favoured = if self.profile.favours_prio { Flags::META.with(Flags::PRIO) } else { Flags::META };
+        let expires_as_sync = if self.profile.has_one_level { self.queues.at(queue).is_sync() } else { is_sync };
+        let due_ticks = due_from.saturating_add(self.settings.expire(expires_as_sync));
+        let state = self.queues.at_mut(queue);
+        state.allocated = state.allocated.wrapping_add(1);
+        state.references = state.references.wrapping_add(1);
+        let group = state.group;
+        *self.slots.at_mut(id.slot()) = Slot {
+            id,
+            held: Held::Queued,
+            direction: bio.direction(),
+            is_sync,
+            is_favoured: bio.flags.intersects(favoured),
+            is_last: is_write && bio.flags.contains(Flags::SYNC) && !bio.flags.intersects(Flags::IDLE),
+            is_in_driver: false,
+            queue,
+            group,
+            context,
+            due_ticks,
+        };
+        let context = self.contexts.at_mut(context);
+        context.inserted = context.inserted.wrapping_add(1);
+    }
+
+    fn enqueue(&mut self, queue: u32, slot: u32, bio: &Bio) {
+        self.say_queue(queue, "insert_request", &[]);
+        let entry = *self.slots.at(slot);
+        let priority = self.contexts.at(entry.context).priority;
+        self.refresh_priority(queue, priority);
+        let state = self.queues.at_mut(queue);
+        let is_linked = state.fifo.push_back(&mut self.fifo_links, slot);
+        if !is_linked {
+            self.complain();
+        }
+        let state = self.queues.at_mut(queue);
+        state.favoured = state.favoured.wrapping_add(u32::from(entry.is_favoured));
+        self.sort_in(queue, slot, bio.extent.first_sector);
+        self.requests_queued = self.requests_queued.wrapping_add(1);
+        let (now_ns, is_served) = (self.now_ns, self.serving.group == entry.group);
+        let group = self.groups.at_mut(entry.group);
+        group.account.queued.add(entry.direction, entry.is_sync, 1);
+        if let Some(since) = group.empty_since_ns.take() {
+            group.account.empty_ns = group.account.empty_ns.wrapping_add(now_ns.saturating_sub(since));
+        }
+        if !is_served && group.waits_since_ns.is_none() {
+            group.waits_since_ns = Some(now_ns);
+        }
+    }
+
+    /// Think time, seeks, and whether the queue is worth waiting for.
+    fn learn(&mut self, queue: u32, slot: u32, bio: &Bio) {
+        let entry = *self.slots.at(slot);
+        let (now, idle) = (self.now, self.settings.slice_idle_ticks);
+        let state = self.queues.at(queue);
+        let (is_sync, tree, group) = (state.is_sync(), state.tree, state.group);
+        if is_sync || !self.profile.has_wide_think_times {
+            self.contexts.at_mut(entry.context).think.add(now, idle);
+        }
+        if self.profile.has_wide_think_times {
+            if is_sync && let Some(think) = self.tree_thinks.get_mut(tree) {
+                think.add(now, idle);
+            }
+            self.groups.at_mut(group).think.add(now, self.settings.group_idle_ticks);
+        }
+        let first_sector = bio.extent.first_sector;
+        if self.profile.has_one_level {
+            let seek = &mut self.contexts.at_mut(entry.context).seek;
+            seek.add(first_sector);
+            seek.last_end_sector = bio.extent.end();
+        }
+        let state = self.queues.at_mut(queue);
+        let distance = if state.last_end_sector == 0 { 0 } else { first_sector.abs_diff(state.last_end_sector) };
+        let is_seek =
+            if self.is_rotational { distance > SEEK_ABOVE_SECTORS } else { bio.extent.sectors < SMALL_BELOW_SECTORS };
+        state.seek_history = (state.seek_history << 1) | u32::from(is_seek);
+        state.last_end_sector = bio.extent.end();
+        if is_sync && !state.is_idle_class() {
+            self.judge_idling(queue, entry.context);
+        }
+    }
+
+    fn judge_idling(&mut self, queue: u32, context: u32) {
+        let state = self.queues.at_mut(queue);
+        if state.queued_total() >= DEEP_REQUESTS {
+            state.marks.set(Marks::DEEP);
+        }
+        let was_worth = state.has(Marks::IDLE_WINDOW);
+        let (is_deep, is_seeky, next) = (state.has(Marks::DEEP), state.is_seeky(), state.next);
+        let issuer = self.contexts.at(context);
+        let is_out = if self.profile.has_one_level {
+            self.hw_tag == Some(true) && issuer.seek.mean_sectors > SEEKY_ABOVE_SECTORS
+        } else {
+            !is_deep && is_seeky
+        };
+        let is_last = self.profile.no_idle == NoIdle::PerQueue && next != NIL && self.slots.at(next).is_last;
+        let idle = self.settings.slice_idle_ticks;
+        let is_worth = if is_last || !issuer.is_alive || idle == 0 || is_out {
+            false
+        } else if issuer.think.is_valid() {
+            issuer.think.mean_ticks <= idle
+        } else {
+            was_worth
+        };
+        if is_worth != was_worth {
+            self.say_queue(queue, "idle={0}", &[u64::from(is_worth)]);
+            let marks = &mut self.queues.at_mut(queue).marks;
+            if is_worth {
+                marks.set(Marks::IDLE_WINDOW);
+            } else {
+                marks.clear(Marks::IDLE_WINDOW);
+            }
+        }
+    }
+
+    /// What the newcomer means for whoever has the device.
+    fn announce(&mut self, queue: u32, slot: u32, bio: &Bio) {
+        if self.active != queue {
+            if self.should_preempt(queue, slot) {
+                self.preempt(queue);
+            }
+            return;
+        }
+        if !self.queues.at(queue).has(Marks::WAIT_REQUEST) {
+            return;
+        }
+        // It is what the device was kept for. The kernel gives a small one a moment to be merged and leaves the timer armed
+        // meanwhile (Q8); here whoever wants to merge has done so before.
+        self.cancel_timer();
+        let is_small = bio.extent.sectors <= PAGE_SECTORS && self.busy_queues <= 1;
+        let marks = &mut self.queues.at_mut(queue).marks;
+        marks.clear(Marks::WAIT_REQUEST);
+        if is_small {
+            marks.set(Marks::MUST_DISPATCH);
+        }
+    }
+
+    /// What is put before everything: data of a sequenced flush, or what the driver gave back.
+    pub(super) fn add_at_head(&mut self, requests: &Requests, id: RequestId) {
+        let slot = id.slot();
+        let entry = self.slots.at_mut(slot);
+        if entry.held == Held::Dispatched && entry.id == id {
+            entry.held = Held::Head;
+        } else {
+            let bio = requests.attributes(id);
+            *entry = Slot {
+                id,
+                held: Held::Head,
+                direction: bio.direction(),
+                is_sync: bio.is_sync(),
+                queue: NIL,
+                group: GroupId::ROOT.0,
+                ..super::state::FREE_SLOT
+            };
+        }
+        if !self.head.push_front(&mut self.fifo_links, slot) {
+            self.complain();
+        }
+    }
+}

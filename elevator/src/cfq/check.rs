@@ -1,0 +1,131 @@
+//! Every invariant that CFQ knows (specification, 17.4, and the links behind it).
+
+use super::Cfq;
+use super::state::{Held, Marks, TREES_PER_GROUP};
+use crate::interface::Violation;
+use crate::request::Requests;
+use crate::structures::NIL;
+
+/// Fails with a rule unless it holds.
+fn must(holds: bool, what: &'static str, at: u32) -> Result<(), Violation> {
+    if holds { Ok(()) } else { Err(Violation { what, at }) }
+}
+
+impl Cfq {
+    pub(super) fn check_all(&self, requests: &Requests) -> Result<(), Violation> {
+        for queue in 0..self.queues.len() {
+            self.check_queue(requests, queue)?;
+        }
+        for group in 0..self.groups.len() {
+            self.check_group(group)?;
+        }
+        self.check_sums()?;
+        self.check_references()?;
+        self.check_active()
+    }
+
+    fn check_queue(&self, requests: &Requests, index: u32) -> Result<(), Violation> {
+        let queue = self.queues.at(index);
+        let is_busy = queue.has(Marks::ON_RR);
+        must(is_busy == (queue.tree != NIL), "a queue is in a service tree exactly while it is busy", index)?;
+        must(self.service_links.is_linked(index) == is_busy, "a busy queue is linked", index)?;
+        must(queue.sorted.len() == queue.fifo.len(), "order and fifo hold the same requests", index)?;
+        must(queue.queued_total() == queue.sorted.len(), "queued requests are counted", index)?;
+        must((queue.next == NIL) == queue.is_empty(), "there is a next request while there is one at all", index)?;
+        must(is_busy || queue.is_empty(), "a queue with requests is busy", index)?;
+        must(!is_busy || !queue.is_empty() || index == self.active, "only the active queue is busy and empty", index)?;
+        must(queue.has(Marks::USED) || (!is_busy && queue.references == 0), "a free record is nobody's", index)?;
+        let is_by_sector = self.sector_links.is_linked(index);
+        must(!is_by_sector || !queue.is_empty(), "a queue by sector has a request", index)?;
+        let mut favoured = 0_u32;
+        for slot in queue.sorted.iter(&self.sort_links).take(self.slots.len() as usize) {
+            let entry = self.slots.at(slot);
+            must(entry.held == Held::Queued && entry.queue == index, "a sorted request knows its queue", slot)?;
+            let key = self.sort_links.key(slot).unwrap_or(0);
+            must(key == requests.at(entry.id).first_sector(), "a request is sorted by its first sector", slot)?;
+            favoured = favoured.wrapping_add(u32::from(entry.is_favoured));
+        }
+        must(favoured == queue.favoured, "favoured requests are counted", index)?;
+        let next = self.slots.at(queue.next);
+        must(queue.next == NIL || next.queue == index, "the next request is the queue's own", index)?;
+        must(!is_busy || self.tree_group(queue.tree) == queue.group, "a queue is in a tree of its group", index)
+    }
+
+    fn tree_group(&self, tree: u32) -> u32 {
+        tree / TREES_PER_GROUP
+    }
+
+    fn check_group(&self, index: u32) -> Result<(), Violation> {
+        let group = self.groups.at(index);
+        let first = index.wrapping_mul(TREES_PER_GROUP);
+        let linked: u32 = (0..TREES_PER_GROUP).map(|kind| self.trees.at(first.wrapping_add(kind)).len()).sum();
+        must(linked == group.busy_queues, "a group counts its busy queues", index)?;
+        let is_in_order = self.group_links.is_linked(index);
+        must(is_in_order == (linked > 0), "a group is in the order exactly while it has busy queues", index)?;
+        let key = self.group_links.key(index);
+        must(key.is_none_or(|key| key == group.vdisktime), "a group is where its vdisktime says", index)?;
+        let dispatched = self.slots.iter().filter(|slot| is_in_device(slot.held, slot.queue) && slot.group == index);
+        must(
+            u32::try_from(dispatched.count()) == Ok(group.dispatched),
+            "a group counts its requests in the device",
+            index,
+        )?;
+        let queued = self.slots.iter().filter(|slot| slot.held == Held::Queued && slot.group == index).count();
+        must(u64::try_from(queued) == Ok(group.account.queued.total()), "a group counts its queued requests", index)
+    }
+
+    fn check_sums(&self) -> Result<(), Violation> {
+        let busy: u32 = self.groups.iter().map(|group| group.busy_queues).sum();
+        must(busy == self.busy_queues, "busy queues of groups add up", busy)?;
+        let is_busy_sync = |queue: &&super::state::Queue| queue.has(Marks::ON_RR) && queue.is_sync();
+        let sync = self.queues.iter().filter(is_busy_sync).count();
+        must(u32::try_from(sync) == Ok(self.busy_sync_queues), "busy sync queues are counted", self.busy_sync_queues)?;
+        let queued: u32 = self.queues.iter().map(|queue| queue.queued_total()).sum();
+        must(queued == self.requests_queued, "queued requests add up", queued)?;
+        let dispatched: u32 = self.queues.iter().map(|queue| queue.dispatched).sum();
+        let [asynchronous, sync] = self.in_flight;
+        must(dispatched == asynchronous.wrapping_add(sync), "requests in the device add up", dispatched)?;
+        let in_driver = self.slots.iter().filter(|slot| slot.is_in_driver).count();
+        must(u32::try_from(in_driver) == Ok(self.in_driver), "requests of the driver are counted", self.in_driver)?;
+        let in_order = (0..self.groups.len()).filter(|group| self.group_links.is_linked(*group));
+        let weight: u64 = in_order.map(|group| u64::from(self.groups.at(group).weight)).sum();
+        must(weight == self.total_weight, "weights of groups in the order add up", 0)
+    }
+
+    /// Each record has as many references as there are who name it, promised mergers aside.
+    fn check_references(&self) -> Result<(), Violation> {
+        for index in 1..self.queues.len() {
+            let queue = self.queues.at(index);
+            if !queue.has(Marks::USED) {
+                continue;
+            }
+            let requests = self.slots.iter().filter(|slot| slot.queue == index).count();
+            must(u32::try_from(requests) == Ok(queue.allocated), "a queue counts its requests", index)?;
+            let issuers = self.contexts.iter().filter(|context| context.queue == index).count();
+            let pins = self.async_queues.iter().filter(|queue| **queue == index).count();
+            let known = u32::try_from(requests.saturating_add(issuers).saturating_add(pins)).unwrap_or(u32::MAX);
+            let promised = self.queues.iter().any(|other| other.merges_into == index);
+            must(queue.references >= known, "whoever names a queue holds it", index)?;
+            must(queue.references == known || promised, "what holds a queue names it", index)?;
+            let target = queue.merges_into;
+            must(target == NIL || self.queues.at(target).has(Marks::USED), "a merger's target is there", index)?;
+        }
+        Ok(())
+    }
+
+    fn check_active(&self) -> Result<(), Violation> {
+        let waiting = (0..self.queues.len()).filter(|queue| self.queues.at(*queue).has(Marks::WAIT_REQUEST));
+        for queue in waiting {
+            must(queue == self.active, "only the active queue is waited for", queue)?;
+        }
+        let is_waited_for = self.active != NIL && self.queues.at(self.active).has(Marks::WAIT_REQUEST);
+        must(self.timer_at.is_none() || is_waited_for, "the timer runs for a queue that is waited for", self.active)?;
+        let is_busy = self.active == NIL || self.queues.at(self.active).has(Marks::ON_RR);
+        must(is_busy || self.profile.has_one_level, "the active queue is busy", self.active)
+    }
+}
+
+/// Sent and not back, or back from the driver and about to go again.
+fn is_in_device(held: Held, queue: u32) -> bool {
+    matches!(held, Held::Round | Held::Dispatched) || (held == Held::Head && queue != NIL)
+}

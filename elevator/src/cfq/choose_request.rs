@@ -1,0 +1,221 @@
+//! Inside a queue: which request is the best next one, and the two orders it is found in.
+
+use super::Cfq;
+use super::state::{Held, Marks};
+use crate::structures::NIL;
+
+/// What the rule sees of a request.
+#[derive(Copy, Clone, Debug)]
+pub struct Candidate {
+    pub first_sector: u64,
+    pub is_sync: bool,
+    pub is_favoured: bool,
+}
+
+/// What a way back costs.
+#[derive(Copy, Clone, Debug)]
+pub struct BackSeeks {
+    pub most_sectors: u64,
+    pub penalty: u64,
+}
+
+/// Whether the first of two goes before the other, with the head at `last`: sync before async, favoured before plain, then
+/// the nearer; what lies too far back counts as behind everything.
+pub fn goes_first(one: Candidate, other: Candidate, last: u64, back: BackSeeks) -> bool {
+    if one.is_sync != other.is_sync {
+        return one.is_sync;
+    }
+    if one.is_favoured != other.is_favoured {
+        return one.is_favoured;
+    }
+    let (a, b) = (one.first_sector, other.first_sector);
+    match (distance(a, last, back), distance(b, last, back)) {
+        (Some(x), Some(y)) if x == y => a >= b,
+        (Some(x), Some(y)) => x < y,
+        (Some(_), None) => true,
+        (None, Some(_)) => false,
+        (None, None) => a <= b,
+    }
+}
+
+/// How far the head has to go; `None` for what it goes round for.
+fn distance(first_sector: u64, last: u64, back: BackSeeks) -> Option<u64> {
+    if first_sector >= last {
+        return Some(first_sector.wrapping_sub(last));
+    }
+    let behind = last.wrapping_sub(first_sector);
+    (behind <= back.most_sectors).then_some(behind.saturating_mul(back.penalty))
+}
+
+impl Cfq {
+    /// The better of two queued requests, either of which may be NIL.
+    pub(super) fn better(&self, one: u32, other: u32, last: u64) -> u32 {
+        if one == NIL || one == other {
+            return other;
+        }
+        if other == NIL {
+            return one;
+        }
+        let back =
+            BackSeeks { most_sectors: self.settings.back_seek_max_sectors, penalty: self.settings.back_seek_penalty };
+        if goes_first(self.candidate(one), self.candidate(other), last, back) { one } else { other }
+    }
+
+    fn candidate(&self, slot: u32) -> Candidate {
+        let entry = self.slots.at(slot);
+        let first_sector = self.sort_links.key(slot).unwrap_or(0);
+        Candidate { first_sector, is_sync: entry.is_sync, is_favoured: entry.is_favoured }
+    }
+
+    /// What goes on best when `slot` has left its queue: seen from where it began, not where it ended (Q9).
+    fn successor(&self, queue: u32, slot: u32) -> u32 {
+        let first = self.queues.at(queue).sorted.first().filter(|first| *first != slot);
+        let next = self.sort_links.next(slot).or(first).unwrap_or(NIL);
+        let previous = self.sort_links.prev(slot).unwrap_or(NIL);
+        let from = if self.profile.has_one_level {
+            self.last_position_sectors
+        } else {
+            self.sort_links.key(slot).unwrap_or(0)
+        };
+        self.better(next, previous, from)
+    }
+
+    /// Puts a request into its queue's order. The queue is busy from now on.
+    pub(super) fn sort_in(&mut self, queue: u32, slot: u32, first_sector: u64) {
+        let is_sync = self.slots.at(slot).is_sync;
+        let state = self.queues.at_mut(queue);
+        if !state.sorted.insert(&mut self.sort_links, slot, first_sector) {
+            self.complain();
+            return;
+        }
+        let [asynchronous, sync] = &mut state.queued;
+        let queued = if is_sync { sync } else { asynchronous };
+        *queued = queued.wrapping_add(1);
+        let (is_busy, before) = (state.has(Marks::ON_RR), state.next);
+        if !is_busy {
+            self.become_busy(queue);
+        }
+        let next = self.better(before, slot, self.last_position_sectors);
+        if next != before {
+            self.queues.at_mut(queue).next = next;
+            self.link_by_sector(queue);
+        }
+    }
+
+    /// What goes next is looked for from a request that leaves for the device, even if it was not the one expected.
+    pub(super) fn go_on_from(&mut self, slot: u32) {
+        let queue = self.slots.at(slot).queue;
+        let next = self.successor(queue, slot);
+        self.queues.at_mut(queue).next = next;
+    }
+
+    /// A request leaves its queue's orders: chosen, or absorbed by another.
+    pub(super) fn take_out(&mut self, slot: u32) {
+        let entry = *self.slots.at(slot);
+        let queue = entry.queue;
+        if entry.held != Held::Queued {
+            self.complain();
+            return;
+        }
+        let is_next = self.queues.at(queue).next == slot;
+        if is_next {
+            self.go_on_from(slot);
+        }
+        self.unsort(queue, slot);
+        // Nobody looks for neighbours while the active queue has requests, and afterwards it is linked anew.
+        if is_next && self.queues.at(queue).next != NIL && self.active != queue {
+            self.link_by_sector(queue);
+        }
+        let state = self.queues.at_mut(queue);
+        if !state.fifo.remove(&mut self.fifo_links, slot) {
+            self.complain();
+        }
+        self.slots.at_mut(slot).held = Held::Nowhere;
+        self.requests_queued = self.requests_queued.wrapping_sub(1);
+        let state = self.queues.at_mut(queue);
+        state.favoured = state.favoured.wrapping_sub(u32::from(entry.is_favoured));
+        let account = &mut self.groups.at_mut(entry.group).account;
+        account.queued.take(entry.direction, entry.is_sync, 1);
+    }
+
+    fn unsort(&mut self, queue: u32, slot: u32) {
+        let is_sync = self.slots.at(slot).is_sync;
+        let state = self.queues.at_mut(queue);
+        if !state.sorted.remove(&mut self.sort_links, slot) {
+            self.complain();
+            return;
+        }
+        let [asynchronous, sync] = &mut state.queued;
+        let queued = if is_sync { sync } else { asynchronous };
+        *queued = queued.wrapping_sub(1);
+        if state.is_empty() {
+            self.unlink_by_sector(queue);
+        }
+    }
+
+    /// A front merge moved the request's first sector.
+    pub(super) fn moved_forward(&mut self, slot: u32, first_sector: u64) {
+        let queue = self.slots.at(slot).queue;
+        let state = self.queues.at_mut(queue);
+        let is_moved = state.sorted.remove(&mut self.sort_links, slot)
+            && state.sorted.insert(&mut self.sort_links, slot, first_sector);
+        if !is_moved {
+            self.complain();
+            return;
+        }
+        let next = self.better(self.queues.at(queue).next, slot, self.last_position_sectors);
+        self.queues.at_mut(queue).next = next;
+        self.link_by_sector(queue);
+    }
+
+    /// The oldest of the queue if it is overdue; looked at once per activation, so that a slice breaks its order once.
+    pub(super) fn overdue(&mut self, queue: u32) -> Option<u32> {
+        let state = self.queues.at_mut(queue);
+        if state.has(Marks::FIFO_EXPIRE) {
+            return None;
+        }
+        state.marks.set(Marks::FIFO_EXPIRE);
+        let oldest = state.fifo.first().filter(|slot| self.now >= self.slots.at(*slot).due_ticks);
+        match oldest {
+            Some(slot) => self.say_queue(queue, "fifo={0}", &[u64::from(slot)]),
+            None if self.profile.has_late_rules => {}
+            None => self.say_queue(queue, "fifo=(null)", &[]),
+        }
+        oldest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BACK: BackSeeks = BackSeeks { most_sectors: 32_768, penalty: 2 };
+
+    fn plain(first_sector: u64) -> Candidate {
+        Candidate { first_sector, is_sync: true, is_favoured: false }
+    }
+
+    fn chosen(a: u64, b: u64, last: u64) -> u64 {
+        let first = goes_first(plain(a), plain(b), last, BACK);
+        assert_eq!(first, !goes_first(plain(b), plain(a), last, BACK), "the order of asking makes no difference");
+        if first { a } else { b }
+    }
+
+    #[test]
+    fn t10_the_nearer_goes_first_and_back_counts_double() {
+        assert_eq!((chosen(1100, 960, 1000), chosen(1100, 950, 1000), chosen(1100, 940, 1000)), (960, 1100, 1100));
+        assert_eq!(chosen(10, 20, 100_000), 10, "both too far back");
+        // 32768 sectors back are within reach, one more is not.
+        assert_eq!((chosen(67_232, 165_536, 100_000), chosen(67_231, 900_000, 100_000)), (165_536, 900_000));
+        assert_eq!(chosen(67_232, 165_537, 100_000), 67_232);
+    }
+
+    #[test]
+    fn t10_sync_then_favoured_before_any_distance() {
+        let asynchronous = Candidate { is_sync: false, ..plain(1000) };
+        let meta = Candidate { is_favoured: true, ..plain(1) };
+        assert!(goes_first(plain(1), asynchronous, 1000, BACK));
+        assert!(goes_first(meta, plain(1000), 1000, BACK));
+        assert!(goes_first(plain(1), Candidate { is_favoured: true, ..asynchronous }, 1000, BACK));
+    }
+}

@@ -1,0 +1,199 @@
+//! A request comes back: depth is learned, slices begin and end, idling begins.
+
+use super::Cfq;
+use super::expire::Rest;
+use super::state::{Marks, Slot};
+use crate::request::Requests;
+use crate::structures::NIL;
+
+/// A device that takes fewer at a time reorders nothing.
+const QUEUEING_FROM: u32 = 5;
+/// Completions that are looked at before it is decided.
+const SAMPLES: u32 = 50;
+
+impl Cfq {
+    /// The driver took the request.
+    pub(super) fn activate(&mut self, requests: &Requests, slot: u32) {
+        let entry = self.slots.at_mut(slot);
+        if entry.is_in_driver {
+            return;
+        }
+        entry.is_in_driver = true;
+        let (id, queue) = (entry.id, entry.queue);
+        self.in_driver = self.in_driver.wrapping_add(1);
+        self.last_position_sectors = requests.attributes(id).extent.end();
+        if self.profile.has_one_level && self.in_driver >= QUEUEING_FROM {
+            self.hw_tag = Some(true);
+        }
+        self.say_queue(queue, "activate rq, drv={0}", &[u64::from(self.in_driver)]);
+    }
+
+    /// The driver gave it back, or it is done.
+    pub(super) fn deactivate(&mut self, slot: u32) {
+        let entry = self.slots.at_mut(slot);
+        if core::mem::replace(&mut entry.is_in_driver, false) {
+            self.in_driver = self.in_driver.wrapping_sub(1);
+        }
+    }
+
+    /// The device finished it.
+    pub(super) fn complete(&mut self, requests: &Requests, slot: u32) {
+        let entry = *self.slots.at(slot);
+        let queue = entry.queue;
+        self.say_queue(queue, "complete rqnoidle {0}", &[u64::from(entry.is_last)]);
+        if !self.profile.has_one_level {
+            self.learn_depth();
+        }
+        self.account_service(requests, &entry);
+        self.leave_device(slot);
+        if entry.is_sync {
+            self.sync_completed(requests, &entry);
+        }
+        if self.profile.has_wide_think_times {
+            let group = self.queues.at(queue).group;
+            self.groups.at_mut(group).think.last_end_ticks = self.now;
+        }
+        if self.active == queue {
+            self.active_completed(queue, &entry);
+        }
+        if self.in_driver == 0 && self.busy_queues > 0 {
+            self.say("schedule dispatch", &[]);
+        }
+    }
+
+    /// Counts a request out of the device, however it ended.
+    pub(super) fn leave_device(&mut self, slot: u32) {
+        self.deactivate(slot);
+        let entry = self.slots.at_mut(slot);
+        entry.held = super::state::Held::Nowhere;
+        let entry = *entry;
+        let state = self.queues.at_mut(entry.queue);
+        state.dispatched = state.dispatched.saturating_sub(1);
+        let [asynchronous, sync] = &mut self.in_flight;
+        let in_flight = if state.is_sync() { sync } else { asynchronous };
+        *in_flight = in_flight.wrapping_sub(1);
+        let group = self.groups.at_mut(entry.group);
+        group.dispatched = group.dispatched.saturating_sub(1);
+    }
+
+    fn account_service(&mut self, requests: &Requests, entry: &Slot) {
+        let request = requests.at(entry.id);
+        let group = self.queues.at(entry.queue).group;
+        let account = &mut self.groups.at_mut(group).account;
+        let served_ns = self.now_ns.saturating_sub(request.issued_ns);
+        let waited_ns = request.issued_ns.saturating_sub(request.start_ns);
+        account.service_time_ns.add(entry.direction, entry.is_sync, served_ns);
+        account.wait_time_ns.add(entry.direction, entry.is_sync, waited_ns);
+    }
+
+    fn sync_completed(&mut self, requests: &Requests, entry: &Slot) {
+        let now = self.now;
+        self.contexts.at_mut(entry.context).think.last_end_ticks = now;
+        let state = self.queues.at(entry.queue);
+        if self.profile.has_wide_think_times {
+            let own = self.tree_index(state.group, state.class, state.workload_type());
+            let tree = if state.tree == NIL { own } else { state.tree };
+            self.tree_thinks.at_mut(tree).last_end_ticks = now;
+        }
+        let started = self.ticks.at(requests.at(entry.id).start_ns);
+        if started.saturating_add(self.settings.expire(true)) <= now {
+            self.last_delayed_sync_ticks = now;
+        }
+    }
+
+    fn active_completed(&mut self, queue: u32, entry: &Slot) {
+        let is_empty = self.queues.at(queue).is_empty();
+        if self.queues.at(queue).has(Marks::SLICE_NEW) {
+            self.begin_slice(queue);
+        }
+        if !self.profile.has_one_level && self.should_wait_busy(queue) {
+            self.wait_busy(queue);
+        }
+        if self.is_slice_used(queue) || self.queues.at(queue).is_idle_class() {
+            self.expire(queue, Rest::Kept);
+        } else if entry.is_sync
+            && is_empty
+            && self.close_cooperator(queue).is_none()
+            && self.wants_idling(entry.is_last)
+        {
+            self.arm_timer();
+        }
+    }
+
+    fn wait_busy(&mut self, queue: u32) {
+        let idle = self.settings.slice_idle_ticks;
+        let extension = if idle == 0 { self.settings.group_idle_ticks } else { idle };
+        let end = self.now.saturating_add(extension);
+        let state = self.queues.at_mut(queue);
+        state.slice_end_ticks = end;
+        state.marks.set(Marks::WAIT_BUSY);
+        self.say_queue(queue, "will busy wait", &[]);
+    }
+
+    /// Whether the device works on several commands: only seen while enough of them are there. A yes is for good.
+    fn learn_depth(&mut self) {
+        self.deepest = self.deepest.max(self.in_driver);
+        if self.hw_tag == Some(true) {
+            return;
+        }
+        if self.requests_queued <= QUEUEING_FROM && self.in_driver <= QUEUEING_FROM {
+            return;
+        }
+        if self.active != NIL {
+            let active = self.queues.at(self.active);
+            let has = active.dispatched.wrapping_add(active.queued_total());
+            if active.has(Marks::IDLE_WINDOW) && has < QUEUEING_FROM && self.in_driver < QUEUEING_FROM {
+                // It is the one that keeps the device shallow.
+                return;
+            }
+        }
+        if self.depth_samples < SAMPLES {
+            self.depth_samples += 1;
+            return;
+        }
+        self.hw_tag = Some(self.deepest >= QUEUEING_FROM);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::profile::FORMS;
+    use super::*;
+    use crate::interface::{Configuration, Policy, Version};
+
+    fn merged() -> Cfq {
+        let form = FORMS.iter().find(|form| form.since == Version(2, 6, 36)).expect("2.6.36");
+        Cfq::build(&Configuration::default(), form.profile).expect("memory")
+    }
+
+    fn complete_with(policy: &mut Cfq, queued: u32, in_driver: u32, times: u32) -> Option<bool> {
+        (policy.requests_queued, policy.in_driver) = (queued, in_driver);
+        for _ in 0..times {
+            policy.learn_depth();
+        }
+        policy.hw_tag
+    }
+
+    #[test]
+    fn t09_the_fifty_first_completion_decides() {
+        let mut policy = merged();
+        assert_eq!(complete_with(&mut policy, 0, 6, 50), None);
+        assert_eq!(complete_with(&mut policy, 0, 6, 1), Some(true));
+        assert_eq!(complete_with(&mut policy, 100, 1, 1_000), Some(true), "for good");
+    }
+
+    #[test]
+    fn t09_with_few_requests_nothing_is_learned() {
+        let mut policy = merged();
+        assert_eq!(complete_with(&mut policy, 5, 5, 10_000), None);
+        assert_eq!(complete_with(&mut policy, 6, 5, 51), Some(true), "five at a time were seen before");
+    }
+
+    #[test]
+    fn t09_a_shallow_device_may_turn_out_deep_later() {
+        let mut policy = merged();
+        assert_eq!(complete_with(&mut policy, 6, 4, 51), Some(false));
+        assert_eq!(complete_with(&mut policy, 5, 5, 1), Some(false), "not looked at, but remembered");
+        assert_eq!(complete_with(&mut policy, 6, 1, 1), Some(true));
+    }
+}

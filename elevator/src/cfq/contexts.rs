@@ -1,0 +1,303 @@
+//! Who issues, and which queue is whose: found when a request comes, held by reference, freed with the last.
+
+use super::Cfq;
+use super::expire::Rest;
+use super::state::{Context, FREE_QUEUE, Held, Marks, Queue, ThinkTime, UNKNOWN_CONTEXT};
+use crate::interface::Wake;
+use crate::request::Bio;
+use crate::structures::NIL;
+use block::{Class, ContextId, GroupId, Priority};
+
+/// The queue that takes what no other has room for. It is never freed.
+pub const SPARE_QUEUE: u32 = 0;
+/// Async queues of real time and best effort by level, and one of the idle class.
+pub const ASYNC_QUEUES: u32 = 17;
+const IDLE_ASYNC: u32 = 16;
+/// Level of everybody in the idle class.
+const IDLE_LEVEL: u8 = 7;
+
+/// Class and level that an I/O priority stands for; none stands for nice 0.
+#[inline]
+pub const fn class_and_level(priority: Priority) -> (Class, u8) {
+    match priority.class() {
+        Class::Idle => (Class::Idle, IDLE_LEVEL),
+        class if priority.0 >> 13 == 0 => (class, super::state::DEFAULT_LEVEL),
+        class => (class, priority.level()),
+    }
+}
+
+impl Cfq {
+    /// Where a context is kept: those out of range share the last record.
+    #[inline]
+    pub(super) fn context_index(&self, context: ContextId) -> u32 {
+        context.0.min(self.contexts.len().wrapping_sub(1))
+    }
+
+    /// The queue that a new request goes to. Issuers change queues here and nowhere else: when they are first seen, when
+    /// their group has changed, when queues were merged and when they part again.
+    pub(super) fn queue_for(&mut self, bio: &Bio) -> u32 {
+        let index = self.context_index(bio.context);
+        self.refresh_context(index, bio);
+        if !bio.is_sync() {
+            return self.async_queue(bio);
+        }
+        let mut queue = self.contexts.at(index).queue;
+        if queue != NIL {
+            let marks = self.queues.at(queue).marks;
+            if marks.has(Marks::COOP) && marks.has(Marks::SPLIT_COOP) {
+                queue = self.split(index, queue);
+            }
+        }
+        if queue == NIL {
+            return self.new_sync_queue(index, bio);
+        }
+        if self.queues.at(queue).merges_into == NIL {
+            return queue;
+        }
+        self.merge_over(index, queue)
+    }
+
+    /// The queue that a bio would go to as things are, without making one.
+    pub(super) fn present_queue(&self, bio: &Bio) -> u32 {
+        if bio.is_sync() {
+            return self.contexts.at(self.context_index(bio.context)).queue;
+        }
+        let (class, level) = class_and_level(bio.priority);
+        *self.async_queues.at(self.async_index(bio.group, class, level))
+    }
+
+    /// Notices what has changed about an issuer since it was last seen.
+    fn refresh_context(&mut self, index: u32, bio: &Bio) {
+        let Context { is_alive, inserted, queue, priority, group, .. } = *self.contexts.at(index);
+        if !is_alive && inserted == 0 {
+            // Not seen before, or the number of one that has gone.
+            self.drop_queue(index);
+            let think = ThinkTime::since(self.now);
+            let newcomer =
+                Context { is_alive: true, priority: bio.priority, group: bio.group.0, think, ..UNKNOWN_CONTEXT };
+            *self.contexts.at_mut(index) = newcomer;
+            return;
+        }
+        let context = self.contexts.at_mut(index);
+        context.priority = bio.priority;
+        context.group = bio.group.0;
+        if queue == NIL {
+            return;
+        }
+        if priority != bio.priority {
+            self.queues.at_mut(queue).marks.set(Marks::PRIO_CHANGED);
+        }
+        if group != bio.group.0 && !self.profile.has_one_level {
+            self.say_queue(queue, "changed cgroup", &[]);
+            self.drop_queue(index);
+        }
+    }
+
+    /// The issuer leaves its sync queue.
+    pub(super) fn drop_queue(&mut self, index: u32) {
+        let queue = core::mem::replace(&mut self.contexts.at_mut(index).queue, NIL);
+        if queue != NIL {
+            self.drop_mergers(queue);
+            self.drop_reference(queue);
+        }
+    }
+
+    fn new_sync_queue(&mut self, index: u32, bio: &Bio) -> u32 {
+        let group = if self.profile.has_one_level { GroupId::ROOT } else { bio.group };
+        let queue = self.new_queue(index, group, Marks::SYNC);
+        if queue != SPARE_QUEUE {
+            self.contexts.at_mut(index).queue = queue;
+        }
+        queue
+    }
+
+    fn async_index(&self, group: GroupId, class: Class, level: u8) -> u32 {
+        let group = if self.profile.has_hierarchy { group.0 } else { GroupId::ROOT.0 };
+        let kind = match class {
+            Class::RealTime => u32::from(level),
+            Class::BestEffort => 8 + u32::from(level),
+            Class::Idle => IDLE_ASYNC,
+        };
+        group.wrapping_mul(ASYNC_QUEUES).wrapping_add(kind)
+    }
+
+    /// The shared queue of a class and level, made when first needed and then kept.
+    fn async_queue(&mut self, bio: &Bio) -> u32 {
+        let (class, level) = class_and_level(bio.priority);
+        let place = self.async_index(bio.group, class, level);
+        let known = *self.async_queues.at(place);
+        if known != NIL {
+            return known;
+        }
+        let group = if self.profile.has_hierarchy { bio.group } else { GroupId::ROOT };
+        let queue = self.new_queue(self.context_index(bio.context), group, Marks::NONE);
+        if queue != SPARE_QUEUE {
+            *self.async_queues.at_mut(place) = queue;
+        }
+        queue
+    }
+
+    /// A queue with one reference, its maker's; the spare one when all records are in use.
+    fn new_queue(&mut self, index: u32, group: GroupId, marks: Marks) -> u32 {
+        let queue = self.first_free_queue;
+        let Some(state) = self.queues.get_mut(queue) else { return SPARE_QUEUE };
+        self.first_free_queue = state.next_free;
+        let marks = marks.with(Marks::USED).with(Marks::PRIO_CHANGED);
+        *state = Queue { marks, group: group.0, issuer: index, references: 1, ..FREE_QUEUE };
+        self.refresh_priority(queue, self.contexts.at(index).priority);
+        let state = self.queues.at_mut(queue);
+        if state.is_sync() && !state.is_idle_class() {
+            state.marks.set(Marks::IDLE_WINDOW);
+        }
+        self.say_queue(queue, "alloced", &[]);
+        queue
+    }
+
+    /// Works class and level out, if they may have changed.
+    pub(super) fn refresh_priority(&mut self, queue: u32, priority: Priority) {
+        let state = self.queues.at_mut(queue);
+        if !state.has(Marks::PRIO_CHANGED) || queue == SPARE_QUEUE {
+            return;
+        }
+        let (class, level) = class_and_level(priority);
+        (state.class, state.level, state.original_level) = (class, level, level);
+        state.marks.clear(Marks::PRIO_CHANGED);
+        if class == Class::Idle {
+            state.marks.clear(Marks::IDLE_WINDOW);
+        }
+    }
+
+    /// A holder of a queue lets go of it; with the last the record is free again.
+    pub(super) fn drop_reference(&mut self, queue: u32) {
+        let state = self.queues.at_mut(queue);
+        if state.references == 0 || queue == SPARE_QUEUE {
+            self.complain();
+            return;
+        }
+        state.references = state.references.wrapping_sub(1);
+        if state.process_references() == 0 {
+            state.merges_into = NIL;
+        }
+        if state.references > 0 {
+            return;
+        }
+        if self.active == queue {
+            self.expire(queue, Rest::Forgotten);
+        }
+        if self.queues.at(queue).has(Marks::ON_RR) {
+            self.complain();
+            return;
+        }
+        self.say_queue(queue, "put_queue", &[]);
+        let next_free = self.first_free_queue;
+        let state = self.queues.at_mut(queue);
+        state.marks = Marks::NONE;
+        state.next_free = next_free;
+        self.first_free_queue = queue;
+    }
+
+    /// The request is no longer inserted: its queue may go as well.
+    pub(super) fn unbind(&mut self, slot: u32) {
+        let entry = self.slots.at_mut(slot);
+        entry.held = Held::Nowhere;
+        let queue = core::mem::replace(&mut entry.queue, NIL);
+        let context = core::mem::replace(&mut entry.context, NIL);
+        if queue == NIL {
+            return;
+        }
+        let state = self.queues.at_mut(queue);
+        state.allocated = state.allocated.saturating_sub(1);
+        if queue == SPARE_QUEUE {
+            state.references = state.references.saturating_sub(1);
+        } else {
+            self.drop_reference(queue);
+        }
+        let context_state = self.contexts.at_mut(context);
+        context_state.inserted = context_state.inserted.saturating_sub(1);
+        if !context_state.is_alive && context_state.inserted == 0 {
+            // One of those who sent something after their exit.
+            self.drop_queue(context);
+        }
+    }
+
+    /// An issuer has gone: nobody waits for it any more.
+    pub(super) fn context_gone(&mut self, context: ContextId) -> Wake {
+        let index = self.context_index(context);
+        if context.0 != index {
+            return Wake::No;
+        }
+        self.contexts.at_mut(index).is_alive = false;
+        let queue = self.contexts.at(index).queue;
+        if queue != NIL && self.active == queue {
+            self.expire(queue, Rest::Forgotten);
+            self.say("schedule dispatch", &[]);
+        }
+        self.drop_queue(index);
+        Wake::All
+    }
+
+    /// A group's id may be given to another: whatever still names it is put into the root. Queues without requests are all
+    /// that can.
+    pub(super) fn forget_group(&mut self, group: u32) {
+        if self.active != NIL && self.queues.at(self.active).group == group {
+            self.expire(self.active, Rest::Forgotten);
+        }
+        if self.profile.has_hierarchy {
+            for kind in 0..ASYNC_QUEUES {
+                let place = group.wrapping_mul(ASYNC_QUEUES).wrapping_add(kind);
+                let queue = core::mem::replace(self.async_queues.at_mut(place), NIL);
+                if queue != NIL {
+                    self.drop_reference(queue);
+                }
+            }
+        }
+        for queue in 0..self.queues.len() {
+            self.evict(queue, group);
+        }
+        for index in 0..self.contexts.len() {
+            let context = self.contexts.at_mut(index);
+            if context.group == group {
+                context.group = NIL;
+            }
+        }
+        for slot in 0..self.slots.len() {
+            let entry = self.slots.at_mut(slot);
+            if entry.held != Held::Nowhere && entry.group == group {
+                self.move_request_to_root(slot);
+            }
+        }
+        if self.serving.group == group {
+            self.serving.group = NIL;
+        }
+    }
+
+    /// A queue of others' requests, shared with a cooperator that had brought it into the group while neither was isolated.
+    fn evict(&mut self, queue: u32, group: u32) {
+        let state = self.queues.at_mut(queue);
+        if state.origin == group {
+            state.origin = NIL;
+        }
+        if state.group != group || !state.has(Marks::USED) {
+            return;
+        }
+        if state.has(Marks::ON_RR) {
+            self.take_to_root(queue);
+        } else {
+            state.group = GroupId::ROOT.0;
+        }
+    }
+
+    fn move_request_to_root(&mut self, slot: u32) {
+        let entry = self.slots.at_mut(slot);
+        let group = core::mem::replace(&mut entry.group, GroupId::ROOT.0);
+        let entry = *entry;
+        let is_queued = entry.held == Held::Queued;
+        let (dispatched, queued) = (u32::from(!is_queued && entry.queue != NIL), u64::from(is_queued));
+        let from = self.groups.at_mut(group);
+        from.dispatched = from.dispatched.saturating_sub(dispatched);
+        from.account.queued.take(entry.direction, entry.is_sync, queued);
+        let root = self.groups.at_mut(GroupId::ROOT.0);
+        root.dispatched = root.dispatched.wrapping_add(dispatched);
+        root.account.queued.add(entry.direction, entry.is_sync, queued);
+    }
+}

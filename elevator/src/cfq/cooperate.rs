@@ -1,0 +1,92 @@
+//! Issuers that read the same stretch by turns: their queues are found by sector, become one, and part when they seek.
+
+use super::Cfq;
+use super::state::Marks;
+use crate::structures::NIL;
+
+/// Within so many sectors of the head a request is close.
+pub const CLOSE_SECTORS: u64 = 8_192;
+
+impl Cfq {
+    /// A queue whose next request is close to where the empty active queue stopped, so that waiting would be a waste.
+    pub(super) fn close_cooperator(&self, queue: u32) -> Option<u32> {
+        if self.profile.has_one_level {
+            return None;
+        }
+        let state = self.queues.at(queue);
+        let is_alone = self.groups.at(state.group).busy_queues == 1;
+        if state.is_idle_class() || !state.is_sync() || state.is_seeky() || is_alone {
+            return None;
+        }
+        let (found, distance) = self.nearest_queue(state.original_level)?;
+        let other = self.queues.at(found);
+        let fits = found != queue
+            && distance <= CLOSE_SECTORS
+            && other.group == state.group
+            && other.is_sync()
+            && !other.is_seeky()
+            && other.is_real_time() == state.is_real_time();
+        fits.then_some(found)
+    }
+
+    /// Arranges that two queues become one: the issuers of the one with fewer move over, each with its next request.
+    pub(super) fn arrange_merger(&mut self, queue: u32, found: u32) {
+        if self.queues.at(found).process_references() == 0 {
+            return;
+        }
+        let mut target = found;
+        for _ in 0..self.queues.len() {
+            match self.queues.at(target).merges_into {
+                NIL => break,
+                next if next == queue => return,
+                next => target = next,
+            }
+        }
+        let ours = self.queues.at(queue).process_references();
+        let theirs = self.queues.at(target).process_references();
+        if ours == 0 || theirs == 0 || target == queue {
+            return;
+        }
+        let (from, to, moved) = if theirs >= ours { (queue, target, ours) } else { (target, queue, theirs) };
+        self.queues.at_mut(from).merges_into = to;
+        let to = self.queues.at_mut(to);
+        to.references = to.references.saturating_add(moved);
+    }
+
+    /// An issuer moves to the queue that its own was to become one with; its reference there was promised.
+    pub(super) fn merge_over(&mut self, context: u32, queue: u32) -> u32 {
+        let target = self.queues.at(queue).merges_into;
+        self.say_queue(queue, "merging with queue {0}", &[u64::from(target)]);
+        self.contexts.at_mut(context).queue = target;
+        self.queues.at_mut(target).marks.set(Marks::COOP);
+        self.drop_reference(queue);
+        target
+    }
+
+    /// An issuer of a shared queue that seeks: the last one keeps it, others get one of their own (NIL).
+    pub(super) fn split(&mut self, context: u32, queue: u32) -> u32 {
+        self.say_queue(queue, "breaking apart cfqq", &[]);
+        let state = self.queues.at_mut(queue);
+        if state.process_references() == 1 {
+            state.issuer = context;
+            state.marks.clear(Marks::COOP);
+            state.marks.clear(Marks::SPLIT_COOP);
+            return queue;
+        }
+        self.drop_queue(context);
+        NIL
+    }
+
+    /// An issuer leaves a queue that was to become one with others: what was promised for it there is given back.
+    pub(super) fn drop_mergers(&mut self, queue: u32) {
+        let mut target = self.queues.at(queue).merges_into;
+        for _ in 0..self.queues.len() {
+            if target == NIL {
+                return;
+            }
+            let next = self.queues.at(target).merges_into;
+            self.drop_reference(target);
+            target = next;
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! From the selected queue to the device: whether it may, which request, and what is counted.
+
+use super::Cfq;
+use super::Why;
+use super::expire::Rest;
+use super::select::{Selected, Waits};
+use super::slices::async_allowance;
+use super::state::{Held, Marks};
+use crate::interface::Dispatch;
+use crate::request::Requests;
+use crate::structures::NIL;
+use block::RequestId;
+
+/// The first engine lets a lonely queue have so many rounds in the device.
+const ROUNDS_ALONE: u64 = 4;
+
+impl Cfq {
+    /// What goes next, or what the device waits for.
+    pub(super) fn dispatch(&mut self, requests: &Requests) -> Dispatch {
+        if self.requests_queued == 0 {
+            return Dispatch::Empty;
+        }
+        if self.profile.has_one_level {
+            return self.dispatch_rounds(requests);
+        }
+        let before = self.active;
+        match self.select_queue() {
+            Selected::Waiting(what) => self.held(what),
+            Selected::Queue(queue) => {
+                let why = if before == queue { Why::SliceGoesOn } else { Why::NextQueue };
+                // 4.20 looks at the fifo first, so that an overdue request goes whatever the limits say.
+                let mut overdue = None;
+                if self.profile.has_late_rules {
+                    overdue = self.overdue(queue);
+                    if overdue.is_some() {
+                        self.queues.at_mut(queue).marks.set(Marks::MUST_DISPATCH);
+                    }
+                }
+                if !self.may_dispatch(queue) {
+                    return Dispatch::Throttled;
+                }
+                if !self.profile.has_late_rules {
+                    overdue = self.overdue(queue);
+                }
+                self.send(requests, queue, overdue, why)
+            }
+        }
+    }
+
+    fn held(&self, what: Waits) -> Dispatch {
+        match (what, self.timer_at) {
+            (Waits::Timer, Some(at)) => {
+                let reason = if self.waits_for_group { Why::WaitsForGroup } else { Why::WaitsForQueue };
+                Dispatch::Hold { until: self.ticks.ns(at), reason: reason.into() }
+            }
+            _ => Dispatch::Throttled,
+        }
+    }
+
+    fn send(&mut self, requests: &Requests, queue: u32, overdue: Option<u32>, why: Why) -> Dispatch {
+        let (slot, why) = match overdue {
+            Some(slot) => (slot, Why::Overdue),
+            None => (self.queues.at(queue).next, why),
+        };
+        if slot == NIL {
+            self.complain();
+            return Dispatch::Throttled;
+        }
+        self.take_for_device(requests, queue, slot);
+        let sent = self.queues.at(queue).slice_dispatched;
+        self.end_short_turn(queue, u64::from(sent));
+        Dispatch::Request { id: self.slots.at(slot).id, reason: why.into() }
+    }
+
+    fn take_for_device(&mut self, requests: &Requests, queue: u32, slot: u32) {
+        self.say_queue(queue, "dispatch_insert", &[]);
+        self.move_to_device(requests, slot);
+        if self.active_context == NIL {
+            self.active_context = self.slots.at(slot).context;
+        }
+        self.say_queue(queue, "dispatched a request", &[]);
+        let state = self.queues.at_mut(queue);
+        state.slice_dispatched = state.slice_dispatched.wrapping_add(1);
+        state.marks.clear(Marks::MUST_DISPATCH);
+    }
+
+    /// Async queues have so many requests a turn while others wait, those of the idle class one.
+    fn end_short_turn(&mut self, queue: u32, sent: u64) {
+        let state = self.queues.at(queue);
+        let allowance = async_allowance(self.settings.slice_async_requests, state.level);
+        let is_done = state.is_idle_class() || (!state.is_sync() && sent >= allowance);
+        if self.busy_queues > 1 && is_done && self.active == queue {
+            self.queues.at_mut(queue).slice_end_ticks = self.now.saturating_add(1);
+            self.expire(queue, Rest::Forgotten);
+        }
+    }
+
+    /// A queued request leaves its queue for the device and is counted there.
+    pub(super) fn move_to_device(&mut self, requests: &Requests, slot: u32) {
+        self.go_on_from(slot);
+        self.take_out(slot);
+        let entry = self.slots.at_mut(slot);
+        entry.held = Held::Dispatched;
+        let entry = *entry;
+        let sectors = u64::from(requests.attributes(entry.id).extent.sectors);
+        let state = self.queues.at_mut(entry.queue);
+        state.dispatched = state.dispatched.wrapping_add(1);
+        state.slice_sectors = state.slice_sectors.wrapping_add(sectors);
+        let (is_sync, group, is_spent) = (state.is_sync(), state.group, state.is_empty());
+        let [asynchronous, sync] = &mut self.in_flight;
+        let in_flight = if is_sync { sync } else { asynchronous };
+        *in_flight = in_flight.wrapping_add(1);
+        let of_request = self.groups.at_mut(entry.group);
+        of_request.dispatched = of_request.dispatched.wrapping_add(1);
+        let account = &mut self.groups.at_mut(group).account;
+        account.sectors = account.sectors.wrapping_add(sectors);
+        account.serviced.add(entry.direction, entry.is_sync, 1);
+        account.service_bytes.add(entry.direction, entry.is_sync, sectors.saturating_mul(512));
+        if is_spent && self.profile.has_one_level {
+            self.become_idle(entry.queue);
+        }
+    }
+
+    /// How many requests a queue may have in the device now, and whether it may have one more.
+    fn may_dispatch(&mut self, queue: u32) -> bool {
+        let is_late = self.profile.has_late_rules;
+        if is_late && self.queues.at(queue).has(Marks::MUST_DISPATCH) {
+            return true;
+        }
+        let [async_in_flight, sync_in_flight] = self.in_flight;
+        if self.should_idle(queue) && async_in_flight > 0 {
+            // Async requests drain before a queue that is waited for begins.
+            return false;
+        }
+        let state = self.queues.at(queue);
+        let (is_sync, is_idle) = (state.is_sync(), state.is_idle_class());
+        if sync_in_flight > 0 && !is_sync {
+            return false;
+        }
+        let quantum = self.settings.quantum;
+        let dispatched = u64::from(state.dispatched);
+        let mut most = if is_idle { 1 } else { (quantum / 2).max(1) };
+        if dispatched >= most {
+            if is_idle {
+                return false;
+            }
+            let is_only_sync = is_late && is_sync && self.busy_sync_queues == 1;
+            let spent = self.settings.slice_idle_ticks.saturating_mul(dispatched);
+            let ends_soon = state.has(Marks::SLICE_NEW) || self.now.saturating_add(spent) > state.slice_end_ticks;
+            if self.busy_queues > 1 && ends_soon && !is_only_sync {
+                return false;
+            }
+            most = if self.busy_queues == 1 || is_only_sync { u64::MAX } else { quantum };
+        }
+        if !is_sync && self.settings.low_latency {
+            most = most.min(self.async_depth(dispatched));
+        }
+        dispatched < most
+    }
+
+    /// The longer no sync request was late, the more async ones may be in the device.
+    fn async_depth(&self, dispatched: u64) -> u64 {
+        let since = self.now.wrapping_sub(self.last_delayed_sync_ticks);
+        let depth = since.checked_div(self.settings.slice(true)).unwrap_or(0);
+        if depth == 0 && dispatched == 0 { 1 } else { depth }
+    }
+
+    // ---- rounds of the first engine ----
+
+    /// Moves rounds out of their queues until there is something to wait for, and answers with their first request; the
+    /// others go next whatever happens meanwhile, as from the kernel's dispatch list.
+    fn dispatch_rounds(&mut self, requests: &Requests) -> Dispatch {
+        let mut first = None;
+        while self.requests_queued > 0 {
+            let before = self.active;
+            let queue = match self.select_queue() {
+                Selected::Queue(queue) if self.may_begin_round(queue) => queue,
+                Selected::Waiting(what) if first.is_none() => return self.held(what),
+                _ => break,
+            };
+            let why = if before == queue { Why::SliceGoesOn } else { Why::NextQueue };
+            let began = self.move_round(requests, queue, why);
+            first = first.or(began);
+        }
+        match (first, self.next_of_round()) {
+            (Some(reason), Some(id)) => Dispatch::Request { id, reason: reason.into() },
+            _ => Dispatch::Throttled,
+        }
+    }
+
+    fn may_begin_round(&self, queue: u32) -> bool {
+        let state = self.queues.at(queue);
+        let (most, dispatched) = (self.round_size(queue), u64::from(state.dispatched));
+        let is_full = dispatched >= most && (self.busy_queues > 1 || dispatched >= most.saturating_mul(ROUNDS_ALONE));
+        let [_, sync_in_flight] = self.in_flight;
+        !is_full && (sync_in_flight == 0 || state.is_sync())
+    }
+
+    fn round_size(&self, queue: u32) -> u64 {
+        if self.queues.at(queue).is_idle_class() { 1 } else { self.settings.quantum }
+    }
+
+    /// Up to `quantum` requests of a queue; the reason of the first.
+    fn move_round(&mut self, requests: &Requests, queue: u32, why: Why) -> Option<Why> {
+        self.cancel_timer();
+        self.queues.at_mut(queue).marks.clear(Marks::WAIT_REQUEST);
+        let (most, mut moved, mut first) = (self.round_size(queue), 0_u64, None);
+        while moved < most && !self.queues.at(queue).is_empty() {
+            let overdue = self.overdue(queue);
+            let slot = overdue.unwrap_or(self.queues.at(queue).next);
+            if self.slots.get(slot).is_none() {
+                self.complain();
+                break;
+            }
+            self.take_for_device(requests, queue, slot);
+            self.slots.at_mut(slot).held = Held::Round;
+            if !self.round.push_back(&mut self.fifo_links, slot) {
+                self.complain();
+            }
+            first = first.or(Some(if overdue.is_some() { Why::Overdue } else { why }));
+            moved = moved.saturating_add(1);
+        }
+        self.end_short_turn(queue, moved);
+        first
+    }
+
+    /// The oldest of those that were moved out of their queue with others.
+    pub(super) fn next_of_round(&mut self) -> Option<RequestId> {
+        let slot = self.round.pop_front(&mut self.fifo_links)?;
+        let entry = self.slots.at_mut(slot);
+        entry.held = Held::Dispatched;
+        Some(entry.id)
+    }
+}

@@ -1,0 +1,64 @@
+//! The end of a turn: the group pays, the queue goes where its next turn is, or out.
+
+use super::Cfq;
+use super::state::Marks;
+use crate::structures::NIL;
+
+/// Whether a queue keeps what its slice has left over (or owes what it took too much).
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Rest {
+    /// It was cut short, or ended with a completion.
+    Kept,
+    Forgotten,
+}
+
+impl Cfq {
+    /// The active queue's turn is over.
+    pub(super) fn expire(&mut self, queue: u32, rest: Rest) {
+        self.say_queue(queue, "slice expired t={0}", &[u64::from(rest == Rest::Kept)]);
+        if self.queues.at(queue).has(Marks::WAIT_REQUEST) {
+            self.cancel_timer();
+        }
+        let state = self.queues.at_mut(queue);
+        state.marks.clear(Marks::WAIT_REQUEST);
+        state.marks.clear(Marks::WAIT_BUSY);
+        if state.has(Marks::COOP) && state.is_seeky() {
+            state.marks.set(Marks::SPLIT_COOP);
+        }
+        if rest == Rest::Kept {
+            self.keep_rest(queue);
+        }
+        if !self.profile.has_one_level {
+            self.charge_group(queue);
+        }
+        let state = self.queues.at(queue);
+        if state.has(Marks::ON_RR) && state.is_empty() {
+            self.become_idle(queue);
+        }
+        // It is linked as one among others again.
+        if self.active == queue {
+            self.active = NIL;
+        }
+        self.resort(queue);
+        self.active_context = NIL;
+    }
+
+    fn keep_rest(&mut self, queue: u32) {
+        let is_new = self.queues.at(queue).has(Marks::SLICE_NEW);
+        let rest = if is_new {
+            if !self.profile.has_late_rules {
+                return;
+            }
+            // A slice that never began is left over as a whole.
+            self.current_slice(queue).cast_signed()
+        } else {
+            let end = self.queues.at(queue).slice_end_ticks;
+            end.cast_signed().wrapping_sub(self.now.cast_signed())
+        };
+        if self.profile.forgets_rest_in_iops_mode && self.is_iops_mode() {
+            return;
+        }
+        self.queues.at_mut(queue).slice_rest_ticks = rest;
+        self.say_queue(queue, "resid={0i}", &[rest.cast_unsigned()]);
+    }
+}

@@ -1,0 +1,307 @@
+//! Which group, and in it which class and type, has the device: the order of groups by `vdisktime`, and the workloads.
+
+use super::Cfq;
+use super::profile::NoIdle;
+use super::service_tree::decoded;
+use super::state::{WORKLOAD_TYPES, Workload, WorkloadType};
+use block::Class;
+
+/// Fixed point of `vdisktime`.
+const SERVICE_SHIFT: u32 = 12;
+/// At this weight a unit charged is a unit of `vdisktime` (times the fixed point).
+const WEIGHT_UNIT: u64 = 500;
+/// What is charged at once counts as no more: the products stay in 64 bits.
+const MOST_CHARGED: u64 = 1 << 39;
+/// Beyond it all are numbered anew, so that unsigned keys never wrap.
+const RENUMBERED_ABOVE: u64 = 1 << 62;
+
+/// `vdisktime` for so many units at a weight.
+#[inline]
+pub const fn scaled_charge(units: u64, weight: u32) -> u64 {
+    let units = if units > MOST_CHARGED { MOST_CHARGED } else { units };
+    match (units << SERVICE_SHIFT).saturating_mul(WEIGHT_UNIT).checked_div(weight as u64) {
+        Some(scaled) => scaled,
+        None => 0,
+    }
+}
+
+/// The same at a fraction of the device (4.20).
+#[inline]
+pub const fn scaled_charge_of_fraction(units: u64, fraction: u64) -> u64 {
+    let units = if units > MOST_CHARGED { MOST_CHARGED } else { units };
+    match (units << (2 * SERVICE_SHIFT)).checked_div(fraction) {
+        Some(scaled) => scaled,
+        None => 0,
+    }
+}
+
+impl Cfq {
+    /// A queue was linked in one of the group's trees. A group that comes back goes behind all others (Q4).
+    pub(super) fn group_queue_added(&mut self, group: u32) {
+        let state = self.groups.at_mut(group);
+        state.busy_queues = state.busy_queues.wrapping_add(1);
+        if self.group_links.is_linked(group) {
+            return;
+        }
+        let last = self.group_tree.last().and_then(|last| self.group_links.key(last));
+        let vdisktime = match last {
+            Some(last) => last.saturating_add(self.return_delay()),
+            None => self.min_vdisktime,
+        };
+        self.groups.at_mut(group).vdisktime = vdisktime;
+        self.enter_order(group);
+    }
+
+    /// One left: the last takes the group out of the order.
+    pub(super) fn group_queue_removed(&mut self, group: u32) {
+        let state = self.groups.at_mut(group);
+        if state.busy_queues == 0 {
+            self.complain();
+            return;
+        }
+        state.busy_queues = state.busy_queues.wrapping_sub(1);
+        if state.busy_queues > 0 {
+            return;
+        }
+        state.saved_slice_ticks = 0;
+        state.account.dequeues = state.account.dequeues.wrapping_add(1);
+        self.say_group(group, "del_from_rr group", &[]);
+        self.leave_order(group);
+    }
+
+    fn return_delay(&self) -> u64 {
+        let is_by_requests = self.profile.has_hierarchy && self.is_iops_mode();
+        let second = if is_by_requests { self.jiffies_per_second() } else { self.ticks.second_ticks };
+        second / 5
+    }
+
+    fn jiffies_per_second(&self) -> u64 {
+        self.ticks.second_ticks.checked_div(self.ticks.jiffy_ticks).unwrap_or(1)
+    }
+
+    /// The group enters the order; a weight that was changed counts from here on (Q5).
+    fn enter_order(&mut self, group: u32) {
+        if self.profile.has_hierarchy {
+            self.activate_in_hierarchy(group);
+        } else {
+            let state = self.groups.at_mut(group);
+            state.weight = state.new_weight;
+        }
+        let state = self.groups.at(group);
+        self.total_weight = self.total_weight.wrapping_add(u64::from(state.weight));
+        let vdisktime = state.vdisktime;
+        if !self.group_tree.insert(&mut self.group_links, group, vdisktime) {
+            self.complain();
+        }
+        if vdisktime > RENUMBERED_ABOVE {
+            self.min_vdisktime = 0;
+            self.renumber();
+        }
+    }
+
+    fn leave_order(&mut self, group: u32) {
+        if !self.group_tree.remove(&mut self.group_links, group) {
+            self.complain();
+            return;
+        }
+        let weight = self.groups.at(group).weight;
+        self.total_weight = self.total_weight.wrapping_sub(u64::from(weight));
+        if self.profile.has_hierarchy {
+            self.deactivate_in_hierarchy(group);
+        }
+    }
+
+    /// Puts the groups one unit apart, in their order: what they had had so far was counted in another unit, or the numbers
+    /// are used up (11.6). Rare, and the only event that looks at every busy group.
+    fn renumber(&mut self) {
+        let mut vdisktime = self.min_vdisktime;
+        let mut at = self.group_tree.first();
+        let mut renumbered = crate::structures::Tree::EMPTY;
+        while let Some(group) = at {
+            self.group_tree.remove(&mut self.group_links, group);
+            at = self.group_tree.first();
+            self.groups.at_mut(group).vdisktime = vdisktime;
+            renumbered.insert(&mut self.group_links, group, vdisktime);
+            vdisktime = vdisktime.saturating_add(1);
+        }
+        self.group_tree = renumbered;
+    }
+
+    /// Requests instead of time: what a device that works on many at once can be shared by.
+    #[inline]
+    pub(super) fn is_iops_mode(&self) -> bool {
+        self.profile.has_iops_mode && self.settings.slice_idle_ticks == 0 && self.hw_tag != Some(false)
+    }
+
+    /// A queue of the group had its turn: the group pays.
+    pub(super) fn charge_group(&mut self, queue: u32) {
+        let used = self.usage(queue);
+        let state = self.queues.at(queue);
+        let (group, is_sync, dispatched) = (state.group, state.is_sync(), state.slice_dispatched);
+        let (sectors, allocated) = (state.slice_sectors, state.allocated_slice_ticks);
+        let is_iops_mode = self.is_iops_mode();
+        if is_iops_mode != self.was_iops_mode {
+            self.was_iops_mode = is_iops_mode;
+            self.renumber();
+        }
+        let charge = if is_iops_mode {
+            u64::from(dispatched)
+        } else if !is_sync && self.sync_busy(group) == 0 {
+            allocated
+        } else {
+            used.in_slice
+        };
+        self.pay(group, charge);
+        self.save_workload(group);
+        let min = self.min_vdisktime;
+        let vdisktime = self.groups.at(group).vdisktime;
+        self.say_group(group, "served: vt={0} min_vt={1}", &[vdisktime, min]);
+        if self.profile.has_iops_mode {
+            let numbers = [used.in_slice, u64::from(dispatched), charge, u64::from(is_iops_mode), sectors];
+            self.say_queue(queue, "sl_used={0} disp={1} charge={2} iops={3} sect={4}", &numbers);
+        } else {
+            self.say_queue(queue, "sl_used={0}", &[used.in_slice]);
+        }
+        let (time_ns, unaccounted_ns, now_ns) =
+            (self.ticks.ns(used.in_slice), self.ticks.ns(used.unaccounted), self.now_ns);
+        let state = self.groups.at_mut(group);
+        state.account.time_ns = state.account.time_ns.wrapping_add(time_ns);
+        state.account.unaccounted_ns = state.account.unaccounted_ns.wrapping_add(unaccounted_ns);
+        if state.account.queued.total() == 0 && state.empty_since_ns.is_none() {
+            state.empty_since_ns = Some(now_ns);
+        }
+    }
+
+    fn pay(&mut self, group: u32, charge: u64) {
+        let state = self.groups.at(group);
+        let scaled = if self.profile.has_hierarchy {
+            scaled_charge_of_fraction(charge, state.fraction)
+        } else {
+            scaled_charge(charge, state.weight)
+        };
+        let is_in_order = self.group_links.is_linked(group);
+        if is_in_order {
+            self.leave_order(group);
+        }
+        let state = self.groups.at_mut(group);
+        state.vdisktime = state.vdisktime.saturating_add(scaled);
+        if is_in_order {
+            self.enter_order(group);
+        }
+    }
+
+    /// What is left of the workload is the group's when it comes back.
+    fn save_workload(&mut self, group: u32) {
+        let Workload { class, kind, expires_ticks, .. } = self.serving;
+        let left = expires_ticks.saturating_sub(self.now);
+        let state = self.groups.at_mut(group);
+        state.saved_slice_ticks = left;
+        if left > 0 {
+            (state.saved_class, state.saved_type) = (class, kind);
+        }
+    }
+
+    /// Busy sync queues of a group.
+    fn sync_busy(&self, group: u32) -> u32 {
+        let idle = self.trees.at(self.tree_index(group, Class::Idle, WorkloadType::Sync)).len();
+        let busy = self.groups.at(group).busy_queues;
+        busy.saturating_sub(self.async_busy(group)).saturating_sub(idle)
+    }
+
+    /// Time that a queue had the device.
+    fn usage(&self, queue: u32) -> Usage {
+        let queue = self.queues.at(queue);
+        let (now, start) = (self.now, queue.slice_start_ticks);
+        if start == 0 || start == now {
+            let since_dispatch = now.saturating_sub(queue.dispatch_start_ticks);
+            return Usage { in_slice: since_dispatch.max(self.ticks.jiffy_ticks), unaccounted: 0 };
+        }
+        let elapsed = now.saturating_sub(start);
+        let in_slice = elapsed.min(queue.allocated_slice_ticks);
+        let before = start.saturating_sub(queue.dispatch_start_ticks);
+        let unaccounted =
+            if self.profile.has_late_rules { elapsed.wrapping_sub(in_slice).wrapping_add(before) } else { 0 };
+        Usage { in_slice, unaccounted }
+    }
+
+    /// The group that has had the least, and its workload.
+    pub(super) fn choose_group(&mut self) {
+        let Some(group) = self.group_tree.first() else { return };
+        let vdisktime = self.group_links.key(group).unwrap_or(0);
+        self.min_vdisktime = self.min_vdisktime.max(vdisktime);
+        let state = self.groups.at(group);
+        self.serving.group = group;
+        if state.saved_slice_ticks > 0 {
+            self.serving.expires_ticks = self.now.saturating_add(state.saved_slice_ticks);
+            (self.serving.class, self.serving.kind) = (state.saved_class, state.saved_type);
+        } else {
+            self.serving.expires_ticks = self.now.saturating_sub(1);
+        }
+        self.choose_workload(group);
+    }
+
+    fn choose_workload(&mut self, group: u32) {
+        let original = self.serving.class;
+        let class = if self.class_busy(group, Class::RealTime) > 0 {
+            Class::RealTime
+        } else if self.class_busy(group, Class::BestEffort) > 0 {
+            Class::BestEffort
+        } else {
+            self.serving.class = Class::Idle;
+            self.serving.expires_ticks = self.now.saturating_add(self.ticks.jiffy_ticks);
+            return;
+        };
+        self.serving.class = class;
+        let starts_anew = self.profile.has_late_rules && class != original;
+        let tree = self.trees.at(self.tree_index(group, class, self.serving.kind));
+        if !starts_anew && !tree.is_empty() && self.now <= self.serving.expires_ticks {
+            return;
+        }
+        self.serving.kind = self.first_type(group, class);
+        let slice = self.workload_slice(group, class, self.serving.kind);
+        self.say("workload slice:{0}", &[slice]);
+        self.serving.expires_ticks = self.now.saturating_add(slice);
+        if self.profile.no_idle == NoIdle::PerWorkload {
+            self.serving.requires_idle = false;
+        }
+    }
+
+    /// The type whose first queue's turn came first.
+    fn first_type(&self, group: u32, class: Class) -> WorkloadType {
+        let mut first = (i64::MAX, WorkloadType::SyncNoIdle);
+        for kind in WORKLOAD_TYPES {
+            let head = self.trees.at(self.tree_index(group, class, kind)).first();
+            let key = head.and_then(|head| self.service_links.key(head)).map(decoded);
+            if let Some(key) = key.filter(|key| *key < first.0) {
+                first = (key, kind);
+            }
+        }
+        first.1
+    }
+}
+
+/// Ticks that count, and what 4.20 counts besides.
+struct Usage {
+    in_slice: u64,
+    unaccounted: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t07_vdisktime_by_weight() {
+        assert_eq!((scaled_charge(33, 100), scaled_charge(100, 800)), (675_840, 256_000));
+        assert_eq!(
+            [100, 200, 500, 800, 1000].map(|weight| scaled_charge(1, weight)),
+            [20_480, 10_240, 4096, 2560, 2048]
+        );
+    }
+
+    #[test]
+    fn a_fraction_of_the_whole_device_pays_as_it_is() {
+        assert_eq!(scaled_charge_of_fraction(1, 4096), 4096);
+        assert_eq!(scaled_charge_of_fraction(1_000_000, 2048), 8_192_000_000);
+    }
+}

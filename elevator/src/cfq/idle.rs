@@ -1,0 +1,166 @@
+//! Keeping the device idle on purpose: for a queue, for a tree of them, for a group, and until when.
+
+use super::Cfq;
+use super::expire::Rest;
+use super::profile::NoIdle;
+use super::state::{Marks, WorkloadType};
+use crate::interface::Wake;
+use crate::structures::NIL;
+use block::time::MILLISECOND;
+
+/// For a seeky issuer the first engine waits no longer.
+const SEEKY_PATIENCE_NS: u64 = 2 * MILLISECOND;
+/// Further on average is seeky to it.
+const SEEKY_ABOVE_SECTORS: u64 = 8_192;
+
+impl Cfq {
+    /// Keeps the device for the active queue, which has nothing queued, if that pays.
+    pub(super) fn arm_timer(&mut self) {
+        let queue = self.active;
+        if self.profile.has_one_level {
+            self.arm_at_first(queue);
+            return;
+        }
+        let (idle, group_idle) = (self.settings.slice_idle_ticks, self.settings.group_idle_ticks);
+        if self.seeks_for_nothing() && !(self.profile.has_wide_think_times && group_idle > 0) {
+            return;
+        }
+        let mut is_for_group = false;
+        if (!self.profile.has_iops_mode && idle == 0) || !self.should_idle(queue) {
+            if !self.profile.has_iops_mode || group_idle == 0 {
+                return;
+            }
+            is_for_group = true;
+        }
+        if self.queues.at(queue).dispatched > 0 || !self.awaits_somebody() {
+            return;
+        }
+        let think = self.contexts.at(self.active_context).think;
+        let left = self.queues.at(queue).slice_end_ticks.saturating_sub(self.now);
+        if think.is_valid() && left < think.mean_ticks {
+            self.say_queue(queue, "Not idling. think_time:{0}", &[think.mean_ticks]);
+            return;
+        }
+        if is_for_group && !self.may_wait_for_group(queue) {
+            return;
+        }
+        let span = if is_for_group { group_idle } else { idle };
+        self.start_timer(queue, span, is_for_group);
+        if self.profile.has_iops_mode {
+            self.say_queue(queue, "arm_idle: {0} group_idle: {1}", &[span, u64::from(is_for_group)]);
+        } else {
+            self.say_queue(queue, "arm_idle: {0}", &[span]);
+        }
+    }
+
+    /// Its issuer is known and has not gone.
+    fn awaits_somebody(&self) -> bool {
+        self.active_context != NIL && self.contexts.at(self.active_context).is_alive
+    }
+
+    fn may_wait_for_group(&self, queue: u32) -> bool {
+        let state = self.queues.at(queue);
+        if self.groups.at(state.group).busy_queues > 1 {
+            return false;
+        }
+        // Q17: the tree's think time, though it is the group that is waited for.
+        let tree = self.tree_thinks.get(state.tree);
+        !self.profile.has_wide_think_times || !tree.is_some_and(|think| think.is_above(self.settings.group_idle_ticks))
+    }
+
+    fn arm_at_first(&mut self, queue: u32) {
+        let idle = self.settings.slice_idle_ticks;
+        if idle == 0 || !self.queues.at(queue).has(Marks::IDLE_WINDOW) || !self.awaits_somebody() {
+            return;
+        }
+        let seek = self.contexts.at(self.active_context).seek;
+        let is_seeky = seek.is_valid() && seek.mean_sectors > SEEKY_ABOVE_SECTORS;
+        let patience = SEEKY_PATIENCE_NS.saturating_add(self.ticks.tick_ns.get() - 1) / self.ticks.tick_ns;
+        let span = if is_seeky { idle.min(patience) } else { idle };
+        self.start_timer(queue, span, false);
+        self.say_queue(queue, "arm_idle: {0}", &[span]);
+    }
+
+    fn start_timer(&mut self, queue: u32, span: u64, is_for_group: bool) {
+        self.queues.at_mut(queue).marks.set(Marks::WAIT_REQUEST);
+        self.timer_at = Some(self.now.saturating_add(span));
+        self.waits_for_group = is_for_group;
+        self.idle_since_ns = Some(self.now_ns);
+    }
+
+    /// Nobody waits any more; the time waited is the active queue's group's.
+    pub(super) fn cancel_timer(&mut self) {
+        self.timer_at = None;
+        let Some(since) = self.idle_since_ns.take() else { return };
+        if self.active == NIL {
+            return;
+        }
+        let group = self.queues.at(self.active).group;
+        let waited = self.now_ns.saturating_sub(since);
+        let account = &mut self.groups.at_mut(group).account;
+        account.idle_ns = account.idle_ns.wrapping_add(waited);
+    }
+
+    /// The timer has fired: nobody came.
+    pub(super) fn timer_fired(&mut self) -> Wake {
+        self.say("idle timer fired", &[]);
+        self.timer_at = None;
+        let queue = self.active;
+        if queue == NIL {
+            self.idle_since_ns = None;
+            return Wake::All;
+        }
+        let state = self.queues.at(queue);
+        let (is_empty, must_dispatch) = (state.is_empty(), state.has(Marks::MUST_DISPATCH));
+        if must_dispatch {
+            return Wake::All;
+        }
+        if !self.is_slice_used(queue) {
+            if self.busy_queues == 0 {
+                return Wake::No;
+            }
+            if !is_empty {
+                return Wake::All;
+            }
+            self.queues.at_mut(queue).marks.clear(Marks::DEEP);
+        }
+        self.expire(queue, Rest::Forgotten);
+        Wake::All
+    }
+
+    /// Whether the group's only queue is kept although its slice is over (or nearly so), because the group would leave
+    /// the order and forget what it is owed (7.7).
+    pub(super) fn should_wait_busy(&self, queue: u32) -> bool {
+        let state = self.queues.at(queue);
+        let is_wide = self.profile.has_wide_think_times;
+        let group = self.groups.at(state.group);
+        if (is_wide && !state.is_empty()) || group.busy_queues > 1 {
+            return false;
+        }
+        if is_wide && group.think.is_above(self.settings.group_idle_ticks) {
+            return false;
+        }
+        if self.is_slice_used(queue) {
+            return true;
+        }
+        let left = state.slice_end_ticks.saturating_sub(self.now);
+        if self.active_context != NIL {
+            let think = self.contexts.at(self.active_context).think;
+            if think.is_valid() && left < think.mean_ticks {
+                return true;
+            }
+        }
+        let jiffy = self.ticks.jiffy_ticks;
+        if is_wide { left <= jiffy } else { left == jiffy }
+    }
+
+    /// Whether the empty active queue's completion begins a wait.
+    pub(super) fn wants_idling(&mut self, is_last: bool) -> bool {
+        if self.profile.no_idle != NoIdle::PerWorkload {
+            return true;
+        }
+        self.serving.requires_idle |= !is_last;
+        let group = self.queues.at(self.active).group;
+        self.serving.kind == WorkloadType::Sync || self.serving.requires_idle || self.groups.at(group).busy_queues == 1
+    }
+}

@@ -1,0 +1,574 @@
+//! cfq: every issuer has a queue, queues have the device by turns for slices of time, groups in proportion to weights.
+//!
+//! Promise  issuers of a group share its time by their levels, groups share the device's by their weights; classes are strict
+//!          inside a group; a reader that thinks for less than `slice_idle` keeps the head.
+//! Cost     insert O(log n), choose O(1) but at the end of a slice O(log queues), 88 bytes a slot, 200 a queue.
+//! Fits     one disk under many, mostly sequential readers; with `slice_idle` 0 an array. Not flash: one issuer at a time.
+//! Source   Linux 2.6.26, 2.6.35, 2.6.36, 2.6.37 and 4.20 block/cfq-iosched.c; specification cfq.md.
+//!
+//! insert -> queue (sorted, fifo) -> service tree [group, class, type] -> choose -> host -> completed
+//!
+//! Read `select.rs` first: whose turn it is. Then `preempt.rs` and `idle.rs`: what ends a turn, and what is waited for. The
+//! forms differ in data only (`profile.rs`).
+
+mod arrival;
+mod check;
+mod choose_request;
+mod completion;
+mod contexts;
+mod cooperate;
+mod dispatch;
+mod drain;
+mod expire;
+mod group_schedule;
+mod hierarchy;
+mod idle;
+mod log;
+mod preempt;
+mod profile;
+mod select;
+mod service_tree;
+mod slices;
+mod state;
+mod tunables;
+
+use crate::account::GroupAccount;
+use crate::group::{GroupSettings, WEIGHT_DEFAULT};
+use crate::interface::{
+    Admission, Configuration, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Side, Violation,
+    Wake,
+};
+use crate::message::{Message, Messages};
+use crate::request::{Bio, Requests};
+use crate::structures::{Array, Links, List, NIL, NoMemory, SortedLinks, Tree};
+use crate::tunable::{SettingError, Tunable};
+use block::time::is_due;
+use block::{Class, ContextId, GroupId, HardwareQueue, Nanos, RequestId};
+use contexts::{ASYNC_QUEUES, SPARE_QUEUE};
+use profile::{FORMS, Profile};
+use state::{
+    Context, FREE_QUEUE, FREE_SLOT, Group, Held, Marks, Queue, Slot, TREES_PER_GROUP, ThinkTime, UNKNOWN_CONTEXT,
+    UNKNOWN_GROUP, Workload, WorkloadType,
+};
+use tunables::{Settings, Ticks};
+
+crate::reasons! {
+    /// Why a request was chosen, or what the device waits for.
+    pub enum Why {
+        SliceGoesOn = "slice goes on",
+        NextQueue = "next queue",
+        Overdue = "overdue",
+        OfRound = "of the round",
+        HeadInsert = "put in front",
+        WaitsForQueue = "waits for the queue",
+        WaitsForGroup = "waits for the group",
+    }
+}
+
+/// Levels of a class: as many orders by sector.
+const LEVELS: usize = 8;
+/// The weights of 2.6, and the root's when nobody says otherwise.
+const WEIGHT_MIN: u32 = 100;
+const WEIGHT_MAX: u32 = 1_000;
+
+/// The policy's state.
+#[derive(Debug)]
+pub struct Cfq {
+    profile: Profile,
+    settings: Settings,
+    ticks: Ticks,
+    is_rotational: bool,
+    /// The time of the event, in ticks and in ns.
+    now: u64,
+    now_ns: Nanos,
+    has_begun: bool,
+
+    slots: Array<Slot>,
+    sort_links: SortedLinks,
+    /// A slot is on a fifo or on the head list, so that one role serves both.
+    fifo_links: Links,
+    head: List,
+
+    queues: Array<Queue>,
+    first_free_queue: u32,
+    service_links: SortedLinks,
+    sector_links: SortedLinks,
+    sector_trees: [Tree; LEVELS],
+    contexts: Array<Context>,
+    async_queues: Array<u32>,
+
+    groups: Array<Group>,
+    trees: Array<Tree>,
+    /// Of the service trees, where the form asks.
+    tree_thinks: Array<ThinkTime>,
+    group_links: SortedLinks,
+    group_tree: Tree,
+    min_vdisktime: u64,
+    total_weight: u64,
+    was_iops_mode: bool,
+    serving: Workload,
+
+    /// The queue whose turn it is, or NIL; and the issuer of the first request of the turn.
+    active: u32,
+    active_context: u32,
+    busy_queues: u32,
+    busy_sync_queues: u32,
+    requests_queued: u32,
+    in_driver: u32,
+    /// From the choice to the completion: of async queues, of sync ones.
+    in_flight: [u32; 2],
+    last_position_sectors: u64,
+    last_delayed_sync_ticks: u64,
+
+    /// Whether the device works on several commands; `None` counts as yes (Q2).
+    hw_tag: Option<bool>,
+    deepest: u32,
+    depth_samples: u32,
+
+    timer_at: Option<u64>,
+    idle_since_ns: Option<Nanos>,
+    waits_for_group: bool,
+    /// Nothing has happened since the device was found to be kept for somebody.
+    is_holding: bool,
+
+    /// Of the first engine: moved out of their queues, and next to go.
+    round: List,
+    draining: u32,
+    drained: u64,
+    messages: Messages,
+    violations: u32,
+}
+
+impl Policy for Cfq {
+    type Profile = Profile;
+    const FORMS: &'static [Form<Profile>] = FORMS;
+
+    fn build(configuration: &Configuration, profile: Profile) -> Result<Self, NoMemory> {
+        let slots = configuration.slots;
+        let groups = configuration.groups.max(1);
+        // One record more, for contexts out of range.
+        let contexts = configuration.contexts.saturating_add(1);
+        let async_groups = if profile.has_hierarchy { groups } else { 1 };
+        let async_queues = async_groups.saturating_mul(ASYNC_QUEUES);
+        // Queues that nobody owns any more hold a request each.
+        let queues = contexts.saturating_add(async_queues).saturating_add(slots).saturating_add(1);
+        let trees = groups.saturating_mul(TREES_PER_GROUP);
+        let thinks = if profile.has_wide_think_times { trees } else { 0 };
+        let ticks = Ticks::new(profile.clock, configuration);
+        let settings = Settings::new(&profile, &ticks, configuration.rotational);
+        let mut policy = Self {
+            profile,
+            settings,
+            ticks,
+            is_rotational: configuration.rotational,
+            now: 0,
+            now_ns: 0,
+            has_begun: false,
+            slots: Array::try_new(slots, FREE_SLOT)?,
+            sort_links: SortedLinks::try_new(slots)?,
+            fifo_links: Links::try_new(slots)?,
+            head: List::EMPTY,
+            queues: Array::try_new(queues, FREE_QUEUE)?,
+            first_free_queue: NIL,
+            service_links: SortedLinks::try_new(queues)?,
+            sector_links: SortedLinks::try_new(queues)?,
+            sector_trees: [const { Tree::EMPTY }; LEVELS],
+            contexts: Array::try_new(contexts, UNKNOWN_CONTEXT)?,
+            async_queues: Array::try_new(async_queues, NIL)?,
+            groups: Array::try_new(groups, UNKNOWN_GROUP)?,
+            trees: Array::try_new(trees, Tree::EMPTY)?,
+            tree_thinks: Array::try_new(thinks, ThinkTime::since(0))?,
+            group_links: SortedLinks::try_new(groups)?,
+            group_tree: Tree::EMPTY,
+            min_vdisktime: 0,
+            total_weight: 0,
+            was_iops_mode: false,
+            serving: NOBODY,
+            active: NIL,
+            active_context: NIL,
+            busy_queues: 0,
+            busy_sync_queues: 0,
+            requests_queued: 0,
+            in_driver: 0,
+            in_flight: [0; 2],
+            last_position_sectors: 0,
+            last_delayed_sync_ticks: 0,
+            hw_tag: if profile.has_one_level { Some(false) } else { None },
+            deepest: 0,
+            depth_samples: 0,
+            timer_at: None,
+            idle_since_ns: None,
+            waits_for_group: false,
+            is_holding: false,
+            round: List::EMPTY,
+            draining: NIL,
+            drained: 0,
+            messages: Messages::try_new()?,
+            violations: 0,
+        };
+        policy.was_iops_mode = policy.is_iops_mode();
+        policy.lay_out();
+        Ok(policy)
+    }
+}
+
+const NOBODY: Workload = Workload {
+    group: NIL,
+    class: Class::BestEffort,
+    kind: WorkloadType::SyncNoIdle,
+    expires_ticks: 0,
+    requires_idle: false,
+};
+
+impl Elevator for Cfq {
+    /// The request that the device is kept for must not wait for a tag; one a turn.
+    fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
+        if !bio.is_sync() {
+            // Async queues are not waited for, and which one it is the priority says, which is not known yet.
+            return Admission::Full;
+        }
+        let marks = self.queues.at(self.present_queue(bio)).marks;
+        if marks.has(Marks::WAIT_REQUEST) && !marks.has(Marks::MUST_ALLOC) { Admission::Must } else { Admission::Full }
+    }
+
+    fn allocated(&mut self, requests: &Requests, id: RequestId, _now: Nanos) {
+        let queue = self.present_queue(requests.attributes(id));
+        if self.queues.at(queue).has(Marks::WAIT_REQUEST) {
+            self.queues.at_mut(queue).marks.set(Marks::MUST_ALLOC);
+        }
+    }
+
+    fn merge_search(&self) -> MergeSearch {
+        MergeSearch::PipelineThenFront
+    }
+
+    fn merge(&mut self, _requests: &Requests, bio: &Bio, _now: Nanos) -> Merge {
+        let queue = self.queues.at(self.present_queue(bio));
+        match queue.sorted.find_exact(&self.sort_links, bio.extent.end()) {
+            Some(slot) => Merge::Into(self.slots.at(slot).id, Side::Front),
+            None => Merge::No(Hint::None),
+        }
+    }
+
+    /// Only within the queue that the bio would go to.
+    fn may_merge(&self, requests: &Requests, id: RequestId, bio: &Bio) -> bool {
+        let slot = self.slots.at(id.slot());
+        if slot.id == id && slot.held != Held::Nowhere {
+            // What has left its queue merges no more.
+            return slot.held == Held::Queued && slot.queue == self.present_queue(bio);
+        }
+        let request = requests.attributes(id);
+        request.context == bio.context && request.is_sync() == bio.is_sync()
+    }
+
+    fn bio_merged(&mut self, requests: &Requests, id: RequestId, side: Side, now: Nanos) {
+        self.tick(now);
+        let slot = *self.slots.at(id.slot());
+        if slot.id != id || slot.held != Held::Queued {
+            return;
+        }
+        self.groups.at_mut(slot.group).account.merged.add(slot.direction, slot.is_sync, 1);
+        if side == Side::Front {
+            self.moved_forward(id.slot(), requests.at(id).first_sector());
+        }
+    }
+
+    fn requests_merged(&mut self, _requests: &Requests, keep: RequestId, gone: RequestId, now: Nanos) {
+        self.tick(now);
+        let (kept, absorbed) = (*self.slots.at(keep.slot()), *self.slots.at(gone.slot()));
+        if absorbed.id != gone || absorbed.held != Held::Queued {
+            // Absorbed on its way in: it was never here.
+            return;
+        }
+        if kept.id == keep && kept.held == Held::Queued && kept.queue == absorbed.queue {
+            self.inherit(keep.slot(), gone.slot());
+        }
+        self.take_out(gone.slot());
+        self.groups.at_mut(absorbed.group).account.merged.add(absorbed.direction, absorbed.is_sync, 1);
+        self.leave_if_empty(absorbed.queue);
+    }
+
+    fn former(&self, _requests: &Requests, id: RequestId) -> Option<RequestId> {
+        Some(self.slots.at(self.sort_links.prev(id.slot())?).id)
+    }
+
+    fn latter(&self, _requests: &Requests, id: RequestId) -> Option<RequestId> {
+        Some(self.slots.at(self.sort_links.next(id.slot())?).id)
+    }
+
+    fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
+        self.tick(now);
+        let Some(slot) = self.slots.get(id.slot()) else {
+            self.complain();
+            return Wake::No;
+        };
+        let is_back = slot.held == Held::Dispatched && slot.id == id;
+        match at {
+            Position::Sorted(_) if slot.held == Held::Nowhere => self.add(requests, id),
+            Position::Head | Position::Requeue if slot.held == Held::Nowhere || is_back => {
+                self.add_at_head(requests, id);
+            }
+            _ => {
+                self.complain();
+                return Wake::No;
+            }
+        }
+        Wake::All
+    }
+
+    fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
+        self.tick(now);
+        if let Some(slot) = self.head.pop_front(&mut self.fifo_links) {
+            let entry = self.slots.at_mut(slot);
+            // What came back from the driver is counted as sent all the time.
+            entry.held = if entry.queue == NIL { Held::Nowhere } else { Held::Dispatched };
+            return Dispatch::Request { id: entry.id, reason: Why::HeadInsert.into() };
+        }
+        if let Some(id) = self.next_of_round() {
+            return Dispatch::Request { id, reason: Why::OfRound.into() };
+        }
+        let answer = self.dispatch(requests);
+        self.is_holding = matches!(answer, Dispatch::Hold { .. });
+        answer
+    }
+
+    fn drain(&mut self, requests: &Requests, now: Nanos) -> Option<RequestId> {
+        self.tick(now);
+        if let Some(slot) = self.head.pop_front(&mut self.fifo_links) {
+            let entry = self.slots.at_mut(slot);
+            entry.held = if entry.queue == NIL { Held::Nowhere } else { Held::Dispatched };
+            return Some(entry.id);
+        }
+        if let Some(id) = self.next_of_round() {
+            return Some(id);
+        }
+        let slot = self.drain_next(requests)?;
+        Some(self.slots.at(slot).id)
+    }
+
+    fn drains_by_sector(&self) -> bool {
+        true
+    }
+
+    fn has_work(&self, _queue: HardwareQueue) -> bool {
+        !self.head.is_empty() || !self.round.is_empty() || (self.requests_queued > 0 && !self.is_holding)
+    }
+
+    fn started(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        self.tick(now);
+        let slot = self.slots.at(id.slot());
+        if slot.id == id && slot.held == Held::Dispatched {
+            self.activate(requests, id.slot());
+        }
+        Wake::No
+    }
+
+    fn requeued(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        self.tick(now);
+        let slot = *self.slots.at(id.slot());
+        if slot.id == id && slot.held == Held::Dispatched {
+            self.deactivate(id.slot());
+            self.say_queue(slot.queue, "deactivate rq, drv={0}", &[u64::from(self.in_driver)]);
+        }
+        Wake::No
+    }
+
+    fn completed(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        self.tick(now);
+        let slot = self.slots.at(id.slot());
+        if slot.id == id && slot.held == Held::Dispatched {
+            self.complete(requests, id.slot());
+        }
+        Wake::All
+    }
+
+    fn released(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        self.tick(now);
+        let slot = *self.slots.at(id.slot());
+        if slot.id != id {
+            return Wake::No;
+        }
+        match slot.held {
+            Held::Nowhere => {}
+            // Ended without a completion: drained, or failed before the device.
+            Held::Dispatched => self.leave_device(id.slot()),
+            Held::Round => {
+                self.round.remove(&mut self.fifo_links, id.slot());
+                self.leave_device(id.slot());
+            }
+            Held::Queued => {
+                self.take_out(id.slot());
+                self.leave_if_empty(slot.queue);
+            }
+            Held::Head => {
+                self.head.remove(&mut self.fifo_links, id.slot());
+                if slot.queue != NIL {
+                    self.leave_device(id.slot());
+                }
+            }
+        }
+        self.unbind(id.slot());
+        Wake::All
+    }
+
+    fn next_timer(&self) -> Option<Nanos> {
+        self.timer_at.map(|at| self.ticks.ns(at))
+    }
+
+    fn timer(&mut self, _requests: &Requests, now: Nanos) -> Wake {
+        self.tick(now);
+        match self.timer_at {
+            Some(at) if is_due(self.now, at) => self.timer_fired(),
+            _ => Wake::No,
+        }
+    }
+
+    fn context_exited(&mut self, context: ContextId, now: Nanos) -> Wake {
+        self.tick(now);
+        self.context_gone(context)
+    }
+
+    fn group_added(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) {
+        self.tick(now);
+        let weight = self.own_weight(group, settings);
+        let think = ThinkTime::since(self.now);
+        if let Some(state) = self.groups.get_mut(group.0) {
+            *state = Group {
+                weight,
+                leaf_weight: weight,
+                new_weight: weight,
+                new_leaf_weight: weight,
+                parent: settings.parent.0,
+                think,
+                ..UNKNOWN_GROUP
+            };
+        }
+    }
+
+    fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> Wake {
+        self.tick(now);
+        let weight = self.own_weight(group, settings);
+        if let Some(state) = self.groups.get_mut(group.0) {
+            (state.new_weight, state.new_leaf_weight) = (weight, weight);
+        }
+        Wake::No
+    }
+
+    fn group_removed(&mut self, group: GroupId, now: Nanos) {
+        self.tick(now);
+        if group != GroupId::ROOT {
+            self.forget_group(group.0);
+        }
+    }
+
+    fn reasons(&self) -> &'static [&'static str] {
+        Why::NAMES
+    }
+
+    fn tunables(&self) -> &'static [Tunable] {
+        self.profile.rows
+    }
+
+    fn setting(&self, index: usize) -> Option<i64> {
+        let knob = *self.profile.knobs.get(index)?;
+        Some(self.settings.get(knob, &self.ticks))
+    }
+
+    fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError> {
+        self.is_holding = false;
+        let (Some(knob), Some(row)) = (self.profile.knobs.get(index), self.profile.rows.get(index)) else {
+            return Err(SettingError::Unknown);
+        };
+        self.settings.set(*knob, row, &self.ticks, value)
+    }
+
+    fn group_account(&self, group: GroupId) -> Option<GroupAccount> {
+        self.groups.get(group.0).map(|group| group.account)
+    }
+
+    fn take_message(&mut self) -> Option<Message> {
+        self.messages.take()
+    }
+
+    fn trace(&mut self, on: bool) {
+        self.messages.switch(on);
+    }
+
+    fn violations(&self) -> u32 {
+        self.violations
+    }
+
+    fn check(&self, requests: &Requests) -> Result<(), Violation> {
+        self.check_all(requests)
+    }
+}
+
+impl Cfq {
+    /// The records are linked, and the spare queue and the root are there for good.
+    fn lay_out(&mut self) {
+        let queues = self.queues.len();
+        for queue in SPARE_QUEUE + 1..queues {
+            self.queues.at_mut(queue).next_free = if queue + 1 < queues { queue + 1 } else { NIL };
+        }
+        self.first_free_queue = if queues > 1 { 1 } else { NIL };
+        let spare = self.queues.at_mut(SPARE_QUEUE);
+        spare.marks.set(Marks::USED);
+        spare.references = 1;
+        let root = self.own_weight(GroupId::ROOT, &GroupSettings::with_weight(WEIGHT_DEFAULT));
+        let state = self.groups.at_mut(GroupId::ROOT.0);
+        (state.weight, state.leaf_weight) = (root, root);
+        (state.new_weight, state.new_leaf_weight) = (root, root);
+    }
+
+    /// The weight of the form's range; the root counts double.
+    fn own_weight(&self, group: GroupId, settings: &GroupSettings) -> u32 {
+        let weight = settings.clamped_weight();
+        match (self.profile.has_hierarchy, group == GroupId::ROOT) {
+            (true, false) => weight,
+            (true, true) => weight.saturating_mul(2),
+            (false, true) if weight == WEIGHT_DEFAULT => WEIGHT_MAX,
+            (false, _) => weight.clamp(WEIGHT_MIN, WEIGHT_MAX),
+        }
+    }
+
+    /// An event begins.
+    #[inline]
+    fn tick(&mut self, now: Nanos) {
+        self.now_ns = now;
+        self.now = self.ticks.at(now);
+        self.is_holding = false;
+        if !self.has_begun {
+            self.has_begun = true;
+            // As if the last late sync request had been a second ago.
+            self.last_delayed_sync_ticks = self.now.wrapping_sub(self.ticks.second_ticks);
+        }
+    }
+
+    /// A request takes over the deadline and the turn of the one that it absorbs.
+    fn inherit(&mut self, keep: u32, gone: u32) {
+        let (kept, absorbed) = (*self.slots.at(keep), *self.slots.at(gone));
+        let queue = self.queues.at_mut(kept.queue);
+        if absorbed.due_ticks < kept.due_ticks {
+            queue.fifo.remove(&mut self.fifo_links, keep);
+            queue.fifo.insert_before(&mut self.fifo_links, gone, keep);
+            self.slots.at_mut(keep).due_ticks = absorbed.due_ticks;
+        }
+        if queue.next == gone {
+            queue.next = keep;
+            self.link_by_sector(kept.queue);
+        }
+    }
+
+    /// A queue whose last request was absorbed has no turn to wait for.
+    fn leave_if_empty(&mut self, queue: u32) {
+        let state = self.queues.at(queue);
+        if state.is_empty() && state.has(Marks::ON_RR) && queue != self.active {
+            self.become_idle(queue);
+        }
+    }
+
+    #[cold]
+    fn complain(&mut self) {
+        self.violations = self.violations.saturating_add(1);
+    }
+}

@@ -1,0 +1,109 @@
+//! Whether a newcomer takes the device from the active queue.
+
+use super::Cfq;
+use super::cooperate::CLOSE_SECTORS;
+use super::expire::Rest;
+use super::service_tree::Place;
+use super::state::{Marks, WorkloadType};
+use crate::structures::NIL;
+
+impl Cfq {
+    /// The first rule that applies decides; rule numbers as in the specification, 7.3.
+    pub(super) fn should_preempt(&self, queue: u32, slot: u32) -> bool {
+        if self.active == NIL {
+            return false;
+        }
+        if self.profile.has_one_level {
+            return self.should_preempt_at_first(queue, slot);
+        }
+        let (newcomer, active) = (self.queues.at(queue), self.queues.at(self.active));
+        let entry = self.slots.at(slot);
+        if newcomer.is_idle_class() {
+            return false;
+        }
+        if active.is_idle_class() {
+            return true;
+        }
+        if active.is_real_time() && !newcomer.is_real_time() {
+            return false;
+        }
+        let is_late = self.profile.has_late_rules;
+        // Rule 5 crosses groups: readers before writers, whoever they are.
+        if entry.is_sync && !active.is_sync() && !(is_late && active.has(Marks::MUST_DISPATCH)) {
+            return true;
+        }
+        let is_kin = if self.profile.has_hierarchy {
+            self.is_at_or_above(newcomer.group, active.group)
+        } else {
+            newcomer.group == active.group
+        };
+        if !is_kin {
+            return false;
+        }
+        if self.is_slice_used(self.active) {
+            return true;
+        }
+        let is_higher = newcomer.is_real_time() && !active.is_real_time();
+        if is_late && is_higher {
+            return true;
+        }
+        let is_second = is_late || self.trees.at(newcomer.tree).len() == 2;
+        let is_tree_mate = self.serving.kind == WorkloadType::SyncNoIdle
+            && newcomer.workload_type() == WorkloadType::SyncNoIdle
+            && is_second
+            && active.is_empty();
+        if is_tree_mate || is_higher || (entry.is_favoured && active.favoured == 0) {
+            return true;
+        }
+        if is_late && active.is_empty() && !self.is_worth_waiting(self.active) {
+            return true;
+        }
+        // Rule 12: nobody waits for a distant request while a close one is there.
+        self.active_context != NIL && active.has(Marks::WAIT_REQUEST) && self.is_close(slot, CLOSE_SECTORS)
+    }
+
+    /// The first engine looks at the slice before any class, and knows no rule for real time.
+    fn should_preempt_at_first(&self, queue: u32, slot: u32) -> bool {
+        let (newcomer, active) = (self.queues.at(queue), self.queues.at(self.active));
+        let entry = self.slots.at(slot);
+        if self.is_slice_used(self.active) {
+            return true;
+        }
+        if newcomer.is_idle_class() {
+            return false;
+        }
+        if active.is_idle_class() || (entry.is_sync && !active.is_sync()) {
+            return true;
+        }
+        if entry.is_favoured && active.favoured == 0 {
+            return true;
+        }
+        let seek = self.contexts.at(self.active_context).seek;
+        self.active_context != NIL
+            && active.has(Marks::WAIT_REQUEST)
+            && seek.is_valid()
+            && self.is_close(slot, seek.mean_sectors)
+    }
+
+    fn is_close(&self, slot: u32, within_sectors: u64) -> bool {
+        let sector = self.sort_links.key(slot).unwrap_or(0);
+        sector.abs_diff(self.last_position_sectors) <= within_sectors
+    }
+
+    /// The newcomer goes to the front of its tree; which tree is served is still chosen.
+    pub(super) fn preempt(&mut self, queue: u32) {
+        self.say_queue(queue, "preempt", &[]);
+        let kind_before = self.queues.at(self.active).workload_type();
+        self.expire(self.active, Rest::Kept);
+        let state = self.queues.at(queue);
+        // Q3: a rest of the other kind's workload would otherwise be served first, and nothing be preempted.
+        if state.workload_type() != kind_before {
+            let group = state.group;
+            self.groups.at_mut(group).saved_slice_ticks = 0;
+        }
+        self.link(queue, Place::Front);
+        let state = self.queues.at_mut(queue);
+        state.slice_end_ticks = 0;
+        state.marks.set(Marks::SLICE_NEW);
+    }
+}

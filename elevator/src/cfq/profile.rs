@@ -1,0 +1,118 @@
+//! The forms of CFQ as data: what changed from kernel to kernel.
+
+use super::tunables::{self, Knob};
+use crate::interface::{Form, Version};
+use crate::tunable::Tunable;
+
+/// What differs between the forms.
+#[derive(Copy, Clone, Debug)]
+pub struct Profile {
+    pub(super) knobs: &'static [Knob],
+    pub(super) rows: &'static [Tunable],
+    pub(super) clock: Clock,
+    /// The first engine: one service tree a class, no groups, dispatching in rounds.
+    pub(super) has_one_level: bool,
+    /// IOPS mode, `group_idle`, and no idling at all with `slice_idle` 0: the patches of July 2010.
+    pub(super) has_iops_mode: bool,
+    /// V3 forgot what was left of a slice in IOPS mode, so that levels meant less.
+    pub(super) forgets_rest_in_iops_mode: bool,
+    pub(super) no_idle: NoIdle,
+    pub(super) isolation: Isolation,
+    /// Groups as a tree, async queues in each, weights that count among siblings (D4 to D7, D9).
+    pub(super) has_hierarchy: bool,
+    /// Think times of trees and groups, and the rules that ask for them (D11 to D16, D20).
+    pub(super) has_wide_think_times: bool,
+    /// What 4.20 preempts, dispatches and charges otherwise (D10, D17 to D19, D21, D22).
+    pub(super) has_late_rules: bool,
+    /// `slice_idle` begins at 0 where positioning costs nothing (D26).
+    pub(super) is_quiet_on_flash: bool,
+    /// Favours what bears PRIO, not metadata alone (D25).
+    pub(super) favours_prio: bool,
+}
+
+/// What time is counted in.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Clock {
+    /// Ticks of HZ.
+    Jiffies,
+    Nanoseconds,
+}
+
+/// What a request means that announces no other.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum NoIdle {
+    /// Nothing.
+    Ignored,
+    /// Without any other request since the workload began its tree is not waited for.
+    PerWorkload,
+    /// Its queue is not waited for.
+    PerQueue,
+}
+
+/// Whether queues that are not waited for stay in their group.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Isolation {
+    /// As `group_isolation` says; else they compete in the root.
+    Tunable,
+    Always,
+}
+
+const FIRST: Profile = Profile {
+    knobs: &tunables::KNOBS_FIRST,
+    rows: &tunables::ROWS_FIRST,
+    clock: Clock::Jiffies,
+    has_one_level: true,
+    has_iops_mode: false,
+    forgets_rest_in_iops_mode: false,
+    no_idle: NoIdle::Ignored,
+    isolation: Isolation::Always,
+    has_hierarchy: false,
+    has_wide_think_times: false,
+    has_late_rules: false,
+    is_quiet_on_flash: false,
+    favours_prio: false,
+};
+
+const WITH_GROUPS: Profile = Profile {
+    knobs: &tunables::KNOBS_GROUPS,
+    rows: &tunables::ROWS_GROUPS,
+    has_one_level: false,
+    no_idle: NoIdle::PerWorkload,
+    isolation: Isolation::Tunable,
+    ..FIRST
+};
+
+const MERGED: Profile =
+    Profile { knobs: &tunables::KNOBS_IOPS, rows: &tunables::ROWS_IOPS, has_iops_mode: true, ..WITH_GROUPS };
+
+const NO_IDLE_PER_QUEUE: Profile = Profile { no_idle: NoIdle::PerQueue, ..MERGED };
+
+const ISOLATED: Profile = Profile {
+    knobs: &tunables::KNOBS_ISOLATED,
+    rows: &tunables::ROWS_ISOLATED,
+    isolation: Isolation::Always,
+    ..NO_IDLE_PER_QUEUE
+};
+
+const LAST: Profile = Profile {
+    knobs: &tunables::KNOBS_LAST,
+    rows: &tunables::ROWS_LAST,
+    clock: Clock::Nanoseconds,
+    has_hierarchy: true,
+    has_wide_think_times: true,
+    has_late_rules: true,
+    is_quiet_on_flash: true,
+    favours_prio: true,
+    ..ISOLATED
+};
+
+/// By version; 2.7, which never was a kernel, stands for the patches of 2010-07-21 on top of 2.6.35 ("V3").
+pub const FORMS: &[Form<Profile>] = &[
+    Form { since: Version(2, 6, 26), profile: FIRST },
+    Form { since: Version(2, 6, 35), profile: WITH_GROUPS },
+    Form { since: Version(2, 6, 36), profile: MERGED },
+    Form { since: Version(2, 6, 37), profile: NO_IDLE_PER_QUEUE },
+    Form { since: Version(2, 7, 0), profile: Profile { forgets_rest_in_iops_mode: true, ..MERGED } },
+    Form { since: Version(3, 0, 0), profile: ISOLATED },
+    Form { since: Version(4, 20, 0), profile: LAST },
+];

@@ -1,0 +1,226 @@
+//! Whose turn it is: the active queue as long as it has something or is worth waiting for, then the next group, workload,
+//! queue.
+
+use super::Cfq;
+use super::expire::Rest;
+use super::state::{Marks, Queue, WorkloadType};
+use crate::structures::NIL;
+use block::Class;
+
+/// The answer to "which queue?".
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Selected {
+    Queue(u32),
+    /// Nobody now: the device is kept for somebody.
+    Waiting(Waits),
+}
+
+/// Until when nobody is served.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Waits {
+    /// The next request of the active queue or its group comes, or the timer fires.
+    Timer,
+    /// The active queue's requests in the device complete.
+    Completion,
+    /// Those of its group do.
+    Group,
+}
+
+/// What to do with the active queue.
+enum Verdict {
+    Keep,
+    Wait(Waits),
+    /// Its turn is over; the cooperator is next, if there is one.
+    Over(u32),
+}
+
+impl Cfq {
+    /// The queue to dispatch from. Something is queued.
+    pub(super) fn select_queue(&mut self) -> Selected {
+        let mut next = NIL;
+        if self.active != NIL {
+            let active = self.active;
+            let verdict =
+                if self.profile.has_one_level { self.judge_at_first(active) } else { self.judge_active(active) };
+            match verdict {
+                Verdict::Keep => return Selected::Queue(active),
+                Verdict::Wait(what) => return Selected::Waiting(what),
+                Verdict::Over(cooperator) => {
+                    next = cooperator;
+                    self.expire(active, Rest::Forgotten);
+                }
+            }
+        }
+        if next == NIL {
+            next = self.next_queue();
+        }
+        if next == NIL {
+            self.complain();
+            return Selected::Waiting(Waits::Completion);
+        }
+        self.set_active(next);
+        Selected::Queue(next)
+    }
+
+    fn judge_active(&mut self, active: u32) -> Verdict {
+        let queue = self.queues.at(active);
+        let (is_empty, in_device, marks) = (queue.is_empty(), queue.dispatched > 0, queue.marks);
+        if marks.has(Marks::WAIT_BUSY) && !is_empty {
+            // The group is backlogged again: now it can be charged without losing its place.
+            return Verdict::Over(NIL);
+        }
+        if self.is_slice_used(active) && !marks.has(Marks::MUST_DISPATCH) {
+            let is_only = self.groups.at(queue.group).busy_queues == 1;
+            if is_only && is_empty && in_device && self.should_idle(active) {
+                return Verdict::Wait(Waits::Completion);
+            }
+            return self.judge_group(active);
+        }
+        if !is_empty {
+            return Verdict::Keep;
+        }
+        if let Some(cooperator) = self.close_cooperator(active) {
+            if self.queues.at(active).merges_into == NIL {
+                self.arrange_merger(active, cooperator);
+            }
+            return Verdict::Over(cooperator);
+        }
+        if self.timer_at.is_some() {
+            return Verdict::Wait(Waits::Timer);
+        }
+        if self.profile.has_wide_think_times {
+            self.forgive_deep_seeks(active);
+        }
+        if in_device && self.should_idle(active) {
+            return Verdict::Wait(Waits::Completion);
+        }
+        self.judge_group(active)
+    }
+
+    /// A group's only queue keeps the device for the group while that has requests there.
+    fn judge_group(&self, active: u32) -> Verdict {
+        let idle = self.settings.group_idle_ticks;
+        let group = self.groups.at(self.queues.at(active).group);
+        let is_kept = self.profile.has_iops_mode
+            && idle > 0
+            && group.busy_queues == 1
+            && group.dispatched > 0
+            && !(self.profile.has_wide_think_times && group.think.is_above(idle));
+        if is_kept { Verdict::Wait(Waits::Group) } else { Verdict::Over(NIL) }
+    }
+
+    fn judge_at_first(&self, active: u32) -> Verdict {
+        let queue = self.queues.at(active);
+        if self.is_slice_used(active) {
+            Verdict::Over(NIL)
+        } else if !queue.is_empty() {
+            Verdict::Keep
+        } else if self.timer_at.is_some() {
+            Verdict::Wait(Waits::Timer)
+        } else if queue.dispatched > 0 && queue.has(Marks::IDLE_WINDOW) {
+            Verdict::Wait(Waits::Completion)
+        } else {
+            Verdict::Over(NIL)
+        }
+    }
+
+    /// D20: a device that is done with a deep seeky queue in less than half its slice is faster than it can be fed.
+    fn forgive_deep_seeks(&mut self, active: u32) {
+        let now = self.now;
+        let queue = self.queues.at_mut(active);
+        let left = queue.slice_end_ticks.saturating_sub(now);
+        let elapsed = now.saturating_sub(queue.slice_start_ticks);
+        let is_early = queue.has(Marks::SLICE_NEW) || left > elapsed;
+        if queue.is_seeky() && queue.has(Marks::IDLE_WINDOW) && is_early {
+            queue.marks.clear(Marks::DEEP);
+            queue.marks.clear(Marks::IDLE_WINDOW);
+        }
+    }
+
+    /// The first queue of the workload that is served next, or NIL.
+    fn next_queue(&mut self) -> u32 {
+        if !self.profile.has_one_level {
+            self.choose_group();
+            let index = self.tree_index(self.serving.group, self.serving.class, self.serving.kind);
+            return self.trees.at(index).first().unwrap_or(NIL);
+        }
+        for class in [Class::RealTime, Class::BestEffort, Class::Idle] {
+            if let Some(first) = self.trees.at(self.tree_index(0, class, WorkloadType::Sync)).first() {
+                return first;
+            }
+        }
+        NIL
+    }
+
+    pub(super) fn set_active(&mut self, queue: u32) {
+        if !self.profile.has_one_level {
+            let numbers = [u64::from(super::state::class_number(self.serving.class)), self.serving.kind as u64];
+            let text = if self.profile.has_late_rules {
+                "set_active wl_class:{0} wl_type:{1}"
+            } else {
+                "set_active wl_prio:{0} wl_type:{1}"
+            };
+            self.say_queue(queue, text, &numbers);
+            self.cancel_timer();
+        }
+        let now_ns = self.now_ns;
+        let group = self.groups.at_mut(self.queues.at(queue).group);
+        let account = &mut group.account;
+        account.queue_samples = account.queue_samples.wrapping_add(1);
+        account.queue_sampled_requests = account.queue_sampled_requests.wrapping_add(account.queued.total());
+        if let Some(since) = group.waits_since_ns.take() {
+            account.group_wait_ns = account.group_wait_ns.wrapping_add(now_ns.saturating_sub(since));
+        }
+        let state = self.queues.at_mut(queue);
+        for mark in [Marks::WAIT_REQUEST, Marks::MUST_DISPATCH, Marks::MUST_ALLOC, Marks::FIFO_EXPIRE] {
+            state.marks.clear(mark);
+        }
+        state.marks.set(Marks::SLICE_NEW);
+        (state.slice_start_ticks, state.dispatch_start_ticks) = (0, self.now);
+        (state.slice_end_ticks, state.allocated_slice_ticks) = (0, 0);
+        (state.slice_dispatched, state.slice_sectors) = (0, 0);
+        self.active = queue;
+    }
+
+    /// Whether the queue is worth keeping the device for, and says so if not.
+    pub(super) fn should_idle(&mut self, queue: u32) -> bool {
+        let is_worth = self.is_worth_waiting(queue);
+        if !is_worth && self.messages.is_on() {
+            let state = self.queues.at(queue);
+            let asks_tree = !(state.is_idle_class() || self.never_idles());
+            let count = u64::from(self.trees.at(state.tree).len());
+            if asks_tree {
+                self.say_queue(queue, "Not idling. st->count:{0}", &[count]);
+            }
+        }
+        is_worth
+    }
+
+    /// With `slice_idle` 0; 2.6.35 kept the device for the last queue of a tree even then.
+    fn never_idles(&self) -> bool {
+        self.profile.has_iops_mode && self.settings.slice_idle_ticks == 0
+    }
+
+    pub(super) fn is_worth_waiting(&self, queue: u32) -> bool {
+        let state = self.queues.at(queue);
+        if self.never_idles() || state.is_idle_class() {
+            return false;
+        }
+        if state.has(Marks::IDLE_WINDOW) && !self.seeks_for_nothing() {
+            return true;
+        }
+        self.is_last_of_its_tree(state)
+    }
+
+    fn is_last_of_its_tree(&self, queue: &Queue) -> bool {
+        let is_slow = self.profile.has_wide_think_times
+            && self.tree_thinks.get(queue.tree).is_some_and(|think| think.is_above(self.settings.slice_idle_ticks));
+        self.trees.at(queue.tree).len() == 1 && queue.is_sync() && !is_slow
+    }
+
+    /// Positioning costs nothing, and the device has several commands at a time, as far as is known.
+    #[inline]
+    pub(super) fn seeks_for_nothing(&self) -> bool {
+        !self.is_rotational && self.hw_tag != Some(false)
+    }
+}

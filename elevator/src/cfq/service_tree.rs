@@ -1,0 +1,229 @@
+//! The orders that a busy queue is in: its service tree, by when its turn is, and one by sector, in which neighbours are
+//! found.
+
+use super::Cfq;
+use super::profile::Isolation;
+use super::slices::{key_offset, priority_slice};
+use super::state::{Marks, TREES_PER_GROUP, WorkloadType, class_number};
+use crate::structures::NIL;
+use block::{Class, GroupId};
+
+/// Keys are signed; trees compare unsigned numbers.
+#[inline]
+const fn encoded(key: i64) -> u64 {
+    key.cast_unsigned() ^ (1 << 63)
+}
+
+#[inline]
+pub const fn decoded(key: u64) -> i64 {
+    (key ^ (1 << 63)).cast_signed()
+}
+
+impl Cfq {
+    /// Where a service tree is kept.
+    #[inline]
+    pub(super) fn tree_index(&self, group: u32, class: Class, kind: WorkloadType) -> u32 {
+        let first = group.wrapping_mul(TREES_PER_GROUP);
+        match class {
+            Class::Idle => first.wrapping_add(TREES_PER_GROUP - 1),
+            _ => {
+                // The first engine has one tree a class.
+                let kind = if self.profile.has_one_level { WorkloadType::Sync } else { kind };
+                first.wrapping_add(class_number(class) * 3).wrapping_add(kind as u32)
+            }
+        }
+    }
+
+    /// A queue without requests got one.
+    pub(super) fn become_busy(&mut self, queue: u32) {
+        self.say_queue(queue, "add_to_rr", &[]);
+        let state = self.queues.at_mut(queue);
+        state.marks.set(Marks::ON_RR);
+        let is_sync = state.is_sync();
+        self.busy_queues = self.busy_queues.wrapping_add(1);
+        self.busy_sync_queues = self.busy_sync_queues.wrapping_add(u32::from(is_sync));
+        self.link(queue, Place::Behind);
+        self.link_by_sector(queue);
+    }
+
+    /// It leaves all orders.
+    pub(super) fn become_idle(&mut self, queue: u32) {
+        self.say_queue(queue, "del_from_rr", &[]);
+        let state = self.queues.at_mut(queue);
+        if !state.has(Marks::ON_RR) {
+            self.complain();
+            return;
+        }
+        state.marks.clear(Marks::ON_RR);
+        let (is_sync, group) = (state.is_sync(), state.group);
+        self.unlink(queue);
+        self.unlink_by_sector(queue);
+        self.group_queue_removed(group);
+        self.busy_queues = self.busy_queues.wrapping_sub(1);
+        self.busy_sync_queues = self.busy_sync_queues.wrapping_sub(u32::from(is_sync));
+    }
+
+    /// After its slice a busy queue goes where its turn is now.
+    pub(super) fn resort(&mut self, queue: u32) {
+        if self.queues.at(queue).has(Marks::ON_RR) {
+            self.link(queue, Place::Behind);
+            self.link_by_sector(queue);
+        }
+    }
+
+    /// Links a queue in the service tree of its group, class and type, or moves it there.
+    pub(super) fn link(&mut self, queue: u32, place: Place) {
+        let has_moved = self.settle_group(queue);
+        let state = self.queues.at(queue);
+        let (group, class, kind, old_tree) = (state.group, state.class, state.workload_type(), state.tree);
+        let index = self.tree_index(group, class, kind);
+        let key = self.key_of(queue, index, place);
+        if old_tree == index && self.service_links.key(queue) == Some(encoded(key)) {
+            return;
+        }
+        let was_linked = old_tree != NIL;
+        self.unlink(queue);
+        let inserted = self.trees.at_mut(index).insert(&mut self.service_links, queue, encoded(key));
+        if !inserted {
+            self.complain();
+            return;
+        }
+        self.queues.at_mut(queue).tree = index;
+        if has_moved || (!was_linked && place == Place::Behind) {
+            self.group_queue_added(group);
+        }
+    }
+
+    fn unlink(&mut self, queue: u32) {
+        let tree = core::mem::replace(&mut self.queues.at_mut(queue).tree, NIL);
+        if tree != NIL && !self.trees.at_mut(tree).remove(&mut self.service_links, queue) {
+            self.complain();
+        }
+    }
+
+    fn key_of(&mut self, queue: u32, index: u32, place: Place) -> i64 {
+        let now = self.now.cast_signed();
+        let state = self.queues.at(queue);
+        if state.is_idle_class() {
+            // Each idle queue behind the last.
+            let last = self.trees.at(index).last().filter(|last| *last != queue);
+            let from = last.and_then(|last| self.service_links.key(last)).map_or(now, decoded);
+            return from.saturating_add((self.ticks.second_ticks / 5).cast_signed());
+        }
+        if place == Place::Front {
+            if self.profile.has_one_level {
+                return 0;
+            }
+            let first = self.trees.at(index).first().and_then(|first| self.service_links.key(first));
+            return first.map_or(now, decoded).saturating_sub(self.ticks.second_ticks.cast_signed());
+        }
+        let busy = if self.profile.has_one_level { self.busy_queues } else { self.groups.at(state.group).busy_queues };
+        let longest = priority_slice(self.settings.slice(true), 0);
+        let offset = key_offset(i64::from(busy) - 1, longest, self.priority_slice_of(queue));
+        let rest = core::mem::replace(&mut self.queues.at_mut(queue).slice_rest_ticks, 0);
+        // Q13: the first engine's sign, by which time left over puts a queue back.
+        let rest = if self.profile.has_one_level { rest.saturating_neg() } else { rest };
+        offset.saturating_add(now).saturating_sub(rest)
+    }
+
+    /// Without isolation, queues that are not waited for compete in the root, and go home when they are again. They also
+    /// go home when isolation is turned on; the kernel leaves them in the root for good.
+    fn settle_group(&mut self, queue: u32) -> bool {
+        if self.profile.isolation == Isolation::Always {
+            return false;
+        }
+        let isolates = self.settings.isolates();
+        let state = self.queues.at(queue);
+        let (group, origin, was_linked) = (state.group, state.origin, state.tree != NIL);
+        let target = match state.workload_type() {
+            WorkloadType::SyncNoIdle if !isolates && group != GroupId::ROOT.0 => {
+                self.say_queue(queue, "moving to root group", &[]);
+                GroupId::ROOT.0
+            }
+            kind if origin != NIL && (isolates || kind == WorkloadType::Sync) => {
+                self.say_queue(queue, "moved to origin group", &[]);
+                origin
+            }
+            _ => return false,
+        };
+        if was_linked {
+            // Off its tree before its group leaves the order, which would take the tree along.
+            self.unlink(queue);
+            self.group_queue_removed(group);
+        }
+        let state = self.queues.at_mut(queue);
+        state.origin = if target == GroupId::ROOT.0 { group } else { NIL };
+        state.group = target;
+        true
+    }
+
+    /// Moves a busy queue to the root group for good: its own is about to be forgotten.
+    pub(super) fn take_to_root(&mut self, queue: u32) {
+        let group = self.queues.at(queue).group;
+        self.unlink(queue);
+        self.group_queue_removed(group);
+        self.queues.at_mut(queue).group = GroupId::ROOT.0;
+        self.link(queue, Place::Behind);
+    }
+
+    // ---- by sector ----
+
+    /// Links a queue where its next request is. One whose place is taken stays outside until its next request changes.
+    pub(super) fn link_by_sector(&mut self, queue: u32) {
+        self.unlink_by_sector(queue);
+        let state = self.queues.at(queue);
+        if state.is_idle_class() || state.next == NIL || self.profile.has_one_level {
+            return;
+        }
+        let Some(sector) = self.sort_links.key(state.next) else { return };
+        let level = usize::from(state.original_level);
+        let Some(tree) = self.sector_trees.get_mut(level) else { return };
+        if tree.find_exact(&self.sector_links, sector).is_some() {
+            return;
+        }
+        if tree.insert(&mut self.sector_links, queue, sector) {
+            let state = self.queues.at_mut(queue);
+            // Kept, because the level may change while it is linked.
+            state.sector_level = state.original_level;
+        }
+    }
+
+    pub(super) fn unlink_by_sector(&mut self, queue: u32) {
+        if !self.sector_links.is_linked(queue) {
+            return;
+        }
+        let level = usize::from(self.queues.at(queue).sector_level);
+        if let Some(tree) = self.sector_trees.get_mut(level)
+            && !tree.remove(&mut self.sector_links, queue)
+        {
+            self.complain();
+        }
+    }
+
+    /// The busy queue of a level whose next request is nearest to where the head is.
+    pub(super) fn nearest_queue(&self, level: u8) -> Option<(u32, u64)> {
+        let tree = self.sector_trees.get(usize::from(level))?;
+        let head = self.last_position_sectors;
+        let above = tree.lower_bound(&self.sector_links, head);
+        let below = match above {
+            Some(above) => self.sector_links.prev(above),
+            None => tree.last(),
+        };
+        let distance = |queue: u32| self.sector_links.key(queue).map_or(u64::MAX, |sector| sector.abs_diff(head));
+        match (above, below) {
+            (Some(above), Some(below)) if distance(below) < distance(above) => Some((below, distance(below))),
+            (Some(above), _) => Some((above, distance(above))),
+            (None, Some(below)) => Some((below, distance(below))),
+            (None, None) => None,
+        }
+    }
+}
+
+/// Where in its tree a queue is linked.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// Where its turn is.
+    Behind,
+    /// Before all others.
+    Front,
+}

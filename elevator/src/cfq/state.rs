@@ -1,0 +1,477 @@
+//! What CFQ keeps: of a request, of a queue, of an issuer, of a group.
+
+use crate::account::GroupAccount;
+use crate::structures::{List, NIL, Tree};
+use block::{Class, Direction, GroupId, Nanos, Priority, RequestId};
+
+/// Where a request is, as far as CFQ is concerned.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Held {
+    /// Not with us.
+    Nowhere,
+    /// In its queue's order and fifo.
+    Queued,
+    /// Put before everything by the host: given back by the driver, or never of a queue.
+    Head,
+    /// Moved out of its queue and counted in the device, but not handed out yet (rounds of the first engine).
+    Round,
+    /// Chosen, and counted in the device.
+    Dispatched,
+}
+
+/// What is kept of a request beside the table's. It names its queue for as long as it is inserted.
+#[derive(Copy, Clone, Debug)]
+pub struct Slot {
+    pub id: RequestId,
+    pub held: Held,
+    pub direction: Direction,
+    pub is_sync: bool,
+    /// To be favoured within its queue: metadata.
+    pub is_favoured: bool,
+    /// Announces no other request.
+    pub is_last: bool,
+    /// The driver has it.
+    pub is_in_driver: bool,
+    pub queue: u32,
+    /// The queue's group when the request came.
+    pub group: u32,
+    pub context: u32,
+    /// When its fifo deadline passes.
+    pub due_ticks: u64,
+}
+
+pub const FREE_SLOT: Slot = Slot {
+    id: RequestId::from_raw(NIL),
+    held: Held::Nowhere,
+    direction: Direction::Read,
+    is_sync: false,
+    is_favoured: false,
+    is_last: false,
+    is_in_driver: false,
+    queue: NIL,
+    group: GroupId::ROOT.0,
+    context: NIL,
+    due_ticks: 0,
+};
+
+/// How a queue is treated, by what it did so far. The numbers show in log lines.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum WorkloadType {
+    Async = 0,
+    /// Sync, and no single queue is waited for, but the tree of them is.
+    SyncNoIdle = 1,
+    /// Sync, and waited for.
+    Sync = 2,
+}
+
+pub const WORKLOAD_TYPES: [WorkloadType; 3] = [WorkloadType::Async, WorkloadType::SyncNoIdle, WorkloadType::Sync];
+
+/// Three of best effort, three of real time, one of idle.
+pub const TREES_PER_GROUP: u32 = 7;
+
+/// The class as a number of log lines and indices: best effort 0, real time 1, idle 2.
+#[inline]
+pub const fn class_number(class: Class) -> u32 {
+    match class {
+        Class::BestEffort => 0,
+        Class::RealTime => 1,
+        Class::Idle => 2,
+    }
+}
+
+/// A set of marks of a queue.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Marks(u16);
+
+impl Marks {
+    pub const NONE: Marks = Marks(0);
+    /// Busy: in a service tree, or active and about to be judged.
+    pub const ON_RR: Marks = Marks(1 << 0);
+    /// The device is kept idle for it.
+    pub const WAIT_REQUEST: Marks = Marks(1 << 1);
+    /// Its next request goes even if the slice is over.
+    pub const MUST_DISPATCH: Marks = Marks(1 << 2);
+    /// One tag beyond the limit was promised in this slice.
+    pub const MUST_ALLOC: Marks = Marks(1 << 3);
+    /// The fifo was looked at in this slice.
+    pub const FIFO_EXPIRE: Marks = Marks(1 << 4);
+    /// Worth waiting for.
+    pub const IDLE_WINDOW: Marks = Marks(1 << 5);
+    /// Class and level are to be worked out anew.
+    pub const PRIO_CHANGED: Marks = Marks(1 << 6);
+    /// The slice begins with the first completion.
+    pub const SLICE_NEW: Marks = Marks(1 << 7);
+    pub const SYNC: Marks = Marks(1 << 8);
+    /// Several issuers share it.
+    pub const COOP: Marks = Marks(1 << 9);
+    /// They no longer should.
+    pub const SPLIT_COOP: Marks = Marks(1 << 10);
+    /// Had four requests queued at a time: seeks do not count against it.
+    pub const DEEP: Marks = Marks(1 << 11);
+    /// Kept beyond its slice so that its group stays in the order.
+    pub const WAIT_BUSY: Marks = Marks(1 << 12);
+    /// The record is in use.
+    pub const USED: Marks = Marks(1 << 13);
+
+    #[inline]
+    pub const fn has(self, mark: Marks) -> bool {
+        self.0 & mark.0 != 0
+    }
+
+    #[inline]
+    pub const fn set(&mut self, mark: Marks) {
+        self.0 |= mark.0;
+    }
+
+    #[inline]
+    pub const fn clear(&mut self, mark: Marks) {
+        self.0 &= !mark.0;
+    }
+
+    #[inline]
+    pub const fn with(self, mark: Marks) -> Marks {
+        Marks(self.0 | mark.0)
+    }
+}
+
+/// One queue: the requests of an issuer, or the async ones of a class and level.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    pub marks: Marks,
+    pub class: Class,
+    pub level: u8,
+    /// Before any boost; also which order by sector it is in.
+    pub original_level: u8,
+    /// The order by sector that it is in, if it is in one.
+    pub sector_level: u8,
+    /// The service tree it is in, or NIL.
+    pub tree: u32,
+    pub group: u32,
+    /// Where it belongs while it competes in the root, or NIL.
+    pub origin: u32,
+    /// Requests in the device or on the way there.
+    pub dispatched: u32,
+    /// Queued requests: async, sync.
+    pub queued: [u32; 2],
+    /// The best next request, or NIL.
+    pub next: u32,
+    pub sorted: Tree,
+    pub fifo: List,
+    /// Inserted requests that hold a reference.
+    pub allocated: u32,
+    /// Those, the issuers that point here, mergers promised, and being pinned.
+    pub references: u32,
+    /// Favoured requests that are queued.
+    pub favoured: u32,
+    /// Where its issuers will go with their next request, or NIL.
+    pub merges_into: u32,
+    /// The issuer whose name it bears in the log.
+    pub issuer: u32,
+    pub seek_history: u32,
+    pub slice_dispatched: u32,
+    pub slice_sectors: u64,
+    pub dispatch_start_ticks: u64,
+    pub slice_start_ticks: u64,
+    pub slice_end_ticks: u64,
+    pub allocated_slice_ticks: u64,
+    /// What the last slice left over, or had too much.
+    pub slice_rest_ticks: i64,
+    /// End of the request that came last; 0 = none.
+    pub last_end_sector: u64,
+    pub next_free: u32,
+}
+
+pub const FREE_QUEUE: Queue = Queue {
+    marks: Marks::NONE,
+    class: Class::BestEffort,
+    level: DEFAULT_LEVEL,
+    original_level: DEFAULT_LEVEL,
+    sector_level: DEFAULT_LEVEL,
+    tree: NIL,
+    group: GroupId::ROOT.0,
+    origin: NIL,
+    dispatched: 0,
+    queued: [0; 2],
+    next: NIL,
+    sorted: Tree::EMPTY,
+    fifo: List::EMPTY,
+    allocated: 0,
+    references: 0,
+    favoured: 0,
+    merges_into: NIL,
+    issuer: 0,
+    seek_history: 0,
+    slice_dispatched: 0,
+    slice_sectors: 0,
+    dispatch_start_ticks: 0,
+    slice_start_ticks: 0,
+    slice_end_ticks: 0,
+    allocated_slice_ticks: 0,
+    slice_rest_ticks: 0,
+    last_end_sector: 0,
+    next_free: NIL,
+};
+
+/// Level of those who were given none.
+pub const DEFAULT_LEVEL: u8 = 4;
+/// More one-bits than an eighth of the history make a queue seeky.
+const SEEKY_ABOVE: u32 = 32 / 8;
+
+impl Queue {
+    #[inline]
+    pub const fn has(&self, mark: Marks) -> bool {
+        self.marks.has(mark)
+    }
+
+    #[inline]
+    pub const fn is_sync(&self) -> bool {
+        self.marks.has(Marks::SYNC)
+    }
+
+    /// Nothing is queued; there may be requests in the device.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.sorted.is_empty()
+    }
+
+    #[inline]
+    pub const fn is_idle_class(&self) -> bool {
+        matches!(self.class, Class::Idle)
+    }
+
+    #[inline]
+    pub const fn is_real_time(&self) -> bool {
+        matches!(self.class, Class::RealTime)
+    }
+
+    #[inline]
+    pub const fn is_seeky(&self) -> bool {
+        self.seek_history.count_ones() > SEEKY_ABOVE
+    }
+
+    #[inline]
+    pub const fn workload_type(&self) -> WorkloadType {
+        if !self.is_sync() {
+            WorkloadType::Async
+        } else if self.has(Marks::IDLE_WINDOW) {
+            WorkloadType::Sync
+        } else {
+            WorkloadType::SyncNoIdle
+        }
+    }
+
+    #[inline]
+    pub const fn queued_total(&self) -> u32 {
+        let [asynchronous, sync] = self.queued;
+        asynchronous.wrapping_add(sync)
+    }
+
+    /// References of issuers, those promised by mergers included.
+    #[inline]
+    pub const fn process_references(&self) -> u32 {
+        self.references.saturating_sub(self.allocated)
+    }
+}
+
+/// How long it takes from a completion to the next request, as a moving average in which 256 stands for 1.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct ThinkTime {
+    pub last_end_ticks: u64,
+    samples: u32,
+    total: u64,
+    pub mean_ticks: u64,
+}
+
+impl ThinkTime {
+    pub const fn since(now: u64) -> Self {
+        Self { last_end_ticks: now, samples: 0, total: 0, mean_ticks: 0 }
+    }
+
+    /// A request came; pauses count for no more than twice the idle time.
+    pub fn add(&mut self, now: u64, idle_ticks: u64) {
+        let thought = now.wrapping_sub(self.last_end_ticks).min(idle_ticks.saturating_mul(2));
+        self.samples = (7 * self.samples + 256) / 8;
+        self.total = self.total.saturating_mul(7).saturating_add(thought.saturating_mul(256)) / 8;
+        self.mean_ticks = self.total.saturating_add(128).checked_div(u64::from(self.samples)).unwrap_or(0);
+    }
+
+    /// From the third sample on.
+    #[inline]
+    pub const fn is_valid(&self) -> bool {
+        self.samples > 80
+    }
+
+    /// Known, and longer than it pays to wait.
+    #[inline]
+    pub const fn is_above(&self, idle_ticks: u64) -> bool {
+        self.is_valid() && self.mean_ticks > idle_ticks
+    }
+}
+
+/// How far an issuer seeks, as the first engine reckons.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct SeekDistance {
+    pub samples: u32,
+    total: u64,
+    pub mean_sectors: u64,
+    pub last_end_sector: u64,
+}
+
+impl SeekDistance {
+    pub fn add(&mut self, first_sector: u64) {
+        let distance = if self.last_end_sector == 0 { 0 } else { first_sector.abs_diff(self.last_end_sector) };
+        // One stray page must not spoil the average; the better it is known, the less.
+        let most: u64 = if self.samples <= 60 { 2 * 1024 * 1024 } else { 2 * 1024 * 64 };
+        let counted = distance.min(self.mean_sectors.saturating_mul(4).saturating_add(most));
+        self.samples = (7 * self.samples + 256) / 8;
+        self.total = self.total.saturating_mul(7).saturating_add(counted.saturating_mul(256)) / 8;
+        let rounded = self.total.saturating_add(u64::from(self.samples / 2));
+        self.mean_sectors = rounded.checked_div(u64::from(self.samples)).unwrap_or(0);
+    }
+
+    #[inline]
+    pub const fn is_valid(&self) -> bool {
+        self.samples > 80
+    }
+}
+
+/// One issuer.
+#[derive(Copy, Clone, Debug)]
+pub struct Context {
+    pub is_alive: bool,
+    /// Its sync queue, or NIL.
+    pub queue: u32,
+    /// Its group when it was last seen, or NIL.
+    pub group: u32,
+    pub priority: Priority,
+    /// Inserted requests.
+    pub inserted: u32,
+    pub think: ThinkTime,
+    pub seek: SeekDistance,
+}
+
+pub const UNKNOWN_CONTEXT: Context = Context {
+    is_alive: false,
+    queue: NIL,
+    group: NIL,
+    priority: Priority::NONE,
+    inserted: 0,
+    think: ThinkTime::since(0),
+    seek: SeekDistance { samples: 0, total: 0, mean_sectors: 0, last_end_sector: 0 },
+};
+
+/// One group on this device.
+#[derive(Clone, Debug)]
+pub struct Group {
+    pub vdisktime: u64,
+    pub weight: u32,
+    /// Of its own queues among its children.
+    pub leaf_weight: u32,
+    /// What the two become when it next enters the order.
+    pub new_weight: u32,
+    pub new_leaf_weight: u32,
+    pub parent: u32,
+    /// Children with busy queues below, and itself if it has busy queues of its own.
+    pub active: u32,
+    /// Their weights.
+    pub children_weight: u64,
+    /// Its queues' part of the device, of 4096.
+    pub fraction: u64,
+    /// Queues in its trees.
+    pub busy_queues: u32,
+    /// Of best effort and real time.
+    pub busy_average: [u32; 2],
+    /// What is left of the workload that was interrupted; 0 = nothing.
+    pub saved_slice_ticks: u64,
+    pub saved_type: WorkloadType,
+    pub saved_class: Class,
+    /// Requests of it in the device.
+    pub dispatched: u32,
+    pub think: ThinkTime,
+    pub waits_since_ns: Option<Nanos>,
+    pub empty_since_ns: Option<Nanos>,
+    pub account: GroupAccount,
+}
+
+pub const UNKNOWN_GROUP: Group = Group {
+    vdisktime: 0,
+    weight: 100,
+    leaf_weight: 100,
+    new_weight: 100,
+    new_leaf_weight: 100,
+    parent: GroupId::ROOT.0,
+    active: 0,
+    children_weight: 0,
+    fraction: 1,
+    busy_queues: 0,
+    busy_average: [0; 2],
+    saved_slice_ticks: 0,
+    saved_type: WorkloadType::SyncNoIdle,
+    saved_class: Class::BestEffort,
+    dispatched: 0,
+    think: ThinkTime::since(0),
+    waits_since_ns: None,
+    empty_since_ns: None,
+    account: GroupAccount::ZERO,
+};
+
+/// What is served: a group, in it a class, in that a type, until when.
+#[derive(Copy, Clone, Debug)]
+pub struct Workload {
+    /// NIL before the first choice.
+    pub group: u32,
+    pub class: Class,
+    pub kind: WorkloadType,
+    pub expires_ticks: u64,
+    /// A request came since it began that announces others (`noidle_tree_requires_idle`).
+    pub requires_idle: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The mean and whether it is valid after requests that came so long after the completions before them.
+    fn after(thoughts: &[u64]) -> (u32, u64, bool) {
+        let (mut think, mut now) = (ThinkTime::since(100), 100);
+        for thought in thoughts {
+            now += thought;
+            think.add(now, 8);
+            think.last_end_ticks = now;
+        }
+        (think.samples, think.mean_ticks, think.is_valid())
+    }
+
+    #[test]
+    fn t08_think_times_are_valid_from_the_third_and_biased_up() {
+        let samples = [1, 2, 3].map(|count| after(&[8; 3][..count]).0);
+        assert_eq!(samples, [32, 60, 84]);
+        assert_eq!(
+            (after(&[8, 8, 8]), after(&[7, 7, 7]), after(&[0, 0, 0])),
+            ((84, 9, true), (84, 8, true), (84, 1, true))
+        );
+        assert!(!after(&[8, 8]).2);
+        assert_eq!(after(&[50, 50, 50]), after(&[16, 16, 16]), "a pause counts for twice the idle time at most");
+        assert_eq!(after(&[4; 100]).0, 249);
+    }
+
+    #[test]
+    fn t11_more_than_four_seeks_in_thirty_two() {
+        let seeky = |seek_history| Queue { seek_history, ..FREE_QUEUE }.is_seeky();
+        assert!(seeky(0b11111) && !seeky(0b1111) && !seeky(0));
+    }
+
+    #[test]
+    fn the_first_engine_measures_seeks_and_clips_stray_ones() {
+        let mut seek = SeekDistance::default();
+        seek.add(1 << 40);
+        assert_eq!(seek.mean_sectors, 0, "nothing to measure from");
+        seek.last_end_sector = 8;
+        seek.add(1 << 40);
+        // The second of 60 samples: 2 Mi sectors at most; 256 of them over 60.
+        assert_eq!((seek.samples, seek.mean_sectors), (60, (2 * 1024 * 1024 * 32 + 30) / 60));
+        assert!(!seek.is_valid());
+        seek.add(16);
+        assert!(seek.is_valid());
+    }
+}

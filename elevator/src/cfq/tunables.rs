@@ -1,0 +1,344 @@
+//! The tunables under the kernel's names, and what the engine keeps of them: spans in ticks of its clock.
+
+use super::profile::{Clock, Profile};
+use crate::interface::Configuration;
+use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
+use block::Nanos;
+use block::time::{MICROSECOND, MILLISECOND, SECOND};
+use core::num::NonZeroU64;
+
+/// A file in `iosched/`.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Knob {
+    Quantum,
+    FifoExpireSync,
+    FifoExpireAsync,
+    BackSeekMax,
+    BackSeekPenalty,
+    SliceSync,
+    SliceAsync,
+    SliceAsyncRequests,
+    SliceIdle,
+    GroupIdle,
+    LowLatency,
+    GroupIsolation,
+    TargetLatency,
+    SliceSyncUs,
+    SliceAsyncUs,
+    SliceIdleUs,
+    GroupIdleUs,
+    TargetLatencyUs,
+}
+
+/// Stores of more are clamped.
+const MOST: i64 = u32::MAX as i64;
+
+const fn row(knob: Knob, first_quantum: i64) -> Tunable {
+    use Unit::{Boolean, Count, Kibibytes, Microseconds, Milliseconds};
+    let (name, unit, min, default, doc) = match knob {
+        Knob::Quantum => (
+            "quantum",
+            Count,
+            1,
+            first_quantum,
+            "Requests that one queue may have in the device while others wait; the first engine's requests per round.",
+        ),
+        Knob::FifoExpireSync => (
+            "fifo_expire_sync",
+            Milliseconds,
+            1,
+            125,
+            "A sync request older than this goes first in its queue's slice.",
+        ),
+        Knob::FifoExpireAsync => ("fifo_expire_async", Milliseconds, 1, 250, "The same for async requests."),
+        Knob::BackSeekMax => {
+            ("back_seek_max", Kibibytes, 0, 16_384, "How far back a request may lie and still be taken as near.")
+        }
+        Knob::BackSeekPenalty => ("back_seek_penalty", Count, 1, 2, "How many times dearer a way back is than one on."),
+        Knob::SliceSync => ("slice_sync", Milliseconds, 1, 100, "Slice of a sync queue of level 4."),
+        Knob::SliceAsync => ("slice_async", Milliseconds, 1, 40, "Slice of an async queue of level 4."),
+        Knob::SliceAsyncRequests => {
+            ("slice_async_rq", Count, 1, 2, "An async slice ends after 2 x this x (8 - level) requests.")
+        }
+        Knob::SliceIdle => (
+            "slice_idle",
+            Milliseconds,
+            0,
+            8,
+            "How long the device is kept for a queue's next request; 0 = never, and groups are charged by requests.",
+        ),
+        Knob::GroupIdle => {
+            ("group_idle", Milliseconds, 0, 8, "The same for a group whose only queue is not waited for; 0 = never.")
+        }
+        Knob::LowLatency => {
+            ("low_latency", Boolean, 0, 1, "Whether slices shrink when many queues share, and async depth ramps up.")
+        }
+        Knob::GroupIsolation => {
+            ("group_isolation", Boolean, 0, 0, "Whether queues that are not waited for stay in their group.")
+        }
+        Knob::TargetLatency => {
+            ("target_latency", Milliseconds, 1, 300, "In about this time each queue is to have had a slice.")
+        }
+        Knob::SliceSyncUs => ("slice_sync_us", Microseconds, 1, 100_000, "slice_sync, finer."),
+        Knob::SliceAsyncUs => ("slice_async_us", Microseconds, 1, 40_000, "slice_async, finer."),
+        Knob::SliceIdleUs => ("slice_idle_us", Microseconds, 0, 8_000, "slice_idle, finer."),
+        Knob::GroupIdleUs => ("group_idle_us", Microseconds, 0, 8_000, "group_idle, finer."),
+        Knob::TargetLatencyUs => ("target_latency_us", Microseconds, 1, 300_000, "target_latency, finer."),
+    };
+    let max = if matches!(unit, Boolean) { 1 } else { MOST };
+    Tunable { name, unit, min, max, default: Some(default), out_of_range: OutOfRange::Clamp, doc }
+}
+
+const fn rows<const N: usize>(knobs: [Knob; N], quantum: i64) -> [Tunable; N] {
+    let mut rows = [row(Knob::Quantum, quantum); N];
+    let mut at = 0;
+    while at < N {
+        rows[at] = row(knobs[at], quantum);
+        at += 1;
+    }
+    rows
+}
+
+use Knob::{
+    BackSeekMax, BackSeekPenalty, FifoExpireAsync, FifoExpireSync, GroupIdle, GroupIdleUs, GroupIsolation, LowLatency,
+    Quantum, SliceAsync, SliceAsyncRequests, SliceAsyncUs, SliceIdle, SliceIdleUs, SliceSync, SliceSyncUs,
+    TargetLatency, TargetLatencyUs,
+};
+
+pub const KNOBS_FIRST: [Knob; 9] = [
+    Quantum,
+    FifoExpireSync,
+    FifoExpireAsync,
+    BackSeekMax,
+    BackSeekPenalty,
+    SliceSync,
+    SliceAsync,
+    SliceAsyncRequests,
+    SliceIdle,
+];
+pub const KNOBS_GROUPS: [Knob; 11] = [
+    Quantum,
+    FifoExpireSync,
+    FifoExpireAsync,
+    BackSeekMax,
+    BackSeekPenalty,
+    SliceSync,
+    SliceAsync,
+    SliceAsyncRequests,
+    SliceIdle,
+    LowLatency,
+    GroupIsolation,
+];
+pub const KNOBS_IOPS: [Knob; 12] = [
+    Quantum,
+    FifoExpireSync,
+    FifoExpireAsync,
+    BackSeekMax,
+    BackSeekPenalty,
+    SliceSync,
+    SliceAsync,
+    SliceAsyncRequests,
+    SliceIdle,
+    GroupIdle,
+    LowLatency,
+    GroupIsolation,
+];
+pub const KNOBS_ISOLATED: [Knob; 11] = [
+    Quantum,
+    FifoExpireSync,
+    FifoExpireAsync,
+    BackSeekMax,
+    BackSeekPenalty,
+    SliceSync,
+    SliceAsync,
+    SliceAsyncRequests,
+    SliceIdle,
+    GroupIdle,
+    LowLatency,
+];
+pub const KNOBS_LAST: [Knob; 17] = [
+    Quantum,
+    FifoExpireSync,
+    FifoExpireAsync,
+    BackSeekMax,
+    BackSeekPenalty,
+    SliceSync,
+    SliceSyncUs,
+    SliceAsync,
+    SliceAsyncUs,
+    SliceAsyncRequests,
+    SliceIdle,
+    SliceIdleUs,
+    GroupIdle,
+    GroupIdleUs,
+    LowLatency,
+    TargetLatency,
+    TargetLatencyUs,
+];
+
+pub const ROWS_FIRST: [Tunable; 9] = rows(KNOBS_FIRST, QUANTUM_FIRST);
+pub const ROWS_GROUPS: [Tunable; 11] = rows(KNOBS_GROUPS, QUANTUM);
+pub const ROWS_IOPS: [Tunable; 12] = rows(KNOBS_IOPS, QUANTUM);
+pub const ROWS_ISOLATED: [Tunable; 11] = rows(KNOBS_ISOLATED, QUANTUM);
+pub const ROWS_LAST: [Tunable; 17] = rows(KNOBS_LAST, QUANTUM);
+
+const QUANTUM_FIRST: i64 = 4;
+const QUANTUM: i64 = 8;
+
+/// The length of a tick in the forms of 2.6 without another in the configuration, and of 4.20's rules of "one jiffy".
+const TICK_NS: NonZeroU64 = NonZeroU64::new(MILLISECOND).unwrap();
+const JIFFY_NS: NonZeroU64 = NonZeroU64::new(4 * MILLISECOND).unwrap();
+
+/// How the engine counts time.
+#[derive(Copy, Clone, Debug)]
+pub struct Ticks {
+    /// Nanoseconds of a tick.
+    pub tick_ns: NonZeroU64,
+    /// Ticks of what the rules call a jiffy.
+    pub jiffy_ticks: u64,
+    /// Ticks of a second.
+    pub second_ticks: u64,
+}
+
+impl Ticks {
+    pub fn new(clock: Clock, configuration: &Configuration) -> Self {
+        let given = NonZeroU64::new(configuration.tick_ns);
+        match clock {
+            Clock::Jiffies => {
+                let tick_ns = given.unwrap_or(TICK_NS);
+                Self { tick_ns, jiffy_ticks: 1, second_ticks: (SECOND / tick_ns).max(1) }
+            }
+            Clock::Nanoseconds => {
+                let jiffy_ticks = given.unwrap_or(JIFFY_NS).get();
+                Self { tick_ns: NonZeroU64::MIN, jiffy_ticks, second_ticks: SECOND }
+            }
+        }
+    }
+
+    /// The tick that a time lies in.
+    #[inline]
+    pub fn at(&self, now: Nanos) -> u64 {
+        now / self.tick_ns
+    }
+
+    #[inline]
+    pub const fn ns(&self, ticks: u64) -> Nanos {
+        ticks.saturating_mul(self.tick_ns.get())
+    }
+
+    /// Whole ticks that last at least so long.
+    fn round_up(&self, span_ns: Nanos) -> u64 {
+        span_ns.saturating_add(self.tick_ns.get().wrapping_sub(1)) / self.tick_ns
+    }
+}
+
+/// What is in force. Spans are in ticks.
+#[derive(Copy, Clone, Debug)]
+pub struct Settings {
+    pub quantum: u64,
+    /// Async, sync.
+    pub fifo_expire_ticks: [u64; 2],
+    pub back_seek_max_sectors: u64,
+    pub back_seek_penalty: u64,
+    /// Async, sync.
+    pub slice_ticks: [u64; 2],
+    pub slice_async_requests: u64,
+    pub slice_idle_ticks: u64,
+    pub group_idle_ticks: u64,
+    pub low_latency: bool,
+    /// `None` until it is set: see [`Settings::isolates`].
+    pub group_isolation: Option<bool>,
+    pub target_latency_ticks: u64,
+}
+
+impl Settings {
+    pub fn new(profile: &Profile, ticks: &Ticks, is_rotational: bool) -> Self {
+        let second = ticks.second_ticks;
+        let slice_idle_ticks = if profile.is_quiet_on_flash && !is_rotational { 0 } else { (second / 125).max(1) };
+        let quantum = if profile.has_one_level { QUANTUM_FIRST } else { QUANTUM };
+        Self {
+            quantum: quantum.unsigned_abs(),
+            fifo_expire_ticks: [second / 4, second / 8],
+            back_seek_max_sectors: 2 * 16_384,
+            back_seek_penalty: 2,
+            slice_ticks: [(second / 25).max(1), second / 10],
+            slice_async_requests: 2,
+            slice_idle_ticks,
+            group_idle_ticks: if profile.has_iops_mode { (second / 125).max(1) } else { 0 },
+            low_latency: !profile.has_one_level,
+            group_isolation: None,
+            target_latency_ticks: second.saturating_mul(3) / 10,
+        }
+    }
+
+    /// Whether queues that are not waited for stay in their group. With `slice_idle` 0 no queue is waited for, and the
+    /// kernel's default would undo groups altogether: nobody who sets one means that (specification 11.4).
+    #[inline]
+    pub fn isolates(&self) -> bool {
+        self.group_isolation.unwrap_or(self.slice_idle_ticks == 0)
+    }
+
+    pub fn get(&self, knob: Knob, ticks: &Ticks) -> i64 {
+        let ms = |span: u64| ticks.ns(span) / MILLISECOND;
+        let us = |span: u64| ticks.ns(span) / MICROSECOND;
+        let value = match knob {
+            Knob::Quantum => self.quantum,
+            Knob::FifoExpireSync => ms(self.expire(true)),
+            Knob::FifoExpireAsync => ms(self.expire(false)),
+            Knob::BackSeekMax => self.back_seek_max_sectors / 2,
+            Knob::BackSeekPenalty => self.back_seek_penalty,
+            Knob::SliceSync => ms(self.slice(true)),
+            Knob::SliceAsync => ms(self.slice(false)),
+            Knob::SliceAsyncRequests => self.slice_async_requests,
+            Knob::SliceIdle => ms(self.slice_idle_ticks),
+            Knob::GroupIdle => ms(self.group_idle_ticks),
+            Knob::LowLatency => u64::from(self.low_latency),
+            Knob::GroupIsolation => u64::from(self.isolates()),
+            Knob::TargetLatency => ms(self.target_latency_ticks),
+            Knob::SliceSyncUs => us(self.slice(true)),
+            Knob::SliceAsyncUs => us(self.slice(false)),
+            Knob::SliceIdleUs => us(self.slice_idle_ticks),
+            Knob::GroupIdleUs => us(self.group_idle_ticks),
+            Knob::TargetLatencyUs => us(self.target_latency_ticks),
+        };
+        i64::try_from(value).unwrap_or(i64::MAX)
+    }
+
+    /// Stores what was written, clamped to the row.
+    pub fn set(&mut self, knob: Knob, row: &Tunable, ticks: &Ticks, value: i64) -> Result<(), SettingError> {
+        let value = row.admit(value)?;
+        let amount = value.unsigned_abs();
+        let span = ticks.round_up(value.saturating_mul(row.unit.scale()).unsigned_abs());
+        let [slice_async, slice_sync] = &mut self.slice_ticks;
+        let [expire_async, expire_sync] = &mut self.fifo_expire_ticks;
+        match knob {
+            Knob::Quantum => self.quantum = amount,
+            Knob::FifoExpireSync => *expire_sync = span,
+            Knob::FifoExpireAsync => *expire_async = span,
+            Knob::BackSeekMax => self.back_seek_max_sectors = amount.saturating_mul(2),
+            Knob::BackSeekPenalty => self.back_seek_penalty = amount,
+            Knob::SliceSync | Knob::SliceSyncUs => *slice_sync = span,
+            Knob::SliceAsync | Knob::SliceAsyncUs => *slice_async = span,
+            Knob::SliceAsyncRequests => self.slice_async_requests = amount,
+            Knob::SliceIdle | Knob::SliceIdleUs => self.slice_idle_ticks = span,
+            Knob::GroupIdle | Knob::GroupIdleUs => self.group_idle_ticks = span,
+            Knob::LowLatency => self.low_latency = value != 0,
+            Knob::GroupIsolation => self.group_isolation = Some(value != 0),
+            Knob::TargetLatency | Knob::TargetLatencyUs => self.target_latency_ticks = span,
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub const fn expire(&self, is_sync: bool) -> u64 {
+        let [asynchronous, sync] = self.fifo_expire_ticks;
+        if is_sync { sync } else { asynchronous }
+    }
+
+    /// The base slice.
+    #[inline]
+    pub const fn slice(&self, is_sync: bool) -> u64 {
+        let [asynchronous, sync] = self.slice_ticks;
+        if is_sync { sync } else { asynchronous }
+    }
+}

@@ -1,0 +1,19 @@
+//! cfq: any host calls, in the last form, in that of the patches of 2010 and in the first.
+
+use super::policy::{LONGEST_BYTES, TOKENS, corpus, drive};
+use crate::target::Target;
+
+pub const TARGET: Target = Target {
+    name: "cfq",
+    promise: "no call breaks an invariant, loses a bio or stops the queue",
+    run: |bytes| drive("cfq", bytes),
+    corpus,
+    tokens: TOKENS,
+    longest_bytes: LONGEST_BYTES,
+};
+
+/// With groups in one level, and time in ticks.
+pub const MERGED: Target = Target { name: "cfq-2.6.36", run: |bytes| drive("cfq@2.6.36", bytes), ..TARGET };
+
+/// Without groups, dispatching in rounds.
+pub const FIRST: Target = Target { name: "cfq-2.6.26", run: |bytes| drive("cfq@2.6.26", bytes), ..TARGET };
