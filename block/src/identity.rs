@@ -1,5 +1,7 @@
 //! Who is meant: requests, issuers, groups and queues, all as plain indices.
 
+use core::fmt;
+
 /// "None" in links and raw indices.
 pub const NIL: u32 = u32::MAX;
 
@@ -67,3 +69,18 @@ pub struct SoftwareQueue(pub u16);
 /// A hardware queue of the device.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct HardwareQueue(pub u16);
+
+/// A block device's number, `MAJ:MIN`.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DeviceNumber {
+    /// Major number, below 4,096.
+    pub major: u32,
+    /// Minor number, below 2^20.
+    pub minor: u32,
+}
+
+impl fmt::Display for DeviceNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.major, self.minor)
+    }
+}

@@ -364,6 +364,11 @@ pub trait Elevator {
         None
     }
 
+    /// Begins a group's account anew; what is queued stays counted, and periods under way begin now. Answers the old one.
+    fn reset_group_account(&mut self, _group: GroupId, _now: Nanos) -> Option<GroupAccount> {
+        None
+    }
+
     /// The oldest untaken trace message, if the policy writes any and [`Elevator::trace`] is on.
     fn take_message(&mut self) -> Option<Message> {
         None

@@ -3,8 +3,11 @@
 //! Pure functions over plain values: which device is meant, and what follows from the values, is the caller's business.
 //! A line is taken as a whole or not at all. Source: Linux 6.1 block/blk-iocost.c.
 
-use crate::diagnostic::Diagnostic;
 use std::fmt;
+
+use block::DeviceNumber;
+
+use crate::diagnostic::Diagnostic;
 
 /// EINVAL: the only error that these files have of their own.
 pub const EINVAL: u16 = 22;
@@ -28,21 +31,6 @@ impl std::error::Error for LineError {}
 
 fn invalid(message: impl Into<String>, help: impl Into<String>) -> LineError {
     LineError { errno: EINVAL, diagnostic: Diagnostic::new(message, help) }
-}
-
-/// A device by its numbers.
-#[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct DeviceNumber {
-    /// Driver.
-    pub major: u32,
-    /// Device of the driver.
-    pub minor: u32,
-}
-
-impl fmt::Display for DeviceNumber {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.major, self.minor)
-    }
 }
 
 /// Per cent with two decimals, in hundredths.

@@ -3,11 +3,12 @@
 //! As with the lines for limits, what the kernel refuses is refused with its error's name and a remedy, and so is what it
 //! would misread: it multiplies by 1,000 without a look at the range. Source: Linux 6.1 block/blk-iolatency.c.
 
+use block::DeviceNumber;
 use block::time::MICROSECOND;
 
 use crate::Diagnostic;
 use crate::group::Limits;
-use crate::limit_lines::{DeviceNumber, number, pair, split_device};
+use crate::limit_lines::{number, pair, split_device};
 
 /// The only key there is.
 const KEYS: [&str; 1] = ["target"];

@@ -3,24 +3,11 @@
 //! What the kernel refuses is refused with its error's name and a remedy. What it would misread is refused as well: to
 //! v1, `1M` is 1 byte per second. A line counts as a whole or not at all. Source: Linux 6.1 block/blk-throttle.c.
 
+use block::DeviceNumber;
+
 use crate::Diagnostic;
 use crate::diagnostic::nearest;
 use crate::group::{Limits, LowLimits};
-
-/// A block device's number, `MAJ:MIN`.
-#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct DeviceNumber {
-    /// Major number.
-    pub major: u32,
-    /// Minor number.
-    pub minor: u32,
-}
-
-impl std::fmt::Display for DeviceNumber {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.major, self.minor)
-    }
-}
 
 /// The four files of v1.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]

@@ -25,7 +25,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("queue", &["block", "elevator"]),
     ("device", &["block"]),
     ("workload", &["block"]),
-    ("experiment", &["block", "workload"]),
+    ("experiment", &["block", "elevator", "workload"]),
     ("simulator", &["block", "elevator", "queue", "device", "workload", "experiment"]),
     ("engine", &["block", "elevator", "queue", "device", "workload", "experiment", "linux"]),
     ("native", &["block", "workload", "experiment", "linux"]),

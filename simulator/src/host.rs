@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use block::{GroupId, Nanos};
 use device::{Device, DeviceInfo, Model};
-use elevator::{Configuration, Depth};
+use elevator::{Any, Configuration, Depth, Elevator};
+use experiment::blkio::Statistics;
 use experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag};
 use experiment::{
     Experiment, Host, IssuerPlace, KernelEra, LiveFigures, LiveGroup, Measurement, Progress, Recorder, Refusal,
@@ -333,8 +334,9 @@ impl Reporter {
 }
 
 fn measure(experiment: &Experiment, prepared: Prepared, begin: &Snapshot, end: &Snapshot) -> Measurement {
-    let Prepared { run, scheduler, info, .. } = prepared;
+    let Prepared { run, scheduler, info, names } = prepared;
     let scheduler = scheduler.in_force(run.queue.elevator());
+    let blkio = blkio(run.queue.elevator(), &names);
     let checksum = run.processes.checksum();
     let recorder = run.processes.recorder;
     let window = recorder.window();
@@ -365,8 +367,15 @@ fn measure(experiment: &Experiment, prepared: Prepared, begin: &Snapshot, end: &
         groups,
         device: device_counters(&end.counters).since(&device_counters(&begin.counters)),
         dispatch_reasons: measurement::reasons_since(&begin.reasons, &end.reasons),
+        blkio,
         flags,
     }
+}
+
+/// What the policy kept of the groups' service, by path.
+fn blkio(elevator: &Any, names: &Names) -> BTreeMap<String, Statistics> {
+    let account = |id| Some(Statistics::from(elevator.group_account(GroupId(id))?));
+    (0..).zip(names.groups()).filter_map(|(id, path)| Some((path.clone(), account(id)?))).collect()
 }
 
 fn device_counters(counted: &queue::Counters) -> DeviceCounters {

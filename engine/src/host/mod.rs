@@ -294,6 +294,7 @@ fn answer(experiment: &Experiment, over: Over, status: &ShardStatus) -> Measurem
         groups,
         device: device_counters(&end.counters).since(&device_counters(&begin.counters)),
         dispatch_reasons: measurement::reasons_since(&begin.reasons, &end.reasons),
+        blkio: status.groups.iter().filter_map(|group| Some((format!("/{}", group.path), group.blkio?))).collect(),
         flags,
     }
 }

@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::mpsc;
 
 use block::Nanos;
+use experiment::blkio::Statistics;
 
 use super::Shard;
 use crate::backing::VolumeFacts;
@@ -95,6 +96,8 @@ pub struct GroupStatus {
     pub memory_bytes: u64,
     /// What it did.
     pub counters: GroupCounters,
+    /// What the scheduler keeps of its service, if it does.
+    pub blkio: Option<Statistics>,
 }
 
 /// A client at one moment.
@@ -192,6 +195,7 @@ impl Shard {
                 connections: state.connections,
                 memory_bytes,
                 counters: state.counters.clone(),
+                blkio: self.turn.account(state.id),
             })
             .collect()
     }

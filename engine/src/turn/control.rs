@@ -6,6 +6,7 @@ use elevator::Violation;
 use elevator::registry::BuildError;
 use elevator::tunable::{SettingError, Tunable};
 use elevator::{Any, Configuration, Depth, Elevator, GroupSettings, Version, registry};
+use experiment::blkio::Statistics;
 use experiment::{Limits, SchedulerSpec, Setting};
 use linux::TOP_CLASS_BYTES;
 use linux::ring::MAX_SPANS;
@@ -296,6 +297,11 @@ impl Turn {
     /// How often each reason was given.
     pub fn reasons(&self) -> Vec<(&'static str, u64)> {
         self.queue.reasons().collect()
+    }
+
+    /// What the scheduler keeps of a group's service.
+    pub fn account(&self, group: GroupId) -> Option<Statistics> {
+        self.queue.elevator().group_account(group).map(Statistics::from)
     }
 
     /// What the queue counts.

@@ -16,8 +16,9 @@ pub mod size;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use block::DeviceNumber;
 use experiment::io_latency_line::{read_io_latency, write_io_latency};
-use experiment::limit_lines::{self, DeviceNumber};
+use experiment::limit_lines;
 use experiment::{Diagnostic, Limits};
 
 pub use problem::{Located, Place, Problem};

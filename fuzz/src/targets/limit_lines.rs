@@ -1,10 +1,9 @@
 //! Lines of `io.max`, `io.low`, `io.latency` and the files of v1, as somebody may write them into the files.
 
 use crate::target::{Seen, Target};
+use block::DeviceNumber;
 use experiment::io_latency_line::{read_io_latency, write_io_latency};
-use experiment::limit_lines::{
-    DeviceNumber, V1File, read_io_low, read_io_max, read_v1, write_io_low, write_io_max, write_v1,
-};
+use experiment::limit_lines::{V1File, read_io_low, read_io_max, read_v1, write_io_low, write_io_max, write_v1};
 use experiment::{Diagnostic, Limits};
 
 pub const TARGET: Target = Target {

@@ -335,6 +335,9 @@ pub struct OutputArguments {
     /// blktrace files of every run, BASE-WORKLOAD-SCHED-nrN-setK.blktrace.0 and so on; read them with blkparse -i
     #[arg(long, value_name = "BASE")]
     pub trace_out: Option<PathBuf>,
+    /// What CFQ kept of the groups' service, as the kernel's files: BASE-WORKLOAD-SCHED-nrN-setK/GROUP/blkio.time and so on
+    #[arg(long, value_name = "BASE")]
+    pub blkio_out: Option<PathBuf>,
     /// Print the table of a stored result (test report DIR)
     #[arg(short = 'R', long = "report", value_name = "DIR")]
     pub report: Option<PathBuf>,

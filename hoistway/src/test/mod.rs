@@ -15,6 +15,7 @@ use experiment::{Exit, Experiment, Host, Measurement, SchedulerSpec, journal};
 use report::Results;
 
 mod advise;
+mod blkio;
 pub mod compare;
 mod groups;
 pub mod host;
@@ -243,6 +244,9 @@ fn make_sets(
         carrier.run(&experiments, display, &mut |measurement| {
             if let Some((store, _)) = store {
                 store.append(&measurement)?;
+            }
+            if let Some(base) = &plan.blkio_out {
+                blkio::write(base, &measurement)?;
             }
             measurements.push(measurement);
             Ok(())

@@ -11,7 +11,7 @@ use super::groups::Groups;
 use super::limiters;
 use super::schedulers;
 use crate::arguments::TestArguments;
-use crate::arguments::test::{OrderName, ShareUnitName};
+use crate::arguments::test::{OrderName, OutputArguments, ShareUnitName};
 use crate::exit::{Error, Voice};
 use crate::machine;
 use crate::target::{HostName, Target};
@@ -40,6 +40,8 @@ pub struct Plan {
     pub assertions: Vec<Assertion>,
     /// Where traces go, if they are wanted.
     pub trace_out: Option<PathBuf>,
+    /// Where the groups' accounts go, if they are wanted.
+    pub blkio_out: Option<PathBuf>,
 }
 
 impl Plan {
@@ -77,8 +79,8 @@ impl Plan {
         let cooldown_ns = arguments.repetition.cooldown.unwrap_or(usual_cooldown_ns);
         let precision = arguments.repetition.precision.unwrap_or(0.05);
         let workers = workers(arguments.repetition.workers, host)?;
-        let trace_out = arguments.output.trace_out.clone();
-        Ok(Self { host, target, matrix, max_sets, precision, cooldown_ns, workers, assertions, trace_out })
+        let OutputArguments { trace_out, blkio_out, .. } = arguments.output.clone();
+        Ok(Self { host, target, matrix, max_sets, precision, cooldown_ns, workers, assertions, trace_out, blkio_out })
     }
 
     /// Bytes that the largest of the experiments needs of a file that is made for them.

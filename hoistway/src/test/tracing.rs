@@ -2,15 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use block::DeviceNumber;
 use experiment::Experiment;
-use workload::trace::blktrace::{DeviceNumber, Writer};
+use workload::trace::blktrace::Writer;
 
 use super::run::name_of;
 use crate::exit::Error;
 use crate::machine;
 
 /// Of a simulated device and of a volume of the engine: a number of those for local use.
-const DEVICE: DeviceNumber = DeviceNumber { major: 253, minor: 0 };
+pub const DEVICE: DeviceNumber = DeviceNumber { major: 253, minor: 0 };
 
 /// Begins the trace of a run, `BASE-drr-wfq-nr1-set1.blktrace.0`.
 pub fn begin(base: &Path, experiment: &Experiment) -> Result<Writer, Error> {
@@ -28,8 +29,8 @@ pub fn end(writer: Writer, base: &Path, experiment: &Experiment) -> Result<(), E
         .map_err(|error| Error::file(&Writer::path_of(&base, 0), "write", &error).at("--trace-out"))
 }
 
-/// What `blkparse -i` is given.
-fn base_of(base: &Path, experiment: &Experiment) -> PathBuf {
+/// What `blkparse -i` is given; files and folders beside a run's result are called so.
+pub fn base_of(base: &Path, experiment: &Experiment) -> PathBuf {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
     let name: String = name_of(experiment).chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
     let mut whole = base.as_os_str().to_owned();

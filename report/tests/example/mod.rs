@@ -202,6 +202,7 @@ fn measurement(experiment: experiment::Experiment, behaviour: &Behaviour) -> Mea
             ..DeviceCounters::default()
         },
         dispatch_reasons: [("next in order".to_owned(), ios / 3 * 2), ("share".to_owned(), ios / 3)].into(),
+        blkio: std::collections::BTreeMap::new(),
         flags: if behaviour.has_shares { vec![] } else { vec![Flag::NoShares] },
         experiment,
     }

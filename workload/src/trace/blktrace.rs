@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use block::{Flags, Nanos, Operation};
+use block::{DeviceNumber, Flags, Nanos, Operation};
 
 use super::{Action, Event, Tracer};
 
@@ -44,15 +44,6 @@ enum Notice {
     Process = 0,
     Timestamp = 1,
     Message = 2,
-}
-
-/// The device a trace is of.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub struct DeviceNumber {
-    /// Major number, below 4,096.
-    pub major: u32,
-    /// Minor number, below 2^20.
-    pub minor: u32,
 }
 
 struct Stream {

@@ -25,6 +25,11 @@ impl Names {
         Self { scheduler: scheduler.to_owned(), processes, groups }
     }
 
+    /// Of the groups, by id.
+    pub fn groups(&self) -> &[String] {
+        &self.groups
+    }
+
     /// The number that a trace shows for a context.
     pub const fn pid_of(context: ContextId) -> u32 {
         FIRST_PID + context.0

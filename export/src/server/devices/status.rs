@@ -114,6 +114,9 @@ fn group(device: &str, group: &GroupStatus) -> Value {
     for (file, line) in read_limits(&group.limits) {
         value[file] = json!(line);
     }
+    if let Some(blkio) = group.blkio {
+        value["blkio"] = json!(blkio);
+    }
     extend(&mut value, sums(&group.counters.sums));
     value["latency_ns"] = latencies(&group.counters);
     value

@@ -1,0 +1,21 @@
+//! The `blkio.*` files of CFQ's groups: what each group had of a device, and the weights it was given.
+//!
+//! A [`Statistics`] is one group on one device; [`statistics_file`] shows those of one group as the kernel did, and
+//! [`weights`] reads and writes the lines of `weight`, `weight_device` and `io.weight`. Source: Linux 2.6.36 and 4.20
+//! block/cfq-iosched.c and block/blk-cgroup.c; Documentation/cgroups/blkio-controller.txt.
+
+mod statistics;
+mod text;
+pub mod weights;
+
+pub use statistics::{ByType, Statistics};
+pub use text::{FILES, File, statistics_file};
+
+/// The two generations of the files.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// Linux 2.6.36: groups of one level, weights 100 to 1,000.
+    Flat,
+    /// Linux 4.20: groups in a tree, weights 10 to 1,000, `_recursive` files.
+    Tree,
+}

@@ -1,0 +1,140 @@
+//! The statistics as the kernel's files show them.
+
+use std::fmt::Write;
+
+use block::time::MILLISECOND;
+use block::{DeviceNumber, Nanos};
+
+use super::{ByType, Form, Statistics};
+
+/// What a file shows of a group on a device.
+#[derive(Copy, Clone)]
+enum Content {
+    One(fn(&Statistics) -> u64),
+    Types(fn(&Statistics) -> ByType),
+}
+
+/// A file.
+#[derive(Copy, Clone)]
+pub struct File {
+    /// Its name below the group's directory.
+    pub name: &'static str,
+    /// Whether 4.20 has a twin of it, `NAME_recursive`, that counts what lies below the group as well.
+    pub has_twin: bool,
+    /// Whether only 4.20 has it.
+    pub is_late: bool,
+    content: Content,
+}
+
+const fn one(name: &'static str, has_twin: bool, value: fn(&Statistics) -> u64) -> File {
+    File { name, has_twin, is_late: false, content: Content::One(value) }
+}
+
+const fn types(name: &'static str, value: fn(&Statistics) -> ByType) -> File {
+    File { name, has_twin: true, is_late: false, content: Content::Types(value) }
+}
+
+/// All files. Times are in ns, but for `blkio.time`: it is documented in ms, and that is what it shows here, where Linux
+/// 2.6.36 printed ticks and 4.20 ns.
+pub const FILES: [File; 14] = [
+    one("blkio.time", true, |it| in_ms(it.time_ns)),
+    one("blkio.sectors", true, |it| it.sectors),
+    types("blkio.io_service_bytes", |it| it.io_service_bytes),
+    types("blkio.io_serviced", |it| it.io_serviced),
+    types("blkio.io_service_time", |it| it.io_service_time_ns),
+    types("blkio.io_wait_time", |it| it.io_wait_time_ns),
+    types("blkio.io_merged", |it| it.io_merged),
+    types("blkio.io_queued", |it| it.io_queued),
+    one("blkio.avg_queue_size", false, Statistics::avg_queue_size),
+    one("blkio.group_wait_time", false, |it| it.group_wait_time_ns),
+    one("blkio.idle_time", false, |it| it.idle_time_ns),
+    one("blkio.empty_time", false, |it| it.empty_time_ns),
+    one("blkio.dequeue", false, |it| it.dequeue),
+    File { is_late: true, ..one("blkio.unaccounted_time", false, |it| it.unaccounted_time_ns) },
+];
+
+const fn in_ms(ns: Nanos) -> u64 {
+    ns / MILLISECOND
+}
+
+/// The text of a group's file: its devices, in the order given.
+pub fn statistics_file(file: &File, form: Form, devices: &[(DeviceNumber, Statistics)]) -> String {
+    let mut text = String::new();
+    let mut sum = 0;
+    for (device, statistics) in devices {
+        match file.content {
+            Content::One(value) => line(&mut text, &format!("{device} {}", value(statistics))),
+            Content::Types(value) => {
+                let value = value(statistics);
+                let kinds = [("Read", value.read), ("Write", value.write), ("Sync", value.sync)];
+                for (kind, number) in kinds.into_iter().chain([("Async", value.asynchronous)]) {
+                    line(&mut text, &format!("{device} {kind} {number}"));
+                }
+                if form == Form::Tree {
+                    // Discards count as writes with us, as they did before 4.18.
+                    line(&mut text, &format!("{device} Discard 0"));
+                }
+                line(&mut text, &format!("{device} Total {}", value.total()));
+                sum += value.total();
+            }
+        }
+    }
+    if matches!(file.content, Content::Types(_)) {
+        line(&mut text, &format!("Total {sum}"));
+    }
+    text
+}
+
+fn line(text: &mut String, line: &str) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SDB: DeviceNumber = DeviceNumber { major: 8, minor: 16 };
+
+    fn file(name: &str) -> &'static File {
+        FILES.iter().find(|file| file.name == name).expect("a file")
+    }
+
+    fn read_32() -> Statistics {
+        let all = |number| ByType { read: number, sync: number, ..ByType::default() };
+        Statistics {
+            time_ns: 33_999_999,
+            sectors: 256,
+            io_service_bytes: all(131_072),
+            io_serviced: all(32),
+            queue_samples: 3,
+            queue_sampled_requests: 8,
+            ..Statistics::default()
+        }
+    }
+
+    #[test]
+    fn t53_the_files_of_32_reads_of_4_kib() {
+        let devices = [(SDB, read_32())];
+        let shows = |name: &str, form| statistics_file(file(name), form, &devices);
+        assert_eq!(
+            shows("blkio.io_service_bytes", Form::Flat),
+            "8:16 Read 131072\n8:16 Write 0\n8:16 Sync 131072\n8:16 Async 0\n8:16 Total 131072\nTotal 131072\n"
+        );
+        assert_eq!(shows("blkio.sectors", Form::Flat), "8:16 256\n");
+        assert_eq!(shows("blkio.time", Form::Flat), "8:16 33\n");
+        assert_eq!(shows("blkio.avg_queue_size", Form::Flat), "8:16 2\n");
+        let tree = shows("blkio.io_serviced", Form::Tree);
+        assert_eq!(tree.lines().nth(4), Some("8:16 Discard 0"), "{tree}");
+    }
+
+    #[test]
+    fn several_devices_have_one_total() {
+        let other = DeviceNumber { major: 8, minor: 32 };
+        let shown = statistics_file(file("blkio.io_serviced"), Form::Flat, &[(SDB, read_32()), (other, read_32())]);
+        assert_eq!(shown.lines().filter(|line| line.starts_with("8:32 ")).count(), 5);
+        assert!(shown.ends_with("8:32 Total 32\nTotal 64\n"), "{shown}");
+        assert_eq!(statistics_file(file("blkio.io_serviced"), Form::Flat, &[]), "Total 0\n");
+        assert_eq!(statistics_file(file("blkio.sectors"), Form::Flat, &[]), "");
+    }
+}

@@ -1,0 +1,46 @@
+//! `--blkio-out BASE`: what the scheduler kept of each group's service, as the files that the kernel had for it.
+
+use std::fs;
+use std::path::Path;
+
+use experiment::Measurement;
+use experiment::blkio::{FILES, File, Form, Statistics, statistics_file};
+
+use super::tracing::{DEVICE, base_of};
+use crate::exit::Error;
+
+/// Writes `BASE-drr-cfq-nr1-set1/cgrp1/blkio.time` and so on; nothing for a scheduler that keeps nothing.
+pub fn write(base: &Path, measurement: &Measurement) -> Result<(), Error> {
+    let directory = base_of(base, &measurement.experiment);
+    let form = form_of(measurement);
+    for (path, own) in &measurement.blkio {
+        let directory = directory.join(path.trim_start_matches('/'));
+        fs::create_dir_all(&directory).map_err(|error| Error::file(&directory, "create", &error).at("--blkio-out"))?;
+        let put = |name: &str, file: &File, statistics: &Statistics| {
+            let place = directory.join(name);
+            fs::write(&place, statistics_file(file, form, &[(DEVICE, *statistics)]))
+                .map_err(|error| Error::file(&place, "write", &error).at("--blkio-out"))
+        };
+        for file in FILES.iter().filter(|file| form == Form::Tree || !file.is_late) {
+            put(file.name, file, own)?;
+            if form == Form::Tree && file.has_twin {
+                put(&format!("{}_recursive", file.name), file, &with_what_lies_below(measurement, path))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The kernel's files as they were for the version that ran: groups became a tree in 3.9.
+fn form_of(measurement: &Measurement) -> Form {
+    let version = measurement.experiment.scheduler.version.as_deref();
+    let is_old = version.is_some_and(|version| version.starts_with("2."));
+    if is_old { Form::Flat } else { Form::Tree }
+}
+
+fn with_what_lies_below(measurement: &Measurement, path: &str) -> Statistics {
+    let begin = format!("{}/", path.trim_end_matches('/'));
+    let below = measurement.blkio.iter().filter(|(other, _)| *other != path && other.starts_with(&begin));
+    let own = measurement.blkio.get(path).copied().unwrap_or_default();
+    below.fold(own, |sum, (_, other)| sum.plus(other))
+}
