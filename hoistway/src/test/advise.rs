@@ -30,7 +30,7 @@ pub fn idle_weights(measurements: &[Measurement], voice: Voice) {
         let depth = experiment.device_depth.unwrap_or(measurement.target.queue_depth);
         let backlog: u32 = experiment.issuers().map(|place| place.job.effective_depth()).sum();
         let is_direct = experiment.issuers().all(|place| place.job.direct);
-        if has_shares && is_direct && backlog <= depth {
+        if has_shares && is_direct && backlog <= depth && !follows_weights(measurement) {
             let (workload, threads) = (&experiment.workload, experiment.threads);
             let text = format!(
                 "{workload} nr={threads}: all {backlog} requests fit into the device, which takes {depth} at a time: weights \
@@ -42,4 +42,14 @@ pub fn idle_weights(measurements: &[Measurement], voice: Voice) {
             }
         }
     }
+}
+
+/// Whether the weights have acted all the same: a scheduler that waits for groups keeps the others out of the device.
+fn follows_weights(measurement: &Measurement) -> bool {
+    let weights: u64 = measurement.groups.iter().map(|group| u64::from(group.weight)).sum();
+    let bytes: u64 = measurement.groups.iter().map(experiment::measurement::GroupMeasurement::bytes).sum();
+    measurement.groups.iter().all(|group| {
+        let due = u128::from(bytes) * u128::from(group.weight) / u128::from(weights.max(1));
+        u128::from(group.bytes()).abs_diff(due) <= due / 4
+    })
 }
