@@ -48,7 +48,7 @@ pub use limits::{Limits, Merging};
 pub use plug::Plug;
 pub use switch::{Busy, Handover};
 pub use tags::Tags;
-pub use trace::{Trace, TraceEvent, TraceKind};
+pub use trace::{KEPT as TRACE_KEPT, Trace, TraceEvent, TraceKind};
 
 use alloc::vec::Vec;
 use bios::{Bios, Chain};

@@ -12,10 +12,14 @@ pub const KEPT: usize = 256;
 pub enum TraceKind {
     /// A request entered the policy.
     Inserted,
+    /// It entered the policy before all others: given back by the driver, or data of a sequenced flush.
+    InsertedInFront,
     /// A bio joined it.
     BioMerged,
     /// It absorbed its neighbour.
     RequestsMerged,
+    /// It is the neighbour that was absorbed; comes right behind.
+    Absorbed,
     /// The policy chose it.
     Chosen,
     /// The device took it.
@@ -72,11 +76,13 @@ impl fmt::Display for TraceEvent {
 pub struct Trace {
     ring: [Option<TraceEvent>; KEPT],
     next: usize,
+    /// Events ever pushed.
+    pushed: u64,
 }
 
 impl Default for Trace {
     fn default() -> Self {
-        Self { ring: [None; KEPT], next: 0 }
+        Self { ring: [None; KEPT], next: 0, pushed: 0 }
     }
 }
 
@@ -87,11 +93,22 @@ impl Trace {
             *place = Some(event);
         }
         self.next = (self.next + 1) % KEPT;
+        self.pushed = self.pushed.wrapping_add(1);
+    }
+
+    /// How many events there have been, those included that are not kept any more.
+    pub fn pushed(&self) -> u64 {
+        self.pushed
     }
 
     /// The events, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &TraceEvent> {
+        self.newest(KEPT)
+    }
+
+    /// The newest `count` events, oldest first.
+    pub fn newest(&self, count: usize) -> impl Iterator<Item = &TraceEvent> {
         let (newer, older) = self.ring.split_at(self.next);
-        older.iter().chain(newer).flatten()
+        older.iter().chain(newer).skip(KEPT.saturating_sub(count)).flatten()
     }
 }

@@ -21,6 +21,7 @@ use elevator::{Any, Bio, Configuration, Depth, Elevator, GroupSettings, GroupSta
 use queue::{Era, Full, Handover, Limits, Merging, Next, Plug, RequestQueue, Settings, Submitted};
 
 use crate::invariants::{Broken, Ledger};
+use crate::starvation::{Starvation, Terms};
 use limiting::Limiting;
 
 const CAPACITY_SECTORS: u64 = 1 << 17;
@@ -72,6 +73,8 @@ pub struct StormReport {
     pub held: u64,
     /// Changes of limits, of limiters and of their tunables.
     pub limit_changes: u64,
+    /// Times that a waiting request was passed over, as the policy's promise against starvation allows.
+    pub passed_over: u64,
     /// FNV-1a over time, cookie and status of every answer: equal for equal storms.
     pub checksum: u64,
 }
@@ -161,6 +164,7 @@ struct Weather {
     configuration: Configuration,
     device: AnyDevice,
     ledger: Ledger,
+    starvation: Starvation,
     limiting: Limiting,
     limits: Limits,
     plugs: [Plug; PLUGS],
@@ -224,6 +228,14 @@ impl Weather {
         let mut queue = RequestQueue::build(policy, None, &settings)
             .map_err(|error| format!("policy '{policy}' cannot be built: {error:?}"))?;
         queue.set_tracing(true);
+        let terms = Terms {
+            name: policy.to_owned(),
+            tick_ns: configuration.tick_ns,
+            software_queues: u64::from(SOFTWARE_QUEUES),
+            ..Terms::default()
+        };
+        let mut starvation = Starvation::new(terms);
+        starvation.tuned(&queue);
         let mut weather = Self {
             policy: policy.to_owned(),
             temper,
@@ -232,6 +244,7 @@ impl Weather {
             configuration,
             device,
             ledger: Ledger::new(limits, CONTEXTS),
+            starvation,
             limiting,
             limits,
             plugs: std::array::from_fn(|_| Plug::default()),
@@ -265,6 +278,7 @@ impl Weather {
             lost: self.lost,
             held: self.limiting.held,
             limit_changes: self.limiting.changes,
+            passed_over: self.starvation.passed_over,
             checksum: self.checksum,
         }
     }
@@ -377,6 +391,7 @@ impl Weather {
                 }
                 Err(Full) => self.ledger.withdrawn(cookie),
             }
+            self.starvation.observe(&mut self.queue)?;
         }
         if let Some(plug) = plug.filter(|_| self.random.chance(1, 2)) {
             self.queue.unplug(&mut self.plugs[plug], self.now);
@@ -493,8 +508,10 @@ impl Weather {
             let hardware_queue = HardwareQueue(queue);
             loop {
                 let next = self.queue.dispatch(hardware_queue, self.now);
+                self.starvation.observe(&mut self.queue)?;
                 let Next::Start { id, .. } = next else {
                     self.ledger.progress(&self.queue, hardware_queue, next)?;
+                    self.starvation.pauses(next)?;
                     break;
                 };
                 self.ledger.start(&self.queue, id)?;
@@ -545,6 +562,7 @@ impl Weather {
         self.completions.clear();
         if self.queue.next_timer().is_some_and(|at| at <= self.now) {
             self.queue.timer(self.now);
+            self.starvation.observe(&mut self.queue)?;
         }
         Ok(())
     }
@@ -568,7 +586,8 @@ impl Weather {
                 outcome = answered;
             }
         });
-        outcome
+        outcome?;
+        self.starvation.observe(&mut self.queue)
     }
 
     // ---- churn ----
@@ -644,6 +663,7 @@ impl Weather {
         let value = [row.min, row.max, row.default.unwrap_or(row.max), near][below(&mut self.random, 4)];
         // Out of range is refused or clamped by the row; both are allowed to happen here.
         let outcome = self.queue.set(row.name, &value.to_string());
+        self.starvation.tuned(&self.queue);
         self.note(format!("{} = {value}: {outcome:?}", row.name));
     }
 
@@ -659,8 +679,10 @@ impl Weather {
             .map_err(|error| format!("{} cannot be built: {error:?}", ENTRIES[index].name))?;
         let handover = if self.random.chance(1, 2) { Handover::Drain } else { Handover::Carry };
         self.note(format!("switch to {}@{version:?}, {handover:?}", ENTRIES[index].name));
+        self.starvation.will_switch(Some(version));
         let outcome = self.queue.switch(next, handover, self.now);
-        outcome.map_err(|_| "a switch was refused although none is under way".to_owned())
+        outcome.map_err(|_| "a switch was refused although none is under way".to_owned())?;
+        self.starvation.observe(&mut self.queue)
     }
 }
 
