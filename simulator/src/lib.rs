@@ -28,6 +28,7 @@ mod run;
 mod scheduler;
 mod starvation;
 mod storm;
+mod tracing;
 
 pub use costs::HostCosts;
 pub use events::{EventWheel, NEVER, Payload};
