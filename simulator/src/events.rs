@@ -10,10 +10,13 @@
 //! There is no removal: an owner that loses interest recognises a stale event when it comes (it remembers the time it
 //! waits for) and ignores it.
 
+mod beyond;
+
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 use block::{NIL, Nanos};
+
+use beyond::Beyond;
 
 /// Buckets of the wheel.
 const BUCKETS: usize = 8_192;
@@ -56,8 +59,13 @@ struct Node {
     time: Nanos,
     sequence: u32,
     payload: Payload,
+    /// Behind it in its bucket or among the unused; beyond the horizon its sibling.
     next: u32,
+    /// Beyond the horizon: the first of those that are later.
+    child: u32,
 }
+
+const _: () = assert!(size_of::<Node>() == 24, "no padding");
 
 /// The set of events ahead.
 #[derive(Clone, Debug)]
@@ -74,7 +82,7 @@ pub struct EventWheel {
     heads: Box<[u32; BUCKETS]>,
     nodes: Vec<Node>,
     free: u32,
-    overflow: BinaryHeap<Reverse<(Nanos, u32)>>,
+    overflow: Beyond,
     next_sequence: u32,
     in_wheel: usize,
 }
@@ -91,7 +99,7 @@ impl EventWheel {
             heads: Box::new([NIL; BUCKETS]),
             nodes: Vec::with_capacity(capacity),
             free: NIL,
-            overflow: BinaryHeap::with_capacity(capacity),
+            overflow: Beyond::EMPTY,
             next_sequence: 0,
             in_wheel: 0,
         }
@@ -167,7 +175,7 @@ impl EventWheel {
 
     #[inline]
     fn allocate(&mut self, time: Nanos, sequence: u32, payload: Payload) -> u32 {
-        let node = Node { time, sequence, payload, next: NIL };
+        let node = Node { time, sequence, payload, next: NIL, child: NIL };
         let free = self.free;
         if let Some(place) = self.nodes.get_mut(free as usize) {
             self.free = place.next;
@@ -189,7 +197,7 @@ impl EventWheel {
     fn place(&mut self, time: Nanos, node: u32) {
         let bucket = self.bucket_of(time);
         if bucket >= self.cursor + BUCKETS as u64 {
-            self.overflow.push(Reverse((time, node)));
+            self.overflow.push(&mut self.nodes, node);
             return;
         }
         let index = index_of(bucket);
@@ -219,7 +227,7 @@ impl EventWheel {
     /// Moves the earliest bucket's events into `front`, which is empty, in order.
     fn fill_front(&mut self) {
         // What lay beyond the horizon stays in the heap until its bucket is the earliest: it need not pass the wheel.
-        let beyond = self.overflow.peek().map_or(NEVER, |&Reverse((time, _))| self.bucket_of(time));
+        let beyond = self.overflow.next_time(&self.nodes).map_or(NEVER, |time| self.bucket_of(time));
         let index = self.first_occupied();
         let inside =
             index.map_or(NEVER, |index| self.cursor + (index as u64).wrapping_sub(self.cursor) % BUCKETS as u64);
@@ -230,11 +238,10 @@ impl EventWheel {
             self.empty_bucket(index);
         }
         if beyond <= inside {
-            while let Some(&Reverse((time, node))) = self.overflow.peek()
+            while let Some(time) = self.overflow.next_time(&self.nodes)
                 && self.bucket_of(time) == beyond
             {
-                self.overflow.pop();
-                self.front.push(node);
+                self.front.extend(self.overflow.pop(&mut self.nodes));
             }
         }
         if self.front.len() > 1 {
@@ -306,6 +313,7 @@ fn index_of(bucket: u64) -> usize {
 mod tests {
     use super::*;
     use block::random::Stream;
+    use std::collections::BinaryHeap;
 
     #[test]
     fn a_payload_keeps_kind_and_index() {

@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | noop | nobody is passed over |
 //! | none | so many choices at most: what was flushed, a turn for each of its list up to it, what the others flush with it |
-//! //! | linus, read-latency2 | later ones pass a request at most its budget over 16 times (in read-latency2: later writes) |
+//! | linus, read-latency2 | later ones pass a request at most its budget over 16 times (in read-latency2: later writes) |
 //! | nas | nobody of its direction that came when it was overdue passes a request |
 //! | deadline, mq-deadline | an overdue oldest sees one batch of its direction pass (two since 6.5); reads see two batches of writes, writes `writes_starved` + 1 batches of reads |
 //! | kyber | a kind with a token to spare sees one batch of each other kind pass; inside a kind, what is flushed together goes before all later ones |
@@ -21,7 +21,7 @@ mod anticipatory;
 mod deadline;
 mod kyber;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use block::{Direction, Extent, Nanos, Operation, RequestId};
 use elevator::{Any, Attributes, Elevator, Version};
@@ -34,6 +34,8 @@ use kyber::Rounds;
 
 /// Points that an insertion before it costs a request of linus.
 const SEEK_COST: u64 = 16;
+/// Trace events that a failure shows.
+const SHOWN_EVENTS: usize = 64;
 
 /// A policy as its promise sees it: name, form and tunables in force, in their units.
 #[derive(Clone, Debug, Default)]
@@ -133,7 +135,9 @@ enum Promise {
     /// Lists of software queues take turns or leave together.
     Lists,
     /// Later ones for so many points. Not strict: reads, and whoever goes beside its neighbour, pass for nothing.
-    Budget { is_strict: bool },
+    Budget {
+        is_strict: bool,
+    },
     /// None that came when it was overdue.
     Wall,
     Batches(Batches),
@@ -184,8 +188,7 @@ pub(crate) struct Starvation {
     /// The request that has just absorbed another.
     merged_into: Option<RequestId>,
     entered: u64,
-    /// Events of the trace that were read.
-    seen: u64,
+    last_events: VecDeque<TraceEvent>,
     /// Times that a request was passed over as its promise allows.
     pub passed_over: u64,
 }
@@ -200,7 +203,7 @@ impl Starvation {
             next_version: None,
             merged_into: None,
             entered: 0,
-            seen: 0,
+            last_events: VecDeque::with_capacity(SHOWN_EVENTS),
             passed_over: 0,
         }
     }
@@ -221,32 +224,27 @@ impl Starvation {
         self.promise.begin_anew();
     }
 
-    /// Reads what has happened since the last time. To be called behind every call of the queue that may choose.
+    /// Takes what has happened since the last time from the queue's trace. To be called behind every call that may choose.
     pub(crate) fn observe(&mut self, queue: &mut RequestQueue<Any>) -> Result<(), Broken> {
-        let new = queue.events().pushed() - self.seen;
-        self.seen += new;
-        let new = usize::try_from(new).unwrap_or(usize::MAX);
-        if new > queue::TRACE_KEPT {
-            return Err(format!("P7: {new} events at once, more than the trace keeps"));
+        if queue.events().lost() > 0 {
+            return Err("P7: more happened at once than the trace keeps".to_owned());
         }
-        let events: Vec<TraceEvent> = queue.events().newest(new).copied().collect();
-        for TraceEvent { kind, id, at_ns, reason, extent } in events {
+        while let Some(event) = queue.take_event() {
+            self.remember(event);
+            let TraceEvent { at_ns, kind, id, attributes, reason, .. } = event;
             match kind {
-                TraceKind::Inserted | TraceKind::InsertedInFront if queue.requests().is_live(id) => {
-                    let attributes = queue.requests().attributes(id);
+                TraceKind::Inserted | TraceKind::InsertedInFront => {
+                    let table = queue.requests();
+                    let is_beside = |other: &Waiting| {
+                        table.is_live(other.id) && touch(table.attributes(other.id).extent, attributes.extent)
+                    };
+                    let touches = self.waiting.values().any(is_beside);
                     let is_in_front = kind == TraceKind::InsertedInFront;
-                    let touches = self.waiting.values().any(|other| {
-                        let table = queue.requests();
-                        table.is_live(other.id) && touch(table.attributes(other.id).extent, extent)
-                    });
-                    self.inserted(id, attributes, Entry { is_in_front, touches }, at_ns);
+                    self.inserted(id, &attributes, Entry { is_in_front, touches }, at_ns);
                 }
                 TraceKind::RequestsMerged => self.merged_into = Some(id),
                 TraceKind::Absorbed => self.absorbed(id),
-                TraceKind::Chosen => {
-                    let operation = queue.requests().attributes(id).operation;
-                    self.chosen(id, operation, reason.is_some(), at_ns)?;
-                },
+                TraceKind::Chosen => self.chosen(id, attributes.operation, reason.is_some(), at_ns)?,
                 TraceKind::Completed => self.left_device(id, at_ns),
                 TraceKind::Requeued => self.gave_back(id),
                 TraceKind::Switched => {
@@ -264,6 +262,18 @@ impl Starvation {
             }
         }
         Ok(())
+    }
+
+    fn remember(&mut self, event: TraceEvent) {
+        if self.last_events.len() == SHOWN_EVENTS {
+            self.last_events.pop_front();
+        }
+        self.last_events.push_back(event);
+    }
+
+    /// The last events, oldest first, for a failure to show.
+    pub(crate) fn last_events(&self) -> impl Iterator<Item = &TraceEvent> {
+        self.last_events.iter()
     }
 
     /// Looks at a pause that the policy takes while requests wait.
@@ -301,7 +311,8 @@ impl Starvation {
             turns.inserted(attributes.is_sync(), &self.waiting, now);
         }
         let (order, attributes) = (self.entered, *attributes);
-        let waiting = Waiting { id, order, attributes, inserted_ns: now, due_ns, passed: 0, allowed, touched: entry.touches };
+        let waiting =
+            Waiting { id, order, attributes, inserted_ns: now, due_ns, passed: 0, allowed, touched: entry.touches };
         self.waiting.insert(id.slot(), waiting);
         if matches!(self.promise, Promise::Lists) {
             // Whatever comes while it waits may leave with it, in front of it.
@@ -357,9 +368,9 @@ impl Starvation {
         self.passed_over += match &mut self.promise {
             Promise::Unchecked => 0,
             Promise::InOrder => pass(waiting, &chosen, 1, |other| other.order < chosen.order)?,
-            Promise::Lists => pass(waiting, &chosen, 1, |other| {
-                other.attributes.hardware_queue == chosen.attributes.hardware_queue
-            })?,
+            Promise::Lists => {
+                pass(waiting, &chosen, 1, |other| other.attributes.hardware_queue == chosen.attributes.hardware_queue)?
+            }
             // Beside a neighbour that was too full for it, it costs what joining it would have.
             Promise::Budget { is_strict: true } => {
                 let cost = if chosen.touched { 1 } else { SEEK_COST };
@@ -411,7 +422,12 @@ fn touch(one: Extent, other: Extent) -> bool {
 }
 
 /// Counts a choice against those that it passes over.
-fn pass(waiting: &mut Queued, chosen: &Waiting, cost: u64, is_passed: impl Fn(&Waiting) -> bool) -> Result<u64, Broken> {
+fn pass(
+    waiting: &mut Queued,
+    chosen: &Waiting,
+    cost: u64,
+    is_passed: impl Fn(&Waiting) -> bool,
+) -> Result<u64, Broken> {
     let mut passed = waiting.values_mut().filter(|other| is_passed(other));
     passed.try_fold(0, |sum, other| Ok(sum + other.pass(chosen, cost)?))
 }

@@ -31,8 +31,6 @@ const CONTEXTS: u32 = 24;
 const LASTING_CONTEXT: ContextId = ContextId(CONTEXTS - 1);
 const SOFTWARE_QUEUES: u16 = 4;
 const PLUGS: usize = 3;
-/// Trace events that a failure shows.
-const SHOWN_EVENTS: usize = 64;
 /// Changes from outside that a failure shows.
 const SHOWN_CHANGES: usize = 16;
 /// Steps without any answered bio after which the drain at the end is taken to be stuck.
@@ -284,8 +282,8 @@ impl Weather {
     }
 
     fn last_events(&self) -> Vec<String> {
-        let mut events: Vec<_> = self.queue.events().iter().rev().take(SHOWN_EVENTS).map(ToString::to_string).collect();
-        events.reverse();
+        let untaken = self.queue.events().iter();
+        let events = self.starvation.last_events().chain(untaken).map(ToString::to_string);
         let policy = self.queue.elevator();
         let state = format!(
             "in force: {}; violations: {} in all, {} in the request table, {} in the policy",

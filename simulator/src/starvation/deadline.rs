@@ -102,6 +102,9 @@ impl Batches {
             return Ok(1);
         }
         let slot = oldest.id.slot();
-        Err(format!("P7: #{slot}, the oldest {direction:?} and overdue, was passed over {} times, {allowed} are allowed", entry.1))
+        Err(format!(
+            "P7: #{slot}, the oldest {direction:?} and overdue, was passed over {} times, {allowed} are allowed",
+            entry.1
+        ))
     }
 }

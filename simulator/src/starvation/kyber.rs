@@ -53,7 +53,13 @@ pub(super) struct Rounds {
 
 impl Default for Rounds {
     fn default() -> Self {
-        Self { outlets: BTreeMap::new(), begins_empty: true, depth: MOST_TOKENS, tokens: BTreeMap::new(), in_use: [0; KINDS] }
+        Self {
+            outlets: BTreeMap::new(),
+            begins_empty: true,
+            depth: MOST_TOKENS,
+            tokens: BTreeMap::new(),
+            in_use: [0; KINDS],
+        }
     }
 }
 
