@@ -217,6 +217,29 @@ fn as7_kinds_never_share_the_device_and_reads_have_their_time() {
     assert!(reads.len() >= 4 && reads.iter().skip(1).all(|span| *span >= 500), "{reads:?}");
 }
 
+/// 9.4, 5: the time of a batch of writes begins with its first dispatch. Else a driver that asks late, after a stall, would
+/// find it over before it began, and writes would wait for ever.
+#[test]
+fn s9_4_a_batch_that_nobody_asks_for_does_not_pass() {
+    let mut testbed = one_command("anticipatory:antic_expire=0");
+    testbed.submit(&bio("R0@1"));
+    assert!(matches!(testbed.dispatch(), Next::Start { .. }));
+    testbed.submit(&bio("W5000@2"));
+    testbed.submit(&bio("R1000@3"));
+    testbed.complete(0, Status::Ok);
+    let mut order = String::new();
+    for _ in 0..6 {
+        // Longer than either batch.
+        testbed.pass(600 * MS);
+        testbed.submit(&bio(&format!("R{}@3", testbed.now() / MS * 1_000)));
+        if matches!(testbed.dispatch(), Next::Start { .. }) {
+            order.push_str(&testbed.started().last().expect("started").text[..1]);
+            testbed.complete(0, Status::Ok);
+        }
+    }
+    assert!(order.contains('W'), "{order}");
+}
+
 #[test]
 fn as8_a_drain_empties_reads_then_writes_whatever_it_waits_for() {
     use elevator::{Configuration, Elevator, Hint, Position, Requests, registry};
