@@ -218,26 +218,49 @@ fn as7_kinds_never_share_the_device_and_reads_have_their_time() {
 }
 
 /// 9.4, 5: the time of a batch of writes begins with its first dispatch. Else a driver that asks late, after a stall, would
-/// find it over before it began, and writes would wait for ever.
+/// find it over before it began, and writes would wait as long as the stalls go on.
 #[test]
 fn s9_4_a_batch_that_nobody_asks_for_does_not_pass() {
-    let mut testbed = one_command("anticipatory:antic_expire=0");
+    let mut settings = Testbed::settings();
+    settings.configuration.depth.device = 4;
+    let mut testbed = Testbed::with("anticipatory:antic_expire=0", &settings);
     testbed.submit(&bio("R0@1"));
     assert!(matches!(testbed.dispatch(), Next::Start { .. }));
     testbed.submit(&bio("W5000@2"));
+    assert!(
+        !matches!(testbed.dispatch(), Next::Start { .. }),
+        "the writes' turn comes when the read is out of the device"
+    );
     testbed.submit(&bio("R1000@3"));
     testbed.complete(0, Status::Ok);
-    let mut order = String::new();
-    for _ in 0..6 {
-        // Longer than either batch.
-        testbed.pass(600 * MS);
-        testbed.submit(&bio(&format!("R{}@3", testbed.now() / MS * 1_000)));
-        if matches!(testbed.dispatch(), Next::Start { .. }) {
-            order.push_str(&testbed.started().last().expect("started").text[..1]);
-            testbed.complete(0, Status::Ok);
+    testbed.pass(200 * MS);
+    assert!(matches!(testbed.dispatch(), Next::Start { .. }));
+    assert_eq!(testbed.started().last().expect("started").text, "W5000@2");
+}
+
+/// 9.4, 2 and 5: an overdue read begins its batch like any other, so that it ends 500 ms after its first completion however
+/// many overdue ones follow.
+#[test]
+fn s9_4_overdue_reads_do_not_prolong_their_batch() {
+    let mut testbed = one_command("anticipatory:read_expire=0");
+    testbed.submit(&bio("W5000"));
+    assert!(matches!(testbed.dispatch(), Next::Start { .. }));
+    let mut next = 0_u64;
+    let mut order = Vec::new();
+    for _ in 0..200 {
+        testbed.submit(&bio(&format!("R{}@1", next * 1_000)));
+        testbed.submit(&bio(&format!("W{}@2", 500_000_000 + next * 1_000)));
+        next += 1;
+        testbed.pass(10 * MS);
+        testbed.complete(0, Status::Ok);
+        while !matches!(testbed.dispatch(), Next::Start { .. }) {
+            testbed.pass(MS);
         }
+        order.push((testbed.now(), testbed.started().last().expect("started").text.starts_with('R')));
     }
-    assert!(order.contains('W'), "{order}");
+    let first_read = order.iter().find(|(_, is_read)| *is_read).expect("reads go").0;
+    let write = order.iter().find(|(at, is_read)| *at > first_read && !is_read).expect("writes go again").0;
+    assert!(write - first_read <= 530 * MS, "{} ms", (write - first_read) / MS);
 }
 
 #[test]
