@@ -15,11 +15,14 @@
 //!
 //! What enters in front (given back, data of a sequenced flush) passes everybody by right and is not counted; after a
 //! change of policy or tunables the ledger begins anew with what comes then, once all that was queued has left.
-//! mq-deadline's classes share one batch, so its promises hold while one class is queued.
+//! mq-deadline's classes share one batch, so what it promises inside a class holds while one class is queued; with
+//! several, a class of which all have aged goes before every higher one.
 
 mod anticipatory;
 mod deadline;
 mod kyber;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -83,7 +86,7 @@ impl Terms {
 #[derive(Copy, Clone, Debug)]
 struct Waiting {
     id: RequestId,
-    /// The so-manieth to enter; on a merge that of the older one, where the policy does the same.
+    /// Its number in the order of entry; on a merge that of the older one, where the policy does the same.
     order: u64,
     attributes: Attributes,
     inserted_ns: Nanos,
@@ -165,11 +168,11 @@ impl Promise {
     }
 
     /// Forgets what has been counted, but not what is in the device.
-    fn begin_anew(&mut self) {
+    fn begin_anew(&mut self, terms: &Terms) {
         match self {
             Promise::Rounds(rounds) => rounds.begin_anew(),
             Promise::Batches(batches) => *batches = Batches::default(),
-            Promise::Turns(turns) => *turns = Turns::default(),
+            Promise::Turns(turns) => turns.begin_anew(terms),
             _ => {}
         }
     }
@@ -183,6 +186,8 @@ pub(crate) struct Starvation {
     waiting: Queued,
     /// Slots of queued requests that the ledger leaves out: they were there before the terms were.
     excused: BTreeSet<u32>,
+    /// What entered in front and has not left: before 6.5 mq-deadline keeps it in its class, and it may hold that up.
+    in_front: BTreeSet<RequestId>,
     /// The form of the policy that a switch is to bring.
     next_version: Option<Version>,
     /// The request that has just absorbed another.
@@ -200,12 +205,21 @@ impl Starvation {
             terms,
             waiting: Queued::new(),
             excused: BTreeSet::new(),
+            in_front: BTreeSet::new(),
             next_version: None,
             merged_into: None,
             entered: 0,
             last_events: VecDeque::with_capacity(SHOWN_EVENTS),
             passed_over: 0,
         }
+    }
+
+    /// Holds the policy to other terms than its own.
+    #[cfg(test)]
+    pub(crate) fn claim(&mut self, change: impl FnOnce(&mut Terms)) {
+        change(&mut self.terms);
+        self.promise = Promise::of(&self.terms);
+        self.begin_anew();
     }
 
     /// A switch is asked for: this is the form of what comes.
@@ -221,7 +235,7 @@ impl Starvation {
 
     fn begin_anew(&mut self) {
         self.excused.extend(std::mem::take(&mut self.waiting).into_keys());
-        self.promise.begin_anew();
+        self.promise.begin_anew(&self.terms);
     }
 
     /// Takes what has happened since the last time from the queue's trace. To be called behind every call that may choose.
@@ -289,6 +303,7 @@ impl Starvation {
         self.excused.remove(&id.slot());
         // kyber stages what comes in front like everything else, before its list.
         if entry.is_in_front && !matches!(self.promise, Promise::Rounds(_)) {
+            self.in_front.insert(id);
             return;
         }
         let is_read = attributes.direction() == Direction::Read;
@@ -325,6 +340,7 @@ impl Starvation {
 
     fn absorbed(&mut self, gone: RequestId) {
         self.excused.remove(&gone.slot());
+        self.in_front.remove(&gone);
         let keep = self.merged_into.take();
         let Some(gone) = self.take(gone) else { return };
         let Some(keep) = keep.and_then(|keep| self.waiting.get_mut(&keep.slot()).filter(|kept| kept.id == keep)) else {
@@ -349,6 +365,7 @@ impl Starvation {
     /// A request was chosen: by the rule, or by force.
     fn chosen(&mut self, id: RequestId, operation: Operation, by_rule: bool, now: Nanos) -> Result<(), Broken> {
         self.excused.remove(&id.slot());
+        self.in_front.remove(&id);
         let chosen = self.take(id);
         if !by_rule {
             self.begin_anew();
@@ -360,7 +377,7 @@ impl Starvation {
         // What is not known went in front by right.
         let Some(chosen) = chosen else { return Ok(()) };
         if !self.excused.is_empty() {
-            self.promise.begin_anew();
+            self.promise.begin_anew(&self.terms);
             return Ok(());
         }
         let (waiting, terms) = (&mut self.waiting, &self.terms);
@@ -385,7 +402,10 @@ impl Starvation {
                     && other.attributes.device == chosen.attributes.device
                     && other.due_ns < chosen.inserted_ns
             })?,
-            Promise::Batches(batches) => batches.chosen(&chosen, waiting, terms, now)?,
+            Promise::Batches(batches) => {
+                let may_be_held_up = !self.in_front.is_empty() && !terms.is_since(Version(6, 5, 0));
+                batches.chosen(&chosen, waiting, terms, (now, may_be_held_up))?
+            }
             Promise::Rounds(rounds) => rounds.chosen(&chosen, waiting)?,
             Promise::Turns(turns) => turns.chosen(&chosen, waiting, terms, now)?,
         };

@@ -5,6 +5,8 @@
 //! load. It ends by draining everything. A failure names the seed, what broke, the last events and the command that
 //! replays it.
 
+#[cfg(test)]
+mod canaries;
 mod limiting;
 
 use std::collections::VecDeque;

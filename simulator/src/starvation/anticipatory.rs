@@ -12,6 +12,10 @@ use crate::invariants::Broken;
 pub(super) struct Turns {
     /// Whose turn it is, and its first choice; None before any.
     turn: Option<(bool, Nanos)>,
+    /// Its begin was seen. One that ran already when the terms changed may have its length from earlier terms.
+    has_seen_begin: bool,
+    /// The longest batch of all terms so far.
+    longest_ns: [Nanos; 2],
     /// Requests of the turn that have not completed, until one has.
     first_ones: BTreeSet<RequestId>,
     /// The first completion of the turn.
@@ -25,6 +29,14 @@ pub(super) struct Turns {
 }
 
 impl Turns {
+    /// Forgets what it has seen under other terms, but not how long these let a batch last.
+    pub(super) fn begin_anew(&mut self, terms: &Terms) {
+        let [longest_async, longest_sync] = self.longest_ns;
+        let longest_async = longest_async.max(terms.ms("write_batch_expire"));
+        let longest_sync = longest_sync.max(terms.ms("read_batch_expire"));
+        *self = Self { longest_ns: [longest_async, longest_sync], ..Self::default() };
+    }
+
     pub(super) fn inserted(&mut self, is_sync: bool, waiting: &Queued, now: Nanos) {
         if !waiting.values().any(|other| other.attributes.is_sync() == is_sync) {
             self.waits_since[usize::from(is_sync)] = now;
@@ -49,7 +61,8 @@ impl Turns {
         let is_sync = chosen.attributes.is_sync();
         let began_at = match self.turn {
             Some((turn, began_at)) if turn == is_sync => began_at,
-            _ => {
+            before => {
+                self.has_seen_begin = before.is_some();
                 self.turn = Some((is_sync, now));
                 self.completed_at = None;
                 self.first_ones.clear();
@@ -83,7 +96,8 @@ impl Turns {
         } else {
             (began_at, terms.ms("write_batch_expire"))
         };
-        let until = counts_from.max(self.waits_since[usize::from(!is_sync)]).saturating_add(batch_ns);
+        let longest_ns = if self.has_seen_begin { batch_ns } else { self.longest_ns[usize::from(is_sync)] };
+        let until = counts_from.max(self.waits_since[usize::from(!is_sync)]).saturating_add(longest_ns);
         if now <= until {
             return Ok(1);
         }

@@ -1,4 +1,4 @@
-//! The promise of deadline and mq-deadline: batches.
+//! The promise of deadline and mq-deadline: batches, and classes that age.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +14,25 @@ pub(super) fn lane(terms: &Terms, waiting: &Waiting) -> (Class, Direction) {
     (class, waiting.attributes.direction())
 }
 
+/// Lower classes than the one that was chosen. mq-deadline looks at the request whose turn it is in a class, not at its
+/// oldest; once all of a class are old enough, it is whichever it looks at.
+fn passes_aged(chosen: Class, waiting: &Queued, terms: &Terms, now: Nanos) -> Result<u64, Broken> {
+    let aging_ns = terms.ms("prio_aging_expire");
+    let is_aged = |other: &Waiting| {
+        let expire_ns = terms.expire_ns(other.attributes.direction() == Direction::Read);
+        now >= other.due_ns.saturating_sub(expire_ns).saturating_add(aging_ns)
+    };
+    let mut passed = 0;
+    for lower in [Class::BestEffort, Class::Idle].into_iter().take_while(|lower| *lower != chosen) {
+        let mut of_class = waiting.values().filter(|other| other.attributes.class() == lower).peekable();
+        if of_class.peek().is_some() && of_class.all(is_aged) {
+            return Err(format!("P7: all of class {lower:?} are older than {aging_ns} ns, and one of {chosen:?} went"));
+        }
+        passed += u64::from(waiting.values().any(|other| other.attributes.class() == lower));
+    }
+    Ok(passed)
+}
+
 /// What has passed since when, while one class is queued.
 #[derive(Debug, Default)]
 pub(super) struct Batches {
@@ -24,18 +43,19 @@ pub(super) struct Batches {
 }
 
 impl Batches {
+    /// `may_be_held_up`: heads that the ledger does not follow may keep their class back.
     pub(super) fn chosen(
         &mut self,
         chosen: &Waiting,
         waiting: &Queued,
         terms: &Terms,
-        now: Nanos,
+        (now, may_be_held_up): (Nanos, bool),
     ) -> Result<u64, Broken> {
         let (class, direction) = lane(terms, chosen);
         if waiting.values().any(|other| lane(terms, other).0 != class) {
             // Another class, be it only looked at, begins the batch anew.
             *self = Self::default();
-            return Ok(0);
+            return if may_be_held_up { Ok(0) } else { passes_aged(class, waiting, terms, now) };
         }
         let batch = terms.count("fifo_batch").max(1);
         let passed = self.passes_other(direction, waiting, terms, batch)?;
