@@ -245,12 +245,10 @@ fn s9_4_overdue_reads_do_not_prolong_their_batch() {
     let mut testbed = one_command("anticipatory:read_expire=0");
     testbed.submit(&bio("W5000"));
     assert!(matches!(testbed.dispatch(), Next::Start { .. }));
-    let mut next = 0_u64;
     let mut order = Vec::new();
-    for _ in 0..200 {
+    for next in 0_u64..200 {
         testbed.submit(&bio(&format!("R{}@1", next * 1_000)));
         testbed.submit(&bio(&format!("W{}@2", 500_000_000 + next * 1_000)));
-        next += 1;
         testbed.pass(10 * MS);
         testbed.complete(0, Status::Ok);
         while !matches!(testbed.dispatch(), Next::Start { .. }) {

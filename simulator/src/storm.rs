@@ -228,14 +228,7 @@ impl Weather {
         let mut queue = RequestQueue::build(policy, None, &settings)
             .map_err(|error| format!("policy '{policy}' cannot be built: {error:?}"))?;
         queue.set_tracing(true);
-        let terms = Terms {
-            name: policy.to_owned(),
-            tick_ns: configuration.tick_ns,
-            software_queues: u64::from(SOFTWARE_QUEUES),
-            ..Terms::default()
-        };
-        let mut starvation = Starvation::new(terms);
-        starvation.tuned(&queue);
+        let starvation = starvation(policy, &configuration, &queue);
         let mut weather = Self {
             policy: policy.to_owned(),
             temper,
@@ -686,6 +679,17 @@ impl Weather {
         outcome.map_err(|_| "a switch was refused although none is under way".to_owned())?;
         self.starvation.observe(&mut self.queue)
     }
+}
+
+fn starvation(policy: &str, configuration: &Configuration, queue: &RequestQueue) -> Starvation {
+    let mut starvation = Starvation::new(Terms {
+        name: policy.to_owned(),
+        tick_ns: configuration.tick_ns,
+        software_queues: u64::from(configuration.software_queues),
+        ..Terms::default()
+    });
+    starvation.tuned(queue);
+    starvation
 }
 
 /// What may be wrong with a device, each for itself.
