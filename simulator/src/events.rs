@@ -3,20 +3,17 @@
 //!
 //! Promise  events come out by (time, order of insertion); nothing else breaks a tie.
 //! Cost     about 25 ns for an insertion with its removal, independent of how many are pending; nothing is allocated
-//!          up to the capacity given at construction.
+//!          up to the capacity given at construction, except once, when the first event lies beyond the horizon.
 //! Source   Brown 1988 (calendar queue), with a bit per bucket instead of resizing; Tang, Goh & Thng 2005 (ladder queue)
 //!          for sorting a bucket only when its turn comes.
 //!
 //! There is no removal: an owner that loses interest recognises a stale event when it comes (it remembers the time it
 //! waits for) and ignores it.
 
-mod beyond;
-
 use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use block::{NIL, Nanos};
-
-use beyond::Beyond;
 
 /// Buckets of the wheel.
 const BUCKETS: usize = 8_192;
@@ -59,13 +56,8 @@ struct Node {
     time: Nanos,
     sequence: u32,
     payload: Payload,
-    /// Behind it in its bucket or among the unused; beyond the horizon its sibling.
     next: u32,
-    /// Beyond the horizon: the first of those that are later.
-    child: u32,
 }
-
-const _: () = assert!(size_of::<Node>() == 24, "no padding");
 
 /// The set of events ahead.
 #[derive(Clone, Debug)]
@@ -82,7 +74,7 @@ pub struct EventWheel {
     heads: Box<[u32; BUCKETS]>,
     nodes: Vec<Node>,
     free: u32,
-    overflow: Beyond,
+    overflow: BinaryHeap<Reverse<(Nanos, u32)>>,
     next_sequence: u32,
     in_wheel: usize,
 }
@@ -99,7 +91,7 @@ impl EventWheel {
             heads: Box::new([NIL; BUCKETS]),
             nodes: Vec::with_capacity(capacity),
             free: NIL,
-            overflow: Beyond::EMPTY,
+            overflow: BinaryHeap::new(),
             next_sequence: 0,
             in_wheel: 0,
         }
@@ -175,7 +167,7 @@ impl EventWheel {
 
     #[inline]
     fn allocate(&mut self, time: Nanos, sequence: u32, payload: Payload) -> u32 {
-        let node = Node { time, sequence, payload, next: NIL, child: NIL };
+        let node = Node { time, sequence, payload, next: NIL };
         let free = self.free;
         if let Some(place) = self.nodes.get_mut(free as usize) {
             self.free = place.next;
@@ -197,7 +189,7 @@ impl EventWheel {
     fn place(&mut self, time: Nanos, node: u32) {
         let bucket = self.bucket_of(time);
         if bucket >= self.cursor + BUCKETS as u64 {
-            self.overflow.push(&mut self.nodes, node);
+            self.push_beyond(time, node);
             return;
         }
         let index = index_of(bucket);
@@ -206,6 +198,15 @@ impl EventWheel {
         self.occupied[index / 64] |= 1 << (index % 64);
         self.occupied_words[index / 4_096] |= 1 << (index / 64 % 64);
         self.in_wheel += 1;
+    }
+
+    /// Flash never looks so far ahead: the memory comes with the first event that does.
+    #[inline]
+    fn push_beyond(&mut self, time: Nanos, node: u32) {
+        if self.overflow.capacity() == 0 {
+            self.overflow.reserve_exact(self.nodes.capacity());
+        }
+        self.overflow.push(Reverse((time, node)));
     }
 
     /// Keeps `front` in order; of equal times the newest comes out last.
@@ -227,7 +228,7 @@ impl EventWheel {
     /// Moves the earliest bucket's events into `front`, which is empty, in order.
     fn fill_front(&mut self) {
         // What lay beyond the horizon stays in the heap until its bucket is the earliest: it need not pass the wheel.
-        let beyond = self.overflow.next_time(&self.nodes).map_or(NEVER, |time| self.bucket_of(time));
+        let beyond = self.overflow.peek().map_or(NEVER, |&Reverse((time, _))| self.bucket_of(time));
         let index = self.first_occupied();
         let inside =
             index.map_or(NEVER, |index| self.cursor + (index as u64).wrapping_sub(self.cursor) % BUCKETS as u64);
@@ -238,10 +239,11 @@ impl EventWheel {
             self.empty_bucket(index);
         }
         if beyond <= inside {
-            while let Some(time) = self.overflow.next_time(&self.nodes)
+            while let Some(&Reverse((time, node))) = self.overflow.peek()
                 && self.bucket_of(time) == beyond
             {
-                self.front.extend(self.overflow.pop(&mut self.nodes));
+                self.overflow.pop();
+                self.front.push(node);
             }
         }
         if self.front.len() > 1 {
@@ -313,7 +315,6 @@ fn index_of(bucket: u64) -> usize {
 mod tests {
     use super::*;
     use block::random::Stream;
-    use std::collections::BinaryHeap;
 
     #[test]
     fn a_payload_keeps_kind_and_index() {
