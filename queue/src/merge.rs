@@ -109,9 +109,12 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// The place next to a request that could not take the bio.
+    /// The place next to a request that could not take the bio, for a policy that searched its list for it. Where the
+    /// queue searches, the bio's request goes where the policy puts it: a stream of large writes, each placed behind the
+    /// full one before it, would otherwise pass everything else in a list for ever.
     fn beside(&self, id: RequestId, side: Side) -> Hint {
         match side {
+            _ if self.elevator.merge_search() != MergeSearch::Own => Hint::None,
             Side::Back | Side::Discard => Hint::After(id),
             Side::Front => self.elevator.former(&self.requests, id).map_or(Hint::AtFront, Hint::After),
         }
