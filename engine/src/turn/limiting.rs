@@ -18,7 +18,7 @@ impl Turn {
     pub fn set_limits(&mut self, group: u32, limits: &Limits, now: Nanos) -> Result<bool, String> {
         let Some(Some(state)) = self.groups.get_mut(group as usize) else { return Ok(false) };
         let is_missing = !self.queue.limiters().any(|limiter| limiter.name() == GROUP_LIMITER);
-        if is_missing && *limits != Limits::NONE {
+        if is_missing && *limits != Limits::NONE && !self.is_draining {
             self.queue.add_limiter(GROUP_LIMITER, now).map_err(|error| describe_limiter(GROUP_LIMITER, error))?;
         }
         state.limits = *limits;
@@ -32,7 +32,15 @@ impl Turn {
     /// # Errors
     /// Unknown limiter, tunable or value, as a sentence for the user.
     pub fn add_limiter(&mut self, spec: &SchedulerSpec, now: Nanos) -> Result<(), String> {
+        if self.is_draining {
+            return Ok(());
+        }
         add_limiter(&mut self.queue, spec, now)
+    }
+
+    /// Takes the limiters away: an end must not wait as long as the tightest limit asks for.
+    pub fn lift_limits(&mut self, now: Nanos) {
+        self.queue.remove_limiters(now);
     }
 
     /// The limiters in place, in order, with what is in force: `throttle:throttle_sample_time=20,hierarchy=1`.

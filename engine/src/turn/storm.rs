@@ -335,7 +335,7 @@ impl Storm {
 
     /// Everything in flight comes to its end.
     fn calm(&mut self) {
-        self.turn.drain();
+        self.turn.drain(self.now);
         for _ in 0..200_000 {
             self.now += 1_000_000;
             self.complete();
