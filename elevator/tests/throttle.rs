@@ -77,7 +77,8 @@ impl Bench {
     fn note(&mut self, id: u32) {
         let bio = &self.bios[id as usize];
         let letter = if bio.operation == Operation::Read { 'R' } else { 'W' };
-        self.passed.push((self.now / MS - 1_000, bio.group.0, letter));
+        // What passes before the start counts as passed at it.
+        self.passed.push(((self.now / MS).saturating_sub(1_000), bio.group.0, letter));
     }
 
     fn collect(&mut self) {
@@ -404,11 +405,12 @@ impl Bench {
     }
 }
 
-/// A (1) and B (2) are promised 10 MB/s each. At 0 both have come so far that everybody may have more. A begins 5 ms
+/// A (1) and B (2) are promised 10 MB/s each. At 0 both have come so far that everybody may have more. A begins 15 ms
 /// before, so that it is looked at in the middle of B's slices of 20 ms, has what it was promised at 185 ms, and not any
 /// more at 205 ms. B has so many reads to do from 0 on. Answers the ceilings that B met at 0, 19, 20, 199 and 200 ms.
 fn until_a_miss(b_reads: u32) -> (Bench, Vec<u64>) {
     let mut bench = Bench::new();
+    bench.now -= 15 * MS;
     bench.throttle.set(0, 20, bench.now).expect("slices of 20 ms");
     for group in 1..=3 {
         bench.group(group, 0);
@@ -416,9 +418,8 @@ fn until_a_miss(b_reads: u32) -> (Bench, Vec<u64>) {
     bench.promise(1, 10_000_000);
     bench.promise(2, 10_000_000);
     bench.throttle.trace(true);
-    bench.now -= 5 * MS;
     bench.reads(1, 50);
-    bench.now += 5 * MS;
+    bench.until(0);
     bench.reads(2, b_reads);
     let is_busy = b_reads > 1_000;
     let mut ceilings = vec![bench.ceiling_of(2)];
@@ -431,7 +432,7 @@ fn until_a_miss(b_reads: u32) -> (Bench, Vec<u64>) {
         }
     }
     bench.until(205);
-    assert_eq!(bench.downgrades(), []);
+    assert_eq!(bench.downgrades(), [0_u64; 0]);
     bench.reads(1, 1);
     assert_eq!(bench.downgrades(), [5], "half of ten");
     (bench, ceilings)
