@@ -37,6 +37,11 @@ impl GroupPlan {
         self.settings.len() + 1
     }
 
+    /// Paths of the groups, in the order of their ids from 1 on; the journal's own group has none.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.paths.iter().map(String::as_str)
+    }
+
     fn id_of(&mut self, experiment: &Experiment, path: &str) -> GroupId {
         if let Some(index) = self.paths.iter().position(|known| known == path) {
             return id(index);
@@ -47,7 +52,8 @@ impl GroupPlan {
         };
         let own = experiment.groups.iter().find(|group| group.path == path);
         let weight = own.map_or(Weight::DEFAULT, |group| group.weight).get();
-        self.settings.push(GroupSettings { parent, weight, latency_target_ns: 0 });
+        let latency_target_ns = own.map_or(0, |group| group.limits.latency_target_ns());
+        self.settings.push(GroupSettings { parent, weight, latency_target_ns });
         self.paths.push(path.to_owned());
         id(self.settings.len() - 1)
     }

@@ -115,7 +115,6 @@ fn group(mut reader: Reader<'_>) -> Group {
     let path = reader.needed_text("path", "tenants/db");
     let weight = reader.number("weight", WEIGHTS, DEFAULT_WEIGHT).value;
     let limits = limits(&mut reader);
-    reader.unavailable("latency_target_us", Some("0"), "latency targets are");
     reader.finish();
     Group { path, weight, limits }
 }
@@ -140,8 +139,10 @@ fn limits(reader: &mut Reader<'_>) -> Limits {
         let most = 0..=u64::from(u32::MAX) - 1;
         *place = limit(reader, key, |reader| reader.number(key, most, 0).value);
     }
+    let key = given(reader, "latency_target_us", "target");
+    limits.latency_target_us = reader.number(key, 0..=u64::from(u32::MAX), 0).value;
     if let Some(mut lines) = reader.table("io", "io") {
-        for (key, file) in [("max", "io.max"), ("low", "io.low")] {
+        for (key, file) in [("max", "io.max"), ("low", "io.low"), ("latency", "io.latency")] {
             let Some(line) = lines.text(key) else { continue };
             if let Err(wrong) = write_limits(file, &line.value, &mut limits) {
                 lines.complain(&line.place, format!("{file}: {}", wrong.message), wrong.help);

@@ -16,10 +16,9 @@ pub fn show(configuration: &Configuration) -> String {
         text.heading("[[group]]");
         text.quoted("path", &group.path);
         text.plain("weight", group.weight);
-        let [max, low] = read_limits(&group.limits);
-        for (key, line) in [("io.max", max), ("io.low", low)] {
+        for (file, line) in read_limits(&group.limits) {
             if let Some(line) = line {
-                text.quoted(key, line);
+                text.quoted(file, line);
             }
         }
     }
