@@ -185,7 +185,8 @@ impl Tracer for Writer {
     }
 
     fn message(&mut self, at_ns: Nanos, text: &str) {
-        let end = text.floor_char_boundary(MESSAGE_BYTES);
+        let longest = MESSAGE_BYTES.min(text.len());
+        let end = (0..=longest).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
         self.notice(at_ns, Notice::Message, 0, &text.as_bytes()[..end]);
     }
 }
