@@ -374,9 +374,19 @@ impl Storm {
         }
     }
 
-    /// Everything in flight comes to its end.
+    /// Everything in flight comes to its end, the more so what limits hold for days.
     fn calm(&mut self) {
+        let tight = Limits { read_bytes_per_s: Some(2), write_bytes_per_s: Some(2), ..Limits::NONE };
+        for group in self.groups.clone() {
+            assert_eq!(self.turn.set_limits(group, &tight, self.now), Ok(true), "seed {}", self.seed);
+        }
+        let holds = (0..100_000).any(|_| {
+            self.step();
+            self.turn.held_by_limiters() > 0
+        });
+        assert!(holds, "seed {}", self.seed);
         self.turn.drain(self.now);
+        assert_eq!(self.turn.held_by_limiters(), 0, "seed {}", self.seed);
         for _ in 0..200_000 {
             self.now += 1_000_000;
             self.complete();
