@@ -456,6 +456,42 @@ fn t23_the_ceiling_grows_by_half_a_slice_and_halves_with_each_miss() {
     assert_eq!(bench.submit(3, Operation::Read, PAGE), Verdict::Held, "the state is LOW: C was promised nothing");
 }
 
+#[test]
+fn t24_a_group_that_was_promised_nothing_has_the_floor_unless_it_has_children() {
+    let passed = |has_child: bool| {
+        let mut bench = Bench::new();
+        bench.group(1, 0);
+        bench.group(2, 0);
+        if has_child {
+            bench.group(3, 2);
+        }
+        bench.promise(1, 50_000_000);
+        bench.reads(2, 20);
+        bench.reads(3, if has_child { 20 } else { 0 });
+        (bench.by(u64::MAX, 2), bench.by(u64::MAX, 3))
+    };
+    assert_eq!(passed(false), (1, 0), "ten I/Os a second: one in a slice of 100 ms");
+    assert_eq!(passed(true), (20, 1), "the floor is for leaves");
+}
+
+#[test]
+fn t45_the_same_calls_give_the_same_trace() {
+    let trace = || {
+        let (mut bench, ceilings) = until_a_miss(4_000);
+        bench.limit(3, Rates { bytes_per_s: [1 << 20, 0], ios_per_s: [0, 5] });
+        bench.reads(3, 50);
+        let mut texts: Vec<String> = bench.told().iter().map(ToString::to_string).collect();
+        bench.until(2_000);
+        texts.extend(bench.told().iter().map(ToString::to_string));
+        (texts, ceilings, bench.passed)
+    };
+    let (texts, ceilings, passed) = trace();
+    for line in ["limit change rbps=1048576 ", "[R] bio. bdisp="] {
+        assert!(texts.iter().any(|text| text.starts_with(line)), "{line}: {texts:?}");
+    }
+    assert_eq!((texts, ceilings, passed), trace());
+}
+
 /// A (1) is promised more than it asks for, B (2) nothing. Of 100 reads of A on a disk (baseline 4.1 ms, target 0.1 ms
 /// more), so many come late. Answers how many of 20 reads of B pass then.
 fn passed_beside_a_group_with(late_of_100: u32) -> usize {
