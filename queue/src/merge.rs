@@ -34,7 +34,9 @@ impl<E: Elevator> RequestQueue<E> {
                 {
                     slot.marks.set(Marks::NO_MERGE);
                 }
-                Err(self.beside(id, side))
+                // Only a policy that looks through its own list has a place in mind; the others' order is their own.
+                let has_own_list = self.elevator.merge_search() == MergeSearch::Own;
+                Err(if has_own_list { self.beside(id, side) } else { Hint::None })
             }
         }
     }
@@ -109,12 +111,9 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
-    /// The place next to a request that could not take the bio, for a policy that searched its list for it. Where the
-    /// queue searches, the bio's request goes where the policy puts it: a stream of large writes, each placed behind the
-    /// full one before it, would otherwise pass everything else in a list for ever.
+    /// The place next to a request that could not take the bio.
     fn beside(&self, id: RequestId, side: Side) -> Hint {
         match side {
-            _ if self.elevator.merge_search() != MergeSearch::Own => Hint::None,
             Side::Back | Side::Discard => Hint::After(id),
             Side::Front => self.elevator.former(&self.requests, id).map_or(Hint::AtFront, Hint::After),
         }
@@ -249,6 +248,7 @@ impl<E: Elevator> RequestQueue<E> {
             self.note(wake);
         }
         self.trace_bio(TraceKind::RequestsMerged, &tail, keep, now);
+        self.trace(TraceKind::Absorbed, gone, None, now);
         self.counters.request_merged(tail.direction(), now);
         if was_hashed {
             self.hash_in(keep, tail.extent.end());

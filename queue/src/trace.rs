@@ -19,12 +19,16 @@ pub enum TraceKind {
     Allocated,
     /// A request entered the policy.
     Inserted,
+    /// It entered the policy before all others: given back by the driver, or data of a sequenced flush.
+    InsertedInFront,
     /// A bio joined it at its end; the attributes are the bio's.
     BackMerged,
     /// A bio joined it before its begin; the attributes are the bio's.
     FrontMerged,
     /// It absorbed its neighbour.
     RequestsMerged,
+    /// It is the neighbour that was absorbed; comes right behind.
+    Absorbed,
     /// The policy chose it.
     Chosen,
     /// The device took it.
@@ -52,7 +56,7 @@ impl TraceKind {
             TraceKind::Queued => 'Q',
             TraceKind::Slept => 'S',
             TraceKind::Allocated => 'G',
-            TraceKind::Inserted => 'I',
+            TraceKind::Inserted | TraceKind::InsertedInFront => 'I',
             TraceKind::BackMerged | TraceKind::RequestsMerged => 'M',
             TraceKind::FrontMerged => 'F',
             TraceKind::Started => 'D',
@@ -60,7 +64,7 @@ impl TraceKind {
             TraceKind::Requeued | TraceKind::Refused => 'R',
             TraceKind::Plugged => 'P',
             TraceKind::Unplugged => 'U',
-            TraceKind::Chosen | TraceKind::FlushIssued | TraceKind::Switched => return None,
+            TraceKind::Absorbed | TraceKind::Chosen | TraceKind::FlushIssued | TraceKind::Switched => return None,
         })
     }
 }
@@ -103,20 +107,18 @@ pub struct Trace {
 }
 
 impl Trace {
-    #[inline(never)]
-    pub(crate) fn push(&mut self, event: TraceEvent) {
-        if self.events.len() >= self.events.capacity().min(KEPT) {
-            self.lost += 1;
-            if self.events.pop_front().is_none() {
-                return;
-            }
-        }
-        self.events.push_back(event);
+    /// Gets the memory for all that is kept, so that events themselves never do.
+    pub(crate) fn make_room(&mut self) {
+        self.events.reserve_exact(KEPT.saturating_sub(self.events.len()));
     }
 
-    /// Gets the room for [`KEPT`] events, so that none of them has to. Without memory for it, fewer are kept.
-    pub(crate) fn reserve(&mut self) {
-        let _ = self.events.try_reserve_exact(KEPT - self.events.len());
+    #[inline(never)]
+    pub(crate) fn push(&mut self, event: TraceEvent) {
+        if self.events.len() == KEPT {
+            self.events.pop_front();
+            self.lost += 1;
+        }
+        self.events.push_back(event);
     }
 
     /// Takes the oldest event.

@@ -217,7 +217,7 @@ fn t50_two_hundred_readers_of_a_disk_share_64_requests() {
 #[test]
 fn t54_bonnie_of_2_4_on_the_ide_disk_of_2003() {
     let file = Some(Amount::Bytes(1 << 30));
-    // Flushing above 128 MiB, a limit of 256 MiB; copies at 0.25 GB/s. The elevator of the vanilla 2.4.20 that was measured.
+    // Flushing above 128 MiB, a limit of 256 MiB; copies at 0.25 GB/s.
     let machine = "era=2.4,memory_mib=475,copy_mb_per_s=250";
     let measured = |mix: Mix| {
         let job = Job {
@@ -227,6 +227,7 @@ fn t54_bonnie_of_2_4_on_the_ide_disk_of_2003() {
             end_fsync: mix == Mix::Write,
             ..stream(mix, 4 * KIB)
         };
+        // The elevator of 2.4.20. In the order of arrival, which `noop` keeps, writer and flusher pull the arm to and fro.
         let mut question = on("ide2003", "linus", machine, job);
         (question.ramp_ns, question.runtime_ns) = (0, 120_000 * MS);
         run(&question)
