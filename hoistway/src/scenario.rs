@@ -18,13 +18,17 @@ use serde::Deserialize;
 use crate::exit::Error;
 
 /// The scenarios that come with the program.
-pub const SHIPPED: [(&str, &str); 3] = [
+pub const SHIPPED: [(&str, &str); 4] = [
     ("groups-2010", include_str!("../scenarios/groups-2010.toml")),
     ("readers-2010", include_str!("../scenarios/readers-2010.toml")),
     ("write-bomb", include_str!("../scenarios/write-bomb.toml")),
+    ("write-bomb-direct", include_str!("../scenarios/write-bomb-direct.toml")),
 ];
 /// The job files that come with the program: `-w NAME` finds them where there is no such file.
-const JOB_FILES: [(&str, &str); 1] = [("write-bomb.fio", include_str!("../scenarios/write-bomb.fio"))];
+const JOB_FILES: [(&str, &str); 2] = [
+    ("write-bomb.fio", include_str!("../scenarios/write-bomb.fio")),
+    ("write-bomb-direct.fio", include_str!("../scenarios/write-bomb-direct.fio")),
+];
 
 /// A scenario.
 #[derive(Clone, Debug, Deserialize)]
