@@ -127,7 +127,10 @@ impl Messages {
         let place = self.ring.get_mut(self.next as usize)?;
         self.next = (self.next + 1) % KEPT;
         self.untaken = (self.untaken + 1).min(KEPT);
-        Some(place.insert(Message { at_ns, text, group: None, queue: None, numbers: [0; NUMBERS] }))
+        let message = place.get_or_insert(Message { at_ns, text, group: None, queue: None, numbers: [0; NUMBERS] });
+        (message.at_ns, message.text, message.group, message.queue) = (at_ns, text, None, None);
+        message.numbers = [0; NUMBERS];
+        Some(message)
     }
 
     /// The oldest message not taken yet.

@@ -111,6 +111,8 @@ pub struct Cfq {
     /// The queue whose turn it is, or NIL; and the issuer of the first request of the turn.
     active: u32,
     active_context: u32,
+    /// Active, and nobody holds it any more; NIL but within an event.
+    abandoned: u32,
     busy_queues: u32,
     busy_sync_queues: u32,
     requests_queued: u32,
@@ -186,6 +188,7 @@ impl Policy for Cfq {
             serving: NOBODY,
             active: NIL,
             active_context: NIL,
+            abandoned: NIL,
             busy_queues: 0,
             busy_sync_queues: 0,
             requests_queued: 0,
@@ -437,6 +440,7 @@ impl Elevator for Cfq {
             }
         }
         self.unbind(id.slot());
+        self.bury_abandoned();
         Wake::All
     }
 
