@@ -541,7 +541,7 @@ impl Cfq {
     #[inline]
     fn tick(&mut self, now: Nanos) {
         self.now_ns = now;
-        self.now = self.ticks.at(now);
+        self.now = self.ticks.follow(self.now, now);
         self.is_holding = false;
         if !self.has_begun {
             self.has_begun = true;
