@@ -12,6 +12,7 @@
 //! forms differ in data only (`profile.rs`).
 
 mod arrival;
+mod by_sector;
 mod check;
 mod choose_request;
 mod completion;
@@ -94,6 +95,9 @@ pub struct Cfq {
     service_links: SortedLinks,
     sector_links: SortedLinks,
     sector_trees: [Tree; LEVELS],
+    /// Queues that are not where their next request is in these.
+    stale: List,
+    stale_links: Links,
     contexts: Array<Context>,
     async_queues: Array<u32>,
 
@@ -175,6 +179,8 @@ impl Policy for Cfq {
             service_links: SortedLinks::try_new(queues)?,
             sector_links: SortedLinks::try_new(queues)?,
             sector_trees: [const { Tree::EMPTY }; LEVELS],
+            stale: List::EMPTY,
+            stale_links: Links::try_new(queues)?,
             contexts: Array::try_new(contexts, UNKNOWN_CONTEXT)?,
             async_queues: Array::try_new(async_queues, NIL)?,
             groups: groups_with_root(groups, &profile)?,
@@ -561,7 +567,7 @@ impl Cfq {
         }
         if queue.next == gone {
             queue.next = keep;
-            self.link_by_sector(kept.queue);
+            self.note_next(kept.queue);
         }
     }
 
