@@ -532,7 +532,8 @@ fn earlier(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
 }
 
 impl<E: Elevator> RequestQueue<E> {
-    /// Switches the trace of the queue's and the policy's events on or off. Off at the start.
+    /// Switches the trace of the queue's and the policy's events on or off. Off at the start; its memory comes when it
+    /// is first switched on.
     pub fn set_tracing(&mut self, on: bool) {
         self.tracing = on;
         if on {
