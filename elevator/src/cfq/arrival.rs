@@ -24,6 +24,7 @@ impl Cfq {
         let request = requests.at(id);
         let bio = &request.attributes;
         let queue = self.queue_for(bio);
+        self.bury_abandoned();
         let due_from = if self.profile.has_one_level { self.ticks.at(request.start_ns) } else { self.now };
         self.bind(queue, id, bio, due_from);
         self.enqueue(queue, id.slot(), bio);
@@ -134,7 +135,7 @@ impl Cfq {
         let is_worth = if is_last || !issuer.is_alive || idle == 0 || is_out {
             false
         } else if issuer.think.is_valid() {
-            issuer.think.mean_ticks <= idle
+            !issuer.think.is_above(idle)
         } else {
             was_worth
         };

@@ -167,7 +167,8 @@ impl Cfq {
         }
     }
 
-    /// A holder of a queue lets go of it; with the last the record is free again.
+    /// A holder of a queue lets go of it; with the last the record is free again, or abandoned if it is active: whoever
+    /// calls sees to [`Cfq::bury_abandoned`] before the event ends.
     pub(super) fn drop_reference(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
         if state.references == 0 || queue == SPARE_QUEUE {
@@ -182,12 +183,18 @@ impl Cfq {
             return;
         }
         if self.active == queue {
-            self.expire(queue, Rest::Forgotten);
+            self.abandoned = queue;
+        } else {
+            self.free_queue(queue);
         }
+    }
+
+    pub(super) fn free_queue(&mut self, queue: u32) {
         if self.queues.at(queue).has(Marks::ON_RR) {
             self.complain();
             return;
         }
+        self.forget_by_sector(queue);
         self.say_queue(queue, "put_queue", &[]);
         let next_free = self.first_free_queue;
         let state = self.queues.at_mut(queue);
@@ -233,6 +240,7 @@ impl Cfq {
             self.say("schedule dispatch", &[]);
         }
         self.drop_queue(index);
+        self.bury_abandoned();
         Wake::All
     }
 
@@ -250,6 +258,7 @@ impl Cfq {
                     self.drop_reference(queue);
                 }
             }
+            self.bury_abandoned();
         }
         for queue in 0..self.queues.len() {
             self.evict(queue, group);

@@ -12,9 +12,11 @@
 //! forms differ in data only (`profile.rs`).
 
 mod arrival;
+mod by_sector;
 mod check;
 mod choose_request;
 mod completion;
+mod construction;
 mod contexts;
 mod cooperate;
 mod dispatch;
@@ -33,23 +35,16 @@ mod state;
 mod tunables;
 
 use crate::account::GroupAccount;
-use crate::group::{GroupSettings, WEIGHT_DEFAULT};
-use crate::interface::{
-    Admission, Configuration, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Side, Violation,
-    Wake,
-};
+use crate::group::GroupSettings;
+use crate::interface::{Admission, Dispatch, Elevator, Hint, Merge, MergeSearch, Position, Side, Violation, Wake};
 use crate::message::{Message, Messages};
 use crate::request::{Bio, Requests};
-use crate::structures::{Array, Links, List, NIL, NoMemory, SortedLinks, Tree};
+use crate::structures::{Array, Links, List, NIL, SortedLinks, Tree};
 use crate::tunable::{SettingError, Tunable};
 use block::time::is_due;
-use block::{Class, ContextId, GroupId, HardwareQueue, Nanos, RequestId};
-use contexts::{ASYNC_QUEUES, SPARE_QUEUE};
-use profile::{FORMS, Profile};
-use state::{
-    Context, FREE_QUEUE, FREE_SLOT, Group, Held, Marks, Queue, Slot, TREES_PER_GROUP, ThinkTime, UNKNOWN_CONTEXT,
-    UNKNOWN_GROUP, Workload, WorkloadType,
-};
+use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
+use profile::Profile;
+use state::{Context, Group, Held, Marks, Queue, Slot, ThinkTime, UNKNOWN_GROUP, Workload};
 use tunables::{Settings, Ticks};
 
 crate::reasons! {
@@ -67,10 +62,6 @@ crate::reasons! {
 
 /// Levels of a class: as many orders by sector.
 const LEVELS: usize = 8;
-/// The weights of 2.6, and the root's when nobody says otherwise.
-const WEIGHT_MIN: u32 = 100;
-const WEIGHT_MAX: u32 = 1_000;
-
 /// The policy's state.
 #[derive(Debug)]
 pub struct Cfq {
@@ -94,6 +85,9 @@ pub struct Cfq {
     service_links: SortedLinks,
     sector_links: SortedLinks,
     sector_trees: [Tree; LEVELS],
+    /// Queues that are not where their next request is in these.
+    stale: List,
+    stale_links: Links,
     contexts: Array<Context>,
     async_queues: Array<u32>,
 
@@ -111,6 +105,8 @@ pub struct Cfq {
     /// The queue whose turn it is, or NIL; and the issuer of the first request of the turn.
     active: u32,
     active_context: u32,
+    /// Active, and nobody holds it any more; NIL but within an event.
+    abandoned: u32,
     busy_queues: u32,
     busy_sync_queues: u32,
     requests_queued: u32,
@@ -138,87 +134,6 @@ pub struct Cfq {
     messages: Messages,
     violations: u32,
 }
-
-impl Policy for Cfq {
-    type Profile = Profile;
-    const FORMS: &'static [Form<Profile>] = FORMS;
-
-    fn build(configuration: &Configuration, profile: Profile) -> Result<Self, NoMemory> {
-        let slots = configuration.slots;
-        let groups = configuration.groups.max(1);
-        // One record more, for contexts out of range.
-        let contexts = configuration.contexts.saturating_add(1);
-        let async_groups = if profile.has_hierarchy { groups } else { 1 };
-        let async_queues = async_groups.saturating_mul(ASYNC_QUEUES);
-        // Queues that nobody owns any more hold a request each.
-        let queues = contexts.saturating_add(async_queues).saturating_add(slots).saturating_add(1);
-        let trees = groups.saturating_mul(TREES_PER_GROUP);
-        let thinks = if profile.has_wide_think_times { trees } else { 0 };
-        let ticks = Ticks::new(profile.clock, configuration);
-        let settings = Settings::new(&profile, &ticks, configuration.rotational);
-        let mut policy = Self {
-            profile,
-            settings,
-            ticks,
-            is_rotational: configuration.rotational,
-            now: 0,
-            now_ns: 0,
-            has_begun: false,
-            slots: Array::try_new(slots, FREE_SLOT)?,
-            sort_links: SortedLinks::try_new(slots)?,
-            fifo_links: Links::try_new(slots)?,
-            head: List::EMPTY,
-            queues: Array::try_new(queues, FREE_QUEUE)?,
-            first_free_queue: NIL,
-            service_links: SortedLinks::try_new(queues)?,
-            sector_links: SortedLinks::try_new(queues)?,
-            sector_trees: [const { Tree::EMPTY }; LEVELS],
-            contexts: Array::try_new(contexts, UNKNOWN_CONTEXT)?,
-            async_queues: Array::try_new(async_queues, NIL)?,
-            groups: Array::try_new(groups, UNKNOWN_GROUP)?,
-            trees: Array::try_new(trees, Tree::EMPTY)?,
-            tree_thinks: Array::try_new(thinks, ThinkTime::since(0))?,
-            group_links: SortedLinks::try_new(groups)?,
-            group_tree: Tree::EMPTY,
-            min_vdisktime: 0,
-            total_weight: 0,
-            was_iops_mode: false,
-            serving: NOBODY,
-            active: NIL,
-            active_context: NIL,
-            busy_queues: 0,
-            busy_sync_queues: 0,
-            requests_queued: 0,
-            in_driver: 0,
-            in_flight: [0; 2],
-            last_position_sectors: 0,
-            last_delayed_sync_ticks: 0,
-            hw_tag: if profile.has_one_level { Some(false) } else { None },
-            deepest: 0,
-            depth_samples: 0,
-            timer_at: None,
-            idle_since_ns: None,
-            waits_for_group: false,
-            is_holding: false,
-            round: List::EMPTY,
-            draining: NIL,
-            drained: 0,
-            messages: Messages::try_new()?,
-            violations: 0,
-        };
-        policy.was_iops_mode = policy.is_iops_mode();
-        policy.lay_out();
-        Ok(policy)
-    }
-}
-
-const NOBODY: Workload = Workload {
-    group: NIL,
-    class: Class::BestEffort,
-    kind: WorkloadType::SyncNoIdle,
-    expires_ticks: 0,
-    requires_idle: false,
-};
 
 impl Elevator for Cfq {
     /// The request that the device is kept for must not wait for a tag; one a turn.
@@ -408,6 +323,7 @@ impl Elevator for Cfq {
             }
         }
         self.unbind(id.slot());
+        self.bury_abandoned();
         Wake::All
     }
 
@@ -430,7 +346,7 @@ impl Elevator for Cfq {
 
     fn group_added(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) {
         self.tick(now);
-        let weight = self.own_weight(group, settings);
+        let weight = construction::own_weight(&self.profile, group, settings);
         let think = ThinkTime::since(self.now);
         if let Some(state) = self.groups.get_mut(group.0) {
             *state = Group {
@@ -447,7 +363,7 @@ impl Elevator for Cfq {
 
     fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> Wake {
         self.tick(now);
-        let weight = self.own_weight(group, settings);
+        let weight = construction::own_weight(&self.profile, group, settings);
         if let Some(state) = self.groups.get_mut(group.0) {
             (state.new_weight, state.new_leaf_weight) = (weight, weight);
         }
@@ -518,38 +434,11 @@ impl Elevator for Cfq {
 }
 
 impl Cfq {
-    /// The records are linked, and the spare queue and the root are there for good.
-    fn lay_out(&mut self) {
-        let queues = self.queues.len();
-        for queue in SPARE_QUEUE + 1..queues {
-            self.queues.at_mut(queue).next_free = if queue + 1 < queues { queue + 1 } else { NIL };
-        }
-        self.first_free_queue = if queues > 1 { 1 } else { NIL };
-        let spare = self.queues.at_mut(SPARE_QUEUE);
-        spare.marks.set(Marks::USED);
-        spare.references = 1;
-        let root = self.own_weight(GroupId::ROOT, &GroupSettings::with_weight(WEIGHT_DEFAULT));
-        let state = self.groups.at_mut(GroupId::ROOT.0);
-        (state.weight, state.leaf_weight) = (root, root);
-        (state.new_weight, state.new_leaf_weight) = (root, root);
-    }
-
-    /// The weight of the form's range; the root counts double.
-    fn own_weight(&self, group: GroupId, settings: &GroupSettings) -> u32 {
-        let weight = settings.clamped_weight();
-        match (self.profile.has_hierarchy, group == GroupId::ROOT) {
-            (true, false) => weight,
-            (true, true) => weight.saturating_mul(2),
-            (false, true) if weight == WEIGHT_DEFAULT => WEIGHT_MAX,
-            (false, _) => weight.clamp(WEIGHT_MIN, WEIGHT_MAX),
-        }
-    }
-
     /// An event begins.
     #[inline]
     fn tick(&mut self, now: Nanos) {
         self.now_ns = now;
-        self.now = self.ticks.at(now);
+        self.now = self.ticks.follow(self.now, now);
         self.is_holding = false;
         if !self.has_begun {
             self.has_begun = true;
@@ -569,7 +458,7 @@ impl Cfq {
         }
         if queue.next == gone {
             queue.next = keep;
-            self.link_by_sector(kept.queue);
+            self.note_next(kept.queue);
         }
     }
 

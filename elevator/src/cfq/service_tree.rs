@@ -1,5 +1,4 @@
-//! The orders that a busy queue is in: its service tree, by when its turn is, and one by sector, in which neighbours are
-//! found.
+//! The order that a busy queue is in: its service tree, by when its turn is.
 
 use super::Cfq;
 use super::profile::Isolation;
@@ -43,7 +42,6 @@ impl Cfq {
         self.busy_queues = self.busy_queues.wrapping_add(1);
         self.busy_sync_queues = self.busy_sync_queues.wrapping_add(u32::from(is_sync));
         self.link(queue, Place::Behind);
-        self.link_by_sector(queue);
     }
 
     /// It leaves all orders.
@@ -57,7 +55,7 @@ impl Cfq {
         state.marks.clear(Marks::ON_RR);
         let (is_sync, group) = (state.is_sync(), state.group);
         self.unlink(queue);
-        self.unlink_by_sector(queue);
+        self.note_next(queue);
         self.group_queue_removed(group);
         self.busy_queues = self.busy_queues.wrapping_sub(1);
         self.busy_sync_queues = self.busy_sync_queues.wrapping_sub(u32::from(is_sync));
@@ -67,31 +65,39 @@ impl Cfq {
     pub(super) fn resort(&mut self, queue: u32) {
         if self.queues.at(queue).has(Marks::ON_RR) {
             self.link(queue, Place::Behind);
-            self.link_by_sector(queue);
+            self.note_next(queue);
         }
     }
 
     /// Links a queue in the service tree of its group, class and type, or moves it there.
+    #[inline]
     pub(super) fn link(&mut self, queue: u32, place: Place) {
-        let has_moved = self.settle_group(queue);
+        let has_moved = self.profile.isolation == Isolation::Tunable && self.settle_group(queue);
+        let is_new = self.place_in_tree(queue, place);
+        if has_moved || (is_new && place == Place::Behind) {
+            self.group_queue_added(self.queues.at(queue).group);
+        }
+    }
+
+    /// Whether it was in no tree before.
+    #[inline(never)]
+    fn place_in_tree(&mut self, queue: u32, place: Place) -> bool {
         let state = self.queues.at(queue);
         let (group, class, kind, old_tree) = (state.group, state.class, state.workload_type(), state.tree);
         let index = self.tree_index(group, class, kind);
         let key = self.key_of(queue, index, place);
         if old_tree == index && self.service_links.key(queue) == Some(encoded(key)) {
-            return;
+            return false;
         }
         let was_linked = old_tree != NIL;
         self.unlink(queue);
         let inserted = self.trees.at_mut(index).insert(&mut self.service_links, queue, encoded(key));
         if !inserted {
             self.complain();
-            return;
+            return false;
         }
         self.queues.at_mut(queue).tree = index;
-        if has_moved || (!was_linked && place == Place::Behind) {
-            self.group_queue_added(group);
-        }
+        !was_linked
     }
 
     fn unlink(&mut self, queue: u32) {
@@ -128,10 +134,8 @@ impl Cfq {
 
     /// Without isolation, queues that are not waited for compete in the root, and go home when they are again. They also
     /// go home when isolation is turned on; the kernel leaves them in the root for good.
+    #[inline(never)]
     fn settle_group(&mut self, queue: u32) -> bool {
-        if self.profile.isolation == Isolation::Always {
-            return false;
-        }
         let isolates = self.settings.isolates();
         let state = self.queues.at(queue);
         let (group, origin, was_linked) = (state.group, state.origin, state.tree != NIL);
@@ -164,58 +168,6 @@ impl Cfq {
         self.group_queue_removed(group);
         self.queues.at_mut(queue).group = GroupId::ROOT.0;
         self.link(queue, Place::Behind);
-    }
-
-    // ---- by sector ----
-
-    /// Links a queue where its next request is. One whose place is taken stays outside until its next request changes.
-    pub(super) fn link_by_sector(&mut self, queue: u32) {
-        self.unlink_by_sector(queue);
-        let state = self.queues.at(queue);
-        if state.is_idle_class() || state.next == NIL || self.profile.has_one_level {
-            return;
-        }
-        let Some(sector) = self.sort_links.key(state.next) else { return };
-        let level = usize::from(state.original_level);
-        let Some(tree) = self.sector_trees.get_mut(level) else { return };
-        if tree.find_exact(&self.sector_links, sector).is_some() {
-            return;
-        }
-        if tree.insert(&mut self.sector_links, queue, sector) {
-            let state = self.queues.at_mut(queue);
-            // Kept, because the level may change while it is linked.
-            state.sector_level = state.original_level;
-        }
-    }
-
-    pub(super) fn unlink_by_sector(&mut self, queue: u32) {
-        if !self.sector_links.is_linked(queue) {
-            return;
-        }
-        let level = usize::from(self.queues.at(queue).sector_level);
-        if let Some(tree) = self.sector_trees.get_mut(level)
-            && !tree.remove(&mut self.sector_links, queue)
-        {
-            self.complain();
-        }
-    }
-
-    /// The busy queue of a level whose next request is nearest to where the head is.
-    pub(super) fn nearest_queue(&self, level: u8) -> Option<(u32, u64)> {
-        let tree = self.sector_trees.get(usize::from(level))?;
-        let head = self.last_position_sectors;
-        let above = tree.lower_bound(&self.sector_links, head);
-        let below = match above {
-            Some(above) => self.sector_links.prev(above),
-            None => tree.last(),
-        };
-        let distance = |queue: u32| self.sector_links.key(queue).map_or(u64::MAX, |sector| sector.abs_diff(head));
-        match (above, below) {
-            (Some(above), Some(below)) if distance(below) < distance(above) => Some((below, distance(below))),
-            (Some(above), _) => Some((above, distance(above))),
-            (None, Some(below)) => Some((below, distance(below))),
-            (None, None) => None,
-        }
     }
 }
 

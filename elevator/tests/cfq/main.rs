@@ -3,9 +3,15 @@
 mod first;
 mod groups;
 mod host;
+mod late;
 mod model;
 mod preemption;
 mod queues;
 mod quirks;
 mod slices;
 mod turns;
+
+#[test]
+fn the_page_shows_the_tunables() {
+    testbed::check_tunables_table("cfq");
+}

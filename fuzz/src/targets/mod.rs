@@ -45,6 +45,7 @@ pub const TARGETS: &[Target] = &[
     nas::TARGET,
     cfq::TARGET,
     cfq::MERGED,
+    cfq::WITH_GROUPS,
     cfq::FIRST,
     kyber::TARGET,
     mq_deadline::TARGET,
