@@ -101,9 +101,10 @@ impl GroupAccount {
         dequeues: 0,
     };
 
-    /// The same after `reset_stats`: zero, but for what is queued.
-    #[must_use]
-    pub const fn reset(&self) -> GroupAccount {
-        GroupAccount { queued: self.queued, ..GroupAccount::ZERO }
+    /// `reset_stats`: everything is zero, but for what is queued.
+    pub const fn reset(&mut self) {
+        let queued = self.queued;
+        *self = GroupAccount::ZERO;
+        self.queued = queued;
     }
 }

@@ -364,9 +364,10 @@ pub trait Elevator {
         None
     }
 
-    /// Begins a group's account anew; what is queued stays counted, and periods under way begin now. Answers the old one.
-    fn reset_group_account(&mut self, _group: GroupId, _now: Nanos) -> Option<GroupAccount> {
-        None
+    /// Begins a group's account anew; what is queued stays counted, and periods under way begin now. False where none
+    /// is kept.
+    fn reset_group_account(&mut self, _group: GroupId, _now: Nanos) -> bool {
+        false
     }
 
     /// The oldest untaken trace message, if the policy writes any and [`Elevator::trace`] is on.

@@ -146,7 +146,7 @@ macro_rules! registry {
             fn violations(&self) -> u32;
             fn check(&self, requests: &Requests) -> Result<(), Violation>;
             mut
-            fn reset_group_account(&mut self, group: GroupId, now: Nanos) -> Option<GroupAccount>;
+            fn reset_group_account(&mut self, group: GroupId, now: Nanos) -> bool;
             fn allocated(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> ();
             fn freed(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> ();
             fn merge(&mut self, requests: &Requests, bio: &Bio, now: Nanos) -> Merge;

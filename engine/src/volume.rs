@@ -391,6 +391,17 @@ impl ShardHandle {
         if changed { Ok(()) } else { Err(EngineError::usage("there is no such group", "see the status")) }
     }
 
+    /// Begins anew what the scheduler keeps of a group's service (`reset_stats`). False where it keeps nothing.
+    ///
+    /// # Errors
+    /// When the shard has stopped.
+    pub fn reset_account(&self, group: GroupHandle) -> Result<bool, EngineError> {
+        self.ask(move |shard| {
+            let now = linux::thread::monotonic_ns();
+            shard.turn().reset_account(group.0, now)
+        })
+    }
+
     /// Changes a group's limits; what waits under the old ones is judged by the new.
     ///
     /// # Errors

@@ -43,7 +43,8 @@ enum Command {
     Limit {
         /// The group's path, as tenants/db
         path: String,
-        /// io.max, io.low or io.latency
+        /// io.max, io.low or io.latency; blkio.weight, blkio.weight_device ("DEVICE 300", 0 takes it away) or
+        /// blkio.reset_stats
         file: String,
         /// As the kernel's line without the device; keys left out keep their values
         line: String,

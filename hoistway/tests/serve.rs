@@ -451,6 +451,42 @@ fn limits_hold_by_file_by_reload_and_by_ctl() {
     assert_eq!((code, &group()["io.latency"]), (Some(0), &serde_json::Value::Null), "{said}");
 }
 
+#[test]
+fn cfqs_files_of_a_group_are_written_by_ctl_and_shown_in_the_status() {
+    let exports = ["--export", "a=memory:1MiB,group=g", "--export", "b=memory:1MiB,group=h", "--sched", "cfq"];
+    let served = Served::flags(directory(), &exports);
+    let mut client = Client::open(&served.path("nbd.sock"), "a", ReplyForm::Simple);
+    for block in 0..32 {
+        assert_eq!(client.read(block * 4_096, 4_096).data().len(), 4_096);
+    }
+    let group = || served.status()["groups"].as_array().unwrap().iter().find(|it| it["path"] == "g").unwrap().clone();
+    let blkio = group()["blkio"].clone();
+    assert_eq!((&blkio["sectors"], &blkio["io_service_bytes"]["read"]), (&256.into(), &131_072.into()), "{blkio}");
+
+    let device = served.status()["devices"][0]["name"].as_str().unwrap().to_owned();
+    for (file, line, weight) in [
+        ("blkio.weight", "300".to_owned(), 300),
+        ("blkio.weight_device", format!("{device} 700"), 700),
+        ("blkio.weight_device", format!("{device} 0"), 300),
+    ] {
+        let (said, code) = served.ctl(&["limit", "g", file, &line]);
+        assert_eq!((code, &group()["weight"]), (Some(0), &weight.into()), "{file} {line}: {said}");
+    }
+    for (file, line, expected) in [
+        ("blkio.weight", "9", "ERANGE"),
+        ("blkio.weight_device", "nowhere 300", "ENODEV"),
+        ("blkio.weight_device", "300", "EINVAL"),
+        ("blkio.reset_stats", "now", "EINVAL"),
+        ("blkio.time", "1", "there are blkio.weight, blkio.weight_device, blkio.reset_stats"),
+    ] {
+        let (said, code) = served.ctl(&["limit", "g", file, line]);
+        assert!(code == Some(2) && said.contains(expected), "{file} {line}: {said}");
+        assert_eq!(group()["weight"], 300, "{file} {line}");
+    }
+    let (said, code) = served.ctl(&["limit", "g", "blkio.reset_stats", "1"]);
+    assert_eq!((code, &group()["blkio"]["sectors"]), (Some(0), &0.into()), "{said}");
+}
+
 // ---- control ----
 
 #[test]

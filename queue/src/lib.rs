@@ -275,6 +275,11 @@ impl<E: Elevator> RequestQueue<E> {
         self.elevator.reasons().iter().copied().zip(self.reasons.iter().copied())
     }
 
+    /// Begins the policy's account of a group anew. False where it keeps none.
+    pub fn reset_group_account(&mut self, group: GroupId, now: Nanos) -> bool {
+        self.elevator.reset_group_account(group, now)
+    }
+
     /// Impossible situations met by queue, table and policy. Anything above 0 is a defect.
     pub fn violations(&self) -> u32 {
         let limiters = self.limiters.iter().map(Limiter::violations).fold(0, u32::saturating_add);

@@ -402,10 +402,9 @@ impl Elevator for Cfq {
         self.groups.get(group.0).map(|group| group.account)
     }
 
-    fn reset_group_account(&mut self, group: GroupId, now: Nanos) -> Option<GroupAccount> {
-        let state = self.groups.get_mut(group.0)?;
-        let account = state.account;
-        state.account = account.reset();
+    fn reset_group_account(&mut self, group: GroupId, now: Nanos) -> bool {
+        let Some(state) = self.groups.get_mut(group.0) else { return false };
+        state.account.reset();
         for since in [&mut state.waits_since_ns, &mut state.empty_since_ns] {
             *since = since.map(|_| now);
         }
@@ -413,7 +412,7 @@ impl Elevator for Cfq {
         if self.queues.at(self.active).group == group.0 {
             self.idle_since_ns = self.idle_since_ns.map(|_| now);
         }
-        Some(account)
+        true
     }
 
     fn take_message(&mut self) -> Option<Message> {

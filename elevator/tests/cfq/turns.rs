@@ -406,7 +406,9 @@ fn t54_and_t55_accounts_of_one_request() {
     assert_eq!(together, host.now - begin);
     assert_eq!((account.wait_time_ns.reads, account.service_time_ns.reads), (3_456_789, 7_654_321));
     host.given("R8@1g1 R16@1g1 R24@1g1");
-    let reset = host.account(1).reset();
+    let now = host.now;
+    assert!(host.policy.reset_group_account(block::GroupId(1), now));
+    let reset = host.account(1);
     assert_eq!(reset.queued.reads, 3);
     assert_eq!(elevator::GroupAccount { queued: elevator::ByKind::ZERO, ..reset }, elevator::GroupAccount::ZERO);
 }

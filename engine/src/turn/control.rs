@@ -305,6 +305,12 @@ impl Turn {
         self.queue.elevator().group_account(group).map(Statistics::from)
     }
 
+    /// Begins that anew. False where nothing is kept.
+    pub fn reset_account(&mut self, group: u32, now: Nanos) -> bool {
+        let Some(Some(state)) = self.groups.get(group as usize) else { return false };
+        self.queue.reset_group_account(state.id, now)
+    }
+
     /// What the queue counts.
     pub fn queue_counters(&self) -> queue::Counters {
         *self.queue.counters()

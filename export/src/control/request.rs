@@ -49,7 +49,7 @@ pub enum Request {
     Limit {
         /// The group's path.
         group: String,
-        /// `io.max`, `io.low` or `io.latency`.
+        /// `io.max`, `io.low`, `io.latency`, or one of `blkio.weight`, `blkio.weight_device`, `blkio.reset_stats`.
         file: String,
         /// As the kernel's line without the device: `rbps=50000000 wiops=max`.
         line: String,

@@ -407,6 +407,9 @@ impl Server {
     /// Changes a group's limits by a line of `io.max`, `io.low` or `io.latency`; keys left out keep their values.
     fn set_limits(&self, path: &str, file: &str, line: &str) -> Result<Value, Refusal> {
         let mut configuration = self.state.in_force().configuration.clone();
+        if file.starts_with("blkio.") {
+            return self.write_blkio(path, file, line);
+        }
         let mut limits = configuration.limits(path);
         write_limits(file, line, &mut limits)
             .map_err(|wrong| Refusal::new("line", format!("{}; {}", wrong.message, wrong.help)))?;
@@ -429,6 +432,19 @@ impl Server {
             answer[file] = json!(line);
         }
         Ok(answer)
+    }
+
+    /// Writes a line to one of CFQ's files of a group.
+    fn write_blkio(&self, path: &str, file: &str, line: &str) -> Result<Value, Refusal> {
+        if file == "blkio.weight" {
+            return self.set_weight(path, u64::from(devices::blkio::weight_of(line)?));
+        }
+        if !devices::blkio::FILES.contains(&file) {
+            let there_are = format!("there are blkio.weight, {}", devices::blkio::FILES.join(", "));
+            return Err(Refusal::new("file", format!("there is no file '{file}' to write; {there_are}")));
+        }
+        let usual = self.state.in_force().configuration.weight(path);
+        self.state.devices.write_blkio(path, file, line, usual)
     }
 
     fn amend_device(&self, name: &str, amend: impl FnOnce(&mut Device)) {

@@ -1,5 +1,6 @@
 //! The shards in force and what runs on them: exports, groups, clients. The one place that talks to the engine.
 
+pub mod blkio;
 mod status;
 
 use std::collections::BTreeMap;
