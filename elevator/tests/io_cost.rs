@@ -1,7 +1,7 @@
 //! io.cost: the numbered cases of the specification, with a device that serves one I/O after the other, each in the time
 //! that the model says (divided by its speed).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use block::{Extent, Flags, GroupId, Nanos, Operation, Status};
 use elevator::io_cost::{Class, Coefficients, Control, IoCost, Model, Qos, Speeds};
@@ -520,4 +520,46 @@ fn rows_read_back_and_make_the_file_the_users() {
     assert_eq!(io_cost.set(99, 0, 0), Err(elevator::tunable::SettingError::Unknown));
     io_cost.set_model(&Model { control: Control::User, ..Class::FlashFast.model() });
     assert_eq!(io_cost.setting(rbps), Some(3_102_524_156));
+}
+
+/// Every change of what a group uses of its weight is told: each begins where the one before ended.
+#[test]
+fn t39_the_lines_account_for_every_loan() {
+    let mut bench = Bench::pinned(&[(1, 0, 100), (2, 0, 100)]);
+    bench.io_cost.trace(true);
+    let a = bench.paced(1, READ_NS * 20);
+    bench.backlog(2, 64);
+    let weight = 100 << 16;
+    let mut told: BTreeMap<String, Vec<(u32, u32)>> = BTreeMap::new();
+    let mut inuse = 0;
+    for round in 0..60 {
+        // A tenth of its half; so much of it that a period can end while it is short of what it lent; and all it can get.
+        let (depth, every_ns) = match round % 15 {
+            0..5 => (64, Some(READ_NS * 20)),
+            5..10 => (64, Some(READ_NS * 12 / 5)),
+            _ => (256, None),
+        };
+        bench.readers[a] = Reader { depth, every_ns, next_at: bench.now, ..bench.readers[a].clone() };
+        bench.run(PERIOD);
+        for message in bench.messages() {
+            let Some((_, text)) = message.split_once("Some(GroupId(1)) ") else { continue };
+            let (kind, numbers) = text.split_once(" inuse=").expect("A is never idle");
+            if kind.starts_with("activate") {
+                assert_eq!((kind, numbers), ("activate weight=6553600", "6553600"));
+                inuse = weight;
+                continue;
+            }
+            let numbers = numbers.split_once(' ').map_or(numbers, |(numbers, _)| numbers);
+            let (from, to) = numbers.split_once("->").expect("two");
+            let (from, to): (u32, u32) = (from.parse().expect("before"), to.parse().expect("after"));
+            assert_eq!(from, inuse, "{message}");
+            inuse = to;
+            told.entry(kind.to_owned()).or_default().push((from, to));
+        }
+    }
+    assert_eq!(inuse, weight, "it wants all at last");
+    assert_eq!(told.keys().collect::<Vec<_>>(), ["lend", "short", "take back"], "{told:?}");
+    assert!(told["short"].iter().all(|(from, to)| *from < weight && *to == weight), "{told:?}");
+    let is_quarters = |(from, to): &(u32, u32)| (to - from) % (weight / 4) == 0 || *to == weight;
+    assert!(told["take back"].iter().all(|pair| pair.1 > pair.0 && is_quarters(pair)), "{told:?}");
 }

@@ -163,6 +163,38 @@ fn t29_a_missed_target_halves_the_siblings_and_a_kept_one_widens_them() {
 }
 
 #[test]
+fn t29_each_step_is_told() {
+    let mut bench = a_and_b(0);
+    bench.limiter.trace(true);
+    // B looks at every change, without anything in flight.
+    let mut after_changes = |count: usize, a_takes: Nanos| -> Vec<String> {
+        let mut told = Vec::new();
+        for _ in 0..count {
+            let before = bench.below();
+            while bench.below() == before {
+                bench.run(1, 1, a_takes);
+            }
+            bench.told(2);
+            while let Some(message) = bench.limiter.take_message() {
+                let GroupId(group) = message.group.expect("all are about a group");
+                told.push(format!("{group} {message}"));
+            }
+        }
+        told
+    };
+    let down = [(32, 64), (64, 32), (96, 16), (128, 8), (160, 4), (161, 2), (162, 1)].map(|(below, depth)| {
+        [format!("0 scale down, cookie {below} below default, target 10000us"), format!("2 depth {depth}")]
+    });
+    assert_eq!(after_changes(7, 20 * MS), down.concat());
+    let line = |way: &str, below: u32| format!("0 scale {way}, cookie {below} below default, target 10000us");
+    let delayed = |steps: u32| format!("2 delay steps {steps}");
+    let expected = [line("down", 163), delayed(1), line("down", 164), delayed(2)];
+    assert_eq!(after_changes(2, 20 * MS), expected, "depth 1 is the end");
+    let expected = [line("up", 163), delayed(1), line("up", 162), delayed(0), line("up", 161), "2 depth 9".to_owned()];
+    assert_eq!(after_changes(3, 5 * MS), expected);
+}
+
+#[test]
 fn t29_the_way_back_is_a_sixteenth_at_a_time() {
     let mut bench = a_and_b(0);
     bench.run(160 + 2 * 640, 1, 20 * MS);

@@ -165,6 +165,34 @@ fn t34_slow_reads_take_a_step_per_window_and_windows_shrink() {
 }
 
 #[test]
+fn t34_each_window_is_told() {
+    let mut bench = Bench::flash();
+    bench.wbt.trace(true);
+    let mut after_window = |writes: usize, read: Option<Nanos>| -> Vec<String> {
+        bench.writes(writes);
+        if let Some(took) = read {
+            bench.read(took);
+        }
+        bench.end_window();
+        std::iter::from_fn(|| bench.wbt.take_message()).map(|message| message.to_string()).collect()
+    };
+    let step = |way: &str, step: i32, window_us: u64, Limits { max, normal, background }: Limits| {
+        format!("scale {way}: step={step}, window={window_us}us, background={background}, normal={normal}, max={max}")
+    };
+    assert_eq!(
+        after_window(3, Some(3 * MS)),
+        ["latency 3000us", "status=4, step=0, inflight=0", &step("down", 1, 100_000, limits(8, 4, 2))]
+    );
+    assert_eq!(
+        after_window(3, Some(4 * MS)),
+        ["latency 4000us", "status=4, step=1, inflight=0", &step("down", 2, 72_727, limits(4, 2, 1))]
+    );
+    assert_eq!(after_window(0, Some(MS)), ["status=2, step=2, inflight=0"], "a read alone says nothing");
+    assert_eq!(after_window(3, Some(MS)), ["status=1, step=2, inflight=0", &step("up", 1, 59_259, limits(8, 4, 2))]);
+    assert_eq!(after_window(1, None), ["status=3, step=1, inflight=0", &step("up", 0, 72_727, limits(16, 8, 4))]);
+}
+
+#[test]
 fn t34_two_writes_are_not_enough_to_blame_writes() {
     let mut bench = Bench::flash();
     bench.writes(2);

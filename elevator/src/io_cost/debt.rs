@@ -149,7 +149,7 @@ impl IoCost {
             }
             let (share, _) = self.groups.shares(group);
             self.update_delay(group, share, now);
-            self.note(Some(group), now, "forgive debt={0}->{1} halvings={2}", [debt, left, halvings.into(), 0]);
+            self.note(Some(group), now, "forgive debt={0}->{1} halvings={2}", &[debt, left, halvings.into()]);
             self.wake_at(group, now);
         }
     }

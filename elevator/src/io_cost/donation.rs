@@ -82,7 +82,7 @@ impl IoCost {
                 Some(group),
                 now,
                 "lend inuse={0}->{1} target={2}",
-                [before.into(), after.into(), target.into(), 0],
+                &[before.into(), after.into(), target.into()],
             );
         }
     }

@@ -10,6 +10,8 @@ use block::{GroupId, Nanos};
 
 /// By how much of its weight a lender takes back at a time, in per cent.
 const TAKE_BACK_PERCENT: u32 = 25;
+/// What is told then.
+const TAKE_BACK: &str = "take back inuse={0}->{1}";
 
 impl IoCost {
     /// A bio of a group other than the root.
@@ -36,7 +38,7 @@ impl IoCost {
             self.pay_debt(group, vnow, now);
         }
         let is_clear = self.groups.at(group).waiting.is_empty() && self.groups.at(group).debt == 0;
-        if is_clear && self.fits(group, absolute, vnow) {
+        if is_clear && self.fits(group, absolute, vnow, now) {
             let (_, share) = self.groups.shares(group);
             self.charge(id.0, Stage::Charged, share);
             return Verdict::Pass;
@@ -46,7 +48,7 @@ impl IoCost {
             self.owe(id.0, share, now);
             return Verdict::Pass;
         }
-        if self.take_back_all(group, vnow) && is_clear && self.has_budget(group, absolute, vnow) {
+        if self.take_back_all(group, vnow, now) && is_clear && self.has_budget(group, absolute, vnow) {
             let (_, share) = self.groups.shares(group);
             self.charge(id.0, Stage::Charged, share);
             return Verdict::Pass;
@@ -89,8 +91,9 @@ impl IoCost {
         entry.activated_ns = now;
         let (weight, inuse) = (entry.weight, entry.last_inuse);
         self.active.push_back(&mut self.active_links, group.0);
-        self.groups.set_weights_at(group, weight, if inuse == 0 { weight } else { inuse }, vnow);
-        self.note(Some(group), now, "activate weight={0} inuse={1}", [weight.into(), inuse.into(), 0, 0]);
+        let inuse = if inuse == 0 { weight } else { inuse };
+        self.groups.set_weights_at(group, weight, inuse, vnow);
+        self.note(Some(group), now, "activate weight={0} inuse={1}", &[weight.into(), inuse.into()]);
         true
     }
 
@@ -102,7 +105,7 @@ impl IoCost {
 
     /// Whether a bio is within the budget. A group that lends and runs short takes back what it needs for that.
     #[inline(never)]
-    fn fits(&mut self, group: GroupId, absolute: Vtime, vnow: Vtime) -> bool {
+    fn fits(&mut self, group: GroupId, absolute: Vtime, vnow: Vtime, now: Nanos) -> bool {
         let (_, share) = self.groups.shares(group);
         let entry = self.groups.at(group);
         let margin = ahead(vnow, entry.vtime.wrapping_add(charged(absolute, share)));
@@ -110,7 +113,7 @@ impl IoCost {
         if margin >= entry.saved_margin || margin >= low || entry.inuse == entry.active {
             return margin >= 0;
         }
-        let active = entry.active;
+        let (active, before) = (entry.active, entry.inuse);
         let step = active.saturating_mul(TAKE_BACK_PERCENT).div_ceil(100).max(1);
         // Four steps of a quarter, and one for rounding.
         for _ in 0..5 {
@@ -120,17 +123,20 @@ impl IoCost {
                 break;
             }
         }
+        let inuse = self.groups.at(group).inuse;
+        self.note(Some(group), now, TAKE_BACK, &[before.into(), inuse.into()]);
         self.has_budget(group, absolute, vnow)
     }
 
     /// Who has to wait lends nothing. True if it did lend.
-    fn take_back_all(&mut self, group: GroupId, vnow: Vtime) -> bool {
+    fn take_back_all(&mut self, group: GroupId, vnow: Vtime, now: Nanos) -> bool {
         let entry = self.groups.at(group);
         if entry.debt > 0 || entry.inuse == entry.active {
             return false;
         }
-        let active = entry.active;
+        let (active, before) = (entry.active, entry.inuse);
         self.groups.set_weights_at(group, active, active, vnow);
+        self.note(Some(group), now, TAKE_BACK, &[before.into(), active.into()]);
         true
     }
 

@@ -388,9 +388,22 @@ impl IoCost {
         }
     }
 
-    // Out of line: a message is 128 bytes, and the kernel's stack is short.
+    /// Tells something, if anybody listens.
+    #[inline]
+    fn note(&mut self, group: Option<GroupId>, now: Nanos, text: &'static str, numbers: &[u64]) {
+        if self.messages.is_on() {
+            self.write_note(group, now, text, numbers);
+        }
+    }
+
+    // Out of line and in its place: a message is 128 bytes, and the kernel's stack is short.
+    #[cold]
     #[inline(never)]
-    fn note(&mut self, group: Option<GroupId>, now: Nanos, text: &'static str, numbers: [u64; 4]) {
-        self.messages.write(Message { group, ..Message::new(now, text, numbers) });
+    fn write_note(&mut self, group: Option<GroupId>, now: Nanos, text: &'static str, numbers: &[u64]) {
+        let Some(message) = self.messages.begin(now, text) else { return };
+        message.group = group;
+        for (place, number) in message.numbers.iter_mut().zip(numbers) {
+            *place = *number;
+        }
     }
 }

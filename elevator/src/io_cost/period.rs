@@ -166,7 +166,7 @@ impl IoCost {
         self.active.remove(&mut self.active_links, group.0);
         self.groups.set_weights(group, 0, 0);
         self.disarm(group);
-        self.note(Some(group), now, "idle", [0; 4]);
+        self.note(Some(group), now, "idle", &[]);
     }
 
     /// Who could lend, who is short, and whose I/O is late.
@@ -207,8 +207,11 @@ impl IoCost {
             }
             let entry = self.groups.at(group);
             if entry.debt == 0 {
-                let active = entry.active;
+                let (active, inuse) = (entry.active, entry.inuse);
                 self.groups.set_weights_at(group, active, active, vnow);
+                if inuse != active {
+                    self.note(Some(group), now, "short inuse={0}->{1}", &[inuse.into(), active.into()]);
+                }
                 survey.findings.shortages = survey.findings.shortages.saturating_add(1);
             }
         }

@@ -149,7 +149,7 @@ impl IoCost {
             let signed_busy = i64::from(busy).cast_unsigned();
             let text = "vrate {0}->{1} busy={2i} missed_ppm={3}:{4} rq_wait={5} shortages={6} lagging={7}";
             let numbers = [old_rate, self.base_rate, signed_busy, read, write, wait_percent, shortages, lagging];
-            self.messages.write(crate::message::Message::new(now, text, numbers));
+            self.note(None, now, text, &numbers);
         }
         self.step_class(now);
     }
@@ -173,7 +173,7 @@ impl IoCost {
             Class::FlashFast if has_lasted(&mut feedback.too_slow_since, is_too_slow) => Class::Flash,
             _ => return,
         };
-        self.note(None, now, "class {0}->{1}", [self.class as u64, class as u64, 0, 0]);
+        self.note(None, now, "class {0}->{1}", &[self.class as u64, class as u64]);
         self.become_class(class);
     }
 

@@ -24,6 +24,12 @@ pub struct Delay {
 impl Delay {
     pub const NONE: Delay = Delay { steps: 0, owed_ns: 0, seen_ns: 0, seen_steps: 0, reduced_at: 0 };
 
+    /// How often depth 1 was too much and has not been taken back.
+    #[inline]
+    pub const fn steps(&self) -> u32 {
+        self.steps
+    }
+
     pub const fn step_down(&mut self) {
         self.steps = self.steps.saturating_add(1);
     }

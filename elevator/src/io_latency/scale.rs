@@ -7,7 +7,6 @@
 use super::IoLatency;
 use super::group::{Children, DEFAULT_COOKIE, step_of};
 use super::samples::{Samples, decayed};
-use crate::message::Message;
 use block::time::{MICROSECOND, MILLISECOND, SECOND};
 use block::{GroupId, Nanos};
 
@@ -41,6 +40,8 @@ impl IoLatency {
         }
         if is_down && entry.most_in_flight == 1 {
             entry.delay.step_down();
+            let steps = entry.delay.steps();
+            self.note(group, now, "delay steps {0}", [u64::from(steps), 0]);
             return;
         }
         if cookie == DEFAULT_COOKIE {
@@ -52,7 +53,11 @@ impl IoLatency {
         let depth = entry.most_in_flight.min(queue_depth);
         if is_down {
             entry.most_in_flight = (depth >> 1).max(1);
-        } else if (depth == 1 && entry.delay.step_up()) || depth >= queue_depth {
+        } else if depth == 1 && entry.delay.step_up() {
+            let steps = entry.delay.steps();
+            self.note(group, now, "delay steps {0}", [u64::from(steps), 0]);
+            return;
+        } else if depth >= queue_depth {
             return;
         } else {
             entry.most_in_flight = depth.saturating_add(step_of(queue_depth, true)).min(queue_depth);
@@ -199,9 +204,19 @@ impl IoLatency {
         self.advance(0);
     }
 
+    #[inline]
     fn note(&mut self, group: GroupId, now: Nanos, text: &'static str, numbers: [u64; 2]) {
         if self.messages.is_on() {
-            self.messages.write(Message::new(now, text, numbers).of_group(group));
+            self.write_note(group, now, text, numbers);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_note(&mut self, group: GroupId, now: Nanos, text: &'static str, [first, second]: [u64; 2]) {
+        if let Some(message) = self.messages.begin(now, text) {
+            message.group = Some(group);
+            message.numbers = [first, second, 0, 0, 0, 0, 0, 0];
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The way of a bio up the tree: past each level's limits at once, or waiting at the first that says no.
 
 use super::group::{DIRECTIONS, Group, Node, ServiceQueue};
+use super::log::SliceEvent;
 use super::slice::{Limit, Ticks};
 use super::{Throttle, charged_bytes};
 use crate::limiter::{BioId, Verdict};
@@ -75,13 +76,9 @@ impl Throttle {
         *self.nodes.at_mut(id.0) = super::group::Waiting { bytes, direction, is_charged, is_held: true };
         self.held = self.held.wrapping_add(1);
         *self.groups.at_mut(group.0).watch.overflow_at.of_mut(direction) = now;
-        let limit = self.limit_of(group, direction, now);
-        let slice = *self.groups.at(group.0).slices.of(direction);
-        let text = match direction {
-            Direction::Read => "[R] bio. bdisp={0} sz={1} bps={2} iodisp={3}",
-            Direction::Write => "[W] bio. bdisp={0} sz={1} bps={2} iodisp={3}",
-        };
-        self.note(Some(group), now, text, [slice.bytes, u64::from(bytes), limit.bytes_per_s, slice.ios]);
+        if self.is_traced() {
+            self.log_bio(bio, group, now);
+        }
         self.queue_at(group, node, id.0, now);
         if self.groups.at(group.0).was_empty {
             self.update_dispatch_time(group, now);
@@ -141,6 +138,9 @@ impl Throttle {
 
     /// Visits pending groups whose time has come, until a quantum has moved. Answers how many did.
     pub(super) fn dispatch_round(&mut self, queue: u32, now: Ticks) -> u32 {
+        if self.is_traced() {
+            self.log_round(queue, now);
+        }
         let mut moved = 0u32;
         while moved < QUANTUM {
             let Some(first) = self.pending.at(queue).first() else { break };
@@ -160,6 +160,9 @@ impl Throttle {
             } else {
                 self.no_longer_pending(group);
             }
+        }
+        if moved > 0 && self.is_traced() {
+            self.log_moved(queue, moved, now);
         }
         moved
     }
@@ -192,6 +195,9 @@ impl Throttle {
                 let slice = self.groups.at_mut(parent.0).slices.of_mut(direction);
                 if slice.is_used(now) {
                     slice.restart_with_credit(child_start, now, clock);
+                    if self.is_traced() {
+                        self.log_slice(SliceEvent::StartedWithCredit, parent, direction, now);
+                    }
                 }
             }
             None => {
@@ -265,12 +271,21 @@ impl Throttle {
         let entry = self.groups.at_mut(group.0);
         let is_empty = *entry.service.queued.of(direction) == 0;
         let slice = entry.slices.of_mut(direction);
-        if slice.is_used(now) && is_empty {
+        let is_new = slice.is_used(now) && is_empty;
+        if is_new {
             slice.restart(now, clock, true);
-        } else {
-            slice.extend(now.saturating_add(clock.slice), clock);
         }
-        slice.wait(limit, charge, now, clock)
+        let is_extended = !is_new && slice.extend(now.saturating_add(clock.slice), clock);
+        if (is_new || is_extended) && self.is_traced() {
+            let event = if is_new { SliceEvent::Started } else { SliceEvent::Extended };
+            self.log_slice(event, group, direction, now);
+        }
+        let slice = self.groups.at_mut(group.0).slices.of_mut(direction);
+        let wait = slice.wait(limit, charge, now, clock);
+        if wait > 0 && slice.extend(now.saturating_add(wait), clock) && self.is_traced() {
+            self.log_slice(SliceEvent::Extended, group, direction, now);
+        }
+        wait
     }
 
     fn charge(&mut self, group: GroupId, direction: Direction, charge: Option<u64>) {
@@ -284,7 +299,10 @@ impl Throttle {
     fn trim(&mut self, group: GroupId, direction: Direction, now: Ticks) {
         let limit: Limit = self.limit_of(group, direction, now);
         let clock = self.clock;
-        self.groups.at_mut(group.0).slices.of_mut(direction).trim(limit, now, clock);
+        let trimmed = self.groups.at_mut(group.0).slices.of_mut(direction).trim(limit, now, clock);
+        if let Some(trimmed) = trimmed.filter(|_| self.is_traced()) {
+            self.log_trim(trimmed, group, direction, now);
+        }
     }
 
     /// The bytes a waiting bio is charged for.
@@ -356,14 +374,17 @@ impl Throttle {
             return false;
         }
         let longest = self.clock.slice.saturating_mul(LONGEST_TIMER_SLICES);
-        self.arm(queue, at.clamp(now, now.saturating_add(longest)));
+        self.arm(queue, at.clamp(now, now.saturating_add(longest)), now);
         true
     }
 
-    pub(super) fn arm(&mut self, queue: u32, at: Ticks) {
+    pub(super) fn arm(&mut self, queue: u32, at: Ticks, now: Ticks) {
         self.disarm(queue);
         self.timers.insert(&mut self.timer_links, queue, at);
         self.service_mut(queue).timer_at = Some(at);
+        if self.is_traced() {
+            self.log_timer(queue, at, now);
+        }
     }
 
     pub(super) fn disarm(&mut self, queue: u32) {

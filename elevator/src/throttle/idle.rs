@@ -9,7 +9,8 @@ use crate::request::Bio;
 use crate::structures::{Array, NoMemory};
 use block::{Direction, GroupId, Nanos, Operation};
 
-const BUCKETS: u32 = 9;
+/// Sizes of bios that are told apart.
+pub const BUCKETS: u32 = 9;
 /// Latency of a disk beside which a target is set, whatever the size.
 const DISK_BASELINE: u64 = 4_000;
 /// On a disk, faster ones are cache hits and tell nothing.
@@ -49,6 +50,12 @@ impl Baselines {
 
     fn bucket(&self, direction: Direction, sectors: u32) -> &Bucket {
         self.buckets.at(index_of(direction, sectors))
+    }
+
+    /// What one of that size takes, and whether that was ever measured.
+    pub fn known(&self, direction: Direction, size: u32) -> (u64, bool) {
+        let bucket = self.buckets.at(first_of(direction).wrapping_add(size));
+        (bucket.latency, bucket.is_valid)
     }
 
     /// A request took so long in the device.
@@ -143,6 +150,9 @@ impl Throttle {
         if now >= self.baselines.calculated_at.saturating_add(self.clock.hz) {
             self.baselines.calculated_at = now;
             self.baselines.calculate();
+            if self.is_traced() {
+                self.log_baselines(now);
+            }
         }
     }
 
@@ -169,7 +179,15 @@ impl Throttle {
     }
 
     /// Whether a group does not need protection now.
-    pub(super) fn is_idle(&self, group: GroupId, now: Ticks) -> bool {
+    pub(super) fn is_idle(&mut self, group: GroupId, now: Ticks) -> bool {
+        let is_idle = self.seems_idle(group, now);
+        if self.is_traced() {
+            self.log_idle(group, is_idle, now);
+        }
+        is_idle
+    }
+
+    fn seems_idle(&self, group: GroupId, now: Ticks) -> bool {
         let habits = &self.groups.at(group.0).habits;
         let now_us = now.saturating_mul(self.tick_ns) >> 10;
         let since = now_us.saturating_sub(habits.last_finish);

@@ -2,6 +2,7 @@
 
 use super::Throttle;
 use super::group::{DIRECTIONS, Group, Pair, Rules, limits_of};
+use super::log::SliceEvent;
 use super::slice::{Limit, Ticks, UNLIMITED};
 use crate::group::{GroupSettings, IoLimits};
 use block::{Direction, GroupId};
@@ -14,6 +15,14 @@ const MOST_SCALE: u64 = 4096;
 impl Throttle {
     /// The limit in force for a direction of a group.
     pub(super) fn limit_of(&mut self, group: GroupId, direction: Direction, now: Ticks) -> Limit {
+        if !self.state.is_low() && self.groups.at(group.0).has_low(direction) {
+            self.state.scale = self.scale_at(now);
+        }
+        self.limit_at(group, direction, self.state.scale)
+    }
+
+    /// The same at a given scale; nothing changes.
+    pub(super) fn limit_at(&self, group: GroupId, direction: Direction, scale: u64) -> Limit {
         let is_flat = self.settings.hierarchy == 0;
         if group == GroupId::ROOT && !is_flat {
             return Limit::NONE;
@@ -26,7 +35,6 @@ impl Throttle {
         if low.bytes_per_s == 0 && low.ios_per_s == 0 {
             return max;
         }
-        let scale = self.scale(now);
         let grown = |max: u64, low: u64| match low {
             0 => max,
             low if low == max => max,
@@ -50,11 +58,10 @@ impl Throttle {
     }
 
     /// How often half of a best-effort limit has been added to it since the state became MAX.
-    fn scale(&mut self, now: Ticks) -> u64 {
-        let slice = self.clock.slice;
-        let state = &mut self.state;
+    pub(super) fn scale_at(&self, now: Ticks) -> u64 {
+        let (slice, state) = (self.clock.slice, &self.state);
         if state.scale < MOST_SCALE && now >= state.upgraded_at.saturating_add(state.scale.saturating_mul(slice)) {
-            state.scale = now.saturating_sub(state.upgraded_at).checked_div(slice).unwrap_or(0);
+            return now.saturating_sub(state.upgraded_at).checked_div(slice).unwrap_or(0);
         }
         state.scale
     }
@@ -92,17 +99,22 @@ impl Throttle {
         entry.max = limits_of(&limits.max);
         self.set_low(group);
         self.set_habits(group);
-        self.log_change(group, now);
         self.state.set_low_valid(self.groups.iter().any(|entry| entry.is_online && entry.has_any_low()));
         if !self.state.has_low() {
             self.state.become_max();
         } else if changes_low && self.settings.high == 0 {
             self.state.become_low(now);
         }
+        if self.is_traced() {
+            self.log_limits(group, now);
+        }
         self.refresh_rules(now);
         let clock = self.clock;
         for direction in DIRECTIONS {
             self.groups.at_mut(group.0).slices.of_mut(direction).restart(now, clock, false);
+            if self.is_traced() {
+                self.log_slice(SliceEvent::Started, group, direction, now);
+            }
         }
         if self.groups.at(group.0).is_pending {
             self.update_dispatch_time(group, now);
@@ -195,11 +207,5 @@ impl Throttle {
         habits.idle_threshold_us = habits.idle_threshold_us.min(threshold);
         habits.latency_target_us = habits.latency_target_us.max(target);
         has_changed || before != (habits.idle_threshold_us, habits.latency_target_us)
-    }
-
-    fn log_change(&mut self, group: GroupId, now: Ticks) {
-        let max = self.groups.at(group.0).max;
-        let numbers = [max.read.bytes_per_s, max.write.bytes_per_s, max.read.ios_per_s, max.write.ios_per_s];
-        self.note(Some(group), now, "limit change rbps={0} wbps={1} riops={2} wiops={3}", numbers);
     }
 }

@@ -86,7 +86,7 @@ impl Throttle {
     // ---- to MAX ----
 
     /// Whether all leaves (but this one) have what they were promised, or do not want it.
-    pub(super) fn can_upgrade(&self, but: Option<GroupId>, now: Ticks) -> bool {
+    pub(super) fn can_upgrade(&mut self, but: Option<GroupId>, now: Ticks) -> bool {
         if !self.state.is_low() || now < self.state.downgraded_at.saturating_add(self.clock.slice) {
             return false;
         }
@@ -97,7 +97,7 @@ impl Throttle {
         })
     }
 
-    fn branch_can_upgrade(&self, leaf: GroupId, now: Ticks) -> bool {
+    fn branch_can_upgrade(&mut self, leaf: GroupId, now: Ticks) -> bool {
         let mut at = leaf;
         for _ in 0..super::DEEPEST {
             if self.group_can_upgrade(at, now) {
@@ -111,7 +111,7 @@ impl Throttle {
         false
     }
 
-    fn group_can_upgrade(&self, group: GroupId, now: Ticks) -> bool {
+    fn group_can_upgrade(&mut self, group: GroupId, now: Ticks) -> bool {
         let entry = self.groups.at(group.0);
         let (reads, writes) = (entry.has_low(block::Direction::Read), entry.has_low(block::Direction::Write));
         if !reads && !writes {
@@ -138,21 +138,18 @@ impl Throttle {
     /// Everybody may go up to his absolute limit again: what waits is looked at at once, by timers that are due now.
     #[inline(never)]
     pub(super) fn upgrade(&mut self, now: Ticks) {
-        self.note_upgrade(now);
+        if self.is_traced() {
+            self.log_upgrade(now);
+        }
         self.state.is_low = false;
         self.state.upgraded_at = now;
         self.state.scale = 0;
+        self.refresh_rules(now);
         self.make_pending_due(now);
         self.arm_pending(now);
-        self.refresh_rules(now);
     }
 
     // Each out of line: together they would need more of the stack than they may.
-
-    #[inline(never)]
-    fn note_upgrade(&mut self, now: Ticks) {
-        self.note(None, now, "upgrade to max", [0; 4]);
-    }
 
     #[inline(never)]
     fn make_pending_due(&mut self, now: Ticks) {
@@ -167,7 +164,7 @@ impl Throttle {
     pub(super) fn arm_pending(&mut self, now: Ticks) {
         for queue in 0..=self.groups.len() {
             if self.pending.at(queue).first().is_some() {
-                self.arm(queue, now);
+                self.arm(queue, now, now);
             }
         }
     }
@@ -214,7 +211,7 @@ impl Throttle {
         }
     }
 
-    fn branch_can_downgrade(&self, leaf: GroupId, now: Ticks) -> bool {
+    fn branch_can_downgrade(&mut self, leaf: GroupId, now: Ticks) -> bool {
         let mut at = leaf;
         for _ in 0..super::DEEPEST {
             if !self.group_can_downgrade(at, now) {
@@ -228,7 +225,7 @@ impl Throttle {
         true
     }
 
-    fn group_can_downgrade(&self, group: GroupId, now: Ticks) -> bool {
+    fn group_can_downgrade(&mut self, group: GroupId, now: Ticks) -> bool {
         let slice = self.clock.slice;
         now >= self.state.upgraded_at.saturating_add(slice)
             && now >= self.overflow(group, now).saturating_add(slice)
@@ -240,7 +237,9 @@ impl Throttle {
     fn downgrade(&mut self, now: Ticks) {
         let slice = self.clock.slice;
         self.state.scale /= 2;
-        self.note(None, now, "downgrade, scale {0}", [self.state.scale, 0, 0, 0]);
+        if self.is_traced() {
+            self.log_downgrade(now);
+        }
         if self.state.scale > 0 {
             self.state.upgraded_at = now.saturating_sub(self.state.scale.saturating_mul(slice));
             return;

@@ -16,6 +16,7 @@ mod dispatch;
 mod group;
 mod idle;
 mod limits;
+mod log;
 mod low;
 mod slice;
 
@@ -281,13 +282,6 @@ impl Throttle {
 
     fn set_slice(&mut self) {
         self.clock.slice = slice_of(self.settings.sample_time_ns, self.tick_ns);
-    }
-
-    /// Out of line, so that a message takes room on the stack only while it is written.
-    #[inline(never)]
-    fn note(&mut self, group: Option<GroupId>, now: Ticks, text: &'static str, numbers: [u64; 4]) {
-        let message = Message::new(now.saturating_mul(self.tick_ns), text, numbers);
-        self.messages.write(Message { group, ..message });
     }
 }
 

@@ -38,15 +38,31 @@ impl Clock {
         }
     }
 
-    /// What a rate per second allows in so many ticks, rounded down. Seconds and rest apart: no 128-bit division.
+    /// What a rate per second allows in so many ticks, rounded down. In parts where the product needs more than 64 bits.
     #[inline]
     pub const fn allowed(self, per_second: u64, ticks: Ticks) -> u64 {
         let (Some(seconds), Some(rest)) = (ticks.checked_div(self.hz), ticks.checked_rem(self.hz)) else { return 0 };
-        let of_rest = match per_second.saturating_mul(rest).checked_div(self.hz) {
+        let of_rest = match per_second.checked_mul(rest) {
+            Some(product) => product.checked_div(self.hz),
+            None => self.allowed_of_many(per_second, rest),
+        };
+        let of_rest = match of_rest {
             Some(amount) => amount,
             None => 0,
         };
         per_second.saturating_mul(seconds).saturating_add(of_rest)
+    }
+
+    /// The same for less than a second of a rate per tick and what is left of it.
+    #[cold]
+    const fn allowed_of_many(self, per_second: u64, rest: Ticks) -> Option<u64> {
+        let (Some(per_tick), Some(left)) = (per_second.checked_div(self.hz), per_second.checked_rem(self.hz)) else {
+            return None;
+        };
+        match left.saturating_mul(rest).checked_div(self.hz) {
+            Some(of_left) => Some(per_tick.saturating_mul(rest).saturating_add(of_left)),
+            None => None,
+        }
     }
 
     #[inline]
@@ -70,6 +86,15 @@ impl Limit {
     pub const fn is_none(self) -> bool {
         self.bytes_per_s == UNLIMITED && self.ios_per_s == UNLIMITED
     }
+}
+
+/// What a trim forgot.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Trimmed {
+    pub slices: u64,
+    /// What they allowed, with what was carried over; more than was sent is lost.
+    pub bytes: i64,
+    pub ios: i64,
 }
 
 /// One direction of a group.
@@ -118,25 +143,23 @@ impl Slice {
         self.end = now.saturating_add(clock.slice);
     }
 
-    /// Lets it last until `until` at least.
+    /// Lets it last until `until` at least. Whether it did not before.
     #[inline]
-    pub const fn extend(&mut self, until: Ticks, clock: Clock) {
-        if self.end < until {
+    pub const fn extend(&mut self, until: Ticks, clock: Clock) -> bool {
+        let is_shorter = self.end < until;
+        if is_shorter {
             self.end = clock.round_up(until);
         }
+        is_shorter
     }
 
     /// How long a bio has to wait; 0 = it may go. `bytes` is `None` for one whose bytes are charged already.
-    pub fn wait(&mut self, limit: Limit, bytes: Option<u64>, now: Ticks, clock: Clock) -> Ticks {
-        let mut wait = self.wait_for_bytes(limit.bytes_per_s, bytes, now, clock);
-        if wait == 0 {
+    pub fn wait(&self, limit: Limit, bytes: Option<u64>, now: Ticks, clock: Clock) -> Ticks {
+        match self.wait_for_bytes(limit.bytes_per_s, bytes, now, clock) {
+            0 => self.wait_for_io(limit.ios_per_s, now, clock),
             // As in 6.1: who waits for bytes does not learn of his I/Os.
-            wait = self.wait_for_io(limit.ios_per_s, now, clock);
+            wait => wait,
         }
-        if wait > 0 {
-            self.extend(now.saturating_add(wait), clock);
-        }
-        wait
     }
 
     fn wait_for_bytes(&self, per_second: u64, bytes: Option<u64>, now: Ticks, clock: Clock) -> Ticks {
@@ -177,26 +200,27 @@ impl Slice {
         self.ios = self.ios.saturating_add(1);
     }
 
-    /// Forgets whole slices that have passed, with what they allowed.
-    pub fn trim(&mut self, limit: Limit, now: Ticks, clock: Clock) {
+    /// Forgets whole slices that have passed, with what they allowed; answers how much that was.
+    pub fn trim(&mut self, limit: Limit, now: Ticks, clock: Clock) -> Option<Trimmed> {
         if self.is_used(now) {
-            return;
+            return None;
         }
         self.end = clock.round_up(now.saturating_add(clock.slice));
         let elapsed = clock.round_down(now.saturating_sub(self.start));
         if elapsed == 0 {
-            return;
+            return None;
         }
         let bytes = signed(clock.allowed(limit.bytes_per_s, elapsed)).saturating_add(self.carryover_bytes);
         let ios = signed(clock.allowed_ios(limit.ios_per_s, elapsed)).saturating_add(self.carryover_ios);
         if bytes <= 0 && ios <= 0 {
-            return;
+            return None;
         }
         self.carryover_bytes = 0;
         self.carryover_ios = 0;
         self.bytes = less(self.bytes, bytes);
         self.ios = less(self.ios, ios);
         self.start = self.start.saturating_add(elapsed);
+        Some(Trimmed { slices: elapsed.checked_div(clock.slice).unwrap_or(0), bytes, ios })
     }
 
     /// Before the limits change: what the old ones allowed until now and was not used, or the other way round.
@@ -239,6 +263,7 @@ mod tests {
         assert_eq!(CLOCK.allowed(1_048_576, 100), 104_857);
         assert_eq!(CLOCK.allowed(1_048_576, 2_500), 2_621_440);
         assert_eq!(CLOCK.allowed(u64::MAX - 1, 5_000), u64::MAX);
+        assert_eq!(CLOCK.allowed(u64::MAX, 999), u64::MAX / 1_000 * 999 + 615 * 999 / 1_000);
     }
 
     /// Case 1 of the specification, in numbers.

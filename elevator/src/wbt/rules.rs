@@ -5,7 +5,6 @@ use super::queues::{CLASSES, Class, Need, Phase, Tracked};
 use super::window::{Health, WatchedRead, Window};
 use super::{State, Wbt};
 use crate::limiter::BioId;
-use crate::message::Message;
 use block::Nanos;
 use block::time::{MICROSECOND, MILLISECOND, SECOND, since};
 
@@ -129,11 +128,13 @@ impl Wbt {
         let in_flight = self.queues.in_flight();
         let has_writes = in_flight > 0 || self.is_dirty_wait_recent(now);
         let health = self.window.verdict(self.window_ns, self.target_ns, self.watched.age(now), has_writes);
+        if let Health::Exceeded(ns) = health {
+            self.note(now, "latency {0}us", [ns / MICROSECOND]);
+        }
+        let step = i64::from(self.stairs.step()).cast_unsigned();
+        self.note(now, "status={0}, step={1i}, inflight={2}", [health.number(), step, in_flight.into()]);
         match health {
-            Health::Exceeded(ns) => {
-                self.note(now, "latency {0}us", [ns / MICROSECOND]);
-                self.step_down(true, now);
-            }
+            Health::Exceeded(_) => self.step_down(true, now),
             Health::Good | Health::WritesOnly => self.step_up(now),
             Health::Unknown => {
                 self.unknown_windows = self.unknown_windows.saturating_add(1);
@@ -186,9 +187,19 @@ impl Wbt {
         }
     }
 
+    #[inline]
     pub(super) fn note<const N: usize>(&mut self, now: Nanos, text: &'static str, numbers: [u64; N]) {
         if self.messages.is_on() {
-            self.messages.write(Message::new(now, text, numbers));
+            self.write_note(now, text, &numbers);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_note(&mut self, now: Nanos, text: &'static str, numbers: &[u64]) {
+        let Some(message) = self.messages.begin(now, text) else { return };
+        for (place, number) in message.numbers.iter_mut().zip(numbers) {
+            *place = *number;
         }
     }
 

@@ -68,6 +68,18 @@ pub enum Health {
     Exceeded(Nanos),
 }
 
+impl Health {
+    /// As the kernel's trace numbers it.
+    pub const fn number(self) -> u64 {
+        match self {
+            Health::Good => 1,
+            Health::Unknown => 2,
+            Health::WritesOnly => 3,
+            Health::Exceeded(_) => 4,
+        }
+    }
+}
+
 /// The one read in the device whose age is known: the first that was issued while none was watched.
 #[derive(Copy, Clone, Debug)]
 pub struct WatchedRead {
