@@ -67,3 +67,31 @@ pub const fn fnv1a64_continued(mut hash: u64, mut bytes: &[u8]) -> u64 {
     }
     hash
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The values are those of the authors' C sources: splitmix64 from 1234567, xoshiro256** from 1, 2, 3, 4, and the
+    /// two together from 1.
+    #[test]
+    fn t03_the_generator_is_the_published_one() {
+        assert_eq!(splitmix64(&mut 1_234_567), 6_457_827_717_110_365_317);
+        let mut stream = Stream([1, 2, 3, 4]);
+        assert_eq!([(); 4].map(|()| stream.next()), [11_520, 0, 1_509_978_240, 1_215_971_899_390_074_240]);
+        let mut stream = Stream::new(1);
+        let first = [0xb3f2_af6d_0fc7_10c5, 0x853b_5596_4736_4cea, 0x92f8_9756_082a_4514, 0x642e_1c7b_c266_a3a7];
+        assert_eq!([(); 4].map(|()| stream.next()), first);
+    }
+
+    #[test]
+    fn t03_numbers_below_a_bound_are_uniform() {
+        let mut stream = Stream::new(1);
+        let mut bins = [0_u32; 10];
+        for _ in 0..1_000_000 {
+            bins[stream.below(10) as usize] += 1;
+        }
+        assert!(bins.iter().all(|count| count.abs_diff(100_000) <= 1_200), "{bins:?}");
+        assert_eq!((stream.below(0), stream.below(1)), (0, 0));
+    }
+}

@@ -219,7 +219,7 @@ mod tests {
 
     /// Spans from nothing to ten windows, many ties, pauses: the order is that of a sorted list.
     #[test]
-    fn a_million_operations_agree_with_a_heap() {
+    fn t02_a_million_operations_agree_with_a_heap() {
         let mut calendar = Calendar::with_capacity(16);
         let mut reference = BinaryHeap::new();
         let mut stream = Stream::new(2);
@@ -243,6 +243,16 @@ mod tests {
                 now += stream.below(100_000_000);
             }
         }
+    }
+
+    #[test]
+    fn t02_events_come_by_time_and_then_in_the_order_of_their_insertion() {
+        let mut calendar = Calendar::with_capacity(1);
+        for (order, at) in [5, 3, 5, 3 + 4_200_000, 3].into_iter().enumerate() {
+            calendar.insert(0, at, order);
+        }
+        let popped: Vec<_> = std::iter::from_fn(|| calendar.pop()).collect();
+        assert_eq!(popped, [(3, 1), (3, 4), (5, 0), (5, 2), (3 + 4_200_000, 3)]);
     }
 
     #[test]

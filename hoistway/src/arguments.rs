@@ -93,7 +93,7 @@ pub enum Command {
     after_help = "Examples:\n  hoistway list\n  hoistway list mq-deadline       its tunables with units, ranges, defaults\n  hoistway list devices           the models behind model:NAME and their parameters\n  hoistway list --json"
 )]
 pub struct ListArguments {
-    /// schedulers, devices, workloads, options (of job files), or the name of a scheduler; everything in short without it
+    /// schedulers, limiters, devices, workloads, scenarios, options (of job files), machine, or the name of a scheduler; everything in short without it
     #[arg(value_name = "WHAT")]
     pub what: Option<String>,
     /// As JSON

@@ -17,10 +17,11 @@ use workload::program;
 use crate::arguments::ListArguments;
 use crate::device::listing;
 use crate::exit::{Error, Outcome, print};
+use crate::scenario::{SHIPPED, Scenario, Step};
 use crate::workloads;
 
 /// What can be listed, beside single schedulers.
-const SUBJECTS: [&str; 6] = ["schedulers", "limiters", "devices", "workloads", "options", "machine"];
+const SUBJECTS: [&str; 7] = ["schedulers", "limiters", "devices", "workloads", "scenarios", "options", "machine"];
 
 /// Prints what was asked for.
 pub fn run(arguments: &ListArguments) -> Outcome {
@@ -32,6 +33,7 @@ pub fn run(arguments: &ListArguments) -> Outcome {
         Some("limiters") => (limiters_text(), Json::List(LIMITERS.iter().map(limiter_json).collect())),
         Some("devices") => (listing::text(), listing::json()),
         Some("workloads") => (workloads_text(), workloads_json()),
+        Some("scenarios") => (scenarios_text()?, scenarios_json()?),
         Some("machine") => (machine_text(), machine_json()),
         Some("options") => (options_text(), options_json()),
         Some(text) => {
@@ -76,7 +78,7 @@ fn overview() -> (String, Json) {
     text.push_str(&listing::overview());
     let _ = writeln!(text, "\nworkloads\n  {}", names().collect::<Vec<_>>().join(" "));
     text.push_str(
-        "\nmore: hoistway list schedulers | limiters | devices | workloads | options | machine | NAME of a scheduler\n",
+        "\nmore: hoistway list schedulers | limiters | devices | workloads | scenarios | options | machine | NAME of a scheduler\n",
     );
     let json = Json::object([
         ("schedulers", Json::List(ENTRIES.iter().map(|entry| scheduler_json(entry, None)).collect())),
@@ -84,6 +86,34 @@ fn overview() -> (String, Json) {
         ("workloads", workloads_json()),
     ]);
     (text, json)
+}
+
+fn scenarios_text() -> Result<String, Error> {
+    let mut text = String::from("what somebody has measured before: hoistway test --scenario NAME[:STEP]\n");
+    for (name, _) in SHIPPED {
+        let Scenario { title, source, doc, steps, .. } = Scenario::read(name)?;
+        let _ = writeln!(text, "\n{name}\n  {title} ({source})");
+        doc.lines().filter(|line| !line.is_empty()).for_each(|line| text.push_str(&format!("  {line}\n")));
+        for step in steps {
+            let _ = writeln!(text, "    :{:<16}{}", step.name, step.doc);
+        }
+    }
+    Ok(text)
+}
+
+fn scenarios_json() -> Result<Json, Error> {
+    let step = |step: &Step| Json::object([("name", Json::text(&step.name)), ("meaning", Json::text(&step.doc))]);
+    let row = |(name, _): &(&str, &str)| {
+        let Scenario { title, source, doc, steps, .. } = Scenario::read(name)?;
+        Ok(Json::object([
+            ("name", Json::text(*name)),
+            ("title", Json::text(title)),
+            ("source", Json::text(source)),
+            ("meaning", Json::text(doc.trim())),
+            ("steps", Json::List(steps.iter().map(step).collect())),
+        ]))
+    };
+    Ok(Json::List(SHIPPED.iter().map(row).collect::<Result<_, Error>>()?))
 }
 
 fn machine_text() -> String {

@@ -12,6 +12,7 @@ mod layout;
 mod list;
 mod machine;
 mod progress;
+mod scenario;
 mod serve;
 mod target;
 mod test;

@@ -181,10 +181,14 @@ fn file(path: &Path, arguments: &WorkloadArguments, voice: Voice) -> Result<Work
 
 /// The jobs of a file as they will run.
 pub fn jobs_of(path: &Path, voice: Voice) -> Result<Vec<Job>, Error> {
-    let bytes = fs::read(path).map_err(|error| {
-        let help = if error.kind() == std::io::ErrorKind::NotFound { "name an existing file" } else { "" };
-        Error::usage(format!("cannot read the job file {}: {error}", path.display()), help)
-    })?;
+    let bytes = match (fs::read(path), crate::scenario::job_file(path)) {
+        (Ok(bytes), _) => bytes,
+        (Err(_), Some(shipped)) => shipped.as_bytes().to_owned(),
+        (Err(error), None) => {
+            let help = if error.kind() == std::io::ErrorKind::NotFound { "name an existing file" } else { "" };
+            return Err(Error::usage(format!("cannot read the job file {}: {error}", path.display()), help));
+        }
+    };
     let surroundings = Surroundings {
         read_include: &|included| fs::read(PathBuf::from(included)).map_err(|error| error.to_string()),
         variable: &|name| std::env::var(name).ok(),

@@ -346,6 +346,32 @@ fn more_sets_are_made_until_the_figures_are_precise() {
 }
 
 #[test]
+fn a_scenario_runs_its_steps_and_takes_what_the_user_adds() {
+    let directory = directory();
+    let said = hoistway(
+        directory.path(),
+        &["test", "--scenario", "write-bomb", "--runtime", "2s", "--outdir", "out", "--quiet"],
+    );
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    let headings = said.stdout.lines().filter(|line| line.starts_with("2.4: ") || line.starts_with("today: ")).count();
+    assert_eq!((headings, said.stdout.matches("write-bomb  ").count()), (2, 2), "{}", said.stdout);
+    assert_eq!(entries(&directory.path().join("out")), ["2.4", "today"]);
+
+    // A file of one's own, with a job file beside it.
+    fs::create_dir(directory.path().join("mine")).unwrap();
+    let step = "[[step]]\nname = \"a\"\ntest = \"model:ssd -w mine.fio -s noop -s wfq\"\n";
+    fs::write(directory.path().join("mine/mine.toml"), format!("title = \"mine\"\n{step}")).unwrap();
+    fs::write(
+        directory.path().join("mine/mine.fio"),
+        "[j]\nfilename=f\nrw=randread\nsize=1g\nruntime=1\ntime_based=1\n",
+    )
+    .unwrap();
+    let result = quick(directory.path(), &["--scenario", "mine/mine.toml", "-s", "mq-deadline"]);
+    assert_eq!(column(&result, "workload"), ["mine"]);
+    assert_eq!(column(&result, "spec"), ["mq-deadline"]);
+}
+
+#[test]
 fn lists_name_everything_that_can_be_asked_for() {
     let directory = directory();
     let text = |arguments: &[&str]| hoistway(directory.path(), arguments).stdout;

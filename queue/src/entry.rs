@@ -58,6 +58,7 @@ impl<E: Elevator> RequestQueue<E> {
             return Ok(Submitted::Nothing);
         }
         let index = self.bios.take(&bio, cookie, now).ok_or(Full)?;
+        self.trace_bio(TraceKind::Queued, &bio, RequestId::from_raw(block::NIL), now);
         let is_held = !self.limiters.is_empty() && {
             self.begin_limiting(index);
             self.is_held(index, 0, now)
@@ -105,6 +106,10 @@ impl<E: Elevator> RequestQueue<E> {
     /// A bio waits for a tag. It holds its group, whose id must not be given away meanwhile.
     pub(crate) fn wait(&mut self, index: u32, limited: bool, now: Nanos) {
         self.limiters_wait(index, now);
+        if self.tracing {
+            let bio = self.bios.at(index).bio;
+            self.trace_bio(TraceKind::Slept, &bio, RequestId::from_raw(block::NIL), now);
+        }
         self.groups.hold(self.bios.at(index).bio.group);
         self.bios.append(&mut self.waiting[usize::from(limited)], index);
     }
@@ -172,6 +177,7 @@ impl<E: Elevator> RequestQueue<E> {
         self.counters.allocated(bio.direction(), now);
         self.groups.hold(bio.group);
         self.elevator.allocated(&self.requests, id, now);
+        self.trace(TraceKind::Allocated, id, None, now);
         match plug {
             Some(plug) => self.plug(plug, id, now),
             None if needs_flush_machine(bio) => self.begin_flush_sequence(id, now),

@@ -52,12 +52,13 @@ pub use trace::{Trace, TraceEvent, TraceKind};
 
 use alloc::vec::Vec;
 use bios::{Bios, Chain};
-use block::{GroupId, HardwareQueue, Nanos, RequestId, Status};
+use block::{GroupId, HardwareQueue, Nanos, Operation, RequestId, Status};
 use elevator::limiters::AnyLimiter;
 use elevator::structures::{Array, Links, List, NoMemory};
 use elevator::tunable::{SettingError, Tunable};
 use elevator::{
-    Any, Bio, Configuration, Depth, Elevator, GroupTree, IoLimits, Limiter, Place, Position, Requests, Wake, registry,
+    Any, Attributes, Bio, Configuration, Depth, Elevator, GroupTree, IoLimits, Limiter, Place, Position, Requests,
+    Wake, registry,
 };
 use end_hash::EndHash;
 use flush::{FlushMachine, Stage};
@@ -540,6 +541,11 @@ impl<E: Elevator> RequestQueue<E> {
         &self.trace
     }
 
+    /// The oldest untaken event of the trace.
+    pub fn take_event(&mut self) -> Option<TraceEvent> {
+        self.trace.take()
+    }
+
     /// The oldest untaken message of the policy, then of the limiters.
     pub fn take_message(&mut self) -> Option<elevator::Message> {
         let own = self.elevator.take_message();
@@ -549,9 +555,17 @@ impl<E: Elevator> RequestQueue<E> {
     #[inline]
     pub(crate) fn trace(&mut self, kind: TraceKind, id: RequestId, reason: Option<elevator::Reason>, now: Nanos) {
         if self.tracing {
-            let extent =
-                if self.requests.is_live(id) { self.requests.attributes(id).extent } else { block::Extent::default() };
-            self.trace.push(TraceEvent { at_ns: now, kind, id, extent, reason });
+            let nothing = Attributes::new(Operation::Flush, block::Extent::default());
+            let attributes = if self.requests.is_live(id) { *self.requests.attributes(id) } else { nothing };
+            self.trace.push(TraceEvent { at_ns: now, kind, id, attributes, reason });
+        }
+    }
+
+    /// The same about a bio.
+    #[inline]
+    pub(crate) fn trace_bio(&mut self, kind: TraceKind, bio: &Bio, id: RequestId, now: Nanos) {
+        if self.tracing {
+            self.trace.push(TraceEvent { at_ns: now, kind, id, attributes: *bio, reason: None });
         }
     }
 

@@ -187,7 +187,11 @@ impl<E: Elevator> RequestQueue<E> {
     /// A bio joins a queued request, which may then touch its neighbour.
     fn join(&mut self, index: u32, id: RequestId, side: Side, now: Nanos) -> RequestId {
         self.grow(index, id, side);
-        self.trace(TraceKind::BioMerged, id, None, now);
+        if self.tracing {
+            let bio = self.bios.at(index).bio;
+            let kind = if side == Side::Front { TraceKind::FrontMerged } else { TraceKind::BackMerged };
+            self.trace_bio(kind, &bio, id, now);
+        }
         self.counters.bio_merged(self.requests.attributes(id).direction());
         let neighbour = match side {
             Side::Back => self.elevator.latter(&self.requests, id).map(|next| (id, next)),

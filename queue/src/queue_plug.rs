@@ -56,6 +56,7 @@ impl<E: Elevator> RequestQueue<E> {
         if is_empty {
             self.device_plug = DevicePlug { is_in: true, until };
             self.update_gate();
+            self.trace(TraceKind::Plugged, RequestId::from_raw(block::NIL), None, now);
         }
     }
 

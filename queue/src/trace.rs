@@ -1,19 +1,28 @@
-//! The last events of a queue, for a person or a failing storm to read.
+//! The events of a queue, for a person, a trace file, or a failing storm to read.
 
-use block::{Extent, Nanos, RequestId};
+use alloc::collections::VecDeque;
+use block::{Nanos, RequestId};
 use core::fmt;
-use elevator::Reason;
+use elevator::{Attributes, Reason};
 
-/// How many events are kept.
-pub const KEPT: usize = 256;
+/// How many events are kept until they are taken.
+pub const KEPT: usize = 4_096;
 
 /// What happened.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum TraceKind {
+    /// A bio came; there is no request yet.
+    Queued,
+    /// It found no request to have, and its submitter sleeps.
+    Slept,
+    /// It got a request of its own.
+    Allocated,
     /// A request entered the policy.
     Inserted,
-    /// A bio joined it.
-    BioMerged,
+    /// A bio joined it at its end; the attributes are the bio's.
+    BackMerged,
+    /// A bio joined it before its begin; the attributes are the bio's.
+    FrontMerged,
     /// It absorbed its neighbour.
     RequestsMerged,
     /// The policy chose it.
@@ -30,6 +39,8 @@ pub enum TraceKind {
     FlushIssued,
     /// The policy was replaced.
     Switched,
+    /// The queue's own plug was put in.
+    Plugged,
     /// The queue's own plug came out.
     Unplugged,
 }
@@ -41,25 +52,20 @@ pub struct TraceEvent {
     pub at_ns: Nanos,
     /// What.
     pub kind: TraceKind,
-    /// To which request.
+    /// To which request; [`block::NIL`] for none.
     pub id: RequestId,
-    /// Its extent then.
-    pub extent: Extent,
+    /// What it was then.
+    pub attributes: Attributes,
     /// Why, for choices.
     pub reason: Option<Reason>,
 }
 
 impl fmt::Display for TraceEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at_ns, kind, id, extent, reason } = self;
-        write!(
-            f,
-            "{at_ns:>14} {kind:?} #{}.{} {}+{}",
-            id.slot(),
-            id.generation(),
-            extent.first_sector,
-            extent.sectors
-        )?;
+        let Self { at_ns, kind, id, attributes, reason } = self;
+        let extent = attributes.extent;
+        write!(f, "{at_ns:>14} {kind:?} #{}.{} ", id.slot(), id.generation())?;
+        write!(f, "{}+{}", extent.first_sector, extent.sectors)?;
         match reason {
             Some(Reason(index)) => write!(f, " reason {index}"),
             None => Ok(()),
@@ -67,31 +73,35 @@ impl fmt::Display for TraceEvent {
     }
 }
 
-/// A ring of the last 256 events.
-#[derive(Debug)]
+/// The last [`KEPT`] events.
+#[derive(Debug, Default)]
 pub struct Trace {
-    ring: [Option<TraceEvent>; KEPT],
-    next: usize,
-}
-
-impl Default for Trace {
-    fn default() -> Self {
-        Self { ring: [None; KEPT], next: 0 }
-    }
+    events: VecDeque<TraceEvent>,
+    lost: u64,
 }
 
 impl Trace {
-    #[inline]
+    #[inline(never)]
     pub(crate) fn push(&mut self, event: TraceEvent) {
-        if let Some(place) = self.ring.get_mut(self.next) {
-            *place = Some(event);
+        if self.events.len() == KEPT {
+            self.events.pop_front();
+            self.lost += 1;
         }
-        self.next = (self.next + 1) % KEPT;
+        self.events.push_back(event);
     }
 
-    /// The events, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = &TraceEvent> {
-        let (newer, older) = self.ring.split_at(self.next);
-        older.iter().chain(newer).flatten()
+    /// Takes the oldest event.
+    pub fn take(&mut self) -> Option<TraceEvent> {
+        self.events.pop_front()
+    }
+
+    /// The events not taken, oldest first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &TraceEvent> {
+        self.events.iter()
+    }
+
+    /// Events that were lost because nobody took them in time.
+    pub fn lost(&self) -> u64 {
+        self.lost
     }
 }

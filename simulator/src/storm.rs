@@ -270,8 +270,8 @@ impl Weather {
     }
 
     fn last_events(&self) -> Vec<String> {
-        let events: Vec<_> = self.queue.events().iter().map(ToString::to_string).collect();
-        let first = events.len().saturating_sub(SHOWN_EVENTS);
+        let mut events: Vec<_> = self.queue.events().iter().rev().take(SHOWN_EVENTS).map(ToString::to_string).collect();
+        events.reverse();
         let policy = self.queue.elevator();
         let state = format!(
             "in force: {}; violations: {} in all, {} in the request table, {} in the policy",
@@ -281,7 +281,7 @@ impl Weather {
             policy.violations()
         );
         let head = self.changes.iter().cloned().chain([state]);
-        head.chain(events[first..].iter().cloned()).collect()
+        head.chain(events).collect()
     }
 
     fn note(&mut self, change: String) {

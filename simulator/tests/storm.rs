@@ -12,6 +12,7 @@ const BIOS_OF_A_PAIR: u64 = 1_500;
 const REQUESTS_OF_A_PAIR: u64 = 10_000;
 
 /// Storms of so many bios each, as many as it takes to make so many requests of them.
+#[allow(clippy::disallowed_methods, reason = "how much is stormed is asked of whoever runs the tests, not of a run")]
 fn storms_of(policy: &str, bios: u64, requests: u64) -> StormReport {
     let wanted = std::env::var("HOISTWAY_STORM_REQUESTS").ok().and_then(|text| text.parse().ok()).unwrap_or(requests);
     let mut total = StormReport::default();

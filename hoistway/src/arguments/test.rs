@@ -12,6 +12,42 @@ pub type ThreadCounts = Vec<u32>;
 /// Percentiles, 0 to 100; an alias for the same reason.
 pub type Percentiles = Vec<f64>;
 
+/// What the steps of a scenario say themselves.
+const SET_BY_SCENARIO: [&str; 32] = [
+    "device_depth",
+    "machine",
+    "queue_requests",
+    "file",
+    "keep",
+    "exclusive",
+    "destructive",
+    "workload",
+    "job",
+    "show_jobs",
+    "trace",
+    "generator",
+    "max_threads",
+    "threads",
+    "block_bytes",
+    "iodepth",
+    "size_bytes",
+    "rwmixread",
+    "fsync",
+    "rate_iops",
+    "groups",
+    "nrgrp",
+    "weights",
+    "group",
+    "limiter",
+    "slice_idle",
+    "group_idle",
+    "quantum",
+    "low_latency",
+    "group_isolation",
+    "sweep",
+    "resume",
+];
+
 /// `hoistway test`.
 #[derive(Args, Debug, Clone)]
 #[command(
@@ -22,6 +58,7 @@ pub type Percentiles = Vec<f64>;
   hoistway test model:nvme,seed=7 -w job.fio -s mq-deadline --sweep fifo_batch=1,16,64
   hoistway test /mnt/disk -m 8 --sets 3             for real, in a temporary file of that directory
   hoistway test --host engine model:ssd -s wfq      for real, on a file behind the model of an SSD
+  hoistway test --scenario write-bomb               what somebody has measured before, as it was
   hoistway test -s none -s wfq --assert 'share_error_max <= 10% @ sched=wfq'
   hoistway test report DIR                          print a stored result again
   hoistway test compare DIR1 DIR2                   what changed, and whether it is more than noise
@@ -35,6 +72,10 @@ pub struct TestArguments {
     /// model:NAME[,KEY=VALUE...], a directory, a file or a block device [default: model:sata]
     #[arg(value_name = "TARGET")]
     pub target: Option<String>,
+    /// What somebody has measured before, step by step: NAME or FILE.toml, with :STEP one step alone; `hoistway list
+    /// scenarios` has them. TARGET, --host, --sched, times, seed, repetition and output apply to all steps
+    #[arg(long, value_name = "NAME", conflicts_with_all = SET_BY_SCENARIO)]
+    pub scenario: Option<String>,
     #[command(flatten)]
     pub place: PlaceArguments,
     #[command(flatten)]
@@ -162,9 +203,9 @@ pub struct WorkloadArguments {
     /// Not measured, before each run [default: 2s; simulator: 1s]
     #[arg(long, value_name = "TIME", value_parser = units::time)]
     pub ramp: Option<Nanos>,
-    /// Seed of everything random
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
+    /// Seed of everything random [default: 1]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
 }
 
 /// Who shares the device.

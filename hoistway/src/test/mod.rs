@@ -24,6 +24,7 @@ mod preview;
 pub mod run;
 mod schedulers;
 pub mod show;
+mod steps;
 pub mod store;
 
 use crate::arguments::TestArguments;
@@ -85,6 +86,14 @@ pub fn run(arguments: &TestArguments, voice: Voice) -> Outcome {
         print(&workload::fio::show(&crate::workloads::jobs_of(path, voice)?))?;
         return Ok(Exit::Done);
     }
+    match &arguments.scenario {
+        Some(scenario) => steps::run(scenario, arguments, voice, |step| measure(step, voice)),
+        None => measure(arguments, voice),
+    }
+}
+
+/// One test: its runs, stored, shown and judged.
+fn measure(arguments: &TestArguments, voice: Voice) -> Outcome {
     let views = Views::read(&arguments.output.show)?;
     let plan = Plan::of(arguments, voice)?;
     let baseline = arguments.repetition.baseline.as_deref().map(store::read).transpose()?;

@@ -119,7 +119,7 @@ fn matrix(
             OrderName::Interleaved => Order::Interleaved,
             OrderName::Classic => Order::Classic,
         },
-        seed: given.seed,
+        seed: given.seed.unwrap_or(1),
         runtime_ns: given.runtime.unwrap_or(runtime_ns),
         ramp_ns: given.ramp.unwrap_or(ramp_ns),
         device_depth: arguments.place.device_depth,

@@ -1,0 +1,178 @@
+//! Scenarios: experiments somebody has made before, as files. Each step is the command line of a `hoistway test`.
+//!
+//! ```toml
+//! title = "The write bomb"
+//! source = "linux-kernel, 2003"
+//! [[step]]
+//! name = "2.4"
+//! doc = "one command at a time, the surroundings of 2.4.20"
+//! test = "model:sata,queue_depth=1 --machine era=2.4 -w write-bomb.fio -s linus -s nas"
+//! ```
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use experiment::diagnostic::nearest;
+use serde::Deserialize;
+
+use crate::exit::Error;
+
+/// The scenarios that come with the program.
+pub const SHIPPED: [(&str, &str); 1] = [("write-bomb", include_str!("../scenarios/write-bomb.toml"))];
+/// The job files that come with the program: `-w NAME` finds them where there is no such file.
+const JOB_FILES: [(&str, &str); 1] = [("write-bomb.fio", include_str!("../scenarios/write-bomb.fio"))];
+
+/// A scenario.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// In one line.
+    pub title: String,
+    /// Who made it first, and when.
+    #[serde(default)]
+    pub source: String,
+    /// What is done, and what to look at.
+    #[serde(default)]
+    pub doc: String,
+    /// What is run, in this order.
+    #[serde(rename = "step")]
+    pub steps: Vec<Step>,
+    /// Where job files are looked for.
+    #[serde(skip)]
+    directory: Option<PathBuf>,
+}
+
+/// A part of a scenario.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// `--scenario SCENARIO:NAME` runs it alone.
+    pub name: String,
+    /// In one line.
+    #[serde(default)]
+    pub doc: String,
+    /// Arguments of `hoistway test`, separated by blanks.
+    test: String,
+}
+
+impl Scenario {
+    /// Reads `NAME`, `FILE.toml`, and either with `:STEP`, which leaves that step alone.
+    ///
+    /// # Errors
+    /// An unknown name, a file that cannot be read, and what is wrong in it, with its line.
+    pub fn read(text: &str) -> Result<Self, Error> {
+        let (name, step) = match text.rsplit_once(':') {
+            Some((name, step)) if !step.is_empty() && !step.contains('/') => (name, Some(step)),
+            _ => (text, None),
+        };
+        let mut scenario = Self::of(name)?;
+        if let Some(step) = step {
+            let names: Vec<String> = scenario.steps.iter().map(|step| step.name.clone()).collect();
+            scenario.steps.retain(|known| known.name == step);
+            if scenario.steps.is_empty() {
+                return Err(Error::usage(
+                    format!("scenario {name} has no step '{step}'"),
+                    format!("{}there are: {}", meant(step, &names), names.join(", ")),
+                ));
+            }
+        }
+        Ok(scenario)
+    }
+
+    fn of(name: &str) -> Result<Self, Error> {
+        if let Some((_, text)) = SHIPPED.into_iter().find(|(known, _)| *known == name) {
+            return Self::parse(name, text);
+        }
+        let path = Path::new(name);
+        if path.extension().is_none_or(|ending| ending != "toml") {
+            let names: Vec<String> = SHIPPED.iter().map(|(name, _)| (*name).to_owned()).collect();
+            return Err(Error::usage(
+                format!("there is no scenario '{name}'"),
+                format!("{}there are: {}, and files that end in .toml", meant(name, &names), names.join(", ")),
+            ));
+        }
+        let text = fs::read_to_string(path).map_err(|error| {
+            Error::usage(
+                format!("cannot read the scenario {name}: {error}"),
+                "hoistway list scenarios shows the shipped ones",
+            )
+        })?;
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Ok(Self { directory: Some(directory.to_owned()), ..Self::parse(name, &text)? })
+    }
+
+    fn parse(name: &str, text: &str) -> Result<Self, Error> {
+        let scenario: Self = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+            Error::usage(
+                format!("{name}:{line}: {}", error.message()),
+                "a scenario has title, source, doc, and for each [[step]] name, doc, test",
+            )
+        })?;
+        if scenario.steps.is_empty() {
+            return Err(Error::usage(format!("{name} has no step"), "add [[step]] with name, doc and test"));
+        }
+        for (index, step) in scenario.steps.iter().enumerate() {
+            let is_fine = !step.name.is_empty() && step.name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c));
+            if !is_fine || scenario.steps[..index].iter().any(|other| other.name == step.name) {
+                return Err(Error::usage(
+                    format!("{name}: '{}' cannot be the name of its step {}", step.name, index + 1),
+                    "names are letters, digits, '-', '_', '.', and each is given once",
+                ));
+            }
+        }
+        Ok(scenario)
+    }
+
+    /// The words of a step's command line; job files of the scenario's directory with their path.
+    pub fn words(&self, step: &Step) -> Vec<String> {
+        let place = |word: &str| match &self.directory {
+            Some(directory) if word.ends_with(".fio") && directory.join(word).is_file() => {
+                directory.join(word).display().to_string()
+            }
+            _ => word.to_owned(),
+        };
+        step.test.split_whitespace().map(place).collect()
+    }
+}
+
+fn meant(name: &str, known: &[String]) -> String {
+    let near = nearest(name, known.iter().map(String::as_str));
+    near.map_or_else(String::new, |near| format!("did you mean '{near}'? "))
+}
+
+/// A job file that comes with the program.
+pub fn job_file(path: &Path) -> Option<&'static str> {
+    JOB_FILES.into_iter().find(|(name, _)| Path::new(name) == path).map(|(_, text)| text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shipped_scenarios_can_be_read() {
+        for (name, _) in SHIPPED {
+            let scenario = Scenario::read(name).unwrap();
+            assert!(!scenario.title.is_empty() && !scenario.doc.is_empty() && !scenario.source.is_empty(), "{name}");
+            assert!(scenario.steps.iter().all(|step| !step.doc.is_empty()), "{name}");
+            let alone = Scenario::read(&format!("{name}:{}", scenario.steps[0].name)).unwrap();
+            assert_eq!(alone.steps.len(), 1);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        let message = |text: &str| Scenario::parse("a.toml", text).unwrap_err().to_string();
+        let step = "[[step]]\nname = \"a\"\ntest = \"\"\n";
+        assert!(message("title = \"t\"\nsteps = 1\n").contains("a.toml:2: unknown field `steps`"));
+        assert!(message("title = 1\n").contains("a.toml:1: "));
+        assert!(message(&format!("title = \"t\"\n{step}{step}")).contains("'a' cannot be the name of its step 2"));
+        assert!(message(&format!("title = \"t\"\n{}", step.replace("\"a\"", "\"a/b\""))).contains("'a/b'"));
+        assert!(message("title = \"t\"\nstep = []\n").contains("has no step"));
+        let unknown = Scenario::read("write-bom").unwrap_err().to_string();
+        assert!(unknown.contains("did you mean 'write-bomb'? "), "{unknown}");
+        let unknown = Scenario::read("write-bomb:2").unwrap_err().to_string();
+        assert!(unknown.contains("has no step '2'"), "{unknown}");
+    }
+}
