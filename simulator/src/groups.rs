@@ -26,7 +26,7 @@ impl GroupPlan {
         }
         if let Some(weight) = experiment.machine.journal_weight {
             let weight = u32::try_from(weight).unwrap_or(Weight::MAX);
-            plan.settings.push(GroupSettings { parent: GroupId::ROOT, weight, latency_target_ns: 0 });
+            plan.settings.push(GroupSettings::with_weight(weight));
             plan.journal = id(plan.settings.len() - 1);
         }
         plan
@@ -47,7 +47,7 @@ impl GroupPlan {
         };
         let own = experiment.groups.iter().find(|group| group.path == path);
         let weight = own.map_or(Weight::DEFAULT, |group| group.weight).get();
-        self.settings.push(GroupSettings { parent, weight, latency_target_ns: 0 });
+        self.settings.push(GroupSettings { parent, ..GroupSettings::with_weight(weight) });
         self.paths.push(path.to_owned());
         id(self.settings.len() - 1)
     }
