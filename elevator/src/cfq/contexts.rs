@@ -87,7 +87,7 @@ impl Cfq {
         if priority != bio.priority {
             self.queues.at_mut(queue).marks.set(Marks::PRIO_CHANGED);
         }
-        if group != bio.group.0 && !self.profile.has_one_level {
+        if group != bio.group.0 && self.profile.has_groups() {
             self.say_queue(queue, "changed cgroup", &[]);
             self.drop_queue(index);
         }
@@ -103,7 +103,7 @@ impl Cfq {
     }
 
     fn new_sync_queue(&mut self, index: u32, bio: &Bio) -> u32 {
-        let group = if self.profile.has_one_level { GroupId::ROOT } else { bio.group };
+        let group = if self.profile.has_groups() { bio.group } else { GroupId::ROOT };
         let queue = self.new_queue(index, group, Marks::SYNC);
         if queue != SPARE_QUEUE {
             self.contexts.at_mut(index).queue = queue;
@@ -112,7 +112,7 @@ impl Cfq {
     }
 
     fn async_index(&self, group: GroupId, class: Class, level: u8) -> u32 {
-        let group = if self.profile.has_hierarchy { group.0 } else { GroupId::ROOT.0 };
+        let group = if self.profile.has_async_per_group() { group.0 } else { GroupId::ROOT.0 };
         let kind = match class {
             Class::RealTime => u32::from(level),
             Class::BestEffort => 8 + u32::from(level),
@@ -129,7 +129,7 @@ impl Cfq {
         if known != NIL {
             return known;
         }
-        let group = if self.profile.has_hierarchy { bio.group } else { GroupId::ROOT };
+        let group = if self.profile.has_async_per_group() { bio.group } else { GroupId::ROOT };
         let queue = self.new_queue(self.context_index(bio.context), group, Marks::NONE);
         if queue != SPARE_QUEUE {
             *self.async_queues.at_mut(place) = queue;
@@ -181,9 +181,11 @@ impl Cfq {
         if state.references > 0 {
             return;
         }
+        let attended = self.attend(self.queues.at(queue).group);
         if self.active == queue {
             self.expire(queue, Rest::Forgotten);
         }
+        self.attend(attended);
         if self.queues.at(queue).has(Marks::ON_RR) {
             self.complain();
             return;
@@ -242,7 +244,7 @@ impl Cfq {
         if self.active != NIL && self.queues.at(self.active).group == group {
             self.expire(self.active, Rest::Forgotten);
         }
-        if self.profile.has_hierarchy {
+        if self.profile.has_async_per_group() {
             for kind in 0..ASYNC_QUEUES {
                 let place = group.wrapping_mul(ASYNC_QUEUES).wrapping_add(kind);
                 let queue = core::mem::replace(self.async_queues.at_mut(place), NIL);

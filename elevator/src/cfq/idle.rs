@@ -91,6 +91,11 @@ impl Cfq {
     /// Nobody waits any more; the time waited is the active queue's group's.
     pub(super) fn cancel_timer(&mut self) {
         self.timer_at = None;
+        self.account_idling();
+    }
+
+    /// The device is no longer kept idle, though the timer may go on.
+    pub(super) fn account_idling(&mut self) {
         let Some(since) = self.idle_since_ns.take() else { return };
         if self.active == NIL {
             return;

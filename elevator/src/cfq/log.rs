@@ -26,7 +26,7 @@ impl Cfq {
     pub(super) fn say_queue(&mut self, queue: u32, text: &'static str, numbers: &[u64]) {
         if self.messages.is_on() {
             let state = self.queues.at(queue);
-            let group = if self.profile.has_one_level { None } else { Some(GroupId(state.group)) };
+            let group = self.profile.has_groups().then_some(GroupId(state.group));
             let named = (ContextId(state.issuer), state.is_sync());
             self.write_message(text, numbers, group, Some(named));
         }

@@ -31,6 +31,7 @@ mod service_tree;
 mod slices;
 mod state;
 mod tunables;
+mod two_level;
 
 use crate::account::GroupAccount;
 use crate::group::{GroupSettings, WEIGHT_DEFAULT};
@@ -45,12 +46,14 @@ use crate::tunable::{SettingError, Tunable};
 use block::time::is_due;
 use block::{Class, ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 use contexts::{ASYNC_QUEUES, SPARE_QUEUE};
-use profile::{FORMS, Profile};
+use profile::{FORMS, PerGroup, Profile};
 use state::{
     Context, FREE_QUEUE, FREE_SLOT, Group, Held, Marks, Queue, Slot, TREES_PER_GROUP, ThinkTime, UNKNOWN_CONTEXT,
     UNKNOWN_GROUP, Workload, WorkloadType,
 };
 use tunables::{Settings, Ticks};
+use two_level::Instance;
+pub use two_level::{Tarasov, Uchida};
 
 crate::reasons! {
     /// Why a request was chosen, or what the device waits for.
@@ -132,6 +135,10 @@ pub struct Cfq {
 
     round_left: u64,
     round_sent: u64,
+    /// Of each group that has an engine for itself, while it is not attended to; else nothing.
+    instances: Array<Instance>,
+    /// The group whose instance is in the fields above.
+    attended: u32,
     draining: u32,
     drained: u64,
     messages: Messages,
@@ -147,12 +154,13 @@ impl Policy for Cfq {
         let groups = configuration.groups.max(1);
         // One record more, for contexts out of range.
         let contexts = configuration.contexts.saturating_add(1);
-        let async_groups = if profile.has_hierarchy { groups } else { 1 };
+        let async_groups = if profile.has_async_per_group() { groups } else { 1 };
         let async_queues = async_groups.saturating_mul(ASYNC_QUEUES);
         // Queues that nobody owns any more hold a request each.
         let queues = contexts.saturating_add(async_queues).saturating_add(slots).saturating_add(1);
         let trees = groups.saturating_mul(TREES_PER_GROUP);
         let thinks = if profile.has_wide_think_times { trees } else { 0 };
+        let instances = if profile.per_group == PerGroup::Engine { groups } else { 0 };
         let ticks = Ticks::new(profile.clock, configuration);
         let settings = Settings::new(&profile, &ticks, configuration.rotational);
         let mut policy = Self {
@@ -201,6 +209,8 @@ impl Policy for Cfq {
             is_holding: false,
             round_left: 0,
             round_sent: 0,
+            instances: Array::try_new(instances, Instance::NEW)?,
+            attended: GroupId::ROOT.0,
             draining: NIL,
             drained: 0,
             messages: Messages::try_new()?,

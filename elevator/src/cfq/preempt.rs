@@ -66,6 +66,10 @@ impl Cfq {
     fn should_preempt_at_first(&self, queue: u32, slot: u32) -> bool {
         let (newcomer, active) = (self.queues.at(queue), self.queues.at(self.active));
         let entry = self.slots.at(slot);
+        if newcomer.group != active.group {
+            // The layer above decides between groups: the newcomer would not be served, only the active queue's turn ended.
+            return false;
+        }
         if self.is_slice_used(self.active) {
             return true;
         }

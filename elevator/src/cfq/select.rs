@@ -5,7 +5,7 @@ use super::Cfq;
 use super::expire::Rest;
 use super::state::{Marks, Queue, WorkloadType};
 use crate::structures::NIL;
-use block::Class;
+use block::{Class, GroupId};
 
 /// The answer to "which queue?".
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -144,8 +144,9 @@ impl Cfq {
             let index = self.tree_index(self.serving.group, self.serving.class, self.serving.kind);
             return self.trees.at(index).first().unwrap_or(NIL);
         }
+        let group = if self.profile.is_below_a_layer() { self.serving.group } else { GroupId::ROOT.0 };
         for class in [Class::RealTime, Class::BestEffort, Class::Idle] {
-            if let Some(first) = self.trees.at(self.tree_index(0, class, WorkloadType::Sync)).first() {
+            if let Some(first) = self.trees.at(self.tree_index(group, class, WorkloadType::Sync)).first() {
                 return first;
             }
         }
