@@ -94,7 +94,11 @@ impl Cfq {
     /// The counts of all instances but the one that is attended to.
     pub(in super::super) fn parked(&self) -> impl Iterator<Item = &Instance> + Clone {
         let attended = self.attended;
-        self.instances.iter().enumerate().filter(move |(group, _)| u32::try_from(*group) != Ok(attended)).map(|(_, one)| one)
+        self.instances
+            .iter()
+            .enumerate()
+            .filter(move |(group, _)| u32::try_from(*group) != Ok(attended))
+            .map(|(_, one)| one)
     }
 
     /// Whoever is active in an instance belongs to its group.

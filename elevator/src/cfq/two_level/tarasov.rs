@@ -22,8 +22,8 @@ const DEFAULT_LEVEL: u8 = 4;
 
 /// What a tick costs at each level, by virtual time.
 const RATIOS: [u64; GROUP_LEVELS] = [100, 87, 77, 70, 63, 58, 53, 50];
-/// The virtual time of a group that comes back is forced to lie so many base slices around the others'.
-const REACH_SLICES: u64 = 100;
+/// The virtual time of a group that comes back lies at most a slice of level 0 around the others'.
+const REACH_RATIO: u64 = 100;
 
 /// Which group is next.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -138,7 +138,7 @@ impl Layer {
     fn enter(&mut self, group: u32) {
         if self.kind == Order::VirtualTime {
             // Far behind it would keep the device for long, far ahead it would starve: both are forgotten.
-            let (reach, position) = (self.base().saturating_mul(REACH_SLICES), self.position);
+            let (reach, position) = (self.base().saturating_mul(REACH_RATIO), self.position);
             let state = self.groups.at_mut(group);
             if state.virtual_time.abs_diff(position) > reach {
                 state.virtual_time = position;
@@ -297,7 +297,11 @@ impl super::Layer for Layer {
         }
         let owner = engine.queues.at(engine.active).group;
         let is_draining = self.active == NIL;
-        must(engine.active == NIL || owner == self.active || is_draining, "the active queue is the active group's", engine.active)
+        must(
+            engine.active == NIL || owner == self.active || is_draining,
+            "the active queue is the active group's",
+            engine.active,
+        )
     }
 }
 

@@ -114,9 +114,7 @@ impl Layer {
 
     /// Whether the active group, which the engine attends to, has nothing any more: queued, in the device, or expected.
     fn is_spent(&self, engine: &Cfq) -> bool {
-        engine.queued_in(self.active) == 0
-            && engine.groups.at(self.active).dispatched == 0
-            && engine.timer_at.is_none()
+        engine.queued_in(self.active) == 0 && engine.groups.at(self.active).dispatched == 0 && engine.timer_at.is_none()
     }
 }
 
@@ -236,7 +234,11 @@ impl super::Layer for Layer {
     fn check(&self, engine: &Cfq) -> Result<(), Violation> {
         for group in 0..self.groups.len() {
             let is_wanted = engine.queued_in(group) > 0 || group == self.active;
-            must(self.links.is_linked(group) == is_wanted, "groups with requests and the active one have a turn", group)?;
+            must(
+                self.links.is_linked(group) == is_wanted,
+                "groups with requests and the active one have a turn",
+                group,
+            )?;
         }
         Ok(())
     }
@@ -248,9 +250,6 @@ mod tests {
 
     #[test]
     fn slices_of_levels_are_fifths_of_the_base() {
-        assert_eq!(
-            [0, 1, 2, 3, 4, 5, 6, 7].map(|level| group_slice(100, level)),
-            [160, 140, 120, 100, 80, 60, 40, 20]
-        );
+        assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(|level| group_slice(100, level)), [160, 140, 120, 100, 80, 60, 40, 20]);
     }
 }
