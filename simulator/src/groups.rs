@@ -1,7 +1,7 @@
 //! From paths to ids: the groups of an experiment as the queue knows them.
 
 use block::GroupId;
-use elevator::GroupSettings;
+use elevator::{GroupPriority, GroupSettings};
 use experiment::{Experiment, Weight};
 
 /// The groups in an order in which parents come before their children.
@@ -47,7 +47,9 @@ impl GroupPlan {
         };
         let own = experiment.groups.iter().find(|group| group.path == path);
         let weight = own.map_or(Weight::DEFAULT, |group| group.weight).get();
-        self.settings.push(GroupSettings { parent, ..GroupSettings::with_weight(weight) });
+        let level = own.and_then(|group| group.group_priority);
+        let priority = level.and_then(|level| GroupPriority::new(level.get()).ok());
+        self.settings.push(GroupSettings { parent, priority, ..GroupSettings::with_weight(weight) });
         self.paths.push(path.to_owned());
         id(self.settings.len() - 1)
     }

@@ -5,7 +5,7 @@ use block::{GroupId, Nanos, Priority};
 use elevator::Violation;
 use elevator::registry::BuildError;
 use elevator::tunable::{SettingError, Tunable};
-use elevator::{Any, Configuration, Depth, Elevator, GroupSettings, Version, registry};
+use elevator::{Any, Configuration, Depth, Elevator, GroupPriority, GroupSettings, Version, registry};
 use experiment::{Limits, SchedulerSpec, Setting};
 use linux::TOP_CLASS_BYTES;
 use linux::ring::MAX_SPANS;
@@ -197,6 +197,13 @@ impl Turn {
         }
         state.weight = weight;
         true
+    }
+
+    /// Changes a group's level, for policies that know levels; none = the policy's default. False without such a group.
+    pub fn set_group_priority(&mut self, group: u32, priority: Option<GroupPriority>, now: Nanos) -> bool {
+        let Some(Some(state)) = self.groups.get(group as usize) else { return false };
+        let settings = GroupSettings { priority, ..*self.queue.groups().settings(state.id) };
+        self.queue.change_group(state.id, &settings, now)
     }
 
     /// The groups that exist: number, name, weight, counters, bytes held.

@@ -114,10 +114,12 @@ fn export(mut reader: Reader<'_>) -> Export {
 fn group(mut reader: Reader<'_>) -> Group {
     let path = reader.needed_text("path", "tenants/db");
     let weight = reader.number("weight", WEIGHTS, DEFAULT_WEIGHT).value;
+    let priority = limit(&mut reader, "priority", |reader| reader.number("priority", PRIORITIES, 0).value);
+    let priority = priority.and_then(|level| GroupPriority::new(u32::try_from(level).ok()?).ok());
     let limits = limits(&mut reader);
     reader.unavailable("latency_target_us", Some("0"), "latency targets are");
     reader.finish();
-    Group { path, weight, limits }
+    Group { path, weight, priority, limits }
 }
 
 /// Limits by keys of their own, then those of the kernel's lines: `io.max = "rbps=50000000 wiops=max"`.

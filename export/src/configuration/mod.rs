@@ -118,6 +118,8 @@ pub struct Group {
     pub path: Located<String>,
     /// Share relative to its siblings, 1 to 10,000.
     pub weight: u64,
+    /// Its level, for schedulers that know levels of groups; none = their default.
+    pub priority: Option<GroupPriority>,
     /// What it may do at most, and what it is left at least.
     pub limits: Limits,
 }
@@ -269,9 +271,21 @@ impl Configuration {
         self.groups.iter().find(|group| group.path.value == path).map_or(Limits::NONE, |group| group.limits)
     }
 
+    /// The level of a group, declared or not.
+    pub fn group_priority(&self, path: &str) -> Option<GroupPriority> {
+        self.groups.iter().find(|group| group.path.value == path).and_then(|group| group.priority)
+    }
+
     /// The weight of a group, declared or not.
     pub fn weight(&self, path: &str) -> u64 {
         self.groups.iter().find(|group| group.path.value == path).map_or(DEFAULT_WEIGHT, |group| group.weight)
+    }
+}
+
+impl Group {
+    /// A group with a weight and nothing else.
+    pub fn new(path: Located<String>, weight: u64) -> Self {
+        Self { path, weight, priority: None, limits: Limits::NONE }
     }
 }
 

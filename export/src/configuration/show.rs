@@ -16,6 +16,9 @@ pub fn show(configuration: &Configuration) -> String {
         text.heading("[[group]]");
         text.quoted("path", &group.path);
         text.plain("weight", group.weight);
+        if let Some(priority) = group.priority {
+            text.plain("priority", priority.get());
+        }
         let [max, low] = read_limits(&group.limits);
         for (key, line) in [("io.max", max), ("io.low", low)] {
             if let Some(line) = line {
