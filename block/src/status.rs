@@ -26,4 +26,17 @@ impl Status {
     pub const fn is_ok(self) -> bool {
         matches!(self, Status::Ok)
     }
+
+    /// Linux's number of the error, positive; 0 for success.
+    pub const fn errno(self) -> u16 {
+        match self {
+            Status::Ok => 0,
+            Status::NotPermitted => 1,
+            Status::IoError => 5,
+            Status::Invalid => 22,
+            Status::NoSpace => 28,
+            Status::NotSupported => 95,
+            Status::Timeout => 110,
+        }
+    }
 }

@@ -74,6 +74,27 @@ fn a_limit_is_kept_and_leaves_the_other_group_alone() {
     }
 }
 
+/// A reader at depth 1 with a target of 1 ms beside one at depth 32, on a device that serves one read at a time.
+#[test]
+fn a_latency_target_is_paid_for_by_the_other_group() {
+    let target = "model:null,latency_us=200,servers=1,memory:64MiB";
+    let run = |latency_target_us: u64| {
+        let mut experiment = experiment(target, "mq-deadline", &[100, 400], &job(Mix::Read, 32));
+        experiment.groups[0].jobs[0].iodepth = 1;
+        // From twice the device depth of 8 down to 1 are four steps, half a second each.
+        experiment.ramp_ns = 3_500_000_000;
+        experiment.groups[0].limits.latency_target_us = latency_target_us;
+        EngineHost.check(&experiment).expect("possible");
+        let measured = EngineHost.run(&experiment, &mut Unattended).expect("measured");
+        (measured.groups[0].latency().mean_ns() / 1e6, measured.groups[1].ios(), measured.target.notes)
+    };
+    let (without_ms, other_without, _) = run(0);
+    let (with_ms, other_with, notes) = run(1_000);
+    let figures = format!("{without_ms:.2} and {with_ms:.2} ms, {other_without} and {other_with} reads");
+    assert!(without_ms > 4.0 && with_ms < without_ms / 2.0 && other_with < other_without, "{figures}");
+    assert_eq!(notes["limiters"], "io.latency");
+}
+
 #[test]
 fn limiters_that_do_not_exist_are_refused_before_anything_is_touched() {
     let check = |limiter: &str| {

@@ -7,8 +7,10 @@ use workload::Job;
 
 use crate::{Diagnostic, Group, Machine, SchedulerSpec, group};
 
-/// The limiter that limits of groups need.
+/// The limiter that rates of groups need.
 pub const GROUP_LIMITER: &str = "throttle";
+/// The limiter that latency targets of groups need.
+pub const LATENCY_LIMITER: &str = "io.latency";
 
 /// In what "share" is measured.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
@@ -34,8 +36,8 @@ pub struct Experiment {
     pub workload: String,
     /// The scheduler and its settings.
     pub scheduler: SchedulerSpec,
-    /// Limiters above it, with their settings; written and read as schedulers are. The one that limits of groups need is
-    /// in place whether it is named or not ([`Experiment::limiters_needed`]).
+    /// Limiters above it, with their settings; written and read as schedulers are. Those that limits of groups need are
+    /// in place whether they are named or not ([`Experiment::limiters_needed`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limiters: Vec<SchedulerSpec>,
     /// The groups with their jobs. At least one has jobs.
@@ -108,12 +110,13 @@ impl Experiment {
         group::check(&self.groups)
     }
 
-    /// The limiters to put in place: those named, and the one that knows limits of groups where some group has any.
+    /// The limiters to put in place: those named, and those that know the limits that some group has.
     pub fn limiters_needed(&self) -> Vec<SchedulerSpec> {
         let mut needed = self.limiters.clone();
-        let has_limits = self.groups.iter().any(|group| group.limits != crate::Limits::NONE);
-        if has_limits && !needed.iter().any(|limiter| limiter.name == GROUP_LIMITER) {
-            needed.push(SchedulerSpec::named(GROUP_LIMITER));
+        for name in self.groups.iter().flat_map(|group| group.limits.limiters()) {
+            if !needed.iter().any(|limiter| limiter.name == name) {
+                needed.push(SchedulerSpec::named(name));
+            }
         }
         needed
     }

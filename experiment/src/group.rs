@@ -4,10 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use block::Nanos;
+use block::time::MICROSECOND;
 use serde::{Deserialize, Serialize};
 use workload::Job;
 
-use crate::Diagnostic;
+use crate::{Diagnostic, GROUP_LIMITER, LATENCY_LIMITER};
 
 /// A weight, 1 to 10,000. A group's due part is its weight over the weights of all that have work.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -183,6 +184,15 @@ pub struct Limits {
     /// Best-effort limits: so much is the group's own if it asks for it.
     #[serde(default, skip_serializing_if = "LowLimits::is_none")]
     pub low: LowLimits,
+    /// Latency target in us (`io.latency`): while it is missed, siblings with a looser one or none get less; 0 = none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub latency_target_us: u64,
+}
+
+/// Serde hands a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Best-effort limits (`io.low` of Linux 4.12, `io.high` of the posting of 2016); 0 = none of that kind.
@@ -242,6 +252,18 @@ impl Limits {
         [self.read_ios_per_s, self.write_ios_per_s].map(at_most)
     }
 
+    /// The latency target in nanoseconds; 0 = none.
+    pub const fn latency_target_ns(&self) -> Nanos {
+        self.latency_target_us.saturating_mul(MICROSECOND)
+    }
+
+    /// Names of the limiters without which these limits have no effect.
+    pub fn limiters(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let has_rates = Limits { latency_target_us: 0, ..*self } != Limits::NONE;
+        let has_target = self.latency_target_us > 0;
+        [has_rates.then_some(GROUP_LIMITER), has_target.then_some(LATENCY_LIMITER)].into_iter().flatten()
+    }
+
     /// No limit at all.
     pub const NONE: Limits = Limits {
         read_bytes_per_s: None,
@@ -249,6 +271,7 @@ impl Limits {
         read_ios_per_s: None,
         write_ios_per_s: None,
         low: LowLimits::NONE,
+        latency_target_us: 0,
     };
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use block::Nanos;
+use workload::trace::Tracer;
 
 use crate::{Diagnostic, Exit, Experiment, Measurement};
 
@@ -109,6 +110,11 @@ pub trait Progress {
     /// Whether the run is to end at once, without a measurement.
     fn cancelled(&self) -> bool {
         false
+    }
+
+    /// Who takes the run's trace, if anybody does. Asked for all through the run; the answer is always the same one.
+    fn tracer(&mut self) -> Option<&mut dyn Tracer> {
+        None
     }
 }
 

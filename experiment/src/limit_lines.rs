@@ -212,7 +212,7 @@ fn or_max(value: Option<u64>) -> String {
     value.map_or_else(|| "max".to_owned(), |value| value.to_string())
 }
 
-fn split_device(line: &str) -> Result<(DeviceNumber, &str), Diagnostic> {
+pub(crate) fn split_device(line: &str) -> Result<(DeviceNumber, &str), Diagnostic> {
     let line = line.trim();
     let (device, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let wrong = || {
@@ -226,7 +226,7 @@ fn split_device(line: &str) -> Result<(DeviceNumber, &str), Diagnostic> {
     Ok((DeviceNumber { major, minor }, rest))
 }
 
-fn pair<'a>(word: &'a str, file: &str, keys: &[&'static str]) -> Result<(&'a str, &'a str), Diagnostic> {
+pub(crate) fn pair<'a>(word: &'a str, file: &str, keys: &[&'static str]) -> Result<(&'a str, &'a str), Diagnostic> {
     let Some((key, value)) = word.split_once('=') else {
         let message = format!("'{word}' is not of the form key=value (EINVAL)");
         return Err(Diagnostic::new(message, format!("{file} takes {}", keys.join(", "))));
@@ -239,7 +239,7 @@ fn pair<'a>(word: &'a str, file: &str, keys: &[&'static str]) -> Result<(&'a str
 }
 
 /// A number, or none for `max`.
-fn number(key: &str, value: &str) -> Result<Option<u64>, Diagnostic> {
+pub(crate) fn number(key: &str, value: &str) -> Result<Option<u64>, Diagnostic> {
     if value == "max" {
         return Ok(None);
     }

@@ -162,6 +162,11 @@ fn limits_are_read_by_key_and_by_the_kernels_line() {
     assert_eq!(limits("io.max = \"rbps=52428800 wiops=1000 riops=max\""), both);
     let low = limits("io = { max = \"wbps=2000\", low = \"rbps=1000 idle=2000 latency=100\" }");
     assert_eq!((low.write_bytes_per_s, low.low.read_bytes_per_s, low.low.latency_us), (Some(2_000), 1_000, Some(100)));
+    // The whole file has `latency_target_us = 0`, which the line, read last, overrules.
+    let target = limits("io.latency = \"target=500\"");
+    assert_eq!(target, Limits { latency_target_us: 500, ..Limits::NONE });
+    let by_key = |key: &str| read(&WHOLE.replacen("latency_target_us = 0", key, 1)).unwrap().limits("tenants/db");
+    assert_eq!((by_key("latency_target_us = 500"), by_key("target = 500")), (target, target));
 }
 
 #[test]
@@ -177,7 +182,14 @@ fn a_wrong_limit_is_told_with_its_line_and_the_kernels_error() {
     says("read_bps_max = 0", "io.max = \"rbps=-1\"", &[place, "rbps=-1 is no whole number (EINVAL)"]);
     says("read_bps_max = 0", "io.max = \"rbps=99999999999999999999\"", &[place, "does not fit into 64 bits (EINVAL)"]);
     says("read_bps_max = 0", "io.max = \"bps=5000\"", &[place, "io.max has no 'bps' (EINVAL)", "rbps"]);
-    says("read_bps_max = 0", "io.high = \"rbps=5000\"", &[place, "io has no key high", "known keys: max, low"]);
+    says(
+        "read_bps_max = 0",
+        "io.high = \"rbps=5000\"",
+        &[place, "io has no key high", "known keys: max, low, latency"],
+    );
+    says("read_bps_max = 0", "io.latency = \"target=5ms\"", &[place, "io.latency: target=5ms", "EINVAL"]);
+    says("latency_target_us = 0", "latency_target_us = -1", &["-1 is outside 0 to 4294967295"]);
+    says("read_bps_max = 0", "target = 5", &["target and latency_target_us are the same limit"]);
     // Nothing by halves: the good half of a line with a bad one is not read either.
     let problems = with("read_bps_max = 0", "io.max = \"wbps=5000 rbps=x\"");
     assert_eq!(problems.len(), 1, "{problems:#?}");
@@ -187,7 +199,6 @@ fn a_wrong_limit_is_told_with_its_line_and_the_kernels_error() {
 fn what_this_version_lacks_is_refused_and_never_ignored() {
     says("tls = \"off\"", "tls = \"require\"", &["serve.toml:35:7: ", "TLS is not available in this version"]);
     says("tls = \"off\"", "certificates = \"/etc/pki\"", &["TLS is not available in this version"]);
-    says("latency_target_us = 0", "latency_target_us = 5", &["not available in this version"]);
     says("uid = 1000", "certificate = \"tenant-a\"", &["identities by certificate are not available"]);
     says("metrics = \"\"", "metrics = \"127.0.0.1:9500\"", &["metrics are not available"]);
     says(

@@ -43,7 +43,7 @@ enum Command {
     Limit {
         /// The group's path, as tenants/db
         path: String,
-        /// io.max or io.low
+        /// io.max, io.low or io.latency
         file: String,
         /// As the kernel's line without the device; keys left out keep their values
         line: String,

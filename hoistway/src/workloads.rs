@@ -235,6 +235,7 @@ pub fn groups_of(path: &Path, jobs: Vec<Job>) -> Result<Vec<Group>, Error> {
             read_ios_per_s: wishes.read_ios_per_s.or(limits.read_ios_per_s),
             write_ios_per_s: wishes.write_ios_per_s.or(limits.write_ios_per_s),
             low: wishes.high_bytes_per_s.map_or(limits.low, crate::test::limiters::high),
+            ..limits
         };
         group.jobs.push(job);
     }

@@ -403,6 +403,20 @@ fn limits_hold_by_file_by_reload_and_by_ctl() {
     assert_eq!(io_max().as_deref(), Some("rbps=4000000 wbps=max riops=max wiops=1000"));
     let (said, code) = served.ctl(&["limit", "g", "io.max", "rbps=max wiops=max"]);
     assert_eq!((code, io_max()), (Some(0), None), "{said}");
+
+    // A latency target is one of them; it does not touch the others.
+    let group = || served.status()["groups"].as_array().unwrap().iter().find(|it| it["path"] == "g").unwrap().clone();
+    let (said, code) = served.ctl(&["limit", "g", "io.latency", "target=500"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!((&group()["io.latency"], &group()["io.max"]), (&"target=500".into(), &serde_json::Value::Null));
+    assert_eq!(served.status()["devices"][0]["limiters"].as_array().unwrap().last(), Some(&"io.latency".into()));
+    let (said, code) = served.ctl(&["limit", "g", "io.latency", "target=5ms"]);
+    assert!(code == Some(2) && said.contains("EINVAL"), "{said}");
+    write(&text.replace("read_bps_max = 8000000", "latency_target_us = 700"));
+    assert_eq!(served.ctl(&["reload"]).1, Some(0));
+    assert_eq!(group()["io.latency"], "target=700");
+    let (said, code) = served.ctl(&["limit", "g", "io.latency", "target=max"]);
+    assert_eq!((code, &group()["io.latency"]), (Some(0), &serde_json::Value::Null), "{said}");
 }
 
 // ---- control ----

@@ -37,6 +37,9 @@ pub struct Era {
     pub plug_sectors: u32,
     /// How long a flush may wait for running data before it is issued all the same, in ns.
     pub flush_wait_ns: Nanos,
+    /// Whether the number of requests is only the size of a table, and not a depth that anybody chose: limiters that
+    /// scale `nr_requests` then go by the usual one.
+    pub has_large_table: bool,
     /// Largest read or write of an ordinary device of the time, for hosts that know no better.
     pub max_sectors: u32,
 }
@@ -134,6 +137,7 @@ impl Era {
         plug_requests: 0,
         plug_sectors: 256,
         flush_wait_ns: 5_000_000_000,
+        has_large_table: false,
         max_sectors: 255,
     };
 
@@ -155,6 +159,7 @@ impl Era {
         plug_requests: 0,
         plug_sectors: 256,
         flush_wait_ns: 5_000_000_000,
+        has_large_table: false,
         max_sectors: 1024,
     };
 
@@ -181,11 +186,12 @@ impl Era {
         plug_requests: crate::plug::CAPACITY,
         plug_sectors: 256,
         flush_wait_ns: 5_000_000_000,
+        has_large_table: false,
         max_sectors: 2560,
     };
 
     /// Our own engine: it knows its free slots before it asks, so nothing is chosen early.
-    pub const ENGINE: Era = Era { look_ahead: false, ..Era::BLK_MQ };
+    pub const ENGINE: Era = Era { look_ahead: false, has_large_table: true, ..Era::BLK_MQ };
 
     /// The usual `nr_requests` for a device that takes so many commands.
     pub const fn usual_requests(&self, device_depth: u32) -> u32 {

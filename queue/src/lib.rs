@@ -340,8 +340,9 @@ impl<E: Elevator> RequestQueue<E> {
         self.depth = Depth { requests: depth.requests.clamp(1, most), device: depth.device.max(1) };
         self.tags.set_depth(self.depth.requests);
         self.elevator.depth_changed(self.depth);
+        let depth = self.limiters_depth();
         for limiter in &mut self.limiters {
-            limiter.depth_changed(self.depth);
+            limiter.depth_changed(depth);
         }
         self.release_held(now);
         self.retry_sleepers();
@@ -376,7 +377,11 @@ impl<E: Elevator> RequestQueue<E> {
             return;
         }
         self.requests.move_to(id, Place::Complete);
-        self.trace(TraceKind::Completed, id, None, now);
+        if self.tracing {
+            let attributes = *self.requests.attributes(id);
+            let kind = TraceKind::Completed;
+            self.trace.push(TraceEvent { at_ns: now, kind, id, attributes, reason: None, status });
+        }
         let slot = self.slots.at_mut(id.slot());
         let (stage, was_inserted) = (slot.stage, slot.marks.has(Marks::INSERTED));
         if stage == Stage::Command {
@@ -557,7 +562,7 @@ impl<E: Elevator> RequestQueue<E> {
         if self.tracing {
             let nothing = Attributes::new(Operation::Flush, block::Extent::default());
             let attributes = if self.requests.is_live(id) { *self.requests.attributes(id) } else { nothing };
-            self.trace.push(TraceEvent { at_ns: now, kind, id, attributes, reason });
+            self.trace.push(TraceEvent { at_ns: now, kind, id, attributes, reason, status: Status::Ok });
         }
     }
 
@@ -565,7 +570,8 @@ impl<E: Elevator> RequestQueue<E> {
     #[inline]
     pub(crate) fn trace_bio(&mut self, kind: TraceKind, bio: &Bio, id: RequestId, now: Nanos) {
         if self.tracing {
-            self.trace.push(TraceEvent { at_ns: now, kind, id, attributes: *bio, reason: None });
+            let attributes = *bio;
+            self.trace.push(TraceEvent { at_ns: now, kind, id, attributes, reason: None, status: Status::Ok });
         }
     }
 

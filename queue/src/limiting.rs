@@ -10,7 +10,9 @@ use block::{GroupId, Nanos, RequestId, Status};
 use elevator::limiters::{self, AnyLimiter, LIMITERS, LimiterError};
 use elevator::structures::Array;
 use elevator::tunable::{SettingError, Tunable};
-use elevator::{BioId, Elevator, GroupState, IoLimits, Limiter, LimiterConfiguration, RequestEnd, Verdict, Wake};
+use elevator::{
+    BioId, Depth, Elevator, GroupState, IoLimits, Limiter, LimiterConfiguration, RequestEnd, Verdict, Wake,
+};
 
 /// What is kept of a bio beside the table of bios, once there are limiters.
 #[derive(Copy, Clone, Debug)]
@@ -45,7 +47,7 @@ impl<E: Elevator> RequestQueue<E> {
         let configuration = LimiterConfiguration {
             bios: self.bios.capacity(),
             groups: self.groups.capacity(),
-            depth: self.depth,
+            depth: self.limiters_depth(),
             rotational: self.is_rotational,
             volatile_cache: self.limits.volatile_cache,
             tick_ns: self.tick_ns,
@@ -126,6 +128,14 @@ impl<E: Elevator> RequestQueue<E> {
     /// The limits of a group.
     pub fn limits_of(&self, group: GroupId) -> &IoLimits {
         self.io_limits.at(group.0)
+    }
+
+    /// The depths that limiters go by.
+    pub(crate) fn limiters_depth(&self) -> Depth {
+        let Depth { requests, device } = self.depth;
+        // Halved step by step, twice a second, a table of thousands of requests would bind nobody for a long time.
+        let usual = if self.era.has_large_table { self.era.usual_requests(device) } else { requests };
+        Depth { requests: requests.min(usual), device }
     }
 
     /// All groups there are, parents first.

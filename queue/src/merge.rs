@@ -245,7 +245,7 @@ impl<E: Elevator> RequestQueue<E> {
             let wake = self.elevator.released(&self.requests, gone, now);
             self.note(wake);
         }
-        self.trace(TraceKind::RequestsMerged, keep, None, now);
+        self.trace_bio(TraceKind::RequestsMerged, &tail, keep, now);
         self.counters.request_merged(tail.direction(), now);
         if was_hashed {
             self.hash_in(keep, tail.extent.end());

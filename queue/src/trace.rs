@@ -1,7 +1,7 @@
 //! The events of a queue, for a person, a trace file, or a failing storm to read.
 
 use alloc::collections::VecDeque;
-use block::{Nanos, RequestId};
+use block::{Nanos, RequestId, Status};
 use core::fmt;
 use elevator::{Attributes, Reason};
 
@@ -45,6 +45,26 @@ pub enum TraceKind {
     Unplugged,
 }
 
+impl TraceKind {
+    /// Its letter in blkparse's output; `None` for what the kernel does not trace.
+    pub const fn letter(self) -> Option<char> {
+        Some(match self {
+            TraceKind::Queued => 'Q',
+            TraceKind::Slept => 'S',
+            TraceKind::Allocated => 'G',
+            TraceKind::Inserted => 'I',
+            TraceKind::BackMerged | TraceKind::RequestsMerged => 'M',
+            TraceKind::FrontMerged => 'F',
+            TraceKind::Started => 'D',
+            TraceKind::Completed => 'C',
+            TraceKind::Requeued | TraceKind::Refused => 'R',
+            TraceKind::Plugged => 'P',
+            TraceKind::Unplugged => 'U',
+            TraceKind::Chosen | TraceKind::FlushIssued | TraceKind::Switched => return None,
+        })
+    }
+}
+
 /// One event.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct TraceEvent {
@@ -58,11 +78,13 @@ pub struct TraceEvent {
     pub attributes: Attributes,
     /// Why, for choices.
     pub reason: Option<Reason>,
+    /// How it ended, for completions.
+    pub status: Status,
 }
 
 impl fmt::Display for TraceEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at_ns, kind, id, attributes, reason } = self;
+        let Self { at_ns, kind, id, attributes, reason, .. } = self;
         let extent = attributes.extent;
         write!(f, "{at_ns:>14} {kind:?} #{}.{} ", id.slot(), id.generation())?;
         write!(f, "{}+{}", extent.first_sector, extent.sectors)?;

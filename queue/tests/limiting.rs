@@ -378,6 +378,42 @@ fn messages_of_a_limiter_come_with_their_group() {
 }
 
 #[test]
+fn a_target_through_the_queue_halves_nr_requests_and_the_usual_number_where_it_is_a_table() {
+    // The bench's table holds 32 requests, and its device 32 commands or fewer.
+    for (era, device, halved) in [(Era::BLK_MQ, 32, 16), (Era::BLK_MQ, 8, 16), (Era::ENGINE, 8, 8), (Era::ENGINE, 4, 4)]
+    {
+        let mut bench = Bench::unlimited(era);
+        let (depth, other) = (Depth { requests: 32, device }, GroupId(2));
+        bench.queue.set_depth(depth, T0);
+        bench.queue.set_tracing(true);
+        assert!(bench.queue.add_group(other, &GroupSettings::with_weight(100), T0));
+        bench.queue.add_limiter("io.latency", T0).expect("io.latency");
+        let targeted = GroupSettings { latency_target_ns: MS, ..GroupSettings::with_weight(100) };
+        assert!(bench.queue.change_group(GROUP, &targeted, T0));
+        // A window is 100 ms: at its end one bio in it has missed the target, and the other group is told at its next.
+        bench.read(0);
+        bench.start_all();
+        bench.now = T0 + 100 * MS;
+        bench.complete_all();
+        let read = Attributes::new(Operation::Read, Extent::new(800, 8));
+        bench.submit_bio(Bio { group: other, ..read });
+        let messages: Vec<_> = std::iter::from_fn(|| bench.queue.take_message()).collect();
+        let told = messages.iter().find(|message| message.group == Some(other)).expect("the other group is told");
+        assert_eq!((told.text, told.numbers[0]), ("depth {0}", halved), "{era:?} over {device} commands");
+        // A later change of depth says the same.
+        bench.queue.set_depth(depth, bench.now);
+        bench.read(1_600);
+        bench.start_all();
+        bench.now += 500 * MS;
+        bench.complete_all();
+        bench.submit_bio(Bio { group: other, ..read });
+        let messages: Vec<_> = std::iter::from_fn(|| bench.queue.take_message()).collect();
+        let below = messages.iter().find(|message| message.text.starts_with("scale down")).expect("missed again");
+        assert_eq!(below.numbers[0], halved, "{era:?} over {device} commands");
+    }
+}
+
+#[test]
 fn a_limiter_is_there_once_and_its_settings_are_checked() {
     let mut bench = Bench::new(10);
     assert_eq!(bench.queue.add_limiter("throttle", T0), Err(LimiterError::InPlace));

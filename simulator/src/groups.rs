@@ -37,6 +37,11 @@ impl GroupPlan {
         self.settings.len() + 1
     }
 
+    /// Paths of the groups, in the order of their ids from 1 on; the journal's own group has none.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.paths.iter().map(String::as_str)
+    }
+
     fn id_of(&mut self, experiment: &Experiment, path: &str) -> GroupId {
         if let Some(index) = self.paths.iter().position(|known| known == path) {
             return id(index);
@@ -49,7 +54,8 @@ impl GroupPlan {
         let weight = own.map_or(Weight::DEFAULT, |group| group.weight).get();
         let level = own.and_then(|group| group.group_priority);
         let priority = level.and_then(|level| GroupPriority::new(level.get()).ok());
-        self.settings.push(GroupSettings { parent, priority, ..GroupSettings::with_weight(weight) });
+        let latency_target_ns = own.map_or(0, |group| group.limits.latency_target_ns());
+        self.settings.push(GroupSettings { parent, weight, latency_target_ns, priority });
         self.paths.push(path.to_owned());
         id(self.settings.len() - 1)
     }

@@ -21,6 +21,7 @@ use crate::os::read_ahead::ReadAhead;
 use crate::processes::{Parts, Path, Process, Processes, queues_of, template};
 use crate::run::{Run, Snapshot, Stuck};
 use crate::scheduler::Scheduler;
+use crate::tracing::Names;
 
 /// Shortest bio that a long call is cut into, in sectors, for the size of the table of bios.
 const BIO_SECTORS: u32 = 2_048;
@@ -70,7 +71,11 @@ impl Host for Simulator {
     fn run(&mut self, experiment: &Experiment, progress: &mut dyn Progress) -> Result<Measurement, RunError> {
         let mut prepared = prepare(experiment, self)?;
         progress.started(experiment);
-        let (begin, end) = drive(&mut prepared.run, experiment, self.clock, progress)?;
+        if let Some(tracer) = progress.tracer() {
+            prepared.run.queue.set_tracing(true);
+            prepared.names.introduce(tracer);
+        }
+        let (begin, end) = drive(&mut prepared, experiment, self.clock, progress)?;
         Ok(measure(experiment, prepared, &begin, &end))
     }
 }
@@ -78,6 +83,7 @@ impl Host for Simulator {
 /// A run ready to start, and what its measurement will say of it.
 struct Prepared {
     run: Run,
+    names: Names,
     scheduler: Scheduler,
     info: DeviceInfo,
 }
@@ -90,7 +96,7 @@ fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<Prepared, R
     let device = model.build(experiment.run_seed(), "dev0");
     let info = device.info().clone();
     let plan = GroupPlan::of(experiment);
-    let processes = processes(experiment, simulator, &info, &plan)?;
+    let (processes, names) = processes(experiment, simulator, &info, &plan)?;
     let settings = settings(experiment, &scheduler, &info, (count(plan.capacity()), processes.contexts()))?;
     let policy = scheduler.build(&settings.configuration)?;
     let mut queue = RequestQueue::new(policy, &settings).map_err(|_| {
@@ -103,7 +109,8 @@ fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<Prepared, R
     }
     limiting::put_in_place(&mut queue, experiment, &plan.ids)?;
     let run = Run::new(queue, device, processes, experiment.machine.irq_coalesce_ns);
-    Ok(Prepared { run, scheduler, info })
+    let names = Names::new(run.queue.elevator().name(), names, run.processes.contexts(), &plan);
+    Ok(Prepared { run, names, scheduler, info })
 }
 
 /// What the queue is built for.
@@ -192,11 +199,12 @@ fn processes(
     simulator: &Simulator,
     info: &DeviceInfo,
     plan: &GroupPlan,
-) -> Result<Processes, Refusal> {
+) -> Result<(Processes, Vec<String>), Refusal> {
     let files = Files::lay_out(experiment, info.capacity_sectors * block::SECTOR_BYTES).map_err(|error| {
         Refusal::usage(error.message, "give the jobs a smaller size, or the model a larger capacity_sectors")
     })?;
     let mut processes = Vec::new();
+    let mut names = vec!["flush".to_owned()];
     let mut context = 1;
     for (index, place) in experiment.issuers().enumerate() {
         let file = files.of_issuer(index);
@@ -212,6 +220,7 @@ fn processes(
         let queues = queues_of(index, cpus(experiment), info.hardware_queues);
         let template = template(context, plan.ids[place.group], priority, queues);
         context += u32::from(issuer.actors());
+        names.extend(std::iter::repeat_n(place.job.name.clone(), usize::from(issuer.actors())));
         processes.push(Process::new(place.job, issuer, path, template, file));
     }
     let parts = Parts {
@@ -225,13 +234,13 @@ fn processes(
         request_sectors: request_sectors(experiment, info),
         logs: simulator.logs,
     };
-    Ok(Processes::new(parts))
+    Ok((Processes::new(parts), names))
 }
 
 /// Carries the run through ramp, window and what is then in hand. Answers the queue's counters at both ends of the
 /// window.
 fn drive(
-    run: &mut Run,
+    prepared: &mut Prepared,
     experiment: &Experiment,
     clock: Option<fn() -> Nanos>,
     progress: &mut dyn Progress,
@@ -239,16 +248,17 @@ fn drive(
     let (window_begin, run_end) = (experiment.ramp_ns, experiment.length_ns());
     let wall_start_ns = clock.map_or(0, |clock| clock());
     let mut reporter = Reporter { steps: 0, groups: Vec::new(), clock, wall_start_ns, total_ns: run_end };
+    let Prepared { run, names, .. } = prepared;
     run.start();
-    advance(run, window_begin, &mut reporter, progress)?;
+    advance(run, names, window_begin, &mut reporter, progress)?;
     let begin = run.snapshot();
-    advance(run, run_end, &mut reporter, progress)?;
+    advance(run, names, run_end, &mut reporter, progress)?;
     let end = run.snapshot();
     if run.processes.is_over() {
         run.processes.recorder.end_window(run.now);
     } else {
         run.stop(run_end);
-        advance(run, Nanos::MAX, &mut reporter, progress)?;
+        advance(run, names, Nanos::MAX, &mut reporter, progress)?;
     }
     if run.queue.violations() > 0 {
         let count = run.queue.violations();
@@ -258,9 +268,20 @@ fn drive(
     Ok((begin, end))
 }
 
-fn advance(run: &mut Run, end: Nanos, reporter: &mut Reporter, progress: &mut dyn Progress) -> Result<(), RunError> {
+fn advance(
+    run: &mut Run,
+    names: &Names,
+    end: Nanos,
+    reporter: &mut Reporter,
+    progress: &mut dyn Progress,
+) -> Result<(), RunError> {
+    let is_traced = progress.tracer().is_some();
     while !run.processes.is_over() {
-        match run.step(end) {
+        let stepped = run.step(end);
+        if is_traced && let Some(tracer) = progress.tracer() {
+            names.pass_on(&mut run.queue, tracer);
+        }
+        match stepped {
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(Stuck::NothingAhead) => {
@@ -310,7 +331,7 @@ impl Reporter {
 }
 
 fn measure(experiment: &Experiment, prepared: Prepared, begin: &Snapshot, end: &Snapshot) -> Measurement {
-    let Prepared { run, scheduler, info } = prepared;
+    let Prepared { run, scheduler, info, .. } = prepared;
     let scheduler = scheduler.in_force(run.queue.elevator());
     let checksum = run.processes.checksum();
     let recorder = run.processes.recorder;

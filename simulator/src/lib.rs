@@ -27,6 +27,7 @@ mod processes;
 mod run;
 mod scheduler;
 mod storm;
+mod tracing;
 
 pub use costs::HostCosts;
 pub use events::{EventWheel, NEVER, Payload};

@@ -586,7 +586,8 @@ impl Weather {
             2 => {
                 let group = GroupId(u32_below(&mut self.random, GROUPS));
                 let weight = self.draw_weight();
-                if self.queue.change_group(group, &GroupSettings::with_weight(weight), self.now) {
+                let settings = GroupSettings { weight, ..*self.queue.groups().settings(group) };
+                if self.queue.change_group(group, &settings, self.now) {
                     self.note(format!("group {} has weight {weight}", group.0));
                 }
             }
@@ -618,7 +619,8 @@ impl Weather {
         let is_online = self.queue.groups().state(above) == GroupState::Online;
         let parent = if is_online && self.random.chance(1, 3) { above } else { GroupId::ROOT };
         let weight = self.draw_weight();
-        let settings = GroupSettings { parent, ..GroupSettings::with_weight(weight) };
+        let latency_target_ns = self.limiting.draw_target_ns();
+        let settings = GroupSettings { parent, weight, latency_target_ns };
         if self.queue.add_group(group, &settings, self.now) {
             self.groups += 1;
             self.note(format!("group {} below {} of weight {weight} added", group.0, parent.0));

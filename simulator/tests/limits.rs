@@ -183,6 +183,64 @@ fn t28_without_limits_a_throttle_changes_nothing() {
     assert_eq!(log_of(&run(&with)), log_of(&run(&without)));
 }
 
+/// A small reader with a latency target beside a large one without, once things have settled.
+fn beside_a_backup(target: &str, scheduler: &str, latency_target_us: u64) -> Experiment {
+    let db = (random_reads(1), Limits { latency_target_us, ..Limits::NONE });
+    // While a disk answers after 2 s, its reader is heard, and the other told to take less, that seldom.
+    let seconds = if target == "sata" { (20, 5) } else { (5, 3) };
+    question(target, scheduler, &[db, (large_reads(32), Limits::NONE)], seconds)
+}
+
+#[test]
+fn a_latency_target_that_is_missed_is_paid_for_by_the_others() {
+    for (target, latency_target_us) in [("ssd", 700), ("sata", 30_000)] {
+        for scheduler in ["none", "mq-deadline"] {
+            let figures = |latency_target_us: u64| {
+                let measured = run(&beside_a_backup(target, scheduler, latency_target_us));
+                let limiters = measured.target.notes.get("limiters").cloned();
+                (measured.groups[0].latency().mean_ns() / 1e6, rate(&measured, 1), limiters)
+            };
+            let alone = run(&question(target, scheduler, &[(random_reads(1), Limits::NONE)], (0, 1)));
+            let (alone_ms, target_ms) = (alone.groups[0].latency().mean_ns() / 1e6, latency_target_us as f64 / 1e3);
+            let (without_ms, other_without, none) = figures(0);
+            let (with_ms, other_with, limiters) = figures(latency_target_us);
+            let place = format!("{scheduler} on {target}: {without_ms:.2} and {with_ms:.2} ms");
+            assert_eq!((none.as_deref(), limiters.as_deref()), (None, Some("io.latency")), "{place}");
+            assert!(alone_ms < target_ms && without_ms > 10.0 * target_ms, "{alone_ms:.2} ms alone, {place}");
+            // Above the target at times: the other gets room back while it is kept, until it is missed again.
+            assert!(with_ms < 3.0 * target_ms, "{place}");
+            assert!(other_with < 0.95 * other_without, "{place}, {other_without:.1} and {other_with:.1} MB/s");
+        }
+    }
+}
+
+#[test]
+fn without_a_target_or_with_one_that_is_kept_io_latency_changes_nothing() {
+    for scheduler in ["none", "mq-deadline"] {
+        let without = beside_a_backup("ssd", scheduler, 0);
+        let mut named = without.clone();
+        named.limiters = vec![SchedulerSpec::named("io.latency")];
+        let kept = beside_a_backup("ssd", scheduler, 1_000_000);
+        for other in [named, kept] {
+            let (measured, expected) = (run(&other), run(&without));
+            assert_eq!(log_of(&measured), log_of(&expected), "{scheduler}");
+            assert_eq!(measured.target.notes["limiters"], "io.latency");
+        }
+    }
+}
+
+#[test]
+fn only_siblings_pay_for_a_target() {
+    // The reader and its target lie below `top`; the other beside `top` is no sibling of it.
+    let mut question = beside_a_backup("ssd", "none", 700);
+    question.groups[0].path = "top/db".to_owned();
+    let apart = run(&question);
+    question.groups[1].path = "top/backup".to_owned();
+    let together = run(&question);
+    let mean_ms = |measured: &Measurement| measured.groups[0].latency().mean_ns() / 1e6;
+    assert!(mean_ms(&apart) > 5.0 && mean_ms(&together) < 1.4, "{} and {}", mean_ms(&apart), mean_ms(&together));
+}
+
 #[test]
 fn limiters_that_do_not_exist_are_refused_with_the_nearest() {
     use experiment::Host;

@@ -19,6 +19,7 @@ mod pattern;
 pub mod program;
 mod sizes;
 mod suggest;
+pub mod trace;
 
 pub use issuer::{Call, Io, Issuer, Next, Unsuitable};
 pub use job::{Engine, Job};

@@ -3,27 +3,31 @@
 use block::Nanos;
 use elevator::limiters::LimiterError;
 use elevator::tunable::SettingError;
-use elevator::{Any, IoLimits, Limiter, Rates};
-use experiment::{GROUP_LIMITER, Limits, SchedulerSpec, Setting};
+use elevator::{Any, GroupSettings, IoLimits, Limiter, Rates};
+use experiment::{Limits, SchedulerSpec, Setting};
 use queue::RequestQueue;
 
 use super::{Turn, TurnSettings};
 use crate::error::{describe_limiter, describe_setting};
 
 impl Turn {
-    /// Changes a group's limits; the limiter that knows them comes with the first. False without such a group.
+    /// Changes a group's limits; the limiters that know them come with the first. False without such a group.
     ///
     /// # Errors
-    /// When there is no memory for the limiter.
+    /// When there is no memory for a limiter.
     pub fn set_limits(&mut self, group: u32, limits: &Limits, now: Nanos) -> Result<bool, String> {
         let Some(Some(state)) = self.groups.get_mut(group as usize) else { return Ok(false) };
-        let is_missing = !self.queue.limiters().any(|limiter| limiter.name() == GROUP_LIMITER);
-        if is_missing && *limits != Limits::NONE {
-            self.queue.add_limiter(GROUP_LIMITER, now).map_err(|error| describe_limiter(GROUP_LIMITER, error))?;
+        for name in limits.limiters() {
+            add_limiter(&mut self.queue, &SchedulerSpec::named(name), now)?;
         }
         state.limits = *limits;
         let id = state.id;
         self.queue.set_limits(id, &io_limits(limits), now);
+        let latency_target_ns = limits.latency_target_ns();
+        let before = *self.queue.groups().settings(id);
+        if before.latency_target_ns != latency_target_ns {
+            self.queue.change_group(id, &GroupSettings { latency_target_ns, ..before }, now);
+        }
         Ok(true)
     }
 
@@ -93,5 +97,37 @@ fn io_limits(limits: &Limits) -> IoLimits {
         low: Rates { bytes_per_s: limits.low.bytes_per_s(), ios_per_s: limits.low.ios_per_s() },
         idle_us: limits.low.idle_us,
         latency_us: limits.low.latency_us.unwrap_or(u64::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::GroupId;
+
+    /// Other tests run whole experiments; here is what the queue and its limiters are told, and when.
+    #[test]
+    fn limits_bring_their_limiters_and_a_target_outlives_other_changes() {
+        let settings = TurnSettings { groups: 4, scheduler: "noop".to_owned(), ..TurnSettings::probe() };
+        let mut turn = Turn::new(&settings).expect("a turn");
+        let group = turn.add_group("g", 0, 300, 0).expect("a group");
+        let of_queue = |turn: &Turn| *turn.queue.groups().settings(GroupId(group));
+        assert_eq!(turn.set_limits(group, &Limits::NONE, 0), Ok(true));
+        assert_eq!(turn.limiters(), [""; 0]);
+
+        let target = Limits { latency_target_us: 500, ..Limits::NONE };
+        assert_eq!(turn.set_limits(group, &target, 1), Ok(true));
+        assert_eq!((turn.limiters(), of_queue(&turn).weight), (vec!["io.latency".to_owned()], 300));
+        assert_eq!(of_queue(&turn).latency_target_ns, 500_000);
+        assert!(turn.set_weight(group, 200, 2));
+        assert_eq!(of_queue(&turn).latency_target_ns, 500_000);
+
+        let both = Limits { read_bytes_per_s: Some(5_000), ..target };
+        assert_eq!(turn.set_limits(group, &both, 3), Ok(true));
+        assert_eq!(turn.limiters().len(), 2, "{:?}", turn.limiters());
+        assert_eq!(turn.queue.limits_of(GroupId(group)).max.bytes_per_s, [5_000, u64::MAX]);
+        assert_eq!(turn.set_limits(group, &Limits::NONE, 4), Ok(true));
+        assert_eq!((of_queue(&turn).latency_target_ns, of_queue(&turn).weight), (0, 200));
+        assert_eq!(turn.set_limits(3, &target, 5), Ok(false));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use experiment::Limits;
+use experiment::{GroupPriority, Limits};
 use toml::de::DeTable;
 
 use super::problem::{Located, Place, Problem};
@@ -10,7 +10,7 @@ use super::reader::{Reader, Source};
 use super::size::Size;
 use super::{
     Address, Cache, Configuration, Control, DEFAULT_MEMORY, DEFAULT_SCHEDULER, DEFAULT_WEIGHT, Device, Export, Group,
-    Identity, Listener, MEMORY, QUEUE_DEPTHS, WEIGHTS, Who, write_limits,
+    Identity, Listener, MEMORY, PRIORITIES, QUEUE_DEPTHS, WEIGHTS, Who, write_limits,
 };
 
 /// Reads a whole file; `file` is its name for messages. All problems of form and range are reported at once; what
@@ -114,10 +114,9 @@ fn export(mut reader: Reader<'_>) -> Export {
 fn group(mut reader: Reader<'_>) -> Group {
     let path = reader.needed_text("path", "tenants/db");
     let weight = reader.number("weight", WEIGHTS, DEFAULT_WEIGHT).value;
-    let priority = limit(&mut reader, "priority", |reader| reader.number("priority", PRIORITIES, 0).value);
+    let priority = reader.optional_number("priority", PRIORITIES, "leave it out for the scheduler's default");
     let priority = priority.and_then(|level| GroupPriority::new(u32::try_from(level).ok()?).ok());
     let limits = limits(&mut reader);
-    reader.unavailable("latency_target_us", Some("0"), "latency targets are");
     reader.finish();
     Group { path, weight, priority, limits }
 }
@@ -142,8 +141,10 @@ fn limits(reader: &mut Reader<'_>) -> Limits {
         let most = 0..=u64::from(u32::MAX) - 1;
         *place = limit(reader, key, |reader| reader.number(key, most, 0).value);
     }
+    let key = given(reader, "latency_target_us", "target");
+    limits.latency_target_us = reader.number(key, 0..=u64::from(u32::MAX), 0).value;
     if let Some(mut lines) = reader.table("io", "io") {
-        for (key, file) in [("max", "io.max"), ("low", "io.low")] {
+        for (key, file) in [("max", "io.max"), ("low", "io.low"), ("latency", "io.latency")] {
             let Some(line) = lines.text(key) else { continue };
             if let Err(wrong) = write_limits(file, &line.value, &mut limits) {
                 lines.complain(&line.place, format!("{file}: {}", wrong.message), wrong.help);

@@ -16,8 +16,9 @@ pub mod size;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use experiment::io_latency_line::{read_io_latency, write_io_latency};
 use experiment::limit_lines::{self, DeviceNumber};
-use experiment::{Diagnostic, Limits};
+use experiment::{Diagnostic, GroupPriority, Limits};
 
 pub use problem::{Located, Place, Problem};
 pub use size::Size;
@@ -28,6 +29,8 @@ pub const DEFAULT_SCHEDULER: &str = "wfq";
 pub const DEFAULT_WEIGHT: u64 = 100;
 /// The weights a group may have.
 pub const WEIGHTS: std::ops::RangeInclusive<u64> = 1..=10_000;
+/// The levels a group may have.
+pub const PRIORITIES: std::ops::RangeInclusive<u64> = 0..=7;
 /// Longest export or group name, in bytes.
 pub const MAXIMUM_NAME_BYTES: usize = 256;
 /// Arena sizes a device may have.
@@ -299,17 +302,26 @@ pub fn write_limits(file: &str, line: &str, limits: &mut Limits) -> Result<(), D
     match file {
         "io.max" => limit_lines::write_io_max(&line, limits).map(|_| ()),
         "io.low" => limit_lines::write_io_low(&line, limits).map(|_| ()),
-        _ => Err(Diagnostic::new(format!("there is no file of limits '{file}'"), "there are io.max and io.low")),
+        "io.latency" => write_io_latency(&line, limits).map(|_| ()),
+        _ => {
+            let help = "there are io.max, io.low and io.latency";
+            Err(Diagnostic::new(format!("there is no file of limits '{file}'"), help))
+        }
     }
 }
 
-/// The lines that would set these limits: of `io.max`, of `io.low`; none where nothing is limited.
-pub fn read_limits(limits: &Limits) -> [Option<String>; 2] {
+/// The files of limits, each with the line that would set these; none where nothing is limited.
+pub fn read_limits(limits: &Limits) -> [(&'static str, Option<String>); 3] {
     let here = DeviceNumber { major: 0, minor: 0 };
-    let lines = [limit_lines::read_io_max(here, limits), limit_lines::read_io_low(here, limits)];
+    let lines = [
+        ("io.max", limit_lines::read_io_max(here, limits)),
+        ("io.low", limit_lines::read_io_low(here, limits)),
+        ("io.latency", read_io_latency(here, limits)),
+    ];
     // What the kernel shows as 0 it would not take back: it means "not given".
     let is_given = |word: &&str| !word.ends_with("=0");
-    lines.map(|line| Some(line?.split(' ').skip(1).filter(is_given).collect::<Vec<_>>().join(" ")))
+    let words = |line: String| line.split(' ').skip(1).filter(is_given).collect::<Vec<_>>().join(" ");
+    lines.map(|(file, line)| (file, line.map(words)))
 }
 
 /// Whether a name fits a pattern in which `*` stands for any letters, none included.

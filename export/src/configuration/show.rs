@@ -19,10 +19,9 @@ pub fn show(configuration: &Configuration) -> String {
         if let Some(priority) = group.priority {
             text.plain("priority", priority.get());
         }
-        let [max, low] = read_limits(&group.limits);
-        for (key, line) in [("io.max", max), ("io.low", low)] {
+        for (file, line) in read_limits(&group.limits) {
             if let Some(line) = line {
-                text.quoted(key, line);
+                text.quoted(file, line);
             }
         }
     }

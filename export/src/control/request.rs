@@ -49,7 +49,7 @@ pub enum Request {
     Limit {
         /// The group's path.
         group: String,
-        /// `io.max` or `io.low`.
+        /// `io.max`, `io.low` or `io.latency`.
         file: String,
         /// As the kernel's line without the device: `rbps=50000000 wiops=max`.
         line: String,

@@ -404,7 +404,7 @@ impl Server {
         Ok(json!({"group": path, "weight": weight, "devices": devices}))
     }
 
-    /// Changes a group's limits by a line of `io.max` or `io.low`; keys left out keep their values.
+    /// Changes a group's limits by a line of `io.max`, `io.low` or `io.latency`; keys left out keep their values.
     fn set_limits(&self, path: &str, file: &str, line: &str) -> Result<Value, Refusal> {
         let mut configuration = self.state.in_force().configuration.clone();
         let mut limits = configuration.limits(path);
@@ -424,8 +424,11 @@ impl Server {
             }
         }
         self.state.put_in_force(configuration, self.is_draining);
-        let [max, low] = read_limits(&limits);
-        Ok(json!({"group": path, "io.max": max, "io.low": low, "devices": devices}))
+        let mut answer = json!({"group": path, "devices": devices});
+        for (file, line) in read_limits(&limits) {
+            answer[file] = json!(line);
+        }
+        Ok(answer)
     }
 
     fn amend_device(&self, name: &str, amend: impl FnOnce(&mut Device)) {

@@ -12,6 +12,7 @@ mod io_cost;
 mod io_cost_lines;
 mod io_latency;
 mod kyber;
+mod limit_lines;
 mod limiter;
 mod linus;
 mod mq_deadline;
@@ -51,6 +52,7 @@ pub const TARGETS: &[Target] = &[
     wfq::TARGET,
     io_cost::TARGET,
     io_cost_lines::TARGET,
+    limit_lines::TARGET,
     throttle::TARGET,
     io_latency::TARGET,
     wbt::TARGET,

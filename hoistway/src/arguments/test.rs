@@ -222,7 +222,7 @@ pub struct GroupArguments {
     #[arg(long, value_name = "LIST")]
     pub weights: Option<String>,
     /// One group in full, repeatable: name=db,weight=800,workload=drr:iodepth=4,threads=2,start=5s,stop=20s,
-    /// rbps=..,wbps=..,riops=..,wiops=..,low_rbps=..,idle=US,latency=US,high=..,ioprio=be/4,
+    /// rbps=..,wbps=..,riops=..,wiops=..,low_rbps=..,idle=US,latency=US,high=..,target=US,ioprio=be/4,
     /// priority=0..7 (of the group: for uchida and tarasov)
     #[arg(long, value_name = "SPEC", conflicts_with_all = ["nrgrp", "weights"])]
     pub group: Vec<String>,
@@ -333,7 +333,7 @@ pub struct OutputArguments {
     /// Print the plan and stop
     #[arg(long)]
     pub dry_run: bool,
-    /// blktrace files of every run: not supported yet, always refused
+    /// blktrace files of every run, BASE-WORKLOAD-SCHED-nrN-setK.blktrace.0 and so on; read them with blkparse -i
     #[arg(long, value_name = "BASE")]
     pub trace_out: Option<PathBuf>,
     /// Print the table of a stored result (test report DIR)

@@ -104,8 +104,13 @@ impl Bench<'_> {
 
     fn run(&self, experiments: &[Experiment], display: &mut Display) -> Result<Option<Vec<Measurement>>, Error> {
         let open = || -> Box<dyn Host> { host::open(HostName::Simulator) };
-        let carrier =
-            Carrier { host: &open, workers: machine::cpus(), cooldown: Duration::ZERO, interrupt: self.interrupt };
+        let carrier = Carrier {
+            host: &open,
+            workers: machine::cpus(),
+            cooldown: Duration::ZERO,
+            interrupt: self.interrupt,
+            trace_out: None,
+        };
         let mut measured: Vec<Option<Measurement>> = vec![None; experiments.len()];
         display.expect(experiments.len(), &[]);
         carrier.run(experiments, display, &mut |measurement| {

@@ -121,6 +121,7 @@ const KEYS: [&str; 19] = [
     "idle",
     "latency",
     "high",
+    "target",
     "ioprio",
     "priority",
 ];
@@ -227,6 +228,7 @@ impl Described {
             "idle" => limits.low.idle_us = microseconds(key, value)?,
             "latency" => limits.low.latency_us = Some(microseconds(key, value)?),
             "high" => limits.low = super::limiters::high(units::rate(value)?),
+            "target" => limits.latency_target_us = microseconds(key, value)?,
             "ioprio" => self.group.priority = Some(priority(value)?.0),
             "priority" => self.group.group_priority = Some(value.parse()?),
             _ => {
@@ -290,6 +292,7 @@ mod tests {
         assert_eq!(what("name=a,idle=5,latency=5"), "idle= and latency= belong to best-effort limits");
         assert_eq!(what("name=a,high=1M,idle=5"), "high= knows no idle= and no latency=");
         assert_eq!(what("name=a,low_rbps=1M,idle=0,latency=5"), "idle=0 is no number of microseconds");
+        assert_eq!(what("name=a,target=5ms"), "target=5ms is no number of microseconds");
     }
 
     #[test]
@@ -300,5 +303,6 @@ mod tests {
         let low = limits("name=a,low_wbps=1M,idle=2000,latency=100").low;
         assert_eq!((low.write_bytes_per_s, low.idle_us, low.latency_us), (1 << 20, 2_000, Some(100)));
         assert_eq!(limits("name=a,high=1M").low.bytes_per_s(), [1 << 20; 2]);
+        assert_eq!(limits("name=a,target=500"), Limits { latency_target_us: 500, ..Limits::NONE });
     }
 }

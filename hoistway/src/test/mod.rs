@@ -26,6 +26,7 @@ mod schedulers;
 pub mod show;
 mod steps;
 pub mod store;
+mod tracing;
 
 use crate::arguments::TestArguments;
 use crate::arguments::test::{OutputArguments, ReportArguments, Stored as StoredCommand};
@@ -230,8 +231,13 @@ fn make_sets(
         let host = host::open(plan.host);
         Box::new(OnTarget::new(host, &target.host_text, &plan.target.text, target.directory.clone()))
     };
-    let carrier =
-        Carrier { host: &open, workers: plan.workers, cooldown: Duration::from_nanos(plan.cooldown_ns), interrupt };
+    let carrier = Carrier {
+        host: &open,
+        workers: plan.workers,
+        cooldown: Duration::from_nanos(plan.cooldown_ns),
+        interrupt,
+        trace_out: plan.trace_out.as_deref(),
+    };
     let mut batch = |experiments: Vec<Experiment>, measurements: &mut Vec<Measurement>| {
         display.expect(experiments.len(), &plan.matrix.threads);
         carrier.run(&experiments, display, &mut |measurement| {

@@ -1,5 +1,7 @@
 //! From arguments to a plan: everything is decided and checked here, nothing is touched.
 
+use std::path::PathBuf;
+
 use block::Nanos;
 use experiment::assertion::Assertion;
 use experiment::matrix::doubling;
@@ -36,6 +38,8 @@ pub struct Plan {
     pub workers: usize,
     /// What must hold.
     pub assertions: Vec<Assertion>,
+    /// Where traces go, if they are wanted.
+    pub trace_out: Option<PathBuf>,
 }
 
 impl Plan {
@@ -73,7 +77,8 @@ impl Plan {
         let cooldown_ns = arguments.repetition.cooldown.unwrap_or(usual_cooldown_ns);
         let precision = arguments.repetition.precision.unwrap_or(0.05);
         let workers = workers(arguments.repetition.workers, host)?;
-        Ok(Self { host, target, matrix, max_sets, precision, cooldown_ns, workers, assertions })
+        let trace_out = arguments.output.trace_out.clone();
+        Ok(Self { host, target, matrix, max_sets, precision, cooldown_ns, workers, assertions, trace_out })
     }
 
     /// Bytes that the largest of the experiments needs of a file that is made for them.
@@ -182,12 +187,6 @@ fn refuse_what_is_missing(arguments: &TestArguments) -> Result<(), Error> {
     };
     let replay = "describe the load as a job file: -w FILE.fio";
     missing(arguments.workload.trace.is_some(), "--trace", "traces cannot be replayed", replay)?;
-    missing(
-        arguments.output.trace_out.is_some(),
-        "--trace-out",
-        "runs cannot be written as blktrace files",
-        "leave it out",
-    )?;
     missing(
         arguments.workload.generator.is_some(),
         "--generator",

@@ -1,11 +1,15 @@
 //! The runs of a test: simulated ones on all processors at once, real ones one after the other.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
 use experiment::{Experiment, Host, LiveFigures, Measurement, Progress, RunError};
+use workload::trace::Tracer;
+use workload::trace::blktrace::Writer;
 
+use super::tracing;
 use crate::exit::Error;
 use crate::interrupt::Interrupt;
 use crate::progress::{Display, Live};
@@ -20,12 +24,15 @@ pub struct Carrier<'a> {
     pub cooldown: Duration,
     /// Asked between and during runs.
     pub interrupt: &'a Interrupt,
+    /// Where traces go, if they are wanted.
+    pub trace_out: Option<&'a Path>,
 }
 
 enum Event {
     Started(usize),
     Advanced(usize, Live),
-    Finished(usize, Box<Result<Measurement, RunError>>),
+    Finished(usize, Box<Result<Measurement, Error>>),
+    Cancelled,
 }
 
 /// Hears one run and passes it on.
@@ -34,6 +41,7 @@ struct Listener<'a> {
     events: &'a Sender<Event>,
     interrupt: &'a Interrupt,
     is_over: &'a AtomicBool,
+    trace: Option<Writer>,
 }
 
 impl Progress for Listener<'_> {
@@ -49,6 +57,10 @@ impl Progress for Listener<'_> {
 
     fn cancelled(&self) -> bool {
         self.interrupt.is_asked() || self.is_over.load(Ordering::Relaxed)
+    }
+
+    fn tracer(&mut self) -> Option<&mut dyn Tracer> {
+        self.trace.as_mut().map(|writer| writer as &mut dyn Tracer)
     }
 }
 
@@ -90,9 +102,9 @@ impl Carrier<'_> {
                             display.finished(&measurement);
                             store(measurement)
                         }
-                        Err(RunError::Cancelled) => Ok(()),
-                        Err(error) => Err(Error::from(error).at(name_of(&experiments[index]))),
+                        Err(error) => Err(error.at(name_of(&experiments[index]))),
                     },
+                    Event::Cancelled => Ok(()),
                 };
                 if result.is_err() {
                     is_over.store(true, Ordering::Relaxed);
@@ -113,11 +125,35 @@ impl Carrier<'_> {
                 self.interrupt.rest(self.cooldown);
             }
             is_first = false;
-            let mut listener = Listener { index, events, interrupt: self.interrupt, is_over };
-            let result = host.run(experiment, &mut listener);
-            if events.send(Event::Finished(index, Box::new(result))).is_err() {
+            let event = match self.carry_out(host.as_mut(), experiment, (index, is_over), events) {
+                Ok(None) => Event::Cancelled,
+                Ok(Some(measurement)) => Event::Finished(index, Box::new(Ok(measurement))),
+                Err(error) => Event::Finished(index, Box::new(Err(error))),
+            };
+            if events.send(event).is_err() {
                 break;
             }
+        }
+    }
+
+    /// One run with its trace; none if it was cancelled.
+    fn carry_out(
+        &self,
+        host: &mut dyn Host,
+        experiment: &Experiment,
+        (index, is_over): (usize, &AtomicBool),
+        events: &Sender<Event>,
+    ) -> Result<Option<Measurement>, Error> {
+        let trace = self.trace_out.map(|base| tracing::begin(base, experiment)).transpose()?;
+        let mut listener = Listener { index, events, interrupt: self.interrupt, is_over, trace };
+        let result = host.run(experiment, &mut listener);
+        if let (Some(writer), Some(base)) = (listener.trace.take(), self.trace_out) {
+            tracing::end(writer, base, experiment)?;
+        }
+        match result {
+            Ok(measurement) => Ok(Some(measurement)),
+            Err(RunError::Cancelled) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 }

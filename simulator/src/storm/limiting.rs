@@ -1,12 +1,16 @@
 //! The limiters of a storm: put in place and taken away, limits and tunables changed, all while bios are held.
 
-use block::GroupId;
 use block::random::Stream;
+use block::time::{MICROSECOND, MILLISECOND, SECOND};
+use block::{GroupId, Nanos};
 use elevator::limiters::{AnyLimiter, LIMITERS};
 use elevator::{GroupSettings, IoLimits, Limiter, Rates};
 
 use super::{GROUPS, Weather, below, u32_below};
 use crate::invariants::Broken;
+
+/// The longest time for which a storm's machine stands still.
+const LONGEST_PAUSE_NS: Nanos = SECOND;
 
 /// What a storm does with limiters; its draws are its own, so that a storm without limiters is what it always was.
 pub(super) struct Limiting {
@@ -14,6 +18,8 @@ pub(super) struct Limiting {
     names: Vec<&'static str>,
     changes_per_mille: u64,
     toggles: bool,
+    /// How often the machine is paused, so that what is in the device seems to take long.
+    pauses_per_mille: u64,
     /// Some limits are so tight that the storm only ends when they are lifted.
     is_tight: bool,
     /// Bios that were held.
@@ -36,7 +42,16 @@ impl Limiting {
         }
         let changes_per_mille = [2, 10, 50][below(&mut random, 3)];
         let (toggles, is_tight) = (random.chance(1, 2), random.chance(1, 4));
-        Ok(Self { random, names, changes_per_mille, toggles, is_tight, held: 0, changes: 0 })
+        let pauses_per_mille = [0, 10, 40][below(&mut random, 3)];
+        Ok(Self { random, names, changes_per_mille, pauses_per_mille, toggles, is_tight, held: 0, changes: 0 })
+    }
+
+    /// A latency target that is missed at once, now and then, or hardly ever; or none.
+    pub(super) fn draw_target_ns(&mut self) -> Nanos {
+        if self.names.is_empty() {
+            return 0;
+        }
+        [0, 50 * MICROSECOND, 500 * MICROSECOND, 5 * MILLISECOND][below(&mut self.random, 4)]
     }
 
     fn draw_limits(&mut self) -> IoLimits {
@@ -73,11 +88,9 @@ impl Weather {
         if !self.limiting.names.is_empty() {
             for group in 1..=GROUPS / 2 {
                 let parent = if self.limiting.random.chance(1, 3) { GroupId(group - 1) } else { GroupId::ROOT };
-                self.queue.add_group(
-                    GroupId(group),
-                    &GroupSettings { parent, ..GroupSettings::with_weight(100) },
-                    self.now,
-                );
+                let latency_target_ns = self.limiting.draw_target_ns();
+                let settings = GroupSettings { parent, latency_target_ns, ..GroupSettings::with_weight(100) };
+                self.queue.add_group(GroupId(group), &settings, self.now);
                 self.limit_group(GroupId(group));
             }
         }
@@ -87,16 +100,31 @@ impl Weather {
     /// Perhaps changes something about the limiters.
     pub(super) fn turn_limits(&mut self) -> Result<(), Broken> {
         let limiting = &mut self.limiting;
-        if limiting.names.is_empty() || !limiting.random.chance(limiting.changes_per_mille, 1_000) {
+        if limiting.names.is_empty() {
+            return Ok(());
+        }
+        if limiting.random.chance(limiting.pauses_per_mille, 1_000) {
+            // io.latency changes a depth twice a second at most: without pauses few storms would last that long.
+            self.now += limiting.random.below(LONGEST_PAUSE_NS);
+        }
+        if !limiting.random.chance(limiting.changes_per_mille, 1_000) {
             return Ok(());
         }
         limiting.changes += 1;
-        match limiting.random.below(10) {
+        match limiting.random.below(14) {
             0 if limiting.toggles => {
                 let index = below(&mut limiting.random, limiting.names.len());
                 self.toggle_limiter(index)?;
             }
             1 => self.turn_limiters_tunable(),
+            10.. => {
+                let group = GroupId(u32_below(&mut limiting.random, GROUPS));
+                let latency_target_ns = limiting.draw_target_ns();
+                let settings = GroupSettings { latency_target_ns, ..*self.queue.groups().settings(group) };
+                if self.queue.change_group(group, &settings, self.now) {
+                    self.note(format!("latency target of group {}: {latency_target_ns} ns", group.0));
+                }
+            }
             _ => {
                 let group = GroupId(u32_below(&mut limiting.random, GROUPS));
                 self.limit_group(group);

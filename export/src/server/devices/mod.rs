@@ -16,7 +16,7 @@ use engine::{
     Backing, BackingKind, ClientSocket, ConnectionId, EngineError, ErrorKind, GroupHandle, ShardHandle, ShardSettings,
     VolumeFacts, VolumeId, VolumeSettings,
 };
-use experiment::{Limits, SchedulerSpec};
+use experiment::{GroupPriority, Limits, SchedulerSpec};
 use serde_json::{Value, json};
 
 use super::reception::Arrival;

@@ -104,16 +104,16 @@ fn export(device: &str, volume: &VolumeStatus, is_served: bool) -> Value {
 }
 
 fn group(device: &str, group: &GroupStatus) -> Value {
-    let [max, low] = read_limits(&group.limits);
     let mut value = json!({
         "path": group.path,
         "device": device,
         "weight": group.weight,
-        "io.max": max,
-        "io.low": low,
         "connections": group.connections,
         "memory_bytes": group.memory_bytes,
     });
+    for (file, line) in read_limits(&group.limits) {
+        value[file] = json!(line);
+    }
     extend(&mut value, sums(&group.counters.sums));
     value["latency_ns"] = latencies(&group.counters);
     value

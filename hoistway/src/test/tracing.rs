@@ -1,0 +1,39 @@
+//! `--trace-out BASE`: a set of blktrace files for every run.
+
+use std::path::{Path, PathBuf};
+
+use experiment::Experiment;
+use workload::trace::blktrace::{DeviceNumber, Writer};
+
+use super::run::name_of;
+use crate::exit::Error;
+use crate::machine;
+
+/// Of a simulated device and of a volume of the engine: a number of those for local use.
+const DEVICE: DeviceNumber = DeviceNumber { major: 253, minor: 0 };
+
+/// Begins the trace of a run, `BASE-drr-wfq-nr1-set1.blktrace.0`.
+pub fn begin(base: &Path, experiment: &Experiment) -> Result<Writer, Error> {
+    let base = base_of(base, experiment);
+    Writer::create(&base, DEVICE, machine::now_unix_ms() * 1_000_000)
+        .map_err(|error| Error::file(&Writer::path_of(&base, 0), "create", &error).at("--trace-out"))
+}
+
+/// Ends it.
+pub fn end(writer: Writer, base: &Path, experiment: &Experiment) -> Result<(), Error> {
+    let base = base_of(base, experiment);
+    writer
+        .finish()
+        .map(|_| ())
+        .map_err(|error| Error::file(&Writer::path_of(&base, 0), "write", &error).at("--trace-out"))
+}
+
+/// What `blkparse -i` is given.
+fn base_of(base: &Path, experiment: &Experiment) -> PathBuf {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
+    let name: String = name_of(experiment).chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
+    let mut whole = base.as_os_str().to_owned();
+    whole.push("-");
+    whole.push(name.replace("nr-", "nr").replace("set-", "set"));
+    PathBuf::from(whole)
+}
