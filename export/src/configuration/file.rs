@@ -114,7 +114,7 @@ fn export(mut reader: Reader<'_>) -> Export {
 fn group(mut reader: Reader<'_>) -> Group {
     let path = reader.needed_text("path", "tenants/db");
     let weight = reader.number("weight", WEIGHTS, DEFAULT_WEIGHT).value;
-    let priority = reader.optional_number("priority", PRIORITIES, "leave it out for the scheduler's default");
+    let priority = reader.optional_number("priority", PRIORITIES, 4, "leave it out for the scheduler's default");
     let priority = priority.and_then(|level| GroupPriority::new(u32::try_from(level).ok()?).ok());
     let limits = limits(&mut reader);
     reader.finish();
