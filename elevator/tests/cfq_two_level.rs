@@ -24,9 +24,9 @@ struct Flow {
     think_ns: Nanos,
 }
 
-/// One issuer with eight requests always queued.
+/// One issuer with more requests than go to the device at a time.
 fn backlogged(group: u32, context: u32) -> Flow {
-    Flow { group, context, operation: Operation::Read, depth: 8, think_ns: 0 }
+    Flow { group, context, operation: Operation::Read, depth: 32, think_ns: 0 }
 }
 
 /// One issuer that waits for each of its requests, and thinks for 0.1 ms.
@@ -379,7 +379,8 @@ fn async_writes_share_by_group() {
     {
         let mut bench = Bench::new(spec, &levels);
         bench.with(&[writer(HIGH), writer(MIDDLE), writer(LOW)]).run(30 * SECOND);
-        assert_shares(&bench, expected, 0.5);
+        // What went to the device in rounds before the end of a slice, up to 16 requests, comes on top of it.
+        assert_shares(&bench, expected, 0.8);
     }
 }
 
@@ -399,7 +400,8 @@ fn a_reader_does_not_preempt_writers_of_another_group() {
         bench.with(&[Flow { operation: Operation::Write, ..backlogged(1, 1) }]).run(20 * MILLISECOND);
         bench.with(&[one_at_a_time(1, 2)]).run(20 * MILLISECOND);
         let waited = bench.served.iter().find(|served| served.1 == 2).expect("served").2 - (SECOND + 20 * MILLISECOND);
-        assert!(waited < 2 * MILLISECOND, "{spec}: {waited}");
+        // Up to 16 requests are on their way.
+        assert!(waited < 4 * MILLISECOND, "{spec}: {waited}");
     }
 }
 

@@ -136,5 +136,5 @@ fn sum_of(one: [u32; 2], other: [u32; 2]) -> [u32; 2] {
 
 /// Sent and not back, or back from the driver and about to go again.
 fn is_in_device(held: Held, queue: u32) -> bool {
-    held == Held::Dispatched || (held == Held::Head && queue != NIL)
+    matches!(held, Held::Round | Held::Dispatched) || (held == Held::Head && queue != NIL)
 }

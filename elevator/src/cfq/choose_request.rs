@@ -102,6 +102,13 @@ impl Cfq {
         }
     }
 
+    /// What goes next is looked for from a request that leaves for the device, even if it was not the one expected.
+    pub(super) fn go_on_from(&mut self, slot: u32) {
+        let queue = self.slots.at(slot).queue;
+        let next = self.successor(queue, slot);
+        self.queues.at_mut(queue).next = next;
+    }
+
     /// A request leaves its queue's orders: chosen, or absorbed by another.
     pub(super) fn take_out(&mut self, slot: u32) {
         let entry = *self.slots.at(slot);
@@ -110,16 +117,14 @@ impl Cfq {
             self.complain();
             return;
         }
-        if self.queues.at(queue).next == slot {
-            let next = self.successor(queue, slot);
-            self.queues.at_mut(queue).next = next;
-            self.unsort(queue, slot);
-            // Nobody looks for neighbours while the active queue has requests, and afterwards it is linked anew.
-            if next != NIL && self.active != queue {
-                self.link_by_sector(queue);
-            }
-        } else {
-            self.unsort(queue, slot);
+        let is_next = self.queues.at(queue).next == slot;
+        if is_next {
+            self.go_on_from(slot);
+        }
+        self.unsort(queue, slot);
+        // Nobody looks for neighbours while the active queue has requests, and afterwards it is linked anew.
+        if is_next && self.queues.at(queue).next != NIL && self.active != queue {
+            self.link_by_sector(queue);
         }
         let state = self.queues.at_mut(queue);
         if !state.fifo.remove(&mut self.fifo_links, slot) {

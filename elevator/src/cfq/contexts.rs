@@ -293,7 +293,8 @@ impl Cfq {
         let entry = self.slots.at_mut(slot);
         let group = core::mem::replace(&mut entry.group, GroupId::ROOT.0);
         let entry = *entry;
-        let (dispatched, queued) = (u32::from(entry.held == Held::Dispatched), u64::from(entry.held == Held::Queued));
+        let is_queued = entry.held == Held::Queued;
+        let (dispatched, queued) = (u32::from(!is_queued && entry.queue != NIL), u64::from(is_queued));
         let from = self.groups.at_mut(group);
         from.dispatched = from.dispatched.saturating_sub(dispatched);
         from.account.queued.take(entry.direction, entry.is_sync, queued);

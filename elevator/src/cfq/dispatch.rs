@@ -9,6 +9,7 @@ use super::state::{Held, Marks};
 use crate::interface::Dispatch;
 use crate::request::Requests;
 use crate::structures::NIL;
+use block::RequestId;
 
 /// The first engine lets a lonely queue have so many rounds in the device.
 const ROUNDS_ALONE: u64 = 4;
@@ -19,17 +20,14 @@ impl Cfq {
         if self.requests_queued == 0 {
             return Dispatch::Empty;
         }
-        if self.profile.has_one_level && self.round_left > 0 && self.active != NIL {
-            return self.send_of_round(requests, self.active);
+        if self.profile.has_one_level {
+            return self.dispatch_rounds(requests);
         }
         let before = self.active;
         match self.select_queue() {
             Selected::Waiting(what) => self.held(what),
             Selected::Queue(queue) => {
                 let why = if before == queue { Why::SliceGoesOn } else { Why::NextQueue };
-                if self.profile.has_one_level {
-                    return self.begin_round(requests, queue);
-                }
                 // 4.20 looks at the fifo first, so that an overdue request goes whatever the limits say.
                 let mut overdue = None;
                 if self.profile.has_late_rules {
@@ -51,7 +49,7 @@ impl Cfq {
 
     fn held(&self, what: Waits) -> Dispatch {
         match (what, self.timer_at) {
-            (Waits::ForQueue, Some(at)) => {
+            (Waits::Timer, Some(at)) => {
                 let reason = if self.waits_for_group { Why::WaitsForGroup } else { Why::WaitsForQueue };
                 Dispatch::Hold { until: self.ticks.ns(at), reason: reason.into() }
             }
@@ -68,21 +66,22 @@ impl Cfq {
             self.complain();
             return Dispatch::Throttled;
         }
+        self.take_for_device(requests, queue, slot);
+        let sent = self.queues.at(queue).slice_dispatched;
+        self.end_short_turn(queue, u64::from(sent));
+        Dispatch::Request { id: self.slots.at(slot).id, reason: why.into() }
+    }
+
+    fn take_for_device(&mut self, requests: &Requests, queue: u32, slot: u32) {
         self.say_queue(queue, "dispatch_insert", &[]);
         self.move_to_device(requests, slot);
-        let context = self.slots.at(slot).context;
         if self.active_context == NIL {
-            self.active_context = context;
+            self.active_context = self.slots.at(slot).context;
         }
         self.say_queue(queue, "dispatched a request", &[]);
         let state = self.queues.at_mut(queue);
         state.slice_dispatched = state.slice_dispatched.wrapping_add(1);
         state.marks.clear(Marks::MUST_DISPATCH);
-        if !self.profile.has_one_level {
-            let sent = self.queues.at(queue).slice_dispatched;
-            self.end_short_turn(queue, u64::from(sent));
-        }
-        Dispatch::Request { id: self.slots.at(slot).id, reason: why.into() }
     }
 
     /// Async queues have so many requests a turn while others wait, those of the idle class one.
@@ -98,6 +97,7 @@ impl Cfq {
 
     /// A queued request leaves its queue for the device and is counted there.
     pub(super) fn move_to_device(&mut self, requests: &Requests, slot: u32) {
+        self.go_on_from(slot);
         self.take_out(slot);
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Dispatched;
@@ -167,32 +167,68 @@ impl Cfq {
 
     // ---- rounds of the first engine ----
 
-    /// Up to `quantum` requests of a queue go to the device together.
-    fn begin_round(&mut self, requests: &Requests, queue: u32) -> Dispatch {
-        let state = self.queues.at(queue);
-        let most = if state.is_idle_class() { 1 } else { self.settings.quantum };
-        let dispatched = u64::from(state.dispatched);
-        let is_full = dispatched >= most && (self.busy_queues > 1 || dispatched >= most.saturating_mul(ROUNDS_ALONE));
-        let [_, sync_in_flight] = self.in_flight;
-        if is_full || (sync_in_flight > 0 && !state.is_sync()) {
-            return Dispatch::Throttled;
+    /// Moves rounds out of their queues until there is something to wait for, and answers with their first request; the
+    /// others go next whatever happens meanwhile, as from the kernel's dispatch list.
+    fn dispatch_rounds(&mut self, requests: &Requests) -> Dispatch {
+        let mut first = None;
+        while self.has_queued_to_serve() {
+            let before = self.active;
+            let queue = match self.select_queue() {
+                Selected::Queue(queue) if self.may_begin_round(queue) => queue,
+                Selected::Waiting(what) if first.is_none() => return self.held(what),
+                _ => break,
+            };
+            let why = if before == queue { Why::SliceGoesOn } else { Why::NextQueue };
+            let began = self.move_round(requests, queue, why);
+            first = first.or(began);
         }
-        self.cancel_timer();
-        self.queues.at_mut(queue).marks.clear(Marks::WAIT_REQUEST);
-        (self.round_left, self.round_sent) = (most, 0);
-        self.send_of_round(requests, queue)
+        match (first, self.next_of_round()) {
+            (Some(reason), Some(id)) => Dispatch::Request { id, reason: reason.into() },
+            _ => Dispatch::Throttled,
+        }
     }
 
-    fn send_of_round(&mut self, requests: &Requests, queue: u32) -> Dispatch {
-        let why = if self.round_sent == 0 { Why::NextQueue } else { Why::SliceGoesOn };
-        self.round_left = self.round_left.saturating_sub(1);
-        self.round_sent = self.round_sent.saturating_add(1);
-        let overdue = self.overdue(queue);
-        let sent = self.send(requests, queue, overdue, why);
-        if self.queues.at(queue).is_empty() || self.round_left == 0 {
-            self.round_left = 0;
-            self.end_short_turn(queue, self.round_sent);
+    fn may_begin_round(&self, queue: u32) -> bool {
+        let state = self.queues.at(queue);
+        let (most, dispatched) = (self.round_size(queue), u64::from(state.dispatched));
+        let is_full = dispatched >= most && (self.busy_queues > 1 || dispatched >= most.saturating_mul(ROUNDS_ALONE));
+        let [_, sync_in_flight] = self.in_flight;
+        !is_full && (sync_in_flight == 0 || state.is_sync())
+    }
+
+    fn round_size(&self, queue: u32) -> u64 {
+        if self.queues.at(queue).is_idle_class() { 1 } else { self.settings.quantum }
+    }
+
+    /// Up to `quantum` requests of a queue; the reason of the first.
+    fn move_round(&mut self, requests: &Requests, queue: u32, why: Why) -> Option<Why> {
+        self.cancel_timer();
+        self.queues.at_mut(queue).marks.clear(Marks::WAIT_REQUEST);
+        let (most, mut moved, mut first) = (self.round_size(queue), 0_u64, None);
+        while moved < most && !self.queues.at(queue).is_empty() {
+            let overdue = self.overdue(queue);
+            let slot = overdue.unwrap_or(self.queues.at(queue).next);
+            if self.slots.get(slot).is_none() {
+                self.complain();
+                break;
+            }
+            self.take_for_device(requests, queue, slot);
+            self.slots.at_mut(slot).held = Held::Round;
+            if !self.round.push_back(&mut self.fifo_links, slot) {
+                self.complain();
+            }
+            first = first.or(Some(if overdue.is_some() { Why::Overdue } else { why }));
+            moved = moved.saturating_add(1);
         }
-        sent
+        self.end_short_turn(queue, moved);
+        first
+    }
+
+    /// The oldest of those that were moved out of their queue with others.
+    pub(super) fn next_of_round(&mut self) -> Option<RequestId> {
+        let slot = self.round.pop_front(&mut self.fifo_links)?;
+        let entry = self.slots.at_mut(slot);
+        entry.held = Held::Dispatched;
+        Some(entry.id)
     }
 }

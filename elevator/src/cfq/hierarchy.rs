@@ -13,7 +13,7 @@ impl Cfq {
     /// Queues of the group become busy, or were just charged: it joins its ancestors' active children.
     pub(super) fn activate_in_hierarchy(&mut self, group: u32) {
         let state = self.groups.at_mut(group);
-        state.leaf_weight = state.new_weight;
+        state.leaf_weight = state.new_leaf_weight;
         state.active = state.active.wrapping_add(1);
         state.children_weight = state.children_weight.saturating_add(u64::from(state.leaf_weight));
         let leaf = u64::from(state.leaf_weight);

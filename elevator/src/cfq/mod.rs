@@ -61,6 +61,7 @@ crate::reasons! {
         SliceGoesOn = "slice goes on",
         NextQueue = "next queue",
         Overdue = "overdue",
+        OfRound = "of the round",
         HeadInsert = "put in front",
         WaitsForQueue = "waits for the queue",
         WaitsForGroup = "waits for the group",
@@ -133,8 +134,8 @@ pub struct Cfq {
     /// Nothing has happened since the device was found to be kept for somebody.
     is_holding: bool,
 
-    round_left: u64,
-    round_sent: u64,
+    /// Of the first engine: moved out of their queues, and next to go.
+    round: List,
     /// Of each group that has an engine for itself, while it is not attended to; else nothing.
     instances: Array<Instance>,
     /// The group whose instance is in the fields above.
@@ -207,8 +208,7 @@ impl Policy for Cfq {
             idle_since_ns: None,
             waits_for_group: false,
             is_holding: false,
-            round_left: 0,
-            round_sent: 0,
+            round: List::EMPTY,
             instances: Array::try_new(instances, Instance::NEW)?,
             attended: GroupId::ROOT.0,
             draining: NIL,
@@ -233,6 +233,10 @@ const NOBODY: Workload = Workload {
 impl Elevator for Cfq {
     /// The request that the device is kept for must not wait for a tag; one a turn.
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
+        if !bio.is_sync() {
+            // Async queues are not waited for, and which one it is the priority says, which is not known yet.
+            return Admission::Full;
+        }
         let marks = self.queues.at(self.present_queue(bio)).marks;
         if marks.has(Marks::WAIT_REQUEST) && !marks.has(Marks::MUST_ALLOC) { Admission::Must } else { Admission::Full }
     }
@@ -259,8 +263,9 @@ impl Elevator for Cfq {
     /// Only within the queue that the bio would go to.
     fn may_merge(&self, requests: &Requests, id: RequestId, bio: &Bio) -> bool {
         let slot = self.slots.at(id.slot());
-        if slot.id == id && slot.held == Held::Queued {
-            return slot.queue == self.present_queue(bio);
+        if slot.id == id && slot.held != Held::Nowhere {
+            // What has left its queue merges no more.
+            return slot.held == Held::Queued && slot.queue == self.present_queue(bio);
         }
         let request = requests.attributes(id);
         request.context == bio.context && request.is_sync() == bio.is_sync()
@@ -329,6 +334,9 @@ impl Elevator for Cfq {
             entry.held = if entry.queue == NIL { Held::Nowhere } else { Held::Dispatched };
             return Dispatch::Request { id: entry.id, reason: Why::HeadInsert.into() };
         }
+        if let Some(id) = self.next_of_round() {
+            return Dispatch::Request { id, reason: Why::OfRound.into() };
+        }
         let answer = self.dispatch(requests);
         self.is_holding = matches!(answer, Dispatch::Hold { .. });
         answer
@@ -341,6 +349,9 @@ impl Elevator for Cfq {
             entry.held = if entry.queue == NIL { Held::Nowhere } else { Held::Dispatched };
             return Some(entry.id);
         }
+        if let Some(id) = self.next_of_round() {
+            return Some(id);
+        }
         let slot = self.drain_next(requests)?;
         Some(self.slots.at(slot).id)
     }
@@ -350,7 +361,7 @@ impl Elevator for Cfq {
     }
 
     fn has_work(&self, _queue: HardwareQueue) -> bool {
-        !self.head.is_empty() || (self.requests_queued > 0 && !self.is_holding)
+        !self.head.is_empty() || !self.round.is_empty() || (self.requests_queued > 0 && !self.is_holding)
     }
 
     fn started(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
@@ -391,6 +402,10 @@ impl Elevator for Cfq {
             Held::Nowhere => {}
             // Ended without a completion: drained, or failed before the device.
             Held::Dispatched => self.leave_device(id.slot()),
+            Held::Round => {
+                self.round.remove(&mut self.fifo_links, id.slot());
+                self.leave_device(id.slot());
+            }
             Held::Queued => {
                 self.take_out(id.slot());
                 self.leave_if_empty(slot.queue);
@@ -432,6 +447,7 @@ impl Elevator for Cfq {
                 weight,
                 leaf_weight: weight,
                 new_weight: weight,
+                new_leaf_weight: weight,
                 parent: settings.parent.0,
                 think,
                 ..UNKNOWN_GROUP
@@ -443,7 +459,7 @@ impl Elevator for Cfq {
         self.tick(now);
         let weight = self.own_weight(group, settings);
         if let Some(state) = self.groups.get_mut(group.0) {
-            state.new_weight = weight;
+            (state.new_weight, state.new_leaf_weight) = (weight, weight);
         }
         Wake::No
     }
@@ -510,7 +526,8 @@ impl Cfq {
         spare.references = 1;
         let root = self.own_weight(GroupId::ROOT, &GroupSettings::with_weight(WEIGHT_DEFAULT));
         let state = self.groups.at_mut(GroupId::ROOT.0);
-        (state.weight, state.leaf_weight, state.new_weight) = (root, root, root);
+        (state.weight, state.leaf_weight) = (root, root);
+        (state.new_weight, state.new_leaf_weight) = (root, root);
     }
 
     /// The weight of the form's range; the root counts double.

@@ -15,15 +15,15 @@ pub enum Selected {
     Waiting(Waits),
 }
 
-/// What nobody is served for.
+/// Until when nobody is served.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Waits {
-    /// The active queue's next request, until the timer.
-    ForQueue,
-    /// The active queue's requests in the device.
-    ForCompletion,
-    /// Those of its group.
-    ForGroup,
+    /// The next request of the active queue or its group comes, or the timer fires.
+    Timer,
+    /// The active queue's requests in the device complete.
+    Completion,
+    /// Those of its group do.
+    Group,
 }
 
 /// What to do with the active queue.
@@ -56,7 +56,7 @@ impl Cfq {
         }
         if next == NIL {
             self.complain();
-            return Selected::Waiting(Waits::ForCompletion);
+            return Selected::Waiting(Waits::Completion);
         }
         self.set_active(next);
         Selected::Queue(next)
@@ -72,7 +72,7 @@ impl Cfq {
         if self.is_slice_used(active) && !marks.has(Marks::MUST_DISPATCH) {
             let is_only = self.groups.at(queue.group).busy_queues == 1;
             if is_only && is_empty && in_device && self.should_idle(active) {
-                return Verdict::Wait(Waits::ForCompletion);
+                return Verdict::Wait(Waits::Completion);
             }
             return self.judge_group(active);
         }
@@ -86,13 +86,13 @@ impl Cfq {
             return Verdict::Over(cooperator);
         }
         if self.timer_at.is_some() {
-            return Verdict::Wait(Waits::ForQueue);
+            return Verdict::Wait(Waits::Timer);
         }
         if self.profile.has_wide_think_times {
             self.forgive_deep_seeks(active);
         }
         if in_device && self.should_idle(active) {
-            return Verdict::Wait(Waits::ForCompletion);
+            return Verdict::Wait(Waits::Completion);
         }
         self.judge_group(active)
     }
@@ -106,7 +106,7 @@ impl Cfq {
             && group.busy_queues == 1
             && group.dispatched > 0
             && !(self.profile.has_wide_think_times && group.think.is_above(idle));
-        if is_kept { Verdict::Wait(Waits::ForGroup) } else { Verdict::Over(NIL) }
+        if is_kept { Verdict::Wait(Waits::Group) } else { Verdict::Over(NIL) }
     }
 
     fn judge_at_first(&self, active: u32) -> Verdict {
@@ -116,9 +116,9 @@ impl Cfq {
         } else if !queue.is_empty() {
             Verdict::Keep
         } else if self.timer_at.is_some() {
-            Verdict::Wait(Waits::ForQueue)
+            Verdict::Wait(Waits::Timer)
         } else if queue.dispatched > 0 && queue.has(Marks::IDLE_WINDOW) {
-            Verdict::Wait(Waits::ForCompletion)
+            Verdict::Wait(Waits::Completion)
         } else {
             Verdict::Over(NIL)
         }
@@ -188,7 +188,7 @@ impl Cfq {
         let is_worth = self.is_worth_waiting(queue);
         if !is_worth && self.messages.is_on() {
             let state = self.queues.at(queue);
-            let asks_tree = !state.is_idle_class() && !(self.stops_at_zero() && self.settings.slice_idle_ticks == 0);
+            let asks_tree = !(state.is_idle_class() || self.never_idles());
             let count = u64::from(self.trees.at(state.tree).len());
             if asks_tree {
                 self.say_queue(queue, "Not idling. st->count:{0}", &[count]);
@@ -197,14 +197,14 @@ impl Cfq {
         is_worth
     }
 
-    /// 2.6.35 kept the device for the last queue of a tree even with `slice_idle` 0.
-    fn stops_at_zero(&self) -> bool {
-        self.profile.has_iops_mode
+    /// With `slice_idle` 0; 2.6.35 kept the device for the last queue of a tree even then.
+    fn never_idles(&self) -> bool {
+        self.profile.has_iops_mode && self.settings.slice_idle_ticks == 0
     }
 
     pub(super) fn is_worth_waiting(&self, queue: u32) -> bool {
         let state = self.queues.at(queue);
-        if (self.stops_at_zero() && self.settings.slice_idle_ticks == 0) || state.is_idle_class() {
+        if self.never_idles() || state.is_idle_class() {
             return false;
         }
         if state.has(Marks::IDLE_WINDOW) && !self.seeks_for_nothing() {

@@ -126,19 +126,21 @@ impl Cfq {
         offset.saturating_add(now).saturating_sub(rest)
     }
 
-    /// Without isolation, queues that are not waited for compete in the root, and go home when they are again.
+    /// Without isolation, queues that are not waited for compete in the root, and go home when they are again. They also
+    /// go home when isolation is turned on; the kernel leaves them in the root for good.
     fn settle_group(&mut self, queue: u32) -> bool {
-        if self.profile.isolation == Isolation::Always || self.settings.isolates() {
+        if self.profile.isolation == Isolation::Always {
             return false;
         }
+        let isolates = self.settings.isolates();
         let state = self.queues.at(queue);
         let (group, origin, was_linked) = (state.group, state.origin, state.tree != NIL);
         let target = match state.workload_type() {
-            WorkloadType::SyncNoIdle if group != GroupId::ROOT.0 => {
+            WorkloadType::SyncNoIdle if !isolates && group != GroupId::ROOT.0 => {
                 self.say_queue(queue, "moving to root group", &[]);
                 GroupId::ROOT.0
             }
-            WorkloadType::Sync if origin != NIL => {
+            kind if origin != NIL && (isolates || kind == WorkloadType::Sync) => {
                 self.say_queue(queue, "moved to origin group", &[]);
                 origin
             }

@@ -13,6 +13,8 @@ pub enum Held {
     Queued,
     /// Put before everything by the host: given back by the driver, or never of a queue.
     Head,
+    /// Moved out of its queue and counted in the device, but not handed out yet (rounds of the first engine).
+    Round,
     /// Chosen, and counted in the device.
     Dispatched,
 }
@@ -367,6 +369,7 @@ pub struct Group {
     pub leaf_weight: u32,
     /// What the two become when it next enters the order.
     pub new_weight: u32,
+    pub new_leaf_weight: u32,
     pub parent: u32,
     /// Children with busy queues below, and itself if it has busy queues of its own.
     pub active: u32,
@@ -395,6 +398,7 @@ pub const UNKNOWN_GROUP: Group = Group {
     weight: 100,
     leaf_weight: 100,
     new_weight: 100,
+    new_leaf_weight: 100,
     parent: GroupId::ROOT.0,
     active: 0,
     children_weight: 0,

@@ -15,8 +15,6 @@ pub struct Instance {
     active_context: u32,
     timer_at: Option<u64>,
     idle_since_ns: Option<Nanos>,
-    round_left: u64,
-    round_sent: u64,
 }
 
 impl Instance {
@@ -28,8 +26,6 @@ impl Instance {
         active_context: NIL,
         timer_at: None,
         idle_since_ns: None,
-        round_left: 0,
-        round_sent: 0,
     };
 }
 
@@ -62,13 +58,10 @@ impl Cfq {
             active_context: self.active_context,
             timer_at: self.timer_at,
             idle_since_ns: self.idle_since_ns,
-            round_left: self.round_left,
-            round_sent: self.round_sent,
         };
         (self.active, self.busy_queues, self.in_flight) = (next.active, next.busy_queues, next.in_flight);
         (self.active_context, self.timer_at) = (next.active_context, next.timer_at);
         self.idle_since_ns = next.idle_since_ns;
-        (self.round_left, self.round_sent) = (next.round_left, next.round_sent);
         before
     }
 

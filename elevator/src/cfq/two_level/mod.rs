@@ -44,6 +44,7 @@ crate::reasons! {
         SliceGoesOn = "slice goes on",
         NextQueue = "next queue",
         Overdue = "overdue",
+        OfRound = "of the round",
         HeadInsert = "put in front",
         WaitsForQueue = "waits for the queue",
         WaitsForGroup = "waits for the group",
@@ -156,14 +157,12 @@ impl<L: Layer> TwoLevel<L> {
             Turn::Wait => self.waits(),
             Turn::Serve { is_new } => {
                 let answer = self.engine.dispatch(requests);
-                if let Dispatch::Request { id, .. } = answer {
-                    let group = self.group_of(id);
-                    self.layer.settle(&self.engine, group);
-                    if is_new {
-                        return Dispatch::Request { id, reason: Why::NextGroup.into() };
-                    }
+                let active = self.layer.active();
+                self.layer.settle(&self.engine, active);
+                match answer {
+                    Dispatch::Request { id, .. } if is_new => Dispatch::Request { id, reason: Why::NextGroup.into() },
+                    other => other,
                 }
-                answer
             }
         }
     }
@@ -220,7 +219,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
     }
 
     fn choose(&mut self, requests: &Requests, queue: HardwareQueue, now: Nanos) -> Dispatch {
-        if !self.engine.head.is_empty() {
+        if !(self.engine.head.is_empty() && self.engine.round.is_empty()) {
             return self.engine.choose(requests, queue, now);
         }
         self.engine.tick(now);
@@ -387,10 +386,13 @@ impl Cfq {
         self.groups.at(group).account.queued.total()
     }
 
-    /// Requests that went to the device together are not interrupted.
+    /// Whether anything is queued; below a layer: in the group whose turn it is.
     #[inline]
-    const fn is_in_round(&self) -> bool {
-        self.round_left > 0 && self.active != NIL
+    pub(super) fn has_queued_to_serve(&self) -> bool {
+        if self.profile.is_below_a_layer() {
+            return self.queued_in(self.serving.group) > 0;
+        }
+        self.requests_queued > 0
     }
 
     /// An idle timer that ran out while nobody attended to it.
@@ -416,7 +418,6 @@ impl Cfq {
     /// The group that had it since then no longer has it.
     fn group_ends(&mut self, group: u32, since_ns: Nanos) {
         self.account_idling();
-        self.round_left = 0;
         let (now_ns, has_queued) = (self.now_ns, self.queued_in(group) > 0);
         let state = self.groups.at_mut(group);
         state.account.time_ns = state.account.time_ns.wrapping_add(now_ns.saturating_sub(since_ns));

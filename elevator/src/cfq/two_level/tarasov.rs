@@ -254,9 +254,6 @@ impl super::Layer for Layer {
         if engine.requests_queued == 0 {
             return Turn::Nobody;
         }
-        if engine.is_in_round() {
-            return Turn::Serve { is_new: false };
-        }
         let is_spent = || engine.queued_in(self.active) == 0 && engine.groups.at(self.active).dispatched == 0;
         let is_over = self.active == NIL || engine.now > self.slice_end_ticks || is_spent();
         if is_over {

@@ -179,8 +179,7 @@ impl super::Layer for Layer {
         let mut is_new = false;
         if self.active != NIL {
             engine.attend(self.active);
-            let is_over = self.is_slice_used(engine) || self.is_spent(engine);
-            if is_over && !engine.is_in_round() {
+            if self.is_slice_used(engine) || self.is_spent(engine) {
                 self.expire(engine, false);
             }
         }

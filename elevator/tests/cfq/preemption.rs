@@ -1,0 +1,159 @@
+//! Case 22: who takes the device from whom.
+
+use crate::host::Host;
+
+/// Whether the last of the requests takes the device from the queue that has it.
+fn preempts(host: &mut Host, newcomer: &str) -> bool {
+    host.trace();
+    host.lines();
+    host.submit(newcomer);
+    let preempted = host.lines_with(" preempt").len() == 1;
+    host.rest();
+    preempted
+}
+
+fn versions() -> impl Iterator<Item = &'static str> {
+    ["2.6.35", "2.6.36", "2.6.37", "2.7.0", "3.0", "4.20"].into_iter()
+}
+
+/// Groups 1 and 2; what is given has been sent to the device.
+fn serving(version: &str, given: &str) -> Host {
+    let mut host = Host::new(&format!("cfq@{version}"));
+    if host.setting("low_latency").is_some() {
+        host.set("low_latency", 0);
+    }
+    host.group(1, 500);
+    host.group(2, 500);
+    host.given(given);
+    assert!(host.dispatched() > 0);
+    host
+}
+
+/// The first completion begins the slice; one request is left in the device, so that nobody waits.
+fn in_slice(version: &str, given: &str) -> Host {
+    let mut host = serving(version, given);
+    host.pass_ms(1);
+    host.complete_nth(0);
+    host
+}
+
+#[test]
+fn t22a_sync_before_async_whatever_the_groups() {
+    for version in versions() {
+        let given = if version == "4.20" { "W0@1g1 W100@1g1 W200@1g1" } else { "W0@1 W100@1 W200@1" };
+        assert!(preempts(&mut serving(version, given), "R9000000@2g2"), "{version}");
+    }
+}
+
+#[test]
+fn t22b_sync_of_another_group_waits_even_behind_a_slice_that_is_over() {
+    for version in versions() {
+        // Requests of both queues, so that the slice can be used up with something queued.
+        for (newcomer, expected) in [("R9000000@2g2", false), ("R9000000@2g1", true)] {
+            let mut host = in_slice(version, "R0@1g1 R8@1g1 R16@1g1");
+            host.given("R24@1g1");
+            assert!(!preempts(&mut in_slice(version, "R0@1g1 R8@1g1 R16@1g1"), newcomer), "{version}: in the slice");
+            host.pass_ms(100);
+            assert_eq!(preempts(&mut host, newcomer), expected, "{version}: {newcomer}");
+        }
+    }
+}
+
+#[test]
+fn t22c_real_time_only_within_its_group() {
+    for version in versions() {
+        let with = |newcomer| preempts(&mut in_slice(version, "R0@1g1 R8@1g1 R16@1g1"), newcomer);
+        assert_eq!((with("R9000000@2rtg1"), with("R9000000@2rtg2")), (true, false), "{version}");
+    }
+}
+
+#[test]
+fn t22d_nobody_but_real_time_before_real_time() {
+    for version in versions() {
+        let mut host = in_slice(version, "R0@1rt R8@1rt R16@1rt");
+        assert!(!preempts(&mut host, "R9000000@2"), "{version}");
+        let mut host = in_slice(version, "R0@1rt R8@1rt R16@1rt");
+        host.pass_ms(200);
+        assert!(!preempts(&mut host, "R9000000@2"), "{version}: even if its slice is over");
+    }
+}
+
+#[test]
+fn t22e_everybody_before_the_idle_class() {
+    for version in versions() {
+        for newcomer in ["R9000000@2", "R9000000@2g2", "W9000000@2", "R9000000@2rt"] {
+            assert!(preempts(&mut serving(version, "R0@1idle R8@1idle"), newcomer), "{version}: {newcomer}");
+        }
+        assert!(!preempts(&mut serving(version, "R0@1idle R8@1idle"), "R9000000@2idle"), "{version}");
+    }
+}
+
+#[test]
+fn t22f_who_is_close_while_the_device_is_kept() {
+    for version in versions() {
+        let waiting = || {
+            let mut host = serving(version, "R100000@1");
+            host.pass_ms(1);
+            host.complete_nth(0);
+            host
+        };
+        // The last position is 100,008.
+        assert!(preempts(&mut waiting(), "R108200@2"), "{version}: 8192 sectors");
+        assert!(!preempts(&mut waiting(), "R108201@2"), "{version}: 8193 sectors");
+        assert!(preempts(&mut waiting(), "R91816@2"), "{version}: 8192 sectors back");
+        assert!(!preempts(&mut waiting(), "R91815@2"), "{version}: 8193 sectors back");
+    }
+}
+
+#[test]
+fn t22g_metadata_first_within_a_group() {
+    for version in versions() {
+        let with = |newcomer| preempts(&mut in_slice(version, "R0@1g1 R8@1g1 R16@1g1 R9000000@1g1"), newcomer);
+        assert_eq!((with("R5000000@2metag1"), with("R5000000@2metag2")), (true, false), "{version}");
+        // Not before metadata that is queued.
+        let mut host = in_slice(version, "R0@1 R8@1 R16@1");
+        for n in 0..8 {
+            host.given(&format!("R{}@1", 9_000_000 + n * 8));
+        }
+        host.given("R9000100@1meta");
+        assert!(!preempts(&mut host, "R5000000@2meta"), "{version}");
+    }
+}
+
+#[test]
+fn rule_8_needs_exactly_two_queues_before_4_20() {
+    // Slow thinkers are not waited for singly: they share the tree of those.
+    let thinkers = |version: &str, others: u32| {
+        let mut host = Host::new(&format!("cfq@{version}:low_latency=0"));
+        for round in 0..4 {
+            for context in 1..=2 + others {
+                host.submit(&format!("R{}@{context}", u64::from(context) * 10_000_000 + round * 8));
+                host.rest();
+                host.pass_ms(12);
+            }
+        }
+        for context in (2..2 + others).chain([1]) {
+            host.submit(&format!("R{}@{context}", u64::from(context) * 10_000_000 + 80));
+        }
+        host.dispatch();
+        host
+    };
+    for version in versions() {
+        let preempted = preempts(&mut thinkers(version, 0), "R20000080@2");
+        assert!(preempted, "{version}: the second of the tree, and the active one is empty");
+        // With three in the tree 2.6 lets the newcomer queue up.
+        let preempted = preempts(&mut thinkers(version, 1), "R30000080@3");
+        assert_eq!(preempted, version == "4.20", "{version}");
+    }
+}
+
+#[test]
+fn the_first_engine_asks_for_the_slice_before_the_class() {
+    let mut host = in_slice("2.6.26", "R0@1 R8@1 R16@1");
+    host.given("R24@1");
+    host.pass_ms(100);
+    assert!(preempts(&mut host, "R9000000@2idle"));
+    // And knows no rule for real time.
+    let mut host = in_slice("2.6.26", "R0@1 R8@1 R16@1 R24@1 R32@1");
+    assert!(!preempts(&mut host, "R9000000@2rt"));
+}
