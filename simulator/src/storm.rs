@@ -17,7 +17,7 @@ use block::{
 };
 use device::{AnyDevice, Command, Completion, Device, Model, NEVER, Submit};
 use elevator::registry::{self, ENTRIES};
-use elevator::{Any, Bio, Configuration, Depth, Elevator, GroupSettings, GroupState};
+use elevator::{Any, Bio, Configuration, Depth, Elevator, GroupPriority, GroupSettings, GroupState};
 use queue::{Era, Full, Handover, Limits, Merging, Next, Plug, RequestQueue, Settings, Submitted};
 
 use crate::invariants::{Broken, Ledger};
@@ -586,7 +586,8 @@ impl Weather {
             2 => {
                 let group = GroupId(u32_below(&mut self.random, GROUPS));
                 let weight = self.draw_weight();
-                let settings = GroupSettings { weight, ..*self.queue.groups().settings(group) };
+                let priority = level_beside(weight);
+                let settings = GroupSettings { weight, priority, ..*self.queue.groups().settings(group) };
                 if self.queue.change_group(group, &settings, self.now) {
                     self.note(format!("group {} has weight {weight}", group.0));
                 }
@@ -620,7 +621,7 @@ impl Weather {
         let parent = if is_online && self.random.chance(1, 3) { above } else { GroupId::ROOT };
         let weight = self.draw_weight();
         let latency_target_ns = self.limiting.draw_target_ns();
-        let settings = GroupSettings { parent, weight, latency_target_ns };
+        let settings = GroupSettings { parent, weight, latency_target_ns, priority: level_beside(weight) };
         if self.queue.add_group(group, &settings, self.now) {
             self.groups += 1;
             self.note(format!("group {} below {} of weight {weight} added", group.0, parent.0));
@@ -710,4 +711,9 @@ fn u32_below(random: &mut Stream, bound: u32) -> u32 {
 
 fn u16_below(random: &mut Stream, bound: u16) -> u16 {
     u16::try_from(random.below(u64::from(bound))).unwrap_or(0)
+}
+
+/// A level that goes with a weight; one in nine has none.
+fn level_beside(weight: u32) -> Option<GroupPriority> {
+    GroupPriority::new(weight % 9).ok()
 }

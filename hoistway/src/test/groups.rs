@@ -264,8 +264,10 @@ mod tests {
 
     #[test]
     fn a_described_group_keeps_the_options_of_its_workload() {
-        let one = describe("name=db,weight=800,workload=drr:bs=4k,iodepth=4,threads=2,start=5s,stop=20s,ioprio=be/0,priority=7")
-            .unwrap();
+        let one = describe(
+            "name=db,weight=800,workload=drr:bs=4k,iodepth=4,threads=2,start=5s,stop=20s,ioprio=be/0,priority=7",
+        )
+        .unwrap();
         assert_eq!(one.workload.as_deref(), Some("drr:bs=4k,iodepth=4"));
         assert_eq!((one.threads, one.group.weight.get()), (2, 800));
         assert_eq!((one.group.start_ns, one.group.stop_ns), (5_000_000_000, Some(20_000_000_000)));
