@@ -103,7 +103,7 @@ fn place_of(spec: &str) -> String {
     format!("--group {spec}")
 }
 
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 20] = [
     "name",
     "weight",
     "workload",
