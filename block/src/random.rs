@@ -89,7 +89,7 @@ mod tests {
         let mut stream = Stream::new(1);
         let mut bins = [0_u32; 10];
         for _ in 0..1_000_000 {
-            bins[stream.below(10) as usize] += 1;
+            bins[usize::try_from(stream.below(10)).unwrap()] += 1;
         }
         assert!(bins.iter().all(|count| count.abs_diff(100_000) <= 1_200), "{bins:?}");
         assert_eq!((stream.below(0), stream.below(1)), (0, 0));

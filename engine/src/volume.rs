@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use block::Priority;
+use block::{ContextId, Priority};
 use experiment::SchedulerSpec;
 
 use crate::backing::{OpenVolume, VolumeFacts, VolumeSettings, common_model};
@@ -23,7 +23,7 @@ use crate::client::{Client, Correspondent};
 use crate::error::EngineError;
 use crate::gate::Gate;
 use crate::protocol::Protocol;
-use crate::shard::{Attachment, DrainReport, LoopSettings, Mailbox, Resident, Shard, ShardStatus};
+use crate::shard::{Attachment, DrainReport, Listener, LoopSettings, Mailbox, Resident, Shard, ShardStatus};
 use crate::turn::{ConnectionBounds, TurnSettings};
 
 /// Tags of a gate: every I/O slot of the queue, and one fsync per volume.
@@ -471,6 +471,16 @@ impl ShardHandle {
     /// No connection is free, or a volume or group does not exist.
     pub fn house(&self, resident: Box<dyn Resident>, lanes: Vec<Lane>) -> Result<u32, EngineError> {
         self.ask(move |shard| shard.house(resident, &lanes))?
+    }
+
+    /// In which contexts the requests of a resident are made, by lane.
+    pub(crate) fn contexts_of(&self, resident: u32) -> Result<Vec<ContextId>, EngineError> {
+        self.ask(move |shard| shard.contexts_of(resident))
+    }
+
+    /// Begins to tell a listener what queue and scheduler do, or stops. It is called on the shard's thread.
+    pub(crate) fn set_listener(&self, listener: Option<Listener>) -> Result<(), EngineError> {
+        self.ask(move |shard| shard.set_listener(listener))
     }
 
     /// Gives a resident a turn soon. Does not wait.

@@ -9,7 +9,7 @@ use block::{Flags, Nanos, Operation, RequestId};
 use elevator::{Admission, Bio, Elevator, GroupState, Place, Position, Wake};
 
 impl<E: Elevator> RequestQueue<E> {
-    /// Takes a bio. `cookie` comes back in [`Done`] when it has ended.
+    /// Takes a bio. `cookie` comes back in [`crate::Done`] when it has ended.
     ///
     /// # Errors
     /// [`Full`] when `Settings::bios` are inside already.
@@ -203,6 +203,11 @@ impl<E: Elevator> RequestQueue<E> {
             return Err(limited);
         }
         if must && !self.tags.take(None) {
+            // A slot stays for the flush command of each hardware queue.
+            let slots = self.requests.capacity().saturating_sub(self.in_device.len());
+            if self.tags.in_use() >= slots {
+                return Err(limited);
+            }
             self.tags.take_beyond();
         }
         Ok(limited)

@@ -35,7 +35,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Takes a group offline: what it has queued drains, later bios of it count for its nearest online ancestor, and
-    /// its id becomes [`GroupState::Absent`] when its last request is freed. False for the root and for parents.
+    /// its id becomes [`elevator::GroupState::Absent`] when its last request is freed. False for the root and for parents.
     pub fn remove_group(&mut self, group: GroupId, now: Nanos) -> bool {
         if !self.groups.set_offline(group) {
             return false;

@@ -95,7 +95,7 @@ impl fmt::Display for TraceEvent {
     }
 }
 
-/// The last [`KEPT`] events.
+/// The last events, 4,096 of them.
 #[derive(Debug, Default)]
 pub struct Trace {
     events: VecDeque<TraceEvent>,

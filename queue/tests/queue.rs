@@ -1,6 +1,6 @@
 //! The request queue round noop: section 1 of the classic elevators' specification, one claim per test.
 
-use block::{Extent, Flags, GroupId, HardwareQueue, Operation, RequestId, Status};
+use block::{ContextId, Extent, Flags, GroupId, HardwareQueue, Operation, RequestId, Status};
 use elevator::{Attributes, Bio, Configuration, Depth, GroupSettings, GroupState};
 use hoistway_queue::{Era, Full, Handover, Limits, Merging, Next, Plug, RequestQueue, Settings, Submitted};
 
@@ -180,6 +180,37 @@ fn bios_beyond_the_tags_wait_and_enter_in_order() {
     assert_eq!(submitted[2..], [Submitted::Waiting; 3]);
     let (cookies, _) = run_dry(&mut queue);
     assert_eq!(cookies, [0, 1, 2, 3, 4]);
+}
+
+/// Anticipatory lets the process it waits for in whatever the number of requests; the table's last slot is the flush's.
+#[test]
+fn a_request_beyond_the_tags_leaves_the_slot_of_the_flush_command() {
+    let by = |context: u32, bio: Bio| Bio { context: ContextId(context), ..bio };
+    for (slots, expected) in [(2, Submitted::Waiting), (3, Submitted::Queued(RequestId::new(1, 0)))] {
+        let depth = Depth { requests: 1, device: 1 };
+        let configuration = Configuration { slots, contexts: 4, depth, ..Configuration::default() };
+        let limits = Limits { volatile_cache: true, ..Limits::default() };
+        let settings = Settings { configuration, limits, era: Era::ENGINE, ..Settings::default() };
+        let mut queue = RequestQueue::build("anticipatory", None, &settings).expect("anticipatory");
+        queue.submit(&by(1, read(0)), 1, 1).expect("room");
+        let [(first, ..)] = start_all(&mut queue, 2)[..] else { panic!("one is started") };
+        complete(&mut queue, first, Status::Ok, 3);
+        // The device is kept for process 1 while process 2's request far off waits.
+        queue.submit(&by(2, read(4_000_000)), 2, 4).expect("room");
+        assert_eq!(start_all(&mut queue, 5), []);
+        let flagged = Bio { flags: Flags::PREFLUSH, ..write(8) };
+        assert_eq!(queue.submit(&by(1, flagged), 3, 6), Ok(expected), "{slots} slots");
+        let (mut done, mut commands) = (0, Vec::new());
+        for now in (1..6).map(|step| step * 20_000_000) {
+            queue.timer(now);
+            for (id, operation, ..) in start_all(&mut queue, now) {
+                commands.push(operation);
+                done += complete(&mut queue, id, Status::Ok, now).len();
+            }
+        }
+        commands.sort_unstable_by_key(|operation| *operation as u32);
+        assert_eq!((done, commands), (2, vec![Operation::Read, Operation::Write, Operation::Flush]));
+    }
 }
 
 #[test]

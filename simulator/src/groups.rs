@@ -37,9 +37,9 @@ impl GroupPlan {
         self.settings.len() + 1
     }
 
-    /// Paths of the groups, in the order of their ids from 1 on; the journal's own group has none.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
-        self.paths.iter().map(String::as_str)
+    /// Names of the groups by id, as `/proc/PID/cgroup` shows them.
+    pub(crate) fn names(&self) -> Vec<String> {
+        std::iter::once("/".to_owned()).chain(self.paths.iter().map(|path| format!("/{path}"))).collect()
     }
 
     fn id_of(&mut self, experiment: &Experiment, path: &str) -> GroupId {

@@ -11,6 +11,7 @@ use experiment::{
     RunError, Schedule, TargetFacts, Window,
 };
 use queue::{Allocation, Era, Limits, Merging, RequestQueue, Settings};
+use workload::trace::Names;
 use workload::{Engine, Issuer};
 
 use crate::costs::HostCosts;
@@ -21,7 +22,7 @@ use crate::os::read_ahead::ReadAhead;
 use crate::processes::{Parts, Path, Process, Processes, queues_of, template};
 use crate::run::{Run, Snapshot, Stuck};
 use crate::scheduler::Scheduler;
-use crate::tracing::Names;
+use crate::tracing;
 
 /// Shortest bio that a long call is cut into, in sectors, for the size of the table of bios.
 const BIO_SECTORS: u32 = 2_048;
@@ -73,7 +74,7 @@ impl Host for Simulator {
         progress.started(experiment);
         if let Some(tracer) = progress.tracer() {
             prepared.run.queue.set_tracing(true);
-            prepared.names.introduce(tracer);
+            prepared.names.introduce(0, tracer);
         }
         let (begin, end) = drive(&mut prepared, experiment, self.clock, progress)?;
         Ok(measure(experiment, prepared, &begin, &end))
@@ -96,7 +97,7 @@ fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<Prepared, R
     let device = model.build(experiment.run_seed(), "dev0");
     let info = device.info().clone();
     let plan = GroupPlan::of(experiment);
-    let (processes, names) = processes(experiment, simulator, &info, &plan)?;
+    let (processes, mut names) = processes(experiment, simulator, &info, &plan)?;
     let settings = settings(experiment, &scheduler, &info, (count(plan.capacity()), processes.contexts()))?;
     let policy = scheduler.build(&settings.configuration)?;
     let mut queue = RequestQueue::new(policy, &settings).map_err(|_| {
@@ -109,7 +110,8 @@ fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<Prepared, R
     }
     limiting::put_in_place(&mut queue, experiment, &plan.ids)?;
     let run = Run::new(queue, device, processes, experiment.machine.irq_coalesce_ns);
-    let names = Names::new(run.queue.elevator().name(), names, run.processes.contexts(), &plan);
+    names.resize(run.processes.contexts() as usize, "jbd".to_owned());
+    let names = Names::new(run.queue.elevator().name(), names, plan.names());
     Ok(Prepared { run, names, scheduler, info })
 }
 
@@ -279,7 +281,7 @@ fn advance(
     while !run.processes.is_over() {
         let stepped = run.step(end);
         if is_traced && let Some(tracer) = progress.tracer() {
-            names.pass_on(&mut run.queue, tracer);
+            tracing::pass_on(&mut run.queue, names, tracer);
         }
         match stepped {
             Ok(true) => {}

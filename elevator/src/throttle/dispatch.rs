@@ -324,6 +324,7 @@ impl Throttle {
     }
 
     /// Files a group under its time; `at` is when it is to be looked at.
+    #[inline(always)]
     pub(super) fn requeue_pending(&mut self, group: GroupId, at: Ticks) {
         self.no_longer_pending(group);
         let queue = self.queue_above(group);

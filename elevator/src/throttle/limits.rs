@@ -99,7 +99,7 @@ impl Throttle {
         } else if changes_low && self.settings.high == 0 {
             self.state.become_low(now);
         }
-        self.refresh_rules(if changes_low { GroupId::ROOT } else { group }, now);
+        self.refresh_rules(now);
         let clock = self.clock;
         for direction in DIRECTIONS {
             self.groups.at_mut(group.0).slices.of_mut(direction).restart(now, clock, false);
@@ -153,8 +153,9 @@ impl Throttle {
         };
     }
 
-    /// Says anew, for a group and all below it, which directions have rules, and hands thresholds down.
-    pub(super) fn refresh_rules(&mut self, _from: GroupId, now: Ticks) {
+    /// Says anew which directions have rules in which groups, and hands thresholds down.
+    #[inline(never)]
+    pub(super) fn refresh_rules(&mut self, now: Ticks) {
         // Parents need not have smaller ids than their children: as often as the tree is deep, at most.
         for _ in 0..super::DEEPEST {
             let mut has_changed = false;

@@ -144,7 +144,7 @@ impl Throttle {
         self.state.scale = 0;
         self.make_pending_due(now);
         self.arm_pending(now);
-        self.refresh_rules(GroupId::ROOT, now);
+        self.refresh_rules(now);
     }
 
     // Each out of line: together they would need more of the stack than they may.
@@ -247,6 +247,6 @@ impl Throttle {
         }
         self.state.is_low = true;
         self.state.downgraded_at = now;
-        self.refresh_rules(GroupId::ROOT, now);
+        self.refresh_rules(now);
     }
 }

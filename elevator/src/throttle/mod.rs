@@ -208,7 +208,7 @@ impl Limiter for Throttle {
         }
         self.set_slice();
         self.set_all_low();
-        self.refresh_rules(GroupId::ROOT, now);
+        self.refresh_rules(now);
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use experiment::{Completion, Experiment, IoDirection, LiveGroup, Recorder, Sched
 use workload::{Engine, Io, Issuer, Next};
 
 use crate::protocol::{Command, Failure};
-use crate::shard::{Answer, Door, LocalRequest, Payload, Resident};
+use crate::shard::{Answer, Door, LocalRequest, Payload, Resident, Traced};
 
 /// How often the load tells how far it is.
 const REPORT_NS: Nanos = 250_000_000;
@@ -26,6 +26,8 @@ const NULL_IOS_PER_TURN: u32 = 1_024;
 pub(super) enum Report {
     /// It has come so far.
     Live { elapsed_ns: Nanos, groups: Vec<LiveGroup> },
+    /// The queue and the scheduler did this.
+    Traced(Vec<Traced>),
     /// It is over.
     Over(Box<Over>),
     /// The shard ended before the load did.

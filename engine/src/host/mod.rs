@@ -4,21 +4,26 @@
 //! host makes no files: who asks for a temporary one lays it out first and names it.
 
 mod load;
+mod tracing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use block::Nanos;
 use elevator::registry::ENTRIES;
 use experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag, SchedulerInForce, TunableInForce};
-use experiment::{Areas, Experiment, Host, LiveFigures, Measurement, Progress, Refusal, RunError, TargetFacts};
+use experiment::{
+    Areas, Experiment, Host, LiveFigures, LiveGroup, Measurement, Progress, Refusal, RunError, TargetFacts,
+};
 use workload::Issuer;
+use workload::trace::Names;
 
 use crate::backing::{Backing, OpenVolume, VolumeSettings};
 use crate::error::{EngineError, ErrorKind};
-use crate::shard::ShardStatus;
+use crate::shard::{ShardStatus, Traced};
 use crate::turn::{ConnectionBounds, TurnSettings, check_limiter, check_scheduler};
 use crate::volume::{GroupHandle, Lane, ShardHandle, ShardSettings, VolumeId, start};
 use load::{Load, Over, Report, Thread};
@@ -26,6 +31,9 @@ use load::{Load, Over, Report, Thread};
 /// How long the waiting thread looks away between two questions whether the user wants to stop.
 const PATIENCE: Duration = Duration::from_millis(200);
 const MIB: u64 = 1 << 20;
+
+/// Groups by path.
+type Made = BTreeMap<String, GroupHandle>;
 
 /// The host that does real I/O.
 #[derive(Copy, Clone, Debug, Default)]
@@ -79,7 +87,7 @@ fn measure(shard: &ShardHandle, experiment: &Experiment, progress: &mut dyn Prog
     let volume = shard.volumes()[0];
     let facts = shard.facts(volume).map_err(run_error)?;
     let threads = threads(experiment, facts.size_bytes)?;
-    let groups = add_groups(shard, experiment).map_err(run_error)?;
+    let (groups, made) = add_groups(shard, experiment).map_err(run_error)?;
     for limiter in &experiment.limiters_needed() {
         shard.add_limiter(limiter).map_err(run_error)?;
     }
@@ -90,32 +98,23 @@ fn measure(shard: &ShardHandle, experiment: &Experiment, progress: &mut dyn Prog
     let lanes = lanes(experiment, volume, &groups, &threads);
     let (reports, inbox) = mpsc::channel();
     let is_cancelled = Arc::new(AtomicBool::new(false));
+    let begin_ns = linux::thread::monotonic_ns();
+    if progress.tracer().is_some() {
+        let told = reports.clone();
+        // When nobody hears it any more the run is over.
+        let listener = move |traced| drop(told.send(Report::Traced(traced)));
+        shard.set_listener(Some(Box::new(listener))).map_err(run_error)?;
+    }
     let load = Load::new(Arc::new(experiment.clone()), threads, reports, Arc::clone(&is_cancelled));
     progress.started(experiment);
     let began = Instant::now();
     let resident = shard.house(Box::new(load), lanes).map_err(run_error)?;
-    let over = loop {
-        match inbox.recv_timeout(PATIENCE) {
-            Ok(Report::Live { elapsed_ns, groups }) => {
-                let wall_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                let total_ns = experiment.length_ns();
-                let elapsed_ns = elapsed_ns.min(total_ns);
-                progress.advanced(&LiveFigures { elapsed_ns, total_ns, wall_ns, groups: &groups });
-            }
-            Ok(Report::Over(over)) => break over,
-            Err(RecvTimeoutError::Timeout) => {}
-            Ok(Report::Abandoned) | Err(RecvTimeoutError::Disconnected) => {
-                let message = format!("the engine stopped in the middle of the run on {}", experiment.target);
-                return Err(RunError::Failed { message, source: None });
-            }
-        }
-        if progress.cancelled() && !is_cancelled.swap(true, Ordering::Relaxed) {
-            shard.poke(resident);
-        }
-    };
-    if is_cancelled.load(Ordering::Relaxed) {
-        return Err(RunError::Cancelled);
+    let names = tracing::names(shard, experiment, resident, &made).map_err(run_error)?;
+    if let Some(tracer) = progress.tracer() {
+        names.introduce(begin_ns, tracer);
     }
+    let watch = Watch { shard, experiment, inbox, names, began, resident, is_cancelled };
+    let over = watch.until_over(progress)?;
     let status = shard.status().map_err(run_error)?;
     if status.violations > 0 {
         let message =
@@ -123,6 +122,63 @@ fn measure(shard: &ShardHandle, experiment: &Experiment, progress: &mut dyn Prog
         return Err(RunError::Failed { message, source: None });
     }
     Ok(answer(experiment, *over, &status))
+}
+
+/// The thread that waits for a load on the shard's.
+struct Watch<'a> {
+    shard: &'a ShardHandle,
+    experiment: &'a Experiment,
+    inbox: Receiver<Report>,
+    names: Names,
+    began: Instant,
+    resident: u32,
+    is_cancelled: Arc<AtomicBool>,
+}
+
+impl Watch<'_> {
+    fn until_over(&self, progress: &mut dyn Progress) -> Result<Box<Over>, RunError> {
+        let over = loop {
+            match self.inbox.recv_timeout(PATIENCE) {
+                Ok(Report::Live { elapsed_ns, groups }) => self.show(elapsed_ns, &groups, progress),
+                Ok(Report::Traced(traced)) => self.pass_on(&traced, progress),
+                Ok(Report::Over(over)) => break over,
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Report::Abandoned) | Err(RecvTimeoutError::Disconnected) => {
+                    let message = format!("the engine stopped in the middle of the run on {}", self.experiment.target);
+                    return Err(RunError::Failed { message, source: None });
+                }
+            }
+            if progress.cancelled() && !self.is_cancelled.swap(true, Ordering::Relaxed) {
+                self.shard.poke(self.resident);
+            }
+        };
+        if self.is_cancelled.load(Ordering::Relaxed) {
+            return Err(RunError::Cancelled);
+        }
+        if progress.tracer().is_some() {
+            // What was told before the listener left is in the inbox when the shard has answered.
+            self.shard.set_listener(None).map_err(run_error)?;
+            for report in self.inbox.try_iter() {
+                if let Report::Traced(traced) = report {
+                    self.pass_on(&traced, progress);
+                }
+            }
+        }
+        Ok(over)
+    }
+
+    fn show(&self, elapsed_ns: Nanos, groups: &[LiveGroup], progress: &mut dyn Progress) {
+        let wall_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let total_ns = self.experiment.length_ns();
+        let elapsed_ns = elapsed_ns.min(total_ns);
+        progress.advanced(&LiveFigures { elapsed_ns, total_ns, wall_ns, groups });
+    }
+
+    fn pass_on(&self, traced: &[Traced], progress: &mut dyn Progress) {
+        if let Some(tracer) = progress.tracer() {
+            tracing::pass_on(traced, &self.names, tracer);
+        }
+    }
 }
 
 fn shard_settings(experiment: &Experiment) -> ShardSettings {
@@ -188,9 +244,10 @@ fn lanes(experiment: &Experiment, volume: VolumeId, groups: &[GroupHandle], thre
         .collect()
 }
 
-/// Makes the groups, parents first; a part of a path that has no group of its own gets the default weight.
-fn add_groups(shard: &ShardHandle, experiment: &Experiment) -> Result<Vec<GroupHandle>, EngineError> {
-    let mut made: BTreeMap<String, GroupHandle> = BTreeMap::new();
+/// Makes the groups, parents first; a part of a path that has no group of its own gets the default weight. Answers the
+/// handles of the experiment's groups, and all that were made.
+fn add_groups(shard: &ShardHandle, experiment: &Experiment) -> Result<(Vec<GroupHandle>, Made), EngineError> {
+    let mut made = Made::new();
     let mut handles = Vec::new();
     for group in &experiment.groups {
         let mut above = GroupHandle::ROOT;
@@ -212,7 +269,7 @@ fn add_groups(shard: &ShardHandle, experiment: &Experiment) -> Result<Vec<GroupH
         }
         handles.push(above);
     }
-    Ok(handles)
+    Ok((handles, made))
 }
 
 fn answer(experiment: &Experiment, over: Over, status: &ShardStatus) -> Measurement {

@@ -33,6 +33,7 @@ use crate::counters::LoopCounters;
 use crate::error::EngineError;
 use crate::gate::Gate;
 use crate::protocol::StatusExtent;
+pub use crate::turn::Traced;
 use crate::turn::{Action, Actions, Turn, TurnSettings, Verdict};
 use resident::Residency;
 use stream::Socket;
@@ -160,8 +161,12 @@ pub(crate) struct Shard {
     idle: Idle,
     stall_check_at_ns: Option<Nanos>,
     drain: Option<Drain>,
+    listener: Option<Listener>,
     must_stop: bool,
 }
+
+/// Hears what the queue and its policies tell, in portions.
+pub(crate) type Listener = Box<dyn FnMut(Vec<Traced>) + Send>;
 
 impl Shard {
     /// Builds a shard on the thread that will run it.
@@ -226,6 +231,7 @@ impl Shard {
             counters: LoopCounters::default(),
             stall_check_at_ns: None,
             drain: None,
+            listener: None,
             must_stop: false,
             turn_settings,
         })
@@ -267,6 +273,7 @@ impl Shard {
         self.perform_deferred(now);
         self.run_residents(now);
         self.settle(now);
+        self.pass_on_traced();
         self.send_dirty(now);
     }
 
@@ -436,6 +443,22 @@ impl Shard {
         let version = parse_version(spec)?;
         let now = linux::thread::monotonic_ns();
         self.turn.switch(spec, version, &self.turn_settings, now).map_err(|message| EngineError::usage(message, help))
+    }
+
+    /// Begins to tell a listener, or stops.
+    pub fn set_listener(&mut self, listener: Option<Listener>) {
+        self.turn.set_tracing(listener.is_some());
+        self.pass_on_traced();
+        self.listener = listener;
+    }
+
+    fn pass_on_traced(&mut self) {
+        if let Some(listener) = &mut self.listener {
+            let traced = self.turn.take_traced();
+            if !traced.is_empty() {
+                listener(traced);
+            }
+        }
     }
 
     fn arena(&self) -> &Arena {

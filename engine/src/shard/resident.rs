@@ -236,6 +236,12 @@ impl Shard {
         Ok(number)
     }
 
+    /// In which contexts the requests of a resident are made, by lane.
+    pub fn contexts_of(&self, resident: u32) -> Vec<block::ContextId> {
+        let Some(Some(residency)) = self.residents.get(resident as usize) else { return Vec::new() };
+        residency.lanes.iter().filter_map(|lane| self.turn.context_of(lane.connection)).collect()
+    }
+
     /// Gives a resident a turn soon.
     pub fn poke(&mut self, resident: u32) {
         if let Some(Some(residency)) = self.residents.get_mut(resident as usize) {

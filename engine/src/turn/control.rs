@@ -122,6 +122,8 @@ impl Turn {
             is_draining: false,
             memory_was_freed: false,
             counters: TurnCounters::default(),
+            is_traced: false,
+            traced: Vec::new(),
             done: Vec::with_capacity(MAX_SPANS),
             served: Vec::with_capacity(256),
             gathered: Vec::with_capacity(MAX_SPANS),

@@ -19,6 +19,7 @@ mod part;
 mod state;
 #[cfg(test)]
 mod storm;
+mod tracing;
 
 use block::{HardwareQueue, Nanos, RequestId};
 use elevator::Any;
@@ -31,6 +32,7 @@ pub(crate) use control::{TurnSettings, check_scheduler};
 pub(crate) use limiting::check_limiter;
 pub use state::ConnectionBounds;
 pub(crate) use state::{MAX_EXTENTS_KEPT, Positions, VolumeAbilities};
+pub use tracing::Traced;
 
 use crate::memory::Memory;
 use crate::protocol::{Asked, Failure};
@@ -232,6 +234,8 @@ pub(crate) struct Turn {
     is_draining: bool,
     memory_was_freed: bool,
     counters: TurnCounters,
+    is_traced: bool,
+    traced: Vec<Traced>,
     // Scratch, kept for its room.
     done: Vec<Done>,
     served: Vec<u32>,
@@ -290,8 +294,10 @@ impl Turn {
             self.retry_waiting(now, actions);
         }
         while let Next::Start { id, .. } = self.queue.dispatch(HardwareQueue(0), now) {
+            self.listen();
             self.start(id, now, actions);
         }
+        self.listen();
     }
 
     /// When [`Turn::expire`] wants to be called.
@@ -305,6 +311,7 @@ impl Turn {
     pub fn expire(&mut self, now: Nanos) {
         if self.queue.next_timer().is_some_and(|at| block::time::is_due(now, at)) {
             self.queue.timer(now);
+            self.listen();
         }
     }
 

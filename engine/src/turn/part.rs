@@ -68,6 +68,7 @@ impl Turn {
             self.counters.violations += 1;
             self.end_part(part, Some(Failure::Io), now, actions);
         }
+        self.listen();
     }
 
     fn bio_of(&self, part: &Part) -> Attributes {
@@ -210,6 +211,7 @@ impl Turn {
         }
         let mut done = std::mem::take(&mut self.done);
         self.queue.complete(io, status_of(failure), now, |bio| done.push(bio));
+        self.listen();
         for bio in done.drain(..) {
             if let Ok(part) = u32::try_from(bio.cookie) {
                 self.part_completed(part, failure, now, actions);

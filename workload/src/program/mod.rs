@@ -6,7 +6,7 @@
 //! video     a player that needs a frame every period
 //! ```
 //! A program is a few settings ([`Program`], plain data) and a script, one state machine per file here, that says what comes
-//! next. What scripts have in common (tokens, start delay, runtime, loops, failures) is the frame's: [`Run`].
+//! next. What scripts have in common (tokens, start delay, runtime, loops, failures) is the frame's: `Run`.
 //! Nothing allocates after construction. Sources: devices specification 9.2, BFQ specification 21.
 
 mod dbench;

@@ -3,8 +3,8 @@
 //! ```text
 //! record  magic 4 | sequence 4 | time_ns 8 | sector 8 | bytes 4 | action 4 | pid 4 | device 4 | cpu 4 | error 2 | n 2 | payload n
 //! ```
-//! One file per processor, numbers without a hole, each in order of time; in the writer's byte order. Source: Linux
-//! include/uapi/linux/blktrace_api.h; what readers insist on is that of blktrace 1.2.0.
+//! One file per processor, numbers without a hole, each in strict order of time (equal times are put 1 ns apart); in the
+//! writer's byte order. Source: Linux include/uapi/linux/blktrace_api.h; what readers insist on is that of blktrace 1.2.0.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -58,6 +58,8 @@ pub struct DeviceNumber {
 struct Stream {
     out: BufWriter<File>,
     sequence: u32,
+    /// Time of its last record.
+    last_ns: Option<Nanos>,
 }
 
 /// Writes a set of files. The first error is kept and given by [`Writer::finish`]; nothing is written after it.
@@ -95,7 +97,7 @@ impl Writer {
         while self.streams.len() <= usize::from(cpu) {
             let number = u16::try_from(self.streams.len()).unwrap_or(u16::MAX);
             let out = BufWriter::new(File::create(Self::path_of(&self.base, number))?);
-            self.streams.push(Stream { out, sequence: 0 });
+            self.streams.push(Stream { out, sequence: 0, last_ns: None });
         }
         Ok(())
     }
@@ -131,11 +133,14 @@ impl Writer {
         let device = self.device.major << 20 | self.device.minor;
         let stream = &mut self.streams[usize::from(cpu)];
         stream.sequence += 1;
+        // A simulated instant holds many events; blkrawverify takes two of the same time for a clock that went back.
+        let at_ns = stream.last_ns.map_or(header.at_ns, |last_ns| header.at_ns.max(last_ns + 1));
+        stream.last_ns = Some(at_ns);
         let length = u16::try_from(payload.len()).unwrap_or(u16::MAX);
         let mut record = Vec::with_capacity(48 + payload.len());
         record.extend(MAGIC_AND_VERSION.to_ne_bytes());
         record.extend(stream.sequence.to_ne_bytes());
-        record.extend(header.at_ns.to_ne_bytes());
+        record.extend(at_ns.to_ne_bytes());
         record.extend(header.sector.to_ne_bytes());
         for word in [header.bytes, header.action, header.pid, device, u32::from(cpu)] {
             record.extend(word.to_ne_bytes());
@@ -185,7 +190,8 @@ impl Tracer for Writer {
     }
 
     fn message(&mut self, at_ns: Nanos, text: &str) {
-        let end = text.floor_char_boundary(MESSAGE_BYTES);
+        let longest = text.len().min(MESSAGE_BYTES);
+        let end = (0..=longest).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
         self.notice(at_ns, Notice::Message, 0, &text.as_bytes()[..end]);
     }
 }
@@ -260,6 +266,20 @@ mod tests {
         assert_eq!(writer.finish().unwrap(), 2);
         let bytes = [0, 1, 2].map(|cpu| std::fs::metadata(Writer::path_of(&base, cpu)).unwrap().len());
         assert_eq!(bytes, [48 + 8, 0, 48]);
+    }
+
+    #[test]
+    fn times_of_a_file_grow() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = directory.path().join("t");
+        let mut writer = Writer::create(&base, DEVICE, 0).unwrap();
+        for at_ns in [7, 7, 7, 20] {
+            writer.event(&Event { at_ns, ..event(Action::Queued, Operation::Read, Flags::NONE) });
+        }
+        writer.finish().unwrap();
+        let bytes = std::fs::read(Writer::path_of(&base, 0)).unwrap();
+        let time_of = |record: &[u8]| u64::from_ne_bytes(record[8..16].try_into().unwrap());
+        assert_eq!(bytes[56..].chunks(48).map(time_of).collect::<Vec<_>>(), [7, 8, 9, 20]);
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! Traces of block I/O: events as the kernel's block layer names them, and the files they are kept in.
 
 pub mod blktrace;
+mod names;
 
 use block::{Extent, Flags, Nanos, Operation};
+
+pub use names::Names;
 
 /// What happened to a bio or a request, by the letter of blkparse.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -1,0 +1,66 @@
+//! The trace of a run: what the shard's thread tells, passed to the run's tracer under the experiment's names.
+
+use std::collections::BTreeMap;
+
+use experiment::Experiment;
+use queue::TraceEvent;
+use workload::trace::{Action, Event, Names, Tracer};
+
+use crate::error::EngineError;
+use crate::shard::Traced;
+use crate::volume::{GroupHandle, ShardHandle};
+
+/// Names of what the experiment put into the shard: jobs by the contexts of their lanes, groups by their ids.
+pub(super) fn names(
+    shard: &ShardHandle,
+    experiment: &Experiment,
+    resident: u32,
+    groups: &BTreeMap<String, GroupHandle>,
+) -> Result<Names, EngineError> {
+    let contexts = shard.contexts_of(resident)?;
+    let mut processes = Vec::new();
+    for (place, context) in experiment.issuers().zip(contexts) {
+        put(&mut processes, context.0, &place.job.name);
+    }
+    let mut paths = vec!["/".to_owned()];
+    for (path, handle) in groups {
+        put(&mut paths, handle.0, &format!("/{path}"));
+    }
+    Ok(Names::new(&experiment.scheduler.name, processes, paths))
+}
+
+fn put(names: &mut Vec<String>, index: u32, name: &str) {
+    let index = index as usize;
+    names.resize(names.len().max(index + 1), String::new());
+    name.clone_into(&mut names[index]);
+}
+
+/// Passes on what was told, in the order in which it was.
+pub(super) fn pass_on(told: &[Traced], names: &Names, tracer: &mut dyn Tracer) {
+    for traced in told {
+        match traced {
+            Traced::Message(it) => tracer.message(it.at_ns, &names.message(it.queue, it.group, it)),
+            Traced::Event(event) => {
+                if let Some(action) = event.kind.letter().and_then(Action::of_letter) {
+                    tracer.event(&event_of(event, action));
+                }
+            }
+        }
+    }
+}
+
+fn event_of(event: &TraceEvent, action: Action) -> Event {
+    let attributes = &event.attributes;
+    // Completions are the ring's doing.
+    let pid = if matches!(action, Action::Completed) { 0 } else { Names::pid_of(attributes.context) };
+    Event {
+        at_ns: event.at_ns,
+        cpu: 0,
+        pid,
+        action,
+        operation: attributes.operation,
+        flags: attributes.flags,
+        extent: attributes.extent,
+        error: event.status.errno(),
+    }
+}

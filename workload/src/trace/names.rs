@@ -1,0 +1,75 @@
+//! Names for what queues and schedulers know by number: processes, groups, the scheduler itself.
+
+use std::fmt::Display;
+
+use block::{ContextId, GroupId};
+
+use super::Tracer;
+
+/// Processes are numbered from here on.
+const FIRST_PID: u32 = 1_000;
+
+/// The names of a run.
+#[derive(Clone, Debug)]
+pub struct Names {
+    scheduler: String,
+    /// By context; "" for one that nobody uses.
+    processes: Vec<String>,
+    /// By group.
+    groups: Vec<String>,
+}
+
+impl Names {
+    /// `processes` are named by context, `groups` by id, the root `/`.
+    pub fn new(scheduler: &str, processes: Vec<String>, groups: Vec<String>) -> Self {
+        Self { scheduler: scheduler.to_owned(), processes, groups }
+    }
+
+    /// The number that a trace shows for a context.
+    pub const fn pid_of(context: ContextId) -> u32 {
+        FIRST_PID + context.0
+    }
+
+    /// Names all processes, before the first of them does anything.
+    pub fn introduce(&self, at_ns: block::Nanos, tracer: &mut dyn Tracer) {
+        for (context, name) in (0..).map(ContextId).zip(&self.processes) {
+            if !name.is_empty() {
+                tracer.process(at_ns, Self::pid_of(context), name);
+            }
+        }
+    }
+
+    /// A scheduler's message with its prefix, as CFQ wrote it: whose queue and whether it is the sync one
+    /// (`cfq19226S /cgrp7 `), else which group (`/cgrp7 `), else the scheduler alone (`cfq `).
+    pub fn message(&self, queue: Option<(ContextId, bool)>, group: Option<GroupId>, text: impl Display) -> String {
+        let scheduler = &self.scheduler;
+        let path = |group: GroupId| self.groups.get(group.0 as usize).map_or("/", String::as_str);
+        match (queue, group) {
+            (Some((context, is_sync)), group) => {
+                let kind = if is_sync { 'S' } else { 'A' };
+                let group = group.map_or_else(String::new, |group| format!("{} ", path(group)));
+                format!("{scheduler}{}{kind} {group}{text}", Self::pid_of(context))
+            }
+            (None, Some(group)) => format!("{} {text}", path(group)),
+            (None, None) => format!("{scheduler} {text}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_begin_as_those_of_2010() {
+        let groups = ["/", "/cgrp7"].map(str::to_owned).to_vec();
+        let names = Names::new("cfq", vec![String::new(), "fio".to_owned()], groups);
+        let text = "sl_used=3 disp=1 charge=1 iops=1 sect=8";
+        let queue = Some((ContextId(1), true));
+        assert_eq!(names.message(queue, Some(GroupId(1)), text), format!("cfq1001S /cgrp7 {text}"));
+        assert_eq!(names.message(queue, None, "x"), "cfq1001S x");
+        assert_eq!(names.message(Some((ContextId(1), false)), Some(GroupId(0)), "x"), "cfq1001A / x");
+        assert_eq!(names.message(None, Some(GroupId(1)), "x"), "/cgrp7 x");
+        assert_eq!(names.message(None, None, "x"), "cfq x");
+    }
+}
