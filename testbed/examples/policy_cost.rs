@@ -1,14 +1,20 @@
 //! What a policy costs per request: one insert, one choice, one completion, at a steady number of backlogged queues.
 //!
 //! ```text
-//! cargo run --release -p hoistway-testbed --example policy_cost -- policy|queue NAME QUEUES TURNS [ROUNDS]
+//! cargo run --release -p hoistway-testbed --example policy_cost -- policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS]]
 //! ```
+//! NAME may bear a version (`cfq@2.6.36`). With GROUPS (policy only) the issuers are spread over so many groups, two reads
+//! of each wait, and a turn takes 10 us, so that slices end and groups take turns.
+//!
 //! `policy` drives the elevator alone with its request table, `queue` the whole request queue round it. Every queue
 //! (issuer) has one random 4 KiB read waiting. Prints the fewest nanoseconds per request of all rounds; `bench/policies/run`
 //! runs it for all policies, and once more under callgrind for the instructions.
 
-use block::{ContextId, Extent, HardwareQueue, Operation, Status, random::Stream};
-use elevator::{Attributes, Bio, Configuration, Depth, Dispatch, Elevator, Hint, Place, Position, Requests, registry};
+use block::{ContextId, Extent, GroupId, HardwareQueue, Operation, Status, random::Stream};
+use elevator::{
+    Any, Attributes, Bio, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Place, Position, Requests,
+    registry,
+};
 use hoistway_testbed::queue::{Era, Next, RequestQueue, Settings};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -22,11 +28,13 @@ fn main() -> ExitCode {
     let number = |at: usize, default: u64| arguments.get(at).map_or(Some(default), |text| text.parse().ok());
     let parsed = (arguments.first(), arguments.get(1), number(2, 0), number(3, 0), number(4, 1));
     let (Some(what), Some(name), Some(queues @ 1..=30_000), Some(turns @ 1..), Some(rounds @ 1..)) = parsed else {
-        eprintln!("usage: policy_cost policy|queue NAME QUEUES TURNS [ROUNDS]   (QUEUES up to 30000)");
+        eprintln!("usage: policy_cost policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS]]   (QUEUES up to 30000)");
         return ExitCode::from(2);
     };
     let queues = u32::try_from(queues).expect("in range");
+    let groups = u32::try_from(number(5, 0).unwrap_or(0)).unwrap_or(0);
     let cost_ns = match what.as_str() {
+        "policy" if groups > 0 => policy_in_groups(name, queues, groups, turns, rounds),
         "policy" => policy_alone(name, queues, turns, rounds),
         _ => with_queue(name, queues, turns, rounds),
     };
@@ -68,13 +76,64 @@ fn fewest_ns(rounds: u64, turns: u64, mut turn: impl FnMut(u64)) -> f64 {
     fewest
 }
 
+fn build(spec: &str, configuration: &Configuration) -> Any {
+    let (name, version) = spec.split_once('@').map_or((spec, None), |(name, version)| (name, Some(version)));
+    registry::build(name, version.and_then(registry::parse_version), configuration).expect("a policy of that name")
+}
+
+fn policy_in_groups(name: &str, queues: u32, groups: u32, turns: u64, rounds: u64) -> f64 {
+    const STEP_NS: u64 = 10_000;
+    let slots = 2 * queues + 8;
+    let depth = Depth { requests: slots, device: 32 };
+    let configuration =
+        Configuration { slots, contexts: queues + 1, groups: groups + 1, depth, ..Configuration::default() };
+    let mut policy = build(name, &configuration);
+    let mut requests = Requests::try_new(slots).expect("memory");
+    for group in 1..=groups {
+        policy.group_added(GroupId(group), &GroupSettings::with_weight(100 + group), 0);
+    }
+    let sectors = sectors();
+    let in_group = |context: u32, sector: u64| {
+        let mut bio = read_of(context, sector);
+        bio.group = GroupId(1 + context % groups);
+        bio
+    };
+    for at in 0..2 * queues {
+        let bio = in_group(at % queues, sectors[at as usize % SECTORS]);
+        insert(&mut policy, &mut requests, &bio, 0);
+    }
+    fewest_ns(rounds, turns, |turn| {
+        let mut now = turn * STEP_NS;
+        let id = loop {
+            match policy.choose(&requests, QUEUE, now) {
+                Dispatch::Request { id, .. } => break id,
+                Dispatch::Hold { until, .. } => {
+                    now = until.max(now);
+                    let _ = policy.timer(&requests, now);
+                }
+                answer => panic!("backlogged, and {answer:?}"),
+            }
+        };
+        requests.move_to(id, Place::Dispatched);
+        requests.move_to(id, Place::Started);
+        let _ = policy.started(&requests, id, now);
+        requests.move_to(id, Place::Complete);
+        let _ = policy.completed(&requests, id, now);
+        let _ = policy.released(&requests, id, now);
+        let context = requests.attributes(id).context.0;
+        policy.freed(&requests, id, now);
+        requests.free(id);
+        insert(&mut policy, &mut requests, &in_group(context, sector_of(&sectors, turn)), now);
+    })
+}
+
 fn policy_alone(name: &str, queues: u32, turns: u64, rounds: u64) -> f64 {
     let configuration = configuration(queues);
-    let mut policy = registry::build(name, None, &configuration).expect("a policy of that name");
+    let mut policy = build(name, &configuration);
     let mut requests = Requests::try_new(configuration.slots).expect("memory");
     let sectors = sectors();
     for context in 0..queues {
-        insert(&mut policy, &mut requests, &read_of(context, sectors[context as usize % SECTORS]));
+        insert(&mut policy, &mut requests, &read_of(context, sectors[context as usize % SECTORS]), 0);
     }
     fewest_ns(rounds, turns, |at| {
         let Dispatch::Request { id, .. } = policy.choose(&requests, QUEUE, at) else { panic!("backlogged") };
@@ -87,15 +146,15 @@ fn policy_alone(name: &str, queues: u32, turns: u64, rounds: u64) -> f64 {
         let context = requests.attributes(id).context.0;
         policy.freed(&requests, id, at);
         requests.free(id);
-        insert(&mut policy, &mut requests, &read_of(context, sector_of(&sectors, at)));
+        insert(&mut policy, &mut requests, &read_of(context, sector_of(&sectors, at)), at);
     })
 }
 
-fn insert(policy: &mut registry::Any, requests: &mut Requests, bio: &Bio) {
-    let id = requests.allocate(*bio, 0).expect("a slot");
-    policy.allocated(requests, id, 0);
+fn insert(policy: &mut Any, requests: &mut Requests, bio: &Bio, now: u64) {
+    let id = requests.allocate(*bio, now).expect("a slot");
+    policy.allocated(requests, id, now);
     requests.move_to(id, Place::Queued);
-    let _ = policy.insert(requests, id, Position::Sorted(Hint::None), 0);
+    let _ = policy.insert(requests, id, Position::Sorted(Hint::None), now);
 }
 
 fn with_queue(name: &str, queues: u32, turns: u64, rounds: u64) -> f64 {

@@ -154,3 +154,46 @@ impl Cfq {
         self.hw_tag = Some(self.deepest >= QUEUEING_FROM);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::profile::FORMS;
+    use super::*;
+    use crate::interface::{Configuration, Policy, Version};
+
+    fn merged() -> Cfq {
+        let form = FORMS.iter().find(|form| form.since == Version(2, 6, 36)).expect("2.6.36");
+        Cfq::build(&Configuration::default(), form.profile).expect("memory")
+    }
+
+    fn complete_with(policy: &mut Cfq, queued: u32, in_driver: u32, times: u32) -> Option<bool> {
+        (policy.requests_queued, policy.in_driver) = (queued, in_driver);
+        for _ in 0..times {
+            policy.learn_depth();
+        }
+        policy.hw_tag
+    }
+
+    #[test]
+    fn t09_the_fifty_first_completion_decides() {
+        let mut policy = merged();
+        assert_eq!(complete_with(&mut policy, 0, 6, 50), None);
+        assert_eq!(complete_with(&mut policy, 0, 6, 1), Some(true));
+        assert_eq!(complete_with(&mut policy, 100, 1, 1_000), Some(true), "for good");
+    }
+
+    #[test]
+    fn t09_with_few_requests_nothing_is_learned() {
+        let mut policy = merged();
+        assert_eq!(complete_with(&mut policy, 5, 5, 10_000), None);
+        assert_eq!(complete_with(&mut policy, 6, 5, 51), Some(true), "five at a time were seen before");
+    }
+
+    #[test]
+    fn t09_a_shallow_device_may_turn_out_deep_later() {
+        let mut policy = merged();
+        assert_eq!(complete_with(&mut policy, 6, 4, 51), Some(false));
+        assert_eq!(complete_with(&mut policy, 5, 5, 1), Some(false), "not looked at, but remembered");
+        assert_eq!(complete_with(&mut policy, 6, 1, 1), Some(true));
+    }
+}

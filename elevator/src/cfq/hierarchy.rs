@@ -74,3 +74,76 @@ impl Cfq {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::profile::FORMS;
+    use super::*;
+    use crate::group::GroupSettings;
+    use crate::interface::{Configuration, Elevator, Policy};
+
+    const A: u32 = 1;
+    const B: u32 = 2;
+    const AA: u32 = 3;
+    const AB: u32 = 4;
+
+    /// The kernel documentation's example: weight and leaf weight of the root 125, A 500 and 750, B 250 and 500, below A:
+    /// AA 500 and 500, AB 1000 and 500.
+    fn documented() -> Cfq {
+        let form = FORMS.last().expect("the last form has the hierarchy");
+        let mut policy = Cfq::build(&Configuration::default(), form.profile).expect("memory");
+        for (group, parent, weight, leaf) in
+            [(0, 0, 125, 125), (A, 0, 500, 750), (B, 0, 250, 500), (AA, A, 500, 500), (AB, A, 1000, 500)]
+        {
+            if group != 0 {
+                let settings = GroupSettings { parent: GroupId(parent), ..GroupSettings::with_weight(weight) };
+                policy.group_added(GroupId(group), &settings, 0);
+            }
+            let state = policy.groups.at_mut(group);
+            (state.new_weight, state.new_leaf_weight) = (weight, leaf);
+        }
+        policy
+    }
+
+    #[test]
+    fn t12_fractions_of_the_documented_example() {
+        let mut policy = documented();
+        let all = [0, B, A, AA, AB];
+        for group in all {
+            policy.activate_in_hierarchy(group);
+        }
+        assert_eq!(policy.groups.at(0).fraction, 4096, "as long as it was the only one; others do not change it");
+        // A charge takes a group out and in again.
+        for group in all {
+            policy.deactivate_in_hierarchy(group);
+            policy.activate_in_hierarchy(group);
+        }
+        assert_eq!(all.map(|group| policy.groups.at(group).fraction), [585, 1170, 780, 520, 1040]);
+    }
+
+    #[test]
+    fn whoever_leaves_takes_its_weight_along_up_to_the_first_that_stays() {
+        let mut policy = documented();
+        for group in [0, AA, AB] {
+            policy.activate_in_hierarchy(group);
+        }
+        assert_eq!((policy.groups.at(0).children_weight, policy.groups.at(A).children_weight), (625, 1500));
+        policy.deactivate_in_hierarchy(AA);
+        assert_eq!((policy.groups.at(0).children_weight, policy.groups.at(A).children_weight), (625, 1000));
+        policy.deactivate_in_hierarchy(AB);
+        assert_eq!((policy.groups.at(0).children_weight, policy.groups.at(A).active), (125, 0));
+        policy.deactivate_in_hierarchy(0);
+        assert!(all_idle(&policy));
+    }
+
+    fn all_idle(policy: &Cfq) -> bool {
+        policy.groups.iter().all(|group| group.active == 0 && group.children_weight == 0)
+    }
+
+    #[test]
+    fn kinship_goes_up_only() {
+        let policy = documented();
+        assert!(policy.is_at_or_above(A, AA) && policy.is_at_or_above(0, AB) && policy.is_at_or_above(B, B));
+        assert!(!policy.is_at_or_above(AA, A) && !policy.is_at_or_above(B, AB));
+    }
+}

@@ -426,3 +426,52 @@ pub struct Workload {
     /// A request came since it began that announces others (`noidle_tree_requires_idle`).
     pub requires_idle: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The mean and whether it is valid after requests that came so long after the completions before them.
+    fn after(thoughts: &[u64]) -> (u32, u64, bool) {
+        let (mut think, mut now) = (ThinkTime::since(100), 100);
+        for thought in thoughts {
+            now += thought;
+            think.add(now, 8);
+            think.last_end_ticks = now;
+        }
+        (think.samples, think.mean_ticks, think.is_valid())
+    }
+
+    #[test]
+    fn t08_think_times_are_valid_from_the_third_and_biased_up() {
+        let samples = [1, 2, 3].map(|count| after(&[8; 3][..count]).0);
+        assert_eq!(samples, [32, 60, 84]);
+        assert_eq!(
+            (after(&[8, 8, 8]), after(&[7, 7, 7]), after(&[0, 0, 0])),
+            ((84, 9, true), (84, 8, true), (84, 1, true))
+        );
+        assert!(!after(&[8, 8]).2);
+        assert_eq!(after(&[50, 50, 50]), after(&[16, 16, 16]), "a pause counts for twice the idle time at most");
+        assert_eq!(after(&[4; 100]).0, 249);
+    }
+
+    #[test]
+    fn t11_more_than_four_seeks_in_thirty_two() {
+        let seeky = |seek_history| Queue { seek_history, ..FREE_QUEUE }.is_seeky();
+        assert!(seeky(0b11111) && !seeky(0b1111) && !seeky(0));
+    }
+
+    #[test]
+    fn the_first_engine_measures_seeks_and_clips_stray_ones() {
+        let mut seek = SeekDistance::default();
+        seek.add(1 << 40);
+        assert_eq!(seek.mean_sectors, 0, "nothing to measure from");
+        seek.last_end_sector = 8;
+        seek.add(1 << 40);
+        // The second of 60 samples: 2 Mi sectors at most; 256 of them over 60.
+        assert_eq!((seek.samples, seek.mean_sectors), (60, (2 * 1024 * 1024 * 32 + 30) / 60));
+        assert!(!seek.is_valid());
+        seek.add(16);
+        assert!(seek.is_valid());
+    }
+}

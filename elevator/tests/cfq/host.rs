@@ -33,9 +33,11 @@ pub struct Built {
     pub groups: u32,
     pub contexts: u32,
     pub slots: u32,
+    /// Whether `group_isolation` is set to 1 where there is one.
+    pub isolates: bool,
 }
 
-pub const DISK: Built = Built { rotational: true, tick_ns: 0, groups: 12, contexts: 80, slots: 512 };
+pub const DISK: Built = Built { rotational: true, tick_ns: 0, groups: 12, contexts: 80, slots: 512, isolates: true };
 pub const FLASH: Built = Built { rotational: false, ..DISK };
 
 impl Host {
@@ -66,7 +68,7 @@ impl Host {
             is_tracing: false,
             checks: true,
         };
-        if host.setting("group_isolation").is_some() {
+        if built.isolates && host.setting("group_isolation").is_some() {
             host.set("group_isolation", 1);
         }
         for setting in tunables.split(',').filter(|setting| !setting.is_empty()) {

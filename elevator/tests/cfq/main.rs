@@ -1,7 +1,11 @@
 //! cfq: the cases of the specification, section 19, under their numbers. 50 to 52 are about the two-level schedulers.
 
+mod first;
 mod groups;
 mod host;
 mod model;
 mod preemption;
 mod queues;
+mod quirks;
+mod slices;
+mod turns;

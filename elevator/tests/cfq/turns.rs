@@ -1,0 +1,417 @@
+//! Cases 37 to 39, 41 and 43 to 47: groups step by step.
+
+use crate::host::{Host, MS};
+use block::GroupId;
+use elevator::{Elevator, GroupSettings};
+use hoistway_elevator as elevator;
+
+/// Two groups of 100 and 800, a device known to be deep, IOPS mode.
+fn iops() -> Host {
+    let mut host = Host::new("cfq@2.6.36:slice_idle=0");
+    host.teach_depth(true);
+    host.group(1, 100);
+    host.group(2, 800);
+    host.trace();
+    host
+}
+
+#[test]
+fn t37_the_groups_requests_in_the_device_are_waited_for() {
+    let mut host = iops();
+    host.given("R1000@1g1 R1008@1g1 R1016@1g1 R1024@1g1");
+    host.given("R9000000@2g2 R9000008@2g2");
+    assert_eq!(host.dispatched(), 4, "all of the first group; the other is backlogged");
+    for _ in 0..3 {
+        host.pass_ms(1);
+        host.complete_nth(0);
+        assert_eq!(host.dispatch(), None);
+    }
+    host.lines();
+    host.complete_nth(0);
+    assert_eq!(host.lines_with("arm_idle"), ["1S arm_idle: 8 group_idle: 1"]);
+    assert_eq!(host.dispatch(), None);
+    host.pass_ms(5);
+    host.given("R1032@1g1");
+    assert_eq!(host.dispatch().as_deref(), Some("R1032@1g1"), "within the wait, without another choice");
+    assert!(host.lines_with("set_active").is_empty());
+}
+
+#[test]
+fn t37_even_when_the_slice_is_over() {
+    let mut host = iops();
+    host.given("R1000@1g1 R1008@1g1 R1016@1g1 R1024@1g1");
+    host.given("R9000000@2g2");
+    assert_eq!(host.dispatched(), 4);
+    host.pass_ms(1);
+    host.complete_nth(0);
+    // 33 ms of slice go by while three are in the device.
+    host.pass_ms(40);
+    assert_eq!(host.dispatch(), None);
+    host.complete_nth(0);
+    host.complete_nth(0);
+    assert_eq!(host.dispatch(), None, "one is left in the device");
+    host.complete_nth(0);
+    assert_eq!(host.dispatch(), None, "busy wait for the group");
+    host.pass_ms(8);
+    assert_eq!(host.dispatch().as_deref(), Some("R9000000@2g2"));
+}
+
+/// The only queue of group 1 has just completed, empty, at the end of its slice of 33 ms.
+fn busy_waiting() -> Host {
+    let mut host = Host::new("cfq@2.6.36");
+    host.group(1, 100);
+    host.group(2, 800);
+    host.given("R1000@1g1 R1008@1g1 R9000000@2g2");
+    assert_eq!(host.dispatched(), 2);
+    host.trace();
+    host.complete_nth(0);
+    assert_eq!(host.lines_with("set_slice"), ["1S set_slice=33"]);
+    host.pass_ms(33);
+    host.complete_nth(0);
+    assert_eq!(host.lines_with("will busy wait").len(), 1);
+    assert_eq!(host.dispatch(), None);
+    host
+}
+
+#[test]
+fn t38_a_group_is_kept_for_its_next_request() {
+    let mut host = busy_waiting();
+    let dequeues = host.account(1).dequeues;
+    host.pass_ms(2);
+    host.given("R1016@1g1");
+    // Backlogged again, it is charged at once, and no more than its slice; then vdisktime decides.
+    assert_eq!(host.dispatch().as_deref(), Some("R9000000@2g2"));
+    let lines = host.lines();
+    assert!(lines.iter().any(|line| line.starts_with("1S sl_used=33 disp=2 charge=33 iops=0")), "{lines:?}");
+    assert_eq!(host.account(1).dequeues, dequeues);
+}
+
+#[test]
+fn t38_it_is_given_up_with_the_timer() {
+    let mut host = busy_waiting();
+    host.pass_ms(7);
+    assert_eq!((host.account(1).dequeues, host.dispatch()), (0, None));
+    host.pass_ms(1);
+    assert!(!host.lines_with("del_from_rr group").is_empty());
+    assert_eq!(host.dispatch().as_deref(), Some("R9000000@2g2"));
+}
+
+#[test]
+fn t38_without_any_idling_there_is_nothing_to_wait_for() {
+    let mut host = Host::new("cfq@2.6.36:slice_idle=0,group_idle=0");
+    host.group(1, 100);
+    host.group(2, 800);
+    host.given("R1000@1g1 R1008@1g1 R9000000@2g2");
+    assert_eq!(host.dispatch().as_deref(), Some("R1000@1g1"));
+    assert_eq!(host.dispatch().as_deref(), Some("R1008@1g1"));
+    host.complete_nth(0);
+    host.pass_ms(33);
+    host.complete_nth(0);
+    assert_eq!((host.account(1).dequeues, host.dispatch().as_deref()), (1, Some("R9000000@2g2")));
+}
+
+/// Every `vt` that was told of a group since the last call.
+fn vdisktimes(host: &mut Host, group: u32) -> Vec<u64> {
+    let about = format!("g{group} served: vt=");
+    let lines = host.lines();
+    let of_group = lines.iter().filter_map(|line| line.strip_prefix(about.as_str()));
+    of_group.filter_map(|rest| rest.split(' ').next()?.parse().ok()).collect()
+}
+
+#[test]
+fn t39_a_group_comes_back_behind_all_others() {
+    for early in [0, 40] {
+        let mut host = iops();
+        // What group 1 had before it left does not count, be it less or more than what the others had.
+        for n in 0..early {
+            host.submit(&format!("R{}@1g1", 1000 + n * 8));
+            host.rest();
+            host.exit(1);
+            host.pass_ms(20);
+        }
+        for n in 0..20 {
+            host.submit(&format!("R{}@2g2", 9_000_000 + n * 1_000));
+        }
+        // The second group is charged once, and stays backlogged.
+        host.given("R5000000@3g2");
+        for _ in 0..200 {
+            host.dispatched();
+            host.pass_ms(10);
+            if host.in_device.is_empty() {
+                break;
+            }
+            host.complete_nth(0);
+            if !host.lines_with("g2 served").is_empty() {
+                break;
+            }
+        }
+        host.submit("R8000000@3g2");
+        host.rest();
+        host.exit(1);
+        host.pass_ms(100);
+        host.lines();
+        // Group 2 waits for its queue; group 1 comes.
+        host.given("R7000000@4g2 R7000008@4g2");
+        assert_eq!(host.dispatched(), 2);
+        host.complete_nth(0);
+        host.given("R2000@5g1");
+        host.complete_nth(0);
+        host.exit(4);
+        let second = *vdisktimes(&mut host, 2).last().expect("group 2 was charged");
+        assert_eq!(host.dispatch().as_deref(), Some("R2000@5g1"));
+        host.pass_ms(1);
+        host.complete_nth(0);
+        host.exit(5);
+        let first = *vdisktimes(&mut host, 1).last().expect("group 1 was charged");
+        // One request at weight 100 is 20480; group 2 paid 2 x 2560 since group 1 came to stand 200 behind it.
+        assert_eq!(first, second - 2 * 2_560 + 200 + 20_480, "after {early}");
+    }
+}
+
+#[test]
+fn t41_a_group_of_async_queues_alone_pays_whole_slices() {
+    let mut host = Host::new("cfq@2.6.36:low_latency=0");
+    host.group(1, 500);
+    host.trace();
+    host.given("W0@1 W8@1");
+    assert_eq!(host.dispatched(), 2);
+    host.pass_ms(1);
+    host.complete_nth(0);
+    // A reader of another group takes the device after 5 ms of 40.
+    host.pass_ms(5);
+    host.given("R9000000@2g1");
+    assert_eq!(host.lines_with("charge="), ["1A sl_used=5 disp=2 charge=40 iops=0 sect=16"]);
+}
+
+#[test]
+fn t41_with_a_sync_queue_in_the_group_it_pays_for_what_it_used() {
+    let mut host = Host::new("cfq@2.6.36:low_latency=0");
+    host.trace();
+    host.given("W0@1 W8@1");
+    assert_eq!(host.dispatched(), 2);
+    host.pass_ms(1);
+    host.complete_nth(0);
+    host.pass_ms(5);
+    // The reader is of the same group: it is linked before it takes the device.
+    host.given("R9000000@2");
+    assert_eq!(host.lines_with("charge="), ["1A sl_used=5 disp=2 charge=5 iops=0 sect=16"]);
+}
+
+#[test]
+fn t41_before_its_first_completion_it_pays_nothing() {
+    // Q21: the allowance of level 7 is 4 requests.
+    let mut host = Host::new("cfq@2.6.36:low_latency=0,quantum=64");
+    host.trace();
+    for n in 0..8 {
+        host.submit(&format!("W{}@1be7", n * 8));
+    }
+    host.given("W900000000@2be6 W900000100@2be6");
+    host.dispatched();
+    let first = host.lines_with("1A sl_used").first().cloned();
+    assert_eq!(first.as_deref(), Some("1A sl_used=1 disp=4 charge=0 iops=0 sect=32"));
+}
+
+#[test]
+fn t43_a_weight_counts_from_the_next_charge_on() {
+    for version in ["2.6.35", "2.6.36", "3.0", "4.20"] {
+        let mut host = Host::new(&format!("cfq@{version}"));
+        host.group(1, 100);
+        host.group(2, 800);
+        for n in 0..60 {
+            // The second group first: the fraction of 4.20 is worked out when a group enters the order.
+            host.submit(&format!("R{}@2g2", 90_000_000 + n * 8));
+            host.submit(&format!("R{}@1g1", n * 8));
+        }
+        host.trace();
+        let _ = host.policy.group_changed(GroupId(1), &GroupSettings::with_weight(800), host.now);
+        let mut slices = Vec::new();
+        for _ in 0..100 {
+            host.dispatched();
+            host.pass_ms(20);
+            if !host.in_device.is_empty() {
+                host.complete_nth(0);
+            }
+            // That the weights in the order add up is checked after every step.
+            slices.extend(host.lines_with("1S set_slice"));
+        }
+        assert!(slices.len() > 2, "{version}: {slices:?}");
+        let (before, after) = if version == "4.20" { ("33325195", "100000000") } else { ("33", "100") };
+        assert_eq!(slices[0], format!("1S set_slice={before}"), "{version}: as it entered the order");
+        assert_eq!(slices[1], format!("1S set_slice={after}"), "{version}");
+        host.rest();
+    }
+}
+
+#[test]
+fn t44_v3_forgets_what_a_preempted_queue_had_left() {
+    let resid = |version: &str| {
+        let mut host = Host::new(&format!("cfq@{version}:slice_idle=0"));
+        host.teach_depth(true);
+        host.trace();
+        host.given("R1000@1 R1008@1 R1016@1");
+        host.dispatched();
+        host.complete_nth(0);
+        host.pass_ms(40);
+        host.given("R9000000@2rt");
+        host.lines_with("resid=")
+    };
+    assert_eq!(resid("2.6.36"), ["1S resid=60"]);
+    assert_eq!(resid("2.7.0"), Vec::<String>::new());
+}
+
+#[test]
+fn t44_what_was_left_brings_the_next_turn_forward() {
+    let order = |version: &str| {
+        let mut host = Host::new(&format!("cfq@{version}:slice_idle=0,low_latency=0"));
+        host.teach_depth(true);
+        let many = |host: &mut Host, context: u64, count: u64| {
+            for n in 0..count {
+                host.submit(&format!("R{}@{context}", (context << 26) + n * 8));
+            }
+        };
+        // What they are is known before it counts: all of them share the tree of those that are not waited for.
+        for context in [1, 2, 4] {
+            many(&mut host, context, 1);
+            host.rest();
+        }
+        host.pass_ms(100);
+        many(&mut host, 1, 40);
+        host.dispatch();
+        host.complete_nth(0);
+        host.pass_ms(20);
+        many(&mut host, 2, 40);
+        host.pass_ms(20);
+        // Real time takes the device; 1 goes to now + 2 x 80, less the 60 it has left in 2.6.36. 2 is at -20.
+        host.submit("R90000000@3rt");
+        assert_eq!(host.dispatch().as_deref(), Some("R90000000rt@3"), "{version}");
+        host.complete_nth(0);
+        host.exit(3);
+        host.trace();
+        host.dispatched();
+        host.pass_ms(40);
+        // 4 goes to 40 + 80: between 100 and 160.
+        many(&mut host, 4, 40);
+        let mut turns = String::new();
+        for _ in 0..60 {
+            turns.extend(host.lines_with("set_active").iter().map(|line| &line[..1]));
+            host.dispatched();
+            host.pass_ms(10);
+            host.complete_nth(0);
+        }
+        turns
+    };
+    let turns = ["2.6.36", "2.7.0"].map(order);
+    assert!(turns[0].starts_with("214") && turns[1].starts_with("241"), "{turns:?}");
+}
+
+#[test]
+fn t45_a_process_that_moves_leaves_its_requests_behind() {
+    for version in ["2.6.36", "2.6.37", "4.20"] {
+        let mut host = Host::new(&format!("cfq@{version}"));
+        host.group(1, 500);
+        host.group(2, 500);
+        host.trace();
+        host.given("R0@1g1 R8@1g1 R16@1g1");
+        host.given("R24@1g2");
+        let lines = host.lines();
+        assert!(lines.iter().any(|line| line == "1S changed cgroup"), "{version}: {lines:?}");
+        host.rest();
+        host.pass_ms(100);
+        let counted = [1, 2].map(|group| host.account(group).serviced.reads);
+        assert_eq!(counted, [3, 1], "{version}");
+        assert!([1, 2].iter().all(|group| host.account(*group).time_ns > 0), "{version}: both are charged");
+        // The old queue is gone with the last of its requests.
+        let lines = host.lines();
+        assert_eq!(lines.iter().filter(|line| line.ends_with("put_queue")).count(), 1, "{version}: {lines:?}");
+    }
+}
+
+#[test]
+fn t46_a_group_that_goes_with_requests_in_the_device() {
+    for version in ["2.6.35", "2.6.36", "4.20"] {
+        let mut host = Host::new(&format!("cfq@{version}"));
+        host.group(1, 500);
+        host.given("R0@1g1 R8@1g1 R16@1g1");
+        host.dispatch();
+        host.policy.group_offline(GroupId(1), host.now);
+        host.check();
+        host.rest();
+        assert_eq!(host.account(1).serviced.reads, 3, "{version}: they finish in the old group");
+        host.policy.group_removed(GroupId(1), host.now);
+        host.check();
+        // Its id is somebody else's now, and the process is in the root.
+        host.group(1, 100);
+        assert_eq!(host.account(1).serviced.reads, 0, "{version}");
+        host.given("R24@1 R9000000@2g1");
+        host.rest();
+        assert_eq!([0, 1].map(|group| host.account(group).serviced.reads), [1, 1], "{version}");
+    }
+}
+
+#[test]
+fn t47_a_drain_gives_everything_and_leaves_nobody() {
+    for version in ["2.6.26", "2.6.35", "2.6.36", "2.6.37", "2.7.0", "3.0", "4.20"] {
+        let mut host = Host::new(&format!("cfq@{version}"));
+        for group in 1..=3 {
+            host.group(group, 100 * group);
+        }
+        host.trace();
+        // Five queues, seventeen requests.
+        for (context, group, count) in [(1, 1, 5), (2, 1, 3), (3, 2, 4), (4, 3, 3), (5, 3, 2)] {
+            for n in 0..count {
+                host.submit(&format!("R{}@{context}g{group}", (context << 26) + n * 8));
+            }
+        }
+        let mut drained = 0;
+        while let Some(id) = host.policy.drain(&host.requests, host.now) {
+            host.check();
+            drained += 1;
+            let _ = host.policy.released(&host.requests, id, host.now);
+            host.check();
+        }
+        assert_eq!(drained, 17, "{version}");
+        let lines = host.lines();
+        assert!(lines.iter().any(|line| line == "forced_dispatch=17"), "{version}: {lines:?}");
+        let left = lines.iter().filter(|line| line.ends_with("del_from_rr")).count();
+        assert_eq!(left, 5, "{version}: all queues are out");
+        let groups = if version == "2.6.26" { 1 } else { 3 };
+        assert_eq!(lines.iter().filter(|line| line.ends_with("del_from_rr group")).count(), groups, "{version}");
+    }
+}
+
+#[test]
+fn t54_and_t55_accounts_of_one_request() {
+    let mut host = Host::new("cfq@2.6.36");
+    host.group(1, 500);
+    host.submit("R0@1g1");
+    let begin = host.now;
+    host.pass(3_456_789);
+    host.dispatch();
+    host.pass(7_654_321);
+    host.complete_nth(0);
+    let account = host.account(1);
+    let together = account.wait_time_ns.sync + account.service_time_ns.sync;
+    assert_eq!(together, host.now - begin);
+    assert_eq!((account.wait_time_ns.reads, account.service_time_ns.reads), (3_456_789, 7_654_321));
+    host.given("R8@1g1 R16@1g1 R24@1g1");
+    let reset = host.account(1).reset();
+    assert_eq!(reset.queued.reads, 3);
+    assert_eq!(elevator::GroupAccount { queued: elevator::ByKind::ZERO, ..reset }, elevator::GroupAccount::ZERO);
+}
+
+#[test]
+fn t53_accounts_of_thirty_two_reads() {
+    for version in ["2.6.35", "2.6.36", "4.20"] {
+        let mut host = Host::new(&format!("cfq@{version}"));
+        host.group(1, 500);
+        for n in 0..32 {
+            host.submit(&format!("R{}@1g1", n * 8));
+            host.rest();
+            host.pass(MS / 10);
+        }
+        let account = host.account(1);
+        let bytes = account.service_bytes;
+        assert_eq!((bytes.reads, bytes.writes, bytes.sync, bytes.asynchronous), (131_072, 0, 131_072, 0), "{version}");
+        assert_eq!((bytes.total(), account.sectors, account.serviced.reads), (131_072, 256, 32), "{version}");
+    }
+}
