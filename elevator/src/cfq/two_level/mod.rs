@@ -111,12 +111,11 @@ pub trait Layer: Sized {
 pub struct TwoLevel<L> {
     engine: Cfq,
     layer: L,
+    /// A turn began, and its first request has not gone yet.
+    has_new_turn: bool,
 }
 
-impl<L: Layer> Policy for TwoLevel<L>
-where
-    TwoLevel<L>: Elevator,
-{
+impl<L: Layer> Policy for TwoLevel<L> {
     type Profile = L::Profile;
     const FORMS: &'static [Form<L::Profile>] = L::FORMS;
     const DEFAULT_FORM: usize = L::DEFAULT_FORM;
@@ -125,7 +124,7 @@ where
         let mut engine = Cfq::build(configuration, Profile::first_in_groups(L::PER_GROUP))?;
         engine.serving = Workload { group: GroupId::ROOT.0, ..NOBODY };
         let layer = L::try_new(configuration.groups.max(1), &engine.ticks, profile)?;
-        Ok(Self { engine, layer })
+        Ok(Self { engine, layer, has_new_turn: false })
     }
 }
 
@@ -156,11 +155,15 @@ impl<L: Layer> TwoLevel<L> {
             Turn::Nobody => Dispatch::Empty,
             Turn::Wait => self.waits(),
             Turn::Serve { is_new } => {
+                self.has_new_turn |= is_new;
                 let answer = self.engine.dispatch(requests);
                 let active = self.layer.active();
                 self.layer.settle(&self.engine, active);
                 match answer {
-                    Dispatch::Request { id, .. } if is_new => Dispatch::Request { id, reason: Why::NextGroup.into() },
+                    Dispatch::Request { id, .. } if self.has_new_turn => {
+                        self.has_new_turn = false;
+                        Dispatch::Request { id, reason: Why::NextGroup.into() }
+                    }
                     other => other,
                 }
             }
