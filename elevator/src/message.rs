@@ -112,14 +112,25 @@ impl Messages {
     /// Writes a message if switched on; the oldest untaken one is lost when the ring is full.
     #[inline]
     pub fn write(&mut self, message: Message) {
+        if let Some(place) = self.begin(message.at_ns, message.text) {
+            *place = message;
+        }
+    }
+
+    /// The same for a message that is made in its place, without a copy on the way: nothing is said of group and queue,
+    /// and the numbers are 0, until the caller changes that. `None` while switched off.
+    #[inline]
+    pub fn begin(&mut self, at_ns: Nanos, text: &'static str) -> Option<&mut Message> {
         if !self.on {
-            return;
+            return None;
         }
-        if let Some(place) = self.ring.get_mut(self.next as usize) {
-            *place = Some(message);
-        }
+        let place = self.ring.get_mut(self.next as usize)?;
         self.next = (self.next + 1) % KEPT;
         self.untaken = (self.untaken + 1).min(KEPT);
+        let message = place.get_or_insert(Message { at_ns, text, group: None, queue: None, numbers: [0; NUMBERS] });
+        (message.at_ns, message.text, message.group, message.queue) = (at_ns, text, None, None);
+        message.numbers = [0; NUMBERS];
+        Some(message)
     }
 
     /// The oldest message not taken yet.

@@ -535,6 +535,9 @@ impl<E: Elevator> RequestQueue<E> {
     /// Switches the trace of the queue's and the policy's events on or off. Off at the start.
     pub fn set_tracing(&mut self, on: bool) {
         self.tracing = on;
+        if on {
+            self.trace.make_room();
+        }
         self.elevator.trace(on);
         for limiter in &mut self.limiters {
             limiter.trace(on);

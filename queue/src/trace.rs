@@ -103,6 +103,12 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// Makes room for all it keeps, so that events are written without allocation; if memory is short, as they come.
+    pub(crate) fn make_room(&mut self) {
+        let missing = KEPT.saturating_sub(self.events.len());
+        let _ = self.events.try_reserve_exact(missing);
+    }
+
     #[inline(never)]
     pub(crate) fn push(&mut self, event: TraceEvent) {
         if self.events.len() == KEPT {

@@ -24,6 +24,7 @@ impl Cfq {
         let request = requests.at(id);
         let bio = &request.attributes;
         let queue = self.queue_for(bio);
+        self.bury_abandoned();
         let due_from = if self.profile.has_one_level { self.ticks.at(request.start_ns) } else { self.now };
         self.bind(queue, id, bio, due_from);
         self.enqueue(queue, id.slot(), bio);

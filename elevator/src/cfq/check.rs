@@ -117,6 +117,7 @@ impl Cfq {
     }
 
     fn check_active(&self) -> Result<(), Violation> {
+        must(self.abandoned == NIL, "no queue is left abandoned", self.abandoned)?;
         let waiting = (0..self.queues.len()).filter(|queue| self.queues.at(*queue).has(Marks::WAIT_REQUEST));
         for queue in waiting {
             let active = self.active_of(self.queues.at(queue).group);

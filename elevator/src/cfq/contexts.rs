@@ -167,7 +167,8 @@ impl Cfq {
         }
     }
 
-    /// A holder of a queue lets go of it; with the last the record is free again.
+    /// A holder of a queue lets go of it; with the last the record is free again, or abandoned if it is active: whoever
+    /// calls sees to [`Cfq::bury_abandoned`] before the event ends.
     pub(super) fn drop_reference(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
         if state.references == 0 || queue == SPARE_QUEUE {
@@ -181,11 +182,16 @@ impl Cfq {
         if state.references > 0 {
             return;
         }
-        let attended = self.attend(self.queues.at(queue).group);
-        if self.active == queue {
-            self.expire(queue, Rest::Forgotten);
+        let group = state.group;
+        if self.active_of(group) == queue {
+            let earlier = core::mem::replace(&mut self.abandoned, queue);
+            self.queues.at_mut(queue).next_free = earlier;
+        } else {
+            self.free_queue(queue);
         }
-        self.attend(attended);
+    }
+
+    pub(super) fn free_queue(&mut self, queue: u32) {
         if self.queues.at(queue).has(Marks::ON_RR) {
             self.complain();
             return;
@@ -235,6 +241,7 @@ impl Cfq {
             self.say("schedule dispatch", &[]);
         }
         self.drop_queue(index);
+        self.bury_abandoned();
         Wake::All
     }
 
@@ -252,6 +259,7 @@ impl Cfq {
                     self.drop_reference(queue);
                 }
             }
+            self.bury_abandoned();
         }
         for queue in 0..self.queues.len() {
             self.evict(queue, group);

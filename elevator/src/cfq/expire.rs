@@ -14,6 +14,7 @@ pub enum Rest {
 
 impl Cfq {
     /// The active queue's turn is over.
+    #[inline(never)]
     pub(super) fn expire(&mut self, queue: u32, rest: Rest) {
         self.say_queue(queue, "slice expired t={0}", &[u64::from(rest == Rest::Kept)]);
         if self.queues.at(queue).has(Marks::WAIT_REQUEST) {
@@ -29,7 +30,14 @@ impl Cfq {
             self.keep_rest(queue);
         }
         if !self.profile.has_one_level {
-            self.charge_group(queue);
+            self.notice_mode();
+            let bill = self.bill(queue);
+            self.pay(bill.group, bill.charge);
+            self.account_turn(&bill);
+            if self.messages.is_on() {
+                self.say_vdisktime(bill.group);
+                self.say_bill(queue, &bill);
+            }
         }
         let state = self.queues.at(queue);
         if state.has(Marks::ON_RR) && state.is_empty() {
@@ -43,6 +51,22 @@ impl Cfq {
         self.active_context = NIL;
     }
 
+    /// Frees the queues that the last holder let go of while they were active (at most one in each instance); apart, so that letting go needs little stack.
+    #[inline]
+    pub(super) fn bury_abandoned(&mut self) {
+        let mut queue = core::mem::replace(&mut self.abandoned, NIL);
+        while queue != NIL {
+            let state = self.queues.at(queue);
+            let (group, next) = (state.group, state.next_free);
+            let attended = self.attend(group);
+            self.expire(queue, Rest::Forgotten);
+            self.attend(attended);
+            self.free_queue(queue);
+            queue = next;
+        }
+    }
+
+    #[inline(never)]
     fn keep_rest(&mut self, queue: u32) {
         let is_new = self.queues.at(queue).has(Marks::SLICE_NEW);
         let rest = if is_new {

@@ -37,6 +37,7 @@ pub const fn scaled_charge_of_fraction(units: u64, fraction: u64) -> u64 {
 
 impl Cfq {
     /// A queue was linked in one of the group's trees. A group that comes back goes behind all others (Q4).
+    #[inline(never)]
     pub(super) fn group_queue_added(&mut self, group: u32) {
         let state = self.groups.at_mut(group);
         state.busy_queues = state.busy_queues.wrapping_add(1);
@@ -53,6 +54,7 @@ impl Cfq {
     }
 
     /// One left: the last takes the group out of the order.
+    #[inline(never)]
     pub(super) fn group_queue_removed(&mut self, group: u32) {
         let state = self.groups.at_mut(group);
         if state.busy_queues == 0 {
@@ -113,6 +115,8 @@ impl Cfq {
 
     /// Puts the groups one unit apart, in their order: what they had had so far was counted in another unit, or the numbers
     /// are used up (11.6). Rare, and the only event that looks at every busy group.
+    #[cold]
+    #[inline(never)]
     fn renumber(&mut self) {
         let mut vdisktime = self.min_vdisktime;
         let mut at = self.group_tree.first();
@@ -133,38 +137,42 @@ impl Cfq {
         self.profile.has_iops_mode && self.settings.slice_idle_ticks == 0 && self.hw_tag != Some(false)
     }
 
-    /// A queue of the group had its turn: the group pays.
-    pub(super) fn charge_group(&mut self, queue: u32) {
-        let used = self.usage(queue);
-        let state = self.queues.at(queue);
-        let (group, is_sync, dispatched) = (state.group, state.is_sync(), state.slice_dispatched);
-        let (sectors, allocated) = (state.slice_sectors, state.allocated_slice_ticks);
+    /// What groups had had so far was counted in another unit if the mode has changed since somebody was charged (Q15).
+    #[inline]
+    pub(super) fn notice_mode(&mut self) {
         let is_iops_mode = self.is_iops_mode();
         if is_iops_mode != self.was_iops_mode {
             self.was_iops_mode = is_iops_mode;
             self.renumber();
         }
+    }
+
+    /// What a queue's turn costs its group.
+    #[inline(never)]
+    pub(super) fn bill(&self, queue: u32) -> Bill {
+        let Usage { in_slice, unaccounted } = self.usage(queue);
+        let state = self.queues.at(queue);
+        let (group, is_sync, dispatched) = (state.group, state.is_sync(), state.slice_dispatched);
+        let allocated = state.allocated_slice_ticks;
+        let is_iops_mode = self.is_iops_mode();
         let charge = if is_iops_mode {
             u64::from(dispatched)
         } else if !is_sync && self.sync_busy(group) == 0 {
             allocated
         } else {
-            used.in_slice
+            in_slice
         };
-        self.pay(group, charge);
+        Bill { group, charge, in_slice, unaccounted, is_iops_mode }
+    }
+
+    /// Writes a turn down.
+    #[inline(never)]
+    pub(super) fn account_turn(&mut self, bill: &Bill) {
+        let group = bill.group;
         self.save_workload(group);
-        let min = self.min_vdisktime;
-        let vdisktime = self.groups.at(group).vdisktime;
-        self.say_group(group, "served: vt={0} min_vt={1}", &[vdisktime, min]);
-        if self.profile.has_iops_mode {
-            let numbers = [used.in_slice, u64::from(dispatched), charge, u64::from(is_iops_mode), sectors];
-            self.say_queue(queue, "sl_used={0} disp={1} charge={2} iops={3} sect={4}", &numbers);
-        } else {
-            self.say_queue(queue, "sl_used={0}", &[used.in_slice]);
-        }
-        let (time_ns, unaccounted_ns, now_ns) =
-            (self.ticks.ns(used.in_slice), self.ticks.ns(used.unaccounted), self.now_ns);
-        let state = self.groups.at_mut(group);
+        let (time_ns, unaccounted_ns) = (self.ticks.ns(bill.in_slice), self.ticks.ns(bill.unaccounted));
+        let now_ns = self.now_ns;
+        let Some(state) = self.groups.get_mut(group) else { return };
         state.account.time_ns = state.account.time_ns.wrapping_add(time_ns);
         state.account.unaccounted_ns = state.account.unaccounted_ns.wrapping_add(unaccounted_ns);
         if state.account.queued.total() == 0 && state.empty_since_ns.is_none() {
@@ -172,7 +180,29 @@ impl Cfq {
         }
     }
 
-    fn pay(&mut self, group: u32, charge: u64) {
+    #[cold]
+    #[inline(never)]
+    pub(super) fn say_vdisktime(&mut self, group: u32) {
+        let vdisktime = self.groups.at(group).vdisktime;
+        self.say_group(group, "served: vt={0} min_vt={1}", &[vdisktime, self.min_vdisktime]);
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn say_bill(&mut self, queue: u32, bill: &Bill) {
+        let state = self.queues.at(queue);
+        let (dispatched, sectors) = (u64::from(state.slice_dispatched), state.slice_sectors);
+        let text = if self.profile.has_iops_mode {
+            "sl_used={0} disp={1} charge={2} iops={3} sect={4}"
+        } else {
+            "sl_used={0}"
+        };
+        let numbers = [bill.in_slice, dispatched, bill.charge, u64::from(bill.is_iops_mode), sectors];
+        self.say_queue(queue, text, &numbers);
+    }
+
+    #[inline(never)]
+    pub(super) fn pay(&mut self, group: u32, charge: u64) {
         let state = self.groups.at(group);
         let scaled = if self.profile.has_hierarchy {
             scaled_charge_of_fraction(charge, state.fraction)
@@ -240,6 +270,7 @@ impl Cfq {
         self.choose_workload(group);
     }
 
+    #[inline(never)]
     fn choose_workload(&mut self, group: u32) {
         let original = self.serving.class;
         let class = if self.class_busy(group, Class::RealTime) > 0 {
@@ -278,6 +309,17 @@ impl Cfq {
         }
         first.1
     }
+}
+
+/// What a turn costs.
+#[derive(Debug)]
+pub struct Bill {
+    pub group: u32,
+    /// Ticks, or requests in IOPS mode.
+    pub charge: u64,
+    in_slice: u64,
+    unaccounted: u64,
+    is_iops_mode: bool,
 }
 
 /// Ticks that count, and what 4.20 counts besides.

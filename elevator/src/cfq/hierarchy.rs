@@ -11,8 +11,9 @@ pub const WHOLE: u64 = 1 << 12;
 
 impl Cfq {
     /// Queues of the group become busy, or were just charged: it joins its ancestors' active children.
+    #[inline(never)]
     pub(super) fn activate_in_hierarchy(&mut self, group: u32) {
-        let state = self.groups.at_mut(group);
+        let Some(state) = self.groups.get_mut(group) else { return };
         state.leaf_weight = state.new_leaf_weight;
         state.active = state.active.wrapping_add(1);
         state.children_weight = state.children_weight.saturating_add(u64::from(state.leaf_weight));
@@ -25,12 +26,12 @@ impl Cfq {
             if at == GroupId::ROOT.0 {
                 break;
             }
-            let state = self.groups.at_mut(at);
+            let Some(state) = self.groups.get_mut(at) else { break };
             if goes_on {
                 state.weight = state.new_weight;
             }
             let (parent, weight) = (state.parent, u64::from(state.weight));
-            let above = self.groups.at_mut(parent);
+            let Some(above) = self.groups.get_mut(parent) else { break };
             if goes_on {
                 above.active = above.active.wrapping_add(1);
                 goes_on = above.active == 1;
@@ -39,16 +40,18 @@ impl Cfq {
             fraction = fraction.saturating_mul(weight).checked_div(above.children_weight).unwrap_or(fraction);
             at = parent;
         }
-        self.groups.at_mut(group).fraction = fraction.max(1);
+        if let Some(state) = self.groups.get_mut(group) {
+            state.fraction = fraction.max(1);
+        }
     }
 
     /// The reverse.
+    #[inline(never)]
     pub(super) fn deactivate_in_hierarchy(&mut self, group: u32) {
-        let state = self.groups.at_mut(group);
-        let mut lost = u64::from(state.leaf_weight);
+        let mut lost = u64::from(self.groups.at(group).leaf_weight);
         let mut at = group;
         for _ in 0..=self.groups.len() {
-            let state = self.groups.at_mut(at);
+            let Some(state) = self.groups.get_mut(at) else { return };
             state.active = state.active.saturating_sub(1);
             state.children_weight = state.children_weight.saturating_sub(lost);
             if state.active > 0 || at == GroupId::ROOT.0 {

@@ -1,7 +1,6 @@
 //! The lines of blktrace: what CFQ tells about itself, in the kernel's words. A host puts names before them.
 
 use super::Cfq;
-use crate::message::Message;
 use block::{ContextId, GroupId};
 
 impl Cfq {
@@ -25,11 +24,17 @@ impl Cfq {
     #[inline]
     pub(super) fn say_queue(&mut self, queue: u32, text: &'static str, numbers: &[u64]) {
         if self.messages.is_on() {
-            let state = self.queues.at(queue);
-            let group = self.profile.has_groups().then_some(GroupId(state.group));
-            let named = (ContextId(state.issuer), state.is_sync());
-            self.write_message(text, numbers, group, Some(named));
+            self.write_queue_message(queue, text, numbers);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_queue_message(&mut self, queue: u32, text: &'static str, numbers: &[u64]) {
+        let state = self.queues.at(queue);
+        let group = self.profile.has_groups().then_some(GroupId(state.group));
+        let named = (ContextId(state.issuer), state.is_sync());
+        self.write_message(text, numbers, group, Some(named));
     }
 
     #[cold]
@@ -41,12 +46,10 @@ impl Cfq {
         group: Option<GroupId>,
         queue: Option<(ContextId, bool)>,
     ) {
-        let mut message = Message::new(self.now_ns, text, []);
+        let Some(message) = self.messages.begin(self.now_ns, text) else { return };
+        (message.group, message.queue) = (group, queue);
         for (place, number) in message.numbers.iter_mut().zip(numbers) {
             *place = *number;
         }
-        message.group = group;
-        message.queue = queue;
-        self.messages.write(message);
     }
 }

@@ -114,6 +114,8 @@ pub struct Cfq {
     /// The queue whose turn it is, or NIL; and the issuer of the first request of the turn.
     active: u32,
     active_context: u32,
+    /// Active, and nobody holds it any more; NIL but within an event.
+    abandoned: u32,
     busy_queues: u32,
     busy_sync_queues: u32,
     requests_queued: u32,
@@ -164,7 +166,7 @@ impl Policy for Cfq {
         let instances = if profile.per_group == PerGroup::Engine { groups } else { 0 };
         let ticks = Ticks::new(profile.clock, configuration);
         let settings = Settings::new(&profile, &ticks, configuration.rotational);
-        let mut policy = Self {
+        Ok(Self {
             profile,
             settings,
             ticks,
@@ -176,24 +178,25 @@ impl Policy for Cfq {
             sort_links: SortedLinks::try_new(slots)?,
             fifo_links: Links::try_new(slots)?,
             head: List::EMPTY,
-            queues: Array::try_new(queues, FREE_QUEUE)?,
-            first_free_queue: NIL,
+            queues: free_queues(queues)?,
+            first_free_queue: if queues > 1 { SPARE_QUEUE + 1 } else { NIL },
             service_links: SortedLinks::try_new(queues)?,
             sector_links: SortedLinks::try_new(queues)?,
             sector_trees: [const { Tree::EMPTY }; LEVELS],
             contexts: Array::try_new(contexts, UNKNOWN_CONTEXT)?,
             async_queues: Array::try_new(async_queues, NIL)?,
-            groups: Array::try_new(groups, UNKNOWN_GROUP)?,
+            groups: groups_with_root(groups, &profile)?,
             trees: Array::try_new(trees, Tree::EMPTY)?,
             tree_thinks: Array::try_new(thinks, ThinkTime::since(0))?,
             group_links: SortedLinks::try_new(groups)?,
             group_tree: Tree::EMPTY,
             min_vdisktime: 0,
             total_weight: 0,
-            was_iops_mode: false,
+            was_iops_mode: profile.has_iops_mode && settings.slice_idle_ticks == 0 && !profile.has_one_level,
             serving: NOBODY,
             active: NIL,
             active_context: NIL,
+            abandoned: NIL,
             busy_queues: 0,
             busy_sync_queues: 0,
             requests_queued: 0,
@@ -215,10 +218,7 @@ impl Policy for Cfq {
             drained: 0,
             messages: Messages::try_new()?,
             violations: 0,
-        };
-        policy.was_iops_mode = policy.is_iops_mode();
-        policy.lay_out();
-        Ok(policy)
+        })
     }
 }
 
@@ -229,6 +229,38 @@ const NOBODY: Workload = Workload {
     expires_ticks: 0,
     requires_idle: false,
 };
+
+/// The records are linked, and the spare queue is there for good.
+fn free_queues(count: u32) -> Result<Array<Queue>, NoMemory> {
+    let mut queues = Array::try_new(count, FREE_QUEUE)?;
+    for queue in SPARE_QUEUE + 1..count {
+        queues.at_mut(queue).next_free = if queue + 1 < count { queue + 1 } else { NIL };
+    }
+    let spare = queues.at_mut(SPARE_QUEUE);
+    spare.marks.set(Marks::USED);
+    spare.references = 1;
+    Ok(queues)
+}
+
+fn groups_with_root(count: u32, profile: &Profile) -> Result<Array<Group>, NoMemory> {
+    let mut groups = Array::try_new(count, UNKNOWN_GROUP)?;
+    let weight = own_weight(profile, GroupId::ROOT, &GroupSettings::with_weight(WEIGHT_DEFAULT));
+    let root = groups.at_mut(GroupId::ROOT.0);
+    (root.weight, root.leaf_weight) = (weight, weight);
+    (root.new_weight, root.new_leaf_weight) = (weight, weight);
+    Ok(groups)
+}
+
+/// The weight in the form's range; the root counts double.
+fn own_weight(profile: &Profile, group: GroupId, settings: &GroupSettings) -> u32 {
+    let weight = settings.clamped_weight();
+    match (profile.has_hierarchy, group == GroupId::ROOT) {
+        (true, false) => weight,
+        (true, true) => weight.saturating_mul(2),
+        (false, true) if weight == WEIGHT_DEFAULT => WEIGHT_MAX,
+        (false, _) => weight.clamp(WEIGHT_MIN, WEIGHT_MAX),
+    }
+}
 
 impl Elevator for Cfq {
     /// The request that the device is kept for must not wait for a tag; one a turn.
@@ -418,6 +450,7 @@ impl Elevator for Cfq {
             }
         }
         self.unbind(id.slot());
+        self.bury_abandoned();
         Wake::All
     }
 
@@ -440,7 +473,7 @@ impl Elevator for Cfq {
 
     fn group_added(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) {
         self.tick(now);
-        let weight = self.own_weight(group, settings);
+        let weight = own_weight(&self.profile, group, settings);
         let think = ThinkTime::since(self.now);
         if let Some(state) = self.groups.get_mut(group.0) {
             *state = Group {
@@ -457,7 +490,7 @@ impl Elevator for Cfq {
 
     fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> Wake {
         self.tick(now);
-        let weight = self.own_weight(group, settings);
+        let weight = own_weight(&self.profile, group, settings);
         if let Some(state) = self.groups.get_mut(group.0) {
             (state.new_weight, state.new_leaf_weight) = (weight, weight);
         }
@@ -514,33 +547,6 @@ impl Elevator for Cfq {
 }
 
 impl Cfq {
-    /// The records are linked, and the spare queue and the root are there for good.
-    fn lay_out(&mut self) {
-        let queues = self.queues.len();
-        for queue in SPARE_QUEUE + 1..queues {
-            self.queues.at_mut(queue).next_free = if queue + 1 < queues { queue + 1 } else { NIL };
-        }
-        self.first_free_queue = if queues > 1 { 1 } else { NIL };
-        let spare = self.queues.at_mut(SPARE_QUEUE);
-        spare.marks.set(Marks::USED);
-        spare.references = 1;
-        let root = self.own_weight(GroupId::ROOT, &GroupSettings::with_weight(WEIGHT_DEFAULT));
-        let state = self.groups.at_mut(GroupId::ROOT.0);
-        (state.weight, state.leaf_weight) = (root, root);
-        (state.new_weight, state.new_leaf_weight) = (root, root);
-    }
-
-    /// The weight of the form's range; the root counts double.
-    fn own_weight(&self, group: GroupId, settings: &GroupSettings) -> u32 {
-        let weight = settings.clamped_weight();
-        match (self.profile.has_hierarchy, group == GroupId::ROOT) {
-            (true, false) => weight,
-            (true, true) => weight.saturating_mul(2),
-            (false, true) if weight == WEIGHT_DEFAULT => WEIGHT_MAX,
-            (false, _) => weight.clamp(WEIGHT_MIN, WEIGHT_MAX),
-        }
-    }
-
     /// An event begins.
     #[inline]
     fn tick(&mut self, now: Nanos) {

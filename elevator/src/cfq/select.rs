@@ -35,7 +35,8 @@ enum Verdict {
 }
 
 impl Cfq {
-    /// The queue to dispatch from. Something is queued.
+    /// The queue to dispatch from. Something is queued. Inline, so that a turn that ends is not another step down the stack.
+    #[inline(always)]
     pub(super) fn select_queue(&mut self) -> Selected {
         let mut next = NIL;
         if self.active != NIL {
@@ -62,6 +63,7 @@ impl Cfq {
         Selected::Queue(next)
     }
 
+    #[inline(never)]
     fn judge_active(&mut self, active: u32) -> Verdict {
         let queue = self.queues.at(active);
         let (is_empty, in_device, marks) = (queue.is_empty(), queue.dispatched > 0, queue.marks);
@@ -138,6 +140,7 @@ impl Cfq {
     }
 
     /// The first queue of the workload that is served next, or NIL.
+    #[inline(never)]
     fn next_queue(&mut self) -> u32 {
         if !self.profile.has_one_level {
             self.choose_group();
@@ -153,6 +156,7 @@ impl Cfq {
         NIL
     }
 
+    #[inline(never)]
     pub(super) fn set_active(&mut self, queue: u32) {
         if !self.profile.has_one_level {
             let numbers = [u64::from(super::state::class_number(self.serving.class)), self.serving.kind as u64];

@@ -72,26 +72,34 @@ impl Cfq {
     }
 
     /// Links a queue in the service tree of its group, class and type, or moves it there.
+    #[inline]
     pub(super) fn link(&mut self, queue: u32, place: Place) {
-        let has_moved = self.settle_group(queue);
+        let has_moved = self.profile.isolation == Isolation::Tunable && self.settle_group(queue);
+        let is_new = self.place_in_tree(queue, place);
+        if has_moved || (is_new && place == Place::Behind) {
+            self.group_queue_added(self.queues.at(queue).group);
+        }
+    }
+
+    /// Whether it was in no tree before.
+    #[inline(never)]
+    fn place_in_tree(&mut self, queue: u32, place: Place) -> bool {
         let state = self.queues.at(queue);
         let (group, class, kind, old_tree) = (state.group, state.class, state.workload_type(), state.tree);
         let index = self.tree_index(group, class, kind);
         let key = self.key_of(queue, index, place);
         if old_tree == index && self.service_links.key(queue) == Some(encoded(key)) {
-            return;
+            return false;
         }
         let was_linked = old_tree != NIL;
         self.unlink(queue);
         let inserted = self.trees.at_mut(index).insert(&mut self.service_links, queue, encoded(key));
         if !inserted {
             self.complain();
-            return;
+            return false;
         }
         self.queues.at_mut(queue).tree = index;
-        if has_moved || (!was_linked && place == Place::Behind) {
-            self.group_queue_added(group);
-        }
+        !was_linked
     }
 
     fn unlink(&mut self, queue: u32) {
@@ -128,10 +136,8 @@ impl Cfq {
 
     /// Without isolation, queues that are not waited for compete in the root, and go home when they are again. They also
     /// go home when isolation is turned on; the kernel leaves them in the root for good.
+    #[inline(never)]
     fn settle_group(&mut self, queue: u32) -> bool {
-        if self.profile.isolation == Isolation::Always {
-            return false;
-        }
         let isolates = self.settings.isolates();
         let state = self.queues.at(queue);
         let (group, origin, was_linked) = (state.group, state.origin, state.tree != NIL);

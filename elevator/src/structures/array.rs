@@ -1,5 +1,6 @@
 //! Fixed-size storage that is indexed by `u32` and never panics.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// The memory asked for at construction was not there.
@@ -13,9 +14,9 @@ pub struct NoMemory;
 #[derive(Debug)]
 pub struct Array<T> {
     items: Vec<T>,
-    sentinel: T,
-    // Writes out of range land here; apart from `sentinel`, because `at` cannot repair what `at_mut` gave away.
-    scratch: T,
+    // The sentinel, and where writes out of range land: apart, because `at` cannot repair what `at_mut` gave away. On the
+    // heap, so that a policy of many arrays of large elements can be built on a kernel's stack.
+    spare: Box<[T; 2]>,
 }
 
 impl<T: Clone> Array<T> {
@@ -26,8 +27,13 @@ impl<T: Clone> Array<T> {
     pub fn try_new(len: u32, value: T) -> Result<Self, NoMemory> {
         let mut items = Vec::new();
         items.try_reserve_exact(len as usize).map_err(|_| NoMemory)?;
-        items.resize(len as usize, value.clone());
-        Ok(Self { items, sentinel: value.clone(), scratch: value })
+        let mut spare = Vec::new();
+        spare.try_reserve_exact(2).map_err(|_| NoMemory)?;
+        spare.push(value.clone());
+        spare.push(value.clone());
+        items.resize(len as usize, value);
+        let spare = spare.into_boxed_slice().try_into().map_err(|_| NoMemory)?;
+        Ok(Self { items, spare })
     }
 
     /// The element at `index`, to be changed; out of range a fresh sentinel whose changes are forgotten.
@@ -35,11 +41,16 @@ impl<T: Clone> Array<T> {
     pub fn at_mut(&mut self, index: u32) -> &mut T {
         match self.items.get_mut(index as usize) {
             Some(item) => item,
-            None => {
-                self.scratch = self.sentinel.clone();
-                &mut self.scratch
-            }
+            None => Self::out_of_range(&mut self.spare),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn out_of_range(spare: &mut [T; 2]) -> &mut T {
+        let [sentinel, scratch] = spare;
+        scratch.clone_from(sentinel);
+        scratch
     }
 }
 
@@ -49,7 +60,7 @@ impl<T> Array<T> {
     pub fn at(&self, index: u32) -> &T {
         match self.items.get(index as usize) {
             Some(item) => item,
-            None => &self.sentinel,
+            None => &self.spare[0],
         }
     }
 

@@ -108,6 +108,22 @@ impl SortedLinks {
         self.neighbour(slot, Side::Left)
     }
 
+    // These two forget what is meant for a slot out of range, as `Array::at_mut` would, without a call.
+
+    #[inline]
+    fn put(&mut self, slot: u32, node: Node) {
+        if let Some(place) = self.0.get_mut(slot) {
+            *place = node;
+        }
+    }
+
+    #[inline]
+    fn set_rank(&mut self, slot: u32, rank: i32) {
+        if let Some(node) = self.0.get_mut(slot) {
+            node.rank = rank;
+        }
+    }
+
     #[inline]
     fn neighbour(&self, slot: u32, side: Side) -> Option<u32> {
         let child = self.0.at(slot).child(side);
@@ -189,7 +205,7 @@ impl Tree {
             return false;
         }
         let (parent, side) = self.place_for(links, key);
-        *links.0.at_mut(slot) = Node { key, parent, rank: 0, ..FREE };
+        links.put(slot, Node { key, parent, rank: 0, ..FREE });
         self.len = self.len.wrapping_add(1);
         let Some(node) = links.0.get_mut(parent) else {
             (self.root, self.first, self.last) = (slot, slot, slot);
@@ -226,7 +242,7 @@ impl Tree {
             [NIL, child] | [child, NIL] => self.hang(links, child, node.parent, side),
             _ => self.replace_by_successor(links, slot, &node, side),
         }
-        *links.0.at_mut(slot) = FREE;
+        links.put(slot, FREE);
         self.len = self.len.wrapping_sub(1);
         true
     }
@@ -290,7 +306,7 @@ impl Tree {
                 return;
             }
             rank += 1;
-            links.0.at_mut(parent).rank = rank;
+            links.set_rank(parent, rank);
             (child, parent) = (parent, node.parent);
         }
     }
@@ -302,11 +318,11 @@ impl Tree {
         let inner = links.0.at(child).child(side.opposite());
         if links.0.at(inner).rank == rank - 1 {
             self.rotate(links, child, side.opposite());
-            links.0.at_mut(inner).rank = rank;
-            links.0.at_mut(child).rank = rank - 1;
+            links.set_rank(inner, rank);
+            links.set_rank(child, rank - 1);
         }
         self.rotate(links, top, side);
-        links.0.at_mut(top).rank = rank - 1;
+        links.set_rank(top, rank - 1);
     }
 
     /// The child of `top` on `side` comes up, `top` goes down on the other side. Ranks are the caller's.
@@ -345,7 +361,7 @@ impl Tree {
         }
         self.hang(links, left, successor, Side::Left);
         self.hang(links, successor, node.parent, side);
-        links.0.at_mut(successor).rank = node.rank;
+        links.set_rank(successor, node.rank);
     }
 }
 
