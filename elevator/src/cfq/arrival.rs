@@ -19,7 +19,7 @@ const PAGE_SECTORS: u32 = 8;
 const SEEKY_ABOVE_SECTORS: u64 = 8_192;
 
 impl Cfq {
-    /// A request joins its queue.
+    /// A request joins its queue. Its steps are apart, so that a turn that ends in one of them needs little stack.
     pub(super) fn add(&mut self, requests: &Requests, id: RequestId) {
         let request = requests.at(id);
         let bio = &request.attributes;
@@ -32,6 +32,7 @@ impl Cfq {
         self.announce(queue, id.slot(), bio);
     }
 
+    #[inline(never)]
     fn bind(&mut self, queue: u32, id: RequestId, bio: &Bio, due_from: u64) {
         let context = self.context_index(bio.context);
         let is_sync = bio.is_sync();
@@ -60,6 +61,7 @@ impl Cfq {
         context.inserted = context.inserted.wrapping_add(1);
     }
 
+    #[inline(never)]
     fn enqueue(&mut self, queue: u32, slot: u32, bio: &Bio) {
         self.say_queue(queue, "insert_request", &[]);
         let entry = *self.slots.at(slot);
@@ -86,6 +88,7 @@ impl Cfq {
     }
 
     /// Think time, seeks, and whether the queue is worth waiting for.
+    #[inline(never)]
     fn learn(&mut self, queue: u32, slot: u32, bio: &Bio) {
         let entry = *self.slots.at(slot);
         let (now, idle) = (self.now, self.settings.slice_idle_ticks);
@@ -151,6 +154,7 @@ impl Cfq {
     }
 
     /// What the newcomer means for whoever has the device.
+    #[inline(never)]
     fn announce(&mut self, queue: u32, slot: u32, bio: &Bio) {
         if self.active != queue {
             if self.should_preempt(queue, slot) {

@@ -35,6 +35,7 @@ impl Cfq {
 
     /// The queue that a new request goes to. Issuers change queues here and nowhere else: when they are first seen, when
     /// their group has changed, when queues were merged and when they part again.
+    #[inline(never)]
     pub(super) fn queue_for(&mut self, bio: &Bio) -> u32 {
         let index = self.context_index(bio.context);
         self.refresh_context(index, bio);

@@ -72,6 +72,7 @@ impl Cfq {
         Dispatch::Request { id: self.slots.at(slot).id, reason: why.into() }
     }
 
+    #[inline(always)]
     fn take_for_device(&mut self, requests: &Requests, queue: u32, slot: u32) {
         self.say_queue(queue, "dispatch_insert", &[]);
         self.move_to_device(requests, slot);

@@ -15,6 +15,7 @@ const SEEKY_ABOVE_SECTORS: u64 = 8_192;
 
 impl Cfq {
     /// Keeps the device for the active queue, which has nothing queued, if that pays.
+    #[inline(never)]
     pub(super) fn arm_timer(&mut self) {
         let queue = self.active;
         if self.profile.has_one_level {
@@ -135,6 +136,7 @@ impl Cfq {
 
     /// Whether the group's only queue is kept although its slice is over (or nearly so), because the group would leave
     /// the order and forget what it is owed (7.7).
+    #[inline(never)]
     pub(super) fn should_wait_busy(&self, queue: u32) -> bool {
         let state = self.queues.at(queue);
         let is_wide = self.profile.has_wide_think_times;

@@ -77,7 +77,7 @@ const WEIGHT_MAX: u32 = 1_000;
 /// The policy's state.
 #[derive(Debug)]
 pub struct Cfq {
-    profile: Profile,
+    profile: &'static Profile,
     settings: Settings,
     ticks: Ticks,
     is_rotational: bool,
@@ -149,10 +149,18 @@ pub struct Cfq {
 }
 
 impl Policy for Cfq {
-    type Profile = Profile;
-    const FORMS: &'static [Form<Profile>] = FORMS;
+    type Profile = &'static Profile;
+    const FORMS: &'static [Form<&'static Profile>] = FORMS;
 
-    fn build(configuration: &Configuration, profile: Profile) -> Result<Self, NoMemory> {
+    fn build(configuration: &Configuration, profile: &'static Profile) -> Result<Self, NoMemory> {
+        Self::assemble(configuration, profile)
+    }
+}
+
+impl Cfq {
+    /// As [`Policy::build`]; inline, so that a policy that holds an engine builds it in its place and not on the stack.
+    #[inline(always)]
+    fn assemble(configuration: &Configuration, profile: &'static Profile) -> Result<Self, NoMemory> {
         let slots = configuration.slots;
         let groups = configuration.groups.max(1);
         // One record more, for contexts out of range.
@@ -165,7 +173,7 @@ impl Policy for Cfq {
         let thinks = if profile.has_wide_think_times { trees } else { 0 };
         let instances = if profile.per_group == PerGroup::Engine { groups } else { 0 };
         let ticks = Ticks::new(profile.clock, configuration);
-        let settings = Settings::new(&profile, &ticks, configuration.rotational);
+        let settings = Settings::new(profile, &ticks, configuration.rotational);
         Ok(Self {
             profile,
             settings,
@@ -185,7 +193,7 @@ impl Policy for Cfq {
             sector_trees: [const { Tree::EMPTY }; LEVELS],
             contexts: Array::try_new(contexts, UNKNOWN_CONTEXT)?,
             async_queues: Array::try_new(async_queues, NIL)?,
-            groups: groups_with_root(groups, &profile)?,
+            groups: groups_with_root(groups, profile)?,
             trees: Array::try_new(trees, Tree::EMPTY)?,
             tree_thinks: Array::try_new(thinks, ThinkTime::since(0))?,
             group_links: SortedLinks::try_new(groups)?,
@@ -360,14 +368,8 @@ impl Elevator for Cfq {
 
     fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.tick(now);
-        if let Some(slot) = self.head.pop_front(&mut self.fifo_links) {
-            let entry = self.slots.at_mut(slot);
-            // What came back from the driver is counted as sent all the time.
-            entry.held = if entry.queue == NIL { Held::Nowhere } else { Held::Dispatched };
-            return Dispatch::Request { id: entry.id, reason: Why::HeadInsert.into() };
-        }
-        if let Some(id) = self.next_of_round() {
-            return Dispatch::Request { id, reason: Why::OfRound.into() };
+        if let Some(at_hand) = self.next_at_hand() {
+            return at_hand;
         }
         let answer = self.dispatch(requests);
         self.is_holding = matches!(answer, Dispatch::Hold { .. });
@@ -473,7 +475,7 @@ impl Elevator for Cfq {
 
     fn group_added(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) {
         self.tick(now);
-        let weight = own_weight(&self.profile, group, settings);
+        let weight = own_weight(self.profile, group, settings);
         let think = ThinkTime::since(self.now);
         if let Some(state) = self.groups.get_mut(group.0) {
             *state = Group {
@@ -490,7 +492,7 @@ impl Elevator for Cfq {
 
     fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> Wake {
         self.tick(now);
-        let weight = own_weight(&self.profile, group, settings);
+        let weight = own_weight(self.profile, group, settings);
         if let Some(state) = self.groups.get_mut(group.0) {
             (state.new_weight, state.new_leaf_weight) = (weight, weight);
         }
@@ -547,6 +549,19 @@ impl Elevator for Cfq {
 }
 
 impl Cfq {
+    /// What goes next whoever's turn it is: put before everything, or moved out of its queue already.
+    #[inline]
+    fn next_at_hand(&mut self) -> Option<Dispatch> {
+        if let Some(slot) = self.head.pop_front(&mut self.fifo_links) {
+            let entry = self.slots.at_mut(slot);
+            // What came back from the driver is counted as sent all the time.
+            entry.held = if entry.queue == NIL { Held::Nowhere } else { Held::Dispatched };
+            return Some(Dispatch::Request { id: entry.id, reason: Why::HeadInsert.into() });
+        }
+        let id = self.next_of_round()?;
+        Some(Dispatch::Request { id, reason: Why::OfRound.into() })
+    }
+
     /// An event begins.
     #[inline]
     fn tick(&mut self, now: Nanos) {

@@ -9,6 +9,7 @@ use crate::structures::NIL;
 
 impl Cfq {
     /// The first rule that applies decides; rule numbers as in the specification, 7.3.
+    #[inline(never)]
     pub(super) fn should_preempt(&self, queue: u32, slot: u32) -> bool {
         if self.active == NIL {
             return false;
