@@ -35,11 +35,19 @@ impl Cfq {
     pub(in super::super) fn attend(&mut self, group: u32) -> u32 {
         let before = self.attended;
         if group != before && !self.instances.is_empty() {
-            let next = *self.instances.at(group);
-            *self.instances.at_mut(before) = self.replace_instance(next);
-            self.attended = group;
+            self.exchange_instance(group);
         }
         before
+    }
+
+    #[inline(never)]
+    fn exchange_instance(&mut self, group: u32) {
+        let Some(next) = self.instances.get(group).copied() else { return };
+        let before = self.replace_instance(next);
+        if let Some(parked) = self.instances.get_mut(self.attended) {
+            *parked = before;
+        }
+        self.attended = group;
     }
 
     /// A group's instance is as new: its id was given away. Its queues are gone already.

@@ -16,11 +16,11 @@ mod uchida;
 
 pub use instance::Instance;
 
+use super::Cfq;
 use super::expire::Rest;
 use super::profile::{PerGroup, Profile};
 use super::state::Held;
 use super::tunables::{ROWS_FIRST, Ticks};
-use super::{Cfq, NOBODY, Workload};
 use crate::account::GroupAccount;
 use crate::group::{GroupPriority, GroupSettings};
 use crate::interface::{
@@ -76,8 +76,8 @@ pub trait Layer: Sized {
     /// As a policy's.
     const FORMS: &'static [Form<Self::Profile>];
     const DEFAULT_FORM: usize;
-    /// What of the engine each group has for itself.
-    const PER_GROUP: PerGroup;
+    /// The form of the engine: the first, and what of it each group has for itself.
+    const ENGINE: &'static Profile;
 
     fn try_new(groups: u32, ticks: &Ticks, profile: Self::Profile) -> Result<Self, NoMemory>;
 
@@ -98,7 +98,7 @@ pub trait Layer: Sized {
     fn turn(&mut self, engine: &mut Cfq) -> Turn;
     /// The active group's turn ends, whatever it has: everything is about to be drained.
     fn interrupt(&mut self, engine: &mut Cfq);
-    /// A request of the group was completed.
+    /// A request of the group was completed; NIL: one that the engine does not know.
     fn completed(&mut self, engine: &mut Cfq, group: u32);
     /// The group is as new: it has no request, and its id may be given to another.
     fn renew(&mut self, engine: &mut Cfq, group: u32);
@@ -121,16 +121,16 @@ impl<L: Layer> Policy for TwoLevel<L> {
     const DEFAULT_FORM: usize = L::DEFAULT_FORM;
 
     fn build(configuration: &Configuration, profile: L::Profile) -> Result<Self, NoMemory> {
-        let mut engine = Cfq::build(configuration, Profile::first_in_groups(L::PER_GROUP))?;
-        engine.serving = Workload { group: GroupId::ROOT.0, ..NOBODY };
-        let layer = L::try_new(configuration.groups.max(1), &engine.ticks, profile)?;
-        Ok(Self { engine, layer, has_new_turn: false })
+        let layer = L::try_new(configuration.groups.max(1), &Ticks::new(L::ENGINE.clock, configuration), profile)?;
+        Ok(Self { layer, has_new_turn: false, engine: Cfq::assemble(configuration, L::ENGINE)? })
     }
 }
 
 impl<L: Layer> TwoLevel<L> {
     /// The engine turns to a group. An idle timer that ran out meanwhile fires now: nobody could have noticed before.
-    fn attend(&mut self, group: u32) {
+    #[inline(never)]
+    fn attend(&mut self, group: u32, now: Nanos) {
+        self.engine.tick(now);
         self.engine.attend(group);
         if group != self.layer.active() {
             self.engine.fire_overdue();
@@ -197,9 +197,8 @@ impl<L: Layer> Elevator for TwoLevel<L> {
     }
 
     fn requests_merged(&mut self, requests: &Requests, keep: RequestId, gone: RequestId, now: Nanos) {
-        self.engine.tick(now);
         let group = self.group_of(gone);
-        self.attend(group);
+        self.attend(group, now);
         self.engine.requests_merged(requests, keep, gone, now);
         self.layer.settle(&self.engine, group);
     }
@@ -213,19 +212,18 @@ impl<L: Layer> Elevator for TwoLevel<L> {
     }
 
     fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
-        self.engine.tick(now);
         let group = requests.attributes(id).group.0;
-        self.attend(group);
+        self.attend(group, now);
         let wake = self.engine.insert(requests, id, at, now);
         self.layer.settle(&self.engine, group);
         wake
     }
 
-    fn choose(&mut self, requests: &Requests, queue: HardwareQueue, now: Nanos) -> Dispatch {
-        if !(self.engine.head.is_empty() && self.engine.round.is_empty()) {
-            return self.engine.choose(requests, queue, now);
-        }
+    fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.engine.tick(now);
+        if let Some(at_hand) = self.engine.next_at_hand() {
+            return at_hand;
+        }
         let answer = self.serve(requests);
         self.engine.is_holding = matches!(answer, Dispatch::Hold { .. });
         answer
@@ -240,7 +238,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
         {
             self.engine.serving.group = group;
         }
-        self.attend(self.engine.serving.group);
+        self.attend(self.engine.serving.group, now);
         let id = self.engine.drain(requests, now)?;
         let group = self.group_of(id);
         self.layer.settle(&self.engine, group);
@@ -264,25 +262,18 @@ impl<L: Layer> Elevator for TwoLevel<L> {
     }
 
     fn completed(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
-        self.engine.tick(now);
         let slot = self.engine.slots.at(id.slot());
-        let (group, is_ours) = (slot.group, slot.id == id && slot.held == Held::Dispatched);
-        self.attend(group);
+        let is_ours = slot.id == id && slot.held == Held::Dispatched;
+        let group = if is_ours { slot.group } else { NIL };
+        self.attend(group, now);
         let wake = self.engine.completed(requests, id, now);
-        if group != self.layer.active() {
-            // A timer that began just now runs, but the device is not kept for it.
-            self.engine.idle_since_ns = None;
-        }
-        if is_ours {
-            self.layer.completed(&mut self.engine, group);
-        }
+        self.layer.completed(&mut self.engine, group);
         wake
     }
 
     fn released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
-        self.engine.tick(now);
         let group = self.group_of(id);
-        self.attend(group);
+        self.attend(group, now);
         let wake = self.engine.released(requests, id, now);
         self.layer.settle(&self.engine, group);
         wake
@@ -306,11 +297,10 @@ impl<L: Layer> Elevator for TwoLevel<L> {
     }
 
     fn context_exited(&mut self, context: ContextId, now: Nanos) -> Wake {
-        self.engine.tick(now);
         let queue = self.engine.contexts.at(self.engine.context_index(context)).queue;
         if queue != NIL {
             let group = self.engine.queues.at(queue).group;
-            self.attend(group);
+            self.attend(group, now);
         }
         self.engine.context_exited(context, now)
     }
@@ -329,8 +319,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
         if group == GroupId::ROOT {
             return;
         }
-        self.engine.tick(now);
-        self.attend(group.0);
+        self.attend(group.0, now);
         self.engine.group_removed(group, now);
         self.layer.renew(&mut self.engine, group.0);
         self.engine.renew_instance(group.0);

@@ -7,7 +7,7 @@
 //! Source   Vasily Tarasov, "cgroups: block: cfq", linux-kernel, 2008-03-21; OpenVZ's kernel/bc/io_prio.c of the 2.6.18 and
 //!          later lines; specification cfq.md 15.1.
 
-use super::{GROUP_LEVELS, PerGroup, Turn, must, rows_with};
+use super::{GROUP_LEVELS, PerGroup, Profile, Turn, must, rows_with};
 use crate::cfq::Cfq;
 use crate::cfq::tunables::{MOST, ROWS_FIRST, Ticks};
 use crate::group::GroupPriority;
@@ -163,6 +163,7 @@ impl Layer {
     }
 
     /// The next group's turn begins; the engine's active queue gives way.
+    #[inline(never)]
     fn pick(&mut self, engine: &mut Cfq) {
         super::Layer::interrupt(self, engine);
         engine.expire_active();
@@ -189,7 +190,7 @@ impl super::Layer for Layer {
         Form { since: Version(2, 6, 25), profile: Order::RoundRobin },
     ];
     const DEFAULT_FORM: usize = 1;
-    const PER_GROUP: PerGroup = PerGroup::Trees;
+    const ENGINE: &'static Profile = &Profile::first_in_groups(PerGroup::Trees);
 
     fn try_new(groups: u32, ticks: &Ticks, kind: Order) -> Result<Self, NoMemory> {
         Ok(Self {
@@ -241,6 +242,7 @@ impl super::Layer for Layer {
         self.active
     }
 
+    #[inline(never)]
     fn settle(&mut self, engine: &Cfq, group: u32) {
         let (is_linked, is_wanted) = (self.links.is_linked(group), engine.queued_in(group) > 0);
         if is_wanted && !is_linked {

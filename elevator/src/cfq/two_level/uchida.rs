@@ -7,7 +7,7 @@
 //! Source   Satoshi Uchida, "CFQ-cgroup: Control cfq_data per driver", linux-kernel, 2008-04-01, and his report of
 //!          2008-05-27; specification cfq.md 15.2. The rules of the layer are modelled on the engine's, as he described them.
 
-use super::{GROUP_LEVELS, PerGroup, Turn, must, rows_with};
+use super::{GROUP_LEVELS, PerGroup, Profile, Turn, must, rows_with};
 use crate::cfq::Cfq;
 use crate::cfq::slices::key_offset;
 use crate::cfq::tunables::{MOST, ROWS_FIRST, Ticks};
@@ -93,6 +93,7 @@ impl Layer {
     }
 
     /// The active group's turn is over; if `keeps_rest`, its next begins so much earlier as this one was too long.
+    #[inline(never)]
     fn expire(&mut self, engine: &mut Cfq, keeps_rest: bool) {
         let group = core::mem::replace(&mut self.active, NIL);
         engine.attend(group);
@@ -122,7 +123,7 @@ impl super::Layer for Layer {
     type Profile = ();
     const FORMS: &'static [Form<()>] = &[Form { since: Version(2, 6, 25), profile: () }];
     const DEFAULT_FORM: usize = 0;
-    const PER_GROUP: PerGroup = PerGroup::Engine;
+    const ENGINE: &'static Profile = &Profile::first_in_groups(PerGroup::Engine);
 
     fn try_new(groups: u32, ticks: &Ticks, (): ()) -> Result<Self, NoMemory> {
         Ok(Self {
@@ -166,6 +167,7 @@ impl super::Layer for Layer {
     }
 
     /// The active group stays linked until its turn is over, even when it has nothing.
+    #[inline(never)]
     fn settle(&mut self, engine: &Cfq, group: u32) {
         let (is_linked, is_wanted) = (self.links.is_linked(group), engine.queued_in(group) > 0);
         if is_wanted && !is_linked {
@@ -206,8 +208,14 @@ impl super::Layer for Layer {
     }
 
     /// The first completion of a turn begins the slice, any may end it.
+    #[inline(never)]
     fn completed(&mut self, engine: &mut Cfq, group: u32) {
+        if group == NIL {
+            return;
+        }
         if group != self.active {
+            // An idle timer that began just now runs, but the device is not kept for it.
+            engine.idle_since_ns = None;
             return;
         }
         if self.is_slice_new {
