@@ -218,6 +218,7 @@ fn kinds_of_queue() -> [Settings; 5] {
             depth: Depth { requests, device },
             hardware_queues: queues,
             software_queues: queues * 2,
+            rotational: device == 1,
             ..Configuration::default()
         };
         Settings { configuration, era, bios: 1024, ..Settings::default() }

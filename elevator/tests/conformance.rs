@@ -34,6 +34,8 @@ fn surroundings(queues: u16, requests: u32, device: u32, era: Era) -> Settings {
         depth: Depth { requests, device },
         hardware_queues: queues,
         software_queues: queues * 2,
+        // A shallow device is a disk, for policies that wait for its head.
+        rotational: device < 32,
         ..Configuration::default()
     };
     Settings { configuration, era, bios: 512, ..Settings::default() }

@@ -40,8 +40,8 @@ const DRAIN_STEPS: u64 = 1_000_000;
 /// What a storm is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Storm {
-    /// The policy it begins with, and comes back to after switches: a name of the registry; `+NAME` behind it for each
-    /// limiter above it. Without, the seed may choose some.
+    /// The policy it begins with, and comes back to after switches: a name of the registry, with `@VERSION` in that form;
+    /// `+NAME` behind it for each limiter above it. Without, the seed may choose some.
     pub policy: String,
     /// Seed of everything in it.
     pub seed: u64,
@@ -187,6 +187,11 @@ impl Weather {
         let mut random = Stream::of(storm.seed, "storm");
         let mut names = storm.policy.split('+');
         let policy = names.next().unwrap_or_default();
+        let (policy, version) = policy.split_once('@').map_or((policy, None), |(name, version)| (name, Some(version)));
+        let version = match version.map(registry::parse_version) {
+            Some(None) => return Err(format!("policy '{}' has no version", storm.policy)),
+            known => known.flatten(),
+        };
         let limiting = Limiting::draw(storm.seed, &names.collect::<Vec<_>>())?;
         let temper = Temper::draw(&mut random);
         let device = device(&mut random, temper.hardware_queues)?;
@@ -221,7 +226,7 @@ impl Weather {
         let era = if random.chance(1, 2) { Era::BLK_MQ } else { Era::ENGINE };
         let merging = [Merging::Full, Merging::Full, Merging::OneHit, Merging::Never][below(&mut random, 4)];
         let settings = Settings { configuration, limits, era, merging, bios: 192 };
-        let mut queue = RequestQueue::build(policy, None, &settings)
+        let mut queue = RequestQueue::build(policy, version, &settings)
             .map_err(|error| format!("policy '{policy}' cannot be built: {error:?}"))?;
         queue.set_tracing(true);
         let mut weather = Self {
@@ -642,12 +647,23 @@ impl Weather {
         if rows.is_empty() {
             return;
         }
+        if rows.iter().any(|row| row.name == "slice_idle") && self.random.chance(1, 3) {
+            return self.flip_idling();
+        }
         let row = &rows[below(&mut self.random, rows.len())];
         let near = row.default.unwrap_or(row.min).saturating_add(i64::from(u32_below(&mut self.random, 20)) - 10);
         let value = [row.min, row.max, row.default.unwrap_or(row.max), near][below(&mut self.random, 4)];
         // Out of range is refused or clamped by the row; both are allowed to happen here.
         let outcome = self.queue.set(row.name, &value.to_string());
         self.note(format!("{} = {value}: {outcome:?}", row.name));
+    }
+
+    /// CFQ counts time while it waits for issuers, and requests while it does not: both at the same load.
+    fn flip_idling(&mut self) {
+        let is_waiting = self.queue.settings().any(|(row, value)| row.name == "slice_idle" && value > 0);
+        let value = if is_waiting { "0" } else { "8" };
+        let outcome = self.queue.set("slice_idle", value);
+        self.note(format!("slice_idle = {value}: {outcome:?}"));
     }
 
     fn switch_policy(&mut self) -> Result<(), Broken> {

@@ -95,6 +95,17 @@ fn p1_to_p11_hold_for_cfq() {
     storms("cfq");
 }
 
+/// Each form begins some storms of its own, besides those into which switches bring it.
+#[test]
+fn p1_to_p11_hold_for_cfq_in_every_form() {
+    let cfq = elevator::registry::ENTRIES.iter().find(|entry| entry.name == "cfq").expect("it is registered");
+    for elevator::Version(major, minor, patch) in cfq.versions {
+        let form = format!("cfq@{major}.{minor}.{patch}");
+        let total = storms_of(&form, BIOS, REQUESTS_OF_A_PAIR);
+        assert!(total.merged > 100 && total.requeued > 50 && total.groups > 10, "{form}: {total:?}");
+    }
+}
+
 #[test]
 fn p1_to_p11_hold_for_uchida() {
     storms("uchida");

@@ -10,11 +10,11 @@
 //! (issuer) has one random 4 KiB read waiting. Prints the fewest nanoseconds per request of all rounds; `bench/policies/run`
 //! runs it for all policies, and once more under callgrind for the instructions.
 
-use block::{ContextId, Extent, GroupId, HardwareQueue, Operation, Status, random::Stream};
+use block::{ContextId, Extent, HardwareQueue, Operation, Status, random::Stream};
 use elevator::{
-    Any, Attributes, Bio, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Place, Position, Requests,
-    registry,
+    Any, Attributes, Bio, Configuration, Depth, Dispatch, Elevator, Hint, Place, Position, Requests, registry,
 };
+use hoistway_testbed::GroupedLoad;
 use hoistway_testbed::queue::{Era, Next, RequestQueue, Settings};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -34,7 +34,10 @@ fn main() -> ExitCode {
     let queues = u32::try_from(queues).expect("in range");
     let groups = u32::try_from(number(5, 0).unwrap_or(0)).unwrap_or(0);
     let cost_ns = match what.as_str() {
-        "policy" if groups > 0 => policy_in_groups(name, queues, groups, turns, rounds),
+        "policy" if groups > 0 => {
+            let mut load = GroupedLoad::new(name, queues, groups);
+            fewest_ns(rounds, turns, |_| load.turn())
+        }
         "policy" => policy_alone(name, queues, turns, rounds),
         _ => with_queue(name, queues, turns, rounds),
     };
@@ -79,52 +82,6 @@ fn fewest_ns(rounds: u64, turns: u64, mut turn: impl FnMut(u64)) -> f64 {
 fn build(spec: &str, configuration: &Configuration) -> Any {
     let (name, version) = spec.split_once('@').map_or((spec, None), |(name, version)| (name, Some(version)));
     registry::build(name, version.and_then(registry::parse_version), configuration).expect("a policy of that name")
-}
-
-fn policy_in_groups(name: &str, queues: u32, groups: u32, turns: u64, rounds: u64) -> f64 {
-    const STEP_NS: u64 = 10_000;
-    let slots = 2 * queues + 8;
-    let depth = Depth { requests: slots, device: 32 };
-    let configuration =
-        Configuration { slots, contexts: queues + 1, groups: groups + 1, depth, ..Configuration::default() };
-    let mut policy = build(name, &configuration);
-    let mut requests = Requests::try_new(slots).expect("memory");
-    for group in 1..=groups {
-        policy.group_added(GroupId(group), &GroupSettings::with_weight(100 + group), 0);
-    }
-    let sectors = sectors();
-    let in_group = |context: u32, sector: u64| {
-        let mut bio = read_of(context, sector);
-        bio.group = GroupId(1 + context % groups);
-        bio
-    };
-    for at in 0..2 * queues {
-        let bio = in_group(at % queues, sectors[at as usize % SECTORS]);
-        insert(&mut policy, &mut requests, &bio, 0);
-    }
-    fewest_ns(rounds, turns, |turn| {
-        let mut now = turn * STEP_NS;
-        let id = loop {
-            match policy.choose(&requests, QUEUE, now) {
-                Dispatch::Request { id, .. } => break id,
-                Dispatch::Hold { until, .. } => {
-                    now = until.max(now);
-                    let _ = policy.timer(&requests, now);
-                }
-                answer => panic!("backlogged, and {answer:?}"),
-            }
-        };
-        requests.move_to(id, Place::Dispatched);
-        requests.move_to(id, Place::Started);
-        let _ = policy.started(&requests, id, now);
-        requests.move_to(id, Place::Complete);
-        let _ = policy.completed(&requests, id, now);
-        let _ = policy.released(&requests, id, now);
-        let context = requests.attributes(id).context.0;
-        policy.freed(&requests, id, now);
-        requests.free(id);
-        insert(&mut policy, &mut requests, &in_group(context, sector_of(&sectors, turn)), now);
-    })
 }
 
 fn policy_alone(name: &str, queues: u32, turns: u64, rounds: u64) -> f64 {

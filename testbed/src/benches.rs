@@ -1,10 +1,11 @@
 //! The three benches that every policy has: what it costs by itself, without a queue round it.
 
+use crate::testbed::split_version;
 use block::random::Stream;
 use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId};
 use criterion::{BenchmarkId, Criterion, Throughput};
 use elevator::{
-    Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Position, Requests, registry,
+    Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Place, Position, Requests, registry,
 };
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -37,6 +38,107 @@ pub fn policy_benches(criterion: &mut Criterion, policy: &str) {
         });
     }
     group.finish();
+}
+
+/// Measures a turn (insert, choose, complete) of several policies in one run, with so many backlogged issuers in groups.
+///
+/// # Panics
+/// As [`policy_benches`].
+pub fn grouped_benches(criterion: &mut Criterion, specs: &[&str], issuers: u32, groups: u32) {
+    let mut group = criterion.benchmark_group(format!("{issuers} issuers in {groups} groups"));
+    group.throughput(Throughput::Elements(1));
+    for spec in specs {
+        let mut load = GroupedLoad::new(spec, issuers, groups);
+        group.bench_function(*spec, |bencher| bencher.iter(|| load.turn()));
+    }
+    group.finish();
+}
+
+/// A policy with a constant number of backlogged issuers in groups of different weight: whoever was served asks again. A
+/// turn takes 10 us, so that slices end and groups take turns; two random 4 KiB reads of each issuer are inside.
+#[derive(Debug)]
+pub struct GroupedLoad {
+    policy: Any,
+    requests: Requests,
+    groups: u32,
+    sectors: Vec<u64>,
+    turns: usize,
+    now: Nanos,
+}
+
+impl GroupedLoad {
+    /// The policy by name, with `@VERSION` in that form.
+    ///
+    /// # Panics
+    /// When there is no such policy.
+    pub fn new(spec: &str, issuers: u32, groups: u32) -> Self {
+        let slots = 2 * issuers + 8;
+        let configuration = Configuration {
+            slots,
+            contexts: issuers + 1,
+            groups: groups + 1,
+            depth: Depth { requests: slots, device: 32 },
+            ..Configuration::default()
+        };
+        let (name, version) = split_version(spec);
+        let policy = registry::build(name, version, &configuration);
+        let mut random = Stream::new(7);
+        let mut load = Self {
+            policy: policy.unwrap_or_else(|error| panic!("{spec}: {error:?}")),
+            requests: Requests::try_new(slots).expect("memory"),
+            groups,
+            sectors: (0..4096).map(|_| random.next() >> 30).collect(),
+            turns: 0,
+            now: 0,
+        };
+        for group in 1..=groups {
+            load.policy.group_added(GroupId(group), &GroupSettings::with_weight(100 + group), 0);
+        }
+        for ask in 0..2 * issuers {
+            load.ask(ask % issuers);
+        }
+        load
+    }
+
+    fn ask(&mut self, issuer: u32) {
+        // A power of two of them, so that picking the next costs a mask.
+        let first_sector = self.sectors[self.turns % 4096];
+        self.turns += 1;
+        let mut bio = Attributes::new(Operation::Read, Extent::new(first_sector, 8));
+        (bio.context, bio.group) = (ContextId(issuer), GroupId(1 + issuer % self.groups));
+        let id = self.requests.allocate(bio, self.now).expect("a slot");
+        self.policy.allocated(&self.requests, id, self.now);
+        self.requests.move_to(id, Place::Queued);
+        let _ = self.policy.insert(&self.requests, id, Position::Sorted(Hint::None), self.now);
+    }
+
+    /// One request is chosen, started and completed, and its issuer asks again.
+    ///
+    /// # Panics
+    /// When nothing is chosen.
+    pub fn turn(&mut self) {
+        self.now += STEP_NS;
+        let id = loop {
+            match self.policy.choose(&self.requests, HardwareQueue(0), self.now) {
+                Dispatch::Request { id, .. } => break id,
+                Dispatch::Hold { until, .. } => {
+                    self.now = self.now.max(until);
+                    let _ = self.policy.timer(&self.requests, self.now);
+                }
+                answer => panic!("everybody is backlogged, and the answer is {answer:?}"),
+            }
+        };
+        self.requests.move_to(id, Place::Dispatched);
+        self.requests.move_to(id, Place::Started);
+        let _ = self.policy.started(&self.requests, id, self.now);
+        self.requests.move_to(id, Place::Complete);
+        let _ = self.policy.completed(&self.requests, id, self.now);
+        let _ = self.policy.released(&self.requests, id, self.now);
+        let issuer = self.requests.attributes(id).context.0;
+        self.policy.freed(&self.requests, id, self.now);
+        self.requests.free(id);
+        self.ask(issuer);
+    }
 }
 
 #[derive(Copy, Clone, PartialEq, Eq)]

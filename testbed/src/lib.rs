@@ -20,7 +20,7 @@ mod document;
 pub mod notation;
 mod testbed;
 
-pub use benches::policy_benches;
+pub use benches::{GroupedLoad, grouped_benches, policy_benches};
 pub use calls::{Call, Calls};
 pub use document::{check_table, check_tunables_table};
 pub use queue;

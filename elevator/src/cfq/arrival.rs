@@ -138,7 +138,7 @@ impl Cfq {
         let is_worth = if is_last || !issuer.is_alive || idle == 0 || is_out {
             false
         } else if issuer.think.is_valid() {
-            issuer.think.mean_ticks <= idle
+            !issuer.think.is_above(idle)
         } else {
             was_worth
         };

@@ -37,7 +37,9 @@ impl Cfq {
         must(!is_busy || !queue.is_empty() || index == self.active, "only the active queue is busy and empty", index)?;
         must(queue.has(Marks::USED) || (!is_busy && queue.references == 0), "a free record is nobody's", index)?;
         let is_by_sector = self.sector_links.is_linked(index);
-        must(!is_by_sector || !queue.is_empty(), "a queue by sector has a request", index)?;
+        let is_known = !self.stale_links.is_linked(index);
+        must(!is_by_sector || !is_known || !queue.is_empty(), "a queue by sector has a request", index)?;
+        must(queue.has(Marks::USED) || (!is_by_sector && is_known), "a free record is not by sector", index)?;
         let mut favoured = 0_u32;
         for slot in queue.sorted.iter(&self.sort_links).take(self.slots.len() as usize) {
             let entry = self.slots.at(slot);

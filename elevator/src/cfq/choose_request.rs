@@ -98,7 +98,7 @@ impl Cfq {
         let next = self.better(before, slot, self.last_position_sectors);
         if next != before {
             self.queues.at_mut(queue).next = next;
-            self.link_by_sector(queue);
+            self.note_next(queue);
         }
     }
 
@@ -122,9 +122,9 @@ impl Cfq {
             self.go_on_from(slot);
         }
         self.unsort(queue, slot);
-        // Nobody looks for neighbours while the active queue has requests, and afterwards it is linked anew.
-        if is_next && self.queues.at(queue).next != NIL && self.active != queue {
-            self.link_by_sector(queue);
+        // Nobody looks for neighbours while the active queue has requests, and afterwards it is noted all the same.
+        if is_next && self.active != queue {
+            self.note_next(queue);
         }
         let state = self.queues.at_mut(queue);
         if !state.fifo.remove(&mut self.fifo_links, slot) {
@@ -149,7 +149,7 @@ impl Cfq {
         let queued = if is_sync { sync } else { asynchronous };
         *queued = queued.wrapping_sub(1);
         if state.is_empty() {
-            self.unlink_by_sector(queue);
+            self.note_next(queue);
         }
     }
 
@@ -165,7 +165,7 @@ impl Cfq {
         }
         let next = self.better(self.queues.at(queue).next, slot, self.last_position_sectors);
         self.queues.at_mut(queue).next = next;
-        self.link_by_sector(queue);
+        self.note_next(queue);
     }
 
     /// The oldest of the queue if it is overdue; looked at once per activation, so that a slice breaks its order once.

@@ -106,8 +106,9 @@ impl Cfq {
             let tree = if state.tree == NIL { own } else { state.tree };
             self.tree_thinks.at_mut(tree).last_end_ticks = now;
         }
-        let started = self.ticks.at(requests.at(entry.id).start_ns);
-        if started.saturating_add(self.settings.expire(true)) <= now {
+        // Whether the tick in which it was allocated lies so long back, without a division.
+        let late_before = (now + 1).saturating_sub(self.settings.expire(true));
+        if requests.at(entry.id).start_ns < self.ticks.ns(late_before) {
             self.last_delayed_sync_ticks = now;
         }
     }

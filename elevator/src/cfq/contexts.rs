@@ -197,6 +197,7 @@ impl Cfq {
             self.complain();
             return;
         }
+        self.forget_by_sector(queue);
         self.say_queue(queue, "put_queue", &[]);
         let next_free = self.first_free_queue;
         let state = self.queues.at_mut(queue);

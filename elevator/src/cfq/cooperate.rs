@@ -9,7 +9,7 @@ pub const CLOSE_SECTORS: u64 = 8_192;
 
 impl Cfq {
     /// A queue whose next request is close to where the empty active queue stopped, so that waiting would be a waste.
-    pub(super) fn close_cooperator(&self, queue: u32) -> Option<u32> {
+    pub(super) fn close_cooperator(&mut self, queue: u32) -> Option<u32> {
         if self.profile.has_one_level {
             return None;
         }
@@ -18,7 +18,9 @@ impl Cfq {
         if state.is_idle_class() || !state.is_sync() || state.is_seeky() || is_alone {
             return None;
         }
-        let (found, distance) = self.nearest_queue(state.original_level)?;
+        let level = state.original_level;
+        let (found, distance) = self.nearest_queue(level)?;
+        let state = self.queues.at(queue);
         let other = self.queues.at(found);
         let fits = found != queue
             && distance <= CLOSE_SECTORS

@@ -38,8 +38,10 @@ impl Cfq {
         }
         let think = self.contexts.at(self.active_context).think;
         let left = self.queues.at(queue).slice_end_ticks.saturating_sub(self.now);
-        if think.is_valid() && left < think.mean_ticks {
-            self.say_queue(queue, "Not idling. think_time:{0}", &[think.mean_ticks]);
+        if think.is_above(left) {
+            if self.messages.is_on() {
+                self.say_queue(queue, "Not idling. think_time:{0}", &[think.mean_ticks()]);
+            }
             return;
         }
         if is_for_group && !self.may_wait_for_group(queue) {
@@ -153,7 +155,7 @@ impl Cfq {
         let left = state.slice_end_ticks.saturating_sub(self.now);
         if self.active_context != NIL {
             let think = self.contexts.at(self.active_context).think;
-            if think.is_valid() && left < think.mean_ticks {
+            if think.is_above(left) {
                 return true;
             }
         }

@@ -12,6 +12,7 @@
 //! forms differ in data only (`profile.rs`).
 
 mod arrival;
+mod by_sector;
 mod check;
 mod choose_request;
 mod completion;
@@ -97,6 +98,9 @@ pub struct Cfq {
     service_links: SortedLinks,
     sector_links: SortedLinks,
     sector_trees: [Tree; LEVELS],
+    /// Queues that are not where their next request is in these.
+    stale: List,
+    stale_links: Links,
     contexts: Array<Context>,
     async_queues: Array<u32>,
 
@@ -191,6 +195,8 @@ impl Cfq {
             service_links: SortedLinks::try_new(queues)?,
             sector_links: SortedLinks::try_new(queues)?,
             sector_trees: [const { Tree::EMPTY }; LEVELS],
+            stale: List::EMPTY,
+            stale_links: Links::try_new(queues)?,
             contexts: Array::try_new(contexts, UNKNOWN_CONTEXT)?,
             async_queues: Array::try_new(async_queues, NIL)?,
             groups: groups_with_root(groups, profile)?,
@@ -566,7 +572,7 @@ impl Cfq {
     #[inline]
     fn tick(&mut self, now: Nanos) {
         self.now_ns = now;
-        self.now = self.ticks.at(now);
+        self.now = self.ticks.follow(self.now, now);
         self.is_holding = false;
         if !self.has_begun {
             self.has_begun = true;
@@ -586,7 +592,7 @@ impl Cfq {
         }
         if queue.next == gone {
             queue.next = keep;
-            self.link_by_sector(kept.queue);
+            self.note_next(kept.queue);
         }
     }
 

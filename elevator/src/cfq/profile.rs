@@ -144,12 +144,14 @@ const LAST: Profile = Profile {
     ..ISOLATED
 };
 
-/// By version; 2.7, which never was a kernel, stands for the patches of 2010-07-21 on top of 2.6.35 ("V3").
+/// By version; 2.7, which never was a kernel, stands for the patches of 2010-07-21 on top of 2.6.35 ("V3"), so that what
+/// holds since 2.6.38 is there twice.
 pub const FORMS: &[Form<&'static Profile>] = &[
     Form { since: Version(2, 6, 26), profile: &FIRST },
     Form { since: Version(2, 6, 35), profile: &WITH_GROUPS },
     Form { since: Version(2, 6, 36), profile: &MERGED },
     Form { since: Version(2, 6, 37), profile: &NO_IDLE_PER_QUEUE },
+    Form { since: Version(2, 6, 38), profile: &ISOLATED },
     Form { since: Version(2, 7, 0), profile: &Profile { forgets_rest_in_iops_mode: true, ..MERGED } },
     Form { since: Version(3, 0, 0), profile: &ISOLATED },
     Form { since: Version(4, 20, 0), profile: &LAST },

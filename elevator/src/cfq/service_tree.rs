@@ -1,5 +1,4 @@
-//! The orders that a busy queue is in: its service tree, by when its turn is, and one by sector, in which neighbours are
-//! found.
+//! The order that a busy queue is in: its service tree, by when its turn is.
 
 use super::Cfq;
 use super::profile::Isolation;
@@ -43,7 +42,6 @@ impl Cfq {
         self.busy_queues = self.busy_queues.wrapping_add(1);
         self.busy_sync_queues = self.busy_sync_queues.wrapping_add(u32::from(is_sync));
         self.link(queue, Place::Behind);
-        self.link_by_sector(queue);
     }
 
     /// It leaves all orders.
@@ -57,7 +55,7 @@ impl Cfq {
         state.marks.clear(Marks::ON_RR);
         let (is_sync, group) = (state.is_sync(), state.group);
         self.unlink(queue);
-        self.unlink_by_sector(queue);
+        self.note_next(queue);
         self.group_queue_removed(group);
         self.busy_queues = self.busy_queues.wrapping_sub(1);
         self.busy_sync_queues = self.busy_sync_queues.wrapping_sub(u32::from(is_sync));
@@ -67,7 +65,7 @@ impl Cfq {
     pub(super) fn resort(&mut self, queue: u32) {
         if self.queues.at(queue).has(Marks::ON_RR) {
             self.link(queue, Place::Behind);
-            self.link_by_sector(queue);
+            self.note_next(queue);
         }
     }
 
@@ -170,58 +168,6 @@ impl Cfq {
         self.group_queue_removed(group);
         self.queues.at_mut(queue).group = GroupId::ROOT.0;
         self.link(queue, Place::Behind);
-    }
-
-    // ---- by sector ----
-
-    /// Links a queue where its next request is. One whose place is taken stays outside until its next request changes.
-    pub(super) fn link_by_sector(&mut self, queue: u32) {
-        self.unlink_by_sector(queue);
-        let state = self.queues.at(queue);
-        if state.is_idle_class() || state.next == NIL || self.profile.has_one_level {
-            return;
-        }
-        let Some(sector) = self.sort_links.key(state.next) else { return };
-        let level = usize::from(state.original_level);
-        let Some(tree) = self.sector_trees.get_mut(level) else { return };
-        if tree.find_exact(&self.sector_links, sector).is_some() {
-            return;
-        }
-        if tree.insert(&mut self.sector_links, queue, sector) {
-            let state = self.queues.at_mut(queue);
-            // Kept, because the level may change while it is linked.
-            state.sector_level = state.original_level;
-        }
-    }
-
-    pub(super) fn unlink_by_sector(&mut self, queue: u32) {
-        if !self.sector_links.is_linked(queue) {
-            return;
-        }
-        let level = usize::from(self.queues.at(queue).sector_level);
-        if let Some(tree) = self.sector_trees.get_mut(level)
-            && !tree.remove(&mut self.sector_links, queue)
-        {
-            self.complain();
-        }
-    }
-
-    /// The busy queue of a level whose next request is nearest to where the head is.
-    pub(super) fn nearest_queue(&self, level: u8) -> Option<(u32, u64)> {
-        let tree = self.sector_trees.get(usize::from(level))?;
-        let head = self.last_position_sectors;
-        let above = tree.lower_bound(&self.sector_links, head);
-        let below = match above {
-            Some(above) => self.sector_links.prev(above),
-            None => tree.last(),
-        };
-        let distance = |queue: u32| self.sector_links.key(queue).map_or(u64::MAX, |sector| sector.abs_diff(head));
-        match (above, below) {
-            (Some(above), Some(below)) if distance(below) < distance(above) => Some((below, distance(below))),
-            (Some(above), _) => Some((above, distance(above))),
-            (None, Some(below)) => Some((below, distance(below))),
-            (None, None) => None,
-        }
     }
 }
 

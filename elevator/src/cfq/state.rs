@@ -279,12 +279,11 @@ pub struct ThinkTime {
     pub last_end_ticks: u64,
     samples: u32,
     total: u64,
-    pub mean_ticks: u64,
 }
 
 impl ThinkTime {
     pub const fn since(now: u64) -> Self {
-        Self { last_end_ticks: now, samples: 0, total: 0, mean_ticks: 0 }
+        Self { last_end_ticks: now, samples: 0, total: 0 }
     }
 
     /// A request came; pauses count for no more than twice the idle time.
@@ -292,7 +291,14 @@ impl ThinkTime {
         let thought = now.wrapping_sub(self.last_end_ticks).min(idle_ticks.saturating_mul(2));
         self.samples = (7 * self.samples + 256) / 8;
         self.total = self.total.saturating_mul(7).saturating_add(thought.saturating_mul(256)) / 8;
-        self.mean_ticks = self.total.saturating_add(128).checked_div(u64::from(self.samples)).unwrap_or(0);
+    }
+
+    /// For the log; rules ask [`ThinkTime::is_above`], which needs no division.
+    pub const fn mean_ticks(&self) -> u64 {
+        match self.total.saturating_add(128).checked_div(self.samples as u64) {
+            Some(mean) => mean,
+            None => 0,
+        }
     }
 
     /// From the third sample on.
@@ -301,10 +307,11 @@ impl ThinkTime {
         self.samples > 80
     }
 
-    /// Known, and longer than it pays to wait.
+    /// Known, and longer on average than this.
     #[inline]
-    pub const fn is_above(&self, idle_ticks: u64) -> bool {
-        self.is_valid() && self.mean_ticks > idle_ticks
+    pub const fn is_above(&self, span_ticks: u64) -> bool {
+        let least = span_ticks.saturating_add(1).saturating_mul(self.samples as u64);
+        self.is_valid() && self.total.saturating_add(128) >= least
     }
 }
 
@@ -439,7 +446,9 @@ mod tests {
             think.add(now, 8);
             think.last_end_ticks = now;
         }
-        (think.samples, think.mean_ticks, think.is_valid())
+        assert_eq!(think.is_above(6), think.is_valid() && think.mean_ticks() > 6);
+        assert_eq!(think.is_above(8), think.is_valid() && think.mean_ticks() > 8);
+        (think.samples, think.mean_ticks(), think.is_valid())
     }
 
     #[test]

@@ -221,6 +221,16 @@ impl Ticks {
         now / self.tick_ns
     }
 
+    /// The same, if `tick` was the last answer: as long as it has not ended, nothing is divided.
+    #[inline]
+    pub fn follow(&self, tick: u64, now: Nanos) -> u64 {
+        let length = self.tick_ns.get();
+        if length == 1 {
+            return now;
+        }
+        if now.wrapping_sub(tick.wrapping_mul(length)) < length { tick } else { self.at(now) }
+    }
+
     #[inline]
     pub const fn ns(&self, ticks: u64) -> Nanos {
         ticks.saturating_mul(self.tick_ns.get())

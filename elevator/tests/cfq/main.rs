@@ -9,3 +9,8 @@ mod queues;
 mod quirks;
 mod slices;
 mod turns;
+
+#[test]
+fn the_page_shows_the_tunables() {
+    testbed::check_tunables_table("cfq");
+}

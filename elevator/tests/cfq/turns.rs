@@ -350,7 +350,7 @@ fn t46_a_group_that_goes_with_requests_in_the_device() {
 
 #[test]
 fn t47_a_drain_gives_everything_and_leaves_nobody() {
-    for version in ["2.6.26", "2.6.35", "2.6.36", "2.6.37", "2.7.0", "3.0", "4.20"] {
+    for version in ["2.6.26", "2.6.35", "2.6.36", "2.6.37", "2.6.38", "2.7.0", "3.0", "4.20"] {
         let mut host = Host::new(&format!("cfq@{version}"));
         for group in 1..=3 {
             host.group(group, 100 * group);

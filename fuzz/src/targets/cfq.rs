@@ -1,4 +1,4 @@
-//! cfq: any host calls, in the last form, in that of the patches of 2010, in the first, and below the layers of 2008.
+//! cfq: any host calls, in the last form, in those around the patches of 2010, in the first, and below the layers of 2008.
 
 use super::policy::{LONGEST_BYTES, TOKENS, corpus, drive};
 use crate::target::Target;
@@ -14,6 +14,9 @@ pub const TARGET: Target = Target {
 
 /// With groups in one level, and time in ticks.
 pub const MERGED: Target = Target { name: "cfq-2.6.36", run: |bytes| drive("cfq@2.6.36", bytes), ..TARGET };
+
+/// Before IOPS mode.
+pub const WITH_GROUPS: Target = Target { name: "cfq-2.6.35", run: |bytes| drive("cfq@2.6.35", bytes), ..TARGET };
 
 /// Without groups, dispatching in rounds.
 pub const FIRST: Target = Target { name: "cfq-2.6.26", run: |bytes| drive("cfq@2.6.26", bytes), ..TARGET };

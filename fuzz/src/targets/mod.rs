@@ -45,6 +45,7 @@ pub const TARGETS: &[Target] = &[
     nas::TARGET,
     cfq::TARGET,
     cfq::MERGED,
+    cfq::WITH_GROUPS,
     cfq::FIRST,
     cfq::UCHIDA,
     cfq::TARASOV,

@@ -63,7 +63,9 @@ fn surroundings(shape: u8) -> queue::Settings {
         depth: Depth { requests, device },
         hardware_queues: queues,
         software_queues: queues * 2,
+        // Old clocks go with old disks: half of all inputs let policies wait for the head.
         tick_ns: if shape & 0x20 == 0 { 0 } else { 4_000_000 },
+        rotational: shape & 0x20 != 0,
         ..Configuration::default()
     };
     let era = if shape & 0x40 == 0 { queue::Era::ENGINE } else { queue::Era::BLK_MQ };

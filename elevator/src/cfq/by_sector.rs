@@ -1,0 +1,83 @@
+//! The order of queues by where their next request is, in which neighbours are found (the kernel's `prio_trees`).
+//!
+//! Next requests change with almost every event, and neighbours are looked for only when an issuer that does not seek has run
+//! out of requests. So changes are noted in O(1), and brought into the order when somebody looks, the oldest change first.
+
+use super::Cfq;
+use super::state::Marks;
+use crate::structures::NIL;
+
+impl Cfq {
+    /// The queue's next request is another one, or there is none any more.
+    #[inline]
+    pub(super) fn note_next(&mut self, queue: u32) {
+        if self.profile.has_one_level {
+            return;
+        }
+        if self.stale_links.is_linked(queue) {
+            self.stale.remove(&mut self.stale_links, queue);
+        }
+        self.stale.push_back(&mut self.stale_links, queue);
+    }
+
+    /// The record is about to be free.
+    pub(super) fn forget_by_sector(&mut self, queue: u32) {
+        if self.stale_links.is_linked(queue) {
+            self.stale.remove(&mut self.stale_links, queue);
+        }
+        self.unlink_by_sector(queue);
+    }
+
+    /// The busy queue of a level whose next request is nearest to where the head is, and how far that is.
+    #[inline(never)]
+    pub(super) fn nearest_queue(&mut self, level: u8) -> Option<(u32, u64)> {
+        while let Some(queue) = self.stale.pop_front(&mut self.stale_links) {
+            self.link_by_sector(queue);
+        }
+        let tree = self.sector_trees.get(usize::from(level))?;
+        let head = self.last_position_sectors;
+        let above = tree.lower_bound(&self.sector_links, head);
+        let below = match above {
+            Some(above) => self.sector_links.prev(above),
+            None => tree.last(),
+        };
+        let distance = |queue: u32| self.sector_links.key(queue).map_or(u64::MAX, |sector| sector.abs_diff(head));
+        match (above, below) {
+            (Some(above), Some(below)) if distance(below) < distance(above) => Some((below, distance(below))),
+            (Some(above), _) => Some((above, distance(above))),
+            (None, Some(below)) => Some((below, distance(below))),
+            (None, None) => None,
+        }
+    }
+
+    /// Links a queue where its next request is. One whose place is taken stays outside until its next request changes.
+    fn link_by_sector(&mut self, queue: u32) {
+        self.unlink_by_sector(queue);
+        let state = self.queues.at(queue);
+        if state.is_idle_class() || state.next == NIL || !state.has(Marks::ON_RR) {
+            return;
+        }
+        let Some(sector) = self.sort_links.key(state.next) else { return };
+        let level = state.original_level;
+        let Some(tree) = self.sector_trees.get_mut(usize::from(level)) else { return };
+        if tree.find_exact(&self.sector_links, sector).is_some() {
+            return;
+        }
+        if tree.insert(&mut self.sector_links, queue, sector) {
+            // Kept, because the level may change while it is linked.
+            self.queues.at_mut(queue).sector_level = level;
+        }
+    }
+
+    fn unlink_by_sector(&mut self, queue: u32) {
+        if !self.sector_links.is_linked(queue) {
+            return;
+        }
+        let level = usize::from(self.queues.at(queue).sector_level);
+        if let Some(tree) = self.sector_trees.get_mut(level)
+            && !tree.remove(&mut self.sector_links, queue)
+        {
+            self.complain();
+        }
+    }
+}
