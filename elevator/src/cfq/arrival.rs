@@ -5,7 +5,7 @@ use super::profile::NoIdle;
 use super::state::{Held, Marks, Slot};
 use crate::request::{Bio, Requests};
 use crate::structures::NIL;
-use block::{Direction, Flags, GroupId, RequestId};
+use block::{Direction, Flags, GroupId, Nanos, RequestId};
 
 /// A jump further than this is a seek, where positioning takes time.
 const SEEK_ABOVE_SECTORS: u64 = 800;
@@ -25,15 +25,15 @@ impl Cfq {
         let bio = &request.attributes;
         let queue = self.queue_for(bio);
         self.bury_abandoned();
-        let due_from = if self.profile.has_one_level { self.ticks.at(request.start_ns) } else { self.now };
-        self.bind(queue, id, bio, due_from);
+        self.bind(queue, id, bio, request.start_ns);
         self.enqueue(queue, id.slot(), bio);
         self.learn(queue, id.slot(), bio);
         self.announce(queue, id.slot(), bio);
     }
 
     #[inline(never)]
-    fn bind(&mut self, queue: u32, id: RequestId, bio: &Bio, due_from: u64) {
+    fn bind(&mut self, queue: u32, id: RequestId, bio: &Bio, start_ns: Nanos) {
+        let due_from = if self.profile.has_one_level { self.ticks.at(start_ns) } else { self.now };
         let context = self.context_index(bio.context);
         let is_sync = bio.is_sync();
         let is_write = bio.direction() == Direction::Write;
@@ -154,7 +154,6 @@ impl Cfq {
     }
 
     /// What the newcomer means for whoever has the device.
-    #[inline(never)]
     fn announce(&mut self, queue: u32, slot: u32, bio: &Bio) {
         if self.active != queue {
             if self.should_preempt(queue, slot) {

@@ -377,7 +377,8 @@ impl Elevator for Cfq {
         if let Some(at_hand) = self.next_at_hand() {
             return at_hand;
         }
-        let answer = self.dispatch(requests);
+        let has_rounds = self.profile.has_one_level;
+        let answer = if has_rounds { self.dispatch_rounds(requests) } else { self.dispatch(requests) };
         self.is_holding = matches!(answer, Dispatch::Hold { .. });
         answer
     }

@@ -38,19 +38,27 @@ impl Cfq {
     /// The queue to dispatch from. Something is queued. Inline, so that a turn that ends is not another step down the stack.
     #[inline(always)]
     pub(super) fn select_queue(&mut self) -> Selected {
-        let mut next = NIL;
-        if self.active != NIL {
-            let active = self.active;
-            let verdict =
-                if self.profile.has_one_level { self.judge_at_first(active) } else { self.judge_active(active) };
-            match verdict {
-                Verdict::Keep => return Selected::Queue(active),
-                Verdict::Wait(what) => return Selected::Waiting(what),
-                Verdict::Over(cooperator) => {
-                    next = cooperator;
-                    self.expire(active, Rest::Forgotten);
-                }
-            }
+        let verdict = if self.active == NIL { Verdict::Over(NIL) } else { self.judge_active(self.active) };
+        self.carry_out(verdict)
+    }
+
+    /// The same by the rules of the first engine.
+    #[inline(always)]
+    pub(super) fn select_at_first(&mut self) -> Selected {
+        let verdict = if self.active == NIL { Verdict::Over(NIL) } else { self.judge_at_first(self.active) };
+        self.carry_out(verdict)
+    }
+
+    #[inline(always)]
+    fn carry_out(&mut self, verdict: Verdict) -> Selected {
+        let active = self.active;
+        let mut next = match verdict {
+            Verdict::Keep => return Selected::Queue(active),
+            Verdict::Wait(what) => return Selected::Waiting(what),
+            Verdict::Over(cooperator) => cooperator,
+        };
+        if active != NIL {
+            self.expire(active, Rest::Forgotten);
         }
         if next == NIL {
             next = self.next_queue();
