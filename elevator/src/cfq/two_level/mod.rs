@@ -156,7 +156,7 @@ impl<L: Layer> TwoLevel<L> {
             Turn::Wait => self.waits(),
             Turn::Serve { is_new } => {
                 self.has_new_turn |= is_new;
-                let answer = self.engine.dispatch(requests);
+                let answer = self.engine.dispatch_rounds(requests);
                 let active = self.layer.active();
                 self.layer.settle(&self.engine, active);
                 match answer {

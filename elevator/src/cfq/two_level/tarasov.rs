@@ -22,6 +22,9 @@ const DEFAULT_LEVEL: u8 = 4;
 
 /// What a tick costs at each level, by virtual time.
 const RATIOS: [u64; GROUP_LEVELS] = [100, 87, 77, 70, 63, 58, 53, 50];
+const LKML_SLICE_NS: Nanos = 100 * MILLISECOND;
+const OPENVZ_SLICE_NS: Nanos = 500 * MILLISECOND;
+
 /// The virtual time of a group that comes back lies at most a slice of level 0 around the others'.
 const REACH_RATIO: u64 = 100;
 
@@ -91,34 +94,33 @@ const NEW: State = State { level: DEFAULT_LEVEL, virtual_time: 0 };
 pub struct Layer {
     kind: Order,
     mapping: Mapping,
-    /// None: as the mapping has it.
-    base_ticks: Option<u64>,
-    /// Of the two defaults: openvz's and virtual time's, and lkml2008's.
-    default_ticks: [u64; 2],
+    /// 0: as the mapping has it.
+    base_ticks: u64,
     groups: Array<State>,
     links: SortedLinks,
     /// By turn numbers, or by virtual time.
     order: Tree,
-    next_turn: u64,
-    /// The largest virtual time that was ever served.
+    /// The last turn number given out, or the largest virtual time that was ever served.
     position: u64,
     active: u32,
     slice_end_ticks: u64,
-    slice_begin_ticks: u64,
     active_since_ns: Nanos,
 }
 
 impl Layer {
-    fn base(&self) -> u64 {
-        let [wide, narrow] = self.default_ticks;
-        let is_narrow = self.kind == Order::RoundRobin && self.mapping == Mapping::Lkml2008;
-        self.base_ticks.unwrap_or(if is_narrow { narrow } else { wide })
+    fn base(&self, ticks: &Ticks) -> u64 {
+        match (self.base_ticks, self.kind, self.mapping) {
+            (0, Order::RoundRobin, Mapping::Lkml2008) => ticks.round_up(LKML_SLICE_NS),
+            (0, ..) => ticks.round_up(OPENVZ_SLICE_NS),
+            (given, ..) => given,
+        }
     }
 
-    fn slice(&self, group: u32) -> u64 {
+    fn slice(&self, group: u32, ticks: &Ticks) -> u64 {
+        let base = self.base(ticks);
         match self.kind {
-            Order::RoundRobin => group_slice(self.mapping, self.base(), self.groups.at(group).level),
-            Order::VirtualTime => self.base(),
+            Order::RoundRobin => group_slice(self.mapping, base, self.groups.at(group).level),
+            Order::VirtualTime => base,
         }
     }
 
@@ -126,8 +128,8 @@ impl Layer {
     fn link(&mut self, group: u32) {
         let key = match self.kind {
             Order::RoundRobin => {
-                self.next_turn = self.next_turn.wrapping_add(1);
-                self.next_turn
+                self.position = self.position.wrapping_add(1);
+                self.position
             }
             Order::VirtualTime => self.groups.at(group).virtual_time,
         };
@@ -135,10 +137,10 @@ impl Layer {
     }
 
     /// A group got its first request.
-    fn enter(&mut self, group: u32) {
+    fn enter(&mut self, group: u32, ticks: &Ticks) {
         if self.kind == Order::VirtualTime {
             // Far behind it would keep the device for long, far ahead it would starve: both are forgotten.
-            let (reach, position) = (self.base().saturating_mul(REACH_RATIO), self.position);
+            let (reach, position) = (self.base(ticks).saturating_mul(REACH_RATIO), self.position);
             let state = self.groups.at_mut(group);
             if state.virtual_time.abs_diff(position) > reach {
                 state.virtual_time = position;
@@ -148,11 +150,11 @@ impl Layer {
     }
 
     /// The active group pays for its turn.
-    fn charge(&mut self, now: u64) {
+    fn charge(&mut self, engine: &Cfq) {
         if self.kind != Order::VirtualTime || self.active == NIL {
             return;
         }
-        let used = now.saturating_sub(self.slice_begin_ticks);
+        let used = engine.now.saturating_sub(engine.ticks.at(self.active_since_ns));
         let state = self.groups.at_mut(self.active);
         let ratio = RATIOS.get(usize::from(state.level)).copied().unwrap_or(1);
         state.virtual_time = state.virtual_time.saturating_add(used.saturating_mul(ratio));
@@ -178,8 +180,7 @@ impl Layer {
         }
         engine.group_begins(group);
         (self.active, self.active_since_ns) = (group, engine.now_ns);
-        self.slice_begin_ticks = engine.now;
-        self.slice_end_ticks = engine.now.saturating_add(self.slice(group));
+        self.slice_end_ticks = engine.now.saturating_add(self.slice(group, &engine.ticks));
     }
 }
 
@@ -192,20 +193,17 @@ impl super::Layer for Layer {
     const DEFAULT_FORM: usize = 1;
     const ENGINE: &'static Profile = &Profile::first_in_groups(PerGroup::Trees);
 
-    fn try_new(groups: u32, ticks: &Ticks, kind: Order) -> Result<Self, NoMemory> {
+    fn try_new(groups: u32, _ticks: &Ticks, kind: Order) -> Result<Self, NoMemory> {
         Ok(Self {
             kind,
             mapping: Mapping::Lkml2008,
-            base_ticks: None,
-            default_ticks: [ticks.round_up(500 * MILLISECOND), ticks.round_up(100 * MILLISECOND)],
+            base_ticks: 0,
             groups: Array::try_new(groups, NEW)?,
             links: SortedLinks::try_new(groups)?,
             order: Tree::EMPTY,
-            next_turn: 0,
             position: 0,
             active: NIL,
             slice_end_ticks: 0,
-            slice_begin_ticks: 0,
             active_since_ns: 0,
         })
     }
@@ -219,7 +217,7 @@ impl super::Layer for Layer {
 
     fn setting(&self, row: usize, ticks: &Ticks) -> Option<i64> {
         match (row, self.kind) {
-            (GROUP_SLICE, _) => i64::try_from(ticks.ns(self.base()) / MILLISECOND).ok(),
+            (GROUP_SLICE, _) => i64::try_from(ticks.ns(self.base(ticks)) / MILLISECOND).ok(),
             (MAPPING, Order::RoundRobin) => Some(i64::from(self.mapping == Mapping::OpenVz)),
             _ => None,
         }
@@ -228,7 +226,7 @@ impl super::Layer for Layer {
     fn set(&mut self, row: usize, value: i64, ticks: &Ticks) {
         match row {
             GROUP_SLICE => {
-                self.base_ticks = Some(ticks.round_up(value.unsigned_abs().saturating_mul(MILLISECOND)));
+                self.base_ticks = ticks.round_up(value.unsigned_abs().saturating_mul(MILLISECOND));
             }
             _ => self.mapping = if value == 0 { Mapping::Lkml2008 } else { Mapping::OpenVz },
         }
@@ -246,7 +244,7 @@ impl super::Layer for Layer {
     fn settle(&mut self, engine: &Cfq, group: u32) {
         let (is_linked, is_wanted) = (self.links.is_linked(group), engine.queued_in(group) > 0);
         if is_wanted && !is_linked {
-            self.enter(group);
+            self.enter(group, &engine.ticks);
         } else if !is_wanted && is_linked {
             self.order.remove(&mut self.links, group);
         }
@@ -270,7 +268,7 @@ impl super::Layer for Layer {
 
     fn interrupt(&mut self, engine: &mut Cfq) {
         if self.active != NIL {
-            self.charge(engine.now);
+            self.charge(engine);
             engine.group_ends(self.active, self.active_since_ns);
             engine.expire_active();
             self.active = NIL;
