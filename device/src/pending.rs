@@ -10,7 +10,7 @@ use crate::interface::NEVER;
 /// rising times), so an insertion moves a handful of entries, where a heap would walk its whole height twice.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending<T> {
-    /// A power of two of places, so that positions wrap by a mask.
+    /// As many places as asked for; never empty.
     ring: Vec<(Nanos, T)>,
     first: usize,
     len: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Pending<T> {
 impl<T: Copy + Default> Pending<T> {
     /// An empty queue that does not allocate up to `capacity` entries.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
-        Self { ring: vec![(NEVER, T::default()); capacity.max(1).next_power_of_two()], first: 0, len: 0 }
+        Self { ring: vec![(NEVER, T::default()); capacity.max(1)], first: 0, len: 0 }
     }
 
     #[inline]
@@ -27,15 +27,25 @@ impl<T: Copy + Default> Pending<T> {
         if self.len == self.ring.len() {
             self.grow();
         }
+        let mut place = self.place_of(self.len);
         let ring = self.ring.as_mut_slice();
-        let mask = ring.len() - 1;
-        let mut place = self.first + self.len;
-        while place > self.first && ring[(place - 1) & mask].0 > at {
-            ring[place & mask] = ring[(place - 1) & mask];
-            place -= 1;
+        for _ in 0..self.len {
+            let before = if place == 0 { ring.len() - 1 } else { place - 1 };
+            if ring[before].0 <= at {
+                break;
+            }
+            ring[place] = ring[before];
+            place = before;
         }
-        ring[place & mask] = (at, value);
+        ring[place] = (at, value);
         self.len += 1;
+    }
+
+    /// Where the entry of this number is, counted from the first; at most as many as there are places.
+    #[inline]
+    fn place_of(&self, number: usize) -> usize {
+        let place = self.first + number;
+        if place >= self.ring.len() { place - self.ring.len() } else { place }
     }
 
     #[cold]
@@ -53,7 +63,7 @@ impl<T: Copy + Default> Pending<T> {
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(Nanos, T)> {
         let entry = *self.front()?;
-        self.first = (self.first + 1) & (self.ring.len() - 1);
+        self.first = self.place_of(1);
         self.len -= 1;
         Some(entry)
     }
@@ -73,8 +83,7 @@ impl<T: Copy + Default> Pending<T> {
     /// The values in order.
     #[inline]
     pub(crate) fn values(&self) -> impl Iterator<Item = T> {
-        let mask = self.ring.len() - 1;
-        (self.first..self.first + self.len).map(move |place| self.ring[place & mask].1)
+        (0..self.len).map(|number| self.ring[self.place_of(number)].1)
     }
 
     #[inline]
@@ -92,9 +101,9 @@ impl<T: Copy + Default> Pending<T> {
 
     /// Changes the entries whose time lies after `now`. Their times must keep their order.
     pub(crate) fn change_after(&mut self, now: Nanos, mut change: impl FnMut(&mut Nanos, &mut T)) {
-        let mask = self.ring.len() - 1;
-        for place in (self.first..self.first + self.len).rev() {
-            let (at, value) = &mut self.ring[place & mask];
+        for number in (0..self.len).rev() {
+            let place = self.place_of(number);
+            let (at, value) = &mut self.ring[place];
             if *at <= now {
                 break;
             }

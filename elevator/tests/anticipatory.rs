@@ -217,6 +217,50 @@ fn as7_kinds_never_share_the_device_and_reads_have_their_time() {
     assert!(reads.len() >= 4 && reads.iter().skip(1).all(|span| *span >= 500), "{reads:?}");
 }
 
+/// 9.4, 5: the time of a batch of writes begins with its first dispatch. Else a driver that asks late, after a stall, would
+/// find it over before it began, and writes would wait as long as the stalls go on.
+#[test]
+fn s9_4_a_batch_that_nobody_asks_for_does_not_pass() {
+    let mut settings = Testbed::settings();
+    settings.configuration.depth.device = 4;
+    let mut testbed = Testbed::with("anticipatory:antic_expire=0", &settings);
+    testbed.submit(&bio("R0@1"));
+    assert!(matches!(testbed.dispatch(), Next::Start { .. }));
+    testbed.submit(&bio("W5000@2"));
+    assert!(
+        !matches!(testbed.dispatch(), Next::Start { .. }),
+        "the writes' turn comes when the read is out of the device"
+    );
+    testbed.submit(&bio("R1000@3"));
+    testbed.complete(0, Status::Ok);
+    testbed.pass(200 * MS);
+    assert!(matches!(testbed.dispatch(), Next::Start { .. }));
+    assert_eq!(testbed.started().last().expect("started").text, "W5000@2");
+}
+
+/// 9.4, 2 and 5: an overdue read begins its batch like any other, so that it ends 500 ms after its first completion however
+/// many overdue ones follow.
+#[test]
+fn s9_4_overdue_reads_do_not_prolong_their_batch() {
+    let mut testbed = one_command("anticipatory:read_expire=0");
+    testbed.submit(&bio("W5000"));
+    assert!(matches!(testbed.dispatch(), Next::Start { .. }));
+    let mut order = Vec::new();
+    for next in 0_u64..200 {
+        testbed.submit(&bio(&format!("R{}@1", next * 1_000)));
+        testbed.submit(&bio(&format!("W{}@2", 500_000_000 + next * 1_000)));
+        testbed.pass(10 * MS);
+        testbed.complete(0, Status::Ok);
+        while !matches!(testbed.dispatch(), Next::Start { .. }) {
+            testbed.pass(MS);
+        }
+        order.push((testbed.now(), testbed.started().last().expect("started").text.starts_with('R')));
+    }
+    let first_read = order.iter().find(|(_, is_read)| *is_read).expect("reads go").0;
+    let write = order.iter().find(|(at, is_read)| *at > first_read && !is_read).expect("writes go again").0;
+    assert!(write - first_read <= 530 * MS, "{} ms", (write - first_read) / MS);
+}
+
 #[test]
 fn as8_a_drain_empties_reads_then_writes_whatever_it_waits_for() {
     use elevator::{Configuration, Elevator, Hint, Position, Requests, registry};

@@ -257,7 +257,8 @@ impl<E: Elevator> RequestQueue<E> {
                 self.last_merge = Some(id);
             }
         }
-        self.trace(TraceKind::Inserted, id, None, now);
+        let kind = if matches!(at, Position::Sorted(_)) { TraceKind::Inserted } else { TraceKind::InsertedInFront };
+        self.trace(kind, id, None, now);
     }
 
     /// A driver's own command.

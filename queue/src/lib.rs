@@ -532,8 +532,12 @@ fn earlier(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
 }
 
 impl<E: Elevator> RequestQueue<E> {
-    /// Switches the trace of the queue's and the policy's events on or off. Off at the start.
+    /// Switches the trace of the queue's and the policy's events on or off. Off at the start; its memory comes when it
+    /// is first switched on.
     pub fn set_tracing(&mut self, on: bool) {
+        if on {
+            self.trace.make_room();
+        }
         self.tracing = on;
         if on {
             self.trace.make_room();

@@ -34,7 +34,9 @@ impl<E: Elevator> RequestQueue<E> {
                 {
                     slot.marks.set(Marks::NO_MERGE);
                 }
-                Err(self.beside(id, side))
+                // Only a policy that looks through its own list has a place in mind; the others' order is their own.
+                let has_own_list = self.elevator.merge_search() == MergeSearch::Own;
+                Err(if has_own_list { self.beside(id, side) } else { Hint::None })
             }
         }
     }
@@ -246,6 +248,7 @@ impl<E: Elevator> RequestQueue<E> {
             self.note(wake);
         }
         self.trace_bio(TraceKind::RequestsMerged, &tail, keep, now);
+        self.trace(TraceKind::Absorbed, gone, None, now);
         self.counters.request_merged(tail.direction(), now);
         if was_hashed {
             self.hash_in(keep, tail.extent.end());

@@ -19,12 +19,16 @@ pub enum TraceKind {
     Allocated,
     /// A request entered the policy.
     Inserted,
+    /// It entered the policy before all others: given back by the driver, or data of a sequenced flush.
+    InsertedInFront,
     /// A bio joined it at its end; the attributes are the bio's.
     BackMerged,
     /// A bio joined it before its begin; the attributes are the bio's.
     FrontMerged,
     /// It absorbed its neighbour.
     RequestsMerged,
+    /// It is the neighbour that was absorbed; comes right behind.
+    Absorbed,
     /// The policy chose it.
     Chosen,
     /// The device took it.
@@ -52,7 +56,7 @@ impl TraceKind {
             TraceKind::Queued => 'Q',
             TraceKind::Slept => 'S',
             TraceKind::Allocated => 'G',
-            TraceKind::Inserted => 'I',
+            TraceKind::Inserted | TraceKind::InsertedInFront => 'I',
             TraceKind::BackMerged | TraceKind::RequestsMerged => 'M',
             TraceKind::FrontMerged => 'F',
             TraceKind::Started => 'D',
@@ -60,7 +64,7 @@ impl TraceKind {
             TraceKind::Requeued | TraceKind::Refused => 'R',
             TraceKind::Plugged => 'P',
             TraceKind::Unplugged => 'U',
-            TraceKind::Chosen | TraceKind::FlushIssued | TraceKind::Switched => return None,
+            TraceKind::Absorbed | TraceKind::Chosen | TraceKind::FlushIssued | TraceKind::Switched => return None,
         })
     }
 }
@@ -103,10 +107,9 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Makes room for all it keeps, so that events are written without allocation; if memory is short, as they come.
+    /// Gets the memory for all that is kept, so that events themselves never do.
     pub(crate) fn make_room(&mut self) {
-        let missing = KEPT.saturating_sub(self.events.len());
-        let _ = self.events.try_reserve_exact(missing);
+        self.events.reserve_exact(KEPT.saturating_sub(self.events.len()));
     }
 
     #[inline(never)]

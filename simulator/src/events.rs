@@ -3,7 +3,7 @@
 //!
 //! Promise  events come out by (time, order of insertion); nothing else breaks a tie.
 //! Cost     about 25 ns for an insertion with its removal, independent of how many are pending; nothing is allocated
-//!          up to the capacity given at construction.
+//!          up to the capacity given at construction, except once, when the first event lies beyond the horizon.
 //! Source   Brown 1988 (calendar queue), with a bit per bucket instead of resizing; Tang, Goh & Thng 2005 (ladder queue)
 //!          for sorting a bucket only when its turn comes.
 //!
@@ -91,7 +91,7 @@ impl EventWheel {
             heads: Box::new([NIL; BUCKETS]),
             nodes: Vec::with_capacity(capacity),
             free: NIL,
-            overflow: BinaryHeap::with_capacity(capacity),
+            overflow: BinaryHeap::new(),
             next_sequence: 0,
             in_wheel: 0,
         }
@@ -189,7 +189,7 @@ impl EventWheel {
     fn place(&mut self, time: Nanos, node: u32) {
         let bucket = self.bucket_of(time);
         if bucket >= self.cursor + BUCKETS as u64 {
-            self.overflow.push(Reverse((time, node)));
+            self.push_beyond(time, node);
             return;
         }
         let index = index_of(bucket);
@@ -198,6 +198,15 @@ impl EventWheel {
         self.occupied[index / 64] |= 1 << (index % 64);
         self.occupied_words[index / 4_096] |= 1 << (index / 64 % 64);
         self.in_wheel += 1;
+    }
+
+    /// Flash never looks so far ahead: the memory comes with the first event that does.
+    #[inline]
+    fn push_beyond(&mut self, time: Nanos, node: u32) {
+        if self.overflow.capacity() == 0 {
+            self.overflow.reserve_exact(self.nodes.capacity());
+        }
+        self.overflow.push(Reverse((time, node)));
     }
 
     /// Keeps `front` in order; of equal times the newest comes out last.

@@ -26,6 +26,7 @@ mod os;
 mod processes;
 mod run;
 mod scheduler;
+mod starvation;
 mod storm;
 mod tracing;
 

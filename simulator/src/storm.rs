@@ -5,6 +5,8 @@
 //! load. It ends by draining everything. A failure names the seed, what broke, the last events and the command that
 //! replays it.
 
+#[cfg(test)]
+mod canaries;
 mod limiting;
 
 use std::collections::VecDeque;
@@ -21,6 +23,7 @@ use elevator::{Any, Bio, Configuration, Depth, Elevator, GroupPriority, GroupSet
 use queue::{Era, Full, Handover, Limits, Merging, Next, Plug, RequestQueue, Settings, Submitted};
 
 use crate::invariants::{Broken, Ledger};
+use crate::starvation::{Starvation, Terms};
 use limiting::Limiting;
 
 const CAPACITY_SECTORS: u64 = 1 << 17;
@@ -30,8 +33,6 @@ const CONTEXTS: u32 = 24;
 const LASTING_CONTEXT: ContextId = ContextId(CONTEXTS - 1);
 const SOFTWARE_QUEUES: u16 = 4;
 const PLUGS: usize = 3;
-/// Trace events that a failure shows.
-const SHOWN_EVENTS: usize = 64;
 /// Changes from outside that a failure shows.
 const SHOWN_CHANGES: usize = 16;
 /// Steps without any answered bio after which the drain at the end is taken to be stuck.
@@ -72,6 +73,8 @@ pub struct StormReport {
     pub held: u64,
     /// Changes of limits, of limiters and of their tunables.
     pub limit_changes: u64,
+    /// Times that a waiting request was passed over, as the policy's promise against starvation allows.
+    pub passed_over: u64,
     /// FNV-1a over time, cookie and status of every answer: equal for equal storms.
     pub checksum: u64,
 }
@@ -161,6 +164,7 @@ struct Weather {
     configuration: Configuration,
     device: AnyDevice,
     ledger: Ledger,
+    starvation: Starvation,
     limiting: Limiting,
     limits: Limits,
     plugs: [Plug; PLUGS],
@@ -229,6 +233,7 @@ impl Weather {
         let mut queue = RequestQueue::build(policy, version, &settings)
             .map_err(|error| format!("policy '{policy}' cannot be built: {error:?}"))?;
         queue.set_tracing(true);
+        let starvation = starvation(policy, &configuration, &queue);
         let mut weather = Self {
             policy: policy.to_owned(),
             temper,
@@ -237,6 +242,7 @@ impl Weather {
             configuration,
             device,
             ledger: Ledger::new(limits, CONTEXTS),
+            starvation,
             limiting,
             limits,
             plugs: std::array::from_fn(|_| Plug::default()),
@@ -270,13 +276,14 @@ impl Weather {
             lost: self.lost,
             held: self.limiting.held,
             limit_changes: self.limiting.changes,
+            passed_over: self.starvation.passed_over,
             checksum: self.checksum,
         }
     }
 
     fn last_events(&self) -> Vec<String> {
-        let mut events: Vec<_> = self.queue.events().iter().rev().take(SHOWN_EVENTS).map(ToString::to_string).collect();
-        events.reverse();
+        let untaken = self.queue.events().iter();
+        let events = self.starvation.last_events().chain(untaken).map(ToString::to_string);
         let policy = self.queue.elevator();
         let state = format!(
             "in force: {}; violations: {} in all, {} in the request table, {} in the policy",
@@ -382,6 +389,7 @@ impl Weather {
                 }
                 Err(Full) => self.ledger.withdrawn(cookie),
             }
+            self.starvation.observe(&mut self.queue)?;
         }
         if let Some(plug) = plug.filter(|_| self.random.chance(1, 2)) {
             self.queue.unplug(&mut self.plugs[plug], self.now);
@@ -498,8 +506,10 @@ impl Weather {
             let hardware_queue = HardwareQueue(queue);
             loop {
                 let next = self.queue.dispatch(hardware_queue, self.now);
+                self.starvation.observe(&mut self.queue)?;
                 let Next::Start { id, .. } = next else {
                     self.ledger.progress(&self.queue, hardware_queue, next)?;
+                    self.starvation.pauses(next)?;
                     break;
                 };
                 self.ledger.start(&self.queue, id)?;
@@ -550,6 +560,7 @@ impl Weather {
         self.completions.clear();
         if self.queue.next_timer().is_some_and(|at| at <= self.now) {
             self.queue.timer(self.now);
+            self.starvation.observe(&mut self.queue)?;
         }
         Ok(())
     }
@@ -573,7 +584,8 @@ impl Weather {
                 outcome = answered;
             }
         });
-        outcome
+        outcome?;
+        self.starvation.observe(&mut self.queue)
     }
 
     // ---- churn ----
@@ -655,6 +667,7 @@ impl Weather {
         let value = [row.min, row.max, row.default.unwrap_or(row.max), near][below(&mut self.random, 4)];
         // Out of range is refused or clamped by the row; both are allowed to happen here.
         let outcome = self.queue.set(row.name, &value.to_string());
+        self.starvation.tuned(&self.queue);
         self.note(format!("{} = {value}: {outcome:?}", row.name));
     }
 
@@ -678,9 +691,22 @@ impl Weather {
             .map_err(|error| format!("{} cannot be built: {error:?}", ENTRIES[index].name))?;
         let handover = if self.random.chance(1, 2) { Handover::Drain } else { Handover::Carry };
         self.note(format!("switch to {}@{version:?}, {handover:?}", ENTRIES[index].name));
+        self.starvation.will_switch(Some(version));
         let outcome = self.queue.switch(next, handover, self.now);
-        outcome.map_err(|_| "a switch was refused although none is under way".to_owned())
+        outcome.map_err(|_| "a switch was refused although none is under way".to_owned())?;
+        self.starvation.observe(&mut self.queue)
     }
+}
+
+fn starvation(policy: &str, configuration: &Configuration, queue: &RequestQueue) -> Starvation {
+    let mut starvation = Starvation::new(Terms {
+        name: policy.to_owned(),
+        tick_ns: configuration.tick_ns,
+        software_queues: u64::from(configuration.software_queues),
+        ..Terms::default()
+    });
+    starvation.tuned(queue);
+    starvation
 }
 
 /// What may be wrong with a device, each for itself.

@@ -131,13 +131,25 @@ fn queue_bytes(scheduler: &str, requests: u32) -> usize {
     bytes
 }
 
-/// The goal is 200 bytes for everything. A request and its bio take 64 and 60, because each is whole by itself: a bio
-/// may wait without a request, and policies read a request's attributes in place. The limits are what that leaves room
-/// for, so that nothing grows unseen: of the queue with its policy, and of the whole.
+/// The goal is 200 bytes for everything, and 292 are reached (noop 288, mq-deadline 360). Where they are, in bytes:
+///
+/// | queue and policy, 167 | | simulator and device, 125 | |
+/// | --- | --- | --- | --- |
+/// | request (a cache line) | 64 | I/O in hand | 56 |
+/// | bio with cookie and time, its chain | 60 | event ahead, its place in the front | 28 |
+/// | queue's own facts | 12 | null device: completion ahead | 16 |
+/// | links of dispatch list or merge hash | 8 | completions of one moment | 16 |
+/// | cookie of a wait that is over | 8 | job: token | 5 |
+/// | merge hash | 3 | delivery without costs | 4 |
+/// | policy `none`: links, list | 12 | | |
+///
+/// Events more than 4 ms ahead, which disks have, take 16 more each. Request and bio say much the same, because each is whole by itself: a bio may wait without a request, and policies
+/// read a request's attributes in place. Without one of them the goal would be in reach. The limits keep what there is
+/// from growing unseen: of the queue with its policy, and of the whole.
 #[test]
 fn a_request_in_flight_costs_at_most_200_bytes_beside_the_request_queue() {
     for (scheduler, queue_limit, limit) in
-        [("none", 162, 325), ("noop", 158, 320), ("mq-deadline", 230, 394), ("wfq", 162, 325)]
+        [("none", 167, 292), ("noop", 163, 288), ("mq-deadline", 235, 360), ("wfq", 167, 292)]
     {
         let each = |bytes: fn(&str, u32) -> usize| (bytes(scheduler, 9_000) - bytes(scheduler, 1_000)) / 8_000;
         let all = each(|scheduler, requests| peak_bytes(&in_flight(scheduler, requests)));

@@ -227,7 +227,8 @@ fn t54_bonnie_of_2_4_on_the_ide_disk_of_2003() {
             end_fsync: mix == Mix::Write,
             ..stream(mix, 4 * KIB)
         };
-        let mut question = on("ide2003", "noop", machine, job);
+        // The elevator of 2.4.20. In the order of arrival, which `noop` keeps, writer and flusher pull the arm to and fro.
+        let mut question = on("ide2003", "linus", machine, job);
         (question.ramp_ns, question.runtime_ns) = (0, 120_000 * MS);
         run(&question)
     };

@@ -318,11 +318,6 @@ impl Elevator for Anticipatory {
         if held != Held::Dispatched || known != id {
             return Wake::No;
         }
-        if self.has_changed && self.dispatched == 1 {
-            self.batch_ends_ns = now.saturating_add(self.batch_ns(self.batch));
-            self.has_changed = false;
-            self.is_new = self.batch == Kind::Sync;
-        }
         self.back_from_device(id);
         if self.is_new && self.batch == kind {
             self.size_write_batch(now);
@@ -443,19 +438,17 @@ impl Anticipatory {
         let mut chosen = None;
         if !(syncs && asyncs && self.is_batch_over(now)) {
             let next = Some(self.class(self.batch).next).filter(|slot| *slot != NIL);
-            if self.batch == Kind::Sync && self.settings.antic_expire_ns != 0 {
-                if self.is_overdue(Kind::Sync, now) {
-                    return self.sync.fifo.first().map(|slot| (slot, Why::Overdue));
-                }
-                if self.may_wait(requests, next, now) {
-                    self.begin_wait();
-                    return None;
-                }
+            let anticipates = self.batch == Kind::Sync && self.settings.antic_expire_ns != 0;
+            let overdue = (anticipates && self.is_overdue(Kind::Sync, now)).then(|| self.sync.fifo.first()).flatten();
+            if overdue.is_none() && anticipates && self.may_wait(requests, next, now) {
+                self.begin_wait();
+                return None;
             }
-            if next.is_some() && syncs && !asyncs {
+            if overdue.is_none() && next.is_some() && syncs && !asyncs {
                 self.batch_ends_ns = now.saturating_add(self.batch_ns(Kind::Sync));
             }
-            chosen = next.map(|slot| (slot, Why::NextInOrder));
+            let in_order = next.map(|slot| (slot, Why::NextInOrder));
+            chosen = overdue.map(|slot| (slot, Why::Overdue)).or(in_order);
         }
         let (slot, why) = match chosen {
             Some(chosen) => chosen,
@@ -465,8 +458,12 @@ impl Anticipatory {
             if self.dispatched > 0 {
                 return None;
             }
-            // Nothing of the other kind is left in the device.
-            self.batch_ends_ns = now.saturating_add(self.batch_ns(Kind::Async));
+            // Nothing of the other kind is left in the device. The time counts from here and not from when the device ran
+            // dry, or a batch could pass before the driver asks for its first request. That of a sync batch counts from
+            // its first completion; until then the end of the async one before says how long that took.
+            if self.batch == Kind::Async {
+                self.batch_ends_ns = now.saturating_add(self.batch_ns(Kind::Async));
+            }
             self.is_new = self.batch == Kind::Sync;
             self.has_changed = false;
         }

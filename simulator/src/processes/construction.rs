@@ -82,7 +82,8 @@ impl Processes {
             recorder,
             wheel: wheel(&schedule, events),
             schedule,
-            ready: VecDeque::with_capacity(ios.len()),
+            // Used where completing costs nothing.
+            ready: VecDeque::with_capacity(if costs == HostCosts::NONE { ios.len() } else { 0 }),
             cpu_free_at: vec![0; processes.len().max(cpus(machine))],
             backlog: VecDeque::new(),
             plug: submission::has_task_plugs(machine.era).then(Plug::default),
@@ -101,6 +102,7 @@ impl Processes {
             bio_bytes: submission::longest_bio_bytes(machine, request_bytes),
             processes,
             ios,
+            deadlines: Vec::new(),
             running: 0,
             has_stopped: false,
             device_free_at: 0,
@@ -121,7 +123,7 @@ impl Processes {
 
 /// Gives every process its file, its processor and its I/Os.
 fn place(processes: &mut [Process], machine: &Machine, files: &Files) -> Vec<InHand> {
-    let mut ios = Vec::new();
+    let mut ios = Vec::with_capacity(processes.iter().map(|process| process.issuer.depth() as usize).sum());
     for (index, process) in processes.iter_mut().enumerate() {
         process.first_io = number(ios.len());
         process.cpu = number(if machine.cpu_limit { index % cpus(machine) } else { index });
@@ -130,7 +132,7 @@ fn place(processes: &mut [Process], machine: &Machine, files: &Files) -> Vec<InH
         if machine.fs == FileSystem::Ext3 {
             process.block_map = Some(BlockMap::new(process.place.bytes));
         }
-        ios.extend((0..process.issuer.depth()).map(|token| InHand::idle(number(index), token)));
+        ios.extend((0..process.issuer.depth()).map(|_| InHand::idle(number(index))));
     }
     ios
 }

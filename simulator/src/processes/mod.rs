@@ -96,9 +96,7 @@ pub(crate) struct Process {
 #[derive(Copy, Clone, Debug)]
 struct InHand {
     process: u32,
-    token: u32,
     submitted_ns: Nanos,
-    deadline_ns: Nanos,
     /// What has not been submitted yet of a transfer between device and process, in bytes of the file.
     next_byte: u64,
     end_byte: u64,
@@ -111,6 +109,8 @@ struct InHand {
     actor: u16,
     status: Status,
 }
+
+const _: () = assert!(size_of::<InHand>() == 56, "one for each I/O that may be in flight");
 
 /// The lock round the elevator, where holding it is to cost time: one insertion, choice or completion after the other.
 #[derive(Debug)]
@@ -144,6 +144,8 @@ pub(crate) struct Processes {
     schedule: Schedule,
     processes: Vec<Process>,
     ios: Vec<InHand>,
+    /// When each I/O has to be complete; empty until one has a deadline.
+    deadlines: Vec<Nanos>,
     /// When each processor is idle again; without a limit every process has one to itself.
     cpu_free_at: Vec<Nanos>,
     wheel: EventWheel,
@@ -342,9 +344,7 @@ impl Processes {
         let number = process.first_io + io.token;
         self.ios[number as usize] = InHand {
             process: super::processes::number(index),
-            token: io.token,
             submitted_ns: now,
-            deadline_ns: io.deadline_ns.unwrap_or(NEVER),
             next_byte: io.offset_bytes,
             end_byte: io.offset_bytes + u64::from(io.length_bytes),
             // A range says what is changed or synced; only data counts as throughput.
@@ -357,6 +357,10 @@ impl Processes {
             actor: io.actor,
             status: Status::Ok,
         };
+        if io.deadline_ns.is_some() || !self.deadlines.is_empty() {
+            self.deadlines.resize(self.ios.len(), NEVER);
+            self.deadlines[number as usize] = io.deadline_ns.unwrap_or(NEVER);
+        }
         if self.ios[number as usize].is_counted() {
             self.recorder.submitted(index, IoDirection::from(io.operation), now);
         }
@@ -419,9 +423,6 @@ impl Processes {
             device_ns: io.device_ns,
             outcome: io.status.into(),
         });
-        if now > io.deadline_ns {
-            self.recorder.late(issuer, now);
-        }
     }
 
     #[inline]
@@ -436,8 +437,12 @@ impl Processes {
         }
         if io.is_counted() {
             self.record(&io, now);
+            if self.deadlines.get(number as usize).is_some_and(|&deadline_ns| now > deadline_ns) {
+                self.recorder.late(index, now);
+            }
         }
-        self.processes[index].issuer.completed(io.token, io.status.is_ok());
+        let process = &mut self.processes[index];
+        process.issuer.completed(number - process.first_io, io.status.is_ok());
         self.pump(index, now, queue);
     }
 }
@@ -449,12 +454,10 @@ impl InHand {
         self.bytes > 0 || matches!(self.operation, Operation::Flush)
     }
 
-    const fn idle(process: u32, token: u32) -> Self {
+    const fn idle(process: u32) -> Self {
         Self {
             process,
-            token,
             submitted_ns: 0,
-            deadline_ns: NEVER,
             next_byte: 0,
             end_byte: 0,
             bytes: 0,

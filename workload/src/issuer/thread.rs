@@ -35,15 +35,12 @@ enum Stage {
     Finished,
 }
 
-/// What a token stands for while in flight.
+/// What a token stands for while in flight: a byte, as a thread may have thousands.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Flying {
     Data(Direction),
-    /// A read whose block is written back when it has come.
-    Original {
-        offset_bytes: u64,
-        length_bytes: u32,
-    },
+    /// A read whose block is written back when it has come; [`Originals`] knows which.
+    Original,
     Sync,
 }
 
@@ -59,6 +56,8 @@ struct Budget {
 /// What a rewriting thread has read.
 #[derive(Clone, Debug)]
 struct Originals {
+    /// By token: the block that is asked for. Empty in all other threads, as is what follows.
+    asked: Vec<(u64, u32)>,
     /// Blocks that have come and wait to be written, in the order in which they came.
     ready: VecDeque<(u64, u32)>,
     /// Bytes of all blocks that are asked for or have come, and are not yet written.
@@ -68,7 +67,7 @@ struct Originals {
 impl Originals {
     fn new(mix: Mix, depth: u32) -> Self {
         let blocks = if mix == Mix::Rewrite { depth as usize } else { 0 };
-        Self { ready: VecDeque::with_capacity(blocks), unwritten_bytes: 0 }
+        Self { asked: vec![(0, 0); blocks], ready: VecDeque::with_capacity(blocks), unwritten_bytes: 0 }
     }
 }
 
@@ -213,14 +212,14 @@ impl Thread {
         let goes_on = ok
             || match was {
                 Flying::Data(direction) => self.continue_on_error[direction as usize],
-                Flying::Original { .. } => self.continue_on_error[Direction::Read as usize],
+                Flying::Original => self.continue_on_error[Direction::Read as usize],
                 Flying::Sync => false,
             };
         if !goes_on {
             self.stage = Stage::Finished;
         }
-        if let Flying::Original { offset_bytes, length_bytes } = was {
-            self.original_came(offset_bytes, length_bytes, ok);
+        if was == Flying::Original {
+            self.original_came(token, ok);
         }
     }
 
@@ -242,7 +241,8 @@ impl Thread {
     }
 
     /// A block that could not be read is not written, and counts as done.
-    fn original_came(&mut self, offset_bytes: u64, length_bytes: u32, ok: bool) {
+    fn original_came(&mut self, token: u32, ok: bool) {
+        let (offset_bytes, length_bytes) = self.originals.asked[token as usize];
         if ok {
             self.originals.ready.push_back((offset_bytes, length_bytes));
         } else {
@@ -364,8 +364,12 @@ impl Thread {
         }
         let percent = self.other_percent[index];
         let is_other = percent > 0 && self.choices.chance(u64::from(percent), 100);
+        let token = self.tokens.take(what);
+        if what == Flying::Original {
+            self.originals.asked[token as usize] = (offset_bytes, length_bytes);
+        }
         Io {
-            token: self.tokens.take(what),
+            token,
             operation: direction.operation(),
             flags: self.flags[index],
             offset_bytes,
@@ -402,7 +406,7 @@ impl Thread {
                 if ends_pass {
                     self.budget.bytes_left = self.originals.unwritten_bytes;
                 }
-                return Flying::Original { offset_bytes, length_bytes };
+                return Flying::Original;
             }
             _ => {
                 self.budget.bytes_left = self.budget.bytes_left.saturating_sub(bytes);

@@ -1,0 +1,98 @@
+//! Storms in which P7 must break: a policy is held to a promise that it does not give. What they prove is that the check
+//! sees the queue, whatever the policy, and that it can fail.
+
+use super::*;
+use elevator::Version;
+
+/// What a storm over `policy` says when it is held to other terms than its own; the first of some seeds that breaks.
+fn broken(policy: &str, version: Option<Version>, claim: impl Fn(&mut Terms)) -> Option<String> {
+    broken_in(0..40, policy, version, claim)
+}
+
+fn broken_in(
+    mut seeds: std::ops::Range<u64>,
+    policy: &str,
+    version: Option<Version>,
+    claim: impl Fn(&mut Terms),
+) -> Option<String> {
+    seeds.find_map(|seed| {
+        let storm = Storm { policy: policy.to_owned(), seed, bios: 1_500 };
+        let mut weather = Weather::new(&storm).unwrap();
+        // Churn of tunables and policies would bring the true terms back.
+        weather.temper.churn_per_mille = 0;
+        if let Some(version) = version {
+            let next = registry::build(policy, Some(version), &weather.configuration).unwrap();
+            weather.starvation.will_switch(Some(version));
+            assert!(weather.queue.switch(next, Handover::Drain, 0).is_ok());
+            weather.starvation.observe(&mut weather.queue).unwrap();
+        }
+        weather.starvation.claim(&claim);
+        weather.blow(storm.bios).err()
+    })
+}
+
+fn assert_broken(policy: &str, version: Option<Version>, word: &str, claim: impl Fn(&mut Terms)) {
+    let what = broken(policy, version, claim).unwrap_or_else(|| panic!("{policy}: P7 cannot break"));
+    assert!(what.starts_with("P7") && what.contains(word), "{policy}: {what}");
+}
+
+/// Sets a tunable of the terms, not of the policy.
+fn tighter(tunable: &'static str, value: i64) -> impl Fn(&mut Terms) {
+    move |terms| assert!(terms.tunables.insert(tunable, value).is_some(), "{tunable}")
+}
+
+fn called(name: &'static str) -> impl Fn(&mut Terms) {
+    move |terms| name.clone_into(&mut terms.name)
+}
+
+#[test]
+fn the_bounds_of_the_lists_can_break() {
+    assert_broken("mq-deadline", None, "passed over", called("noop"));
+    assert_broken("linus", None, "passed over", called("none"));
+    assert_broken("linus", None, "0 is allowed", tighter("read_latency", 0));
+    assert_broken("linus", None, "0 is allowed", tighter("write_latency", 0));
+    assert_broken("read-latency2", None, "0 is allowed", tighter("write_latency", 0));
+    assert_broken("nas", None, "passed over", tighter("expire_ms", 0));
+}
+
+#[test]
+fn the_bounds_of_batches_can_break() {
+    for (policy, version) in [
+        ("deadline", None),
+        ("mq-deadline", None),
+        ("mq-deadline", Some(Version(6, 1, 0))),
+        ("mq-deadline", Some(Version(6, 5, 0))),
+    ] {
+        assert_broken(policy, version, "passed over", tighter("fifo_batch", 1));
+        assert_broken(policy, version, "Writes were passed over", tighter("writes_starved", 0));
+    }
+}
+
+#[test]
+fn the_bound_of_aging_can_break() {
+    for version in [Version(6, 1, 0), Version(6, 5, 0)] {
+        assert_broken("mq-deadline", Some(version), "older than", tighter("prio_aging_expire", 0));
+    }
+}
+
+#[test]
+fn the_bounds_of_anticipatory_can_break() {
+    assert_broken("anticipatory", None, "the batch of sync ones", tighter("read_batch_expire", 0));
+    assert_broken("anticipatory", None, "the batch of async ones", tighter("write_batch_expire", 0));
+    assert_broken("anticipatory", None, "is held until", tighter("antic_expire", 0));
+}
+
+#[test]
+fn the_bounds_of_kyber_can_break() {
+    assert_broken("deadline", None, "flushed earlier", called("kyber"));
+}
+
+/// The same storms, held to the true terms.
+#[test]
+fn nothing_breaks_by_itself() {
+    for policy in ["linus", "read-latency2", "nas", "deadline", "mq-deadline", "anticipatory", "kyber", "none", "noop"]
+    {
+        assert_eq!(broken_in(0..2, policy, None, |_| ()), None, "{policy}");
+    }
+    assert_eq!(broken_in(0..2, "mq-deadline", Some(Version(6, 1, 0)), |_| ()), None);
+}
