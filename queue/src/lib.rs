@@ -539,9 +539,6 @@ impl<E: Elevator> RequestQueue<E> {
             self.trace.make_room();
         }
         self.tracing = on;
-        if on {
-            self.trace.make_room();
-        }
         self.elevator.trace(on);
         for limiter in &mut self.limiters {
             limiter.trace(on);
