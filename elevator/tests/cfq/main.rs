@@ -3,6 +3,7 @@
 mod first;
 mod groups;
 mod host;
+mod late;
 mod model;
 mod preemption;
 mod queues;

@@ -3,6 +3,7 @@
 use crate::host::{DISK, Host, MS};
 use crate::model::{Model, Reader, Servers, assert_near, assert_shares, reader, run, servers};
 use block::{Class, Priority};
+use hoistway_elevator::Elevator;
 
 fn best_effort(level: u8) -> Priority {
     Priority::new(Class::BestEffort, level)
@@ -260,6 +261,7 @@ fn t23_a_shared_queue_that_seeks_is_broken_apart() {
     host.given("R1000@1 R1008@2 R90000000@3");
     assert_eq!(host.dispatch().as_deref(), Some("R1000@1"));
     host.complete("R1000");
+    assert_eq!(host.policy.next_timer(), None, "with a cooperator there is nothing to wait for");
     assert_eq!(host.dispatch().as_deref(), Some("R1008@2"), "the cooperator, without another choice");
     host.lines();
     host.given("R1016@1");

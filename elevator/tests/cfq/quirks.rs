@@ -98,15 +98,17 @@ fn q8_the_timer_ends_with_the_request_that_was_waited_for() {
 
 #[test]
 fn q9_what_goes_next_is_seen_from_where_the_last_one_began() {
-    let order = |version: &str| {
-        let mut host = Host::new(&format!("cfq@{version}"));
-        host.given("R992@1");
+    let order = |first: &str, requests: &str| {
+        let mut host = Host::new("cfq@2.6.36");
+        host.given(first);
         host.dispatch();
-        host.given("R1000@1+400 R1300@1 R950@1");
+        host.given(requests);
         host.dispatch_all()
     };
     // From 1000 it is 100 back (twice 50) and 300 on; from 1400, its end, 1300 would be nearer.
-    assert_eq!(order("2.6.36"), "R1000@1+400 R950@1 R1300@1");
+    assert_eq!(order("R992@1", "R1000@1+400 R1300@1 R950@1"), "R1000@1+400 R950@1 R1300@1");
+    // From 1000 it is 300 back and 290 on; from 900, where the head was, 850 would be nearer.
+    assert_eq!(order("R892@1", "R1000@1 R1290@1 R850@1"), "R1000@1 R1290@1 R850@1");
 }
 
 #[test]

@@ -56,6 +56,18 @@ fn t37_even_when_the_slice_is_over() {
     assert_eq!(host.dispatch().as_deref(), Some("R9000000@2g2"));
 }
 
+#[test]
+fn t28_a_group_with_another_busy_queue_is_not_waited_for() {
+    let mut host = iops();
+    host.given("R1000@1g1 R5000000@2g1");
+    // The device has no room for more, so that the first is still active when it completes.
+    assert_eq!(host.dispatch().as_deref(), Some("R1000@1g1"));
+    host.pass_ms(1);
+    host.complete_nth(0);
+    assert!(host.lines_with("arm_idle").is_empty());
+    assert_eq!(host.dispatch().as_deref(), Some("R5000000@2g1"));
+}
+
 /// The only queue of group 1 has just completed, empty, at the end of its slice of 33 ms.
 fn busy_waiting() -> Host {
     let mut host = Host::new("cfq@2.6.36");
