@@ -373,3 +373,22 @@ fn build_policy(spec: &SchedulerSpec, version: Option<Version>, settings: &TurnS
     }
     Ok(policy)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_reaches_the_queue_and_outlives_other_changes() {
+        let settings = TurnSettings { groups: 4, scheduler: "uchida".to_owned(), ..TurnSettings::probe() };
+        let mut turn = Turn::new(&settings).expect("a turn");
+        let group = turn.add_group("g", 0, 300, 0).expect("a group");
+        let of_queue = |turn: &Turn| *turn.queue.groups().settings(GroupId(group));
+        assert_eq!(of_queue(&turn).priority, None);
+        let level = GroupPriority::new(2).ok();
+        assert!(turn.set_group_priority(group, level, 1) && turn.set_weight(group, 200, 2));
+        assert_eq!((of_queue(&turn).priority, of_queue(&turn).weight), (level, 200));
+        assert!(turn.set_group_priority(group, None, 3) && !turn.set_group_priority(3, level, 4));
+        assert_eq!(of_queue(&turn).priority, None);
+    }
+}
