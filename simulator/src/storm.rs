@@ -19,7 +19,7 @@ use block::{
 };
 use device::{AnyDevice, Command, Completion, Device, Model, NEVER, Submit};
 use elevator::registry::{self, ENTRIES};
-use elevator::{Any, Bio, Configuration, Depth, Elevator, GroupPriority, GroupSettings, GroupState};
+use elevator::{Any, Bio, Configuration, Depth, Elevator, GroupPriority, GroupSettings, GroupState, Version};
 use queue::{Era, Full, Handover, Limits, Merging, Next, Plug, RequestQueue, Settings, Submitted};
 
 use crate::invariants::{Broken, Ledger};
@@ -233,7 +233,7 @@ impl Weather {
         let mut queue = RequestQueue::build(policy, version, &settings)
             .map_err(|error| format!("policy '{policy}' cannot be built: {error:?}"))?;
         queue.set_tracing(true);
-        let starvation = starvation(policy, &configuration, &queue);
+        let starvation = starvation(policy, version, &configuration, &queue);
         let mut weather = Self {
             policy: policy.to_owned(),
             temper,
@@ -676,6 +676,7 @@ impl Weather {
         let is_waiting = self.queue.settings().any(|(row, value)| row.name == "slice_idle" && value > 0);
         let value = if is_waiting { "0" } else { "8" };
         let outcome = self.queue.set("slice_idle", value);
+        self.starvation.tuned(&self.queue);
         self.note(format!("slice_idle = {value}: {outcome:?}"));
     }
 
@@ -698,9 +699,15 @@ impl Weather {
     }
 }
 
-fn starvation(policy: &str, configuration: &Configuration, queue: &RequestQueue) -> Starvation {
+fn starvation(
+    policy: &str,
+    version: Option<Version>,
+    configuration: &Configuration,
+    queue: &RequestQueue,
+) -> Starvation {
     let mut starvation = Starvation::new(Terms {
         name: policy.to_owned(),
+        version,
         tick_ns: configuration.tick_ns,
         software_queues: u64::from(configuration.software_queues),
         ..Terms::default()

@@ -16,6 +16,7 @@ mod by_sector;
 mod check;
 mod choose_request;
 mod completion;
+mod construction;
 mod contexts;
 mod cooperate;
 mod dispatch;
@@ -35,23 +36,16 @@ mod tunables;
 mod two_level;
 
 use crate::account::GroupAccount;
-use crate::group::{GroupSettings, WEIGHT_DEFAULT};
-use crate::interface::{
-    Admission, Configuration, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Side, Violation,
-    Wake,
-};
+use crate::group::GroupSettings;
+use crate::interface::{Admission, Dispatch, Elevator, Hint, Merge, MergeSearch, Position, Side, Violation, Wake};
 use crate::message::{Message, Messages};
 use crate::request::{Bio, Requests};
-use crate::structures::{Array, Links, List, NIL, NoMemory, SortedLinks, Tree};
+use crate::structures::{Array, Links, List, NIL, SortedLinks, Tree};
 use crate::tunable::{SettingError, Tunable};
 use block::time::is_due;
-use block::{Class, ContextId, GroupId, HardwareQueue, Nanos, RequestId};
-use contexts::{ASYNC_QUEUES, SPARE_QUEUE};
-use profile::{FORMS, PerGroup, Profile};
-use state::{
-    Context, FREE_QUEUE, FREE_SLOT, Group, Held, Marks, Queue, Slot, TREES_PER_GROUP, ThinkTime, UNKNOWN_CONTEXT,
-    UNKNOWN_GROUP, Workload, WorkloadType,
-};
+use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
+use profile::Profile;
+use state::{Context, Group, Held, Marks, Queue, Slot, ThinkTime, UNKNOWN_GROUP, Workload};
 use tunables::{Settings, Ticks};
 use two_level::Instance;
 pub use two_level::{Tarasov, Uchida};
@@ -71,10 +65,6 @@ crate::reasons! {
 
 /// Levels of a class: as many orders by sector.
 const LEVELS: usize = 8;
-/// The weights of 2.6, and the root's when nobody says otherwise.
-const WEIGHT_MIN: u32 = 100;
-const WEIGHT_MAX: u32 = 1_000;
-
 /// The policy's state.
 #[derive(Debug)]
 pub struct Cfq {
@@ -150,130 +140,6 @@ pub struct Cfq {
     drained: u64,
     messages: Messages,
     violations: u32,
-}
-
-impl Policy for Cfq {
-    type Profile = &'static Profile;
-    const FORMS: &'static [Form<&'static Profile>] = FORMS;
-
-    fn build(configuration: &Configuration, profile: &'static Profile) -> Result<Self, NoMemory> {
-        Self::assemble(configuration, profile)
-    }
-}
-
-impl Cfq {
-    /// As [`Policy::build`]; inline, so that a policy that holds an engine builds it in its place and not on the stack.
-    #[inline(always)]
-    fn assemble(configuration: &Configuration, profile: &'static Profile) -> Result<Self, NoMemory> {
-        let slots = configuration.slots;
-        let groups = configuration.groups.max(1);
-        // One record more, for contexts out of range.
-        let contexts = configuration.contexts.saturating_add(1);
-        let async_groups = if profile.has_async_per_group() { groups } else { 1 };
-        let async_queues = async_groups.saturating_mul(ASYNC_QUEUES);
-        // Queues that nobody owns any more hold a request each.
-        let queues = contexts.saturating_add(async_queues).saturating_add(slots).saturating_add(1);
-        let trees = groups.saturating_mul(TREES_PER_GROUP);
-        let thinks = if profile.has_wide_think_times { trees } else { 0 };
-        let instances = if profile.per_group == PerGroup::Engine { groups } else { 0 };
-        let ticks = Ticks::new(profile.clock, configuration);
-        let settings = Settings::new(profile, &ticks, configuration.rotational);
-        Ok(Self {
-            profile,
-            settings,
-            ticks,
-            is_rotational: configuration.rotational,
-            now: 0,
-            now_ns: 0,
-            has_begun: false,
-            slots: Array::try_new(slots, FREE_SLOT)?,
-            sort_links: SortedLinks::try_new(slots)?,
-            fifo_links: Links::try_new(slots)?,
-            head: List::EMPTY,
-            queues: free_queues(queues)?,
-            first_free_queue: if queues > 1 { SPARE_QUEUE + 1 } else { NIL },
-            service_links: SortedLinks::try_new(queues)?,
-            sector_links: SortedLinks::try_new(queues)?,
-            sector_trees: [const { Tree::EMPTY }; LEVELS],
-            stale: List::EMPTY,
-            stale_links: Links::try_new(queues)?,
-            contexts: Array::try_new(contexts, UNKNOWN_CONTEXT)?,
-            async_queues: Array::try_new(async_queues, NIL)?,
-            groups: groups_with_root(groups, profile)?,
-            trees: Array::try_new(trees, Tree::EMPTY)?,
-            tree_thinks: Array::try_new(thinks, ThinkTime::since(0))?,
-            group_links: SortedLinks::try_new(groups)?,
-            group_tree: Tree::EMPTY,
-            min_vdisktime: 0,
-            total_weight: 0,
-            was_iops_mode: profile.has_iops_mode && settings.slice_idle_ticks == 0 && !profile.has_one_level,
-            serving: NOBODY,
-            active: NIL,
-            active_context: NIL,
-            abandoned: NIL,
-            busy_queues: 0,
-            busy_sync_queues: 0,
-            requests_queued: 0,
-            in_driver: 0,
-            in_flight: [0; 2],
-            last_position_sectors: 0,
-            last_delayed_sync_ticks: 0,
-            hw_tag: if profile.has_one_level { Some(false) } else { None },
-            deepest: 0,
-            depth_samples: 0,
-            timer_at: None,
-            idle_since_ns: None,
-            waits_for_group: false,
-            is_holding: false,
-            round: List::EMPTY,
-            instances: Array::try_new(instances, Instance::NEW)?,
-            attended: GroupId::ROOT.0,
-            draining: NIL,
-            drained: 0,
-            messages: Messages::try_new()?,
-            violations: 0,
-        })
-    }
-}
-
-const NOBODY: Workload = Workload {
-    group: NIL,
-    class: Class::BestEffort,
-    kind: WorkloadType::SyncNoIdle,
-    expires_ticks: 0,
-    requires_idle: false,
-};
-
-/// The records are linked, and the spare queue is there for good.
-fn free_queues(count: u32) -> Result<Array<Queue>, NoMemory> {
-    let mut queues = Array::try_new(count, FREE_QUEUE)?;
-    for queue in SPARE_QUEUE + 1..count {
-        queues.at_mut(queue).next_free = if queue + 1 < count { queue + 1 } else { NIL };
-    }
-    let spare = queues.at_mut(SPARE_QUEUE);
-    spare.marks.set(Marks::USED);
-    spare.references = 1;
-    Ok(queues)
-}
-
-fn groups_with_root(count: u32, profile: &Profile) -> Result<Array<Group>, NoMemory> {
-    let mut groups = Array::try_new(count, UNKNOWN_GROUP)?;
-    let weight = own_weight(profile, GroupId::ROOT, &GroupSettings::with_weight(WEIGHT_DEFAULT));
-    let root = groups.at_mut(GroupId::ROOT.0);
-    (root.weight, root.leaf_weight) = (weight, weight);
-    (root.new_weight, root.new_leaf_weight) = (weight, weight);
-    Ok(groups)
-}
-
-/// The weight in the form's range; the root counts double.
-fn own_weight(profile: &Profile, group: GroupId, settings: &GroupSettings) -> u32 {
-    let weight = settings.clamped_weight();
-    match (profile.has_hierarchy, group == GroupId::ROOT) {
-        (true, false) => weight,
-        (true, true) => weight.saturating_mul(2),
-        (false, true) if weight == WEIGHT_DEFAULT => WEIGHT_MAX,
-        (false, _) => weight.clamp(WEIGHT_MIN, WEIGHT_MAX),
-    }
 }
 
 impl Elevator for Cfq {
@@ -482,7 +348,7 @@ impl Elevator for Cfq {
 
     fn group_added(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) {
         self.tick(now);
-        let weight = own_weight(self.profile, group, settings);
+        let weight = construction::own_weight(self.profile, group, settings);
         let think = ThinkTime::since(self.now);
         if let Some(state) = self.groups.get_mut(group.0) {
             *state = Group {
@@ -499,7 +365,7 @@ impl Elevator for Cfq {
 
     fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> Wake {
         self.tick(now);
-        let weight = own_weight(self.profile, group, settings);
+        let weight = construction::own_weight(self.profile, group, settings);
         if let Some(state) = self.groups.get_mut(group.0) {
             (state.new_weight, state.new_leaf_weight) = (weight, weight);
         }
