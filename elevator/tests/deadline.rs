@@ -1,5 +1,6 @@
 //! deadline: the numbered cases of the specification, in the form of 2.6.24 and in that of 2.6.0.
 
+use block::random::Stream;
 use testbed::{Testbed, check_tunables_table};
 
 const FORMS: [&str; 2] = ["deadline@2.6.24", "deadline@2.6.0"];
@@ -123,6 +124,18 @@ fn dl14_an_overdue_read_waits_for_31_dispatches_at_most() {
     testbed.when("rest");
     let position = testbed.started()[before..].iter().position(|started| started.text == "R5");
     assert_eq!(position, Some(15 + 16), "the rest of the batch, then one batch of writes");
+}
+
+#[test]
+fn p13_reads_that_are_overdue_at_once_go_in_order_of_arrival() {
+    for form in FORMS {
+        let mut random = Stream::new(7);
+        let script: Vec<_> = (0..100).map(|_| format!("R{}", random.below(1 << 30) * 16)).collect();
+        let mut testbed = Testbed::new(&format!("{form}:fifo_batch=1,read_expire=0"));
+        testbed.given(&script.join(" "));
+        testbed.when("t+1 rest");
+        testbed.then(&script.join(" "));
+    }
 }
 
 #[test]

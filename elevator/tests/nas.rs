@@ -1,5 +1,6 @@
 //! nas: the numbered cases of the specification, as posted and as meant.
 
+use block::random::Stream;
 use testbed::queue::{Era, Settings};
 use testbed::{Testbed, check_tunables_table};
 
@@ -125,10 +126,24 @@ fn ns14_reads_and_writes_interleave_and_then_reads_no_longer_overtake() {
 }
 
 #[test]
-fn without_patience_it_is_first_come_first_served_in_each_direction() {
+fn p13_without_patience_it_is_first_come_first_served_in_each_direction() {
     let mut testbed = Testbed::new("nas:expire_ms=0");
     testbed.when("W3000 t+1 W1000 t+1 W2000 t+1 W2008 rest");
     testbed.then("W3000 W1000 W2000 W2008");
+
+    let mut random = Stream::new(7);
+    let direction = |random: &mut Stream| if random.below(2) == 0 { 'R' } else { 'W' };
+    let sent: Vec<_> = (0..100).map(|_| format!("{}{}", direction(&mut random), random.below(1 << 30) * 16)).collect();
+    let mut testbed = Testbed::new("nas:expire_ms=0");
+    testbed.given(&sent.join(" t+1 "));
+    testbed.when("t+1 rest");
+    for letter in ['R', 'W'] {
+        let started = testbed.started().iter().map(|started| started.text.as_str());
+        let started: Vec<_> = started.filter(|text| text.starts_with(letter)).collect();
+        let of_this: Vec<_> = sent.iter().filter(|text| text.starts_with(letter)).collect();
+        assert!(of_this.len() > 30);
+        assert_eq!(started, of_this);
+    }
 }
 
 #[test]

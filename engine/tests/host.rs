@@ -74,6 +74,18 @@ fn a_limit_is_kept_and_leaves_the_other_group_alone() {
     }
 }
 
+/// 64 reads at 2 a second would keep the end of the run waiting for half a minute.
+#[test]
+fn a_run_does_not_wait_for_what_tight_limits_still_hold() {
+    let mut experiment = experiment("memory:64MiB", "none", &[100], &job(Mix::Read, 64));
+    experiment.groups[0].limits.read_ios_per_s = Some(2);
+    let began = std::time::Instant::now();
+    let measured = EngineHost.run(&experiment, &mut Unattended).expect("measured");
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+    assert!(measured.groups[0].ios() <= 3, "{}", measured.groups[0].ios());
+    assert!(measured.target.notes["limiters"].starts_with("throttle:"), "{:?}", measured.target.notes);
+}
+
 /// A reader at depth 1 with a target of 1 ms beside one at depth 32, on a device that serves one read at a time.
 #[test]
 fn a_latency_target_is_paid_for_by_the_other_group() {

@@ -174,6 +174,9 @@ fn a_wrong_limit_is_told_with_its_line_and_the_kernels_error() {
     let place = "serve.toml:28:";
     says("read_bps_max = 0", "read_bps_max = \"50MB\"", &[place, "\"50MB\" is not a size"]);
     says("read_bps_max = 0", "read_bps_max = 1", &[place, "read_bps_max = 1 is too little"]);
+    says("read_bps_max = 0", "read_bps_max = -5", &[place, "read_bps_max = -5 is not a size: it is negative"]);
+    let beyond = "read_bps_max = 99999999999999999999";
+    says("read_bps_max = 0", beyond, &[place, "is not a size: it is more than 64 bits hold", "\"64MiB\""]);
     says("read_bps_max = 0", "read_iops_max = -5", &[place, "-5 is outside 0 to 4294967294"]);
     says("read_bps_max = 0", "read_iops_max = 4294967296", &[place, "outside"]);
     says("read_bps_max = 0", "rbps = 2000\nread_bps_max = 3000", &["rbps and read_bps_max are the same limit"]);

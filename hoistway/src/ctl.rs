@@ -101,7 +101,9 @@ pub fn run(arguments: CtlArguments) -> u8 {
     } else if let Some(error) = answer.get("error") {
         let field = answer.get("field").and_then(Value::as_str).unwrap_or("");
         let place = if field.is_empty() { String::new() } else { format!(" ({field})") };
-        eprintln!("hoistway: error: {}{place}", error.as_str().unwrap_or("refused"));
+        let error = error.as_str().unwrap_or("refused");
+        // Problems of a configuration file come as the server itself would tell them.
+        eprintln!("hoistway: error: {}{place}", error.strip_prefix("hoistway: error: ").unwrap_or(error));
     } else {
         let mut text = String::new();
         show(&answer["ok"], 0, &mut text);

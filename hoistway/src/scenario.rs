@@ -18,9 +18,15 @@ use serde::Deserialize;
 use crate::exit::Error;
 
 /// The scenarios that come with the program.
-pub const SHIPPED: [(&str, &str); 1] = [("write-bomb", include_str!("../scenarios/write-bomb.toml"))];
+pub const SHIPPED: [(&str, &str); 2] = [
+    ("write-bomb", include_str!("../scenarios/write-bomb.toml")),
+    ("write-bomb-direct", include_str!("../scenarios/write-bomb-direct.toml")),
+];
 /// The job files that come with the program: `-w NAME` finds them where there is no such file.
-const JOB_FILES: [(&str, &str); 1] = [("write-bomb.fio", include_str!("../scenarios/write-bomb.fio"))];
+const JOB_FILES: [(&str, &str); 2] = [
+    ("write-bomb.fio", include_str!("../scenarios/write-bomb.fio")),
+    ("write-bomb-direct.fio", include_str!("../scenarios/write-bomb-direct.fio")),
+];
 
 /// A scenario.
 #[derive(Clone, Debug, Deserialize)]

@@ -72,8 +72,9 @@ pub fn run(arguments: ServeArguments) -> u8 {
     }
     match Server::start(configuration, origin, inherited) {
         Ok(server) => {
-            server.announce(arguments.print_uri);
+            // Who is told that we are ready may signal at once.
             server.heed_signals();
+            server.announce(arguments.print_uri);
             server.run()
         }
         Err(failure) => {

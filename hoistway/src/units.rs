@@ -32,6 +32,17 @@ impl<'a> Number<'a> {
     }
 }
 
+/// `'-1' is no rate: it is negative`; `is_too_large`: all is well with it but its size.
+fn refused(text: &str, noun: &str, is_too_large: bool, help: &str) -> Diagnostic {
+    let is_negative = text.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let reason = match (is_negative, is_too_large) {
+        (true, _) => ": it is negative",
+        (_, true) => ": it is more than 64 bits hold",
+        _ => "",
+    };
+    Diagnostic::new(format!("'{text}' is no {noun}{reason}"), help)
+}
+
 /// A simulated computer: `key=value,...`.
 pub fn machine(text: &str) -> Result<experiment::Machine, Diagnostic> {
     experiment::Machine::parse(text)
@@ -39,13 +50,13 @@ pub fn machine(text: &str) -> Result<experiment::Machine, Diagnostic> {
 
 /// A size in bytes: `512`, `4k`, `1.5GiB`, `100MB`. With a fraction, rounded down to a multiple of 512.
 pub fn size(text: &str) -> Result<u64, Diagnostic> {
-    let wrong = || {
-        Diagnostic::new(
-            format!("'{text}' is no size"),
-            "write bytes, or a number with k, M, G, T (1024-based; also KiB) or kB, MB, GB, TB (1000-based)",
-        )
-    };
-    let number = Number::split(text).ok_or_else(wrong)?;
+    let help = "write bytes, or a number with k, M, G, T (1024-based; also KiB) or kB, MB, GB, TB (1000-based)";
+    bytes(text).map_err(|is_too_large| refused(text, "size", is_too_large, help))
+}
+
+/// The error is whether it is a size, but one of more than 64 bits.
+fn bytes(text: &str) -> Result<u64, bool> {
+    let number = Number::split(text).ok_or(is_long(text))?;
     let unit = match number.suffix {
         "" | "B" => 1,
         "k" | "K" | "Ki" | "KiB" => 1 << 10,
@@ -56,33 +67,37 @@ pub fn size(text: &str) -> Result<u64, Diagnostic> {
         "MB" => 1_000_000,
         "GB" => 1_000_000_000,
         "TB" => 1_000_000_000_000,
-        _ => return Err(wrong()),
+        _ => return Err(false),
     };
-    let bytes = number.times(unit).ok_or_else(wrong)?;
+    let bytes = number.times(unit).ok_or(true)?;
     Ok(if number.decimals > 0 { bytes / 512 * 512 } else { bytes })
+}
+
+/// More digits than are read at all.
+fn is_long(text: &str) -> bool {
+    text.len() > 24 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Bytes per second: a size, `/s` optional.
 pub fn rate(text: &str) -> Result<u64, Diagnostic> {
-    size(text.strip_suffix("/s").unwrap_or(text))
-        .map_err(|wrong| Diagnostic::new(format!("'{text}' is no rate"), format!("{}, /s may follow", wrong.help)))
+    let help =
+        "write bytes, or a number with k, M, G, T (1024-based; also KiB) or kB, MB, GB, TB (1000-based), /s may follow";
+    bytes(text.strip_suffix("/s").unwrap_or(text)).map_err(|is_too_large| refused(text, "rate", is_too_large, help))
 }
 
 /// I/Os per second: `1000`, `20k`, `1M` (1000-based).
 pub fn ios_per_s(text: &str) -> Result<u64, Diagnostic> {
-    let number = Number::split(text);
-    let value = number.and_then(|number| {
+    let value = Number::split(text).ok_or(is_long(text)).and_then(|number| {
         let unit = match number.suffix {
             "" => 1,
             "k" => 1_000,
             "M" => 1_000_000,
-            _ => return None,
+            _ => return Err(false),
         };
-        number.times(unit)
+        number.times(unit).ok_or(true)
     });
-    value.ok_or_else(|| {
-        Diagnostic::new(format!("'{text}' is no number of I/Os per second"), "write 1000, 20k or 1M (1000-based)")
-    })
+    let help = "write 1000, 20k or 1M (1000-based)";
+    value.map_err(|is_too_large| refused(text, "number of I/Os per second", is_too_large, help))
 }
 
 /// A time in nanoseconds: `30` = seconds, `500ms`, `1.5s`, `2m`, `1h`.

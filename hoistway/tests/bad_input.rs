@@ -173,7 +173,6 @@ fn hosts_that_do_not_exist_yet_or_never() {
 #[test]
 fn options_of_later_issues_are_refused_not_ignored() {
     refused(&["test", "--trace", "x.blk"], 2, &["(--trace)", "yet"]);
-    refused(&["test", "--trace-out", "x"], 2, &["(--trace-out)", "yet"]);
     refused(&["test", "--generator", "fio"], 2, &["(--generator)", "yet"]);
     refused(&["test", "--destructive", "/dev/sdx", "/dev/sdx"], 3, &["(--destructive)", "yet"]);
     refused(&["test", "--group", "name=a,low_rbps=1M"], 2, &["no effect", "idle=", "latency="]);

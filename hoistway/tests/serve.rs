@@ -279,6 +279,38 @@ fn t58_a_stuck_device_is_given_up_after_the_drain_timeout_with_the_count() {
 }
 
 #[test]
+fn t58_limits_neither_delay_a_switch_nor_the_end() {
+    let mut served = Served::flags(directory(), &["--export", "a=memory:1MiB"]);
+    let (said, code) = served.ctl(&["limit", "a", "io.max", "wbps=2"]);
+    assert_eq!(code, Some(0), "{said}");
+    let mut client = Client::open(&served.path("nbd.sock"), "a", ReplyForm::Simple);
+    let mut requests = Vec::new();
+    for cookie in 0..100 {
+        requests.extend(client.request(0, command::WRITE, cookie, cookie * 8_192, 4_096));
+        requests.extend([0x5a; 4_096]);
+    }
+    client.send(&requests);
+    await_that("a hundred writes are held", || served.status()["devices"][0]["held_by_limiters"] == 100);
+    let (said, code) = served.ctl(&["scheduler", "wfq"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(served.status()["devices"][0]["scheduler"], "wfq");
+    let began = std::time::Instant::now();
+    served.signal("TERM");
+    let mut answered: Vec<u64> = (0..100)
+        .map(|_| {
+            let reply = client.receive(16);
+            assert_eq!(reply[4..8], [0; 4], "an error");
+            u64::from_be_bytes(reply[8..].try_into().unwrap())
+        })
+        .collect();
+    answered.sort_unstable();
+    assert_eq!(answered, (0..100).collect::<Vec<_>>());
+    assert_eq!(wait_for_exit(&mut served.child).code(), Some(0));
+    // At 2 bytes a second they would take two days; the drain itself gives up after 30 s.
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+}
+
+#[test]
 fn t58_the_second_signal_ends_the_server_at_once() {
     let mut served = Served::flags(directory(), &["--export", "a=model:null,read_delay_us=90000000,memory:1MiB"]);
     let mut client = Client::open(&served.path("nbd.sock"), "a", ReplyForm::Simple);

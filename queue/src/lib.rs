@@ -535,6 +535,9 @@ impl<E: Elevator> RequestQueue<E> {
     /// Switches the trace of the queue's and the policy's events on or off. Off at the start; its memory comes when it
     /// is first switched on.
     pub fn set_tracing(&mut self, on: bool) {
+        if on {
+            self.trace.make_room();
+        }
         self.tracing = on;
         self.elevator.trace(on);
         for limiter in &mut self.limiters {

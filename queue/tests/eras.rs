@@ -424,6 +424,15 @@ fn commands(host: &mut Host) -> String {
 }
 
 #[test]
+fn s1_9_what_blk_mq_chose_without_a_tag_cannot_be_overtaken_any_more() {
+    for (era, expected) in [(Era::BLK_MQ, "R90000 R91000 R300rt"), (Era::ENGINE, "R90000 R300rt R91000")] {
+        let mut testbed = testbed::Testbed::with("mq-deadline@6.1", &settings(era, 1));
+        testbed.when("R90000 d R91000 d R300rt rest");
+        testbed.then(expected);
+    }
+}
+
+#[test]
 fn s1_11_a_barrier_of_2_6_waits_for_all_before_it_and_lets_none_past() {
     let mut host = Host::new(Era::LINUX_2_6, 8);
     for bio in [apart(Operation::Write, 1, 0), apart(Operation::Write, 2, 0)] {

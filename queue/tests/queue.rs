@@ -120,6 +120,16 @@ fn limits_hold_and_failing_one_closes_the_request() {
 }
 
 #[test]
+fn a_stream_that_fills_its_requests_does_not_pass_others_in_order_of_arrival() {
+    let limits = Limits { max_sectors: 8, ..Limits::default() };
+    let mut queue = queue(&Settings { limits, ..settings(16, 1) });
+    for (cookie, bio) in [(1, write(0)), (2, read(1_000)), (3, write(8)), (4, write(16))] {
+        queue.submit(&bio, cookie, 0).unwrap();
+    }
+    assert_eq!(run_dry(&mut queue).0, [1, 2, 3, 4]);
+}
+
+#[test]
 fn no_request_crosses_a_chunk_boundary() {
     let limits = Limits { chunk_sectors: 16, ..Limits::default() };
     let mut queue = queue(&Settings { limits, ..settings(16, 1) });

@@ -7,7 +7,7 @@ use experiment::group::LowLimits;
 use experiment::{Experiment, Limits, Measurement, SchedulerSpec};
 use experiments::{KIB, MS, experiment, log_of, random_reads, run};
 use workload::Job;
-use workload::job::{BlockSize, PerDirection};
+use workload::job::{BlockSize, Pattern, PerDirection};
 
 const MB: u64 = 1_000_000;
 
@@ -107,6 +107,39 @@ fn t21_what_an_idle_group_was_promised_is_for_the_others() {
     question.groups[0].start_ns = 100_000 * MS;
     let b = rate(&run(&question), 1);
     assert!(b > 95.0, "{b:.1}");
+}
+
+/// MB/s of B beside A, and in the second that begins so long after A's last read came back. A wants more than the device
+/// can give, so that B is held to what it was promised itself while A is there.
+fn beside_and_after(scheduler: &str, of_b: Limits, delay_ms: u64, slice_ms: u64) -> (f64, f64) {
+    let groups = [(large_reads(32), at_least(50 * MB)), (large_reads(8), of_b)];
+    let mut question = question("null,mbps=20,latency_us=50,qd=64", scheduler, &groups, (1, 1));
+    // Waiting is done in front of the device: there it would count as the device's usual latency.
+    (question.device_depth, question.queue_requests) = (Some(1), Some(128));
+    question.limiters = vec![SchedulerSpec::named("throttle").with("throttle_sample_time", &slice_ms.to_string())];
+    let beside = rate(&run(&question), 1);
+    // What A has in flight when it stops: 32 reads of 64 KiB at the 15 MB/s that B leaves.
+    let in_flight_ms = 140;
+    question.groups[0].stop_ns = Some(1_000 * MS);
+    question.ramp_ns = (1_000 + in_flight_ms + delay_ms) * MS;
+    (beside, rate(&run(&question), 1))
+}
+
+#[test]
+fn t21_what_a_group_leaves_is_for_the_others_within_the_sample_times_above_every_policy() {
+    let slice_ms = 20;
+    let four_thresholds_ms = 8;
+    for entry in ENTRIES {
+        let delay_ms = slice_ms + four_thresholds_ms;
+        let (beside, after) = beside_and_after(entry.name, at_least(5 * MB), delay_ms, slice_ms);
+        assert!(beside < 5.2, "{}: {beside:.2} MB/s beside A", entry.name);
+        assert!(after > 19.0, "{}: {after:.2} MB/s of 20", entry.name);
+        // Ten I/Os a second are left to a group that was promised nothing, and all is looked at when its next is due, or
+        // after eight slices: the longest timer of the kernel.
+        let (beside, after) = beside_and_after(entry.name, Limits::NONE, 8 * slice_ms, slice_ms);
+        assert!(beside < 1.0, "{}: {beside:.2} MB/s beside A", entry.name);
+        assert!(after > 19.0, "{}: {after:.2} MB/s of 20", entry.name);
+    }
 }
 
 #[test]
@@ -253,4 +286,40 @@ fn limiters_that_do_not_exist_are_refused_with_the_nearest() {
     assert!(refused("throttle:hihg=1").contains("no tunable 'hihg'"));
     assert!(refused("throttle:high=2").contains("high=2"));
     assert!(refused("throttle@6.1").contains("no versions"));
+}
+
+/// io.cost with these settings.
+fn io_cost(settings: &[(&str, u64)]) -> SchedulerSpec {
+    settings.iter().fold(SchedulerSpec::named("io.cost"), |spec, (key, value)| spec.with(key, &value.to_string()))
+}
+
+#[test]
+fn t38_weights_of_100_and_800_are_shares_of_1_to_8_above_every_policy() {
+    // The model of the device by the device itself, as iocost_coef_gen finds it: without a scheduler, deep and alone.
+    let alone = |block_bytes: u32, depth: u32, pattern: Option<Pattern>| {
+        let block_sizes = PerDirection::all(BlockSize::Fixed(block_bytes));
+        let reads = random_reads(depth);
+        let job = Job { block_sizes, pattern: pattern.unwrap_or(reads.pattern), ..reads };
+        run(&question("ssd", "none", &[(job, Limits::NONE)], (1, 1)))
+    };
+    let random = alone(4 * KIB, 256, None);
+    let sequential = alone(4 * KIB, 256, Some(Pattern::default()));
+    let stream = alone(KIB * KIB, 4, Some(Pattern::default()));
+    let (rrandiops, rseqiops, rbps) = (random.groups[0].ios(), sequential.groups[0].ios(), stream.groups[0].bytes());
+    // The clock stands a little below what the device can do at most. At all of it a queue in the device, once there,
+    // never drains; then the deeper in it has more, whatever its weight (docs/limiters/io-cost.md).
+    let rate = 95;
+    let limiter =
+        io_cost(&[("rbps", rbps), ("rseqiops", rseqiops), ("rrandiops", rrandiops), ("min", rate), ("max", rate)]);
+    for entry in ENTRIES {
+        let groups = vec![("a", 100, random_reads(32)), ("b", 800, random_reads(32))];
+        let mut question = experiment("ssd", entry.name, groups);
+        (question.ramp_ns, question.runtime_ns) = (500 * MS, 2_000 * MS);
+        question.limiters = vec![limiter.clone()];
+        let measured = run(&question);
+        let [a, b] = [0, 1].map(|group| measured.groups[group].ios() as f64);
+        let (ratio, used) = (b / a, (a + b) / 2.0 / rrandiops as f64);
+        assert!((7.6..=8.4).contains(&ratio), "{}: 1:{ratio:.2}", entry.name);
+        assert!((0.93..=0.97).contains(&used), "{}: {used:.3} of the device", entry.name);
+    }
 }

@@ -356,7 +356,7 @@ impl Throttle {
             return false;
         }
         let longest = self.clock.slice.saturating_mul(LONGEST_TIMER_SLICES);
-        self.arm(queue, at.min(now.saturating_add(longest)));
+        self.arm(queue, at.clamp(now, now.saturating_add(longest)));
         true
     }
 

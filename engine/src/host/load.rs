@@ -17,6 +17,8 @@ use crate::shard::{Answer, Door, LocalRequest, Payload, Resident, Traced};
 
 /// How often the load tells how far it is.
 const REPORT_NS: Nanos = 250_000_000;
+/// What limiters still hold so long after the window's end goes on without them: a group may be held to one I/O a second.
+const LIFT_LIMITS_AFTER_NS: Nanos = 1_000_000_000;
 /// Length of the pattern that writes are filled from.
 const PATTERN_BYTES: usize = 1 << 20;
 /// I/Os of a job that does none: at most this many per turn, so that the loop goes round.
@@ -91,6 +93,8 @@ pub(super) struct Load {
     runnable: Vec<usize>,
     waiting: BinaryHeap<Reverse<(Nanos, usize)>>,
     next_report_ns: Nanos,
+    /// Once the window is over, until it is done.
+    lift_limits_at_ns: Option<Nanos>,
     reports: Sender<Report>,
     is_cancelled: Arc<AtomicBool>,
     pattern: Vec<u8>,
@@ -118,6 +122,7 @@ impl Load {
             runnable: Vec::new(),
             waiting: BinaryHeap::new(),
             next_report_ns: 0,
+            lift_limits_at_ns: None,
             reports,
             is_cancelled,
             pattern,
@@ -170,7 +175,11 @@ impl Load {
         let is_stopped = self.is_cancelled.load(Ordering::Relaxed) || now >= self.window.end_ns;
         if self.at_end.is_none() && is_stopped {
             self.at_end = Some(snapshot(door));
+            self.lift_limits_at_ns = Some(now + LIFT_LIMITS_AFTER_NS);
             self.stop(0..self.threads.len());
+        }
+        if self.lift_limits_at_ns.take_if(|at_ns| *at_ns <= now).is_some() {
+            door.lift_limits();
         }
         if self.schedule.next_change_ns().is_some_and(|at| at <= elapsed_ns) {
             let mut ending = Vec::new();
@@ -333,7 +342,8 @@ impl Resident for Load {
         let window_ns = if self.at_end.is_none() { window_ns } else { Nanos::MAX };
         let thread_ns = self.waiting.peek().map_or(Nanos::MAX, |Reverse((at_ns, _))| *at_ns);
         let change_ns = self.schedule.next_change_ns().map_or(Nanos::MAX, |at_ns| at_ns + self.begin_ns);
-        Some(window_ns.min(thread_ns).min(change_ns).min(self.next_report_ns))
+        let lift_ns = self.lift_limits_at_ns.unwrap_or(Nanos::MAX);
+        Some(window_ns.min(thread_ns).min(change_ns).min(lift_ns).min(self.next_report_ns))
     }
 
     fn fill(&mut self, _lane: usize, _cookie: u64, offset_bytes: u64, mut to: Payload<'_>) {

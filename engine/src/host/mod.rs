@@ -95,6 +95,8 @@ fn measure(shard: &ShardHandle, experiment: &Experiment, progress: &mut dyn Prog
     for (group, handle) in limited {
         shard.set_limits(*handle, &group.limits).map_err(run_error)?;
     }
+    // Asked now: at the end of the run they may be gone.
+    let limiters = shard.status().map_err(run_error)?.limiters;
     let lanes = lanes(experiment, volume, &groups, &threads);
     let (reports, inbox) = mpsc::channel();
     let is_cancelled = Arc::new(AtomicBool::new(false));
@@ -121,7 +123,7 @@ fn measure(shard: &ShardHandle, experiment: &Experiment, progress: &mut dyn Prog
             format!("{} impossible situations in engine, queue or scheduler; please report this", status.violations);
         return Err(RunError::Failed { message, source: None });
     }
-    Ok(answer(experiment, *over, &status))
+    Ok(answer(experiment, *over, &ShardStatus { limiters, ..status }))
 }
 
 /// The thread that waits for a load on the shard's.

@@ -221,10 +221,11 @@ impl Shard {
         true
     }
 
-    /// Refuses new requests, finishes what is in flight, makes everything durable, then stops.
+    /// Refuses new requests, finishes what is in flight without regard to limits, makes everything durable, then stops.
     pub fn begin_drain(&mut self, timeout_ns: Nanos, report: mpsc::Sender<DrainReport>) {
-        self.turn.drain();
-        let deadline_ns = linux::thread::monotonic_ns().saturating_add(timeout_ns);
+        let now = linux::thread::monotonic_ns();
+        self.turn.drain(now);
+        let deadline_ns = now.saturating_add(timeout_ns);
         self.drain = Some(Drain { deadline_ns, report });
     }
 

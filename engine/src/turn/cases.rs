@@ -4,6 +4,7 @@ use block::{Priority, RequestId};
 
 use super::{Action, Actions, ConnectionBounds, Piece, Positions, Turn, TurnSettings, Verdict, VolumeAbilities};
 use crate::protocol::{Asked, Command, Failure};
+use experiment::Limits;
 
 const MIB: u64 = 1 << 20;
 
@@ -233,4 +234,26 @@ fn fast_zeroing_is_refused_where_zeroes_would_have_to_be_written() {
     assert_eq!(pieces(&bench.asks(no_hole)), [refused]);
     let actions = bench.asks(Asked { fast_zero: false, ..no_hole });
     assert_eq!(starts(&actions).len(), 1, "zeroes are written instead");
+}
+
+#[test]
+fn a_drain_lets_go_what_limits_hold_and_takes_no_new_ones() {
+    let mut bench = Bench::new(512, MIB);
+    let slow = Limits { write_bytes_per_s: Some(2), ..Limits::NONE };
+    assert_eq!(bench.turn.set_limits(0, &slow, 1), Ok(true));
+    // Limits of the root bind without a hierarchy only, as with cgroup v1.
+    bench.turn.add_limiter(&"throttle:hierarchy=0".parse().expect("a limiter"), 1).expect("in place");
+    for at in 0..3 {
+        assert_eq!(starts(&bench.asks(asked(Command::Write, at * 8_192, 4_096))), []);
+    }
+    assert_eq!(bench.turn.held_by_limiters(), 3);
+    bench.turn.drain(2);
+    let started = bench.settle();
+    assert_eq!((starts(&started).len(), bench.turn.held_by_limiters()), (3, 0));
+    assert_eq!(bench.turn.set_limits(0, &slow, 3), Ok(true));
+    assert!(bench.turn.limiters().is_empty(), "{:?}", bench.turn.limiters());
+    for (io, bytes, _) in starts(&started) {
+        assert_eq!(pieces(&bench.ends(io, i32::try_from(bytes).expect("small"))), [Piece::Done]);
+    }
+    assert_eq!(bench.turn.counters().violations, 0);
 }

@@ -251,9 +251,10 @@ impl Turn {
         self.connections.get(connection).map(|state| (&state.sums, state.volume, state.group))
     }
 
-    /// Refuses every new request from now on.
-    pub fn drain(&mut self) {
+    /// Refuses every new request from now on, and lifts the limits of those inside.
+    pub fn drain(&mut self, now: Nanos) {
         self.is_draining = true;
+        self.lift_limits(now);
     }
 
     // ---- elevator ----

@@ -17,7 +17,9 @@ impl Turn {
     /// When there is no memory for a limiter.
     pub fn set_limits(&mut self, group: u32, limits: &Limits, now: Nanos) -> Result<bool, String> {
         let Some(Some(state)) = self.groups.get_mut(group as usize) else { return Ok(false) };
-        for name in limits.limiters() {
+        // A drain has lifted the limits: nothing is to be held any more.
+        let is_draining = self.is_draining;
+        for name in limits.limiters().filter(|_| !is_draining) {
             add_limiter(&mut self.queue, &SchedulerSpec::named(name), now)?;
         }
         state.limits = *limits;
@@ -36,7 +38,15 @@ impl Turn {
     /// # Errors
     /// Unknown limiter, tunable or value, as a sentence for the user.
     pub fn add_limiter(&mut self, spec: &SchedulerSpec, now: Nanos) -> Result<(), String> {
+        if self.is_draining {
+            return Ok(());
+        }
         add_limiter(&mut self.queue, spec, now)
+    }
+
+    /// Takes the limiters away: an end must not wait as long as the tightest limit asks for.
+    pub fn lift_limits(&mut self, now: Nanos) {
+        self.queue.remove_limiters(now);
     }
 
     /// The limiters in place, in order, with what is in force: `throttle:throttle_sample_time=20,hierarchy=1`.

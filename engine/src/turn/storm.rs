@@ -1,13 +1,15 @@
-//! Acceptance test 63: random opens, closes, requests, completions in any order, errors, switches, weight changes and a
-//! drain, over the whole turn with a fake device. Each request is answered exactly once or its connection was closed, and
+//! Acceptance test 63: random opens, closes, requests, completions in any order, errors, switches, changes of weights and
+//! limits, limiters that come and go, and a drain, over the whole turn with a fake device. Each request is answered exactly once or its connection was closed, and
 //! nothing is left at the end.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use block::random::Stream;
 use block::{Nanos, Priority, RequestId};
+use elevator::limiters::LIMITERS;
 use elevator::registry::ENTRIES;
-use experiment::SchedulerSpec;
+use experiment::group::LowLimits;
+use experiment::{Limits, SchedulerSpec};
 
 use super::state::{Positions, VolumeAbilities};
 use super::{Action, Actions, ConnectionBounds, Piece, Turn, TurnSettings, Verdict};
@@ -41,6 +43,8 @@ struct Storm {
     next_cookie: u64,
     answered: u64,
     switches: u64,
+    /// Steps after which a limiter held something.
+    held: u64,
     seed: u64,
 }
 
@@ -88,6 +92,7 @@ impl Storm {
             next_cookie: 0,
             answered: 0,
             switches: 0,
+            held: 0,
             seed,
         }
     }
@@ -108,7 +113,8 @@ impl Storm {
             0..2 => self.open(),
             2..4 => self.close(),
             4 => self.switch(),
-            5..8 => self.weigh(),
+            5..7 => self.weigh(),
+            7 => self.limit(),
             8..20 => self.sync_done(),
             20..30 => self.status_done(),
             30..330 => self.submit(),
@@ -118,6 +124,7 @@ impl Storm {
             _ => self.turn.expire(self.now),
         }
         self.settle();
+        self.held += u64::from(self.turn.held_by_limiters() > 0);
     }
 
     /// Dispatches, and takes note of what the turn wants.
@@ -215,6 +222,40 @@ impl Storm {
         if let Some(group) = self.pick(&groups) {
             let weight = 1 + u32::try_from(self.stream.below(10_000)).unwrap_or(0);
             self.turn.set_weight(group, weight, self.now);
+        }
+    }
+
+    /// New limits for a group, mostly ones that hold something; sometimes a limiter more, or none of them any longer.
+    fn limit(&mut self) {
+        let groups = self.groups.clone();
+        let Some(group) = self.pick(&groups) else { return };
+        let rate = |stream: &mut Stream| {
+            let most = 1 << stream.below(24);
+            stream.chance(1, 2).then(|| 2 + stream.below(most))
+        };
+        let limits = Limits {
+            read_bytes_per_s: rate(&mut self.stream),
+            write_bytes_per_s: rate(&mut self.stream),
+            read_ios_per_s: rate(&mut self.stream),
+            write_ios_per_s: rate(&mut self.stream),
+            low: LowLimits {
+                read_bytes_per_s: rate(&mut self.stream).unwrap_or(0),
+                idle_us: 2_000,
+                latency_us: Some(100),
+                ..LowLimits::default()
+            },
+            latency_target_us: rate(&mut self.stream).unwrap_or(0),
+        };
+        let limits = if self.stream.chance(1, 2) { limits } else { Limits::NONE };
+        assert_eq!(self.turn.set_limits(group, &limits, self.now), Ok(true), "seed {}", self.seed);
+        match self.stream.below(8) {
+            0 => self.turn.lift_limits(self.now),
+            1 => {
+                let entry = &LIMITERS[usize::try_from(self.stream.below(LIMITERS.len() as u64)).unwrap_or(0)];
+                let added = self.turn.add_limiter(&SchedulerSpec::named(entry.name), self.now);
+                assert_eq!(added, Ok(()), "seed {}", self.seed);
+            }
+            _ => {}
         }
     }
 
@@ -333,9 +374,19 @@ impl Storm {
         }
     }
 
-    /// Everything in flight comes to its end.
+    /// Everything in flight comes to its end, the more so what limits hold for days.
     fn calm(&mut self) {
-        self.turn.drain();
+        let tight = Limits { read_bytes_per_s: Some(2), write_bytes_per_s: Some(2), ..Limits::NONE };
+        for group in self.groups.clone() {
+            assert_eq!(self.turn.set_limits(group, &tight, self.now), Ok(true), "seed {}", self.seed);
+        }
+        let holds = (0..100_000).any(|_| {
+            self.step();
+            self.turn.held_by_limiters() > 0
+        });
+        assert!(holds, "seed {}", self.seed);
+        self.turn.drain(self.now);
+        assert_eq!(self.turn.held_by_limiters(), 0, "seed {}", self.seed);
         for _ in 0..200_000 {
             self.now += 1_000_000;
             self.complete();
@@ -382,8 +433,9 @@ fn storm(seed: u64, events: u32) {
     assert!(storm.clients.is_empty(), "connections left: {:?}, seed {seed}", storm.clients);
     assert_eq!(storm.turn.memory_bytes().0, free_bytes, "memory was lost, seed {seed}");
     assert_eq!(storm.turn.counters().violations, 0, "seed {seed}");
-    let made = (storm.answered > u64::from(events) / 10, storm.switches > 10);
-    assert_eq!(made, (true, true), "the storm was a calm: {} answers, {} switches", storm.answered, storm.switches);
+    let Storm { answered, switches, held, .. } = storm;
+    let is_wild = answered > u64::from(events) / 10 && switches > 10 && held > u64::from(events) / 20;
+    assert!(is_wild, "the storm was a calm: {answered} answers, {switches} switches, {held} steps with something held");
 }
 
 #[test]

@@ -208,8 +208,15 @@ impl<'a> Reader<'a> {
                 default
             }
             None => {
-                let what = format!("{key} = {shown} is not a size");
-                let help = format!("write a whole number and KiB, MiB, GiB or TiB, for example {key} = \"{default}\"");
+                let reason = match value.as_integer() {
+                    Some(integer) if integer.as_str().starts_with('-') => ": it is negative",
+                    Some(_) => ": it is more than 64 bits hold",
+                    None => "",
+                };
+                let what = format!("{key} = {shown} is not a size{reason}");
+                // 0 says nothing about units.
+                let example = if default == Size(0) { Size(64 << 20) } else { default };
+                let help = format!("write a whole number and KiB, MiB, GiB or TiB, for example {key} = \"{example}\"");
                 self.source.complain(&place, what, help);
                 default
             }

@@ -189,11 +189,12 @@ fn check_low(low: &LowLimits, is_high: bool) -> Result<(), Error> {
 }
 
 /// An upper limit as the kernel takes it: above 1.
-fn at_least_2(key: &str, value: u64) -> Result<Option<u64>, Error> {
-    match value {
-        0 | 1 => Err(Error::usage(format!("{key}={value} is too little"), "limits are at least 2 per second")),
-        value => Ok(Some(value)),
+fn at_least_2(key: &str, text: &str, value: u64) -> Result<Option<u64>, Error> {
+    if value < 2 {
+        let help = "limits are at least 2 per second; without the key there is none";
+        return Err(Error::usage(format!("{key}={text} is too little"), help));
     }
+    Ok(Some(value))
 }
 
 /// Microseconds, as the kernel's files have them.
@@ -217,10 +218,10 @@ impl Described {
             }
             "start" => self.group.start_ns = units::time(value)?,
             "stop" => self.group.stop_ns = Some(units::time(value)?),
-            "rbps" => limits.read_bytes_per_s = at_least_2(key, units::rate(value)?)?,
-            "wbps" => limits.write_bytes_per_s = at_least_2(key, units::rate(value)?)?,
-            "riops" => limits.read_ios_per_s = at_least_2(key, units::ios_per_s(value)?)?,
-            "wiops" => limits.write_ios_per_s = at_least_2(key, units::ios_per_s(value)?)?,
+            "rbps" => limits.read_bytes_per_s = at_least_2(key, value, units::rate(value)?)?,
+            "wbps" => limits.write_bytes_per_s = at_least_2(key, value, units::rate(value)?)?,
+            "riops" => limits.read_ios_per_s = at_least_2(key, value, units::ios_per_s(value)?)?,
+            "wiops" => limits.write_ios_per_s = at_least_2(key, value, units::ios_per_s(value)?)?,
             "low_rbps" => limits.low.read_bytes_per_s = units::rate(value)?,
             "low_wbps" => limits.low.write_bytes_per_s = units::rate(value)?,
             "low_riops" => limits.low.read_ios_per_s = units::ios_per_s(value)?,
@@ -289,7 +290,13 @@ mod tests {
         assert_eq!(what("name=a,priority=8"), "group priority '8' is outside 0 to 7");
         assert_eq!(what("name=a,rbps=1"), "rbps=1 is too little");
         assert_eq!(what("name=a,riops=0"), "riops=0 is too little");
-        assert_eq!(what("name=a,rbps=-1"), "'-1' is no rate");
+        assert_eq!(what("name=a,rbps=-1"), "'-1' is no rate: it is negative");
+        assert_eq!(
+            what("name=a,rbps=18446744073709551616"),
+            "'18446744073709551616' is no rate: it is more than 64 bits hold"
+        );
+        assert_eq!(what("name=a,wbps=20000000T"), "'20000000T' is no rate: it is more than 64 bits hold");
+        assert_eq!(what("name=a,riops=1.9"), "riops=1.9 is too little");
         assert_eq!(what("name=a,low_rbps=1M"), "best-effort limits have no effect without idle= and latency=");
         assert_eq!(what("name=a,idle=5,latency=5"), "idle= and latency= belong to best-effort limits");
         assert_eq!(what("name=a,high=1M,idle=5"), "high= knows no idle= and no latency=");

@@ -1,0 +1,63 @@
+//! The write bomb of the thread of 2003: somebody writes the same gigabyte in a loop, somebody else reads a page now and
+//! then. Case P12 of the classic elevators' specification, on the disk model without NCQ and write cache, in the
+//! surroundings of 2.4.20 (nr_requests 128).
+
+mod experiments;
+
+use experiment::Machine;
+use experiments::{KIB, MS, buffered_stream, experiment, random_reads, run};
+use workload::Job;
+use workload::job::{Amount, BlockSize, Mix, PerDirection, Think};
+
+/// What a scheduler gives: MB/s of the writer, mean and median latency of the reader in ms.
+struct Given {
+    written: f64,
+    mean_ms: f64,
+    median_ms: f64,
+}
+
+fn under(scheduler: &str, with_reader: bool) -> Given {
+    let size = |bytes| Some(Amount::Bytes(bytes));
+    let blocks = PerDirection::all(BlockSize::Fixed(1_024 * KIB));
+    let bomb = Job { block_sizes: blocks, size: size(1_000 << 20), ..buffered_stream(Mix::Write) };
+    let think = Think { time_ns: 100 * MS, ..Think::default() };
+    let reader = Job { think, direct: false, size: size(20 << 30), ..random_reads(1) };
+    let mut groups = vec![("bomb", 100, bomb)];
+    if with_reader {
+        groups.push(("reader", 100, reader));
+    }
+    let mut question = experiment("sata,queue_depth=1,write_cache=0", scheduler, groups);
+    question.machine = Machine::parse("era=2.4,memory_mib=512").unwrap();
+    (question.ramp_ns, question.runtime_ns) = (10_000 * MS, 60_000 * MS);
+    let measured = run(&question);
+    let latency = measured.groups.get(1).map(|group| group.read.latency.clone()).unwrap_or_default();
+    Given {
+        written: measured.device.write.sectors as f64 * 512.0 / measured.window_ns as f64 * 1e3,
+        mean_ms: latency.mean_ns() / 1e6,
+        median_ms: latency.percentile_ns(50.0) as f64 / 1e6,
+    }
+}
+
+#[test]
+fn p12_a_reader_gets_through_a_write_bomb() {
+    let linus = under("linus", true);
+    for scheduler in ["read-latency2", "nas", "deadline"] {
+        let other = under(scheduler, true);
+        let times = linus.mean_ms / other.mean_ms;
+        assert!(times >= 5.0, "{scheduler}: {:.0} ms, linus {:.0} ms", other.mean_ms, linus.mean_ms);
+        let alone = under(scheduler, false);
+        assert!(other.written > 0.4 * alone.written, "{scheduler}: {:.1} of {:.1}", other.written, alone.written);
+    }
+}
+
+/// What the thread claims for the two that it is about. nas stays below its twentieth: it serves nine reads for each of
+/// linus's, and each is two seeks that the writes do not get.
+#[test]
+fn p12_the_read_is_ten_times_faster_for_a_twentieth_of_the_writes() {
+    let linus = under("linus", true);
+    for (scheduler, least) in [("read-latency2", 0.95), ("nas", 0.93)] {
+        let other = under(scheduler, true);
+        let (times, kept) = (linus.median_ms / other.median_ms, other.written / linus.written);
+        assert!(times >= 10.0 && kept >= least, "{scheduler}: {times:.1} times faster, {kept:.3} of the writes");
+    }
+}
