@@ -1,14 +1,17 @@
-//! What cfq costs by itself: `cargo bench -p hoistway-elevator --bench cfq`.
+//! What cfq costs by itself, and the layers of 2008 above its first engine:
+//! `cargo bench -p hoistway-elevator --bench cfq`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 
 fn benches(criterion: &mut Criterion) {
-    testbed::policy_benches(criterion, "cfq");
+    for policy in ["cfq", "uchida", "tarasov"] {
+        testbed::policy_benches(criterion, policy);
+    }
 }
 
 /// The goal is 150 ns; beside it, in the same run, those that keep no queues of issuers.
 fn in_groups(criterion: &mut Criterion) {
-    let specs = ["noop", "mq-deadline", "cfq@2.6.36", "cfq@3.0", "cfq@4.20"];
+    let specs = ["noop", "mq-deadline", "cfq@2.6.26", "uchida", "tarasov", "cfq@2.6.36", "cfq@3.0", "cfq@4.20"];
     testbed::grouped_benches(criterion, &specs, 1_000, 100);
 }
 

@@ -1,6 +1,7 @@
 //! Groups as a tree: parent and weight. Each policy maps the weight to its own range and says so.
 
 use crate::structures::{Array, NoMemory};
+use crate::tunable::SettingError;
 use block::GroupId;
 
 /// Smallest weight.
@@ -19,13 +20,44 @@ pub struct GroupSettings {
     pub weight: u32,
     /// Wanted latency in ns; 0 = none. Policies without a notion of it ignore it.
     pub latency_target_ns: u64,
+    /// For the policies of 2008 that know levels instead of weights; none = their default. All others ignore it.
+    pub priority: Option<GroupPriority>,
+}
+
+/// The level of a group, 0 to 7, where a policy has levels of groups instead of weights.
+///
+/// A setting of its own, not a reading of the weight: which end of the scale is the high one, what stands in the middle and
+/// what a level is worth differ from policy to policy, so that no mapping of weights would mean the same to two of them.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct GroupPriority(u8);
+
+impl GroupPriority {
+    /// The largest level.
+    pub const MAX: u32 = 7;
+
+    /// A level from a number.
+    ///
+    /// # Errors
+    /// [`SettingError::Range`] (ERANGE) outside 0 to 7.
+    pub fn new(level: u32) -> Result<Self, SettingError> {
+        match u8::try_from(level) {
+            Ok(small) if level <= Self::MAX => Ok(Self(small)),
+            _ => Err(SettingError::Range),
+        }
+    }
+
+    /// The level, 0 to 7.
+    #[inline]
+    pub const fn level(self) -> u8 {
+        self.0
+    }
 }
 
 impl GroupSettings {
     /// A child of the root with this weight.
     #[inline]
     pub const fn with_weight(weight: u32) -> Self {
-        Self { parent: GroupId::ROOT, weight, latency_target_ns: 0 }
+        Self { parent: GroupId::ROOT, weight, latency_target_ns: 0, priority: None }
     }
 
     /// The weight, forced into its range.
@@ -138,7 +170,7 @@ impl GroupTree {
         true
     }
 
-    /// Changes weight and latency target; the parent stays. False unless the group is online.
+    /// Changes weight, latency target and priority; the parent stays. False unless the group is online.
     pub fn change(&mut self, group: GroupId, settings: &GroupSettings) -> bool {
         if self.state(group) != GroupState::Online {
             return false;
@@ -146,6 +178,7 @@ impl GroupTree {
         let node = self.nodes.at_mut(group.0);
         node.settings.weight = settings.clamped_weight();
         node.settings.latency_target_ns = settings.latency_target_ns;
+        node.settings.priority = settings.priority;
         true
     }
 

@@ -24,6 +24,8 @@ registry! {
     "anticipatory" = Anticipatory: crate::anticipatory::Anticipatory, "deadline that keeps the device for a reader's next request (2.6)", false;
     "deadline"     = Deadline   : crate::deadline::Deadline,        "ascending batches with soft deadlines, reads before writes (2.6)", false;
     "cfq"          = Cfq        : crate::cfq::Cfq,                  "slices of time for issuers, groups by weight, waits for readers (2.6.26 to 4.20)", true;
+    "uchida"       = Uchida     : crate::cfq::Uchida,               "Satoshi Uchida's of 2008: a whole cfq in each group, levels 0 (high) to 7", false;
+    "tarasov"      = Tarasov    : crate::cfq::Tarasov,              "Vasily Tarasov's of 2008, OpenVZ's: groups by turns, levels 7 (high) to 0", false;
     "kyber"        = Kyber      : crate::kyber::Kyber,              "tokens per kind of I/O, steered by latency targets", false;
 }
 

@@ -21,14 +21,17 @@ struct Counting;
 thread_local! {
     /// Calls that got or moved memory on this thread while it was watched; tests of other threads do not disturb.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    /// What those calls asked for.
+    static BYTES: Cell<usize> = const { Cell::new(0) };
     static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
 }
 
-fn count() {
+fn count(bytes: usize) {
     // A thread that is ending has no locals any more; it is not one of ours then.
     let _ = IS_WATCHED.try_with(|watched| {
         if watched.get() {
             let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
+            let _ = BYTES.try_with(|sum| sum.set(sum.get() + bytes));
         }
     });
 }
@@ -36,19 +39,19 @@ fn count() {
 // SAFETY: every call goes to the system's allocator unchanged; counting touches no memory but two cells.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size());
         // SAFETY: the caller's promises are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size());
         // SAFETY: as above.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        count();
+        count(bytes);
         // SAFETY: as above.
         unsafe { System.realloc(memory, layout, bytes) }
     }
@@ -287,4 +290,26 @@ fn an_allocation_is_counted() {
     assert_eq!(allocations_of(|| kept.push(1_u8)), 1);
     assert_eq!(allocations_of(|| kept.reserve(1_000)), 1);
     assert_eq!(allocations_of(|| drop(std::hint::black_box(std::mem::take(&mut kept)))), 0);
+}
+
+/// What a policy takes at construction, in bytes.
+fn memory_of(name: &str, slots: u32, groups: u32) -> usize {
+    let configuration = Configuration { slots, groups, ..Configuration::default() };
+    let before = BYTES.get();
+    let mut built = None;
+    allocations_of(|| built = Some(registry::build(name, None, &configuration).expect("registered")));
+    BYTES.get() - before
+}
+
+/// A group has an engine of its own, but none of its own tables: a slot costs the same however many groups there are, and a
+/// group however many slots.
+#[test]
+fn engines_of_groups_share_their_tables() {
+    for name in ["uchida", "tarasov"] {
+        let per_slot = |groups| (memory_of(name, 4_096, groups) - memory_of(name, 512, groups)) / (4_096 - 512);
+        assert_eq!(per_slot(256), per_slot(1), "{name}");
+        let per_group = (memory_of(name, 512, 257) - memory_of(name, 512, 1)) / 256;
+        // Most of it are the 17 async queues that it may have.
+        assert!(per_group < 6_000, "{name}: {per_group} bytes a group");
+    }
 }

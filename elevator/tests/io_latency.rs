@@ -123,7 +123,7 @@ impl Bench {
 }
 
 fn settings(parent: u32, target_ms: u64) -> GroupSettings {
-    GroupSettings { parent: GroupId(parent), weight: 100, latency_target_ns: target_ms * MS }
+    GroupSettings { parent: GroupId(parent), latency_target_ns: target_ms * MS, ..GroupSettings::with_weight(100) }
 }
 
 /// A with a target of 10 ms on a disk, and B.

@@ -402,6 +402,23 @@ impl ShardHandle {
         })
     }
 
+    /// Changes a group's level, for policies that know levels of groups; none = the policy's default.
+    ///
+    /// # Errors
+    /// No such group.
+    pub fn set_group_priority(
+        &self,
+        group: GroupHandle,
+        priority: Option<experiment::GroupPriority>,
+    ) -> Result<(), EngineError> {
+        let priority = priority.and_then(|priority| elevator::GroupPriority::new(priority.get()).ok());
+        let changed = self.ask(move |shard| {
+            let now = linux::thread::monotonic_ns();
+            shard.turn().set_group_priority(group.0, priority, now)
+        })?;
+        if changed { Ok(()) } else { Err(EngineError::usage("there is no such group", "see the status")) }
+    }
+
     /// Changes a group's limits; what waits under the old ones is judged by the new.
     ///
     /// # Errors

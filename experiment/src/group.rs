@@ -85,6 +85,58 @@ impl FromStr for Weight {
     }
 }
 
+/// The level of a group, 0 to 7, for schedulers that know levels of groups instead of weights; which end is the high one is
+/// theirs to say.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub struct GroupPriority(u8);
+
+impl GroupPriority {
+    /// The largest level.
+    pub const MAX: u32 = 7;
+
+    /// A level from a number; an error that names value and range otherwise.
+    pub fn new(level: u32) -> Result<Self, Diagnostic> {
+        match u8::try_from(level) {
+            Ok(small) if level <= Self::MAX => Ok(Self(small)),
+            _ => Err(no_group_priority(&level.to_string())),
+        }
+    }
+
+    /// The level as a number, 0 to 7.
+    pub const fn get(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+fn no_group_priority(value: &str) -> Diagnostic {
+    Diagnostic::new(
+        format!("group priority '{value}' is outside 0 to {}", GroupPriority::MAX),
+        "0 is the highest to uchida, 7 to tarasov; other schedulers share by weight=",
+    )
+}
+
+impl From<GroupPriority> for u32 {
+    fn from(priority: GroupPriority) -> u32 {
+        priority.get()
+    }
+}
+
+impl TryFrom<u32> for GroupPriority {
+    type Error = Diagnostic;
+    fn try_from(level: u32) -> Result<Self, Diagnostic> {
+        Self::new(level)
+    }
+}
+
+impl FromStr for GroupPriority {
+    type Err = Diagnostic;
+
+    fn from_str(text: &str) -> Result<Self, Diagnostic> {
+        text.parse().map_err(|_| no_group_priority(text)).and_then(Self::new)
+    }
+}
+
 /// Reads `--weights`: a list `100,800`, or a range `100..800` spread over `groups` even steps (rounded down).
 ///
 /// A list gives the number of groups; with `groups` given as well, the two must agree. A range needs `groups`.
@@ -234,6 +286,9 @@ pub struct Group {
     /// Upper limits.
     #[serde(default)]
     pub limits: Limits,
+    /// Its level, for schedulers that know levels of groups instead of weights; none = their default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_priority: Option<GroupPriority>,
     /// I/O priority of its issuers where the job gives none, in Linux's encoding
     /// ([`block::Priority`]).
     #[serde(default)]
@@ -255,7 +310,7 @@ impl Group {
         for job in &mut jobs {
             job.group.clone_from(&path);
         }
-        Self { path, weight, limits, priority: None, jobs, start_ns: 0, stop_ns: None }
+        Self { path, weight, limits, group_priority: None, priority: None, jobs, start_ns: 0, stop_ns: None }
     }
 
     /// Path of the group above; none = the root.
@@ -330,6 +385,15 @@ mod tests {
         assert_eq!(message("1e3"), "weight '1e3' is not a whole number");
         assert_eq!(message("-5"), "weight '-5' is not a whole number");
         assert_eq!(message(""), "weight '' is not a whole number");
+    }
+
+    #[test]
+    fn a_group_priority_is_0_to_7() {
+        assert_eq!("7".parse::<GroupPriority>().unwrap().get(), 7);
+        for text in ["8", "-1", "", "high"] {
+            let message = text.parse::<GroupPriority>().unwrap_err().message;
+            assert_eq!(message, format!("group priority '{text}' is outside 0 to 7"));
+        }
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub use cell::Cell;
 pub use diagnostic::Diagnostic;
 pub use exit::Exit;
 pub use experiment::{Experiment, GROUP_LIMITER, IssuerPlace, LATENCY_LIMITER, ShareUnit};
-pub use group::{Group, Limits, Weight};
+pub use group::{Group, GroupPriority, Limits, Weight};
 pub use histogram::Histogram;
 pub use host::{Host, LiveFigures, LiveGroup, Progress, Refusal, RunError, Unattended};
 pub use machine::{FileLayout, FileSystem, KernelEra, Machine};

@@ -540,10 +540,10 @@ impl<E: Elevator> RequestQueue<E> {
     /// Switches the trace of the queue's and the policy's events on or off. Off at the start; its memory comes when it
     /// is first switched on.
     pub fn set_tracing(&mut self, on: bool) {
-        self.tracing = on;
         if on {
             self.trace.make_room();
         }
+        self.tracing = on;
         self.elevator.trace(on);
         for limiter in &mut self.limiters {
             limiter.trace(on);

@@ -1,7 +1,7 @@
 //! From paths to ids: the groups of an experiment as the queue knows them.
 
 use block::GroupId;
-use elevator::GroupSettings;
+use elevator::{GroupPriority, GroupSettings};
 use experiment::{Experiment, Weight};
 
 /// The groups in an order in which parents come before their children.
@@ -26,7 +26,7 @@ impl GroupPlan {
         }
         if let Some(weight) = experiment.machine.journal_weight {
             let weight = u32::try_from(weight).unwrap_or(Weight::MAX);
-            plan.settings.push(GroupSettings { parent: GroupId::ROOT, weight, latency_target_ns: 0 });
+            plan.settings.push(GroupSettings::with_weight(weight));
             plan.journal = id(plan.settings.len() - 1);
         }
         plan
@@ -52,8 +52,10 @@ impl GroupPlan {
         };
         let own = experiment.groups.iter().find(|group| group.path == path);
         let weight = own.map_or(Weight::DEFAULT, |group| group.weight).get();
+        let level = own.and_then(|group| group.group_priority);
+        let priority = level.and_then(|level| GroupPriority::new(level.get()).ok());
         let latency_target_ns = own.map_or(0, |group| group.limits.latency_target_ns());
-        self.settings.push(GroupSettings { parent, weight, latency_target_ns });
+        self.settings.push(GroupSettings { parent, weight, latency_target_ns, priority });
         self.paths.push(path.to_owned());
         id(self.settings.len() - 1)
     }

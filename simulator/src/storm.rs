@@ -19,7 +19,7 @@ use block::{
 };
 use device::{AnyDevice, Command, Completion, Device, Model, NEVER, Submit};
 use elevator::registry::{self, ENTRIES};
-use elevator::{Any, Bio, Configuration, Depth, Elevator, GroupSettings, GroupState, Version};
+use elevator::{Any, Bio, Configuration, Depth, Elevator, GroupPriority, GroupSettings, GroupState, Version};
 use queue::{Era, Full, Handover, Limits, Merging, Next, Plug, RequestQueue, Settings, Submitted};
 
 use crate::invariants::{Broken, Ledger};
@@ -189,14 +189,8 @@ struct Weather {
 impl Weather {
     fn new(storm: &Storm) -> Result<Self, Broken> {
         let mut random = Stream::of(storm.seed, "storm");
-        let mut names = storm.policy.split('+');
-        let policy = names.next().unwrap_or_default();
-        let (policy, version) = policy.split_once('@').map_or((policy, None), |(name, version)| (name, Some(version)));
-        let version = match version.map(registry::parse_version) {
-            Some(None) => return Err(format!("policy '{}' has no version", storm.policy)),
-            known => known.flatten(),
-        };
-        let limiting = Limiting::draw(storm.seed, &names.collect::<Vec<_>>())?;
+        let (policy, version, limiters) = split(&storm.policy)?;
+        let limiting = Limiting::draw(storm.seed, &limiters)?;
         let temper = Temper::draw(&mut random);
         let device = device(&mut random, temper.hardware_queues)?;
         let info = device.info();
@@ -603,7 +597,8 @@ impl Weather {
             2 => {
                 let group = GroupId(u32_below(&mut self.random, GROUPS));
                 let weight = self.draw_weight();
-                let settings = GroupSettings { weight, ..*self.queue.groups().settings(group) };
+                let priority = level_beside(weight);
+                let settings = GroupSettings { weight, priority, ..*self.queue.groups().settings(group) };
                 if self.queue.change_group(group, &settings, self.now) {
                     self.note(format!("group {} has weight {weight}", group.0));
                 }
@@ -637,7 +632,7 @@ impl Weather {
         let parent = if is_online && self.random.chance(1, 3) { above } else { GroupId::ROOT };
         let weight = self.draw_weight();
         let latency_target_ns = self.limiting.draw_target_ns();
-        let settings = GroupSettings { parent, weight, latency_target_ns };
+        let settings = GroupSettings { parent, weight, latency_target_ns, priority: level_beside(weight) };
         if self.queue.add_group(group, &settings, self.now) {
             self.groups += 1;
             self.note(format!("group {} below {} of weight {weight} added", group.0, parent.0));
@@ -759,4 +754,21 @@ fn u32_below(random: &mut Stream, bound: u32) -> u32 {
 
 fn u16_below(random: &mut Stream, bound: u16) -> u16 {
     u16::try_from(random.below(u64::from(bound))).unwrap_or(0)
+}
+
+/// Name and version of the policy, names of the limiters: `mq-deadline@6.1+throttle`.
+fn split(text: &str) -> Result<(&str, Option<Version>, Vec<&str>), Broken> {
+    let mut names = text.split('+');
+    let policy = names.next().unwrap_or_default();
+    let (policy, version) = policy.split_once('@').map_or((policy, None), |(name, version)| (name, Some(version)));
+    let version = match version.map(registry::parse_version) {
+        Some(None) => return Err(format!("policy '{text}' has no version")),
+        known => known.flatten(),
+    };
+    Ok((policy, version, names.collect()))
+}
+
+/// A level that goes with a weight; one in nine has none.
+fn level_beside(weight: u32) -> Option<GroupPriority> {
+    GroupPriority::new(weight % 9).ok()
 }

@@ -2,8 +2,9 @@
 
 mod experiments;
 
-use experiment::Measurement;
+use experiment::{GroupPriority, Measurement};
 use experiments::{MS, experiment, random_reads, run};
+use workload::Job;
 
 /// Bytes of each group per unit of weight, relative to the mean of all groups.
 fn relative_shares(measurement: &Measurement) -> Vec<f64> {
@@ -67,5 +68,27 @@ fn wfq_divides_a_parents_share_among_its_children() {
     let shares: Vec<_> = measurement.groups.iter().map(|group| measurement.per_s(group.bytes()) / all).collect();
     for (share, expected) in shares.iter().zip([0.375, 0.125, 0.5]) {
         assert!((share / expected - 1.0).abs() < 0.03, "{shares:?}");
+    }
+}
+
+/// The levels reach the policies of 2008; the weights here are only what is expected of them.
+#[test]
+fn levels_of_groups_share_a_disks_time() {
+    // Slices long against a read, which begins before the slice and ends behind it.
+    for (scheduler, levels, expected) in [
+        ("uchida:key_offset=0,group_slice=500", [0, 4, 7], [800, 400, 100]),
+        ("tarasov:group_slice=500", [7, 4, 0], [800, 500, 100]),
+    ] {
+        let groups = ["a", "b", "c"].into_iter().zip(expected);
+        // Many who ask one at a time: of a deep queue up to 16 requests go to the device at once, whatever the slice.
+        let groups = groups.map(|(path, weight)| (path, weight, Job { threads: 25, ..random_reads(1) })).collect();
+        let mut question = experiment("sata", scheduler, groups);
+        for (group, level) in question.groups.iter_mut().zip(levels) {
+            group.group_priority = Some(GroupPriority::new(level).expect("a level"));
+        }
+        question.device_depth = Some(1);
+        question.queue_requests = Some(128);
+        question.runtime_ns = 60_000 * MS;
+        assert_shares(&run(&question), 0.1);
     }
 }

@@ -110,6 +110,16 @@ fn p1_to_p11_hold_for_cfq_in_every_form() {
 }
 
 #[test]
+fn p1_to_p11_hold_for_uchida() {
+    storms("uchida");
+}
+
+#[test]
+fn p1_to_p11_hold_for_tarasov() {
+    storms("tarasov");
+}
+
+#[test]
 fn p1_to_p11_hold_for_kyber() {
     storms("kyber");
 }
@@ -119,7 +129,7 @@ fn p1_to_p11_hold_for_kyber() {
 fn every_policy_has_its_storm() {
     let names: Vec<_> = elevator::registry::ENTRIES.iter().map(|entry| entry.name).collect();
     let first = ["noop", "wfq", "none", "mq-deadline"];
-    let classic = ["linus", "read-latency2", "nas", "anticipatory", "deadline", "cfq", "kyber"];
+    let classic = ["linus", "read-latency2", "nas", "anticipatory", "deadline", "cfq", "uchida", "tarasov", "kyber"];
     assert_eq!(names, [&first[..], &classic[..]].concat());
 }
 

@@ -7,7 +7,7 @@ use block::{
     Class, ContextId, Extent, Flags, GroupId, HardwareQueue, Nanos, Operation, Priority, SoftwareQueue, Status,
 };
 use elevator::limiters::LIMITERS;
-use elevator::{Bio, Depth, Elevator, GroupSettings, IoLimits, Limiter, Rates, registry};
+use elevator::{Bio, Depth, Elevator, GroupPriority, GroupSettings, IoLimits, Limiter, Rates, registry};
 use queue::Handover;
 
 /// One host call.
@@ -203,6 +203,8 @@ impl Bytes<'_> {
         let (weight, parent) = (self.next()?, self.next()?);
         let mut settings = GroupSettings::with_weight(u32::from(weight) * u32::from(weight) / 6 + 1);
         settings.parent = GroupId(u32::from(parent % 4));
+        // Of nine levels one is none.
+        settings.priority = GroupPriority::new(u32::from(weight % 9)).ok();
         settings.latency_target_ns = if parent >= 128 { u64::from(parent) * 100_000 } else { 0 };
         Some(settings)
     }

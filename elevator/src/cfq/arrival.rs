@@ -5,7 +5,7 @@ use super::profile::NoIdle;
 use super::state::{Held, Marks, Slot};
 use crate::request::{Bio, Requests};
 use crate::structures::NIL;
-use block::{Direction, Flags, GroupId, RequestId};
+use block::{Direction, Flags, GroupId, Nanos, RequestId};
 
 /// A jump further than this is a seek, where positioning takes time.
 const SEEK_ABOVE_SECTORS: u64 = 800;
@@ -19,20 +19,21 @@ const PAGE_SECTORS: u32 = 8;
 const SEEKY_ABOVE_SECTORS: u64 = 8_192;
 
 impl Cfq {
-    /// A request joins its queue.
+    /// A request joins its queue. Its steps are apart, so that a turn that ends in one of them needs little stack.
     pub(super) fn add(&mut self, requests: &Requests, id: RequestId) {
         let request = requests.at(id);
         let bio = &request.attributes;
         let queue = self.queue_for(bio);
         self.bury_abandoned();
-        let due_from = if self.profile.has_one_level { self.ticks.at(request.start_ns) } else { self.now };
-        self.bind(queue, id, bio, due_from);
+        self.bind(queue, id, bio, request.start_ns);
         self.enqueue(queue, id.slot(), bio);
         self.learn(queue, id.slot(), bio);
         self.announce(queue, id.slot(), bio);
     }
 
-    fn bind(&mut self, queue: u32, id: RequestId, bio: &Bio, due_from: u64) {
+    #[inline(never)]
+    fn bind(&mut self, queue: u32, id: RequestId, bio: &Bio, start_ns: Nanos) {
+        let due_from = if self.profile.has_one_level { self.ticks.at(start_ns) } else { self.now };
         let context = self.context_index(bio.context);
         let is_sync = bio.is_sync();
         let is_write = bio.direction() == Direction::Write;
@@ -60,6 +61,7 @@ impl Cfq {
         context.inserted = context.inserted.wrapping_add(1);
     }
 
+    #[inline(never)]
     fn enqueue(&mut self, queue: u32, slot: u32, bio: &Bio) {
         self.say_queue(queue, "insert_request", &[]);
         let entry = *self.slots.at(slot);
@@ -86,6 +88,7 @@ impl Cfq {
     }
 
     /// Think time, seeks, and whether the queue is worth waiting for.
+    #[inline(never)]
     fn learn(&mut self, queue: u32, slot: u32, bio: &Bio) {
         let entry = *self.slots.at(slot);
         let (now, idle) = (self.now, self.settings.slice_idle_ticks);

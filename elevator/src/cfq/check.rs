@@ -13,6 +13,7 @@ fn must(holds: bool, what: &'static str, at: u32) -> Result<(), Violation> {
 
 impl Cfq {
     pub(super) fn check_all(&self, requests: &Requests) -> Result<(), Violation> {
+        self.check_instances()?;
         for queue in 0..self.queues.len() {
             self.check_queue(requests, queue)?;
         }
@@ -78,15 +79,17 @@ impl Cfq {
 
     fn check_sums(&self) -> Result<(), Violation> {
         let busy: u32 = self.groups.iter().map(|group| group.busy_queues).sum();
-        must(busy == self.busy_queues, "busy queues of groups add up", busy)?;
+        let parked = || self.parked();
+        let busy_in_all: u32 = parked().fold(self.busy_queues, |sum, instance| sum + instance.busy_queues);
+        must(busy == busy_in_all, "busy queues of groups add up", busy)?;
         let is_busy_sync = |queue: &&super::state::Queue| queue.has(Marks::ON_RR) && queue.is_sync();
         let sync = self.queues.iter().filter(is_busy_sync).count();
         must(u32::try_from(sync) == Ok(self.busy_sync_queues), "busy sync queues are counted", self.busy_sync_queues)?;
         let queued: u32 = self.queues.iter().map(|queue| queue.queued_total()).sum();
         must(queued == self.requests_queued, "queued requests add up", queued)?;
         let dispatched: u32 = self.queues.iter().map(|queue| queue.dispatched).sum();
-        let [asynchronous, sync] = self.in_flight;
-        must(dispatched == asynchronous.wrapping_add(sync), "requests in the device add up", dispatched)?;
+        let in_flight = parked().fold(self.in_flight, |sum, instance| sum_of(sum, instance.in_flight));
+        must(dispatched == in_flight.iter().sum::<u32>(), "requests in the device add up", dispatched)?;
         let in_driver = self.slots.iter().filter(|slot| slot.is_in_driver).count();
         must(u32::try_from(in_driver) == Ok(self.in_driver), "requests of the driver are counted", self.in_driver)?;
         let in_order = (0..self.groups.len()).filter(|group| self.group_links.is_linked(*group));
@@ -119,13 +122,19 @@ impl Cfq {
         must(self.abandoned == NIL, "no queue is left abandoned", self.abandoned)?;
         let waiting = (0..self.queues.len()).filter(|queue| self.queues.at(*queue).has(Marks::WAIT_REQUEST));
         for queue in waiting {
-            must(queue == self.active, "only the active queue is waited for", queue)?;
+            let active = self.active_of(self.queues.at(queue).group);
+            must(queue == active, "only the active queue is waited for", queue)?;
         }
         let is_waited_for = self.active != NIL && self.queues.at(self.active).has(Marks::WAIT_REQUEST);
         must(self.timer_at.is_none() || is_waited_for, "the timer runs for a queue that is waited for", self.active)?;
         let is_busy = self.active == NIL || self.queues.at(self.active).has(Marks::ON_RR);
         must(is_busy || self.profile.has_one_level, "the active queue is busy", self.active)
     }
+}
+
+fn sum_of(one: [u32; 2], other: [u32; 2]) -> [u32; 2] {
+    let ([a, b], [c, d]) = (one, other);
+    [a.wrapping_add(c), b.wrapping_add(d)]
 }
 
 /// Sent and not back, or back from the driver and about to go again.

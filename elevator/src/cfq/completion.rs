@@ -36,8 +36,21 @@ impl Cfq {
         }
     }
 
-    /// The device finished it.
+    /// The device finished it. In two steps, so that a turn that ends in the second needs little stack.
+    #[inline]
     pub(super) fn complete(&mut self, requests: &Requests, slot: u32) {
+        let (queue, is_sync, is_last) = self.take_back(requests, slot);
+        if self.active == queue {
+            self.active_completed(queue, is_sync, is_last);
+        }
+        if self.in_driver == 0 && self.busy_queues > 0 {
+            self.say("schedule dispatch", &[]);
+        }
+    }
+
+    /// Learns from a completion; the request's queue, and whether it was sync and announced no other.
+    #[inline(never)]
+    fn take_back(&mut self, requests: &Requests, slot: u32) -> (u32, bool, bool) {
         let entry = *self.slots.at(slot);
         let queue = entry.queue;
         self.say_queue(queue, "complete rqnoidle {0}", &[u64::from(entry.is_last)]);
@@ -53,15 +66,11 @@ impl Cfq {
             let group = self.queues.at(queue).group;
             self.groups.at_mut(group).think.last_end_ticks = self.now;
         }
-        if self.active == queue {
-            self.active_completed(queue, &entry);
-        }
-        if self.in_driver == 0 && self.busy_queues > 0 {
-            self.say("schedule dispatch", &[]);
-        }
+        (queue, entry.is_sync, entry.is_last)
     }
 
     /// Counts a request out of the device, however it ended.
+    #[inline(never)]
     pub(super) fn leave_device(&mut self, slot: u32) {
         self.deactivate(slot);
         let entry = self.slots.at_mut(slot);
@@ -76,6 +85,7 @@ impl Cfq {
         group.dispatched = group.dispatched.saturating_sub(1);
     }
 
+    #[inline(never)]
     fn account_service(&mut self, requests: &Requests, entry: &Slot) {
         let request = requests.at(entry.id);
         let group = self.queues.at(entry.queue).group;
@@ -86,6 +96,7 @@ impl Cfq {
         account.wait_time_ns.add(entry.direction, entry.is_sync, waited_ns);
     }
 
+    #[inline(never)]
     fn sync_completed(&mut self, requests: &Requests, entry: &Slot) {
         let now = self.now;
         self.contexts.at_mut(entry.context).think.last_end_ticks = now;
@@ -102,7 +113,7 @@ impl Cfq {
         }
     }
 
-    fn active_completed(&mut self, queue: u32, entry: &Slot) {
+    fn active_completed(&mut self, queue: u32, is_sync: bool, is_last: bool) {
         let is_empty = self.queues.at(queue).is_empty();
         if self.queues.at(queue).has(Marks::SLICE_NEW) {
             self.begin_slice(queue);
@@ -112,11 +123,7 @@ impl Cfq {
         }
         if self.is_slice_used(queue) || self.queues.at(queue).is_idle_class() {
             self.expire(queue, Rest::Kept);
-        } else if entry.is_sync
-            && is_empty
-            && self.close_cooperator(queue).is_none()
-            && self.wants_idling(entry.is_last)
-        {
+        } else if is_sync && is_empty && self.close_cooperator(queue).is_none() && self.wants_idling(is_last) {
             self.arm_timer();
         }
     }

@@ -1,12 +1,13 @@
 //! A policy of a form, with all its tables, and what is there from the beginning: the root group and the spare queue.
 
 use super::contexts::{ASYNC_QUEUES, SPARE_QUEUE};
-use super::profile::{FORMS, Profile};
+use super::profile::{FORMS, PerGroup, Profile};
 use super::state::{
     FREE_QUEUE, FREE_SLOT, Group, Marks, Queue, TREES_PER_GROUP, ThinkTime, UNKNOWN_CONTEXT, UNKNOWN_GROUP, Workload,
     WorkloadType,
 };
 use super::tunables::{Settings, Ticks};
+use super::two_level::Instance;
 use super::{Cfq, LEVELS};
 use crate::group::{GroupSettings, WEIGHT_DEFAULT};
 use crate::interface::{Configuration, Form, Policy};
@@ -19,22 +20,31 @@ const WEIGHT_MIN: u32 = 100;
 const WEIGHT_MAX: u32 = 1_000;
 
 impl Policy for Cfq {
-    type Profile = Profile;
-    const FORMS: &'static [Form<Profile>] = FORMS;
+    type Profile = &'static Profile;
+    const FORMS: &'static [Form<&'static Profile>] = FORMS;
 
-    fn build(configuration: &Configuration, profile: Profile) -> Result<Self, NoMemory> {
+    fn build(configuration: &Configuration, profile: &'static Profile) -> Result<Self, NoMemory> {
+        Self::assemble(configuration, profile)
+    }
+}
+
+impl Cfq {
+    /// As [`Policy::build`]; inline, so that a policy that holds an engine builds it in its place and not on the stack.
+    #[inline(always)]
+    pub(super) fn assemble(configuration: &Configuration, profile: &'static Profile) -> Result<Self, NoMemory> {
         let slots = configuration.slots;
         let groups = configuration.groups.max(1);
         // One record more, for contexts out of range.
         let contexts = configuration.contexts.saturating_add(1);
-        let async_groups = if profile.has_hierarchy { groups } else { 1 };
+        let async_groups = if profile.has_async_per_group() { groups } else { 1 };
         let async_queues = async_groups.saturating_mul(ASYNC_QUEUES);
         // Queues that nobody owns any more hold a request each.
         let queues = contexts.saturating_add(async_queues).saturating_add(slots).saturating_add(1);
         let trees = groups.saturating_mul(TREES_PER_GROUP);
         let thinks = if profile.has_wide_think_times { trees } else { 0 };
+        let instances = if profile.per_group == PerGroup::Engine { groups } else { 0 };
         let ticks = Ticks::new(profile.clock, configuration);
-        let settings = Settings::new(&profile, &ticks, configuration.rotational);
+        let settings = Settings::new(profile, &ticks, configuration.rotational);
         Ok(Self {
             profile,
             settings,
@@ -56,7 +66,7 @@ impl Policy for Cfq {
             stale_links: Links::try_new(queues)?,
             contexts: Array::try_new(contexts, UNKNOWN_CONTEXT)?,
             async_queues: Array::try_new(async_queues, NIL)?,
-            groups: groups_with_root(groups, &profile)?,
+            groups: groups_with_root(groups, profile)?,
             trees: Array::try_new(trees, Tree::EMPTY)?,
             tree_thinks: Array::try_new(thinks, ThinkTime::since(0))?,
             group_links: SortedLinks::try_new(groups)?,
@@ -83,6 +93,8 @@ impl Policy for Cfq {
             waits_for_group: false,
             is_holding: false,
             round: List::EMPTY,
+            instances: Array::try_new(instances, Instance::NEW)?,
+            attended: GroupId::ROOT.0,
             draining: NIL,
             drained: 0,
             messages: Messages::try_new()?,

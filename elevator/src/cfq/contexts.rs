@@ -35,6 +35,7 @@ impl Cfq {
 
     /// The queue that a new request goes to. Issuers change queues here and nowhere else: when they are first seen, when
     /// their group has changed, when queues were merged and when they part again.
+    #[inline(never)]
     pub(super) fn queue_for(&mut self, bio: &Bio) -> u32 {
         let index = self.context_index(bio.context);
         self.refresh_context(index, bio);
@@ -87,7 +88,7 @@ impl Cfq {
         if priority != bio.priority {
             self.queues.at_mut(queue).marks.set(Marks::PRIO_CHANGED);
         }
-        if group != bio.group.0 && !self.profile.has_one_level {
+        if group != bio.group.0 && self.profile.has_groups() {
             self.say_queue(queue, "changed cgroup", &[]);
             self.drop_queue(index);
         }
@@ -103,7 +104,7 @@ impl Cfq {
     }
 
     fn new_sync_queue(&mut self, index: u32, bio: &Bio) -> u32 {
-        let group = if self.profile.has_one_level { GroupId::ROOT } else { bio.group };
+        let group = if self.profile.has_groups() { bio.group } else { GroupId::ROOT };
         let queue = self.new_queue(index, group, Marks::SYNC);
         if queue != SPARE_QUEUE {
             self.contexts.at_mut(index).queue = queue;
@@ -112,7 +113,7 @@ impl Cfq {
     }
 
     fn async_index(&self, group: GroupId, class: Class, level: u8) -> u32 {
-        let group = if self.profile.has_hierarchy { group.0 } else { GroupId::ROOT.0 };
+        let group = if self.profile.has_async_per_group() { group.0 } else { GroupId::ROOT.0 };
         let kind = match class {
             Class::RealTime => u32::from(level),
             Class::BestEffort => 8 + u32::from(level),
@@ -129,7 +130,7 @@ impl Cfq {
         if known != NIL {
             return known;
         }
-        let group = if self.profile.has_hierarchy { bio.group } else { GroupId::ROOT };
+        let group = if self.profile.has_async_per_group() { bio.group } else { GroupId::ROOT };
         let queue = self.new_queue(self.context_index(bio.context), group, Marks::NONE);
         if queue != SPARE_QUEUE {
             *self.async_queues.at_mut(place) = queue;
@@ -182,8 +183,10 @@ impl Cfq {
         if state.references > 0 {
             return;
         }
-        if self.active == queue {
-            self.abandoned = queue;
+        let group = state.group;
+        if self.active_of(group) == queue {
+            let earlier = core::mem::replace(&mut self.abandoned, queue);
+            self.queues.at_mut(queue).next_free = earlier;
         } else {
             self.free_queue(queue);
         }
@@ -250,7 +253,7 @@ impl Cfq {
         if self.active != NIL && self.queues.at(self.active).group == group {
             self.expire(self.active, Rest::Forgotten);
         }
-        if self.profile.has_hierarchy {
+        if self.profile.has_async_per_group() {
             for kind in 0..ASYNC_QUEUES {
                 let place = group.wrapping_mul(ASYNC_QUEUES).wrapping_add(kind);
                 let queue = core::mem::replace(self.async_queues.at_mut(place), NIL);

@@ -16,12 +16,10 @@ const ROUNDS_ALONE: u64 = 4;
 
 impl Cfq {
     /// What goes next, or what the device waits for.
+    #[inline(never)]
     pub(super) fn dispatch(&mut self, requests: &Requests) -> Dispatch {
         if self.requests_queued == 0 {
             return Dispatch::Empty;
-        }
-        if self.profile.has_one_level {
-            return self.dispatch_rounds(requests);
         }
         let before = self.active;
         match self.select_queue() {
@@ -72,6 +70,7 @@ impl Cfq {
         Dispatch::Request { id: self.slots.at(slot).id, reason: why.into() }
     }
 
+    #[inline(never)]
     fn take_for_device(&mut self, requests: &Requests, queue: u32, slot: u32) {
         self.say_queue(queue, "dispatch_insert", &[]);
         self.move_to_device(requests, slot);
@@ -122,6 +121,7 @@ impl Cfq {
     }
 
     /// How many requests a queue may have in the device now, and whether it may have one more.
+    #[inline(never)]
     fn may_dispatch(&mut self, queue: u32) -> bool {
         let is_late = self.profile.has_late_rules;
         if is_late && self.queues.at(queue).has(Marks::MUST_DISPATCH) {
@@ -169,11 +169,15 @@ impl Cfq {
 
     /// Moves rounds out of their queues until there is something to wait for, and answers with their first request; the
     /// others go next whatever happens meanwhile, as from the kernel's dispatch list.
-    fn dispatch_rounds(&mut self, requests: &Requests) -> Dispatch {
+    #[inline(never)]
+    pub(super) fn dispatch_rounds(&mut self, requests: &Requests) -> Dispatch {
+        if self.requests_queued == 0 {
+            return Dispatch::Empty;
+        }
         let mut first = None;
-        while self.requests_queued > 0 {
+        while self.has_queued_to_serve() {
             let before = self.active;
-            let queue = match self.select_queue() {
+            let queue = match self.select_at_first() {
                 Selected::Queue(queue) if self.may_begin_round(queue) => queue,
                 Selected::Waiting(what) if first.is_none() => return self.held(what),
                 _ => break,

@@ -39,7 +39,8 @@ impl Cfq {
 
     /// The first queue of the first group, best effort before real time, as the kernel has its trees.
     fn first_busy(&self) -> Option<u32> {
-        let group = self.group_tree.first()?;
+        let is_told = self.profile.is_below_a_layer();
+        let group = if is_told { self.serving.group } else { self.group_tree.first()? };
         let first = group.wrapping_mul(TREES_PER_GROUP);
         (0..TREES_PER_GROUP).find_map(|kind| self.trees.at(first.wrapping_add(kind)).first())
     }

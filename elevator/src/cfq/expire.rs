@@ -51,13 +51,18 @@ impl Cfq {
         self.active_context = NIL;
     }
 
-    /// Frees the queue that the last holder let go of while it was active; apart, so that letting go needs little stack.
+    /// Frees the queues that the last holder let go of while they were active (at most one in each instance); apart, so that letting go needs little stack.
     #[inline]
     pub(super) fn bury_abandoned(&mut self) {
-        let queue = core::mem::replace(&mut self.abandoned, NIL);
-        if queue != NIL {
+        let mut queue = core::mem::replace(&mut self.abandoned, NIL);
+        while queue != NIL {
+            let state = self.queues.at(queue);
+            let (group, next) = (state.group, state.next_free);
+            let attended = self.attend(group);
             self.expire(queue, Rest::Forgotten);
+            self.attend(attended);
             self.free_queue(queue);
+            queue = next;
         }
     }
 

@@ -39,7 +39,7 @@ impl Cfq {
     /// A queue was linked in one of the group's trees. A group that comes back goes behind all others (Q4).
     #[inline(never)]
     pub(super) fn group_queue_added(&mut self, group: u32) {
-        let state = self.groups.at_mut(group);
+        let Some(state) = self.groups.get_mut(group) else { return self.complain() };
         state.busy_queues = state.busy_queues.wrapping_add(1);
         if self.group_links.is_linked(group) {
             return;
@@ -49,18 +49,18 @@ impl Cfq {
             Some(last) => last.saturating_add(self.return_delay()),
             None => self.min_vdisktime,
         };
-        self.groups.at_mut(group).vdisktime = vdisktime;
+        if let Some(state) = self.groups.get_mut(group) {
+            state.vdisktime = vdisktime;
+        }
         self.enter_order(group);
     }
 
     /// One left: the last takes the group out of the order.
     #[inline(never)]
     pub(super) fn group_queue_removed(&mut self, group: u32) {
-        let state = self.groups.at_mut(group);
-        if state.busy_queues == 0 {
-            self.complain();
-            return;
-        }
+        let Some(state) = self.groups.get_mut(group).filter(|state| state.busy_queues > 0) else {
+            return self.complain();
+        };
         state.busy_queues = state.busy_queues.wrapping_sub(1);
         if state.busy_queues > 0 {
             return;
@@ -86,8 +86,9 @@ impl Cfq {
         if self.profile.has_hierarchy {
             self.activate_in_hierarchy(group);
         } else {
-            let state = self.groups.at_mut(group);
-            state.weight = state.new_weight;
+            if let Some(state) = self.groups.get_mut(group) {
+                state.weight = state.new_weight;
+            }
         }
         let state = self.groups.at(group);
         self.total_weight = self.total_weight.wrapping_add(u64::from(state.weight));

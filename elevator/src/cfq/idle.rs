@@ -15,6 +15,7 @@ const SEEKY_ABOVE_SECTORS: u64 = 8_192;
 
 impl Cfq {
     /// Keeps the device for the active queue, which has nothing queued, if that pays.
+    #[inline(never)]
     pub(super) fn arm_timer(&mut self) {
         let queue = self.active;
         if self.profile.has_one_level {
@@ -93,6 +94,11 @@ impl Cfq {
     /// Nobody waits any more; the time waited is the active queue's group's.
     pub(super) fn cancel_timer(&mut self) {
         self.timer_at = None;
+        self.account_idling();
+    }
+
+    /// The device is no longer kept idle, though the timer may go on.
+    pub(super) fn account_idling(&mut self) {
         let Some(since) = self.idle_since_ns.take() else { return };
         if self.active == NIL {
             return;
@@ -132,6 +138,7 @@ impl Cfq {
 
     /// Whether the group's only queue is kept although its slice is over (or nearly so), because the group would leave
     /// the order and forget what it is owed (7.7).
+    #[inline(never)]
     pub(super) fn should_wait_busy(&self, queue: u32) -> bool {
         let state = self.queues.at(queue);
         let is_wide = self.profile.has_wide_think_times;

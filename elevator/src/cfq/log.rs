@@ -32,7 +32,7 @@ impl Cfq {
     #[inline(never)]
     fn write_queue_message(&mut self, queue: u32, text: &'static str, numbers: &[u64]) {
         let state = self.queues.at(queue);
-        let group = if self.profile.has_one_level { None } else { Some(GroupId(state.group)) };
+        let group = self.profile.has_groups().then_some(GroupId(state.group));
         let named = (ContextId(state.issuer), state.is_sync());
         self.write_message(text, numbers, group, Some(named));
     }

@@ -33,6 +33,7 @@ mod service_tree;
 mod slices;
 mod state;
 mod tunables;
+mod two_level;
 
 use crate::account::GroupAccount;
 use crate::group::GroupSettings;
@@ -46,6 +47,8 @@ use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 use profile::Profile;
 use state::{Context, Group, Held, Marks, Queue, Slot, ThinkTime, UNKNOWN_GROUP, Workload};
 use tunables::{Settings, Ticks};
+use two_level::Instance;
+pub use two_level::{Tarasov, Uchida};
 
 crate::reasons! {
     /// Why a request was chosen, or what the device waits for.
@@ -65,7 +68,7 @@ const LEVELS: usize = 8;
 /// The policy's state.
 #[derive(Debug)]
 pub struct Cfq {
-    profile: Profile,
+    profile: &'static Profile,
     settings: Settings,
     ticks: Ticks,
     is_rotational: bool,
@@ -129,6 +132,10 @@ pub struct Cfq {
 
     /// Of the first engine: moved out of their queues, and next to go.
     round: List,
+    /// Of each group that has an engine for itself, while it is not attended to; else nothing.
+    instances: Array<Instance>,
+    /// The group whose instance is in the fields above.
+    attended: u32,
     draining: u32,
     drained: u64,
     messages: Messages,
@@ -233,16 +240,11 @@ impl Elevator for Cfq {
 
     fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.tick(now);
-        if let Some(slot) = self.head.pop_front(&mut self.fifo_links) {
-            let entry = self.slots.at_mut(slot);
-            // What came back from the driver is counted as sent all the time.
-            entry.held = if entry.queue == NIL { Held::Nowhere } else { Held::Dispatched };
-            return Dispatch::Request { id: entry.id, reason: Why::HeadInsert.into() };
+        if let Some(at_hand) = self.next_at_hand() {
+            return at_hand;
         }
-        if let Some(id) = self.next_of_round() {
-            return Dispatch::Request { id, reason: Why::OfRound.into() };
-        }
-        let answer = self.dispatch(requests);
+        let has_rounds = self.profile.has_one_level;
+        let answer = if has_rounds { self.dispatch_rounds(requests) } else { self.dispatch(requests) };
         self.is_holding = matches!(answer, Dispatch::Hold { .. });
         answer
     }
@@ -346,7 +348,7 @@ impl Elevator for Cfq {
 
     fn group_added(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) {
         self.tick(now);
-        let weight = construction::own_weight(&self.profile, group, settings);
+        let weight = construction::own_weight(self.profile, group, settings);
         let think = ThinkTime::since(self.now);
         if let Some(state) = self.groups.get_mut(group.0) {
             *state = Group {
@@ -363,7 +365,7 @@ impl Elevator for Cfq {
 
     fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> Wake {
         self.tick(now);
-        let weight = construction::own_weight(&self.profile, group, settings);
+        let weight = construction::own_weight(self.profile, group, settings);
         if let Some(state) = self.groups.get_mut(group.0) {
             (state.new_weight, state.new_leaf_weight) = (weight, weight);
         }
@@ -433,6 +435,19 @@ impl Elevator for Cfq {
 }
 
 impl Cfq {
+    /// What goes next whoever's turn it is: put before everything, or moved out of its queue already.
+    #[inline]
+    fn next_at_hand(&mut self) -> Option<Dispatch> {
+        if let Some(slot) = self.head.pop_front(&mut self.fifo_links) {
+            let entry = self.slots.at_mut(slot);
+            // What came back from the driver is counted as sent all the time.
+            entry.held = if entry.queue == NIL { Held::Nowhere } else { Held::Dispatched };
+            return Some(Dispatch::Request { id: entry.id, reason: Why::HeadInsert.into() });
+        }
+        let id = self.next_of_round()?;
+        Some(Dispatch::Request { id, reason: Why::OfRound.into() })
+    }
+
     /// An event begins.
     #[inline]
     fn tick(&mut self, now: Nanos) {

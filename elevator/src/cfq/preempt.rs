@@ -9,6 +9,7 @@ use crate::structures::NIL;
 
 impl Cfq {
     /// The first rule that applies decides; rule numbers as in the specification, 7.3.
+    #[inline(never)]
     pub(super) fn should_preempt(&self, queue: u32, slot: u32) -> bool {
         if self.active == NIL {
             return false;
@@ -66,6 +67,10 @@ impl Cfq {
     fn should_preempt_at_first(&self, queue: u32, slot: u32) -> bool {
         let (newcomer, active) = (self.queues.at(queue), self.queues.at(self.active));
         let entry = self.slots.at(slot);
+        if newcomer.group != active.group {
+            // The layer above decides between groups: the newcomer would not be served, only the active queue's turn ended.
+            return false;
+        }
         if self.is_slice_used(self.active) {
             return true;
         }

@@ -12,6 +12,8 @@ pub struct Profile {
     pub(super) clock: Clock,
     /// The first engine: one service tree a class, no groups, dispatching in rounds.
     pub(super) has_one_level: bool,
+    /// What each group has for itself, where a layer above the first engine says which group's turn it is (`two_level`).
+    pub(super) per_group: PerGroup,
     /// IOPS mode, `group_idle`, and no idling at all with `slice_idle` 0: the patches of July 2010.
     pub(super) has_iops_mode: bool,
     /// V3 forgot what was left of a slice in IOPS mode, so that levels meant less.
@@ -38,6 +40,17 @@ pub enum Clock {
     Nanoseconds,
 }
 
+/// What of the first engine each group has for itself.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum PerGroup {
+    /// Nothing: the first engine knows no groups.
+    Nothing,
+    /// Service trees and async queues; one queue of all groups is active.
+    Trees,
+    /// All of it: an active queue, an idle timer and counts as well.
+    Engine,
+}
+
 /// What a request means that announces no other.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum NoIdle {
@@ -62,6 +75,7 @@ const FIRST: Profile = Profile {
     rows: &tunables::ROWS_FIRST,
     clock: Clock::Jiffies,
     has_one_level: true,
+    per_group: PerGroup::Nothing,
     has_iops_mode: false,
     forgets_rest_in_iops_mode: false,
     no_idle: NoIdle::Ignored,
@@ -72,6 +86,30 @@ const FIRST: Profile = Profile {
     is_quiet_on_flash: false,
     favours_prio: false,
 };
+
+impl Profile {
+    /// The first engine below a layer of groups.
+    pub(super) const fn first_in_groups(per_group: PerGroup) -> Self {
+        Profile { per_group, ..FIRST }
+    }
+
+    /// Whether queues belong to the groups of their issuers.
+    #[inline]
+    pub(super) const fn has_groups(&self) -> bool {
+        !self.has_one_level || self.is_below_a_layer()
+    }
+
+    /// Whether async queues do as well.
+    #[inline]
+    pub(super) const fn has_async_per_group(&self) -> bool {
+        self.has_hierarchy || self.is_below_a_layer()
+    }
+
+    #[inline]
+    pub(super) const fn is_below_a_layer(&self) -> bool {
+        !matches!(self.per_group, PerGroup::Nothing)
+    }
+}
 
 const WITH_GROUPS: Profile = Profile {
     knobs: &tunables::KNOBS_GROUPS,
@@ -108,13 +146,13 @@ const LAST: Profile = Profile {
 
 /// By version; 2.7, which never was a kernel, stands for the patches of 2010-07-21 on top of 2.6.35 ("V3"), so that what
 /// holds since 2.6.38 is there twice.
-pub const FORMS: &[Form<Profile>] = &[
-    Form { since: Version(2, 6, 26), profile: FIRST },
-    Form { since: Version(2, 6, 35), profile: WITH_GROUPS },
-    Form { since: Version(2, 6, 36), profile: MERGED },
-    Form { since: Version(2, 6, 37), profile: NO_IDLE_PER_QUEUE },
-    Form { since: Version(2, 6, 38), profile: ISOLATED },
-    Form { since: Version(2, 7, 0), profile: Profile { forgets_rest_in_iops_mode: true, ..MERGED } },
-    Form { since: Version(3, 0, 0), profile: ISOLATED },
-    Form { since: Version(4, 20, 0), profile: LAST },
+pub const FORMS: &[Form<&'static Profile>] = &[
+    Form { since: Version(2, 6, 26), profile: &FIRST },
+    Form { since: Version(2, 6, 35), profile: &WITH_GROUPS },
+    Form { since: Version(2, 6, 36), profile: &MERGED },
+    Form { since: Version(2, 6, 37), profile: &NO_IDLE_PER_QUEUE },
+    Form { since: Version(2, 6, 38), profile: &ISOLATED },
+    Form { since: Version(2, 7, 0), profile: &Profile { forgets_rest_in_iops_mode: true, ..MERGED } },
+    Form { since: Version(3, 0, 0), profile: &ISOLATED },
+    Form { since: Version(4, 20, 0), profile: &LAST },
 ];

@@ -5,7 +5,7 @@ use super::Cfq;
 use super::expire::Rest;
 use super::state::{Marks, Queue, WorkloadType};
 use crate::structures::NIL;
-use block::Class;
+use block::{Class, GroupId};
 
 /// The answer to "which queue?".
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -38,19 +38,27 @@ impl Cfq {
     /// The queue to dispatch from. Something is queued. Inline, so that a turn that ends is not another step down the stack.
     #[inline(always)]
     pub(super) fn select_queue(&mut self) -> Selected {
-        let mut next = NIL;
-        if self.active != NIL {
-            let active = self.active;
-            let verdict =
-                if self.profile.has_one_level { self.judge_at_first(active) } else { self.judge_active(active) };
-            match verdict {
-                Verdict::Keep => return Selected::Queue(active),
-                Verdict::Wait(what) => return Selected::Waiting(what),
-                Verdict::Over(cooperator) => {
-                    next = cooperator;
-                    self.expire(active, Rest::Forgotten);
-                }
-            }
+        let verdict = if self.active == NIL { Verdict::Over(NIL) } else { self.judge_active(self.active) };
+        self.carry_out(verdict)
+    }
+
+    /// The same by the rules of the first engine.
+    #[inline(always)]
+    pub(super) fn select_at_first(&mut self) -> Selected {
+        let verdict = if self.active == NIL { Verdict::Over(NIL) } else { self.judge_at_first(self.active) };
+        self.carry_out(verdict)
+    }
+
+    #[inline(always)]
+    fn carry_out(&mut self, verdict: Verdict) -> Selected {
+        let active = self.active;
+        let mut next = match verdict {
+            Verdict::Keep => return Selected::Queue(active),
+            Verdict::Wait(what) => return Selected::Waiting(what),
+            Verdict::Over(cooperator) => cooperator,
+        };
+        if active != NIL {
+            self.expire(active, Rest::Forgotten);
         }
         if next == NIL {
             next = self.next_queue();
@@ -147,8 +155,9 @@ impl Cfq {
             let index = self.tree_index(self.serving.group, self.serving.class, self.serving.kind);
             return self.trees.at(index).first().unwrap_or(NIL);
         }
+        let group = if self.profile.is_below_a_layer() { self.serving.group } else { GroupId::ROOT.0 };
         for class in [Class::RealTime, Class::BestEffort, Class::Idle] {
-            if let Some(first) = self.trees.at(self.tree_index(0, class, WorkloadType::Sync)).first() {
+            if let Some(first) = self.trees.at(self.tree_index(group, class, WorkloadType::Sync)).first() {
                 return first;
             }
         }

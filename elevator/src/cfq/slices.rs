@@ -91,7 +91,7 @@ impl Cfq {
         let busy = self.class_busy(group, class);
         let place = class_number(class) as usize;
         let mut average = busy;
-        if let Some(kept) = self.groups.at_mut(group).busy_average.get_mut(place) {
+        if let Some(kept) = self.groups.get_mut(group).and_then(|state| state.busy_average.get_mut(place)) {
             *kept = busy_average(*kept, busy);
             average = *kept;
         }
@@ -100,6 +100,7 @@ impl Cfq {
     }
 
     /// The first completion after activation: the slice begins.
+    #[inline(never)]
     pub(super) fn begin_slice(&mut self, queue: u32) {
         let slice = self.current_slice(queue);
         let now = self.now;

@@ -31,7 +31,7 @@ pub enum Knob {
 }
 
 /// Stores of more are clamped.
-const MOST: i64 = u32::MAX as i64;
+pub const MOST: i64 = u32::MAX as i64;
 
 const fn row(knob: Knob, first_quantum: i64) -> Tunable {
     use Unit::{Boolean, Count, Kibibytes, Microseconds, Milliseconds};
@@ -237,7 +237,7 @@ impl Ticks {
     }
 
     /// Whole ticks that last at least so long.
-    fn round_up(&self, span_ns: Nanos) -> u64 {
+    pub fn round_up(&self, span_ns: Nanos) -> u64 {
         span_ns.saturating_add(self.tick_ns.get().wrapping_sub(1)) / self.tick_ns
     }
 }

@@ -29,9 +29,8 @@ impl<T: Clone> Array<T> {
         items.try_reserve_exact(len as usize).map_err(|_| NoMemory)?;
         let mut spare = Vec::new();
         spare.try_reserve_exact(2).map_err(|_| NoMemory)?;
-        spare.push(value.clone());
-        spare.push(value.clone());
-        items.resize(len as usize, value);
+        spare.resize_with(2, || value.clone());
+        items.resize_with(len as usize, || value.clone());
         let spare = spare.into_boxed_slice().try_into().map_err(|_| NoMemory)?;
         Ok(Self { items, spare })
     }

@@ -261,6 +261,9 @@ fn add_groups(shard: &ShardHandle, experiment: &Experiment) -> Result<(Vec<Group
                     let own = experiment.groups.iter().find(|other| other.path == path);
                     let weight = own.map_or(experiment::Weight::DEFAULT, |group| group.weight).get();
                     let new = shard.add_group_below(above, path, weight)?;
+                    if let Some(priority) = own.and_then(|group| group.group_priority) {
+                        shard.set_group_priority(new, Some(priority))?;
+                    }
                     made.insert(path.to_owned(), new);
                     new
                 }

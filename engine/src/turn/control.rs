@@ -5,7 +5,7 @@ use block::{GroupId, Nanos, Priority};
 use elevator::Violation;
 use elevator::registry::BuildError;
 use elevator::tunable::{SettingError, Tunable};
-use elevator::{Any, Configuration, Depth, Elevator, GroupSettings, Version, registry};
+use elevator::{Any, Configuration, Depth, Elevator, GroupPriority, GroupSettings, Version, registry};
 use experiment::blkio::Statistics;
 use experiment::{Limits, SchedulerSpec, Setting};
 use linux::TOP_CLASS_BYTES;
@@ -202,6 +202,13 @@ impl Turn {
         true
     }
 
+    /// Changes a group's level, for policies that know levels; none = the policy's default. False without such a group.
+    pub fn set_group_priority(&mut self, group: u32, priority: Option<GroupPriority>, now: Nanos) -> bool {
+        let Some(Some(state)) = self.groups.get(group as usize) else { return false };
+        let settings = GroupSettings { priority, ..*self.queue.groups().settings(state.id) };
+        self.queue.change_group(state.id, &settings, now)
+    }
+
     /// The groups that exist: number, name, weight, counters, bytes held.
     pub fn groups(&self) -> impl Iterator<Item = (u32, &Group, u64)> + '_ {
         let groups = self.groups.iter().flatten();
@@ -378,4 +385,23 @@ fn build_policy(spec: &SchedulerSpec, version: Option<Version>, settings: &TurnS
         set.map_err(|error| crate::error::describe_setting(name, key, value, policy.tunables(), error))?;
     }
     Ok(policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_reaches_the_queue_and_outlives_other_changes() {
+        let settings = TurnSettings { groups: 4, scheduler: "uchida".to_owned(), ..TurnSettings::probe() };
+        let mut turn = Turn::new(&settings).expect("a turn");
+        let group = turn.add_group("g", 0, 300, 0).expect("a group");
+        let of_queue = |turn: &Turn| *turn.queue.groups().settings(GroupId(group));
+        assert_eq!(of_queue(&turn).priority, None);
+        let level = GroupPriority::new(2).ok();
+        assert!(turn.set_group_priority(group, level, 1) && turn.set_weight(group, 200, 2));
+        assert_eq!((of_queue(&turn).priority, of_queue(&turn).weight), (level, 200));
+        assert!(turn.set_group_priority(group, None, 3) && !turn.set_group_priority(3, level, 4));
+        assert_eq!(of_queue(&turn).priority, None);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use experiment::Limits;
+use experiment::{GroupPriority, Limits};
 use toml::de::DeTable;
 
 use super::problem::{Located, Place, Problem};
@@ -10,7 +10,7 @@ use super::reader::{Reader, Source};
 use super::size::Size;
 use super::{
     Address, Cache, Configuration, Control, DEFAULT_MEMORY, DEFAULT_SCHEDULER, DEFAULT_WEIGHT, Device, Export, Group,
-    Identity, Listener, MEMORY, QUEUE_DEPTHS, WEIGHTS, Who, write_limits,
+    Identity, Listener, MEMORY, PRIORITIES, QUEUE_DEPTHS, WEIGHTS, Who, write_limits,
 };
 
 /// Reads a whole file; `file` is its name for messages. All problems of form and range are reported at once; what
@@ -114,9 +114,11 @@ fn export(mut reader: Reader<'_>) -> Export {
 fn group(mut reader: Reader<'_>) -> Group {
     let path = reader.needed_text("path", "tenants/db");
     let weight = reader.number("weight", WEIGHTS, DEFAULT_WEIGHT).value;
+    let priority = reader.optional_number("priority", PRIORITIES, 4, "leave it out for the scheduler's default");
+    let priority = priority.and_then(|level| GroupPriority::new(u32::try_from(level).ok()?).ok());
     let limits = limits(&mut reader);
     reader.finish();
-    Group { path, weight, limits }
+    Group { path, weight, priority, limits }
 }
 
 /// Limits by keys of their own, then those of the kernel's lines: `io.max = "rbps=50000000 wiops=max"`.

@@ -154,7 +154,7 @@ fn share(groups: &mut Vec<Group>, path: &Located<String>, weight: u64, problems:
             problems.push(Problem::new(&path.place, what, "give it one weight, or each export a group of its own"));
         }
         Some(_) => {}
-        None => groups.push(Group { path: path.clone(), weight, limits: experiment::Limits::NONE }),
+        None => groups.push(Group::new(path.clone(), weight)),
     }
 }
 

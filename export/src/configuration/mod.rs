@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use block::DeviceNumber;
 use experiment::io_latency_line::{read_io_latency, write_io_latency};
 use experiment::limit_lines;
-use experiment::{Diagnostic, Limits};
+use experiment::{Diagnostic, GroupPriority, Limits};
 
 pub use problem::{Located, Place, Problem};
 pub use size::Size;
@@ -30,6 +30,8 @@ pub const DEFAULT_SCHEDULER: &str = "wfq";
 pub const DEFAULT_WEIGHT: u64 = 100;
 /// The weights a group may have.
 pub const WEIGHTS: std::ops::RangeInclusive<u64> = 1..=10_000;
+/// The levels a group may have.
+pub const PRIORITIES: std::ops::RangeInclusive<u64> = 0..=7;
 /// Longest export or group name, in bytes.
 pub const MAXIMUM_NAME_BYTES: usize = 256;
 /// Arena sizes a device may have.
@@ -120,6 +122,8 @@ pub struct Group {
     pub path: Located<String>,
     /// Share relative to its siblings, 1 to 10,000.
     pub weight: u64,
+    /// Its level, for schedulers that know levels of groups; none = their default.
+    pub priority: Option<GroupPriority>,
     /// What it may do at most, and what it is left at least.
     pub limits: Limits,
 }
@@ -271,9 +275,21 @@ impl Configuration {
         self.groups.iter().find(|group| group.path.value == path).map_or(Limits::NONE, |group| group.limits)
     }
 
+    /// The level of a group, declared or not.
+    pub fn group_priority(&self, path: &str) -> Option<GroupPriority> {
+        self.groups.iter().find(|group| group.path.value == path).and_then(|group| group.priority)
+    }
+
     /// The weight of a group, declared or not.
     pub fn weight(&self, path: &str) -> u64 {
         self.groups.iter().find(|group| group.path.value == path).map_or(DEFAULT_WEIGHT, |group| group.weight)
+    }
+}
+
+impl Group {
+    /// A group with a weight and nothing else.
+    pub fn new(path: Located<String>, weight: u64) -> Self {
+        Self { path, weight, priority: None, limits: Limits::NONE }
     }
 }
 

@@ -128,17 +128,30 @@ impl<'a> Reader<'a> {
 
     /// A whole number inside a range.
     pub fn number(&mut self, key: &'static str, range: RangeInclusive<u64>, default: u64) -> Located<u64> {
-        let Some((value, place)) = self.value(key) else { return Located::new(default, &self.place) };
+        let place = self.place_of(key);
+        let number = self.optional_number(key, range, default, &format!("the default is {default}"));
+        Located::new(number.unwrap_or(default), &place)
+    }
+
+    /// A whole number inside a range, if the key is there; `example` is for what is no number, `help` for one outside.
+    pub fn optional_number(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<u64>,
+        example: u64,
+        help: &str,
+    ) -> Option<u64> {
+        let (value, place) = self.value(key)?;
         let Some(integer) = value.as_integer() else {
-            self.wrong_type(key, value, &place, "a whole number", &default.to_string());
-            return Located::new(default, &place);
+            self.wrong_type(key, value, &place, "a whole number", &example.to_string());
+            return None;
         };
         match u64::from_str_radix(integer.as_str(), integer.radix()) {
-            Ok(number) if range.contains(&number) => Located::new(number, &place),
+            Ok(number) if range.contains(&number) => Some(number),
             _ => {
                 let what = format!("{key} = {integer} is outside {} to {}", range.start(), range.end());
-                self.source.complain(&place, what, format!("the default is {default}"));
-                Located::new(default, &place)
+                self.source.complain(&place, what, help);
+                None
             }
         }
     }

@@ -16,6 +16,9 @@ pub fn show(configuration: &Configuration) -> String {
         text.heading("[[group]]");
         text.quoted("path", &group.path);
         text.plain("weight", group.weight);
+        if let Some(priority) = group.priority {
+            text.plain("priority", priority.get());
+        }
         for (file, line) in read_limits(&group.limits) {
             if let Some(line) = line {
                 text.quoted(file, line);

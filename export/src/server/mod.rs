@@ -397,7 +397,7 @@ impl Server {
             None => {
                 let place = Place::flag("ctl set", "");
                 let path = Located::new(path.to_owned(), &place);
-                configuration.groups.push(Group { path, weight, limits: experiment::Limits::NONE });
+                configuration.groups.push(Group::new(path, weight));
             }
         }
         self.state.put_in_force(configuration, self.is_draining);
@@ -423,7 +423,7 @@ impl Server {
             Some(group) => group.limits = limits,
             None => {
                 let path = Located::new(path.to_owned(), &Place::flag("ctl limit", ""));
-                configuration.groups.push(Group { path, weight: DEFAULT_WEIGHT, limits });
+                configuration.groups.push(Group { limits, ..Group::new(path, DEFAULT_WEIGHT) });
             }
         }
         self.state.put_in_force(configuration, self.is_draining);

@@ -4,7 +4,7 @@
 //! stays wholly in force. What only new handshakes go by (identities, visibility, limits, descriptions) needs no
 //! change of its own: the new configuration takes the old one's place.
 
-use experiment::Limits;
+use experiment::{GroupPriority, Limits};
 
 use crate::configuration::{Address, Configuration, DEFAULT_WEIGHT, Device, Export, Listener, Located, Place, Problem};
 
@@ -17,6 +17,13 @@ pub enum Change {
         group: String,
         /// Its new weight.
         weight: u64,
+    },
+    /// A group's level.
+    Priority {
+        /// The group's path.
+        group: String,
+        /// Its new level.
+        priority: Option<GroupPriority>,
     },
     /// A group's limits.
     Limits {
@@ -55,6 +62,7 @@ pub fn difference(old: &Configuration, new: &Configuration) -> Result<Vec<Change
     comparison.keep("control", control(old), control(new), place);
     comparison.keep("stall_timeout_s", old.stall_timeout_s(), new.stall_timeout_s(), None);
     comparison.weights(old, new);
+    comparison.priorities(old, new);
     comparison.limits(old, new);
     comparison.listeners(old, new);
     for device in &new.devices {
@@ -67,6 +75,12 @@ pub fn difference(old: &Configuration, new: &Configuration) -> Result<Vec<Change
         comparison.refuse(&Place::default(), &format!("device {} is gone", device.name));
     }
     if comparison.problems.is_empty() { Ok(comparison.changes) } else { Err(comparison.problems) }
+}
+
+/// The groups of the new configuration, then those that are only in the old one.
+fn declared<'a>(old: &'a Configuration, new: &'a Configuration) -> impl Iterator<Item = &'a String> {
+    let gone = old.groups.iter().filter(|it| !new.groups.iter().any(|other| other.path == it.path));
+    new.groups.iter().chain(gone).map(|group| &group.path.value)
 }
 
 #[derive(Default)]
@@ -100,9 +114,17 @@ impl Comparison {
         }
     }
 
+    fn priorities(&mut self, old: &Configuration, new: &Configuration) {
+        for path in declared(old, new) {
+            let priority = new.group_priority(path);
+            if old.group_priority(path) != priority {
+                self.changes.push(Change::Priority { group: path.clone(), priority });
+            }
+        }
+    }
+
     fn limits(&mut self, old: &Configuration, new: &Configuration) {
-        let gone = old.groups.iter().filter(|it| !new.groups.iter().any(|other| other.path == it.path));
-        for path in new.groups.iter().chain(gone).map(|group| &group.path.value) {
+        for path in declared(old, new) {
             let limits = new.limits(path);
             if old.limits(path) != limits {
                 self.changes.push(Change::Limits { group: path.clone(), limits });
@@ -210,6 +232,18 @@ unix = "/run/x.sock"
         assert_eq!(changed("weight = 300", ""), weight(100));
         let scheduler = Change::Scheduler { device: "d".into(), scheduler: "noop".into() };
         assert_eq!(changed("name = \"d\"", "name = \"d\"\nscheduler = \"noop\""), Ok(vec![scheduler]));
+    }
+
+    #[test]
+    fn priorities_change_at_once_and_go_with_their_group() {
+        let priority = |level| Change::Priority { group: "g".into(), priority: level };
+        let third = Some(GroupPriority::new(3).unwrap());
+        assert_eq!(changed("weight = 300", "weight = 300\npriority = 3"), Ok(vec![priority(third)]));
+        let with = file::read("x", &TEXT.replacen("weight = 300", "priority = 3", 1)).unwrap();
+        let without = file::read("x", &TEXT.replacen("[[group]]\npath = \"g\"\nweight = 300\n", "", 1)).unwrap();
+        assert_eq!(difference(&with, &without), Ok(vec![priority(None)]));
+        let wrong = file::read("x", &TEXT.replacen("weight = 300", "priority = 8", 1)).unwrap_err();
+        assert_eq!(wrong[0].what, "priority = 8 is outside 0 to 7");
     }
 
     #[test]

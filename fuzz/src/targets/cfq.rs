@@ -1,4 +1,4 @@
-//! cfq: any host calls, in the last form, in those around the patches of 2010 and in the first.
+//! cfq: any host calls, in the last form, in those around the patches of 2010, in the first, and below the layers of 2008.
 
 use super::policy::{LONGEST_BYTES, TOKENS, corpus, drive};
 use crate::target::Target;
@@ -20,3 +20,13 @@ pub const WITH_GROUPS: Target = Target { name: "cfq-2.6.35", run: |bytes| drive(
 
 /// Without groups, dispatching in rounds.
 pub const FIRST: Target = Target { name: "cfq-2.6.26", run: |bytes| drive("cfq@2.6.26", bytes), ..TARGET };
+
+/// A first engine in each group.
+pub const UCHIDA: Target = Target { name: "uchida", run: |bytes| drive("uchida", bytes), ..TARGET };
+
+/// Groups by turns.
+pub const TARASOV: Target = Target { name: "tarasov", run: |bytes| drive("tarasov", bytes), ..TARGET };
+
+/// Groups by virtual time.
+pub const TARASOV_BY_TIME: Target =
+    Target { name: "tarasov-2.6.18", run: |bytes| drive("tarasov@2.6.18", bytes), ..TARGET };

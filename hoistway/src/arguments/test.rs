@@ -222,7 +222,8 @@ pub struct GroupArguments {
     #[arg(long, value_name = "LIST")]
     pub weights: Option<String>,
     /// One group in full, repeatable: name=db,weight=800,workload=drr:iodepth=4,threads=2,start=5s,stop=20s,
-    /// rbps=..,wbps=..,riops=..,wiops=..,low_rbps=..,idle=US,latency=US,high=..,target=US,ioprio=be/4
+    /// rbps=..,wbps=..,riops=..,wiops=..,low_rbps=..,idle=US,latency=US,high=..,target=US,ioprio=be/4,
+    /// priority=0..7 (of the group: for uchida and tarasov)
     #[arg(long, value_name = "SPEC", conflicts_with_all = ["nrgrp", "weights"])]
     pub group: Vec<String>,
     /// In what shares are measured

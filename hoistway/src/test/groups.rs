@@ -103,7 +103,7 @@ fn place_of(spec: &str) -> String {
     format!("--group {spec}")
 }
 
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 20] = [
     "name",
     "weight",
     "workload",
@@ -123,6 +123,7 @@ const KEYS: [&str; 19] = [
     "high",
     "target",
     "ioprio",
+    "priority",
 ];
 
 /// Reads `name=db,weight=800,workload=drr:bs=4k,iodepth=4,threads=2`. A key that is none of a group's, behind
@@ -230,6 +231,7 @@ impl Described {
             "high" => limits.low = super::limiters::high(units::rate(value)?),
             "target" => limits.latency_target_us = microseconds(key, value)?,
             "ioprio" => self.group.priority = Some(priority(value)?.0),
+            "priority" => self.group.group_priority = Some(value.parse()?),
             _ => {
                 let meant = experiment::diagnostic::nearest(key, KEYS);
                 let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
@@ -263,12 +265,15 @@ mod tests {
 
     #[test]
     fn a_described_group_keeps_the_options_of_its_workload() {
-        let one = describe("name=db,weight=800,workload=drr:bs=4k,iodepth=4,threads=2,start=5s,stop=20s,ioprio=be/0")
-            .unwrap();
+        let one = describe(
+            "name=db,weight=800,workload=drr:bs=4k,iodepth=4,threads=2,start=5s,stop=20s,ioprio=be/0,priority=7",
+        )
+        .unwrap();
         assert_eq!(one.workload.as_deref(), Some("drr:bs=4k,iodepth=4"));
         assert_eq!((one.threads, one.group.weight.get()), (2, 800));
         assert_eq!((one.group.start_ns, one.group.stop_ns), (5_000_000_000, Some(20_000_000_000)));
         assert_eq!(one.group.priority, Some(Priority::new(Class::BestEffort, 0).0));
+        assert_eq!(one.group.group_priority.map(experiment::GroupPriority::get), Some(7));
         let plain = describe("name=a,workload=drr,bs=4k").unwrap();
         assert_eq!(plain.workload.as_deref(), Some("drr:bs=4k"));
     }
@@ -282,6 +287,7 @@ mod tests {
         assert_eq!(what("name=a,name=b"), "'name' is given twice");
         assert_eq!(what("name=a,start=5s,stop=1s"), "the group stops before it starts");
         assert_eq!(what("name=a,ioprio=be/9"), "'be/9' is no I/O priority");
+        assert_eq!(what("name=a,priority=8"), "group priority '8' is outside 0 to 7");
         assert_eq!(what("name=a,rbps=1"), "rbps=1 is too little");
         assert_eq!(what("name=a,riops=0"), "riops=0 is too little");
         assert_eq!(what("name=a,rbps=-1"), "'-1' is no rate: it is negative");

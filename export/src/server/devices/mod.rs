@@ -17,7 +17,7 @@ use engine::{
     Backing, BackingKind, ClientSocket, ConnectionId, EngineError, ErrorKind, GroupHandle, ShardHandle, ShardSettings,
     VolumeFacts, VolumeId, VolumeSettings,
 };
-use experiment::{Limits, SchedulerSpec};
+use experiment::{GroupPriority, Limits, SchedulerSpec};
 use serde_json::{Value, json};
 
 use super::reception::Arrival;
@@ -311,6 +311,9 @@ impl Devices {
             Change::Weight { group, weight } => {
                 self.set_weight(group, *weight).map_err(refused)?;
             }
+            Change::Priority { group, priority } => {
+                self.set_group_priority(group, *priority).map_err(refused)?;
+            }
             Change::Limits { group, limits } => {
                 self.set_limits(group, limits).map_err(refused)?;
             }
@@ -331,6 +334,21 @@ impl Devices {
         for shard in &self.shards {
             let Some(handle) = lock(&shard.names).groups.get(group).copied() else { continue };
             shard.handle.set_weight(handle, weight).map_err(|error| Refusal::new("weight", error.message))?;
+            devices += 1;
+        }
+        Ok(devices)
+    }
+
+    /// Gives a group another level wherever it exists; on how many devices it does.
+    ///
+    /// # Errors
+    /// When a device has stopped.
+    pub fn set_group_priority(&self, group: &str, priority: Option<GroupPriority>) -> Result<usize, Refusal> {
+        let mut devices = 0;
+        for shard in &self.shards {
+            let Some(handle) = lock(&shard.names).groups.get(group).copied() else { continue };
+            let changed = shard.handle.set_group_priority(handle, priority);
+            changed.map_err(|error| Refusal::new("priority", error.message))?;
             devices += 1;
         }
         Ok(devices)
@@ -463,6 +481,9 @@ impl Names {
                 None => {
                     let weight = u32::try_from(configuration.weight(prefix)).unwrap_or(u32::MAX);
                     let group = shard.add_group_below(parent, prefix, weight)?;
+                    if let Some(priority) = configuration.group_priority(prefix) {
+                        shard.set_group_priority(group, Some(priority))?;
+                    }
                     let limits = configuration.limits(prefix);
                     if limits != Limits::NONE {
                         shard.set_limits(group, &limits)?;

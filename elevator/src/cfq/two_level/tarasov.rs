@@ -1,0 +1,315 @@
+//! tarasov: between the device and the queues a turn for each group, in which only its queues are served; groups go round,
+//! or (in the later form) by virtual time.
+//!
+//! Promise  always backlogged groups share time by level, 7 the highest: as level + 1 (`mapping` lkml2008), from 1 to 2
+//!          (openvz), or by the table of ratios, from 1 to 2 as well (the form by virtual time).
+//! Never    waits for a group: one that has nothing queued and nothing in the device loses its turn.
+//! Source   Vasily Tarasov, "cgroups: block: cfq", linux-kernel, 2008-03-21; OpenVZ's kernel/bc/io_prio.c of the 2.6.18 and
+//!          later lines; specification cfq.md 15.1.
+
+use super::{GROUP_LEVELS, PerGroup, Profile, Turn, must, rows_with};
+use crate::cfq::Cfq;
+use crate::cfq::tunables::{MOST, ROWS_FIRST, Ticks};
+use crate::group::GroupPriority;
+use crate::interface::{Form, Version, Violation};
+use crate::structures::{Array, NIL, NoMemory, SortedLinks, Tree};
+use crate::tunable::{OutOfRange, Tunable, Unit};
+use block::Nanos;
+use block::time::MILLISECOND;
+
+/// Level of a group that was given none.
+const DEFAULT_LEVEL: u8 = 4;
+
+/// What a tick costs at each level, by virtual time.
+const RATIOS: [u64; GROUP_LEVELS] = [100, 87, 77, 70, 63, 58, 53, 50];
+const LKML_SLICE_NS: Nanos = 100 * MILLISECOND;
+const OPENVZ_SLICE_NS: Nanos = 500 * MILLISECOND;
+
+/// The virtual time of a group that comes back lies at most a slice of level 0 around the others'.
+const REACH_RATIO: u64 = 100;
+
+/// Which group is next.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// The one that has waited longest; levels are in the slices.
+    RoundRobin,
+    /// The one with the least virtual time; slices are all the same.
+    VirtualTime,
+}
+
+/// What a level is worth, by turns.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Mapping {
+    /// CFQ's own formula turned round, with 4 in the middle: slices as level + 1.
+    Lkml2008,
+    /// From once to twice the base.
+    OpenVz,
+}
+
+const MAPPING_ROW: Tunable = Tunable {
+    name: "mapping",
+    unit: Unit::Choice(&["lkml2008", "openvz"]),
+    min: 0,
+    max: 1,
+    default: Some(0),
+    out_of_range: OutOfRange::Refuse,
+    doc: "What a level is worth: as level + 1 as in the report of 2008, or from once to twice the base as in OpenVZ.",
+};
+
+const SLICE_ROW: Tunable = Tunable {
+    name: "group_slice",
+    unit: Unit::Milliseconds,
+    min: 1,
+    max: MOST,
+    default: None,
+    out_of_range: OutOfRange::Clamp,
+    doc: "Slice of a group of level 4 (lkml2008, default 100), of level 0 (openvz, default 500), or of all (by virtual time, 500).",
+};
+
+const ROWS_ROUND: [Tunable; ROWS_FIRST.len() + 2] = rows_with([SLICE_ROW, MAPPING_ROW]);
+const ROWS_VIRTUAL: [Tunable; ROWS_FIRST.len() + 1] = rows_with([SLICE_ROW]);
+const GROUP_SLICE: usize = 0;
+const MAPPING: usize = 1;
+
+/// The slice of a level.
+const fn group_slice(mapping: Mapping, base: u64, level: u8) -> u64 {
+    let level = if level > 7 { 7 } else { level as u64 };
+    match mapping {
+        Mapping::Lkml2008 => (base / 5).saturating_mul(level + 1),
+        Mapping::OpenVz => base.saturating_add(base.saturating_mul(level) / 7),
+    }
+}
+
+#[derive(Copy, Clone, Debug)]
+struct State {
+    level: u8,
+    /// Ticks had so far, each at its ratio.
+    virtual_time: u64,
+}
+
+const NEW: State = State { level: DEFAULT_LEVEL, virtual_time: 0 };
+
+/// The list of groups with requests.
+#[derive(Debug)]
+pub struct Layer {
+    kind: Order,
+    mapping: Mapping,
+    /// 0: as the mapping has it.
+    base_ticks: u64,
+    groups: Array<State>,
+    links: SortedLinks,
+    /// By turn numbers, or by virtual time.
+    order: Tree,
+    /// The last turn number given out, or the largest virtual time that was ever served.
+    position: u64,
+    active: u32,
+    slice_end_ticks: u64,
+    active_since_ns: Nanos,
+}
+
+impl Layer {
+    fn base(&self, ticks: &Ticks) -> u64 {
+        match (self.base_ticks, self.kind, self.mapping) {
+            (0, Order::RoundRobin, Mapping::Lkml2008) => ticks.round_up(LKML_SLICE_NS),
+            (0, ..) => ticks.round_up(OPENVZ_SLICE_NS),
+            (given, ..) => given,
+        }
+    }
+
+    fn slice(&self, group: u32, ticks: &Ticks) -> u64 {
+        let base = self.base(ticks);
+        match self.kind {
+            Order::RoundRobin => group_slice(self.mapping, base, self.groups.at(group).level),
+            Order::VirtualTime => base,
+        }
+    }
+
+    /// Links a group at the end, or where its virtual time puts it.
+    fn link(&mut self, group: u32) {
+        let key = match self.kind {
+            Order::RoundRobin => {
+                self.position = self.position.wrapping_add(1);
+                self.position
+            }
+            Order::VirtualTime => self.groups.at(group).virtual_time,
+        };
+        self.order.insert(&mut self.links, group, key);
+    }
+
+    /// A group got its first request.
+    fn enter(&mut self, group: u32, ticks: &Ticks) {
+        if self.kind == Order::VirtualTime {
+            // Far behind it would keep the device for long, far ahead it would starve: both are forgotten.
+            let (reach, position) = (self.base(ticks).saturating_mul(REACH_RATIO), self.position);
+            let state = self.groups.at_mut(group);
+            if state.virtual_time.abs_diff(position) > reach {
+                state.virtual_time = position;
+            }
+        }
+        self.link(group);
+    }
+
+    /// The active group pays for its turn.
+    fn charge(&mut self, engine: &Cfq) {
+        if self.kind != Order::VirtualTime || self.active == NIL {
+            return;
+        }
+        let used = engine.now.saturating_sub(engine.ticks.at(self.active_since_ns));
+        let state = self.groups.at_mut(self.active);
+        let ratio = RATIOS.get(usize::from(state.level)).copied().unwrap_or(1);
+        state.virtual_time = state.virtual_time.saturating_add(used.saturating_mul(ratio));
+        if self.links.is_linked(self.active) {
+            self.order.remove(&mut self.links, self.active);
+            self.link(self.active);
+        }
+    }
+
+    /// The next group's turn begins; the engine's active queue gives way.
+    #[inline(never)]
+    fn pick(&mut self, engine: &mut Cfq) {
+        super::Layer::interrupt(self, engine);
+        engine.expire_active();
+        let Some(group) = self.order.first() else { return };
+        match self.kind {
+            // To the end at once: what it does until then does not count.
+            Order::RoundRobin => {
+                self.order.remove(&mut self.links, group);
+                self.link(group);
+            }
+            Order::VirtualTime => self.position = self.position.max(self.groups.at(group).virtual_time),
+        }
+        engine.group_begins(group);
+        (self.active, self.active_since_ns) = (group, engine.now_ns);
+        self.slice_end_ticks = engine.now.saturating_add(self.slice(group, &engine.ticks));
+    }
+}
+
+impl super::Layer for Layer {
+    type Profile = Order;
+    const FORMS: &'static [Form<Order>] = &[
+        Form { since: Version(2, 6, 18), profile: Order::VirtualTime },
+        Form { since: Version(2, 6, 25), profile: Order::RoundRobin },
+    ];
+    const DEFAULT_FORM: usize = 1;
+    const ENGINE: &'static Profile = &Profile::first_in_groups(PerGroup::Trees);
+
+    fn try_new(groups: u32, _ticks: &Ticks, kind: Order) -> Result<Self, NoMemory> {
+        Ok(Self {
+            kind,
+            mapping: Mapping::Lkml2008,
+            base_ticks: 0,
+            groups: Array::try_new(groups, NEW)?,
+            links: SortedLinks::try_new(groups)?,
+            order: Tree::EMPTY,
+            position: 0,
+            active: NIL,
+            slice_end_ticks: 0,
+            active_since_ns: 0,
+        })
+    }
+
+    fn rows(&self) -> &'static [Tunable] {
+        match self.kind {
+            Order::RoundRobin => &ROWS_ROUND,
+            Order::VirtualTime => &ROWS_VIRTUAL,
+        }
+    }
+
+    fn setting(&self, row: usize, ticks: &Ticks) -> Option<i64> {
+        match (row, self.kind) {
+            (GROUP_SLICE, _) => i64::try_from(ticks.ns(self.base(ticks)) / MILLISECOND).ok(),
+            (MAPPING, Order::RoundRobin) => Some(i64::from(self.mapping == Mapping::OpenVz)),
+            _ => None,
+        }
+    }
+
+    fn set(&mut self, row: usize, value: i64, ticks: &Ticks) {
+        match row {
+            GROUP_SLICE => {
+                self.base_ticks = ticks.round_up(value.unsigned_abs().saturating_mul(MILLISECOND));
+            }
+            _ => self.mapping = if value == 0 { Mapping::Lkml2008 } else { Mapping::OpenVz },
+        }
+    }
+
+    fn set_priority(&mut self, group: u32, priority: Option<GroupPriority>) {
+        self.groups.at_mut(group).level = priority.map_or(DEFAULT_LEVEL, GroupPriority::level);
+    }
+
+    fn active(&self) -> u32 {
+        self.active
+    }
+
+    #[inline(never)]
+    fn settle(&mut self, engine: &Cfq, group: u32) {
+        let (is_linked, is_wanted) = (self.links.is_linked(group), engine.queued_in(group) > 0);
+        if is_wanted && !is_linked {
+            self.enter(group, &engine.ticks);
+        } else if !is_wanted && is_linked {
+            self.order.remove(&mut self.links, group);
+        }
+    }
+
+    fn turn(&mut self, engine: &mut Cfq) -> Turn {
+        if engine.requests_queued == 0 {
+            return Turn::Nobody;
+        }
+        let is_spent = || engine.queued_in(self.active) == 0 && engine.groups.at(self.active).dispatched == 0;
+        let is_over = self.active == NIL || engine.now > self.slice_end_ticks || is_spent();
+        if is_over {
+            self.pick(engine);
+        }
+        match self.active {
+            NIL => Turn::Nobody,
+            active if engine.queued_in(active) == 0 => Turn::Wait,
+            _ => Turn::Serve { is_new: is_over },
+        }
+    }
+
+    fn interrupt(&mut self, engine: &mut Cfq) {
+        if self.active != NIL {
+            self.charge(engine);
+            engine.group_ends(self.active, self.active_since_ns);
+            engine.expire_active();
+            self.active = NIL;
+        }
+    }
+
+    fn completed(&mut self, _engine: &mut Cfq, _group: u32) {}
+
+    fn renew(&mut self, engine: &mut Cfq, group: u32) {
+        if self.links.is_linked(group) {
+            self.order.remove(&mut self.links, group);
+        }
+        if group == self.active {
+            super::Layer::interrupt(self, engine);
+        }
+        *self.groups.at_mut(group) = NEW;
+    }
+
+    fn check(&self, engine: &Cfq) -> Result<(), Violation> {
+        for group in 0..self.groups.len() {
+            let is_wanted = engine.queued_in(group) > 0;
+            must(self.links.is_linked(group) == is_wanted, "the groups with requests are in the list", group)?;
+        }
+        let owner = engine.queues.at(engine.active).group;
+        let is_draining = self.active == NIL;
+        must(
+            engine.active == NIL || owner == self.active || is_draining,
+            "the active queue is the active group's",
+            engine.active,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_of_levels_by_mapping() {
+        let slices = |mapping, base| [0, 1, 2, 3, 4, 5, 6, 7].map(|level| group_slice(mapping, base, level));
+        assert_eq!(slices(Mapping::Lkml2008, 100), [20, 40, 60, 80, 100, 120, 140, 160]);
+        assert_eq!(slices(Mapping::OpenVz, 500), [500, 571, 642, 714, 785, 857, 928, 1000]);
+    }
+}

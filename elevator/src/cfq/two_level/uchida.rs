@@ -1,0 +1,262 @@
+//! uchida: a complete first engine in each group, and above them a service tree of groups run by CFQ's own rules for sync
+//! queues: slices that begin with the first completion, keys that put low levels further back.
+//!
+//! Promise  always backlogged groups share time as 8 - level, 0 the highest: 8 : 4 : 1 for 0, 4 and 7; with `key_offset` 1,
+//!          as in 2008, as 16 : 8 : 1.
+//! Keeps    a group as long as its engine keeps the device for a queue: idling there is idling for the group.
+//! Source   Satoshi Uchida, "CFQ-cgroup: Control cfq_data per driver", linux-kernel, 2008-04-01, and his report of
+//!          2008-05-27; specification cfq.md 15.2. The rules of the layer are modelled on the engine's, as he described them.
+
+use super::{GROUP_LEVELS, PerGroup, Profile, Turn, must, rows_with};
+use crate::cfq::Cfq;
+use crate::cfq::slices::key_offset;
+use crate::cfq::tunables::{MOST, ROWS_FIRST, Ticks};
+use crate::group::GroupPriority;
+use crate::interface::{Form, Version, Violation};
+use crate::structures::{Array, NIL, NoMemory, SortedLinks, Tree};
+use crate::tunable::{OutOfRange, Tunable, Unit};
+use block::Nanos;
+use block::time::MILLISECOND;
+
+/// Level of a group that was given none.
+const DEFAULT_LEVEL: u8 = 3;
+/// How much a level is worth: a fifth of the base slice.
+const SLICE_SCALE: u64 = 5;
+
+const OWN_ROWS: [Tunable; 2] = [
+    Tunable {
+        name: "group_slice",
+        unit: Unit::Milliseconds,
+        min: 1,
+        max: MOST,
+        default: Some(100),
+        out_of_range: OutOfRange::Clamp,
+        doc: "Slice of a group of level 3; a level more or less is a fifth of it.",
+    },
+    Tunable {
+        name: "key_offset",
+        unit: Unit::Boolean,
+        min: 0,
+        max: 1,
+        default: Some(1),
+        out_of_range: OutOfRange::Clamp,
+        doc: "Whether low levels also go further back (as in 2008), or turns are plain rotation and shares as the slices.",
+    },
+];
+const GROUP_SLICE: usize = 0;
+const KEY_OFFSET: usize = 1;
+
+const ROWS: [Tunable; ROWS_FIRST.len() + OWN_ROWS.len()] = rows_with(OWN_ROWS);
+
+/// The slice of a level.
+#[inline]
+const fn group_slice(base: u64, level: u8) -> u64 {
+    let level = if level > 7 { 7 } else { level as u64 };
+    (base / SLICE_SCALE).saturating_mul(GROUP_LEVELS as u64 - level)
+}
+
+#[derive(Copy, Clone, Debug)]
+struct State {
+    level: u8,
+    /// What the last slice had too much (negative), or left over.
+    rest_ticks: i64,
+}
+
+const NEW: State = State { level: DEFAULT_LEVEL, rest_ticks: 0 };
+
+/// The service tree of groups.
+#[derive(Debug)]
+pub struct Layer {
+    base_ticks: u64,
+    has_key_offset: bool,
+    groups: Array<State>,
+    links: SortedLinks,
+    /// Groups with requests, and the active one, by when their turn is.
+    order: Tree,
+    active: u32,
+    /// The slice of the active group begins with its next completion.
+    is_slice_new: bool,
+    slice_end_ticks: u64,
+    active_since_ns: Nanos,
+}
+
+impl Layer {
+    /// Links a group where its turn is. The number of linked groups is taken with the group itself.
+    fn link(&mut self, engine: &Cfq, group: u32) {
+        let others = i64::from(self.order.len());
+        let state = self.groups.at_mut(group);
+        let rest = core::mem::replace(&mut state.rest_ticks, 0);
+        let slice = group_slice(self.base_ticks, state.level);
+        let offset = if self.has_key_offset { key_offset(others, group_slice(self.base_ticks, 0), slice) } else { 0 };
+        let key = engine.now.saturating_add_signed(offset).saturating_add_signed(rest);
+        self.order.insert(&mut self.links, group, key);
+    }
+
+    /// The active group's turn is over; if `keeps_rest`, its next begins so much earlier as this one was too long.
+    #[inline(never)]
+    fn expire(&mut self, engine: &mut Cfq, keeps_rest: bool) {
+        let group = core::mem::replace(&mut self.active, NIL);
+        engine.attend(group);
+        if keeps_rest && !self.is_slice_new {
+            let rest = self.slice_end_ticks.cast_signed().wrapping_sub(engine.now.cast_signed());
+            self.groups.at_mut(group).rest_ticks = rest;
+        }
+        engine.group_ends(group, self.active_since_ns);
+        self.order.remove(&mut self.links, group);
+        if engine.queued_in(group) > 0 {
+            self.link(engine, group);
+        }
+    }
+
+    #[inline]
+    const fn is_slice_used(&self, engine: &Cfq) -> bool {
+        !self.is_slice_new && engine.now >= self.slice_end_ticks
+    }
+
+    /// Whether the active group, which the engine attends to, has nothing any more: queued, in the device, or expected.
+    fn is_spent(&self, engine: &Cfq) -> bool {
+        engine.queued_in(self.active) == 0 && engine.groups.at(self.active).dispatched == 0 && engine.timer_at.is_none()
+    }
+}
+
+impl super::Layer for Layer {
+    type Profile = ();
+    const FORMS: &'static [Form<()>] = &[Form { since: Version(2, 6, 25), profile: () }];
+    const DEFAULT_FORM: usize = 0;
+    const ENGINE: &'static Profile = &Profile::first_in_groups(PerGroup::Engine);
+
+    fn try_new(groups: u32, ticks: &Ticks, (): ()) -> Result<Self, NoMemory> {
+        Ok(Self {
+            base_ticks: ticks.round_up(100 * MILLISECOND),
+            has_key_offset: true,
+            groups: Array::try_new(groups, NEW)?,
+            links: SortedLinks::try_new(groups)?,
+            order: Tree::EMPTY,
+            active: NIL,
+            is_slice_new: false,
+            slice_end_ticks: 0,
+            active_since_ns: 0,
+        })
+    }
+
+    fn rows(&self) -> &'static [Tunable] {
+        &ROWS
+    }
+
+    fn setting(&self, row: usize, ticks: &Ticks) -> Option<i64> {
+        match row {
+            GROUP_SLICE => i64::try_from(ticks.ns(self.base_ticks) / MILLISECOND).ok(),
+            KEY_OFFSET => Some(i64::from(self.has_key_offset)),
+            _ => None,
+        }
+    }
+
+    fn set(&mut self, row: usize, value: i64, ticks: &Ticks) {
+        match row {
+            GROUP_SLICE => self.base_ticks = ticks.round_up(value.unsigned_abs().saturating_mul(MILLISECOND)),
+            _ => self.has_key_offset = value != 0,
+        }
+    }
+
+    fn set_priority(&mut self, group: u32, priority: Option<GroupPriority>) {
+        self.groups.at_mut(group).level = priority.map_or(DEFAULT_LEVEL, GroupPriority::level);
+    }
+
+    fn active(&self) -> u32 {
+        self.active
+    }
+
+    /// The active group stays linked until its turn is over, even when it has nothing.
+    #[inline(never)]
+    fn settle(&mut self, engine: &Cfq, group: u32) {
+        let (is_linked, is_wanted) = (self.links.is_linked(group), engine.queued_in(group) > 0);
+        if is_wanted && !is_linked {
+            self.link(engine, group);
+        } else if !is_wanted && is_linked && group != self.active {
+            self.order.remove(&mut self.links, group);
+        }
+    }
+
+    fn turn(&mut self, engine: &mut Cfq) -> Turn {
+        let mut is_new = false;
+        if self.active != NIL {
+            engine.attend(self.active);
+            if self.is_slice_used(engine) || self.is_spent(engine) {
+                self.expire(engine, false);
+            }
+        }
+        if self.active == NIL {
+            let Some(group) = self.order.first() else { return Turn::Nobody };
+            engine.group_begins(group);
+            engine.fire_overdue();
+            (self.active, self.is_slice_new, self.active_since_ns) = (group, true, engine.now_ns);
+            is_new = true;
+        }
+        if engine.queued_in(self.active) > 0 {
+            Turn::Serve { is_new }
+        } else if engine.requests_queued > 0 {
+            Turn::Wait
+        } else {
+            Turn::Nobody
+        }
+    }
+
+    fn interrupt(&mut self, engine: &mut Cfq) {
+        if self.active != NIL {
+            self.expire(engine, false);
+        }
+    }
+
+    /// The first completion of a turn begins the slice, any may end it.
+    #[inline(never)]
+    fn completed(&mut self, engine: &mut Cfq, group: u32) {
+        if group == NIL {
+            return;
+        }
+        if group != self.active {
+            // An idle timer that began just now runs, but the device is not kept for it.
+            engine.idle_since_ns = None;
+            return;
+        }
+        if self.is_slice_new {
+            self.is_slice_new = false;
+            let slice = group_slice(self.base_ticks, self.groups.at(group).level);
+            self.slice_end_ticks = engine.now.saturating_add(slice);
+        }
+        if self.is_slice_used(engine) {
+            self.expire(engine, true);
+        }
+    }
+
+    fn renew(&mut self, engine: &mut Cfq, group: u32) {
+        if group == self.active {
+            super::Layer::interrupt(self, engine);
+        }
+        if self.links.is_linked(group) {
+            self.order.remove(&mut self.links, group);
+        }
+        *self.groups.at_mut(group) = NEW;
+    }
+
+    fn check(&self, engine: &Cfq) -> Result<(), Violation> {
+        for group in 0..self.groups.len() {
+            let is_wanted = engine.queued_in(group) > 0 || group == self.active;
+            must(
+                self.links.is_linked(group) == is_wanted,
+                "groups with requests and the active one have a turn",
+                group,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_of_levels_are_fifths_of_the_base() {
+        assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(|level| group_slice(100, level)), [160, 140, 120, 100, 80, 60, 40, 20]);
+    }
+}
