@@ -190,12 +190,7 @@ impl Weather {
     fn new(storm: &Storm) -> Result<Self, Broken> {
         let mut random = Stream::of(storm.seed, "storm");
         let mut names = storm.policy.split('+');
-        let policy = names.next().unwrap_or_default();
-        let (policy, version) = policy.split_once('@').map_or((policy, None), |(name, version)| (name, Some(version)));
-        let version = match version.map(registry::parse_version) {
-            Some(None) => return Err(format!("policy '{}' has no version", storm.policy)),
-            known => known.flatten(),
-        };
+        let (policy, version) = form_of(names.next().unwrap_or_default())?;
         let limiting = Limiting::draw(storm.seed, &names.collect::<Vec<_>>())?;
         let temper = Temper::draw(&mut random);
         let device = device(&mut random, temper.hardware_queues)?;
@@ -760,6 +755,15 @@ fn u32_below(random: &mut Stream, bound: u32) -> u32 {
 
 fn u16_below(random: &mut Stream, bound: u16) -> u16 {
     u16::try_from(random.below(u64::from(bound))).unwrap_or(0)
+}
+
+/// Name and version of `NAME@VERSION`.
+fn form_of(policy: &str) -> Result<(&str, Option<Version>), Broken> {
+    let Some((name, version)) = policy.split_once('@') else { return Ok((policy, None)) };
+    match registry::parse_version(version) {
+        None => Err(format!("policy '{policy}' has no version")),
+        known => Ok((name, known)),
+    }
 }
 
 /// A level that goes with a weight; one in nine has none.
