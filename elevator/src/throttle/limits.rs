@@ -180,6 +180,7 @@ impl Throttle {
         }
     }
 
+    #[inline(always)]
     fn refresh_group(&mut self, group: GroupId, now: Ticks) -> bool {
         if !self.groups.at(group.0).is_online {
             return false;

@@ -46,7 +46,8 @@ pub struct Io {
     pub token: u32,
     /// Read, write, discard, or flush (an fsync or fdatasync; it carries no range).
     pub operation: Operation,
-    /// SYNC for direct, O_SYNC and O_DSYNC writes and for flushes; FUA for O_SYNC and O_DSYNC writes. None for reads.
+    /// SYNC for direct, O_SYNC and O_DSYNC writes and for flushes; IDLE for direct writes; FUA for O_SYNC and O_DSYNC
+    /// writes. None for reads.
     pub flags: Flags,
     /// First byte, from the begin of the area.
     pub offset_bytes: u64,

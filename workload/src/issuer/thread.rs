@@ -448,7 +448,12 @@ impl Thread {
 
 fn data_flags(job: &Job) -> [Flags; 3] {
     let durable = job.sync != SyncKind::None;
-    let waits = if job.direct || durable { Flags::SYNC } else { Flags::NONE };
+    let waits = match (job.direct, durable) {
+        // Whoever writes directly goes on writing; Linux says so to its schedulers.
+        (true, _) => Flags::SYNC.with(Flags::IDLE),
+        (false, true) => Flags::SYNC,
+        (false, false) => Flags::NONE,
+    };
     let write = if durable { waits.with(Flags::FUA) } else { waits };
     [Flags::NONE, write, Flags::NONE]
 }
