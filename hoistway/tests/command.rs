@@ -111,12 +111,11 @@ fn case_4_the_command_line_of_iostest_is_understood() {
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert!(said.stdout.contains("8 groups: cgrp1 100,") && said.stdout.contains("cgrp8 800\n"), "{}", said.stdout);
     assert!(said.stdout.contains("threads per group: 1, 2, 4, 8\n"), "{}", said.stdout);
-    // No scheduler so far has these tunables; that is said, not swallowed.
-    assert!(
-        said.stderr.contains("--slice-idle has no effect") && said.stderr.contains("-G has no effect"),
-        "{}",
-        said.stderr
-    );
+    // cfq has slice_idle; group_isolation it had until 2.6.37. What has no effect is said, not swallowed.
+    assert!(said.stdout.contains("cfq:slice_idle=0") && !said.stderr.contains("--slice-idle"), "{}", said.stdout);
+    assert!(said.stderr.contains("-G has no effect"), "{}", said.stderr);
+    let old = hoistway(directory.path(), &[&arguments[..], &["-s", "cfq@2.6.36"]].concat());
+    assert!(old.stdout.contains("group_isolation=1") && !old.stderr.contains("no effect"), "{}", old.stderr);
     assert_eq!(entries(directory.path()).len(), 0, "a dry run leaves nothing");
 }
 

@@ -473,7 +473,7 @@ fn siblings(policy: &Registered) -> [Vec<String>; 5] {
     let (module, name) = (&policy.module, &policy.name);
     [
         vec![format!("elevator/src/{module}.rs"), format!("elevator/src/{module}/mod.rs")],
-        vec![format!("elevator/tests/{module}.rs")],
+        vec![format!("elevator/tests/{module}.rs"), format!("elevator/tests/{module}/main.rs")],
         vec![format!("elevator/benches/{module}.rs")],
         vec![format!("fuzz/src/targets/{module}.rs")],
         vec![format!("docs/elevators/{name}.md")],

@@ -137,7 +137,7 @@ impl Cfq {
         if sync_in_flight > 0 && !is_sync {
             return false;
         }
-        let quantum = self.settings.quantum;
+        let quantum = self.settings.quantum_requests;
         let dispatched = u64::from(state.dispatched);
         let mut most = if is_idle { 1 } else { (quantum / 2).max(1) };
         if dispatched >= most {
@@ -201,7 +201,7 @@ impl Cfq {
     }
 
     fn round_size(&self, queue: u32) -> u64 {
-        if self.queues.at(queue).is_idle_class() { 1 } else { self.settings.quantum }
+        if self.queues.at(queue).is_idle_class() { 1 } else { self.settings.quantum_requests }
     }
 
     /// Up to `quantum` requests of a queue; the reason of the first.

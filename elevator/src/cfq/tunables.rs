@@ -245,7 +245,7 @@ impl Ticks {
 /// What is in force. Spans are in ticks.
 #[derive(Copy, Clone, Debug)]
 pub struct Settings {
-    pub quantum: u64,
+    pub quantum_requests: u64,
     /// Async, sync.
     pub fifo_expire_ticks: [u64; 2],
     pub back_seek_max_sectors: u64,
@@ -267,7 +267,7 @@ impl Settings {
         let slice_idle_ticks = if profile.is_quiet_on_flash && !is_rotational { 0 } else { (second / 125).max(1) };
         let quantum = if profile.has_one_level { QUANTUM_FIRST } else { QUANTUM };
         Self {
-            quantum: quantum.unsigned_abs(),
+            quantum_requests: quantum.unsigned_abs(),
             fifo_expire_ticks: [second / 4, second / 8],
             back_seek_max_sectors: 2 * 16_384,
             back_seek_penalty: 2,
@@ -292,7 +292,7 @@ impl Settings {
         let ms = |span: u64| ticks.ns(span) / MILLISECOND;
         let us = |span: u64| ticks.ns(span) / MICROSECOND;
         let value = match knob {
-            Knob::Quantum => self.quantum,
+            Knob::Quantum => self.quantum_requests,
             Knob::FifoExpireSync => ms(self.expire(true)),
             Knob::FifoExpireAsync => ms(self.expire(false)),
             Knob::BackSeekMax => self.back_seek_max_sectors / 2,
@@ -322,7 +322,7 @@ impl Settings {
         let [slice_async, slice_sync] = &mut self.slice_ticks;
         let [expire_async, expire_sync] = &mut self.fifo_expire_ticks;
         match knob {
-            Knob::Quantum => self.quantum = amount,
+            Knob::Quantum => self.quantum_requests = amount,
             Knob::FifoExpireSync => *expire_sync = span,
             Knob::FifoExpireAsync => *expire_async = span,
             Knob::BackSeekMax => self.back_seek_max_sectors = amount.saturating_mul(2),
