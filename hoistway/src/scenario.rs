@@ -18,7 +18,8 @@ use serde::Deserialize;
 use crate::exit::Error;
 
 /// The scenarios that come with the program.
-pub const SHIPPED: [(&str, &str); 4] = [
+pub const SHIPPED: [(&str, &str); 5] = [
+    ("cgroups-2008", include_str!("../scenarios/cgroups-2008.toml")),
     ("groups-2010", include_str!("../scenarios/groups-2010.toml")),
     ("readers-2010", include_str!("../scenarios/readers-2010.toml")),
     ("write-bomb", include_str!("../scenarios/write-bomb.toml")),
