@@ -48,7 +48,7 @@ pub use limits::{Limits, Merging};
 pub use plug::Plug;
 pub use switch::{Busy, Handover};
 pub use tags::Tags;
-pub use trace::{Trace, TraceEvent, TraceKind};
+pub use trace::{Said, Trace, TraceEvent, TraceKind};
 
 use alloc::vec::Vec;
 use bios::{Bios, Chain};
@@ -561,9 +561,15 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// The oldest untaken message of the policy, then of the limiters.
-    pub fn take_message(&mut self) -> Option<elevator::Message> {
-        let own = self.elevator.take_message();
-        own.or_else(|| self.limiters.iter_mut().find_map(Limiter::take_message))
+    pub fn take_message(&mut self) -> Option<Said> {
+        if let Some(message) = self.elevator.take_message() {
+            return Some(Said { limiter: None, message });
+        }
+        let said = |limiter: &mut AnyLimiter| {
+            let message = limiter.take_message()?;
+            Some(Said { limiter: Some(limiter.name()), message })
+        };
+        self.limiters.iter_mut().find_map(said)
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use block::{Nanos, RequestId, Status};
 use core::fmt;
-use elevator::{Attributes, Reason};
+use elevator::{Attributes, Message, Reason};
 
 /// How many events are kept until they are taken.
 pub const KEPT: usize = 4_096;
@@ -97,6 +97,15 @@ impl fmt::Display for TraceEvent {
             None => Ok(()),
         }
     }
+}
+
+/// A message, and the limiter that wrote it; the policy's own where there is none.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Said {
+    /// Name of the limiter.
+    pub limiter: Option<&'static str>,
+    /// What it said.
+    pub message: Message,
 }
 
 /// The last events, 4,096 of them.

@@ -369,7 +369,7 @@ fn messages_of_a_limiter_come_with_their_group() {
     bench.queue.set_tracing(true);
     bench.read(0);
     bench.read(100);
-    let messages: Vec<_> = std::iter::from_fn(|| bench.queue.take_message()).collect();
+    let messages: Vec<_> = std::iter::from_fn(|| bench.queue.take_message()).map(|said| said.message).collect();
     let held = messages.iter().find(|message| message.text.starts_with("[R] bio. bdisp="));
     assert_eq!(held.map(|message| (message.group, message.at_ns)), Some((Some(GROUP), T0)), "{messages:?}");
     bench.queue.set_tracing(false);
@@ -397,7 +397,7 @@ fn a_target_through_the_queue_halves_nr_requests_and_the_usual_number_where_it_i
         bench.complete_all();
         let read = Attributes::new(Operation::Read, Extent::new(800, 8));
         bench.submit_bio(Bio { group: other, ..read });
-        let messages: Vec<_> = std::iter::from_fn(|| bench.queue.take_message()).collect();
+        let messages: Vec<_> = std::iter::from_fn(|| bench.queue.take_message()).map(|said| said.message).collect();
         let told = messages.iter().find(|message| message.group == Some(other)).expect("the other group is told");
         assert_eq!((told.text, told.numbers[0]), ("depth {0}", halved), "{era:?} over {device} commands");
         // A later change of depth says the same.
@@ -407,7 +407,7 @@ fn a_target_through_the_queue_halves_nr_requests_and_the_usual_number_where_it_i
         bench.now += 500 * MS;
         bench.complete_all();
         bench.submit_bio(Bio { group: other, ..read });
-        let messages: Vec<_> = std::iter::from_fn(|| bench.queue.take_message()).collect();
+        let messages: Vec<_> = std::iter::from_fn(|| bench.queue.take_message()).map(|said| said.message).collect();
         let below = messages.iter().find(|message| message.text.starts_with("scale down")).expect("missed again");
         assert_eq!(below.numbers[0], halved, "{era:?} over {device} commands");
     }

@@ -270,7 +270,8 @@ impl Starvation {
                 _ => {}
             }
         }
-        while let Some(message) = queue.take_message() {
+        while let Some(said) = queue.take_message() {
+            let message = said.message;
             if let Promise::Rounds(rounds) = &mut self.promise {
                 rounds.heard(message.text, message.numbers[1]);
             }

@@ -1,13 +1,13 @@
 //! What the queue traces, as the kernel's block layer would have told it.
 
 use elevator::Any;
-use queue::{RequestQueue, TraceEvent};
+use queue::{RequestQueue, Said, TraceEvent};
 use workload::trace::{Action, Event, Names, Tracer};
 
 /// Empties the queue's trace into the tracer.
 pub(crate) fn pass_on(queue: &mut RequestQueue<Any>, names: &Names, tracer: &mut dyn Tracer) {
-    while let Some(message) = queue.take_message() {
-        tracer.message(message.at_ns, &names.message(message.queue, message.group, message));
+    while let Some(Said { limiter, message }) = queue.take_message() {
+        tracer.message(message.at_ns, &names.message(limiter, message.queue, message.group, message));
     }
     while let Some(event) = queue.take_event() {
         if let Some(action) = event.kind.letter().and_then(Action::of_letter) {

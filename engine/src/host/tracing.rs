@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use experiment::Experiment;
-use queue::TraceEvent;
+use queue::{Said, TraceEvent};
 use workload::trace::{Action, Event, Names, Tracer};
 
 use crate::error::EngineError;
@@ -39,7 +39,9 @@ fn put(names: &mut Vec<String>, index: u32, name: &str) {
 pub(super) fn pass_on(told: &[Traced], names: &Names, tracer: &mut dyn Tracer) {
     for traced in told {
         match traced {
-            Traced::Message(it) => tracer.message(it.at_ns, &names.message(it.queue, it.group, it)),
+            Traced::Message(Said { limiter, message: it }) => {
+                tracer.message(it.at_ns, &names.message(*limiter, it.queue, it.group, it));
+            }
             Traced::Event(event) => {
                 if let Some(action) = event.kind.letter().and_then(Action::of_letter) {
                     tracer.event(&event_of(event, action));

@@ -1,8 +1,7 @@
 //! What the queue and its policies tell, collected while somebody listens. Off it costs a look at one flag per call.
 
 use block::ContextId;
-use elevator::Message;
-use queue::TraceEvent;
+use queue::{Said, TraceEvent};
 
 use super::Turn;
 
@@ -12,7 +11,7 @@ pub enum Traced {
     /// Something happened to a bio or a request.
     Event(TraceEvent),
     /// A scheduler or limiter says something.
-    Message(Message),
+    Message(Said),
 }
 
 impl Turn {
@@ -32,8 +31,8 @@ impl Turn {
 
     #[cold]
     fn collect(&mut self) {
-        while let Some(message) = self.queue.take_message() {
-            self.traced.push(Traced::Message(message));
+        while let Some(said) = self.queue.take_message() {
+            self.traced.push(Traced::Message(said));
         }
         while let Some(event) = self.queue.take_event() {
             self.traced.push(Traced::Event(event));

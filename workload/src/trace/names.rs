@@ -44,11 +44,23 @@ impl Names {
         }
     }
 
-    /// A scheduler's message with its prefix, as CFQ wrote it: whose queue and whether it is the sync one
-    /// (`cfq19226S /cgrp7 `), else which group (`/cgrp7 `), else the scheduler alone (`cfq `).
-    pub fn message(&self, queue: Option<(ContextId, bool)>, group: Option<GroupId>, text: impl Display) -> String {
+    /// A message with its prefix. A scheduler's as CFQ wrote it: whose queue and whether it is the sync one
+    /// (`cfq19226S /cgrp7 `), else which group (`/cgrp7 `), else the scheduler alone (`cfq `). A limiter's begins with its
+    /// name, blk-throttle's with the `throtl ` that the kernel writes.
+    pub fn message(
+        &self,
+        limiter: Option<&str>,
+        queue: Option<(ContextId, bool)>,
+        group: Option<GroupId>,
+        text: impl Display,
+    ) -> String {
         let scheduler = &self.scheduler;
-        let path = |group: GroupId| self.groups.get(group.0 as usize).map_or("/", String::as_str);
+        if let Some(limiter) = limiter {
+            let name = if limiter == "throttle" { "throtl" } else { limiter };
+            let group = group.map_or_else(String::new, |group| format!("{} ", self.path(group)));
+            return format!("{name} {group}{text}");
+        }
+        let path = |group: GroupId| self.path(group);
         match (queue, group) {
             (Some((context, is_sync)), group) => {
                 let kind = if is_sync { 'S' } else { 'A' };
@@ -58,6 +70,10 @@ impl Names {
             (None, Some(group)) => format!("{} {text}", path(group)),
             (None, None) => format!("{scheduler} {text}"),
         }
+    }
+
+    fn path(&self, group: GroupId) -> &str {
+        self.groups.get(group.0 as usize).map_or("/", String::as_str)
     }
 }
 
@@ -71,10 +87,12 @@ mod tests {
         let names = Names::new("cfq", vec![String::new(), "fio".to_owned()], groups);
         let text = "sl_used=3 disp=1 charge=1 iops=1 sect=8";
         let queue = Some((ContextId(1), true));
-        assert_eq!(names.message(queue, Some(GroupId(1)), text), format!("cfq1001S /cgrp7 {text}"));
-        assert_eq!(names.message(queue, None, "x"), "cfq1001S x");
-        assert_eq!(names.message(Some((ContextId(1), false)), Some(GroupId(0)), "x"), "cfq1001A / x");
-        assert_eq!(names.message(None, Some(GroupId(1)), "x"), "/cgrp7 x");
-        assert_eq!(names.message(None, None, "x"), "cfq x");
+        assert_eq!(names.message(None, queue, Some(GroupId(1)), text), format!("cfq1001S /cgrp7 {text}"));
+        assert_eq!(names.message(None, queue, None, "x"), "cfq1001S x");
+        assert_eq!(names.message(None, Some((ContextId(1), false)), Some(GroupId(0)), "x"), "cfq1001A / x");
+        assert_eq!(names.message(None, None, Some(GroupId(1)), "x"), "/cgrp7 x");
+        assert_eq!(names.message(None, None, None, "x"), "cfq x");
+        assert_eq!(names.message(Some("throttle"), None, Some(GroupId(1)), "x"), "throtl /cgrp7 x");
+        assert_eq!(names.message(Some("wbt"), None, None, "x"), "wbt x");
     }
 }
