@@ -34,6 +34,7 @@ pub mod schedule;
 pub mod scheduler;
 pub mod share;
 pub mod statistics;
+pub mod trace;
 
 pub use areas::{Area, Areas};
 pub use cell::Cell;

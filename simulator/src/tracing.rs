@@ -1,8 +1,8 @@
 //! What the queue traces, as the kernel's block layer would have told it.
 
 use elevator::Any;
-use queue::{RequestQueue, Said, TraceEvent};
-use workload::trace::{Action, Event, Names, Tracer};
+use queue::{RequestQueue, Said};
+use workload::trace::{Names, Tracer};
 
 /// Empties the queue's trace into the tracer.
 pub(crate) fn pass_on(queue: &mut RequestQueue<Any>, names: &Names, tracer: &mut dyn Tracer) {
@@ -10,24 +10,7 @@ pub(crate) fn pass_on(queue: &mut RequestQueue<Any>, names: &Names, tracer: &mut
         tracer.message(message.at_ns, &names.message(limiter, message.queue, message.group, message));
     }
     while let Some(event) = queue.take_event() {
-        if let Some(action) = event.kind.letter().and_then(Action::of_letter) {
-            tracer.event(&event_of(&event, action));
-        }
-    }
-}
-
-fn event_of(event: &TraceEvent, action: Action) -> Event {
-    let attributes = &event.attributes;
-    // Completions come by interrupt, which is nobody's.
-    let pid = if matches!(action, Action::Completed) { 0 } else { Names::pid_of(attributes.context) };
-    Event {
-        at_ns: event.at_ns,
-        cpu: attributes.hardware_queue.0,
-        pid,
-        action,
-        operation: attributes.operation,
-        flags: attributes.flags,
-        extent: attributes.extent,
-        error: event.status.errno(),
+        let when = (event.at_ns, event.attributes.hardware_queue.0);
+        experiment::trace::tell(tracer, event.kind.letter(), when, &event.attributes, event.status);
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use experiment::Experiment;
-use queue::{Said, TraceEvent};
-use workload::trace::{Action, Event, Names, Tracer};
+use queue::Said;
+use workload::trace::{Names, Tracer};
 
 use crate::error::EngineError;
 use crate::shard::Traced;
@@ -43,26 +43,9 @@ pub(super) fn pass_on(told: &[Traced], names: &Names, tracer: &mut dyn Tracer) {
                 tracer.message(it.at_ns, &names.message(*limiter, it.queue, it.group, it));
             }
             Traced::Event(event) => {
-                if let Some(action) = event.kind.letter().and_then(Action::of_letter) {
-                    tracer.event(&event_of(event, action));
-                }
+                let when = (event.at_ns, 0);
+                experiment::trace::tell(tracer, event.kind.letter(), when, &event.attributes, event.status);
             }
         }
-    }
-}
-
-fn event_of(event: &TraceEvent, action: Action) -> Event {
-    let attributes = &event.attributes;
-    // Completions are the ring's doing.
-    let pid = if matches!(action, Action::Completed) { 0 } else { Names::pid_of(attributes.context) };
-    Event {
-        at_ns: event.at_ns,
-        cpu: 0,
-        pid,
-        action,
-        operation: attributes.operation,
-        flags: attributes.flags,
-        extent: attributes.extent,
-        error: event.status.errno(),
     }
 }

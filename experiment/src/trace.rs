@@ -1,0 +1,28 @@
+//! What both hosts tell a tracer of a request: an event of the block layer, from what the queue knows.
+
+use block::{Nanos, Status};
+use elevator::Attributes;
+use workload::trace::{Action, Event, Names, Tracer};
+
+/// Tells an event of this letter; nothing for what the kernel does not trace.
+pub fn tell(
+    tracer: &mut dyn Tracer,
+    letter: Option<char>,
+    (at_ns, cpu): (Nanos, u16),
+    attributes: &Attributes,
+    status: Status,
+) {
+    let Some(action) = letter.and_then(Action::of_letter) else { return };
+    // Completions come by interrupt, which is nobody's.
+    let pid = if matches!(action, Action::Completed) { 0 } else { Names::pid_of(attributes.context) };
+    tracer.event(&Event {
+        at_ns,
+        cpu,
+        pid,
+        action,
+        operation: attributes.operation,
+        flags: attributes.flags,
+        extent: attributes.extent,
+        error: status.errno(),
+    });
+}
