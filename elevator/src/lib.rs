@@ -42,6 +42,7 @@ pub mod structures;
 pub mod tunable;
 
 mod anticipatory;
+mod bfq;
 mod cfq;
 mod deadline;
 pub mod io_cost;

@@ -1,0 +1,194 @@
+//! A queue that had nothing gets a request: with what budget it comes back, whether it is raised, and whose turn it ends.
+
+use super::Bfq;
+use super::budget::TurnEnd;
+use super::profile::Preempts;
+use super::state::{DEFAULT_WEIGHT, Marks, class_index};
+use crate::structures::NIL;
+use block::GroupId;
+
+/// A queue back within so many times `slice_idle` goes on with what it had left.
+const IN_TIME_IDLES: u64 = 3;
+
+/// What is known of an arrival when raising is decided.
+#[derive(Copy, Clone, Debug)]
+pub struct Arrival {
+    pub is_interactive: bool,
+    pub is_soft_real_time: bool,
+    pub deserves: bool,
+    pub in_large_burst: bool,
+}
+
+impl Bfq {
+    /// The first request of a queue that was not busy has just been put into it; whether the queue looks interactive.
+    #[inline(never)]
+    pub(super) fn become_busy(&mut self, queue: u32, slot: u32) -> bool {
+        let arrival = self.judge_arrival(queue, slot);
+        let is_in_time = self.is_in_time(queue);
+        let wants_preempt = self.take_up_budget(queue, slot, is_in_time);
+        self.leave_old_burst(queue);
+        self.count_arrival_in_time(queue, is_in_time);
+        let factor_before = self.queues.at(queue).raising.factor;
+        let split_over = self.queues.at(queue).split_ticks.wrapping_add(self.spans.least_idle);
+        if self.settings.low_latency && self.clock.is_past(split_over) {
+            self.raise_on_arrival(queue, arrival);
+            if self.queues.at(queue).raising.factor != factor_before {
+                self.entities.at_mut(queue).is_prio_changed = true;
+            }
+        }
+        let now = self.clock.ticks;
+        let state = self.queues.at_mut(queue);
+        state.last_idle_to_busy_ticks = now;
+        state.service_from_backlogged = 0;
+        state.marks.clear(Marks::SOFTRT_UPDATE);
+        self.enter_busy(queue);
+        if self.ends_turn_in_service(queue, wants_preempt) {
+            self.end_turn(self.in_service, TurnEnd::Preempted, self.clock.ns);
+        }
+        arrival.is_interactive
+    }
+
+    fn is_in_time(&self, queue: u32) -> bool {
+        let within_ns = self.settings.slice_idle_ns().saturating_mul(IN_TIME_IDLES);
+        self.clock.ns <= self.queues.at(queue).think.last_end_ns.saturating_add(within_ns)
+    }
+
+    fn was_idle_for_long(&self, queue: u32) -> bool {
+        let state = self.queues.at(queue);
+        state.dispatched == 0 && self.clock.is_past(state.budget_timeout_ticks.wrapping_add(self.spans.least_idle))
+    }
+
+    fn judge_arrival(&self, queue: u32, slot: u32) -> Arrival {
+        let state = self.queues.at(queue);
+        let in_large_burst = state.has(Marks::IN_LARGE_BURST);
+        // Whoever set a weight has opted out of being raised.
+        let is_plain = !self.profile.raises_default_weight_only || self.entities.at(queue).new_weight == DEFAULT_WEIGHT;
+        let is_too_seeky = self.profile.knows_totally_seeky && state.is_totally_seeky();
+        let is_soft_real_time = is_plain
+            && !is_too_seeky
+            && !in_large_burst
+            && state.dispatched == 0
+            && self.clock.is_past(state.soft_next_start_ticks);
+        let is_interactive = !in_large_burst && is_plain && self.was_idle_for_long(queue);
+        let is_stably_merged = self.contexts.at(self.slots.at(slot).context).is_stably_merged;
+        let is_someones = state.owner != NIL || is_stably_merged;
+        let may = state.is_sync() && is_someones && (is_interactive || is_soft_real_time);
+        let deserves = self.settings.low_latency && (state.is_raised() || may);
+        Arrival { is_interactive, is_soft_real_time, deserves, in_large_burst }
+    }
+
+    /// Budget for the turns to come; true if the queue goes on with what it had left of the last one.
+    fn take_up_budget(&mut self, queue: u32, slot: u32, is_in_time: bool) -> bool {
+        let left = self.budget_left(queue);
+        let charge = self.charge(slot, queue);
+        let state = self.queues.at_mut(queue);
+        let goes_on = state.has(Marks::WAITS_UNBLOCKED) && is_in_time && left > 0;
+        if !goes_on {
+            state.marks.clear(Marks::WAITS_UNBLOCKED);
+        }
+        let most = state.max_budget;
+        let entity = self.entities.at_mut(queue);
+        entity.service = 0;
+        entity.budget = if goes_on { left.min(most) } else { most.max(charge) };
+        goes_on
+    }
+
+    /// On the trees, and counted wherever busy queues are.
+    pub(super) fn enter_busy(&mut self, queue: u32) {
+        self.say_queue(queue, "add to busy", &[]);
+        self.activate_by_mark(queue);
+        let state = self.queues.at_mut(queue);
+        state.marks.set(Marks::BUSY);
+        let is_raised = state.is_raised();
+        self.change_busy(queue, true);
+        // It may have one in the device that went straight there and counted nowhere.
+        self.become_pending(queue);
+        if !is_raised {
+            self.count_weight(queue);
+        }
+        if is_raised {
+            self.raised_busy = self.raised_busy.wrapping_add(1);
+        }
+        self.move_to_front_of_woken(queue);
+    }
+
+    /// Activates, back in time if it may.
+    pub(super) fn activate_by_mark(&mut self, queue: u32) {
+        let may_go_back = self.queues.at(queue).has(Marks::WAITS_UNBLOCKED);
+        self.queues.at_mut(queue).marks.clear(Marks::WAITS_UNBLOCKED);
+        self.activate_or_requeue(queue, may_go_back, false);
+    }
+
+    /// The queue has nothing queued; it may have requests in the device.
+    #[inline(never)]
+    pub(super) fn leave_busy(&mut self, queue: u32, on_expiration: bool) {
+        self.say_queue(queue, "del from busy", &[]);
+        self.change_busy(queue, false);
+        let state = self.queues.at_mut(queue);
+        state.marks.clear(Marks::BUSY);
+        let (has_none_in_device, is_raised) = (state.dispatched == 0, state.is_raised());
+        if is_raised {
+            self.raised_busy = self.raised_busy.saturating_sub(1);
+        }
+        let group = self.entities.at(queue).parent;
+        let account = &mut self.groups.at_mut(group).account;
+        account.dequeues = account.dequeues.wrapping_add(1);
+        // While it is taken off the trees it must not be freed.
+        self.deactivate(queue, true, on_expiration);
+        if has_none_in_device {
+            self.stop_pending(queue);
+            self.uncount_weight(queue);
+            self.release_if_unused(queue);
+        }
+    }
+
+    pub(super) fn change_busy(&mut self, queue: u32, is_more: bool) {
+        let index = class_index(self.entities.at(queue).class) as usize;
+        if let Some(count) = self.busy_queues.get_mut(index) {
+            *count = if is_more { count.wrapping_add(1) } else { count.saturating_sub(1) };
+        }
+    }
+
+    #[inline]
+    pub(super) fn busy_total(&self) -> u32 {
+        let [real_time, best_effort, idle] = self.busy_queues;
+        real_time.wrapping_add(best_effort).wrapping_add(idle)
+    }
+
+    /// Whether the newcomer ends the turn of the queue in service. Who is next the trees say.
+    fn ends_turn_in_service(&self, queue: u32, wants_preempt: bool) -> bool {
+        let served = self.in_service;
+        if served == NIL || served == queue {
+            return false;
+        }
+        let (factor, served_factor) = (self.queues.at(queue).raising.factor, self.queues.at(served).raising.factor);
+        let wants = match self.profile.preempts {
+            Preempts::MoreRaised => wants_preempt && served_factor < factor,
+            Preempts::Also => {
+                (wants_preempt && factor >= served_factor)
+                    || self.is_higher(queue, served)
+                    || !self.better_to_idle(served)
+            }
+        };
+        let root = self.groups.at(GroupId::ROOT.0);
+        (wants && root.next_in_service != root.in_service) || self.is_owed_before(served)
+    }
+
+    /// Of a higher class or a larger weight, compared where the two meet: among siblings, or their groups.
+    fn is_higher(&self, one: u32, other: u32) -> bool {
+        let (class, other_class) = (self.entities.at(one).class, self.entities.at(other).class);
+        if class != other_class {
+            return class_index(class) < class_index(other_class);
+        }
+        let (mut first, mut second) = (one, other);
+        if self.entities.at(one).parent != self.entities.at(other).parent {
+            for entity in [&mut first, &mut second] {
+                let parent = self.parent_entity(*entity);
+                if parent != NIL {
+                    *entity = parent;
+                }
+            }
+        }
+        self.entities.at(first).weight > self.entities.at(second).weight
+    }
+}

@@ -1,0 +1,182 @@
+//! How many sectors a turn may have, learned from how turns end, and what a slow turn is charged.
+
+use super::Bfq;
+use super::state::Marks;
+use super::tunables::SLICE_IDLE_NS;
+use crate::structures::NIL;
+use block::Nanos;
+use block::time::MILLISECOND;
+
+/// What budgets begin with, and what is given until enough turns have been begun.
+pub const DEFAULT_MAX_BUDGET: u32 = 16_384;
+const ENOUGH_TURNS: u32 = 194;
+/// Shorter turns say nothing about a queue's rate.
+const SHORT_TURN_NS: Nanos = MILLISECOND;
+/// Turns that lasted longer are judged by what they transferred.
+const LONG_TURN_NS: Nanos = 20 * MILLISECOND;
+/// What a short turn of a seeky queue is charged where positioning costs nothing.
+pub const LEAST_CHARGE_MS: u64 = 2;
+
+/// Why a turn ended; the numbers show in log lines.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum TurnEnd {
+    /// The timer ran out.
+    TooIdle = 0,
+    BudgetTimeout = 1,
+    BudgetExhausted = 2,
+    NoMoreRequests = 3,
+    Preempted = 4,
+}
+
+impl Bfq {
+    /// The most that is given now.
+    #[inline]
+    pub(super) fn present_max_budget(&self) -> u32 {
+        if self.budgets_assigned < ENOUGH_TURNS { DEFAULT_MAX_BUDGET } else { self.max_budget }
+    }
+
+    #[inline]
+    pub(super) fn present_min_budget(&self) -> u32 {
+        self.present_max_budget() / 32
+    }
+
+    #[inline]
+    pub(super) fn budget_left(&self, queue: u32) -> u32 {
+        let entity = self.entities.at(queue);
+        entity.budget.saturating_sub(entity.service)
+    }
+
+    /// The budget follows the next request, while the queue waits for its turn.
+    #[inline(never)]
+    pub(super) fn next_request_changed(&mut self, queue: u32) {
+        let state = self.queues.at(queue);
+        if state.next == NIL || queue == self.in_service || !state.has(Marks::BUSY) {
+            return;
+        }
+        let charge = self.charge(state.next, queue);
+        let budget = state.max_budget.max(charge).max(self.entities.at(queue).service);
+        if self.entities.at(queue).budget != budget {
+            self.entities.at_mut(queue).budget = budget;
+            self.say_queue(queue, "updated next rq: new budget {0}", &[u64::from(budget)]);
+            self.activate_or_requeue(queue, false, false);
+        }
+    }
+
+    /// A turn ended: how large the next budget is to be.
+    pub(super) fn learn_budget(&mut self, queue: u32, end: TurnEnd) {
+        let (least, most) = (self.present_min_budget(), self.max_budget);
+        let state = self.queues.at(queue);
+        let (left, next) = (self.budget_left(queue), state.next);
+        let is_plain = state.is_sync() && !state.is_raised();
+        let mut budget = if state.is_raised() { least.saturating_mul(2) } else { state.max_budget };
+        if self.messages.is_on() {
+            let (last, queue_most) = (self.entities.at(queue).budget, u64::from(state.max_budget));
+            let (is_sync, seeky) = (u64::from(state.is_sync()), u64::from(state.is_seeky()));
+            self.say_queue(queue, "recalc_budg: last budg {0}, budg left {1}", &[u64::from(last), u64::from(left)]);
+            self.say_queue(queue, "recalc_budg: last max_budg {0}, min budg {1}", &[queue_most, u64::from(least)]);
+            self.say_queue(queue, "recalc_budg: sync {0}, seeky {1}", &[is_sync, seeky]);
+        }
+        let state = self.queues.at(queue);
+        if is_plain {
+            let twice = budget.saturating_mul(2).min(most);
+            budget = match end {
+                TurnEnd::TooIdle if state.dispatched > 0 => twice,
+                TurnEnd::TooIdle if budget > least.saturating_mul(5) => budget.wrapping_sub(least.wrapping_mul(4)),
+                TurnEnd::TooIdle => least,
+                TurnEnd::BudgetTimeout => twice,
+                TurnEnd::BudgetExhausted => budget.saturating_mul(4).min(most),
+                TurnEnd::NoMoreRequests => self.entities.at(queue).service.max(least),
+                TurnEnd::Preempted => return,
+            };
+        } else if !state.is_sync() {
+            budget = most;
+        }
+        if self.budgets_assigned >= ENOUGH_TURNS && self.settings.max_budget == 0 {
+            budget = budget.min(most);
+        }
+        self.queues.at_mut(queue).max_budget = budget;
+        if next != NIL {
+            let charge = self.charge(next, queue);
+            let entity = self.entities.at_mut(queue);
+            entity.budget = budget.max(charge);
+            let budget = u64::from(entity.budget);
+            let sectors = u64::from(self.slots.at(next).sectors);
+            self.say_queue(queue, "head sect: {0}, new budget {1}", &[sectors, budget]);
+        }
+    }
+
+    /// The turn begins.
+    pub(super) fn begin_turn(&mut self, queue: u32) {
+        let turns = self.budgets_assigned;
+        self.budgets_assigned = (turns.wrapping_mul(7).wrapping_add(256)) / 8;
+        self.resume_soft_real_time(queue);
+        let entity = self.entities.at(queue);
+        let state = self.queues.at(queue);
+        let is_soft_real_time = state.raising.longest_ticks == self.spans.soft_real_time;
+        let times = if is_soft_real_time { 1 } else { entity.weight.checked_div(entity.original_weight).unwrap_or(1) };
+        let budget = u64::from(entity.budget);
+        self.turn_began_ns = self.clock.ns;
+        let timeout = self.settings.timeout_ticks.saturating_mul(u64::from(times));
+        let state = self.queues.at_mut(queue);
+        state.marks.clear(Marks::FIFO_EXPIRE);
+        state.budget_timeout_ticks = self.clock.ticks.wrapping_add(timeout);
+        self.say_queue(queue, "set_in_service_queue, cur-budget = {0}", &[budget]);
+    }
+
+    #[inline]
+    pub(super) fn is_timed_out(&self, queue: u32) -> bool {
+        self.clock.is_past_or_now(self.queues.at(queue).budget_timeout_ticks)
+    }
+
+    /// Whether the time of a turn is over; while a queue is waited for only if it has most of its budget left.
+    pub(super) fn may_end_for_time(&mut self, queue: u32) -> bool {
+        let (is_timed_out, has_most) = (self.is_timed_out(queue), self.has_third_left(queue));
+        let waits = self.queues.at(queue).has(Marks::WAIT_REQUEST);
+        if self.messages.is_on() {
+            let text = "may_budget_timeout: wait_request {0} left {1} timeout {2}";
+            let numbers = [u64::from(waits), u64::from(has_most), u64::from(is_timed_out)];
+            self.say_queue(queue, text, &numbers);
+        }
+        is_timed_out && (!waits || has_most)
+    }
+
+    fn has_third_left(&self, queue: u32) -> bool {
+        self.budget_left(queue) >= self.entities.at(queue).budget / 3
+    }
+
+    /// Whether a turn transferred little for its time; how many ms it is charged if so.
+    fn judge(&self, queue: u32, ended_at_ns: Nanos) -> (bool, u64) {
+        let state = self.queues.at(queue);
+        if !state.is_sync() {
+            return (false, 0);
+        }
+        let lasted_ns = ended_at_ns.saturating_sub(self.turn_began_ns);
+        let is_seeky = state.is_seeky();
+        if lasted_ns < SHORT_TURN_NS && !self.settings.real_time_charge {
+            let least = if self.is_rotational { SLICE_IDLE_NS / MILLISECOND } else { LEAST_CHARGE_MS };
+            return (is_seeky, least);
+        }
+        let is_long = lasted_ns > LONG_TURN_NS;
+        let is_slow = if is_long { self.entities.at(queue).service < self.max_budget / 2 } else { is_seeky };
+        (is_slow, lasted_ns / MILLISECOND)
+    }
+
+    /// Charges a slow turn the sectors that the device would have transferred in its time.
+    pub(super) fn charge_turn(&mut self, queue: u32, end: TurnEnd, ended_at_ns: Nanos) {
+        let (is_slow, ms) = self.judge(queue, ended_at_ns);
+        self.say_queue(queue, "bfq_bfqq_is_slow: slow {0}", &[u64::from(is_slow)]);
+        let is_slow_turn = is_slow || (end == TurnEnd::BudgetTimeout && self.has_third_left(queue));
+        self.was_slow = is_slow;
+        if self.queues.at(queue).is_raised() || !is_slow_turn {
+            return;
+        }
+        let timeout_ms = self.clock.ms_of(self.spans.default_timeout);
+        let share = u64::from(self.max_budget).saturating_mul(ms.min(timeout_ms));
+        let due = share.checked_div(timeout_ms).unwrap_or(0);
+        let entity = self.entities.at_mut(queue);
+        let total = u32::try_from(due).unwrap_or(u32::MAX).max(entity.service);
+        entity.budget = entity.budget.max(total);
+        let more = total.wrapping_sub(entity.service);
+        self.served(queue, more);
+    }
+}

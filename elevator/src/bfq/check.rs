@@ -1,0 +1,198 @@
+//! Every invariant that BFQ knows (specification 6.1, and the links and counts behind it).
+
+use super::Bfq;
+use super::contexts::SPARE_QUEUE;
+use super::state::{CLASSES, Held, Marks, Set};
+use super::wf2q::tree_of;
+use crate::interface::Violation;
+use crate::request::Requests;
+use crate::structures::NIL;
+use block::{Class, GroupId};
+
+/// Fails with a rule unless it holds.
+fn must(holds: bool, what: &'static str, at: u32) -> Result<(), Violation> {
+    if holds { Ok(()) } else { Err(Violation { what, at }) }
+}
+
+fn count(items: impl Iterator) -> u32 {
+    u32::try_from(items.count()).unwrap_or(u32::MAX)
+}
+
+impl Bfq {
+    pub(super) fn check_all(&self, requests: &Requests) -> Result<(), Violation> {
+        for queue in 0..self.queues.len() {
+            self.check_queue(requests, queue)?;
+            self.check_users(queue)?;
+            self.check_links(queue)?;
+        }
+        for entity in 0..self.entities.len() {
+            self.check_entity(entity)?;
+        }
+        for group in 0..self.groups.len() {
+            self.check_group(group)?;
+        }
+        self.check_sums()?;
+        self.check_service()
+    }
+
+    fn check_queue(&self, requests: &Requests, index: u32) -> Result<(), Violation> {
+        let (queue, entity) = (self.queues.at(index), self.entities.at(index));
+        let is_busy = queue.has(Marks::BUSY);
+        must(queue.sorted.len() == queue.fifo.len(), "order and fifo hold the same requests", index)?;
+        must(queue.queued_total() == queue.sorted.len(), "queued requests are counted", index)?;
+        must((queue.next == NIL) == queue.is_empty(), "there is a next request while there is one at all", index)?;
+        must(is_busy || queue.is_empty(), "a queue with requests is busy", index)?;
+        let is_served = index == self.in_service;
+        must(!is_busy || entity.set == Set::Active || is_served, "a busy queue is active or in service", index)?;
+        must(is_busy || entity.set != Set::Active, "only busy queues are active", index)?;
+        must(!is_served || is_busy, "the queue in service is busy", index)?;
+        must(queue.has(Marks::USED) || (!is_busy && !entity.is_on_tree), "a free record is on no tree", index)?;
+        let is_pending = is_busy || queue.dispatched > 0;
+        must(queue.has(Marks::PENDING) || !is_busy, "a busy queue counts in its group", index)?;
+        must(is_pending || !queue.has(Marks::PENDING), "a queue without requests does not", index)?;
+        for slot in queue.sorted.iter(&self.sort_links).take(self.slots.len() as usize) {
+            let entry = self.slots.at(slot);
+            must(entry.held == Held::Queued && entry.queue == index, "a sorted request knows its queue", slot)?;
+            let extent = requests.attributes(entry.id).extent;
+            must(self.first_sector(slot) == extent.first_sector, "a request is sorted by its first sector", slot)?;
+            must(entry.sectors == extent.sectors, "a request's length is known", slot)?;
+        }
+        let in_device = self.slots.iter().filter(|slot| slot.held == Held::Dispatched && slot.queue == index);
+        must(count(in_device) == queue.dispatched, "a queue counts its requests in the device", index)?;
+        must(queue.next == NIL || self.slots.at(queue.next).queue == index, "the next request is its own", index)
+    }
+
+    /// Who uses a queue is counted, scheduled mergers included.
+    fn check_users(&self, index: u32) -> Result<(), Violation> {
+        let queue = self.queues.at(index);
+        let bound = self.slots.iter().filter(|slot| slot.queue == index);
+        must(count(bound) == self.entities.at(index).allocated, "a queue counts its requests", index)?;
+        let users = self.contexts.iter().filter(|context| context.queues.contains(&index));
+        let promised: u32 = (0..self.queues.len())
+            .filter(|other| *other != index && self.leads_to(*other, index))
+            .map(|other| count(self.contexts.iter().filter(|context| context.queues.contains(&other))))
+            .sum();
+        must(queue.processes == count(users).wrapping_add(promised), "a queue counts its users", index)?;
+        let candidates = self.contexts.iter().filter(|context| context.stable_candidate == index);
+        must(queue.candidates == count(candidates), "a queue counts those that may join it", index)?;
+        let pins = self.async_queues.iter().filter(|queue| **queue == index);
+        let is_pinned = queue.has(Marks::PINNED) && index != SPARE_QUEUE;
+        must(count(pins) == u32::from(is_pinned), "an async queue is its group's", index)?;
+        let is_known = queue.owner == NIL || self.contexts.at(queue.owner).queue(queue.is_sync()) == index;
+        must(is_known || queue.processes > 0, "an owner uses its queue", index)?;
+        let is_in_use = |other: u32| other == NIL || self.queues.at(other).has(Marks::USED);
+        must(is_in_use(queue.merges_into) && is_in_use(queue.waker), "nobody points at a free record", index)
+    }
+
+    fn leads_to(&self, from: u32, to: u32) -> bool {
+        let mut at = self.queues.at(from).merges_into;
+        for _ in 0..self.queues.len() {
+            if at == to || at == NIL {
+                break;
+            }
+            at = self.queues.at(at).merges_into;
+        }
+        at == to
+    }
+
+    fn check_links(&self, index: u32) -> Result<(), Violation> {
+        let queue = self.queues.at(index);
+        let is_used = queue.has(Marks::USED);
+        let is_listed = self.active_links.is_linked(index);
+        must(is_listed == (self.entities.at(index).set == Set::Active), "active queues are listed", index)?;
+        must(is_used || !self.burst_links.is_linked(index), "a free record is in no burst", index)?;
+        must(is_used || !self.position_links.is_linked(index), "a free record has no position", index)?;
+        must(self.woken_links.is_linked(index) == (queue.waker != NIL), "who has a waker is on its list", index)?;
+        for woken in queue.woken.iter(&self.woken_links).take(self.queues.len() as usize) {
+            must(self.queues.at(woken).waker == index, "a woken queue knows its waker", woken)?;
+        }
+        let weight = queue.counted_weight;
+        must(
+            weight == 0 || !queue.is_raised() || self.entities.at(index).is_prio_changed,
+            "no raised queue is counted",
+            index,
+        )
+    }
+
+    fn check_entity(&self, index: u32) -> Result<(), Violation> {
+        let entity = self.entities.at(index);
+        let is_linked = self.stamps.is_linked(index);
+        must(is_linked == (entity.set != Set::None), "an entity is linked while it is in a set", index)?;
+        must(entity.set == Set::None || entity.is_on_tree, "what is in a set counts", index)?;
+        let group = self.groups.at(entity.parent);
+        let is_served = group.in_service == index;
+        must(!entity.is_on_tree || is_linked || is_served, "what counts is in a set or in service", index)?;
+        must(!entity.is_on_tree || group.is_online, "nothing is scheduled in a group that has gone", index)
+    }
+
+    fn check_group(&self, index: u32) -> Result<(), Violation> {
+        let group = self.groups.at(index);
+        let of_group =
+            |entity: &u32| self.entities.at(*entity).parent == index && *entity != self.group_entity(GroupId::ROOT.0);
+        let all = || (0..self.entities.len()).filter(of_group);
+        let active = all().filter(|entity| self.entities.at(*entity).set == Set::Active);
+        must(count(active) == group.active_entities, "a group counts its active entities", index)?;
+        for class in [Class::RealTime, Class::BestEffort, Class::Idle] {
+            let tree = self.trees.at(tree_of(index, class));
+            let of_class = || all().filter(|entity| self.entities.at(*entity).class == class);
+            let on_tree = of_class().filter(|entity| self.entities.at(*entity).is_on_tree);
+            let sum: u64 = on_tree.map(|entity| u64::from(self.entities.at(entity).weight)).sum();
+            must(sum == tree.weight_sum.value(), "weights of a tree add up", index)?;
+            let linked = of_class().filter(|entity| self.stamps.is_linked(*entity));
+            must(count(linked) == tree.active.len().wrapping_add(tree.idle.len()), "a tree has its entities", index)?;
+        }
+        let has_active = group.active_entities > 0;
+        must(!has_active || group.next_in_service != NIL || !group.is_online, "who comes next is known", index)?;
+        let own = |entity: u32| self.entities.at(entity).parent == index && self.entities.at(entity).is_on_tree;
+        must(group.next_in_service == NIL || own(group.next_in_service), "the next is the group's own", index)?;
+        let last = group.last_created;
+        must(last == NIL || self.queues.at(last).has(Marks::USED), "the queue made last is in use", index)?;
+        let entity = self.group_entity(index);
+        let allocated: u32 = all().map(|child| self.entities.at(child).allocated).sum();
+        must(entity == NIL || allocated == self.entities.at(entity).allocated, "a group counts its requests", index)?;
+        let is_queued = |held| matches!(held, Held::Queued | Held::Direct);
+        let queued = self.slots.iter().filter(|slot| is_queued(slot.held) && slot.group == index);
+        must(u64::from(count(queued)) == group.account.queued.total(), "queued requests are accounted", index)
+    }
+
+    fn check_sums(&self) -> Result<(), Violation> {
+        let queued: u32 = self.queues.iter().map(|queue| queue.queued_total()).sum();
+        must(queued == self.requests_queued, "queued requests add up", queued)?;
+        let dispatched: u32 = self.queues.iter().map(|queue| queue.dispatched).sum();
+        must(dispatched == self.in_driver, "requests in the device add up", dispatched)?;
+        for class in 0..CLASSES {
+            let of_class = |queue: &u32| super::state::class_index(self.entities.at(*queue).class) == class;
+            let busy = (0..self.queues.len()).filter(|queue| self.queues.at(*queue).has(Marks::BUSY)).filter(of_class);
+            must(Some(&count(busy)) == self.busy_queues.get(class as usize), "busy queues are counted", class)?;
+        }
+        let raised = self.queues.iter().filter(|queue| queue.has(Marks::BUSY) && queue.is_raised());
+        must(count(raised) == self.raised_busy, "raised busy queues are counted", self.raised_busy)?;
+        let pending = self.groups.iter().filter(|group| group.pending_queues > 0);
+        must(count(pending) == self.pending_groups, "groups with requests are counted", self.pending_groups)?;
+        for weight in 0..self.weight_counts.len() {
+            let counted = self.queues.iter().filter(|queue| weight != 0 && queue.counted_weight == weight);
+            must(count(counted) == *self.weight_counts.at(weight), "weights are counted", weight)?;
+            let is_in_use = *self.weight_counts.at(weight) > 0;
+            must(self.weights_in_use.test(weight) == is_in_use, "weights in use are known", weight)?;
+        }
+        Ok(())
+    }
+
+    fn check_service(&self) -> Result<(), Violation> {
+        for queue in 0..self.queues.len() {
+            let waits = self.queues.at(queue).has(Marks::WAIT_REQUEST);
+            must(!waits || queue == self.in_service, "only the queue in service is waited for", queue)?;
+        }
+        let waits = self.queues.at(self.in_service).has(Marks::WAIT_REQUEST);
+        must(self.timer_at.is_some() == waits, "the timer runs while a queue is waited for", self.in_service)?;
+        let mut entity = self.in_service;
+        while entity != NIL {
+            let group = self.groups.at(self.entities.at(entity).parent);
+            must(group.in_service == entity, "what is in service is so in its group", entity)?;
+            entity = self.parent_entity(entity);
+        }
+        let nobody = self.in_service == NIL;
+        let is_any = self.groups.iter().any(|group| group.in_service != NIL);
+        must(!nobody || !is_any, "with nobody in service no group is", 0)
+    }
+}

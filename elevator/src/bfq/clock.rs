@@ -1,0 +1,119 @@
+//! The two clocks: nanoseconds, and the ticks in which the kernel counts what need not be exact.
+
+use crate::interface::Configuration;
+use block::Nanos;
+use block::time::{MILLISECOND, SECOND};
+use core::num::NonZeroU64;
+
+/// The time of the event.
+#[derive(Copy, Clone, Debug)]
+pub struct Clock {
+    pub ns: Nanos,
+    pub ticks: u64,
+    /// 1 where the host asks for no particular tick: then a tick is exact.
+    tick_ns: NonZeroU64,
+}
+
+impl Clock {
+    pub fn new(configuration: &Configuration) -> Self {
+        Self { ns: 0, ticks: 0, tick_ns: NonZeroU64::new(configuration.tick_ns).unwrap_or(NonZeroU64::MIN) }
+    }
+
+    #[inline]
+    pub fn set(&mut self, now: Nanos) {
+        self.ns = now;
+        let length = self.tick_ns.get();
+        // As long as the tick has not ended nothing is divided.
+        if length == 1 {
+            self.ticks = now;
+        } else if now.wrapping_sub(self.ticks.wrapping_mul(length)) >= length {
+            self.ticks = now / self.tick_ns;
+        }
+    }
+
+    /// Strictly.
+    #[inline]
+    pub const fn is_past(&self, at_ticks: u64) -> bool {
+        self.ticks.wrapping_sub(at_ticks).cast_signed() > 0
+    }
+
+    #[inline]
+    pub const fn is_past_or_now(&self, at_ticks: u64) -> bool {
+        self.ticks.wrapping_sub(at_ticks).cast_signed() >= 0
+    }
+
+    /// So long ago that every span added to it is over.
+    #[inline]
+    pub const fn long_ago(&self) -> u64 {
+        self.ticks.wrapping_sub((1 << 62) - 1)
+    }
+
+    /// The later of two times in ticks.
+    #[inline]
+    pub const fn later(one: u64, other: u64) -> u64 {
+        if one.wrapping_sub(other).cast_signed() > 0 { one } else { other }
+    }
+
+    /// Whole ticks that last at least so long.
+    pub fn round_up(&self, span_ns: Nanos) -> u64 {
+        span_ns.saturating_add(self.tick_ns.get().wrapping_sub(1)) / self.tick_ns
+    }
+
+    #[inline]
+    pub const fn ns_of(&self, ticks: u64) -> Nanos {
+        ticks.saturating_mul(self.tick_ns.get())
+    }
+
+    #[inline]
+    pub const fn ms_of(&self, ticks: u64) -> u64 {
+        self.ns_of(ticks) / MILLISECOND
+    }
+}
+
+/// The spans that are no tunables, in ticks.
+#[derive(Copy, Clone, Debug)]
+pub struct Spans {
+    pub second: u64,
+    /// `timeout_sync` as it begins; time is charged in shares of it, whatever the tunable says (Q3).
+    pub default_timeout: u64,
+    /// How often the idle class gets a pick.
+    pub idle_class: u64,
+    /// How long after its first request a queue may still be merged.
+    pub merge: u64,
+    pub stable_merge: u64,
+    /// Queues created closer to one another are a burst.
+    pub burst: u64,
+    pub burst_forgotten: u64,
+    /// A queue just split off belongs to no burst.
+    pub split_grace: u64,
+    /// Idle for so long, a queue counts as interactive again.
+    pub least_idle: u64,
+    pub soft_real_time: u64,
+    pub async_arrivals: u64,
+    pub inject_reset: u64,
+    pub inject_sample: u64,
+    pub inject_barrier: u64,
+}
+
+impl Spans {
+    pub fn new(clock: &Clock) -> Self {
+        let second = (SECOND / clock.tick_ns).max(1);
+        let ms = |span: u64| clock.round_up(span * MILLISECOND);
+        Self {
+            second,
+            default_timeout: (second / 8).max(1),
+            idle_class: second / 5,
+            merge: second / 10,
+            stable_merge: ms(600),
+            burst: ms(180),
+            burst_forgotten: ms(10_000),
+            split_grace: ms(10),
+            least_idle: ms(2_000),
+            soft_real_time: ms(300),
+            async_arrivals: ms(500),
+            inject_reset: ms(1_000),
+            inject_sample: ms(10),
+            inject_barrier: ms(100),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A request comes back, and the timer.
+
+use super::Bfq;
+use super::budget::TurnEnd;
+use super::profile::Injection;
+use super::state::{Held, Marks};
+use crate::interface::Wake;
+use crate::request::Requests;
+use crate::structures::NIL;
+
+/// A device that holds more at a time reorders them itself.
+const QUEUEING_ABOVE: u32 = 3;
+/// Completions that are looked at before it is decided.
+const SAMPLES: u32 = 32;
+
+impl Bfq {
+    /// The device finished a request, or gave it back: for the queue there is no difference.
+    #[inline(never)]
+    pub(super) fn leave_device(&mut self, slot: u32) -> Wake {
+        let entry = *self.slots.at(slot);
+        let queue = entry.queue;
+        if self.profile.injection == Injection::ServiceTime {
+            self.learn_injection(queue, entry.id);
+        }
+        self.learn_depth();
+        self.slots.at_mut(slot).held = Held::Nowhere;
+        self.in_driver = self.in_driver.saturating_sub(1);
+        self.count_out(queue);
+        self.sample_completion();
+        self.last_completed = if self.queues.at(queue).has(Marks::COOP) { NIL } else { queue };
+        let state = self.queues.at(queue);
+        if state.has(Marks::SOFTRT_UPDATE) && state.dispatched == 0 && state.is_empty() && !self.is_interactive(queue) {
+            let next = self.soft_real_time_start(queue);
+            self.queues.at_mut(queue).soft_next_start_ticks = next;
+        }
+        if queue == self.in_service && self.is_kept_waiting(queue) {
+            return Wake::No;
+        }
+        if self.in_driver == 0 { self.schedule_dispatch() } else { Wake::No }
+    }
+
+    /// One request less of a queue in the device.
+    fn count_out(&mut self, queue: u32) {
+        let (now, now_ticks) = (self.clock.ns, self.clock.ticks);
+        let state = self.queues.at_mut(queue);
+        state.dispatched = state.dispatched.saturating_sub(1);
+        state.think.last_end_ns = now;
+        if state.dispatched == 0 && !state.has(Marks::BUSY) {
+            state.budget_timeout_ticks = now_ticks;
+            self.stop_pending(queue);
+            self.uncount_weight(queue);
+        }
+    }
+
+    /// The queue in service has a request less in the device: its turn may be over, or it is waited for (true).
+    fn is_kept_waiting(&mut self, queue: u32) -> bool {
+        if self.must_idle(queue) {
+            if self.queues.at(queue).dispatched == 0 {
+                self.begin_wait();
+            }
+            return true;
+        }
+        let state = self.queues.at(queue);
+        let (is_empty, has_none_in_device) = (state.is_empty(), state.dispatched == 0);
+        if self.may_end_for_time(queue) {
+            self.end_turn(queue, TurnEnd::BudgetTimeout, self.clock.ns);
+        } else if is_empty && (has_none_in_device || !self.better_to_idle(queue)) {
+            self.end_turn(queue, TurnEnd::NoMoreRequests, self.clock.ns);
+        }
+        false
+    }
+
+    /// Whether the device works on several commands, from how many it was seen to hold.
+    fn learn_depth(&mut self) {
+        self.deepest = self.deepest.max(self.in_driver);
+        if self.hw_tag == Some(true) || self.in_driver.saturating_add(self.requests_queued) <= QUEUEING_ABOVE {
+            return;
+        }
+        let state = self.queues.at(self.in_service);
+        let has_few = state.dispatched.saturating_add(state.queued_total()) < QUEUEING_ABOVE;
+        let is_one = self.in_service != NIL && state.has(Marks::SHORT_THINK_TIME);
+        if is_one && has_few && self.in_driver < QUEUEING_ABOVE {
+            // It could not have had more.
+            return;
+        }
+        let seen = self.depth_samples;
+        self.depth_samples = seen.wrapping_add(1);
+        if seen < SAMPLES {
+            return;
+        }
+        let queues = self.deepest > QUEUEING_ABOVE;
+        self.hw_tag = Some(queues);
+        (self.deepest, self.depth_samples) = (0, 0);
+        self.flash_queues = !self.is_rotational && queues;
+    }
+
+    pub(super) fn account_service(&mut self, requests: &Requests, slot: u32) {
+        let entry = *self.slots.at(slot);
+        let request = requests.at(entry.id);
+        let served_ns = self.clock.ns.saturating_sub(request.issued_ns);
+        let waited_ns = request.issued_ns.saturating_sub(request.start_ns);
+        let account = &mut self.groups.at_mut(entry.group).account;
+        account.service_time_ns.add(entry.direction, entry.is_sync, served_ns);
+        account.wait_time_ns.add(entry.direction, entry.is_sync, waited_ns);
+    }
+
+    /// The device may be asked for again, although nothing was said of it by an arrival.
+    pub(super) fn schedule_dispatch(&mut self) -> Wake {
+        if self.requests_queued == 0 && self.direct.is_empty() {
+            return Wake::No;
+        }
+        self.say("schedule dispatch", &[]);
+        (self.is_holding, self.repoll_at) = (false, None);
+        Wake::All
+    }
+
+    /// Nobody came in time.
+    pub(super) fn wait_is_over(&mut self) -> Wake {
+        self.timer_at = None;
+        let queue = self.in_service;
+        if queue == NIL {
+            return self.schedule_dispatch();
+        }
+        self.stop_wait(queue);
+        let began_ns = self.wait_began_ns;
+        if self.is_timed_out(queue) {
+            self.end_turn(queue, TurnEnd::BudgetTimeout, began_ns);
+        } else if self.queues.at(queue).is_empty() {
+            self.end_turn(queue, TurnEnd::TooIdle, began_ns);
+        }
+        self.schedule_dispatch()
+    }
+}

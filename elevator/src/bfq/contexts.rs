@@ -1,0 +1,368 @@
+//! Who issues, and which queue is whose: found when a request comes, held by its users, freed in one place.
+
+use super::Bfq;
+use super::state::{
+    Context, DEFAULT_LEVEL, Entity, FREE_QUEUE, Held, Marks, NEW_ENTITY, ThinkTime, UNKNOWN_CONTEXT, class_index,
+};
+use super::wf2q::weight_of;
+use crate::interface::Wake;
+use crate::request::Bio;
+use crate::structures::NIL;
+use block::{Class, ContextId, Priority};
+
+/// The queue that takes what no other has room for. It is never freed, merged or moved.
+pub const SPARE_QUEUE: u32 = 0;
+/// Async queues of a group: real time and best effort by level, and one of the idle class.
+pub const ASYNC_QUEUES: u32 = 17;
+/// Level of everybody in the idle class.
+const IDLE_LEVEL: u8 = 7;
+
+/// Class and level that an I/O priority stands for; none stands for nice 0.
+#[inline]
+const fn class_and_level(priority: Priority) -> (Class, u8) {
+    match priority.class() {
+        Class::Idle => (Class::Idle, IDLE_LEVEL),
+        class if priority.0 >> 13 == 0 => (class, DEFAULT_LEVEL),
+        class => (class, priority.level()),
+    }
+}
+
+impl Context {
+    #[inline]
+    pub const fn queue(&self, is_sync: bool) -> u32 {
+        let [asynchronous, sync] = self.queues;
+        if is_sync { sync } else { asynchronous }
+    }
+
+    #[inline]
+    const fn set_queue(&mut self, is_sync: bool, queue: u32) {
+        let [asynchronous, sync] = &mut self.queues;
+        if is_sync {
+            *sync = queue;
+        } else {
+            *asynchronous = queue;
+        }
+    }
+}
+
+impl Bfq {
+    /// Where a context is kept: those out of range share the last record.
+    #[inline]
+    pub(super) fn context_index(&self, context: ContextId) -> u32 {
+        context.0.min(self.contexts.len().wrapping_sub(1))
+    }
+
+    /// The queue that a new request goes to. Issuers change queues here, when they are first seen or their group or level
+    /// has changed, or when a shared queue is split.
+    #[inline(never)]
+    pub(super) fn queue_for(&mut self, bio: &Bio) -> u32 {
+        let index = self.context_index(bio.context);
+        let is_sync = bio.is_sync();
+        self.refresh_context(index, bio);
+        let queue = self.contexts.at(index).queue(is_sync);
+        if queue == NIL {
+            return self.get_queue(index, is_sync, false);
+        }
+        let marks = self.queues.at(queue).marks;
+        let splits = marks.has(Marks::COOP) && marks.has(Marks::SPLIT_COOP);
+        if is_sync && splits && !self.contexts.at(index).is_stably_merged {
+            return self.split(index, queue);
+        }
+        queue
+    }
+
+    /// The queue that a bio would go to as things are, without making one.
+    pub(super) fn present_queue(&self, bio: &Bio) -> u32 {
+        self.contexts.at(self.context_index(bio.context)).queue(bio.is_sync())
+    }
+
+    /// Notices what has changed about an issuer since it was last seen.
+    fn refresh_context(&mut self, index: u32, bio: &Bio) {
+        let context = *self.contexts.at(index);
+        let group = self.nearest_online(bio.group.0);
+        if !context.is_alive && context.requests == 0 {
+            // Not seen before, or the number of one that has gone.
+            self.leave_queues(index);
+            *self.contexts.at_mut(index) = Context { is_alive: true, priority: bio.priority, group, ..UNKNOWN_CONTEXT };
+            return;
+        }
+        if context.group != group {
+            self.contexts.at_mut(index).group = group;
+            self.change_group(index, group);
+        }
+        if context.priority != bio.priority {
+            self.contexts.at_mut(index).priority = bio.priority;
+            self.change_priority(index);
+        }
+    }
+
+    /// The async queue is another one from now on, the sync one gets another weight.
+    fn change_priority(&mut self, index: u32) {
+        let old = self.contexts.at(index).queue(false);
+        if old != NIL {
+            self.get_queue(index, false, false);
+            self.drop_process(old);
+        }
+        let sync = self.contexts.at(index).queue(true);
+        if sync != NIL && sync != SPARE_QUEUE {
+            self.take_over_priority(index, sync);
+        }
+    }
+
+    fn take_over_priority(&mut self, index: u32, queue: u32) {
+        let (class, level) = class_and_level(self.contexts.at(index).priority);
+        self.queues.at_mut(queue).new_level = level;
+        let entity = self.entities.at_mut(queue);
+        (entity.new_class, entity.new_weight, entity.is_prio_changed) = (class, weight_of(level), true);
+        let numbers = [u64::from(level), u64::from(weight_of(level))];
+        self.say_queue(queue, "new_ioprio {0} new_weight {1}", &numbers);
+    }
+
+    /// The issuer's queue of a kind, found or made, which it uses from now on.
+    pub(super) fn get_queue(&mut self, index: u32, is_sync: bool, is_split: bool) -> u32 {
+        let Context { priority, group, .. } = *self.contexts.at(index);
+        let (class, level) = class_and_level(priority);
+        let place = async_place(group, class, level);
+        if !is_sync {
+            let known = *self.async_queues.at(place);
+            if known != NIL {
+                self.use_queue(index, false, known);
+                return known;
+            }
+        }
+        let queue = self.new_queue(index, is_sync);
+        if queue == SPARE_QUEUE {
+            self.use_queue(index, is_sync, queue);
+            return queue;
+        }
+        self.use_queue(index, is_sync, queue);
+        if !is_sync {
+            *self.async_queues.at_mut(place) = queue;
+            self.queues.at_mut(queue).marks.set(Marks::PINNED);
+            return queue;
+        }
+        if self.profile.has_stable_merge && !is_split {
+            return self.merge_stably_or_later(index, queue);
+        }
+        queue
+    }
+
+    fn use_queue(&mut self, index: u32, is_sync: bool, queue: u32) {
+        self.contexts.at_mut(index).set_queue(is_sync, queue);
+        let state = self.queues.at_mut(queue);
+        state.processes = state.processes.wrapping_add(1);
+    }
+
+    /// A queue that nobody uses yet; the spare one when all records are in use.
+    fn new_queue(&mut self, index: u32, is_sync: bool) -> u32 {
+        let queue = self.first_free_queue;
+        let Some(state) = self.queues.get(queue) else {
+            self.say("using oom bfqq", &[]);
+            return SPARE_QUEUE;
+        };
+        let serial = state.serial.wrapping_add(1);
+        self.first_free_queue = state.next_free;
+        let Context { priority, group, .. } = *self.contexts.at(index);
+        let (class, level) = class_and_level(priority);
+        let (now, long_ago) = (self.clock.ticks, self.clock.long_ago());
+        let mut marks = Marks::USED.with(Marks::IO_BOUND);
+        if is_sync {
+            marks = marks.with(Marks::SYNC).with(Marks::JUST_CREATED);
+            marks.put(Marks::SHORT_THINK_TIME, !matches!(class, Class::Idle));
+        }
+        let max_budget = (u64::from(self.present_max_budget()) * 2 / 3).min(u64::from(u32::MAX));
+        let fresh = self.queues.at_mut(queue);
+        *fresh = FREE_QUEUE;
+        fresh.marks = marks;
+        (fresh.level, fresh.new_level, fresh.issuer, fresh.serial) = (level, level, index, serial);
+        fresh.max_budget = u32::try_from(max_budget).unwrap_or(u32::MAX);
+        // In the future, so that the first pause wraps to the longest there is.
+        fresh.think = ThinkTime::since(self.clock.ns.wrapping_add(1));
+        fresh.io_start_ns = self.clock.ns;
+        (fresh.created_ticks, fresh.soft_next_start_ticks) = (now, now);
+        (fresh.raising.since_ticks, fresh.inject.decreased_ticks) = (now, now);
+        (fresh.budget_timeout_ticks, fresh.split_ticks) = (long_ago, long_ago);
+        fresh.raising.before_soft_real_time_ticks = long_ago;
+        let weight = weight_of(level);
+        *self.entities.at_mut(queue) = Entity {
+            weight,
+            original_weight: weight,
+            new_weight: weight,
+            parent: group,
+            class,
+            new_class: class,
+            ..NEW_ENTITY
+        };
+        self.say_queue(queue, "allocated", &[]);
+        queue
+    }
+
+    /// The issuer is its only user: the queue is its own.
+    pub(super) fn own_if_alone(&mut self, queue: u32, context: u32) {
+        let state = self.queues.at_mut(queue);
+        if queue != SPARE_QUEUE && state.merges_into == NIL && state.process_references() == 1 {
+            (state.owner, state.issuer) = (context, context);
+        }
+    }
+
+    // ---- letting go ----
+
+    /// An issuer uses a queue no more; what it was promised of others along the way goes with it.
+    pub(super) fn drop_process(&mut self, queue: u32) {
+        let mut target = self.queues.at(queue).merges_into;
+        self.drop_one_process(queue);
+        for _ in 0..self.queues.len() {
+            if target == NIL {
+                return;
+            }
+            let next = self.queues.at(target).merges_into;
+            self.drop_one_process(target);
+            target = next;
+        }
+    }
+
+    pub(super) fn drop_one_process(&mut self, queue: u32) {
+        let state = self.queues.at_mut(queue);
+        if state.processes == 0 {
+            self.complain();
+            return;
+        }
+        state.processes = state.processes.wrapping_sub(1);
+        if state.processes == 0 {
+            (state.merges_into, state.owner) = (NIL, NIL);
+        }
+        let is_busy_and_empty = state.has(Marks::BUSY) && state.is_empty();
+        if is_busy_and_empty && queue != self.in_service {
+            self.leave_busy(queue, false);
+        }
+        self.forget_last_created(queue);
+        self.release_if_unused(queue);
+    }
+
+    pub(super) fn forget_last_created(&mut self, queue: u32) {
+        let group = self.groups.at_mut(self.entities.at(queue).parent);
+        if group.last_created == queue {
+            group.last_created = NIL;
+        }
+    }
+
+    /// The one place where a record becomes free: when nobody uses it, nothing of it is queued or in the device, and it is
+    /// on no tree and counted nowhere. Whoever points at it is told.
+    pub(super) fn release_if_unused(&mut self, queue: u32) {
+        let (state, entity) = (self.queues.at(queue), self.entities.at(queue));
+        let is_held = state.processes > 0
+            || state.candidates > 0
+            || state.has(Marks::PINNED)
+            || state.has(Marks::BUSY)
+            || state.has(Marks::PENDING)
+            || state.counted_weight != 0
+            || entity.allocated > 0
+            || entity.is_on_tree
+            || queue == self.in_service;
+        if is_held || !state.has(Marks::USED) || queue == SPARE_QUEUE {
+            return;
+        }
+        let had_owner = state.owner != NIL;
+        if self.leave_burst_list(queue) && had_owner {
+            self.burst.size = self.burst.size.saturating_sub(1);
+        }
+        self.leave_waker(queue);
+        self.let_woken_go(queue);
+        if self.last_completed == queue {
+            self.last_completed = NIL;
+        }
+        self.forget_last_created(queue);
+        self.forget_position(queue);
+        self.say_queue(queue, "put_queue: {0}", &[u64::from(queue)]);
+        let next_free = self.first_free_queue;
+        let state = self.queues.at_mut(queue);
+        state.marks = Marks::NONE;
+        state.next_free = next_free;
+        self.first_free_queue = queue;
+    }
+
+    /// The request is no longer inserted: its queue may go as well.
+    pub(super) fn unbind(&mut self, slot: u32) {
+        let entry = self.slots.at_mut(slot);
+        entry.held = Held::Nowhere;
+        let queue = core::mem::replace(&mut entry.queue, NIL);
+        let context = core::mem::replace(&mut entry.context, NIL);
+        if queue == NIL {
+            return;
+        }
+        self.count_allocated(queue, false);
+        self.release_if_unused(queue);
+        let issuer = self.contexts.at_mut(context);
+        issuer.requests = issuer.requests.saturating_sub(1);
+        if !issuer.is_alive && issuer.requests == 0 {
+            // One of those who sent something after their exit.
+            self.leave_queues(context);
+        }
+    }
+
+    fn leave_queues(&mut self, index: u32) {
+        self.drop_stable_candidate(index);
+        for is_sync in [false, true] {
+            let context = self.contexts.at_mut(index);
+            let queue = context.queue(is_sync);
+            context.set_queue(is_sync, NIL);
+            if queue != NIL {
+                self.drop_process(queue);
+            }
+        }
+        self.contexts.at_mut(index).saved = None;
+    }
+
+    /// Its sync queue, alone.
+    pub(super) fn leave_sync_queue(&mut self, index: u32) {
+        let context = self.contexts.at_mut(index);
+        let queue = context.queue(true);
+        context.set_queue(true, NIL);
+        if queue != NIL {
+            self.drop_process(queue);
+        }
+    }
+
+    pub(super) fn leave_async_queue(&mut self, index: u32) {
+        let context = self.contexts.at_mut(index);
+        let queue = context.queue(false);
+        context.set_queue(false, NIL);
+        if queue != NIL {
+            self.drop_process(queue);
+        }
+    }
+
+    pub(super) fn set_sync_queue(&mut self, index: u32, queue: u32) {
+        self.contexts.at_mut(index).set_queue(true, queue);
+    }
+
+    /// An issuer has gone: its turn ends, and nobody waits for it any more.
+    pub(super) fn context_gone(&mut self, context: ContextId) -> Wake {
+        let index = self.context_index(context);
+        if context.0 != index {
+            return Wake::No;
+        }
+        self.contexts.at_mut(index).is_alive = false;
+        let mut wake = Wake::No;
+        for is_sync in [false, true] {
+            let queue = self.contexts.at(index).queue(is_sync);
+            if queue != NIL && queue == self.in_service {
+                self.leave_service(queue, super::budget::TurnEnd::BudgetTimeout);
+                wake = self.schedule_dispatch();
+            }
+        }
+        self.leave_queues(index);
+        self.contexts.at_mut(index).is_stably_merged = false;
+        wake
+    }
+}
+
+/// Where a group's async queue of a class and level is kept.
+#[inline]
+pub fn async_place(group: u32, class: Class, level: u8) -> u32 {
+    let kind = match class {
+        Class::Idle => ASYNC_QUEUES - 1,
+        class => class_index(class).wrapping_mul(8).wrapping_add(u32::from(level.min(7))),
+    };
+    group.wrapping_mul(ASYNC_QUEUES).wrapping_add(kind)
+}

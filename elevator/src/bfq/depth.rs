@@ -1,0 +1,99 @@
+//! How many tags a kind of request, and a queue among those of its group, may have.
+
+use super::Bfq;
+use crate::interface::Admission;
+use crate::request::Bio;
+use crate::structures::NIL;
+use block::Direction;
+
+/// The depth of one that has its share of tags already: it waits for a tag at the very front.
+const LAST_TAG: u32 = 1;
+/// Trees of lower classes count for so many times less than those of higher ones.
+const CLASS_STEP: u64 = 8;
+
+impl Bfq {
+    pub(super) fn depth_for(&self, bio: &Bio) -> Admission {
+        let all = self.tags;
+        let reads_sync = bio.is_sync() && bio.direction() == Direction::Read;
+        let depth = if reads_sync { all } else { self.limited_depth(bio.is_sync()) };
+        if self.profile.limits_tags_by_weight && self.is_over_share(bio, depth) {
+            return Admission::Shallow(LAST_TAG);
+        }
+        if depth >= all { Admission::Full } else { Admission::Shallow(depth) }
+    }
+
+    /// Of async requests, of sync writes; less while raised queues are busy.
+    pub(super) fn limited_depth(&self, is_sync: bool) -> u32 {
+        let sixteenths = match (self.raised_busy > 0, is_sync) {
+            (false, false) => 8,
+            (false, true) => 12,
+            (true, false) => 3,
+            (true, true) => 6,
+        };
+        (self.tags.saturating_mul(sixteenths) / 16).max(1)
+    }
+
+    /// Whether the queue, or a group above it, has as many requests as its weight is good for.
+    fn is_over_share(&self, bio: &Bio, depth: u32) -> bool {
+        let queue = self.present_queue(bio);
+        if queue == NIL || queue == super::contexts::SPARE_QUEUE {
+            return false;
+        }
+        let mut path = Path::default();
+        let mut entity = queue;
+        while entity != NIL {
+            if !self.entities.at(entity).is_on_tree || !path.push(entity) {
+                return false;
+            }
+            entity = self.parent_entity(entity);
+        }
+        let mut limit = u64::from(depth);
+        while let Some(entity) = path.pop() {
+            let state = self.entities.at(entity);
+            let mut sum = 0_u64;
+            if self.is_queue(entity) {
+                let first = state.parent.wrapping_mul(super::state::CLASSES);
+                for class in 0..=super::state::class_index(state.class) {
+                    let tree = self.trees.at(first.wrapping_add(class));
+                    sum = sum.saturating_mul(CLASS_STEP).saturating_add(tree.weight_sum.value());
+                }
+            } else {
+                sum = self.trees.at(self.tree_index(entity)).weight_sum.value();
+            }
+            if sum == 0 {
+                continue;
+            }
+            let rounded = limit.saturating_mul(u64::from(state.weight)).saturating_add(sum / 2);
+            limit = rounded.checked_div(sum).unwrap_or(limit);
+            if u64::from(state.allocated) >= limit {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// From a queue up to the root; deeper trees are not limited.
+#[derive(Default)]
+struct Path {
+    entities: [u32; 16],
+    len: usize,
+}
+
+impl Path {
+    fn push(&mut self, entity: u32) -> bool {
+        match self.entities.get_mut(self.len) {
+            Some(place) => {
+                *place = entity;
+                self.len = self.len.wrapping_add(1);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn pop(&mut self) -> Option<u32> {
+        self.len = self.len.checked_sub(1)?;
+        self.entities.get(self.len).copied()
+    }
+}

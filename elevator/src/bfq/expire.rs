@@ -1,0 +1,72 @@
+//! The end of a turn.
+
+use super::Bfq;
+use super::budget::TurnEnd;
+use super::state::Marks;
+use crate::structures::NIL;
+use block::Nanos;
+
+impl Bfq {
+    /// The turn of the queue in service is over. `ended_at_ns` lies back where the timer was what ended it.
+    #[inline(never)]
+    pub(super) fn end_turn(&mut self, queue: u32, end: TurnEnd, ended_at_ns: Nanos) {
+        self.charge_turn(queue, end, ended_at_ns);
+        self.prepare_soft_real_time(queue);
+        self.queues.at_mut(queue).injected_sectors = 0;
+        (self.is_injected, self.waits_for_dispatch, self.sampled) = (false, false, None);
+        self.judge_io_bound_at_end(queue, end);
+        self.learn_budget(queue, end);
+        if self.messages.is_on() {
+            let state = self.queues.at(queue);
+            let (dispatched, is_short) = (u64::from(state.dispatched), u64::from(state.has(Marks::SHORT_THINK_TIME)));
+            let numbers = [end as u64, u64::from(self.was_slow), dispatched, is_short];
+            self.say_queue(queue, "expire ({0}, slow {1}, num_disp {2}, short_ttime {3})", &numbers);
+        }
+        self.leave_service(queue, end);
+        if !self.queues.at(queue).has(Marks::USED) {
+            return;
+        }
+        let keeps_rest = !matches!(end, TurnEnd::BudgetTimeout | TurnEnd::BudgetExhausted);
+        if keeps_rest && !self.queues.at(queue).has(Marks::BUSY) {
+            // What is left of its budget stays its own, if it is back in time.
+            self.queues.at_mut(queue).marks.set(Marks::WAITS_UNBLOCKED);
+        } else {
+            self.entities.at_mut(queue).service = 0;
+        }
+        let mut entity = self.parent_entity(queue);
+        while entity != NIL {
+            self.entities.at_mut(entity).service = 0;
+            entity = self.parent_entity(entity);
+        }
+    }
+
+    /// Off the device, and back into the order or out of it.
+    pub(super) fn leave_service(&mut self, queue: u32, end: TurnEnd) {
+        let state = self.queues.at_mut(queue);
+        if state.has(Marks::COOP) && state.is_seeky() {
+            state.marks.set(Marks::SPLIT_COOP);
+        }
+        let (is_empty, has_none_in_device) = (state.is_empty(), state.dispatched == 0);
+        // One that was preempted and must be waited for stays busy, so that it has the device back before lower ones.
+        let stays = end == TurnEnd::Preempted && self.needed_for_guarantees(queue);
+        if is_empty && !stays {
+            if has_none_in_device {
+                self.queues.at_mut(queue).budget_timeout_ticks = self.clock.ticks;
+            }
+            self.leave_busy(queue, true);
+        } else {
+            self.activate_or_requeue(queue, false, true);
+            self.note_position(queue);
+        }
+        self.reset_in_service();
+    }
+
+    /// Older forms: who lets the timer run out on a hardly used budget does not only do I/O.
+    fn judge_io_bound_at_end(&mut self, queue: u32, end: TurnEnd) {
+        let is_older = self.profile.io_bound == super::profile::IoBound::ArrivalsInTime;
+        let entity = self.entities.at(queue);
+        if is_older && end == TurnEnd::TooIdle && entity.service <= entity.budget / 5 {
+            self.queues.at_mut(queue).marks.clear(Marks::IO_BOUND);
+        }
+    }
+}

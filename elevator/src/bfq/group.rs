@@ -1,0 +1,230 @@
+//! Groups: coming, changing, going, and queues that move between them.
+
+use super::Bfq;
+use super::budget::TurnEnd;
+use super::contexts::{ASYNC_QUEUES, SPARE_QUEUE};
+use super::state::{Entity, Held, Marks, NEW_ENTITY, Set, UNKNOWN_GROUP};
+use super::wf2q::{ServiceTree, WEIGHT_MAX, WEIGHT_MIN};
+use crate::group::GroupSettings;
+use crate::structures::NIL;
+use block::GroupId;
+
+/// The weight in BFQ's range: 1 to 1000 as in `blkio.bfq.weight`, larger ones are cut off.
+#[inline]
+fn own_weight(settings: &GroupSettings) -> u32 {
+    settings.clamped_weight().clamp(WEIGHT_MIN, WEIGHT_MAX)
+}
+
+impl Bfq {
+    pub(super) fn add_group(&mut self, group: u32, settings: &GroupSettings) {
+        if group == GroupId::ROOT.0 || self.groups.get(group).is_none() {
+            return;
+        }
+        let (weight, parent) = (own_weight(settings), settings.parent.0);
+        let mut state = UNKNOWN_GROUP;
+        (state.is_online, state.parent) = (true, parent);
+        *self.groups.at_mut(group) = state;
+        let entity = self.group_entity(group);
+        *self.entities.at_mut(entity) =
+            Entity { weight, original_weight: weight, new_weight: weight, parent, ..NEW_ENTITY };
+        for class in 0..super::state::CLASSES {
+            *self.trees.at_mut(group.wrapping_mul(super::state::CLASSES).wrapping_add(class)) = ServiceTree::EMPTY;
+        }
+    }
+
+    /// Comes into force when the group next gets a place in its parent's order.
+    pub(super) fn change_group_weight(&mut self, group: u32, settings: &GroupSettings) {
+        let entity = self.group_entity(group);
+        if let Some(state) = self.entities.get_mut(entity) {
+            (state.new_weight, state.is_prio_changed) = (own_weight(settings), true);
+        }
+    }
+
+    /// The group itself, or the nearest online one above it.
+    pub(super) fn nearest_online(&self, group: u32) -> u32 {
+        let mut at = group;
+        for _ in 0..self.groups.len() {
+            let state = self.groups.at(at);
+            if state.is_online || at == GroupId::ROOT.0 {
+                return at;
+            }
+            at = state.parent;
+        }
+        GroupId::ROOT.0
+    }
+
+    /// An issuer is in another group than when it was last seen.
+    pub(super) fn change_group(&mut self, index: u32, group: u32) {
+        self.leave_async_queue(index);
+        let queue = self.contexts.at(index).queue(true);
+        if queue == NIL {
+            return;
+        }
+        if !self.queues.at(queue).has(Marks::COOP) && self.queues.at(queue).merges_into == NIL {
+            self.move_queue(queue, group);
+        } else if self.chain_leaves(queue, group) {
+            self.leave_sync_queue(index);
+        }
+    }
+
+    /// Whether a shared queue, or one that it is merged into, is not of this group.
+    fn chain_leaves(&self, queue: u32, group: u32) -> bool {
+        let mut at = queue;
+        for _ in 0..self.queues.len() {
+            if at == NIL {
+                return false;
+            }
+            if self.entities.at(at).parent != group {
+                return true;
+            }
+            at = self.queues.at(at).merges_into;
+        }
+        false
+    }
+
+    /// A queue goes to another group, with all that it has.
+    #[inline(never)]
+    pub(super) fn move_queue(&mut self, queue: u32, group: u32) {
+        let entity = *self.entities.at(queue);
+        if entity.parent == group || queue == SPARE_QUEUE {
+            return;
+        }
+        // A user more, so that it is still there when it arrives.
+        self.queues.at_mut(queue).processes = self.queues.at(queue).processes.wrapping_add(1);
+        if queue == self.in_service {
+            self.end_turn(queue, TurnEnd::Preempted, self.clock.ns);
+        }
+        let (is_busy, is_pending) = {
+            let marks = self.queues.at(queue).marks;
+            (marks.has(Marks::BUSY), marks.has(Marks::PENDING))
+        };
+        if is_pending {
+            self.stop_pending(queue);
+        }
+        if is_busy {
+            self.deactivate(queue, false, false);
+        } else if self.entities.at(queue).set == Set::Idle {
+            self.idle_remove(queue);
+            self.forget(queue, false);
+        }
+        self.forget_last_created(queue);
+        self.forget_position(queue);
+        self.move_allocated(queue, group);
+        if is_pending {
+            self.become_pending(queue);
+        }
+        if is_busy {
+            self.note_position(queue);
+            self.activate_by_mark(queue);
+        }
+        let state = self.queues.at_mut(queue);
+        state.processes = state.processes.saturating_sub(1);
+        self.release_if_unused(queue);
+    }
+
+    /// Its requests count in the groups above it.
+    fn move_allocated(&mut self, queue: u32, group: u32) {
+        let allocated = self.entities.at(queue).allocated;
+        let mut above = self.parent_entity(queue);
+        while above != NIL {
+            let state = self.entities.at_mut(above);
+            state.allocated = state.allocated.saturating_sub(allocated);
+            above = self.parent_entity(above);
+        }
+        self.entities.at_mut(queue).parent = group;
+        above = self.parent_entity(queue);
+        while above != NIL {
+            let state = self.entities.at_mut(above);
+            state.allocated = state.allocated.wrapping_add(allocated);
+            above = self.parent_entity(above);
+        }
+    }
+
+    /// Nobody will issue in the group any more: what it has goes to the root, and nothing names it from now on.
+    pub(super) fn take_offline(&mut self, group: u32) {
+        if group == GroupId::ROOT.0 || !self.groups.at(group).is_online {
+            return;
+        }
+        self.groups.at_mut(group).is_online = false;
+        for kind in 0..ASYNC_QUEUES {
+            let place = group.wrapping_mul(ASYNC_QUEUES).wrapping_add(kind);
+            let queue = core::mem::replace(self.async_queues.at_mut(place), NIL);
+            if queue != NIL {
+                self.queues.at_mut(queue).marks.clear(Marks::PINNED);
+                self.release_if_unused(queue);
+            }
+        }
+        for queue in 0..self.queues.len() {
+            if self.queues.at(queue).has(Marks::USED) && self.entities.at(queue).parent == group {
+                self.move_queue(queue, GroupId::ROOT.0);
+            }
+        }
+        self.deactivate_group(group);
+        if self.burst.group == group {
+            self.burst.group = NIL;
+        }
+        for index in 0..self.contexts.len() {
+            let context = self.contexts.at_mut(index);
+            if context.group == group {
+                context.group = NIL;
+            }
+        }
+        for slot in 0..self.slots.len() {
+            if self.slots.at(slot).held != Held::Nowhere && self.slots.at(slot).group == group {
+                self.move_request_to_root(slot);
+            }
+        }
+    }
+
+    fn move_request_to_root(&mut self, slot: u32) {
+        let entry = self.slots.at_mut(slot);
+        let group = core::mem::replace(&mut entry.group, GroupId::ROOT.0);
+        let entry = *entry;
+        let queued = u64::from(matches!(entry.held, Held::Queued | Held::Direct));
+        self.groups.at_mut(group).account.queued.take(entry.direction, entry.is_sync, queued);
+        self.groups.at_mut(GroupId::ROOT.0).account.queued.add(entry.direction, entry.is_sync, queued);
+    }
+
+    // ---- groups with requests ----
+
+    /// The queue has requests, here or in the device.
+    pub(super) fn become_pending(&mut self, queue: u32) {
+        let state = self.queues.at_mut(queue);
+        if !state.has(Marks::PENDING) {
+            state.marks.set(Marks::PENDING);
+            self.change_pending(queue, true);
+        }
+    }
+
+    /// It has none any more.
+    pub(super) fn stop_pending(&mut self, queue: u32) {
+        let state = self.queues.at_mut(queue);
+        if state.has(Marks::PENDING) {
+            state.marks.clear(Marks::PENDING);
+            self.change_pending(queue, false);
+        }
+    }
+
+    fn change_pending(&mut self, queue: u32, is_more: bool) {
+        let own_only = self.profile.counts_own_queues;
+        let mut group = self.entities.at(queue).parent;
+        for _ in 0..self.groups.len() {
+            if !own_only && group == GroupId::ROOT.0 {
+                return;
+            }
+            let state = self.groups.at_mut(group);
+            let before = state.pending_queues;
+            state.pending_queues = if is_more { before.wrapping_add(1) } else { before.saturating_sub(1) };
+            let (after, parent) = (state.pending_queues, state.parent);
+            if before == 0 && after == 1 {
+                self.pending_groups = self.pending_groups.wrapping_add(1);
+            } else if before == 1 && after == 0 {
+                self.pending_groups = self.pending_groups.saturating_sub(1);
+            }
+            if own_only || group == GroupId::ROOT.0 {
+                return;
+            }
+            group = parent;
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Others' requests let in while the device is kept for a queue, and how many that queue can bear.
+
+use super::Bfq;
+use super::next_request::LONG_ON_FLASH_SECTORS;
+use super::profile::Injection;
+use super::state::{InjectState, Marks};
+use crate::structures::NIL;
+use block::RequestId;
+
+/// Of 4.12: so many times the service that the queue itself had.
+const INJECTED_TIMES: u64 = 10;
+
+impl Bfq {
+    /// Whose request goes while the queue in service has none and is waited for; NIL = nobody's.
+    #[inline(never)]
+    pub(super) fn choose_for_injection(&mut self) -> u32 {
+        let served = self.in_service;
+        if self.profile.injection == Injection::Service {
+            return self.choose_by_service(served);
+        }
+        if self.profile.has_wakers {
+            let related = self.choose_related(served);
+            if related != NIL {
+                return related;
+            }
+        }
+        let state = self.queues.at(served);
+        let can_bear = !state.is_raised() || self.raised_busy > 1 || !state.has(Marks::SHORT_THINK_TIME);
+        if self.idling_boosts_throughput(served) || !can_bear {
+            return NIL;
+        }
+        self.choose_any(served)
+    }
+
+    /// The issuer's own async queue, the queue's waker, and the first that it wakes: they hold it up themselves.
+    fn choose_related(&self, served: u32) -> u32 {
+        let state = self.queues.at(served);
+        let [own_async, _] = self.contexts.at(state.owner).queues;
+        let next = self.queues.at(own_async).next;
+        if state.owner != NIL && next != NIL && self.slots.at(next).context == state.owner && self.may_inject(own_async)
+        {
+            return own_async;
+        }
+        if self.may_inject(state.waker) {
+            return state.waker;
+        }
+        let woken = state.woken.first().unwrap_or(NIL);
+        if self.may_inject(woken) { woken } else { NIL }
+    }
+
+    /// Busy, with a request and the budget for it.
+    fn may_inject(&self, queue: u32) -> bool {
+        let Some(state) = self.queues.get(queue) else { return false };
+        queue != self.in_service
+            && state.has(Marks::BUSY)
+            && state.next != NIL
+            && self.charge(state.next, queue) <= self.budget_left(queue)
+            && self.is_eligible_for_injection(queue)
+    }
+
+    /// With `eligible_injection`: only whom virtual time owes service, and none of a lower class (the repair of Q10).
+    fn is_eligible_for_injection(&self, queue: u32) -> bool {
+        if !self.settings.eligible_injection {
+            return true;
+        }
+        let (class, served) = (self.entities.at(queue).class, self.entities.at(self.in_service).class);
+        let vtime = self.trees.at(self.tree_index(queue)).vtime;
+        class <= served && !super::timestamps::is_later(self.stamps.at(queue).start, vtime)
+    }
+
+    fn choose_any(&mut self, served: u32) -> u32 {
+        let state = self.queues.at(served);
+        // Q4: with nothing known the limit stays 0, because the kernel compares ticks with nanoseconds.
+        if self.in_driver >= state.inject.limit {
+            return NIL;
+        }
+        let bears_all = !state.is_raised() || !state.has(Marks::SHORT_THINK_TIME);
+        let found = self.active_list.iter(&self.active_links).find(|queue| {
+            let other = self.queues.at(*queue);
+            let is_long = self.slots.at(other.next).sectors >= LONG_ON_FLASH_SECTORS;
+            let disturbs = !self.is_rotational && is_long && self.in_driver > 0;
+            (bears_all || other.is_raised()) && self.may_inject(*queue) && !disturbs
+        });
+        if found.is_some() {
+            self.is_injected = true;
+        }
+        found.unwrap_or(NIL)
+    }
+
+    /// Of 4.12: for seeky queues on flash that takes several commands.
+    fn choose_by_service(&self, served: u32) -> u32 {
+        let state = self.queues.at(served);
+        let bears = state.is_seeky() && !state.is_raised() && !self.is_rotational && self.device_queues();
+        let most = u64::from(self.entities.at(served).service).saturating_mul(INJECTED_TIMES);
+        if !bears || u64::from(state.injected_sectors) >= most {
+            return NIL;
+        }
+        self.active_list.iter(&self.active_links).find(|queue| self.may_inject(*queue)).unwrap_or(NIL)
+    }
+
+    // ---- what the queue in service can bear ----
+
+    pub(super) fn reset_injection(&mut self, queue: u32) {
+        let now = self.clock.ticks;
+        self.sampled = None;
+        let state = self.queues.at_mut(queue);
+        let limit = u32::from(!state.has(Marks::SHORT_THINK_TIME));
+        state.inject = InjectState { limit, last_service_ns: 0, decreased_ticks: now };
+    }
+
+    /// A request of the only one its issuer has begins: whether the time until it is back is to be measured.
+    pub(super) fn sample_for_injection(&mut self, queue: u32) {
+        if self.profile.injection == Injection::Service {
+            return;
+        }
+        let since = self.queues.at(queue).inject.decreased_ticks;
+        if self.clock.is_past_or_now(since.wrapping_add(self.spans.inject_reset)) {
+            self.reset_injection(queue);
+        }
+        let state = self.queues.at(queue);
+        let has_baseline = state.inject.last_service_ns > 0;
+        let tells = self.in_driver == 0 || (has_baseline && self.is_injected);
+        let settled = state.inject.decreased_ticks.wrapping_add(self.spans.inject_sample);
+        if queue == self.in_service && tells && self.clock.is_past_or_now(settled) {
+            self.sample_began_ns = self.clock.ns;
+            self.waits_for_dispatch = true;
+            if self.in_driver == 0 {
+                self.is_injected = false;
+            }
+        }
+    }
+
+    /// The request that was measured is back.
+    pub(super) fn learn_injection(&mut self, queue: u32, id: RequestId) {
+        if self.sampled != Some(id) {
+            return;
+        }
+        let took_ns = self.clock.ns.saturating_sub(self.sample_began_ns);
+        let (now, in_driver, deepest, is_injected) = (self.clock.ticks, self.in_driver, self.deepest, self.is_injected);
+        let inject = &mut self.queues.at_mut(queue).inject;
+        let before = inject.limit;
+        let baseline = inject.last_service_ns;
+        if baseline > 0 && is_injected {
+            // Half as long again is too long.
+            let bearable = baseline.saturating_mul(3) / 2;
+            if took_ns >= bearable && before > 0 {
+                inject.limit = before.wrapping_sub(1);
+                inject.decreased_ticks = now;
+            } else if took_ns < bearable && before <= deepest {
+                inject.limit = before.wrapping_add(1);
+            }
+        }
+        if (baseline == 0 && in_driver == 1) || took_ns < baseline {
+            if baseline == 0 {
+                inject.limit = before.max(1);
+            }
+            inject.last_service_ns = took_ns;
+        } else if !is_injected && in_driver == 1 {
+            inject.last_service_ns = took_ns;
+        }
+        self.sampled = None;
+        self.is_injected = false;
+    }
+}

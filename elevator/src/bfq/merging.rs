@@ -1,0 +1,427 @@
+//! One queue for several issuers: those that read one stream by turns, and those that were created together.
+//!
+//! A merge is scheduled first (`merges_into`; the target's users are counted in advance), and completed by each issuer with
+//! its next request.
+
+use super::Bfq;
+use super::contexts::SPARE_QUEUE;
+use super::state::{Marks, Raising, Saved};
+use crate::structures::NIL;
+use block::Class;
+
+/// Positions within this are close enough to belong to one stream.
+const CLOSE_SECTORS: u64 = 8_192;
+
+impl Bfq {
+    /// Whether flash that takes several commands is spared early merging and its bookkeeping: it reorders well enough.
+    #[inline]
+    fn is_spared(&self) -> bool {
+        self.profile.spares_queueing_flash && self.flash_queues
+    }
+
+    fn merges_too_late(&self, queue: u32) -> bool {
+        let state = self.queues.at(queue);
+        state.service_from_backlogged > 0 && self.clock.is_past(state.first_io_ticks.wrapping_add(self.spans.merge))
+    }
+
+    /// The queue that an issuer's next request goes to instead of its own, or NIL.
+    #[inline(never)]
+    pub(super) fn merge_target(&mut self, queue: u32, context: u32, first_sector: u64) -> u32 {
+        let end = self.end_of_chain(queue);
+        if end != queue {
+            return end;
+        }
+        if !self.is_spared() {
+            let candidate = self.ripe_candidate(queue, context);
+            if candidate != NIL {
+                return self.merge_late(queue, context, candidate);
+            }
+        }
+        let found = self.close_queue(queue, first_sector);
+        if found == NIL { NIL } else { self.schedule_merge(queue, found) }
+    }
+
+    /// The same for a bio that may yet join a request, with nothing changed.
+    pub(super) fn present_target(&self, queue: u32, first_sector: u64) -> u32 {
+        let end = self.end_of_chain(queue);
+        if end != queue {
+            return end;
+        }
+        let found = self.close_queue(queue, first_sector);
+        if found == NIL || self.schedulable(queue, found).is_none() { queue } else { self.end_of_chain(found) }
+    }
+
+    /// Where a chain of scheduled merges ends; the queue itself if none is.
+    fn end_of_chain(&self, queue: u32) -> u32 {
+        let mut at = queue;
+        for _ in 0..self.queues.len() {
+            let next = self.queues.at(at).merges_into;
+            if next == NIL {
+                break;
+            }
+            at = next;
+        }
+        at
+    }
+
+    /// Another queue that works near this position, or NIL: the one in service, or the nearest of the group.
+    fn close_queue(&self, queue: u32, first_sector: u64) -> u32 {
+        if self.is_spared() || queue == SPARE_QUEUE || self.merges_too_late(queue) || self.busy_total() <= 1 {
+            return NIL;
+        }
+        let served = self.in_service;
+        let is_other = served != NIL && served != queue && served != SPARE_QUEUE;
+        if is_other
+            && first_sector.abs_diff(self.last_position_in_service) <= CLOSE_SECTORS
+            && self.entities.at(served).parent == self.entities.at(queue).parent
+            && self.may_merge_queues(queue, served)
+        {
+            return served;
+        }
+        let near = self.nearest_by_position(queue, first_sector);
+        if near != NIL && near != queue && self.may_merge_queues(queue, near) { near } else { NIL }
+    }
+
+    fn nearest_by_position(&self, queue: u32, first_sector: u64) -> u32 {
+        let positions = &self.groups.at(self.entities.at(queue).parent).positions;
+        let behind = positions.lower_bound(&self.position_links, first_sector);
+        let before = match behind {
+            Some(behind) => self.position_links.prev(behind),
+            None => positions.last(),
+        };
+        let distance = |other: u32| self.position_links.key(other).unwrap_or(0).abs_diff(first_sector);
+        let near = [behind, before].into_iter().flatten().min_by_key(|other| distance(*other));
+        near.filter(|other| distance(*other) <= CLOSE_SECTORS).unwrap_or(NIL)
+    }
+
+    fn may_merge_queues(&self, queue: u32, other: u32) -> bool {
+        let (state, target) = (self.queues.at(queue), self.queues.at(other));
+        let (class, target_class) = (self.entities.at(queue).class, self.entities.at(other).class);
+        !self.merges_too_late(other)
+            && class == target_class
+            && !matches!(class, Class::Idle)
+            && !state.is_seeky()
+            && !target.is_seeky()
+            && state.is_sync()
+            && target.is_sync()
+    }
+
+    /// Where a merge into `other` would lead; `None` if it cannot be.
+    fn schedulable(&self, queue: u32, other: u32) -> Option<u32> {
+        if self.queues.at(other).process_references() == 0 {
+            return None;
+        }
+        let end = self.end_of_chain(other);
+        let is_possible = end != queue
+            && self.queues.at(queue).process_references() > 0
+            && self.queues.at(end).process_references() > 0
+            && self.entities.at(queue).parent == self.entities.at(end).parent;
+        is_possible.then_some(end)
+    }
+
+    /// From now on the issuers of a queue go to another; NIL if that cannot be.
+    fn schedule_merge(&mut self, queue: u32, other: u32) -> u32 {
+        let Some(end) = self.schedulable(queue, other) else { return NIL };
+        let users = self.queues.at(queue).processes;
+        self.queues.at_mut(queue).merges_into = end;
+        let target = self.queues.at_mut(end);
+        target.processes = target.processes.wrapping_add(users);
+        self.say_queue(queue, "scheduling merge with queue {0}", &[u64::from(end)]);
+        end
+    }
+
+    /// An issuer moves to where its queue is merged into.
+    pub(super) fn complete_merge(&mut self, context: u32, queue: u32) -> u32 {
+        let mut at = queue;
+        for _ in 0..self.queues.len() {
+            let next = self.queues.at(at).merges_into;
+            if next == NIL {
+                break;
+            }
+            self.merge_one_step(context, at, next);
+            at = next;
+        }
+        at
+    }
+
+    fn merge_one_step(&mut self, context: u32, queue: u32, target: u32) {
+        self.say_queue(queue, "merging with queue {0}", &[u64::from(target)]);
+        self.save_state(queue);
+        self.save_state(target);
+        if self.queues.at(queue).has(Marks::IO_BOUND) {
+            self.queues.at_mut(target).marks.set(Marks::IO_BOUND);
+        }
+        self.queues.at_mut(queue).marks.clear(Marks::IO_BOUND);
+        self.inherit_waker(queue, target);
+        self.hand_over_raising(queue, target);
+        self.set_sync_queue(context, target);
+        let merged = self.queues.at_mut(target);
+        merged.marks.set(Marks::COOP);
+        merged.owner = NIL;
+        self.queues.at_mut(queue).owner = NIL;
+        let group = self.groups.at_mut(self.entities.at(queue).parent);
+        if group.last_created == queue {
+            group.last_created = target;
+        }
+        self.say_queue(target, "merge_bfqqs: wr_busy {0}", &[u64::from(self.raised_busy)]);
+        // Its claim on the target was counted when the merge was scheduled.
+        self.drop_one_process(queue);
+    }
+
+    fn hand_over_raising(&mut self, queue: u32, target: u32) {
+        let raising = self.queues.at(queue).raising;
+        if raising.factor == 1 {
+            return;
+        }
+        if !self.queues.at(target).is_raised() {
+            let state = self.queues.at_mut(target);
+            state.raising = Raising { service_sectors: state.raising.service_sectors, ..raising };
+            let is_busy = state.has(Marks::BUSY);
+            self.raised_busy = self.raised_busy.wrapping_add(u32::from(is_busy));
+            self.entities.at_mut(target).is_prio_changed = true;
+        }
+        let state = self.queues.at_mut(queue);
+        state.raising.factor = 1;
+        let was_busy = state.has(Marks::BUSY);
+        self.raised_busy = self.raised_busy.saturating_sub(u32::from(was_busy));
+        self.entities.at_mut(queue).is_prio_changed = true;
+    }
+
+    // ---- merged for good ----
+
+    /// A sync queue has just been made: one that was made shortly before in the same group, of the same level, is likely to
+    /// belong to the same job.
+    pub(super) fn merge_stably_or_later(&mut self, context: u32, queue: u32) -> u32 {
+        let entity = *self.entities.at(queue);
+        let last = self.groups.at(entity.parent).last_created;
+        let (level, created) = (self.queues.at(queue).level, self.queues.at(queue).created_ticks);
+        let other = self.queues.at(last);
+        let is_akin = last != NIL
+            && other.level == level
+            && self.entities.at(last).class == entity.class
+            && self.entities.at(last).parent == entity.parent
+            && !is_before(other.created_ticks.wrapping_add(self.spans.stable_merge), created);
+        if !is_akin {
+            self.groups.at_mut(entity.parent).last_created = queue;
+            return queue;
+        }
+        if is_before(other.created_ticks.wrapping_add(self.spans.burst), created) {
+            return queue;
+        }
+        if !self.flash_queues {
+            let other = self.queues.at_mut(last);
+            other.candidates = other.candidates.wrapping_add(1);
+            self.drop_stable_candidate(context);
+            self.contexts.at_mut(context).stable_candidate = last;
+            return queue;
+        }
+        let owner = self.queues.at(last).owner;
+        if self.schedule_merge(queue, last) == NIL {
+            return queue;
+        }
+        self.mark_stably_merged(context);
+        self.mark_stably_merged(owner);
+        self.queues.at_mut(queue).owner = context;
+        self.complete_merge(context, queue)
+    }
+
+    fn mark_stably_merged(&mut self, context: u32) {
+        if let Some(context) = self.contexts.get_mut(context) {
+            context.is_stably_merged = true;
+        }
+    }
+
+    /// The queue that an issuer's may be merged into for good, when it is time to decide; NIL before.
+    fn ripe_candidate(&self, queue: u32, context: u32) -> u32 {
+        let candidate = self.contexts.at(context).stable_candidate;
+        let state = self.queues.at(queue);
+        let is_ripe = |since: u64| self.clock.is_past(since.wrapping_add(self.spans.stable_merge));
+        let is_due = candidate != NIL
+            && state.is_sync()
+            && !state.has(Marks::JUST_CREATED)
+            && is_ripe(state.split_ticks)
+            && is_ripe(state.created_ticks);
+        if is_due { candidate } else { NIL }
+    }
+
+    fn merge_late(&mut self, queue: u32, context: u32, candidate: u32) -> u32 {
+        let (users, others) =
+            (self.queues.at(queue).process_references(), self.queues.at(candidate).process_references());
+        let boosts = self.idling_boosts_throughput(queue);
+        let mut target = NIL;
+        if !boosts && users > 0 && others > 0 && candidate != queue {
+            let owner = self.queues.at(candidate).owner;
+            target = self.schedule_merge(queue, candidate);
+            self.mark_stably_merged(context);
+            if target != NIL {
+                self.mark_stably_merged(owner);
+            }
+        }
+        self.drop_stable_candidate(context);
+        target
+    }
+
+    pub(super) fn drop_stable_candidate(&mut self, context: u32) {
+        let context = self.contexts.at_mut(context);
+        let candidate = core::mem::replace(&mut context.stable_candidate, NIL);
+        if candidate != NIL {
+            let state = self.queues.at_mut(candidate);
+            state.candidates = state.candidates.saturating_sub(1);
+            self.release_if_unused(candidate);
+        }
+    }
+
+    // ---- splitting ----
+
+    /// The issuers of a shared queue no longer read one stream: this one gets a queue of its own again.
+    pub(super) fn split(&mut self, context: u32, queue: u32) -> u32 {
+        self.say_queue(queue, "splitting queue", &[]);
+        let is_in_large_burst = self.queues.at(queue).has(Marks::IN_LARGE_BURST);
+        if let Some(saved) = &mut self.contexts.at_mut(context).saved {
+            saved.in_large_burst |= is_in_large_burst;
+        }
+        let state = self.queues.at_mut(queue);
+        if state.process_references() == 1 && state.merges_into == NIL {
+            state.marks.clear(Marks::COOP);
+            state.marks.clear(Marks::SPLIT_COOP);
+            self.own_if_alone(queue, context);
+            self.resume_state(queue, context);
+            return queue;
+        }
+        let waker = state.waker;
+        self.leave_sync_queue(context);
+        let fresh = self.get_queue(context, true, true);
+        if fresh == SPARE_QUEUE {
+            return fresh;
+        }
+        self.return_to_burst(fresh, context);
+        let is_still_there = waker != NIL && self.queues.at(waker).has(Marks::USED);
+        if is_still_there && waker != fresh {
+            self.join_waker(fresh, waker);
+        }
+        self.own_if_alone(fresh, context);
+        self.resume_state(fresh, context);
+        fresh
+    }
+
+    fn return_to_burst(&mut self, queue: u32, context: u32) {
+        let saved = self.contexts.at(context).saved;
+        let (was_in_list, was_in_large) =
+            saved.map_or((false, false), |saved| (saved.was_in_burst_list, saved.in_large_burst));
+        let now = self.clock.ticks;
+        let is_large = self.burst.is_large;
+        let state = self.queues.at_mut(queue);
+        state.split_ticks = now;
+        if was_in_large || (was_in_list && is_large) {
+            state.marks.set(Marks::IN_LARGE_BURST);
+        } else if was_in_list {
+            self.put_in_burst_list(queue);
+        }
+    }
+
+    /// What a queue is like, kept for its owner.
+    fn save_state(&mut self, queue: u32) {
+        let state = self.queues.at(queue);
+        let owner = state.owner;
+        if owner == NIL {
+            return;
+        }
+        let in_large_burst = state.has(Marks::IN_LARGE_BURST);
+        let mut raising = state.raising;
+        if state.has(Marks::JUST_CREATED) && !in_large_burst && self.settings.low_latency {
+            // It has not had the chance to be raised.
+            raising = self.interactive_from_now();
+        }
+        let state = self.queues.at(queue);
+        let saved = Saved {
+            weight: self.entities.at(queue).original_weight,
+            raising,
+            think: state.think,
+            has_short_think_time: state.has(Marks::SHORT_THINK_TIME),
+            is_io_bound: state.has(Marks::IO_BOUND),
+            io_start_ns: state.io_start_ns,
+            total_idle_ns: state.total_idle_ns,
+            in_large_burst,
+            was_in_burst_list: self.burst_links.is_linked(queue),
+            inject: state.inject,
+        };
+        self.contexts.at_mut(owner).saved = Some(saved);
+    }
+
+    fn resume_state(&mut self, queue: u32, context: u32) {
+        let Some(saved) = self.contexts.at(context).saved else { return };
+        let factor_before = self.queues.at(queue).raising.factor;
+        let state = self.queues.at_mut(queue);
+        state.marks.put(Marks::SHORT_THINK_TIME, saved.has_short_think_time);
+        state.marks.put(Marks::IO_BOUND, saved.is_io_bound);
+        state.think = saved.think;
+        (state.io_start_ns, state.total_idle_ns) = (saved.io_start_ns, saved.total_idle_ns);
+        state.inject = saved.inject;
+        if self.settings.low_latency {
+            state.raising = saved.raising;
+        }
+        let (is_busy, in_large_burst) = (state.has(Marks::BUSY), state.has(Marks::IN_LARGE_BURST));
+        if self.profile.saves_weight {
+            self.entities.at_mut(queue).new_weight = saved.weight;
+        }
+        self.end_stale_raising(queue, in_large_burst);
+        self.entities.at_mut(queue).is_prio_changed = true;
+        let is_raised = self.queues.at(queue).is_raised();
+        if is_busy && is_raised != (factor_before > 1) {
+            self.raised_busy =
+                if is_raised { self.raised_busy.wrapping_add(1) } else { self.raised_busy.saturating_sub(1) };
+        }
+    }
+
+    fn end_stale_raising(&mut self, queue: u32, in_large_burst: bool) {
+        let raising = self.queues.at(queue).raising;
+        let is_over = self.clock.is_past(raising.since_ticks.wrapping_add(raising.longest_ticks));
+        if raising.factor == 1 || !(in_large_burst || is_over) {
+            return;
+        }
+        let interactive_until = raising.before_soft_real_time_ticks.wrapping_add(self.raising_ticks());
+        let is_soft = raising.longest_ticks == self.spans.soft_real_time;
+        if is_soft && !in_large_burst && !self.clock.is_past(interactive_until) {
+            self.be_interactive_again(queue);
+        } else {
+            self.queues.at_mut(queue).raising.factor = 1;
+            self.say_queue(queue, "resume state: switching off wr", &[]);
+        }
+    }
+
+    // ---- by position ----
+
+    /// The queue's next request has changed: it is found where that is, if it may be merged at all.
+    pub(super) fn note_position(&mut self, queue: u32) {
+        if self.is_spared() {
+            return;
+        }
+        self.forget_position(queue);
+        let next = self.queues.at(queue).next;
+        let is_idle = self.is_idle_class(queue);
+        if queue == SPARE_QUEUE || next == NIL || is_idle || self.merges_too_late(queue) {
+            return;
+        }
+        let first_sector = self.first_sector(next);
+        let group = self.entities.at(queue).parent;
+        let positions = &mut self.groups.at_mut(group).positions;
+        if positions.find_exact(&self.position_links, first_sector).is_none()
+            && !positions.insert(&mut self.position_links, queue, first_sector)
+        {
+            self.complain();
+        }
+    }
+
+    pub(super) fn forget_position(&mut self, queue: u32) {
+        if self.position_links.is_linked(queue) {
+            let group = self.entities.at(queue).parent;
+            let positions = &mut self.groups.at_mut(group).positions;
+            positions.remove(&mut self.position_links, queue);
+        }
+    }
+}
+
+#[inline]
+const fn is_before(one: u64, other: u64) -> bool {
+    other.wrapping_sub(one).cast_signed() > 0
+}

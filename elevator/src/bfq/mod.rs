@@ -1,0 +1,408 @@
+//! bfq: every issuer has a queue; one at a time has the device, for a budget of sectors; B-WF2Q+ says whose turn it is.
+//!
+//! Promise  issuers and groups share the device's service by their weights, as a tree; with `low_latency` what looks
+//!          interactive or soft real-time goes first for a while.
+//! Cost     insert and dispatch O(log n) in the requests of a queue, the change of turns O(depth log queues), expected.
+//! Fits     disks; flash where a short wait counts more than throughput: weights of issuers with few requests keep the
+//!          device idle (specification, section 20).
+//! Source   Linux 5.1, 5.2, 6.1 and 6.12 block/bfq-iosched.c, bfq-wf2q.c and bfq-cgroup.c; specification bfq.md.
+//!
+//! insert -> queue (sorted, fifo) -> service tree [group, class] -> in service -> choose -> host -> completed
+//!
+//! Read `select.rs` first: whose request goes. Then `wf2q.rs`: who is next; `plugging.rs`: when the device waits; `expire.rs`:
+//! how a turn ends. The forms differ in data only (`profile.rs`).
+
+mod activation;
+mod arrival;
+mod budget;
+mod burst;
+mod check;
+mod clock;
+mod completion;
+mod construction;
+mod contexts;
+mod depth;
+mod expire;
+mod group;
+mod inject;
+mod log;
+mod merging;
+mod next_request;
+mod peak_rate;
+mod plugging;
+mod profile;
+mod raising;
+mod select;
+mod state;
+mod timestamps;
+mod tunables;
+mod waker;
+mod wf2q;
+
+use crate::account::GroupAccount;
+use crate::group::GroupSettings;
+use crate::interface::{
+    Admission, Depth, Dispatch, Elevator, Hint, Merge, MergeSearch, Position, Side, Violation, Wake,
+};
+use crate::message::{Message, Messages};
+use crate::request::{Bio, Requests};
+use crate::structures::{Array, Bitmap, Links, List, NIL, SortedLinks};
+use crate::tunable::{SettingError, Tunable};
+use block::time::is_due;
+use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
+use burst::Burst;
+use clock::{Clock, Spans};
+use peak_rate::PeakRate;
+use profile::Profile;
+use state::{CLASSES, Context, Entity, Group, Held, Queue, Slot};
+use timestamps::Stamps;
+use tunables::Settings;
+use wf2q::ServiceTree;
+
+crate::reasons! {
+    /// Why a request was chosen, or what the device waits for.
+    pub enum Why {
+        TurnGoesOn = "turn goes on",
+        NextTurn = "next turn",
+        Injected = "let into another's turn",
+        HeadInsert = "put in front",
+        WaitsForQueue = "waits for the queue",
+    }
+}
+
+/// The policy's state.
+#[derive(Debug)]
+pub struct Bfq {
+    profile: &'static Profile,
+    settings: Settings,
+    clock: Clock,
+    spans: Spans,
+    is_rotational: bool,
+    /// `nr_requests`.
+    tags: u32,
+
+    slots: Array<Slot>,
+    sort_links: SortedLinks,
+    /// A slot is on a fifo or on the direct list, so that one role serves both.
+    fifo_links: Links,
+    direct: List,
+
+    queues: Array<Queue>,
+    first_free_queue: u32,
+    /// Of queues, and behind them of groups.
+    entities: Array<Entity>,
+    stamps: Stamps,
+    trees: Array<ServiceTree>,
+    groups: Array<Group>,
+    contexts: Array<Context>,
+    async_queues: Array<u32>,
+
+    /// Queues on active sets, the latest first: in this order they are let into others' turns.
+    active_list: List,
+    active_links: Links,
+    burst: Burst,
+    burst_links: Links,
+    woken_links: Links,
+    position_links: SortedLinks,
+    /// Queues by their weight, those that are not raised and have requests.
+    weight_counts: Array<u32>,
+    weights_in_use: Bitmap,
+    /// Groups with requests, here or in the device.
+    pending_groups: u32,
+
+    /// The queue whose turn it is, or NIL.
+    in_service: u32,
+    busy_queues: [u32; CLASSES as usize],
+    raised_busy: u32,
+    requests_queued: u32,
+    in_driver: u32,
+
+    /// Whether the device works on several commands; `None` counts as yes (Q1).
+    hw_tag: Option<bool>,
+    /// Flash, and it does (`nonrot_with_queueing`).
+    flash_queues: bool,
+    deepest: u32,
+    depth_samples: u32,
+
+    budgets_assigned: u32,
+    max_budget: u32,
+    peak: PeakRate,
+    last_position_sectors: u64,
+    last_position_in_service: u64,
+    /// The queue of the last completion, or NIL.
+    last_completed: u32,
+    turn_began_ns: Nanos,
+    was_slow: bool,
+
+    wait_began_ns: Nanos,
+    timer_at: Option<Nanos>,
+    /// Nothing has happened since the device was found to be kept for somebody.
+    is_holding: bool,
+    repoll_at: Option<Nanos>,
+
+    /// Others' requests were let in since the measurement began.
+    is_injected: bool,
+    waits_for_dispatch: bool,
+    sampled: Option<RequestId>,
+    sample_began_ns: Nanos,
+
+    messages: Messages,
+    violations: u32,
+}
+
+impl Bfq {
+    #[cold]
+    #[inline(never)]
+    fn complain(&mut self) {
+        self.violations = self.violations.saturating_add(1);
+    }
+
+    fn holds(&self, id: RequestId, held: Held) -> bool {
+        let slot = self.slots.at(id.slot());
+        slot.id == id && slot.held == held
+    }
+}
+
+impl Elevator for Bfq {
+    fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
+        self.depth_for(bio)
+    }
+
+    fn merge_search(&self) -> MergeSearch {
+        MergeSearch::PipelineThenFront
+    }
+
+    fn merge(&mut self, _requests: &Requests, bio: &Bio, _now: Nanos) -> Merge {
+        let queue = self.present_queue(bio);
+        match self.queues.at(queue).sorted.find_exact(&self.sort_links, bio.extent.end()) {
+            Some(slot) => Merge::Into(self.slots.at(slot).id, Side::Front),
+            None => Merge::No(Hint::None),
+        }
+    }
+
+    /// Only within the queue that the bio would go to, merged with another as it may be about to.
+    fn may_merge(&self, requests: &Requests, id: RequestId, bio: &Bio) -> bool {
+        let slot = self.slots.at(id.slot());
+        if slot.id != id || slot.held == Held::Nowhere {
+            let request = requests.attributes(id);
+            return request.context == bio.context && request.is_sync() == bio.is_sync();
+        }
+        let queue = self.present_queue(bio);
+        if slot.held != Held::Queued || queue == NIL {
+            return false;
+        }
+        slot.queue == queue || (bio.is_sync() && slot.queue == self.present_target(queue, bio.extent.first_sector))
+    }
+
+    fn bio_merged(&mut self, requests: &Requests, id: RequestId, side: Side, now: Nanos) {
+        self.clock.set(now);
+        if !self.holds(id, Held::Queued) {
+            return;
+        }
+        let extent = requests.attributes(id).extent;
+        let slot = self.slots.at_mut(id.slot());
+        slot.sectors = extent.sectors;
+        let slot = *slot;
+        self.groups.at_mut(slot.group).account.merged.add(slot.direction, slot.is_sync, 1);
+        if side == Side::Front {
+            self.moved_forward(id.slot(), extent.first_sector);
+        }
+    }
+
+    fn requests_merged(&mut self, requests: &Requests, keep: RequestId, gone: RequestId, now: Nanos) {
+        self.clock.set(now);
+        let is_kept = self.holds(keep, Held::Queued);
+        if is_kept {
+            self.slots.at_mut(keep.slot()).sectors = requests.attributes(keep).extent.sectors;
+        }
+        if !self.holds(gone, Held::Queued) {
+            // Absorbed on its way in: it was never here.
+            return;
+        }
+        let absorbed = *self.slots.at(gone.slot());
+        if is_kept && self.slots.at(keep.slot()).queue == absorbed.queue {
+            self.inherit(keep.slot(), gone.slot());
+        }
+        self.take_out(gone.slot());
+        self.groups.at_mut(absorbed.group).account.merged.add(absorbed.direction, absorbed.is_sync, 1);
+    }
+
+    fn former(&self, _requests: &Requests, id: RequestId) -> Option<RequestId> {
+        Some(self.slots.at(self.sort_links.prev(id.slot())?).id)
+    }
+
+    fn latter(&self, _requests: &Requests, id: RequestId) -> Option<RequestId> {
+        Some(self.slots.at(self.sort_links.next(id.slot())?).id)
+    }
+
+    fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
+        self.clock.set(now);
+        let is_free = self.slots.get(id.slot()).is_some_and(|slot| slot.held == Held::Nowhere && slot.queue == NIL);
+        if !is_free {
+            self.complain();
+            return Wake::No;
+        }
+        match at {
+            Position::Sorted(_) => self.add(requests, id),
+            Position::Head | Position::Requeue => self.add_direct(requests, id),
+        }
+        (self.is_holding, self.repoll_at) = (false, None);
+        Wake::All
+    }
+
+    fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
+        self.clock.set(now);
+        (self.is_holding, self.repoll_at) = (false, None);
+        match self.next_direct() {
+            Some(direct) => direct,
+            None => self.dispatch(requests),
+        }
+    }
+
+    fn drain(&mut self, _requests: &Requests, now: Nanos) -> Option<RequestId> {
+        self.clock.set(now);
+        if let Some(Dispatch::Request { id, .. }) = self.next_direct() {
+            return Some(id);
+        }
+        let slot = self.drain_next()?;
+        Some(self.slots.at(slot).id)
+    }
+
+    fn has_work(&self, _queue: HardwareQueue) -> bool {
+        !self.direct.is_empty() || (self.requests_queued > 0 && !self.is_holding)
+    }
+
+    fn requeued(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        self.clock.set(now);
+        if !self.holds(id, Held::Dispatched) {
+            return Wake::No;
+        }
+        let wake = self.leave_device(id.slot());
+        self.unbind(id.slot());
+        wake
+    }
+
+    fn completed(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        self.clock.set(now);
+        if !self.holds(id, Held::Dispatched) {
+            return Wake::No;
+        }
+        self.account_service(requests, id.slot());
+        let wake = self.leave_device(id.slot());
+        if self.settings.repoll_on_completion { self.schedule_dispatch() } else { wake }
+    }
+
+    fn released(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        self.clock.set(now);
+        let slot = *self.slots.at(id.slot());
+        if slot.id != id {
+            return Wake::No;
+        }
+        let mut wake = Wake::No;
+        match slot.held {
+            Held::Nowhere => {}
+            // Ended without a completion: drained, or failed before the device.
+            Held::Dispatched => wake = self.leave_device(id.slot()),
+            Held::Queued => self.take_out(id.slot()),
+            Held::Direct => {
+                self.direct.remove(&mut self.fifo_links, id.slot());
+                self.groups.at_mut(slot.group).account.queued.take(slot.direction, slot.is_sync, 1);
+            }
+        }
+        self.unbind(id.slot());
+        wake
+    }
+
+    fn next_timer(&self) -> Option<Nanos> {
+        match (self.timer_at, self.repoll_at) {
+            (Some(timer), Some(repoll)) => Some(timer.min(repoll)),
+            (timer, repoll) => timer.or(repoll),
+        }
+    }
+
+    fn timer(&mut self, _requests: &Requests, now: Nanos) -> Wake {
+        self.clock.set(now);
+        let mut wake = Wake::No;
+        if self.repoll_at.is_some_and(|at| is_due(now, at)) {
+            (self.is_holding, self.repoll_at) = (false, None);
+            wake = Wake::All;
+        }
+        if self.timer_at.is_some_and(|at| is_due(now, at)) { self.wait_is_over().and(wake) } else { wake }
+    }
+
+    fn context_exited(&mut self, context: ContextId, now: Nanos) -> Wake {
+        self.clock.set(now);
+        self.context_gone(context)
+    }
+
+    fn group_added(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) {
+        self.clock.set(now);
+        self.add_group(group.0, settings);
+    }
+
+    fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> Wake {
+        self.clock.set(now);
+        self.change_group_weight(group.0, settings);
+        Wake::No
+    }
+
+    fn group_offline(&mut self, group: GroupId, now: Nanos) {
+        self.clock.set(now);
+        self.take_offline(group.0);
+    }
+
+    fn group_removed(&mut self, group: GroupId, now: Nanos) {
+        self.clock.set(now);
+        self.take_offline(group.0);
+    }
+
+    fn depth_changed(&mut self, depth: Depth) {
+        self.tags = depth.requests;
+    }
+
+    fn reasons(&self) -> &'static [&'static str] {
+        Why::NAMES
+    }
+
+    fn tunables(&self) -> &'static [Tunable] {
+        &tunables::ROWS
+    }
+
+    fn setting(&self, index: usize) -> Option<i64> {
+        self.settings.get(index, &self.clock)
+    }
+
+    fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError> {
+        (self.is_holding, self.repoll_at) = (false, None);
+        self.change_setting(index, value)
+    }
+
+    fn group_account(&self, group: GroupId) -> Option<GroupAccount> {
+        self.groups.get(group.0).map(|group| group.account)
+    }
+
+    fn reset_group_account(&mut self, group: GroupId, now: Nanos) -> bool {
+        let Some(state) = self.groups.get_mut(group.0) else { return false };
+        state.account.reset();
+        if self.entities.at(self.in_service).parent == group.0 {
+            self.wait_began_ns = self.wait_began_ns.max(now);
+        }
+        true
+    }
+
+    fn take_message(&mut self) -> Option<Message> {
+        self.messages.take()
+    }
+
+    fn trace(&mut self, on: bool) {
+        self.messages.switch(on);
+    }
+
+    fn violations(&self) -> u32 {
+        self.violations
+    }
+
+    fn check(&self, requests: &Requests) -> Result<(), Violation> {
+        self.check_all(requests)
+    }
+}

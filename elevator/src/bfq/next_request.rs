@@ -1,0 +1,170 @@
+//! Inside a queue: which request is the best next one, and the two orders it is found in.
+
+use super::Bfq;
+use super::state::{Held, Marks};
+use crate::structures::NIL;
+
+/// Requests that begin farther from where the last one ended are far off; on flash only short ones are.
+const FAR_SECTORS: u64 = 800;
+pub const LONG_ON_FLASH_SECTORS: u32 = 64;
+
+impl Bfq {
+    /// Whether a request at `first_sector` is far from where another ended; `last_end` 0 = there was none.
+    pub(super) fn is_seeky_after(&self, last_end: u64, first_sector: u64, sectors: u32) -> bool {
+        last_end != 0
+            && first_sector.abs_diff(last_end) > FAR_SECTORS
+            && (self.is_rotational || sectors < LONG_ON_FLASH_SECTORS)
+    }
+
+    #[inline]
+    pub(super) fn first_sector(&self, slot: u32) -> u64 {
+        self.sort_links.key(slot).unwrap_or(0)
+    }
+
+    /// The better of two queued requests, either of which may be NIL: sync before async, metadata before data, then the
+    /// nearer to `last`; what lies too far back counts as behind everything.
+    fn better(&self, one: u32, other: u32, last: u64) -> u32 {
+        if one == NIL || one == other {
+            return other;
+        }
+        if other == NIL {
+            return one;
+        }
+        let (first, second) = (self.slots.at(one), self.slots.at(other));
+        if first.is_sync != second.is_sync {
+            return if first.is_sync { one } else { other };
+        }
+        if first.is_meta != second.is_meta {
+            return if first.is_meta { one } else { other };
+        }
+        let (a, b) = (self.first_sector(one), self.first_sector(other));
+        let is_first_better = match (self.distance(a, last), self.distance(b, last)) {
+            (Some(x), Some(y)) if x == y => a >= b,
+            (Some(x), Some(y)) => x < y,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => a <= b,
+        };
+        if is_first_better { one } else { other }
+    }
+
+    /// How far the head has to go; `None` for what it goes round for.
+    fn distance(&self, first_sector: u64, last: u64) -> Option<u64> {
+        if first_sector >= last {
+            return Some(first_sector.wrapping_sub(last));
+        }
+        let behind = last.wrapping_sub(first_sector);
+        let is_within = behind <= self.settings.back_seek_max_sectors;
+        is_within.then_some(behind.saturating_mul(self.settings.back_seek_penalty))
+    }
+
+    /// Puts a request into its queue's order; whether another comes next now.
+    pub(super) fn sort_in(&mut self, queue: u32, slot: u32, first_sector: u64) -> bool {
+        let last = self.last_position_sectors;
+        let state = self.queues.at_mut(queue);
+        if !state.sorted.insert(&mut self.sort_links, slot, first_sector) {
+            self.complain();
+            return false;
+        }
+        let before = state.next;
+        let next = self.better(before, slot, last);
+        self.queues.at_mut(queue).next = next;
+        next != before
+    }
+
+    /// What goes next when `slot` leaves: the oldest if its time has passed (looked at once a turn), else a neighbour.
+    fn successor(&mut self, queue: u32, slot: u32) -> u32 {
+        let now = self.clock.ns;
+        let state = self.queues.at_mut(queue);
+        if !state.has(Marks::FIFO_EXPIRE) {
+            state.marks.set(Marks::FIFO_EXPIRE);
+            let oldest = state.fifo.first().unwrap_or(NIL);
+            let is_overdue = oldest != slot && now >= self.slots.at(oldest).due_ns;
+            if oldest != NIL && is_overdue {
+                self.say_queue(queue, "check_fifo: returned {0}", &[u64::from(oldest)]);
+                return oldest;
+            }
+        }
+        let first = self.queues.at(queue).sorted.first().filter(|first| *first != slot);
+        let next = self.sort_links.next(slot).or(first).unwrap_or(NIL);
+        let previous = self.sort_links.prev(slot).unwrap_or(NIL);
+        self.better(next, previous, self.first_sector(slot))
+    }
+
+    /// A request leaves its queue's orders: chosen, or absorbed by another.
+    #[inline(never)]
+    pub(super) fn take_out(&mut self, slot: u32) {
+        let entry = *self.slots.at(slot);
+        let queue = entry.queue;
+        if entry.held != Held::Queued {
+            self.complain();
+            return;
+        }
+        if self.queues.at(queue).next == slot {
+            let next = self.successor(queue, slot);
+            self.queues.at_mut(queue).next = next;
+            self.next_request_changed(queue);
+        }
+        let state = self.queues.at_mut(queue);
+        let is_out = state.fifo.remove(&mut self.fifo_links, slot) && state.sorted.remove(&mut self.sort_links, slot);
+        if !is_out {
+            self.complain();
+        }
+        let state = self.queues.at_mut(queue);
+        let [asynchronous, sync] = &mut state.queued;
+        let queued = if entry.is_sync { sync } else { asynchronous };
+        *queued = queued.saturating_sub(1);
+        self.requests_queued = self.requests_queued.saturating_sub(1);
+        self.slots.at_mut(slot).held = Held::Nowhere;
+        self.groups.at_mut(entry.group).account.queued.take(entry.direction, entry.is_sync, 1);
+        if !self.queues.at(queue).is_empty() {
+            self.note_position(queue);
+            return;
+        }
+        self.queues.at_mut(queue).next = NIL;
+        if self.queues.at(queue).has(Marks::BUSY) && queue != self.in_service {
+            // Injected or merged away: what it had of its turn is lost (Q11).
+            self.leave_busy(queue, false);
+            let entity = self.entities.at_mut(queue);
+            (entity.budget, entity.service) = (0, 0);
+        }
+        self.forget_position(queue);
+    }
+
+    /// A front merge moved a queued request's first sector.
+    pub(super) fn moved_forward(&mut self, slot: u32, first_sector: u64) {
+        let queue = self.slots.at(slot).queue;
+        let last = self.last_position_sectors;
+        let state = self.queues.at_mut(queue);
+        let before = state.next;
+        let is_moved = state.sorted.remove(&mut self.sort_links, slot)
+            && state.sorted.insert(&mut self.sort_links, slot, first_sector);
+        if !is_moved {
+            self.complain();
+            return;
+        }
+        let next = self.better(before, slot, last);
+        self.queues.at_mut(queue).next = next;
+        if next != before {
+            self.next_request_changed(queue);
+        }
+        self.note_position(queue);
+    }
+
+    /// `keep` absorbed `gone` of the same queue: it takes the older one's place in the fifo.
+    pub(super) fn inherit(&mut self, keep: u32, gone: u32) {
+        let queue = self.slots.at(keep).queue;
+        if self.slots.at(gone).due_ns < self.slots.at(keep).due_ns {
+            let state = self.queues.at_mut(queue);
+            let is_moved = state.fifo.remove(&mut self.fifo_links, keep)
+                && state.fifo.insert_before(&mut self.fifo_links, gone, keep);
+            if !is_moved {
+                self.complain();
+            }
+            self.slots.at_mut(keep).due_ns = self.slots.at(gone).due_ns;
+        }
+        if self.queues.at(queue).next == gone {
+            self.queues.at_mut(queue).next = keep;
+        }
+    }
+}

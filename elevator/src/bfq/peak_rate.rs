@@ -1,0 +1,175 @@
+//! How fast the device is at its best, measured from dispatch to dispatch; budgets and the length of raising follow.
+
+use super::Bfq;
+use crate::request::Requests;
+use block::Nanos;
+use block::time::{MICROSECOND, MILLISECOND, SECOND};
+
+/// Rates are sectors a microsecond, with so many binary places.
+const RATE_SHIFT: u32 = 16;
+/// Of a rotational device, of flash.
+const REFERENCE_RATE: [u64; 2] = [14_000, 33_000];
+const REFERENCE_RAISING_MS: [u64; 2] = [7_000, 2_500];
+const RAISING_MS: core::ops::RangeInclusive<u64> = 3_000..=25_000;
+const LEAST_SAMPLES: u64 = 32;
+const LEAST_INTERVAL_NS: Nanos = 300 * MILLISECOND;
+const REFERENCE_INTERVAL_NS: Nanos = SECOND;
+/// A device that had nothing to do for so long begins a new measurement.
+const PAUSE_NS: Nanos = 100 * MILLISECOND;
+/// Requests that come within this of a completion keep the device busy.
+const NO_PAUSE_NS: Nanos = 2 * MILLISECOND;
+/// 20 million sectors a second are a mistake.
+const IMPOSSIBLE_RATE: u64 = 20 << RATE_SHIFT;
+/// Slower than this, a completion says that the device did something else (Q15).
+const SLOW_RATE: u64 = 1 << (RATE_SHIFT - 10);
+const SAMPLES_UNTIL_SIZE_IS_FORGOTTEN: u64 = 32;
+
+/// The measurement that is under way.
+#[derive(Copy, Clone, Debug)]
+pub struct PeakRate {
+    rate: u64,
+    reference_raising: u64,
+    samples: u64,
+    sequential: u64,
+    sectors: u64,
+    last_size: u64,
+    first_ns: Nanos,
+    /// From the first dispatch to the last one that was counted.
+    interval_ns: Nanos,
+    last_dispatch_ns: Nanos,
+    pub last_completion_ns: Nanos,
+}
+
+impl PeakRate {
+    pub const fn new(is_rotational: bool) -> Self {
+        let ([disk, flash], [disk_ms, flash_ms]) = (REFERENCE_RATE, REFERENCE_RAISING_MS);
+        let (reference, ms) = if is_rotational { (disk, disk_ms) } else { (flash, flash_ms) };
+        Self {
+            rate: reference * 2 / 3,
+            reference_raising: reference * ms,
+            samples: 0,
+            sequential: 0,
+            sectors: 0,
+            last_size: 0,
+            first_ns: 0,
+            interval_ns: 0,
+            last_dispatch_ns: 0,
+            last_completion_ns: 0,
+        }
+    }
+
+    /// Sectors that the device transfers in so many ms.
+    pub const fn sectors_in(&self, ms: u64) -> u64 {
+        self.rate.saturating_mul(1_000).saturating_mul(ms) >> RATE_SHIFT
+    }
+
+    /// For how long an interactive queue is raised.
+    pub fn raising_ms(&self) -> u64 {
+        let ms = self.reference_raising.checked_div(self.rate).unwrap_or(u64::MAX);
+        ms.clamp(*RAISING_MS.start(), *RAISING_MS.end())
+    }
+
+    /// For tests.
+    #[cfg(test)]
+    pub const fn rate(&self) -> u64 {
+        self.rate
+    }
+
+    fn begin(&mut self, now: Nanos, sectors: u64) {
+        (self.first_ns, self.last_dispatch_ns, self.interval_ns) = (now, now, 0);
+        (self.samples, self.sequential) = (1, 0);
+        (self.sectors, self.last_size) = (sectors, sectors);
+    }
+
+    /// Whether the rate changed.
+    fn conclude(&mut self) -> bool {
+        if self.samples < LEAST_SAMPLES || self.interval_ns < LEAST_INTERVAL_NS {
+            return false;
+        }
+        // The device may have worked on after the last dispatch.
+        let interval_ns = self.interval_ns.max(self.last_completion_ns.saturating_sub(self.first_ns));
+        let rate = (self.sectors << RATE_SHIFT).checked_div(interval_ns / MICROSECOND).unwrap_or(u64::MAX);
+        let is_random = self.sequential < self.samples.saturating_mul(3) / 4;
+        if (is_random && rate <= self.rate) || rate > IMPOSSIBLE_RATE {
+            return false;
+        }
+        // The more sequential, and the longer it was measured, the more it counts: never more than eight tenths.
+        let weight = self.sequential.saturating_mul(9).checked_div(self.samples).unwrap_or(0);
+        let weight = (weight.saturating_mul(interval_ns) / REFERENCE_INTERVAL_NS).min(8);
+        let divisor = 10_u64.wrapping_sub(weight);
+        let kept = self.rate.saturating_mul(divisor.wrapping_sub(1)).checked_div(divisor).unwrap_or(self.rate);
+        let added = rate.checked_div(divisor).unwrap_or(0);
+        self.rate = kept.saturating_add(added).max(1);
+        true
+    }
+}
+
+impl Bfq {
+    pub(super) fn automatic_max_budget(&self) -> u32 {
+        let sectors = self.peak.sectors_in(self.clock.ms_of(self.settings.timeout_ticks));
+        u32::try_from(sectors).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn raising_ticks(&self) -> u64 {
+        self.clock.round_up(self.peak.raising_ms() * MILLISECOND)
+    }
+
+    /// A request is about to leave its queue for the device.
+    #[inline(never)]
+    pub(super) fn sample_dispatch(&mut self, requests: &Requests, slot: u32) {
+        let now = self.clock.ns;
+        let extent = requests.attributes(self.slots.at(slot).id).extent;
+        let sectors = u64::from(extent.sectors);
+        let is_seeky = self.is_seeky_after(self.last_position_sectors, extent.first_sector, extent.sectors);
+        if self.peak.samples == 0 {
+            self.peak.begin(now, sectors);
+        } else if now.saturating_sub(self.peak.last_dispatch_ns) > PAUSE_NS && self.in_driver == 0 {
+            self.conclude_rate(Some(sectors));
+        } else {
+            let peak = &mut self.peak;
+            peak.samples = peak.samples.wrapping_add(1);
+            let is_busy = self.in_driver > 0 || now.saturating_sub(peak.last_completion_ns) < NO_PAUSE_NS;
+            if is_busy && !is_seeky {
+                peak.sequential = peak.sequential.wrapping_add(1);
+            }
+            peak.sectors = peak.sectors.saturating_add(sectors);
+            let is_forgotten = peak.samples.is_multiple_of(SAMPLES_UNTIL_SIZE_IS_FORGOTTEN);
+            peak.last_size = if is_forgotten { sectors } else { peak.last_size.max(sectors) };
+            peak.interval_ns = now.saturating_sub(peak.first_ns);
+            if peak.interval_ns >= REFERENCE_INTERVAL_NS {
+                self.conclude_rate(Some(sectors));
+            }
+        }
+        self.last_position_sectors = extent.end();
+        if self.slots.at(slot).queue == self.in_service {
+            self.last_position_in_service = extent.end();
+        }
+        self.peak.last_dispatch_ns = now;
+    }
+
+    /// Ends a measurement, and begins the next with a request of this size (without one, with the next dispatch).
+    fn conclude_rate(&mut self, begins_with: Option<u64>) {
+        let now = self.clock.ns;
+        if self.peak.conclude() && self.settings.max_budget == 0 {
+            self.max_budget = self.automatic_max_budget();
+            self.say("new max_budget = {0}", &[u64::from(self.max_budget)]);
+        }
+        let (samples, sectors) = (self.peak.samples, self.peak.sectors);
+        self.say("reset_rate_computation at end, sample {0}/{0} tot_sects {1}", &[samples, sectors]);
+        match begins_with {
+            Some(sectors) => self.peak.begin(now, sectors),
+            None => self.peak.samples = 0,
+        }
+    }
+
+    /// A request is back; one that took suspiciously long ends the measurement.
+    pub(super) fn sample_completion(&mut self) {
+        let now = self.clock.ns;
+        let since_us = now.saturating_sub(self.peak.last_completion_ns) / MICROSECOND;
+        let rate = (self.peak.last_size << RATE_SHIFT).checked_div(since_us).unwrap_or(u64::MAX);
+        if since_us > NO_PAUSE_NS / MICROSECOND && rate < SLOW_RATE {
+            self.conclude_rate(None);
+        }
+        self.peak.last_completion_ns = now;
+    }
+}

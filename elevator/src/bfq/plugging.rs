@@ -1,0 +1,113 @@
+//! Whether the device is kept idle for a queue that has just become empty: for throughput, or for its share.
+
+use super::Bfq;
+use super::state::Marks;
+use crate::structures::NIL;
+use block::time::MILLISECOND;
+use block::{Class, Nanos};
+
+/// Seeky queues of plain weight are waited for no longer.
+const SEEKY_IDLE_NS: Nanos = 2 * MILLISECOND;
+/// Raised ones at least so long.
+const RAISED_IDLE_NS: Nanos = 20 * MILLISECOND;
+/// So many requests more of others in the device call for waiting for a raised queue.
+const OTHERS_IN_DEVICE: u32 = 4;
+
+impl Bfq {
+    /// Not known counts as yes (Q1).
+    #[inline]
+    pub(super) fn device_queues(&self) -> bool {
+        self.hw_tag != Some(false)
+    }
+
+    #[inline]
+    pub(super) fn is_idle_class(&self, queue: u32) -> bool {
+        matches!(self.entities.at(queue).class, Class::Idle)
+    }
+
+    /// Whether the next request is worth waiting for because it will be near.
+    pub(super) fn idling_boosts_throughput(&self, queue: u32) -> bool {
+        let state = self.queues.at(queue);
+        if state.process_references() == 0 || self.raised_busy > 0 {
+            return false;
+        }
+        let queues = self.device_queues();
+        let is_sequential = !state.is_seeky() && state.has(Marks::IO_BOUND) && state.has(Marks::SHORT_THINK_TIME);
+        (self.is_rotational && !queues) || ((self.is_rotational || !queues) && is_sequential)
+    }
+
+    /// Whether shares would be lost if nobody were waited for: weights, classes or groups differ.
+    pub(super) fn is_asymmetric(&self, queue: u32) -> bool {
+        let varied = self.weights_in_use.count() >= 2;
+        let counted = self.queues.at(queue).counted_weight;
+        let is_lowest =
+            self.profile.spares_lowest_weight && counted != 0 && self.weights_in_use.first_set() == Some(counted);
+        if varied && !is_lowest {
+            return true;
+        }
+        let busy_classes = self.busy_queues.iter().filter(|busy| **busy > 0).count();
+        busy_classes > 1 || self.pending_groups > self.profile.symmetric_groups
+    }
+
+    pub(super) fn needed_for_guarantees(&self, queue: u32) -> bool {
+        let state = self.queues.at(queue);
+        if state.process_references() == 0 {
+            return false;
+        }
+        let busy = self.busy_total();
+        let is_lone_protected = self.profile.protects_lone_queue;
+        let others_crowd = is_lone_protected && self.in_driver >= state.dispatched.saturating_add(OTHERS_IN_DEVICE);
+        (state.is_raised() && (self.raised_busy < busy || others_crowd))
+            || self.is_asymmetric(queue)
+            || (is_lone_protected && busy == 1)
+    }
+
+    pub(super) fn better_to_idle(&self, queue: u32) -> bool {
+        let state = self.queues.at(queue);
+        if state.process_references() == 0 {
+            return false;
+        }
+        if self.settings.strict_guarantees {
+            return true;
+        }
+        if self.settings.slice_idle_ns() == 0 || !state.is_sync() || self.is_idle_class(queue) {
+            return false;
+        }
+        self.idling_boosts_throughput(queue) || self.needed_for_guarantees(queue)
+    }
+
+    pub(super) fn must_idle(&self, queue: u32) -> bool {
+        self.queues.at(queue).is_empty() && self.better_to_idle(queue)
+    }
+
+    /// The last request of the queue in service is back, and the device is kept for its next one.
+    pub(super) fn begin_wait(&mut self) {
+        let queue = self.in_service;
+        if queue == NIL {
+            return;
+        }
+        let mut wait_ns = self.settings.slice_idle_ns();
+        let state = self.queues.at(queue);
+        if state.is_seeky() && !state.is_raised() && !self.is_asymmetric(queue) {
+            wait_ns = wait_ns.min(SEEKY_IDLE_NS);
+        } else if state.is_raised() {
+            wait_ns = wait_ns.max(RAISED_IDLE_NS);
+        }
+        self.queues.at_mut(queue).marks.set(Marks::WAIT_REQUEST);
+        self.wait_began_ns = self.clock.ns;
+        self.timer_at = Some(self.clock.ns.saturating_add(wait_ns));
+    }
+
+    /// The wait is over, for whatever reason.
+    pub(super) fn stop_wait(&mut self, queue: u32) {
+        let state = self.queues.at_mut(queue);
+        if !state.has(Marks::WAIT_REQUEST) {
+            return;
+        }
+        state.marks.clear(Marks::WAIT_REQUEST);
+        self.timer_at = None;
+        let waited_ns = self.clock.ns.saturating_sub(self.wait_began_ns);
+        let account = &mut self.groups.at_mut(self.entities.at(queue).parent).account;
+        account.idle_ns = account.idle_ns.saturating_add(waited_ns);
+    }
+}

@@ -1,0 +1,115 @@
+//! The forms of BFQ as data: what changed from kernel to kernel (specification bfq.md, section 19).
+
+use crate::interface::{Form, Version};
+
+/// What differs between the forms.
+#[derive(Copy, Clone, Debug)]
+pub struct Profile {
+    /// No early queue merge and no position index where flash takes several commands: the patch of March 2019.
+    pub(super) spares_queueing_flash: bool,
+    /// The queues of the lowest weight are not waited for.
+    pub(super) spares_lowest_weight: bool,
+    /// A queue that is alone is waited for, and a raised one while the others have four requests more in the device.
+    pub(super) protects_lone_queue: bool,
+    /// Raises only queues whose weight nobody has changed.
+    pub(super) raises_default_weight_only: bool,
+    /// A queue whose every recent request was far off cannot become soft real-time.
+    pub(super) knows_totally_seeky: bool,
+    /// Keeps a queue's weight while it is merged into another.
+    pub(super) saves_weight: bool,
+    pub(super) preempts: Preempts,
+    pub(super) io_bound: IoBound,
+    pub(super) injection: Injection,
+    /// Wakers and woken queues are looked for, and async requests of the issuer in service are let in.
+    pub(super) has_wakers: bool,
+    /// New queues of one group and level become one.
+    pub(super) has_stable_merge: bool,
+    /// Async requests cost no more than others while weights differ.
+    pub(super) charges_plainly_if_asymmetric: bool,
+    /// Weights hold for tags as well.
+    pub(super) limits_tags_by_weight: bool,
+    /// Groups with requests beyond which the scenario counts as asymmetric.
+    pub(super) symmetric_groups: u32,
+    /// A group counts for its own queues, the root included; before, for all queues below it, and the root not.
+    pub(super) counts_own_queues: bool,
+    /// A burst that nobody else's queue disturbs begins with the queue that ended the one before.
+    pub(super) begins_bursts_always: bool,
+}
+
+/// For whom an arrival ends the turn of the queue in service.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Preempts {
+    /// For a queue that comes back in time and is raised more.
+    MoreRaised,
+    /// Also for one raised as much, of a higher class or weight, and if the one in service is not waited for any more.
+    Also,
+}
+
+/// When a queue counts as one that does nothing but I/O.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum IoBound {
+    /// Until it lets the timer run out on a hardly used budget; again after 120 arrivals in time.
+    ArrivalsInTime,
+    /// While it is idle for at most a fifth of its time.
+    ShareOfTime,
+}
+
+/// How others' requests are let in while the device is kept for a queue.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Injection {
+    /// Up to ten times the sectors that a seeky queue on flash had in its turn.
+    Service,
+    /// As many as do not make the queue's own requests last half as long again.
+    ServiceTime,
+}
+
+const FIRST: Profile = Profile {
+    spares_queueing_flash: false,
+    spares_lowest_weight: false,
+    protects_lone_queue: false,
+    raises_default_weight_only: false,
+    knows_totally_seeky: false,
+    saves_weight: false,
+    preempts: Preempts::MoreRaised,
+    io_bound: IoBound::ArrivalsInTime,
+    injection: Injection::Service,
+    has_wakers: false,
+    has_stable_merge: false,
+    charges_plainly_if_asymmetric: false,
+    limits_tags_by_weight: false,
+    symmetric_groups: 0,
+    counts_own_queues: false,
+    begins_bursts_always: true,
+};
+
+const MARCH_2019: Profile = Profile {
+    spares_queueing_flash: true,
+    spares_lowest_weight: true,
+    knows_totally_seeky: true,
+    saves_weight: true,
+    injection: Injection::ServiceTime,
+    begins_bursts_always: false,
+    ..FIRST
+};
+
+const WITH_WAKERS: Profile = Profile {
+    protects_lone_queue: true,
+    raises_default_weight_only: true,
+    preempts: Preempts::Also,
+    io_bound: IoBound::ShareOfTime,
+    has_wakers: true,
+    has_stable_merge: true,
+    charges_plainly_if_asymmetric: true,
+    limits_tags_by_weight: true,
+    ..MARCH_2019
+};
+
+const NEWEST: Profile = Profile { symmetric_groups: 1, counts_own_queues: true, ..WITH_WAKERS };
+
+/// By version: 4.12 stands for all up to 5.1, 5.2 is the series of March 2019.
+pub const FORMS: &[Form<&'static Profile>] = &[
+    Form { since: Version(4, 12, 0), profile: &FIRST },
+    Form { since: Version(5, 2, 0), profile: &MARCH_2019 },
+    Form { since: Version(5, 17, 0), profile: &WITH_WAKERS },
+    Form { since: Version(6, 2, 0), profile: &NEWEST },
+];

@@ -1,0 +1,220 @@
+//! Raising of weights: of queues that look interactive, and of those that look soft real-time (`low_latency`).
+
+use super::Bfq;
+use super::activation::Arrival;
+use super::clock::Clock;
+use super::state::{Marks, Raising, Slot};
+use super::timestamps::is_later;
+
+/// How many times its weight an interactive queue gets.
+const INTERACTIVE: u32 = 30;
+/// A soft real-time one.
+const SOFT_REAL_TIME: u32 = INTERACTIVE * 100;
+/// A queue that is slower may be soft real-time, in sectors a second.
+const MOST_SOFT_RATE: u64 = 7_000;
+/// An interactive queue that had so much is none.
+const MOST_SERVICE_SECTORS: u32 = 120_000;
+/// Ticks beyond `slice_idle` that a soft real-time queue must let pass.
+const SOFT_MARGIN_TICKS: u64 = 4;
+
+impl Bfq {
+    #[inline]
+    pub(super) fn is_interactive(&self, queue: u32) -> bool {
+        self.queues.at(queue).raising.factor == INTERACTIVE
+    }
+
+    /// A queue becomes busy: raising begins, begins anew, or ends.
+    pub(super) fn raise_on_arrival(&mut self, queue: u32, arrival: Arrival) {
+        let (now, long_ago) = (self.clock.ticks, self.clock.long_ago());
+        let (interactive_ticks, soft_ticks) = (self.raising_ticks(), self.spans.soft_real_time);
+        let least = self.present_min_budget();
+        let raising = &mut self.queues.at_mut(queue).raising;
+        if raising.factor == 1 {
+            if !arrival.deserves {
+                return;
+            }
+            if arrival.is_interactive {
+                raising.service_sectors = 0;
+                (raising.factor, raising.longest_ticks) = (INTERACTIVE, interactive_ticks);
+            } else {
+                raising.before_soft_real_time_ticks = long_ago;
+                (raising.factor, raising.longest_ticks) = (SOFT_REAL_TIME, soft_ticks);
+            }
+            let entity = self.entities.at_mut(queue);
+            entity.budget = entity.budget.min(least.saturating_mul(2));
+            return;
+        }
+        if arrival.is_interactive {
+            (raising.factor, raising.longest_ticks) = (INTERACTIVE, interactive_ticks);
+        } else if arrival.in_large_burst {
+            raising.factor = 1;
+        } else if arrival.is_soft_real_time {
+            if raising.longest_ticks != soft_ticks {
+                raising.before_soft_real_time_ticks = raising.since_ticks;
+                (raising.factor, raising.longest_ticks) = (SOFT_REAL_TIME, soft_ticks);
+            }
+            raising.since_ticks = now;
+        }
+    }
+
+    /// An async queue that was silent for a while is raised as if somebody waited for it.
+    pub(super) fn raise_async(&mut self, queue: u32, entry: &Slot, factor_before: u32) {
+        let silent_until = self.queues.at(queue).raising.since_ticks.wrapping_add(self.spans.async_arrivals);
+        let is_due = self.settings.low_latency && factor_before == 1 && !entry.is_sync;
+        if !is_due || !self.clock.is_past(silent_until) {
+            return;
+        }
+        let longest = self.raising_ticks();
+        let raising = &mut self.queues.at_mut(queue).raising;
+        (raising.factor, raising.longest_ticks) = (INTERACTIVE, longest);
+        self.raised_busy = self.raised_busy.wrapping_add(1);
+        self.entities.at_mut(queue).is_prio_changed = true;
+    }
+
+    /// A request of the queue in service has just gone: whether its raising ends, and what its weight is then.
+    pub(super) fn look_at_raising(&mut self, queue: u32) {
+        if self.queues.at(queue).is_raised() {
+            self.end_raising_in_time(queue);
+        }
+        let entity = self.entities.at(queue);
+        if (entity.weight > entity.original_weight) != self.queues.at(queue).is_raised() {
+            self.entities.at_mut(queue).is_prio_changed = true;
+            self.apply_weight(queue, false);
+        }
+    }
+
+    fn end_raising_in_time(&mut self, queue: u32) {
+        if self.messages.is_on() {
+            let (entity, raising) = (self.entities.at(queue), self.queues.at(queue).raising);
+            let lasted = self.clock.ms_of(self.clock.ticks.wrapping_sub(raising.since_ticks));
+            let longest = self.clock.ms_of(raising.longest_ticks);
+            let weights = [u64::from(raising.factor), u64::from(entity.weight), u64::from(entity.original_weight)];
+            let [factor, weight, original] = weights;
+            let text = "raising period dur {0}/{1} msec, old coeff {2}, w {3}({4})";
+            self.say_queue(queue, text, &[lasted, longest, factor, weight, original]);
+        }
+        let state = self.queues.at(queue);
+        let raising = state.raising;
+        if state.has(Marks::IN_LARGE_BURST) {
+            self.end_raising(queue);
+        } else if self.clock.is_past(raising.since_ticks.wrapping_add(raising.longest_ticks)) {
+            self.fall_back(queue);
+        }
+        let state = self.queues.at(queue);
+        let is_soft = state.raising.longest_ticks == self.spans.soft_real_time;
+        if state.is_raised() && !is_soft && state.raising.service_sectors > MOST_SERVICE_SECTORS {
+            self.end_raising(queue);
+        }
+    }
+
+    /// The period is over: a queue that was interactive before it became soft real-time is so again, if time is left.
+    fn fall_back(&mut self, queue: u32) {
+        let raising = self.queues.at(queue).raising;
+        let interactive_until = raising.before_soft_real_time_ticks.wrapping_add(self.raising_ticks());
+        if raising.longest_ticks != self.spans.soft_real_time || self.clock.is_past(interactive_until) {
+            self.end_raising(queue);
+        } else {
+            self.be_interactive_again(queue);
+        }
+    }
+
+    pub(super) fn be_interactive_again(&mut self, queue: u32) {
+        let longest = self.raising_ticks();
+        let raising = &mut self.queues.at_mut(queue).raising;
+        (raising.factor, raising.longest_ticks) = (INTERACTIVE, longest);
+        raising.since_ticks = raising.before_soft_real_time_ticks;
+        self.entities.at_mut(queue).is_prio_changed = true;
+    }
+
+    /// Of a queue that would be raised if it were asked now.
+    pub(super) fn interactive_from_now(&self) -> Raising {
+        Raising {
+            factor: INTERACTIVE,
+            service_sectors: 0,
+            longest_ticks: self.raising_ticks(),
+            since_ticks: self.clock.ticks,
+            before_soft_real_time_ticks: self.clock.long_ago(),
+        }
+    }
+
+    /// A soft real-time queue whose last requests were all far off is none.
+    pub(super) fn doubt_soft_real_time(&mut self, queue: u32) {
+        if self.queues.at(queue).raising.longest_ticks == self.spans.soft_real_time {
+            self.fall_back(queue);
+        }
+    }
+
+    pub(super) fn end_raising(&mut self, queue: u32) {
+        let (now, was_interactive) = (self.clock.ticks, self.is_interactive(queue));
+        let state = self.queues.at_mut(queue);
+        if state.has(Marks::BUSY) {
+            self.raised_busy = self.raised_busy.saturating_sub(1);
+        }
+        if was_interactive {
+            state.soft_next_start_ticks = now;
+        }
+        state.raising.factor = 1;
+        state.raising.longest_ticks = 0;
+        state.raising.since_ticks = now;
+        self.entities.at_mut(queue).is_prio_changed = true;
+    }
+
+    /// `low_latency` was switched off.
+    pub(super) fn end_all_raising(&mut self) {
+        for queue in 0..self.queues.len() {
+            if self.queues.at(queue).is_raised() && self.queues.at(queue).has(Marks::USED) {
+                self.end_raising(queue);
+            }
+        }
+    }
+
+    // ---- soft real-time ----
+
+    /// From when on the next request counts as one of a soft real-time queue: not before the last batch is through at the
+    /// bandwidth of one, and not at once.
+    pub(super) fn soft_real_time_start(&self, queue: u32) -> u64 {
+        let state = self.queues.at(queue);
+        let sectors = u64::from(state.service_from_backlogged);
+        let at_rate = self.spans.second.saturating_mul(sectors) / MOST_SOFT_RATE;
+        let idle = self.clock.round_up(self.settings.slice_idle_ns());
+        let not_at_once = self.clock.ticks.wrapping_add(idle).wrapping_add(SOFT_MARGIN_TICKS);
+        let through = state.last_idle_to_busy_ticks.wrapping_add(at_rate);
+        Clock::later(state.soft_next_start_ticks, Clock::later(through, not_at_once))
+    }
+
+    /// A turn ends.
+    pub(super) fn prepare_soft_real_time(&mut self, queue: u32) {
+        if !self.settings.low_latency {
+            return;
+        }
+        let now = self.clock.ticks;
+        let state = self.queues.at_mut(queue);
+        if !state.is_raised() {
+            state.raising.since_ticks = now;
+        }
+        if !state.is_empty() {
+            return;
+        }
+        if state.dispatched == 0 {
+            let next = self.soft_real_time_start(queue);
+            self.queues.at_mut(queue).soft_next_start_ticks = next;
+        } else {
+            // Its last request is still in the device.
+            state.marks.set(Marks::SOFTRT_UPDATE);
+        }
+    }
+
+    /// A turn begins: the time that a soft real-time queue spent waiting for it does not count.
+    pub(super) fn resume_soft_real_time(&mut self, queue: u32) {
+        let (now, soft_ticks) = (self.clock.ticks, self.spans.soft_real_time);
+        let state = self.queues.at(queue);
+        let (raising, timeout) = (state.raising, state.budget_timeout_ticks);
+        let is_soft = raising.factor > 1 && raising.longest_ticks == soft_ticks;
+        if is_soft && self.clock.is_past(raising.since_ticks) && self.clock.is_past(timeout) {
+            let is_out_since = is_later(timeout, raising.since_ticks);
+            let waited = now.wrapping_sub(timeout);
+            let since = if is_out_since { raising.since_ticks.wrapping_add(waited) } else { now };
+            self.queues.at_mut(queue).raising.since_ticks = since;
+        }
+    }
+}

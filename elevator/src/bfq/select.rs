@@ -1,0 +1,218 @@
+//! Whose request goes next: the turn goes on, or ends; or the device is kept, and others' requests are let in meanwhile.
+
+use super::budget::TurnEnd;
+use super::state::{Held, Marks};
+use super::{Bfq, Why};
+use crate::interface::Dispatch;
+use crate::request::Requests;
+use crate::structures::NIL;
+use block::Nanos;
+use block::time::MILLISECOND;
+
+/// Linux looks at a device that is kept for a queue again after this (BLK_MQ_BUDGET_DELAY).
+const REPOLL_NS: Nanos = 3 * MILLISECOND;
+/// Async requests cost so many times more than sync ones.
+const ASYNC_CHARGE: u32 = 3;
+
+impl Bfq {
+    /// What a request costs its queue, in sectors.
+    pub(super) fn charge(&self, slot: u32, queue: u32) -> u32 {
+        let sectors = self.slots.at(slot).sectors;
+        let state = self.queues.at(queue);
+        let is_plain = state.is_sync()
+            || state.is_raised()
+            || (self.profile.charges_plainly_if_asymmetric && self.is_asymmetric(queue));
+        if is_plain { sectors } else { sectors.saturating_mul(ASYNC_CHARGE) }
+    }
+
+    /// The next request, or what the device waits for.
+    #[inline(never)]
+    pub(super) fn dispatch(&mut self, requests: &Requests) -> Dispatch {
+        if self.busy_total() == 0 {
+            return Dispatch::Empty;
+        }
+        if self.settings.strict_guarantees && self.in_driver > 0 {
+            return self.nothing_now();
+        }
+        let before = self.in_service;
+        let queue = self.select();
+        if queue == NIL {
+            return self.nothing_now();
+        }
+        let why = match () {
+            () if queue == self.in_service && queue == before => Why::TurnGoesOn,
+            () if queue == self.in_service => Why::NextTurn,
+            () => Why::Injected,
+        };
+        self.send(requests, queue, why)
+    }
+
+    /// Nothing goes, although something is queued: it is looked at again in a while.
+    fn nothing_now(&mut self) -> Dispatch {
+        if self.requests_queued == 0 {
+            return Dispatch::Empty;
+        }
+        self.is_holding = true;
+        self.repoll_at = Some(self.clock.ns.saturating_add(REPOLL_NS));
+        match self.timer_at {
+            Some(until) => Dispatch::Hold { until, reason: Why::WaitsForQueue.into() },
+            None => Dispatch::Throttled,
+        }
+    }
+
+    /// The queue that may send a request now, or NIL.
+    fn select(&mut self) -> u32 {
+        let mut queue = self.in_service;
+        let mut end = None;
+        if queue != NIL {
+            if self.may_end_for_time(queue) && !self.must_idle(queue) {
+                end = Some(TurnEnd::BudgetTimeout);
+            } else if self.is_owed_before(queue) {
+                end = Some(TurnEnd::Preempted);
+            }
+        }
+        // Every round answers or ends a turn, mostly the first; queues may be busy and empty, or charged more than before.
+        for _ in 0..self.busy_total().saturating_add(2) {
+            if let Some(end) = end {
+                self.end_turn(queue, end, self.clock.ns);
+                queue = NIL;
+            }
+            if queue == NIL {
+                queue = self.take_next_queue();
+                if queue == NIL {
+                    return NIL;
+                }
+                self.in_service = queue;
+                self.last_position_in_service = 0;
+                self.begin_turn(queue);
+            }
+            let state = self.queues.at(queue);
+            let next = state.next;
+            if next != NIL {
+                if self.charge(next, queue) <= self.budget_left(queue) {
+                    self.stop_wait(queue);
+                    return queue;
+                }
+                end = Some(TurnEnd::BudgetExhausted);
+            } else if state.has(Marks::WAIT_REQUEST) || (state.dispatched > 0 && self.better_to_idle(queue)) {
+                return self.choose_for_injection();
+            } else {
+                end = Some(TurnEnd::NoMoreRequests);
+            }
+        }
+        NIL
+    }
+
+    /// With `eligible_preempts`: somebody whom virtual time owes service, and who would finish first, waits for the end of
+    /// a turn that has had more than its due (the repair of Q17).
+    pub(super) fn is_owed_before(&self, served: u32) -> bool {
+        if !self.settings.eligible_preempts {
+            return false;
+        }
+        let mut entity = served;
+        while entity != NIL {
+            let state = self.entities.at(entity);
+            let active = &self.trees.at(self.tree_index(entity)).active;
+            let vtime = self.trees.at(self.tree_index(entity)).vtime;
+            let other = active.first_eligible(&self.stamps, vtime);
+            if other != NIL && other != entity {
+                let spent = (u64::from(state.service) << 22).checked_div(u64::from(state.weight)).unwrap_or(0);
+                let so_far = self.stamps.at(entity).start.wrapping_add(spent);
+                if super::timestamps::is_later(so_far, vtime) {
+                    return true;
+                }
+            }
+            entity = self.parent_entity(entity);
+        }
+        false
+    }
+
+    /// The request leaves its queue for the device.
+    fn send(&mut self, requests: &Requests, queue: u32, why: Why) -> Dispatch {
+        let slot = self.queues.at(queue).next;
+        if slot == NIL {
+            self.complain();
+            return Dispatch::Throttled;
+        }
+        let charge = self.charge(slot, queue);
+        self.served(queue, charge);
+        let is_served = queue == self.in_service;
+        if is_served && self.waits_for_dispatch {
+            self.waits_for_dispatch = false;
+            self.sampled = Some(self.slots.at(slot).id);
+        } else if !is_served {
+            let served = self.queues.at_mut(self.in_service);
+            served.injected_sectors = served.injected_sectors.saturating_add(charge);
+        }
+        self.sample_dispatch(requests, slot);
+        self.move_to_device(slot);
+        let id = self.slots.at(slot).id;
+        if is_served {
+            self.look_at_raising(queue);
+            if self.busy_total() > 1 && self.is_idle_class(queue) && self.in_service == queue {
+                self.end_turn(queue, TurnEnd::BudgetExhausted, self.clock.ns);
+            }
+        }
+        if self.messages.is_on() {
+            let busy = u64::from(self.busy_total());
+            self.say("dispatch requests: {0} busy queues", &[busy]);
+        }
+        Dispatch::Request { id, reason: why.into() }
+    }
+
+    fn move_to_device(&mut self, slot: u32) {
+        let entry = *self.slots.at(slot);
+        // Before it leaves the queue, so that the queue does not look as if it had nothing anywhere.
+        let state = self.queues.at_mut(entry.queue);
+        state.dispatched = state.dispatched.wrapping_add(1);
+        self.take_out(slot);
+        self.enter_device(slot);
+    }
+
+    /// Counts a request into the device, for its queue and its group.
+    pub(super) fn enter_device(&mut self, slot: u32) {
+        let entry = self.slots.at_mut(slot);
+        entry.held = Held::Dispatched;
+        let entry = *entry;
+        self.in_driver = self.in_driver.wrapping_add(1);
+        let account = &mut self.groups.at_mut(entry.group).account;
+        let sectors = u64::from(entry.sectors);
+        account.sectors = account.sectors.wrapping_add(sectors);
+        account.serviced.add(entry.direction, entry.is_sync, 1);
+        account.service_bytes.add(entry.direction, entry.is_sync, sectors.saturating_mul(512));
+    }
+
+    /// The first of those that the host put before everything.
+    pub(super) fn next_direct(&mut self) -> Option<Dispatch> {
+        let slot = self.direct.pop_front(&mut self.fifo_links)?;
+        let entry = *self.slots.at(slot);
+        self.groups.at_mut(entry.group).account.queued.take(entry.direction, entry.is_sync, 1);
+        let state = self.queues.at_mut(entry.queue);
+        state.dispatched = state.dispatched.wrapping_add(1);
+        self.enter_device(slot);
+        Some(Dispatch::Request { id: entry.id, reason: Why::HeadInsert.into() })
+    }
+
+    /// Everything out by force: queue after queue as virtual time has them, without waiting.
+    pub(super) fn drain_next(&mut self) -> Option<u32> {
+        if self.in_service != NIL && self.queues.at(self.in_service).is_empty() {
+            self.end_turn(self.in_service, TurnEnd::NoMoreRequests, self.clock.ns);
+        }
+        if self.in_service == NIL {
+            let queue = self.first_with_requests()?;
+            let slot = self.queues.at(queue).next;
+            self.move_to_device(slot);
+            return Some(slot);
+        }
+        let slot = self.queues.at(self.in_service).next;
+        if slot == NIL {
+            return None;
+        }
+        self.move_to_device(slot);
+        Some(slot)
+    }
+
+    fn first_with_requests(&self) -> Option<u32> {
+        self.active_list.iter(&self.active_links).find(|queue| !self.queues.at(*queue).is_empty())
+    }
+}

@@ -1,0 +1,455 @@
+//! What BFQ keeps: of a request, of what is scheduled (queues and groups), of a queue, of an issuer, of a group.
+
+use crate::account::GroupAccount;
+use crate::structures::{List, NIL, Tree};
+use block::{Class, Direction, GroupId, Nanos, RequestId};
+
+/// Where a request is, as far as BFQ is concerned.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Held {
+    /// Not with us.
+    Nowhere,
+    /// In its queue's order and fifo.
+    Queued,
+    /// Goes before everything: put there by the host.
+    Direct,
+    /// Chosen, and counted in the device.
+    Dispatched,
+}
+
+/// What is kept of a request beside the table's. It names its queue for as long as it is inserted.
+#[derive(Copy, Clone, Debug)]
+pub struct Slot {
+    pub id: RequestId,
+    pub held: Held,
+    pub direction: Direction,
+    pub is_sync: bool,
+    /// Metadata: goes first in its queue.
+    pub is_meta: bool,
+    pub queue: u32,
+    /// The queue's group when the request came.
+    pub group: u32,
+    pub context: u32,
+    pub sectors: u32,
+    /// When its fifo deadline passes.
+    pub due_ns: Nanos,
+}
+
+pub const FREE_SLOT: Slot = Slot {
+    id: RequestId::from_raw(NIL),
+    held: Held::Nowhere,
+    direction: Direction::Read,
+    is_sync: false,
+    is_meta: false,
+    queue: NIL,
+    group: GroupId::ROOT.0,
+    context: NIL,
+    sectors: 0,
+    due_ns: 0,
+};
+
+/// Service trees of a scheduler, one a class.
+pub const CLASSES: u32 = 3;
+
+#[inline]
+pub const fn class_index(class: Class) -> u32 {
+    match class {
+        Class::RealTime => 0,
+        Class::BestEffort => 1,
+        Class::Idle => 2,
+    }
+}
+
+/// In which set of its service tree an entity is.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Set {
+    None,
+    /// Has something to be served.
+    Active,
+    /// Has nothing, but what it had lies ahead of virtual time.
+    Idle,
+}
+
+/// What is scheduled: a queue, or a group among its siblings. The index of a group's entity lies behind those of queues.
+#[derive(Copy, Clone, Debug)]
+pub struct Entity {
+    /// Sectors in this turn.
+    pub service: u32,
+    pub budget: u32,
+    /// In force: times the raising of a queue.
+    pub weight: u32,
+    pub original_weight: u32,
+    pub new_weight: u32,
+    /// The group whose scheduler it competes in.
+    pub parent: u32,
+    /// Requests inserted and not yet released, of all below.
+    pub allocated: u32,
+    pub class: Class,
+    pub new_class: Class,
+    pub set: Set,
+    /// Active, idle or in service: its weight is in the sum.
+    pub is_on_tree: bool,
+    pub is_prio_changed: bool,
+}
+
+pub const NEW_ENTITY: Entity = Entity {
+    service: 0,
+    budget: 0,
+    weight: 0,
+    original_weight: 0,
+    new_weight: 0,
+    parent: GroupId::ROOT.0,
+    allocated: 0,
+    class: Class::BestEffort,
+    new_class: Class::BestEffort,
+    set: Set::None,
+    is_on_tree: false,
+    is_prio_changed: false,
+};
+
+/// A set of marks of a queue.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Marks(u16);
+
+impl Marks {
+    pub const NONE: Marks = Marks(0);
+    pub const JUST_CREATED: Marks = Marks(1 << 0);
+    pub const BUSY: Marks = Marks(1 << 1);
+    /// The device is kept for it, and the timer runs.
+    pub const WAIT_REQUEST: Marks = Marks(1 << 2);
+    /// Left its turn with budget to spare: what is left stays its own if it is back in time.
+    pub const WAITS_UNBLOCKED: Marks = Marks(1 << 3);
+    /// The fifo was looked at in this turn.
+    pub const FIFO_EXPIRE: Marks = Marks(1 << 4);
+    pub const SHORT_THINK_TIME: Marks = Marks(1 << 5);
+    pub const SYNC: Marks = Marks(1 << 6);
+    pub const IO_BOUND: Marks = Marks(1 << 7);
+    pub const IN_LARGE_BURST: Marks = Marks(1 << 8);
+    /// Its next soft real-time start is to be worked out when its last request is back.
+    pub const SOFTRT_UPDATE: Marks = Marks(1 << 9);
+    /// Several issuers share it.
+    pub const COOP: Marks = Marks(1 << 10);
+    /// They no longer should.
+    pub const SPLIT_COOP: Marks = Marks(1 << 11);
+    /// The record is in use.
+    pub const USED: Marks = Marks(1 << 12);
+    /// Its group counts it as having requests.
+    pub const PENDING: Marks = Marks(1 << 13);
+    /// Held by its group, as the async queues are.
+    pub const PINNED: Marks = Marks(1 << 14);
+
+    #[inline]
+    pub const fn has(self, mark: Marks) -> bool {
+        self.0 & mark.0 != 0
+    }
+
+    #[inline]
+    pub const fn set(&mut self, mark: Marks) {
+        self.0 |= mark.0;
+    }
+
+    #[inline]
+    pub const fn clear(&mut self, mark: Marks) {
+        self.0 &= !mark.0;
+    }
+
+    #[inline]
+    pub const fn put(&mut self, mark: Marks, on: bool) {
+        if on { self.set(mark) } else { self.clear(mark) }
+    }
+
+    #[inline]
+    pub const fn with(self, mark: Marks) -> Marks {
+        Marks(self.0 | mark.0)
+    }
+}
+
+/// How long it takes from a completion to the next request, as a moving average in which 256 stands for 1.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct ThinkTime {
+    pub last_end_ns: Nanos,
+    samples: u32,
+    total_ns: u64,
+    mean_ns: u64,
+}
+
+impl ThinkTime {
+    pub const fn since(now_ns: Nanos) -> Self {
+        Self { last_end_ns: now_ns, samples: 0, total_ns: 0, mean_ns: 0 }
+    }
+
+    /// A request came. A queue that is as old as its first request has ended one in the future, and that counts as the
+    /// longest pause there is (Q8).
+    pub fn add(&mut self, now_ns: Nanos, most_ns: Nanos) {
+        let thought = now_ns.wrapping_sub(self.last_end_ns).min(most_ns);
+        self.samples = (7 * self.samples + 256) / 8;
+        self.total_ns = self.total_ns.wrapping_mul(7).wrapping_add(thought.wrapping_mul(256)) / 8;
+        self.mean_ns = self.total_ns.wrapping_add(128).checked_div(u64::from(self.samples)).unwrap_or(0);
+    }
+
+    /// Known from the third sample on, and above this.
+    #[inline]
+    pub const fn is_above(&self, span_ns: Nanos) -> bool {
+        self.samples > 80 && self.mean_ns > span_ns
+    }
+
+    /// For tests.
+    #[cfg(test)]
+    pub const fn mean_ns(&self) -> Nanos {
+        self.mean_ns
+    }
+}
+
+/// How many requests of others are let in while the device is kept for a queue, and what that is learned from.
+#[derive(Copy, Clone, Debug)]
+pub struct InjectState {
+    pub limit: u32,
+    /// How long its requests take with nothing injected; 0 = not known.
+    pub last_service_ns: Nanos,
+    /// When the limit was lowered or begun anew.
+    pub decreased_ticks: u64,
+}
+
+/// Raising of a queue's weight.
+#[derive(Copy, Clone, Debug)]
+pub struct Raising {
+    /// By which factor; 1 = not raised.
+    pub factor: u32,
+    pub service_sectors: u32,
+    pub longest_ticks: u64,
+    /// Began, or ended.
+    pub since_ticks: u64,
+    pub before_soft_real_time_ticks: u64,
+}
+
+/// One queue: the sync requests of an issuer (or several that are merged), or the async ones of a group and level.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    pub marks: Marks,
+    /// Level inside its class, as its weight says.
+    pub level: u8,
+    pub new_level: u8,
+    /// The best next request, or NIL.
+    pub next: u32,
+    pub sorted: Tree,
+    pub fifo: List,
+    /// Queued requests: async, sync.
+    pub queued: [u32; 2],
+    /// Requests in the device.
+    pub dispatched: u32,
+    pub max_budget: u32,
+    pub seek_history: u32,
+    pub last_end_sector: u64,
+    /// End of its turn by time; out of service when it became empty with nothing in the device.
+    pub budget_timeout_ticks: u64,
+    pub think: ThinkTime,
+    pub io_start_ns: Nanos,
+    pub total_idle_ns: Nanos,
+    pub raising: Raising,
+    pub soft_next_start_ticks: u64,
+    pub last_idle_to_busy_ticks: u64,
+    pub service_from_backlogged: u32,
+    pub first_io_ticks: u64,
+    pub created_ticks: u64,
+    pub split_ticks: u64,
+    pub inject: InjectState,
+    /// Arrivals in time in a row (4.12 and 5.2), and what was injected in its turn (4.12).
+    pub arrivals_in_time: u32,
+    pub injected_sectors: u32,
+    /// Where its issuers go with their next request, or NIL.
+    pub merges_into: u32,
+    /// The only issuer that uses it, or NIL.
+    pub owner: u32,
+    /// Whose name it bears in the log.
+    pub issuer: u32,
+    pub waker: u32,
+    /// Record and its use.
+    pub tentative_waker: (u32, u64),
+    pub waker_detections: u32,
+    pub waker_since_ns: Nanos,
+    pub woken: List,
+    /// The weight under which it is counted; 0 = not at all.
+    pub counted_weight: u32,
+    /// Issuers that use it, promised mergers included.
+    pub processes: u32,
+    /// Issuers that may merge into it for good.
+    pub candidates: u32,
+    /// Which use of the record this is.
+    pub serial: u64,
+    pub next_free: u32,
+}
+
+/// Weight of level 4.
+pub const DEFAULT_WEIGHT: u32 = 40;
+/// Level of those who were given none.
+pub const DEFAULT_LEVEL: u8 = 4;
+/// More far-off requests among the last 32 make a queue seeky.
+const SEEKY_ABOVE: u32 = 19;
+
+impl Queue {
+    #[inline]
+    pub const fn has(&self, mark: Marks) -> bool {
+        self.marks.has(mark)
+    }
+
+    #[inline]
+    pub const fn is_sync(&self) -> bool {
+        self.marks.has(Marks::SYNC)
+    }
+
+    /// Nothing is queued; there may be requests in the device.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.sorted.is_empty()
+    }
+
+    #[inline]
+    pub const fn is_seeky(&self) -> bool {
+        self.seek_history.count_ones() > SEEKY_ABOVE
+    }
+
+    #[inline]
+    pub const fn is_totally_seeky(&self) -> bool {
+        self.seek_history == u32::MAX
+    }
+
+    #[inline]
+    pub const fn is_raised(&self) -> bool {
+        self.raising.factor > 1
+    }
+
+    #[inline]
+    pub const fn queued_total(&self) -> u32 {
+        let [asynchronous, sync] = self.queued;
+        asynchronous.wrapping_add(sync)
+    }
+
+    /// Whether anybody may still send requests to it.
+    #[inline]
+    pub const fn process_references(&self) -> u32 {
+        self.processes.wrapping_add(self.has(Marks::PINNED) as u32)
+    }
+}
+
+pub const FREE_QUEUE: Queue = Queue {
+    marks: Marks::NONE,
+    level: DEFAULT_LEVEL,
+    new_level: DEFAULT_LEVEL,
+    next: NIL,
+    sorted: Tree::EMPTY,
+    fifo: List::EMPTY,
+    queued: [0; 2],
+    dispatched: 0,
+    max_budget: 0,
+    seek_history: 1,
+    last_end_sector: 0,
+    budget_timeout_ticks: 0,
+    think: ThinkTime::since(0),
+    io_start_ns: 0,
+    total_idle_ns: 0,
+    raising: Raising {
+        factor: 1,
+        service_sectors: 0,
+        longest_ticks: 0,
+        since_ticks: 0,
+        before_soft_real_time_ticks: 0,
+    },
+    soft_next_start_ticks: 0,
+    last_idle_to_busy_ticks: 0,
+    service_from_backlogged: 0,
+    first_io_ticks: 0,
+    created_ticks: 0,
+    split_ticks: 0,
+    inject: InjectState { limit: 0, last_service_ns: 0, decreased_ticks: 0 },
+    arrivals_in_time: 0,
+    injected_sectors: 0,
+    merges_into: NIL,
+    owner: NIL,
+    issuer: 0,
+    waker: NIL,
+    tentative_waker: (NIL, 0),
+    waker_detections: 0,
+    waker_since_ns: 0,
+    woken: List::EMPTY,
+    counted_weight: 0,
+    processes: 0,
+    candidates: 0,
+    serial: 0,
+    next_free: NIL,
+};
+
+/// What an issuer's own queue was like when it was merged into another, for the day it is split off again.
+#[derive(Copy, Clone, Debug)]
+pub struct Saved {
+    pub weight: u32,
+    pub raising: Raising,
+    pub think: ThinkTime,
+    pub has_short_think_time: bool,
+    pub is_io_bound: bool,
+    pub io_start_ns: Nanos,
+    pub total_idle_ns: Nanos,
+    pub in_large_burst: bool,
+    pub was_in_burst_list: bool,
+    pub inject: InjectState,
+}
+
+/// An issuer.
+#[derive(Copy, Clone, Debug)]
+pub struct Context {
+    pub is_alive: bool,
+    /// Its queue was merged with one of its siblings for good.
+    pub is_stably_merged: bool,
+    /// Requests inserted and not yet released.
+    pub requests: u32,
+    /// Its queues, or NIL: async, sync.
+    pub queues: [u32; 2],
+    pub priority: block::Priority,
+    /// The group its queues are in, or NIL when that has gone.
+    pub group: u32,
+    /// The queue that its own may be merged into for good, or NIL.
+    pub stable_candidate: u32,
+    pub saved: Option<Saved>,
+}
+
+pub const UNKNOWN_CONTEXT: Context = Context {
+    is_alive: false,
+    is_stably_merged: false,
+    requests: 0,
+    queues: [NIL; 2],
+    priority: block::Priority::NONE,
+    group: NIL,
+    stable_candidate: NIL,
+    saved: None,
+};
+
+/// The scheduler of a group's children, and what else is kept of a group.
+#[derive(Clone, Debug)]
+pub struct Group {
+    pub is_online: bool,
+    pub parent: u32,
+    /// The child in service, and the one that comes next (an entity), or NIL.
+    pub in_service: u32,
+    pub next_in_service: u32,
+    pub idle_class_served_ticks: u64,
+    pub active_entities: u32,
+    /// Queues that have requests, here or in the device; in the older forms of all groups below as well.
+    pub pending_queues: u32,
+    /// The sync queue made last, or NIL.
+    pub last_created: u32,
+    /// Its queues that have a request, by that request's position.
+    pub positions: Tree,
+    pub account: GroupAccount,
+}
+
+pub const UNKNOWN_GROUP: Group = Group {
+    is_online: false,
+    parent: GroupId::ROOT.0,
+    in_service: NIL,
+    next_in_service: NIL,
+    idle_class_served_ticks: 0,
+    active_entities: 0,
+    pending_queues: 0,
+    last_created: NIL,
+    positions: Tree::EMPTY,
+    account: GroupAccount::ZERO,
+};

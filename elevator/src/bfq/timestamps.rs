@@ -1,0 +1,355 @@
+//! The sets of B-WF2Q+: entities in the order of their finish times, with the smallest start below each.
+//!
+//! A treap whose links are indices: expected O(log n) for every operation, nothing allocated after construction. The
+//! priorities are a hash of the index, so that the same calls build the same tree. Times compare as wrapping differences.
+
+use crate::structures::{Array, NIL, NoMemory};
+
+/// Whether one virtual time lies behind another.
+#[inline]
+pub const fn is_later(one: u64, other: u64) -> bool {
+    one.wrapping_sub(other).cast_signed() > 0
+}
+
+/// Virtual start and finish of an entity, and its place in a set.
+#[derive(Copy, Clone, Debug)]
+pub struct Timestamps {
+    pub start: u64,
+    pub finish: u64,
+    /// Of itself and of all below.
+    least_start: u64,
+    children: [u32; 2],
+    parent: u32,
+    is_linked: bool,
+}
+
+const NOWHERE: Timestamps =
+    Timestamps { start: 0, finish: 0, least_start: 0, children: [NIL; 2], parent: NIL, is_linked: false };
+
+/// Index of the child with the earlier finish times.
+const EARLIER: usize = 0;
+const LATER: usize = 1;
+
+impl Timestamps {
+    #[inline]
+    const fn child(&self, side: usize) -> u32 {
+        let [earlier, later] = self.children;
+        if side == EARLIER { earlier } else { later }
+    }
+
+    #[inline]
+    const fn set_child(&mut self, side: usize, entity: u32) {
+        let [earlier, later] = &mut self.children;
+        if side == EARLIER {
+            *earlier = entity;
+        } else {
+            *later = entity;
+        }
+    }
+}
+
+/// The timestamps of all entities; each is in one set at most.
+#[derive(Debug)]
+pub struct Stamps(Array<Timestamps>);
+
+impl Stamps {
+    pub fn try_new(entities: u32) -> Result<Self, NoMemory> {
+        Ok(Self(Array::try_new(entities, NOWHERE)?))
+    }
+
+    #[inline]
+    pub fn at(&self, entity: u32) -> &Timestamps {
+        self.0.at(entity)
+    }
+
+    /// Start and finish; only of an entity that is in no set.
+    #[inline]
+    pub fn set(&mut self, entity: u32, start: u64, finish: u64) {
+        let stamps = self.0.at_mut(entity);
+        (stamps.start, stamps.finish) = (start, finish);
+    }
+
+    #[inline]
+    pub fn is_linked(&self, entity: u32) -> bool {
+        self.0.at(entity).is_linked
+    }
+
+    fn least_of(&self, entity: u32) -> u64 {
+        let node = self.0.at(entity);
+        let mut least = node.start;
+        for child in node.children {
+            if child != NIL && is_later(least, self.0.at(child).least_start) {
+                least = self.0.at(child).least_start;
+            }
+        }
+        least
+    }
+
+    /// The end of a subtree on one side.
+    fn end(&self, top: u32, side: usize) -> u32 {
+        let mut at = top;
+        loop {
+            let next = self.0.at(at).child(side);
+            if next == NIL {
+                return at;
+            }
+            at = next;
+        }
+    }
+
+    /// The neighbour behind.
+    fn next(&self, entity: u32) -> u32 {
+        let behind = self.0.at(entity).child(LATER);
+        if behind != NIL {
+            return self.end(behind, EARLIER);
+        }
+        let mut at = entity;
+        loop {
+            let parent = self.0.at(at).parent;
+            if parent == NIL || self.0.at(parent).child(EARLIER) == at {
+                return parent;
+            }
+            at = parent;
+        }
+    }
+}
+
+/// Higher ones are nearer to the root.
+#[inline]
+const fn priority(entity: u32) -> u32 {
+    // Two rounds of multiply and shift, so that neighbouring indices get unrelated priorities.
+    let mixed = entity.wrapping_add(1).wrapping_mul(0x9e37_79b1);
+    let mixed = (mixed ^ (mixed >> 15)).wrapping_mul(0x85eb_ca77);
+    mixed ^ (mixed >> 13)
+}
+
+/// Entities by finish time, those of equal time in the order of insertion.
+#[derive(Copy, Clone, Debug)]
+pub struct ByFinish {
+    root: u32,
+    first: u32,
+    len: u32,
+}
+
+impl ByFinish {
+    pub const EMPTY: ByFinish = ByFinish { root: NIL, first: NIL, len: 0 };
+
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.root == NIL
+    }
+
+    /// For tests and checks.
+    #[inline]
+    pub const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// The one that finishes first, or NIL.
+    #[inline]
+    pub const fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// The one that finishes last, or NIL.
+    pub fn last(&self, stamps: &Stamps) -> u32 {
+        if self.root == NIL { NIL } else { stamps.end(self.root, LATER) }
+    }
+
+    /// The smallest start in a set that is not empty.
+    #[inline]
+    pub fn least_start(&self, stamps: &Stamps) -> u64 {
+        stamps.at(self.root).least_start
+    }
+
+    /// Of those that have started by `vtime` the one that finishes first, or NIL.
+    pub fn first_eligible(&self, stamps: &Stamps, vtime: u64) -> u32 {
+        let has_eligible = |top: u32| top != NIL && !is_later(stamps.at(top).least_start, vtime);
+        let (mut at, mut best) = (self.root, NIL);
+        while at != NIL {
+            let node = stamps.at(at);
+            if !is_later(node.start, vtime) {
+                best = at;
+            }
+            let (earlier, later) = (node.child(EARLIER), node.child(LATER));
+            at = match () {
+                () if has_eligible(earlier) => earlier,
+                () if best != NIL => return best,
+                () if has_eligible(later) => later,
+                () => NIL,
+            };
+        }
+        best
+    }
+
+    /// False, and nothing happens, if it is in a set already or does not exist.
+    pub fn insert(&mut self, stamps: &mut Stamps, entity: u32) -> bool {
+        let Some(node) = stamps.0.get_mut(entity) else { return false };
+        if node.is_linked {
+            return false;
+        }
+        let (start, finish) = (node.start, node.finish);
+        (node.least_start, node.children, node.parent, node.is_linked) = (start, [NIL; 2], NIL, true);
+        let (mut parent, mut at, mut side) = (NIL, self.root, EARLIER);
+        let mut is_first = true;
+        while at != NIL {
+            let other = stamps.0.at_mut(at);
+            if is_later(other.least_start, start) {
+                other.least_start = start;
+            }
+            side = if is_later(other.finish, finish) { EARLIER } else { LATER };
+            is_first &= side == EARLIER;
+            (parent, at) = (at, other.child(side));
+        }
+        if parent == NIL {
+            self.root = entity;
+        } else {
+            stamps.0.at_mut(parent).set_child(side, entity);
+            stamps.0.at_mut(entity).parent = parent;
+        }
+        if is_first {
+            self.first = entity;
+        }
+        self.len = self.len.wrapping_add(1);
+        while parent != NIL && priority(entity) > priority(parent) {
+            self.rotate_up(stamps, entity, parent);
+            parent = stamps.at(entity).parent;
+        }
+        true
+    }
+
+    /// False, and nothing happens, if it is in no set. That it is in this one is the caller's duty.
+    pub fn remove(&mut self, stamps: &mut Stamps, entity: u32) -> bool {
+        if !stamps.is_linked(entity) {
+            return false;
+        }
+        if self.first == entity {
+            self.first = stamps.next(entity);
+        }
+        loop {
+            let [earlier, later] = stamps.at(entity).children;
+            if earlier == NIL || later == NIL {
+                break;
+            }
+            let up = if priority(earlier) > priority(later) { earlier } else { later };
+            self.rotate_up(stamps, up, entity);
+        }
+        let node = *stamps.at(entity);
+        let [earlier, later] = node.children;
+        let child = if earlier == NIL { later } else { earlier };
+        self.put_in_place_of(stamps, entity, node.parent, child);
+        let mut at = node.parent;
+        while at != NIL {
+            let least = stamps.least_of(at);
+            let other = stamps.0.at_mut(at);
+            if other.least_start == least {
+                break;
+            }
+            other.least_start = least;
+            at = other.parent;
+        }
+        self.len = self.len.wrapping_sub(1);
+        stamps.0.at_mut(entity).is_linked = false;
+        true
+    }
+
+    /// `child` takes the place of `old` below `parent`, which is NIL for the root.
+    fn put_in_place_of(&mut self, stamps: &mut Stamps, old: u32, parent: u32, child: u32) {
+        if parent == NIL {
+            self.root = child;
+        } else {
+            let above = stamps.0.at_mut(parent);
+            let side = if above.child(EARLIER) == old { EARLIER } else { LATER };
+            above.set_child(side, child);
+        }
+        if child != NIL {
+            stamps.0.at_mut(child).parent = parent;
+        }
+    }
+
+    /// The child comes up, the parent becomes its child on the other side.
+    fn rotate_up(&mut self, stamps: &mut Stamps, child: u32, parent: u32) {
+        let above = *stamps.at(parent);
+        let (side, other) = if above.child(EARLIER) == child { (EARLIER, LATER) } else { (LATER, EARLIER) };
+        let moved = stamps.at(child).child(other);
+        self.put_in_place_of(stamps, parent, above.parent, child);
+        stamps.0.at_mut(parent).set_child(side, moved);
+        if moved != NIL {
+            stamps.0.at_mut(moved).parent = parent;
+        }
+        stamps.0.at_mut(child).set_child(other, parent);
+        stamps.0.at_mut(parent).parent = child;
+        stamps.0.at_mut(child).least_start = above.least_start;
+        let least = stamps.least_of(parent);
+        stamps.0.at_mut(parent).least_start = least;
+    }
+
+    /// All members from first to last.
+    #[cfg(test)]
+    pub fn members<'a>(&self, stamps: &'a Stamps) -> impl Iterator<Item = u32> + 'a {
+        let mut at = self.first;
+        core::iter::from_fn(move || {
+            let current = at;
+            if current == NIL {
+                return None;
+            }
+            at = stamps.next(current);
+            Some(current)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use block::random::Stream;
+
+    /// What the set should answer, by looking at everybody.
+    fn first_eligible_of(model: &[(u64, u64, u32)], vtime: u64) -> u32 {
+        let mut best: Option<&(u64, u64, u32)> = None;
+        for entry in model.iter().filter(|entry| !is_later(entry.0, vtime)) {
+            if best.is_none_or(|best| is_later(best.1, entry.1)) {
+                best = Some(entry);
+            }
+        }
+        best.map_or(NIL, |entry| entry.2)
+    }
+
+    #[test]
+    fn a_set_answers_as_a_list_that_is_searched() {
+        for seed in 0..40 {
+            let mut stream = Stream::of(seed, "bfq/timestamps");
+            let base = if seed % 2 == 0 { 0 } else { u64::MAX - 500 };
+            let mut stamps = Stamps::try_new(64).unwrap();
+            let mut set = ByFinish::EMPTY;
+            // In the order of insertion.
+            let mut model: Vec<(u64, u64, u32)> = Vec::new();
+            for _ in 0..1_500 {
+                let entity = u32::try_from(stream.below(64)).unwrap();
+                if let Some(at) = model.iter().position(|entry| entry.2 == entity) {
+                    model.remove(at);
+                    assert!(set.remove(&mut stamps, entity));
+                    assert!(!set.remove(&mut stamps, entity));
+                } else {
+                    let start = base.wrapping_add(stream.below(1_000));
+                    let finish = start.wrapping_add(1 + stream.below(40));
+                    stamps.set(entity, start, finish);
+                    assert!(set.insert(&mut stamps, entity));
+                    assert!(!set.insert(&mut stamps, entity));
+                    model.push((start, finish, entity));
+                }
+                let vtime = base.wrapping_add(stream.below(1_000));
+                assert_eq!(set.first_eligible(&stamps, vtime), first_eligible_of(&model, vtime), "seed {seed}");
+                let mut sorted = model.clone();
+                sorted.sort_by(|one, other| one.1.wrapping_sub(base).cmp(&other.1.wrapping_sub(base)));
+                let members: Vec<u32> = set.members(&stamps).collect();
+                assert_eq!(members, sorted.iter().map(|entry| entry.2).collect::<Vec<_>>(), "seed {seed}");
+                assert_eq!(set.last(&stamps), members.last().copied().unwrap_or(NIL));
+                assert_eq!(set.len() as usize, members.len());
+                let least = model.iter().map(|entry| entry.0.wrapping_sub(base)).min();
+                assert_eq!(least, (!set.is_empty()).then(|| set.least_start(&stamps).wrapping_sub(base)));
+            }
+        }
+    }
+}

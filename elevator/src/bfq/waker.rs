@@ -1,0 +1,90 @@
+//! Wakers: queues whose completions make another queue's issuer go on. While the device is kept for the woken one, its
+//! waker's requests are let in first, and the other way round.
+
+use super::Bfq;
+use super::contexts::SPARE_QUEUE;
+use super::state::Marks;
+use crate::structures::NIL;
+use block::Nanos;
+use block::time::MILLISECOND;
+
+/// A request that comes later after a completion was not called for by it.
+const SOON_NS: Nanos = 4 * MILLISECOND;
+/// So often in a row makes a waker.
+const DETECTIONS: u32 = 3;
+/// Within so many times `slice_idle`.
+const WINDOW_IDLES: u64 = 128;
+
+impl Bfq {
+    /// The only request of its issuer has just come.
+    pub(super) fn look_for_waker(&mut self, queue: u32) {
+        let last = self.last_completed;
+        let (now, since_ns) = (self.clock.ns, self.clock.ns.saturating_sub(self.peak.last_completion_ns));
+        let serial = self.queues.at(last).serial;
+        let state = self.queues.at(queue);
+        let may_wake = self.profile.has_wakers && last != NIL && last != queue && last != SPARE_QUEUE;
+        if !may_wake || state.has(Marks::SHORT_THINK_TIME) || since_ns >= SOON_NS || last == state.waker {
+            return;
+        }
+        let window_ns = self.settings.slice_idle_ns().saturating_mul(WINDOW_IDLES);
+        // Records are used again, so that the use of one is what is remembered.
+        let is_same = state.tentative_waker == (last, serial) && now <= state.waker_since_ns.saturating_add(window_ns);
+        let state = self.queues.at_mut(queue);
+        if is_same {
+            state.waker_detections = state.waker_detections.wrapping_add(1);
+        } else {
+            state.tentative_waker = (last, serial);
+            (state.waker_detections, state.waker_since_ns) = (1, now);
+            self.say_queue(queue, "set tentative waker {0}", &[u64::from(last)]);
+        }
+        if self.queues.at(queue).waker_detections == DETECTIONS {
+            self.join_waker(queue, last);
+            self.say_queue(queue, "set waker {0}", &[u64::from(last)]);
+        }
+    }
+
+    /// `waker` wakes `queue` from now on, and nobody else does.
+    pub(super) fn join_waker(&mut self, queue: u32, waker: u32) {
+        self.leave_waker(queue);
+        let state = self.queues.at_mut(queue);
+        (state.waker, state.tentative_waker) = (waker, (NIL, 0));
+        if !self.queues.at_mut(waker).woken.push_front(&mut self.woken_links, queue) {
+            self.complain();
+        }
+    }
+
+    pub(super) fn leave_waker(&mut self, queue: u32) {
+        let waker = core::mem::replace(&mut self.queues.at_mut(queue).waker, NIL);
+        if waker != NIL && !self.queues.at_mut(waker).woken.remove(&mut self.woken_links, queue) {
+            self.complain();
+        }
+    }
+
+    /// The record becomes free: it wakes nobody any more.
+    pub(super) fn let_woken_go(&mut self, queue: u32) {
+        for _ in 0..self.queues.len() {
+            let Some(woken) = self.queues.at_mut(queue).woken.pop_front(&mut self.woken_links) else { return };
+            self.queues.at_mut(woken).waker = NIL;
+        }
+    }
+
+    /// The latest to become busy comes first among those that its waker wakes.
+    pub(super) fn move_to_front_of_woken(&mut self, queue: u32) {
+        let waker = self.queues.at(queue).waker;
+        if waker != NIL {
+            let woken = &mut self.queues.at_mut(waker).woken;
+            let is_moved = woken.remove(&mut self.woken_links, queue) && woken.push_front(&mut self.woken_links, queue);
+            if !is_moved {
+                self.complain();
+            }
+        }
+    }
+
+    /// A queue that another is merged into wakes with the same waker, if it has none.
+    pub(super) fn inherit_waker(&mut self, queue: u32, target: u32) {
+        let waker = self.queues.at(queue).waker;
+        if waker != NIL && waker != target && self.queues.at(target).waker == NIL {
+            self.join_waker(target, waker);
+        }
+    }
+}

@@ -1,0 +1,630 @@
+//! B-WF2Q+: among those that virtual time has reached, the one goes next that would finish first; in each group again.
+//!
+//! Bennett and Zhang 1996; Valente and Checconi 2010; Linux 6.12 block/bfq-wf2q.c. Virtual time counts sectors shifted left
+//! by [`SHIFT`] and divided by weight; it runs with every request that is dispatched.
+
+use super::Bfq;
+use super::state::{Marks, Set};
+use super::timestamps::{ByFinish, is_later};
+use crate::structures::NIL;
+use block::{Class, GroupId};
+
+/// Binary places of virtual time.
+const SHIFT: u32 = 22;
+/// Weights of groups and queues, before any raising.
+pub const WEIGHT_MIN: u32 = 1;
+pub const WEIGHT_MAX: u32 = 1_000;
+
+/// The entities of one class in one scheduler.
+#[derive(Copy, Clone, Debug)]
+pub struct ServiceTree {
+    pub active: ByFinish,
+    /// Have nothing to be served, but finish behind virtual time.
+    pub idle: ByFinish,
+    pub vtime: u64,
+    /// Of all active, idle and in service.
+    pub weight_sum: Divisor,
+}
+
+impl ServiceTree {
+    pub const EMPTY: ServiceTree =
+        ServiceTree { active: ByFinish::EMPTY, idle: ByFinish::EMPTY, vtime: 0, weight_sum: Divisor::ZERO };
+}
+
+/// A number that others are divided by more often than it changes: the quotient costs a multiplication.
+#[derive(Copy, Clone, Debug)]
+pub struct Divisor {
+    value: u64,
+    /// 2^64 through the value, rounded down.
+    inverse: u64,
+}
+
+impl Divisor {
+    const ZERO: Divisor = Divisor { value: 0, inverse: 0 };
+
+    #[inline]
+    pub const fn value(self) -> u64 {
+        self.value
+    }
+
+    pub fn set(&mut self, value: u64) {
+        self.value = value;
+        self.inverse = u64::MAX.checked_div(value).unwrap_or(0);
+    }
+
+    /// The exact quotient; 0 as long as the value is 0.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "the upper half of a product of two halves")]
+    fn quotient(self, dividend: u64) -> u64 {
+        if self.value == 0 {
+            return 0;
+        }
+        // At most two too small, since the inverse is less than one too small.
+        let mut quotient = ((u128::from(dividend) * u128::from(self.inverse)) >> 64) as u64;
+        let mut rest = dividend.wrapping_sub(quotient.wrapping_mul(self.value));
+        for _ in 0..2 {
+            if rest >= self.value {
+                quotient = quotient.wrapping_add(1);
+                rest = rest.wrapping_sub(self.value);
+            }
+        }
+        quotient
+    }
+}
+
+/// How far virtual time runs while so many sectors are served at this weight.
+#[inline]
+fn span(sectors: u32, weight: u32) -> u64 {
+    (u64::from(sectors) << SHIFT).checked_div(u64::from(weight)).unwrap_or(0)
+}
+
+impl Bfq {
+    /// The entity of a group; the root has none.
+    #[inline]
+    pub(super) fn group_entity(&self, group: u32) -> u32 {
+        if group == GroupId::ROOT.0 { NIL } else { self.queues.len().wrapping_add(group) }
+    }
+
+    #[inline]
+    pub(super) fn is_queue(&self, entity: u32) -> bool {
+        entity < self.queues.len()
+    }
+
+    /// The entity of the group that this one competes in, or NIL at the top.
+    #[inline]
+    pub(super) fn parent_entity(&self, entity: u32) -> u32 {
+        self.group_entity(self.entities.at(entity).parent)
+    }
+
+    #[inline]
+    pub(super) fn tree_index(&self, entity: u32) -> u32 {
+        let entity = self.entities.at(entity);
+        tree_of(entity.parent, entity.class)
+    }
+
+    // ---- choice ----
+
+    fn advance_vtime(&mut self, tree: u32, to: u64) {
+        let state = self.trees.at_mut(tree);
+        if to > state.vtime {
+            state.vtime = to;
+            self.forget_idle(tree);
+        }
+    }
+
+    /// After every change of virtual time: those that it has passed are forgotten, one at a time.
+    fn forget_idle(&mut self, tree: u32) {
+        let state = self.trees.at_mut(tree);
+        if state.idle.is_empty() {
+            return;
+        }
+        let first = state.idle.first();
+        if state.active.is_empty() {
+            let last = state.idle.last(&self.stamps);
+            let finish = self.stamps.at(last).finish;
+            if !is_later(finish, state.vtime) {
+                // Back, not on, as the kernel has it (Q2).
+                state.vtime = finish;
+            }
+        }
+        if !is_later(self.stamps.at(first).finish, state.vtime) {
+            self.idle_remove(first);
+            self.forget(first, false);
+        }
+    }
+
+    /// Who comes next in a scheduler; virtual time jumps if nobody is in service there and nobody has started.
+    fn lookup_next(&mut self, group: u32, on_expiration: bool) -> u32 {
+        let scheduler = self.groups.at_mut(group);
+        let mut class = 0;
+        let waits_since = scheduler.idle_class_served_ticks;
+        if self.clock.is_past(waits_since.wrapping_add(self.spans.idle_class)) {
+            scheduler.idle_class_served_ticks = self.clock.ticks;
+            if !self.trees.at(tree_of(group, Class::Idle)).active.is_empty() {
+                class = super::state::class_index(Class::Idle);
+            }
+        }
+        let may_jump = scheduler.in_service == NIL || on_expiration;
+        for index in class..super::state::CLASSES {
+            let tree = group.wrapping_mul(super::state::CLASSES).wrapping_add(index);
+            let state = self.trees.at(tree);
+            if state.active.is_empty() {
+                continue;
+            }
+            let (least, vtime, active) = (state.active.least_start(&self.stamps), state.vtime, state.active);
+            let vtime = if is_later(least, vtime) { least } else { vtime };
+            if may_jump {
+                self.advance_vtime(tree, vtime);
+            }
+            return active.first_eligible(&self.stamps, vtime);
+        }
+        NIL
+    }
+
+    /// Keeps the choice of a scheduler valid after `new` (or nobody in particular: NIL) changed; whether the scheduler above
+    /// may have to choose anew.
+    pub(super) fn update_next(&mut self, group: u32, new: u32, on_expiration: bool) -> bool {
+        let before = self.groups.at(group).next_in_service;
+        let is_taken = new != NIL && new != before && (before == NIL || self.overtakes(new, before));
+        let next = if is_taken { new } else { self.lookup_next(group, on_expiration) };
+        let mut is_changed = false;
+        if next != NIL {
+            is_changed = before == NIL;
+            let above = self.group_entity(group);
+            if above != NIL {
+                let budget = self.entities.at(next).budget;
+                let above = self.entities.at_mut(above);
+                is_changed |= above.budget > budget;
+                above.budget = budget;
+            }
+        }
+        self.groups.at_mut(group).next_in_service = next;
+        is_changed
+    }
+
+    /// Whether the newcomer comes before the choice without a search.
+    fn overtakes(&self, new: u32, before: u32) -> bool {
+        let tree = self.tree_index(new);
+        tree == self.tree_index(before)
+            && !is_later(self.stamps.at(new).start, self.trees.at(tree).vtime)
+            && is_later(self.stamps.at(before).finish, self.stamps.at(new).finish)
+    }
+
+    /// The queue that comes next, now in service; NIL if none is busy.
+    #[inline(never)]
+    pub(super) fn take_next_queue(&mut self) -> u32 {
+        if self.busy_total() == 0 {
+            return NIL;
+        }
+        let mut group = GroupId::ROOT.0;
+        // As deep as there are groups.
+        for _ in 0..self.groups.len() {
+            let scheduler = self.groups.at_mut(group);
+            let entity = scheduler.next_in_service;
+            scheduler.in_service = entity;
+            if entity == NIL {
+                self.complain();
+                return NIL;
+            }
+            let below = entity.wrapping_sub(self.queues.len());
+            if self.is_queue(entity) || self.groups.at(below).active_entities == 1 {
+                self.active_remove(entity);
+            }
+            if self.is_queue(entity) {
+                self.choose_anew_above(entity);
+                return entity;
+            }
+            group = below;
+        }
+        self.complain();
+        NIL
+    }
+
+    fn choose_anew_above(&mut self, queue: u32) {
+        let mut entity = queue;
+        while entity != NIL {
+            let group = self.entities.at(entity).parent;
+            if !self.update_next(group, NIL, false) {
+                break;
+            }
+            entity = self.parent_entity(entity);
+        }
+    }
+
+    // ---- the two sets ----
+
+    fn active_insert(&mut self, entity: u32) {
+        let tree = self.tree_index(entity);
+        let is_in = self.trees.at_mut(tree).active.insert(&mut self.stamps, entity);
+        let state = self.entities.at_mut(entity);
+        state.set = Set::Active;
+        let parent = state.parent;
+        let group = self.groups.at_mut(parent);
+        group.active_entities = group.active_entities.wrapping_add(1);
+        let is_listed = !self.is_queue(entity) || self.active_list.push_front(&mut self.active_links, entity);
+        if !is_in || !is_listed {
+            self.complain();
+        }
+    }
+
+    fn active_remove(&mut self, entity: u32) {
+        let tree = self.tree_index(entity);
+        let is_out = self.trees.at_mut(tree).active.remove(&mut self.stamps, entity);
+        let state = self.entities.at_mut(entity);
+        state.set = Set::None;
+        let parent = state.parent;
+        let group = self.groups.at_mut(parent);
+        group.active_entities = group.active_entities.wrapping_sub(1);
+        let is_unlisted = !self.is_queue(entity) || self.active_list.remove(&mut self.active_links, entity);
+        if !is_out || !is_unlisted {
+            self.complain();
+        }
+    }
+
+    fn idle_insert(&mut self, entity: u32) {
+        let tree = self.tree_index(entity);
+        if !self.trees.at_mut(tree).idle.insert(&mut self.stamps, entity) {
+            self.complain();
+        }
+        self.entities.at_mut(entity).set = Set::Idle;
+    }
+
+    pub(super) fn idle_remove(&mut self, entity: u32) {
+        let tree = self.tree_index(entity);
+        if !self.trees.at_mut(tree).idle.remove(&mut self.stamps, entity) {
+            self.complain();
+        }
+        self.entities.at_mut(entity).set = Set::None;
+    }
+
+    /// It counts no longer; a queue in service is let go of when its turn is over.
+    pub(super) fn forget(&mut self, entity: u32, is_in_service: bool) {
+        self.change_weight_sum(entity, false);
+        self.entities.at_mut(entity).is_on_tree = false;
+        if self.is_queue(entity) && !is_in_service {
+            self.release_if_unused(entity);
+        }
+    }
+
+    fn change_weight_sum(&mut self, entity: u32, is_added: bool) {
+        let weight = u64::from(self.entities.at(entity).weight);
+        let sum = &mut self.trees.at_mut(self.tree_index(entity)).weight_sum;
+        let before = sum.value();
+        sum.set(if is_added { before.wrapping_add(weight) } else { before.saturating_sub(weight) });
+    }
+
+    fn set_finish(&mut self, entity: u32, sectors: u32) {
+        let start = self.stamps.at(entity).start;
+        let finish = start.wrapping_add(span(sectors, self.entities.at(entity).weight));
+        self.stamps.set(entity, start, finish);
+        if self.messages.is_on() && self.is_queue(entity) {
+            let weight = u64::from(self.entities.at(entity).weight);
+            self.say_queue(entity, "calc_finish: serv {0}, w {1}", &[u64::from(sectors), weight]);
+            let delta = finish.wrapping_sub(start);
+            self.say_queue(entity, "calc_finish: start {0}, finish {1}, delta {2}", &[start, finish, delta]);
+        }
+    }
+
+    // ---- coming and going ----
+
+    /// It was on no set, or on the idle one. With `back_shift` it may start where it left off, as if it had never gone.
+    fn activate(&mut self, entity: u32, back_shift: bool) {
+        let tree = self.tree_index(entity);
+        let vtime = self.trees.at(tree).vtime;
+        let finish = self.stamps.at(entity).finish;
+        let is_shifted = back_shift && is_later(vtime, finish);
+        let earliest = if is_shifted { finish } else { vtime };
+        let start = if self.entities.at(entity).set == Set::Idle {
+            self.idle_remove(entity);
+            if is_later(earliest, finish) { earliest } else { finish }
+        } else {
+            if self.entities.at(entity).is_on_tree {
+                self.complain();
+            } else {
+                self.entities.at_mut(entity).is_on_tree = true;
+                self.change_weight_sum(entity, true);
+            }
+            earliest
+        };
+        self.stamps.set(entity, start, finish);
+        self.enter(entity, is_shifted);
+    }
+
+    /// In service or on the active set: what it had so far counts, and it queues up again.
+    fn requeue(&mut self, entity: u32) {
+        let state = self.entities.at(entity);
+        let (service, parent, is_active) = (state.service, state.parent, state.set == Set::Active);
+        if is_active {
+            self.active_remove(entity);
+        }
+        if self.groups.at(parent).in_service == entity {
+            self.set_finish(entity, service);
+            let finish = self.stamps.at(entity).finish;
+            self.stamps.set(entity, finish, finish);
+        }
+        self.enter(entity, false);
+    }
+
+    fn enter(&mut self, entity: u32, is_shifted: bool) {
+        self.apply_weight(entity, true);
+        self.set_finish(entity, self.entities.at(entity).budget);
+        let vtime = self.trees.at(self.tree_index(entity)).vtime;
+        let stamps = *self.stamps.at(entity);
+        if is_shifted && is_later(vtime, stamps.finish) {
+            // Too far back: it gets no more than to be the first to finish.
+            let mut ahead = vtime.wrapping_sub(stamps.finish);
+            if self.is_queue(entity) {
+                ahead = ahead.checked_div(u64::from(self.queues.at(entity).raising.factor)).unwrap_or(ahead);
+            }
+            self.stamps.set(entity, stamps.start.wrapping_add(ahead), stamps.finish.wrapping_add(ahead));
+        }
+        self.active_insert(entity);
+    }
+
+    /// The queue has (or keeps) something to be served, and so have the groups above.
+    #[inline(never)]
+    pub(super) fn activate_or_requeue(&mut self, queue: u32, back_shift: bool, is_expiring: bool) {
+        let is_in_service = is_expiring || queue == self.in_service;
+        let mut entity = queue;
+        while entity != NIL {
+            let state = self.entities.at(entity);
+            let (group, is_active) = (state.parent, state.set == Set::Active);
+            if is_active || self.groups.at(group).in_service == entity {
+                self.requeue(entity);
+            } else {
+                self.activate(entity, back_shift);
+            }
+            if !self.update_next(group, entity, is_expiring) && !is_in_service {
+                break;
+            }
+            entity = self.parent_entity(entity);
+        }
+    }
+
+    /// The queue has nothing to be served any more; groups in which nobody has go with it.
+    #[inline(never)]
+    pub(super) fn deactivate(&mut self, queue: u32, into_idle: bool, on_expiration: bool) {
+        let above = self.deactivate_from(queue, into_idle, on_expiration);
+        let mut entity = above;
+        while entity != NIL {
+            self.requeue(entity);
+            let group = self.entities.at(entity).parent;
+            if !self.update_next(group, entity, on_expiration) && !on_expiration {
+                break;
+            }
+            entity = self.parent_entity(entity);
+        }
+    }
+
+    /// Takes an entity and the groups that become empty off their trees; the first above that stays, or NIL.
+    fn deactivate_from(&mut self, entity: u32, into_idle: bool, on_expiration: bool) -> u32 {
+        let (mut entity, mut into_idle) = (entity, into_idle);
+        while entity != NIL {
+            if !self.deactivate_one(entity, into_idle) {
+                return NIL;
+            }
+            let group = self.entities.at(entity).parent;
+            if self.groups.at(group).next_in_service == entity {
+                self.update_next(group, NIL, on_expiration);
+            }
+            let parent = self.parent_entity(entity);
+            let scheduler = self.groups.at(group);
+            if scheduler.next_in_service != NIL || scheduler.in_service != NIL {
+                return parent;
+            }
+            (entity, into_idle) = (parent, true);
+        }
+        NIL
+    }
+
+    /// False if it was on no tree.
+    fn deactivate_one(&mut self, entity: u32, into_idle: bool) -> bool {
+        let state = *self.entities.at(entity);
+        if !state.is_on_tree {
+            return false;
+        }
+        let tree = self.tree_index(entity);
+        match state.set {
+            Set::Active => self.active_remove(entity),
+            Set::Idle => self.idle_remove(entity),
+            Set::None => {}
+        }
+        self.set_finish(entity, state.service);
+        let scheduler = self.groups.at_mut(state.parent);
+        let is_in_service = scheduler.in_service == entity;
+        if is_in_service {
+            scheduler.in_service = NIL;
+        } else {
+            self.entities.at_mut(entity).service = 0;
+        }
+        if into_idle && is_later(self.stamps.at(entity).finish, self.trees.at(tree).vtime) {
+            self.idle_insert(entity);
+        } else {
+            self.forget(entity, is_in_service);
+        }
+        true
+    }
+
+    /// A group goes: its entity leaves the trees for good.
+    pub(super) fn deactivate_group(&mut self, group: u32) {
+        let entity = self.group_entity(group);
+        if entity != NIL {
+            self.deactivate(entity, false, false);
+        }
+    }
+
+    // ---- service ----
+
+    /// Sectors go to the device, or are charged: virtual time runs, here and in all groups above.
+    #[inline(never)]
+    pub(super) fn served(&mut self, queue: u32, sectors: u32) {
+        let now = self.clock.ticks;
+        let state = self.queues.at_mut(queue);
+        if state.service_from_backlogged == 0 {
+            state.first_io_ticks = now;
+        }
+        if state.is_raised() {
+            state.raising.service_sectors = state.raising.service_sectors.saturating_add(sectors);
+        }
+        state.service_from_backlogged = state.service_from_backlogged.saturating_add(sectors);
+        let shifted = u64::from(sectors) << SHIFT;
+        let mut entity = queue;
+        while entity != NIL {
+            let of_entity = self.entities.at_mut(entity);
+            of_entity.service = of_entity.service.saturating_add(sectors);
+            let tree = tree_of(of_entity.parent, of_entity.class);
+            let above = self.parent_entity(entity);
+            let state = self.trees.at_mut(tree);
+            state.vtime = state.vtime.wrapping_add(state.weight_sum.quotient(shifted));
+            self.forget_idle(tree);
+            entity = above;
+        }
+        self.say_queue(queue, "bfqq_served {0} secs", &[u64::from(sectors)]);
+    }
+
+    // ---- weights ----
+
+    /// A changed weight, raising or class comes into force. The class of one that is in service waits (`with_class`).
+    pub(super) fn apply_weight(&mut self, entity: u32, with_class: bool) {
+        let state = *self.entities.at(entity);
+        if !state.is_prio_changed {
+            return;
+        }
+        let (tree_before, is_queue) = (self.tree_index(entity), self.is_queue(entity));
+        if state.is_on_tree {
+            self.change_weight_sum(entity, false);
+        }
+        let original = state.new_weight.clamp(WEIGHT_MIN, WEIGHT_MAX);
+        let mut weight = original;
+        if is_queue {
+            let queue = self.queues.at_mut(entity);
+            queue.level = level_of(original);
+            weight = original.saturating_mul(queue.raising.factor);
+        }
+        if with_class && is_queue && state.class != state.new_class {
+            self.change_class(entity);
+        }
+        let changed = self.entities.at_mut(entity);
+        changed.original_weight = original;
+        changed.is_prio_changed = changed.class != changed.new_class;
+        changed.weight = weight;
+        if state.is_on_tree {
+            self.change_weight_sum(entity, true);
+        }
+        let tree = self.tree_index(entity);
+        if tree != tree_before {
+            let vtime = self.trees.at(tree).vtime;
+            let finish = self.stamps.at(entity).finish;
+            self.stamps.set(entity, vtime, finish);
+        }
+        if is_queue && weight != state.weight {
+            self.uncount_weight(entity);
+            if !self.queues.at(entity).is_raised() {
+                self.count_weight(entity);
+            }
+        }
+    }
+
+    /// A busy queue counts in its new class at once (Linux leaves it counted in the old one).
+    fn change_class(&mut self, queue: u32) {
+        let is_busy = self.queues.at(queue).has(Marks::BUSY);
+        if is_busy {
+            self.change_busy(queue, false);
+        }
+        let entity = self.entities.at_mut(queue);
+        entity.class = entity.new_class;
+        if is_busy {
+            self.change_busy(queue, true);
+        }
+    }
+
+    /// The queue is one of those whose weights are compared.
+    pub(super) fn count_weight(&mut self, queue: u32) {
+        let weight = self.entities.at(queue).weight.min(WEIGHT_MAX);
+        let state = self.queues.at_mut(queue);
+        if state.counted_weight != 0 || queue == super::contexts::SPARE_QUEUE {
+            return;
+        }
+        state.counted_weight = weight;
+        let count = self.weight_counts.at_mut(weight);
+        *count = count.wrapping_add(1);
+        if *count == 1 {
+            self.weights_in_use.set(weight);
+        }
+    }
+
+    pub(super) fn uncount_weight(&mut self, queue: u32) {
+        let weight = core::mem::replace(&mut self.queues.at_mut(queue).counted_weight, 0);
+        if weight == 0 {
+            return;
+        }
+        let count = self.weight_counts.at_mut(weight);
+        *count = count.wrapping_sub(1);
+        if *count == 0 {
+            self.weights_in_use.clear(weight);
+        }
+    }
+
+    /// The turn is over: nobody is in service, here and in the groups above.
+    pub(super) fn reset_in_service(&mut self) {
+        let queue = core::mem::replace(&mut self.in_service, NIL);
+        self.stop_wait(queue);
+        let mut entity = queue;
+        while entity != NIL {
+            let group = self.entities.at(entity).parent;
+            self.groups.at_mut(group).in_service = NIL;
+            entity = self.parent_entity(entity);
+        }
+        if !self.entities.at(queue).is_on_tree {
+            self.release_if_unused(queue);
+        }
+    }
+}
+
+/// The tree of a class in a group's scheduler.
+#[inline]
+pub const fn tree_of(group: u32, class: Class) -> u32 {
+    group.wrapping_mul(super::state::CLASSES).wrapping_add(super::state::class_index(class))
+}
+
+/// The weight of a level, and the level of a weight.
+#[inline]
+pub const fn weight_of(level: u8) -> u32 {
+    let level = if level > 7 { 7 } else { level as u32 };
+    (8 - level) * 10
+}
+
+#[inline]
+#[allow(clippy::cast_possible_truncation, reason = "at most 8")]
+const fn level_of(weight: u32) -> u8 {
+    let level = 8_u32.saturating_sub(weight / 10);
+    if level > 7 { 7 } else { level as u8 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::random::Stream;
+
+    #[test]
+    fn a_quotient_by_inverse_is_exact() {
+        let mut stream = Stream::of(1, "bfq/divisor");
+        for bits in 0..64 {
+            for _ in 0..200 {
+                let (dividend, value) = (stream.next() >> (stream.below(64)), (stream.next() >> bits).max(1));
+                let mut divisor = Divisor::ZERO;
+                divisor.set(value);
+                assert_eq!(divisor.quotient(dividend), dividend / value, "{dividend} / {value}");
+            }
+        }
+        let mut one = Divisor::ZERO;
+        one.set(1);
+        assert_eq!((one.quotient(u64::MAX), Divisor::ZERO.quotient(7)), (u64::MAX, 0));
+    }
+
+    #[test]
+    fn levels_have_weights() {
+        assert_eq!((weight_of(0), weight_of(4), weight_of(7)), (80, 40, 10));
+        assert_eq!((level_of(80), level_of(40), level_of(10), level_of(1), level_of(1_000)), (0, 4, 7, 7, 0));
+    }
+}
