@@ -7,7 +7,9 @@ use super::wf2q::tree_of;
 use crate::interface::Violation;
 use crate::request::Requests;
 use crate::structures::NIL;
-use block::{Class, GroupId};
+use alloc::vec;
+use alloc::vec::Vec;
+use block::Class;
 
 /// Fails with a rule unless it holds.
 fn must(holds: bool, what: &'static str, at: u32) -> Result<(), Violation> {
@@ -18,19 +20,43 @@ fn count(items: impl Iterator) -> u32 {
     u32::try_from(items.count()).unwrap_or(u32::MAX)
 }
 
+/// What a group's entities and requests add up to.
+#[derive(Clone, Default)]
+struct GroupSums {
+    active: u32,
+    allocated: u32,
+    queued: u64,
+    classes: [ClassSums; CLASSES as usize],
+}
+
+#[derive(Clone, Default)]
+struct ClassSums {
+    weight: u64,
+    linked: u32,
+}
+
+/// Who points at a queue.
+#[derive(Clone, Default)]
+struct Counted {
+    requests: u32,
+    in_device: u32,
+    users: u32,
+    candidates: u32,
+    pins: u32,
+}
+
 impl Bfq {
     pub(super) fn check_all(&self, requests: &Requests) -> Result<(), Violation> {
-        for queue in 0..self.queues.len() {
+        let counts = self.count_all();
+        for (queue, counted) in (0..self.queues.len()).zip(&counts) {
             self.check_queue(requests, queue)?;
-            self.check_users(queue)?;
+            self.check_users(queue, counted)?;
             self.check_links(queue)?;
         }
         for entity in 0..self.entities.len() {
             self.check_entity(entity)?;
         }
-        for group in 0..self.groups.len() {
-            self.check_group(group)?;
-        }
+        self.check_groups()?;
         self.check_sums()?;
         self.check_service()
     }
@@ -57,42 +83,55 @@ impl Bfq {
             must(self.first_sector(slot) == extent.first_sector, "a request is sorted by its first sector", slot)?;
             must(entry.sectors == extent.sectors, "a request's length is known", slot)?;
         }
-        let in_device = self.slots.iter().filter(|slot| slot.held == Held::Dispatched && slot.queue == index);
-        must(count(in_device) == queue.dispatched, "a queue counts its requests in the device", index)?;
         must(queue.next == NIL || self.slots.at(queue.next).queue == index, "the next request is its own", index)
     }
 
-    /// Who uses a queue is counted, scheduled mergers included.
-    fn check_users(&self, index: u32) -> Result<(), Violation> {
+    /// Who points at each queue, in one pass over everything that can.
+    fn count_all(&self) -> Vec<Counted> {
+        let mut counts = vec![Counted::default(); self.queues.len() as usize];
+        let mut count = |queue: u32, change: &dyn Fn(&mut Counted)| {
+            if let Some(counted) = counts.get_mut(queue as usize) {
+                change(counted);
+            }
+        };
+        for slot in self.slots.iter() {
+            count(slot.queue, &|counted| {
+                counted.requests += 1;
+                counted.in_device += u32::from(slot.held == Held::Dispatched);
+            });
+        }
+        for context in self.contexts.iter() {
+            for queue in context.queues {
+                // Where its queue is merged into it is counted in advance.
+                let mut at = queue;
+                for _ in 0..self.queues.len() {
+                    count(at, &|counted| counted.users += 1);
+                    at = self.queues.at(at).merges_into;
+                    if at == NIL {
+                        break;
+                    }
+                }
+            }
+            count(context.stable_candidate, &|counted| counted.candidates += 1);
+        }
+        for queue in self.async_queues.iter() {
+            count(*queue, &|counted| counted.pins += 1);
+        }
+        counts
+    }
+
+    fn check_users(&self, index: u32, counted: &Counted) -> Result<(), Violation> {
         let queue = self.queues.at(index);
-        let bound = self.slots.iter().filter(|slot| slot.queue == index);
-        must(count(bound) == self.entities.at(index).allocated, "a queue counts its requests", index)?;
-        let users = self.contexts.iter().filter(|context| context.queues.contains(&index));
-        let promised: u32 = (0..self.queues.len())
-            .filter(|other| *other != index && self.leads_to(*other, index))
-            .map(|other| count(self.contexts.iter().filter(|context| context.queues.contains(&other))))
-            .sum();
-        must(queue.processes == count(users).wrapping_add(promised), "a queue counts its users", index)?;
-        let candidates = self.contexts.iter().filter(|context| context.stable_candidate == index);
-        must(queue.candidates == count(candidates), "a queue counts those that may join it", index)?;
-        let pins = self.async_queues.iter().filter(|queue| **queue == index);
+        must(counted.requests == self.entities.at(index).allocated, "a queue counts its requests", index)?;
+        must(counted.in_device == queue.dispatched, "a queue counts its requests in the device", index)?;
+        must(counted.users == queue.processes, "a queue counts its users", index)?;
+        must(counted.candidates == queue.candidates, "a queue counts those that may join it", index)?;
         let is_pinned = queue.has(Marks::PINNED) && index != SPARE_QUEUE;
-        must(count(pins) == u32::from(is_pinned), "an async queue is its group's", index)?;
+        must(counted.pins == u32::from(is_pinned), "an async queue is its group's", index)?;
         let is_known = queue.owner == NIL || self.contexts.at(queue.owner).queue(queue.is_sync()) == index;
         must(is_known || queue.processes > 0, "an owner uses its queue", index)?;
         let is_in_use = |other: u32| other == NIL || self.queues.at(other).has(Marks::USED);
         must(is_in_use(queue.merges_into) && is_in_use(queue.waker), "nobody points at a free record", index)
-    }
-
-    fn leads_to(&self, from: u32, to: u32) -> bool {
-        let mut at = self.queues.at(from).merges_into;
-        for _ in 0..self.queues.len() {
-            if at == to || at == NIL {
-                break;
-            }
-            at = self.queues.at(at).merges_into;
-        }
-        at == to
     }
 
     fn check_links(&self, index: u32) -> Result<(), Violation> {
@@ -125,21 +164,36 @@ impl Bfq {
         must(!entity.is_on_tree || group.is_online, "nothing is scheduled in a group that has gone", index)
     }
 
-    fn check_group(&self, index: u32) -> Result<(), Violation> {
+    fn check_groups(&self) -> Result<(), Violation> {
+        let mut sums = vec![GroupSums::default(); self.groups.len() as usize];
+        for entity in (0..self.entities.len()).filter(|entity| *entity != self.queues.len()) {
+            let state = self.entities.at(entity);
+            let Some(group) = sums.get_mut(state.parent as usize) else { continue };
+            group.active += u32::from(state.set == Set::Active);
+            group.allocated += state.allocated;
+            let Some(class) = group.classes.get_mut(super::state::class_index(state.class) as usize) else { continue };
+            class.weight += if state.is_on_tree { u64::from(state.weight) } else { 0 };
+            class.linked += u32::from(self.stamps.is_linked(entity));
+        }
+        for slot in self.slots.iter().filter(|slot| matches!(slot.held, Held::Queued | Held::Direct)) {
+            if let Some(group) = sums.get_mut(slot.group as usize) {
+                group.queued += 1;
+            }
+        }
+        for (group, sums) in (0..self.groups.len()).zip(&sums) {
+            self.check_group(group, sums)?;
+        }
+        Ok(())
+    }
+
+    fn check_group(&self, index: u32, sums: &GroupSums) -> Result<(), Violation> {
         let group = self.groups.at(index);
-        let of_group =
-            |entity: &u32| self.entities.at(*entity).parent == index && *entity != self.group_entity(GroupId::ROOT.0);
-        let all = || (0..self.entities.len()).filter(of_group);
-        let active = all().filter(|entity| self.entities.at(*entity).set == Set::Active);
-        must(count(active) == group.active_entities, "a group counts its active entities", index)?;
-        for class in [Class::RealTime, Class::BestEffort, Class::Idle] {
+        must(sums.active == group.active_entities, "a group counts its active entities", index)?;
+        for (class, of_class) in [Class::RealTime, Class::BestEffort, Class::Idle].into_iter().zip(&sums.classes) {
             let tree = self.trees.at(tree_of(index, class));
-            let of_class = || all().filter(|entity| self.entities.at(*entity).class == class);
-            let on_tree = of_class().filter(|entity| self.entities.at(*entity).is_on_tree);
-            let sum: u64 = on_tree.map(|entity| u64::from(self.entities.at(entity).weight)).sum();
-            must(sum == tree.weight_sum.value(), "weights of a tree add up", index)?;
-            let linked = of_class().filter(|entity| self.stamps.is_linked(*entity));
-            must(count(linked) == tree.active.len().wrapping_add(tree.idle.len()), "a tree has its entities", index)?;
+            must(of_class.weight == tree.weight_sum.value(), "weights of a tree add up", index)?;
+            let linked = tree.active.len().wrapping_add(tree.idle.len());
+            must(of_class.linked == linked, "a tree has its entities", index)?;
         }
         let has_active = group.active_entities > 0;
         must(!has_active || group.next_in_service != NIL || !group.is_online, "who comes next is known", index)?;
@@ -148,11 +202,9 @@ impl Bfq {
         let last = group.last_created;
         must(last == NIL || self.queues.at(last).has(Marks::USED), "the queue made last is in use", index)?;
         let entity = self.group_entity(index);
-        let allocated: u32 = all().map(|child| self.entities.at(child).allocated).sum();
-        must(entity == NIL || allocated == self.entities.at(entity).allocated, "a group counts its requests", index)?;
-        let is_queued = |held| matches!(held, Held::Queued | Held::Direct);
-        let queued = self.slots.iter().filter(|slot| is_queued(slot.held) && slot.group == index);
-        must(u64::from(count(queued)) == group.account.queued.total(), "queued requests are accounted", index)
+        let is_counted = entity == NIL || sums.allocated == self.entities.at(entity).allocated;
+        must(is_counted, "a group counts its requests", index)?;
+        must(sums.queued == group.account.queued.total(), "queued requests are accounted", index)
     }
 
     fn check_sums(&self) -> Result<(), Violation> {
@@ -169,11 +221,15 @@ impl Bfq {
         must(count(raised) == self.raised_busy, "raised busy queues are counted", self.raised_busy)?;
         let pending = self.groups.iter().filter(|group| group.pending_queues > 0);
         must(count(pending) == self.pending_groups, "groups with requests are counted", self.pending_groups)?;
-        for weight in 0..self.weight_counts.len() {
-            let counted = self.queues.iter().filter(|queue| weight != 0 && queue.counted_weight == weight);
-            must(count(counted) == *self.weight_counts.at(weight), "weights are counted", weight)?;
-            let is_in_use = *self.weight_counts.at(weight) > 0;
-            must(self.weights_in_use.test(weight) == is_in_use, "weights in use are known", weight)?;
+        let mut counts = vec![0_u32; self.weight_counts.len() as usize];
+        for queue in self.queues.iter().filter(|queue| queue.counted_weight != 0) {
+            if let Some(count) = counts.get_mut(queue.counted_weight as usize) {
+                *count += 1;
+            }
+        }
+        for (weight, counted) in (0..self.weight_counts.len()).zip(counts) {
+            must(counted == *self.weight_counts.at(weight), "weights are counted", weight)?;
+            must(self.weights_in_use.test(weight) == (counted > 0), "weights in use are known", weight)?;
         }
         Ok(())
     }
