@@ -35,6 +35,8 @@ mod raising;
 mod select;
 mod state;
 mod timestamps;
+#[cfg(test)]
+mod tests;
 mod tunables;
 mod waker;
 mod wf2q;
