@@ -34,9 +34,9 @@ mod profile;
 mod raising;
 mod select;
 mod state;
-mod timestamps;
 #[cfg(test)]
 mod tests;
+mod timestamps;
 mod tunables;
 mod waker;
 mod wf2q;

@@ -125,7 +125,8 @@ impl Pair {
     fn submit(&mut self, who: usize) -> RequestId {
         self.places += 7_777_777;
         let (context, level) = [(1, 2), (2, 6)][who];
-        let mut bio = crate::request::Bio::new(block::Operation::Read, block::Extent::new(self.places % 900_000_000, 8));
+        let mut bio =
+            crate::request::Bio::new(block::Operation::Read, block::Extent::new(self.places % 900_000_000, 8));
         bio.context = block::ContextId(context);
         bio.priority = block::Priority::new(Class::BestEffort, level);
         self.rig.submit_bio(bio)

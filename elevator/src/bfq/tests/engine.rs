@@ -39,7 +39,10 @@ fn t01_weights_of_four_two_one() {
     assert_eq!(rig.stamps(queues[0]), (214_748_364, 429_496_728));
     let (sectors, order) = turns(&mut rig, queues, 699, 20);
     assert_eq!(order, "BACABAABACABAABACABA");
-    assert_eq!(sectors.map(|of_queue| of_queue + if of_queue > 1_000_000 { 4_096 } else { 0 }), [1_638_400, 819_200, 409_600]);
+    assert_eq!(
+        sectors.map(|of_queue| of_queue + if of_queue > 1_000_000 { 4_096 } else { 0 }),
+        [1_638_400, 819_200, 409_600]
+    );
 }
 
 #[test]
