@@ -172,11 +172,14 @@ impl ByFinish {
                 best = at;
             }
             let (earlier, later) = (node.child(EARLIER), node.child(LATER));
-            at = match () {
-                () if has_eligible(earlier) => earlier,
-                () if best != NIL => return best,
-                () if has_eligible(later) => later,
-                () => NIL,
+            at = if has_eligible(earlier) {
+                // There is a better one among them, wherever below: what was found so far no longer counts.
+                best = NIL;
+                earlier
+            } else if best == NIL && has_eligible(later) {
+                later
+            } else {
+                NIL
             };
         }
         best
