@@ -226,10 +226,7 @@ impl Weather {
         let settings = Settings { configuration, limits, era, merging, bios: 192 };
         let mut queue = RequestQueue::build(policy, version, &settings)
             .map_err(|error| format!("policy '{policy}' cannot be built: {error:?}"))?;
-        for row in tunables(&storm.policy) {
-            let (row, value) = row.split_once('=').ok_or_else(|| format!("'{row}' sets nothing"))?;
-            queue.set(row, value).map_err(|error| format!("{row}={value}: {error:?}"))?;
-        }
+        set_tunables(&mut queue, &storm.policy)?;
         queue.set_tracing(true);
         let starvation = starvation(policy, version, &configuration, &queue);
         let mut weather = Self {
@@ -761,10 +758,14 @@ fn u16_below(random: &mut Stream, bound: u16) -> u16 {
     u16::try_from(random.below(u64::from(bound))).unwrap_or(0)
 }
 
-/// The tunables that a policy begins with.
-fn tunables(text: &str) -> impl Iterator<Item = &str> {
+/// The tunables that a policy begins with: `tarasov:mapping=openvz`.
+fn set_tunables(queue: &mut RequestQueue, text: &str) -> Result<(), Broken> {
     let policy = text.split('+').next().unwrap_or_default();
-    policy.split_once(':').into_iter().flat_map(|(_, rows)| rows.split(','))
+    for row in policy.split_once(':').into_iter().flat_map(|(_, rows)| rows.split(',')) {
+        let (row, value) = row.split_once('=').ok_or_else(|| format!("'{row}' sets nothing"))?;
+        queue.set(row, value).map_err(|error| format!("{row}={value}: {error:?}"))?;
+    }
+    Ok(())
 }
 
 /// Name and version of the policy, names of the limiters: `mq-deadline@6.1+throttle`; `tarasov:mapping=openvz` begins with
