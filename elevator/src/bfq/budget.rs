@@ -14,8 +14,8 @@ const ENOUGH_TURNS: u32 = 194;
 const SHORT_TURN_NS: Nanos = MILLISECOND;
 /// Turns that lasted longer are judged by what they transferred.
 const LONG_TURN_NS: Nanos = 20 * MILLISECOND;
-/// What a short turn of a seeky queue is charged where positioning costs nothing.
-pub const LEAST_CHARGE_MS: u64 = 2;
+/// What a short turn of a seeky queue is charged where positioning costs nothing; elsewhere it is `slice_idle`'s default.
+const LEAST_CHARGE_NS: Nanos = 2 * MILLISECOND;
 
 /// Why a turn ended; the numbers show in log lines.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -144,35 +144,36 @@ impl Bfq {
         self.budget_left(queue) >= self.entities.at(queue).budget / 3
     }
 
-    /// Whether a turn transferred little for its time; how many ms it is charged if so.
-    fn judge(&self, queue: u32, ended_at_ns: Nanos) -> (bool, u64) {
+    /// Whether a turn transferred little for its time; for how long it is charged if so, in ns.
+    fn judge(&self, queue: u32, ended_at_ns: Nanos) -> (bool, Nanos) {
         let state = self.queues.at(queue);
         if !state.is_sync() {
             return (false, 0);
         }
         let lasted_ns = ended_at_ns.saturating_sub(self.turn_began_ns);
-        let is_seeky = state.is_seeky();
-        if lasted_ns < SHORT_TURN_NS && !self.settings.real_time_charge {
-            let least = if self.is_rotational { SLICE_IDLE_NS / MILLISECOND } else { LEAST_CHARGE_MS };
-            return (is_seeky, least);
-        }
         let is_long = lasted_ns > LONG_TURN_NS;
-        let is_slow = if is_long { self.entities.at(queue).service < self.max_budget / 2 } else { is_seeky };
-        (is_slow, lasted_ns / MILLISECOND)
+        let is_slow = if is_long { self.entities.at(queue).service < self.max_budget / 2 } else { state.is_seeky() };
+        let charged_ns = match () {
+            () if self.settings.real_time_charge => lasted_ns,
+            () if lasted_ns >= SHORT_TURN_NS => (lasted_ns / MILLISECOND).saturating_mul(MILLISECOND),
+            () if self.is_rotational => SLICE_IDLE_NS,
+            () => LEAST_CHARGE_NS,
+        };
+        (is_slow, charged_ns)
     }
 
     /// Charges a slow turn the sectors that the device would have transferred in its time.
     pub(super) fn charge_turn(&mut self, queue: u32, end: TurnEnd, ended_at_ns: Nanos) {
-        let (is_slow, ms) = self.judge(queue, ended_at_ns);
+        let (is_slow, charged_ns) = self.judge(queue, ended_at_ns);
         self.say_queue(queue, "bfq_bfqq_is_slow: slow {0}", &[u64::from(is_slow)]);
         let is_slow_turn = is_slow || (end == TurnEnd::BudgetTimeout && self.has_third_left(queue));
         self.was_slow = is_slow;
         if self.queues.at(queue).is_raised() || !is_slow_turn {
             return;
         }
-        let timeout_ms = self.clock.ms_of(self.spans.default_timeout);
-        let share = u64::from(self.max_budget).saturating_mul(ms.min(timeout_ms));
-        let due = share.checked_div(timeout_ms).unwrap_or(0);
+        let timeout_ns = self.clock.ns_of(self.spans.default_timeout);
+        let share = u64::from(self.max_budget).saturating_mul(charged_ns.min(timeout_ns));
+        let due = share.checked_div(timeout_ns).unwrap_or(0);
         let entity = self.entities.at_mut(queue);
         let total = u32::try_from(due).unwrap_or(u32::MAX).max(entity.service);
         entity.budget = entity.budget.max(total);

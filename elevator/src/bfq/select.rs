@@ -103,10 +103,10 @@ impl Bfq {
         NIL
     }
 
-    /// With `eligible_preempts`: somebody whom virtual time owes service, and who would finish first, waits for the end of
+    /// With `bounded_hold`: somebody whom virtual time owes service, and who would finish first, waits for the end of
     /// a turn that has had more than its due (the repair of Q17).
     pub(super) fn is_owed_before(&self, served: u32) -> bool {
-        if !self.settings.eligible_preempts {
+        if !self.settings.bounded_hold {
             return false;
         }
         let mut entity = served;

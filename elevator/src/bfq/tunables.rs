@@ -76,9 +76,9 @@ pub const ROWS: [Tunable; 14] = {
             "Whether every completion lets a kept device be looked at again (Linux looks every 3 ms).",
         ),
         switch(
-            "eligible_preempts",
+            "bounded_hold",
             0,
-            "Whether a queue that virtual time owes service ends the turn of one that is ahead (Linux lets it wait for the turn's end).",
+            "Whether a turn ends when it is ahead of virtual time and others are owed service (Linux goes on to the turn's end).",
         ),
         switch(
             "eligible_injection",
@@ -100,7 +100,7 @@ const TIMEOUT_SYNC: usize = 7;
 const STRICT_GUARANTEES: usize = 8;
 const LOW_LATENCY: usize = 9;
 const REPOLL_ON_COMPLETION: usize = 10;
-const ELIGIBLE_PREEMPTS: usize = 11;
+const BOUNDED_HOLD: usize = 11;
 const ELIGIBLE_INJECTION: usize = 12;
 const REAL_TIME_CHARGE: usize = 13;
 
@@ -122,7 +122,7 @@ pub struct Settings {
     pub strict_guarantees: bool,
     pub low_latency: bool,
     pub repoll_on_completion: bool,
-    pub eligible_preempts: bool,
+    pub bounded_hold: bool,
     pub eligible_injection: bool,
     pub real_time_charge: bool,
 }
@@ -140,7 +140,7 @@ impl Settings {
             strict_guarantees: false,
             low_latency: true,
             repoll_on_completion: false,
-            eligible_preempts: false,
+            bounded_hold: false,
             eligible_injection: false,
             real_time_charge: false,
         }
@@ -169,7 +169,7 @@ impl Settings {
             STRICT_GUARANTEES => u64::from(self.strict_guarantees),
             LOW_LATENCY => u64::from(self.low_latency),
             REPOLL_ON_COMPLETION => u64::from(self.repoll_on_completion),
-            ELIGIBLE_PREEMPTS => u64::from(self.eligible_preempts),
+            BOUNDED_HOLD => u64::from(self.bounded_hold),
             ELIGIBLE_INJECTION => u64::from(self.eligible_injection),
             REAL_TIME_CHARGE => u64::from(self.real_time_charge),
             _ => return None,
@@ -220,7 +220,7 @@ impl Bfq {
                 self.settings.low_latency = is_on;
             }
             REPOLL_ON_COMPLETION => settings.repoll_on_completion = is_on,
-            ELIGIBLE_PREEMPTS => settings.eligible_preempts = is_on,
+            BOUNDED_HOLD => settings.bounded_hold = is_on,
             ELIGIBLE_INJECTION => settings.eligible_injection = is_on,
             _ => settings.real_time_charge = is_on,
         }
