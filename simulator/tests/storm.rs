@@ -98,12 +98,26 @@ fn p1_to_p11_hold_for_cfq() {
     storms("cfq");
 }
 
+#[test]
+fn p1_to_p11_hold_for_bfq() {
+    storms("bfq");
+}
+
 /// Each form begins some storms of its own, besides those into which switches bring it.
 #[test]
 fn p1_to_p11_hold_for_cfq_in_every_form() {
-    let cfq = elevator::registry::ENTRIES.iter().find(|entry| entry.name == "cfq").expect("it is registered");
-    for elevator::Version(major, minor, patch) in cfq.versions {
-        let form = format!("cfq@{major}.{minor}.{patch}");
+    in_every_form("cfq");
+}
+
+#[test]
+fn p1_to_p11_hold_for_bfq_in_every_form() {
+    in_every_form("bfq");
+}
+
+fn in_every_form(policy: &str) {
+    let entry = elevator::registry::ENTRIES.iter().find(|entry| entry.name == policy).expect("it is registered");
+    for elevator::Version(major, minor, patch) in entry.versions {
+        let form = format!("{policy}@{major}.{minor}.{patch}");
         let total = storms_of(&form, BIOS, REQUESTS_OF_A_PAIR);
         assert!(total.merged > 100 && total.requeued > 50 && total.groups > 10, "{form}: {total:?}");
     }
@@ -139,7 +153,8 @@ fn p1_to_p11_hold_for_kyber() {
 fn every_policy_has_its_storm() {
     let names: Vec<_> = elevator::registry::ENTRIES.iter().map(|entry| entry.name).collect();
     let first = ["noop", "wfq", "none", "mq-deadline"];
-    let classic = ["linus", "read-latency2", "nas", "anticipatory", "deadline", "cfq", "uchida", "tarasov", "kyber"];
+    let classic =
+        ["linus", "read-latency2", "nas", "anticipatory", "deadline", "cfq", "uchida", "tarasov", "bfq", "kyber"];
     assert_eq!(names, [&first[..], &classic[..]].concat());
 }
 

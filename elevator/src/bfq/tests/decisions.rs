@@ -187,8 +187,8 @@ fn t53_the_first_choice_of_the_trees_cannot_end_a_turn_that_goes_on() {
     let pairs: Vec<&[bool]> = held_off.chunks_exact(2).collect();
     assert!(pairs.iter().all(|pair| pair[0] != pair[1]), "{held_off:?}");
 
-    // The repair: with eligible_preempts no turn goes on over somebody who is owed service.
-    pair.rig.bfq.settings.eligible_preempts = true;
+    // The repair: with bounded_hold no turn goes on over somebody who is owed service.
+    pair.rig.bfq.settings.bounded_hold = true;
     for _ in 0..500 {
         let who = pair.next();
         pair.submit(who);
