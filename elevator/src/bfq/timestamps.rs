@@ -85,6 +85,15 @@ impl Stamps {
         least
     }
 
+    /// Works out the smallest start at and below an entity anew; what is above it.
+    #[inline]
+    fn renew_least(&mut self, entity: u32) -> u32 {
+        let least = self.least_of(entity);
+        let node = self.0.at_mut(entity);
+        node.least_start = least;
+        node.parent
+    }
+
     /// The end of a subtree on one side.
     fn end(&self, top: u32, side: usize) -> u32 {
         let mut at = top;
@@ -195,7 +204,8 @@ impl ByFinish {
         (node.least_start, node.children, node.parent, node.is_linked) = (start, [NIL; 2], NIL, true);
         let (mut parent, mut at, mut side) = (NIL, self.root, EARLIER);
         let mut is_first = true;
-        while at != NIL {
+        // Down to where its priority belongs; all on the way have it below them.
+        while at != NIL && priority(at) > priority(entity) {
             let other = stamps.0.at_mut(at);
             if is_later(other.least_start, start) {
                 other.least_start = start;
@@ -204,20 +214,39 @@ impl ByFinish {
             is_first &= side == EARLIER;
             (parent, at) = (at, other.child(side));
         }
-        if parent == NIL {
-            self.root = entity;
-        } else {
-            stamps.0.at_mut(parent).set_child(side, entity);
-            stamps.0.at_mut(entity).parent = parent;
+        self.hang(stamps, parent, side, entity);
+        // What was there goes below it, split by finish times: each part grows at its inner edge.
+        let (mut earlier, mut later) = (entity, entity);
+        while at != NIL {
+            let node = stamps.at(at);
+            if is_later(node.finish, finish) {
+                let next = node.child(EARLIER);
+                self.hang(stamps, later, if later == entity { LATER } else { EARLIER }, at);
+                (later, at) = (at, next);
+            } else {
+                is_first = false;
+                let next = node.child(LATER);
+                self.hang(stamps, earlier, if earlier == entity { EARLIER } else { LATER }, at);
+                (earlier, at) = (at, next);
+            }
         }
+        if earlier != entity {
+            stamps.0.at_mut(earlier).set_child(LATER, NIL);
+        }
+        if later != entity {
+            stamps.0.at_mut(later).set_child(EARLIER, NIL);
+        }
+        for edge in [earlier, later] {
+            let mut at = edge;
+            while at != entity {
+                at = stamps.renew_least(at);
+            }
+        }
+        stamps.renew_least(entity);
         if is_first {
             self.first = entity;
         }
         self.len = self.len.wrapping_add(1);
-        while parent != NIL && priority(entity) > priority(parent) {
-            self.rotate_up(stamps, entity, parent);
-            parent = stamps.at(entity).parent;
-        }
         true
     }
 
@@ -229,62 +258,45 @@ impl ByFinish {
         if self.first == entity {
             self.first = stamps.next(entity);
         }
-        loop {
-            let [earlier, later] = stamps.at(entity).children;
-            if earlier == NIL || later == NIL {
-                break;
-            }
-            let up = if priority(earlier) > priority(later) { earlier } else { later };
-            self.rotate_up(stamps, up, entity);
+        let above = stamps.at(entity).parent;
+        let [mut earlier, mut later] = stamps.at(entity).children;
+        let mut parent = above;
+        let mut side = if above != NIL && stamps.at(above).child(LATER) == entity { LATER } else { EARLIER };
+        // The two below it are drawn together into its place, the higher first.
+        while earlier != NIL && later != NIL {
+            let (up, inner) = if priority(earlier) > priority(later) { (earlier, LATER) } else { (later, EARLIER) };
+            self.hang(stamps, parent, side, up);
+            let next = stamps.at(up).child(inner);
+            *(if inner == LATER { &mut earlier } else { &mut later }) = next;
+            (parent, side) = (up, inner);
         }
-        let node = *stamps.at(entity);
-        let [earlier, later] = node.children;
-        let child = if earlier == NIL { later } else { earlier };
-        self.put_in_place_of(stamps, entity, node.parent, child);
-        let mut at = node.parent;
-        while at != NIL {
-            let least = stamps.least_of(at);
-            let other = stamps.0.at_mut(at);
-            if other.least_start == least {
+        self.hang(stamps, parent, side, if earlier == NIL { later } else { earlier });
+        let mut is_above = false;
+        while parent != NIL {
+            is_above |= parent == above;
+            let before = stamps.at(parent).least_start;
+            let next = stamps.renew_least(parent);
+            if is_above && stamps.at(parent).least_start == before {
                 break;
             }
-            other.least_start = least;
-            at = other.parent;
+            parent = next;
         }
         self.len = self.len.wrapping_sub(1);
         stamps.0.at_mut(entity).is_linked = false;
         true
     }
 
-    /// `child` takes the place of `old` below `parent`, which is NIL for the root.
-    fn put_in_place_of(&mut self, stamps: &mut Stamps, old: u32, parent: u32, child: u32) {
+    /// `child`, which may be NIL, comes below `parent`; NIL stands for the place above all.
+    #[inline]
+    fn hang(&mut self, stamps: &mut Stamps, parent: u32, side: usize, child: u32) {
         if parent == NIL {
             self.root = child;
         } else {
-            let above = stamps.0.at_mut(parent);
-            let side = if above.child(EARLIER) == old { EARLIER } else { LATER };
-            above.set_child(side, child);
+            stamps.0.at_mut(parent).set_child(side, child);
         }
         if child != NIL {
             stamps.0.at_mut(child).parent = parent;
         }
-    }
-
-    /// The child comes up, the parent becomes its child on the other side.
-    fn rotate_up(&mut self, stamps: &mut Stamps, child: u32, parent: u32) {
-        let above = *stamps.at(parent);
-        let (side, other) = if above.child(EARLIER) == child { (EARLIER, LATER) } else { (LATER, EARLIER) };
-        let moved = stamps.at(child).child(other);
-        self.put_in_place_of(stamps, parent, above.parent, child);
-        stamps.0.at_mut(parent).set_child(side, moved);
-        if moved != NIL {
-            stamps.0.at_mut(moved).parent = parent;
-        }
-        stamps.0.at_mut(child).set_child(other, parent);
-        stamps.0.at_mut(parent).parent = child;
-        stamps.0.at_mut(child).least_start = above.least_start;
-        let least = stamps.least_of(parent);
-        stamps.0.at_mut(parent).least_start = least;
     }
 
     /// All members from first to last.
