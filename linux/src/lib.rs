@@ -6,8 +6,12 @@
 pub mod buffer;
 pub mod device;
 pub mod event;
+pub mod fuse;
 pub mod ioctl;
+pub mod loop_device;
+pub mod process;
 pub mod ring;
+pub mod run_directory;
 mod slots;
 pub mod socket;
 pub mod thread;
