@@ -3,7 +3,9 @@
 //! Unsafe code lives in `ring`, `buffer` and `ioctl` only, each behind an interface that cannot be misused from safe
 //! code. The crate knows nothing of requests, elevators or protocols.
 
+pub mod block_queue;
 pub mod buffer;
+pub mod cgroup;
 pub mod device;
 pub mod event;
 pub mod fuse;
@@ -12,6 +14,8 @@ pub mod loop_device;
 pub mod process;
 pub mod ring;
 pub mod run_directory;
+pub mod setting;
+pub mod signature;
 mod slots;
 pub mod socket;
 pub mod thread;

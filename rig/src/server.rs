@@ -328,10 +328,10 @@ impl Server {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
-        if let Some(rig) = self.rig {
-            if linux::loop_device::remove(rig.number) {
-                note::remove(rig.number);
-            }
+        if let Some(rig) = self.rig
+            && linux::loop_device::remove(rig.number)
+        {
+            note::remove(rig.number);
         }
     }
 }
