@@ -77,6 +77,7 @@ impl Host for OnTarget {
             && let Some(rig) = rig::find(&self.host_text)
         {
             measurement.target.model = format!("model:{}", rig.model);
+            measurement.target.queue_depth = rig.depth;
         }
         if let Some(directory) = &self.directory {
             measurement.target.notes.insert("directory".to_owned(), directory.display().to_string());

@@ -50,7 +50,7 @@ pub fn restore(content: &Content) -> Restored {
         restore_queue(&entries, &mut restored);
     }
     for entry in content.entries.iter().filter(|entry| queue_of(&entry.path).is_none()) {
-        put_back(entry, is_ours(entry), &mut restored);
+        put_back(&Found::of(entry), &mut restored);
     }
     restored
 }
@@ -62,49 +62,63 @@ fn queue_of(path: &Path) -> Option<&Path> {
 
 /// Scheduler first, because that resets the others; then the number of requests, the scheduler's tunables, the rest.
 fn restore_queue(entries: &[&Entry], restored: &mut Restored) {
-    // Asked before anything is written: writing one changes others.
-    let ours: Vec<(&Entry, bool)> = entries.iter().map(|entry| (*entry, is_ours(entry))).collect();
+    // Looked at before anything is written: writing one changes others.
+    let mut found: Vec<Found<'_>> = entries.iter().map(|entry| Found::of(entry)).collect();
     let rank = |entry: &Entry| match entry.path.file_name().and_then(|name| name.to_str()) {
         Some("scheduler") => 0,
         Some("nr_requests") => 1,
         _ if entry.requires_scheduler.is_some() => 2,
         _ => 3,
     };
-    let mut ordered = ours;
-    ordered.sort_by_key(|(entry, _)| rank(entry));
+    found.sort_by_key(|found| rank(found.entry));
     let mut active = None;
-    for (entry, is_ours) in ordered {
-        match &entry.requires_scheduler {
+    for found in found {
+        match &found.entry.requires_scheduler {
             Some(wanted) if active.as_ref() != Some(wanted) => {}
-            _ => put_back(entry, is_ours, restored),
+            _ => put_back(&found, restored),
         }
-        if rank(entry) == 0 {
-            active = value(&entry.path).ok();
+        if rank(found.entry) == 0 {
+            active = value(&found.entry.path).ok();
         }
     }
 }
 
-/// Whether a file holds what we left there. One that is not there (now) is ours as well: it comes back with its scheduler,
-/// holding defaults.
-fn is_ours(entry: &Entry) -> bool {
-    match (value(&entry.path), &entry.new) {
-        (Ok(now), Some(new)) => now == *new || now == entry.old,
-        _ => true,
+/// A file as it was before anything was put back.
+struct Found<'a> {
+    entry: &'a Entry,
+    /// None for one that is not there (now): it comes back with its scheduler, holding defaults.
+    value: Option<String>,
+}
+
+impl<'a> Found<'a> {
+    fn of(entry: &'a Entry) -> Self {
+        Self { entry, value: value(&entry.path).ok() }
+    }
+
+    /// What somebody else has made of it, if it is not what we left there.
+    fn foreign(&self) -> Option<&str> {
+        let (now, new) = (self.value.as_deref()?, self.entry.new.as_deref()?);
+        (now != new && now != self.entry.old).then_some(now)
     }
 }
 
-fn put_back(entry: &Entry, is_ours: bool, restored: &mut Restored) {
+fn put_back(found: &Found<'_>, restored: &mut Restored) {
+    let entry = found.entry;
     let place = entry.path.display();
     let Ok(now) = value(&entry.path) else {
         // The device has gone, and its settings with it.
         return;
     };
-    if now == entry.old {
+    if let Some(foreign) = found.foreign() {
+        let new = entry.new.as_deref().unwrap_or("");
+        restored.foreign.push(format!("{place} was changed by someone else: now {foreign}, we had set {new}"));
+        if now != foreign {
+            // Our switch of the scheduler has reset it; under this one the value may be impossible.
+            let _ = fs::write(&entry.path, foreign);
+        }
         return;
     }
-    if !is_ours {
-        let new = entry.new.as_deref().unwrap_or("");
-        restored.foreign.push(format!("{place} was changed by someone else: now {now}, we had set {new}"));
+    if now == entry.old {
         return;
     }
     let written = fs::write(&entry.path, &entry.old);
