@@ -35,6 +35,8 @@ pub fn create(arguments: &CreateArguments, voice: Voice) -> Outcome {
     let interrupt = Interrupt::install()?;
     let mut server = again(&["device", "serve"]);
     server.args(serve_arguments(arguments)).stdin(Stdio::piped()).stdout(Stdio::piped());
+    // Not ours: whoever waits for the end of our standard error must not wait for the server's.
+    server.stderr(Stdio::piped());
     let mut child = server.spawn().map_err(|error| Error::failed(format!("cannot start the server: {error}"), ""))?;
     let (mut leash, told) = (child.stdin.take(), child.stdout.take());
     let line = first_line(told, &interrupt);
@@ -56,10 +58,16 @@ pub fn create(arguments: &CreateArguments, voice: Voice) -> Outcome {
         Some(Err(_)) => Err(Error::failed("the server's answer makes no sense", "")),
         None => interrupt.exit().ok_or_else(|| Error::failed("the device could not be made", "")),
     };
-    // Its end is the server's sign to go; it has said itself what went wrong.
+    // Its end is the server's sign to go.
     drop(leash);
-    let _ = child.wait();
-    outcome
+    match child.wait_with_output() {
+        Ok(output) if outcome.is_err() && !output.stderr.is_empty() => {
+            // It has said what went wrong, in the form in which we would.
+            let _ = std::io::stderr().write_all(&output.stderr);
+            Err(Error { messages: Vec::new(), exit: Exit::Failed })
+        }
+        _ => outcome,
+    }
 }
 
 /// The first line of the server, or nothing if it ends without one, takes too long or a signal comes.
