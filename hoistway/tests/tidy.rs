@@ -62,6 +62,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
 
 /// Files in which `unsafe` may stand (layout, section 3), and tests that count allocations or speak to the kernel.
 const UNSAFE_FILES: &[&str] = &[
+    "linux/src/aio.rs",
     "linux/src/ring.rs",
     "linux/src/buffer.rs",
     "linux/src/ioctl.rs",

@@ -1,8 +1,9 @@
 //! The one door to the system: io_uring, buffers, facts about devices and files.
 //!
-//! Unsafe code lives in `ring`, `buffer` and `ioctl` only, each behind an interface that cannot be misused from safe
+//! Unsafe code lives in `ring`, `aio`, `buffer` and `ioctl` only, each behind an interface that cannot be misused from safe
 //! code. The crate knows nothing of requests, elevators or protocols.
 
+pub mod aio;
 pub mod block_queue;
 pub mod buffer;
 pub mod cgroup;

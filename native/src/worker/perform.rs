@@ -1,17 +1,17 @@
 //! The work itself: what the issuer wants, done by the system, told to the recorder.
 //!
 //! Jobs that do one call at a time make that call (pread, pwrite, fdatasync), as programs do; others keep requests in flight
-//! through io_uring. Nothing is allocated between the first request and the last.
+//! (`linux::aio` says why not io_uring). Nothing is allocated between the first request and the last.
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use block::{Flags, Nanos, Operation};
 use experiment::recorder::Outcome;
 use experiment::{Completion, Experiment, IoDirection, IssuerPlace, LiveGroup, Recorder, Window};
+use linux::aio::{Done, Requests};
 use linux::buffer::{Arena, Span};
-use linux::ring::{self, Emptying, FileId, Ring, Wait};
 use linux::thread::monotonic_ns;
 use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
 use workload::{Engine, Io, Issuer, Next};
@@ -37,7 +37,7 @@ pub(super) enum Means {
     /// One call at a time.
     Calls { arena: Arena, file: OwnedFd },
     /// Many requests at a time.
-    Requests { ring: Box<Ring>, file: FileId },
+    Requests(Requests),
 }
 
 impl Means {
@@ -71,11 +71,8 @@ impl Means {
         if job.engine == Engine::Sync && issuer.depth() <= 1 {
             return Ok(Means::Calls { arena, file });
         }
-        let mut ring = Ring::new(arena, 2).map_err(|error| format!("io_uring: {error}"))?;
-        // Cheaper with it, and the same without.
-        let _ = ring.register_arena();
-        let file = ring.add_file(file).map_err(|error| format!("io_uring: {error}"))?;
-        Ok(Means::Requests { ring: Box::new(ring), file })
+        let depth = issuer.depth() as usize;
+        Requests::new(arena, file, depth).map(Means::Requests).map_err(|error| format!("io_setup of {depth}: {error}"))
     }
 }
 
@@ -107,7 +104,7 @@ pub(super) struct Performance {
     /// By token.
     flying: Vec<Option<Flying>>,
     pattern: Vec<u8>,
-    completions: Vec<ring::Completion>,
+    done: Vec<Done>,
     live: Vec<LiveGroup>,
     next_live_ns: Nanos,
 }
@@ -121,7 +118,7 @@ impl Performance {
         let words = if writes { PATTERN_BYTES / 8 } else { 0 };
         Self {
             flying: vec![None; issuer.depth() as usize + 1],
-            completions: Vec::with_capacity(issuer.depth() as usize + 1),
+            done: Vec::with_capacity(issuer.depth() as usize + 1),
             pattern: (0..words).flat_map(|_| stream.next().to_le_bytes()).collect(),
             live: Vec::with_capacity(experiment.groups.len()),
             next_live_ns: monotonic_ns() + LIVE_NS,
@@ -145,7 +142,7 @@ impl Performance {
                 self.issuer.stop();
                 is_stopped = true;
             }
-            let Some(wake_ns) = self.issue(now)? else { return Ok(self.recorder) };
+            let Some(wake_ns) = self.issue(now) else { return Ok(self.recorder) };
             if now >= self.next_live_ns {
                 self.tell_live(now)?;
             }
@@ -156,27 +153,27 @@ impl Performance {
     }
 
     /// Issues all that may be issued; answers when to ask again at the latest, nothing when all is over.
-    fn issue(&mut self, now: Nanos) -> Result<Option<Nanos>, String> {
+    fn issue(&mut self, now: Nanos) -> Option<Nanos> {
         let mut null_ios = 0;
         loop {
             match self.issuer.next(now) {
                 Next::Issue(io) => {
-                    self.start(io)?;
+                    self.start(io);
                     // Calls take time, and null I/Os could go on for ever: look round first.
                     null_ios += 1;
                     if matches!(self.means, Means::Calls { .. }) || null_ios == NULL_IOS {
-                        return Ok(Some(now));
+                        return Some(now);
                     }
                 }
-                Next::NotBefore(at_ns) => return Ok(Some(at_ns)),
-                Next::Busy => return Ok(Some(Nanos::MAX)),
-                Next::Finished if self.issuer.in_flight() == 0 => return Ok(None),
-                Next::Finished => return Ok(Some(Nanos::MAX)),
+                Next::NotBefore(at_ns) => return Some(at_ns),
+                Next::Busy => return Some(Nanos::MAX),
+                Next::Finished if self.issuer.in_flight() == 0 => return None,
+                Next::Finished => return Some(Nanos::MAX),
             }
         }
     }
 
-    fn start(&mut self, io: Io) -> Result<(), String> {
+    fn start(&mut self, io: Io) {
         let direction = IoDirection::from(io.operation);
         let submitted_ns = monotonic_ns();
         self.recorder.submitted(self.index, direction, submitted_ns);
@@ -186,61 +183,53 @@ impl Performance {
         let span = Span { offset_bytes, length_bytes: io.length_bytes };
         let position = self.first_byte + io.offset_bytes;
         let durable = io.flags.contains(Flags::FUA);
-        let token = u64::from(io.token);
         match &mut self.means {
             Means::Null => self.ended(io.token, i64::from(io.length_bytes), submitted_ns),
             Means::Calls { arena, file } => {
                 if io.operation == Operation::Write {
                     fill(arena, span, &self.pattern, position);
                 }
-                let result = call(arena, file, &io, span, position);
-                let result = result.unwrap_or_else(|error| -i64::from(error.raw_os_error().unwrap_or(5)));
-                self.ended(io.token, result, monotonic_ns());
+                let result = call(arena, file.as_fd(), &io, span, position);
+                self.ended(io.token, result_of(result), monotonic_ns());
             }
-            Means::Requests { ring, file } => match io.operation {
-                Operation::Read => ring.read(token, *file, &[span], position),
+            Means::Requests(requests) => match io.operation {
+                Operation::Read => requests.read(io.token, span, position),
                 Operation::Write => {
-                    fill(ring.arena(), span, &self.pattern, position);
-                    ring.write(token, *file, &[span], position, durable);
+                    fill(requests.arena(), span, &self.pattern, position);
+                    requests.write(io.token, span, position, durable);
                 }
-                Operation::Flush => ring.sync(token, *file),
-                Operation::Discard => {
-                    ring.empty(token, *file, Emptying::PunchHole, position, u64::from(io.length_bytes));
+                Operation::Flush => requests.sync(io.token),
+                _ => {
+                    // There is no such request: a call, as programs do.
+                    let result = call(requests.arena(), requests.file(), &io, span, position);
+                    self.ended(io.token, result_of(result), monotonic_ns());
                 }
-                Operation::WriteZeroes => {
-                    ring.empty(token, *file, Emptying::ZeroRange, position, u64::from(io.length_bytes));
-                }
-                other => return Err(format!("{other:?} cannot be asked of a block device here")),
             },
         }
-        Ok(())
     }
 
     /// Waits for completions, or until a time of the monotonic clock.
     fn wait(&mut self, until_ns: Nanos) -> Result<(), String> {
         let left_ns = until_ns.saturating_sub(monotonic_ns());
-        let Means::Requests { ring, .. } = &mut self.means else {
+        let Means::Requests(requests) = &mut self.means else {
             if left_ns > 0 {
                 std::thread::sleep(std::time::Duration::from_nanos(left_ns));
             }
             return Ok(());
         };
-        let wait = if left_ns == 0 { Wait::No } else { Wait::AtMost(left_ns) };
-        ring.enter(wait).map_err(|error| format!("io_uring: {error}"))?;
-        let mut completions = std::mem::take(&mut self.completions);
-        ring.reap(usize::MAX, &mut completions);
+        let mut all = std::mem::take(&mut self.done);
+        let submitted = requests.submit(&mut all);
+        let left_ns = if all.is_empty() { until_ns.saturating_sub(monotonic_ns()) } else { 0 };
+        submitted.and_then(|()| requests.reap(left_ns, &mut all)).map_err(|error| format!("io_submit: {error}"))?;
         let now = monotonic_ns();
-        for completion in completions.drain(..) {
-            let token = u32::try_from(completion.token).unwrap_or(u32::MAX);
-            let done = self.flying.get(token as usize).copied().flatten();
-            // Calls without data answer 0 when they have done everything.
-            let is_whole = completion.result == 0
-                && done.is_some_and(|flying| matches!(flying.direction, IoDirection::Sync | IoDirection::Trim));
-            let result =
-                if is_whole { done.map_or(0, |flying| i64::from(flying.bytes)) } else { completion.result.into() };
-            self.ended(token, result, now);
+        for done in all.drain(..) {
+            let flying = self.flying.get(done.token as usize).copied().flatten();
+            // A sync answers 0 when it has done everything.
+            let is_whole = done.result == 0 && flying.is_some_and(|flying| flying.direction == IoDirection::Sync);
+            let result = if is_whole { flying.map_or(0, |flying| i64::from(flying.bytes)) } else { done.result };
+            self.ended(done.token, result, now);
         }
-        self.completions = completions;
+        self.done = all;
         Ok(())
     }
 
@@ -277,18 +266,23 @@ impl Performance {
 }
 
 /// One call; answers the bytes done.
-fn call(arena: &Arena, file: &OwnedFd, io: &Io, span: Span, position: u64) -> io::Result<i64> {
+fn call(arena: &Arena, file: BorrowedFd<'_>, io: &Io, span: Span, position: u64) -> io::Result<i64> {
     let whole = i64::from(io.length_bytes);
     let empty =
         |flags| rustix::fs::fallocate(file, flags | FallocateFlags::KEEP_SIZE, position, u64::from(io.length_bytes));
     match io.operation {
-        Operation::Read => arena.read_at(file.as_fd(), span, position).map(i64::from),
-        Operation::Write => arena.write_at(file.as_fd(), span, position, io.flags.contains(Flags::FUA)).map(i64::from),
+        Operation::Read => arena.read_at(file, span, position).map(i64::from),
+        Operation::Write => arena.write_at(file, span, position, io.flags.contains(Flags::FUA)).map(i64::from),
         Operation::Flush => Ok(rustix::fs::fdatasync(file).map(|()| whole)?),
         Operation::Discard => Ok(empty(FallocateFlags::PUNCH_HOLE).map(|()| whole)?),
         Operation::WriteZeroes => Ok(empty(FallocateFlags::ZERO_RANGE).map(|()| whole)?),
         _ => Err(io::ErrorKind::Unsupported.into()),
     }
+}
+
+/// Bytes, or a negative errno.
+fn result_of(result: io::Result<i64>) -> i64 {
+    result.unwrap_or_else(|error| -i64::from(error.raw_os_error().unwrap_or(5)))
 }
 
 /// Fills a span with the pattern, turned so that equal places hold equal data.
