@@ -61,7 +61,7 @@ fn under_way(rig: &Rig) -> Child {
     let arguments = ["test", &rig.node, "--host", "native", "-s", "none", "-s", "mq-deadline", "-s", "kyber"];
     let more = ["--weights", "100,800", "-w", "drr:bs=4k,iodepth=8", "--runtime", "5s", "--ramp", "0", "--no-store"];
     let mut command = command(Path::new("/"), &[&arguments[..], &more].concat());
-    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program");
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program");
     for _ in 0..100 {
         std::thread::sleep(Duration::from_millis(50));
         let group = format!("hoistway.{}", child.id());
@@ -70,7 +70,9 @@ fn under_way(rig: &Rig) -> Child {
             return child;
         }
     }
-    panic!("the run did not begin");
+    signal("-TERM", child.id());
+    let status = child.wait();
+    panic!("the run did not begin: {status:?}");
 }
 
 fn signal(signal: &str, pid: u32) {
