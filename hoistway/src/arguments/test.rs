@@ -124,7 +124,8 @@ pub struct CompareArguments {
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Target")]
 pub struct PlaceArguments {
-    /// simulator (also sim) or engine; native (kernel) comes later [default: by TARGET: model -> simulator, else engine]
+    /// simulator (sim), engine, or native (kernel): the kernel's own schedulers on a block device, with real cgroups
+    /// [default: by TARGET: model -> simulator, else engine]
     #[arg(long, value_name = "HOST")]
     pub host: Option<String>,
     /// Commands the device may hold at a time [default: the device's own]
@@ -145,11 +146,11 @@ pub struct PlaceArguments {
     /// Refuse a block device that is mounted or otherwise in use, even for reading
     #[arg(long)]
     pub exclusive: bool,
-    /// Allow writes to this block device (repeat its path): not supported yet, always refused
+    /// Allow writes to this block device (repeat the path of TARGET); what is on it is lost. Native host only
     #[arg(long, value_name = "DEVICE")]
     pub destructive: Option<PathBuf>,
-    /// Goes with --destructive: not supported yet, always refused
-    #[arg(long)]
+    /// Goes with --destructive: even if the device holds a file system or a partition table
+    #[arg(long, requires = "destructive")]
     pub overwrite_signature: bool,
 }
 
@@ -247,7 +248,7 @@ pub enum ShareUnitName {
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Schedulers")]
 pub struct SchedulerArguments {
-    /// NAME[@VERSION][:KEY=VALUE,...], repeatable [default: every scheduler there is]
+    /// NAME[@VERSION][:KEY=VALUE,...], repeatable [default: every scheduler there is; native: current, what is set]
     #[arg(short, long, value_name = "SPEC")]
     pub sched: Vec<String>,
     /// A limiter above every scheduler, repeatable: NAME[:KEY=VALUE,...]; `hoistway list limiters` has them. The one
