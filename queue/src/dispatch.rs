@@ -61,6 +61,25 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
+    /// Whether [`RequestQueue::dispatch`] would give nothing for a hardware queue and change nothing, so that a host may
+    /// leave it out until something else happens here.
+    #[inline]
+    pub fn is_settled(&self, queue: HardwareQueue) -> bool {
+        let index = u32::from(queue.0);
+        let has_room = *self.in_device.at(index) < self.depth.device;
+        let has_chosen = !self.dispatch_lists.at(index).is_empty();
+        if self.is_gated || self.is_draining() {
+            return false;
+        }
+        match (has_room, has_chosen) {
+            (true, true) => false,
+            // A round that finds nothing calms a busy device down.
+            (true, false) => self.busy_average == 0 && !self.elevator.has_work(queue),
+            (false, true) => true,
+            (false, false) => !self.era.look_ahead || !self.elevator.has_work(queue),
+        }
+    }
+
     /// The oldest of those chosen before.
     fn start_chosen(&mut self, queue: HardwareQueue, now: Nanos) -> Next {
         let list = self.dispatch_lists.at_mut(u32::from(queue.0));

@@ -121,6 +121,12 @@ impl<E: Elevator> RequestQueue<E> {
         self.admitted.pop()
     }
 
+    /// Whether [`RequestQueue::take_admitted`] has something to tell.
+    #[inline]
+    pub fn has_admitted(&self) -> bool {
+        !self.admitted.is_empty()
+    }
+
     /// Gives what a plug holds to the policy, in order of submission.
     pub fn unplug(&mut self, plug: &mut Plug, now: Nanos) {
         for index in 0..plug.len() {

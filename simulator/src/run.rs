@@ -91,9 +91,13 @@ impl Run {
     #[inline]
     pub(crate) fn step(&mut self, end: Nanos) -> Result<bool, Stuck> {
         let timer = self.queue.next_timer().unwrap_or(NEVER);
-        let device = self.device.next_event();
         let waits = self.interrupt_at.min(self.dispatch_at);
-        let next = device.min(self.processes.next_event()).min(timer).min(waits).max(self.now);
+        let others = self.processes.next_event().min(timer).min(waits);
+        let mut device = self.device.next_event();
+        if device < others.min(end) && self.leaves_device_alone() {
+            device = self.device.advance_to_completion(self.now, others.min(end), &mut self.completions);
+        }
+        let next = device.min(others).max(self.now);
         if next >= end {
             return if next == NEVER { Err(Stuck::NothingAhead) } else { Ok(false) };
         }
@@ -123,6 +127,15 @@ impl Run {
             self.dispatch();
         }
         Ok(true)
+    }
+
+    /// Whether nobody would do anything at an event of the device that completes nothing.
+    #[inline]
+    fn leaves_device_alone(&self) -> bool {
+        let queues = || (0..self.hardware_queues).map(HardwareQueue);
+        self.coalesce_ns == 0
+            && self.processes.is_at_rest(&self.queue)
+            && queues().all(|queue| self.queue.is_settled(queue))
     }
 
     /// Completions wait for the interrupt, which comes some time after the first of them.

@@ -20,6 +20,7 @@ mod layout;
 mod parameters;
 mod precondition;
 mod read;
+mod stage;
 mod translation;
 mod write;
 mod write_buffer;
@@ -35,7 +36,6 @@ pub use translation::FlashCounters;
 
 use crate::calendar::Calendar;
 use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};
-use crate::pending::Pending;
 use crate::rate::Rate;
 use agenda::{Agenda, Source};
 use collect::Collector;
@@ -44,6 +44,7 @@ use dies::Dies;
 use layout::{Layout, UNIT_SECTORS};
 use precondition::preconditioned;
 use read::SensedPage;
+use stage::Stage;
 use translation::Translation;
 use write::IDLE_NS;
 use write_buffer::{Waiter, WriteBuffer};
@@ -57,14 +58,14 @@ enum Event {
     Programmed(u32),
 }
 
-/// Commands that go through the stages at which times only rise: serial resources and fixed delays.
+/// Commands at each of the stages.
 #[derive(Clone, Debug)]
 struct Stages {
-    starting: Pending<u32>,
-    transferring: Pending<u32>,
-    arriving: Pending<u32>,
-    read_done: Pending<u32>,
-    acknowledged: Pending<u32>,
+    starting: Stage,
+    transferring: Stage,
+    arriving: Stage,
+    read_done: Stage,
+    acknowledged: Stage,
 }
 
 /// The flash device.
@@ -118,7 +119,7 @@ impl Flash {
         };
         let layout = Layout::new(parameters);
         let translation = preconditioned(parameters, &layout, &mut stream);
-        let stage = || Pending::with_capacity(64);
+        let stage = || Stage::with_capacity(63);
         let dies = layout.dies as usize;
         Self {
             total_depth: info.total_depth(),
@@ -186,11 +187,11 @@ impl Flash {
     fn hand_on(&mut self, command: u32, at: Nanos) {
         match self.commands.get(command).work {
             Work::Write | Work::Zero => {
-                self.stages.transferring.insert(at, command);
-                self.agenda.set(Source::Transfer, self.stages.transferring.next());
+                self.stages.transferring.push(at, command);
+                self.agenda.set_of_writes(Source::Transfer, self.stages.transferring.next());
             }
             _ => {
-                self.stages.starting.insert(at + self.command_ns, command);
+                self.stages.starting.push(at + self.command_ns, command);
                 self.agenda.set(Source::Start, self.stages.starting.next());
             }
         }
@@ -216,21 +217,34 @@ impl Flash {
         out.push(Completion { at_ns, tag: self.commands.remove(command), status });
     }
 
+    /// Handles everything up to and including `latest`, or no more than the time at which something completes. Answers
+    /// that time, or the next event's.
+    fn pass(&mut self, mut latest: Nanos, stops: bool, out: &mut Vec<Completion>) -> Nanos {
+        while let Some((at, source)) = self.agenda.first_until(latest) {
+            self.step(at, source, out);
+            self.agenda.settle();
+            if stops && !out.is_empty() {
+                latest = at;
+            }
+        }
+        if stops && !out.is_empty() { latest } else { self.agenda.first_at() }
+    }
+
     /// Handles one event.
     #[inline]
     fn step(&mut self, now: Nanos, source: Source, out: &mut Vec<Completion>) {
         match source {
             Source::ReadDone => {
-                if let Some((_, command)) = self.stages.read_done.pop() {
+                if let Some(command) = self.stages.read_done.pop() {
                     self.complete(now, command, Status::Ok, out);
                 }
                 self.agenda.set(source, self.stages.read_done.next());
             }
             Source::Acknowledged => {
-                if let Some((_, command)) = self.stages.acknowledged.pop() {
+                if let Some(command) = self.stages.acknowledged.pop() {
                     self.complete(now, command, Status::Ok, out);
                 }
-                self.agenda.set(source, self.stages.acknowledged.next());
+                self.agenda.set_of_writes(source, self.stages.acknowledged.next());
             }
             Source::Calendar => {
                 let event = self.calendar.pop();
@@ -249,23 +263,23 @@ impl Flash {
                 self.agenda.set(source, self.commands.fetch_at());
             }
             Source::Transfer => {
-                if let Some((_, command)) = self.stages.transferring.pop() {
+                if let Some(command) = self.stages.transferring.pop() {
                     self.transfer_in(now, command);
                 }
-                self.agenda.set(source, self.stages.transferring.next());
+                self.agenda.set_of_writes(source, self.stages.transferring.next());
             }
             Source::Arrived => {
-                if let Some((_, command)) = self.stages.arriving.pop() {
+                if let Some(command) = self.stages.arriving.pop() {
                     self.arrived(now, command);
                 }
-                self.agenda.set(source, self.stages.arriving.next());
+                self.agenda.set_of_writes(source, self.stages.arriving.next());
             }
             Source::Start => {
                 if self.looked_ahead == 0 {
                     self.look_ahead();
                 }
                 self.looked_ahead -= 1;
-                if let Some((_, command)) = self.stages.starting.pop() {
+                if let Some(command) = self.stages.starting.pop() {
                     self.start(now, command, out);
                 }
                 self.agenda.set(source, self.stages.starting.next());
@@ -278,7 +292,7 @@ impl Flash {
     #[inline]
     fn look_ahead(&mut self) {
         self.looked_ahead = self.stages.starting.len();
-        let units = self.stages.starting.values().map(|command| self.commands.get(command).unit);
+        let units = self.stages.starting.commands().map(|command| self.commands.get(command).unit);
         self.translation.touch(units);
     }
 
@@ -337,14 +351,14 @@ impl Device for Flash {
 
     #[inline]
     fn advance(&mut self, now: Nanos, out: &mut Vec<Completion>) {
-        loop {
-            let at = self.agenda.first_at();
-            if at > now || at == NEVER {
-                return;
-            }
-            self.step(at, self.agenda.first_source(), out);
-            self.agenda.settle();
+        if self.agenda.first_at() <= now {
+            self.pass(now, false, out);
         }
+    }
+
+    #[inline]
+    fn advance_to_completion(&mut self, now: Nanos, before: Nanos, out: &mut Vec<Completion>) -> Nanos {
+        self.pass(before.saturating_sub(1), true, out).max(now)
     }
 
     fn is_idle(&self) -> bool {
@@ -376,7 +390,7 @@ impl Device for Flash {
         self.agenda = Agenda::new();
         self.agenda.set(Source::Calendar, self.calendar.next());
         self.idle_at = if self.buffer.has_waiting() { self.last_write_at.max(now) + IDLE_NS } else { NEVER };
-        self.agenda.set(Source::WritesIdle, self.idle_at);
+        self.agenda.set_of_writes(Source::WritesIdle, self.idle_at);
         self.agenda.settle();
     }
 }

@@ -52,6 +52,9 @@ impl Flash {
             let read = self.commands.get(command);
             (read.unit, read.units, u32::from(read.offset), read.sectors)
         };
+        if units == 1 {
+            return self.start_small_read(now, command, unit, left);
+        }
         let (mut pieces, mut ready_sectors) = (0, 0);
         let mut room = UNIT_SECTORS - offset;
         let mut page = SensedPage { owner: command, page: NONE, die: 0, units: 0, sectors: 0 };
@@ -86,6 +89,18 @@ impl Flash {
         if is_ready {
             self.send(now, command, ready_sectors);
         }
+    }
+
+    /// A read inside one unit: one page or none.
+    #[inline]
+    fn start_small_read(&mut self, now: Nanos, command: u32, unit: u32, sectors: u32) {
+        // It counts as one unit, and that is the number of its pieces.
+        let place = if self.buffer.holds(unit) { NONE } else { self.translation.physical_of(unit) };
+        if place == NONE {
+            return self.send(now, command, sectors);
+        }
+        let die = narrow(self.layout.die_of(place));
+        self.sense(now, SensedPage { owner: command, page: NONE, die, units: 1, sectors: narrow(sectors) });
     }
 
     /// Begins the sensing of a page of a victim.
@@ -129,7 +144,7 @@ impl Flash {
         let read = self.commands.get_mut(command);
         read.left -= 1;
         if read.left == 0 {
-            self.stages.read_done.insert(sent, command);
+            self.stages.read_done.push(sent, command);
             self.agenda.set(Source::ReadDone, self.stages.read_done.next());
         }
     }

@@ -188,6 +188,13 @@ impl Processes {
         self.wheel.next_time()
     }
 
+    /// Whether [`Processes::run_due`] would do nothing before [`Processes::next_event`].
+    #[inline]
+    pub(crate) fn is_at_rest(&self, queue: &RequestQueue<Any>) -> bool {
+        let none_waits = self.ready.is_empty() && self.backlog.is_empty() && !queue.has_admitted();
+        none_waits && !self.flusher.watches_congestion()
+    }
+
     /// Whether nothing more will ever be issued and nothing is in hand.
     pub(crate) fn is_over(&self) -> bool {
         self.running == 0 && (self.has_stopped || self.schedule.is_over())
