@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use block::{HardwareQueue, Nanos, Operation, RequestId};
 use device::{AnyDevice, Command, Completion, Device, Submit};
-use elevator::Any;
+use elevator::Elevator;
 use queue::{Counters, Next, RequestQueue};
 
 use crate::events::NEVER;
@@ -35,8 +35,8 @@ pub(crate) struct Snapshot {
 
 /// A run in progress.
 #[derive(Debug)]
-pub(crate) struct Run {
-    pub queue: RequestQueue<Any>,
+pub(crate) struct Run<E> {
+    pub queue: RequestQueue<E>,
     pub device: AnyDevice,
     pub processes: Processes,
     pub now: Nanos,
@@ -51,8 +51,8 @@ pub(crate) struct Run {
     dispatch_at: Nanos,
 }
 
-impl Run {
-    pub(crate) fn new(queue: RequestQueue<Any>, device: AnyDevice, processes: Processes, coalesce_ns: Nanos) -> Self {
+impl<E: Elevator> Run<E> {
+    pub(crate) fn new(queue: RequestQueue<E>, device: AnyDevice, processes: Processes, coalesce_ns: Nanos) -> Self {
         let info = device.info();
         let (hardware_queues, depth) = (info.hardware_queues, info.total_depth());
         let completions = Vec::with_capacity(depth);

@@ -20,7 +20,7 @@ use std::ops::Range;
 
 use block::random::fnv1a64_continued;
 use block::{Flags, Nanos, Operation, Priority, Status};
-use elevator::{Any, Bio};
+use elevator::{Bio, Elevator};
 use experiment::{Completion, IoDirection, Recorder, Schedule};
 use queue::{Done, Plug, RequestQueue};
 use workload::{Io, Issuer, Next};
@@ -190,7 +190,7 @@ impl Processes {
 
     /// Whether [`Processes::run_due`] would do nothing before [`Processes::next_event`].
     #[inline]
-    pub(crate) fn is_at_rest(&self, queue: &RequestQueue<Any>) -> bool {
+    pub(crate) fn is_at_rest(&self, queue: &RequestQueue<impl Elevator>) -> bool {
         let none_waits = self.ready.is_empty() && self.backlog.is_empty() && !queue.has_admitted();
         none_waits && !self.flusher.watches_congestion()
     }
@@ -206,7 +206,7 @@ impl Processes {
     }
 
     /// Begins what begins at `now`.
-    pub(crate) fn start_ready(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(crate) fn start_ready(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         if self.has_stopped {
             return;
         }
@@ -222,21 +222,21 @@ impl Processes {
     }
 
     /// Ends all issuing; what is in hand completes.
-    pub(crate) fn stop_all(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(crate) fn stop_all(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         self.has_stopped = true;
         for process in 0..self.processes.len() {
             self.stop(process, now, queue);
         }
     }
 
-    fn stop(&mut self, process: usize, now: Nanos, queue: &mut RequestQueue<Any>) {
+    fn stop(&mut self, process: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         self.processes[process].issuer.stop();
         if self.processes[process].is_running {
             self.pump(process, now, queue);
         }
     }
 
-    fn process_ended(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<Any>) {
+    fn process_ended(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let process = &mut self.processes[index];
         process.is_running = false;
         self.running -= 1;
@@ -265,7 +265,7 @@ impl Processes {
 
     /// Everything due at `now`, in order, until nothing is left.
     #[inline]
-    pub(crate) fn run_due(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(crate) fn run_due(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         loop {
             if let Some(io) = self.ready.pop_front() {
                 self.deliver(io, now, queue);
@@ -285,7 +285,7 @@ impl Processes {
         }
     }
 
-    fn handle(&mut self, event: Payload, now: Nanos, queue: &mut RequestQueue<Any>) {
+    fn handle(&mut self, event: Payload, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         match event.kind() {
             DELIVER => self.deliver(event.index(), now, queue),
             WAKE => {
@@ -310,7 +310,7 @@ impl Processes {
 
     /// Lets a process act until it waits for something.
     #[inline]
-    fn pump(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<Any>) {
+    fn pump(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         loop {
             let process = &mut self.processes[index];
             if !process.is_running || (process.sleeping > 0 && process.sleeps_as_one) {
@@ -346,7 +346,7 @@ impl Processes {
     }
 
     #[inline]
-    fn start_io(&mut self, index: usize, io: Io, now: Nanos, queue: &mut RequestQueue<Any>) {
+    fn start_io(&mut self, index: usize, io: Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let process = &mut self.processes[index];
         let number = process.first_io + io.token;
         self.ios[number as usize] = InHand {
@@ -433,7 +433,7 @@ impl Processes {
     }
 
     #[inline]
-    fn deliver(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+    fn deliver(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let io = self.ios[number as usize];
         let index = io.process as usize;
         self.completions += 1;

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use block::{Extent, Nanos, Operation, Priority, SECTOR_BYTES, Status};
-use elevator::{Any, Bio};
+use elevator::{Bio, Elevator};
 use experiment::{KernelEra, Machine};
 use queue::{RequestQueue, Submitted};
 
@@ -102,7 +102,7 @@ impl Transfers {
 impl Processes {
     /// Submits what an I/O still has to transfer, until its process has to sleep for a request.
     #[inline]
-    pub(super) fn submit_io(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(super) fn submit_io(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let io = self.ios[number as usize];
         let process = &self.processes[io.process as usize];
         let (index, place) = (io.process as usize, process.place);
@@ -146,7 +146,13 @@ impl Processes {
     }
 
     /// A process reads a block of the file's block map; its call goes on when it is there.
-    pub(super) fn submit_map_read(&mut self, number: u32, at: u64, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(super) fn submit_map_read(
+        &mut self,
+        number: u32,
+        at: u64,
+        now: Nanos,
+        queue: &mut RequestQueue<impl Elevator>,
+    ) {
         let io = self.ios[number as usize];
         let index = io.process as usize;
         let (device_byte, _) = self.processes[index].place.piece(at, at + PAGE_BYTES);
@@ -174,7 +180,7 @@ impl Processes {
         (file, pages): (u32, Range<u64>),
         carriage: Carriage,
         now: Nanos,
-        queue: &mut RequestQueue<Any>,
+        queue: &mut RequestQueue<impl Elevator>,
     ) -> (u32, bool) {
         let place = self.files[file as usize];
         let end = (pages.end * PAGE_BYTES).min(place.bytes.next_multiple_of(SECTOR_BYTES));
@@ -221,7 +227,7 @@ impl Processes {
         cookie: u64,
         is_plugged: bool,
         now: Nanos,
-        queue: &mut RequestQueue<Any>,
+        queue: &mut RequestQueue<impl Elevator>,
     ) -> Submitted {
         if self.backlog.is_empty() {
             self.lock.take(now);
@@ -239,13 +245,13 @@ impl Processes {
 
     /// The submitter is through: what its plug holds enters the policy.
     #[inline]
-    pub(super) fn unplug(&mut self, is_plugged: bool, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(super) fn unplug(&mut self, is_plugged: bool, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         if let Some(plug) = self.plug.as_mut().filter(|_| is_plugged) {
             queue.unplug(plug, now);
         }
     }
 
-    pub(super) fn retry_backlog(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(super) fn retry_backlog(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         while let Some((bio, cookie)) = self.backlog.front().copied() {
             let Ok(submitted) = queue.submit(&bio, cookie, now) else { return };
             self.backlog.pop_front();
@@ -259,7 +265,7 @@ impl Processes {
     }
 
     /// A bio that waited for a request has one: its submitter runs again.
-    pub(super) fn admitted(&mut self, cookie: u64, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(super) fn admitted(&mut self, cookie: u64, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let number = u32::try_from(cookie & u64::from(u32::MAX)).unwrap_or(u32::MAX);
         match cookie >> COOKIE_SHIFT {
             TRANSFER_COOKIE => match self.transfers.slots[number as usize].mover {
@@ -326,7 +332,7 @@ impl Processes {
 
     /// A process is about to wait for I/O: queues that plug themselves let go of what they hold.
     #[inline]
-    pub(super) fn begins_to_wait(&self, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(super) fn begins_to_wait(&self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         // With plugs of their own, submitters meet a queue that has none.
         if self.plug.is_none() {
             queue.unplug_device(now);
