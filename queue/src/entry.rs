@@ -141,6 +141,8 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// A bio looks for company, then for a request of its own. The kernels before blk-mq do the same with other rules
     /// about who gets a request (`request_lists.rs`).
+    // Always: it is one half of a submission, and the other caller is rare.
+    #[inline(always)]
     pub(crate) fn enter(
         &mut self,
         index: u32,
@@ -188,7 +190,7 @@ impl<E: Elevator> RequestQueue<E> {
             Some(plug) => self.plug(plug, id, now),
             None if needs_flush_machine(bio) => self.begin_flush_sequence(id, now),
             None if bio.operation == Operation::Passthrough => self.send_special(id, now),
-            None => self.insert(id, Position::Sorted(hint), now),
+            None => self.insert_inline(id, Position::Sorted(hint), now),
         }
         if has_lists {
             self.entered_by_lists(bio, now);
@@ -242,7 +244,14 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
+    #[inline(never)]
     pub(crate) fn insert(&mut self, id: RequestId, at: Position, now: Nanos) {
+        self.insert_inline(id, at, now);
+    }
+
+    /// The same where most requests come by.
+    #[inline(always)]
+    fn insert_inline(&mut self, id: RequestId, at: Position, now: Nanos) {
         self.sequence += 1;
         let is_carrying = self.is_carrying();
         let slot = self.slots.at_mut(id.slot());
@@ -333,6 +342,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// The request leaves the policy, whichever way: nobody may merge into it any more.
+    #[inline]
     pub(crate) fn leave_policy(&mut self, id: RequestId) {
         self.hash_out(id);
         if self.last_merge == Some(id) {

@@ -156,7 +156,9 @@ impl<E: Elevator> Run<E> {
     #[inline]
     fn reap(&mut self) {
         let now = self.now;
-        self.device.advance(now, &mut self.completions);
+        if self.completions.is_empty() {
+            self.device.advance(now, &mut self.completions);
+        }
         for completion in self.completions.drain(..) {
             let id = RequestId::from_raw(completion.tag);
             self.processes.lock.take(now);

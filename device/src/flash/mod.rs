@@ -217,17 +217,19 @@ impl Flash {
         out.push(Completion { at_ns, tag: self.commands.remove(command), status });
     }
 
-    /// Handles everything up to and including `latest`, or no more than the time at which something completes. Answers
-    /// that time, or the next event's.
-    fn pass(&mut self, mut latest: Nanos, stops: bool, out: &mut Vec<Completion>) -> Nanos {
+    /// Handles everything up to and including `latest`; with a time from which on it may stop, no more than the time at
+    /// which something completes. Answers when it stopped, or when the next event is.
+    fn pass(&mut self, mut latest: Nanos, stops_from: Option<Nanos>, out: &mut Vec<Completion>) -> Nanos {
         while let Some((at, source)) = self.agenda.first_until(latest) {
             self.step(at, source, out);
             self.agenda.settle();
-            if stops && !out.is_empty() {
-                latest = at;
+            if !out.is_empty()
+                && let Some(now) = stops_from
+            {
+                latest = at.max(now);
             }
         }
-        if stops && !out.is_empty() { latest } else { self.agenda.first_at() }
+        if stops_from.is_some() && !out.is_empty() { latest } else { self.agenda.first_at() }
     }
 
     /// Handles one event.
@@ -352,13 +354,13 @@ impl Device for Flash {
     #[inline]
     fn advance(&mut self, now: Nanos, out: &mut Vec<Completion>) {
         if self.agenda.first_at() <= now {
-            self.pass(now, false, out);
+            self.pass(now, None, out);
         }
     }
 
     #[inline]
     fn advance_to_completion(&mut self, now: Nanos, before: Nanos, out: &mut Vec<Completion>) -> Nanos {
-        self.pass(before.saturating_sub(1), true, out).max(now)
+        self.pass(before.saturating_sub(1), Some(now), out).max(now)
     }
 
     fn is_idle(&self) -> bool {

@@ -66,6 +66,8 @@ impl FlashCounters {
 struct Mapping {
     /// A bit for each entry that is not its own number.
     differs: Vec<u64>,
+    /// Whether none does.
+    is_in_order: bool,
     /// One more than what is mapped to, so that fresh memory says NONE.
     table: Vec<u32>,
 }
@@ -78,7 +80,13 @@ impl Mapping {
             left @ 1..64 => u64::MAX << left,
             64.. => 0,
         };
-        Self { differs: (0..len.div_ceil(64)).map(word).collect(), table: vec![0; len as usize] }
+        let differs = (0..len.div_ceil(64)).map(word).collect();
+        Self { differs, is_in_order: own >= len, table: vec![0; len as usize] }
+    }
+
+    #[inline]
+    fn is_in_order(&self) -> bool {
+        self.is_in_order
     }
 
     #[inline]
@@ -92,6 +100,7 @@ impl Mapping {
     #[inline]
     fn set(&mut self, index: u32, value: u32) {
         self.differs[(index / 64) as usize] |= 1 << (index % 64);
+        self.is_in_order = false;
         self.table[index as usize] = value.wrapping_add(1);
     }
 }
@@ -164,6 +173,9 @@ impl Translation {
     /// time, between other work, the accesses cost more than all the rest of a read; side by side they overlap.
     #[inline]
     pub(super) fn touch(&self, units: impl Iterator<Item = u32>) {
+        if self.physical_of.is_in_order() {
+            return;
+        }
         std::hint::black_box(units.fold(0, |all, unit| all ^ self.physical_of.get(unit)));
     }
 
@@ -246,7 +258,7 @@ impl Translation {
 
     /// Leaves places empty up to the end of the program unit that is being filled.
     pub(super) fn pad(&mut self, writer: Writer, layout: &Layout) {
-        while !self.open[writer as usize].next.is_multiple_of(layout.program_units) {
+        while !layout.begins_program(self.open[writer as usize].next) {
             self.take_place(writer, layout);
             self.counters.padded_units += 1;
         }

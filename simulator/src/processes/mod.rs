@@ -418,7 +418,7 @@ impl Processes {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn record(&mut self, io: &InHand, now: Nanos) {
         let issuer = io.process as usize;
         self.recorder.completed(&Completion {

@@ -119,9 +119,9 @@ impl Processes {
             let (device_byte, piece_end) = place.piece(at, end.min(at + self.bio_bytes));
             let sectors = sectors_of(piece_end - at);
             let segments = u16::try_from(sectors.div_ceil(128).max(1)).unwrap_or(u16::MAX);
-            let piece = Bio { extent: Extent::new(device_byte / SECTOR_BYTES, sectors), segments, ..bio };
+            (bio.extent, bio.segments) = (Extent::new(device_byte / SECTOR_BYTES, sectors), segments);
             bios += 1;
-            match self.submit_bio(&piece, IO_COOKIE << COOKIE_SHIFT | u64::from(number), is_plugged, now, queue) {
+            match self.submit_bio(&bio, IO_COOKIE << COOKIE_SHIFT | u64::from(number), is_plugged, now, queue) {
                 Submitted::Nothing => ended += 1,
                 Submitted::Waiting => sleeps = true,
                 Submitted::Queued(_) | Submitted::Merged(_) | Submitted::Held => {}
