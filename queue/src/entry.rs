@@ -50,15 +50,22 @@ impl<E: Elevator> RequestQueue<E> {
         mut plug: Option<&mut Plug>,
         now: Nanos,
     ) -> Result<Submitted, Full> {
-        let mut bio = *bio;
-        if self.groups.state(bio.group) != GroupState::Online {
-            bio.group = self.groups.nearest_online(bio.group);
-        }
-        if needs_flush_machine(&bio) && self.flush_is_nothing(&mut bio) {
-            return Ok(Submitted::Nothing);
-        }
-        let index = self.bios.take(&bio, cookie, now).ok_or(Full)?;
-        self.trace_bio(TraceKind::Queued, &bio, RequestId::from_raw(block::NIL), now);
+        let is_online = self.groups.state(bio.group) == GroupState::Online;
+        let mut changed;
+        let bio = if is_online && !needs_flush_machine(bio) {
+            bio
+        } else {
+            changed = *bio;
+            if !is_online {
+                changed.group = self.groups.nearest_online(bio.group);
+            }
+            if needs_flush_machine(bio) && self.flush_is_nothing(&mut changed) {
+                return Ok(Submitted::Nothing);
+            }
+            &changed
+        };
+        let index = self.bios.take(bio, cookie, now).ok_or(Full)?;
+        self.trace_bio(TraceKind::Queued, bio, RequestId::from_raw(block::NIL), now);
         let is_held = !self.limiters.is_empty() && {
             self.begin_limiting(index);
             self.is_held(index, 0, now)
@@ -68,7 +75,7 @@ impl<E: Elevator> RequestQueue<E> {
             return Ok(Submitted::Held);
         }
         if self.switching.is_none() {
-            match self.enter(index, &bio, plug.as_deref_mut(), true, now) {
+            match self.enter(index, bio, plug.as_deref_mut(), true, now) {
                 Entered::Merged(id) => {
                     self.merging_freed_a_request(now);
                     return Ok(Submitted::Merged(id));
@@ -77,7 +84,7 @@ impl<E: Elevator> RequestQueue<E> {
                 Entered::NoTag { limited } => self.wait(index, limited, now),
             }
         } else {
-            self.wait(index, self.sleeps_apart(&bio), now);
+            self.wait(index, self.sleeps_apart(bio), now);
         }
         self.unplug_device(now);
         // A submitter that has to sleep takes nothing with it: what it holds back goes to the policy first.

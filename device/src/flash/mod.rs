@@ -49,13 +49,42 @@ use translation::Translation;
 use write::IDLE_NS;
 use write_buffer::{Waiter, WriteBuffer};
 
-/// An event whose time is not known to rise with those of its kind.
+/// An event whose time is not known to rise with those of its kind: a page sensed, a victim's page in the collector's
+/// hands, a program ended.
+///
+/// Two words instead of an enum: what is put together in registers goes to memory in one piece, where an enum's parts
+/// would be stored one by one and read together, for which processors wait.
 #[derive(Copy, Clone, Debug)]
-enum Event {
-    Sensed(SensedPage),
-    /// A victim's page, by its number, is in the collector's hands.
-    Collected(u32),
-    Programmed(u32),
+struct Event {
+    /// The page as a word, which is never as small as the codes of the other kinds.
+    what: u64,
+    /// Number of the page or program.
+    number: u32,
+}
+
+impl Event {
+    const COLLECTED: u64 = 1;
+    const PROGRAMMED: u64 = 2;
+
+    #[inline]
+    fn sensed(page: SensedPage) -> Self {
+        Self { what: page.word(), number: page.number() }
+    }
+
+    #[inline]
+    fn collected(page: u32) -> Self {
+        Self { what: Self::COLLECTED, number: page }
+    }
+
+    #[inline]
+    fn programmed(program: u32) -> Self {
+        Self { what: Self::PROGRAMMED, number: program }
+    }
+
+    /// Whether a command waits for it.
+    fn is_host_page(self) -> bool {
+        self.what > Self::PROGRAMMED && SensedPage::from_word(self.what, self.number).is_host()
+    }
 }
 
 /// Commands at each of the stages.
@@ -160,7 +189,7 @@ impl Flash {
     }
 
     /// What a command asks for, in units.
-    #[inline]
+    #[inline(always)]
     fn in_flight(&self, command: &Command) -> InFlight {
         let (first_sector, sectors) = (command.extent.first_sector, command.extent.sectors);
         let unit_sectors = u64::from(UNIT_SECTORS);
@@ -175,11 +204,9 @@ impl Flash {
             (None, Operation::WriteZeroes) if sectors > 0 && command.flags.contains(Flags::NO_UNMAP) => Work::Zero,
             (None, _) => Work::Unmap,
         };
-        let mut in_flight = InFlight::new(command.tag, work, self.layout.unit_of(first_sector), units);
-        in_flight.offset = offset;
-        in_flight.sectors = sectors;
-        in_flight.until_programmed = command.flags.contains(Flags::FUA) && !self.power_loss_protection;
-        in_flight
+        let until_programmed = command.flags.contains(Flags::FUA) && !self.power_loss_protection;
+        let unit = self.layout.unit_of(first_sector);
+        InFlight { offset, sectors, until_programmed, ..InFlight::new(command.tag, work, unit, units) }
     }
 
     /// The firmware is done with a command at `at`: it goes on to the link or, after a fixed time, to the flash.
@@ -252,9 +279,9 @@ impl Flash {
                 let event = self.calendar.pop();
                 self.agenda.set(source, self.calendar.next());
                 match event {
-                    Some((_, Event::Sensed(page))) => self.sensed(now, page),
-                    Some((_, Event::Collected(page))) => self.collected(now, page),
-                    Some((_, Event::Programmed(program))) => self.programmed(now, program, out),
+                    Some((_, Event { what: Event::COLLECTED, number })) => self.collected(now, number),
+                    Some((_, Event { what: Event::PROGRAMMED, number })) => self.programmed(now, number, out),
+                    Some((_, Event { what, number })) => self.sensed(now, SensedPage::from_word(what, number)),
                     None => {}
                 }
             }
@@ -387,7 +414,7 @@ impl Device for Flash {
         self.admitting.clear();
         self.buffer.forget_waiters();
         self.link_free = [now; 2];
-        self.calendar.retain(now, |event| !matches!(event, Event::Sensed(page) if page.is_host()));
+        self.calendar.retain(now, |event| !event.is_host_page());
         self.forget_held_pages(now);
         self.agenda = Agenda::new();
         self.agenda.set(Source::Calendar, self.calendar.next());

@@ -26,6 +26,24 @@ pub(super) struct SensedPage {
 }
 
 impl SensedPage {
+    /// All of it but the page's number. A page has at least one unit.
+    #[inline]
+    pub(super) fn word(&self) -> u64 {
+        let [units, sectors] = [self.units, self.sectors].map(u64::from);
+        units << 56 | sectors << 48 | u64::from(self.die) << 32 | u64::from(self.owner)
+    }
+
+    #[inline]
+    pub(super) fn number(&self) -> u32 {
+        self.page
+    }
+
+    #[inline]
+    pub(super) fn from_word(word: u64, page: u32) -> Self {
+        let [units, sectors, die @ .., a, b, c, d] = word.to_be_bytes();
+        Self { owner: u32::from_be_bytes([a, b, c, d]), page, die: u16::from_be_bytes(die), units, sectors }
+    }
+
     pub(super) fn is_host(&self) -> bool {
         self.owner != COLLECTOR
     }
@@ -120,7 +138,7 @@ impl Flash {
             held.is_busy = true;
         }
         let sensed = self.dies.sense(now, u32::from(page.die));
-        self.schedule(now, sensed, Event::Sensed(page));
+        self.schedule(now, sensed, Event::sensed(page));
     }
 
     /// A page is in the die's register: it passes the channel, and goes to whoever wants it.
@@ -133,7 +151,7 @@ impl Flash {
         if page.is_host() {
             self.send(transferred, page.owner, u32::from(page.sectors));
         } else {
-            self.schedule(now, transferred, Event::Collected(page.page));
+            self.schedule(now, transferred, Event::collected(page.page));
         }
     }
 
@@ -169,6 +187,25 @@ impl Flash {
             for page in pages {
                 self.sense(now, page);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_the_same_after_a_while_as_a_word() {
+        for page in [
+            SensedPage { owner: COLLECTOR, page: 7, die: u16::MAX, units: 1, sectors: 0 },
+            SensedPage { owner: 0, page: NONE, die: 0x0102, units: 16, sectors: 128 },
+            SensedPage { owner: 0x0a0b_0c0d, page: 1, die: 1, units: u8::MAX, sectors: 3 },
+        ] {
+            let again = SensedPage::from_word(page.word(), page.number());
+            let parts = |page: SensedPage| (page.owner, page.page, page.die, page.units, page.sectors);
+            assert_eq!(parts(again), parts(page));
+            assert!(page.word() > Event::PROGRAMMED);
         }
     }
 }

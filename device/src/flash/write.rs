@@ -162,7 +162,7 @@ impl Flash {
     fn issue(&mut self, now: Nanos, writer: Writer, place: u32, program: u32) {
         self.translation.pad(writer, &self.layout);
         let end = self.dies.program(now, self.layout.die_of(place), &self.layout);
-        self.schedule(now, end, Event::Programmed(program));
+        self.schedule(now, end, Event::programmed(program));
     }
 
     /// A program has ended: its data leaves the buffer, whoever waited for it is told, and there is room for more.

@@ -368,7 +368,7 @@ impl Processes {
             self.deadlines.resize(self.ios.len(), NEVER);
             self.deadlines[number as usize] = io.deadline_ns.unwrap_or(NEVER);
         }
-        if self.ios[number as usize].is_counted() {
+        if is_counted(self.ios[number as usize].bytes, io.operation) {
             self.recorder.submitted(index, IoDirection::from(io.operation), now);
         }
         match &process.path {
@@ -418,49 +418,44 @@ impl Processes {
         }
     }
 
-    #[inline(always)]
-    fn record(&mut self, io: &InHand, now: Nanos) {
-        let issuer = io.process as usize;
-        self.recorder.completed(&Completion {
-            issuer,
-            direction: IoDirection::from(io.operation),
-            submitted_ns: io.submitted_ns,
-            completed_ns: now,
-            bytes: u64::from(io.bytes),
-            device_ns: io.device_ns,
-            outcome: io.status.into(),
-        });
-    }
-
     #[inline]
     fn deliver(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
-        let io = self.ios[number as usize];
-        let index = io.process as usize;
+        // Part by part, as some of it has just been written.
+        let InHand { process, submitted_ns, bytes, device_ns, operation, status, .. } = self.ios[number as usize];
+        let index = process as usize;
         self.completions += 1;
         if let Some(log) = &mut self.log {
-            for bytes in [now, u64::from(number), io.status as u64] {
+            for bytes in [now, u64::from(number), status as u64] {
                 *log = fnv1a64_continued(*log, &bytes.to_le_bytes());
             }
         }
-        if io.is_counted() {
-            self.record(&io, now);
+        if is_counted(bytes, operation) {
+            self.recorder.completed(&Completion {
+                issuer: index,
+                direction: IoDirection::from(operation),
+                submitted_ns,
+                completed_ns: now,
+                bytes: u64::from(bytes),
+                device_ns,
+                outcome: status.into(),
+            });
             if self.deadlines.get(number as usize).is_some_and(|&deadline_ns| now > deadline_ns) {
                 self.recorder.late(index, now);
             }
         }
         let process = &mut self.processes[index];
-        process.issuer.completed(number - process.first_io, io.status.is_ok());
+        process.issuer.completed(number - process.first_io, status.is_ok());
         self.pump(index, now, queue);
     }
 }
 
-impl InHand {
-    /// Whether results know of it: creating, renaming and removing files are neither transfers nor syncs.
-    #[inline]
-    const fn is_counted(&self) -> bool {
-        self.bytes > 0 || matches!(self.operation, Operation::Flush)
-    }
+/// Whether results know of an I/O: creating, renaming and removing files are neither transfers nor syncs.
+#[inline]
+const fn is_counted(bytes: u32, operation: Operation) -> bool {
+    bytes > 0 || matches!(operation, Operation::Flush)
+}
 
+impl InHand {
     const fn idle(process: u32) -> Self {
         Self {
             process,

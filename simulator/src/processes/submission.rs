@@ -11,7 +11,7 @@ use elevator::{Bio, Elevator};
 use experiment::{KernelEra, Machine};
 use queue::{RequestQueue, Submitted};
 
-use super::Processes;
+use super::{InHand, Processes};
 use crate::os::pages::PAGE_BYTES;
 
 /// What a bio's cookie stands for: kind in the upper byte, the number of an I/O or a transfer below.
@@ -103,16 +103,18 @@ impl Processes {
     /// Submits what an I/O still has to transfer, until its process has to sleep for a request.
     #[inline]
     pub(super) fn submit_io(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
-        let io = self.ios[number as usize];
-        let process = &self.processes[io.process as usize];
-        let (index, place) = (io.process as usize, process.place);
-        let mut bio = Bio { operation: io.operation, flags: io.flags, ..process.template };
-        bio.context.0 += u32::from(io.actor);
-        if io.priority != Priority::NONE {
-            bio.priority = io.priority;
+        // Part by part, as it has just been written: the processor would wait before it could read it as a whole.
+        let InHand { process, operation, flags, priority, actor, next_byte, end_byte, .. } = self.ios[number as usize];
+        let index = process as usize;
+        let process = &self.processes[index];
+        let place = process.place;
+        let mut bio = Bio { operation, flags, ..process.template };
+        bio.context.0 += u32::from(actor);
+        if priority != Priority::NONE {
+            bio.priority = priority;
         }
-        let mut at = io.next_byte / SECTOR_BYTES * SECTOR_BYTES;
-        let end = io.end_byte.next_multiple_of(SECTOR_BYTES);
+        let mut at = next_byte / SECTOR_BYTES * SECTOR_BYTES;
+        let end = end_byte.next_multiple_of(SECTOR_BYTES);
         let is_plugged = end - at > self.bio_bytes && self.plug.is_some();
         let (mut bios, mut ended, mut sleeps) = (0, 0, false);
         while !sleeps {
