@@ -635,6 +635,7 @@ impl Weather {
         let settings = GroupSettings { parent, weight, latency_target_ns, priority: level_beside(weight) };
         if self.queue.add_group(group, &settings, self.now) {
             self.groups += 1;
+            self.starvation.group_added(group, parent);
             self.note(format!("group {} below {} of weight {weight} added", group.0, parent.0));
         }
     }
@@ -644,6 +645,7 @@ impl Weather {
         if !self.leaving[context.0 as usize] {
             self.leaving[context.0 as usize] = true;
             self.queue.context_exited(context, self.now);
+            self.starvation.exited(context);
             self.note(format!("context {} exited", context.0));
         }
     }
