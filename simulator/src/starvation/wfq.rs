@@ -267,27 +267,26 @@ mod tests {
     const LIGHT: GroupId = GroupId(1);
     const HEAVY: GroupId = GroupId(2);
 
-    /// Two groups of weights 100 and 300, each with a context that always has 8 sectors to read.
+    /// Two groups of weights 100 and 300, each with a context that always has two reads of 8 sectors waiting.
     fn play(mut choose: impl FnMut([u64; 2]) -> GroupId) -> Result<u64, Broken> {
         let root = GroupId::ROOT;
         let mut shares = Shares::with_tree(&[(root, 100), (root, 100), (root, 300)]);
-        let (mut waiting, mut number, mut passed) = ([None; 2], 0, 0);
-        let mut served = [0; 2];
+        let (mut waiting, mut number) = ([VecDeque::new(), VecDeque::new()], 0);
+        let (mut served, mut passed) = ([0; 2], 0);
         for _ in 0..200 {
-            for (place, group) in waiting.iter_mut().zip([LIGHT, HEAVY]) {
-                let (id, attributes) = *place.get_or_insert_with(|| {
+            for (queue, group) in waiting.iter_mut().zip([LIGHT, HEAVY]) {
+                while queue.len() < 2 {
                     number += 1;
                     let mut attributes = Attributes::new(Operation::Read, Extent::new(0, 8));
                     (attributes.group, attributes.context) = (group, ContextId(group.0));
-                    (RequestId::new(number, 0), attributes)
-                });
-                if !shares.place_of.contains_key(&id) {
+                    let id = RequestId::new(number, 0);
                     shares.entered(id, &attributes, false);
+                    queue.push_back((id, attributes));
                 }
             }
             let index = (choose(served).0 - LIGHT.0) as usize;
             served[index] += 1;
-            let (id, attributes) = waiting[index].take().unwrap();
+            let (id, attributes) = waiting[index].pop_front().unwrap();
             passed += shares.chosen(id, &attributes, &Terms::default())?;
         }
         Ok(passed)
