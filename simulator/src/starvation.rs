@@ -136,6 +136,7 @@ pub(crate) struct Starvation {
     merged_into: Option<RequestId>,
     entered: u64,
     last_events: VecDeque<TraceEvent>,
+    events: u64,
     /// Times that a request was passed over as its promise allows.
     pub passed_over: u64,
 }
@@ -153,6 +154,7 @@ impl Starvation {
             merged_into: None,
             entered: 0,
             last_events: VecDeque::with_capacity(SHOWN_EVENTS),
+            events: 0,
             passed_over: 0,
         }
     }
@@ -233,10 +235,16 @@ impl Starvation {
     }
 
     fn remember(&mut self, event: TraceEvent) {
+        self.events += 1;
         if self.last_events.len() == SHOWN_EVENTS {
             self.last_events.pop_front();
         }
         self.last_events.push_back(event);
+    }
+
+    /// Trace events so far.
+    pub(crate) fn events(&self) -> u64 {
+        self.events
     }
 
     /// The last events, oldest first, for a failure to show.

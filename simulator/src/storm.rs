@@ -36,6 +36,10 @@ const SOFTWARE_QUEUES: u16 = 4;
 const PLUGS: usize = 3;
 /// Changes from outside that a failure shows.
 const SHOWN_CHANGES: usize = 16;
+/// Steps without any event or change after which only every so many-th is followed by a look at every invariant: a limiter
+/// that counts its ticks while a bio waits for minutes would take most of a storm's time.
+const QUIET_STEPS: u64 = 16;
+const QUIET_STRIDE: u64 = 64;
 /// Steps without any answered bio after which the drain at the end is taken to be stuck.
 const DRAIN_STEPS: u64 = 1_000_000;
 
@@ -146,6 +150,10 @@ struct Weather {
     completions: Vec<Completion>,
     /// The last changes of groups, contexts, tunables, depths and policies.
     changes: VecDeque<String>,
+    /// Steps since the last event or change.
+    quiet_steps: u64,
+    /// Events by then.
+    events: u64,
     checksum: u64,
     requeued: u64,
     switches: u64,
@@ -191,6 +199,7 @@ impl Weather {
         if self.changes.len() == SHOWN_CHANGES {
             self.changes.pop_front();
         }
+        self.quiet_steps = 0;
         self.changes.push_back(format!("{:>14} step {}: {change}", self.now, self.step));
     }
 
@@ -217,6 +226,12 @@ impl Weather {
         self.held_comes_out()?;
         if self.queue.retired().is_some() {
             self.switches += 1;
+        }
+        let events = self.starvation.events();
+        self.quiet_steps = if events == self.events { self.quiet_steps + 1 } else { 0 };
+        self.events = events;
+        if self.quiet_steps > QUIET_STEPS && !self.quiet_steps.is_multiple_of(QUIET_STRIDE) {
+            return Ok(());
         }
         self.queue.check().map_err(|violation| format!("{} ({})", violation.what, violation.at))
     }

@@ -107,6 +107,8 @@ impl Weather {
             cookie: 0,
             completions: Vec::new(),
             changes: VecDeque::with_capacity(SHOWN_CHANGES),
+            quiet_steps: 0,
+            events: 0,
             checksum: block::random::fnv1a64(b""),
             requeued: 0,
             switches: 0,
