@@ -103,6 +103,26 @@ fn p1_to_p11_hold_for_bfq() {
     storms("bfq");
 }
 
+/// Forms whose rule or bound is another than that of the form that users get.
+const OLD_FORMS: [&str; 7] = [
+    "noop@2.4.20",
+    "linus@2.4.0",
+    "linus@2.4.21",
+    "linus@2.5.38",
+    "deadline@2.6.0",
+    "mq-deadline@6.1",
+    "mq-deadline@6.5",
+];
+
+#[test]
+fn p1_to_p11_hold_for_the_old_forms_of_the_classic_policies() {
+    for form in OLD_FORMS {
+        let total = storms_of(form, BIOS, REQUESTS_OF_A_PAIR);
+        assert!(total.merged > 100 && total.requeued > 50 && total.groups > 10, "{form}: {total:?}");
+        assert!(total.passed_over > 0, "{form}: {total:?}");
+    }
+}
+
 /// Each form begins some storms of its own, besides those into which switches bring it.
 #[test]
 fn p1_to_p11_hold_for_cfq_in_every_form() {
