@@ -106,6 +106,7 @@ impl Bfq {
     }
 
     /// The turn begins.
+    #[inline(never)]
     pub(super) fn begin_turn(&mut self, queue: u32) {
         let turns = self.budgets_assigned;
         self.budgets_assigned = (turns.wrapping_mul(7).wrapping_add(256)) / 8;
@@ -163,6 +164,7 @@ impl Bfq {
     }
 
     /// Charges a slow turn the sectors that the device would have transferred in its time.
+    #[inline(never)]
     pub(super) fn charge_turn(&mut self, queue: u32, end: TurnEnd, ended_at_ns: Nanos) {
         let (is_slow, charged_ns) = self.judge(queue, ended_at_ns);
         self.say_queue(queue, "bfq_bfqq_is_slow: slow {0}", &[u64::from(is_slow)]);

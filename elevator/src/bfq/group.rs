@@ -54,6 +54,7 @@ impl Bfq {
     }
 
     /// An issuer is in another group than when it was last seen.
+    #[inline]
     pub(super) fn change_group(&mut self, index: u32, group: u32) {
         self.leave_async_queue(index);
         let queue = self.contexts.at(index).queue(true);
@@ -83,10 +84,9 @@ impl Bfq {
     }
 
     /// A queue goes to another group, with all that it has.
-    #[inline(never)]
+    #[inline]
     pub(super) fn move_queue(&mut self, queue: u32, group: u32) {
-        let entity = *self.entities.at(queue);
-        if entity.parent == group || queue == SPARE_QUEUE {
+        if self.entities.at(queue).parent == group || queue == SPARE_QUEUE {
             return;
         }
         // A user more, so that it is still there when it arrives.
@@ -94,16 +94,26 @@ impl Bfq {
         if queue == self.in_service {
             self.end_turn(queue, TurnEnd::Preempted, self.clock.ns);
         }
-        let (is_busy, is_pending) = {
-            let marks = self.queues.at(queue).marks;
-            (marks.has(Marks::BUSY), marks.has(Marks::PENDING))
-        };
+        let is_busy = self.queues.at(queue).has(Marks::BUSY);
+        if is_busy {
+            self.deactivate(queue, false, false);
+        }
+        self.change_parent(queue, group);
+        if is_busy {
+            self.activate_by_mark(queue);
+        }
+        let state = self.queues.at_mut(queue);
+        state.processes = state.processes.saturating_sub(1);
+        self.release_if_unused(queue);
+    }
+
+    #[inline(never)]
+    fn change_parent(&mut self, queue: u32, group: u32) {
+        let is_pending = self.queues.at(queue).has(Marks::PENDING);
         if is_pending {
             self.stop_pending(queue);
         }
-        if is_busy {
-            self.deactivate(queue, false, false);
-        } else if self.entities.at(queue).set == Set::Idle {
+        if self.entities.at(queue).set == Set::Idle {
             self.idle_remove(queue);
             self.forget(queue, false);
         }
@@ -113,13 +123,9 @@ impl Bfq {
         if is_pending {
             self.become_pending(queue);
         }
-        if is_busy {
+        if self.queues.at(queue).has(Marks::BUSY) {
             self.note_position(queue);
-            self.activate_by_mark(queue);
         }
-        let state = self.queues.at_mut(queue);
-        state.processes = state.processes.saturating_sub(1);
-        self.release_if_unused(queue);
     }
 
     /// Its requests count in the groups above it.
