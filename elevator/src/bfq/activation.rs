@@ -131,7 +131,7 @@ impl Bfq {
     }
 
     /// The queue has nothing queued; it may have requests in the device.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn leave_busy(&mut self, queue: u32, on_expiration: bool) {
         self.count_idle(queue);
         self.deactivate(queue, true, on_expiration);

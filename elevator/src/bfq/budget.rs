@@ -47,19 +47,27 @@ impl Bfq {
     }
 
     /// The budget follows the next request, while the queue waits for its turn.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn next_request_changed(&mut self, queue: u32) {
+        if self.renews_budget(queue) {
+            self.activate_or_requeue(queue, false, false);
+        }
+    }
+
+    #[inline(never)]
+    fn renews_budget(&mut self, queue: u32) -> bool {
         let state = self.queues.at(queue);
         if state.next == NIL || queue == self.in_service || !state.has(Marks::BUSY) {
-            return;
+            return false;
         }
         let charge = self.charge(state.next, queue);
         let budget = state.max_budget.max(charge).max(self.entities.at(queue).service);
-        if self.entities.at(queue).budget != budget {
-            self.entities.at_mut(queue).budget = budget;
-            self.say_queue(queue, "updated next rq: new budget {0}", &[u64::from(budget)]);
-            self.activate_or_requeue(queue, false, false);
+        if self.entities.at(queue).budget == budget {
+            return false;
         }
+        self.entities.at_mut(queue).budget = budget;
+        self.say_queue(queue, "updated next rq: new budget {0}", &[u64::from(budget)]);
+        true
     }
 
     /// A turn ended: how large the next budget is to be.

@@ -54,7 +54,7 @@ impl Bfq {
     }
 
     /// Off the device, and back into the order or out of it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn leave_service(&mut self, queue: u32, end: TurnEnd) {
         if self.leaves(queue, end) {
             self.leave_busy(queue, true);

@@ -62,6 +62,9 @@ impl Bfq {
             return;
         }
         if !self.queues.at(queue).has(Marks::COOP) && self.queues.at(queue).merges_into == NIL {
+            if queue == self.in_service && self.entities.at(queue).parent != group {
+                self.end_turn(queue, TurnEnd::Preempted, self.clock.ns);
+            }
             self.move_queue(queue, group);
         } else if self.chain_leaves(queue, group) {
             self.leave_sync_queue(index);
@@ -83,17 +86,14 @@ impl Bfq {
         false
     }
 
-    /// A queue goes to another group, with all that it has.
-    #[inline]
+    /// A queue goes to another group, with all that it has. It is not in service.
+    #[inline(never)]
     pub(super) fn move_queue(&mut self, queue: u32, group: u32) {
         if self.entities.at(queue).parent == group || queue == SPARE_QUEUE {
             return;
         }
         // A user more, so that it is still there when it arrives.
         self.queues.at_mut(queue).processes = self.queues.at(queue).processes.wrapping_add(1);
-        if queue == self.in_service {
-            self.end_turn(queue, TurnEnd::Preempted, self.clock.ns);
-        }
         let is_busy = self.queues.at(queue).has(Marks::BUSY);
         if is_busy {
             self.deactivate(queue, false, false);
@@ -162,7 +162,12 @@ impl Bfq {
         }
         for queue in 0..self.queues.len() {
             if self.queues.at(queue).has(Marks::USED) && self.entities.at(queue).parent == group {
-                self.move_queue(queue, GroupId::ROOT.0);
+                if queue == self.in_service {
+                    self.end_turn(queue, TurnEnd::Preempted, self.clock.ns);
+                }
+                if self.queues.at(queue).has(Marks::USED) {
+                    self.move_queue(queue, GroupId::ROOT.0);
+                }
             }
         }
         self.deactivate_group(group);

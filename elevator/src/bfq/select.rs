@@ -195,7 +195,7 @@ impl Bfq {
         self.sample_dispatch(requests, slot);
     }
 
-    #[inline]
+    #[inline(always)]
     fn move_to_device(&mut self, slot: u32) {
         let queue = self.slots.at(slot).queue;
         // Before it leaves the queue, so that the queue does not look as if it had nothing anywhere.
