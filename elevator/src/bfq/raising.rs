@@ -3,7 +3,7 @@
 use super::Bfq;
 use super::activation::Arrival;
 use super::clock::Clock;
-use super::state::{Marks, Raising, Slot};
+use super::state::{Marks, Raising};
 use super::timestamps::is_later;
 
 /// How many times its weight an interactive queue gets.
@@ -58,9 +58,10 @@ impl Bfq {
     }
 
     /// An async queue that was silent for a while is raised as if somebody waited for it.
-    pub(super) fn raise_async(&mut self, queue: u32, entry: &Slot, factor_before: u32) {
+    #[inline(never)]
+    pub(super) fn raise_async(&mut self, queue: u32, slot: u32, factor_before: u32) {
         let silent_until = self.queues.at(queue).raising.since_ticks.wrapping_add(self.spans.async_arrivals);
-        let is_due = self.settings.low_latency && factor_before == 1 && !entry.is_sync;
+        let is_due = self.settings.low_latency && factor_before == 1 && !self.slots.at(slot).is_sync;
         if !is_due || !self.clock.is_past(silent_until) {
             return;
         }
@@ -72,6 +73,7 @@ impl Bfq {
     }
 
     /// A request of the queue in service has just gone: whether its raising ends, and what its weight is then.
+    #[inline(never)]
     pub(super) fn look_at_raising(&mut self, queue: u32) {
         if self.queues.at(queue).is_raised() {
             self.end_raising_in_time(queue);

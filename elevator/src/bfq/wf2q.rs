@@ -269,6 +269,7 @@ impl Bfq {
         self.entities.at_mut(entity).set = Set::Idle;
     }
 
+    #[inline(always)]
     pub(super) fn idle_remove(&mut self, entity: u32) {
         let tree = self.tree_index(entity);
         if !self.trees.at_mut(tree).idle.remove(&mut self.stamps, entity) {
@@ -278,6 +279,7 @@ impl Bfq {
     }
 
     /// It counts no longer; a queue in service is let go of when its turn is over.
+    #[inline(always)]
     pub(super) fn forget(&mut self, entity: u32, is_in_service: bool) {
         self.change_weight_sum(entity, false);
         self.entities.at_mut(entity).is_on_tree = false;
@@ -418,6 +420,7 @@ impl Bfq {
     }
 
     /// False if it was on no tree.
+    #[inline(never)]
     fn deactivate_one(&mut self, entity: u32, into_idle: bool) -> bool {
         let state = *self.entities.at(entity);
         if !state.is_on_tree {
@@ -566,6 +569,7 @@ impl Bfq {
     }
 
     /// The turn is over: nobody is in service, here and in the groups above.
+    #[inline(never)]
     pub(super) fn reset_in_service(&mut self) {
         let queue = core::mem::replace(&mut self.in_service, NIL);
         self.stop_wait(queue);

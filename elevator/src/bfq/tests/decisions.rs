@@ -102,7 +102,7 @@ fn t25_without_slice_idle_nobody_is_waited_for_with_strict_guarantees_everybody(
     assert!(rig.bfq.better_to_idle(idle));
     let issuer = rig.bfq.contexts.at_mut(7);
     (issuer.is_alive, issuer.group) = (true, ROOT);
-    let asynchronous = rig.bfq.get_queue(7, false, false);
+    let asynchronous = rig.bfq.get_queue(7, false);
     assert!(rig.bfq.better_to_idle(asynchronous));
     // Whom nobody uses, nobody waits for; its group still holds it.
     rig.bfq.leave_async_queue(7);

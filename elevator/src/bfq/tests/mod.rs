@@ -88,8 +88,7 @@ impl Rig {
         self.contexts += 1;
         let issuer = self.bfq.contexts.at_mut(context);
         (issuer.is_alive, issuer.group) = (true, group);
-        // As after a split, so that it is not merged with its siblings.
-        let queue = self.bfq.get_queue(context, true, true);
+        let queue = self.bfq.get_queue(context, true);
         self.bfq.queues.at_mut(queue).max_budget = budget;
         let entity = self.bfq.entities.at_mut(queue);
         (entity.weight, entity.original_weight, entity.new_weight) = (weight, weight, weight);
