@@ -349,7 +349,8 @@ pub fn check_path(path: &str) -> Result<(), Diagnostic> {
     ))
 }
 
-/// Checks groups together: paths well formed and unique, no jobs in a group that holds others.
+/// Checks groups together: paths well formed and unique, no jobs in a group that holds others unless it says what they
+/// weigh beside those.
 pub fn check(groups: &[Group]) -> Result<(), Diagnostic> {
     for (index, group) in groups.iter().enumerate() {
         check_path(&group.path)?;
@@ -361,11 +362,12 @@ pub fn check(groups: &[Group]) -> Result<(), Diagnostic> {
         }
         let holds =
             |other: &Group| other.path.strip_prefix(group.path.as_str()).is_some_and(|rest| rest.starts_with('/'));
-        if !group.jobs.is_empty() && groups.iter().any(holds) {
-            return Err(Diagnostic::new(
-                format!("group '{}' has jobs and holds other groups", group.path),
-                format!("move the jobs into a group below it, for example {}/own", group.path),
-            ));
+        if !group.jobs.is_empty() && group.leaf_weight.is_none() && groups.iter().any(holds) {
+            let help = format!(
+                "move the jobs into a group below it, for example {}/own, or (cfq) say what they weigh: leaf_weight=",
+                group.path
+            );
+            return Err(Diagnostic::new(format!("group '{}' has jobs and holds other groups", group.path), help));
         }
     }
     Ok(())
@@ -414,6 +416,15 @@ mod tests {
         let message = |text: &str, groups| parse_weights(text, groups).unwrap_err().message;
         assert_eq!(message("1,2,3", Some(2)), "weights '1,2,3' are 3 values for 2 groups");
         assert_eq!(message("1..3", None), "weights '1..3' do not say how many groups there are");
+    }
+
+    #[test]
+    fn own_jobs_beside_groups_below_need_a_weight() {
+        let below = Group::new("a/b", Weight::DEFAULT, vec![Job::default()]);
+        let above = Group::new("a", Weight::DEFAULT, vec![Job::default()]);
+        let refused = check(&[above.clone(), below.clone()]).unwrap_err();
+        assert!(refused.message.contains("has jobs and holds other groups") && refused.help.contains("leaf_weight="));
+        check(&[Group { leaf_weight: Some(Weight::DEFAULT), ..above }, below]).unwrap();
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::state::{
 };
 use super::tunables::{Settings, Ticks};
 use super::two_level::Instance;
-use super::{Cfq, LEVELS, Splits};
+use super::{Cfq, LEVELS};
 use crate::account::GroupAccount;
 use crate::group::{GroupSettings, WEIGHT_DEFAULT};
 use crate::interface::{Configuration, Form, Policy};
@@ -97,7 +97,7 @@ impl Cfq {
             round: List::EMPTY,
             instances: Array::try_new(instances, Instance::NEW)?,
             attended: GroupId::ROOT.0,
-            splits: Splits { sync: profile.has_groups(), asynchronous: profile.has_async_per_group() },
+            splits: profile.splits(),
             draining: NIL,
             drained: 0,
             messages: Messages::try_new()?,
@@ -128,15 +128,22 @@ fn free_queues(count: u32) -> Result<Array<Queue>, NoMemory> {
 
 fn groups_with_root(count: u32, profile: &Profile) -> Result<Array<Group>, NoMemory> {
     let mut groups = Array::try_new(count, UNKNOWN_GROUP)?;
-    let weight = own_weight(profile, GroupId::ROOT, &GroupSettings::with_weight(WEIGHT_DEFAULT));
-    let root = groups.at_mut(GroupId::ROOT.0);
-    (root.weight, root.leaf_weight) = (weight, weight);
-    (root.new_weight, root.new_leaf_weight) = (weight, weight);
+    let root = new_group(profile, GroupId::ROOT, &GroupSettings::with_weight(WEIGHT_DEFAULT));
+    *groups.at_mut(GroupId::ROOT.0) = root;
     Ok(groups)
 }
 
+/// A group that has done nothing; its weights in the form's range.
+pub fn new_group(profile: &Profile, group: GroupId, settings: &GroupSettings) -> Group {
+    let weight = own_weight(profile, group, settings);
+    let own = settings.leaf_weight.unwrap_or(settings.weight);
+    let leaf_weight = own_weight(profile, group, &GroupSettings { weight: own, ..*settings });
+    let (new_weight, new_leaf_weight, parent) = (weight, leaf_weight, settings.parent.0);
+    Group { weight, leaf_weight, new_weight, new_leaf_weight, parent, ..UNKNOWN_GROUP }
+}
+
 /// The weight in the form's range; the root counts double.
-pub fn own_weight(profile: &Profile, group: GroupId, settings: &GroupSettings) -> u32 {
+fn own_weight(profile: &Profile, group: GroupId, settings: &GroupSettings) -> u32 {
     let weight = settings.clamped_weight();
     match (profile.has_hierarchy, group == GroupId::ROOT) {
         (true, false) => weight,
@@ -144,10 +151,4 @@ pub fn own_weight(profile: &Profile, group: GroupId, settings: &GroupSettings) -
         (false, true) if weight == WEIGHT_DEFAULT => WEIGHT_MAX,
         (false, _) => weight.clamp(WEIGHT_MIN, WEIGHT_MAX),
     }
-}
-
-/// The weight of a group's own queues among its children, in the form's range.
-pub fn own_leaf_weight(profile: &Profile, group: GroupId, settings: &GroupSettings) -> u32 {
-    let weight = settings.leaf_weight.unwrap_or(settings.weight);
-    own_weight(profile, group, &GroupSettings { weight, ..*settings })
 }
