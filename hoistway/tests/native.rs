@@ -241,7 +241,7 @@ fn t47_bfq_shares_by_weight_and_none_does_not() {
     }
     let bounds = if is_cpu_short { 3.0..20.0 } else { 6.0..10.0 };
     assert!(bounds.contains(&bfq), "bfq: {bfq}");
-    assert!(said.stdout.contains("io.bfq.weight") || said.stdout.contains("blkio.bfq.weight"));
+    assert!(said.stderr.contains("weights act by") && said.stderr.contains(".bfq.weight"), "{}", said.stderr);
 }
 
 #[test]
