@@ -188,7 +188,7 @@ fn writing_needs_the_device_named_twice() {
 
 #[test]
 fn models_that_cannot_become_devices() {
-    refused(&["device", "create", "--model", "sat"], 2, &["did you mean 'sata'"]);
+    refused(&["device", "create", "--model", "sat"], 2, &["nearest: sata"]);
     refused(&["device", "create", "--model", "sata", "--size", "5000"], 2, &["5000 bytes", "(--size)"]);
     refused(&["device", "create"], 2, &["--model <MODEL>"]);
     refused(&["device", "delete", "/dev/loop9999"], 2, &["/dev/loop9999 is no device of `hoistway device create`"]);

@@ -222,26 +222,35 @@ fn t30_a_device_is_measured_by_one_at_a_time() {
 #[test]
 fn t47_bfq_shares_by_weight_and_none_does_not() {
     let Some(_alone) = possible("t47") else { return };
-    let rig = Rig::create(&FLASH);
-    let schedulers = ["drr:bs=4k,iodepth=32", "--weights", "100,800", "-s", "none", "-s", "bfq:low_latency=0"];
-    let times = ["--runtime", "3s", "--ramp", "500ms", "--cooldown", "0", "--no-store", "--format", "json", "-w"];
-    let said = test(&rig, &[&times[..], &schedulers].concat());
-    assert!(said.stderr.contains("no proportional-share mechanism is active for none"), "{}", said.stderr);
-    let cells = cells(&said);
-    let ratio = |cell: &Value| {
+    let times = ["--runtime", "3s", "--ramp", "500ms", "--cooldown", "0", "--no-store", "--format", "json"];
+    let load = ["-w", "drr:bs=4k,iodepth=32", "--weights", "100,800", "-s"];
+    let measured = |rig: &Rig, scheduler: &str, note: &str| {
+        let said = test(rig, &[&times[..], &load, &[scheduler]].concat());
+        assert!(said.stderr.contains(note), "{}", said.stderr);
+        let cell = cells(&said)[0].clone();
         let rate = |index: usize| cell["groups"][index]["bw_bytes"]["mean"].as_f64().expect("a rate");
-        rate(1) / rate(0)
+        (rate(1) / rate(0), is_cpu_short(&cell))
     };
-    let (none, bfq) = (ratio(&cells[0]), ratio(&cells[1]));
-    assert!((0.9..1.1).contains(&none), "none: {none}");
-    // BFQ waits for the next request of a process; one that waits for a processor breaks the shares.
-    let is_cpu_short = cells[1]["flags"].as_array().is_some_and(|flags| flags.iter().any(|flag| flag == "C"));
-    if is_cpu_short {
-        eprintln!("skipped: t47: the exact ratio: the processors are busy with something else (bfq gave {bfq:.1})");
-    }
-    let bounds = if is_cpu_short { 3.0..20.0 } else { 6.0..10.0 };
-    assert!(bounds.contains(&bfq), "bfq: {bfq}");
-    assert!(said.stdout.contains("io.bfq.weight") || said.stdout.contains("blkio.bfq.weight"));
+    // A device that takes everything: with 8 tags the two processes race for them, and whoever wakes first has more.
+    let deep = Rig::create(&["null,latency_us=800,servers=8,queue_depth=128", "--size", "1G"]);
+    let (none, none_is_short) = measured(&deep, "none", "no proportional-share mechanism is active for none");
+    drop(deep);
+    // A device that takes fewer than there are, so that the scheduler has something to choose from.
+    let (bfq, bfq_is_short) = measured(&Rig::create(&FLASH), "bfq:low_latency=0", "weights act by");
+    // BFQ waits for the next request of a process; one that waits for a processor instead blurs the shares.
+    let (of_none, of_bfq) = if none_is_short || bfq_is_short {
+        eprintln!("skipped: t47: exact ratios: the processors are busy otherwise (none {none:.2}, bfq {bfq:.1})");
+        (0.5..2.0, 2.0..30.0)
+    } else {
+        (0.9..1.1, 6.0..10.0)
+    };
+    assert!(of_none.contains(&none), "none: {none}");
+    assert!(of_bfq.contains(&bfq), "bfq: {bfq}");
+}
+
+/// The host's own mark: figures that the processors have spoiled.
+fn is_cpu_short(cell: &Value) -> bool {
+    cell["flags"].as_array().is_some_and(|flags| flags.iter().any(|flag| flag == "C"))
 }
 
 #[test]
@@ -251,8 +260,13 @@ fn t50_a_limit_is_the_kernels_own() {
     let group = ["--group", "name=a,rbps=10M,workload=drr:bs=4k,iodepth=16", "-s", "none"];
     let times = ["--runtime", "4s", "--ramp", "1s", "--no-store", "--format", "json"];
     let said = test(&rig, &[&times[..], &group].concat());
-    let rate = cells(&said)[0]["total"]["bw_bytes"]["mean"].as_f64().expect("a rate");
-    assert!((rate / f64::from(10 << 20) - 1.0).abs() < 0.03, "{rate}");
+    let cell = &cells(&said)[0];
+    let part = cell["total"]["bw_bytes"]["mean"].as_f64().expect("a rate") / f64::from(10 << 20);
+    let least = if is_cpu_short(cell) { 0.8 } else { 0.97 };
+    assert!((least..1.03).contains(&part), "{part} of the limit");
+    if least < 0.97 {
+        eprintln!("skipped: t50: that the limit is reached: the processors are busy otherwise ({part:.3} of it)");
+    }
 }
 
 #[test]

@@ -269,7 +269,7 @@ fn answer(
         flags,
     };
     note(&mut measurement, stage.notes.clone());
-    note(&mut measurement, what_does_not_work(experiment, stage));
+    note(&mut measurement, what_to_know(experiment, stage));
     measurement
 }
 
@@ -281,11 +281,13 @@ fn note(measurement: &mut Measurement, notes: Vec<String>) {
     }
 }
 
-/// Harness 3.5.
-fn what_does_not_work(experiment: &Experiment, stage: &Stage) -> Vec<String> {
+/// What makes weights act, and what cannot work (harness 3.5).
+fn what_to_know(experiment: &Experiment, stage: &Stage) -> Vec<String> {
     let mut notes = Vec::new();
     let has_weights = experiment.groups.iter().any(|group| group.weight != experiment.groups[0].weight);
-    if has_weights && !stage.scheduler.has_shares {
+    if has_weights && stage.scheduler.has_shares {
+        notes.push(format!("weights act by {}", stage.mechanism));
+    } else if has_weights {
         notes.push(stage.mechanism.clone());
     }
     let writes_buffered = experiment.issuers().any(|place| !place.job.direct && place.job.mix.has_writes());

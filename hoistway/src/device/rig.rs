@@ -223,7 +223,7 @@ fn refuse_used(node: &Path) -> Result<(), Error> {
 fn refused(error: RigError) -> Error {
     match error {
         RigError::Model(error) => super::wrong_model(error),
-        RigError::Size(what) => Error::usage(what, "").at("--size"),
+        RigError::Size(what) => Error::usage(what, "for example --size 8G; without it the model's own").at("--size"),
         RigError::System { .. } | RigError::Keeper(_) => {
             Error::failed(error.to_string(), "it needs root, /dev/fuse and loop devices (modprobe fuse loop)")
         }
