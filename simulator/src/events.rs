@@ -16,10 +16,10 @@ use std::collections::BinaryHeap;
 use block::{NIL, Nanos};
 
 /// Buckets of the wheel.
-const BUCKETS: usize = 32_768;
-/// Width of a bucket: 128 ns, so that the wheel reaches 4.19 ms ahead, and thousands of events within a fraction of that
+const BUCKETS: usize = 65_536;
+/// Width of a bucket: 64 ns, so that the wheel reaches 4.19 ms ahead, and thousands of events within a fraction of that
 /// still are only a few to a bucket.
-const WIDTH_BITS: u32 = 7;
+const WIDTH_BITS: u32 = 6;
 const WORDS: usize = BUCKETS / 64;
 /// "Nothing ahead", as [`EventWheel::next_time`] says it.
 pub const NEVER: Nanos = Nanos::MAX;
@@ -330,7 +330,7 @@ mod tests {
         for (index, time) in [(0, 5), (1, 3), (2, 5), (3, 3 + 4_200_000), (4, 3)] {
             wheel.insert(time, Payload::new(0, index));
         }
-        assert_eq!(wheel.overflow.len(), 1, "4.2 ms lie beyond the horizon of 32,768 x 128 ns");
+        assert_eq!(wheel.overflow.len(), 1, "4.2 ms lie beyond the horizon of 65,536 x 64 ns");
         let order: Vec<_> = std::iter::from_fn(|| wheel.pop()).map(|(time, event)| (time, event.index())).collect();
         assert_eq!(order, [(3, 1), (3, 4), (5, 0), (5, 2), (4_200_003, 3)]);
     }

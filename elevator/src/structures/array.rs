@@ -59,15 +59,8 @@ impl<T> Array<T> {
     pub fn at(&self, index: u32) -> &T {
         match self.items.get(index as usize) {
             Some(item) => item,
-            None => Self::sentinel(&self.spare),
+            None => &self.spare[0],
         }
-    }
-
-    // A call keeps it a branch: choosing between two addresses would load the sentinel's every time.
-    #[cold]
-    #[inline(never)]
-    fn sentinel(spare: &[T; 2]) -> &T {
-        &spare[0]
     }
 
     /// The element at `index`; `None` out of range, for which [`crate::structures::NIL`] always is.
