@@ -2,15 +2,40 @@
 //!
 //! The periods (waiting, idling, empty) are added when they end; one that is running does not show yet.
 
-use block::{Direction, Nanos};
+use block::{Direction, Nanos, Operation};
 
-/// A number, by what was asked for. Everything that is not a read counts as a write.
+/// What is counted apart: Linux has a column for discards since 4.19, before they counted as writes.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Data from the device.
+    Read,
+    /// Everything else.
+    Write,
+    /// What is no longer needed.
+    Discard,
+}
+
+impl Kind {
+    /// Where an operation is counted.
+    #[inline]
+    pub const fn of(operation: Operation) -> Self {
+        match operation {
+            Operation::Read => Kind::Read,
+            Operation::Discard => Kind::Discard,
+            _ => Kind::Write,
+        }
+    }
+}
+
+/// A number, by what was asked for.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct ByKind {
     /// Of reads.
     pub reads: u64,
-    /// Of everything else.
+    /// Of everything else but discards.
     pub writes: u64,
+    /// Of discards, where the policy tells them from writes.
+    pub discards: u64,
     /// Of those that somebody waits for, of either direction.
     pub sync: u64,
     /// Of the others.
@@ -19,24 +44,50 @@ pub struct ByKind {
 
 impl ByKind {
     /// Nothing of any kind.
-    pub const ZERO: ByKind = ByKind { reads: 0, writes: 0, sync: 0, asynchronous: 0 };
+    pub const ZERO: ByKind = ByKind { reads: 0, writes: 0, discards: 0, sync: 0, asynchronous: 0 };
 
-    /// Reads and writes together, which is also sync and async together.
+    /// Reads, writes and discards together, which is also sync and async together.
     #[inline]
     pub const fn total(&self) -> u64 {
-        self.reads.wrapping_add(self.writes)
+        self.sync.wrapping_add(self.asynchronous)
+    }
+
+    /// Adds to the two kinds that a request belongs to, discards among the writes.
+    #[inline]
+    pub const fn add(&mut self, direction: Direction, is_sync: bool, amount: u64) {
+        let kind = match direction {
+            Direction::Read => Kind::Read,
+            Direction::Write => Kind::Write,
+        };
+        self.count(kind, is_sync, amount);
     }
 
     /// Adds to the two kinds that a request belongs to.
     #[inline]
-    pub const fn add(&mut self, direction: Direction, is_sync: bool, amount: u64) {
-        let by_direction = match direction {
-            Direction::Read => &mut self.reads,
-            Direction::Write => &mut self.writes,
+    pub const fn count(&mut self, kind: Kind, is_sync: bool, amount: u64) {
+        let by_kind = match kind {
+            Kind::Read => &mut self.reads,
+            Kind::Write => &mut self.writes,
+            Kind::Discard => &mut self.discards,
         };
-        *by_direction = by_direction.wrapping_add(amount);
+        *by_kind = by_kind.wrapping_add(amount);
         let by_waiting = if is_sync { &mut self.sync } else { &mut self.asynchronous };
         *by_waiting = by_waiting.wrapping_add(amount);
+    }
+
+    /// The reverse of [`ByKind::count`].
+    #[inline]
+    pub const fn uncount(&mut self, kind: Kind, is_sync: bool, amount: u64) {
+        self.count(kind, is_sync, amount.wrapping_neg());
+    }
+
+    /// Adds all of another.
+    pub const fn absorb(&mut self, other: &ByKind) {
+        self.reads = self.reads.wrapping_add(other.reads);
+        self.writes = self.writes.wrapping_add(other.writes);
+        self.discards = self.discards.wrapping_add(other.discards);
+        self.sync = self.sync.wrapping_add(other.sync);
+        self.asynchronous = self.asynchronous.wrapping_add(other.asynchronous);
     }
 
     /// The reverse of [`ByKind::add`].
@@ -101,10 +152,61 @@ impl GroupAccount {
         dequeues: 0,
     };
 
+    /// Adds all of another group's, but for what it has queued.
+    pub fn absorb(&mut self, other: &GroupAccount) {
+        for (sum, more) in [
+            (&mut self.time_ns, other.time_ns),
+            (&mut self.unaccounted_ns, other.unaccounted_ns),
+            (&mut self.sectors, other.sectors),
+            (&mut self.queue_samples, other.queue_samples),
+            (&mut self.queue_sampled_requests, other.queue_sampled_requests),
+            (&mut self.group_wait_ns, other.group_wait_ns),
+            (&mut self.idle_ns, other.idle_ns),
+            (&mut self.empty_ns, other.empty_ns),
+            (&mut self.dequeues, other.dequeues),
+        ] {
+            *sum = sum.wrapping_add(more);
+        }
+        self.service_bytes.absorb(&other.service_bytes);
+        self.serviced.absorb(&other.serviced);
+        self.service_time_ns.absorb(&other.service_time_ns);
+        self.wait_time_ns.absorb(&other.wait_time_ns);
+        self.merged.absorb(&other.merged);
+    }
+
     /// `reset_stats`: everything is zero, but for what is queued.
     pub const fn reset(&mut self) {
         let queued = self.queued;
         *self = GroupAccount::ZERO;
         self.queued = queued;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn discards_are_neither_reads_nor_writes_but_part_of_the_total() {
+        let mut counted = ByKind::ZERO;
+        for (operation, amount) in
+            [(Operation::Read, 1), (Operation::Write, 10), (Operation::Discard, 100), (Operation::SecureErase, 1000)]
+        {
+            counted.count(Kind::of(operation), operation == Operation::Read, amount);
+        }
+        let expected = ByKind { reads: 1, writes: 1010, discards: 100, sync: 1, asynchronous: 1110 };
+        assert_eq!((counted, counted.total()), (expected, 1111));
+        counted.uncount(Kind::Discard, false, 100);
+        assert_eq!((counted.discards, counted.total()), (0, 1011));
+    }
+
+    #[test]
+    fn what_is_queued_is_not_absorbed() {
+        let one = ByKind { reads: 3, sync: 3, ..ByKind::ZERO };
+        let gone = GroupAccount { time_ns: 7, serviced: one, queued: one, ..GroupAccount::ZERO };
+        let mut sum = gone;
+        sum.absorb(&gone);
+        let twice = ByKind { reads: 6, sync: 6, ..ByKind::ZERO };
+        assert_eq!(sum, GroupAccount { time_ns: 14, serviced: twice, queued: one, ..GroupAccount::ZERO });
     }
 }

@@ -20,6 +20,9 @@ pub struct GroupSettings {
     pub weight: u32,
     /// Wanted latency in ns; 0 = none. Policies without a notion of it ignore it.
     pub latency_target_ns: u64,
+    /// Weight of the group's own queues among its children, in the same range; none = as `weight`. For policies whose
+    /// groups compete with those below them (CFQ of 4.20); all others ignore it.
+    pub leaf_weight: Option<u32>,
     /// For the policies of 2008 that know levels instead of weights; none = their default. All others ignore it.
     pub priority: Option<GroupPriority>,
 }
@@ -57,7 +60,7 @@ impl GroupSettings {
     /// A child of the root with this weight.
     #[inline]
     pub const fn with_weight(weight: u32) -> Self {
-        Self { parent: GroupId::ROOT, weight, latency_target_ns: 0, priority: None }
+        Self { parent: GroupId::ROOT, weight, latency_target_ns: 0, leaf_weight: None, priority: None }
     }
 
     /// The weight, forced into its range.
@@ -170,7 +173,7 @@ impl GroupTree {
         true
     }
 
-    /// Changes weight, latency target and priority; the parent stays. False unless the group is online.
+    /// Changes weights, latency target and priority; the parent stays. False unless the group is online.
     pub fn change(&mut self, group: GroupId, settings: &GroupSettings) -> bool {
         if self.state(group) != GroupState::Online {
             return false;
@@ -178,6 +181,7 @@ impl GroupTree {
         let node = self.nodes.at_mut(group.0);
         node.settings.weight = settings.clamped_weight();
         node.settings.latency_target_ns = settings.latency_target_ns;
+        node.settings.leaf_weight = settings.leaf_weight;
         node.settings.priority = settings.priority;
         true
     }

@@ -364,6 +364,12 @@ pub trait Elevator {
         None
     }
 
+    /// What groups below this one had that were removed since, where the policy keeps it: part of the sums over a subtree
+    /// (`_recursive` files) and of no group's own figures.
+    fn removed_account(&self, _group: GroupId) -> Option<GroupAccount> {
+        None
+    }
+
     /// Begins a group's account anew; what is queued stays counted, and periods under way begin now. False where none
     /// is kept.
     fn reset_group_account(&mut self, _group: GroupId, _now: Nanos) -> bool {

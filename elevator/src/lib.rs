@@ -57,7 +57,7 @@ pub mod throttle;
 pub mod wbt;
 mod wfq;
 
-pub use account::{ByKind, GroupAccount};
+pub use account::{ByKind, GroupAccount, Kind};
 pub use group::{GroupPriority, GroupSettings, GroupState, GroupTree, IoLimits, Rates};
 pub use interface::{
     Admission, Configuration, Depth, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Reason,

@@ -22,6 +22,8 @@ pub struct Message {
     pub group: Option<GroupId>,
     /// The issuer's queue it is about, and whether it is its sync one; `None` = none in particular.
     pub queue: Option<(ContextId, bool)>,
+    /// Whether that queue is one that is not idled for, where the policy's messages have a column for it (CFQ of 4.20).
+    pub is_no_idle: Option<bool>,
     /// What the text refers to; the rest is 0.
     pub numbers: [u64; NUMBERS],
 }
@@ -34,7 +36,7 @@ impl Message {
         for (place, number) in numbers.iter_mut().zip(given) {
             *place = number;
         }
-        Self { at_ns, text, group: None, queue: None, numbers }
+        Self { at_ns, text, group: None, queue: None, is_no_idle: None, numbers }
     }
 
     /// The same about a group.
@@ -127,9 +129,9 @@ impl Messages {
         let place = self.ring.get_mut(self.next as usize)?;
         self.next = (self.next + 1) % KEPT;
         self.untaken = (self.untaken + 1).min(KEPT);
-        let message = place.get_or_insert(Message { at_ns, text, group: None, queue: None, numbers: [0; NUMBERS] });
+        let message = place.get_or_insert(Message::new(at_ns, text, []));
         (message.at_ns, message.text, message.group, message.queue) = (at_ns, text, None, None);
-        message.numbers = [0; NUMBERS];
+        (message.is_no_idle, message.numbers) = (None, [0; NUMBERS]);
         Some(message)
     }
 

@@ -146,6 +146,7 @@ macro_rules! registry {
             fn tunables(&self) -> &'static [Tunable];
             fn setting(&self, index: usize) -> Option<i64>;
             fn group_account(&self, group: GroupId) -> Option<GroupAccount>;
+            fn removed_account(&self, group: GroupId) -> Option<GroupAccount>;
             fn violations(&self) -> u32;
             fn check(&self, requests: &Requests) -> Result<(), Violation>;
             mut

@@ -434,6 +434,42 @@ fn an_issuer_that_moves_leaves_its_requests_where_they_are() {
     }
 }
 
+/// OpenVZ's switches: without `virt_mode` all readers are one group's, without `write_virt_mode` all buffered writes are.
+#[test]
+fn tarasov_groups_may_be_switched_off_for_readers_or_for_writers() {
+    let write = |group, context| Flow { operation: Operation::Write, ..backlogged(group, context) };
+    for version in ["", "@2.6.18"] {
+        let with = |row: &str| {
+            let mut bench = Bench::new(&format!("tarasov{version}:group_slice=50,{row}=0"), &TARASOV);
+            bench.with(&everybody(&[HIGH, LOW])).with(&[write(HIGH, 21), write(LOW, 22)]).run(20 * SECOND);
+            let account = |group| bench.policy.group_account(GroupId(group)).expect("kept").serviced;
+            [0, HIGH, LOW].map(account)
+        };
+        let [root, high, low] = with("virt_mode");
+        assert!(root.sync > 0 && root.asynchronous == 0, "{root:?}");
+        assert!(high.sync + low.sync == 0 && high.asynchronous > low.asynchronous, "{high:?} {low:?}");
+        let [root, high, low] = with("write_virt_mode");
+        assert!(root.sync == 0 && root.asynchronous > 0, "{root:?}");
+        assert!(high.asynchronous + low.asynchronous == 0 && high.sync > low.sync, "{high:?} {low:?}");
+    }
+}
+
+#[test]
+fn tarasov_a_switch_takes_effect_with_the_next_requests() {
+    let mut bench = Bench::new("tarasov", &TARASOV);
+    bench.with(&everybody(&[HIGH, LOW])).run(2 * SECOND);
+    let served = |bench: &Bench, group| bench.policy.group_account(GroupId(group)).expect("kept").serviced.sync;
+    assert_eq!(served(&bench, 0), 0);
+    bench.set("virt_mode", "0");
+    bench.run(2 * SECOND);
+    let before = served(&bench, HIGH);
+    bench.run(2 * SECOND);
+    assert!(served(&bench, 0) > 10_000 && served(&bench, HIGH) == before);
+    bench.set("virt_mode", "1");
+    bench.run(2 * SECOND).run(2 * SECOND);
+    assert!(served(&bench, HIGH) > before + 5_000);
+}
+
 #[test]
 fn the_documented_tunables_are_those_in_force() {
     for policy in ["uchida", "tarasov"] {
@@ -455,5 +491,6 @@ fn mappings_are_words_and_bring_their_own_slice() {
     let mapping = row(&bench, "mapping");
     assert_eq!(bench.policy.set(mapping, 2), Err(SettingError::Range));
     assert_eq!(Bench::new("tarasov@2.6.18", &[]).policy.setting(slice), Some(500));
-    assert_eq!(bench.policy.set(mapping + 1, 0), Err(SettingError::Unknown));
+    let beyond = bench.policy.tunables().len();
+    assert_eq!(bench.policy.set(beyond, 0), Err(SettingError::Unknown));
 }

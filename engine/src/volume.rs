@@ -391,6 +391,19 @@ impl ShardHandle {
         if changed { Ok(()) } else { Err(EngineError::usage("there is no such group", "see the status")) }
     }
 
+    /// Changes the weight of a group's own queues among the groups below it; none = as its weight.
+    ///
+    /// # Errors
+    /// Weight outside 1 to 10,000, or no such group.
+    pub fn set_leaf_weight(&self, group: GroupHandle, leaf_weight: Option<u32>) -> Result<(), EngineError> {
+        leaf_weight.map_or(Ok(()), |weight| check_weight("", weight))?;
+        let changed = self.ask(move |shard| {
+            let now = linux::thread::monotonic_ns();
+            shard.turn().set_leaf_weight(group.0, leaf_weight, now)
+        })?;
+        if changed { Ok(()) } else { Err(EngineError::usage("there is no such group", "see the status")) }
+    }
+
     /// Begins anew what the scheduler keeps of a group's service (`reset_stats`). False where it keeps nothing.
     ///
     /// # Errors

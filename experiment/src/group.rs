@@ -286,6 +286,9 @@ pub struct Group {
     /// Upper limits.
     #[serde(default)]
     pub limits: Limits,
+    /// Weight of its own issuers among the groups below it, for schedulers where they compete (CFQ of 4.20); none = `weight`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaf_weight: Option<Weight>,
     /// Its level, for schedulers that know levels of groups instead of weights; none = their default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_priority: Option<GroupPriority>,
@@ -310,7 +313,17 @@ impl Group {
         for job in &mut jobs {
             job.group.clone_from(&path);
         }
-        Self { path, weight, limits, group_priority: None, priority: None, jobs, start_ns: 0, stop_ns: None }
+        Self {
+            path,
+            weight,
+            limits,
+            leaf_weight: None,
+            group_priority: None,
+            priority: None,
+            jobs,
+            start_ns: 0,
+            stop_ns: None,
+        }
     }
 
     /// Path of the group above; none = the root.

@@ -1,8 +1,14 @@
 //! What both hosts tell a tracer of a request: an event of the block layer, from what the queue knows.
 
 use block::{Nanos, Status};
-use elevator::Attributes;
-use workload::trace::{Action, Event, Names, Tracer};
+use elevator::{Attributes, Message};
+use workload::trace::{Action, Event, Names, QueueName, Tracer};
+
+/// The message as a line, with the prefix that says whom it is about.
+pub fn line(names: &Names, limiter: Option<&str>, message: &Message) -> String {
+    let queue = message.queue.map(|(context, is_sync)| QueueName { context, is_sync, is_no_idle: message.is_no_idle });
+    names.message(limiter, queue, message.group, message)
+}
 
 /// Tells an event of this letter; nothing for what the kernel does not trace.
 pub fn tell(

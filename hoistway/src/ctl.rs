@@ -43,8 +43,8 @@ enum Command {
     Limit {
         /// The group's path, as tenants/db
         path: String,
-        /// io.max, io.low or io.latency; blkio.weight, blkio.weight_device ("DEVICE 300", 0 takes it away) or
-        /// blkio.reset_stats
+        /// io.max, io.low or io.latency; blkio.weight, blkio.leaf_weight, either with _device ("DEVICE 300", 0 takes it
+        /// away), or blkio.reset_stats
         file: String,
         /// As the kernel's line without the device; keys left out keep their values
         line: String,
@@ -72,6 +72,20 @@ enum Set {
         path: String,
         /// 1 to 10000
         weight: u64,
+    },
+    /// The weight of a group's own I/O among the groups below it (for cfq)
+    LeafWeight {
+        /// The group's path, as tenants/db
+        path: String,
+        /// 1 to 10000, or default: as the group's weight
+        weight: String,
+    },
+    /// A group's level (for uchida and tarasov)
+    Priority {
+        /// The group's path, as tenants/db
+        path: String,
+        /// 0 to 7, or default: the scheduler's
+        level: String,
     },
     /// A tunable of the scheduler in force
     Tunable {
@@ -137,6 +151,12 @@ impl Command {
                 with_device(json!({"command": "scheduler", "scheduler": spec}), device.as_deref())
             }
             Command::Set(Set::Group { path, weight }) => json!({"command": "set", "group": path, "weight": weight}),
+            Command::Set(Set::LeafWeight { path, weight }) => {
+                json!({"command": "set", "group": path, "leaf_weight": number_or_default(weight)})
+            }
+            Command::Set(Set::Priority { path, level }) => {
+                json!({"command": "set", "group": path, "priority": number_or_default(level)})
+            }
             Command::Set(Set::Tunable { name, value, device }) => {
                 with_device(json!({"command": "set", "tunable": name, "value": value}), device.as_deref())
             }
@@ -147,6 +167,11 @@ impl Command {
             Command::Evict { client, .. } => json!({"command": "evict", "client": client}),
         }
     }
+}
+
+/// `default` as null; what is no number is left to the server, which says what it takes.
+fn number_or_default(text: &str) -> Value {
+    if text == "default" { Value::Null } else { text.parse::<u64>().map_or_else(|_| json!(text), Value::from) }
 }
 
 fn with_device(mut request: Value, device: Option<&str>) -> Value {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use block::Nanos;
-use experiment::{Experiment, Group, Limits, Weight};
+use experiment::{Experiment, Group, GroupPriority, Limits, Weight};
 use workload::Job;
 use workload::fio::{self, Surroundings};
 use workload::job::Amount;
@@ -227,6 +227,19 @@ pub fn groups_of(path: &Path, jobs: Vec<Job>) -> Result<Vec<Group>, Error> {
         let group = &mut groups[at];
         if let Some(weight) = wishes.weight {
             group.weight = Weight::new(weight)?;
+        }
+        if let Some(level) = wishes.priority {
+            let level = GroupPriority::new(level)?;
+            if group.group_priority.is_some_and(|other| other != level) {
+                let what = format!(
+                    "group '{}' is given the priorities {} and {}",
+                    job.group,
+                    group.group_priority.map_or(0, GroupPriority::get),
+                    level.get()
+                );
+                return Err(Error::usage(what, "one group has one priority").at(path.display().to_string()));
+            }
+            group.group_priority = Some(level);
         }
         let limits = group.limits;
         group.limits = Limits {

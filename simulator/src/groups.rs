@@ -55,7 +55,8 @@ impl GroupPlan {
         let level = own.and_then(|group| group.group_priority);
         let priority = level.and_then(|level| GroupPriority::new(level.get()).ok());
         let latency_target_ns = own.map_or(0, |group| group.limits.latency_target_ns());
-        self.settings.push(GroupSettings { parent, weight, latency_target_ns, priority });
+        let leaf_weight = own.and_then(|group| group.leaf_weight).map(Weight::get);
+        self.settings.push(GroupSettings { parent, weight, latency_target_ns, leaf_weight, priority });
         self.paths.push(path.to_owned());
         id(self.settings.len() - 1)
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use block::{GroupId, Nanos};
 use device::{Device, DeviceInfo, Model};
-use elevator::{Any, Configuration, Depth, Elevator};
+use elevator::{Any, Configuration, Depth};
 use experiment::blkio::Statistics;
 use experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag};
 use experiment::{
@@ -374,7 +374,7 @@ fn measure(experiment: &Experiment, prepared: Prepared, begin: &Snapshot, end: &
 
 /// What the policy kept of the groups' service, by path.
 fn blkio(elevator: &Any, names: &Names) -> BTreeMap<String, Statistics> {
-    let account = |id| Some(Statistics::from(elevator.group_account(GroupId(id))?));
+    let account = |id| Statistics::of(elevator, GroupId(id));
     (0..).zip(names.groups()).filter_map(|(id, path)| Some((path.clone(), account(id)?))).collect()
 }
 

@@ -226,6 +226,7 @@ impl Weather {
         let settings = Settings { configuration, limits, era, merging, bios: 192 };
         let mut queue = RequestQueue::build(policy, version, &settings)
             .map_err(|error| format!("policy '{policy}' cannot be built: {error:?}"))?;
+        set_tunables(&mut queue, &storm.policy)?;
         queue.set_tracing(true);
         let starvation = starvation(policy, version, &configuration, &queue);
         let mut weather = Self {
@@ -597,8 +598,8 @@ impl Weather {
             2 => {
                 let group = GroupId(u32_below(&mut self.random, GROUPS));
                 let weight = self.draw_weight();
-                let priority = level_beside(weight);
-                let settings = GroupSettings { weight, priority, ..*self.queue.groups().settings(group) };
+                let (leaf_weight, priority) = beside(weight);
+                let settings = GroupSettings { weight, leaf_weight, priority, ..*self.queue.groups().settings(group) };
                 if self.queue.change_group(group, &settings, self.now) {
                     self.note(format!("group {} has weight {weight}", group.0));
                 }
@@ -632,7 +633,8 @@ impl Weather {
         let parent = if is_online && self.random.chance(1, 3) { above } else { GroupId::ROOT };
         let weight = self.draw_weight();
         let latency_target_ns = self.limiting.draw_target_ns();
-        let settings = GroupSettings { parent, weight, latency_target_ns, priority: level_beside(weight) };
+        let (leaf_weight, priority) = beside(weight);
+        let settings = GroupSettings { parent, weight, latency_target_ns, leaf_weight, priority };
         if self.queue.add_group(group, &settings, self.now) {
             self.groups += 1;
             self.note(format!("group {} below {} of weight {weight} added", group.0, parent.0));
@@ -756,10 +758,22 @@ fn u16_below(random: &mut Stream, bound: u16) -> u16 {
     u16::try_from(random.below(u64::from(bound))).unwrap_or(0)
 }
 
-/// Name and version of the policy, names of the limiters: `mq-deadline@6.1+throttle`.
+/// The tunables that a policy begins with: `tarasov:mapping=openvz`.
+fn set_tunables(queue: &mut RequestQueue, text: &str) -> Result<(), Broken> {
+    let policy = text.split('+').next().unwrap_or_default();
+    for row in policy.split_once(':').into_iter().flat_map(|(_, rows)| rows.split(',')) {
+        let (row, value) = row.split_once('=').ok_or_else(|| format!("'{row}' sets nothing"))?;
+        queue.set(row, value).map_err(|error| format!("{row}={value}: {error:?}"))?;
+    }
+    Ok(())
+}
+
+/// Name and version of the policy, names of the limiters: `mq-deadline@6.1+throttle`; `tarasov:mapping=openvz` begins with
+/// that.
 fn split(text: &str) -> Result<(&str, Option<Version>, Vec<&str>), Broken> {
     let mut names = text.split('+');
     let policy = names.next().unwrap_or_default();
+    let policy = policy.split_once(':').map_or(policy, |(policy, _)| policy);
     let (policy, version) = policy.split_once('@').map_or((policy, None), |(name, version)| (name, Some(version)));
     let version = match version.map(registry::parse_version) {
         Some(None) => return Err(format!("policy '{text}' has no version")),
@@ -769,6 +783,7 @@ fn split(text: &str) -> Result<(&str, Option<Version>, Vec<&str>), Broken> {
 }
 
 /// A level that goes with a weight; one in nine has none.
-fn level_beside(weight: u32) -> Option<GroupPriority> {
-    GroupPriority::new(weight % 9).ok()
+fn beside(weight: u32) -> (Option<u32>, Option<GroupPriority>) {
+    let leaf_weight = weight.is_multiple_of(3).then_some(1 + weight / 7);
+    (leaf_weight, GroupPriority::new(weight % 9).ok())
 }

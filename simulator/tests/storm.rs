@@ -119,6 +119,16 @@ fn p1_to_p11_hold_for_tarasov() {
     storms("tarasov");
 }
 
+/// The forms by virtual time and with OpenVZ's mapping, and groups switched off for writers, begin storms of their own.
+#[test]
+fn p1_to_p11_hold_for_tarasov_in_every_form() {
+    for form in ["tarasov@2.6.18", "tarasov:mapping=openvz", "tarasov@2.6.18:write_virt_mode=0", "tarasov:virt_mode=0"]
+    {
+        let total = storms_of(form, BIOS, REQUESTS_OF_A_PAIR);
+        assert!(total.merged > 100 && total.requeued > 50 && total.groups > 10, "{form}: {total:?}");
+    }
+}
+
 #[test]
 fn p1_to_p11_hold_for_kyber() {
     storms("kyber");

@@ -317,6 +317,9 @@ pub struct PriorityShare {
 pub struct GroupWishes {
     /// Weight, 1 to 10,000.
     pub weight: Option<u32>,
+    /// Level, 0 to 7, for schedulers that know levels of groups instead of weights.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u32>,
     /// Limit of reads in bytes/s.
     pub read_bytes_per_s: Option<u64>,
     /// Limit of writes in bytes/s.

@@ -333,8 +333,9 @@ fn t19_two_weights_for_one_group_are_an_error() {
 
 #[test]
 fn t19_pragmas_carry_group_settings() {
-    let wishes = job(";# hoistway: weight=800\n;# hoistway: wbps=10m\ncgroup=db").wishes;
-    assert_eq!((wishes.weight, wishes.write_bytes_per_s), (Some(800), Some(10 << 20)));
+    let wishes = job(";# hoistway: weight=800\n;# hoistway: wbps=10m\n;# hoistway: priority=7\ncgroup=db").wishes;
+    assert_eq!((wishes.weight, wishes.write_bytes_per_s, wishes.priority), (Some(800), Some(10 << 20), Some(7)));
+    assert!(errors("[j]\n;# hoistway: priority=8\n").contains("pragma 'priority'"));
     assert!(errors("[j]\n;# hoistway: wieght=1\n").contains("did you mean 'weight'?"));
 }
 
@@ -342,7 +343,7 @@ fn t19_pragmas_carry_group_settings() {
 
 const EVERYTHING: &str = "[global]\nioengine=libaio\ndirect=1\niodepth=16\nruntime=90\ntime_based\nramp_time=500ms\n\
     [ one ]\nrw=randrw:4\nrwmixread=70\nbs=4k,8k\nfilename=/dev/x\\:y\nrandom_distribution=zipf:1.2\nnorandommap\n\
-    cgroup=db\ncgroup_weight=800\n;# hoistway: riops=500\nprio=3\ncmdprio_percentage=10\nrate_iops=100,,5\n\
+    cgroup=db\ncgroup_weight=800\n;# hoistway: riops=500\n;# hoistway: priority=2\nprio=3\ncmdprio_percentage=10\nrate_iops=100,,5\n\
     [two]\nstonewall\nrw=write:-8k\nbssplit=4k/:8k/:64k/\nfsync=8\nend_fsync=1\nthinktime=2ms\nthinktime_blocks=4\n\
     startdelay=1-3\nnumjobs=4\nsize=50%\noffset=1m\nsync=dsync\nwait_for= one\n\
     [two]\nnew_group\nrw=randtrimwrite\nbsrange=4k-64k,8k-32k\nrandom_distribution=normal:12.5\nrate_process=poisson\n\
@@ -500,6 +501,7 @@ const RIGHT: &[&str] = &[
     "cgroup_weight=500",
     ";# hoistway: rbps=10m",
     ";# hoistway: weight=500",
+    ";# hoistway: priority=0",
     ";# hoistway: sched=bfq:slice_idle=0",
     "continue_on_error=read",
     "kb_base=1000",

@@ -3,6 +3,7 @@
 use super::Cfq;
 use super::profile::NoIdle;
 use super::state::{Held, Marks, Slot};
+use crate::account::Kind;
 use crate::request::{Bio, Requests};
 use crate::structures::NIL;
 use block::{Direction, Flags, GroupId, Nanos, RequestId};
@@ -33,7 +34,7 @@ impl Cfq {
 
     #[inline(never)]
     fn bind(&mut self, queue: u32, id: RequestId, bio: &Bio, start_ns: Nanos) {
-        let due_from = if self.profile.has_one_level { self.ticks.at(start_ns) } else { self.now };
+        let due_from = if self.profile.has_one_level { self.ticks.follow(self.now, start_ns) } else { self.now };
         let context = self.context_index(bio.context);
         let is_sync = bio.is_sync();
         let is_write = bio.direction() == Direction::Write;
@@ -47,7 +48,7 @@ impl Cfq {
         *self.slots.at_mut(id.slot()) = Slot {
             id,
             held: Held::Queued,
-            direction: bio.direction(),
+            kind: Kind::of(bio.operation),
             is_sync,
             is_favoured: bio.flags.intersects(favoured),
             is_last: is_write && bio.flags.contains(Flags::SYNC) && !bio.flags.intersects(Flags::IDLE),
@@ -78,7 +79,7 @@ impl Cfq {
         self.requests_queued = self.requests_queued.wrapping_add(1);
         let (now_ns, is_served) = (self.now_ns, self.serving.group == entry.group);
         let group = self.groups.at_mut(entry.group);
-        group.account.queued.add(entry.direction, entry.is_sync, 1);
+        group.account.queued.count(entry.kind, entry.is_sync, 1);
         if let Some(since) = group.empty_since_ns.take() {
             group.account.empty_ns = group.account.empty_ns.wrapping_add(now_ns.saturating_sub(since));
         }
@@ -186,7 +187,7 @@ impl Cfq {
             *entry = Slot {
                 id,
                 held: Held::Head,
-                direction: bio.direction(),
+                kind: Kind::of(bio.operation),
                 is_sync: bio.is_sync(),
                 queue: NIL,
                 group: GroupId::ROOT.0,

@@ -135,7 +135,7 @@ impl Cfq {
         let state = self.queues.at_mut(queue);
         state.favoured = state.favoured.wrapping_sub(u32::from(entry.is_favoured));
         let account = &mut self.groups.at_mut(entry.group).account;
-        account.queued.take(entry.direction, entry.is_sync, 1);
+        account.queued.uncount(entry.kind, entry.is_sync, 1);
     }
 
     fn unsort(&mut self, queue: u32, slot: u32) {

@@ -92,8 +92,8 @@ impl Cfq {
         let account = &mut self.groups.at_mut(group).account;
         let served_ns = self.now_ns.saturating_sub(request.issued_ns);
         let waited_ns = request.issued_ns.saturating_sub(request.start_ns);
-        account.service_time_ns.add(entry.direction, entry.is_sync, served_ns);
-        account.wait_time_ns.add(entry.direction, entry.is_sync, waited_ns);
+        account.service_time_ns.count(entry.kind, entry.is_sync, served_ns);
+        account.wait_time_ns.count(entry.kind, entry.is_sync, waited_ns);
     }
 
     #[inline(never)]

@@ -8,12 +8,13 @@ use super::state::{
 };
 use super::tunables::{Settings, Ticks};
 use super::two_level::Instance;
-use super::{Cfq, LEVELS};
+use super::{Cfq, LEVELS, Splits};
+use crate::account::GroupAccount;
 use crate::group::{GroupSettings, WEIGHT_DEFAULT};
 use crate::interface::{Configuration, Form, Policy};
 use crate::message::Messages;
 use crate::structures::{Array, Links, List, NIL, NoMemory, SortedLinks, Tree};
-use block::{Class, GroupId};
+use block::{Class, GroupId, Nanos};
 
 /// The weights of 2.6, and the root's when nobody says otherwise.
 const WEIGHT_MIN: u32 = 100;
@@ -51,7 +52,7 @@ impl Cfq {
             ticks,
             is_rotational: configuration.rotational,
             now: 0,
-            now_ns: 0,
+            now_ns: Nanos::MAX,
             has_begun: false,
             slots: Array::try_new(slots, FREE_SLOT)?,
             sort_links: SortedLinks::try_new(slots)?,
@@ -67,6 +68,7 @@ impl Cfq {
             contexts: Array::try_new(contexts, UNKNOWN_CONTEXT)?,
             async_queues: Array::try_new(async_queues, NIL)?,
             groups: groups_with_root(groups, profile)?,
+            removed: Array::try_new(if profile.has_hierarchy { groups } else { 0 }, GroupAccount::ZERO)?,
             trees: Array::try_new(trees, Tree::EMPTY)?,
             tree_thinks: Array::try_new(thinks, ThinkTime::since(0))?,
             group_links: SortedLinks::try_new(groups)?,
@@ -95,6 +97,7 @@ impl Cfq {
             round: List::EMPTY,
             instances: Array::try_new(instances, Instance::NEW)?,
             attended: GroupId::ROOT.0,
+            splits: Splits { sync: profile.has_groups(), asynchronous: profile.has_async_per_group() },
             draining: NIL,
             drained: 0,
             messages: Messages::try_new()?,
@@ -141,4 +144,10 @@ pub fn own_weight(profile: &Profile, group: GroupId, settings: &GroupSettings) -
         (false, true) if weight == WEIGHT_DEFAULT => WEIGHT_MAX,
         (false, _) => weight.clamp(WEIGHT_MIN, WEIGHT_MAX),
     }
+}
+
+/// The weight of a group's own queues among its children, in the form's range.
+pub fn own_leaf_weight(profile: &Profile, group: GroupId, settings: &GroupSettings) -> u32 {
+    let weight = settings.leaf_weight.unwrap_or(settings.weight);
+    own_weight(profile, group, &GroupSettings { weight, ..*settings })
 }

@@ -64,31 +64,48 @@ impl Cfq {
             return self.contexts.at(self.context_index(bio.context)).queue;
         }
         let (class, level) = class_and_level(bio.priority);
-        *self.async_queues.at(self.async_index(bio.group, class, level))
+        *self.async_queues.at(self.async_index(self.async_group(bio), class, level))
+    }
+
+    /// The group that the issuer's sync queue is in.
+    #[inline]
+    fn sync_group(&self, bio: &Bio) -> GroupId {
+        if self.splits.sync { bio.group } else { GroupId::ROOT }
+    }
+
+    #[inline]
+    fn async_group(&self, bio: &Bio) -> GroupId {
+        if self.splits.asynchronous { bio.group } else { GroupId::ROOT }
+    }
+
+    /// The group that the queue of a bio is in, or will be.
+    #[inline]
+    pub(super) fn group_of(&self, bio: &Bio) -> GroupId {
+        if bio.is_sync() { self.sync_group(bio) } else { self.async_group(bio) }
     }
 
     /// Notices what has changed about an issuer since it was last seen.
     fn refresh_context(&mut self, index: u32, bio: &Bio) {
+        let here = self.sync_group(bio).0;
         let Context { is_alive, inserted, queue, priority, group, .. } = *self.contexts.at(index);
         if !is_alive && inserted == 0 {
             // Not seen before, or the number of one that has gone.
             self.drop_queue(index);
             let think = ThinkTime::since(self.now);
-            let newcomer =
-                Context { is_alive: true, priority: bio.priority, group: bio.group.0, think, ..UNKNOWN_CONTEXT };
+            let newcomer = Context { is_alive: true, priority: bio.priority, group: here, think, ..UNKNOWN_CONTEXT };
             *self.contexts.at_mut(index) = newcomer;
             return;
         }
         let context = self.contexts.at_mut(index);
         context.priority = bio.priority;
-        context.group = bio.group.0;
+        context.group = here;
         if queue == NIL {
             return;
         }
         if priority != bio.priority {
             self.queues.at_mut(queue).marks.set(Marks::PRIO_CHANGED);
         }
-        if group != bio.group.0 && self.profile.has_groups() {
+        if group != here && self.profile.has_groups() {
             self.say_queue(queue, "changed cgroup", &[]);
             self.drop_queue(index);
         }
@@ -104,8 +121,7 @@ impl Cfq {
     }
 
     fn new_sync_queue(&mut self, index: u32, bio: &Bio) -> u32 {
-        let group = if self.profile.has_groups() { bio.group } else { GroupId::ROOT };
-        let queue = self.new_queue(index, group, Marks::SYNC);
+        let queue = self.new_queue(index, self.sync_group(bio), Marks::SYNC);
         if queue != SPARE_QUEUE {
             self.contexts.at_mut(index).queue = queue;
         }
@@ -113,24 +129,23 @@ impl Cfq {
     }
 
     fn async_index(&self, group: GroupId, class: Class, level: u8) -> u32 {
-        let group = if self.profile.has_async_per_group() { group.0 } else { GroupId::ROOT.0 };
         let kind = match class {
             Class::RealTime => u32::from(level),
             Class::BestEffort => 8 + u32::from(level),
             Class::Idle => IDLE_ASYNC,
         };
-        group.wrapping_mul(ASYNC_QUEUES).wrapping_add(kind)
+        group.0.wrapping_mul(ASYNC_QUEUES).wrapping_add(kind)
     }
 
     /// The shared queue of a class and level, made when first needed and then kept.
     fn async_queue(&mut self, bio: &Bio) -> u32 {
         let (class, level) = class_and_level(bio.priority);
-        let place = self.async_index(bio.group, class, level);
+        let group = self.async_group(bio);
+        let place = self.async_index(group, class, level);
         let known = *self.async_queues.at(place);
         if known != NIL {
             return known;
         }
-        let group = if self.profile.has_async_per_group() { bio.group } else { GroupId::ROOT };
         let queue = self.new_queue(self.context_index(bio.context), group, Marks::NONE);
         if queue != SPARE_QUEUE {
             *self.async_queues.at_mut(place) = queue;
@@ -307,9 +322,9 @@ impl Cfq {
         let (dispatched, queued) = (u32::from(!is_queued && entry.queue != NIL), u64::from(is_queued));
         let from = self.groups.at_mut(group);
         from.dispatched = from.dispatched.saturating_sub(dispatched);
-        from.account.queued.take(entry.direction, entry.is_sync, queued);
+        from.account.queued.uncount(entry.kind, entry.is_sync, queued);
         let root = self.groups.at_mut(GroupId::ROOT.0);
         root.dispatched = root.dispatched.wrapping_add(dispatched);
-        root.account.queued.add(entry.direction, entry.is_sync, queued);
+        root.account.queued.count(entry.kind, entry.is_sync, queued);
     }
 }

@@ -113,8 +113,8 @@ impl Cfq {
         of_request.dispatched = of_request.dispatched.wrapping_add(1);
         let account = &mut self.groups.at_mut(group).account;
         account.sectors = account.sectors.wrapping_add(sectors);
-        account.serviced.add(entry.direction, entry.is_sync, 1);
-        account.service_bytes.add(entry.direction, entry.is_sync, sectors.saturating_mul(512));
+        account.serviced.count(entry.kind, entry.is_sync, 1);
+        account.service_bytes.count(entry.kind, entry.is_sync, sectors.saturating_mul(512));
         if is_spent && self.profile.has_one_level {
             self.become_idle(entry.queue);
         }

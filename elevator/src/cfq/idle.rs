@@ -6,10 +6,7 @@ use super::profile::NoIdle;
 use super::state::{Marks, WorkloadType};
 use crate::interface::Wake;
 use crate::structures::NIL;
-use block::time::MILLISECOND;
 
-/// For a seeky issuer the first engine waits no longer.
-const SEEKY_PATIENCE_NS: u64 = 2 * MILLISECOND;
 /// Further on average is seeky to it.
 const SEEKY_ABOVE_SECTORS: u64 = 8_192;
 
@@ -78,8 +75,7 @@ impl Cfq {
         }
         let seek = self.contexts.at(self.active_context).seek;
         let is_seeky = seek.is_valid() && seek.mean_sectors > SEEKY_ABOVE_SECTORS;
-        let patience = SEEKY_PATIENCE_NS.saturating_add(self.ticks.tick_ns.get() - 1) / self.ticks.tick_ns;
-        let span = if is_seeky { idle.min(patience) } else { idle };
+        let span = if is_seeky { idle.min(self.ticks.seeky_patience_ticks) } else { idle };
         self.start_timer(queue, span, false);
         self.say_queue(queue, "arm_idle: {0}", &[span]);
     }

@@ -1,6 +1,8 @@
 //! The lines of blktrace: what CFQ tells about itself, in the kernel's words. A host puts names before them.
 
 use super::Cfq;
+use super::state::WorkloadType;
+use crate::message::Message;
 use block::{ContextId, GroupId};
 
 impl Cfq {
@@ -8,7 +10,7 @@ impl Cfq {
     #[inline]
     pub(super) fn say(&mut self, text: &'static str, numbers: &[u64]) {
         if self.messages.is_on() {
-            self.write_message(text, numbers, None, None);
+            let _ = self.write_message(text, numbers, None, None);
         }
     }
 
@@ -16,7 +18,7 @@ impl Cfq {
     #[inline]
     pub(super) fn say_group(&mut self, group: u32, text: &'static str, numbers: &[u64]) {
         if self.messages.is_on() {
-            self.write_message(text, numbers, Some(GroupId(group)), None);
+            let _ = self.write_message(text, numbers, Some(GroupId(group)), None);
         }
     }
 
@@ -34,7 +36,11 @@ impl Cfq {
         let state = self.queues.at(queue);
         let group = self.profile.has_groups().then_some(GroupId(state.group));
         let named = (ContextId(state.issuer), state.is_sync());
-        self.write_message(text, numbers, group, Some(named));
+        let is_no_idle = state.workload_type() == WorkloadType::SyncNoIdle;
+        let has_mark = self.profile.has_late_rules;
+        if let Some(message) = self.write_message(text, numbers, group, Some(named)) {
+            message.is_no_idle = has_mark.then_some(is_no_idle);
+        }
     }
 
     #[cold]
@@ -45,11 +51,12 @@ impl Cfq {
         numbers: &[u64],
         group: Option<GroupId>,
         queue: Option<(ContextId, bool)>,
-    ) {
-        let Some(message) = self.messages.begin(self.now_ns, text) else { return };
+    ) -> Option<&mut Message> {
+        let message = self.messages.begin(self.now_ns, text)?;
         (message.group, message.queue) = (group, queue);
         for (place, number) in message.numbers.iter_mut().zip(numbers) {
             *place = *number;
         }
+        Some(message)
     }
 }

@@ -50,6 +50,13 @@ use tunables::{Settings, Ticks};
 use two_level::Instance;
 pub use two_level::{Tarasov, Uchida};
 
+/// Which queues are in the groups of their issuers; the others are all in the root.
+#[derive(Copy, Clone, Debug)]
+pub struct Splits {
+    sync: bool,
+    asynchronous: bool,
+}
+
 crate::reasons! {
     /// Why a request was chosen, or what the device waits for.
     pub enum Why {
@@ -72,7 +79,7 @@ pub struct Cfq {
     settings: Settings,
     ticks: Ticks,
     is_rotational: bool,
-    /// The time of the event, in ticks and in ns.
+    /// The time of the event, in ticks and in ns; before the first, the end of time.
     now: u64,
     now_ns: Nanos,
     has_begun: bool,
@@ -95,6 +102,8 @@ pub struct Cfq {
     async_queues: Array<u32>,
 
     groups: Array<Group>,
+    /// What groups below each had that were removed, where groups are a tree; else nothing.
+    removed: Array<GroupAccount>,
     trees: Array<Tree>,
     /// Of the service trees, where the form asks.
     tree_thinks: Array<ThinkTime>,
@@ -132,6 +141,8 @@ pub struct Cfq {
 
     /// Of the first engine: moved out of their queues, and next to go.
     round: List,
+    /// Whose queues are in groups.
+    splits: Splits,
     /// Of each group that has an engine for itself, while it is not attended to; else nothing.
     instances: Array<Instance>,
     /// The group whose instance is in the fields above.
@@ -189,7 +200,7 @@ impl Elevator for Cfq {
         if slot.id != id || slot.held != Held::Queued {
             return;
         }
-        self.groups.at_mut(slot.group).account.merged.add(slot.direction, slot.is_sync, 1);
+        self.groups.at_mut(slot.group).account.merged.count(slot.kind, slot.is_sync, 1);
         if side == Side::Front {
             self.moved_forward(id.slot(), requests.at(id).first_sector());
         }
@@ -206,7 +217,7 @@ impl Elevator for Cfq {
             self.inherit(keep.slot(), gone.slot());
         }
         self.take_out(gone.slot());
-        self.groups.at_mut(absorbed.group).account.merged.add(absorbed.direction, absorbed.is_sync, 1);
+        self.groups.at_mut(absorbed.group).account.merged.count(absorbed.kind, absorbed.is_sync, 1);
         self.leave_if_empty(absorbed.queue);
     }
 
@@ -350,12 +361,16 @@ impl Elevator for Cfq {
         self.tick(now);
         let weight = construction::own_weight(self.profile, group, settings);
         let think = ThinkTime::since(self.now);
+        let leaf_weight = construction::own_leaf_weight(self.profile, group, settings);
+        if let Some(removed) = self.removed.get_mut(group.0) {
+            *removed = GroupAccount::ZERO;
+        }
         if let Some(state) = self.groups.get_mut(group.0) {
             *state = Group {
                 weight,
-                leaf_weight: weight,
+                leaf_weight,
                 new_weight: weight,
-                new_leaf_weight: weight,
+                new_leaf_weight: leaf_weight,
                 parent: settings.parent.0,
                 think,
                 ..UNKNOWN_GROUP
@@ -367,7 +382,8 @@ impl Elevator for Cfq {
         self.tick(now);
         let weight = construction::own_weight(self.profile, group, settings);
         if let Some(state) = self.groups.get_mut(group.0) {
-            (state.new_weight, state.new_leaf_weight) = (weight, weight);
+            state.new_weight = weight;
+            state.new_leaf_weight = construction::own_leaf_weight(self.profile, group, settings);
         }
         Wake::No
     }
@@ -376,6 +392,7 @@ impl Elevator for Cfq {
         self.tick(now);
         if group != GroupId::ROOT {
             self.forget_group(group.0);
+            self.bequeath_account(group.0);
         }
     }
 
@@ -404,7 +421,14 @@ impl Elevator for Cfq {
         self.groups.get(group.0).map(|group| group.account)
     }
 
+    fn removed_account(&self, group: GroupId) -> Option<GroupAccount> {
+        self.removed.get(group.0).copied()
+    }
+
     fn reset_group_account(&mut self, group: GroupId, now: Nanos) -> bool {
+        if let Some(removed) = self.removed.get_mut(group.0) {
+            *removed = GroupAccount::ZERO;
+        }
         let Some(state) = self.groups.get_mut(group.0) else { return false };
         state.account.reset();
         for since in [&mut state.waits_since_ns, &mut state.empty_since_ns] {
@@ -451,9 +475,17 @@ impl Cfq {
     /// An event begins.
     #[inline]
     fn tick(&mut self, now: Nanos) {
+        self.is_holding = false;
+        // Events come in bunches: a request is allocated, inserted and chosen at one time.
+        if now != self.now_ns {
+            self.advance(now);
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self, now: Nanos) {
         self.now_ns = now;
         self.now = self.ticks.follow(self.now, now);
-        self.is_holding = false;
         if !self.has_begun {
             self.has_begun = true;
             // As if the last late sync request had been a second ago.

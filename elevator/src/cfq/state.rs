@@ -1,8 +1,8 @@
 //! What CFQ keeps: of a request, of a queue, of an issuer, of a group.
 
-use crate::account::GroupAccount;
+use crate::account::{GroupAccount, Kind};
 use crate::structures::{List, NIL, Tree};
-use block::{Class, Direction, GroupId, Nanos, Priority, RequestId};
+use block::{Class, GroupId, Nanos, Priority, RequestId};
 
 /// Where a request is, as far as CFQ is concerned.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ pub enum Held {
 pub struct Slot {
     pub id: RequestId,
     pub held: Held,
-    pub direction: Direction,
+    pub kind: Kind,
     pub is_sync: bool,
     /// To be favoured within its queue: metadata.
     pub is_favoured: bool,
@@ -43,7 +43,7 @@ pub struct Slot {
 pub const FREE_SLOT: Slot = Slot {
     id: RequestId::from_raw(NIL),
     held: Held::Nowhere,
-    direction: Direction::Read,
+    kind: Kind::Read,
     is_sync: false,
     is_favoured: false,
     is_last: false,
@@ -288,9 +288,10 @@ impl ThinkTime {
 
     /// A request came; pauses count for no more than twice the idle time.
     pub fn add(&mut self, now: u64, idle_ticks: u64) {
-        let thought = now.wrapping_sub(self.last_end_ticks).min(idle_ticks.saturating_mul(2));
+        // Idle times are at most u32::MAX ms, of which 8 x 256 x 2 are below 2^64 ns: nothing here overflows.
+        let thought = now.wrapping_sub(self.last_end_ticks).min(idle_ticks.wrapping_mul(2));
         self.samples = (7 * self.samples + 256) / 8;
-        self.total = self.total.saturating_mul(7).saturating_add(thought.saturating_mul(256)) / 8;
+        self.total = self.total.wrapping_mul(7).wrapping_add(thought.wrapping_mul(256)) / 8;
     }
 
     /// For the log; rules ask [`ThinkTime::is_above`], which needs no division.
@@ -315,6 +316,9 @@ impl ThinkTime {
     }
 }
 
+/// (7 x 249 + 256) / 8 is 249 again.
+const SAMPLES_AT_LAST: u32 = 249;
+
 /// How far an issuer seeks, as the first engine reckons.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct SeekDistance {
@@ -333,7 +337,12 @@ impl SeekDistance {
         self.samples = (7 * self.samples + 256) / 8;
         self.total = self.total.saturating_mul(7).saturating_add(counted.saturating_mul(256)) / 8;
         let rounded = self.total.saturating_add(u64::from(self.samples / 2));
-        self.mean_sectors = rounded.checked_div(u64::from(self.samples)).unwrap_or(0);
+        // Where the number of samples ends up: divided by a constant, which is a multiplication.
+        self.mean_sectors = if self.samples == SAMPLES_AT_LAST {
+            rounded / SAMPLES_AT_LAST as u64
+        } else {
+            rounded.checked_div(u64::from(self.samples)).unwrap_or(0)
+        };
     }
 
     #[inline]

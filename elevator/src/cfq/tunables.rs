@@ -187,6 +187,7 @@ const QUANTUM: i64 = 8;
 
 /// The length of a tick in the forms of 2.6 without another in the configuration, and of 4.20's rules of "one jiffy".
 const TICK_NS: NonZeroU64 = NonZeroU64::new(MILLISECOND).unwrap();
+const SEEKY_PATIENCE_NS: Nanos = 2 * MILLISECOND;
 const JIFFY_NS: NonZeroU64 = NonZeroU64::new(4 * MILLISECOND).unwrap();
 
 /// How the engine counts time.
@@ -198,21 +199,25 @@ pub struct Ticks {
     pub jiffy_ticks: u64,
     /// Ticks of a second.
     pub second_ticks: u64,
+    /// For a seeky issuer the first engine waits no longer.
+    pub seeky_patience_ticks: u64,
 }
 
 impl Ticks {
     pub fn new(clock: Clock, configuration: &Configuration) -> Self {
         let given = NonZeroU64::new(configuration.tick_ns);
-        match clock {
+        let mut ticks = match clock {
             Clock::Jiffies => {
                 let tick_ns = given.unwrap_or(TICK_NS);
-                Self { tick_ns, jiffy_ticks: 1, second_ticks: (SECOND / tick_ns).max(1) }
+                Self { tick_ns, jiffy_ticks: 1, second_ticks: (SECOND / tick_ns).max(1), seeky_patience_ticks: 0 }
             }
             Clock::Nanoseconds => {
                 let jiffy_ticks = given.unwrap_or(JIFFY_NS).get();
-                Self { tick_ns: NonZeroU64::MIN, jiffy_ticks, second_ticks: SECOND }
+                Self { tick_ns: NonZeroU64::MIN, jiffy_ticks, second_ticks: SECOND, seeky_patience_ticks: 0 }
             }
-        }
+        };
+        ticks.seeky_patience_ticks = ticks.round_up(SEEKY_PATIENCE_NS);
+        ticks
     }
 
     /// The tick that a time lies in.

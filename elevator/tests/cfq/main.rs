@@ -9,6 +9,7 @@ mod preemption;
 mod queues;
 mod quirks;
 mod slices;
+mod tree;
 mod turns;
 
 #[test]

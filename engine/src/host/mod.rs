@@ -264,6 +264,9 @@ fn add_groups(shard: &ShardHandle, experiment: &Experiment) -> Result<(Vec<Group
                     if let Some(priority) = own.and_then(|group| group.group_priority) {
                         shard.set_group_priority(new, Some(priority))?;
                     }
+                    if let Some(weight) = own.and_then(|group| group.leaf_weight) {
+                        shard.set_leaf_weight(new, Some(weight.get()))?;
+                    }
                     made.insert(path.to_owned(), new);
                     new
                 }

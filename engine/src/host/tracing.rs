@@ -40,7 +40,7 @@ pub(super) fn pass_on(told: &[Traced], names: &Names, tracer: &mut dyn Tracer) {
     for traced in told {
         match traced {
             Traced::Message(Said { limiter, message: it }) => {
-                tracer.message(it.at_ns, &names.message(*limiter, it.queue, it.group, it));
+                tracer.message(it.at_ns, &experiment::trace::line(names, *limiter, it));
             }
             Traced::Event(event) => {
                 let when = (event.at_ns, 0);

@@ -209,6 +209,14 @@ impl Turn {
         self.queue.change_group(state.id, &settings, now)
     }
 
+    /// Changes the weight of a group's own queues among the groups below it; none = as its weight. False without such a
+    /// group.
+    pub fn set_leaf_weight(&mut self, group: u32, leaf_weight: Option<u32>, now: Nanos) -> bool {
+        let Some(Some(state)) = self.groups.get(group as usize) else { return false };
+        let settings = GroupSettings { leaf_weight, ..*self.queue.groups().settings(state.id) };
+        self.queue.change_group(state.id, &settings, now)
+    }
+
     /// The groups that exist: number, name, weight, counters, bytes held.
     pub fn groups(&self) -> impl Iterator<Item = (u32, &Group, u64)> + '_ {
         let groups = self.groups.iter().flatten();
@@ -309,7 +317,7 @@ impl Turn {
 
     /// What the scheduler keeps of a group's service.
     pub fn account(&self, group: GroupId) -> Option<Statistics> {
-        self.queue.elevator().group_account(group).map(Statistics::from)
+        Statistics::of(self.queue.elevator(), group)
     }
 
     /// Begins that anew. False where nothing is kept.

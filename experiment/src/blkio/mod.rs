@@ -8,7 +8,7 @@ mod statistics;
 mod text;
 pub mod weights;
 
-pub use statistics::{ByType, Statistics};
+pub use statistics::{ByType, Removed, Statistics};
 pub use text::{FILES, File, statistics_file};
 
 /// The two generations of the files.

@@ -1,16 +1,19 @@
 //! What a group had of a device.
 
-use block::Nanos;
-use elevator::{ByKind, GroupAccount};
+use block::{GroupId, Nanos};
+use elevator::{ByKind, Elevator, GroupAccount};
 use serde::{Deserialize, Serialize};
 
-/// A number by what was asked for. Reads and writes together are all, and so are sync and async.
+/// A number by what was asked for. Reads, writes and discards together are all, and so are sync and async.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ByType {
     /// Of reads.
     pub read: u64,
-    /// Of everything else.
+    /// Of everything else but discards.
     pub write: u64,
+    /// Of discards, where the scheduler tells them from writes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub discard: u64,
     /// Of what somebody waits for.
     pub sync: u64,
     /// Of the rest.
@@ -18,16 +21,23 @@ pub struct ByType {
     pub asynchronous: u64,
 }
 
+/// Serde hands a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 impl ByType {
     /// All of them.
     pub const fn total(&self) -> u64 {
-        self.read.saturating_add(self.write)
+        self.read.saturating_add(self.write).saturating_add(self.discard)
     }
 
     fn plus(self, other: Self) -> Self {
         Self {
             read: self.read.saturating_add(other.read),
             write: self.write.saturating_add(other.write),
+            discard: self.discard.saturating_add(other.discard),
             sync: self.sync.saturating_add(other.sync),
             asynchronous: self.asynchronous.saturating_add(other.asynchronous),
         }
@@ -67,11 +77,48 @@ pub struct Statistics {
     pub empty_time_ns: Nanos,
     /// How often it left the order of groups.
     pub dequeue: u64,
+    /// What groups below it had that were removed since: of the `_recursive` files only.
+    #[serde(default, skip_serializing_if = "Removed::is_nothing")]
+    pub removed: Removed,
+}
+
+/// What counts of removed groups: the numbers that have `_recursive` files.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Removed {
+    /// As in [`Statistics`], like the others.
+    pub time_ns: Nanos,
+    /// Sectors dispatched.
+    pub sectors: u64,
+    /// Bytes dispatched.
+    pub io_service_bytes: ByType,
+    /// Requests dispatched.
+    pub io_serviced: ByType,
+    /// From the dispatch to the completion, in ns.
+    pub io_service_time_ns: ByType,
+    /// From the allocation to the dispatch, in ns.
+    pub io_wait_time_ns: ByType,
+    /// Bios and requests that joined others.
+    pub io_merged: ByType,
+}
+
+impl Removed {
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl From<GroupAccount> for Removed {
+    fn from(of: GroupAccount) -> Self {
+        let Statistics { time_ns, sectors, io_service_bytes, io_serviced, .. } = of.into();
+        let Statistics { io_service_time_ns, io_wait_time_ns, io_merged, .. } = of.into();
+        Self { time_ns, sectors, io_service_bytes, io_serviced, io_service_time_ns, io_wait_time_ns, io_merged }
+    }
 }
 
 impl From<ByKind> for ByType {
     fn from(of: ByKind) -> Self {
-        Self { read: of.reads, write: of.writes, sync: of.sync, asynchronous: of.asynchronous }
+        let ByKind { reads: read, writes: write, discards: discard, sync, asynchronous } = of;
+        Self { read, write, discard, sync, asynchronous }
     }
 }
 
@@ -93,11 +140,27 @@ impl From<GroupAccount> for Statistics {
             idle_time_ns: of.idle_ns,
             empty_time_ns: of.empty_ns,
             dequeue: of.dequeues,
+            removed: Removed::default(),
         }
     }
 }
 
 impl Statistics {
+    /// What a scheduler keeps of a group; `None` where it keeps nothing.
+    pub fn of(elevator: &impl Elevator, group: GroupId) -> Option<Self> {
+        let removed = elevator.removed_account(group).map(Removed::from).unwrap_or_default();
+        Some(Self { removed, ..elevator.group_account(group)?.into() })
+    }
+
+    /// With what groups below had that were removed since.
+    #[must_use]
+    pub fn with_removed(self) -> Self {
+        let Removed { time_ns, sectors, io_service_bytes, io_serviced, .. } = self.removed;
+        let Removed { io_service_time_ns, io_wait_time_ns, io_merged, .. } = self.removed;
+        let these = Self { time_ns, sectors, io_service_bytes, io_serviced, ..Self::default() };
+        self.plus(&Self { io_service_time_ns, io_wait_time_ns, io_merged, ..these })
+    }
+
     /// Requests seen per look at the queue, rounded down.
     pub const fn avg_queue_size(&self) -> u64 {
         match self.queue_sampled_requests.checked_div(self.queue_samples) {
@@ -106,7 +169,7 @@ impl Statistics {
         }
     }
 
-    /// Both groups together, for the files that count what lies below a group.
+    /// Both groups together, for the files that count what lies below a group; of removed ones only the first's.
     #[must_use]
     pub fn plus(self, other: &Self) -> Self {
         let sum = |a: u64, b: u64| a.saturating_add(b);
@@ -126,6 +189,34 @@ impl Statistics {
             idle_time_ns: sum(self.idle_time_ns, other.idle_time_ns),
             empty_time_ns: sum(self.empty_time_ns, other.empty_time_ns),
             dequeue: sum(self.dequeue, other.dequeue),
+            removed: self.removed,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removed_groups_count_below_their_parent_and_not_for_it() {
+        let reads = |number| ByKind { reads: number, sync: number, ..ByKind::ZERO };
+        let gone = GroupAccount { time_ns: 5, sectors: 8, serviced: reads(1), dequeues: 9, ..GroupAccount::ZERO };
+        let own = GroupAccount { time_ns: 7, sectors: 16, serviced: reads(2), dequeues: 1, ..GroupAccount::ZERO };
+        let statistics = Statistics { removed: gone.into(), ..own.into() };
+        assert_eq!((statistics.time_ns, statistics.io_serviced.total()), (7, 2));
+        let below = statistics.with_removed();
+        assert_eq!((below.time_ns, below.sectors, below.io_serviced.read, below.dequeue), (12, 24, 3, 1));
+    }
+
+    #[test]
+    fn what_is_nothing_is_not_written() {
+        let text = serde_json::to_string(&Statistics::default()).expect("plain data");
+        assert!(!text.contains("removed") && !text.contains("discard"), "{text}");
+        assert_eq!(serde_json::from_str::<Statistics>(&text).expect("the same"), Statistics::default());
+        let discard = ByType { discard: 3, asynchronous: 3, ..ByType::default() };
+        let text = serde_json::to_string(&discard).expect("plain data");
+        assert_eq!(serde_json::from_str::<ByType>(&text).expect("the same"), discard);
+        assert_eq!(discard.total(), 3);
     }
 }

@@ -66,13 +66,14 @@ pub fn statistics_file(file: &File, form: Form, devices: &[(DeviceNumber, Statis
             Content::One(value) => line(&mut text, &format!("{device} {}", value(statistics))),
             Content::Types(value) => {
                 let value = value(statistics);
-                let kinds = [("Read", value.read), ("Write", value.write), ("Sync", value.sync)];
+                // Before there was a column for them, discards counted as writes.
+                let written = if form == Form::Tree { value.write } else { value.write + value.discard };
+                let kinds = [("Read", value.read), ("Write", written), ("Sync", value.sync)];
                 for (kind, number) in kinds.into_iter().chain([("Async", value.asynchronous)]) {
                     line(&mut text, &format!("{device} {kind} {number}"));
                 }
                 if form == Form::Tree {
-                    // Discards count as writes with us, as they did before 4.18.
-                    line(&mut text, &format!("{device} Discard 0"));
+                    line(&mut text, &format!("{device} Discard {}", value.discard));
                 }
                 line(&mut text, &format!("{device} Total {}", value.total()));
                 sum += value.total();
@@ -126,6 +127,16 @@ mod tests {
         assert_eq!(shows("blkio.avg_queue_size", Form::Flat), "8:16 2\n");
         let tree = shows("blkio.io_serviced", Form::Tree);
         assert_eq!(tree.lines().nth(4), Some("8:16 Discard 0"), "{tree}");
+    }
+
+    #[test]
+    fn discards_have_a_line_of_their_own_or_are_writes() {
+        let io_serviced = ByType { read: 1, write: 2, discard: 4, sync: 1, asynchronous: 6 };
+        let devices = [(SDB, Statistics { io_serviced, ..Statistics::default() })];
+        let shows = |form| statistics_file(file("blkio.io_serviced"), form, &devices);
+        let flat = "8:16 Read 1\n8:16 Write 6\n8:16 Sync 1\n8:16 Async 6\n8:16 Total 7\nTotal 7\n";
+        let tree = "8:16 Read 1\n8:16 Write 2\n8:16 Sync 1\n8:16 Async 6\n8:16 Discard 4\n8:16 Total 7\nTotal 7\n";
+        assert_eq!((shows(Form::Flat).as_str(), shows(Form::Tree).as_str()), (flat, tree));
     }
 
     #[test]

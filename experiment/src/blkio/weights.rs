@@ -28,6 +28,10 @@ pub enum WeightFile {
     All(Form),
     /// `blkio.weight_device`: `8:16 300` sets, `8:16 0` takes away.
     Device(Form),
+    /// `blkio.leaf_weight` of 4.20: of a group's own queues among the groups below it.
+    Leaf,
+    /// `blkio.leaf_weight_device`, likewise.
+    LeafDevice,
 }
 
 impl WeightFile {
@@ -36,19 +40,32 @@ impl WeightFile {
         match self {
             WeightFile::All(_) => "blkio.weight",
             WeightFile::Device(_) => "blkio.weight_device",
+            WeightFile::Leaf => "blkio.leaf_weight",
+            WeightFile::LeafDevice => "blkio.leaf_weight_device",
         }
     }
 
-    /// Smallest and largest weight, and the error of others.
-    const fn range(self) -> (u32, u32, &'static str) {
+    /// The generation it is of, and whether its lines name a device.
+    const fn kind(self) -> (Form, bool) {
         match self {
-            WeightFile::All(Form::Flat) | WeightFile::Device(Form::Flat) => (100, 1_000, "EINVAL"),
-            WeightFile::All(Form::Tree) | WeightFile::Device(Form::Tree) => (10, 1_000, "ERANGE"),
+            WeightFile::All(form) => (form, false),
+            WeightFile::Device(form) => (form, true),
+            WeightFile::Leaf => (Form::Tree, false),
+            WeightFile::LeafDevice => (Form::Tree, true),
+        }
+    }
+
+    /// Smallest and largest weight.
+    pub const fn range(self) -> (u32, u32) {
+        match self.kind().0 {
+            Form::Flat => (100, 1_000),
+            Form::Tree => (10, 1_000),
         }
     }
 
     fn weight(self, text: &str) -> Result<u32, Diagnostic> {
-        let (least, most, error) = self.range();
+        let (least, most) = self.range();
+        let error = if self.kind().0 == Form::Flat { "EINVAL" } else { "ERANGE" };
         let help = format!("{} takes whole numbers from {least} to {most}", self.name());
         let Ok(weight) = text.parse::<u64>() else {
             return Err(Diagnostic::new(format!("'{text}' is no weight (EINVAL)"), help));
@@ -70,9 +87,9 @@ impl WeightFile {
         find: impl Fn(&str) -> Option<D>,
     ) -> Result<(), Diagnostic> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        match (self, words.as_slice()) {
-            (WeightFile::All(_), [value]) => weights.default = self.weight(value)?,
-            (WeightFile::Device(form), [device, value]) => {
+        match (self.kind(), words.as_slice()) {
+            ((_, false), [value]) => weights.default = self.weight(value)?,
+            ((form, true), [device, value]) => {
                 let Some(device) = find(device) else {
                     let message = format!("'{device}' is no device here (ENODEV)");
                     return Err(Diagnostic::new(message, "name a whole disk, as in 'lsblk -o NAME,MAJ:MIN'"));
@@ -93,18 +110,15 @@ impl WeightFile {
     }
 
     const fn example(self) -> &'static str {
-        match self {
-            WeightFile::All(_) => "the weight alone: 500",
-            WeightFile::Device(_) => "device and weight: 8:16 300",
-        }
+        if self.kind().1 { "device and weight: 8:16 300" } else { "the weight alone: 500" }
     }
 
     /// What the file shows.
     pub fn read<D: Display>(self, weights: &Weights<D>) -> String {
-        let mut text = match self {
-            WeightFile::All(_) => return format!("{}\n", weights.default),
-            WeightFile::Device(Form::Flat) => "dev\tweight\n".to_owned(),
-            WeightFile::Device(Form::Tree) => String::new(),
+        let mut text = match self.kind() {
+            (_, false) => return format!("{}\n", weights.default),
+            (Form::Flat, true) => "dev\tweight\n".to_owned(),
+            (Form::Tree, true) => String::new(),
         };
         let gap = if self == WeightFile::Device(Form::Flat) { '\t' } else { ' ' };
         for (device, weight) in &weights.devices {
@@ -184,10 +198,15 @@ mod tests {
         assert_eq!(file.read(&weights), "dev\tweight\n");
         assert_eq!(weights.on(&SDB), 500);
 
-        let file = WeightFile::Device(Form::Tree);
-        write(file, "8:16 10", &mut weights).unwrap();
-        assert_eq!(file.read(&weights), "8:16 10\n");
-        write(file, "8:16 default", &mut weights).unwrap();
-        assert_eq!(file.read(&weights), "");
+        for file in [WeightFile::Device(Form::Tree), WeightFile::LeafDevice] {
+            write(file, "8:16 10", &mut weights).unwrap();
+            assert_eq!(file.read(&weights), "8:16 10\n");
+            assert!(write(file, "8:16 9", &mut weights).unwrap_err().contains("(ERANGE)"), "{}", file.name());
+            write(file, "8:16 default", &mut weights).unwrap();
+            assert_eq!(file.read(&weights), "");
+        }
+        let leaf = WeightFile::Leaf;
+        write(leaf, "750", &mut weights).unwrap();
+        assert_eq!((leaf.name(), leaf.read(&weights).as_str()), ("blkio.leaf_weight", "750\n"));
     }
 }

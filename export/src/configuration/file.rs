@@ -114,11 +114,13 @@ fn export(mut reader: Reader<'_>) -> Export {
 fn group(mut reader: Reader<'_>) -> Group {
     let path = reader.needed_text("path", "tenants/db");
     let weight = reader.number("weight", WEIGHTS, DEFAULT_WEIGHT).value;
+    let leaf_weight =
+        reader.optional_number("leaf_weight", WEIGHTS, DEFAULT_WEIGHT, "leave it out for the group's weight");
     let priority = reader.optional_number("priority", PRIORITIES, 4, "leave it out for the scheduler's default");
     let priority = priority.and_then(|level| GroupPriority::new(u32::try_from(level).ok()?).ok());
     let limits = limits(&mut reader);
     reader.finish();
-    Group { path, weight, priority, limits }
+    Group { path, weight, leaf_weight, priority, limits }
 }
 
 /// Limits by keys of their own, then those of the kernel's lines: `io.max = "rbps=50000000 wiops=max"`.

@@ -122,6 +122,8 @@ pub struct Group {
     pub path: Located<String>,
     /// Share relative to its siblings, 1 to 10,000.
     pub weight: u64,
+    /// Weight of its own queues among the groups below it, 1 to 10,000; none = as `weight`.
+    pub leaf_weight: Option<u64>,
     /// Its level, for schedulers that know levels of groups; none = their default.
     pub priority: Option<GroupPriority>,
     /// What it may do at most, and what it is left at least.
@@ -280,6 +282,11 @@ impl Configuration {
         self.groups.iter().find(|group| group.path.value == path).and_then(|group| group.priority)
     }
 
+    /// The weight of a group's own queues, if it is declared and has one.
+    pub fn leaf_weight(&self, path: &str) -> Option<u64> {
+        self.groups.iter().find(|group| group.path.value == path).and_then(|group| group.leaf_weight)
+    }
+
     /// The weight of a group, declared or not.
     pub fn weight(&self, path: &str) -> u64 {
         self.groups.iter().find(|group| group.path.value == path).map_or(DEFAULT_WEIGHT, |group| group.weight)
@@ -289,7 +296,7 @@ impl Configuration {
 impl Group {
     /// A group with a weight and nothing else.
     pub fn new(path: Located<String>, weight: u64) -> Self {
-        Self { path, weight, priority: None, limits: Limits::NONE }
+        Self { path, weight, leaf_weight: None, priority: None, limits: Limits::NONE }
     }
 }
 

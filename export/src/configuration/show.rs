@@ -16,6 +16,9 @@ pub fn show(configuration: &Configuration) -> String {
         text.heading("[[group]]");
         text.quoted("path", &group.path);
         text.plain("weight", group.weight);
+        if let Some(leaf_weight) = group.leaf_weight {
+            text.plain("leaf_weight", leaf_weight);
+        }
         if let Some(priority) = group.priority {
             text.plain("priority", priority.get());
         }

@@ -3,4 +3,4 @@
 pub mod request;
 pub mod socket;
 
-pub use request::{Refusal, Request};
+pub use request::{Refusal, Request, Share};

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `{"command": "status"}` | everything countable |
 //! | `{"command": "scheduler", "scheduler": "wfq", "device": "ssd0"}` | switch the policy |
-//! | `{"command": "set", "group": "tenants/db", "weight": 300}` | change a share |
+//! | `{"command": "set", "group": "tenants/db", "weight": 300}` | change a share; also `leaf_weight`, `priority`: null = default |
 //! | `{"command": "limit", "group": "tenants/db", "file": "io.max", "line": "rbps=50000000"}` | change limits |
 //! | `{"command": "set", "tunable": "NAME", "value": "VALUE", "device": "ssd0"}` | change a tunable |
 //! | `{"command": "reload"}` | read the configuration file again |
@@ -14,6 +14,7 @@
 //! `device` may be left out where there is only one. Answers are one line each: `{"ok": ...}` or
 //! `{"error": "...", "field": "..."}`; nothing is ever applied partly.
 
+use experiment::GroupPriority;
 use serde_json::{Map, Value, json};
 
 use crate::configuration::problem::nearest;
@@ -39,17 +40,18 @@ pub enum Request {
         scheduler: String,
     },
     /// Another share for a group.
-    Weight {
+    Share {
         /// The group's path.
         group: String,
-        /// 1 to 10,000.
-        weight: u64,
+        /// What of it.
+        share: Share,
     },
     /// Other limits for a group.
     Limit {
         /// The group's path.
         group: String,
-        /// `io.max`, `io.low`, `io.latency`, or one of `blkio.weight`, `blkio.weight_device`, `blkio.reset_stats`.
+        /// `io.max`, `io.low`, `io.latency`, or one of `blkio.weight`, `blkio.leaf_weight`, `blkio.weight_device`,
+        /// `blkio.leaf_weight_device`, `blkio.reset_stats`.
         file: String,
         /// As the kernel's line without the device: `rbps=50000000 wiops=max`.
         line: String,
@@ -71,6 +73,17 @@ pub enum Request {
     EvictClient(String),
     /// Close all connections to an export.
     EvictExport(String),
+}
+
+/// A part of a group's share.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// Among its siblings, 1 to 10,000.
+    Weight(u64),
+    /// Of its own queues among the groups below it, 1 to 10,000; none = as its weight.
+    LeafWeight(Option<u64>),
+    /// The level, for schedulers that know levels of groups; none = theirs.
+    Priority(Option<GroupPriority>),
 }
 
 /// Why a request was not done, and by which field.
@@ -136,13 +149,7 @@ pub fn parse(line: &[u8]) -> Result<Request, Refusal> {
 
 fn set(fields: &mut Fields) -> Result<Request, Refusal> {
     if let Some(group) = fields.text("group")? {
-        let weight = fields.0.remove("weight").unwrap_or(Value::Null);
-        let number = weight.as_u64().filter(|number| WEIGHTS.contains(number));
-        let allowed = format!("a whole number from {} to {}", WEIGHTS.start(), WEIGHTS.end());
-        let weight = number.ok_or_else(|| {
-            Refusal::new("weight", format!("weight = {weight} is not {allowed}, as {DEFAULT_WEIGHT}"))
-        })?;
-        return Ok(Request::Weight { group, weight });
+        return Ok(Request::Share { group, share: share(fields)? });
     }
     if let Some(name) = fields.text("tunable")? {
         let value = match fields.0.remove("value") {
@@ -155,7 +162,40 @@ fn set(fields: &mut Fields) -> Result<Request, Refusal> {
     if fields.0.contains_key("export") {
         return Err(Refusal::new("export", "nothing of an export can be changed while it is served"));
     }
-    Err(Refusal::new("group", "set takes a group with its weight, or a tunable with its value"))
+    Err(Refusal::new(
+        "group",
+        "set takes a group with its weight, leaf_weight or priority, or a tunable with its value",
+    ))
+}
+
+/// One of the numbers that make a group's share.
+fn share(fields: &mut Fields) -> Result<Share, Refusal> {
+    if let Some(level) = fields.0.remove("priority") {
+        let known = level.as_u64().and_then(|level| GroupPriority::new(u32::try_from(level).ok()?).ok());
+        return match (&level, known) {
+            (Value::Null, _) | (_, Some(_)) => Ok(Share::Priority(known)),
+            _ => {
+                Err(Refusal::new("priority", format!("priority = {level} is not a whole number from 0 to 7, or null")))
+            }
+        };
+    }
+    if let Some(weight) = fields.0.remove("leaf_weight") {
+        return if weight.is_null() {
+            Ok(Share::LeafWeight(None))
+        } else {
+            weight_in("leaf_weight", &weight).map(|weight| Share::LeafWeight(Some(weight)))
+        };
+    }
+    let weight = fields.0.remove("weight").unwrap_or(Value::Null);
+    weight_in("weight", &weight).map(Share::Weight)
+}
+
+fn weight_in(field: &'static str, value: &Value) -> Result<u64, Refusal> {
+    let allowed = format!("a whole number from {} to {}", WEIGHTS.start(), WEIGHTS.end());
+    value
+        .as_u64()
+        .filter(|number| WEIGHTS.contains(number))
+        .ok_or_else(|| Refusal::new(field, format!("{field} = {value} is not {allowed}, as {DEFAULT_WEIGHT}")))
 }
 
 /// The fields that were not asked for yet.
@@ -197,8 +237,12 @@ mod tests {
         assert_eq!(read(r#"{"command": "status"}"#), Request::Status);
         let scheduler = Request::Scheduler { device: None, scheduler: "wfq".into() };
         assert_eq!(read(r#"{"command": "scheduler", "scheduler": "wfq"}"#), scheduler);
-        let weight = Request::Weight { group: "a/b".into(), weight: 7 };
-        assert_eq!(read(r#"{"command": "set", "group": "a/b", "weight": 7}"#), weight);
+        let share = |share| Request::Share { group: "a/b".into(), share };
+        assert_eq!(read(r#"{"command": "set", "group": "a/b", "weight": 7}"#), share(Share::Weight(7)));
+        assert_eq!(read(r#"{"command": "set", "group": "a/b", "leaf_weight": 7}"#), share(Share::LeafWeight(Some(7))));
+        let level = share(Share::Priority(GroupPriority::new(3).ok()));
+        assert_eq!(read(r#"{"command": "set", "group": "a/b", "priority": 3}"#), level);
+        assert_eq!(read(r#"{"command": "set", "group": "a/b", "priority": null}"#), share(Share::Priority(None)));
         let (group, file, line) = ("a".into(), "io.max".into(), "rbps=2000".into());
         let limit = r#"{"command": "limit", "group": "a", "file": "io.max", "line": "rbps=2000"}"#;
         assert_eq!(read(limit), Request::Limit { group, file, line });
@@ -218,6 +262,9 @@ mod tests {
         assert!(error(r#"{"command": "resize"}"#).0.contains("not available in this version"));
         assert_eq!(error(r#"{"command": "set", "group": "a", "weight": 0}"#).1, "weight");
         assert_eq!(error(r#"{"command": "set", "group": "a"}"#).1, "weight");
+        assert_eq!(error(r#"{"command": "set", "group": "a", "priority": 8}"#).1, "priority");
+        assert_eq!(error(r#"{"command": "set", "group": "a", "leaf_weight": 0}"#).1, "leaf_weight");
+        assert!(error(r#"{"command": "set", "group": "a", "weight": 1, "priority": 1}"#).0.contains("no field"));
         assert_eq!(error(r#"{"command": "set", "group": 5, "weight": 1}"#).1, "group");
         assert_eq!(error(r#"{"command": "scheduler"}"#).1, "scheduler");
         assert!(error(r#"{"command": "drain", "now": true}"#).0.contains("no field \"now\""));

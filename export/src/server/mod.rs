@@ -12,6 +12,7 @@ pub mod devices;
 pub mod peer;
 pub mod reception;
 pub mod reload;
+mod share;
 pub mod socket;
 
 use std::fs;
@@ -346,7 +347,7 @@ impl Server {
             Request::Status => Ok(self.status()),
             Request::Scheduler { device, scheduler } => self.switch(device.as_deref(), &scheduler),
             Request::Tunable { device, name, value } => self.set_tunable(device.as_deref(), &name, &value),
-            Request::Weight { group, weight } => self.set_weight(&group, weight),
+            Request::Share { group, share } => self.set_share(&group, share),
             Request::Limit { group, file, line } => self.set_limits(&group, &file, &line),
             Request::EvictClient(client) => devices.evict(&|peer, _| peer == client, "client", &client),
             Request::EvictExport(export) => devices.evict(&|_, name| name == export, "export", &export),
@@ -383,27 +384,6 @@ impl Server {
         Ok(json!({"device": device, "tunable": name, "value": stored}))
     }
 
-    fn set_weight(&self, path: &str, weight: u64) -> Result<Value, Refusal> {
-        let mut configuration = self.state.in_force().configuration.clone();
-        let declared = configuration.groups.iter_mut().find(|group| group.path.value == path);
-        let is_declared = declared.is_some();
-        let devices = self.state.devices.set_weight(path, weight)?;
-        if devices == 0 && !is_declared {
-            let known = self.state.devices.groups().join(", ");
-            return Err(Refusal::new("group", format!("there is no group {path:?}; there are: {known}")));
-        }
-        match declared {
-            Some(group) => group.weight = weight,
-            None => {
-                let place = Place::flag("ctl set", "");
-                let path = Located::new(path.to_owned(), &place);
-                configuration.groups.push(Group::new(path, weight));
-            }
-        }
-        self.state.put_in_force(configuration, self.is_draining);
-        Ok(json!({"group": path, "weight": weight, "devices": devices}))
-    }
-
     /// Changes a group's limits by a line of `io.max`, `io.low` or `io.latency`; keys left out keep their values.
     fn set_limits(&self, path: &str, file: &str, line: &str) -> Result<Value, Refusal> {
         let mut configuration = self.state.in_force().configuration.clone();
@@ -432,19 +412,6 @@ impl Server {
             answer[file] = json!(line);
         }
         Ok(answer)
-    }
-
-    /// Writes a line to one of CFQ's files of a group.
-    fn write_blkio(&self, path: &str, file: &str, line: &str) -> Result<Value, Refusal> {
-        if file == "blkio.weight" {
-            return self.set_weight(path, u64::from(devices::blkio::weight_of(line)?));
-        }
-        if !devices::blkio::FILES.contains(&file) {
-            let there_are = format!("there are blkio.weight, {}", devices::blkio::FILES.join(", "));
-            return Err(Refusal::new("file", format!("there is no file '{file}' to write; {there_are}")));
-        }
-        let usual = self.state.in_force().configuration.weight(path);
-        self.state.devices.write_blkio(path, file, line, usual)
     }
 
     fn amend_device(&self, name: &str, amend: impl FnOnce(&mut Device)) {

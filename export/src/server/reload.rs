@@ -18,6 +18,13 @@ pub enum Change {
         /// Its new weight.
         weight: u64,
     },
+    /// The weight of a group's own queues.
+    LeafWeight {
+        /// The group's path.
+        group: String,
+        /// Its new weight; none = as the group's.
+        weight: Option<u64>,
+    },
     /// A group's level.
     Priority {
         /// The group's path.
@@ -62,7 +69,7 @@ pub fn difference(old: &Configuration, new: &Configuration) -> Result<Vec<Change
     comparison.keep("control", control(old), control(new), place);
     comparison.keep("stall_timeout_s", old.stall_timeout_s(), new.stall_timeout_s(), None);
     comparison.weights(old, new);
-    comparison.priorities(old, new);
+    comparison.shares_beside_weights(old, new);
     comparison.limits(old, new);
     comparison.listeners(old, new);
     for device in &new.devices {
@@ -114,8 +121,12 @@ impl Comparison {
         }
     }
 
-    fn priorities(&mut self, old: &Configuration, new: &Configuration) {
+    fn shares_beside_weights(&mut self, old: &Configuration, new: &Configuration) {
         for path in declared(old, new) {
+            let weight = new.leaf_weight(path);
+            if old.leaf_weight(path) != weight {
+                self.changes.push(Change::LeafWeight { group: path.clone(), weight });
+            }
             let priority = new.group_priority(path);
             if old.group_priority(path) != priority {
                 self.changes.push(Change::Priority { group: path.clone(), priority });

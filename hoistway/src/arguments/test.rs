@@ -223,7 +223,8 @@ pub struct GroupArguments {
     pub weights: Option<String>,
     /// One group in full, repeatable: name=db,weight=800,workload=drr:iodepth=4,threads=2,start=5s,stop=20s,
     /// rbps=..,wbps=..,riops=..,wiops=..,low_rbps=..,idle=US,latency=US,high=..,target=US,ioprio=be/4,
-    /// priority=0..7 (of the group: for uchida and tarasov)
+    /// leaf_weight=N (of its own threads beside groups below it: for cfq), priority=0..7 (of the group: for uchida and
+    /// tarasov), files=own (each thread has a file); workload=drr,threads=15,workload=drw,threads=15 does both
     #[arg(long, value_name = "SPEC", conflicts_with_all = ["nrgrp", "weights"])]
     pub group: Vec<String>,
     /// In what shares are measured

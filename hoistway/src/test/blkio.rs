@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use experiment::Measurement;
+use block::DeviceNumber;
+use experiment::blkio::weights::{WeightFile, Weights};
 use experiment::blkio::{FILES, File, Form, Statistics, statistics_file};
+use experiment::{Measurement, Weight};
 
 use super::tracing::{DEVICE, base_of};
 use crate::exit::Error;
@@ -21,6 +23,10 @@ pub fn write(base: &Path, measurement: &Measurement) -> Result<(), Error> {
             fs::write(&place, statistics_file(file, form, &[(DEVICE, *statistics)]))
                 .map_err(|error| Error::file(&place, "write", &error).at("--blkio-out"))
         };
+        for (name, text) in weights_of(measurement, path, form) {
+            let place = directory.join(name);
+            fs::write(&place, text).map_err(|error| Error::file(&place, "write", &error).at("--blkio-out"))?;
+        }
         for file in FILES.iter().filter(|file| form == Form::Tree || !file.is_late) {
             put(file.name, file, own)?;
             if form == Form::Tree && file.has_twin {
@@ -29,6 +35,21 @@ pub fn write(base: &Path, measurement: &Measurement) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// The files of the weights that an experiment's group was given, as far as the kernel's range goes.
+fn weights_of(measurement: &Measurement, path: &str, form: Form) -> Vec<(&'static str, String)> {
+    let Some(group) = measurement.experiment.groups.iter().find(|group| path.strip_prefix('/') == Some(&group.path))
+    else {
+        return Vec::new();
+    };
+    let all = WeightFile::All(form);
+    let shown = |file: WeightFile, weight: Weight| {
+        let (least, most) = file.range();
+        (file.name(), file.read::<DeviceNumber>(&Weights::new(weight.get().clamp(least, most))))
+    };
+    let leaf = shown(WeightFile::Leaf, group.leaf_weight.unwrap_or(group.weight));
+    [Some(shown(all, group.weight)), (form == Form::Tree).then_some(leaf)].into_iter().flatten().collect()
 }
 
 /// The kernel's files as they were for the version that ran: groups became a tree in 3.9.
@@ -41,6 +62,6 @@ fn form_of(measurement: &Measurement) -> Form {
 fn with_what_lies_below(measurement: &Measurement, path: &str) -> Statistics {
     let begin = format!("{}/", path.trim_end_matches('/'));
     let below = measurement.blkio.iter().filter(|(other, _)| *other != path && other.starts_with(&begin));
-    let own = measurement.blkio.get(path).copied().unwrap_or_default();
-    below.fold(own, |sum, (_, other)| sum.plus(other))
+    let own = measurement.blkio.get(path).copied().unwrap_or_default().with_removed();
+    below.fold(own, |sum, (_, other)| sum.plus(&other.with_removed()))
 }

@@ -5,6 +5,7 @@ use experiment::group::LowLimits;
 use experiment::group::parse_weights;
 use experiment::{Group, Limits, Weight};
 use workload::Job;
+use workload::job::Placement;
 
 use crate::arguments::TestArguments;
 use crate::exit::Error;
@@ -27,10 +28,20 @@ pub enum Groups {
 pub struct Described {
     /// Everything but the jobs, for which there is a placeholder.
     group: Group,
-    /// The workload it does; that of `-w` without.
-    workload: Option<String>,
+    /// What it does, all at a time; that of `-w` without.
+    loads: Vec<Load>,
+    /// Of the loads that name none of their own.
     threads: u32,
+    /// Each thread has a file of its own, whatever the workload has usually.
+    has_own_files: bool,
     place: String,
+}
+
+/// One `workload=` of a group, and the `threads=` behind it.
+#[derive(Debug)]
+struct Load {
+    workload: String,
+    threads: Option<u32>,
 }
 
 impl Groups {
@@ -87,15 +98,43 @@ impl Groups {
 
 impl Described {
     fn with_jobs(&self, jobs: &[Job], arguments: &TestArguments) -> Result<Group, Error> {
-        let mut jobs = match &self.workload {
-            None => jobs.to_vec(),
-            Some(text) => workloads::of_name(text, &arguments.workload).map_err(|error| error.at(&self.place))?.1,
-        };
-        for job in &mut jobs {
-            job.threads = self.threads;
+        let mut all: Vec<(Vec<Job>, u32)> = Vec::new();
+        for load in &self.loads {
+            let (_, jobs) = workloads::of_name(&load.workload, &arguments.workload)
+                .map_err(|error| error.at(self.place.as_str()))?;
+            all.push((jobs, load.threads.unwrap_or(self.threads)));
         }
-        let with_jobs = Group::new(self.group.path.clone(), self.group.weight, jobs);
+        if all.is_empty() {
+            all.push((jobs.to_vec(), self.threads));
+        }
+        if self.has_own_files && all.iter().any(|(jobs, _)| jobs.len() > 1) {
+            let what = "files=own and a workload whose steps work on one file contradict each other";
+            return Err(Error::usage(what, "leave files=own out").at(self.place.as_str()));
+        }
+        let with_jobs = Group::new(self.group.path.clone(), self.group.weight, self.side_by_side(all));
         Ok(Group { jobs: with_jobs.jobs, ..self.group.clone() })
+    }
+
+    /// The jobs of all loads: each load has threads of its own numbers, hence random streams, and an area of its own.
+    fn side_by_side(&self, loads: Vec<(Vec<Job>, u32)>) -> Vec<Job> {
+        let (mut all, mut earlier) = (Vec::new(), 0);
+        for (index, (jobs, threads)) in loads.into_iter().enumerate() {
+            for mut job in jobs {
+                (job.threads, job.first_thread) = (threads, earlier);
+                if self.has_own_files {
+                    job.placement = Placement::Own;
+                    // Other groups have jobs of this name.
+                    job.directory.clone_from(&self.group.path);
+                }
+                let has_own_area = !job.file.is_empty() || job.placement == Placement::Own;
+                if index > 0 && !has_own_area {
+                    job.file = format!("{}.{}.area", self.group.path, index + 1);
+                }
+                all.push(job);
+            }
+            earlier += threads;
+        }
+        all
     }
 }
 
@@ -103,11 +142,12 @@ fn place_of(spec: &str) -> String {
     format!("--group {spec}")
 }
 
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 22] = [
     "name",
     "weight",
     "workload",
     "threads",
+    "files",
     "start",
     "stop",
     "rbps",
@@ -124,15 +164,17 @@ const KEYS: [&str; 20] = [
     "target",
     "ioprio",
     "priority",
+    "leaf_weight",
 ];
 
-/// Reads `name=db,weight=800,workload=drr:bs=4k,iodepth=4,threads=2`. A key that is none of a group's, behind
-/// `workload=`, is an option of the workload.
+/// Reads `name=db,weight=800,workload=drr:bs=4k,iodepth=4,threads=2,workload=dsw`. A key that is none of a group's, behind
+/// `workload=`, is an option of the workload; `threads=` behind it is its own, too.
 fn describe(spec: &str) -> Result<Described, Error> {
     let mut described = Described {
         group: Group::new("", Weight::DEFAULT, Vec::new()),
-        workload: None,
+        loads: Vec::new(),
         threads: 1,
+        has_own_files: false,
         place: place_of(spec),
     };
     let mut seen: Vec<&str> = Vec::new();
@@ -144,15 +186,18 @@ fn describe(spec: &str) -> Result<Described, Error> {
             ));
         };
         let (key, value) = (key.trim(), value.trim());
-        match &mut described.workload {
-            Some(workload) if !KEYS.contains(&key) => {
-                let separator = if workload.contains(':') { ',' } else { ':' };
-                workload.push_str(&format!("{separator}{key}={value}"));
+        match described.loads.last_mut() {
+            Some(load) if !KEYS.contains(&key) => {
+                let separator = if load.workload.contains(':') { ',' } else { ':' };
+                load.workload.push_str(&format!("{separator}{key}={value}"));
                 continue;
             }
             _ => {}
         }
-        if seen.contains(&key) {
+        if key == "workload" {
+            // Each has threads of its own.
+            seen.retain(|key| *key != "threads");
+        } else if seen.contains(&key) {
             return Err(Error::usage(format!("'{key}' is given twice"), "give it once"));
         }
         seen.push(key);
@@ -165,6 +210,7 @@ fn describe(spec: &str) -> Result<Described, Error> {
     if described.group.stop_ns.is_some_and(|stop_ns| stop_ns <= described.group.start_ns) {
         return Err(Error::usage("the group stops before it starts", "make stop= later than start="));
     }
+    described.check_loads()?;
     check_low(&described.group.limits.low, seen.contains(&"high"))?;
     Ok(described)
 }
@@ -205,16 +251,39 @@ fn microseconds(key: &str, text: &str) -> Result<u64, Error> {
 }
 
 impl Described {
+    /// Threads and results bear the names of their workloads.
+    fn check_loads(&self) -> Result<(), Error> {
+        for (index, load) in self.loads.iter().enumerate() {
+            if self.loads[..index].iter().any(|other| other.workload == load.workload) {
+                let what = format!("the group does '{}' twice", load.workload);
+                return Err(Error::usage(what, "give it once, with more threads="));
+            }
+        }
+        Ok(())
+    }
+
     fn set(&mut self, key: &str, value: &str) -> Result<(), Error> {
         let limits: &mut Limits = &mut self.group.limits;
         match key {
             "name" => value.clone_into(&mut self.group.path),
             "weight" => self.group.weight = value.parse()?,
-            "workload" => self.workload = Some(value.to_owned()),
+            "leaf_weight" => self.group.leaf_weight = Some(value.parse()?),
+            "workload" => self.loads.push(Load { workload: value.to_owned(), threads: None }),
             "threads" => {
-                self.threads = value.parse().ok().filter(|count| (1..=4096).contains(count)).ok_or_else(|| {
+                let threads = value.parse().ok().filter(|count| (1..=4096).contains(count)).ok_or_else(|| {
                     Error::usage(format!("'{value}' is no number of threads"), "write a number from 1 to 4096")
                 })?;
+                match self.loads.last_mut() {
+                    Some(load) => load.threads = Some(threads),
+                    None => self.threads = threads,
+                }
+            }
+            "files" => {
+                self.has_own_files = match value {
+                    "own" => true,
+                    "usual" => false,
+                    _ => return Err(Error::usage(format!("'{value}' says nothing of files"), "write own or usual")),
+                };
             }
             "start" => self.group.start_ns = units::time(value)?,
             "stop" => self.group.stop_ns = Some(units::time(value)?),
@@ -266,16 +335,42 @@ mod tests {
     #[test]
     fn a_described_group_keeps_the_options_of_its_workload() {
         let one = describe(
-            "name=db,weight=800,workload=drr:bs=4k,iodepth=4,threads=2,start=5s,stop=20s,ioprio=be/0,priority=7",
+            "name=db,weight=800,workload=drr:bs=4k,iodepth=4,threads=2,start=5s,stop=20s,ioprio=be/0,priority=7,leaf_weight=3",
         )
         .unwrap();
-        assert_eq!(one.workload.as_deref(), Some("drr:bs=4k,iodepth=4"));
-        assert_eq!((one.threads, one.group.weight.get()), (2, 800));
+        assert_eq!(loads_of(&one), [("drr:bs=4k,iodepth=4", Some(2))]);
+        assert_eq!(one.group.weight.get(), 800);
         assert_eq!((one.group.start_ns, one.group.stop_ns), (5_000_000_000, Some(20_000_000_000)));
         assert_eq!(one.group.priority, Some(Priority::new(Class::BestEffort, 0).0));
         assert_eq!(one.group.group_priority.map(experiment::GroupPriority::get), Some(7));
+        assert_eq!(one.group.leaf_weight.map(Weight::get), Some(3));
         let plain = describe("name=a,workload=drr,bs=4k").unwrap();
-        assert_eq!(plain.workload.as_deref(), Some("drr:bs=4k"));
+        assert_eq!(loads_of(&plain), [("drr:bs=4k", None)]);
+    }
+
+    fn loads_of(one: &Described) -> Vec<(&str, Option<u32>)> {
+        one.loads.iter().map(|load| (load.workload.as_str(), load.threads)).collect()
+    }
+
+    #[test]
+    fn a_group_may_do_several_things_at_a_time() {
+        let one = describe("name=a,threads=3,workload=drr,bs=4k,threads=15,workload=drw:bs=4k,priority=7,workload=bsr");
+        let one = one.unwrap();
+        assert_eq!(loads_of(&one), [("drr:bs=4k", Some(15)), ("drw:bs=4k", None), ("bsr", None)]);
+        let arguments = match crate::usage::parse(["hoistway", "test"].map(std::ffi::OsString::from)).unwrap().command {
+            crate::arguments::Command::Test(arguments) => *arguments,
+            other => panic!("{other:?}"),
+        };
+        let group = one.with_jobs(&[], &arguments).unwrap();
+        let jobs: Vec<_> = group.jobs.iter().map(|job| (job.name.as_str(), job.threads, job.first_thread)).collect();
+        assert_eq!(jobs, [("drr:bs=4k", 15, 0), ("drw:bs=4k", 3, 15), ("bsr", 3, 18)]);
+        let areas_of = |group: &Group| group.jobs.iter().map(|job| job.area_name(1)).collect::<Vec<_>>();
+        assert_eq!(areas_of(&group), ["a.area", "a.2.area", "a.3.area"]);
+        let own = describe("name=b,files=own,workload=drr,workload=drw").unwrap().with_jobs(&[], &arguments).unwrap();
+        assert_eq!(areas_of(&own), ["b/drr.1.0", "b/drw.1.0"]);
+        let wrong = describe("name=b,files=own,workload=bonnie").unwrap().with_jobs(&[], &arguments).unwrap_err();
+        assert!(wrong.to_string().contains("files=own"), "{wrong}");
+        assert_eq!(group.group_priority.map(experiment::GroupPriority::get), Some(7));
     }
 
     #[test]
@@ -285,8 +380,12 @@ mod tests {
         assert_eq!(what("name=a,weight=10001"), "weight 10001 is outside 1 to 10000");
         assert_eq!(what("weight=5"), "the group has no name");
         assert_eq!(what("name=a,name=b"), "'name' is given twice");
+        assert_eq!(what("name=a,workload=drr,threads=2,threads=3"), "'threads' is given twice");
+        assert_eq!(what("name=a,workload=drr,workload=drw,workload=drr"), "the group does 'drr' twice");
         assert_eq!(what("name=a,start=5s,stop=1s"), "the group stops before it starts");
         assert_eq!(what("name=a,ioprio=be/9"), "'be/9' is no I/O priority");
+        assert_eq!(what("name=a,files=mine"), "'mine' says nothing of files");
+        assert_eq!(what("name=a,leaf_weight=0"), "weight 0 is outside 1 to 10000");
         assert_eq!(what("name=a,priority=8"), "group priority '8' is outside 0 to 7");
         assert_eq!(what("name=a,rbps=1"), "rbps=1 is too little");
         assert_eq!(what("name=a,riops=0"), "riops=0 is too little");

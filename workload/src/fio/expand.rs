@@ -135,13 +135,14 @@ fn settings(draft: &mut Draft, lines: &[Line], findings: &mut Findings) {
     }
 }
 
-const PRAGMAS: &[&str] = &["weight", "rbps", "wbps", "riops", "wiops", "high", "sched"];
+const PRAGMAS: &[&str] = &["weight", "priority", "rbps", "wbps", "riops", "wiops", "high", "sched"];
 
 fn pragma(draft: &mut Draft, key: &str, value: &str, place: &Place, findings: &mut Findings) {
     let mut number = |min, max| draft.numbers.within(value, min, max);
     let wishes = &mut draft.job.wishes;
     let outcome = match key {
         "weight" => number(1, 10_000).map(|weight| wishes.weight = u32::try_from(weight).ok()),
+        "priority" => number(0, 7).map(|level| wishes.priority = u32::try_from(level).ok()),
         "rbps" => number(1, u64::MAX).map(|rate| wishes.read_bytes_per_s = Some(rate)),
         "wbps" => number(1, u64::MAX).map(|rate| wishes.write_bytes_per_s = Some(rate)),
         "riops" => number(1, u64::MAX).map(|rate| wishes.read_ios_per_s = Some(rate)),

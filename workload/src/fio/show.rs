@@ -246,6 +246,7 @@ impl Section {
         let wishes = &job.wishes;
         self.number("cgroup_weight", u64::from(wishes.weight.unwrap_or(0)), 0);
         let limits = [
+            ("priority", wishes.priority.map(u64::from)),
             ("rbps", wishes.read_bytes_per_s),
             ("wbps", wishes.write_bytes_per_s),
             ("riops", wishes.read_ios_per_s),

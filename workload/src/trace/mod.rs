@@ -5,7 +5,7 @@ mod names;
 
 use block::{Extent, Flags, Nanos, Operation};
 
-pub use names::Names;
+pub use names::{Names, QueueName};
 
 /// What happened to a bio or a request, by the letter of blkparse.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -16,11 +16,11 @@ mod uchida;
 
 pub use instance::Instance;
 
-use super::Cfq;
 use super::expire::Rest;
 use super::profile::{PerGroup, Profile};
 use super::state::Held;
 use super::tunables::{ROWS_FIRST, Ticks};
+use super::{Cfq, Splits};
 use crate::account::GroupAccount;
 use crate::group::{GroupPriority, GroupSettings};
 use crate::interface::{
@@ -87,6 +87,11 @@ pub trait Layer: Sized {
     fn setting(&self, row: usize, ticks: &Ticks) -> Option<i64>;
     /// `value` is in the row's range.
     fn set(&mut self, row: usize, value: i64, ticks: &Ticks);
+
+    /// Which queues are in groups; those made before a change stay where they are until they are empty.
+    fn splits(&self) -> Splits {
+        Splits { sync: true, asynchronous: true }
+    }
 
     fn set_priority(&mut self, group: u32, priority: Option<GroupPriority>);
 
@@ -212,7 +217,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
     }
 
     fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
-        let group = requests.attributes(id).group.0;
+        let group = self.engine.group_of(requests.attributes(id)).0;
         self.attend(group, now);
         let wake = self.engine.insert(requests, id, at, now);
         self.layer.settle(&self.engine, group);
@@ -272,7 +277,12 @@ impl<L: Layer> Elevator for TwoLevel<L> {
     }
 
     fn released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
-        let group = self.group_of(id);
+        let slot = self.engine.slots.at(id.slot());
+        if slot.held == Held::Nowhere {
+            // Completed before: counted out of its group already.
+            return self.engine.released(requests, id, now);
+        }
+        let group = slot.group;
         self.attend(group, now);
         let wake = self.engine.released(requests, id, now);
         self.layer.settle(&self.engine, group);
@@ -345,6 +355,7 @@ impl<L: Layer> Elevator for TwoLevel<L> {
         let Some(own) = index.checked_sub(ROWS_FIRST.len()) else { return self.engine.set(index, value) };
         let Some(row) = self.layer.rows().get(index) else { return Err(SettingError::Unknown) };
         self.layer.set(own, row.admit(value)?, &self.engine.ticks);
+        self.engine.splits = self.layer.splits();
         Ok(())
     }
 

@@ -8,8 +8,8 @@
 //!          later lines; specification cfq.md 15.1.
 
 use super::{GROUP_LEVELS, PerGroup, Profile, Turn, must, rows_with};
-use crate::cfq::Cfq;
 use crate::cfq::tunables::{MOST, ROWS_FIRST, Ticks};
+use crate::cfq::{Cfq, Splits};
 use crate::group::GroupPriority;
 use crate::interface::{Form, Version, Violation};
 use crate::structures::{Array, NIL, NoMemory, SortedLinks, Tree};
@@ -66,10 +66,38 @@ const SLICE_ROW: Tunable = Tunable {
     doc: "Slice of a group of level 4 (lkml2008, default 100), of level 0 (openvz, default 500), or of all (by virtual time, 500).",
 };
 
-const ROWS_ROUND: [Tunable; ROWS_FIRST.len() + 2] = rows_with([SLICE_ROW, MAPPING_ROW]);
-const ROWS_VIRTUAL: [Tunable; ROWS_FIRST.len() + 1] = rows_with([SLICE_ROW]);
-const GROUP_SLICE: usize = 0;
-const MAPPING: usize = 1;
+const fn switch(name: &'static str, doc: &'static str) -> Tunable {
+    let (min, max, default) = (0, 1, Some(1));
+    Tunable { name, unit: Unit::Boolean, min, max, default, out_of_range: OutOfRange::Clamp, doc }
+}
+
+const VIRT_ROW: Tunable =
+    switch("virt_mode", "Whether sync requests belong to the groups of their issuers; 0 = all to the root group.");
+const WRITE_VIRT_ROW: Tunable =
+    switch("write_virt_mode", "Whether each group has async queues of its own; 0 = all async requests are the root's.");
+
+/// A row of the layer's.
+#[derive(Copy, Clone)]
+enum Row {
+    GroupSlice,
+    Mapping,
+    VirtMode,
+    WriteVirtMode,
+}
+
+const ROWS_ROUND: [Tunable; ROWS_FIRST.len() + 4] = rows_with([SLICE_ROW, MAPPING_ROW, VIRT_ROW, WRITE_VIRT_ROW]);
+const ROWS_VIRTUAL: [Tunable; ROWS_FIRST.len() + 3] = rows_with([SLICE_ROW, VIRT_ROW, WRITE_VIRT_ROW]);
+
+/// What the row of a number is, counted from the layer's first.
+const fn row(kind: Order, number: usize) -> Option<Row> {
+    match (number, kind) {
+        (0, _) => Some(Row::GroupSlice),
+        (1, Order::RoundRobin) => Some(Row::Mapping),
+        (2, Order::RoundRobin) | (1, Order::VirtualTime) => Some(Row::VirtMode),
+        (3, Order::RoundRobin) | (2, Order::VirtualTime) => Some(Row::WriteVirtMode),
+        _ => None,
+    }
+}
 
 /// The slice of a level.
 const fn group_slice(mapping: Mapping, base: u64, level: u8) -> u64 {
@@ -96,6 +124,7 @@ pub struct Layer {
     mapping: Mapping,
     /// 0: as the mapping has it.
     base_ticks: u64,
+    splits: Splits,
     groups: Array<State>,
     links: SortedLinks,
     /// By turn numbers, or by virtual time.
@@ -137,6 +166,7 @@ impl Layer {
     }
 
     /// A group got its first request.
+    #[inline(never)]
     fn enter(&mut self, group: u32, ticks: &Ticks) {
         if self.kind == Order::VirtualTime {
             // Far behind it would keep the device for long, far ahead it would starve: both are forgotten.
@@ -198,6 +228,7 @@ impl super::Layer for Layer {
             kind,
             mapping: Mapping::Lkml2008,
             base_ticks: 0,
+            splits: Splits { sync: true, asynchronous: true },
             groups: Array::try_new(groups, NEW)?,
             links: SortedLinks::try_new(groups)?,
             order: Tree::EMPTY,
@@ -215,21 +246,29 @@ impl super::Layer for Layer {
         }
     }
 
-    fn setting(&self, row: usize, ticks: &Ticks) -> Option<i64> {
-        match (row, self.kind) {
-            (GROUP_SLICE, _) => i64::try_from(ticks.ns(self.base(ticks)) / MILLISECOND).ok(),
-            (MAPPING, Order::RoundRobin) => Some(i64::from(self.mapping == Mapping::OpenVz)),
-            _ => None,
+    fn setting(&self, number: usize, ticks: &Ticks) -> Option<i64> {
+        match row(self.kind, number)? {
+            Row::GroupSlice => i64::try_from(ticks.ns(self.base(ticks)) / MILLISECOND).ok(),
+            Row::Mapping => Some(i64::from(self.mapping == Mapping::OpenVz)),
+            Row::VirtMode => Some(i64::from(self.splits.sync)),
+            Row::WriteVirtMode => Some(i64::from(self.splits.asynchronous)),
         }
     }
 
-    fn set(&mut self, row: usize, value: i64, ticks: &Ticks) {
-        match row {
-            GROUP_SLICE => {
+    fn set(&mut self, number: usize, value: i64, ticks: &Ticks) {
+        match row(self.kind, number) {
+            Some(Row::GroupSlice) => {
                 self.base_ticks = ticks.round_up(value.unsigned_abs().saturating_mul(MILLISECOND));
             }
-            _ => self.mapping = if value == 0 { Mapping::Lkml2008 } else { Mapping::OpenVz },
+            Some(Row::Mapping) => self.mapping = if value == 0 { Mapping::Lkml2008 } else { Mapping::OpenVz },
+            Some(Row::VirtMode) => self.splits.sync = value != 0,
+            Some(Row::WriteVirtMode) => self.splits.asynchronous = value != 0,
+            None => {}
         }
+    }
+
+    fn splits(&self) -> Splits {
+        self.splits
     }
 
     fn set_priority(&mut self, group: u32, priority: Option<GroupPriority>) {
@@ -240,7 +279,7 @@ impl super::Layer for Layer {
         self.active
     }
 
-    #[inline(never)]
+    #[inline]
     fn settle(&mut self, engine: &Cfq, group: u32) {
         let (is_linked, is_wanted) = (self.links.is_linked(group), engine.queued_in(group) > 0);
         if is_wanted && !is_linked {

@@ -81,7 +81,8 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Links a group where its turn is. The number of linked groups is taken with the group itself.
+    /// Links a group where its turn is. Seldom, beside requests. The number of linked groups is taken with the group itself.
+    #[inline(never)]
     fn link(&mut self, engine: &Cfq, group: u32) {
         let others = i64::from(self.order.len());
         let state = self.groups.at_mut(group);
@@ -167,7 +168,7 @@ impl super::Layer for Layer {
     }
 
     /// The active group stays linked until its turn is over, even when it has nothing.
-    #[inline(never)]
+    #[inline]
     fn settle(&mut self, engine: &Cfq, group: u32) {
         let (is_linked, is_wanted) = (self.links.is_linked(group), engine.queued_in(group) > 0);
         if is_wanted && !is_linked {

@@ -8,15 +8,22 @@ use super::{Devices, Shard, lock};
 use crate::control::Refusal;
 
 /// The files that are written here.
-pub const FILES: [&str; 2] = ["blkio.weight_device", "blkio.reset_stats"];
+pub const FILES: [&str; 3] = ["blkio.weight_device", "blkio.leaf_weight_device", "blkio.reset_stats"];
 
 impl Devices {
-    /// Writes a line to one of [`FILES`]; devices are named as in the configuration. Rules for one device last until
+    /// Writes a line to one of [`FILES`]; devices are named as in the configuration, `weight` and `leaf_weight` are the
+    /// group's on the others. Rules for one device last until
     /// the group is given another weight, for it or for all.
     ///
     /// # Errors
     /// What is wrong with the line, or no such group; nothing has changed then.
-    pub fn write_blkio(&self, group: &str, file: &str, line: &str, default: u64) -> Result<Value, Refusal> {
+    pub fn write_blkio(
+        &self,
+        group: &str,
+        file: &str,
+        line: &str,
+        (weight, leaf_weight): (u64, Option<u64>),
+    ) -> Result<Value, Refusal> {
         let having: Vec<&Shard> =
             self.shards.iter().filter(|shard| lock(&shard.names).groups.contains_key(group)).collect();
         if having.is_empty() {
@@ -27,11 +34,13 @@ impl Devices {
             return reset(&having, group, line);
         }
         let find = |word: &str| having.iter().position(|shard| shard.handle.name() == word);
-        let default = u32::try_from(default).unwrap_or(u32::MAX);
+        let is_leaf = file == WeightFile::LeafDevice.name();
+        let file = if is_leaf { WeightFile::LeafDevice } else { WeightFile::Device(Form::Tree) };
+        let usual = if is_leaf { leaf_weight.unwrap_or(weight) } else { weight };
+        let default = u32::try_from(usual).unwrap_or(u32::MAX);
         // The device whose rule is taken away has the group's weight again.
         let mut weights = Weights { default, devices: Vec::new() };
-        WeightFile::Device(Form::Tree)
-            .write(line, &mut weights, find)
+        file.write(line, &mut weights, find)
             .map_err(|wrong| Refusal::new("line", format!("{}; {}", wrong.message, wrong.help)))?;
         let named = line.split_whitespace().next().and_then(find);
         let Some((index, shard)) = named.and_then(|index| Some((index, having.get(index)?))) else {
@@ -39,20 +48,27 @@ impl Devices {
         };
         let weight = weights.on(&index);
         if let Some(handle) = lock(&shard.names).groups.get(group) {
-            shard.handle.set_weight(*handle, weight).map_err(|error| Refusal::new("line", error.message))?;
+            let handled = if is_leaf {
+                // Taken away, it follows the group's own setting, which may be none.
+                let is_own = leaf_weight.is_some() || !weights.devices.is_empty();
+                shard.handle.set_leaf_weight(*handle, is_own.then_some(weight))
+            } else {
+                shard.handle.set_weight(*handle, weight)
+            };
+            handled.map_err(|error| Refusal::new("line", error.message))?;
         }
-        Ok(json!({"group": group, "device": shard.handle.name(), "weight": weight}))
+        let name = if is_leaf { "leaf_weight" } else { "weight" };
+        Ok(json!({"group": group, "device": shard.handle.name(), name: weight}))
     }
 }
 
-/// The weight in a line for `blkio.weight`.
+/// The weight in a line for a file that has one for all devices.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn weight_of(line: &str) -> Result<u32, Refusal> {
+pub fn weight_of(file: WeightFile, line: &str) -> Result<u32, Refusal> {
     let mut weights = Weights { default: 0, devices: Vec::<(usize, u32)>::new() };
-    WeightFile::All(Form::Tree)
-        .write(line, &mut weights, |_| None)
+    file.write(line, &mut weights, |_| None)
         .map_err(|wrong| Refusal::new("line", format!("{}; {}", wrong.message, wrong.help)))?;
     Ok(weights.default)
 }

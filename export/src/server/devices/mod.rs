@@ -311,6 +311,9 @@ impl Devices {
             Change::Weight { group, weight } => {
                 self.set_weight(group, *weight).map_err(refused)?;
             }
+            Change::LeafWeight { group, weight } => {
+                self.set_leaf_weight(group, *weight).map_err(refused)?;
+            }
             Change::Priority { group, priority } => {
                 self.set_group_priority(group, *priority).map_err(refused)?;
             }
@@ -334,6 +337,22 @@ impl Devices {
         for shard in &self.shards {
             let Some(handle) = lock(&shard.names).groups.get(group).copied() else { continue };
             shard.handle.set_weight(handle, weight).map_err(|error| Refusal::new("weight", error.message))?;
+            devices += 1;
+        }
+        Ok(devices)
+    }
+
+    /// Gives a group's own queues another weight wherever it exists; on how many devices it does.
+    ///
+    /// # Errors
+    /// A weight out of range.
+    pub fn set_leaf_weight(&self, group: &str, weight: Option<u64>) -> Result<usize, Refusal> {
+        let weight = weight.map(|weight| u32::try_from(weight).unwrap_or(u32::MAX));
+        let mut devices = 0;
+        for shard in &self.shards {
+            let Some(handle) = lock(&shard.names).groups.get(group).copied() else { continue };
+            let changed = shard.handle.set_leaf_weight(handle, weight);
+            changed.map_err(|error| Refusal::new("leaf_weight", error.message))?;
             devices += 1;
         }
         Ok(devices)
@@ -481,6 +500,10 @@ impl Names {
                 None => {
                     let weight = u32::try_from(configuration.weight(prefix)).unwrap_or(u32::MAX);
                     let group = shard.add_group_below(parent, prefix, weight)?;
+                    if let Some(leaf_weight) = configuration.leaf_weight(prefix) {
+                        let leaf_weight = u32::try_from(leaf_weight).unwrap_or(u32::MAX);
+                        shard.set_leaf_weight(group, Some(leaf_weight))?;
+                    }
                     if let Some(priority) = configuration.group_priority(prefix) {
                         shard.set_group_priority(group, Some(priority))?;
                     }
