@@ -98,6 +98,7 @@ pub fn run(arguments: &TestArguments, voice: Voice) -> Outcome {
 fn measure(arguments: &TestArguments, voice: Voice) -> Outcome {
     let views = Views::read(&arguments.output.show)?;
     let plan = Plan::of(arguments, voice)?;
+    views.check(&plan.matrix)?;
     let baseline = arguments.repetition.baseline.as_deref().map(store::read).transpose()?;
     check(&plan)?;
     if arguments.output.dry_run {

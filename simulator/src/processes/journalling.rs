@@ -3,7 +3,7 @@
 //! The thread is a submitter of its own, with a context and, if it was given a weight, a group. It goes through the
 //! steps of a commit, each when the bios of the one before have ended.
 
-use block::{Extent, Flags, Nanos, Operation, SECTOR_BYTES, Status};
+use block::{Extent, Flags, Nanos, Operation, Priority, SECTOR_BYTES, Status};
 use elevator::{Bio, Elevator};
 use experiment::KernelEra;
 use queue::{RequestQueue, Submitted};
@@ -55,7 +55,8 @@ impl JournalThread {
         let data_template = match era {
             KernelEra::Linux24 | KernelEra::Linux26 => template,
             KernelEra::Linux3 | KernelEra::Mq => {
-                Bio { context: block::ContextId(0), group: block::GroupId::ROOT, ..template }
+                let priority = Priority::NONE;
+                Bio { context: block::ContextId(0), group: block::GroupId::ROOT, priority, ..template }
             }
         };
         Self {
