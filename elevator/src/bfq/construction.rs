@@ -62,6 +62,7 @@ impl Policy for Bfq {
             weight_counts: Array::try_new(WEIGHT_MAX + 1, 0)?,
             weights_in_use: Bitmap::try_new(WEIGHT_MAX + 1)?,
             pending_groups: 0,
+            jumped: NIL,
             in_service: NIL,
             busy_queues: [0; CLASSES as usize],
             raised_busy: 0,

@@ -112,6 +112,8 @@ pub struct Bfq {
     /// Groups with requests, here or in the device.
     pending_groups: u32,
 
+    /// The service tree whose virtual time has just jumped, or NIL; within an event.
+    jumped: u32,
     /// The queue whose turn it is, or NIL.
     in_service: u32,
     busy_queues: [u32; CLASSES as usize],

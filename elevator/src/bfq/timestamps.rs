@@ -94,6 +94,22 @@ impl Stamps {
         node.parent
     }
 
+    /// Renews the smallest starts from `lowest` up: all as far as the place of `gone`, and from there while they change.
+    #[inline(never)]
+    fn renew_up(&mut self, lowest: u32, gone: u32) {
+        let above = self.at(gone).parent;
+        let (mut at, mut is_above) = (lowest, false);
+        while at != NIL {
+            is_above |= at == above;
+            let before = self.at(at).least_start;
+            let next = self.renew_least(at);
+            if is_above && self.at(at).least_start == before {
+                break;
+            }
+            at = next;
+        }
+    }
+
     /// The end of a subtree on one side.
     fn end(&self, top: u32, side: usize) -> u32 {
         let mut at = top;
@@ -251,6 +267,7 @@ impl ByFinish {
     }
 
     /// False, and nothing happens, if it is in no set. That it is in this one is the caller's duty.
+    #[inline(always)]
     pub fn remove(&mut self, stamps: &mut Stamps, entity: u32) -> bool {
         if !stamps.is_linked(entity) {
             return false;
@@ -258,32 +275,33 @@ impl ByFinish {
         if self.first == entity {
             self.first = stamps.next(entity);
         }
-        let above = stamps.at(entity).parent;
-        let [mut earlier, mut later] = stamps.at(entity).children;
-        let mut parent = above;
-        let mut side = if above != NIL && stamps.at(above).child(LATER) == entity { LATER } else { EARLIER };
-        // The two below it are drawn together into its place, the higher first.
-        while earlier != NIL && later != NIL {
-            let (up, inner) = if priority(earlier) > priority(later) { (earlier, LATER) } else { (later, EARLIER) };
-            self.hang(stamps, parent, side, up);
-            let next = stamps.at(up).child(inner);
-            *(if inner == LATER { &mut earlier } else { &mut later }) = next;
-            (parent, side) = (up, inner);
-        }
-        self.hang(stamps, parent, side, if earlier == NIL { later } else { earlier });
-        let mut is_above = false;
-        while parent != NIL {
-            is_above |= parent == above;
-            let before = stamps.at(parent).least_start;
-            let next = stamps.renew_least(parent);
-            if is_above && stamps.at(parent).least_start == before {
-                break;
-            }
-            parent = next;
-        }
+        let lowest = self.draw_together(stamps, entity);
+        stamps.renew_up(lowest, entity);
         self.len = self.len.wrapping_sub(1);
         stamps.0.at_mut(entity).is_linked = false;
         true
+    }
+
+    /// The two below an entity take its place, the higher first; the lowest one whose children changed, or NIL.
+    #[inline(never)]
+    fn draw_together(&mut self, stamps: &mut Stamps, entity: u32) -> u32 {
+        let mut parent = stamps.at(entity).parent;
+        let [mut earlier, mut later] = stamps.at(entity).children;
+        let mut side = if parent != NIL && stamps.at(parent).child(LATER) == entity { LATER } else { EARLIER };
+        while earlier != NIL && later != NIL {
+            let is_earlier_up = priority(earlier) > priority(later);
+            let (up, inner) = if is_earlier_up { (earlier, LATER) } else { (later, EARLIER) };
+            self.hang(stamps, parent, side, up);
+            let next = stamps.at(up).child(inner);
+            if is_earlier_up {
+                earlier = next;
+            } else {
+                later = next;
+            }
+            (parent, side) = (up, inner);
+        }
+        self.hang(stamps, parent, side, if earlier == NIL { later } else { earlier });
+        parent
     }
 
     /// `child`, which may be NIL, comes below `parent`; NIL stands for the place above all.

@@ -22,13 +22,26 @@ impl Cfq {
         true
     }
 
-    /// A group goes: what it had, and what groups below it had had, is its parent's to show.
+    /// A group goes: what it had, and what groups below it had had, is its parent's to show. In two steps, each with little
+    /// on the stack.
     pub(super) fn bequeath_account(&mut self, group: u32) {
-        let Some(inherited) = self.removed.get(group).copied() else { return };
-        let (parent, own) = (self.groups.at(group).parent, self.groups.at(group).account);
-        *self.removed.at_mut(group) = GroupAccount::ZERO;
+        let parent = self.groups.at(group).parent;
+        self.bequeath_own(group, parent);
+        self.bequeath_inherited(group, parent);
+    }
+
+    #[inline(never)]
+    fn bequeath_own(&mut self, group: u32, parent: u32) {
         if let Some(heir) = self.removed.get_mut(parent) {
-            heir.absorb(&own);
+            heir.absorb(&self.groups.at(group).account);
+        }
+    }
+
+    #[inline(never)]
+    fn bequeath_inherited(&mut self, group: u32, parent: u32) {
+        let Some(removed) = self.removed.get_mut(group) else { return };
+        let inherited = core::mem::replace(removed, GroupAccount::ZERO);
+        if let Some(heir) = self.removed.get_mut(parent) {
             heir.absorb(&inherited);
         }
     }

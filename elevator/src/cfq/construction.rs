@@ -62,13 +62,13 @@ impl Cfq {
             first_free_queue: if queues > 1 { SPARE_QUEUE + 1 } else { NIL },
             service_links: SortedLinks::try_new(queues)?,
             sector_links: SortedLinks::try_new(queues)?,
-            sector_trees: [const { Tree::EMPTY }; LEVELS],
+            sector_trees: Array::try_new(LEVELS, Tree::EMPTY)?,
             stale: List::EMPTY,
             stale_links: Links::try_new(queues)?,
             contexts: Array::try_new(contexts, UNKNOWN_CONTEXT)?,
             async_queues: Array::try_new(async_queues, NIL)?,
             groups: groups_with_root(groups, profile)?,
-            removed: Array::try_new(if profile.has_hierarchy { groups } else { 0 }, GroupAccount::ZERO)?,
+            removed: no_accounts(if profile.has_hierarchy { groups } else { 0 })?,
             trees: Array::try_new(trees, Tree::EMPTY)?,
             tree_thinks: Array::try_new(thinks, ThinkTime::since(0))?,
             group_links: SortedLinks::try_new(groups)?,
@@ -126,6 +126,13 @@ fn free_queues(count: u32) -> Result<Array<Queue>, NoMemory> {
     Ok(queues)
 }
 
+/// An account is large: it is not to be on the stack of what calls this.
+#[inline(never)]
+fn no_accounts(count: u32) -> Result<Array<GroupAccount>, NoMemory> {
+    Array::try_new(count, GroupAccount::ZERO)
+}
+
+#[inline(never)]
 fn groups_with_root(count: u32, profile: &Profile) -> Result<Array<Group>, NoMemory> {
     let mut groups = Array::try_new(count, UNKNOWN_GROUP)?;
     let root = new_group(profile, GroupId::ROOT, &GroupSettings::with_weight(WEIGHT_DEFAULT));

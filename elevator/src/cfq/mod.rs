@@ -65,7 +65,7 @@ crate::reasons! {
 }
 
 /// Levels of a class: as many orders by sector.
-const LEVELS: usize = 8;
+const LEVELS: u32 = 8;
 /// The policy's state.
 #[derive(Debug)]
 pub struct Cfq {
@@ -88,7 +88,7 @@ pub struct Cfq {
     first_free_queue: u32,
     service_links: SortedLinks,
     sector_links: SortedLinks,
-    sector_trees: [Tree; LEVELS],
+    sector_trees: Array<Tree>,
     /// Queues that are not where their next request is in these.
     stale: List,
     stale_links: Links,
