@@ -97,9 +97,7 @@ impl Messages {
     pub fn try_new() -> Result<Self, NoMemory> {
         let mut ring = Vec::new();
         ring.try_reserve_exact(KEPT as usize).map_err(|_| NoMemory)?;
-        for _ in 0..KEPT {
-            ring.push(UNWRITTEN);
-        }
+        ring.resize(KEPT as usize, UNWRITTEN);
         Ok(Self { ring, next: 0, untaken: 0, on: false })
     }
 

@@ -208,10 +208,8 @@ impl Elevator for Bfq {
         slot.sectors = extent.sectors;
         let slot = *slot;
         self.groups.at_mut(slot.group).account.merged.add(slot.direction, slot.is_sync, 1);
-        if side == Side::Front {
-            if self.moved_forward(id.slot(), extent.first_sector) {
-                self.next_request_changed(slot.queue);
-            }
+        if side == Side::Front && self.moved_forward(id.slot(), extent.first_sector) {
+            self.next_request_changed(slot.queue);
         }
     }
 

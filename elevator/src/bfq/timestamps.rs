@@ -375,7 +375,7 @@ mod tests {
                 let vtime = base.wrapping_add(stream.below(1_000));
                 assert_eq!(set.first_eligible(&stamps, vtime), first_eligible_of(&model, vtime), "seed {seed}");
                 let mut sorted = model.clone();
-                sorted.sort_by(|one, other| one.1.wrapping_sub(base).cmp(&other.1.wrapping_sub(base)));
+                sorted.sort_by_key(|entry| entry.1.wrapping_sub(base));
                 let members: Vec<u32> = set.members(&stamps).collect();
                 assert_eq!(members, sorted.iter().map(|entry| entry.2).collect::<Vec<_>>(), "seed {seed}");
                 assert_eq!(set.last(&stamps), members.last().copied().unwrap_or(NIL));
