@@ -478,7 +478,11 @@ fn cfqs_files_of_a_group_are_written_by_ctl_and_shown_in_the_status() {
         ("blkio.weight_device", "nowhere 300", "ENODEV"),
         ("blkio.weight_device", "300", "EINVAL"),
         ("blkio.reset_stats", "now", "EINVAL"),
-        ("blkio.time", "1", "there are blkio.weight, blkio.weight_device, blkio.reset_stats"),
+        (
+            "blkio.time",
+            "1",
+            "there are blkio.weight, blkio.leaf_weight, blkio.weight_device, blkio.leaf_weight_device, blkio.reset_stats",
+        ),
     ] {
         let (said, code) = served.ctl(&["limit", "g", file, line]);
         assert!(code == Some(2) && said.contains(expected), "{file} {line}: {said}");
@@ -530,7 +534,7 @@ fn ctl_changes_weights_schedulers_and_tunables_under_load() {
         (&["set", "priority", "a", "8"][..], 2, "not a whole number from 0 to 7"),
         (&["set", "priority", "a", "default"], 0, "priority"),
         (&["limit", "a", "blkio.leaf_weight", "9"], 2, "ERANGE"),
-        (&["limit", "a", "blkio.leaf_weight_device", "default 750"], 0, "leaf_weight: 750"),
+        (&["limit", "a", "blkio.leaf_weight_device", "default 750"], 0, "\"leaf_weight\":750"),
         (&["limit", "a", "blkio.weights", "750"], 2, "blkio.leaf_weight_device"),
     ] {
         let (said, got) = served.ctl(words);

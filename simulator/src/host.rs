@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use block::{GroupId, Nanos};
 use device::{AnyDevice, Device, DeviceInfo, Model};
+use elevator::registry::Carrier;
 use elevator::{Any, Configuration, Depth, Elevator};
 use experiment::blkio::Statistics;
 use experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag};
@@ -73,15 +74,23 @@ impl Host for Simulator {
 
     fn run(&mut self, experiment: &Experiment, progress: &mut dyn Progress) -> Result<Measurement, RunError> {
         let (policy, prospect) = look_ahead(experiment, self)?;
-        // Two are compiled for themselves: they cost so little that asking for each call which policy it is would be a
-        // tenth of a run.
-        match policy {
-            Any::Noop(policy) => prospect.with_policy(policy, experiment)?.carry_out(experiment, self.clock, progress),
-            Any::MqDeadline(policy) => {
-                prospect.with_policy(policy, experiment)?.carry_out(experiment, self.clock, progress)
-            }
-            policy => prospect.with_policy(policy, experiment)?.carry_out(experiment, self.clock, progress),
-        }
+        policy.carried_by(Start { prospect, experiment, clock: self.clock, progress })
+    }
+}
+
+/// A run that begins as soon as it knows its policy.
+struct Start<'a> {
+    prospect: Prospect,
+    experiment: &'a Experiment,
+    clock: Option<fn() -> Nanos>,
+    progress: &'a mut dyn Progress,
+}
+
+impl Carrier for Start<'_> {
+    type Answer = Result<Measurement, RunError>;
+
+    fn carry<E: Elevator>(self, policy: E) -> Self::Answer {
+        self.prospect.with_policy(policy, self.experiment)?.carry_out(self.experiment, self.clock, self.progress)
     }
 }
 

@@ -243,8 +243,8 @@ impl Bfq {
             return;
         }
         let state = self.queues.at_mut(queue);
-        state.arrivals_in_time = if is_in_time { state.arrivals_in_time.saturating_add(1) } else { 0 };
-        if state.arrivals_in_time >= ENOUGH_ARRIVALS {
+        state.timely_arrivals = if is_in_time { state.timely_arrivals.saturating_add(1) } else { 0 };
+        if state.timely_arrivals >= ENOUGH_ARRIVALS {
             state.marks.set(Marks::IO_BOUND);
         }
     }

@@ -121,7 +121,7 @@ impl Bfq {
         self.resume_soft_real_time(queue);
         let entity = self.entities.at(queue);
         let state = self.queues.at(queue);
-        let is_soft_real_time = state.raising.longest_ticks == self.spans.soft_real_time;
+        let is_soft_real_time = state.raising.longest_ticks == self.spans.soft_real_time_ticks;
         let times = if is_soft_real_time { 1 } else { entity.weight.checked_div(entity.original_weight).unwrap_or(1) };
         let budget = u64::from(entity.budget);
         self.turn_began_ns = self.clock.ns;
@@ -181,7 +181,7 @@ impl Bfq {
         if self.queues.at(queue).is_raised() || !is_slow_turn {
             return;
         }
-        let timeout_ns = self.clock.ns_of(self.spans.default_timeout);
+        let timeout_ns = self.clock.ns_of(self.spans.default_timeout_ticks);
         let share = u64::from(self.max_budget).saturating_mul(charged_ns.min(timeout_ns));
         let due = share.checked_div(timeout_ns).unwrap_or(0);
         let entity = self.entities.at_mut(queue);

@@ -55,7 +55,7 @@ impl Policy for Bfq {
             async_queues: Array::try_new(async_queues, NIL)?,
             active_list: List::EMPTY,
             active_links: Links::try_new(queues)?,
-            burst: Burst { list: List::EMPTY, size: 0, group: NIL, last_ticks: 0, is_large: false },
+            burst: Burst { list: List::EMPTY, queues: 0, group: NIL, last_ticks: 0, is_large: false },
             burst_links: Links::try_new(queues)?,
             woken_links: Links::try_new(queues)?,
             position_links: SortedLinks::try_new(queues)?,

@@ -276,7 +276,7 @@ impl Bfq {
         }
         let had_owner = state.owner != NIL;
         if self.leave_burst_list(queue) && had_owner {
-            self.burst.size = self.burst.size.saturating_sub(1);
+            self.burst.queues = self.burst.queues.saturating_sub(1);
         }
         self.leave_waker(queue);
         self.let_woken_go(queue);

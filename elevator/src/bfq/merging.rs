@@ -397,7 +397,7 @@ impl Bfq {
             return;
         }
         let interactive_until = raising.before_soft_real_time_ticks.wrapping_add(self.raising_ticks());
-        let is_soft = raising.longest_ticks == self.spans.soft_real_time;
+        let is_soft = raising.longest_ticks == self.spans.soft_real_time_ticks;
         if is_soft && !in_large_burst && !self.clock.is_past(interactive_until) {
             self.be_interactive_again(queue);
         } else {

@@ -145,7 +145,7 @@ impl Bfq {
             let other = active.first_eligible(&self.stamps, vtime);
             if other != NIL && other != entity {
                 let spent = (u64::from(state.service) << 22).checked_div(u64::from(state.weight)).unwrap_or(0);
-                let so_far = self.stamps.at(entity).start.wrapping_add(spent);
+                let so_far = self.stamps.at(entity).starts.wrapping_add(spent);
                 if super::timestamps::is_later(so_far, vtime) {
                     return true;
                 }

@@ -14,7 +14,7 @@ pub const fn is_later(one: u64, other: u64) -> bool {
 /// Virtual start and finish of an entity, and its place in a set.
 #[derive(Copy, Clone, Debug)]
 pub struct Timestamps {
-    pub start: u64,
+    pub starts: u64,
     pub finish: u64,
     /// Of itself and of all below.
     least_start: u64,
@@ -24,7 +24,7 @@ pub struct Timestamps {
 }
 
 const NOWHERE: Timestamps =
-    Timestamps { start: 0, finish: 0, least_start: 0, children: [NIL; 2], parent: NIL, is_linked: false };
+    Timestamps { starts: 0, finish: 0, least_start: 0, children: [NIL; 2], parent: NIL, is_linked: false };
 
 /// Index of the child with the earlier finish times.
 const EARLIER: usize = 0;
@@ -66,7 +66,7 @@ impl Stamps {
     #[inline]
     pub fn set(&mut self, entity: u32, start: u64, finish: u64) {
         let stamps = self.0.at_mut(entity);
-        (stamps.start, stamps.finish) = (start, finish);
+        (stamps.starts, stamps.finish) = (start, finish);
     }
 
     #[inline]
@@ -76,7 +76,7 @@ impl Stamps {
 
     fn least_of(&self, entity: u32) -> u64 {
         let node = self.0.at(entity);
-        let mut least = node.start;
+        let mut least = node.starts;
         for child in node.children {
             if child != NIL && is_later(least, self.0.at(child).least_start) {
                 least = self.0.at(child).least_start;
@@ -193,7 +193,7 @@ impl ByFinish {
         let (mut at, mut best) = (self.root, NIL);
         while at != NIL {
             let node = stamps.at(at);
-            if !is_later(node.start, vtime) {
+            if !is_later(node.starts, vtime) {
                 best = at;
             }
             let (earlier, later) = (node.child(EARLIER), node.child(LATER));
@@ -216,7 +216,7 @@ impl ByFinish {
         if node.is_linked {
             return false;
         }
-        let (start, finish) = (node.start, node.finish);
+        let (start, finish) = (node.starts, node.finish);
         (node.least_start, node.children, node.parent, node.is_linked) = (start, [NIL; 2], NIL, true);
         let (mut parent, mut at, mut side) = (NIL, self.root, EARLIER);
         let mut is_first = true;

@@ -220,7 +220,7 @@ impl Bfq {
     fn overtakes(&self, new: u32, before: u32) -> bool {
         let tree = self.tree_index(new);
         tree == self.tree_index(before)
-            && !is_later(self.stamps.at(new).start, self.trees.at(tree).vtime)
+            && !is_later(self.stamps.at(new).starts, self.trees.at(tree).vtime)
             && is_later(self.stamps.at(before).finish, self.stamps.at(new).finish)
     }
 
@@ -333,7 +333,7 @@ impl Bfq {
     }
 
     fn set_finish(&mut self, entity: u32, sectors: u32) {
-        let start = self.stamps.at(entity).start;
+        let start = self.stamps.at(entity).starts;
         let finish = start.wrapping_add(span(sectors, self.entities.at(entity).weight));
         self.stamps.set(entity, start, finish);
         if self.messages.is_on() && self.is_queue(entity) {
@@ -347,7 +347,7 @@ impl Bfq {
         let weight = u64::from(self.entities.at(queue).weight);
         self.say_queue(queue, "calc_finish: serv {0}, w {1}", &[u64::from(sectors), weight]);
         let stamps = self.stamps.at(queue);
-        let numbers = [stamps.start, stamps.finish, stamps.finish.wrapping_sub(stamps.start)];
+        let numbers = [stamps.starts, stamps.finish, stamps.finish.wrapping_sub(stamps.starts)];
         self.say_queue(queue, "calc_finish: start {0}, finish {1}, delta {2}", &numbers);
     }
 
@@ -410,7 +410,7 @@ impl Bfq {
             if self.is_queue(entity) {
                 ahead = ahead.checked_div(u64::from(self.queues.at(entity).raising.factor)).unwrap_or(ahead);
             }
-            self.stamps.set(entity, stamps.start.wrapping_add(ahead), stamps.finish.wrapping_add(ahead));
+            self.stamps.set(entity, stamps.starts.wrapping_add(ahead), stamps.finish.wrapping_add(ahead));
         }
         self.active_insert(entity);
     }

@@ -174,7 +174,7 @@ impl Rig {
 
     pub fn stamps(&self, entity: u32) -> (u64, u64) {
         let stamps = self.bfq.stamps.at(entity);
-        (stamps.start, stamps.finish)
+        (stamps.starts, stamps.finish)
     }
 
     /// Virtual time and the sum of weights at the top.
