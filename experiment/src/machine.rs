@@ -147,6 +147,8 @@ machine! {
     call_ns: number = 300, 0, 1_000_000_000;
     /// Copying to and from the page cache, in MB/s.
     copy_mb_per_s: maybe = None, 1, 1_000_000;
+    /// Ticks per second (HZ): what policies count in ticks is rounded to them, 250 to 4 ms; 0 = exact.
+    hz: number = 0, 0, 10_000;
     /// How long completions are gathered before one interrupt tells of them, in ns; 0 = not at all.
     irq_coalesce_ns: number = 0, 0, 1_000_000_000;
     /// Time under the elevator's lock per insertion, choice and completion, one at a time, in ns.

@@ -209,7 +209,7 @@ fn settings(
         queueing: info.depth > 1,
         max_sectors,
         capacity_sectors: info.capacity_sectors,
-        tick_ns: 0,
+        tick_ns: block::time::SECOND.checked_div(experiment.machine.hz).unwrap_or(0),
         seed: experiment.run_seed(),
     };
     let limits = Limits {

@@ -80,7 +80,9 @@ impl Bfq {
             return Dispatch::Empty;
         }
         self.is_holding = true;
-        self.repoll_at = Some(self.clock.ns.saturating_add(REPOLL_NS));
+        // A delayed work item, which runs when a tick begins.
+        let at_ticks = self.clock.ticks.saturating_add(self.clock.round_up(REPOLL_NS));
+        self.repoll_at = Some(self.clock.ns_of(at_ticks));
         match self.timer_at {
             Some(until) => Dispatch::Hold { until, reason: Why::WaitsForQueue.into() },
             None => Dispatch::Throttled,
