@@ -11,6 +11,7 @@
 //! runs it for all policies, and once more under callgrind for the instructions.
 
 use block::{ContextId, Extent, HardwareQueue, Operation, Status, random::Stream};
+use elevator::registry::Carrier;
 use elevator::{
     Any, Attributes, Bio, Configuration, Depth, Dispatch, Elevator, Hint, Place, Position, Requests, registry,
 };
@@ -86,7 +87,27 @@ fn build(spec: &str, configuration: &Configuration) -> Any {
 
 fn policy_alone(name: &str, queues: u32, turns: u64, rounds: u64) -> f64 {
     let configuration = configuration(queues);
-    let mut policy = build(name, &configuration);
+    build(name, &configuration).carried_by(Alone { configuration, queues, turns, rounds })
+}
+
+/// Compiled for a policy as simulator and kernel module do it, which know it by its type.
+struct Alone {
+    configuration: Configuration,
+    queues: u32,
+    turns: u64,
+    rounds: u64,
+}
+
+impl Carrier for Alone {
+    type Answer = f64;
+
+    fn carry<E: Elevator>(self, policy: E) -> f64 {
+        alone(policy, &self)
+    }
+}
+
+fn alone<E: Elevator>(mut policy: E, load: &Alone) -> f64 {
+    let &Alone { ref configuration, queues, turns, rounds } = load;
     let mut requests = Requests::try_new(configuration.slots).expect("memory");
     let sectors = sectors();
     for context in 0..queues {
@@ -107,7 +128,7 @@ fn policy_alone(name: &str, queues: u32, turns: u64, rounds: u64) -> f64 {
     })
 }
 
-fn insert(policy: &mut Any, requests: &mut Requests, bio: &Bio, now: u64) {
+fn insert<E: Elevator>(policy: &mut E, requests: &mut Requests, bio: &Bio, now: u64) {
     let id = requests.allocate(*bio, now).expect("a slot");
     policy.allocated(requests, id, now);
     requests.move_to(id, Place::Queued);
