@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::ctl::CtlArguments;
 use crate::serve::ServeArguments;
+use crate::top::TopArguments;
 
 pub mod device;
 pub mod test;
@@ -71,6 +72,8 @@ pub enum Command {
   hoistway ctl --control /run/h.sock set group tenants/db 800
   hoistway ctl scheduler mq-deadline:fifo_batch=1")]
     Ctl(CtlArguments),
+    /// Who uses a device now, and who should: on a server, a block device, a simulated test
+    Top(TopArguments),
     /// Show schedulers, tunables, device models and workloads
     List(ListArguments),
     /// Device models: print one to copy, compare them with published measurements, fit one to your disk

@@ -8,7 +8,7 @@ use export::control::socket::ask;
 use serde_json::{Map, Value, json};
 
 /// Where a server's control socket is looked for when nothing else is said.
-const DEFAULT_SOCKET: &str = "/run/hoistway/control.sock";
+pub const DEFAULT_SOCKET: &str = "/run/hoistway/control.sock";
 
 /// Arguments of `hoistway ctl`.
 #[derive(Args, Debug)]

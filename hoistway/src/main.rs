@@ -18,6 +18,7 @@ mod scenario;
 mod serve;
 mod target;
 mod test;
+mod top;
 mod units;
 mod usage;
 mod workloads;
@@ -46,6 +47,7 @@ fn run(arguments: Arguments, voice: Voice) -> ExitCode {
         Command::Completions(arguments) => generate::completions(&arguments),
         Command::Man(arguments) => generate::manual(&arguments),
         Command::Restore(arguments) => restore::run(&arguments, voice),
+        Command::Top(arguments) => top::run(&arguments, voice),
         Command::Worker => processes::worker(),
         Command::Watch(arguments) => processes::watch(&arguments),
         // These two speak in exit codes of their own (engine specification, section 8).

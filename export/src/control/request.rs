@@ -2,7 +2,7 @@
 //!
 //! | line | meaning |
 //! | --- | --- |
-//! | `{"command": "status"}` | everything countable |
+//! | `{"command": "status"}` | everything countable; with `"buckets": true` also the histograms of latency |
 //! | `{"command": "scheduler", "scheduler": "wfq", "device": "ssd0"}` | switch the policy |
 //! | `{"command": "set", "group": "tenants/db", "weight": 300}` | change a share; also `leaf_weight`, `priority`: null = default |
 //! | `{"command": "limit", "group": "tenants/db", "file": "io.max", "line": "rbps=50000000"}` | change limits |
@@ -31,7 +31,10 @@ const LATER: [&str; 3] = ["trace", "metrics", "resize"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Everything countable.
-    Status,
+    Status {
+        /// With the histograms of each group's latency.
+        buckets: bool,
+    },
     /// Another policy, or the same with other tunables.
     Scheduler {
         /// The device; none where there is only one.
@@ -117,7 +120,7 @@ pub fn parse(line: &[u8]) -> Result<Request, Refusal> {
     let mut fields = Fields(fields);
     let command = fields.needed_text("command")?;
     let request = match command.as_str() {
-        "status" => Request::Status,
+        "status" => Request::Status { buckets: fields.switch("buckets")? },
         "reload" => Request::Reload,
         "drain" => Request::Drain,
         "scheduler" => {
@@ -214,6 +217,15 @@ impl Fields {
         self.text(name)?.ok_or_else(|| Refusal::new(name, format!("{name} is missing")))
     }
 
+    /// False where it is left out.
+    fn switch(&mut self, name: &'static str) -> Result<bool, Refusal> {
+        match self.0.remove(name) {
+            None => Ok(false),
+            Some(Value::Bool(value)) => Ok(value),
+            Some(other) => Err(Refusal::new(name, format!("{name} = {other} is neither true nor false"))),
+        }
+    }
+
     fn finish(self) -> Result<(), Refusal> {
         match self.0.keys().next() {
             None => Ok(()),
@@ -234,7 +246,8 @@ mod tests {
     #[test]
     fn every_command_is_read() {
         let read = |line: &str| parse(line.as_bytes()).unwrap();
-        assert_eq!(read(r#"{"command": "status"}"#), Request::Status);
+        assert_eq!(read(r#"{"command": "status"}"#), Request::Status { buckets: false });
+        assert_eq!(read(r#"{"command": "status", "buckets": true}"#), Request::Status { buckets: true });
         let scheduler = Request::Scheduler { device: None, scheduler: "wfq".into() };
         assert_eq!(read(r#"{"command": "scheduler", "scheduler": "wfq"}"#), scheduler);
         let share = |share| Request::Share { group: "a/b".into(), share };

@@ -344,7 +344,7 @@ impl Server {
     fn answer(&mut self, request: Request) -> Value {
         let devices = &self.state.devices;
         let answer = match request {
-            Request::Status => Ok(self.status()),
+            Request::Status { buckets } => Ok(self.status(buckets)),
             Request::Scheduler { device, scheduler } => self.switch(device.as_deref(), &scheduler),
             Request::Tunable { device, name, value } => self.set_tunable(device.as_deref(), &name, &value),
             Request::Share { group, share } => self.set_share(&group, share),
@@ -422,10 +422,10 @@ impl Server {
         self.state.put_in_force(configuration, self.is_draining);
     }
 
-    fn status(&self) -> Value {
+    fn status(&self, with_buckets: bool) -> Value {
         let in_force = self.state.in_force();
         let listeners: Vec<Value> = self.doors.iter().map(|door| door.status(&in_force)).collect();
-        let mut status = self.state.devices.status();
+        let mut status = self.state.devices.status(with_buckets);
         status["draining"] = json!(self.is_draining);
         status["listeners"] = json!(listeners);
         status

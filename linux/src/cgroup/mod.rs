@@ -4,6 +4,8 @@
 //! written into the [`Journal`] before it is made, and nothing outside of it is changed except `cgroup.subtree_control` (v2),
 //! which is journalled as well. Source: harness 3.
 
+pub mod statistics;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

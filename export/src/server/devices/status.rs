@@ -10,8 +10,9 @@ use super::{Devices, lock};
 use crate::configuration::read_limits;
 
 impl Devices {
-    /// Devices, exports, groups and connections with what they counted. A device that has stopped is left out.
-    pub fn status(&self) -> Value {
+    /// Devices, exports, groups and connections with what they counted, groups' histograms if they are wanted. A device
+    /// that has stopped is left out.
+    pub fn status(&self, with_buckets: bool) -> Value {
         let (mut devices, mut exports, mut groups, mut connections) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for shard in &self.shards {
             let Ok(status) = shard.handle.status() else { continue };
@@ -23,7 +24,11 @@ impl Devices {
                 exports.push(export(&status.name, volume, served.contains(&volume.facts.name)));
             }
             for group in status.groups.iter().filter(|group| !group.path.is_empty()) {
-                groups.push(self::group(&status.name, group));
+                let mut value = self::group(&status.name, group);
+                if with_buckets {
+                    value["latency_buckets"] = buckets(&group.counters);
+                }
+                groups.push(value);
             }
             for connection in &status.connections {
                 let mut value = json!({
@@ -160,6 +165,14 @@ fn latencies(counters: &GroupCounters) -> Value {
             (kind.name().to_owned(), value)
         })
         .collect();
+    json!(kinds)
+}
+
+/// Total time per kind: `[[lower bound in ns, count], ...]`, both as counted since the start.
+fn buckets(counters: &GroupCounters) -> Value {
+    let used = Counted::ALL.into_iter().zip(&counters.times).filter(|(_, times)| times.total.count() > 0);
+    let kinds: Map<String, Value> =
+        used.map(|(kind, times)| (kind.name().to_owned(), json!(times.total.buckets().collect::<Vec<_>>()))).collect();
     json!(kinds)
 }
 

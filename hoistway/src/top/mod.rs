@@ -1,0 +1,200 @@
+//! `hoistway top`: who uses the device now, and who should.
+//!
+//! ```text
+//! source (server | block device | measurement) -> interval -> shares -> table: screen, lines, JSON
+//! ```
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use experiment::{Exit, Measurement};
+
+mod json;
+mod kernel;
+mod look;
+mod played;
+mod screen;
+mod server;
+mod shares;
+mod source;
+mod table;
+
+use crate::arguments::test::ProgressName;
+use crate::arguments::{Command, TestArguments};
+use crate::exit::{Error, Outcome, Voice, print};
+use crate::interrupt::Interrupt;
+use crate::progress::Display;
+use crate::test::plan::Plan;
+use crate::test::{self, store};
+use crate::units;
+use crate::usage;
+use kernel::Kernel;
+use look::Interval;
+use played::Played;
+use server::Server;
+use source::Source;
+use table::{History, Shown, Sort};
+
+/// `hoistway top`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hoistway top                                  a server at /run/hoistway/control.sock\n  hoistway top --control /run/h.sock -b -n 10   ten intervals as lines\n  hoistway top /dev/sda                         the kernel's scheduler and control groups\n  hoistway top hoistway-test-20261122-101500    a stored result, second by second\n  hoistway top --speed 10 -- model:sata -s cfq --weights 100,800   a simulated test, ten times as fast\n\nDUE% is by the weights among the groups that have requests waiting; who has none is due what it got. On a\nblock device nobody counts who waits: every group that does I/O is taken to want more, and latencies\nare not known. DIFF is in points of per cent, ! marks more than 5. INFL and QUEUED are averages.\nA util of 100% does not mean that a device with several slots is at its limit.\n\nKeys: q quit, s sort, p pause, + - interval, r reads and writes apart, d next device, h help,\nEnter tunables and reasons"
+)]
+pub struct TopArguments {
+    /// A block device, or a result directory of `hoistway test`; without it the server behind --control
+    #[arg(value_name = "TARGET")]
+    target: Option<PathBuf>,
+    /// The server's control socket
+    #[arg(long, value_name = "PATH", default_value = crate::ctl::DEFAULT_SOCKET)]
+    control: PathBuf,
+    /// Between two intervals
+    #[arg(short = 'd', long = "interval", value_name = "TIME", default_value = "1s", value_parser = units::time)]
+    interval_ns: u64,
+    /// End after so many intervals
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    iterations: Option<u64>,
+    /// Plain lines, for logs; usual where stdout is no terminal
+    #[arg(short = 'b', long)]
+    batch: bool,
+    /// Order of the groups
+    #[arg(long, value_name = "BY", default_value = "share")]
+    sort: Sort,
+    /// Only this device of a server
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+    /// json: one object per interval and line
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// Seconds of a measurement that pass in one
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    speed: f64,
+    /// Arguments of `hoistway test`; its first run is played
+    #[arg(last = true, value_name = "TEST")]
+    test: Vec<OsString>,
+}
+
+impl TopArguments {
+    fn interval(&self) -> Duration {
+        Duration::from_nanos(self.interval_ns)
+    }
+}
+
+/// How it is written.
+#[derive(clap::ValueEnum, Copy, Clone, PartialEq, Eq, Debug)]
+enum Format {
+    /// A table.
+    Text,
+    /// JSON lines.
+    Json,
+}
+
+/// The subcommand.
+pub fn run(arguments: &TopArguments, voice: Voice) -> Outcome {
+    if !(arguments.speed > 0.0 && arguments.speed.is_finite()) {
+        let what = format!("--speed {}: not above 0", arguments.speed);
+        return Err(Error::usage(what, "10 plays ten seconds in one"));
+    }
+    if arguments.interval() < Duration::from_millis(10) {
+        return Err(Error::usage("an interval is at least 10 ms long", "-d 1s").at("--interval"));
+    }
+    let interrupt = Interrupt::install()?;
+    let source = source(arguments, &interrupt, voice)?;
+    let is_batch = arguments.batch || arguments.format.is_some() || !std::io::stdout().is_terminal();
+    if is_batch { batch(arguments, source, &interrupt) } else { screen::run(arguments, source, &interrupt) }
+}
+
+fn source(arguments: &TopArguments, interrupt: &Interrupt, voice: Voice) -> Result<Source, Error> {
+    if !arguments.test.is_empty() {
+        return played(&simulate(&arguments.test, interrupt, voice)?, arguments.speed);
+    }
+    match &arguments.target {
+        None => Source::server(Server::new(&arguments.control)),
+        Some(path) if path.is_dir() => played(&store::read(path)?.measurements, arguments.speed),
+        Some(path) => {
+            let kernel = Kernel::new(path)?;
+            kernel.note().into_iter().for_each(|note| voice.note(note));
+            Source::kernel(kernel)
+        }
+    }
+}
+
+fn played(measurements: &[Measurement], speed: f64) -> Result<Source, Error> {
+    let first = measurements.first().ok_or_else(|| {
+        Error::failed(
+            "no run was finished: there is nothing to play",
+            "hoistway test --resume DIR makes what is missing",
+        )
+    })?;
+    Ok(Source::Played(Played::new(first), speed))
+}
+
+/// Makes the test that follows `--`.
+fn simulate(words: &[OsString], interrupt: &Interrupt, voice: Voice) -> Result<Vec<Measurement>, Error> {
+    let words = [OsString::from("hoistway"), OsString::from("test")].into_iter().chain(words.iter().cloned());
+    let no_test =
+        || Error::usage("what follows -- is no test", "as in: hoistway top -- model:sata -s cfq --weights 100,800");
+    let read = usage::parse(words).map_err(|answer| answer.err().unwrap_or_else(no_test))?;
+    let Command::Test(test) = read.command else { return Err(no_test()) };
+    let test: TestArguments = *test;
+    if test.stored.is_some() || test.scenario.is_some() {
+        return Err(no_test());
+    }
+    let plan = Plan::of(&test, voice)?;
+    test::check(&plan)?;
+    let display = Display::new(ProgressName::Auto, voice.quiet, false, test::real_time(&plan));
+    let made = test::make(&plan, &test, &mut None, interrupt, display, voice)?;
+    made.failure.map_or(Ok(made.measurements), Err)
+}
+
+fn batch(arguments: &TopArguments, mut source: Source, interrupt: &Interrupt) -> Outcome {
+    let mut history = History::default();
+    let mut left = arguments.iterations;
+    while left != Some(0) {
+        interrupt.rest(source.pause(arguments.interval()));
+        if let Some(exit) = interrupt.exit() {
+            return Ok(exit);
+        }
+        let Some(interval) = source.next()? else { break };
+        let text = match arguments.format {
+            Some(Format::Json) => json::line(&chosen(&interval, arguments.device.as_deref())?),
+            Some(Format::Text) | None => {
+                text(&chosen(&interval, arguments.device.as_deref())?, arguments.sort, &mut history)
+            }
+        };
+        print(&text)?;
+        left = left.map(|left| left - 1);
+    }
+    Ok(Exit::Done)
+}
+
+/// Without the devices that were not asked for.
+fn chosen(interval: &Interval, device: Option<&str>) -> Result<Interval, Error> {
+    let mut chosen = interval.clone();
+    if let Some(name) = device {
+        chosen.devices.retain(|device| device.name == name);
+        if chosen.devices.is_empty() {
+            let names: Vec<&str> = interval.devices.iter().map(|device| device.name.as_str()).collect();
+            return Err(Error::usage(
+                format!("there is no device '{name}'"),
+                format!("there are: {}", names.join(", ")),
+            ));
+        }
+    }
+    Ok(chosen)
+}
+
+/// An interval as lines, with an empty one behind.
+fn text(interval: &Interval, sort: Sort, history: &mut History) -> String {
+    let mut text = String::new();
+    for device in &interval.devices {
+        let lines = table::lines(device, interval.seconds(), sort);
+        history.add(&device.name, &lines);
+        let (header, rows) = table::cells(&device.name, &lines, Shown { split: false, width: None }, history);
+        text += &format!("{}\n", table::device_line(device, interval));
+        text += &table::text(&header, &rows).iter().map(|line| format!("{line}\n")).collect::<String>();
+    }
+    text + "\n"
+}

@@ -1,0 +1,102 @@
+//! Looks at a running server, through its control socket.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use export::control::socket::ask;
+use serde_json::{Value, json};
+
+use super::look::{DeviceLook, Flow, GroupLook, Look};
+use crate::exit::Error;
+
+/// A server.
+#[derive(Debug)]
+pub struct Server {
+    socket: PathBuf,
+    begun: Instant,
+}
+
+impl Server {
+    /// The server behind a control socket.
+    pub fn new(socket: &Path) -> Self {
+        Self { socket: socket.to_owned(), begun: Instant::now() }
+    }
+
+    /// Everything it counted up to now.
+    pub fn look(&self) -> Result<Look, Error> {
+        let asked = ask(&self.socket, &json!({"command": "status", "buckets": true})).map_err(|error| {
+            Error::failed(
+                format!("no server answers at {}: {error}", self.socket.display()),
+                "hoistway serve --control PATH starts one; or name a block device, a result directory, or -- and a test",
+            )
+        })?;
+        let at_ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        if let Some(error) = asked["error"].as_str() {
+            return Err(Error::failed(format!("the server refuses: {error}"), "it may be of another version"));
+        }
+        Ok(Look { at_ns, devices: devices(&asked["ok"]) })
+    }
+}
+
+fn devices(status: &Value) -> Vec<DeviceLook> {
+    let all = |name: &str| status[name].as_array().map(Vec::as_slice).unwrap_or_default();
+    let of = |value: &Value, device: &str| value["device"] == device;
+    all("devices")
+        .iter()
+        .map(|device| {
+            let name = text(&device["name"]);
+            let outstanding = |path: &str| {
+                let its = all("connections").iter().filter(|it| of(it, &name) && it["group"] == path);
+                its.map(|it| number(&it["in_flight"])).sum()
+            };
+            let groups = all("groups").iter().filter(|group| of(group, &name));
+            DeviceLook {
+                scheduler: text(&device["scheduler"]),
+                depth: number(&device["queue_depth"]),
+                in_flight: number(&device["ios_in_flight"]),
+                notes: notes(device),
+                groups: groups.map(|group| self::group(group, outstanding(&text(&group["path"])))).collect(),
+                name,
+                ..DeviceLook::default()
+            }
+        })
+        .collect()
+}
+
+/// Tunables, and the reasons of choices.
+fn notes(device: &Value) -> BTreeMap<String, String> {
+    let fields = |name: &str| device[name].as_object().into_iter().flatten();
+    let tunables = fields("tunables").map(|(name, value)| (name.clone(), value.to_string()));
+    let reasons = fields("reasons").map(|(name, count)| (format!("chosen: {name}"), count.to_string()));
+    tunables.chain(reasons).collect()
+}
+
+fn group(group: &Value, outstanding: u64) -> GroupLook {
+    let limits = ["io.max", "io.low", "io.latency"].into_iter().filter_map(|file| group[file].as_str());
+    GroupLook {
+        path: text(&group["path"]),
+        weight: u32::try_from(number(&group["weight"])).unwrap_or(u32::MAX),
+        flows: ["read", "write"].map(|kind| Flow {
+            ios: number(&group[kind]["requests"]),
+            bytes: number(&group[kind]["bytes"]),
+            service_ns: Some(number(&group[kind]["service_ns"])),
+            latency: group["latency_buckets"][kind]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|step| (number(&step[0]), number(&step[1])))
+                .collect(),
+        }),
+        outstanding: Some(outstanding),
+        limit: limits.collect::<Vec<_>>().join(" "),
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}

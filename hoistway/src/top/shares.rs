@@ -1,0 +1,151 @@
+//! Who was due what, who got what, in one interval (harness 5.5 and 10.3).
+
+use std::collections::BTreeMap;
+
+use experiment::share::water_fill;
+
+use super::look::{DeviceLook, GroupLook};
+
+/// A group that has less than this waiting on average could use no more than it got.
+const BACKLOG: f64 = 0.1;
+
+/// A group's share of a device in an interval, in per cent of what all groups did.
+#[derive(Copy, Clone, PartialEq, Debug)]
+pub struct Share {
+    /// By the weights.
+    pub due_percent: f64,
+    /// What it was.
+    pub got_percent: f64,
+    /// Whether it wanted more than it got.
+    pub is_backlogged: bool,
+}
+
+/// What a group did, in bytes.
+pub fn bytes(group: &GroupLook) -> u64 {
+    group.flows.iter().map(|flow| flow.bytes).sum()
+}
+
+/// Requests of the group in the device, averaged over `seconds` (Little's law); none where nobody counts the time.
+pub fn in_device(group: &GroupLook, seconds: f64) -> Option<f64> {
+    let [reads, writes] = &group.flows;
+    Some((reads.service_ns? + writes.service_ns?) as f64 / 1e9 / seconds)
+}
+
+/// Requests of the group that wait to be sent to the device.
+pub fn queued(group: &GroupLook, seconds: f64) -> Option<f64> {
+    Some((group.outstanding? as f64 - in_device(group, seconds)?).max(0.0))
+}
+
+/// The shares of a device's groups, in their order.
+pub fn of(device: &DeviceLook, seconds: f64) -> Vec<Share> {
+    let capacity: f64 = device.groups.iter().map(|group| bytes(group) as f64).sum();
+    let is_backlogged = |group: &GroupLook| match queued(group, seconds) {
+        Some(queued) => queued >= BACKLOG && group.limit.is_empty(),
+        // Nobody knows who waits: whoever does I/O may want more of it.
+        None => bytes(group) > 0 && group.limit.is_empty(),
+    };
+    let leaves: Vec<Leaf> = device
+        .groups
+        .iter()
+        .enumerate()
+        .map(|(index, group)| Leaf {
+            index,
+            path: &group.path,
+            got: bytes(group) as f64,
+            wants_more: is_backlogged(group),
+        })
+        .collect();
+    let weights: BTreeMap<&str, u32> = device.groups.iter().map(|group| (group.path.as_str(), group.weight)).collect();
+    let mut due = vec![0.0; leaves.len()];
+    divide("", capacity, &leaves.iter().collect::<Vec<_>>(), &weights, &mut due);
+    let percent = |bytes: f64| if capacity > 0.0 { 100.0 * bytes / capacity } else { 0.0 };
+    leaves
+        .iter()
+        .zip(due)
+        .map(|(leaf, due)| Share {
+            due_percent: percent(due),
+            got_percent: percent(leaf.got),
+            is_backlogged: leaf.wants_more,
+        })
+        .collect()
+}
+
+struct Leaf<'a> {
+    index: usize,
+    path: &'a str,
+    got: f64,
+    wants_more: bool,
+}
+
+/// Divides `capacity` among what lies below `prefix` (empty, or ending in `/`), level by level.
+fn divide(prefix: &str, capacity: f64, leaves: &[&Leaf], weights: &BTreeMap<&str, u32>, due: &mut [f64]) {
+    let mut children: BTreeMap<&str, Vec<&Leaf>> = BTreeMap::new();
+    for leaf in leaves {
+        let below = &leaf.path[prefix.len().min(leaf.path.len())..];
+        let length = below.find('/').unwrap_or(below.len());
+        // A group's own requests compete with the groups below it, as one of them without a name.
+        let child = if below.is_empty() { "" } else { &leaf.path[..prefix.len() + length] };
+        children.entry(child).or_default().push(leaf);
+    }
+    let parties: Vec<(f64, Option<f64>)> = children
+        .iter()
+        .map(|(path, members)| {
+            let weight = weights.get(path).copied().unwrap_or(100);
+            let wants_more = members.iter().any(|leaf| leaf.wants_more);
+            (f64::from(weight), (!wants_more).then(|| members.iter().map(|leaf| leaf.got).sum()))
+        })
+        .collect();
+    for ((path, members), share) in children.iter().zip(water_fill(capacity, &parties)) {
+        match members.as_slice() {
+            [leaf] => due[leaf.index] = share,
+            _ if path.is_empty() => {}
+            _ => divide(&format!("{path}/"), share, members, weights, due),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::look::Flow;
+    use super::*;
+
+    fn group(path: &str, weight: u32, bytes: u64, outstanding: u64) -> GroupLook {
+        let flow = Flow { ios: bytes, bytes, service_ns: Some(0), ..Flow::default() };
+        let none = Flow { service_ns: Some(0), ..Flow::default() };
+        GroupLook {
+            path: path.to_owned(),
+            weight,
+            flows: [flow, none],
+            outstanding: Some(outstanding),
+            ..GroupLook::default()
+        }
+    }
+
+    fn shares(groups: &[GroupLook]) -> Vec<(f64, f64)> {
+        let device = DeviceLook { groups: groups.to_vec(), ..DeviceLook::default() };
+        let round = |share: Share| (share.due_percent.round(), share.got_percent.round());
+        of(&device, 1.0).into_iter().map(round).collect()
+    }
+
+    #[test]
+    fn weights_divide_among_those_who_wait() {
+        assert_eq!(shares(&[group("a", 100, 50, 8), group("b", 300, 50, 8)]), [(25.0, 50.0), (75.0, 50.0)]);
+    }
+
+    #[test]
+    fn who_wants_no_more_is_due_what_it_got() {
+        let idle = group("c", 700, 10, 0);
+        assert_eq!(
+            shares(&[group("a", 100, 45, 8), group("b", 100, 45, 8), idle]),
+            [(45.0, 45.0), (45.0, 45.0), (10.0, 10.0)]
+        );
+    }
+
+    #[test]
+    fn groups_of_a_parent_divide_its_share() {
+        let groups =
+            [group("t/a", 100, 40, 8), group("t/b", 100, 40, 8), group("u", 100, 20, 8), group("t", 300, 0, 0)];
+        let due: Vec<f64> = shares(&groups).into_iter().map(|(due, _)| due).collect();
+        assert_eq!(due, [38.0, 38.0, 25.0, 0.0]);
+    }
+}

@@ -1,0 +1,325 @@
+//! An interval as text: a line for the device, a header, a line per group (harness 10.3).
+
+use std::collections::HashMap;
+
+use block::Nanos;
+
+use super::look::{DeviceLook, Flow, GroupLook, Interval, quantile_of};
+use super::shares::{self, Share};
+
+/// By what groups are sorted.
+#[derive(clap::ValueEnum, Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Sort {
+    /// Who got most first.
+    Share,
+    /// Requests per second.
+    Iops,
+    /// Bytes per second.
+    Bw,
+    /// The slowest first.
+    P99,
+    /// By path.
+    Name,
+}
+
+impl Sort {
+    /// The next one, round and round.
+    pub const fn next(self) -> Self {
+        match self {
+            Sort::Share => Sort::Iops,
+            Sort::Iops => Sort::Bw,
+            Sort::Bw => Sort::P99,
+            Sort::P99 => Sort::Name,
+            Sort::Name => Sort::Share,
+        }
+    }
+
+    /// As on the command line.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Sort::Share => "share",
+            Sort::Iops => "iops",
+            Sort::Bw => "bw",
+            Sort::P99 => "p99",
+            Sort::Name => "name",
+        }
+    }
+}
+
+/// A backlogged group is marked when it is further from its due than this, in points of per cent.
+const FAR: f64 = 5.0;
+/// Intervals that are remembered for the last column.
+const REMEMBERED: usize = 30;
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// A group of an interval.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Its path.
+    pub group: String,
+    /// Its weight.
+    pub weight: u32,
+    /// Due and got.
+    pub share: Share,
+    /// Bytes per second, reads and writes.
+    pub bytes_per_s: [f64; 2],
+    /// Requests per second, reads and writes.
+    pub ios_per_s: [f64; 2],
+    /// In the device, averaged; none where nobody counts.
+    pub in_flight: Option<f64>,
+    /// Waiting for it.
+    pub queued: Option<f64>,
+    /// Median and 99th percentile of latency, in nanoseconds.
+    pub latency_ns: [Option<Nanos>; 2],
+    /// Its limits.
+    pub limit: String,
+}
+
+impl Line {
+    /// Percentage points above what it is due; none for who wants no more.
+    pub fn difference(&self) -> Option<f64> {
+        self.share.is_backlogged.then_some(self.share.got_percent - self.share.due_percent)
+    }
+
+    /// Whether the weights are not kept.
+    pub fn is_far(&self) -> bool {
+        self.difference().is_some_and(|points| points.abs() > FAR)
+    }
+}
+
+/// The groups of a device, sorted.
+pub fn lines(device: &DeviceLook, seconds: f64, sort: Sort) -> Vec<Line> {
+    let line = |(group, share): (&GroupLook, Share)| Line {
+        group: group.path.clone(),
+        weight: group.weight,
+        share,
+        bytes_per_s: [0, 1].map(|at| group.flows[at].bytes as f64 / seconds),
+        ios_per_s: [0, 1].map(|at| group.flows[at].ios as f64 / seconds),
+        in_flight: shares::in_device(group, seconds),
+        queued: shares::queued(group, seconds),
+        latency_ns: [0.5, 0.99].map(|part| quantile_of(&group.flows, part)),
+        limit: group.limit.clone(),
+    };
+    let mut lines: Vec<Line> = device.groups.iter().zip(shares::of(device, seconds)).map(line).collect();
+    let descending = |value: &dyn Fn(&Line) -> f64, one: &Line, other: &Line| value(other).total_cmp(&value(one));
+    lines.sort_by(|one, other| match sort {
+        Sort::Share => descending(&|line| line.share.got_percent, one, other),
+        Sort::Iops => descending(&|line| line.ios_per_s.iter().sum(), one, other),
+        Sort::Bw => descending(&|line| line.bytes_per_s.iter().sum(), one, other),
+        Sort::P99 => other.latency_ns[1].cmp(&one.latency_ns[1]),
+        Sort::Name => one.group.cmp(&other.group),
+    });
+    lines
+}
+
+/// What is shown of each group.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Shown {
+    /// Reads and writes apart.
+    pub split: bool,
+    /// Columns of the terminal; without one nothing is left out.
+    pub width: Option<usize>,
+}
+
+/// What each group got in the last intervals, in per cent.
+#[derive(Debug, Default)]
+pub struct History(HashMap<(String, String), Vec<f64>>);
+
+impl History {
+    /// Adds an interval.
+    pub fn add(&mut self, device: &str, lines: &[Line]) {
+        for line in lines {
+            let past = self.0.entry((device.to_owned(), line.group.clone())).or_default();
+            past.push(line.share.got_percent);
+            if past.len() > REMEMBERED {
+                past.remove(0);
+            }
+        }
+    }
+
+    /// The last eight values as bars, full = 100 %.
+    fn bars(&self, device: &str, group: &str) -> String {
+        let past = self.0.get(&(device.to_owned(), group.to_owned())).map(Vec::as_slice).unwrap_or_default();
+        let bar = |&percent: &f64| {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 8")]
+            let step = (percent / 100.0 * 8.0).clamp(0.0, 7.0) as usize;
+            BARS[step]
+        };
+        past[past.len().saturating_sub(8)..].iter().map(bar).collect()
+    }
+}
+
+/// Header and cells; what does not fit into the width is left out in the specification's order.
+pub fn cells(device: &str, lines: &[Line], shown: Shown, history: &History) -> (Vec<&'static str>, Vec<Vec<String>>) {
+    let narrow = shown.width.is_some_and(|width| width < 80);
+    let split = if shown.split { vec!["rMiB/s", "wMiB/s", "rIOPS", "wIOPS"] } else { vec!["MiB/s", "IOPS"] };
+    let mut header = vec!["GROUP", "WEIGHT", "DUE%", "GOT%", "DIFF"];
+    header.extend(split);
+    header.push("INFL");
+    if !narrow || shown.width.is_some_and(|width| width >= 72) {
+        header.push("QUEUED");
+    }
+    header.extend(["p50ms", "p99ms"]);
+    if !narrow || shown.width.is_some_and(|width| width >= 76) {
+        header.push("LIMIT");
+    }
+    if !narrow {
+        header.push("HIST");
+    }
+    let cell = |line: &Line, column: &&'static str| match *column {
+        "GROUP" => line.group.clone(),
+        "WEIGHT" => line.weight.to_string(),
+        "DUE%" => format!("{:.1}", line.share.due_percent),
+        "GOT%" => format!("{:.1}", line.share.got_percent),
+        "DIFF" => line
+            .difference()
+            .map_or("-".to_owned(), |points| format!("{points:+.1}{}", if line.is_far() { "!" } else { "" })),
+        "MiB/s" => mib(line.bytes_per_s.iter().sum()),
+        "rMiB/s" => mib(line.bytes_per_s[0]),
+        "wMiB/s" => mib(line.bytes_per_s[1]),
+        "IOPS" => count(line.ios_per_s.iter().sum()),
+        "rIOPS" => count(line.ios_per_s[0]),
+        "wIOPS" => count(line.ios_per_s[1]),
+        "INFL" => known(line.in_flight),
+        "QUEUED" => known(line.queued),
+        "p50ms" => milliseconds(line.latency_ns[0]),
+        "p99ms" => milliseconds(line.latency_ns[1]),
+        "LIMIT" => {
+            if line.limit.is_empty() {
+                "-".to_owned()
+            } else {
+                line.limit.clone()
+            }
+        }
+        _ => history.bars(device, &line.group),
+    };
+    let rows = lines.iter().map(|line| header.iter().map(|column| cell(line, column)).collect()).collect();
+    (header, rows)
+}
+
+/// The device's own line.
+pub fn device_line(device: &DeviceLook, interval: &Interval) -> String {
+    let seconds = interval.seconds();
+    let sums = || [0, 1].map(|at| sum_of(device.groups.iter().map(|group| &group.flows[at])));
+    let flows = device.flows.clone().unwrap_or_else(sums);
+    let busy = device.busy_ns.map_or(String::new(), |busy_ns| {
+        format!("  util {:.0}%", (100.0 * busy_ns as f64 / interval.length_ns as f64).min(100.0))
+    });
+    let depth = if device.depth == 0 { String::new() } else { format!("/{}", device.depth) };
+    let [read, write] = [0, 1].map(|at| {
+        format!("{} MiB/s {}/s", mib(flows[at].bytes as f64 / seconds), count(flows[at].ios as f64 / seconds))
+    });
+    let slowest = |at: usize| {
+        let flows: Vec<Flow> = device.groups.iter().map(|group| group.flows[at].clone()).collect();
+        quantile_of(&flows, 0.99).map(|ns| format!("{}ms", milliseconds(Some(ns))))
+    };
+    let latency = match [slowest(0), slowest(1)] {
+        [None, None] => String::new(),
+        [read, write] => {
+            format!("   p99 r {} w {}", read.as_deref().unwrap_or("-"), write.as_deref().unwrap_or("-"))
+        }
+    };
+    let DeviceLook { name, scheduler, in_flight, .. } = device;
+    format!("{name}  {scheduler}{busy}  in flight {in_flight}{depth}  r {read}  w {write}{latency}")
+}
+
+fn sum_of<'a>(flows: impl Iterator<Item = &'a Flow>) -> Flow {
+    flows.fold(Flow::default(), |sum, flow| Flow { ios: sum.ios + flow.ios, bytes: sum.bytes + flow.bytes, ..sum })
+}
+
+/// Columns side by side, the first one to the left and the last two as well.
+pub fn text(header: &[&str], rows: &[Vec<String>]) -> Vec<String> {
+    let widths: Vec<usize> = (0..header.len())
+        .map(|at| {
+            let cells = rows.iter().map(|row| row[at].chars().count());
+            cells.chain([header[at].len()]).max().unwrap_or(0)
+        })
+        .collect();
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let padded = cells.zip(&widths).zip(header).map(|((cell, &width), column)| match is_left(column) {
+            true => format!("{cell:<width$}"),
+            false => format!("{cell:>width$}"),
+        });
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    let mut lines = vec![line(&mut header.iter().copied())];
+    lines.extend(rows.iter().map(|row| line(&mut row.iter().map(String::as_str))));
+    lines
+}
+
+/// Whether a column is text.
+pub fn is_left(column: &str) -> bool {
+    matches!(column, "GROUP" | "LIMIT" | "HIST")
+}
+
+fn mib(bytes_per_s: f64) -> String {
+    let mib = bytes_per_s / 1_048_576.0;
+    if mib >= 100.0 { format!("{mib:.0}") } else { format!("{mib:.1}") }
+}
+
+fn count(per_s: f64) -> String {
+    if per_s >= 10_000.0 { format!("{:.1}k", per_s / 1_000.0) } else { format!("{per_s:.0}") }
+}
+
+fn known(value: Option<f64>) -> String {
+    value.map_or("-".to_owned(), |value| if value < 10.0 { format!("{value:.1}") } else { format!("{value:.0}") })
+}
+
+fn milliseconds(ns: Option<Nanos>) -> String {
+    ns.map_or("-".to_owned(), |ns| {
+        let ms = ns as f64 / 1e6;
+        if ms >= 100.0 {
+            format!("{ms:.0}")
+        } else if ms >= 1.0 {
+            format!("{ms:.1}")
+        } else {
+            format!("{ms:.2}")
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(path: &str, weight: u32, ios: u64) -> GroupLook {
+        let flow =
+            Flow { ios, bytes: ios * 4096, service_ns: Some(ios * 1_000_000), latency: [(2_000_000, ios)].into() };
+        let none = Flow { service_ns: Some(0), ..Flow::default() };
+        GroupLook { path: path.into(), weight, flows: [flow, none], outstanding: Some(64), limit: String::new() }
+    }
+
+    #[test]
+    fn a_device_is_a_line_and_a_table() {
+        let groups = vec![group("db", 800, 800), group("batch", 100, 800)];
+        let device = DeviceLook {
+            name: "ssd0".into(),
+            scheduler: "wfq".into(),
+            depth: 32,
+            in_flight: 7,
+            groups,
+            ..DeviceLook::default()
+        };
+        let lines = lines(&device, 1.0, Sort::Name);
+        let mut history = History::default();
+        history.add("ssd0", &lines);
+        let shown = Shown { split: false, width: None };
+        let (header, rows) = cells("ssd0", &lines, shown, &history);
+        let text = text(&header, &rows);
+        assert_eq!(
+            text,
+            [
+                "GROUP  WEIGHT  DUE%  GOT%    DIFF  MiB/s  IOPS  INFL  QUEUED  p50ms  p99ms  LIMIT  HIST",
+                "batch     100  11.1  50.0  +38.9!    3.1   800   0.8      63    2.0    2.0  -      ▅",
+                "db        800  88.9  50.0  -38.9!    3.1   800   0.8      63    2.0    2.0  -      ▅",
+            ]
+        );
+        let interval = Interval { length_ns: 1_000_000_000, devices: Vec::new() };
+        assert_eq!(
+            device_line(&device, &interval),
+            "ssd0  wfq  in flight 7/32  r 6.2 MiB/s 1600/s  w 0.0 MiB/s 0/s   p99 r 2.0ms w -"
+        );
+        let narrow = |width| cells("ssd0", &lines, Shown { split: false, width: Some(width) }, &history).0;
+        assert_eq!((narrow(80).len(), narrow(78).len(), narrow(74).len(), narrow(60).len()), (13, 12, 11, 10));
+    }
+}

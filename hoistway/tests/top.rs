@@ -1,0 +1,223 @@
+//! `hoistway top`: a simulated test, a stored result, a server, a block device, and a terminal (harness 10.3, case 51).
+
+#[path = "program/mod.rs"]
+#[expect(dead_code, reason = "other tests look into directories")]
+mod program;
+#[path = "program/rig.rs"]
+#[expect(dead_code, reason = "other tests change settings and look for what is left")]
+mod rig;
+mod served;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use program::{Said, hoistway};
+use rig::Rig;
+use serde_json::Value;
+use served::{Served, directory, requires, sparse_file};
+
+fn top(arguments: &[&str]) -> Said {
+    hoistway(Path::new("/"), &[&["top"], arguments].concat())
+}
+
+/// The JSON lines.
+fn intervals(said: &Said) -> Vec<Value> {
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    said.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+fn groups(interval: &Value) -> &Vec<Value> {
+    interval["devices"][0]["groups"].as_array().expect("groups")
+}
+
+fn sum(groups: &[Value], key: &str) -> f64 {
+    groups.iter().map(|group| group[key].as_f64().expect("a number")).sum()
+}
+
+fn group<'a>(interval: &'a Value, name: &str) -> &'a Value {
+    groups(interval)
+        .iter()
+        .find(|group| group["group"] == name)
+        .unwrap_or_else(|| panic!("no group {name} in {interval}"))
+}
+
+const SIMULATED: [&str; 8] = ["--", "model:ssd", "-s", "wfq", "--weights", "100,300", "-w", "drr:bs=4k,iodepth=64"];
+
+#[test]
+fn case_51_three_intervals_of_a_simulated_run_are_three_lines() {
+    let said = top(&[&["-b", "-n", "3", "--format", "json", "--speed", "100"][..], &SIMULATED].concat());
+    let intervals = intervals(&said);
+    assert_eq!(intervals.len(), 3);
+    for interval in &intervals {
+        let backlogged: Vec<Value> =
+            groups(interval).iter().filter(|group| group["backlogged"] == true).cloned().collect();
+        assert_eq!(backlogged.len(), 2, "{interval}");
+        assert!((sum(&backlogged, "due_pct") - 100.0).abs() < 0.01, "{interval}");
+        assert!((sum(groups(interval), "got_pct") - 100.0).abs() < 0.01, "{interval}");
+        let heavy = group(interval, "cgrp2");
+        assert_eq!(heavy["due_pct"], 75.0);
+        assert!((heavy["got_pct"].as_f64().unwrap() - 75.0).abs() < 2.0, "{interval}");
+        assert!(heavy["latency_ns_p99"].as_u64() >= heavy["latency_ns_p50"].as_u64());
+    }
+}
+
+#[test]
+fn a_stored_result_is_played_to_its_end() {
+    let directory = directory();
+    let test = ["test", "model:ssd", "-s", "none", "-w", "drr", "--runtime", "2s", "--outdir", "result", "--quiet"];
+    assert_eq!(hoistway(directory.path(), &test).code, 0);
+    let said = hoistway(directory.path(), &["top", "result", "-b", "--speed", "100"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(said.stdout.matches("GROUP").count(), 2, "two seconds:\n{}", said.stdout);
+    assert!(said.stdout.starts_with("model:ssd  none  in flight 0/"), "{}", said.stdout);
+}
+
+/// fio through the server, until it is killed.
+struct Load(Child);
+
+impl Load {
+    fn on(served: &Served, export: &str) -> Self {
+        let uri = format!("--uri={}", served.uri(export));
+        let options =
+            ["--name=a", "--ioengine=nbd", "--rw=randread", "--bs=4k", "--iodepth=32", "--runtime=60", "--time_based"];
+        let mut command = Command::new("fio");
+        command.args(options).arg(uri).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command.spawn().expect("fio"))
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_server_shows_who_gets_what() {
+    if !requires("top of a server", &["fio"]) {
+        return;
+    }
+    let directory = directory();
+    sparse_file(&directory.path().join("a.img"), 64 << 20);
+    sparse_file(&directory.path().join("b.img"), 64 << 20);
+    let served = Served::flags(
+        directory,
+        &["--queue-depth", "4", "--export", "db=@/a.img,weight=300", "--export", "ci=@/b.img,weight=100"],
+    );
+    let (_one, _other) = (Load::on(&served, "db"), Load::on(&served, "ci"));
+    let socket = served.path("control.sock").display().to_string();
+    served::await_that("both clients have done something", || {
+        let status = served.status();
+        let groups = status["groups"].as_array().unwrap();
+        groups.iter().all(|group| group["read"]["requests"].as_u64().unwrap_or(0) > 1_000)
+    });
+    let said = top(&["--control", &socket, "-n", "2", "-d", "300ms", "--format", "json"]);
+    let intervals = intervals(&said);
+    assert_eq!(intervals.len(), 2);
+    for interval in &intervals {
+        assert_eq!(interval["devices"][0]["scheduler"], "wfq");
+        for name in ["db", "ci"] {
+            let group = group(interval, name);
+            assert!(group["read_ios_per_s"].as_f64().unwrap() > 100.0, "{interval}");
+            assert_eq!(group["write_ios_per_s"], 0.0);
+            let outstanding = group["in_flight"].as_f64().unwrap() + group["queued"].as_f64().unwrap();
+            assert!(outstanding > 0.0 && outstanding < 64.0, "32 are kept outstanding: {interval}");
+            assert!(
+                group["latency_ns_p99"].as_u64() >= group["latency_ns_p50"].as_u64()
+                    && group["latency_ns_p50"].is_u64()
+            );
+        }
+        assert!((sum(groups(interval), "got_pct") - 100.0).abs() < 0.01);
+    }
+    let status = served.status();
+    assert_eq!(status["groups"][0]["latency_buckets"], Value::Null, "only who asks for them gets them");
+}
+
+#[test]
+fn a_block_device_shows_its_own_counters() {
+    let Some(_alone) = rig::possible("top of a block device") else { return };
+    let rig = Rig::create(&["null,latency_us=800,servers=8,queue_depth=8", "--size", "1G"]);
+    let test = [
+        "test",
+        &rig.node,
+        "--host",
+        "native",
+        "-s",
+        "mq-deadline",
+        "--weights",
+        "100,800",
+        "-w",
+        "drr:bs=4k,iodepth=8",
+    ];
+    let more = ["--runtime", "20s", "--ramp", "0", "--no-store"];
+    let mut command = program::command(Path::new("/"), &[&test[..], &more].concat());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program");
+    served::await_that("groups do I/O", || {
+        let said = top(&[&rig.node, "-n", "1", "-d", "200ms", "--format", "json"]);
+        said.code == 0
+            && groups(&intervals(&said)[0]).iter().filter(|group| group["got_pct"].as_f64() > Some(5.0)).count() == 2
+    });
+    let said = top(&[&rig.node, "-n", "2", "-d", "300ms", "--format", "json"]);
+    served::succeed("kill", &["-INT", &child.id().to_string()]);
+    served::wait_for_exit(&mut child);
+    let intervals = intervals(&said);
+    for interval in &intervals {
+        let device = &interval["devices"][0];
+        assert_eq!(format!("/dev/{}", device["device"].as_str().unwrap()), rig.node);
+        assert_eq!(device["scheduler"], "mq-deadline");
+        assert!(device["busy_pct"].as_f64().unwrap() > 20.0, "{interval}");
+        let busy: Vec<&Value> = groups(interval).iter().filter(|group| group["got_pct"].as_f64() > Some(5.0)).collect();
+        assert_eq!(busy.len(), 2, "{interval}");
+        assert!(busy.iter().all(|group| group["group"].as_str().unwrap().contains("hoistway.")), "{interval}");
+        assert!(busy.iter().all(|group| group["latency_ns_p99"].is_null()), "nobody counts them: {interval}");
+    }
+}
+
+#[test]
+fn on_a_terminal_it_draws_and_leaves_it_as_it_was() {
+    if !requires("top on a terminal", &["script"]) {
+        return;
+    }
+    let directory = directory();
+    let top = format!("{} top -n 2 --speed 20 --quiet {}", env!("CARGO_BIN_EXE_hoistway"), SIMULATED.join(" "));
+    let script = directory.path().join("typescript");
+    let mut command = Command::new("script");
+    command.args(["-qec", &format!("stty rows 24 cols 100; {top}")]).arg(&script).env("TERM", "xterm");
+    // An input that says nothing, but does not end either.
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("script");
+    let status = served::wait_for_exit(&mut child);
+    let text = String::from_utf8_lossy(&fs::read(&script).unwrap()).into_owned();
+    assert!(status.success(), "{text}");
+    assert!(text.contains("WEIGHT") && text.contains("cgrp2") && text.contains("q quit, h help"), "{text}");
+    let (enter, leave) = ("\x1b[?1049h", "\x1b[?1049l");
+    assert!(text.find(enter) < text.rfind(leave) && text.contains(enter), "the screen is given back:\n{text:?}");
+}
+
+#[test]
+fn what_cannot_be_shown_is_said_with_a_way_on() {
+    let directory = directory();
+    let place = directory.path().display().to_string();
+    fs::write(directory.path().join("file"), "x").unwrap();
+    let cases: [(&[&str], i32, &str); 7] = [
+        (&["--control", "/nowhere/x.sock"], 1, "no server answers at /nowhere/x.sock"),
+        (&[&place], 2, "is no result directory"),
+        (&[&format!("{place}/file")], 2, "no block device"),
+        (&["--speed", "0", "--", "model:ssd"], 2, "--speed 0: not above 0"),
+        (&["-d", "1ms"], 2, "at least 10 ms"),
+        (&["--", "list", "--nonsense"], 2, "--nonsense"),
+        (
+            &["--device", "sdz", "--quiet", "--speed", "100", "--", "model:ssd", "--runtime", "1s"],
+            2,
+            "there is no device 'sdz'",
+        ),
+    ];
+    for (arguments, code, text) in cases {
+        let said = top(&[arguments, &["-b", "-n", "1"]].concat());
+        // What follows -- belongs to the test.
+        let said = if arguments.contains(&"--") { top(&[&["-b", "-n", "1"], arguments].concat()) } else { said };
+        assert_eq!(said.code, code, "{arguments:?}: {}", said.stderr);
+        assert!(said.stderr.contains(text) && said.stderr.contains("help:"), "{arguments:?}: {}", said.stderr);
+    }
+}
