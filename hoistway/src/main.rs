@@ -18,6 +18,7 @@ mod scenario;
 mod serve;
 mod target;
 mod test;
+mod tune;
 mod units;
 mod usage;
 mod workloads;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments, voice: Voice) -> ExitCode {
     let outcome = match arguments.command {
         Command::Test(arguments) => test::run(&arguments, voice),
+        Command::Tune(arguments) => tune::run(&arguments, voice),
         Command::List(arguments) => list::run(&arguments),
         Command::Device(arguments) => device::run(&arguments, voice),
         Command::Demo(arguments) => demo::run(&arguments, voice),
