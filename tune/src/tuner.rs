@@ -296,7 +296,10 @@ impl Tuner {
             _ => 1.0 - FOR_DEVICE - FOR_CANDIDATES,
         };
         match stage {
-            Stage::Cost | Stage::Paced => return Timing { step_ns: pace.cost_step_ns, repeats: 1, ..timing },
+            Stage::Cost | Stage::Paced => {
+                timing.repeats = 1;
+                timing.step_ns = pace.cost_step_ns;
+            }
             Stage::Device => {}
             _ => timing.first_set = FIRST_SET_OF_CANDIDATES,
         }
@@ -304,7 +307,8 @@ impl Tuner {
             // A second of flash has as many requests as an hour of a disk.
             timing.step_ns = (timing.step_ns / 3).max(SHORTEST_STEP_NS);
         }
-        if let Some(budget_ns) = pace.budget_ns {
+        let is_cost = matches!(stage, Stage::Cost | Stage::Paced);
+        if let Some(budget_ns) = pace.budget_ns.filter(|_| !is_cost) {
             let runs = questions as u64 * u64::from(timing.repeats);
             let share_ns = fraction(budget_ns, part) / runs.max(1);
             let longest_ns = share_ns.saturating_sub(timing.ramp_ns + self.overhead_ns());

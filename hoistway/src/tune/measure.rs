@@ -1,5 +1,6 @@
 //! Carries out the tuner's batches: the runs of `hoistway test`, with what they cost the processor beside them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
@@ -60,6 +61,7 @@ impl Bench<'_> {
         let mut measurements = Vec::new();
         display.expect(batch.experiments.len(), &[1]);
         carrier.run(&batch.experiments, display, &mut |measurement| {
+            check_errors(&measurement)?;
             measurements.push(measurement);
             Ok(())
         })?;
@@ -90,6 +92,19 @@ impl Bench<'_> {
             }
         }
     }
+}
+
+/// Figures of requests that failed are none.
+fn check_errors(run: &Measurement) -> Result<(), Error> {
+    let tallies = run.groups.iter().flat_map(|group| group.directions().map(|(_, tally)| &tally.errors));
+    let mut names: Vec<&str> = tallies.flat_map(BTreeMap::keys).map(String::as_str).collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let what = format!("{} under {} failed: {}", run.experiment.workload, run.experiment.scheduler, names.join(", "));
+    Err(Error::failed(what, "look into the kernel's log; nothing can be said of a device that fails"))
 }
 
 /// How long runs take by themselves.

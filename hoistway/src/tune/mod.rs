@@ -163,11 +163,7 @@ fn request(arguments: &TuneArguments, host: HostName, load: Vec<Group>) -> Resul
         _ => (3, 3, Some(300)),
     };
     let budget_ns = probing.budget.or(budget.map(|seconds| seconds * SECOND_NS));
-    let cost_step = match (probing.thorough, is_simulated) {
-        (true, _) => 120,
-        (_, true) => 3,
-        _ => 15,
-    };
+    let cost_step = if probing.thorough { 120 } else { 15 };
     let pace = Pace {
         step_ns: step * SECOND_NS,
         ramp_ns: 3 * SECOND_NS / 10,

@@ -5,7 +5,7 @@ use experiment::statistics::Estimate;
 
 use super::Case;
 use crate::class::{Class, ms};
-use crate::findings::{CandidateFindings, due_ratio};
+use crate::findings::{CandidateFindings, Shares, due_ratio};
 use crate::score::{Goal, STREAMS};
 
 /// Bytes per second for people.
@@ -36,20 +36,18 @@ pub fn against(case: &Case<'_>, old: &SchedulerSpec, new: &SchedulerSpec) -> Str
     let streams = |it: &CandidateFindings| it.streams_of(STREAMS).copied();
     let latency = |it: &CandidateFindings| it.among_readers.as_ref().map(|among| among.p99_ns);
     let beside_writers = |it: &CandidateFindings| it.among_writers.as_ref().map(|among| among.p99_ns);
-    let shares = |it: &CandidateFindings| it.shares.as_ref().map(|shares| shares.ratio);
     let knee = case.findings.knee();
     let random = |it: &CandidateFindings| it.random_at(knee).map(|step| step.ios_per_s);
-    let ratio = |value: f64| format!("1:{value:.1}");
     let ios = |value: f64| format!("{value:.0}/s");
+    if case.goal == Goal::Fairness {
+        texts.push(of_shares(before.shares.as_ref(), after.shares.as_ref(), old == new));
+    }
     let mut add =
         |what: &str, figure: &dyn Fn(&CandidateFindings) -> Option<Estimate>, show: &dyn Fn(f64) -> String| {
             if let (Some(one), Some(two)) = (figure(before), figure(after)) {
                 texts.push(pair(what, &one, &two, old == new, show));
             }
         };
-    if case.goal == Goal::Fairness {
-        add(&format!("shares of 1:{:.0}", due_ratio()), &shares, &ratio);
-    }
     if case.goal != Goal::Latency {
         add("8 streams", &streams, &megabytes);
     }
@@ -61,6 +59,19 @@ pub fn against(case: &Case<'_>, old: &SchedulerSpec, new: &SchedulerSpec) -> Str
         add("beside writers", &beside_writers, &ms);
     }
     texts.join(", ")
+}
+
+/// `shares none -> 1:7.8, due 1:8`.
+fn of_shares(before: Option<&Shares>, after: Option<&Shares>, is_same: bool) -> String {
+    let text = |shares: Option<&Shares>| match shares.filter(|shares| shares.has_mechanism) {
+        Some(shares) => format!("1:{:.1}", shares.ratio.mean),
+        None => "none".to_owned(),
+    };
+    let due = due_ratio();
+    match is_same {
+        true => format!("shares {}, due 1:{due:.0}", text(after)),
+        false => format!("shares {} -> {}, due 1:{due:.0}", text(before), text(after)),
+    }
 }
 
 fn of_load(before: &CandidateFindings, after: &CandidateFindings) -> Vec<String> {
