@@ -152,6 +152,10 @@ type Raw = [Option<Estimate>; 5];
 /// Scores the candidates of a list, which is in order of preference. None if nothing was measured of any.
 pub fn score(findings: &Findings, list: &[SchedulerSpec], behaves: Class, goal: Goal) -> Option<Scores> {
     let knee = findings.knee();
+    // What a load of several kinds transfers in all depends on who of them gets the device: for shares and latency that is
+    // no measure of anything.
+    let has_load = list.iter().filter_map(|spec| findings.of(spec)).any(|candidate| candidate.load.is_some());
+    let has_floors = !(has_load && matches!(goal, Goal::Fairness | Goal::Latency));
     let has_shares = list.iter().filter_map(|spec| findings.of(spec)).any(|candidate| candidate.shares.is_some());
     let measured: Vec<(&SchedulerSpec, Raw)> =
         list.iter().filter_map(|spec| Some((spec, raw(findings.of(spec)?, knee, has_shares)))).collect();
@@ -165,7 +169,7 @@ pub fn score(findings: &Findings, list: &[SchedulerSpec], behaves: Class, goal: 
             let parts = parts(own, &raws);
             let (total, noise) = weighted(&parts, goal.weights());
             let (main, main_noise) = weighted(&parts, goal.main_weights());
-            let dropped = too_slow(&parts, behaves, &spec.name, goal);
+            let dropped = unfit(&parts, behaves, spec, goal).filter(|_| has_floors);
             Score { spec: (*spec).clone(), parts, total, noise, main, main_noise, dropped }
         })
         .collect();
@@ -261,6 +265,16 @@ fn weighted(parts: &[Option<Part>; 5], weights: [f64; 5]) -> (f64, f64) {
     (total, noise)
 }
 
+/// Why a candidate has no place on this device, whatever it scores.
+fn unfit(parts: &[Option<Part>; 5], behaves: Class, spec: &SchedulerSpec, goal: Goal) -> Option<String> {
+    let is_flash = matches!(behaves, Class::FlashSq | Class::FlashMq);
+    let waits = spec.name == "bfq" && spec.setting("slice_idle").is_none_or(|value| value != "0");
+    if is_flash && waits && goal != Goal::Fairness {
+        return Some("waits for readers where nothing seeks; only shares are worth that".to_owned());
+    }
+    too_slow(parts, behaves, &spec.name, goal)
+}
+
 fn too_slow(parts: &[Option<Part>; 5], behaves: Class, name: &str, goal: Goal) -> Option<String> {
     let floor = if goal == Goal::Latency { FLOOR_FOR_LATENCY } else { FLOOR };
     let for_random = if behaves == Class::FlashMq && name == "bfq" { FLOOR_OF_FLASH_MQ } else { floor };
@@ -275,7 +289,7 @@ fn too_slow(parts: &[Option<Part>; 5], behaves: Class, name: &str, goal: Goal) -
 mod tests {
     use super::*;
     use crate::findings::tests::{depths, exact};
-    use crate::findings::{Among, Shares, StreamStep};
+    use crate::findings::{Among, LoadFigures, Shares, StreamStep};
 
     fn spec(text: &str) -> SchedulerSpec {
         text.parse().unwrap()
@@ -331,6 +345,20 @@ mod tests {
     }
 
     #[test]
+    fn on_flash_nobody_is_waited_for_but_for_shares() {
+        let two = vec![candidate("bfq", 100.0, 1000.0, 5.0, Some(0.1)), candidate("none", 95.0, 950.0, 9.0, None)];
+        let won = |goal| {
+            let findings = Findings { candidates: two.clone(), ..Findings::default() };
+            let list: Vec<SchedulerSpec> = two.iter().map(|it| spec(&it.spec)).collect();
+            score(&findings, &list, Class::FlashSq, goal).unwrap().best().spec.to_string()
+        };
+        assert_eq!(
+            (won(Goal::Balanced), won(Goal::Latency), won(Goal::Fairness)),
+            ("none".into(), "none".into(), "bfq".into())
+        );
+    }
+
+    #[test]
     fn who_reaches_no_floor_is_dropped_unless_everybody_is() {
         let findings = Findings { candidates: disk(), ..Findings::default() };
         let list: Vec<SchedulerSpec> = findings.candidates.iter().map(|it| spec(&it.spec)).collect();
@@ -340,6 +368,23 @@ mod tests {
         assert!(scores.scores[1].dropped.as_ref().unwrap().starts_with("streams 19 % of the best"));
         let torn = vec![candidate("a", 100.0, 10.0, 1.0, None), candidate("b", 10.0, 100.0, 1.0, None)];
         assert_eq!(won(torn, Goal::Throughput), "a");
+    }
+
+    /// A load whose random half counts little in bytes: who serves it better is not too slow.
+    #[test]
+    fn the_users_load_has_no_floor_where_it_is_about_shares() {
+        let did = |text: &str, mb: f64, error: f64| CandidateFindings {
+            spec: text.to_owned(),
+            load: Some(LoadFigures {
+                bytes_per_s: exact(mb * 1e6),
+                p99_ns: exact(1e6),
+                share_error: Some(exact(error)),
+            }),
+            ..CandidateFindings::default()
+        };
+        let two = vec![did("mq-deadline", 50.0, 7.0), did("bfq", 10.0, 0.1)];
+        assert_eq!(won(two.clone(), Goal::Fairness), "bfq");
+        assert_eq!(won(two, Goal::Throughput), "mq-deadline");
     }
 
     #[test]

@@ -130,6 +130,11 @@ impl Tuner {
         &self.device
     }
 
+    /// What was asked for.
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
     /// Everything heard, except what was replaced by a longer look.
     pub fn measurements(&self) -> &[Measurement] {
         &self.measurements

@@ -93,7 +93,13 @@ fn set_all(journal: &mut Journal, disk: &Disk, list: &[Assignment], voice: Voice
     for (file, value) in list {
         let path = queue.attribute_path(file);
         if file == "scheduler" && *value == active {
-            continue;
+            // Writing the name of the active one changes nothing; leaving it and coming back resets what somebody had set,
+            // as it was when it was measured.
+            if value != "none" && !disk.current().settings.is_empty() {
+                journal.set(&path, "none").map_err(failed(&path))?;
+            } else {
+                continue;
+            }
         }
         let now = journal.set(&path, value).map_err(failed(&path))?;
         if now != *value && file == "scheduler" {

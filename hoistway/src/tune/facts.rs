@@ -86,7 +86,7 @@ impl Disk {
     }
 
     /// What is set, without what the kernel sets by itself.
-    fn current(&self) -> SchedulerSpec {
+    pub fn current(&self) -> SchedulerSpec {
         let active = self.queue.schedulers().map_or_else(|| "none".to_owned(), |found| found.active);
         let mut spec = SchedulerSpec::named(active);
         for (key, value) in self.queue.tunables() {
@@ -100,13 +100,15 @@ impl Disk {
     /// Everything about it.
     pub fn device(&self, text: &str, may_write: bool) -> Device {
         let (hw_queues, queue_depth) = self.queue.depth();
+        let of_model = rig::find(text);
         let own_depth = self.read("device/queue_depth").and_then(|text| text.parse().ok());
+        let own_depth = of_model.as_ref().map(|rig| rig.depth).or(own_depth);
         let number = |name: &str| self.queue.attribute(name).and_then(|text| text.parse::<u64>().ok());
         let sectors = self.read("size").and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         let is_root = rustix::process::geteuid().is_root();
         Device {
             name: text.to_owned(),
-            model: rig::find(text).map_or_else(|| self.queue.model(), |rig| format!("model:{}", rig.model)),
+            model: of_model.map_or_else(|| self.queue.model(), |rig| format!("model:{}", rig.model)),
             host: HostKind::Native,
             attachment: self.attachment(),
             size_bytes: sectors * block::SECTOR_BYTES,

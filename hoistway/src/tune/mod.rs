@@ -158,9 +158,10 @@ fn request(arguments: &TuneArguments, host: HostName, load: Vec<Group>) -> Resul
     let only = specs.collect::<Result<Vec<_>, _>>().map_err(|error| Error::from(error).at("--candidates"))?;
     let is_simulated = host == HostName::Simulator;
     let (step, repeats, budget) = match (probing.quick, probing.thorough) {
-        (true, _) => (1, 2, Some(120)),
+        (true, _) => (1, 2, Some(110)),
         (_, true) => (10, 5, None),
-        _ => (3, 3, Some(300)),
+        // A little less than the five minutes that are promised: opening, file and process starts cost, too.
+        _ => (3, 3, Some(270)),
     };
     let budget_ns = probing.budget.or(budget.map(|seconds| seconds * SECOND_NS));
     let cost_step = if probing.thorough { 120 } else { 15 };
@@ -197,6 +198,7 @@ fn measured(text: &str, arguments: &TuneArguments, voice: Voice) -> Outcome {
         _ => facts::of_host(bench.host().as_mut(), plan.host, text, file_bytes)?,
     };
     let device = if arguments.probing.current_only { as_it_is(device) } else { device };
+    check_offered(&device, &plan.request.only)?;
     say_what_happens(&device, &plan, voice);
     if arguments.probing.classic {
         return classic(&device, &plan.request, &bench, arguments, voice);
@@ -212,6 +214,16 @@ fn native_device(text: &str, plan: &Plan) -> Result<Device, Error> {
 fn as_it_is(device: Device) -> Device {
     let name = if device.host == HostKind::Native { SchedulerSpec::named(CURRENT) } else { device.current.clone() };
     Device { schedulers: vec![name.name.clone()], current: name, has_groups: false, ..device }
+}
+
+/// A candidate that cannot be had is a slip.
+fn check_offered(device: &Device, only: &[SchedulerSpec]) -> Result<(), Error> {
+    let Some(missing) = only.iter().find(|spec| !device.offers(&spec.name)) else { return Ok(()) };
+    let names = || device.schedulers.iter().map(String::as_str);
+    let meant = experiment::diagnostic::nearest(&missing.name, names());
+    let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+    let what = format!("there is no scheduler '{}' for {}", missing.name, device.name);
+    Err(Error::usage(what, format!("{meant}(available: {})", device.schedulers.join(", "))).at("--candidates"))
 }
 
 fn say_what_happens(device: &Device, plan: &Plan, voice: Voice) {
@@ -245,7 +257,7 @@ fn concluded(
         hoistway: env!("CARGO_PKG_VERSION").to_owned(),
         device: tuner.device().clone(),
         findings: tuner.findings(),
-        only: arguments.probing.candidates.iter().filter_map(|text| text.parse().ok()).collect(),
+        only: tuner.request().only.clone(),
         load: arguments.probing.load.as_ref().map(|path| path.display().to_string()),
     };
     if let Some(path) = &arguments.showing.save {

@@ -162,6 +162,7 @@ fn scored(candidate: &CandidateFindings, recommendation: &Recommendation) -> (St
         })
         .collect();
     let text = match score {
+        Some(Score { dropped: Some(why), .. }) if why.starts_with("waits") => "waits".to_owned(),
         Some(Score { dropped: Some(_), .. }) => "too slow".to_owned(),
         Some(score) => format!("{:.2}", score.total),
         None => "-".to_owned(),
