@@ -117,7 +117,7 @@ fn patient_kyber(case: &Case<'_>, winner: &SchedulerSpec, found: &CandidateFindi
 /// Twice the requests, where the rate still rises at as many as there are; and the depth that shows it.
 fn more_requests(case: &Case<'_>, winner: &SchedulerSpec) -> Option<(SchedulerSpec, u32)> {
     let now = case.device.nr_requests.filter(|now| case.class.behaves == Class::Array && *now < MOST_REQUESTS)?;
-    let at = |depth: u32| case.findings.depths.iter().filter(|step| step.depth <= depth).last();
+    let at = |depth: u32| case.findings.depths.iter().rfind(|step| step.depth <= depth);
     let rises = at(now)?.ios_per_s.mean > MORE_REQUESTS_PAY * at(now / 2)?.ios_per_s.mean;
     let wanted = (2 * now).min(MOST_REQUESTS);
     let is_native = case.device.host == HostKind::Native && winner.setting("nr_requests").is_none();
