@@ -463,6 +463,28 @@ pub(crate) fn noisy(measurements: &[Measurement]) -> Vec<Noisy> {
     found
 }
 
+/// The probes in which a reader waited for about as long as anybody looked: a longer look may tell candidates apart.
+pub(crate) fn cut_short(measurements: &[Measurement]) -> Vec<Noisy> {
+    let is_cut = |run: &&Measurement| {
+        let is_among =
+            [Probe::AmongReaders, Probe::AmongWriters].iter().any(|probe| probe.name() == run.experiment.workload);
+        is_among && latency_of(run, READER, 99.0) >= 0.8 * run.experiment.runtime_ns as f64
+    };
+    let entry = |run: &Measurement| Noisy {
+        probe: run.experiment.workload.clone(),
+        spec: spec_of(run).to_string(),
+        is_candidates: is_of_candidate(run),
+        variation: 0.0,
+    };
+    let mut found: Vec<Noisy> = Vec::new();
+    for run in measurements.iter().filter(is_cut).map(entry) {
+        if !found.contains(&run) {
+            found.push(run);
+        }
+    }
+    found
+}
+
 /// The variation of a probe's headline figure, if it is above what is bearable.
 fn excess(probe: &str, is_candidates: bool, runs: &[&Measurement]) -> Option<f64> {
     let variation = |figure: &dyn Fn(&Measurement) -> f64| {

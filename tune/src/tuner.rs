@@ -10,7 +10,7 @@ use experiment::{Experiment, Group, Measurement, SchedulerSpec};
 use crate::candidates::{Carrier, short_list};
 use crate::class::{Class, classify};
 use crate::device::{Device, HostKind};
-use crate::findings::{FIRST_SET_OF_CANDIDATES, Findings, gather, noisy, spec_of};
+use crate::findings::{FIRST_SET_OF_CANDIDATES, Findings, cut_short, gather, noisy, spec_of};
 use crate::probe::{Cost, Probe, Timing};
 use crate::recommendation::Recommendation;
 use crate::rules::settings::trials;
@@ -315,7 +315,8 @@ impl Tuner {
         let is_cost = matches!(stage, Stage::Cost | Stage::Paced);
         if let Some(budget_ns) = pace.budget_ns.filter(|_| !is_cost) {
             let runs = questions as u64 * u64::from(timing.repeats);
-            let share_ns = fraction(budget_ns, part) / runs.max(1);
+            let left_ns = budget_ns.saturating_sub(self.spent_ns);
+            let share_ns = fraction(budget_ns, part).min(left_ns) / runs.max(1);
             let longest_ns = share_ns.saturating_sub(timing.ramp_ns + self.overhead_ns());
             timing.step_ns = timing.step_ns.min(longest_ns).max(SHORTEST_STEP_NS);
         }
@@ -356,7 +357,8 @@ impl Tuner {
     fn again(&mut self) -> Option<Batch> {
         let pending = std::mem::take(&mut self.pending);
         let is_of_candidates = self.timing.first_set >= FIRST_SET_OF_CANDIDATES;
-        let found = noisy(&self.measurements);
+        let mut found = noisy(&self.measurements);
+        found.extend(cut_short(&self.measurements));
         let is_noisy = |question: &Question| {
             found.iter().any(|noisy| {
                 noisy.is_candidates == is_of_candidates
@@ -368,16 +370,7 @@ impl Tuner {
         if questions.is_empty() || self.tries >= TRIES || self.timing.repeats < 2 {
             return None;
         }
-        let timing = Timing {
-            step_ns: self.timing.step_ns * 2,
-            first_set: self.timing.first_set + self.timing.repeats,
-            ..self.timing
-        };
-        let runs = questions.len() as u64 * u64::from(timing.repeats);
-        let cost_ns = runs * (timing.step_ns + timing.ramp_ns + self.overhead_ns());
-        if self.request.pace.budget_ns.is_some_and(|budget_ns| self.spent_ns + cost_ns > budget_ns) {
-            return None;
-        }
+        let timing = self.affordable(questions.len() as u64)?;
         self.measurements.retain(|run| {
             let own = run.experiment.set >= FIRST_SET_OF_CANDIDATES;
             let is_replaced = questions
@@ -387,7 +380,25 @@ impl Tuner {
         });
         self.tries += 1;
         self.timing = timing;
-        Some(self.batch("again, twice as long: what varied too much", questions))
+        Some(self.batch("again, twice as long: what varied or waited too much", questions))
+    }
+
+    /// Twice as long, as often as that fits, at least twice.
+    fn affordable(&self, questions: u64) -> Option<Timing> {
+        let step_ns = self.timing.step_ns * 2;
+        let first_set = self.timing.first_set + self.timing.repeats;
+        let one_ns = step_ns + self.timing.ramp_ns + self.overhead_ns();
+        // Noise of the device alone must not cost the candidates their time.
+        let is_device = self.timing.first_set < FIRST_SET_OF_CANDIDATES;
+        let reserved = if is_device { FOR_CANDIDATES } else { 0.0 };
+        let left_ns = self
+            .request
+            .pace
+            .budget_ns
+            .map(|budget_ns| budget_ns.saturating_sub(self.spent_ns).saturating_sub(fraction(budget_ns, reserved)));
+        let fits = |repeats: &u32| left_ns.is_none_or(|left_ns| questions * u64::from(*repeats) * one_ns <= left_ns);
+        let repeats = (2..=self.timing.repeats).rev().find(fits)?;
+        Some(Timing { step_ns, first_set, repeats, ..self.timing })
     }
 }
 

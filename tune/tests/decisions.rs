@@ -288,3 +288,111 @@ fn parts_of_stacks_get_none_and_stacks_nothing() {
     assert_eq!((text(&component).as_str(), component.items[0].rule.as_str()), ("none", "R-STACK"));
     assert_eq!(of(Attachment::Stacked).verdict, Verdict::Nothing);
 }
+
+// ---- the loop ----
+
+/// A host that answers by a formula: so much per probe, with a spread where it is asked for.
+mod loop_of_questions {
+    use std::collections::BTreeMap;
+
+    use experiment::measurement::{DeviceCounters, GroupMeasurement, Tally};
+    use experiment::{Experiment, Histogram, Measurement, SchedulerInForce, TargetFacts};
+    use hoistway_tune::{Goal, Pace, Request, Step, Tuner, Verdict};
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    fn group(path: &str, weight: u32, bytes_per_s: u64, latency_ns: u64, window_ns: u64) -> GroupMeasurement {
+        let bytes = bytes_per_s * window_ns / SECOND_NS;
+        let latency = Histogram::from_bins([(latency_ns, 100)]);
+        let read = Tally { bytes, ios: bytes / 4096, latency, ..Tally::default() };
+        GroupMeasurement {
+            path: path.to_owned(),
+            weight,
+            effective_weight: weight,
+            read,
+            write: Tally::default(),
+            trim: Tally::default(),
+            sync: Tally::default(),
+            late: 0,
+            threads: Vec::new(),
+        }
+    }
+
+    /// One arm: streams lose under everything but BFQ, random reads take 8 ms. `wobble` is added to every other set.
+    fn answer(experiment: &Experiment, wobble: f64) -> Measurement {
+        let waits = experiment.scheduler.name == "bfq" && experiment.scheduler.setting("slice_idle").is_none();
+        let factor = if experiment.set % 2 == 1 { 1.0 + wobble } else { 1.0 };
+        let mb = |mb: f64| (mb * factor * 1e6) as u64;
+        let bytes_per_s = match experiment.workload.split_once('-') {
+            Some(("streams", "1")) => mb(60.0),
+            Some(("streams", _)) => mb(if waits { 50.0 } else { 12.0 }),
+            Some(("random", _)) => 120 * 4096,
+            _ => mb(40.0),
+        };
+        let window_ns = experiment.runtime_ns;
+        let groups = experiment.groups.iter().map(|of| {
+            let share = bytes_per_s / experiment.groups.len() as u64;
+            group(&of.path, of.weight.get(), share, 8_000_000, window_ns)
+        });
+        Measurement {
+            experiment: experiment.clone(),
+            host: "test".into(),
+            scheduler: SchedulerInForce { name: experiment.scheduler.name.clone(), ..SchedulerInForce::default() },
+            target: TargetFacts::default(),
+            window_ns,
+            groups: groups.collect(),
+            device: DeviceCounters::default(),
+            dispatch_reasons: BTreeMap::new(),
+            blkio: BTreeMap::new(),
+            flags: Vec::new(),
+        }
+    }
+
+    fn request(budget_s: Option<u64>) -> Request {
+        let budget_ns = budget_s.map(|seconds| seconds * SECOND_NS);
+        let (step_ns, ramp_ns) = (3 * SECOND_NS, SECOND_NS / 4);
+        let pace = Pace { step_ns, ramp_ns, repeats: 3, cost_step_ns: SECOND_NS, budget_ns };
+        Request { goal: Goal::Balanced, pace, only: vec![], load: vec![], with_cost: false, by_facts: false }
+    }
+
+    /// Asks until the end; answers the titles of the batches, the time they took and the recommendation's verdict.
+    fn asked(budget_s: Option<u64>, wobble: f64) -> (Vec<String>, u64, Verdict, String) {
+        let mut tuner = Tuner::new(super::device(1, true), request(budget_s));
+        let (mut titles, mut spent_ns) = (Vec::new(), 0);
+        loop {
+            match tuner.next_step() {
+                Step::Measure(batch) => {
+                    titles.push(batch.title.split(',').next().unwrap_or_default().to_owned());
+                    spent_ns += batch.experiments.iter().map(Experiment::length_ns).sum::<u64>();
+                    tuner.hear(batch.experiments.iter().map(|it| answer(it, wobble)).collect());
+                }
+                Step::Done(done) => {
+                    return (titles, spent_ns / SECOND_NS, done.kernel.verdict, done.kernel.spec.to_string());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn it_asks_about_the_device_then_the_candidates_and_recommends() {
+        let (titles, _, verdict, spec) = asked(None, 0.0);
+        assert_eq!(titles, ["the device without a scheduler", "the candidates"]);
+        assert_eq!((verdict, spec.as_str()), (Verdict::Change, "bfq:low_latency=0"));
+    }
+
+    #[test]
+    fn what_varies_is_asked_again_twice_and_then_given_up() {
+        let (titles, _, verdict, spec) = asked(None, 0.4);
+        let again = "again";
+        assert_eq!(titles, ["the device without a scheduler", again, again, "the candidates", again, again]);
+        assert_eq!((verdict, spec.as_str()), (Verdict::Inconclusive, "mq-deadline"));
+    }
+
+    #[test]
+    fn it_stays_within_its_budget() {
+        for wobble in [0.0, 0.4] {
+            let (_, spent_s, ..) = asked(Some(270), wobble);
+            assert!((100..=270).contains(&spent_s), "{spent_s} s");
+        }
+    }
+}

@@ -120,7 +120,9 @@ fn more_requests(case: &Case<'_>, winner: &SchedulerSpec) -> Option<(SchedulerSp
     let at = |depth: u32| case.findings.depths.iter().rfind(|step| step.depth <= depth);
     let rises = at(now)?.ios_per_s.mean > MORE_REQUESTS_PAY * at(now / 2)?.ios_per_s.mean;
     let wanted = (2 * now).min(MOST_REQUESTS);
-    let is_native = case.device.host == HostKind::Native && winner.setting("nr_requests").is_none();
+    // Another scheduler begins with another number, which nobody knows before it is chosen.
+    let is_known = winner.name == case.device.current.name && winner.setting("nr_requests").is_none();
+    let is_native = case.device.host == HostKind::Native && is_known;
     (rises && is_native).then(|| (winner.clone().with("nr_requests", &wanted.to_string()), wanted))
 }
 
