@@ -53,7 +53,7 @@ fn t42_a_sata_disk_gets_a_scheduler_that_waits_and_never_none() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("sata.json");
     let path = path.to_str().expect("a path");
-    let found = document(&["model:sata", "--quick", "--budget", "60s", "--save", path]);
+    let found = document(&["model:sata", "--quick", "--save", path]);
     assert_eq!(found["recommendation"]["class"]["class"], "seek-bound");
     assert_eq!(found["recommendation"]["idling"][0], "per-queue");
     assert_eq!(kernel(&found)["spec"], "bfq:low_latency=0");
@@ -70,7 +70,7 @@ fn t42_a_sata_disk_gets_a_scheduler_that_waits_and_never_none() {
 
 #[test]
 fn t42_an_array_is_not_waited_for_and_its_groups_are_held_by_group_idling() {
-    let found = document(&["model:raid5x12", "--quick", "--budget", "60s", "--goal", "fairness"]);
+    let found = document(&["model:raid5x12", "--quick", "--goal", "fairness"]);
     let recommendation = &found["recommendation"];
     assert_eq!(recommendation["class"]["class"], "array");
     assert_eq!(recommendation["idling"][0], "per-group");
