@@ -10,9 +10,11 @@ use crate::top::TopArguments;
 
 pub mod device;
 pub mod test;
+pub mod tune;
 
 pub use device::DeviceArguments;
 pub use test::TestArguments;
+pub use tune::TuneArguments;
 
 /// Block I/O schedulers, on a simulated disk or a real one: compare them, and share a disk with them.
 #[derive(Parser, Debug)]
@@ -60,6 +62,8 @@ pub enum Color {
 pub enum Command {
     /// Measure workloads x groups x schedulers on one target
     Test(Box<TestArguments>),
+    /// Find out what a disk should run, and why; set it, if wanted
+    Tune(Box<TuneArguments>),
     /// Serve block devices to NBD clients, with shares
     #[command(after_help = "Examples:
   hoistway serve --nbd unix:/run/hoistway.sock --export a=/srv/a.img,weight=300 --export b=/srv/b.img -s wfq

@@ -19,6 +19,7 @@ mod serve;
 mod target;
 mod test;
 mod top;
+mod tune;
 mod units;
 mod usage;
 mod workloads;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments, voice: Voice) -> ExitCode {
     let outcome = match arguments.command {
         Command::Test(arguments) => test::run(&arguments, voice),
+        Command::Tune(arguments) => tune::run(&arguments, voice),
         Command::List(arguments) => list::run(&arguments),
         Command::Device(arguments) => device::run(&arguments, voice),
         Command::Demo(arguments) => demo::run(&arguments, voice),

@@ -203,7 +203,11 @@ fn check_groups(experiment: &Experiment) -> Result<(), Refusal> {
 }
 
 /// What each worker is to do. `cgroups` are the groups' directories, or nothing.
-fn orders(experiment: &Experiment, size_bytes: u64, cgroups: &[std::path::PathBuf]) -> Result<Vec<Order>, Refusal> {
+fn orders(
+    experiment: &Experiment,
+    size_bytes: u64,
+    cgroups: &[Option<std::path::PathBuf>],
+) -> Result<Vec<Order>, Refusal> {
     let areas = Areas::lay_out(experiment, size_bytes)?;
     let order = |(issuer, place): (usize, IssuerPlace<'_>)| {
         let area = areas.of(place.job, place.thread);
@@ -214,7 +218,7 @@ fn orders(experiment: &Experiment, size_bytes: u64, cgroups: &[std::path::PathBu
             issuer,
             first_byte: area.first_byte,
             area_bytes: area.bytes,
-            cgroup: cgroups.get(place.group).cloned(),
+            cgroup: cgroups.get(place.group).cloned().flatten(),
         })
     };
     experiment.issuers().enumerate().map(order).collect()

@@ -23,8 +23,9 @@ const RESET_BY_SWITCH: [&str; 2] = ["nr_requests", "wbt_lat_usec"];
 pub struct Stage {
     pub queue: BlockQueue,
     pub scheduler: SchedulerInForce,
-    /// Directory of each group of the experiment, in order; empty if the run does without cgroups.
-    pub cgroups: Vec<PathBuf>,
+    /// Directory of each group of the experiment, in order, none for those that exist in reports only; empty if the run does
+    /// without cgroups.
+    pub cgroups: Vec<Option<PathBuf>>,
     /// Weight of each group as the kernel has it; none where weights have no effect.
     pub effective_weights: Option<Vec<u32>>,
     /// What shares the device out, for people.
@@ -203,6 +204,11 @@ impl Stage {
         let (place, weight_file) = (hierarchy.text(), hierarchy.weight_file(&self.scheduler.name));
         let tree = Tree::make(hierarchy, &mut self.journal).map_err(failed("a cgroup"))?;
         for group in &experiment.groups {
+            if group.is_in_root {
+                // Its processes stay in the group in which we were started.
+                self.cgroups.push(None);
+                continue;
+            }
             let directory =
                 tree.group(&group.path, &mut self.journal).map_err(failed(format!("group {}", group.path)))?;
             let rates = rates_of(group);
@@ -210,7 +216,7 @@ impl Stage {
                 let number = self.queue.number();
                 tree.set_rates(&directory, &number, &rates).map_err(failed(format!("limits of {}", group.path)))?;
             }
-            self.cgroups.push(directory);
+            self.cgroups.push(Some(directory));
         }
         let Some(file) = weight_file else {
             self.mechanism = format!("no proportional-share mechanism is active for {}", self.scheduler.name);
@@ -222,6 +228,10 @@ impl Stage {
         self.notes.extend(scaled.warning(&asked, BFQ_WEIGHT_MAX));
         let mut effective = Vec::new();
         for ((group, directory), weight) in experiment.groups.iter().zip(&self.cgroups).zip(&scaled.weights) {
+            let Some(directory) = directory else {
+                effective.push(group.weight.get());
+                continue;
+            };
             let place = format!("weight {weight} of {} ({file})", group.path);
             effective.push(tree.set_weight(directory, &self.scheduler.name, *weight).map_err(failed(place))?);
         }

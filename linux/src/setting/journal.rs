@@ -189,6 +189,18 @@ impl Journal {
         restored
     }
 
+    /// Ends the journal without undoing anything: what was changed stays, and whoever called has written down what it was.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn settle(mut self) -> io::Result<()> {
+        // Nothing is left to undo: dropping it now only tidies up.
+        self.content.entries.clear();
+        self.content.cgroups.clear();
+        self.content.subtree_controls.clear();
+        fs::remove_file(&self.path)
+    }
+
     fn entry(&mut self, path: &Path) -> Option<&mut Entry> {
         self.content.entries.iter_mut().find(|entry| entry.path == path)
     }
@@ -258,6 +270,18 @@ mod tests {
         assert!(journal.restore().is_complete());
         assert_eq!(fs::read_to_string(&path).unwrap(), "64");
         assert!(!journal.path().exists());
+    }
+
+    #[test]
+    fn a_settled_journal_leaves_everything_as_it_was_set() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("rotational");
+        fs::write(&path, "1").unwrap();
+        let mut journal = Journal::begin(".test-settle").unwrap();
+        journal.set(&path, "0").unwrap();
+        let own = journal.path().to_owned();
+        journal.settle().unwrap();
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), own.exists()), ("0", false));
     }
 
     #[test]

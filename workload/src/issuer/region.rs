@@ -18,16 +18,24 @@ pub(crate) fn part_of(job: &Job, thread: u32, area_bytes: u64) -> Region {
             (base, base.saturating_add(part_bytes).min(area_bytes))
         }
     };
-    let skipped = job.offset.of(end.saturating_sub(base));
+    let skipped = whole_pages(job.offset, end.saturating_sub(base));
     let increments = job.offset_increment_bytes.saturating_mul(u64::from(thread));
     let start_bytes = base.saturating_add(skipped).saturating_add(increments).min(end);
     let room = end - start_bytes;
     let size_bytes = match job.size {
         None | Some(Amount::Bytes(0)) => room,
         Some(amount @ Amount::Bytes(_)) => amount.of(area_bytes).min(room),
-        Some(percent) => percent.of(end - base).min(room),
+        Some(percent) => whole_pages(percent, end - base).min(room),
     };
     Region { start_bytes, end_bytes: start_bytes + size_bytes }
+}
+
+/// An amount as given; a percentage in whole pages, because direct I/O from anywhere else is refused (fio aligns to blocks).
+fn whole_pages(amount: Amount, area_bytes: u64) -> u64 {
+    match amount {
+        Amount::Bytes(bytes) => bytes,
+        Amount::Percent(_) => amount.of(area_bytes) / 4096 * 4096,
+    }
 }
 
 /// The part of a thread that issues by a pattern, checked to hold its largest block.
@@ -48,4 +56,19 @@ pub(super) fn whole_blocks(job: &Job, part_bytes: u64) -> u64 {
     let smallest = job.mix.directions().iter().map(|direction| job.block_sizes.of(*direction).smallest_bytes());
     let unit = u64::from(smallest.min().unwrap_or(1).max(1));
     part_bytes / unit * unit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages_are_whole_pages() {
+        let job = Job { offset: Amount::Percent(10), size: Some(Amount::Percent(80)), ..Job::default() };
+        let part = part_of(&job, 0, 256_060_514_304);
+        assert_eq!((part.start_bytes % 4096, part.end_bytes % 4096), (0, 0));
+        assert_eq!(part.start_bytes / 4096, 25_606_051_430 / 4096);
+        let bytes = Job { offset: Amount::Bytes(512), ..Job::default() };
+        assert_eq!(part_of(&bytes, 0, 8192).start_bytes, 512);
+    }
 }

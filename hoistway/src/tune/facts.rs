@@ -1,0 +1,191 @@
+//! What is known of a target before anything is measured, as `tune` wants it (harness 8.3).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use elevator::registry::ENTRIES;
+use experiment::{Experiment, Host, SchedulerSpec, TargetFacts, Unattended};
+use linux::block_queue::BlockQueue;
+use linux::cgroup::Hierarchy;
+use tune::{Attachment, Device, HostKind, Probe, Timing};
+
+use crate::exit::Error;
+use crate::target::HostName;
+
+/// The schedulers of Linux, some of which may be modules that nobody has loaded yet.
+const KERNELS: [(&str, &str); 3] =
+    [("mq-deadline", "mq-deadline.ko"), ("kyber", "kyber-iosched.ko"), ("bfq", "bfq.ko")];
+/// A look at a target that only its host can see: as short as it can be.
+const GLANCE: Timing = Timing { ramp_ns: 0, step_ns: 1_000_000, repeats: 1, first_set: 1 };
+
+/// A whole disk of this machine.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    /// Its queue.
+    pub queue: BlockQueue,
+    /// Its directory in sysfs.
+    pub sysfs: PathBuf,
+}
+
+impl Disk {
+    /// The disk behind a node; that of a partition is the whole one.
+    pub fn of(node: &Path) -> Result<Self, Error> {
+        let queue = BlockQueue::of(node).map_err(|error| Error::file(node, "look at", &error))?;
+        let sysfs = Path::new("/sys/block").join(queue.name());
+        Ok(Self { queue, sysfs })
+    }
+
+    /// A file of its sysfs directory, trimmed; none where there is none or it is empty.
+    pub fn read(&self, name: &str) -> Option<String> {
+        let text = fs::read_to_string(self.sysfs.join(name)).ok()?;
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    }
+
+    /// Names in a directory of it.
+    fn names(&self, directory: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.sysfs.join(directory)).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    fn attachment(&self) -> Attachment {
+        let name = self.queue.name();
+        let is_ours = rig::find(&format!("/dev/{name}")).is_some();
+        let is_component = self.names("holders").iter().any(|holder| {
+            let uuid = fs::read_to_string(format!("/sys/block/{holder}/dm/uuid")).unwrap_or_default();
+            uuid.starts_with("mpath-")
+        });
+        match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
+            _ if is_component => Attachment::Component,
+            // A model as a block device of this machine stands for a disk.
+            "loop" if is_ours => Attachment::Direct,
+            "loop" => Attachment::Loop,
+            "dm-" | "md" | "zram" | "ram" | "pmem" => Attachment::Stacked,
+            "nbd" => Attachment::Virtual,
+            letters if letters.starts_with("vd") || letters.starts_with("xvd") => Attachment::Virtual,
+            _ => Attachment::Direct,
+        }
+    }
+
+    /// The schedulers that can be chosen: loaded, or there as modules.
+    fn schedulers(&self) -> Vec<String> {
+        let Some(loaded) = self.queue.schedulers().filter(|found| found.names.len() > 1) else { return Vec::new() };
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let modules = PathBuf::from("/lib/modules").join(release.trim());
+        let lists = ["modules.dep", "modules.builtin"].map(|name| fs::read_to_string(modules.join(name)));
+        let lists = lists.map(Result::unwrap_or_default);
+        let is_there = |file: &str| lists.iter().any(|list| list.contains(file));
+        let mut names = loaded.names;
+        for (name, file) in KERNELS {
+            if !names.iter().any(|known| known == name) && is_there(file) {
+                names.push(name.to_owned());
+            }
+        }
+        names
+    }
+
+    /// What is set, without what the kernel sets by itself.
+    pub fn current(&self) -> SchedulerSpec {
+        let active = self.queue.schedulers().map_or_else(|| "none".to_owned(), |found| found.active);
+        let mut spec = SchedulerSpec::named(active);
+        for (key, value) in self.queue.tunables() {
+            if is_changed(&spec.name, &key, &value) {
+                spec = spec.with(&key, &value);
+            }
+        }
+        spec
+    }
+
+    /// Everything about it.
+    pub fn device(&self, text: &str, may_write: bool) -> Device {
+        let (hw_queues, queue_depth) = self.queue.depth();
+        let of_model = rig::find(text);
+        let own_depth = self.read("device/queue_depth").and_then(|text| text.parse().ok());
+        let own_depth = of_model.as_ref().map(|rig| rig.depth).or(own_depth);
+        let number = |name: &str| self.queue.attribute(name).and_then(|text| text.parse::<u64>().ok());
+        let sectors = self.read("size").and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        let is_root = rustix::process::geteuid().is_root();
+        Device {
+            name: text.to_owned(),
+            model: of_model.map_or_else(|| self.queue.model(), |rig| format!("model:{}", rig.model)),
+            host: HostKind::Native,
+            attachment: self.attachment(),
+            size_bytes: sectors * block::SECTOR_BYTES,
+            is_rotational: number("rotational") == Some(1),
+            is_zoned: self.queue.attribute("zoned").is_some_and(|kind| kind != "none"),
+            hw_queues,
+            queue_depth: own_depth.unwrap_or(queue_depth),
+            nr_requests: number("nr_requests").and_then(|requests| u32::try_from(requests).ok()),
+            schedulers: self.schedulers(),
+            current: self.current(),
+            current_is_real: true,
+            wbt_lat_us: number("wbt_lat_usec"),
+            has_groups: is_root && Hierarchy::find().is_some(),
+            may_write,
+            below: self.names("slaves"),
+        }
+    }
+}
+
+/// Whether a tunable is not what the kernel sets. What depends on the machine (async_depth, max_budget) is left out: it is
+/// the same on all candidates.
+fn is_changed(scheduler: &str, key: &str, value: &str) -> bool {
+    let usual: &[&str] = match (scheduler, key) {
+        ("bfq", "slice_idle") => &["8"],
+        ("bfq", "low_latency") => &["1"],
+        ("bfq", "strict_guarantees") => &["0"],
+        // 125 ms in ticks of 250, 100, 300 and 1000 a second.
+        ("bfq", "timeout_sync") => &["124", "125", "120", "123", "126"],
+        ("mq-deadline", "fifo_batch") => &["16"],
+        ("mq-deadline", "writes_starved") => &["2"],
+        ("mq-deadline", "read_expire") => &["500"],
+        ("mq-deadline", "write_expire") => &["5000"],
+        ("mq-deadline", "front_merges") => &["1"],
+        ("kyber", "read_lat_nsec") => &["2000000"],
+        ("kyber", "write_lat_nsec") => &["10000000"],
+        _ => return false,
+    };
+    !usual.contains(&value)
+}
+
+/// All disks of this machine, by name.
+pub fn disks() -> Vec<Disk> {
+    let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    let disk = |name: String| Disk::of(Path::new(&format!("/dev/{}", name.replace('!', "/")))).ok();
+    names.into_iter().filter_map(disk).filter(|disk| disk.read("size").is_some_and(|size| size != "0")).collect()
+}
+
+/// What a host that is not the kernel sees of its target: asked by the shortest of runs.
+pub fn of_host(host: &mut dyn Host, name: HostName, text: &str, file_bytes: Option<u64>) -> Result<Device, Error> {
+    let kind = if name == HostName::Simulator { HostKind::Simulator } else { HostKind::Engine };
+    let mut device = Device {
+        name: text.to_owned(),
+        model: String::new(),
+        host: kind,
+        attachment: Attachment::Direct,
+        size_bytes: file_bytes.unwrap_or(0),
+        is_rotational: false,
+        is_zoned: false,
+        hw_queues: 1,
+        queue_depth: 1,
+        nr_requests: None,
+        schedulers: ENTRIES.iter().map(|entry| entry.name.to_owned()).collect(),
+        current: SchedulerSpec::named("none"),
+        current_is_real: false,
+        wbt_lat_us: None,
+        has_groups: true,
+        may_write: true,
+        below: Vec::new(),
+    };
+    let glance: Experiment = Probe::Depth(1).experiment(&device, &SchedulerSpec::named("none"), &[], GLANCE, 0);
+    host.check(&glance).map_err(Error::from)?;
+    let TargetFacts { model, size_bytes, rotational, hw_queues, queue_depth, .. } =
+        host.run(&glance, &mut Unattended)?.target;
+    let hw_queues = hw_queues.max(1);
+    device = Device { model, size_bytes, is_rotational: rotational, hw_queues, queue_depth, ..device };
+    device.current = Device::kernel_default(hw_queues);
+    Ok(device)
+}

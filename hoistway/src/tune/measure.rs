@@ -1,0 +1,145 @@
+//! Carries out the tuner's batches: the runs of `hoistway test`, with what they cost the processor beside them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use experiment::{Experiment, Host, Measurement, Progress, Refusal, RunError};
+use tune::{Batch, Tuner};
+
+use crate::exit::{Error, Voice};
+use crate::interrupt::Interrupt;
+use crate::machine;
+use crate::progress::Display;
+use crate::target::{HostName, OpenTarget};
+use crate::test::host::{self, OnTarget};
+use crate::test::run::Carrier;
+
+/// A clock tick of `/proc/self/stat`, which is fixed for programs, in nanoseconds.
+const TICK_NS: u64 = 10_000_000;
+
+/// Where runs are made.
+pub struct Bench<'a> {
+    /// Who makes them.
+    pub host: HostName,
+    /// On what.
+    pub target: &'a OpenTarget,
+    /// As the user named it.
+    pub text: &'a str,
+    /// Whether the device may be written to.
+    pub may_write: bool,
+    /// Asked between and during runs.
+    pub interrupt: &'a Interrupt,
+}
+
+impl Bench<'_> {
+    /// A host on the target.
+    pub fn host(&self) -> Box<dyn Host> {
+        let host = host::open(self.host, self.may_write);
+        let host = OnTarget::new(host, &self.target.host_text, self.text, self.target.directory.clone());
+        match self.host {
+            HostName::Native => Box::new(Metered(host)),
+            _ => Box::new(host),
+        }
+    }
+
+    /// Makes the runs of a batch. Fewer than all after a signal.
+    pub fn measure(&self, batch: &Batch, display: &mut Display, voice: Voice) -> Result<Vec<Measurement>, Error> {
+        voice.line(&format!("{}: {} runs, {}", batch.title, batch.experiments.len(), length(&batch.experiments)));
+        batch.what.iter().for_each(|what| voice.line(&format!("  {what}")));
+        let checker = self.host();
+        for experiment in &batch.experiments {
+            checker.check(experiment)?;
+        }
+        let carrier = Carrier {
+            host: &|| self.host(),
+            workers: if self.host == HostName::Simulator { machine::cpus() } else { 1 },
+            cooldown: Duration::ZERO,
+            interrupt: self.interrupt,
+            trace_out: None,
+        };
+        let mut measurements = Vec::new();
+        display.expect(batch.experiments.len(), &[1]);
+        carrier.run(&batch.experiments, display, &mut |measurement| {
+            check_errors(&measurement)?;
+            measurements.push(measurement);
+            Ok(())
+        })?;
+        // Simulated ones come in any order; figures of repetitions must not depend on it.
+        measurements
+            .sort_by_cached_key(|run| batch.experiments.iter().position(|experiment| *experiment == run.experiment));
+        Ok(measurements)
+    }
+
+    /// Measures until the tuner has nothing to ask; false after a signal.
+    pub fn ask(
+        &self,
+        tuner: &mut Tuner,
+        display: &mut Display,
+        voice: Voice,
+    ) -> Result<Option<tune::Recommendation>, Error> {
+        loop {
+            match tuner.next_step() {
+                tune::Step::Done(recommendation) => return Ok(Some(*recommendation)),
+                tune::Step::Measure(batch) => {
+                    let measured = self.measure(&batch, display, voice);
+                    display.end();
+                    tuner.hear(measured?);
+                    if self.interrupt.is_asked() {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Figures of requests that failed are none.
+fn check_errors(run: &Measurement) -> Result<(), Error> {
+    let tallies = run.groups.iter().flat_map(|group| group.directions().map(|(_, tally)| &tally.errors));
+    let mut names: Vec<&str> = tallies.flat_map(BTreeMap::keys).map(String::as_str).collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let what = format!("{} under {} failed: {}", run.experiment.workload, run.experiment.scheduler, names.join(", "));
+    Err(Error::failed(what, "look into the kernel's log; nothing can be said of a device that fails"))
+}
+
+/// How long runs take by themselves.
+fn length(experiments: &[Experiment]) -> String {
+    let ns: u64 = experiments.iter().map(Experiment::length_ns).sum();
+    format!("{:.0} s", ns as f64 / 1e9)
+}
+
+/// A host whose runs say what they cost the processor: `cpu_ns` among the notes of the target.
+struct Metered(OnTarget);
+
+impl Host for Metered {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn check(&self, experiment: &Experiment) -> Result<(), Refusal> {
+        self.0.check(experiment)
+    }
+
+    fn run(&mut self, experiment: &Experiment, progress: &mut dyn Progress) -> Result<Measurement, RunError> {
+        let before = children_ns();
+        let mut measurement = self.0.run(experiment, progress)?;
+        if let (Some(before), Some(after)) = (before, children_ns()) {
+            measurement.target.notes.insert("cpu_ns".to_owned(), after.saturating_sub(before).to_string());
+        }
+        Ok(measurement)
+    }
+}
+
+/// Processor time of all children that have ended: the workers of runs, with what the kernel did in their names.
+fn children_ns() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/stat").ok()?;
+    // The name may hold blanks; behind it comes field 3.
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let ticks = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    Some((ticks(16)? + ticks(17)?) * TICK_NS)
+}

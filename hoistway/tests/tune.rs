@@ -1,0 +1,419 @@
+//! `hoistway tune`: on models, from stored findings, and on models as real devices. Numbers are those of the harness,
+//! section 13.
+
+#[path = "program/mod.rs"]
+mod program;
+#[path = "program/rig.rs"]
+mod rig;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use experiment::SchedulerSpec;
+use experiment::statistics::Estimate;
+use program::{Said, command, entries, hoistway};
+use rig::{Rig, left_behind, left_since};
+use serde_json::{Value, json};
+use tune::{
+    Attachment, CandidateFindings, Coefficients, DepthStep, Device, Findings, HostKind, Latencies, Noisy, StreamStep,
+};
+
+fn tune(arguments: &[&str]) -> Said {
+    hoistway(Path::new("/"), &[&["tune"], arguments, &["--quiet"]].concat())
+}
+
+/// The document of a run; noise is no failure, and says so in it.
+fn document(arguments: &[&str]) -> Value {
+    let said = tune(&[arguments, &["--json"]].concat());
+    assert!([0, 5].contains(&said.code), "{}", said.stderr);
+    serde_json::from_str(&said.stdout).expect("JSON")
+}
+
+fn kernel(document: &Value) -> &Value {
+    &document["recommendation"]["kernel"]
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
+}
+
+fn evidence(advice: &Value) -> String {
+    let items = advice["items"].as_array().expect("items");
+    let of_items = items.iter().map(|item| text(&item["evidence"]));
+    let left = advice["left"].as_array().expect("what was left").iter().map(text);
+    of_items.chain(left).collect::<Vec<_>>().join("\n")
+}
+
+// ---- models ----
+
+#[test]
+fn t42_a_sata_disk_gets_a_scheduler_that_waits_and_never_none() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("sata.json");
+    let path = path.to_str().expect("a path");
+    let found = document(&["model:sata", "--quick", "--save", path]);
+    assert_eq!(found["recommendation"]["class"]["class"], "seek-bound");
+    assert_eq!(found["recommendation"]["idling"][0], "per-queue");
+    assert_eq!(kernel(&found)["spec"], "bfq:low_latency=0");
+    let why = evidence(kernel(&found));
+    assert!(why.contains("one arm, which loses its speed between streams"), "{why}");
+    assert!(why.contains("slice_idle=8 (0 would give "), "{why}");
+    for goal in ["throughput", "latency", "fairness"] {
+        let found = document(&["--from", path, "--goal", goal]);
+        let spec = text(&kernel(&found)["spec"]);
+        assert!(["bfq", "mq-deadline"].iter().any(|name| spec.starts_with(name)), "{goal}: {spec}");
+        assert_ne!(found["recommendation"]["serve"]["spec"], "none");
+    }
+}
+
+#[test]
+fn t42_an_array_is_not_waited_for_and_its_groups_are_held_by_group_idling() {
+    let found = document(&["model:raid5x12", "--quick", "--goal", "fairness"]);
+    let recommendation = &found["recommendation"];
+    assert_eq!(recommendation["class"]["class"], "array");
+    assert_eq!(recommendation["idling"][0], "per-group");
+    assert!(text(&recommendation["idling"][1]).contains("groups by group_idle"));
+    // The kernel's: if it is BFQ, then without waiting; our own server has CFQ with its group idling.
+    let spec: SchedulerSpec = text(&kernel(&found)["spec"]).parse().expect("a scheduler");
+    assert!(spec.name != "bfq" || spec.setting("slice_idle") == Some("0"), "{spec}");
+    assert_eq!(recommendation["serve"]["spec"], "cfq:slice_idle=0,quantum=32");
+    assert!(evidence(&recommendation["serve"]).contains("shares of groups are held by group_idle=8"));
+    let why = evidence(kernel(&found));
+    assert!(why.contains("several arms: waiting for one reader leaves the others idle"), "{why}");
+    assert!(why.contains("R-IDLE: bfq with slice_idle=8 reads"), "{why}");
+    let notes = recommendation["notes"].to_string();
+    assert!(notes.contains("R-GROUP: hold shares by waiting for groups"), "{notes}");
+}
+
+#[test]
+fn t42_an_ssd_is_not_waited_for() {
+    let found = document(&["model:ssd", "--quick", "--budget", "30s"]);
+    assert_eq!(found["recommendation"]["class"]["class"], "flash-sq");
+    assert_eq!(found["recommendation"]["idling"][0], "pointless");
+    let spec = text(&kernel(&found)["spec"]);
+    assert!(!spec.starts_with("bfq") || spec.contains("slice_idle=0"), "{spec}");
+    assert!(text(&found["recommendation"]["idling"][1]).contains("there is nothing to wait for"));
+}
+
+/// What the model's lines promise against what the model does, measured apart from tune.
+#[test]
+fn the_lines_of_io_cost_predict_random_reads_and_bandwidth() {
+    for model in ["model:sata", "model:raid5x12", "model:ssd"] {
+        let found = document(&[model, "--quick", "--budget", "20s", "--iocost", "--candidates", "none"]);
+        let cost: Coefficients = serde_json::from_value(found["findings"]["cost"].clone()).expect("coefficients");
+        let peak = |workload: &str, figure: &str| {
+            let arguments =
+                ["test", model, "-s", "none", "-w", workload, "--runtime", "4s", "--format", "json", "--quiet"];
+            let said = hoistway(Path::new("/"), &[&arguments[..], &["--no-store", "--ramp", "1s"]].concat());
+            assert_eq!(said.code, 0, "{}", said.stderr);
+            let result: Value = serde_json::from_str(&said.stdout).expect("JSON");
+            result["cells"][0]["total"][figure]["mean"].as_f64().expect("a figure")
+        };
+        let random = cost.predicted_random_ios_per_s() / peak("drr:bs=4k,iodepth=64", "iops");
+        assert!((0.9..1.1).contains(&random), "{model}: random reads {random}");
+        // The first zone of a disk is faster than its mean; tune reads from a tenth on.
+        let bytes = cost.predicted_bytes_per_s() / peak("dsr:bs=1m,iodepth=64,offset=10%,size=80%", "bw_bytes");
+        assert!((0.9..1.1).contains(&bytes), "{model}: bandwidth {bytes}");
+    }
+}
+
+#[test]
+fn a_load_decides_instead_of_our_own() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(
+        directory.path().join("load.fio"),
+        "[global]\ndirect=1\nioengine=libaio\n[streams]\nrw=read\nbs=128k\nnumjobs=8\nsize=1g\niodepth=1\n",
+    )
+    .expect("the job file");
+    let arguments =
+        ["tune", "model:sata", "--quick", "--load", "load.fio", "--goal", "throughput", "--json", "--quiet"];
+    let said = hoistway(directory.path(), &arguments);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let found: Value = serde_json::from_str(&said.stdout).expect("JSON");
+    assert!(text(&kernel(&found)["spec"]).starts_with("bfq"), "{}", kernel(&found)["spec"]);
+    assert!(evidence(kernel(&found)).contains("your load "));
+    let said = hoistway(directory.path(), &["tune", "model:sata", "--load", "load.trace"]);
+    assert_eq!(said.code, 2);
+}
+
+#[test]
+fn t40_the_classic_table_has_a_block_per_scheduler_and_the_rule() {
+    let said = tune(&["model:raid5x12", "--classic", "--quick", "--candidates", "noop", "--candidates", "cfq"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let lines: Vec<&str> = said.stdout.lines().collect();
+    assert_eq!((lines[0], lines[5], lines.len()), ("iosched=noop", "iosched=cfq", 11), "{}", said.stdout);
+    let rates = |line: &str| line.split_whitespace().map(|word| word.parse().expect("a rate")).collect::<Vec<f64>>();
+    let eight = rates(lines[4]);
+    assert_eq!((eight[0], eight.len()), (8.0, 10));
+    assert!(eight[2..].is_sorted_by(|a, b| a >= b) && (eight[2..].iter().sum::<f64>() - eight[1]).abs() < 0.5);
+    assert!(lines[10].contains("slice_idle=0"), "{}", lines[10]);
+}
+
+#[test]
+fn the_same_question_has_the_same_answer_and_leaves_nothing_behind() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = || hoistway(directory.path(), &["tune", "model:sata", "--quick", "--quiet"]);
+    let (first, second) = (run(), run());
+    assert_eq!((first.code, &first.stdout), (0, &second.stdout));
+    assert!(entries(directory.path()).is_empty());
+}
+
+// ---- stored findings ----
+
+fn exact(mean: f64) -> Estimate {
+    Estimate { mean, sd: 0.0, ci95: Some(0.0), n: 3 }
+}
+
+fn steps(counts: &[u32], mb_per_s: &[f64]) -> Vec<StreamStep> {
+    let step = |(count, rate): (&u32, &f64)| StreamStep {
+        count: *count,
+        bytes_per_s: exact(rate * 1e6),
+        each_bytes_per_s: vec![],
+    };
+    counts.iter().zip(mb_per_s).map(step).collect()
+}
+
+fn depth(depth: u32, ios_per_s: f64, p50_ms: f64) -> DepthStep {
+    DepthStep { depth, ios_per_s: exact(ios_per_s), p50_ns: p50_ms * 1e6, p99_ns: p50_ms * 2e6 }
+}
+
+fn device(name: &str) -> Device {
+    Device {
+        name: name.into(),
+        model: "TEST DISK".into(),
+        host: HostKind::Native,
+        attachment: Attachment::Direct,
+        size_bytes: 1 << 40,
+        is_rotational: true,
+        is_zoned: false,
+        hw_queues: 1,
+        queue_depth: 32,
+        nr_requests: Some(64),
+        schedulers: ["none", "mq-deadline", "kyber", "bfq"].map(str::to_owned).to_vec(),
+        current: SchedulerSpec::named("mq-deadline"),
+        current_is_real: true,
+        wbt_lat_us: Some(75_000),
+        has_groups: false,
+        may_write: false,
+        below: vec![],
+    }
+}
+
+fn streams_of(spec: &str, mb_per_s: f64) -> CandidateFindings {
+    let (streams, depths) = (steps(&[8], &[mb_per_s]), vec![depth(32, 200.0, 100.0)]);
+    CandidateFindings { spec: spec.into(), streams, depths, ..CandidateFindings::default() }
+}
+
+/// The SATA disk of 2010 with what today's schedulers do on its like.
+fn disk() -> Findings {
+    Findings {
+        streams: steps(&[1, 2, 4, 8], &[63.3, 18.7, 21.6, 29.6]),
+        depths: vec![depth(1, 120.0, 8.0), depth(32, 200.0, 100.0)],
+        candidates: vec![
+            streams_of("bfq:low_latency=0", 61.0),
+            streams_of("bfq", 11.8),
+            streams_of("mq-deadline", 30.0),
+            streams_of("none", 29.6),
+        ],
+        ..Findings::default()
+    }
+}
+
+/// Stored as `--save` stores it.
+fn stored(directory: &Path, device: &Device, findings: &Findings) -> PathBuf {
+    let path = directory.join("saved.json");
+    let saved = json!({ "version": 1, "hoistway": "0", "device": device, "findings": findings });
+    fs::write(&path, saved.to_string()).expect("the file");
+    path
+}
+
+fn from(directory: &Path, device: &Device, findings: &Findings, more: &[&str]) -> Said {
+    let path = stored(directory, device, findings);
+    tune(&[&["--from", path.to_str().expect("a path")], more].concat())
+}
+
+#[test]
+fn t40_and_t41_stored_findings_are_classified_and_decided() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let said = from(directory.path(), &device("/dev/none-such"), &disk(), &[]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stdout.contains("class: seek-bound   delta 0.295, gamma 0.468"), "{}", said.stdout);
+    assert!(said.stdout.contains("scheduler            mq-deadline -> bfq  R-SEEK"), "{}", said.stdout);
+    assert!(said.stdout.contains("nothing was changed. Apply now: hoistway tune /dev/none-such --from"));
+    // Another goal needs no other measurements.
+    let said = from(directory.path(), &device("/dev/none-such"), &disk(), &["--goal", "throughput", "--emit", "sysfs"]);
+    let lines: Vec<&str> = said.stdout.lines().collect();
+    assert_eq!(
+        lines,
+        ["echo bfq > /sys/block/none-such/queue/scheduler", "echo 0 > /sys/block/none-such/queue/iosched/low_latency"]
+    );
+}
+
+#[test]
+fn t44_what_cannot_be_recognised_gets_no_rule() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for emit in ["udev", "systemd", "tuned"] {
+        let said = from(directory.path(), &device("/dev/none-such"), &disk(), &["--emit", emit]);
+        assert_eq!((said.code, said.stdout.as_str()), (3, ""), "{emit}");
+        assert!(said.stderr.contains("neither a WWN nor a serial number"), "{}", said.stderr);
+        assert!(said.stderr.contains("would hit another disk after renumbering"), "{}", said.stderr);
+    }
+}
+
+#[test]
+fn t44_the_lines_of_io_cost_and_seastar() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut findings = disk();
+    let said = from(directory.path(), &device("/dev/none-such"), &findings, &["--emit", "iocost"]);
+    assert_eq!(said.code, 2, "{}", said.stdout);
+    findings.cost = Some(Coefficients { read: [60e6, 5000.0, 160.0], write: Some([55e6, 4500.0, 150.0]) });
+    findings.latencies =
+        Some(Latencies { read_p50_ns: 20e6, read_p95_ns: 90e6, write_p50_ns: Some(1e6), write_p95_ns: Some(9e6) });
+    let said = from(directory.path(), &device("/dev/none-such"), &findings, &["--emit", "iocost"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let lines: Vec<&str> = said.stdout.lines().filter(|line| !line.starts_with('#')).collect();
+    let auto = experiment::io_cost_lines::ModelValues { is_user: false, read: [1; 3], write: [1; 3] };
+    let (_, model) = experiment::io_cost_lines::parse_model(lines[0], &auto).expect("a line that the kernel takes");
+    assert!(model.is_user && lines[0].contains("ctrl=user model=linear"), "{}", lines[0]);
+    assert_eq!((model.read, model.write), ([60_000_000, 5_000, 160], [55_000_000, 4_500, 150]));
+    let (_, safe) = experiment::io_cost_lines::parse_model(lines[2], &auto).expect("a line that the kernel takes");
+    assert_eq!(safe.read, [45_000_000, 3_750, 120]);
+    assert!(lines[1].contains("rpct=50.00 rlat=30000 wpct=50.00 wlat=1500 min=60.00 max=100.00"), "{}", lines[1]);
+    let said = from(directory.path(), &device("/dev/none-such"), &findings, &["--emit", "seastar-yaml"]);
+    let expected = "disks:\n  - mountpoint: /dev/none-such\n    read_iops: 160\n    read_bandwidth: 60000000\n    write_iops: 150\n    write_bandwidth: 55000000\n";
+    assert_eq!(said.stdout, expected);
+}
+
+#[test]
+fn t45_noise_is_named_and_changes_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut findings = disk();
+    let noisy =
+        Noisy { probe: "streams-8".into(), spec: "bfq:low_latency=0".into(), is_candidates: true, variation: 0.25 };
+    findings.noisy.push(noisy);
+    let said = from(directory.path(), &device("/dev/none-such"), &findings, &[]);
+    assert_eq!(said.code, 5, "{}", said.stderr);
+    assert!(said.stdout.contains("inconclusive, keep mq-deadline"), "{}", said.stdout);
+    assert!(said.stdout.contains("streams-8 under bfq:low_latency=0 varies by 25 %"), "{}", said.stdout);
+}
+
+// ---- mistakes and refusals ----
+
+#[test]
+fn each_mistake_is_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let said = |arguments: &[&str]| {
+        let said = hoistway(directory.path(), &[&["tune"], arguments].concat());
+        (said.code, said.stderr)
+    };
+    let (code, text) = said(&["/dev/doesnotexist0"]);
+    assert!(code == 2 && text.contains("/dev/doesnotexist0: no such device"), "{text}");
+    assert!(!Path::new("/dev/doesnotexist0").exists());
+    let (code, text) = said(&["model:floppy"]);
+    assert!(code == 2 && text.contains("floppy"), "{text}");
+    let (code, text) = said(&["model:sata", "--goal", "speed"]);
+    assert!(code == 2 && text.contains("goals: balanced, throughput"), "{text}");
+    let (code, text) = said(&["model:sata", "--candidates", "cqf", "--quick"]);
+    assert!(code == 2 && text.contains("cqf"), "{text}");
+    let (code, _) = said(&["model:sata", "--destructive", "/dev/sda"]);
+    assert_eq!(code, 2);
+    let (code, text) = said(&["model:sata", "--no-probe", "--apply"]);
+    assert!(code == 2 && text.contains("no settings of the kernel"), "{text}");
+    let (code, _) = said(&["--from", "nothing.json"]);
+    assert_eq!(code, 2);
+    assert!(entries(directory.path()).is_empty());
+}
+
+#[test]
+fn without_a_target_the_disks_are_listed_without_any_io() {
+    let said = tune(&[]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stdout.contains("probably ") || said.stdout == "no disks\n", "{}", said.stdout);
+}
+
+// ---- models as real devices ----
+
+const SMALL: [&str; 3] = ["null,latency_us=800,servers=8,queue_depth=8", "--size", "1G"];
+
+/// Everything that tune may change.
+fn state(rig: &Rig) -> Vec<String> {
+    let names = ["scheduler", "nr_requests", "wbt_lat_usec", "rotational"];
+    let mut state: Vec<String> = names.iter().map(|name| format!("{name}={}", rig.get(name))).collect();
+    let tunables = fs::read_dir(rig.queue("iosched")).into_iter().flatten().flatten();
+    let names = tunables.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    state.extend(names.map(|name| format!("{name}={}", rig.get(&format!("iosched/{name}")))));
+    state.sort();
+    state
+}
+
+/// Findings as those of [`disk`], but of this device.
+fn of_rig(rig: &Rig) -> Device {
+    let sectors: u64 = fs::read_to_string(rig.queue("../size")).expect("its size").trim().parse().expect("a number");
+    Device { model: format!("model:{}", SMALL[0]), size_bytes: sectors * 512, ..device(&rig.node) }
+}
+
+#[test]
+fn t43_what_is_applied_is_undone() {
+    let Some(_alone) = rig::possible("t43_what_is_applied_is_undone") else { return };
+    let before = left_behind();
+    let rig = Rig::create(&SMALL);
+    let (directory, root) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a root"));
+    let root = root.path().to_str().expect("a path");
+    for by_hand in [
+        &[("scheduler", "mq-deadline"), ("iosched/fifo_batch", "4")][..],
+        &[("scheduler", "bfq"), ("iosched/slice_idle", "4"), ("nr_requests", "60")],
+    ] {
+        by_hand.iter().for_each(|(name, value)| rig.set(name, value));
+        let was = state(&rig);
+        let apply = ["--apply", "--root", root];
+        let said = from(directory.path(), &of_rig(&rig), &disk(), &apply);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        let settings = ["scheduler", "iosched/low_latency", "iosched/slice_idle"].map(|name| rig.get(name));
+        assert_eq!(settings, ["bfq", "0", "8"]);
+        // Twice applied is undone once, to what was there at first.
+        assert_eq!(from(directory.path(), &of_rig(&rig), &disk(), &apply).code, 0);
+        let said = tune(&["--undo", &rig.node, "--root", root]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        assert_eq!(state(&rig), was);
+        assert_eq!(tune(&["--undo", &rig.node, "--root", root]).stdout, "nothing to undo\n");
+    }
+    // Measurements of another disk are refused, and so is a rule without a WWN.
+    let other = Device { size_bytes: 1, ..of_rig(&rig) };
+    assert_eq!(from(directory.path(), &other, &disk(), &["--apply", "--root", root]).code, 3);
+    let was = state(&rig);
+    assert_eq!(from(directory.path(), &of_rig(&rig), &disk(), &["--persist", "--root", root]).code, 3);
+    // Somebody else's rule is in the way.
+    fs::create_dir_all(Path::new(root).join("etc/udev/rules.d")).expect("a directory");
+    fs::write(Path::new(root).join("etc/udev/rules.d/60-mine.rules"), "ATTR{queue/scheduler}=\"none\"\n")
+        .expect("a rule");
+    let said = from(directory.path(), &of_rig(&rig), &disk(), &["--apply", "--root", root]);
+    assert!(said.code == 3 && said.stderr.contains("60-mine.rules"), "{}", said.stderr);
+    assert_eq!(state(&rig), was);
+    drop(rig);
+    assert_eq!(left_since(&before), Vec::<String>::new());
+}
+
+#[test]
+fn an_interrupt_puts_everything_back() {
+    let Some(_alone) = rig::possible("an_interrupt_puts_everything_back") else { return };
+    let before = left_behind();
+    let rig = Rig::create(&SMALL);
+    rig.set("scheduler", "bfq");
+    rig.set("iosched/slice_idle", "4");
+    let was = state(&rig);
+    let arguments = ["tune", &rig.node, "--quick", "--quiet"];
+    let mut child = command(Path::new("/"), &arguments).stdout(Stdio::null()).spawn().expect("the program");
+    let begun = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        rig.get("scheduler") != "bfq"
+    });
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    let status = child.wait().expect("its end");
+    assert!(begun, "it never began: {status:?}");
+    assert_eq!(status.code(), Some(130));
+    assert_eq!(state(&rig), was);
+    drop(rig);
+    assert_eq!(left_since(&before), Vec::<String>::new());
+}

@@ -1,0 +1,148 @@
+//! The short list of each class, for the kernel and for our own server (specification: harness 8.6).
+
+use experiment::SchedulerSpec;
+use serde::{Deserialize, Serialize};
+
+use crate::class::Class;
+use crate::device::{Device, HostKind};
+
+/// Who would run it.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Carrier {
+    /// The running kernel, or one like it.
+    Kernel,
+    /// `hoistway serve`.
+    Serve,
+}
+
+/// One that is tried.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Candidate {
+    /// Scheduler and settings.
+    pub spec: SchedulerSpec,
+    /// Who would run it.
+    pub carrier: Carrier,
+    /// It shows what something costs and is no candidate itself: only streams are measured.
+    pub is_control: bool,
+}
+
+/// BFQ that waits for readers, whoever they are.
+pub(crate) const BFQ_WAITING: &str = "bfq:low_latency=0";
+/// BFQ that waits for nobody.
+pub(crate) const BFQ_EAGER: &str = "bfq:low_latency=0,slice_idle=0";
+/// CFQ that waits for groups only.
+pub(crate) const CFQ_BY_GROUP: &str = "cfq:slice_idle=0,quantum=32";
+
+/// Kernel's schedulers in the order of preference, then controls.
+fn of_kernel(behaves: Class, class: Class) -> (&'static [&'static str], &'static [&'static str]) {
+    match (class, behaves) {
+        (_, Class::SeekBound) => (&[BFQ_WAITING, "bfq", "mq-deadline"], &["none", BFQ_EAGER]),
+        (_, Class::Array) => (&["mq-deadline", "none", BFQ_EAGER], &[BFQ_WAITING]),
+        (Class::Virtual, _) => (&["none", "mq-deadline", "bfq"], &[]),
+        (_, Class::FlashSq) => (&["mq-deadline", "none", "bfq", BFQ_EAGER, "kyber"], &[]),
+        (_, Class::FlashMq) => (&["none", "kyber", "mq-deadline", BFQ_EAGER], &[]),
+        _ => (&[], &[]),
+    }
+}
+
+/// Our server's policies in the order of preference. The first that holds shares wins ties on purpose: whoever serves,
+/// serves several.
+fn of_serve(behaves: Class) -> &'static [&'static str] {
+    match behaves {
+        Class::SeekBound => &["cfq", BFQ_WAITING, "mq-deadline"],
+        Class::Array => &[CFQ_BY_GROUP, "wfq", "mq-deadline"],
+        Class::FlashSq | Class::FlashMq => &["wfq", CFQ_BY_GROUP, "none"],
+        _ => &[],
+    }
+}
+
+/// What is tried on a device of this class: kernel's first, then the server's, then controls, each in order of preference.
+/// What is set now is always among the kernel's. `only` replaces the kernel's list.
+pub fn short_list(device: &Device, class: Class, behaves: Class, only: &[SchedulerSpec]) -> Vec<Candidate> {
+    let (kernel, controls) = of_kernel(behaves, class);
+    let mut list: Vec<Candidate> = Vec::new();
+    let mut add = |text: &str, carrier: Carrier, is_control: bool| {
+        // The texts are constants of this file; a test reads them all.
+        let Ok(spec) = text.parse::<SchedulerSpec>() else { return };
+        let is_known = list.iter().any(|known| known.spec == spec && (known.carrier == carrier || is_control));
+        if device.offers(&spec.name) && !is_known {
+            list.push(Candidate { spec, carrier, is_control });
+        }
+    };
+    let only: Vec<String> = only.iter().map(SchedulerSpec::to_string).collect();
+    let chosen = only.iter().map(String::as_str);
+    for text in chosen.chain(kernel.iter().copied().filter(|_| only.is_empty())) {
+        add(text, Carrier::Kernel, false);
+    }
+    add(&device.current.to_string(), Carrier::Kernel, false);
+    if device.host != HostKind::Native && only.is_empty() {
+        for text in of_serve(behaves) {
+            add(text, Carrier::Serve, false);
+        }
+    }
+    for text in controls.iter().filter(|_| only.is_empty()) {
+        add(text, Carrier::Kernel, true);
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::class::tests::device;
+
+    fn texts(device: &Device, class: Class) -> Vec<String> {
+        short_list(device, class, class, &[]).iter().map(|candidate| candidate.spec.to_string()).collect()
+    }
+
+    #[test]
+    fn every_text_of_the_lists_is_a_scheduler() {
+        for behaves in [Class::SeekBound, Class::Array, Class::FlashSq, Class::FlashMq] {
+            for class in [behaves, Class::Virtual] {
+                let (kernel, controls) = of_kernel(behaves, class);
+                for text in kernel.iter().chain(controls).chain(of_serve(behaves)) {
+                    assert!(text.parse::<SchedulerSpec>().is_ok(), "{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_the_kernel_offers_is_tried_and_what_is_set_always() {
+        let mut device = device(1);
+        device.schedulers = vec!["none".into(), "mq-deadline".into()];
+        assert_eq!(texts(&device, Class::SeekBound), ["mq-deadline", "none"]);
+        device.current = "mq-deadline:fifo_batch=1".parse().unwrap();
+        assert_eq!(texts(&device, Class::FlashMq), ["none", "mq-deadline", "mq-deadline:fifo_batch=1"]);
+    }
+
+    #[test]
+    fn the_users_own_list_replaces_ours() {
+        let only = ["kyber".parse().unwrap(), "bfq:slice_idle=0".parse().unwrap()];
+        let list = short_list(&device(1), Class::Array, Class::Array, &only);
+        let texts: Vec<String> = list.iter().map(|it| it.spec.to_string()).collect();
+        assert_eq!(texts, ["kyber", "bfq:slice_idle=0", "mq-deadline"]);
+    }
+
+    #[test]
+    fn a_disk_with_one_arm_is_never_offered_none_and_never_kyber() {
+        let list = short_list(&device(1), Class::SeekBound, Class::SeekBound, &[]);
+        let tried: Vec<_> = list.iter().filter(|it| !it.is_control).map(|it| it.spec.name.as_str()).collect();
+        assert_eq!(tried, ["bfq", "bfq", "mq-deadline"]);
+    }
+
+    #[test]
+    fn the_server_has_a_list_of_its_own_where_it_can_be_measured() {
+        let mut device = Device { host: HostKind::Simulator, ..device(1) };
+        device.schedulers.extend(["cfq", "wfq"].map(str::to_owned));
+        let of_serve = |device: &Device| {
+            let list = short_list(device, Class::Array, Class::Array, &[]);
+            let own = list.into_iter().filter(|it| it.carrier == Carrier::Serve);
+            own.map(|it| it.spec.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(of_serve(&device), [CFQ_BY_GROUP, "wfq", "mq-deadline"]);
+        device.host = HostKind::Native;
+        assert!(of_serve(&device).is_empty());
+    }
+}

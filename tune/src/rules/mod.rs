@@ -1,0 +1,315 @@
+//! From findings to advice: what to run, what to set, each with its reason (specification: harness 8.6).
+//!
+//! | rule | says |
+//! | --- | --- |
+//! | R-SEEK, R-ARRAY, R-FLASH, R-FLASH-MQ, R-VIRTUAL | which scheduler, by what the candidates did |
+//! | R-LL, R-IDLE | BFQ's low latency and waiting, by streams with and without |
+//! | R-READS, R-WBT, R-KYBER, R-REQS | settings that were tried on the winner and paid |
+//! | R-ROT | the `rotational` flag is wrong |
+//! | R-GROUP | shares without waiting for readers |
+//! | R-KEEP, R-NOISE | why nothing is to be changed |
+//! | R-ZONED, R-STACK, R-STATIC | what follows from facts alone |
+
+pub(crate) mod settings;
+mod words;
+
+use experiment::SchedulerSpec;
+
+use crate::candidates::{BFQ_EAGER, BFQ_WAITING, Carrier, short_list};
+use crate::class::{Class, Classified, classify, static_choice};
+use crate::device::Device;
+use crate::findings::Findings;
+use crate::heritage::{Idling, idling};
+use crate::recommendation::{Advice, Confidence, Item, Recommendation, Verdict};
+use crate::score::{Goal, STREAMS, Score, Scores, score};
+use words::{against, megabytes, reason_of};
+
+/// Shares further off than this are said to be.
+const SHARES_LOST: f64 = 0.25;
+
+/// What everything is decided from.
+pub(crate) struct Case<'a> {
+    pub device: &'a Device,
+    pub findings: &'a Findings,
+    pub class: &'a Classified,
+    pub goal: Goal,
+    /// The user's own list, or nothing.
+    pub only: &'a [SchedulerSpec],
+}
+
+impl Case<'_> {
+    /// The schedulers of one carrier's list that may win, in order of preference.
+    pub fn list(&self, carrier: Carrier) -> Vec<SchedulerSpec> {
+        let all = short_list(self.device, self.class.class, self.class.behaves, self.only);
+        all.into_iter().filter(|it| it.carrier == carrier && !it.is_control).map(|it| it.spec).collect()
+    }
+
+    pub fn scores(&self, carrier: Carrier) -> Option<Scores> {
+        score(self.findings, &self.list(carrier), self.class.behaves, self.goal)
+    }
+
+    /// Total of 8 streams under a scheduler, in bytes per second.
+    pub fn streams(&self, spec: &SchedulerSpec) -> Option<f64> {
+        Some(self.findings.of(spec)?.streams_of(STREAMS)?.mean)
+    }
+}
+
+/// Decides. Pure: the same findings give the same advice. `only` is the user's own list of candidates, or empty.
+pub fn recommend(device: &Device, findings: &Findings, goal: Goal, only: &[SchedulerSpec]) -> Recommendation {
+    let class = classify(device, findings);
+    let seeks = matches!(class.behaves, Class::SeekBound | Class::Array);
+    let case = Case { device, findings, class: &class, goal, only };
+    let kernel = for_kernel(&case);
+    let serve = for_serve(&case);
+    let notes = notes(&case, &kernel);
+    let idling = class.class.is_measured().then(|| idling(&findings.streams, seeks)).flatten();
+    Recommendation { goal, class, idling, kernel, serve, notes }
+}
+
+fn for_kernel(case: &Case<'_>) -> Advice {
+    let class = case.class.class;
+    if !class.is_measured() {
+        return by_facts(case);
+    }
+    let Some(scores) = case.scores(Carrier::Kernel) else {
+        return unmeasured(case);
+    };
+    let mut advice = chosen(case, scores);
+    if case.class.flag_is_wrong {
+        let p50_us = case.findings.random_read_p50_ns().unwrap_or(0.0) / 1e3;
+        let evidence = format!("a random read takes {p50_us:.0} us, which nothing that turns can do");
+        advice.items.insert(0, Item { unless: String::new(), ..item("rotational", "1", "0", "R-ROT", evidence) });
+        if advice.verdict == Verdict::Keep {
+            advice.verdict = Verdict::Change;
+        }
+    }
+    advice
+}
+
+/// An item of high confidence.
+fn item(setting: &str, old: &str, new: &str, rule: &str, evidence: impl Into<String>) -> Item {
+    Item {
+        setting: setting.to_owned(),
+        old: old.to_owned(),
+        new: new.to_owned(),
+        rule: rule.to_owned(),
+        evidence: evidence.into(),
+        unless: String::new(),
+        confidence: Confidence::High,
+    }
+}
+
+/// Advice to leave everything.
+fn keep(case: &Case<'_>, verdict: Verdict, scores: Option<Scores>, left: Vec<String>) -> Advice {
+    let spec = case.device.current.clone();
+    Advice { carrier: Carrier::Kernel, verdict, spec, items: Vec::new(), left, scores }
+}
+
+/// Classes that are not measured.
+fn by_facts(case: &Case<'_>) -> Advice {
+    let (device, class) = (case.device, case.class.class);
+    let Some(spec) = static_choice(class, case.goal) else {
+        return keep(case, Verdict::Nothing, None, vec![format!("R-STACK: {}", case.class.why)]);
+    };
+    if spec.name == device.current.name {
+        return keep(case, Verdict::Keep, None, vec![format!("R-KEEP: {spec} is right here: {}", case.class.why)]);
+    }
+    let rule = if class == Class::Zoned { "R-ZONED" } else { "R-STACK" };
+    let items = vec![item("scheduler", &device.current.name, &spec.name, rule, case.class.why.clone())];
+    Advice { carrier: Carrier::Kernel, verdict: Verdict::Change, spec, items, left: Vec::new(), scores: None }
+}
+
+/// Nothing was measured of any candidate.
+fn unmeasured(case: &Case<'_>) -> Advice {
+    let wanted = static_choice(case.class.behaves, case.goal);
+    let offered = wanted.filter(|spec| case.device.offers(&spec.name));
+    let Some(spec) = offered else {
+        return keep(case, Verdict::Keep, None, vec!["R-STATIC: the usual choice is not offered here".to_owned()]);
+    };
+    if spec == case.device.current {
+        return keep(case, Verdict::Keep, None, vec![format!("R-STATIC: {spec} is the usual choice already")]);
+    }
+    let evidence = format!("nothing was measured; the usual choice for {}: {}", case.class.class, case.class.why);
+    let mut items = settings::items(case, &case.device.current, &spec, "R-STATIC", &evidence);
+    items.iter_mut().for_each(|item| item.confidence = Confidence::Low);
+    Advice { carrier: Carrier::Kernel, verdict: Verdict::Change, spec, items, left: Vec::new(), scores: None }
+}
+
+/// The winner, or why it is not worth a change.
+fn chosen(case: &Case<'_>, scores: Scores) -> Advice {
+    let current = &case.device.current;
+    let mut left = Vec::new();
+    left.extend(idling_that_costs(case, &scores.best().spec));
+    left.extend(scores.scores.iter().filter_map(|score| Some(format!("{}: {}", score.spec, score.dropped.as_ref()?))));
+    let noisy = hinges_on_noise(case, &scores);
+    if !noisy.is_empty() {
+        left.splice(0..0, noisy);
+        return keep(case, Verdict::Inconclusive, Some(scores), left);
+    }
+    let winner = scores.best().spec.clone();
+    let (settled, tried) = settings::settle(case, &winner);
+    left.extend(tried);
+    if let Some(why) = not_worth_it(case, &scores)
+        && settled == winner
+    {
+        left.insert(0, why);
+        return keep(case, Verdict::Keep, Some(scores), left);
+    }
+    // What is set now may be the best but for a setting that was tried on it.
+    let base = if not_worth_it(case, &scores).is_some() { current.clone() } else { winner.clone() };
+    let target = if base == winner { settled } else { settings::settle(case, &base).0 };
+    let evidence = match scores.of(current) {
+        Some(_) => against(case, current, &winner),
+        None => against(case, &winner, &winner),
+    };
+    let evidence = format!("{}: {evidence}", reason_of(case));
+    let rule = rule_of(case.class.class);
+    let mut items = settings::items(case, current, &target, rule, &evidence);
+    let confidence = confidence(&scores, current);
+    items.iter_mut().for_each(|item| item.confidence = item.confidence.min(confidence));
+    if let Some(first) = items.first_mut()
+        && first.setting == "scheduler"
+    {
+        first.unless = unless(case.goal);
+    }
+    let verdict = if items.is_empty() { Verdict::Keep } else { Verdict::Change };
+    Advice { carrier: Carrier::Kernel, verdict, spec: target, items, left, scores: Some(scores) }
+}
+
+fn rule_of(class: Class) -> &'static str {
+    match class {
+        Class::SeekBound => "R-SEEK",
+        Class::Array => "R-ARRAY",
+        Class::FlashSq => "R-FLASH",
+        Class::FlashMq => "R-FLASH-MQ",
+        _ => "R-VIRTUAL",
+    }
+}
+
+fn unless(goal: Goal) -> String {
+    match goal {
+        Goal::Latency => "if throughput matters more: --goal throughput",
+        Goal::Fairness => "if nobody shares this disk by weight: --goal balanced",
+        _ => "if this disk also holds latency-critical data: --goal latency",
+    }
+    .to_owned()
+}
+
+/// Why the winner is not worth a change; none if it is.
+fn not_worth_it(case: &Case<'_>, scores: &Scores) -> Option<String> {
+    let (best, current) = (scores.best(), scores.of(&case.device.current)?);
+    if best.spec == current.spec {
+        return Some(format!("R-KEEP: {} is the best of what was tried: {}", current.spec, reason_of(case)));
+    }
+    if current.dropped.is_some() && best.dropped.is_none() {
+        return None;
+    }
+    let gain = if current.main > 0.0 { best.main / current.main - 1.0 } else { f64::INFINITY };
+    let margin = case.class.class.margin();
+    (gain < margin).then(|| {
+        let (gain, margin) = (gain * 100.0, margin * 100.0);
+        format!("R-KEEP: {} would be {gain:+.1} % by what the goal is about, less than the {margin:.0} % that a change must bring", best.spec)
+    })
+}
+
+/// Figures that this decision hangs on and that vary too much.
+fn hinges_on_noise(case: &Case<'_>, scores: &Scores) -> Vec<String> {
+    let matter = [scores.best().spec.to_string(), case.device.current.to_string()];
+    let noisy = case.findings.noisy.iter().filter(|noisy| !noisy.is_candidates || matter.contains(&noisy.spec));
+    noisy
+        .map(|noisy| {
+            let percent = noisy.variation * 100.0;
+            format!("R-NOISE: {} under {} varies by {percent:.0} % between repetitions", noisy.probe, noisy.spec)
+        })
+        .collect()
+}
+
+/// How clearly the winner is ahead of what is set now.
+fn confidence(scores: &Scores, current: &SchedulerSpec) -> Confidence {
+    let best = scores.best();
+    let clear = |other: &Score| best.main - other.main > 2.0 * best.main_noise.hypot(other.main_noise);
+    match scores.of(current) {
+        Some(other) if clear(other) => Confidence::High,
+        Some(_) => Confidence::Medium,
+        None => Confidence::Low,
+    }
+}
+
+/// BFQ that waits for readers, where that costs streams: said with both figures, whoever won.
+fn idling_that_costs(case: &Case<'_>, winner: &SchedulerSpec) -> Option<String> {
+    let (waiting, eager) = (BFQ_WAITING.parse().ok()?, BFQ_EAGER.parse().ok()?);
+    let (with, without) = (case.streams(&waiting)?, case.streams(&eager)?);
+    let best = case.streams(winner)?;
+    (without > settings::PAYS * with && *winner != waiting).then(|| {
+        format!(
+            "R-IDLE: bfq with slice_idle=8 reads {} in 8 streams, {} without waiting, {winner} {}: no waiting for readers here",
+            megabytes(with),
+            megabytes(without),
+            megabytes(best)
+        )
+    })
+}
+
+/// For our own server: the best of its list, measured on the same device.
+fn for_serve(case: &Case<'_>) -> Option<Advice> {
+    let list = case.list(Carrier::Serve);
+    if list.is_empty() || !case.class.class.is_measured() {
+        return None;
+    }
+    let scores = case.scores(Carrier::Serve)?;
+    let winner = scores.best().spec.clone();
+    let best = &scores.best().spec;
+    let evidence = format!("{}: {}", reason_of(case), against(case, best, best));
+    let confidence = if scores.by_preference { Confidence::Medium } else { Confidence::High };
+    let first = Item {
+        confidence,
+        unless: unless(case.goal),
+        ..item("scheduler", "", &winner.name, rule_of(case.class.class), evidence)
+    };
+    let mut items = vec![first];
+    items.extend(settings::of_server(case, &winner));
+    Some(Advice {
+        carrier: Carrier::Serve,
+        verdict: Verdict::Change,
+        spec: winner,
+        items,
+        left: scores
+            .scores
+            .iter()
+            .filter_map(|score| Some(format!("{}: {}", score.spec, score.dropped.as_ref()?)))
+            .collect(),
+        scores: Some(scores),
+    })
+}
+
+fn notes(case: &Case<'_>, kernel: &Advice) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !case.device.below.is_empty() {
+        notes.push(format!("below it: {}; tune these", case.device.below.join(", ")));
+    }
+    if let Some(ratio) = case.findings.zone_ratio() {
+        notes.push(format!("the outer zone reads {ratio:.2} times as fast as the inner one"));
+    }
+    let parallelism = case.findings.parallelism();
+    if parallelism >= 2.0 && case.device.has_groups {
+        notes.push(format!(
+            "weights act only on groups that keep more than {:.0} requests waiting: the device serves that many at once",
+            parallelism.ceil()
+        ));
+    }
+    if let Some(shares) = case.findings.of(&kernel.spec).and_then(|found| found.shares.as_ref())
+        && kernel.spec.setting("slice_idle") == Some("0")
+        && shares.error.mean > SHARES_LOST
+    {
+        notes.push(format!(
+            "R-GROUP: shares of 1:8 come out as 1:{:.1} without waiting for readers; at low depth it is the waiting that enforces them",
+            shares.ratio.mean
+        ));
+    }
+    if case.class.behaves == Class::Array
+        && let Some((Idling::PerGroup, _)) = idling(&case.findings.streams, true)
+    {
+        notes.push("R-GROUP: hold shares by waiting for groups, not for readers: cfq (up to 4.20, and hoistway serve) has group_idle for that".to_owned());
+    }
+    notes
+}

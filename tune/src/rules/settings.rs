@@ -1,0 +1,329 @@
+//! Settings of the winner: which to try, whether they paid, and the items that say so.
+
+use experiment::SchedulerSpec;
+use experiment::statistics::Estimate;
+
+use super::words::megabytes;
+use super::{Case, item};
+use crate::class::{Class, ms};
+use crate::device::HostKind;
+use crate::findings::CandidateFindings;
+use crate::probe::Probe;
+use crate::recommendation::Item;
+use crate::score::{Goal, STREAMS};
+
+/// Streams must gain so much by a setting of BFQ's waiting.
+pub(crate) const PAYS: f64 = 1.2;
+/// A reader's p99 must fall to this part of what it was.
+const BETTER_LATENCY: f64 = 0.8;
+/// Writers must keep this part of their rate meanwhile.
+const WRITES_KEPT: f64 = 0.9;
+/// A reader beside writers that waits so much longer than alone is worth trying to help.
+const DISTURBED: f64 = 3.0;
+/// The same for mq-deadline's own settings.
+const STARVED: f64 = 10.0;
+/// Requests of a queue at most.
+const MOST_REQUESTS: u32 = 1024;
+/// More requests must bring so much.
+const MORE_REQUESTS_PAY: f64 = 1.05;
+/// Write-back throttling as the kernel sets it: flash, and what turns.
+const WBT_US: (u64, u64) = (2_000, 75_000);
+
+/// A variant of a scheduler and what is asked of it.
+pub(crate) struct Trial {
+    pub spec: SchedulerSpec,
+    pub probes: Vec<Probe>,
+}
+
+/// What is worth trying on this scheduler, given what is known.
+pub(crate) fn trials(case: &Case<'_>, winner: &SchedulerSpec) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    let mut add = |spec: SchedulerSpec, probes: Vec<Probe>| {
+        let is_known = |probe: &Probe| {
+            let found = case.findings.of(&spec);
+            found.is_some_and(|found| match probe {
+                Probe::Streams(count) => found.streams_of(*count).is_some(),
+                Probe::AmongWriters => found.among_writers.is_some(),
+                Probe::AmongReaders => found.among_readers.is_some(),
+                Probe::Depth(depth) => found.random_at(*depth).is_some(),
+                _ => false,
+            })
+        };
+        let probes: Vec<Probe> = probes.into_iter().filter(|probe| !is_known(probe)).collect();
+        if !probes.is_empty() {
+            trials.push(Trial { spec, probes });
+        }
+    };
+    if winner.name == "bfq" {
+        for (key, value) in [("slice_idle", "0"), ("low_latency", "0")] {
+            if winner.setting(key).is_none() {
+                add(winner.clone().with(key, value), vec![Probe::Streams(STREAMS)]);
+            }
+        }
+    }
+    let Some(found) = case.findings.of(winner) else { return trials };
+    let is_flash = matches!(case.class.behaves, Class::FlashSq | Class::FlashMq);
+    let beside_writers = found.among_writers.as_ref().map_or(0.0, |among| among.p99_ns.mean);
+    let alone = alone_p99_ns(case);
+    if winner.name == "mq-deadline" && is_flash && beside_writers > STARVED * alone {
+        add(starving_writers(winner), vec![Probe::AmongWriters]);
+    }
+    if winner.name != "bfq" && beside_writers > DISTURBED * alone {
+        for wbt_us in wbt_values(case) {
+            add(winner.clone().with("wbt_lat_usec", &wbt_us.to_string()), vec![Probe::AmongWriters]);
+        }
+    }
+    if let Some(spec) = patient_kyber(case, winner, found) {
+        add(spec, vec![Probe::Streams(STREAMS), Probe::AmongReaders]);
+    }
+    if let Some((spec, depth)) = more_requests(case, winner) {
+        add(winner.clone(), vec![Probe::Depth(depth)]);
+        add(spec, vec![Probe::Depth(depth)]);
+    }
+    trials
+}
+
+fn alone_p99_ns(case: &Case<'_>) -> f64 {
+    case.findings.depths.iter().find(|step| step.depth == 1).map_or(f64::INFINITY, |step| step.p99_ns)
+}
+
+fn starving_writers(winner: &SchedulerSpec) -> SchedulerSpec {
+    winner.clone().with("writes_starved", "4").with("fifo_batch", "8")
+}
+
+/// Values of write-back throttling to try: the kernel's where it is off, else half and double.
+fn wbt_values(case: &Case<'_>) -> Vec<u64> {
+    let is_flash = matches!(case.class.behaves, Class::FlashSq | Class::FlashMq);
+    match case.device.wbt_lat_us {
+        None => Vec::new(),
+        Some(_) if case.device.host != HostKind::Native => Vec::new(),
+        Some(0) => vec![if is_flash { WBT_US.0 } else { WBT_US.1 }],
+        Some(now) => vec![now / 2, now * 2],
+    }
+}
+
+/// Kyber with targets that this device can keep: twice what a read takes under load.
+fn patient_kyber(case: &Case<'_>, winner: &SchedulerSpec, found: &CandidateFindings) -> Option<SchedulerSpec> {
+    const STEP_NS: f64 = 100_000.0;
+    let p99_ns = found.random_at(case.findings.knee())?.p99_ns;
+    let read_ns = (2.0 * p99_ns / STEP_NS).ceil() * STEP_NS;
+    let is_kyber = winner.name == "kyber" && winner.setting("read_lat_nsec").is_none();
+    is_kyber.then(|| {
+        let text = |ns: f64| format!("{ns:.0}");
+        winner.clone().with("read_lat_nsec", &text(read_ns)).with("write_lat_nsec", &text(5.0 * read_ns))
+    })
+}
+
+/// Twice the requests, where the rate still rises at as many as there are; and the depth that shows it.
+fn more_requests(case: &Case<'_>, winner: &SchedulerSpec) -> Option<(SchedulerSpec, u32)> {
+    let now = case.device.nr_requests.filter(|now| case.class.behaves == Class::Array && *now < MOST_REQUESTS)?;
+    let at = |depth: u32| case.findings.depths.iter().rfind(|step| step.depth <= depth);
+    let rises = at(now)?.ios_per_s.mean > MORE_REQUESTS_PAY * at(now / 2)?.ios_per_s.mean;
+    let wanted = (2 * now).min(MOST_REQUESTS);
+    // Another scheduler begins with another number, which nobody knows before it is chosen.
+    let is_known = winner.name == case.device.current.name && winner.setting("nr_requests").is_none();
+    let is_native = case.device.host == HostKind::Native && is_known;
+    (rises && is_native).then(|| (winner.clone().with("nr_requests", &wanted.to_string()), wanted))
+}
+
+/// The winner with what paid, and what was tried in vain.
+pub(crate) fn settle(case: &Case<'_>, winner: &SchedulerSpec) -> (SchedulerSpec, Vec<String>) {
+    let (mut spec, mut left) = (winner.clone(), Vec::new());
+    if winner.name == "bfq" {
+        for (key, value) in [("low_latency", "0"), ("slice_idle", "0")] {
+            let without = spec.clone();
+            let with = spec.clone().with(key, value);
+            if spec.setting(key).is_some() || (key == "low_latency" && case.goal == Goal::Latency) {
+                continue;
+            }
+            let (Some(old), Some(new)) = (case.streams(&without), case.streams(&with)) else { continue };
+            if new > PAYS * old {
+                spec = with;
+            } else {
+                let now = if key == "slice_idle" { 8 } else { 1 };
+                left.push(format!("{key}={now} ({value} would give {} for {})", megabytes(new), megabytes(old)));
+            }
+        }
+    }
+    let Some(found) = case.findings.of(winner) else { return (spec, left) };
+    for variant in variants(case, winner, found) {
+        let Some(tried) = case.findings.of(&variant) else { continue };
+        match verdict(found, tried) {
+            Some((true, _)) => {
+                for setting in &variant.settings {
+                    spec = spec.with(&setting.key, &setting.value);
+                }
+            }
+            Some((false, text)) => left.push(format!("{}: {text}", changed(winner, &variant))),
+            None => {}
+        }
+    }
+    (spec, left)
+}
+
+/// The variants of [`trials`] that are not about BFQ's waiting.
+fn variants(case: &Case<'_>, winner: &SchedulerSpec, found: &CandidateFindings) -> Vec<SchedulerSpec> {
+    let mut variants = Vec::new();
+    if winner.name == "mq-deadline" {
+        variants.push(starving_writers(winner));
+    }
+    variants.extend(wbt_values(case).into_iter().map(|us| winner.clone().with("wbt_lat_usec", &us.to_string())));
+    variants.extend(patient_kyber(case, winner, found));
+    variants.extend(more_requests(case, winner).map(|(spec, _)| spec));
+    variants
+}
+
+/// What a variant sets beyond the winner: `writes_starved=4,fifo_batch=8`.
+fn changed(winner: &SchedulerSpec, variant: &SchedulerSpec) -> String {
+    let new = variant.settings.iter().filter(|setting| winner.setting(&setting.key).is_none());
+    new.map(|setting| format!("{}={}", setting.key, setting.value)).collect::<Vec<_>>().join(",")
+}
+
+/// Whether a variant is better where it was tried, and the figures.
+fn verdict(old: &CandidateFindings, new: &CandidateFindings) -> Option<(bool, String)> {
+    if let (Some(old), Some(new)) = (&old.among_writers, &new.among_writers) {
+        let (before, after) = (old.p99_ns.mean, new.p99_ns.mean);
+        let kept = new.others_bytes_per_s.mean >= WRITES_KEPT * old.others_bytes_per_s.mean;
+        let (was, is) = (megabytes(old.others_bytes_per_s.mean), megabytes(new.others_bytes_per_s.mean));
+        let text = format!("reader beside writers {} -> {}, writers {was} -> {is}", ms(before), ms(after));
+        return Some((after < BETTER_LATENCY * before && kept, text));
+    }
+    if let (Some(old), Some(new)) = (&old.among_readers, &new.among_readers) {
+        let (before, after) = (old.p99_ns.mean, new.p99_ns.mean);
+        let kept = new.others_bytes_per_s.mean >= WRITES_KEPT * old.others_bytes_per_s.mean;
+        let text = format!("reader beside readers {} -> {}", ms(before), ms(after));
+        return Some((after < BETTER_LATENCY * before && kept, text));
+    }
+    let new = new.depths.first()?;
+    let old = old.random_at(new.depth)?;
+    let text = format!("{:.0} -> {:.0} random reads a second", old.ios_per_s.mean, new.ios_per_s.mean);
+    Some((new.ios_per_s.mean > MORE_REQUESTS_PAY * old.ios_per_s.mean, text))
+}
+
+/// What must be set to come from one to the other: the scheduler, then its settings, then those of the queue.
+pub(crate) fn items(
+    case: &Case<'_>,
+    current: &SchedulerSpec,
+    target: &SchedulerSpec,
+    rule: &str,
+    evidence: &str,
+) -> Vec<Item> {
+    let mut items = Vec::new();
+    if current.name != target.name {
+        items.push(item("scheduler", &current.name, &target.name, rule, evidence));
+    }
+    for setting in &target.settings {
+        // A switch resets what the scheduler before had; its own settings of the same name do not matter then.
+        let is_same = current.name == target.name && current.setting(&setting.key) == Some(setting.value.as_str());
+        if !is_same {
+            let old = old_value(case, current, target, &setting.key);
+            let (rule, evidence) = reason(case, target, &setting.key, rule, evidence);
+            items.push(item(&file_of(&setting.key), &old, &setting.value, rule, evidence));
+        }
+    }
+    if current.name == target.name {
+        for setting in current.settings.iter().filter(|setting| target.setting(&setting.key).is_none()) {
+            if let Some(default) = default_of(&target.name, &setting.key) {
+                items.push(item(&file_of(&setting.key), &setting.value, default, rule, evidence));
+            }
+        }
+    }
+    items
+}
+
+/// Where a setting lies below the device's `queue/`.
+fn file_of(key: &str) -> String {
+    let of_queue = matches!(key, "nr_requests" | "wbt_lat_usec" | "rotational" | "nomerges" | "read_ahead_kb");
+    if of_queue { key.to_owned() } else { format!("iosched/{key}") }
+}
+
+fn old_value(case: &Case<'_>, current: &SchedulerSpec, target: &SchedulerSpec, key: &str) -> String {
+    let kept = (current.name == target.name).then(|| current.setting(key)).flatten();
+    let of_queue = match key {
+        "wbt_lat_usec" => case.device.wbt_lat_us.map(|us| us.to_string()),
+        "nr_requests" => case.device.nr_requests.map(|requests| requests.to_string()),
+        _ => None,
+    };
+    kept.map(str::to_owned).or(of_queue).unwrap_or_else(|| default_of(&target.name, key).unwrap_or("").to_owned())
+}
+
+/// The kernel's defaults of what is ever set here (harness 4).
+fn default_of(scheduler: &str, key: &str) -> Option<&'static str> {
+    Some(match (scheduler, key) {
+        ("bfq" | "cfq", "slice_idle") => "8",
+        ("bfq" | "cfq", "low_latency") => "1",
+        ("bfq", "strict_guarantees") => "0",
+        ("bfq", "timeout_sync") => "125",
+        ("cfq", "quantum") => "8",
+        ("mq-deadline", "fifo_batch") => "16",
+        ("mq-deadline", "writes_starved") => "2",
+        ("mq-deadline", "read_expire") => "500",
+        ("mq-deadline", "write_expire") => "5000",
+        ("mq-deadline", "front_merges") => "1",
+        ("kyber", "read_lat_nsec") => "2000000",
+        ("kyber", "write_lat_nsec") => "10000000",
+        _ => return None,
+    })
+}
+
+/// The rule and the figures behind one setting.
+fn reason<'a>(case: &Case<'_>, target: &SchedulerSpec, key: &str, rule: &'a str, evidence: &str) -> (&'a str, String) {
+    let mut without = target.clone();
+    without.settings.retain(|setting| setting.key != key);
+    let streams = || Some((case.streams(&without)?, case.streams(target)?));
+    match key {
+        "low_latency" | "slice_idle" => {
+            let (rule, why) = match key {
+                "low_latency" => ("R-LL", "by default nobody is waited for while all readers count as interactive"),
+                _ => ("R-IDLE", "waiting for one reader leaves the device idle"),
+            };
+            let text = streams().map_or_else(
+                || why.to_owned(),
+                |(old, new)| format!("8 streams {} -> {}: {why}", megabytes(old), megabytes(new)),
+            );
+            (rule, text)
+        }
+        "writes_starved" | "fifo_batch" | "wbt_lat_usec" | "read_lat_nsec" | "write_lat_nsec" | "nr_requests" => {
+            let rule = match key {
+                "writes_starved" | "fifo_batch" => "R-READS",
+                "wbt_lat_usec" => "R-WBT",
+                "nr_requests" => "R-REQS",
+                _ => "R-KYBER",
+            };
+            (rule, tried_text(case, target, key).unwrap_or_else(|| evidence.to_owned()))
+        }
+        _ => (rule, evidence.to_owned()),
+    }
+}
+
+/// The figures of the trial that a setting came from.
+fn tried_text(case: &Case<'_>, target: &SchedulerSpec, key: &str) -> Option<String> {
+    let plain = SchedulerSpec::named(target.name.clone());
+    let tried = case.findings.candidates.iter().find(|candidate| {
+        let spec: Option<SchedulerSpec> = candidate.spec.parse().ok();
+        spec.is_some_and(|spec| spec.name == target.name && spec.setting(key) == target.setting(key))
+    })?;
+    Some(verdict(case.findings.of(&plain)?, tried)?.1)
+}
+
+/// What a policy of our server is set to, and why.
+pub(crate) fn of_server(case: &Case<'_>, winner: &SchedulerSpec) -> Vec<Item> {
+    let item_of = |key: &str, value: &str| {
+        let old = default_of(&winner.name, key).unwrap_or("");
+        let (rule, evidence) = match (winner.name.as_str(), key) {
+            ("cfq", "slice_idle") => ("R-GROUP", "no waiting for readers; shares of groups are held by group_idle=8"),
+            ("cfq", "quantum") => ("R-GROUP", "a group must fill the device: more requests at a time of one reader"),
+            (_, "low_latency") => ("R-LL", "waits for every reader, whoever it is"),
+            (_, "slice_idle") => ("R-IDLE", "no waiting for readers"),
+            _ => ("R-SERVE", ""),
+        };
+        let figures = streams_text(case, winner);
+        item(&format!("iosched/{key}"), old, value, rule, [evidence, &figures].join("; "))
+    };
+    winner.settings.iter().map(|setting| item_of(&setting.key, &setting.value)).collect()
+}
+
+fn streams_text(case: &Case<'_>, spec: &SchedulerSpec) -> String {
+    let found: Option<Estimate> = case.findings.of(spec).and_then(|it| it.streams_of(STREAMS).copied());
+    found.map_or_else(String::new, |streams| format!("8 streams {}", megabytes(streams.mean)))
+}

@@ -1,0 +1,406 @@
+//! Which candidate serves a goal best (specification: harness 8.6).
+//!
+//! Five figures, each as a part of the best candidate's: A streams, B random reads, L latency of a reader among others,
+//! F shares, C processor time. What nobody could measure is left out and the rest counts for it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use experiment::statistics::Estimate;
+use experiment::{Diagnostic, SchedulerSpec};
+use serde::{Deserialize, Serialize};
+
+use crate::class::Class;
+use crate::findings::{CandidateFindings, Findings};
+
+/// Readers whose total counts.
+pub(crate) const STREAMS: u32 = 8;
+/// Differences below this are none.
+const TIE: f64 = 0.03;
+/// However noisy the figures, a difference above this is one.
+const WIDEST_TIE: f64 = 0.05;
+/// Part of the best throughput that a candidate must reach, and what suffices where latency is the goal.
+const FLOOR: f64 = 0.80;
+const FLOOR_FOR_LATENCY: f64 = 0.60;
+/// On fast flash a scheduler that costs more of the random rate than this has no place.
+const FLOOR_OF_FLASH_MQ: f64 = 0.90;
+
+/// What the user wants most.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Goal {
+    /// A bit of everything.
+    #[default]
+    Balanced,
+    /// Bytes and requests per second.
+    Throughput,
+    /// Short waits beside others.
+    Latency,
+    /// Shares by weight.
+    Fairness,
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Goal::Balanced => "balanced",
+            Goal::Throughput => "throughput",
+            Goal::Latency => "latency",
+            Goal::Fairness => "fairness",
+        })
+    }
+}
+
+impl FromStr for Goal {
+    type Err = Diagnostic;
+
+    fn from_str(text: &str) -> Result<Self, Diagnostic> {
+        const NAMES: [&str; 4] = ["balanced", "throughput", "latency", "fairness"];
+        match text {
+            "balanced" => Ok(Goal::Balanced),
+            "throughput" => Ok(Goal::Throughput),
+            "latency" => Ok(Goal::Latency),
+            "fairness" => Ok(Goal::Fairness),
+            _ => {
+                let meant = experiment::diagnostic::nearest(text, NAMES);
+                let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+                Err(Diagnostic::new(
+                    format!("there is no goal '{text}'"),
+                    format!("{meant}goals: {}", NAMES.join(", ")),
+                ))
+            }
+        }
+    }
+}
+
+impl Goal {
+    /// How much A, B, L, F and C count.
+    const fn weights(self) -> [f64; 5] {
+        match self {
+            Goal::Throughput => [0.5, 0.3, 0.1, 0.0, 0.1],
+            Goal::Latency => [0.15, 0.15, 0.6, 0.0, 0.1],
+            Goal::Fairness => [0.2, 0.1, 0.2, 0.4, 0.1],
+            Goal::Balanced => [0.3, 0.2, 0.3, 0.1, 0.1],
+        }
+    }
+
+    /// The figures by which a change must pay: those that the goal is about.
+    const fn main_weights(self) -> [f64; 5] {
+        match self {
+            Goal::Throughput => [0.5, 0.3, 0.0, 0.0, 0.0],
+            Goal::Latency => [0.0, 0.0, 1.0, 0.0, 0.0],
+            Goal::Fairness => [0.0, 0.0, 0.0, 1.0, 0.0],
+            Goal::Balanced => self.weights(),
+        }
+    }
+}
+
+/// A figure as a part of the best one, and how far it may be trusted.
+#[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Part {
+    /// 0 to 1.
+    pub value: f64,
+    /// Half width of its interval.
+    pub noise: f64,
+}
+
+/// One candidate's.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Score {
+    /// Who.
+    pub spec: SchedulerSpec,
+    /// A, B, L, F, C; none where it was not measured.
+    pub parts: [Option<Part>; 5],
+    /// The weighted sum, 0 to 1.
+    pub total: f64,
+    /// Half width of its interval.
+    pub noise: f64,
+    /// The weighted sum of what the goal is about.
+    pub main: f64,
+    /// Half width of its interval.
+    pub main_noise: f64,
+    /// Its throughput is below what any goal would give up; why, in words.
+    pub dropped: Option<String>,
+}
+
+/// All of them, and who won.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Scores {
+    /// In order of preference.
+    pub scores: Vec<Score>,
+    /// Index of the winner.
+    pub winner: usize,
+    /// It won only by standing earlier in the list.
+    pub by_preference: bool,
+}
+
+impl Scores {
+    /// The winner's.
+    pub fn best(&self) -> &Score {
+        &self.scores[self.winner]
+    }
+
+    /// That of a scheduler.
+    pub fn of(&self, spec: &SchedulerSpec) -> Option<&Score> {
+        self.scores.iter().find(|score| score.spec == *spec)
+    }
+}
+
+/// What is compared of one candidate: A, B, L, F, C, not yet as parts of the best.
+type Raw = [Option<Estimate>; 5];
+
+/// Scores the candidates of a list, which is in order of preference. None if nothing was measured of any.
+pub fn score(findings: &Findings, list: &[SchedulerSpec], behaves: Class, goal: Goal) -> Option<Scores> {
+    let knee = findings.knee();
+    // What a load of several kinds transfers in all depends on who of them gets the device: for shares and latency that is
+    // no measure of anything.
+    let has_load = list.iter().filter_map(|spec| findings.of(spec)).any(|candidate| candidate.load.is_some());
+    let has_floors = !(has_load && matches!(goal, Goal::Fairness | Goal::Latency));
+    let has_shares = list.iter().filter_map(|spec| findings.of(spec)).any(|candidate| candidate.shares.is_some());
+    let measured: Vec<(&SchedulerSpec, Raw)> =
+        list.iter().filter_map(|spec| Some((spec, raw(findings.of(spec)?, knee, has_shares)))).collect();
+    let raws: Vec<Raw> = measured.iter().map(|(_, raw)| *raw).collect();
+    if raws.iter().all(|raw| raw.iter().all(Option::is_none)) {
+        return None;
+    }
+    let mut scores: Vec<Score> = measured
+        .iter()
+        .map(|(spec, own)| {
+            let parts = parts(own, &raws);
+            let (total, noise) = weighted(&parts, goal.weights());
+            let (main, main_noise) = weighted(&parts, goal.main_weights());
+            let dropped = unfit(&parts, behaves, spec, goal).filter(|_| has_floors);
+            Score { spec: (*spec).clone(), parts, total, noise, main, main_noise, dropped }
+        })
+        .collect();
+    if scores.iter().all(|score| score.dropped.is_some()) {
+        // Nobody reaches both floors: then nobody is below what can be had.
+        scores.iter_mut().for_each(|score| score.dropped = None);
+    }
+    let standing = || scores.iter().enumerate().filter(|(_, score)| score.dropped.is_none());
+    let (top, best) = standing().max_by(|(_, a), (_, b)| a.total.total_cmp(&b.total))?;
+    let is_tie = |score: &Score| best.total - score.total < TIE.max((best.noise.hypot(score.noise)).min(WIDEST_TIE));
+    let winner = standing().find(|(_, score)| is_tie(score)).map_or(top, |(index, _)| index);
+    let by_preference = standing().any(|(index, score)| {
+        let chosen = &scores[winner];
+        let noise = chosen.noise.hypot(score.noise).min(WIDEST_TIE);
+        index != winner && (chosen.total - score.total).abs() < TIE.max(noise)
+    });
+    Some(Scores { scores, winner, by_preference })
+}
+
+/// `has_shares`: somebody of the list was asked for shares, so that who was not has none to show.
+fn raw(candidate: &CandidateFindings, knee: u32, has_shares: bool) -> Raw {
+    if let Some(load) = &candidate.load {
+        let fair = load.share_error.map(|error| fairness(error, true));
+        return [Some(load.bytes_per_s), None, Some(inverse(load.p99_ns)), fair, None];
+    }
+    let among = [&candidate.among_readers, &candidate.among_writers];
+    let latencies: Vec<Estimate> = among.into_iter().flatten().map(|among| inverse(among.p99_ns)).collect();
+    [
+        candidate.streams_of(STREAMS).copied(),
+        candidate.random_at(knee).map(|step| step.ios_per_s),
+        geometric_mean(&latencies),
+        match &candidate.shares {
+            Some(shares) => Some(fairness(shares.error, shares.has_mechanism)),
+            None => has_shares.then_some(Estimate { mean: 0.0, sd: 0.0, ci95: None, n: 0 }),
+        },
+        candidate.cpu_ns_per_io.map(inverse),
+    ]
+}
+
+/// Smaller is better: one over it, with the same relative spread.
+fn inverse(estimate: Estimate) -> Estimate {
+    if estimate.mean <= 0.0 {
+        return Estimate { mean: 0.0, sd: 0.0, ci95: None, n: estimate.n };
+    }
+    let scale = 1.0 / (estimate.mean * estimate.mean);
+    Estimate {
+        mean: 1.0 / estimate.mean,
+        sd: estimate.sd * scale,
+        ci95: estimate.ci95.map(|half| half * scale),
+        n: estimate.n,
+    }
+}
+
+fn fairness(error: Estimate, has_mechanism: bool) -> Estimate {
+    let mean = if has_mechanism { (1.0 - error.mean).max(0.0) } else { 0.0 };
+    Estimate { mean, ..error }
+}
+
+/// Of latencies beside readers and beside writers: neither is to hide behind the other.
+fn geometric_mean(values: &[Estimate]) -> Option<Estimate> {
+    let first = values.first()?;
+    let power = 1.0 / values.len() as f64;
+    let mean = values.iter().map(|value| value.mean.max(f64::MIN_POSITIVE).ln() * power).sum::<f64>().exp();
+    let spread = values.iter().map(|value| relative(value).powi(2)).sum::<f64>().sqrt() * power;
+    Some(Estimate { mean, sd: 0.0, ci95: Some(mean * spread), n: first.n })
+}
+
+fn relative(estimate: &Estimate) -> f64 {
+    estimate.relative_half_width().unwrap_or(0.0)
+}
+
+/// As parts of the best. Shares are parts of what is due already.
+fn parts(own: &Raw, all: &[Raw]) -> [Option<Part>; 5] {
+    let mut parts = [None; 5];
+    for (index, part) in parts.iter_mut().enumerate() {
+        let best = all.iter().filter_map(|raw| raw[index]).map(|estimate| estimate.mean).fold(0.0, f64::max);
+        let scale = if index == 3 || best <= 0.0 { 1.0 } else { best };
+        *part = own[index]
+            .map(|estimate| Part { value: estimate.mean / scale, noise: estimate.ci95.unwrap_or(0.0) / scale });
+    }
+    parts
+}
+
+/// The weighted mean of what there is.
+fn weighted(parts: &[Option<Part>; 5], weights: [f64; 5]) -> (f64, f64) {
+    let there = || parts.iter().zip(weights).filter_map(|(part, weight)| Some((part.as_ref()?, weight)));
+    let sum: f64 = there().map(|(_, weight)| weight).sum();
+    if sum <= 0.0 {
+        return (0.0, 0.0);
+    }
+    let total = there().map(|(part, weight)| part.value * weight).sum::<f64>() / sum;
+    let noise = there().map(|(part, weight)| (part.noise * weight).powi(2)).sum::<f64>().sqrt() / sum;
+    (total, noise)
+}
+
+/// Why a candidate has no place on this device, whatever it scores.
+fn unfit(parts: &[Option<Part>; 5], behaves: Class, spec: &SchedulerSpec, goal: Goal) -> Option<String> {
+    let is_flash = matches!(behaves, Class::FlashSq | Class::FlashMq);
+    let waits = spec.name == "bfq" && spec.setting("slice_idle").is_none_or(|value| value != "0");
+    if is_flash && waits && goal != Goal::Fairness {
+        return Some("waits for readers where nothing seeks; only shares are worth that".to_owned());
+    }
+    too_slow(parts, behaves, &spec.name, goal)
+}
+
+fn too_slow(parts: &[Option<Part>; 5], behaves: Class, name: &str, goal: Goal) -> Option<String> {
+    let floor = if goal == Goal::Latency { FLOOR_FOR_LATENCY } else { FLOOR };
+    let for_random = if behaves == Class::FlashMq && name == "bfq" { FLOOR_OF_FLASH_MQ } else { floor };
+    let below = |part: Option<Part>, floor: f64, what: &str| {
+        let value = part?.value;
+        (value < floor).then(|| format!("{what} {:.0} % of the best, below {:.0} %", value * 100.0, floor * 100.0))
+    };
+    below(parts[0], floor, "streams").or_else(|| below(parts[1], for_random, "random reads"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::tests::{depths, exact};
+    use crate::findings::{Among, LoadFigures, Shares, StreamStep};
+
+    fn spec(text: &str) -> SchedulerSpec {
+        text.parse().unwrap()
+    }
+
+    /// Streams in MB/s, random reads a second, the reader's p99 in ms, the error of the shares.
+    fn candidate(text: &str, streams: f64, random: f64, p99_ms: f64, share: Option<f64>) -> CandidateFindings {
+        let mut random_step = depths(1e6, 1.0).remove(0);
+        random_step.ios_per_s = exact(random);
+        CandidateFindings {
+            spec: text.to_owned(),
+            streams: vec![StreamStep { count: STREAMS, bytes_per_s: exact(streams * 1e6), each_bytes_per_s: vec![] }],
+            depths: vec![random_step],
+            among_readers: Some(Among { p99_ns: exact(p99_ms * 1e6), others_bytes_per_s: exact(1.0) }),
+            shares: Some(Shares {
+                ratio: exact(8.0),
+                error: exact(share.unwrap_or(3.5)),
+                has_mechanism: share.is_some(),
+                ios_per_s: exact(random),
+            }),
+            ..CandidateFindings::default()
+        }
+    }
+
+    fn won(candidates: Vec<CandidateFindings>, goal: Goal) -> String {
+        let list: Vec<SchedulerSpec> = candidates.iter().map(|it| spec(&it.spec)).collect();
+        let findings = Findings { candidates, ..Findings::default() };
+        score(&findings, &list, Class::SeekBound, goal).unwrap().best().spec.to_string()
+    }
+
+    fn disk() -> Vec<CandidateFindings> {
+        vec![
+            candidate("bfq:low_latency=0", 61.2, 101.0, 131.0, Some(0.1)),
+            candidate("bfq", 11.8, 94.0, 118.0, Some(0.3)),
+            candidate("mq-deadline", 11.4, 97.0, 365.0, None),
+        ]
+    }
+
+    #[test]
+    fn on_a_disk_throughput_decides_whatever_the_goal() {
+        for goal in [Goal::Balanced, Goal::Throughput, Goal::Fairness, Goal::Latency] {
+            assert_eq!(won(disk(), goal), "bfq:low_latency=0", "{goal}");
+        }
+    }
+
+    #[test]
+    fn differences_below_three_in_a_hundred_are_none() {
+        let mut close =
+            vec![candidate("mq-deadline", 100.0, 1000.0, 10.0, None), candidate("none", 102.0, 1010.0, 9.9, None)];
+        assert_eq!(won(close.clone(), Goal::Balanced), "mq-deadline");
+        close[1] = candidate("none", 125.0, 1300.0, 8.0, None);
+        assert_eq!(won(close, Goal::Balanced), "none");
+    }
+
+    #[test]
+    fn on_flash_nobody_is_waited_for_but_for_shares() {
+        let two = vec![candidate("bfq", 100.0, 1000.0, 5.0, Some(0.1)), candidate("none", 95.0, 950.0, 9.0, None)];
+        let won = |goal| {
+            let findings = Findings { candidates: two.clone(), ..Findings::default() };
+            let list: Vec<SchedulerSpec> = two.iter().map(|it| spec(&it.spec)).collect();
+            score(&findings, &list, Class::FlashSq, goal).unwrap().best().spec.to_string()
+        };
+        assert_eq!(
+            (won(Goal::Balanced), won(Goal::Latency), won(Goal::Fairness)),
+            ("none".into(), "none".into(), "bfq".into())
+        );
+    }
+
+    #[test]
+    fn who_reaches_no_floor_is_dropped_unless_everybody_is() {
+        let findings = Findings { candidates: disk(), ..Findings::default() };
+        let list: Vec<SchedulerSpec> = findings.candidates.iter().map(|it| spec(&it.spec)).collect();
+        let scores = score(&findings, &list, Class::SeekBound, Goal::Balanced).unwrap();
+        let dropped: Vec<bool> = scores.scores.iter().map(|it| it.dropped.is_some()).collect();
+        assert_eq!(dropped, [false, true, true]);
+        assert!(scores.scores[1].dropped.as_ref().unwrap().starts_with("streams 19 % of the best"));
+        let torn = vec![candidate("a", 100.0, 10.0, 1.0, None), candidate("b", 10.0, 100.0, 1.0, None)];
+        assert_eq!(won(torn, Goal::Throughput), "a");
+    }
+
+    /// A load whose random half counts little in bytes: who serves it better is not too slow.
+    #[test]
+    fn the_users_load_has_no_floor_where_it_is_about_shares() {
+        let did = |text: &str, mb: f64, error: f64| CandidateFindings {
+            spec: text.to_owned(),
+            load: Some(LoadFigures {
+                bytes_per_s: exact(mb * 1e6),
+                p99_ns: exact(1e6),
+                share_error: Some(exact(error)),
+            }),
+            ..CandidateFindings::default()
+        };
+        let two = vec![did("mq-deadline", 50.0, 7.0), did("bfq", 10.0, 0.1)];
+        assert_eq!(won(two.clone(), Goal::Fairness), "bfq");
+        assert_eq!(won(two, Goal::Throughput), "mq-deadline");
+    }
+
+    #[test]
+    fn shares_count_where_they_are_the_goal() {
+        let two = vec![candidate("none", 100.0, 1000.0, 10.0, None), candidate("bfq", 90.0, 900.0, 11.0, Some(0.1))];
+        assert_eq!(won(two.clone(), Goal::Fairness), "bfq");
+        assert_eq!(won(two, Goal::Throughput), "none");
+    }
+
+    #[test]
+    fn what_was_not_measured_does_not_count() {
+        let parts = [Some(Part { value: 0.5, noise: 0.0 }), None, None, None, None];
+        assert_eq!(weighted(&parts, Goal::Balanced.weights()), (0.5, 0.0));
+        assert_eq!(
+            "balnced".parse::<Goal>().unwrap_err().help,
+            "did you mean 'balanced'? goals: balanced, throughput, latency, fairness"
+        );
+    }
+}

@@ -1,0 +1,470 @@
+//! The loop: asks, hears, asks again what was too noisy, and recommends.
+//!
+//! ```text
+//! device (streams, depths, zones) -> candidates (all of them, interleaved) -> trials (settings of the winner) -> io.cost
+//! ```
+//! It has no clock: what a batch costs is what its experiments say, and steps are shortened to fit the budget.
+
+use experiment::{Experiment, Group, Measurement, SchedulerSpec};
+
+use crate::candidates::{Carrier, short_list};
+use crate::class::{Class, classify};
+use crate::device::{Device, HostKind};
+use crate::findings::{FIRST_SET_OF_CANDIDATES, Findings, cut_short, gather, noisy, spec_of};
+use crate::probe::{Cost, Probe, Timing};
+use crate::recommendation::Recommendation;
+use crate::rules::settings::trials;
+use crate::rules::{Case, recommend};
+use crate::score::{Goal, STREAMS};
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// Streams of the staircase.
+const COUNTS: [u32; 5] = [1, 2, 4, 8, 16];
+/// Depths of random reads.
+const DEPTHS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+/// Where zones are read, in percent.
+const ZONES: [u8; 5] = [0, 25, 50, 75, 98];
+/// Parts of the budget: what the device alone, and what the candidates may take; the rest is for trials and noise.
+const FOR_DEVICE: f64 = 0.35;
+const FOR_CANDIDATES: f64 = 0.45;
+/// Nothing shorter says anything.
+const SHORTEST_STEP_NS: u64 = 300_000_000;
+/// Noisy steps are repeated so often, each time twice as long.
+const TRIES: u32 = 2;
+/// Schedulers that are known to hold no shares: nobody needs to look.
+const WITHOUT_SHARES: [&str; 6] = ["none", "noop", "mq-deadline", "deadline", "kyber", "current"];
+
+/// How long and how often.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Pace {
+    /// Measured per run, in nanoseconds.
+    pub step_ns: u64,
+    /// Not measured before it, in nanoseconds.
+    pub ramp_ns: u64,
+    /// Repetitions.
+    pub repeats: u32,
+    /// Measured per coefficient of io.cost, in nanoseconds.
+    pub cost_step_ns: u64,
+    /// For everything but io.cost, in nanoseconds; none = as long as it takes.
+    pub budget_ns: Option<u64>,
+}
+
+/// What the user wants.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Request {
+    /// What matters most.
+    pub goal: Goal,
+    /// How long.
+    pub pace: Pace,
+    /// Candidates instead of the class's own; empty = those.
+    pub only: Vec<SchedulerSpec>,
+    /// The user's own load, which then decides instead of ours; empty = none.
+    pub load: Vec<Group>,
+    /// Coefficients of io.cost as well.
+    pub with_cost: bool,
+    /// Nothing is measured.
+    pub by_facts: bool,
+}
+
+/// What is to be measured next, in this order.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Batch {
+    /// In words.
+    pub title: String,
+    /// What it does to the device.
+    pub what: Vec<String>,
+    /// The runs.
+    pub experiments: Vec<Experiment>,
+}
+
+/// What comes next.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Step {
+    /// Measure this and tell.
+    Measure(Box<Batch>),
+    /// That is all.
+    Done(Box<Recommendation>),
+}
+
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Stage {
+    Device,
+    Candidates,
+    Trials,
+    Cost,
+    Paced,
+    Over,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+struct Question {
+    probe: Probe,
+    spec: SchedulerSpec,
+}
+
+/// Asks and hears.
+#[derive(Clone, Debug)]
+pub struct Tuner {
+    device: Device,
+    request: Request,
+    measurements: Vec<Measurement>,
+    stage: Stage,
+    /// Asked last.
+    pending: Vec<Question>,
+    timing: Timing,
+    /// How often it was asked again.
+    tries: u32,
+    spent_ns: u64,
+}
+
+impl Tuner {
+    /// Nothing is known beyond the facts.
+    pub fn new(device: Device, request: Request) -> Self {
+        let timing = Timing { ramp_ns: 0, step_ns: 0, repeats: 1, first_set: 1 };
+        let stage = if request.by_facts { Stage::Over } else { Stage::Device };
+        Self { device, request, measurements: Vec::new(), stage, pending: Vec::new(), timing, tries: 0, spent_ns: 0 }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// What was asked for.
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// Everything heard, except what was replaced by a longer look.
+    pub fn measurements(&self) -> &[Measurement] {
+        &self.measurements
+    }
+
+    /// Takes the answers to the last batch.
+    pub fn hear(&mut self, answers: Vec<Measurement>) {
+        self.measurements.extend(answers);
+    }
+
+    /// What has been found so far.
+    pub fn findings(&self) -> Findings {
+        let mut specs: Vec<SchedulerSpec> = self.list().into_iter().map(|(spec, _)| spec).collect();
+        for run in self.measurements.iter().filter(|run| run.experiment.set >= FIRST_SET_OF_CANDIDATES) {
+            let spec = spec_of(run);
+            if !specs.contains(&spec) {
+                specs.push(spec);
+            }
+        }
+        gather(&self.measurements, &self.bare(), &specs)
+    }
+
+    /// What to measure next, or the recommendation.
+    pub fn next_step(&mut self) -> Step {
+        if let Some(batch) = self.again() {
+            return Step::Measure(Box::new(batch));
+        }
+        while self.stage != Stage::Over {
+            let stage = self.stage;
+            let (title, questions) = self.questions(stage);
+            self.stage = following(stage);
+            if !questions.is_empty() {
+                self.tries = 0;
+                self.timing = self.timing_of(stage, questions.len());
+                return Step::Measure(Box::new(self.batch(title, questions)));
+            }
+        }
+        let recommendation = recommend(&self.device, &self.findings(), self.request.goal, &self.request.only);
+        Step::Done(Box::new(recommendation))
+    }
+
+    /// The scheduler that leaves the device alone.
+    fn bare(&self) -> SchedulerSpec {
+        if self.device.offers("none") { SchedulerSpec::named("none") } else { self.device.current.clone() }
+    }
+
+    /// Class by what the device alone has shown.
+    fn class(&self) -> (Class, Class) {
+        let classified = classify(&self.device, &gather(&self.measurements, &self.bare(), &[]));
+        (classified.class, classified.behaves)
+    }
+
+    /// All candidates once, and whether each is a control only.
+    fn list(&self) -> Vec<(SchedulerSpec, bool)> {
+        let (class, behaves) = self.class();
+        let mut list: Vec<(SchedulerSpec, bool)> = Vec::new();
+        for candidate in short_list(&self.device, class, behaves, &self.request.only) {
+            match list.iter_mut().find(|(spec, _)| *spec == candidate.spec) {
+                Some((_, is_control)) => *is_control &= candidate.is_control,
+                None => list.push((candidate.spec, candidate.is_control)),
+            }
+        }
+        list
+    }
+
+    fn questions(&self, stage: Stage) -> (&'static str, Vec<Question>) {
+        if !self.class().0.is_measured() {
+            return ("", Vec::new());
+        }
+        match stage {
+            Stage::Device => ("the device without a scheduler", self.of_device()),
+            Stage::Candidates => ("the candidates", self.of_candidates()),
+            Stage::Trials => ("settings of the best", self.of_trials()),
+            Stage::Cost => ("coefficients of io.cost", self.of_cost()),
+            Stage::Paced => ("latencies for io.cost", self.of_paced()),
+            Stage::Over => ("", Vec::new()),
+        }
+    }
+
+    fn of_device(&self) -> Vec<Question> {
+        let mut probes: Vec<Probe> = COUNTS.map(Probe::Streams).to_vec();
+        probes.extend(DEPTHS.map(Probe::Depth));
+        probes.push(Probe::Bandwidth);
+        if self.device.is_rotational && self.device.host != HostKind::Engine {
+            probes.extend(ZONES.map(Probe::Zone));
+        }
+        self.under_bare(probes)
+    }
+
+    fn under_bare(&self, probes: Vec<Probe>) -> Vec<Question> {
+        let spec = self.bare();
+        probes.into_iter().map(|probe| Question { probe, spec: spec.clone() }).collect()
+    }
+
+    fn of_candidates(&self) -> Vec<Question> {
+        let findings = self.findings();
+        let parallelism = findings.parallelism();
+        let mut questions = Vec::new();
+        for (spec, is_control) in self.list() {
+            let mut probes = vec![Probe::Streams(STREAMS)];
+            if !self.request.load.is_empty() {
+                probes = if is_control { Vec::new() } else { vec![Probe::Load] };
+            } else if !is_control {
+                probes.extend([Probe::Depth(findings.knee()), Probe::AmongReaders]);
+                if self.device.may_write {
+                    probes.push(Probe::AmongWriters);
+                }
+                if self.device.has_groups && !WITHOUT_SHARES.contains(&spec.name.as_str()) {
+                    probes.push(Probe::Shares(backlog(parallelism)));
+                }
+            }
+            questions.extend(probes.into_iter().map(|probe| Question { probe, spec: spec.clone() }));
+        }
+        questions
+    }
+
+    /// Settings worth trying on the winner, and on what is set now if that may be kept.
+    fn of_trials(&self) -> Vec<Question> {
+        if !self.request.load.is_empty() {
+            return Vec::new();
+        }
+        let findings = self.findings();
+        let class = classify(&self.device, &findings);
+        let Request { goal, only, .. } = &self.request;
+        let case = Case { device: &self.device, findings: &findings, class: &class, goal: *goal, only };
+        let Some(scores) = case.scores(Carrier::Kernel) else { return Vec::new() };
+        let found = trials(&case, &scores.best().spec).into_iter();
+        found
+            .flat_map(|trial| {
+                let spec = trial.spec;
+                trial.probes.into_iter().map(move |probe| Question { probe, spec: spec.clone() })
+            })
+            .collect()
+    }
+
+    /// Writes first, so that reads find what was written.
+    fn of_cost(&self) -> Vec<Question> {
+        if !self.request.with_cost {
+            return Vec::new();
+        }
+        let depth = self.findings().knee().max(64);
+        let ways = if self.device.may_write { &[true, false][..] } else { &[false] };
+        let mut probes = Vec::new();
+        probes.extend(ways.iter().map(|&write| Probe::Cost(Cost::Bytes { write })));
+        probes.extend(ways.iter().map(|&write| Probe::Cost(Cost::Sequential { write, depth })));
+        probes.extend(ways.iter().map(|&write| Probe::Cost(Cost::Random { write, depth })));
+        self.under_bare(probes)
+    }
+
+    fn of_paced(&self) -> Vec<Question> {
+        let Some(cost) = self.findings().cost else { return Vec::new() };
+        let paced = |write: bool, random_per_s: f64| Probe::Cost(Cost::Paced { write, ios_per_s: paced(random_per_s) });
+        let mut probes = vec![paced(false, cost.read[2])];
+        probes.extend(cost.write.map(|write| paced(true, write[2])));
+        self.under_bare(probes)
+    }
+
+    fn timing_of(&self, stage: Stage, questions: usize) -> Timing {
+        let pace = self.request.pace;
+        let mut timing = Timing { ramp_ns: pace.ramp_ns, step_ns: pace.step_ns, repeats: pace.repeats, first_set: 1 };
+        let part = match stage {
+            Stage::Device => FOR_DEVICE,
+            Stage::Candidates => FOR_CANDIDATES,
+            _ => 1.0 - FOR_DEVICE - FOR_CANDIDATES,
+        };
+        match stage {
+            Stage::Cost | Stage::Paced => {
+                timing.repeats = 1;
+                timing.step_ns = pace.cost_step_ns;
+            }
+            Stage::Device => {}
+            _ => timing.first_set = FIRST_SET_OF_CANDIDATES,
+        }
+        if self.device.host == HostKind::Simulator && !self.device.is_rotational {
+            // A second of flash has as many requests as an hour of a disk.
+            timing.step_ns = (timing.step_ns / 3).max(SHORTEST_STEP_NS);
+        }
+        let is_cost = matches!(stage, Stage::Cost | Stage::Paced);
+        if let Some(budget_ns) = pace.budget_ns.filter(|_| !is_cost) {
+            let runs = questions as u64 * u64::from(timing.repeats);
+            let left_ns = budget_ns.saturating_sub(self.spent_ns);
+            let share_ns = fraction(budget_ns, part).min(left_ns) / runs.max(1);
+            let longest_ns = share_ns.saturating_sub(timing.ramp_ns + self.overhead_ns());
+            timing.step_ns = timing.step_ns.min(longest_ns).max(SHORTEST_STEP_NS);
+        }
+        timing
+    }
+
+    /// What a run costs beside its own time.
+    fn overhead_ns(&self) -> u64 {
+        match self.device.host {
+            HostKind::Simulator => 0,
+            HostKind::Engine => SECOND_NS / 10,
+            HostKind::Native => SECOND_NS / 4,
+        }
+    }
+
+    fn batch(&mut self, title: &str, questions: Vec<Question>) -> Batch {
+        let Timing { repeats, step_ns, ramp_ns, .. } = self.timing;
+        let mut experiments = Vec::new();
+        for set in 0..repeats {
+            // Each repetition begins elsewhere and every other one goes backwards: drift becomes noise, not bias.
+            let mut order: Vec<&Question> = questions.iter().collect();
+            let shift = set as usize * questions.len() / repeats.max(1) as usize;
+            order.rotate_left(shift);
+            if set % 2 == 1 {
+                order.reverse();
+            }
+            experiments.extend(order.into_iter().map(|question| {
+                question.probe.experiment(&self.device, &question.spec, &self.request.load, self.timing, set)
+            }));
+        }
+        self.spent_ns += experiments.len() as u64 * (step_ns + ramp_ns + self.overhead_ns());
+        let what = what_of(questions.iter().map(|question| question.probe));
+        self.pending = questions;
+        Batch { title: title.to_owned(), what, experiments }
+    }
+
+    /// What was asked last and came out too noisy, once more and twice as long, while that fits.
+    fn again(&mut self) -> Option<Batch> {
+        let pending = std::mem::take(&mut self.pending);
+        let is_of_candidates = self.timing.first_set >= FIRST_SET_OF_CANDIDATES;
+        let mut found = noisy(&self.measurements);
+        found.extend(cut_short(&self.measurements));
+        let is_noisy = |question: &Question| {
+            found.iter().any(|noisy| {
+                noisy.is_candidates == is_of_candidates
+                    && noisy.probe == question.probe.name()
+                    && noisy.spec == question.spec.to_string()
+            })
+        };
+        let questions: Vec<Question> = pending.into_iter().filter(is_noisy).collect();
+        if questions.is_empty() || self.tries >= TRIES || self.timing.repeats < 2 {
+            return None;
+        }
+        let timing = self.affordable(questions.len() as u64)?;
+        self.measurements.retain(|run| {
+            let own = run.experiment.set >= FIRST_SET_OF_CANDIDATES;
+            let is_replaced = questions
+                .iter()
+                .any(|question| question.probe.name() == run.experiment.workload && question.spec == spec_of(run));
+            own != is_of_candidates || !is_replaced
+        });
+        self.tries += 1;
+        self.timing = timing;
+        Some(self.batch("again, twice as long: what varied or waited too much", questions))
+    }
+
+    /// Twice as long, as often as that fits, at least twice.
+    fn affordable(&self, questions: u64) -> Option<Timing> {
+        let step_ns = self.timing.step_ns * 2;
+        let first_set = self.timing.first_set + self.timing.repeats;
+        let one_ns = step_ns + self.timing.ramp_ns + self.overhead_ns();
+        // Noise of the device alone must not cost the candidates their time.
+        let is_device = self.timing.first_set < FIRST_SET_OF_CANDIDATES;
+        let reserved = if is_device { FOR_CANDIDATES } else { 0.0 };
+        let left_ns = self
+            .request
+            .pace
+            .budget_ns
+            .map(|budget_ns| budget_ns.saturating_sub(self.spent_ns).saturating_sub(fraction(budget_ns, reserved)));
+        let fits = |repeats: &u32| left_ns.is_none_or(|left_ns| questions * u64::from(*repeats) * one_ns <= left_ns);
+        let repeats = (2..=self.timing.repeats).rev().find(fits)?;
+        Some(Timing { step_ns, first_set, repeats, ..self.timing })
+    }
+}
+
+/// One line per kind of probe: `random 4 KiB reads, at a time: 1/2/4`.
+fn what_of(probes: impl Iterator<Item = Probe>) -> Vec<String> {
+    let mut kinds: Vec<(&'static str, Vec<String>)> = Vec::new();
+    for (text, number) in probes.map(Probe::what) {
+        let at = kinds.iter().position(|(known, _)| *known == text).unwrap_or_else(|| {
+            kinds.push((text, Vec::new()));
+            kinds.len() - 1
+        });
+        let number = number.map(|number| number.to_string()).filter(|number| !kinds[at].1.contains(number));
+        kinds[at].1.extend(number);
+    }
+    let line = |(text, numbers): (&str, Vec<String>)| match numbers.is_empty() {
+        true => text.to_owned(),
+        false => format!("{text}: {}", numbers.join("/")),
+    };
+    kinds.into_iter().map(line).collect()
+}
+
+/// iostune's question: 1, 2, 4 and 8 readers under each scheduler.
+pub fn classic_batch(device: &Device, specs: &[SchedulerSpec], pace: Pace) -> Batch {
+    let timing = Timing {
+        ramp_ns: pace.ramp_ns,
+        step_ns: pace.step_ns,
+        repeats: pace.repeats,
+        first_set: FIRST_SET_OF_CANDIDATES,
+    };
+    let counts = || COUNTS.into_iter().filter(|count| *count <= STREAMS);
+    let one_set = |set: u32| {
+        specs.iter().flat_map(move |spec| {
+            counts().map(move |count| Probe::Streams(count).experiment(device, spec, &[], timing, set))
+        })
+    };
+    Batch {
+        title: "parallel sequential readers".to_owned(),
+        what: what_of(counts().map(Probe::Streams)),
+        experiments: (0..timing.repeats).flat_map(one_set).collect(),
+    }
+}
+
+const fn following(stage: Stage) -> Stage {
+    match stage {
+        Stage::Device => Stage::Candidates,
+        Stage::Candidates => Stage::Trials,
+        Stage::Trials => Stage::Cost,
+        Stage::Cost => Stage::Paced,
+        Stage::Paced | Stage::Over => Stage::Over,
+    }
+}
+
+/// More than the device takes at once: only then weights have anything to decide.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 256")]
+fn backlog(parallelism: f64) -> u32 {
+    (2.0 * parallelism).clamp(16.0, 256.0).ceil() as u32
+}
+
+/// 0.9 times the rate.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "requests a second, below 2^32")]
+fn paced(random_per_s: f64) -> u32 {
+    (0.9 * random_per_s).clamp(1.0, f64::from(u32::MAX)) as u32
+}
+
+/// A part of a time.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "smaller than the time")]
+fn fraction(whole_ns: u64, part: f64) -> u64 {
+    (whole_ns as f64 * part) as u64
+}

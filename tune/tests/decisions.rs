@@ -1,0 +1,398 @@
+//! Acceptance cases of the harness, section 13, that are about decisions: findings written down by hand, advice compared.
+
+use experiment::SchedulerSpec;
+use experiment::statistics::Estimate;
+use hoistway_tune::{
+    Advice, Among, Attachment, CandidateFindings, Class, Confidence, DepthStep, Device, Findings, Goal, HostKind,
+    Idling, Noisy, Shares, StreamStep, Verdict, classify, recommend,
+};
+
+fn device(hw_queues: u32, is_rotational: bool) -> Device {
+    Device {
+        name: "/dev/sdx".into(),
+        model: "TEST".into(),
+        host: HostKind::Native,
+        attachment: Attachment::Direct,
+        size_bytes: 1 << 40,
+        is_rotational,
+        is_zoned: false,
+        hw_queues,
+        queue_depth: 32,
+        nr_requests: Some(64),
+        schedulers: ["none", "mq-deadline", "kyber", "bfq"].map(str::to_owned).to_vec(),
+        current: Device::kernel_default(hw_queues),
+        current_is_real: true,
+        wbt_lat_us: Some(75_000),
+        has_groups: true,
+        may_write: false,
+        below: Vec::new(),
+    }
+}
+
+/// A figure of three repetitions with this relative half width.
+fn about(mean: f64, relative: f64) -> Estimate {
+    Estimate { mean, sd: mean * relative / 2.5, ci95: Some(mean * relative), n: 3 }
+}
+
+fn exact(mean: f64) -> Estimate {
+    about(mean, 0.0)
+}
+
+/// Streams of 1, 2, 4 and 8 readers in MB/s; the median of a random read in ms and what depth gains.
+fn found(streams: [f64; 4], p50_ms: f64, parallelism: f64) -> Findings {
+    let step =
+        |(count, rate): (u32, f64)| StreamStep { count, bytes_per_s: exact(rate * 1e6), each_bytes_per_s: vec![] };
+    let depth =
+        |depth: u32, rate: f64| DepthStep { depth, ios_per_s: exact(rate), p50_ns: p50_ms * 1e6, p99_ns: p50_ms * 2e6 };
+    let one = 1e3 / p50_ms;
+    Findings {
+        streams: [1, 2, 4, 8].into_iter().zip(streams).map(step).collect(),
+        depths: vec![depth(1, one), depth(32, one * parallelism)],
+        ..Findings::default()
+    }
+}
+
+/// What a candidate did: 8 streams in MB/s, random reads a second, a reader's p99 among others in ms, 1:8 as 1:x.
+fn did(spec: &str, streams: f64, random: f64, p99_ms: f64, ratio: Option<f64>) -> CandidateFindings {
+    let error = |ratio: f64| ((1.0 / (1.0 + ratio)) / (1.0 / 9.0) - 1.0).abs();
+    CandidateFindings {
+        spec: spec.to_owned(),
+        streams: vec![StreamStep { count: 8, bytes_per_s: about(streams * 1e6, 0.02), each_bytes_per_s: vec![] }],
+        depths: vec![DepthStep { depth: 32, ios_per_s: exact(random), p50_ns: 1e6, p99_ns: 2e6 }],
+        among_readers: Some(Among { p99_ns: exact(p99_ms * 1e6), others_bytes_per_s: exact(1e6) }),
+        shares: ratio.map(|ratio| Shares {
+            ratio: exact(ratio),
+            error: exact(error(ratio)),
+            has_mechanism: true,
+            ios_per_s: exact(random),
+        }),
+        ..CandidateFindings::default()
+    }
+}
+
+fn only_streams(spec: &str, mb_per_s: f64) -> CandidateFindings {
+    let streams = vec![StreamStep { count: 8, bytes_per_s: exact(mb_per_s * 1e6), each_bytes_per_s: vec![] }];
+    CandidateFindings { spec: spec.to_owned(), streams, ..CandidateFindings::default() }
+}
+
+/// The disk of harness 12.3.
+fn disk() -> Findings {
+    let mut findings = found([107.0, 14.0, 13.0, 10.2], 8.1, 2.1);
+    findings.candidates = vec![
+        did("bfq:low_latency=0", 61.2, 101.0, 131.0, Some(7.8)),
+        did("bfq", 11.8, 94.0, 118.0, Some(6.9)),
+        did("mq-deadline", 11.4, 97.0, 365.0, None),
+        only_streams("none", 10.2),
+        only_streams("bfq:low_latency=0,slice_idle=0", 12.6),
+    ];
+    findings
+}
+
+/// The 12-disk stripe of harness 12.3.
+fn array() -> Findings {
+    let mut findings = found([53.0, 60.0, 64.0, 66.0], 6.0, 8.0);
+    findings.candidates = vec![
+        did("mq-deadline", 37.9, 565.0, 40.0, None),
+        did("none", 37.4, 539.0, 45.0, None),
+        did("bfq:low_latency=0,slice_idle=0", 36.3, 571.0, 60.0, Some(1.6)),
+        only_streams("bfq:low_latency=0", 8.8),
+    ];
+    findings
+}
+
+fn advice(device: &Device, findings: &Findings, goal: Goal) -> Advice {
+    recommend(device, findings, goal, &[]).kernel
+}
+
+fn text(advice: &Advice) -> String {
+    advice.spec.to_string()
+}
+
+#[test]
+fn t40_the_published_rows_are_classified_and_their_ratios_printed() {
+    let rows = [
+        ([63.3, 18.7, 21.6, 29.6], 8.0, true, Class::SeekBound, "delta 0.295, gamma 0.468"),
+        ([62.5, 86.5, 98.7, 112.5], 6.0, true, Class::Array, "delta 1.384, gamma 1.800"),
+        ([243.0, 231.0, 270.6, 262.9], 0.1, false, Class::FlashSq, "delta 0.951, gamma 1.114"),
+    ];
+    for (streams, p50_ms, rotational, class, ratios) in rows {
+        let classified = classify(&device(1, rotational), &found(streams, p50_ms, 2.0));
+        assert_eq!(classified.class, class, "{streams:?}");
+        assert!(classified.why.starts_with(ratios), "{}", classified.why);
+    }
+}
+
+/// The thread's own three conclusions: keep idling; no queue idling but groups by group idling; idling has no meaning.
+#[test]
+fn t40_the_published_rows_give_the_threads_conclusions() {
+    let conclusion = |streams, p50_ms, rotational| {
+        let advice = recommend(&device(1, rotational), &found(streams, p50_ms, 2.0), Goal::Balanced, &[]);
+        advice.idling.map(|(idling, _)| idling)
+    };
+    assert_eq!(conclusion([63.3, 18.7, 21.6, 29.6], 8.0, true), Some(Idling::PerQueue));
+    assert_eq!(conclusion([62.5, 86.5, 98.7, 112.5], 6.0, true), Some(Idling::PerGroup));
+    assert_eq!(conclusion([243.0, 231.0, 270.6, 262.9], 0.1, false), Some(Idling::Pointless));
+}
+
+#[test]
+fn t41_a_disk_gets_bfq_that_waits_and_keeps_its_slice_idle() {
+    let advice = advice(&device(1, true), &disk(), Goal::Balanced);
+    assert_eq!((text(&advice).as_str(), advice.verdict), ("bfq:low_latency=0", Verdict::Change));
+    let rules: Vec<&str> = advice.items.iter().map(|item| item.rule.as_str()).collect();
+    assert_eq!(rules, ["R-SEEK", "R-LL"]);
+    assert!(advice.items[1].evidence.starts_with("8 streams 11.8 MB/s -> 61.2 MB/s"), "{}", advice.items[1].evidence);
+    assert!(
+        advice.left.iter().any(|left| left.starts_with("slice_idle=8 (0 would give 12.6 MB/s")),
+        "{:?}",
+        advice.left
+    );
+    assert_eq!(advice.items[0].confidence, Confidence::High);
+}
+
+#[test]
+fn t41_an_array_does_not_get_bfq_that_waits_and_both_figures_are_said() {
+    let recommendation = recommend(&device(1, true), &array(), Goal::Balanced, &[]);
+    let advice = recommendation.kernel;
+    assert_eq!((text(&advice).as_str(), advice.verdict), ("mq-deadline", Verdict::Keep));
+    let said = advice.left.iter().find(|left| left.starts_with("R-IDLE")).expect("the reason");
+    assert!(said.contains("8.8 MB/s") && said.contains("36.3 MB/s") && said.contains("37.9 MB/s"), "{said}");
+}
+
+/// For shares BFQ is chosen on the array where it holds any, but without waiting for readers; that they suffer is said.
+#[test]
+fn an_array_for_fairness_gets_bfq_without_waiting() {
+    // 1:1.6 instead of 1:8 is as good as none, and no reason for anything.
+    assert_eq!(text(&advice(&device(1, true), &array(), Goal::Fairness)), "mq-deadline");
+    let mut findings = array();
+    findings.candidates[2] = did("bfq:low_latency=0,slice_idle=0", 36.3, 571.0, 60.0, Some(5.0));
+    let recommendation = recommend(&device(1, true), &findings, Goal::Fairness, &[]);
+    assert_eq!(text(&recommendation.kernel), "bfq:low_latency=0,slice_idle=0");
+    let idle = recommendation.kernel.items.iter().find(|item| item.setting == "iosched/slice_idle").expect("the item");
+    assert_eq!((idle.old.as_str(), idle.new.as_str(), idle.rule.as_str()), ("8", "0", "R-IDLE"));
+    assert!(idle.evidence.starts_with("8 streams 8.8 MB/s -> 36.3 MB/s"), "{}", idle.evidence);
+    assert!(recommendation.notes.iter().any(|note| note.contains("1:5.0")), "{:?}", recommendation.notes);
+}
+
+#[test]
+fn flash_is_left_as_the_kernel_has_it_where_nothing_is_won() {
+    let mut findings = found([240.0, 240.0, 240.0, 240.0], 0.1, 20.0);
+    findings.candidates = vec![
+        did("mq-deadline", 500.0, 80e3, 0.3, None),
+        did("none", 502.0, 81e3, 0.3, None),
+        did("bfq", 480.0, 60e3, 0.4, Some(7.0)),
+        did("bfq:low_latency=0,slice_idle=0", 490.0, 62e3, 0.4, Some(1.5)),
+        did("kyber", 500.0, 80e3, 0.3, None),
+    ];
+    let kept = advice(&device(1, false), &findings, Goal::Balanced);
+    assert_eq!((text(&kept).as_str(), kept.verdict), ("mq-deadline", Verdict::Keep));
+    assert!(kept.left[0].starts_with("R-KEEP: mq-deadline is the best"), "{:?}", kept.left);
+    let many = advice(&device(8, false), &findings, Goal::Balanced);
+    assert_eq!((text(&many).as_str(), many.verdict), ("none", Verdict::Keep));
+}
+
+#[test]
+fn a_gain_below_five_percent_is_no_reason_and_below_ten_none_on_virtual_disks() {
+    let mut findings = found([240.0, 240.0, 240.0, 240.0], 0.1, 20.0);
+    let set = |kyber: f64| {
+        vec![did("none", 500.0, 80e3, 1.0, None), did("mq-deadline", 500.0 * kyber, 80e3 * kyber, 1.0, None)]
+    };
+    let gain = |attachment, kyber, findings: &mut Findings| {
+        findings.candidates = set(kyber);
+        let device = Device { current: SchedulerSpec::named("none"), attachment, ..device(1, false) };
+        advice(&device, findings, Goal::Throughput).verdict
+    };
+    assert_eq!(gain(Attachment::Direct, 1.04, &mut findings), Verdict::Keep);
+    assert_eq!(gain(Attachment::Direct, 1.08, &mut findings), Verdict::Change);
+    assert_eq!(gain(Attachment::Virtual, 1.08, &mut findings), Verdict::Keep);
+    assert_eq!(gain(Attachment::Virtual, 1.12, &mut findings), Verdict::Change);
+}
+
+#[test]
+fn t45_noise_leaves_everything_as_it_is_and_is_named() {
+    let mut findings = disk();
+    findings.noisy.push(Noisy {
+        probe: "streams-8".into(),
+        spec: "bfq:low_latency=0".into(),
+        is_candidates: true,
+        variation: 0.25,
+    });
+    let advice = advice(&device(1, true), &findings, Goal::Balanced);
+    assert_eq!((text(&advice).as_str(), advice.verdict), ("mq-deadline", Verdict::Inconclusive));
+    assert!(advice.items.is_empty());
+    assert_eq!(advice.left[0], "R-NOISE: streams-8 under bfq:low_latency=0 varies by 25 % between repetitions");
+    // What nobody would choose anyway may be as noisy as it likes.
+    findings.noisy[0].spec = "bfq".into();
+    assert_eq!(recommend(&device(1, true), &findings, Goal::Balanced, &[]).kernel.verdict, Verdict::Change);
+}
+
+#[test]
+fn t46_a_virtual_disk_that_claims_to_turn_is_corrected_apart() {
+    let mut findings = found([240.0, 240.0, 240.0, 240.0], 0.2, 8.0);
+    findings.candidates = vec![did("none", 500.0, 40e3, 1.0, None), did("mq-deadline", 499.0, 40e3, 1.0, None)];
+    let device = Device { attachment: Attachment::Virtual, current: SchedulerSpec::named("none"), ..device(1, true) };
+    let advice = advice(&device, &findings, Goal::Balanced);
+    let first = &advice.items[0];
+    assert_eq!((first.setting.as_str(), first.old.as_str(), first.new.as_str()), ("rotational", "1", "0"));
+    assert_eq!((advice.items.len(), text(&advice).as_str()), (1, "none"));
+}
+
+#[test]
+fn a_setting_of_somebodys_that_costs_is_taken_back() {
+    let mut findings = disk();
+    let device = Device { current: "bfq:slice_idle=0".parse().expect("a scheduler"), ..device(1, true) };
+    findings.candidates.push(did("bfq:slice_idle=0", 12.0, 99.0, 300.0, Some(1.6)));
+    let advice = advice(&device, &findings, Goal::Balanced);
+    assert_eq!(text(&advice), "bfq:low_latency=0");
+    let changes: Vec<(&str, &str, &str)> =
+        advice.items.iter().map(|item| (item.setting.as_str(), item.old.as_str(), item.new.as_str())).collect();
+    assert_eq!(changes, [("iosched/low_latency", "1", "0"), ("iosched/slice_idle", "0", "8")]);
+}
+
+#[test]
+fn write_back_throttling_is_halved_where_that_pays() {
+    let mut findings = found([200.0, 210.0, 220.0, 230.0], 6.0, 8.0);
+    let beside_writers =
+        |p99_ms: f64, mb: f64| Some(Among { p99_ns: exact(p99_ms * 1e6), others_bytes_per_s: exact(mb * 1e6) });
+    let mut winner = did("mq-deadline", 230.0, 565.0, 40.0, None);
+    winner.among_writers = beside_writers(200.0, 100.0);
+    let halved = CandidateFindings {
+        spec: "mq-deadline:wbt_lat_usec=37500".into(),
+        among_writers: beside_writers(100.0, 95.0),
+        ..CandidateFindings::default()
+    };
+    findings.candidates = vec![winner, halved];
+    let device = device(1, true);
+    let changed = advice(&device, &findings, Goal::Balanced);
+    assert_eq!(changed.verdict, Verdict::Change);
+    let item = &changed.items[0];
+    assert_eq!((item.setting.as_str(), item.old.as_str(), item.new.as_str()), ("wbt_lat_usec", "75000", "37500"));
+    assert_eq!(item.evidence, "reader beside writers 200 ms -> 100 ms, writers 100 MB/s -> 95.0 MB/s");
+    // The same gain paid for with the writers' speed is none.
+    findings.candidates[1].among_writers = beside_writers(100.0, 80.0);
+    let kept = advice(&device, &findings, Goal::Balanced);
+    assert_eq!(kept.verdict, Verdict::Keep);
+    assert!(kept.left.iter().any(|left| left.starts_with("wbt_lat_usec=37500: ")), "{:?}", kept.left);
+}
+
+#[test]
+fn without_probes_the_usual_choice_is_given_with_low_confidence() {
+    let advice = advice(&device(1, true), &Findings::default(), Goal::Balanced);
+    assert_eq!((text(&advice).as_str(), advice.verdict), ("bfq:low_latency=0", Verdict::Change));
+    assert!(advice.items.iter().all(|item| item.confidence == Confidence::Low && item.rule.starts_with("R-")));
+}
+
+#[test]
+fn parts_of_stacks_get_none_and_stacks_nothing() {
+    let of = |attachment| advice(&Device { attachment, ..device(1, true) }, &Findings::default(), Goal::Balanced);
+    let component = of(Attachment::Component);
+    assert_eq!((text(&component).as_str(), component.items[0].rule.as_str()), ("none", "R-STACK"));
+    assert_eq!(of(Attachment::Stacked).verdict, Verdict::Nothing);
+}
+
+// ---- the loop ----
+
+/// A host that answers by a formula: so much per probe, with a spread where it is asked for.
+mod loop_of_questions {
+    use std::collections::BTreeMap;
+
+    use experiment::measurement::{DeviceCounters, GroupMeasurement, Tally};
+    use experiment::{Experiment, Histogram, Measurement, SchedulerInForce, TargetFacts};
+    use hoistway_tune::{Goal, Pace, Request, Step, Tuner, Verdict};
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    fn group(path: &str, weight: u32, bytes_per_s: u64, latency_ns: u64, window_ns: u64) -> GroupMeasurement {
+        let bytes = bytes_per_s * window_ns / SECOND_NS;
+        let latency = Histogram::from_bins([(latency_ns, 100)]);
+        let read = Tally { bytes, ios: bytes / 4096, latency, ..Tally::default() };
+        GroupMeasurement {
+            path: path.to_owned(),
+            weight,
+            effective_weight: weight,
+            read,
+            write: Tally::default(),
+            trim: Tally::default(),
+            sync: Tally::default(),
+            late: 0,
+            threads: Vec::new(),
+        }
+    }
+
+    /// One arm: streams lose under everything but BFQ, random reads take 8 ms. `wobble` is added to every other set.
+    fn answer(experiment: &Experiment, wobble: f64) -> Measurement {
+        let waits = experiment.scheduler.name == "bfq" && experiment.scheduler.setting("slice_idle").is_none();
+        let factor = if experiment.set % 2 == 1 { 1.0 + wobble } else { 1.0 };
+        let mb = |mb: f64| (mb * factor * 1e6) as u64;
+        let bytes_per_s = match experiment.workload.split_once('-') {
+            Some(("streams", "1")) => mb(60.0),
+            Some(("streams", _)) => mb(if waits { 50.0 } else { 12.0 }),
+            Some(("random", _)) => 120 * 4096,
+            _ => mb(40.0),
+        };
+        let window_ns = experiment.runtime_ns;
+        let groups = experiment.groups.iter().map(|of| {
+            let share = bytes_per_s / experiment.groups.len() as u64;
+            group(&of.path, of.weight.get(), share, 8_000_000, window_ns)
+        });
+        Measurement {
+            experiment: experiment.clone(),
+            host: "test".into(),
+            scheduler: SchedulerInForce { name: experiment.scheduler.name.clone(), ..SchedulerInForce::default() },
+            target: TargetFacts::default(),
+            window_ns,
+            groups: groups.collect(),
+            device: DeviceCounters::default(),
+            dispatch_reasons: BTreeMap::new(),
+            blkio: BTreeMap::new(),
+            flags: Vec::new(),
+        }
+    }
+
+    fn request(budget_s: Option<u64>) -> Request {
+        let budget_ns = budget_s.map(|seconds| seconds * SECOND_NS);
+        let (step_ns, ramp_ns) = (3 * SECOND_NS, SECOND_NS / 4);
+        let pace = Pace { step_ns, ramp_ns, repeats: 3, cost_step_ns: SECOND_NS, budget_ns };
+        Request { goal: Goal::Balanced, pace, only: vec![], load: vec![], with_cost: false, by_facts: false }
+    }
+
+    /// Asks until the end; answers the titles of the batches, the time they took and the recommendation's verdict.
+    fn asked(budget_s: Option<u64>, wobble: f64) -> (Vec<String>, u64, Verdict, String) {
+        let mut tuner = Tuner::new(super::device(1, true), request(budget_s));
+        let (mut titles, mut spent_ns) = (Vec::new(), 0);
+        loop {
+            match tuner.next_step() {
+                Step::Measure(batch) => {
+                    titles.push(batch.title.split(',').next().unwrap_or_default().to_owned());
+                    spent_ns += batch.experiments.iter().map(Experiment::length_ns).sum::<u64>();
+                    tuner.hear(batch.experiments.iter().map(|it| answer(it, wobble)).collect());
+                }
+                Step::Done(done) => {
+                    return (titles, spent_ns / SECOND_NS, done.kernel.verdict, done.kernel.spec.to_string());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn it_asks_about_the_device_then_the_candidates_and_recommends() {
+        let (titles, _, verdict, spec) = asked(None, 0.0);
+        assert_eq!(titles, ["the device without a scheduler", "the candidates"]);
+        assert_eq!((verdict, spec.as_str()), (Verdict::Change, "bfq:low_latency=0"));
+    }
+
+    #[test]
+    fn what_varies_is_asked_again_twice_and_then_given_up() {
+        let (titles, _, verdict, spec) = asked(None, 0.4);
+        let again = "again";
+        assert_eq!(titles, ["the device without a scheduler", again, again, "the candidates", again, again]);
+        assert_eq!((verdict, spec.as_str()), (Verdict::Inconclusive, "mq-deadline"));
+    }
+
+    #[test]
+    fn it_stays_within_its_budget() {
+        for wobble in [0.0, 0.4] {
+            let (_, spent_s, ..) = asked(Some(270), wobble);
+            assert!((100..=270).contains(&spent_s), "{spent_s} s");
+        }
+    }
+}
