@@ -9,9 +9,11 @@ use crate::serve::ServeArguments;
 
 pub mod device;
 pub mod test;
+pub mod trace;
 
 pub use device::DeviceArguments;
 pub use test::TestArguments;
+pub use trace::{ReplayArguments, TraceArguments};
 
 /// Block I/O schedulers, on a simulated disk or a real one: compare them, and share a disk with them.
 #[derive(Parser, Debug)]
@@ -59,6 +61,10 @@ pub enum Color {
 pub enum Command {
     /// Measure workloads x groups x schedulers on one target
     Test(Box<TestArguments>),
+    /// Traces of block I/O: what is in them, in another format, recorded, replayed
+    Trace(TraceArguments),
+    /// Replay a trace under schedulers (as `test --trace`)
+    Replay(Box<ReplayArguments>),
     /// Serve block devices to NBD clients, with shares
     #[command(after_help = "Examples:
   hoistway serve --nbd unix:/run/hoistway.sock --export a=/srv/a.img,weight=300 --export b=/srv/b.img -s wfq

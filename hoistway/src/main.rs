@@ -13,11 +13,13 @@ mod list;
 mod machine;
 mod processes;
 mod progress;
+mod replay;
 mod restore;
 mod scenario;
 mod serve;
 mod target;
 mod test;
+mod trace;
 mod units;
 mod usage;
 mod workloads;
@@ -40,6 +42,8 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments, voice: Voice) -> ExitCode {
     let outcome = match arguments.command {
         Command::Test(arguments) => test::run(&arguments, voice),
+        Command::Trace(arguments) => trace::run(&arguments, voice),
+        Command::Replay(arguments) => replay::run(&arguments, voice),
         Command::List(arguments) => list::run(&arguments),
         Command::Device(arguments) => device::run(&arguments, voice),
         Command::Demo(arguments) => demo::run(&arguments, voice),

@@ -193,6 +193,11 @@ impl Writer {
         Self { file: file.to_owned(), begin_ns: None, last_us: 0 }
     }
 
+    /// The same, with times counted from this one; none = from its first I/O.
+    pub fn since(file: &str, begin_ns: Option<Nanos>) -> Self {
+        Self { begin_ns, ..Self::new(file) }
+    }
+
     /// What is written first.
     pub fn begin(&self) -> String {
         format!("fio version 3 iolog\n0 {0} add\n0 {0} open\n", self.file)
@@ -207,7 +212,7 @@ impl Writer {
             Operation::Flush => "sync",
             Operation::Passthrough => return None,
         };
-        self.last_us = (record.at_ns - *self.begin_ns.get_or_insert(record.at_ns)) / 1_000;
+        self.last_us = record.at_ns.saturating_sub(*self.begin_ns.get_or_insert(record.at_ns)) / 1_000;
         let (offset, length) =
             if record.operation == Operation::Flush { (0, 0) } else { (record.offset_bytes, record.length_bytes) };
         Some(format!("{} {} {action} {offset} {length}\n", self.last_us, self.file))

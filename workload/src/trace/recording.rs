@@ -75,6 +75,38 @@ pub enum GroupBy {
     Table(BTreeMap<String, String>),
 }
 
+/// What an I/O can be told apart by.
+#[derive(Clone, Debug)]
+pub struct Marks<'a> {
+    /// The process's number.
+    pub pid: u32,
+    /// Its name.
+    pub process: Option<&'a str>,
+    /// The trace's own group.
+    pub group: Option<String>,
+    /// The device.
+    pub device: String,
+}
+
+impl GroupBy {
+    /// The group of an I/O; none if this says nothing of it.
+    pub fn name_of(&self, marks: Marks<'_>) -> Option<String> {
+        let name = match self {
+            GroupBy::None => None,
+            GroupBy::Pid => Some(format!("pid{}", marks.pid)),
+            GroupBy::Comm => marks.process.map(str::to_owned),
+            GroupBy::Cgroup => marks.group,
+            GroupBy::Device => Some(marks.device),
+            GroupBy::Table(table) => {
+                let pid = marks.pid.to_string();
+                let keys = [Some(pid.as_str()), marks.process, marks.group.as_deref(), Some(marks.device.as_str())];
+                keys.into_iter().flatten().find_map(|key| table.get(key).cloned())
+            }
+        };
+        name.map(|name| plain(&name))
+    }
+}
+
 /// One I/O before it has its place.
 #[derive(Copy, Clone)]
 struct Seen {
@@ -249,26 +281,16 @@ impl Builder {
     }
 
     fn group_of(&mut self, record: &Record) -> Result<u16, Unusable> {
-        let process = || self.processes.get(&record.pid).cloned();
-        let group = || match (self.groups_named.get(&record.group), record.group) {
+        let group = match (self.groups_named.get(&record.group), record.group) {
             (Some(name), _) => Some(name.clone()),
             (None, 0) => None,
             (None, number) => Some(number.to_string()),
         };
-        let device = || self.devices_named.get(&record.device).cloned().unwrap_or_else(|| record.device.to_string());
-        let name = match &self.selection.by {
-            GroupBy::None => None,
-            GroupBy::Pid => Some(format!("pid{}", record.pid)),
-            GroupBy::Comm => process(),
-            GroupBy::Cgroup => group(),
-            GroupBy::Device => Some(device()),
-            GroupBy::Table(table) => {
-                let keys = [Some(record.pid.to_string()), process(), group(), Some(device())];
-                keys.into_iter().flatten().find_map(|key| table.get(&key).cloned())
-            }
-        };
+        let device = self.devices_named.get(&record.device).cloned().unwrap_or_else(|| record.device.to_string());
+        let process = self.processes.get(&record.pid).map(String::as_str);
+        let name = self.selection.by.name_of(Marks { pid: record.pid, process, group, device });
         let all = if self.selection.by == GroupBy::None { "trace" } else { REST };
-        let name = name.map_or_else(|| all.to_owned(), |name| plain(&name));
+        let name = name.unwrap_or_else(|| all.to_owned());
         if let Some(known) = self.group_numbers.get(&name) {
             return Ok(*known);
         }
