@@ -8,7 +8,7 @@ use block::{Nanos, Operation, Priority};
 use serde::{Deserialize, Serialize};
 
 use crate::program::Program;
-use crate::replay::Replay;
+pub use crate::replay::{Pace, Replay};
 
 /// One value per data direction.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

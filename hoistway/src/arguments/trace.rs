@@ -47,6 +47,11 @@ pub enum TraceCommand {
   hoistway trace convert sda --to fio --out sda.fio --groups-by comm
   hoistway trace convert sda --to csv --out sda.csv")]
     Convert(ConvertArguments),
+    /// Record a block device by the kernel's tracer (root), as blktrace files
+    #[command(after_help = "Examples:
+  hoistway trace record --device /dev/sdb --for 30s --out sdb
+  hoistway trace record --device /dev/sdb --out sdb               until Ctrl-C")]
+    Record(RecordArguments),
     /// Replay a trace under schedulers: the same as `hoistway replay`
     Replay(Box<ReplayArguments>),
 }
@@ -132,7 +137,7 @@ pub struct ConvertArguments {
     #[command(flatten)]
     pub reading: FormatArguments,
     /// Into which groups I/Os fall, for --to csv and fio: pid, comm, cgroup, device, or file=MAP.csv with lines KEY,GROUP[,WEIGHT]
-    #[arg(long, value_name = "BY")]
+    #[arg(long, visible_alias = "groups", value_name = "BY")]
     pub groups_by: Option<String>,
     /// What --to iolog3 and fio name as the file that is read and written
     #[arg(long, value_name = "PATH", default_value = "/dev/replayed")]
@@ -152,6 +157,20 @@ pub enum ToName {
     Csv,
     /// A job file of fio and a log per group.
     Fio,
+}
+
+/// `hoistway trace record`.
+#[derive(Args, Debug)]
+pub struct RecordArguments {
+    /// The block device
+    #[arg(long, value_name = "DEV")]
+    pub device: PathBuf,
+    /// Base name of the files
+    #[arg(long, value_name = "BASE")]
+    pub out: PathBuf,
+    /// For how long [default: until Ctrl-C]
+    #[arg(long = "for", value_name = "TIME", value_parser = units::time)]
+    pub length: Option<Nanos>,
 }
 
 /// `hoistway replay`.

@@ -60,7 +60,10 @@ fn table(path: &Path) -> Result<Grouping, Error> {
             [key, group] => (key, group, None),
             [key, group, weight] => (key, group, Some(weight)),
             _ => {
-                return Err(Error::usage(format!("{at}: '{line}' is no KEY,GROUP[,WEIGHT]"), "for example 1042,db,800"));
+                return Err(Error::usage(
+                    format!("{at}: '{line}' is no KEY,GROUP[,WEIGHT]"),
+                    "for example 1042,db,800",
+                ));
             }
         };
         experiment::group::check_path(group).map_err(|wrong| Error::from(wrong).at(at.clone()))?;

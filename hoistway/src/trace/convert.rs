@@ -59,7 +59,8 @@ pub fn run(arguments: &ConvertArguments, voice: Voice) -> Outcome {
 }
 
 /// What takes items and writes them.
-trait Sink {
+pub trait Sink {
+    /// Takes the next item.
     fn put(&mut self, item: &Item) -> Result<(), Error>;
     /// Writes everything out; answers what is worth knowing.
     fn finish(self: Box<Self>) -> Result<Vec<String>, Error>;
@@ -232,7 +233,7 @@ impl Reduced {
 // ---- the formats ----
 
 /// blktrace's files; begun with the first event, which says on which device it was.
-struct Blktrace {
+pub struct Blktrace {
     base: PathBuf,
     writer: Option<Writer>,
     /// Subtracted from all times: blktrace counts from the begin of the trace or the machine.
@@ -242,7 +243,8 @@ struct Blktrace {
 }
 
 impl Blktrace {
-    fn new(base: &Path) -> Self {
+    /// Files of this base name.
+    pub fn new(base: &Path) -> Self {
         Self { base: base.to_owned(), writer: None, begin_ns: 0, names: Vec::new(), unix_ns: None }
     }
 

@@ -176,7 +176,9 @@ impl Content {
         line("sizes from", sizes.collect::<Vec<_>>().join("  "));
         line("gaps", times(&ios.gaps));
         line("sequential", format!("{:.1}% begin where the device's last one ended", share(ios.sequential)));
-        line("in flight", format!("{} at most", ios.waiting.most));
+        if !ios.waiting.latency.is_empty() {
+            line("in flight", format!("{} at most", ios.waiting.most));
+        }
         for (name, latency) in self.latencies() {
             line(name, times(latency));
         }

@@ -161,7 +161,7 @@ fn is_text(begin: &[u8]) -> bool {
 }
 
 /// What readers say, as the command's errors.
-fn error(error: TraceError) -> Error {
+pub fn error(error: TraceError) -> Error {
     let mut messages: Vec<Message> =
         error.complaints.iter().map(|complaint| Message::error(complaint.to_string(), "")).collect();
     if let Some(last) = messages.last_mut() {

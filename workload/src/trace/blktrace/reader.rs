@@ -203,14 +203,16 @@ impl Stream {
             Some((group, rest)) if header.action & GROUP_MARK != 0 => (self.own_u64(*group), rest),
             _ => (0, payload),
         };
-        let Some(cpu) = u16::try_from(header.cpu).ok().filter(|_| header.cpu < MAX_CPU) else {
+        let categories = u16::try_from(header.action >> 16).unwrap_or(u16::MAX);
+        let is_notice = categories & category::NOTIFY != 0;
+        let cpu = u16::try_from(header.cpu).ok().filter(|_| header.cpu < MAX_CPU);
+        // The tracing file system leaves these words of notices as they happen to be.
+        let Some(cpu) = cpu.or(is_notice.then_some(0)) else {
             let message = format!("a record of processor {}", header.cpu);
             return Err(TraceError::at(&self.source.name, self.record, message, HELP));
         };
-        // Truncation is meant: the halves of the word.
-        let categories = u16::try_from(header.action >> 16).unwrap_or(u16::MAX);
         let code = header.action.to_le_bytes()[0];
-        if categories & category::NOTIFY != 0 {
+        if is_notice {
             let notice = self.notice(code, header, payload).or_else(|| {
                 let is_message = code == Notice::Message as u8;
                 is_message.then(|| Item::Message {
