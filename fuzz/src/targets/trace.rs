@@ -92,7 +92,7 @@ fn read(format: Option<&'static Format>, bytes: &[u8]) -> Seen {
 
 fn read_files(format: &'static Format, files: &[&[u8]]) -> Seen {
     let source = |bytes: &&[u8]| Source { name: "f".to_owned(), content: Box::new(Cursor::new(bytes.to_vec())) };
-    let options = Options { time_unit_ps: 1_000_000, wait: Wait::AsFio };
+    let options = Options { ps_per_tick: 1_000_000, wait: Wait::AsFio };
     let mut reading = Reading::new(format, files.iter().map(source).collect(), options);
     let selection = Selection { by: GroupBy::Comm, own_threads: true, is_start_up: true, ..Selection::default() };
     let (mut builder, mut writers) = (Builder::new(selection), Writers::default());

@@ -214,7 +214,9 @@ fn weights(arguments: &TestArguments, recorded: &Recorded, grouping: &Grouping) 
         return Ok(recorded.groups.iter().map(|group| weight(group).unwrap_or(Weight::DEFAULT)).collect());
     };
     let place = format!("--weights {text}");
-    let weights = parse_weights(text, Some(count)).map_err(|wrong| Error::from(wrong).at(place.clone()))?;
+    // Even steps need to know how many; how many a list has is looked at below.
+    let steps = text.contains("..").then_some(count);
+    let weights = parse_weights(text, steps).map_err(|wrong| Error::from(wrong).at(place.clone()))?;
     if weights.len() != count {
         let names = recorded.groups.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
         let what = format!("{} weights for {count} groups: {names}", weights.len());

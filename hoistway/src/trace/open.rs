@@ -28,7 +28,7 @@ pub struct How<'a> {
 impl<'a> How<'a> {
     /// As the arguments say.
     pub fn new(format: Option<&'a str>, reading: &FormatArguments) -> Self {
-        let time_unit_ps = match reading.time_unit {
+        let ps_per_tick = match reading.time_unit {
             TimeUnit::Ps => 1,
             TimeUnit::Ns => 1_000,
             TimeUnit::Us => 1_000_000,
@@ -37,7 +37,7 @@ impl<'a> How<'a> {
             WaitName::Documented => Wait::Documented,
             WaitName::Fio => Wait::AsFio,
         };
-        Self { format, options: Options { time_unit_ps, wait } }
+        Self { format, options: Options { ps_per_tick, wait } }
     }
 }
 

@@ -25,7 +25,7 @@ struct MqSim {
 
 impl MqSim {
     fn new(options: Options) -> Self {
-        Self { devices: Named::default(), unit_ps: options.time_unit_ps }
+        Self { devices: Named::default(), unit_ps: options.ps_per_tick }
     }
 }
 

@@ -38,15 +38,15 @@ pub struct Source {
 /// What a reader cannot know from the file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Unit of MQSim's times in picoseconds: 1,000 = nanoseconds, its usual one.
-    pub time_unit_ps: u64,
+    /// Picoseconds to a unit of MQSim's times: 1,000 = nanoseconds, its usual one.
+    pub ps_per_tick: u64,
     /// What `wait` means in fio's iolog version 2.
     pub wait: Wait,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { time_unit_ps: 1_000, wait: Wait::Documented }
+        Self { ps_per_tick: 1_000, wait: Wait::Documented }
     }
 }
 
