@@ -14,6 +14,8 @@ use crate::replay::{Part, Recording, Step};
 
 /// I/Os of a trace at most: what is kept of them takes 4 GiB.
 const MAX_IOS: usize = 1 << 26;
+/// From the first to the last at most: clocks of hosts end after 584 years, and there are repetitions.
+const MAX_SPAN_NS: Nanos = 1 << 60;
 /// Data of one I/O at most, in bytes.
 const MAX_DATA_BYTES: u64 = 64 << 20;
 /// Devices lie behind one another at multiples of this.
@@ -144,6 +146,11 @@ pub enum Unusable {
     /// It is too long.
     #[error("more than {MAX_IOS} I/Os: replay a part of them (--time A-B)")]
     TooLong,
+    /// Nobody records for so long.
+    #[error(
+        "from first to last it takes more than 36 years: its times make no sense; replay a part of it (--time A-B)"
+    )]
+    TimesMakeNoSense,
     /// Too many groups.
     #[error("more than {MAX_GROUPS} groups: choose by something else, or give a table (--groups-by file=MAP.csv)")]
     TooManyGroups,
@@ -310,6 +317,9 @@ impl Builder {
     pub fn finish(mut self) -> Result<Recorded, Unusable> {
         let (Some(first), Some(last)) = (self.seen.first(), self.seen.last()) else { return Err(Unusable::Nothing) };
         let (begin_ns, duration_ns) = (first.at_ns, last.at_ns - first.at_ns);
+        if duration_ns > MAX_SPAN_NS {
+            return Err(Unusable::TimesMakeNoSense);
+        }
         if self.selection.is_start_up {
             infer_completions(&mut self.seen);
         }
