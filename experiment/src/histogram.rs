@@ -104,6 +104,11 @@ impl Histogram {
         })
     }
 
+    /// Whether nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// How many latencies were counted.
     pub fn count(&self) -> u64 {
         self.count

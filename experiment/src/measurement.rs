@@ -127,6 +127,9 @@ pub struct GroupMeasurement {
     /// Requests that completed inside the window, but after the time at which they were of use.
     #[serde(default)]
     pub late: u64,
+    /// How much later than recorded the I/Os of a replay were submitted; empty for everything without times of its own.
+    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
+    pub slip: Histogram,
     /// Its threads in the order of jobs and thread numbers.
     #[serde(default)]
     pub threads: Vec<ThreadTally>,
@@ -325,7 +328,9 @@ impl Flag {
         if groups.iter().any(|group| group.errors() > 0) {
             flags.push(Flag::Errors);
         }
-        if window_ns < experiment.runtime_ns {
+        // A replay ends with its trace.
+        let ends_by_itself = experiment.issuers().all(|place| place.job.replay.is_some());
+        if window_ns < experiment.runtime_ns && !ends_by_itself {
             flags.push(Flag::ShortWindow);
         }
         if !scheduler.has_shares && experiment.groups.iter().any(|group| group.weight != experiment.groups[0].weight) {

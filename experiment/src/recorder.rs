@@ -155,6 +155,8 @@ const ERRNO_SLOTS: usize = 160;
 pub struct Recorder {
     window: Window,
     lanes: Vec<[Option<Box<Lane>>; 4]>,
+    /// By group.
+    slips: Vec<Option<Box<Histogram>>>,
     issuers: Vec<IssuerCount>,
 }
 
@@ -186,6 +188,7 @@ impl Recorder {
         Self {
             window,
             lanes: experiment.groups.iter().map(|_| [const { None }; 4]).collect(),
+            slips: vec![None; experiment.groups.len()],
             issuers: experiment.issuers().map(issuer).collect(),
         }
     }
@@ -249,6 +252,13 @@ impl Recorder {
         }
     }
 
+    /// A request is submitted so much later than it was due, ramp included.
+    #[inline]
+    pub fn slipped(&mut self, issuer: usize, slip_ns: Nanos) {
+        let slip = &mut self.slips[self.issuers[issuer].group];
+        slip.get_or_insert_with(|| Box::new(Histogram::new())).add(slip_ns);
+    }
+
     /// The window ends at `now_ns` if it would have lasted longer: an issuer has nothing left to do.
     ///
     /// Nothing may have been recorded that completed later than `now_ns`.
@@ -297,7 +307,19 @@ impl Recorder {
                 })
                 .collect();
             let path = group.path.clone();
-            groups.push(GroupMeasurement { path, weight, effective_weight, read, write, trim, sync, late, threads });
+            let slip = self.slips[index].take().map(|slip| *slip).unwrap_or_default();
+            groups.push(GroupMeasurement {
+                path,
+                weight,
+                effective_weight,
+                read,
+                write,
+                trim,
+                sync,
+                late,
+                slip,
+                threads,
+            });
         }
         debug_assert!(groups.iter().all(|group| group.weight <= Weight::MAX));
         groups

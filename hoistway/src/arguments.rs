@@ -10,10 +10,12 @@ use crate::top::TopArguments;
 
 pub mod device;
 pub mod test;
+pub mod trace;
 pub mod tune;
 
 pub use device::DeviceArguments;
 pub use test::TestArguments;
+pub use trace::{ReplayArguments, TraceArguments};
 pub use tune::TuneArguments;
 
 /// Block I/O schedulers, on a simulated disk or a real one: compare them, and share a disk with them.
@@ -64,6 +66,10 @@ pub enum Command {
     Test(Box<TestArguments>),
     /// Find out what a disk should run, and why; set it, if wanted
     Tune(Box<TuneArguments>),
+    /// Traces of block I/O: what is in them, in another format, recorded, replayed
+    Trace(TraceArguments),
+    /// Replay a trace under schedulers (as `test --trace`)
+    Replay(Box<ReplayArguments>),
     /// Serve block devices to NBD clients, with shares
     #[command(after_help = "Examples:
   hoistway serve --nbd unix:/run/hoistway.sock --export a=/srv/a.img,weight=300 --export b=/srv/b.img -s wfq

@@ -13,12 +13,14 @@ mod list;
 mod machine;
 mod processes;
 mod progress;
+mod replay;
 mod restore;
 mod scenario;
 mod serve;
 mod target;
 mod test;
 mod top;
+mod trace;
 mod tune;
 mod units;
 mod usage;
@@ -43,6 +45,8 @@ fn run(arguments: Arguments, voice: Voice) -> ExitCode {
     let outcome = match arguments.command {
         Command::Test(arguments) => test::run(&arguments, voice),
         Command::Tune(arguments) => tune::run(&arguments, voice),
+        Command::Trace(arguments) => trace::run(&arguments, voice),
+        Command::Replay(arguments) => replay::run(&arguments, voice),
         Command::List(arguments) => list::run(&arguments),
         Command::Device(arguments) => device::run(&arguments, voice),
         Command::Demo(arguments) => demo::run(&arguments, voice),

@@ -16,6 +16,7 @@ use linux::device::{Kind, Opening};
 
 use crate::crew::Crew;
 use crate::message::Order;
+use crate::recordings::Recordings;
 use crate::run::Run;
 use crate::stage::{Stage, no_such_tunable};
 use crate::tunables::{self, CURRENT, SCHEDULERS};
@@ -219,6 +220,7 @@ fn orders(
             first_byte: area.first_byte,
             area_bytes: area.bytes,
             cgroup: cgroups.get(place.group).cloned().flatten(),
+            recording: None,
         })
     };
     experiment.issuers().enumerate().map(order).collect()
@@ -233,7 +235,9 @@ fn measure(
     let opening = Opening { writable: false, direct: false, exclusive: false, claimed_bytes: (0, 0) };
     let opened = linux::device::open(Path::new(&experiment.target), None, opening)
         .map_err(|refusal| RunError::Failed { message: refusal.to_string(), source: None })?;
-    let orders = orders(experiment, opened.facts.size_bytes, &stage.cgroups)?;
+    let mut orders = orders(experiment, opened.facts.size_bytes, &stage.cgroups)?;
+    // Kept until the workers have read them.
+    let _recordings = Recordings::hand_over(&mut orders)?;
     let crew = Crew::start(&orders, &programs.worker, &|| progress.cancelled())?;
     progress.started(experiment);
     let mut run = Run::new(experiment, &stage.queue, crew);

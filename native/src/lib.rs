@@ -14,6 +14,7 @@ mod crew;
 mod host;
 mod merge;
 mod message;
+mod recordings;
 mod run;
 mod stage;
 mod tunables;

@@ -12,6 +12,7 @@ pub fn add(group: &mut GroupMeasurement, part: GroupMeasurement, thread: usize) 
     add_tally(&mut group.trim, part.trim);
     add_tally(&mut group.sync, part.sync);
     group.late += part.late;
+    group.slip.merge(&part.slip);
     if let (Some(mine), Some(theirs)) = (group.threads.get_mut(thread), part.threads.into_iter().nth(thread)) {
         *mine = theirs;
     }

@@ -21,6 +21,9 @@ pub struct Order {
     pub area_bytes: u64,
     /// The cgroup to enter; none = stay.
     pub cgroup: Option<PathBuf>,
+    /// Where the steps of its job lie if that is a replay: the experiment only has their checksum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording: Option<PathBuf>,
 }
 
 /// Host to worker, after the order. The end of the pipe means: end at once.

@@ -96,6 +96,9 @@ pub fn job(job: &Job) -> String {
     if let Some(program) = &job.program {
         return program.to_string();
     }
+    if let Some(replay) = &job.replay {
+        return trace(replay);
+    }
     let access = if job.direct { "direct" } else { "buffered" };
     let pattern = match job.pattern {
         Pattern::Sequential { .. } => "sequential",
@@ -112,6 +115,19 @@ pub fn job(job: &Job) -> String {
     let depth = job.effective_depth();
     let depth = if depth > 1 { format!(", depth {depth}") } else { String::new() };
     format!("{access} {pattern} {mix}, bs {}{depth}", block_size(job))
+}
+
+/// A replay in words, without its part of the steps: `trace web_0, as recorded`, `trace web_0 at 2.5 times its speed`.
+fn trace(replay: &experiment::job::Replay) -> String {
+    use experiment::job::Pace;
+    let pace = match (replay.pace, replay.speed_permille) {
+        (Pace::AsRecorded, 1_000) => ", as recorded".to_owned(),
+        (Pace::AsRecorded, permille) => format!(" at {} times its speed", f64::from(permille) / 1_000.0),
+        (Pace::Closed, _) => ", closed".to_owned(),
+        (Pace::Dependent, _) => ", dependent".to_owned(),
+    };
+    let repeats = if replay.repeats > 1 { format!(", {} times", replay.repeats) } else { String::new() };
+    format!("trace {}{pace}{repeats}", replay.trace)
 }
 
 /// The block size of a job's main direction: `32k`, `4k-64k`, `mixed`.

@@ -193,6 +193,13 @@ fn verdicts(results: &Results<'_>) -> String {
     text
 }
 
+/// How long each run was: as asked for, or, of what ends by itself, as it was in the first one.
+fn length(results: &Results<'_>, cell: &Cell<'_>) -> String {
+    let ends_by_itself = cell.plan_groups().flat_map(|group| &group.jobs).all(|job| job.replay.is_some());
+    let first_ms = cell.runs[0].window_ns / 1_000_000;
+    if ends_by_itself { format!("{:.1}s", first_ms as f64 / 1e3) } else { span(results.matrix.runtime_ns) }
+}
+
 fn text_block(results: &Results<'_>, block: &[Cell<'_>], options: &TextOptions) -> String {
     let Some(first) = block.first() else { return String::new() };
     let sets = block.iter().map(|cell| cell.runs.len()).max().unwrap_or(1);
@@ -205,7 +212,7 @@ fn text_block(results: &Results<'_>, block: &[Cell<'_>], options: &TextOptions) 
         "{}  {}, {groups}, {}{runs}      {}\n",
         first.workload,
         jobs(first),
-        span(results.matrix.runtime_ns),
+        length(results, first),
         first.runs[0].target.path,
     );
     let mut grid = Grid::new(&text_header(first, options));

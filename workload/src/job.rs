@@ -8,6 +8,7 @@ use block::{Nanos, Operation, Priority};
 use serde::{Deserialize, Serialize};
 
 use crate::program::Program;
+pub use crate::replay::{Pace, Replay};
 
 /// One value per data direction.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -355,6 +356,9 @@ pub struct Job {
     /// below, which [`Job::of`] sets, and decided by the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<Program>,
+    /// What was recorded, instead of a pattern. What its I/Os look like is described by the fields below as well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Box<Replay>>,
 
     /// What the I/Os do.
     pub mix: Mix,
@@ -470,6 +474,7 @@ impl Default for Job {
             threads: 1,
             first_thread: 0,
             program: None,
+            replay: None,
             mix: Mix::Read,
             pattern: Pattern::default(),
             distribution: Distribution::Uniform,

@@ -4,8 +4,9 @@
 //! "drr:iodepth=4" -> name::parse ---+
 //!                                   +-> Job (plain data) -> Issuer (one per thread) -> Io, Io, not before t, Io, ...
 //! "oltp.fio" -----> fio::parse -----+
+//! traces ---------> trace ----------+
 //! ```
-//! A job either follows a pattern (what fio's options say) or is a [`Program`] with a logic of its own.
+//! A job follows a pattern (what fio's options say), is a [`Program`] with a logic of its own, or repeats a trace ([`Replay`]).
 //! Deterministic: time, files and environment are handed in; a run replays from (job, thread, area, seed).
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ pub mod job;
 pub mod name;
 mod pattern;
 pub mod program;
+pub mod replay;
 mod sizes;
 mod suggest;
 pub mod trace;
@@ -24,4 +26,5 @@ pub mod trace;
 pub use issuer::{Call, Io, Issuer, Next, Unsuitable};
 pub use job::{Engine, Job};
 pub use program::Program;
+pub use replay::Replay;
 pub use suggest::nearest;

@@ -266,6 +266,9 @@ impl Load {
         let bytes = u64::from(io.length_bytes);
         if let Some(recorder) = &mut self.recorder {
             recorder.submitted(index, direction, now);
+            if let Some(due_ns) = io.due_ns {
+                recorder.slipped(index, now.saturating_sub(due_ns));
+            }
         }
         let thread = &mut self.threads[index];
         thread.flying[io.token as usize] = Some(Flying { direction, submitted_ns: now, bytes });

@@ -33,6 +33,7 @@ pub fn measured(scheduler: &str, threads: u32, set: u32, kib_per_s: &[u64], late
             trim,
             sync,
             late: 0,
+            slip: Histogram::default(),
             threads: Vec::new(),
         }
     };

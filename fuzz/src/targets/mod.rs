@@ -28,6 +28,7 @@ mod scheduler_spec;
 mod serve_configuration;
 mod serve_flags;
 mod throttle;
+mod trace;
 mod wbt;
 mod weights;
 mod wfq;
@@ -76,6 +77,22 @@ pub const TARGETS: &[Target] = &[
     weights::TARGET,
     device_model::TARGET,
     assertion::TARGET,
+    trace::BLKTRACE,
+    trace::BLKPARSE,
+    trace::IOLOG,
+    trace::IOLOG_1,
+    trace::CSV,
+    trace::MSR,
+    trace::ALIBABA,
+    trace::TENCENT,
+    trace::SPC,
+    trace::SYSTOR17,
+    trace::CLOUDPHYSICS,
+    trace::START_UP,
+    trace::DISKSIM,
+    trace::MQSIM,
+    trace::VSCSI,
+    trace::DETECTED,
 ];
 
 /// The target that must be found out, so that the machinery is tested as well.

@@ -81,6 +81,8 @@ pub struct TestArguments {
     #[command(flatten)]
     pub workload: WorkloadArguments,
     #[command(flatten)]
+    pub replay: super::trace::ReplayOptions,
+    #[command(flatten)]
     pub groups: GroupArguments,
     #[command(flatten)]
     pub schedulers: SchedulerArguments,
@@ -168,7 +170,7 @@ pub struct WorkloadArguments {
     /// Print the jobs of a file, everything resolved, as a job file, and stop
     #[arg(long, value_name = "FILE.fio")]
     pub show_jobs: Option<PathBuf>,
-    /// Replay a trace: not supported yet, always refused
+    /// Replay a trace instead, of any format: a file, or the base name of blktrace's files; see `hoistway replay --help`
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Load generator: fio instead of our own is not supported yet, always refused

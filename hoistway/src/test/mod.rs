@@ -285,6 +285,7 @@ fn conclude(
         views.show(&results)?;
         advise::idle_weights(&made.measurements, voice);
         advise::notes_of_hosts(&made.measurements, voice);
+        crate::replay::slip::say(&made.measurements, voice);
     }
     stored?;
     if let Some(store) = &store {

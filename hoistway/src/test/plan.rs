@@ -14,6 +14,7 @@ use crate::arguments::TestArguments;
 use crate::arguments::test::{OrderName, OutputArguments, ShareUnitName};
 use crate::exit::{Error, Voice};
 use crate::machine;
+use crate::replay;
 use crate::target::{HostName, Target};
 use crate::workloads::{self, Workload};
 
@@ -44,6 +45,8 @@ pub struct Plan {
     pub trace_out: Option<PathBuf>,
     /// Where the groups' accounts go, if they are wanted.
     pub blkio_out: Option<PathBuf>,
+    /// How long a run takes that ends by itself.
+    pub expected_ns: Option<Nanos>,
 }
 
 impl Plan {
@@ -62,7 +65,12 @@ impl Plan {
         }
         let (host, target) = Target::resolve(arguments.target.as_deref(), &arguments.place)?;
         let schedulers = schedulers::read(&arguments.schedulers, host, voice)?;
-        let workloads = read_workloads(arguments, &target, voice)?;
+        let may_write_here = target.check_writes(host, &arguments.place).is_ok();
+        let traced = replay::workload::read(arguments, may_write_here, target.is_made(), voice)?;
+        let workloads = match &traced {
+            Some(traced) => vec![traced.plan.clone()],
+            None => read_workloads(arguments, &target, voice)?,
+        };
         if host == HostName::Engine {
             note_missing_cache(&workloads, voice);
         }
@@ -73,7 +81,10 @@ impl Plan {
             return Err(Error::usage(what, "leave --sets out, or make --max-sets larger"));
         }
         let limiters = limiters::read(&arguments.schedulers.limiter, &workloads)?;
-        let matrix = Matrix { limiters, ..matrix(arguments, host, &target, (schedulers, workloads), sets) };
+        let mut matrix = Matrix { limiters, ..matrix(arguments, host, &target, (schedulers, workloads), sets) };
+        if let Some(traced) = &traced {
+            (matrix.runtime_ns, matrix.ramp_ns) = (traced.runtime_ns, 0);
+        }
         let writes = matrix.workloads.iter().any(has_writes);
         if writes {
             target.check_writes(host, &arguments.place)?;
@@ -97,6 +108,7 @@ impl Plan {
             may_write,
             trace_out,
             blkio_out,
+            expected_ns: traced.and_then(|traced| traced.expected_ns),
         })
     }
 
@@ -204,8 +216,6 @@ fn refuse_what_is_missing(arguments: &TestArguments) -> Result<(), Error> {
     let missing = |given: bool, option: &str, what: &str, help: &str| {
         if given { Err(Error::usage(format!("{what} yet"), help).at(option)) } else { Ok(()) }
     };
-    let replay = "describe the load as a job file: -w FILE.fio";
-    missing(arguments.workload.trace.is_some(), "--trace", "traces cannot be replayed", replay)?;
     missing(
         arguments.workload.generator.is_some(),
         "--generator",

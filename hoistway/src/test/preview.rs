@@ -17,7 +17,10 @@ pub fn text(plan: &Plan, all: bool) -> String {
         counted(matrix.threads.len(), "thread count"),
         counted(matrix.sets as usize, "set"),
     ];
-    let each = format!("{} + {} ramp each", span(matrix.runtime_ns), span(matrix.ramp_ns));
+    let each = match plan.expected_ns {
+        Some(expected_ns) => format!("{} of trace each", span(expected_ns)),
+        None => format!("{} + {} ramp each", span(matrix.runtime_ns), span(matrix.ramp_ns)),
+    };
     let runs = runs(matrix);
     let time = match real_time(plan) {
         Some(time) => format!("about {}, {each}", minutes(time)),
@@ -59,7 +62,8 @@ pub fn runs(matrix: &Matrix) -> usize {
 
 /// How long the runs take, if they take real time.
 pub fn real_time(plan: &Plan) -> Option<Duration> {
-    let each_ns = plan.matrix.runtime_ns.saturating_add(plan.matrix.ramp_ns).saturating_add(plan.cooldown_ns);
+    let run_ns = plan.expected_ns.unwrap_or_else(|| plan.matrix.runtime_ns.saturating_add(plan.matrix.ramp_ns));
+    let each_ns = run_ns.saturating_add(plan.cooldown_ns);
     (plan.host != HostName::Simulator).then(|| Duration::from_nanos(each_ns.saturating_mul(runs(&plan.matrix) as u64)))
 }
 

@@ -12,6 +12,7 @@ use experiment::{IssuerPlace, Recorder, Window};
 use workload::Issuer;
 
 use crate::message::{FromHost, FromWorker, Order, send};
+use crate::recordings;
 use perform::{Means, Performance};
 
 /// What the thread that reads the host's messages shares with the one that works.
@@ -37,10 +38,16 @@ pub fn work() -> io::Result<()> {
     let mut line = String::new();
     lines.read_line(&mut line)?;
     let outcome = match serde_json::from_str::<Order>(&line) {
-        Ok(order) => act(&order, lines),
+        Ok(mut order) => fetch(&mut order).and_then(|()| act(&order, lines)),
         Err(error) => Err(format!("the order cannot be read: {error}")),
     };
     outcome.or_else(|why| send(&mut io::stdout(), &FromWorker::Failed(why)))
+}
+
+/// What is too long for the order.
+fn fetch(order: &mut Order) -> Result<(), String> {
+    let Some(path) = order.recording.take() else { return Ok(()) };
+    recordings::fetch(&path, &mut order.experiment, order.issuer)
 }
 
 fn act(order: &Order, lines: BufReader<io::Stdin>) -> Result<(), String> {

@@ -177,6 +177,9 @@ impl Performance {
         let direction = IoDirection::from(io.operation);
         let submitted_ns = monotonic_ns();
         self.recorder.submitted(self.index, direction, submitted_ns);
+        if let Some(due_ns) = io.due_ns {
+            self.recorder.slipped(self.index, submitted_ns.saturating_sub(due_ns));
+        }
         let flying = Flying { direction, submitted_ns, bytes: io.length_bytes, deadline_ns: io.deadline_ns };
         self.flying[io.token as usize] = Some(flying);
         let offset_bytes = u64::from(io.token) * u64::from(self.stride_bytes);

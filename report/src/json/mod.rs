@@ -7,7 +7,7 @@ mod tree;
 
 use experiment::cell::{Cell, CellGroup};
 use experiment::statistics::Estimate;
-use experiment::{IoDirection, Measurement};
+use experiment::{Histogram, IoDirection, Measurement};
 
 pub use fio::fio;
 pub use tree::Json;
@@ -88,7 +88,7 @@ fn cell(cell: &Cell<'_>) -> Json {
     if !cell.scheduler.has_shares && !cell.flags.contains(&experiment::measurement::Flag::NoShares) {
         flags.push(Json::text("no shares"));
     }
-    Json::object([
+    let mut json = Json::object([
         ("workload", Json::text(cell.workload)),
         ("sched", Json::text(&cell.scheduler.name)),
         ("spec", Json::text(cell.spec.to_string())),
@@ -106,7 +106,11 @@ fn cell(cell: &Cell<'_>) -> Json {
         ("errors", Json::Whole(cell.errors)),
         ("dispatch_reasons", dispatch_reasons(cell)),
         ("flags", Json::List(flags)),
-    ])
+    ]);
+    if let Some(slip) = slip(cell) {
+        json.push("slip_ns", slip);
+    }
+    json
 }
 
 fn total(cell: &Cell<'_>) -> Json {
@@ -115,6 +119,20 @@ fn total(cell: &Cell<'_>) -> Json {
         ("iops", estimate(&cell.ios_per_s)),
         ("lat_ns", latencies(cell, None)),
     ])
+}
+
+/// How much later than recorded the I/Os of a replay were submitted; nothing for everything else.
+fn slip(cell: &Cell<'_>) -> Option<Json> {
+    let groups = cell.runs.iter().flat_map(|run| &run.groups);
+    let slip = Histogram::merged(groups.map(|group| &group.slip));
+    (!slip.is_empty()).then(|| {
+        Json::object([
+            ("p50", Json::Whole(slip.percentile_ns(50.0))),
+            ("p99", Json::Whole(slip.percentile_ns(99.0))),
+            ("max", Json::Whole(slip.max_ns())),
+            ("n", Json::Whole(slip.count())),
+        ])
+    })
 }
 
 fn group(cell: &Cell<'_>, index: usize) -> Json {

@@ -171,6 +171,7 @@ fn measurement(experiment: experiment::Experiment, behaviour: &Behaviour) -> Mea
             trim,
             sync,
             late: 0,
+            slip: Histogram::default(),
             threads,
         }
     });

@@ -368,6 +368,9 @@ impl Processes {
             self.deadlines.resize(self.ios.len(), NEVER);
             self.deadlines[number as usize] = io.deadline_ns.unwrap_or(NEVER);
         }
+        if let Some(due_ns) = io.due_ns {
+            self.recorder.slipped(index, now.saturating_sub(due_ns));
+        }
         if is_counted(self.ios[number as usize].bytes, io.operation) {
             self.recorder.submitted(index, IoDirection::from(io.operation), now);
         }

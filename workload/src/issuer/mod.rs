@@ -19,6 +19,7 @@ use block::{Flags, Nanos, Operation, Priority};
 
 use crate::job::Job;
 use crate::program::Run;
+use crate::replay::Player;
 pub(crate) use region::part_of;
 use thread::Thread;
 pub(crate) use tokens::Tokens;
@@ -61,6 +62,8 @@ pub struct Io {
     pub actor: u16,
     /// When it has to be complete to be of use, in ns; late ones are counted. `None` = never too late.
     pub deadline_ns: Option<Nanos>,
+    /// When it should have been submitted, of what has a time: how much later it was is counted.
+    pub due_ns: Option<Nanos>,
 }
 
 /// What a thread does next.
@@ -115,6 +118,29 @@ pub enum Unsuitable {
         /// The whole area in bytes.
         area_bytes: u64,
     },
+    /// The trace goes beyond the area, or one of its I/Os is larger.
+    #[error(
+        "job '{job}': trace {trace} needs {needed_bytes} bytes, and its area has {area_bytes}; give it a larger area, or fold \
+         it into this one (--wrap, --scale)"
+    )]
+    TraceTooLarge {
+        /// The job's name.
+        job: String,
+        /// The trace.
+        trace: String,
+        /// What it needs, in bytes.
+        needed_bytes: u64,
+        /// What falls to the job, in bytes.
+        area_bytes: u64,
+    },
+    /// The steps of a replay are missing.
+    #[error("job '{job}': the recording of trace {trace} is not at hand; read the trace again")]
+    NoRecording {
+        /// The job's name.
+        job: String,
+        /// The trace.
+        trace: String,
+    },
 }
 
 /// One thread of a job.
@@ -127,6 +153,7 @@ pub struct Issuer(Kind);
 enum Kind {
     Pattern(Thread),
     Program(Box<Run>),
+    Replay(Box<Player>),
 }
 
 impl Issuer {
@@ -135,9 +162,10 @@ impl Issuer {
     /// # Errors
     /// [`Unsuitable`] when the thread's part of the area does not hold its largest block or what its program works on.
     pub fn new(job: &Job, thread: u32, area_bytes: u64, seed: u64) -> Result<Self, Unsuitable> {
-        let kind = match &job.program {
-            None => Kind::Pattern(Thread::new(job, thread, area_bytes, seed)?),
-            Some(program) => Kind::Program(Box::new(Run::new(program, job, thread, area_bytes, seed)?)),
+        let kind = match (&job.replay, &job.program) {
+            (Some(replay), _) => Kind::Replay(Box::new(Player::new(replay, job, thread, area_bytes)?)),
+            (None, None) => Kind::Pattern(Thread::new(job, thread, area_bytes, seed)?),
+            (None, Some(program)) => Kind::Program(Box::new(Run::new(program, job, thread, area_bytes, seed)?)),
         };
         Ok(Self(kind))
     }
@@ -148,6 +176,7 @@ impl Issuer {
         match &mut self.0 {
             Kind::Pattern(thread) => thread.next(now),
             Kind::Program(run) => run.next(now),
+            Kind::Replay(player) => player.next(now),
         }
     }
 
@@ -159,6 +188,7 @@ impl Issuer {
         match &mut self.0 {
             Kind::Pattern(thread) => thread.completed(token, ok),
             Kind::Program(run) => run.completed(token, ok),
+            Kind::Replay(player) => player.completed(token),
         }
     }
 
@@ -167,6 +197,7 @@ impl Issuer {
         match &mut self.0 {
             Kind::Pattern(thread) => thread.stop(),
             Kind::Program(run) => run.stop(),
+            Kind::Replay(player) => player.stop(),
         }
     }
 
@@ -176,6 +207,7 @@ impl Issuer {
         match &self.0 {
             Kind::Pattern(thread) => thread.in_flight(),
             Kind::Program(run) => run.in_flight(),
+            Kind::Replay(player) => player.in_flight(),
         }
     }
 
@@ -185,6 +217,7 @@ impl Issuer {
         match &self.0 {
             Kind::Pattern(thread) => thread.depth(),
             Kind::Program(run) => run.depth(),
+            Kind::Replay(player) => player.depth(),
         }
     }
 
@@ -193,6 +226,7 @@ impl Issuer {
         match &self.0 {
             Kind::Pattern(_) => 1,
             Kind::Program(run) => run.actors(),
+            Kind::Replay(player) => player.actors(),
         }
     }
 }

@@ -378,6 +378,7 @@ impl Thread {
             call: Call::Data,
             actor: 0,
             deadline_ns: None,
+            due_ns: None,
         }
     }
 
@@ -392,6 +393,7 @@ impl Thread {
             call: Call::Data,
             actor: 0,
             deadline_ns: None,
+            due_ns: None,
         })
     }
 

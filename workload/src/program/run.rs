@@ -211,6 +211,7 @@ impl Run {
             call: ask.call,
             actor: ask.actor,
             deadline_ns: ask.deadline_ns,
+            due_ns: None,
         }
     }
 }

@@ -1,11 +1,42 @@
 //! Traces of block I/O: events as the kernel's block layer names them, and the files they are kept in.
+//!
+//! ```text
+//! a run -> Tracer -> blktrace::Writer
+//! files -> Reading (any of FORMATS) -> Item, Item, ... -> recording::Builder -> what is replayed
+//!                                                      -> writers (blktrace, blkparse's lines, iolog, csv)
+//! ```
 
+mod alibaba;
+pub mod blkparse;
 pub mod blktrace;
+mod cloudphysics;
+pub mod csv;
+mod disksim;
+mod formats;
+pub mod iolog;
+mod lines;
+mod mqsim;
+mod msr;
 mod names;
+mod read;
+mod record;
+pub mod recording;
+mod scsi;
+mod spc;
+mod start_up;
+mod systor17;
+mod tencent;
+mod vscsi;
 
 use block::{Extent, Flags, Nanos, Operation};
 
+pub use formats::{FORMATS, Format};
 pub use names::{Names, QueueName};
+pub use read::{
+    Complaint, MAX_COMPLAINTS, Options, Place, Reading, SAMPLE_BYTES, Source, Tally, TraceError, Wait, detect,
+    format_of_name,
+};
+pub use record::{Detail, Item, Record};
 
 /// What happened to a bio or a request, by the letter of blkparse.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -32,11 +63,19 @@ pub enum Action {
     Plugged,
     /// `U`: they are let go.
     Unplugged,
+    /// `UT`: they are let go because time is up.
+    UnpluggedByTimer,
+    /// `X`: a bio was cut in two.
+    Split,
+    /// `B`: its data was copied to where the device reaches it.
+    Bounced,
+    /// `A`: it was sent to another device, or to another place of this one.
+    Remapped,
 }
 
 impl Action {
-    /// All of them, with their letters.
-    pub const ALL: [(char, Action); 11] = [
+    /// Those that have a letter for themselves; `UT` is two.
+    pub const ALL: [(char, Action); 14] = [
         ('Q', Action::Queued),
         ('M', Action::BackMerged),
         ('F', Action::FrontMerged),
@@ -48,7 +87,26 @@ impl Action {
         ('C', Action::Completed),
         ('P', Action::Plugged),
         ('U', Action::Unplugged),
+        ('X', Action::Split),
+        ('B', Action::Bounced),
+        ('A', Action::Remapped),
     ];
+
+    /// As blkparse shows it.
+    pub fn text(self) -> String {
+        let letter = Self::ALL.into_iter().find(|(_, action)| *action == self);
+        letter.map_or_else(|| "UT".to_owned(), |(letter, _)| letter.to_string())
+    }
+
+    /// The action of what blkparse shows.
+    pub fn of_text(text: &str) -> Option<Action> {
+        let mut letters = text.chars();
+        match (letters.next(), letters.next()) {
+            (Some(letter), None) => Self::of_letter(letter),
+            _ if text == "UT" => Some(Action::UnpluggedByTimer),
+            _ => None,
+        }
+    }
 
     /// The action of a letter.
     pub fn of_letter(letter: char) -> Option<Action> {

@@ -1,50 +1,20 @@
-//! The binary files of blktrace (`BASE.blktrace.0`, `.1`, ...), as blkparse, btt and iowatcher read them.
-//!
-//! ```text
-//! record  magic 4 | sequence 4 | time_ns 8 | sector 8 | bytes 4 | action 4 | pid 4 | device 4 | cpu 4 | error 2 | n 2 | payload n
-//! ```
-//! One file per processor, numbers without a hole, each in strict order of time (equal times are put 1 ns apart); in the
-//! writer's byte order. Source: Linux include/uapi/linux/blktrace_api.h; what readers insist on is that of blktrace 1.2.0.
+//! Writes the files of blktrace, with what blkparse 1.2.0 insists on: no hole in the numbers of files, strictly growing times in
+//! each (equal ones are put 1 ns apart), no mark for groups.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use block::{DeviceNumber, Flags, Nanos, Operation};
+use block::{DeviceNumber, Nanos, Operation};
 
-use super::{Action, Event, Tracer};
+use super::super::record::{Detail, Record};
+use super::super::{Action, Event, Tracer};
+use super::{CODES, HEADER_BYTES, MAGIC_AND_VERSION, Notice, categories_of, category};
 
-const MAGIC_AND_VERSION: u32 = 0x6561_7407;
 /// Name of a process in its record.
 const NAME_BYTES: usize = 16;
 /// Longest message a reader takes.
 const MESSAGE_BYTES: usize = 127;
-
-mod category {
-    pub(super) const READ: u32 = 0x0001;
-    pub(super) const WRITE: u32 = 0x0002;
-    pub(super) const FLUSH: u32 = 0x0004;
-    pub(super) const SYNC: u32 = 0x0008;
-    pub(super) const QUEUE: u32 = 0x0010;
-    pub(super) const REQUEUE: u32 = 0x0020;
-    pub(super) const ISSUE: u32 = 0x0040;
-    pub(super) const COMPLETE: u32 = 0x0080;
-    pub(super) const FS: u32 = 0x0100;
-    pub(super) const PASSTHROUGH: u32 = 0x0200;
-    pub(super) const NOTIFY: u32 = 0x0400;
-    pub(super) const AHEAD: u32 = 0x0800;
-    pub(super) const META: u32 = 0x1000;
-    pub(super) const DISCARD: u32 = 0x2000;
-    pub(super) const FUA: u32 = 0x8000;
-}
-
-/// Codes of records that are no I/O.
-#[derive(Copy, Clone)]
-enum Notice {
-    Process = 0,
-    Timestamp = 1,
-    Message = 2,
-}
 
 struct Stream {
     out: BufWriter<File>,
@@ -72,7 +42,7 @@ impl Writer {
         writer.open_up_to(0)?;
         let part = |value: u64| u32::try_from(value).unwrap_or(u32::MAX).to_ne_bytes();
         let payload = [part(unix_time_ns / 1_000_000_000), part(unix_time_ns % 1_000_000_000)].concat();
-        writer.notice(0, Notice::Timestamp, 0, &payload);
+        writer.notice((0, 0), Notice::Timestamp, 0, &payload);
         Ok(writer)
     }
 
@@ -105,10 +75,37 @@ impl Writer {
         Ok(self.records)
     }
 
-    fn notice(&mut self, at_ns: Nanos, notice: Notice, pid: u32, payload: &[u8]) {
-        let header =
-            Header { at_ns, sector: 0, bytes: 0, action: category::NOTIFY << 16 | notice as u32, pid, error: 0 };
-        self.put(0, &header, payload);
+    fn notice(&mut self, (cpu, at_ns): (u16, Nanos), notice: Notice, pid: u32, payload: &[u8]) {
+        let action = u32::from(category::NOTIFY) << 16 | notice as u32;
+        let header = Header { at_ns, sector: 0, bytes: 0, action, pid, device: self.device, error: 0 };
+        self.put(cpu, &header, payload);
+    }
+
+    /// Writes a record of any trace; its number becomes the next of its file.
+    pub fn record(&mut self, record: &Record) {
+        let has_place = !matches!(record.action, Action::Plugged | Action::Unplugged | Action::UnpluggedByTimer);
+        let header = Header {
+            at_ns: record.at_ns,
+            sector: if has_place { record.sector() } else { 0 },
+            bytes: if has_place { u32::try_from(record.length_bytes).unwrap_or(u32::MAX) } else { 0 },
+            action: action_word(record),
+            pid: record.pid,
+            device: record.device,
+            error: record.error,
+        };
+        self.put(record.cpu, &header, &payload_of(record));
+    }
+
+    /// Writes a message of a processor about a device; [`Tracer::message`] is for a run's own.
+    pub fn message_on(&mut self, at_ns: Nanos, (device, cpu): (DeviceNumber, u16), text: &str) {
+        let longest = text.len().min(MESSAGE_BYTES);
+        let end = (0..=longest).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+        let action = u32::from(category::NOTIFY) << 16 | Notice::Message as u32;
+        self.put(
+            cpu,
+            &Header { at_ns, sector: 0, bytes: 0, action, pid: 0, device, error: 0 },
+            &text.as_bytes()[..end],
+        );
     }
 
     fn put(&mut self, cpu: u16, header: &Header, payload: &[u8]) {
@@ -121,14 +118,14 @@ impl Writer {
 
     fn try_put(&mut self, cpu: u16, header: &Header, payload: &[u8]) -> io::Result<()> {
         self.open_up_to(cpu)?;
-        let device = self.device.major << 20 | self.device.minor;
+        let device = header.device.major << 20 | header.device.minor;
         let stream = &mut self.streams[usize::from(cpu)];
         stream.sequence += 1;
         // A simulated instant holds many events; blkrawverify takes two of the same time for a clock that went back.
         let at_ns = stream.last_ns.map_or(header.at_ns, |last_ns| header.at_ns.max(last_ns + 1));
         stream.last_ns = Some(at_ns);
         let length = u16::try_from(payload.len()).unwrap_or(u16::MAX);
-        let mut record = Vec::with_capacity(48 + payload.len());
+        let mut record = Vec::with_capacity(HEADER_BYTES + payload.len());
         record.extend(MAGIC_AND_VERSION.to_ne_bytes());
         record.extend(stream.sequence.to_ne_bytes());
         record.extend(at_ns.to_ne_bytes());
@@ -151,6 +148,7 @@ struct Header {
     bytes: u32,
     action: u32,
     pid: u32,
+    device: DeviceNumber,
     error: u16,
 }
 
@@ -161,72 +159,55 @@ impl Tracer for Writer {
         for (place, byte) in payload[..NAME_BYTES - 1].iter_mut().zip(name.bytes()) {
             *place = byte;
         }
-        self.notice(at_ns, Notice::Process, pid, &payload);
+        self.notice((0, at_ns), Notice::Process, pid, &payload);
     }
 
     fn event(&mut self, event: &Event) {
-        let has_place = !matches!(event.action, Action::Plugged | Action::Unplugged);
-        let bytes = u64::from(event.extent.sectors) * block::SECTOR_BYTES;
-        let header = Header {
-            at_ns: event.at_ns,
-            sector: if has_place { event.extent.first_sector } else { 0 },
-            bytes: if has_place { u32::try_from(bytes).unwrap_or(u32::MAX) } else { 0 },
-            action: action_word(event),
-            pid: event.pid,
-            error: event.error,
-        };
-        // How many requests an unplug lets go: big-endian, whatever the rest is.
-        let payload = if event.action == Action::Unplugged { 0_u64.to_be_bytes().to_vec() } else { Vec::new() };
-        self.put(event.cpu, &header, &payload);
+        let Event { at_ns, cpu, pid, action, operation, flags, extent, error } = *event;
+        // How many requests an unplug lets go is not told.
+        let detail = if action == Action::Unplugged { Detail::Requests(0) } else { Detail::None };
+        let io = Record::io(at_ns, operation, extent.first_sector.wrapping_mul(block::SECTOR_BYTES), extent.bytes());
+        self.record(&Record { cpu, pid, action, flags, error, detail, device: self.device, ..io });
     }
 
     fn message(&mut self, at_ns: Nanos, text: &str) {
-        let longest = text.len().min(MESSAGE_BYTES);
-        let end = (0..=longest).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
-        self.notice(at_ns, Notice::Message, 0, &text.as_bytes()[..end]);
+        self.message_on(at_ns, (self.device, 0), text);
     }
 }
 
-fn action_word(event: &Event) -> u32 {
-    use category as c;
-    let (code, kind) = match event.action {
-        Action::Queued => (1, c::QUEUE),
-        Action::BackMerged => (2, c::QUEUE),
-        Action::FrontMerged => (3, c::QUEUE),
-        Action::Allocated => (4, c::QUEUE),
-        Action::Slept => (5, c::QUEUE),
-        Action::Requeued => (6, c::REQUEUE | c::FS),
-        Action::Issued => (7, c::ISSUE | c::FS),
-        Action::Completed => (8, c::COMPLETE | c::FS),
-        // These two are about no I/O: no direction.
-        Action::Plugged => return 9 | c::QUEUE << 16,
-        Action::Unplugged => return 10 | c::QUEUE << 16,
-        Action::Inserted => (12, c::QUEUE | c::FS),
+fn action_word(record: &Record) -> u32 {
+    let known = CODES.iter().find(|(_, action, _)| *action == record.action);
+    let (code, stage) = known.map_or((0, 0), |(code, _, stage)| (*code, *stage));
+    // These are about no I/O: no direction.
+    if matches!(record.action, Action::Plugged | Action::Unplugged | Action::UnpluggedByTimer) {
+        return u32::from(code) | u32::from(stage) << 16;
+    }
+    let kind = match record.categories {
+        0 => categories_of(record.operation, record.flags),
+        known => known,
     };
-    let direction = match event.operation {
-        Operation::Read => c::READ,
-        Operation::Write | Operation::WriteZeroes | Operation::ZoneAppend => c::WRITE,
-        Operation::Flush => c::FLUSH | c::WRITE,
-        Operation::Discard | Operation::SecureErase => c::DISCARD | c::WRITE,
-        Operation::Passthrough => c::PASSTHROUGH | c::READ,
-    };
-    let marks = [
-        (Flags::SYNC, c::SYNC),
-        (Flags::PREFLUSH, c::FLUSH),
-        (Flags::FUA, c::FUA),
-        (Flags::READAHEAD, c::AHEAD),
-        (Flags::META, c::META),
-    ];
-    let marks = marks.into_iter().filter(|(flag, _)| event.flags.contains(*flag)).fold(0, |all, (_, bit)| all | bit);
     // Of a passthrough command the filter for file system I/O has to know that it is none.
-    let kind = if event.operation == Operation::Passthrough { kind & !c::FS } else { kind };
-    code | (kind | direction | marks) << 16
+    let stage = if record.operation == Operation::Passthrough { stage & !category::FS } else { stage };
+    u32::from(code) | u32::from(stage | kind) << 16
+}
+
+/// What is said beside, big-endian whatever the rest is.
+fn payload_of(record: &Record) -> Vec<u8> {
+    match record.detail {
+        Detail::None => Vec::new(),
+        Detail::Requests(number) | Detail::NextSector(number) => number.to_be_bytes().to_vec(),
+        Detail::From { device, sector } => {
+            let from = (device.major << 20 | device.minor).to_be_bytes();
+            let to = (record.device.major << 20 | record.device.minor).to_be_bytes();
+            [&from[..], &to, &sector.to_be_bytes()].concat()
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::Extent;
+    use block::{Extent, Flags};
 
     const DEVICE: DeviceNumber = DeviceNumber { major: 253, minor: 0 };
 
@@ -237,7 +218,10 @@ mod tests {
     /// The words of a trace of Linux 6.18.
     #[test]
     fn action_words_are_those_of_the_kernel() {
-        let word = |action, operation, flags| action_word(&event(action, operation, flags));
+        let word = |action, operation, flags| {
+            let Event { at_ns, .. } = event(action, operation, flags);
+            action_word(&Record { action, flags, ..Record::io(at_ns, operation, 4096, 8192) })
+        };
         assert_eq!(word(Action::Queued, Operation::Read, Flags::NONE), 0x0011_0001);
         assert_eq!(word(Action::Allocated, Operation::Read, Flags::NONE), 0x0011_0004);
         assert_eq!(word(Action::Inserted, Operation::Read, Flags::NONE), 0x0111_000c);

@@ -1,0 +1,59 @@
+//! `hoistway replay TRACE`: a test whose workload is a trace.
+//!
+//! ```text
+//! arguments -> TestArguments (as `test --trace`) -> workload (the trace becomes jobs) -> test -> slip (what is said of it)
+//! ```
+
+pub mod groups;
+pub mod slip;
+pub mod workload;
+
+use crate::arguments::TestArguments;
+use crate::arguments::test::{GroupArguments, WorkloadArguments};
+use crate::arguments::trace::ReplayArguments;
+use crate::exit::{Outcome, Voice};
+
+/// The subcommand.
+pub fn run(arguments: &ReplayArguments, voice: Voice) -> Outcome {
+    crate::test::run(&as_test(arguments), voice)
+}
+
+/// The test that it is.
+fn as_test(arguments: &ReplayArguments) -> TestArguments {
+    let ReplayArguments { trace, target, replay, place, iodepth, size_bytes, runtime, .. } = arguments.clone();
+    TestArguments {
+        stored: None,
+        target,
+        scenario: None,
+        place,
+        workload: WorkloadArguments {
+            workload: Vec::new(),
+            job: Vec::new(),
+            show_jobs: None,
+            trace: Some(trace),
+            generator: None,
+            max_threads: None,
+            threads: None,
+            block_bytes: None,
+            iodepth,
+            size_bytes,
+            rwmixread: None,
+            fsync: None,
+            rate_iops: None,
+            runtime,
+            ramp: None,
+            seed: None,
+        },
+        replay,
+        groups: GroupArguments {
+            groups: false,
+            nrgrp: None,
+            weights: arguments.weights.clone(),
+            group: Vec::new(),
+            share_unit: arguments.share_unit,
+        },
+        schedulers: arguments.schedulers.clone(),
+        repetition: arguments.repetition.clone(),
+        output: arguments.output.clone(),
+    }
+}

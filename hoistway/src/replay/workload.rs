@@ -1,0 +1,226 @@
+//! From a trace to the workload of a test: read, selected, one job per group.
+
+use std::sync::Arc;
+
+use block::Nanos;
+use experiment::group::parse_weights;
+use experiment::{Group, Weight, WorkloadPlan};
+use workload::Replay;
+use workload::job::{Amount, Job};
+use workload::replay::{Fit, Pace, Recording};
+use workload::trace::recording::{Builder, Recorded, Selection};
+
+use super::groups::Grouping;
+use crate::arguments::TestArguments;
+use crate::arguments::trace::{FormatArguments, ReplayOptions};
+use crate::exit::{Error, Voice};
+use crate::trace::open::{How, Opened};
+
+/// A replay ends with its trace: longer than any, and shorter than what tables cannot show.
+const ENDLESS_NS: Nanos = 86_400_000_000_000;
+/// A file that is made for a trace is no larger.
+const MADE_BYTES: u64 = 1 << 30;
+
+/// The workload of a trace.
+#[derive(Debug)]
+pub struct Traced {
+    /// Its only workload.
+    pub plan: WorkloadPlan,
+    /// How long a run takes, where the trace says it.
+    pub expected_ns: Option<Nanos>,
+    /// How long a run may take.
+    pub runtime_ns: Nanos,
+}
+
+/// Reads the trace that the arguments name. `writes` says whether its writes may be replayed, `is_made` whether a file is made
+/// for it.
+pub fn read(arguments: &TestArguments, writes: bool, is_made: bool, voice: Voice) -> Result<Option<Traced>, Error> {
+    let Some(path) = &arguments.workload.trace else { return Ok(None) };
+    refuse_what_contradicts(arguments)?;
+    let options = &arguments.replay;
+    let settings = Settings::read(options)?;
+    let grouping = Grouping::read(options.groups_by.as_deref())?.unwrap_or_default();
+    let reading = FormatArguments {
+        time_unit: options.time_unit.unwrap_or_default(),
+        iolog_wait: options.iolog_wait.unwrap_or_default(),
+    };
+    let mut trace = Opened::new(path, How::new(options.trace_format.as_deref(), &reading))?;
+    let mut builder = Builder::new(Selection {
+        devices: options.devices.clone(),
+        time_ns: options.time.map_or((0, Nanos::MAX), |span| (span.from_ns, span.to_ns)),
+        writes,
+        by: grouping.by.clone(),
+        own_threads: options.own_processes,
+        is_start_up: trace.format().name == "start-up",
+    });
+    let unusable = |wrong: workload::trace::recording::Unusable| {
+        Error::usage(format!("{}: {wrong}", path.display()), "hoistway trace info shows what is in it")
+    };
+    while let Some(item) = trace.next()? {
+        builder.add(item).map_err(unusable)?;
+    }
+    trace.conclude(voice)?;
+    voice.note(trace.summary());
+    let recorded = builder.finish().map_err(unusable)?;
+    say(&recorded, writes, settings.pace, voice);
+    check_pace(&recorded, settings.pace)?;
+    let name = Opened::short_name(path);
+    let weights = weights(arguments, &recorded, &grouping)?;
+    let groups = recorded.groups.iter().zip(weights).map(|((group, recording), weight)| {
+        let job = job(arguments, &settings, &name, (group, recording), is_made);
+        Group::new(group.clone(), weight, vec![job])
+    });
+    let groups = groups.collect();
+    let plan = WorkloadPlan { name, groups };
+    experiment::group::check(&plan.groups)?;
+    let expected_ns = (settings.pace == Pace::AsRecorded).then(|| settings.length_ns(recorded.duration_ns));
+    let runtime_ns = arguments.workload.runtime.unwrap_or(expected_ns.unwrap_or(0).max(ENDLESS_NS));
+    Ok(Some(Traced { plan, expected_ns, runtime_ns }))
+}
+
+/// What the options say, checked.
+struct Settings {
+    pace: Pace,
+    speed_permille: u32,
+    repeats: u32,
+    fit: Fit,
+}
+
+impl Settings {
+    fn read(options: &ReplayOptions) -> Result<Self, Error> {
+        let pace = match &options.pace {
+            None => Pace::AsRecorded,
+            Some(given) => {
+                let known = Pace::ALL.iter().find(|(name, _)| name == given);
+                let names = Pace::ALL.map(|(name, _)| name).join(", ");
+                let wrong = || Error::usage(format!("there is no pace '{given}'"), format!("known are {names}"));
+                known.ok_or_else(|| wrong().at("--pace"))?.1
+            }
+        };
+        let speed_permille = options.speed.as_deref().map(speed).transpose()?.unwrap_or(1_000);
+        if pace != Pace::AsRecorded && options.speed.is_some() {
+            return Err(
+                Error::usage("only recorded times have a speed", "leave it out, or --pace as-recorded").at("--speed")
+            );
+        }
+        let fit = match options {
+            ReplayOptions { scale: true, .. } => Fit::Scale,
+            ReplayOptions { strict: true, .. } => Fit::Strict,
+            _ => Fit::Wrap,
+        };
+        Ok(Self { pace, speed_permille, repeats: options.repeat.unwrap_or(1), fit })
+    }
+
+    fn length_ns(&self, duration_ns: Nanos) -> Nanos {
+        let all = u128::from(duration_ns) * u128::from(self.repeats) * 1_000 / u128::from(self.speed_permille);
+        u64::try_from(all).unwrap_or(Nanos::MAX)
+    }
+}
+
+/// `10`, `0.5`: thousandths.
+fn speed(text: &str) -> Result<u32, Error> {
+    let wrong = || {
+        let help = "write a number from 0.001 to 1000 with up to three decimals, for example 2 or 0.5";
+        Error::usage(format!("'{text}' is no speed"), help).at("--speed")
+    };
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if fraction.len() > 3 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(wrong());
+    }
+    let whole: u32 = whole.parse().map_err(|_| wrong())?;
+    let fraction: u32 = format!("{fraction:0<3}").parse().map_err(|_| wrong())?;
+    let permille = whole.checked_mul(1_000).and_then(|permille| permille.checked_add(fraction));
+    permille.filter(|permille| (1..=1_000_000).contains(permille)).ok_or_else(wrong)
+}
+
+/// What describes a load, where the trace is the load.
+fn refuse_what_contradicts(arguments: &TestArguments) -> Result<(), Error> {
+    let given = &arguments.workload;
+    let groups = &arguments.groups;
+    let options = [
+        (!given.workload.is_empty(), "--workload"),
+        (!given.job.is_empty(), "--job"),
+        (given.max_threads.is_some(), "--max-threads"),
+        (given.threads.is_some(), "--threads"),
+        (given.block_bytes.is_some(), "--bs"),
+        (given.rwmixread.is_some(), "--rwmixread"),
+        (given.fsync.is_some(), "--fsync"),
+        (given.rate_iops.is_some(), "--rate-iops"),
+        (groups.groups || groups.nrgrp.is_some() || !groups.group.is_empty(), "--groups, --nrgrp, --group"),
+    ];
+    match options.into_iter().find(|(is_given, _)| *is_given) {
+        Some((_, option)) => {
+            let what = "the trace says itself what is done, and by whom";
+            Err(Error::usage(what, "leave it out; groups of a trace: --groups-by").at(option))
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_pace(recorded: &Recorded, pace: Pace) -> Result<(), Error> {
+    let has_completions = recorded.groups.iter().any(|(_, recording)| recording.has_completions());
+    if pace == Pace::Dependent && !has_completions {
+        let what = "the trace does not say when I/Os completed, so none can depend on another";
+        return Err(Error::usage(what, "use --pace closed, with --iodepth N").at("--pace dependent"));
+    }
+    Ok(())
+}
+
+/// What is to be known of what is replayed.
+fn say(recorded: &Recorded, writes: bool, pace: Pace, voice: Voice) {
+    for (what, count) in &recorded.left_out {
+        match *what {
+            "writes" if !writes => voice.note(format!("{count} writes not replayed (read-only)")),
+            what => voice.note(format!("{count} {what} not replayed")),
+        }
+    }
+    if recorded.is_merged {
+        voice
+            .note("the trace does not tell what was queued: what was issued to the device is replayed, as merged then");
+    }
+    if let [_, _, ..] = recorded.devices[..] {
+        let devices = recorded.devices.join(", ");
+        voice.note(format!("{} devices lie behind one another on the target: {devices}", recorded.devices.len()));
+    }
+    if pace == Pace::Closed && !recorded.groups.iter().any(|(_, recording)| recording.has_completions()) {
+        voice.note("the trace does not tell how many I/Os were in flight: 32 are, unless --iodepth says otherwise");
+    }
+}
+
+fn job(
+    arguments: &TestArguments,
+    settings: &Settings,
+    trace: &str,
+    (group, recording): (&str, &Arc<Recording>),
+    is_made: bool,
+) -> Job {
+    let mut replay = Replay::new(trace, Arc::clone(recording));
+    (replay.pace, replay.speed_permille, replay.repeats) = (settings.pace, settings.speed_permille, settings.repeats);
+    replay.fit = settings.fit;
+    let depth = arguments.workload.iodepth.unwrap_or_else(|| replay.usual_depth());
+    let span_bytes = replay.span_bytes.max(1).next_multiple_of(1 << 20);
+    let mut job = replay.job(group, depth);
+    group.clone_into(&mut job.group);
+    let size_bytes = arguments.workload.size_bytes.or(is_made.then_some(span_bytes.min(MADE_BYTES)));
+    job.size = size_bytes.map(Amount::Bytes);
+    job
+}
+
+/// Of `--weights`, of the table, or the usual one.
+fn weights(arguments: &TestArguments, recorded: &Recorded, grouping: &Grouping) -> Result<Vec<Weight>, Error> {
+    let count = recorded.groups.len();
+    let Some(text) = &arguments.groups.weights else {
+        let weight = |(group, _): &(String, Arc<Recording>)| grouping.weights.get(group).copied();
+        return Ok(recorded.groups.iter().map(|group| weight(group).unwrap_or(Weight::DEFAULT)).collect());
+    };
+    let place = format!("--weights {text}");
+    // Even steps need to know how many; how many a list has is looked at below.
+    let steps = text.contains("..").then_some(count);
+    let weights = parse_weights(text, steps).map_err(|wrong| Error::from(wrong).at(place.clone()))?;
+    if weights.len() != count {
+        let names = recorded.groups.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+        let what = format!("{} weights for {count} groups: {names}", weights.len());
+        return Err(Error::usage(what, "give one per group, or a table: --groups-by file=MAP.csv").at(place));
+    }
+    Ok(weights)
+}

@@ -1,0 +1,212 @@
+//! From a path to a trace being read, and what is said about it at the end.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use workload::trace::{
+    FORMATS, Format, Item, Options, Reading, SAMPLE_BYTES, Source, TraceError, Wait, detect, format_of_name,
+};
+
+use crate::arguments::trace::{FormatArguments, TimeUnit, WaitName};
+use crate::exit::{Error, Message, Voice};
+
+/// Ending of blktrace's files, before their number.
+const BLKTRACE: &str = ".blktrace.";
+/// Files of processors there may be.
+const MAX_FILES: u32 = 8_192;
+
+/// What is needed to read a trace.
+#[derive(Copy, Clone, Debug)]
+pub struct How<'a> {
+    /// The format's name, if it is given.
+    pub format: Option<&'a str>,
+    /// The rest.
+    pub options: Options,
+}
+
+impl<'a> How<'a> {
+    /// As the arguments say.
+    pub fn new(format: Option<&'a str>, reading: &FormatArguments) -> Self {
+        let ps_per_tick = match reading.time_unit {
+            TimeUnit::Ps => 1,
+            TimeUnit::Ns => 1_000,
+            TimeUnit::Us => 1_000_000,
+        };
+        let wait = match reading.iolog_wait {
+            WaitName::Documented => Wait::Documented,
+            WaitName::Fio => Wait::AsFio,
+        };
+        Self { format, options: Options { ps_per_tick, wait } }
+    }
+}
+
+/// A trace being read.
+pub struct Opened {
+    reading: Reading,
+    name: String,
+    first_ns: Option<u64>,
+    last_ns: u64,
+}
+
+impl Opened {
+    /// Opens the file, or the files of all processors.
+    pub fn new(path: &Path, how: How<'_>) -> Result<Self, Error> {
+        let paths = files_of(path)?;
+        let mut sources = Vec::new();
+        let mut begin = Vec::new();
+        for path in &paths {
+            let (name, content) = open(path)?;
+            let mut content = BufReader::with_capacity(SAMPLE_BYTES, content);
+            let sample = content.fill_buf().map_err(|error| Error::file(path, "read", &error))?;
+            if begin.is_empty() {
+                begin = sample.to_vec();
+            }
+            sources.push(Source { name, content: Box::new(content) });
+        }
+        let name = path.display().to_string();
+        let format = match how.format {
+            Some(given) => named(given)?,
+            None if begin.is_empty() => return Err(Error::usage(format!("{name} is empty"), "name another trace")),
+            None => detect(&begin).ok_or_else(|| {
+                let known = FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ");
+                let what =
+                    format!("{name}:{}: the format is not recognised", if is_text(&begin) { "1" } else { "byte 0" });
+                Error::usage(what, format!("name it, if it is one of {known}"))
+            })?,
+        };
+        Ok(Self { reading: Reading::new(format, sources, how.options), name, first_ns: None, last_ns: 0 })
+    }
+
+    /// The format.
+    pub fn format(&self) -> &'static Format {
+        self.reading.format()
+    }
+
+    /// The next item.
+    pub fn next(&mut self) -> Result<Option<Item>, Error> {
+        let item = self.reading.next_item().map_err(error)?;
+        if let Some(at_ns) = item.as_ref().and_then(Item::at_ns) {
+            self.first_ns.get_or_insert(at_ns);
+            self.last_ns = at_ns;
+        }
+        Ok(item)
+    }
+
+    /// When the first event was, on the trace's clock.
+    pub fn first_ns(&self) -> u64 {
+        self.first_ns.unwrap_or(0)
+    }
+
+    /// From the first event to the last.
+    pub fn duration_ns(&self) -> u64 {
+        self.last_ns - self.first_ns()
+    }
+
+    /// The line about what was read: `FILE: format X, N records, T seconds, skipped K (reasons)`.
+    pub fn summary(&self) -> String {
+        let tally = self.reading.tally();
+        let reasons: Vec<String> = tally.skipped.iter().map(|(reason, count)| format!("{count} x {reason}")).collect();
+        let seconds = self.duration_ns() as f64 / 1e9;
+        let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+        format!(
+            "{}: format {}, {} records, {seconds:.6} seconds, skipped {}{reasons}",
+            self.name,
+            self.format().name,
+            tally.records,
+            tally.skipped_records()
+        )
+    }
+
+    /// Says what is to be known of it; a trace of which nothing could be read is an error.
+    pub fn conclude(&self, voice: Voice) -> Result<(), Error> {
+        let tally = self.reading.tally();
+        for complaint in &tally.complaints {
+            voice.warn(complaint.to_string(), "");
+        }
+        for note in &tally.notes {
+            voice.note(note);
+        }
+        if tally.rounded > 0 {
+            let count = tally.rounded;
+            voice.note(format!("{}: {count} I/Os were no whole sectors and were rounded outward", self.name));
+        }
+        if tally.records == 0 {
+            return Err(Error::usage(self.summary(), "there is nothing in it; is it the right format?"));
+        }
+        Ok(())
+    }
+
+    /// As a name in reports: the path without directory and ending.
+    pub fn short_name(path: &Path) -> String {
+        let name = path.file_name().map_or_else(|| "trace".to_owned(), |name| name.to_string_lossy().into_owned());
+        let name = name.split_once(BLKTRACE).map_or(name.as_str(), |(base, _)| base);
+        let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
+        if stem.is_empty() { "trace".to_owned() } else { stem.to_owned() }
+    }
+}
+
+fn named(name: &str) -> Result<&'static Format, Error> {
+    format_of_name(name).ok_or_else(|| {
+        let names = || FORMATS.iter().map(|format| format.name);
+        let meant = experiment::diagnostic::nearest(name, names());
+        let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+        let known = names().collect::<Vec<_>>().join(", ");
+        Error::usage(format!("there is no format '{name}'"), format!("{meant}known are {known}"))
+    })
+}
+
+fn is_text(begin: &[u8]) -> bool {
+    begin.iter().take(256).all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
+}
+
+/// What readers say, as the command's errors.
+pub fn error(error: TraceError) -> Error {
+    let mut messages: Vec<Message> =
+        error.complaints.iter().map(|complaint| Message::error(complaint.to_string(), "")).collect();
+    if let Some(last) = messages.last_mut() {
+        last.help = error.help;
+    }
+    let exit = if error.is_system { experiment::Exit::Failed } else { experiment::Exit::Usage };
+    Error { messages, exit }
+}
+
+/// One file, or those of all processors.
+fn files_of(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    if path.as_os_str() == "-" {
+        return Ok(vec![path.to_owned()]);
+    }
+    let text = path.to_string_lossy();
+    let base = match text.rsplit_once(BLKTRACE) {
+        Some((base, number)) if number.parse::<u32>().is_ok() => Some(base.to_owned()),
+        _ => None,
+    };
+    let file = |base: &str, number: u32| PathBuf::from(format!("{base}{BLKTRACE}{number}"));
+    let base = match base {
+        Some(base) => base,
+        None if path.exists() => return Ok(vec![path.to_owned()]),
+        None => text.into_owned(),
+    };
+    let files: Vec<PathBuf> =
+        (0..MAX_FILES).map(|number| file(&base, number)).take_while(|path| path.exists()).collect();
+    if !files.is_empty() {
+        return Ok(files);
+    }
+    // A single one of a set is a trace as well.
+    if path.exists() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let what = format!("there is no trace {}, nor {}", path.display(), file(&base, 0).display());
+    Err(Error::usage(what, "name a file, or the base name of blktrace's files"))
+}
+
+fn open(path: &Path) -> Result<(String, Box<dyn io::Read>), Error> {
+    if path.as_os_str() == "-" {
+        return Ok(("stdin".to_owned(), Box::new(io::stdin())));
+    }
+    let file = File::open(path).map_err(|error| Error::file(path, "open", &error))?;
+    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        return Err(Error::usage(format!("{} is a directory", path.display()), "name a file"));
+    }
+    Ok((path.display().to_string(), Box::new(file)))
+}

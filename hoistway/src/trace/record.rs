@@ -1,0 +1,182 @@
+//! `hoistway trace record`: a block device watched by the kernel's own tracer, through the tracing file system, as files of
+//! blktrace.
+//!
+//! The tracer hands out records of all processors mixed, without usable numbers: they are sorted into files and numbered here.
+//! What is switched on is written down before, and put back at the end, however that comes. Source: harness 9.7.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use experiment::Exit;
+use linux::block_queue::BlockQueue;
+use linux::setting::{Journal, Watcher};
+use workload::trace::{Item, Options, Reading, SAMPLE_BYTES, Source, format_of_name};
+
+use super::convert::{Blktrace, Sink};
+use crate::arguments::trace::RecordArguments;
+use crate::exit::{Error, Outcome, Voice};
+use crate::interrupt::Interrupt;
+use crate::processes;
+
+/// Where the tracing file system is.
+const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+/// Between two looks at a pipe that was empty.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The subcommand.
+pub fn run(arguments: &RecordArguments, voice: Voice) -> Outcome {
+    let tracing = PLACES.iter().map(Path::new).find(|place| place.join("trace_pipe").exists());
+    let tracing = tracing.ok_or_else(|| {
+        Error::failed("there is no tracing file system", "as root: mount -t tracefs nodev /sys/kernel/tracing")
+    })?;
+    let switch = switch_of(&arguments.device)?;
+    let active = text(&tracing.join("current_tracer"))?;
+    if active != "nop" || text(&switch)? != "0" {
+        let what = format!("the kernel's tracer is busy ({active})");
+        return Err(Error::refused(what, "end the other tracing first; hoistway restore, if it was ours"));
+    }
+    let interrupt = Interrupt::install()?;
+    let stage = Stage::set(tracing, &switch)?;
+    let end = arguments.length.map(|length_ns| Instant::now() + Duration::from_nanos(length_ns));
+    let recorded = record(tracing, &arguments.out, (end, &interrupt), voice);
+    let lost = overruns(tracing);
+    let restored = stage.strike();
+    recorded?;
+    restored?;
+    if lost > 0 {
+        voice.warn(format!("{lost} events were lost"), "enlarge buffer_size_kb in the tracing file system");
+    }
+    Ok(interrupt.exit().filter(|_| end.is_some()).unwrap_or(Exit::Done))
+}
+
+/// The file that switches the device's tracing on.
+fn switch_of(device: &Path) -> Result<PathBuf, Error> {
+    let failed = |error| Error::file(device, "look at", &error).at("--device");
+    let queue = BlockQueue::of(device).map_err(failed)?;
+    let switch = PathBuf::from(format!("/sys/block/{}/trace/enable", queue.name()));
+    if switch.exists() {
+        return Ok(switch);
+    }
+    let what = format!("the kernel cannot trace {}: there is no {}", device.display(), switch.display());
+    Err(Error::failed(what, "it needs CONFIG_BLK_DEV_IO_TRACE"))
+}
+
+fn text(path: &Path) -> Result<String, Error> {
+    let text = fs::read_to_string(path).map_err(|error| Error::file(path, "read", &error))?;
+    Ok(text.trim().to_owned())
+}
+
+/// The tracer, switched on.
+struct Stage {
+    journal: Journal,
+    watcher: Watcher,
+}
+
+impl Stage {
+    fn set(tracing: &Path, switch: &Path) -> Result<Self, Error> {
+        let failed =
+            |what: &'static str| move |error: io::Error| Error::failed(format!("{what}: {error}"), "are you root?");
+        let mut journal = Journal::begin("-trace").map_err(failed("the journal in /run/hoistway"))?;
+        let watcher = Watcher::start((processes::PROGRAMS.watcher)(journal.path())).map_err(failed("the watcher"))?;
+        let process = watcher.process().map_err(failed("the watcher"))?;
+        journal.watched_by(process).map_err(failed("the journal in /run/hoistway"))?;
+        let mut stage = Self { journal, watcher };
+        // The device first: so it is switched off first as well.
+        let settings = [
+            (switch.to_owned(), "1"),
+            (tracing.join("options/context-info"), "0"),
+            (tracing.join("current_tracer"), "blk"),
+            (tracing.join("options/bin"), "1"),
+        ];
+        for (path, value) in settings {
+            if let Err(error) = stage.journal.set(&path, value) {
+                stage.strike()?;
+                return Err(Error::file(&path, "write", &error));
+            }
+        }
+        Ok(stage)
+    }
+
+    fn strike(mut self) -> Result<(), Error> {
+        let restored = self.journal.restore();
+        if restored.is_complete() {
+            self.watcher.dismiss();
+            return Ok(());
+        }
+        let what = format!("not put back: {}", restored.failed.join("; "));
+        Err(Error::new(Exit::NotRestored, what, "hoistway restore"))
+    }
+}
+
+/// The kernel's pipe as a file that ends when the recording is to end.
+struct Pipe {
+    file: File,
+    until: Rc<dyn Fn() -> bool>,
+}
+
+impl Read for Pipe {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.file.read(to) {
+                // What is in the buffers is taken before the end.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if (self.until)() {
+                        return Ok(0);
+                    }
+                    std::thread::sleep(PAUSE);
+                }
+                Ok(0) if !(self.until)() => std::thread::sleep(PAUSE),
+                other => return other,
+            }
+        }
+    }
+}
+
+fn record(
+    tracing: &Path,
+    base: &Path,
+    (end, interrupt): (Option<Instant>, &Interrupt),
+    voice: Voice,
+) -> Result<(), Error> {
+    let path = tracing.join("trace_pipe");
+    let file = OpenOptions::new().read(true).custom_flags(i32::from(NON_BLOCKING)).open(&path);
+    let file = file.map_err(|error| Error::file(&path, "open", &error))?;
+    let interrupt = interrupt.clone();
+    let until: Rc<dyn Fn() -> bool> =
+        Rc::new(move || interrupt.is_asked() || end.is_some_and(|end| Instant::now() >= end));
+    let content = io::BufReader::with_capacity(SAMPLE_BYTES, Pipe { file, until });
+    let format = format_of_name("blktrace").ok_or_else(|| Error::failed("the format is unknown", ""))?;
+    let source = Source { name: path.display().to_string(), content: Box::new(content) };
+    let mut reading = Reading::new(format, vec![source], Options::default());
+    let mut sink = Box::new(Blktrace::new(base));
+    voice.note("recording; Ctrl-C ends it");
+    // Groups go into no file that blkparse is to read.
+    while let Some(item) = reading.next_item().map_err(super::open::error)? {
+        let item = match item {
+            Item::Record(record) => Item::Record(workload::trace::Record { group: 0, ..record }),
+            other => other,
+        };
+        sink.put(&item)?;
+    }
+    voice.note(format!("{} events", reading.tally().records));
+    sink.finish()?.into_iter().for_each(|note| voice.note(note));
+    Ok(())
+}
+
+/// `O_NONBLOCK` of Linux on all but a few old architectures.
+const NON_BLOCKING: u16 = 0o4000;
+
+/// Events that the kernel threw away since its buffers were emptied.
+fn overruns(tracing: &Path) -> u64 {
+    let processors = fs::read_dir(tracing.join("per_cpu")).into_iter().flatten().flatten();
+    let overrun = |entry: fs::DirEntry| {
+        let stats = fs::read_to_string(entry.path().join("stats")).ok()?;
+        let line = stats.lines().find_map(|line| line.strip_prefix("overrun:"))?;
+        line.trim().parse::<u64>().ok()
+    };
+    processors.filter_map(overrun).sum()
+}

@@ -1,0 +1,67 @@
+//! The steps of replays on their way to the workers: in memory, in files without a name, so that nothing is left behind
+//! however the run ends.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use experiment::{Experiment, RunError};
+use rustix::fs::MemfdFlags;
+use workload::replay::Recording;
+
+use crate::message::Order;
+
+/// The files of a run; they go with this.
+pub struct Recordings {
+    files: Vec<(u64, File)>,
+}
+
+impl Recordings {
+    /// Puts every recording into a file and its path into the orders that need it.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn hand_over(orders: &mut [Order]) -> Result<Self, RunError> {
+        let failed = |error| RunError::Failed { message: "cannot hand the trace over".to_owned(), source: Some(error) };
+        let mut recordings = Self { files: Vec::new() };
+        for order in orders {
+            let place = order.experiment.issuers().nth(order.issuer);
+            let Some(replay) = place.and_then(|place| place.job.replay.as_ref()) else { continue };
+            let path = recordings.path_of(replay.checksum, &replay.recording).map_err(failed)?;
+            order.recording = Some(path);
+        }
+        Ok(recordings)
+    }
+
+    fn path_of(&mut self, checksum: u64, recording: &Recording) -> io::Result<PathBuf> {
+        let known = self.files.iter().position(|(known, _)| *known == checksum);
+        let index = match known {
+            Some(index) => index,
+            None => {
+                let mut file = File::from(rustix::fs::memfd_create("hoistway-trace", MemfdFlags::CLOEXEC)?);
+                file.write_all(&recording.to_bytes())?;
+                self.files.push((checksum, file));
+                self.files.len() - 1
+            }
+        };
+        // Workers run as the same user: they may open what this process has open.
+        Ok(PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.files[index].1.as_raw_fd())))
+    }
+}
+
+/// Gives the job of a worker the steps that lie at `path`.
+///
+/// # Errors
+/// They cannot be read.
+pub fn fetch(path: &Path, experiment: &mut Experiment, issuer: usize) -> Result<(), String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("the trace at {}: {error}", path.display()))?;
+    let recording = Recording::from_bytes(&bytes).map_err(|error| error.to_string())?;
+    let place = experiment.issuers().nth(issuer).ok_or("there is no such thread")?;
+    let (group, job) = (place.group, place.job_index);
+    if let Some(replay) = &mut experiment.groups[group].jobs[job].replay {
+        replay.recording = Arc::new(recording);
+    }
+    Ok(())
+}

@@ -1,0 +1,311 @@
+//! What blkparse prints by default, read and written.
+//!
+//! ```text
+//!   8,32   5        1     0.000000000 20111  A   R 4096034 + 256 <- (8,33) 4096000
+//! maj,min cpu sequence      time          pid  what rwbs place [comm]
+//! ```
+//! What is written equals what blkparse 1.2.0 prints of the same records, but for the commands of passthrough requests, which
+//! are not kept.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use block::time::SECOND;
+use block::{DeviceNumber, Flags, Nanos, Operation, SECTOR_BYTES};
+
+use super::Action;
+use super::blktrace::{categories_of, category, kind_of};
+use super::formats::Format;
+use super::lines::{LineFormat, Lines, Unread, decimal_ns, fits, number, sectors};
+use super::record::{Detail, Item, Record};
+
+/// The format.
+pub const FORMAT: Format = Format {
+    name: "blkparse",
+    doc: "blkparse, its default lines",
+    has_stages: true,
+    fits: |begin| fits(Parser::default(), begin),
+    open: |sources, _| {
+        let help = "a line is 8,32 1 4 0.000126108 22 C R 2097224 + 8 [0]; other forms of blkparse (-f) are not read";
+        Box::new(Lines::new(Parser::default(), sources, help))
+    },
+};
+
+/// Names of processes that are remembered.
+const MAX_PROCESSES: usize = 65_536;
+/// How lines of the summary behind the events begin.
+const SUMMARY: [&str; 5] = ["CPU", "Total (", "Throughput (R/W)", "Events (", "Skips: "];
+
+#[derive(Default)]
+struct Parser {
+    names: BTreeMap<u32, String>,
+}
+
+/// Cuts the next word off.
+fn word<'a>(rest: &mut &'a str, what: &str) -> Result<&'a str, Unread> {
+    let text = rest.trim_start();
+    let end = text.find([' ', '\t']).unwrap_or(text.len());
+    let (word, behind) = text.split_at(end);
+    *rest = behind;
+    if word.is_empty() { Err(Unread::Wrong(format!("{what} is missing"))) } else { Ok(word) }
+}
+
+impl LineFormat for Parser {
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+        if SUMMARY.iter().any(|begin| line.starts_with(begin)) {
+            return Err(Unread::Over);
+        }
+        let mut rest = line;
+        let device = device_of(word(&mut rest, "the device")?)?;
+        let cpu: u16 = number(word(&mut rest, "the processor")?, "the processor")?;
+        let sequence: u32 = number(word(&mut rest, "the sequence")?, "the sequence")?;
+        let at_ns = decimal_ns(word(&mut rest, "the time")?, SECOND, "the time")?;
+        let pid: u32 = number(word(&mut rest, "the pid")?, "the pid")?;
+        let what = word(&mut rest, "the action")?;
+        let marks = word(&mut rest, "the kind of I/O")?;
+        if what == "m" {
+            // One blank belongs to the format, the others to the text.
+            let text = rest.strip_prefix(' ').unwrap_or(rest).to_owned();
+            to.push_back(Item::Message { at_ns, device, cpu, sequence, group: 0, text });
+            return Ok(());
+        }
+        let action = match Action::of_text(what) {
+            Some(action) => action,
+            None if what.len() <= 2 => return Err(Unread::Skip(format!("unknown action {what}"))),
+            None => return Err(Unread::Wrong("the action is unknown".to_owned())),
+        };
+        let Some(categories) = categories_of_text(marks) else {
+            return Err(Unread::Skip(format!("unknown kind of I/O {}", marks.chars().take(8).collect::<String>())));
+        };
+        let said = Said::parse(action, rest.trim())?;
+        if let Some(name) = said.name {
+            self.name(pid, name, to);
+        }
+        let (operation, flags) = kind_of(categories, said.length_bytes);
+        to.push_back(Item::Record(Record {
+            action,
+            flags,
+            device,
+            pid,
+            cpu,
+            sequence,
+            error: said.error,
+            detail: said.detail,
+            categories,
+            ..Record::io(at_ns, operation, said.offset_bytes, said.length_bytes)
+        }));
+        Ok(())
+    }
+}
+
+impl Parser {
+    fn name(&mut self, pid: u32, name: &str, to: &mut VecDeque<Item>) {
+        if name == "(null)" || self.names.get(&pid).is_some_and(|known| known == name) {
+            return;
+        }
+        if self.names.len() == MAX_PROCESSES {
+            self.names.clear();
+        }
+        self.names.insert(pid, name.to_owned());
+        to.push_back(Item::Process { pid, name: name.to_owned() });
+    }
+}
+
+/// `8,32`.
+fn device_of(text: &str) -> Result<DeviceNumber, Unread> {
+    let parts = text.split_once(',').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    match parts {
+        Some((major, minor)) if major < 1 << 12 && minor < 1 << 20 => Ok(DeviceNumber { major, minor }),
+        _ => Err(Unread::Wrong("no device, as 8,32".to_owned())),
+    }
+}
+
+/// What stands behind the seven columns.
+#[derive(Default)]
+struct Said<'a> {
+    offset_bytes: u64,
+    length_bytes: u64,
+    name: Option<&'a str>,
+    error: u16,
+    detail: Detail,
+}
+
+impl<'a> Said<'a> {
+    fn parse(action: Action, rest: &'a str) -> Result<Self, Unread> {
+        if action == Action::Remapped {
+            return Self::remapped(rest);
+        }
+        // Of a passthrough request: its bytes and command instead of a place.
+        let place_end = rest.find('[').unwrap_or(rest.len());
+        if rest[..place_end].contains('(') {
+            return Err(Unread::Skip("passthrough".to_owned()));
+        }
+        let mut said = Said::default();
+        let bracketed = match (rest.find('['), rest.rfind(']')) {
+            (Some(begin), Some(end)) if begin < end => &rest[begin + 1..end],
+            _ => return Err(Unread::Wrong("no [...] at the end".to_owned())),
+        };
+        let behind = rest[place_end + bracketed.len() + 2..].trim();
+        match action {
+            // Linux prints 16 bits without their sign.
+            Action::Completed | Action::Requeued => {
+                let error: i32 = number(bracketed, "the error")?;
+                said.error = u16::try_from(error.rem_euclid(1 << 16)).unwrap_or(0);
+            }
+            _ => said.name = Some(bracketed),
+        }
+        let place: Vec<&str> = rest[..place_end].split_ascii_whitespace().collect();
+        match (action, &place[..]) {
+            (Action::Unplugged | Action::UnpluggedByTimer, []) => {
+                said.detail = Detail::Requests(number(behind, "the number of requests")?);
+            }
+            (Action::Split, [sector, "/", next]) => {
+                said.offset_bytes = sectors(sector, "the sector")?;
+                said.detail = Detail::NextSector(number(next, "the sector of the second half")?);
+            }
+            (_, [sector, "+", count]) => {
+                said.offset_bytes = sectors(sector, "the sector")?;
+                said.length_bytes = sectors(count, "the length")?;
+            }
+            (_, [sector]) => said.offset_bytes = sectors(sector, "the sector")?,
+            (_, []) => {}
+            _ => return Err(Unread::Wrong("the place is no 'sector + sectors'".to_owned())),
+        }
+        Ok(said)
+    }
+
+    /// `4096034 + 256 <- (8,33) 4096000`.
+    fn remapped(rest: &str) -> Result<Self, Unread> {
+        let words: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let [sector, "+", count, "<-", from, from_sector] = words[..] else {
+            return Err(Unread::Wrong("no 'sector + sectors <- (device) sector'".to_owned()));
+        };
+        let from = from.strip_prefix('(').and_then(|from| from.strip_suffix(')'));
+        let device = device_of(from.unwrap_or(""))?;
+        let detail = Detail::From { device, sector: number(from_sector, "the sector before")? };
+        let (offset_bytes, length_bytes) = (sectors(sector, "the sector")?, sectors(count, "the length")?);
+        Ok(Said { offset_bytes, length_bytes, detail, ..Said::default() })
+    }
+}
+
+/// The kind of I/O that blkparse's letters say: `R`, `WS`, `FWFSM`, `FN`, `DE`.
+pub(super) fn rwbs(text: &str) -> Option<(Operation, Flags)> {
+    categories_of_text(text).map(|categories| kind_of(categories, 1))
+}
+
+fn categories_of_text(text: &str) -> Option<u16> {
+    use category as c;
+    let mut letters = text.chars().peekable();
+    let mut all = 0;
+    if text.len() > 1 && letters.next_if_eq(&'F').is_some() {
+        all |= c::FLUSH;
+    }
+    all |= match letters.next()? {
+        'R' => c::READ,
+        'W' => c::WRITE,
+        'D' => {
+            // Erasing for good is a discard to everything that is done here.
+            letters.next_if_eq(&'E');
+            c::DISCARD | c::WRITE
+        }
+        'N' => 0,
+        _ => return None,
+    };
+    for letter in letters {
+        all |= match letter {
+            'F' => c::FUA,
+            'A' => c::AHEAD,
+            'S' => c::SYNC,
+            'M' => c::META,
+            _ => return None,
+        };
+    }
+    Some(all)
+}
+
+/// Writes lines as blkparse prints them.
+#[derive(Clone, Debug, Default)]
+pub struct Printer {
+    names: BTreeMap<u32, String>,
+    /// The time of the first line, which is shown as 0.
+    begin_ns: Option<Nanos>,
+}
+
+impl Printer {
+    /// The line of an item; nothing for names, which are remembered.
+    pub fn line(&mut self, item: &Item) -> Option<String> {
+        match item {
+            Item::Record(record) => Some(self.record(record)),
+            Item::Message { at_ns, device, cpu, text, .. } => {
+                let head = head(*device, *cpu, 0, self.since_begin(*at_ns), 0);
+                Some(format!("{head}  m   N {text}"))
+            }
+            Item::Process { pid, name } => {
+                // The first name stays: that is what blkparse does.
+                self.names.entry(*pid).or_insert_with(|| name.clone());
+                None
+            }
+            Item::Device { .. } | Item::Group { .. } | Item::Clock { .. } => None,
+        }
+    }
+
+    fn since_begin(&mut self, at_ns: Nanos) -> Nanos {
+        at_ns - *self.begin_ns.get_or_insert(at_ns)
+    }
+
+    fn record(&mut self, record: &Record) -> String {
+        let since_begin_ns = self.since_begin(record.at_ns);
+        let head = head(record.device, record.cpu, record.sequence, since_begin_ns, record.pid);
+        let head = format!("{head} {:>2} {:>3} ", record.action.text(), letters(record));
+        let name = self.names.get(&record.pid).map_or("(null)", String::as_str);
+        let (sector, count) = (record.sector(), record.length_bytes / SECTOR_BYTES);
+        let place = if count > 0 { format!("{sector} + {count} ") } else { String::new() };
+        match (record.action, record.detail) {
+            (Action::Plugged, _) => format!("{head}[{name}]"),
+            (Action::Unplugged | Action::UnpluggedByTimer, detail) => {
+                let requests = if let Detail::Requests(requests) = detail { requests } else { 0 };
+                format!("{head}[{name}] {requests}")
+            }
+            (Action::Split, detail) => {
+                let next = if let Detail::NextSector(next) = detail { next } else { 0 };
+                format!("{head}{sector} / {next} [{name}]")
+            }
+            (Action::Remapped, Detail::From { device, sector: from }) => {
+                format!("{head}{sector} + {count} <- ({},{}) {from}", device.major, device.minor)
+            }
+            (Action::Completed | Action::Requeued, _) if count == 0 => format!("{head}{sector} [{}]", record.error),
+            (Action::Completed | Action::Requeued, _) => format!("{head}{place}[{}]", record.error),
+            _ => format!("{head}{place}[{name}]"),
+        }
+    }
+}
+
+fn head(device: DeviceNumber, cpu: u16, sequence: u32, at_ns: Nanos, pid: u32) -> String {
+    let DeviceNumber { major, minor } = device;
+    let (seconds, ns) = (at_ns / SECOND, at_ns % SECOND);
+    format!("{major:>3},{minor:<3} {cpu:>2} {sequence:>8} {seconds:>5}.{ns:09} {pid:>5}")
+}
+
+fn letters(record: &Record) -> String {
+    use category as c;
+    // An unplug is about no I/O.
+    let categories = match (record.action, record.categories) {
+        (Action::Plugged | Action::Unplugged | Action::UnpluggedByTimer, categories) => categories,
+        (_, 0) => categories_of(record.operation, record.flags),
+        (_, known) => known,
+    };
+    let has = |bit: u16| categories & bit != 0;
+    let direction = match () {
+        () if has(c::DISCARD) => "D",
+        () if has(c::WRITE) => "W",
+        () if record.length_bytes > 0 => "R",
+        () => "N",
+    };
+    let mut letters = String::from(if has(c::FLUSH) { "F" } else { "" });
+    letters.push_str(direction);
+    for (bit, letter) in [(c::FUA, 'F'), (c::AHEAD, 'A'), (c::SYNC, 'S'), (c::META, 'M')] {
+        if has(bit) {
+            letters.push(letter);
+        }
+    }
+    letters
+}

@@ -1,0 +1,305 @@
+//! Reads the files of all processors as one, in the order in which blkparse shows them.
+
+use std::io::Read;
+
+use block::{DeviceNumber, Nanos, SECTOR_BYTES};
+
+use super::super::formats::Format;
+use super::super::read::{Place, Raw, Source, Tally, TraceError};
+use super::super::record::{Detail, Item, Record};
+use super::{CODES, GROUP_MARK, HEADER_BYTES, MAGIC_AND_VERSION, Notice, category, kind_of};
+use crate::trace::Action;
+
+/// The format.
+pub const FORMAT: Format = Format {
+    name: "blktrace",
+    doc: "blktrace, binary: BASE.blktrace.0, .1, ...; either byte order",
+    has_stages: true,
+    fits,
+    open: |sources, _| Box::new(Reader { streams: sources.into_iter().map(Stream::new).collect(), last: 0 }),
+};
+
+/// Processors there may be: more than Linux knows.
+const MAX_CPU: u32 = 8_192;
+const HELP: &str = "is it a file of blktrace? text of blkparse is read as well, but not mixed with this";
+
+fn fits(begin: &[u8]) -> usize {
+    let word = begin.first_chunk::<4>();
+    // A version that we do not know is still recognised: the reader says so.
+    let is_ours = |word: u32| word >> 8 == MAGIC_AND_VERSION >> 8;
+    let is_ours = word.is_some_and(|word| is_ours(u32::from_le_bytes(*word)) || is_ours(u32::from_be_bytes(*word)));
+    if is_ours { usize::MAX } else { 0 }
+}
+
+/// All files of a trace.
+struct Reader {
+    streams: Vec<Stream>,
+    /// The file of the last item.
+    last: usize,
+}
+
+impl Raw for Reader {
+    fn next(&mut self, tally: &mut Tally) -> Result<Option<Item>, TraceError> {
+        let mut first: Option<(Key, usize)> = None;
+        for (index, stream) in self.streams.iter_mut().enumerate() {
+            stream.fill(tally)?;
+            if let Some((key, _)) = &stream.head
+                && first.as_ref().is_none_or(|(least, _)| key < least)
+            {
+                first = Some((*key, index));
+            }
+        }
+        let Some((_, index)) = first else { return Ok(None) };
+        self.last = index;
+        Ok(self.streams[index].head.take().map(|(_, item)| item))
+    }
+
+    fn place(&self) -> (&str, Place) {
+        self.streams.get(self.last).map_or(("", Place::Byte(0)), |stream| (&stream.source.name, stream.record))
+    }
+}
+
+/// What decides the order: time, then device, then the number on the processor.
+type Key = (Nanos, u32, u32);
+
+/// One file.
+struct Stream {
+    source: Source,
+    /// Whether its words are the other way round than this machine's; unknown before the first record.
+    is_swapped: Option<bool>,
+    /// Where the next record begins.
+    at_byte: u64,
+    /// Where the last one began, and how long its payload is.
+    record: Place,
+    payload_bytes: u16,
+    head: Option<(Key, Item)>,
+    is_over: bool,
+}
+
+/// A record's words, in this machine's order.
+struct Header {
+    sequence: u32,
+    at_ns: Nanos,
+    sector: u64,
+    bytes: u32,
+    action: u32,
+    pid: u32,
+    device: u32,
+    cpu: u32,
+    error: u16,
+}
+
+impl Stream {
+    fn new(source: Source) -> Self {
+        let record = Place::Byte(0);
+        Self { source, is_swapped: None, at_byte: 0, record, payload_bytes: 0, head: None, is_over: false }
+    }
+
+    /// Sees to it that there is a head, unless the file is over.
+    fn fill(&mut self, tally: &mut Tally) -> Result<(), TraceError> {
+        while self.head.is_none() && !self.is_over {
+            let mut header = [0; HEADER_BYTES];
+            let read = self.read(&mut header)?;
+            if read < HEADER_BYTES {
+                // What is left over may be no record at all.
+                if read >= 4 {
+                    self.check_magic(&header)?;
+                }
+                self.ends(read > 0, tally);
+                return Ok(());
+            }
+            self.check_magic(&header)?;
+            self.record = Place::Byte(self.at_byte);
+            let (header, payload_bytes) = self.parse(&header);
+            self.payload_bytes = payload_bytes;
+            let mut payload = vec![0; usize::from(payload_bytes)];
+            if self.read(&mut payload)? < payload.len() {
+                self.ends(true, tally);
+                return Ok(());
+            }
+            self.at_byte += HEADER_BYTES as u64 + u64::from(payload_bytes);
+            self.head = self.item(&header, &payload, tally)?;
+        }
+        Ok(())
+    }
+
+    fn ends(&mut self, is_cut: bool, tally: &mut Tally) {
+        self.is_over = true;
+        if is_cut {
+            let (name, at) = (&self.source.name, Place::Byte(self.at_byte));
+            tally.note(format!("{name}:{at}: the last record is cut off and left out"));
+        }
+    }
+
+    /// Reads as much as there is; answers how much.
+    fn read(&mut self, to: &mut [u8]) -> Result<usize, TraceError> {
+        let mut done = 0;
+        while done < to.len() {
+            match self.source.content.read(&mut to[done..]) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(TraceError::system(&self.source.name, Place::Byte(self.at_byte), &error)),
+            }
+        }
+        Ok(done)
+    }
+
+    fn check_magic(&mut self, header: &[u8; HEADER_BYTES]) -> Result<(), TraceError> {
+        let raw = [header[0], header[1], header[2], header[3]];
+        let (own, other) = (u32::from_ne_bytes(raw), u32::from_ne_bytes(raw).swap_bytes());
+        let is_swapped = *self.is_swapped.get_or_insert(other >> 8 == MAGIC_AND_VERSION >> 8);
+        let (word, turned) = if is_swapped { (other, own) } else { (own, other) };
+        if word == MAGIC_AND_VERSION {
+            return Ok(());
+        }
+        let at = Place::Byte(self.at_byte);
+        let fail = |message: String, help: &str| Err(TraceError::at(&self.source.name, at, message, help));
+        if word >> 8 == MAGIC_AND_VERSION >> 8 {
+            let message = format!("a record of version {}; known is {}", word & 0xff, MAGIC_AND_VERSION & 0xff);
+            return fail(message, "");
+        }
+        let hint = match () {
+            () if turned == MAGIC_AND_VERSION => "; it looks byte-swapped, unlike those before".to_owned(),
+            () if raw.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) => {
+                "; it looks like text".to_owned()
+            }
+            () if self.payload_bytes > 0 => {
+                let before = self.record;
+                format!("; the record before, at {before}, claims a payload of {} bytes", self.payload_bytes)
+            }
+            () => String::new(),
+        };
+        fail(format!("bad magic {word:#010x}, not {MAGIC_AND_VERSION:#010x}{hint}"), HELP)
+    }
+
+    fn parse(&self, header: &[u8; HEADER_BYTES]) -> (Header, u16) {
+        let is_swapped = self.is_swapped == Some(true);
+        let bytes = |at: usize| -> [u8; 8] { std::array::from_fn(|index| header[(at + index).min(HEADER_BYTES - 1)]) };
+        let long = |at: usize| u64::from_ne_bytes(bytes(at));
+        let long = |at: usize| if is_swapped { long(at).swap_bytes() } else { long(at) };
+        let word = |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let word = |at: usize| if is_swapped { word(at).swap_bytes() } else { word(at) };
+        let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
+        let half = |at: usize| if is_swapped { half(at).swap_bytes() } else { half(at) };
+        let parsed = Header {
+            sequence: word(4),
+            at_ns: long(8),
+            sector: long(16),
+            bytes: word(24),
+            action: word(28),
+            pid: word(32),
+            device: word(36),
+            cpu: word(40),
+            error: half(44),
+        };
+        (parsed, half(46))
+    }
+
+    fn item(&self, header: &Header, payload: &[u8], tally: &mut Tally) -> Result<Option<(Key, Item)>, TraceError> {
+        let device = DeviceNumber { major: header.device >> 20, minor: header.device & 0xf_ffff };
+        let key = (header.at_ns, header.device, header.sequence);
+        let (group, payload) = match payload.split_first_chunk::<8>() {
+            Some((group, rest)) if header.action & GROUP_MARK != 0 => (self.own_u64(*group), rest),
+            _ => (0, payload),
+        };
+        let categories = u16::try_from(header.action >> 16).unwrap_or(u16::MAX);
+        let is_notice = categories & category::NOTIFY != 0;
+        let cpu = u16::try_from(header.cpu).ok().filter(|_| header.cpu < MAX_CPU);
+        // The tracing file system leaves these words of notices as they happen to be.
+        let Some(cpu) = cpu.or(is_notice.then_some(0)) else {
+            let message = format!("a record of processor {}", header.cpu);
+            return Err(TraceError::at(&self.source.name, self.record, message, HELP));
+        };
+        let code = header.action.to_le_bytes()[0];
+        if is_notice {
+            let notice = self.notice(code, header, payload).or_else(|| {
+                let is_message = code == Notice::Message as u8;
+                is_message.then(|| Item::Message {
+                    at_ns: header.at_ns,
+                    device,
+                    cpu,
+                    sequence: header.sequence,
+                    group,
+                    text: String::from_utf8_lossy(payload).trim_end_matches('\0').to_owned(),
+                })
+            });
+            if notice.is_none() {
+                tally.skip(&format!("notice {code}"));
+            }
+            return Ok(notice.map(|item| (key, item)));
+        }
+        let Some((_, action, _)) = CODES.iter().find(|(known, ..)| *known == code) else {
+            let what = match code {
+                16 => "aborted",
+                17 => "driver data",
+                _ => "unknown action",
+            };
+            tally.skip(what);
+            return Ok(None);
+        };
+        let Some(offset_bytes) = header.sector.checked_mul(SECTOR_BYTES) else {
+            tally.skip("sector beyond 2^64 bytes");
+            return Ok(None);
+        };
+        let length_bytes = u64::from(header.bytes);
+        let (operation, flags) = kind_of(categories, length_bytes);
+        let record = Record {
+            action: *action,
+            flags,
+            device,
+            pid: header.pid,
+            cpu,
+            group,
+            error: header.error,
+            sequence: header.sequence,
+            detail: detail_of(*action, payload),
+            categories: categories & category::KIND,
+            ..Record::io(header.at_ns, operation, offset_bytes, length_bytes)
+        };
+        Ok(Some((key, Item::Record(record))))
+    }
+
+    /// A name or the clock; nothing if it is neither.
+    fn notice(&self, code: u8, header: &Header, payload: &[u8]) -> Option<Item> {
+        if code == Notice::Process as u8 {
+            let end = payload.iter().position(|byte| *byte == 0).unwrap_or(payload.len());
+            let name = String::from_utf8_lossy(&payload[..end]).into_owned();
+            return Some(Item::Process { pid: header.pid, name });
+        }
+        if code != Notice::Timestamp as u8 {
+            return None;
+        }
+        let (seconds, rest) = payload.split_first_chunk::<4>()?;
+        let ns = rest.first_chunk::<4>()?;
+        let unix_ns = u64::from(self.own_u32(*seconds)) * 1_000_000_000 + u64::from(self.own_u32(*ns));
+        Some(Item::Clock { at_ns: header.at_ns, unix_ns })
+    }
+
+    fn own_u32(&self, bytes: [u8; 4]) -> u32 {
+        let word = u32::from_ne_bytes(bytes);
+        if self.is_swapped == Some(true) { word.swap_bytes() } else { word }
+    }
+
+    fn own_u64(&self, bytes: [u8; 8]) -> u64 {
+        let word = u64::from_ne_bytes(bytes);
+        if self.is_swapped == Some(true) { word.swap_bytes() } else { word }
+    }
+}
+
+/// What is said beside by payloads, big-endian all of them.
+fn detail_of(action: Action, payload: &[u8]) -> Detail {
+    let long = |at: usize| payload.get(at..).and_then(|rest| rest.first_chunk::<8>()).map(|it| u64::from_be_bytes(*it));
+    let word = |at: usize| payload.get(at..).and_then(|rest| rest.first_chunk::<4>()).map(|it| u32::from_be_bytes(*it));
+    match action {
+        Action::Unplugged | Action::UnpluggedByTimer => long(0).map_or(Detail::None, Detail::Requests),
+        Action::Split => long(0).map_or(Detail::None, Detail::NextSector),
+        Action::Remapped => match (word(0), long(8)) {
+            (Some(device), Some(sector)) => {
+                Detail::From { device: DeviceNumber { major: device >> 20, minor: device & 0xf_ffff }, sector }
+            }
+            _ => Detail::None,
+        },
+        _ => Detail::None,
+    }
+}

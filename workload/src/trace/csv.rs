@@ -1,0 +1,177 @@
+//! Our own table: one I/O per line, everything that replay can use, groups included.
+//!
+//! ```text
+//! time_ns,device,op,offset_bytes,length_bytes,flags,pid,comm,cpu,group,latency_ns
+//! 1000,8:0,write,4096,8192,FS,1042,fio,0,tenants/db,73511
+//! ```
+//! Flags are blkparse's letters: P preflush (blkparse's leading F), F FUA, A read-ahead, S sync, M metadata, I idle. An empty latency is an unknown one.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use block::{DeviceNumber, Flags, Operation};
+
+use super::formats::Format;
+use super::lines::{LineFormat, Lines, Named, Unread, fits, number};
+use super::record::{Item, Record};
+
+/// The format.
+pub const FORMAT: Format = Format {
+    name: "csv",
+    doc: "our own table: time_ns,device,op,offset_bytes,length_bytes,flags,pid,comm,cpu,group,latency_ns",
+    has_stages: false,
+    fits: |begin| fits(Parser::default(), begin),
+    open: |sources, _| {
+        Box::new(Lines::new(Parser::default(), sources, "a line is 1000,8:0,write,4096,8192,S,1042,fio,0,db,73511"))
+    },
+};
+
+/// The first line.
+pub const HEADER: &str = "time_ns,device,op,offset_bytes,length_bytes,flags,pid,comm,cpu,group,latency_ns";
+
+const OPERATIONS: [(&str, Operation); 5] = [
+    ("read", Operation::Read),
+    ("write", Operation::Write),
+    ("discard", Operation::Discard),
+    ("flush", Operation::Flush),
+    ("write-zeroes", Operation::WriteZeroes),
+];
+
+const LETTERS: [(char, Flags); 6] = [
+    ('P', Flags::PREFLUSH),
+    ('F', Flags::FUA),
+    ('A', Flags::READAHEAD),
+    ('S', Flags::SYNC),
+    ('M', Flags::META),
+    ('I', Flags::IDLE),
+];
+
+#[derive(Default)]
+struct Parser {
+    has_header: bool,
+    devices: Named,
+    groups: Named,
+    names: BTreeMap<u32, String>,
+}
+
+/// Fields of a line, some of them in quotes.
+fn split(line: &str) -> Result<Vec<String>, Unread> {
+    let mut fields = vec![String::new()];
+    let mut is_quoted = false;
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let field = fields.last_mut().ok_or(Unread::Nothing)?;
+        match letter {
+            '"' if is_quoted && letters.next_if_eq(&'"').is_some() => field.push('"'),
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => fields.push(String::new()),
+            other => field.push(other),
+        }
+    }
+    if is_quoted { Err(Unread::Wrong("a quote is not closed".to_owned())) } else { Ok(fields) }
+}
+
+impl LineFormat for Parser {
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+        if !self.has_header {
+            self.has_header = line.trim() == HEADER;
+            return if self.has_header { Err(Unread::Nothing) } else { Err(Unread::Wrong("no header".to_owned())) };
+        }
+        let fields = split(line)?;
+        let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+        let [time, device, operation, offset, length, flags, pid, comm, cpu, group, latency] = fields[..] else {
+            return Err(Unread::Wrong("not 11 fields".to_owned()));
+        };
+        let known = OPERATIONS.iter().find(|(name, _)| *name == operation);
+        let (_, operation) = known.ok_or_else(|| Unread::Wrong("the op is unknown".to_owned()))?;
+        let mut set = Flags::NONE;
+        for letter in flags.chars() {
+            let known = LETTERS.iter().find(|(known, _)| *known == letter);
+            set = set.with(known.ok_or_else(|| Unread::Wrong("a flag is unknown".to_owned()))?.1);
+        }
+        let latency_ns = if latency.is_empty() { None } else { Some(number(latency, "the latency")?) };
+        let pid: u32 = number(pid, "the pid")?;
+        let io = Record::io(
+            number(time, "the time")?,
+            *operation,
+            number(offset, "the offset")?,
+            number(length, "the length")?,
+        );
+        let cpu = number(cpu, "the processor")?;
+        let device = self.device(device, to)?;
+        let group = self.group(group, to)?;
+        self.name(pid, comm, to);
+        to.push_back(Item::Record(Record { flags: set, pid, cpu, latency_ns, device, group, ..io }));
+        Ok(())
+    }
+}
+
+impl Parser {
+    /// `8:0` is a number already, anything else a name.
+    fn device(&mut self, text: &str, to: &mut VecDeque<Item>) -> Result<DeviceNumber, Unread> {
+        let parts = text.split_once(':').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+        match parts {
+            Some((major, minor)) if major > 0 && major < 1 << 12 && minor < 1 << 20 => {
+                Ok(DeviceNumber { major, minor })
+            }
+            _ => self.devices.device(text, to),
+        }
+    }
+
+    fn group(&mut self, name: &str, to: &mut VecDeque<Item>) -> Result<u64, Unread> {
+        if name.is_empty() {
+            return Ok(0);
+        }
+        let (number, is_new) = self.groups.number(name)?;
+        let group = u64::from(number) + 1;
+        if is_new {
+            to.push_back(Item::Group { group, name: name.to_owned() });
+        }
+        Ok(group)
+    }
+
+    fn name(&mut self, pid: u32, name: &str, to: &mut VecDeque<Item>) {
+        if name.is_empty() || self.names.get(&pid).is_some_and(|known| known == name) {
+            return;
+        }
+        if self.names.len() == 65_536 {
+            self.names.clear();
+        }
+        self.names.insert(pid, name.to_owned());
+        to.push_back(Item::Process { pid, name: name.to_owned() });
+    }
+}
+
+/// The names that a line needs.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct LineNames<'a> {
+    /// Of the device.
+    pub device: &'a str,
+    /// Of the process; empty if unknown.
+    pub process: &'a str,
+    /// Of the group; empty for none.
+    pub group: &'a str,
+}
+
+/// The line of an I/O, with its end; nothing for a passthrough request.
+pub fn line(record: &Record, names: LineNames<'_>) -> Option<String> {
+    let operation = match record.operation {
+        Operation::ZoneAppend => Operation::Write,
+        Operation::SecureErase => Operation::Discard,
+        other => other,
+    };
+    let (operation, _) = OPERATIONS.iter().find(|(_, known)| *known == operation)?;
+    let flags: String =
+        LETTERS.iter().filter(|(_, flag)| record.flags.contains(*flag)).map(|(letter, _)| letter).collect();
+    let latency = record.latency_ns.map_or_else(String::new, |latency_ns| latency_ns.to_string());
+    let Record { at_ns, offset_bytes, length_bytes, pid, cpu, .. } = record;
+    let [device, process, group] = [names.device, names.process, names.group].map(quoted);
+    Some(format!(
+        "{at_ns},{device},{operation},{offset_bytes},{length_bytes},{flags},{pid},{process},{cpu},{group},{latency}\n"
+    ))
+}
+
+/// A field that may hold anything but line ends.
+fn quoted(text: &str) -> String {
+    let text = text.replace(['\n', '\r'], " ");
+    if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}

@@ -1,0 +1,50 @@
+//! DiskSim's ASCII format: `time devno blkno bcount flags`; milliseconds with a fraction, sectors, bit 0 of the flags = read.
+
+use std::collections::VecDeque;
+
+use block::Operation;
+use block::time::MILLISECOND;
+
+use super::formats::Format;
+use super::lines::{LineFormat, Lines, Named, Unread, decimal_ns, fits, number, put, sectors};
+use super::record::{Item, Record};
+
+/// The format.
+pub const FORMAT: Format = Format {
+    name: "disksim",
+    doc: "DiskSim 4, ASCII: time(ms) devno blkno bcount flags",
+    has_stages: false,
+    fits: |begin| fits(DiskSim::told(), begin),
+    open: |sources, _| Box::new(Lines::new(DiskSim::default(), sources, "a line is 4.851300 0 524288 16 1")),
+};
+
+#[derive(Default)]
+struct DiskSim {
+    devices: Named,
+    /// Times without a fraction are another format's: MQSim's lines look alike.
+    needs_point: bool,
+}
+
+impl DiskSim {
+    fn told() -> Self {
+        Self { needs_point: true, ..Self::default() }
+    }
+}
+
+impl LineFormat for DiskSim {
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [time, device, block, count, flags] = fields[..] else {
+            return Err(Unread::Wrong("not 5 fields".to_owned()));
+        };
+        if self.needs_point && !time.contains('.') {
+            return Err(Unread::Wrong("the time has no fraction".to_owned()));
+        }
+        let at_ns = decimal_ns(time, MILLISECOND, "the time")?;
+        let _: u32 = number(device, "the device")?;
+        let flags = u32::from_str_radix(flags, 16).map_err(|_| Unread::Wrong("the flags are no number".to_owned()))?;
+        let operation = if flags & 1 == 1 { Operation::Read } else { Operation::Write };
+        let record = Record::io(at_ns, operation, sectors(block, "the block")?, sectors(count, "the count")?);
+        put(record, device, &mut self.devices, to)
+    }
+}

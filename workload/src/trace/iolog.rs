@@ -1,0 +1,225 @@
+//! fio's I/O logs: versions 1 to 3 are read, version 3 is written.
+//!
+//! ```text
+//! 3   fio version 3 iolog        10374 f read 56582144 4096       microseconds since the begin
+//! 2   fio version 2 iolog        f read 56582144 4096 | f wait 500000 0
+//! 1   0,56582144,4096            rw,offset,length
+//! ```
+//! Of version 2's `wait` documentation and program say different things; [`Wait`] chooses.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use block::time::MILLISECOND;
+use block::{DeviceNumber, Flags, Nanos, Operation};
+
+use super::formats::Format;
+use super::lines::{LineFormat, Lines, Named, Unread, fields, fits, number};
+use super::read::{Options, Wait};
+use super::record::{Item, Record};
+
+/// Versions 2 and 3.
+pub const FORMAT: Format = Format {
+    name: "iolog",
+    doc: "fio's iolog, versions 2 and 3",
+    has_stages: false,
+    fits: |begin| fits(IoLog::new(Options::default()), begin),
+    open: |sources, options| {
+        let help = "a line is 10374 FILE read 56582144 4096 (version 3) or FILE read 56582144 4096 (version 2)";
+        Box::new(Lines::new(IoLog::new(options), sources, help))
+    },
+};
+
+/// Version 1.
+pub const FIRST_VERSION: Format = Format {
+    name: "iolog1",
+    doc: "fio's iolog, version 1: rw,offset,length",
+    has_stages: false,
+    fits: |begin| fits(First, begin),
+    open: |sources, _| Box::new(Lines::new(First, sources, "a line is 0,56582144,4096")),
+};
+
+struct First;
+
+impl LineFormat for First {
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+        let [kind, offset, length] = fields(line)[..] else {
+            return Err(Unread::Wrong("not 3 fields".to_owned()));
+        };
+        let operation = match kind {
+            "0" => Operation::Read,
+            "1" => Operation::Write,
+            "2" => Operation::Discard,
+            _ => return Err(Unread::Wrong("the kind is neither 0 nor 1".to_owned())),
+        };
+        let record = Record::io(0, operation, number(offset, "the offset")?, number(length, "the length")?);
+        to.push_back(Item::Record(direct(record)));
+        Ok(())
+    }
+}
+
+/// Whoever replays by fio goes past the page cache, and goes on.
+fn direct(record: Record) -> Record {
+    let flags = if record.operation == Operation::Write { Flags::SYNC.with(Flags::IDLE) } else { record.flags };
+    Record { flags, ..record }
+}
+
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum Version {
+    Unknown,
+    Second,
+    Third,
+}
+
+struct IoLog {
+    version: Version,
+    wait: Wait,
+    has_waits: bool,
+    at_ns: Nanos,
+    files: Named,
+    /// Whether each is open.
+    is_open: BTreeMap<u32, bool>,
+}
+
+impl IoLog {
+    fn new(options: Options) -> Self {
+        let (files, is_open) = (Named::default(), BTreeMap::new());
+        Self { version: Version::Unknown, wait: options.wait, has_waits: false, at_ns: 0, files, is_open }
+    }
+
+    fn begin(&mut self, line: &str) -> Result<(), Unread> {
+        self.version = match line.trim() {
+            "fio version 3 iolog" => Version::Third,
+            "fio version 2 iolog" => Version::Second,
+            _ => return Err(Unread::Wrong("the first line is no 'fio version 3 iolog'".to_owned())),
+        };
+        Err(Unread::Nothing)
+    }
+
+    fn wait(&mut self, amount: &str) -> Result<(), Unread> {
+        if self.version == Version::Third {
+            return Err(Unread::Wrong("version 3 has no wait".to_owned()));
+        }
+        let amount: u64 = number(amount, "the wait")?;
+        let at_ns = match self.wait {
+            Wait::Documented => amount.checked_mul(1_000).and_then(|ns| ns.checked_add(self.at_ns)),
+            Wait::AsFio => amount.checked_mul(MILLISECOND),
+        };
+        self.at_ns = at_ns.ok_or_else(|| Unread::Wrong("the wait is beyond 2^64 ns".to_owned()))?;
+        self.has_waits = true;
+        Ok(())
+    }
+
+    /// What is done to a file itself.
+    fn manage(&mut self, file: &str, action: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+        let (number, is_new) = self.files.number(file)?;
+        if is_new {
+            let device = DeviceNumber { major: 0, minor: number };
+            to.push_back(Item::Device { device, name: file.to_owned() });
+        }
+        let known = self.is_open.get(&number).copied();
+        match (action, known) {
+            ("add", None) => self.is_open.insert(number, false),
+            // fio itself adds some files twice.
+            ("add", Some(_)) => None,
+            ("open", Some(_)) => self.is_open.insert(number, true),
+            ("close", Some(true)) => self.is_open.insert(number, false),
+            ("close", Some(false)) => return Err(Unread::Wrong("the file is closed already".to_owned())),
+            _ => return Err(Unread::Wrong(format!("{action} of a file that was not added"))),
+        };
+        Ok(())
+    }
+
+    fn transfer(&mut self, file: &str, action: &str, range: (&str, &str)) -> Result<Record, Unread> {
+        let known = self.files.number(file).ok().map(|(number, _)| number);
+        let minor = known.filter(|number| self.is_open.get(number) == Some(&true));
+        let minor = minor.ok_or_else(|| Unread::Wrong(format!("{action} of a file that is not open")))?;
+        let operation = match action {
+            "read" => Operation::Read,
+            "write" => Operation::Write,
+            "trim" => Operation::Discard,
+            "sync" | "datasync" | "sync_file_range" => Operation::Flush,
+            _ => return Err(Unread::Skip(format!("unknown action {}", action.chars().take(16).collect::<String>()))),
+        };
+        let record = Record::io(self.at_ns, operation, number(range.0, "the offset")?, number(range.1, "the length")?);
+        Ok(direct(Record { device: DeviceNumber { major: 0, minor }, ..record }))
+    }
+}
+
+impl LineFormat for IoLog {
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+        if self.version == Version::Unknown {
+            return self.begin(line);
+        }
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let mut words = &words[..];
+        if self.version == Version::Third {
+            let [time, rest @ ..] = words else { return Err(Unread::Nothing) };
+            let time_us: u64 = number(time, "the timestamp")?;
+            let at_ns = time_us.checked_mul(1_000);
+            self.at_ns = at_ns.ok_or_else(|| Unread::Wrong("the timestamp is beyond 2^64 ns".to_owned()))?;
+            words = rest;
+        }
+        match words {
+            [file, action @ ("add" | "open" | "close"), ..] => self.manage(file, action, to),
+            [_, "wait", amount, ..] => self.wait(amount),
+            [file, action, offset, length] => {
+                to.push_back(Item::Record(self.transfer(file, action, (offset, length))?));
+                Ok(())
+            }
+            _ => Err(Unread::Wrong("neither FILE ACTION nor FILE ACTION OFFSET LENGTH".to_owned())),
+        }
+    }
+
+    fn note(&self) -> Option<String> {
+        let meaning = match self.wait {
+            Wait::Documented => "microseconds, as documented; --iolog-wait fio takes them as fio 3.33 does",
+            Wait::AsFio => "milliseconds since the begin, as fio 3.33 does",
+        };
+        self.has_waits.then(|| format!("the log has waits: taken as {meaning}"))
+    }
+}
+
+/// Writes version 3, of one file.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    file: String,
+    begin_ns: Option<Nanos>,
+    last_us: u64,
+}
+
+impl Writer {
+    /// A log of I/Os of this file; the name must have no blank in it.
+    pub fn new(file: &str) -> Self {
+        Self { file: file.to_owned(), begin_ns: None, last_us: 0 }
+    }
+
+    /// The same, with times counted from this one; none = from its first I/O.
+    pub fn since(file: &str, begin_ns: Option<Nanos>) -> Self {
+        Self { begin_ns, ..Self::new(file) }
+    }
+
+    /// What is written first.
+    pub fn begin(&self) -> String {
+        format!("fio version 3 iolog\n0 {0} add\n0 {0} open\n", self.file)
+    }
+
+    /// The line of an I/O, with its end; nothing for what fio has no word for.
+    pub fn line(&mut self, record: &Record) -> Option<String> {
+        let action = match record.operation {
+            Operation::Read => "read",
+            Operation::Write | Operation::WriteZeroes | Operation::ZoneAppend => "write",
+            Operation::Discard | Operation::SecureErase => "trim",
+            Operation::Flush => "sync",
+            Operation::Passthrough => return None,
+        };
+        self.last_us = record.at_ns.saturating_sub(*self.begin_ns.get_or_insert(record.at_ns)) / 1_000;
+        let (offset, length) =
+            if record.operation == Operation::Flush { (0, 0) } else { (record.offset_bytes, record.length_bytes) };
+        Some(format!("{} {} {action} {offset} {length}\n", self.last_us, self.file))
+    }
+
+    /// What is written last.
+    pub fn end(&self) -> String {
+        format!("{} {} close\n", self.last_us, self.file)
+    }
+}

@@ -1,0 +1,274 @@
+//! What all formats of lines have in common: lines of bounded length, a few of which may be wrong, and numbers.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{BufRead, Read};
+
+use block::{DeviceNumber, Nanos, Operation};
+
+use super::read::{Complaint, MAX_COMPLAINTS, Place, Raw, Source, Tally, TraceError};
+use super::record::{Item, Record};
+
+/// Longer lines are wrong.
+const LINE_BYTES: u64 = 64 << 10;
+/// Shown of a line that is wrong.
+const QUOTED_CHARS: usize = 80;
+/// Lines of a sample that are looked at.
+const SAMPLE_LINES: usize = 24;
+/// Different names of one kind.
+const MAX_NAMES: usize = 65_536;
+
+/// How a format reads one line.
+pub(super) trait LineFormat {
+    /// Reads a line that is not empty; what it says goes to `to`.
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread>;
+
+    /// The file is over: what was kept back goes to `to`.
+    fn end(&mut self, _to: &mut VecDeque<Item>) {}
+
+    /// Worth knowing of the whole file.
+    fn note(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Why a line gave nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Unread {
+    /// A header or a comment.
+    Nothing,
+    /// It is understood, but no I/O for us.
+    Skip(String),
+    /// It and all that follows is no part of the trace.
+    Over,
+    /// It makes no sense.
+    Wrong(String),
+}
+
+/// Reads a file of lines.
+pub(super) struct Lines<F> {
+    format: F,
+    source: Source,
+    line: u64,
+    buffer: Vec<u8>,
+    ready: VecDeque<Item>,
+    is_over: bool,
+    help: &'static str,
+}
+
+impl<F: LineFormat> Lines<F> {
+    pub(super) fn new(format: F, sources: Vec<Source>, help: &'static str) -> Self {
+        let empty = || Source { name: String::new(), content: Box::new(std::io::empty()) };
+        let source = sources.into_iter().next().unwrap_or_else(empty);
+        let (buffer, ready) = (Vec::new(), VecDeque::new());
+        Self { format, source, line: 0, buffer, ready, is_over: false, help }
+    }
+
+    /// Reads the next line into the buffer; whether there was one.
+    fn fetch(&mut self) -> Result<bool, TraceError> {
+        self.buffer.clear();
+        let place = Place::Line(self.line + 1);
+        let failed = |error| TraceError::system(&self.source.name, place, &error);
+        let read = self.source.content.by_ref().take(LINE_BYTES).read_until(b'\n', &mut self.buffer).map_err(failed)?;
+        self.line += u64::from(read > 0);
+        if read as u64 == LINE_BYTES && self.buffer.last() != Some(&b'\n') {
+            let message = format!("a line of more than {LINE_BYTES} bytes");
+            return Err(TraceError::at(&self.source.name, place, message, "this is no text; is it really a trace?"));
+        }
+        Ok(read > 0)
+    }
+
+    fn complain(&mut self, message: String, tally: &mut Tally) -> Result<(), TraceError> {
+        let shown: String = String::from_utf8_lossy(&self.buffer).trim().chars().take(QUOTED_CHARS).collect();
+        let message = format!("{message}: '{}'", shown.escape_debug());
+        let complaint = Complaint { file: self.source.name.clone(), place: Place::Line(self.line), message };
+        if tally.complaints.len() < MAX_COMPLAINTS {
+            tally.complaints.push(complaint);
+            return Ok(());
+        }
+        let mut complaints = std::mem::take(&mut tally.complaints);
+        complaints.push(complaint);
+        Err(TraceError { complaints, help: self.help.to_owned(), is_system: false })
+    }
+
+    fn finish(&mut self, tally: &mut Tally) {
+        self.is_over = true;
+        self.format.end(&mut self.ready);
+        if let Some(note) = self.format.note() {
+            tally.note(note);
+        }
+    }
+}
+
+impl<F: LineFormat> Raw for Lines<F> {
+    fn next(&mut self, tally: &mut Tally) -> Result<Option<Item>, TraceError> {
+        loop {
+            if let Some(item) = self.ready.pop_front() {
+                return Ok(Some(item));
+            }
+            if self.is_over {
+                return Ok(None);
+            }
+            if !self.fetch()? {
+                self.finish(tally);
+                continue;
+            }
+            let text = String::from_utf8_lossy(&self.buffer);
+            let text = text.trim_end_matches(['\n', '\r']);
+            if text.trim().is_empty() {
+                continue;
+            }
+            match self.format.line(text, &mut self.ready) {
+                Ok(()) | Err(Unread::Nothing) => {}
+                Err(Unread::Skip(reason)) => tally.skip(&reason),
+                Err(Unread::Over) => self.finish(tally),
+                Err(Unread::Wrong(message)) => self.complain(message, tally)?,
+            }
+        }
+    }
+
+    fn place(&self) -> (&str, Place) {
+        (&self.source.name, Place::Line(self.line))
+    }
+}
+
+/// The lines of a sample, without the last one if it is cut off; none of what is no text.
+pub(super) fn sample_lines(begin: &[u8]) -> Vec<&str> {
+    let whole = if begin.len() < super::read::SAMPLE_BYTES {
+        begin
+    } else {
+        &begin[..begin.iter().rposition(|byte| *byte == b'\n').unwrap_or(0)]
+    };
+    let text = match std::str::from_utf8(whole) {
+        Ok(text) => text,
+        // Names need not be UTF-8; what is before them is enough.
+        Err(error) => std::str::from_utf8(&whole[..error.valid_up_to()]).unwrap_or(""),
+    };
+    if text.contains('\0') {
+        return Vec::new();
+    }
+    text.lines().filter(|line| !line.trim().is_empty()).take(SAMPLE_LINES).collect()
+}
+
+/// How many lines of a sample a format explains; 0 if less than half of them.
+pub(super) fn fits(mut format: impl LineFormat, begin: &[u8]) -> usize {
+    let (mut explained, mut looked_at) = (0, 0);
+    let mut items = VecDeque::new();
+    for line in sample_lines(begin) {
+        looked_at += 1;
+        match format.line(line, &mut items) {
+            Ok(()) | Err(Unread::Skip(_)) => explained += 1,
+            Err(Unread::Nothing) => looked_at -= 1,
+            Err(Unread::Over) => break,
+            Err(Unread::Wrong(_)) => {}
+        }
+    }
+    if 2 * explained >= looked_at { explained } else { 0 }
+}
+
+/// Fields of a line of comma-separated values, without blanks round them.
+pub(super) fn fields(line: &str) -> Vec<&str> {
+    line.split(',').map(str::trim).collect()
+}
+
+/// A whole number.
+pub(super) fn number<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, Unread> {
+    text.parse().map_err(|_| Unread::Wrong(format!("{what} is no number")))
+}
+
+/// A number of sectors in bytes.
+pub(super) fn sectors(text: &str, what: &str) -> Result<u64, Unread> {
+    let sectors: u64 = number(text, what)?;
+    sectors.checked_mul(block::SECTOR_BYTES).ok_or_else(|| Unread::Wrong(format!("{what} is beyond 2^64 bytes")))
+}
+
+/// A decimal number with or without a fraction, in a unit of so many nanoseconds; what is below a nanosecond is cut off.
+pub(super) fn decimal_ns(text: &str, unit_ns: u64, what: &str) -> Result<Nanos, Unread> {
+    let wrong = || Unread::Wrong(format!("{what} is no time"));
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_digits(whole) || !is_digits(fraction) || (whole.is_empty() && fraction.is_empty()) {
+        return Err(wrong());
+    }
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| wrong())? };
+    let mut ns = whole.checked_mul(unit_ns).ok_or_else(wrong)?;
+    let mut unit = unit_ns;
+    // Exact, where a unit is a power of ten.
+    for digit in fraction.bytes() {
+        unit /= 10;
+        ns = ns.checked_add(u64::from(digit - b'0') * unit).ok_or_else(wrong)?;
+    }
+    Ok(ns)
+}
+
+/// `R`, `W`, `Read`, `write`.
+pub(super) fn direction(text: &str) -> Result<Operation, Unread> {
+    match text {
+        _ if text.eq_ignore_ascii_case("r") || text.eq_ignore_ascii_case("read") => Ok(Operation::Read),
+        _ if text.eq_ignore_ascii_case("w") || text.eq_ignore_ascii_case("write") => Ok(Operation::Write),
+        _ if text.len() <= 16 && text.bytes().all(|byte| byte.is_ascii_alphabetic()) && !text.is_empty() => {
+            Err(Unread::Skip(format!("unknown operation {text}")))
+        }
+        _ => Err(Unread::Wrong("no operation".to_owned())),
+    }
+}
+
+/// Numbers for what a format names by text, in order of appearance.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Named {
+    known: BTreeMap<String, u32>,
+}
+
+impl Named {
+    /// The number of a name, and whether it is new.
+    pub(super) fn number(&mut self, name: &str) -> Result<(u32, bool), Unread> {
+        if let Some(known) = self.known.get(name) {
+            return Ok((*known, false));
+        }
+        if self.known.len() == MAX_NAMES {
+            return Err(Unread::Wrong(format!("more than {MAX_NAMES} different names")));
+        }
+        let number = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
+        self.known.insert(name.to_owned(), number);
+        Ok((number, true))
+    }
+
+    /// The device of a name, which is told when it is new.
+    pub(super) fn device(&mut self, name: &str, to: &mut VecDeque<Item>) -> Result<DeviceNumber, Unread> {
+        let (minor, is_new) = self.number(name)?;
+        let device = DeviceNumber { major: 0, minor };
+        if is_new {
+            to.push_back(Item::Device { device, name: name.to_owned() });
+        }
+        Ok(device)
+    }
+}
+
+/// Puts an I/O of a device behind what it is named by.
+pub(super) fn put(record: Record, device: &str, named: &mut Named, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+    let device = named.device(device, to)?;
+    to.push_back(Item::Record(Record { device, ..record }));
+    Ok(())
+}
+
+/// Whether a line is a header: its first field is no number where one is wanted.
+pub(super) fn is_header(field: &str) -> bool {
+    field.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'#' || byte == b'"')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimal_times_are_exact() {
+        let ns = |text: &str, unit: u64| decimal_ns(text, unit, "t").ok();
+        assert_eq!(ns("0.000774", 1_000_000_000), Some(774_000));
+        assert_eq!(ns("4.851300", 1_000_000), Some(4_851_300));
+        assert_eq!(ns(".015820", 1_000_000_000), Some(15_820_000));
+        assert_eq!(ns("7", 1_000), Some(7_000));
+        assert_eq!(ns("1.0000000019", 1_000_000_000), Some(1_000_000_001));
+        for wrong in ["", ".", "-1", "1e3", "1.2.3", "99999999999999999999"] {
+            assert_eq!(ns(wrong, 1_000_000_000), None, "{wrong}");
+        }
+    }
+}

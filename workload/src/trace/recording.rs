@@ -1,0 +1,496 @@
+//! From a trace to what is replayed: which of its I/Os, whose they are, and which of them had completed before which.
+//!
+//! A trace with stages is replayed by what was queued, or, where that is missing, by what was issued to the device (merged
+//! then). A completion belongs to all that its range covers. Memory: about 56 bytes per I/O.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use block::{DeviceNumber, Flags, Nanos, Operation};
+
+use super::Action;
+use super::record::{Item, Record};
+use crate::replay::{Part, Recording, Step};
+
+/// I/Os of a trace at most: what is kept of them takes 4 GiB.
+const MAX_IOS: usize = 1 << 26;
+/// From the first to the last at most: clocks of hosts end after 584 years, and there are repetitions.
+const MAX_SPAN_NS: Nanos = 1 << 60;
+/// Data of one I/O at most, in bytes.
+const MAX_DATA_BYTES: u64 = 64 << 20;
+/// Devices lie behind one another at multiples of this.
+const DEVICE_UNIT_BYTES: u64 = 1 << 20;
+/// Processes of a group; further ones count as one of these.
+const MAX_ACTORS: usize = 1_024;
+/// Groups there may be.
+const MAX_GROUPS: usize = 1_024;
+/// Name of the group of what belongs to none.
+const REST: &str = "rest";
+const UNKNOWN: Nanos = Nanos::MAX;
+
+/// Which I/Os are replayed, and by whom.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// By name or `major:minor`; empty = all.
+    pub devices: Vec<String>,
+    /// Not before and not from, since the first event of the trace.
+    pub time_ns: (Nanos, Nanos),
+    /// Whether more than reads.
+    pub writes: bool,
+    /// What is one group.
+    pub by: GroupBy,
+    /// Whether each process of the trace is a thread of its own.
+    pub own_threads: bool,
+    /// Whether completions follow from the rules of the S suite's start-up traces: a process waits for what is no read-ahead,
+    /// and before it for its own read-aheads.
+    pub is_start_up: bool,
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self {
+            devices: Vec::new(),
+            time_ns: (0, Nanos::MAX),
+            writes: true,
+            by: GroupBy::None,
+            own_threads: false,
+            is_start_up: false,
+        }
+    }
+}
+
+/// What makes a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum GroupBy {
+    /// All is one.
+    #[default]
+    None,
+    /// A process.
+    Pid,
+    /// Processes of one name.
+    Comm,
+    /// The group that the trace has.
+    Cgroup,
+    /// A device.
+    Device,
+    /// A table: pid, name of process, group or device -> group.
+    Table(BTreeMap<String, String>),
+}
+
+/// What an I/O can be told apart by.
+#[derive(Clone, Debug)]
+pub struct Marks<'a> {
+    /// The process's number.
+    pub pid: u32,
+    /// Its name.
+    pub process: Option<&'a str>,
+    /// The trace's own group.
+    pub group: Option<String>,
+    /// The device.
+    pub device: String,
+}
+
+impl GroupBy {
+    /// The group of an I/O; none if this says nothing of it.
+    pub fn name_of(&self, marks: Marks<'_>) -> Option<String> {
+        let name = match self {
+            GroupBy::None => None,
+            GroupBy::Pid => Some(format!("pid{}", marks.pid)),
+            GroupBy::Comm => marks.process.map(str::to_owned),
+            GroupBy::Cgroup => marks.group,
+            GroupBy::Device => Some(marks.device),
+            GroupBy::Table(table) => {
+                let pid = marks.pid.to_string();
+                let keys = [Some(pid.as_str()), marks.process, marks.group.as_deref(), Some(marks.device.as_str())];
+                keys.into_iter().flatten().find_map(|key| table.get(key).cloned())
+            }
+        };
+        name.map(|name| plain(&name))
+    }
+}
+
+/// One I/O before it has its place.
+#[derive(Copy, Clone)]
+struct Seen {
+    at_ns: Nanos,
+    done_ns: Nanos,
+    offset_bytes: u64,
+    length_bytes: u32,
+    pid: u32,
+    group: u16,
+    device: u16,
+    flags: Flags,
+    operation: Operation,
+}
+
+/// What a trace came to.
+#[derive(Clone, Debug, Default)]
+pub struct Recorded {
+    /// The groups with what they do, in order of appearance; none of them is empty.
+    pub groups: Vec<(String, Arc<Recording>)>,
+    /// I/Os that are replayed.
+    pub steps: u64,
+    /// From the first to the last of them.
+    pub duration_ns: Nanos,
+    /// What was left out and why.
+    pub left_out: BTreeMap<&'static str, u64>,
+    /// The devices, in the order in which they lie behind one another.
+    pub devices: Vec<String>,
+    /// Whether merged requests are replayed, as nothing else was recorded.
+    pub is_merged: bool,
+}
+
+/// Why a trace cannot be replayed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unusable {
+    /// It is too long.
+    #[error("more than {MAX_IOS} I/Os: replay a part of them (--time A-B)")]
+    TooLong,
+    /// Nobody records for so long.
+    #[error(
+        "from first to last it takes more than 36 years: its times make no sense; replay a part of it (--time A-B)"
+    )]
+    TimesMakeNoSense,
+    /// Too many groups.
+    #[error("more than {MAX_GROUPS} groups: choose by something else, or give a table (--groups-by file=MAP.csv)")]
+    TooManyGroups,
+    /// Nothing is left.
+    #[error("no I/O is left to replay")]
+    Nothing,
+}
+
+/// Collects.
+pub struct Builder {
+    selection: Selection,
+    begin_ns: Option<Nanos>,
+    processes: BTreeMap<u32, String>,
+    groups_named: BTreeMap<u64, String>,
+    devices_named: BTreeMap<DeviceNumber, String>,
+    devices: Vec<DeviceNumber>,
+    groups: Vec<String>,
+    group_numbers: BTreeMap<String, u16>,
+    seen: Vec<Seen>,
+    /// Whether something was queued; then what was issued does not count.
+    has_queued: bool,
+    outstanding: Outstanding,
+    left_out: BTreeMap<&'static str, u64>,
+}
+
+impl Builder {
+    /// Begins.
+    pub fn new(selection: Selection) -> Self {
+        Self {
+            selection,
+            begin_ns: None,
+            processes: BTreeMap::new(),
+            groups_named: BTreeMap::new(),
+            devices_named: BTreeMap::new(),
+            devices: Vec::new(),
+            groups: Vec::new(),
+            group_numbers: BTreeMap::new(),
+            seen: Vec::new(),
+            has_queued: false,
+            outstanding: Outstanding::default(),
+            left_out: BTreeMap::new(),
+        }
+    }
+
+    /// Takes the next item of the trace.
+    ///
+    /// # Errors
+    /// There are too many I/Os or groups.
+    pub fn add(&mut self, item: Item) -> Result<(), Unusable> {
+        match item {
+            Item::Record(record) => return self.record(&record),
+            Item::Process { pid, name } => _ = self.processes.insert(pid, name),
+            Item::Device { device, name } => _ = self.devices_named.insert(device, name),
+            Item::Group { group, name } => _ = self.groups_named.insert(group, name),
+            Item::Message { .. } | Item::Clock { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn leave_out(&mut self, why: &'static str) {
+        *self.left_out.entry(why).or_default() += 1;
+    }
+
+    fn record(&mut self, record: &Record) -> Result<(), Unusable> {
+        let since_ns = record.at_ns - *self.begin_ns.get_or_insert(record.at_ns);
+        match record.action {
+            Action::Queued if !self.has_queued => {
+                self.has_queued = true;
+                self.seen.clear();
+                self.outstanding = Outstanding::default();
+                self.left_out.clear();
+            }
+            Action::Queued => {}
+            Action::Issued if !self.has_queued => {}
+            Action::Completed => {
+                self.outstanding.completed(record, &mut self.seen);
+                return Ok(());
+            }
+            _ => return Ok(()),
+        }
+        if record.operation == Operation::Passthrough {
+            self.leave_out("passthrough commands");
+            return Ok(());
+        }
+        let (from_ns, to_ns) = self.selection.time_ns;
+        if since_ns < from_ns || since_ns >= to_ns {
+            self.leave_out("I/Os outside of --time");
+            return Ok(());
+        }
+        if !self.is_wanted(record.device) {
+            self.leave_out("I/Os of other devices");
+            return Ok(());
+        }
+        if record.operation != Operation::Read && !self.selection.writes {
+            self.leave_out("writes");
+            return Ok(());
+        }
+        let Some(length_bytes) = length_of(record) else {
+            self.leave_out("I/Os of no length, or of more than 64 MiB");
+            return Ok(());
+        };
+        if self.seen.len() == MAX_IOS {
+            return Err(Unusable::TooLong);
+        }
+        let group = self.group_of(record)?;
+        let device = self.device_index(record.device);
+        self.outstanding.begun(record, self.seen.len());
+        self.seen.push(Seen {
+            at_ns: record.at_ns,
+            done_ns: record.latency_ns.map_or(UNKNOWN, |latency_ns| record.at_ns.saturating_add(latency_ns)),
+            // Linux says sectors of flushes that mean nothing.
+            offset_bytes: if record.operation == Operation::Flush { 0 } else { record.offset_bytes },
+            length_bytes,
+            pid: record.pid,
+            group,
+            device,
+            flags: record.flags,
+            operation: record.operation,
+        });
+        Ok(())
+    }
+
+    fn is_wanted(&self, device: DeviceNumber) -> bool {
+        let wanted = &self.selection.devices;
+        let name = self.devices_named.get(&device);
+        wanted.is_empty() || wanted.iter().any(|it| Some(it) == name || *it == device.to_string())
+    }
+
+    fn device_index(&mut self, device: DeviceNumber) -> u16 {
+        let index = self.devices.iter().position(|known| *known == device).unwrap_or_else(|| {
+            self.devices.push(device);
+            self.devices.len() - 1
+        });
+        u16::try_from(index).unwrap_or(u16::MAX)
+    }
+
+    fn group_of(&mut self, record: &Record) -> Result<u16, Unusable> {
+        let group = match (self.groups_named.get(&record.group), record.group) {
+            (Some(name), _) => Some(name.clone()),
+            (None, 0) => None,
+            (None, number) => Some(number.to_string()),
+        };
+        let device = self.devices_named.get(&record.device).cloned().unwrap_or_else(|| record.device.to_string());
+        let process = self.processes.get(&record.pid).map(String::as_str);
+        let name = self.selection.by.name_of(Marks { pid: record.pid, process, group, device });
+        let all = if self.selection.by == GroupBy::None { "trace" } else { REST };
+        let name = name.unwrap_or_else(|| all.to_owned());
+        if let Some(known) = self.group_numbers.get(&name) {
+            return Ok(*known);
+        }
+        if self.groups.len() == MAX_GROUPS {
+            return Err(Unusable::TooManyGroups);
+        }
+        let number = u16::try_from(self.groups.len()).unwrap_or(u16::MAX);
+        self.groups.push(name.clone());
+        self.group_numbers.insert(name, number);
+        Ok(number)
+    }
+
+    /// The end of the trace.
+    ///
+    /// # Errors
+    /// Nothing is left to replay.
+    pub fn finish(mut self) -> Result<Recorded, Unusable> {
+        let (Some(first), Some(last)) = (self.seen.first(), self.seen.last()) else { return Err(Unusable::Nothing) };
+        let (begin_ns, duration_ns) = (first.at_ns, last.at_ns - first.at_ns);
+        if duration_ns > MAX_SPAN_NS {
+            return Err(Unusable::TimesMakeNoSense);
+        }
+        if self.selection.is_start_up {
+            infer_completions(&mut self.seen);
+        }
+        let bases = self.bases();
+        // To the next pass as long as from one I/O to the next in the mean.
+        let pass_ns = duration_ns.saturating_add((duration_ns / self.seen.len() as u64).max(1));
+        let mut groups = Vec::new();
+        for (number, name) in (0_u16..).zip(&self.groups) {
+            let own: Vec<Seen> = self.seen.iter().filter(|seen| seen.group == number).copied().collect();
+            let threads = if self.selection.own_threads { by_process(&own) } else { vec![own] };
+            let parts = threads.iter().map(|seen| part(seen, begin_ns, &bases)).collect();
+            groups.push((name.clone(), Arc::new(Recording { parts, pass_ns })));
+        }
+        let name =
+            |device: &DeviceNumber| self.devices_named.get(device).cloned().unwrap_or_else(|| device.to_string());
+        Ok(Recorded {
+            groups,
+            steps: self.seen.len() as u64,
+            duration_ns,
+            left_out: self.left_out,
+            devices: self.devices.iter().map(name).collect(),
+            is_merged: !self.has_queued,
+        })
+    }
+
+    /// Where each device begins: behind those before it.
+    fn bases(&self) -> Vec<u64> {
+        let mut spans = vec![0_u64; self.devices.len()];
+        for seen in &self.seen {
+            let span = &mut spans[usize::from(seen.device)];
+            *span = (*span).max(seen.offset_bytes.saturating_add(u64::from(seen.length_bytes)));
+        }
+        let mut base = 0_u64;
+        let behind = |span: u64| {
+            let begin = base;
+            base = base.saturating_add(span.checked_next_multiple_of(DEVICE_UNIT_BYTES).unwrap_or(span));
+            begin
+        };
+        spans.into_iter().map(behind).collect()
+    }
+}
+
+/// A group's name as paths have them.
+fn plain(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@/".contains(c);
+    let name: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).take(100).collect();
+    let name = name.split('/').filter(|part| !matches!(*part, "" | "." | "..")).collect::<Vec<_>>().join("/");
+    if name.is_empty() { REST.to_owned() } else { name }
+}
+
+/// Whole sectors round the I/O; nothing for what cannot be repeated.
+fn length_of(record: &Record) -> Option<u32> {
+    let most = match record.operation {
+        Operation::Flush => return Some(0),
+        Operation::Discard | Operation::SecureErase | Operation::WriteZeroes => u64::from(u32::MAX) / 512 * 512,
+        _ => MAX_DATA_BYTES,
+    };
+    let is_whole = record.offset_bytes.checked_add(record.length_bytes).is_some();
+    let length_bytes = record.length_bytes.next_multiple_of(512);
+    u32::try_from(length_bytes).ok().filter(|_| is_whole && (1..=most).contains(&length_bytes))
+}
+
+/// What has begun and not yet completed, by place.
+#[derive(Default)]
+struct Outstanding {
+    /// Device, read or not, first byte, index.
+    transfers: BTreeMap<(DeviceKey, bool, u64, usize), u64>,
+    flushes: BTreeMap<DeviceKey, VecDeque<usize>>,
+}
+
+type DeviceKey = (u32, u32);
+
+impl Outstanding {
+    fn begun(&mut self, record: &Record, index: usize) {
+        let device = (record.device.major, record.device.minor);
+        if record.length_bytes == 0 {
+            self.flushes.entry(device).or_default().push_back(index);
+        } else {
+            let is_read = record.operation == Operation::Read;
+            self.transfers.insert((device, is_read, record.offset_bytes, index), record.end_bytes());
+        }
+    }
+
+    fn completed(&mut self, record: &Record, seen: &mut [Seen]) {
+        let device = (record.device.major, record.device.minor);
+        let mut done = |index: usize| {
+            if let Some(seen) = seen.get_mut(index) {
+                seen.done_ns = record.at_ns;
+            }
+        };
+        if record.length_bytes == 0 {
+            if let Some(index) = self.flushes.get_mut(&device).and_then(VecDeque::pop_front) {
+                done(index);
+            }
+            return;
+        }
+        let is_read = record.operation == Operation::Read;
+        let (first, end_bytes) = ((device, is_read, record.offset_bytes, 0), record.end_bytes());
+        let inside = self.transfers.range(first..(device, is_read, end_bytes, 0)).filter(|(_, end)| **end <= end_bytes);
+        for key in inside.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.transfers.remove(&key);
+            done(key.3);
+        }
+    }
+}
+
+/// By the rules of the S suite.
+fn infer_completions(all: &mut [Seen]) {
+    let mut ahead: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for index in 0..all.len() {
+        let Seen { at_ns, pid, flags, .. } = all[index];
+        if flags.contains(Flags::READAHEAD) {
+            ahead.entry(pid).or_default().push(index);
+            continue;
+        }
+        for read_ahead in ahead.remove(&pid).unwrap_or_default() {
+            all[read_ahead].done_ns = at_ns;
+        }
+        if let Some(next) = all.get(index + 1) {
+            all[index].done_ns = next.at_ns;
+        }
+    }
+}
+
+/// One list per process, in order of appearance.
+fn by_process(all: &[Seen]) -> Vec<Vec<Seen>> {
+    let mut numbers = BTreeMap::new();
+    let mut lists: Vec<Vec<Seen>> = Vec::new();
+    for seen in all {
+        let next = lists.len();
+        let at = *numbers.entry(seen.pid).or_insert(next % MAX_ACTORS);
+        if at == next {
+            lists.push(Vec::new());
+        }
+        lists[at].push(*seen);
+    }
+    lists
+}
+
+/// What one thread does.
+fn part(all: &[Seen], begin_ns: Nanos, bases: &[u64]) -> Part {
+    let mut completed: Vec<u32> =
+        (0_u32..).zip(all).filter(|(_, seen)| seen.done_ns != UNKNOWN).map(|(at, _)| at).collect();
+    // Nothing completes before it was there: so nobody waits for himself or for what comes after him.
+    let done_ns = |at: u32| all[at as usize].done_ns.max(all[at as usize].at_ns.saturating_add(1));
+    completed.sort_by_key(|at| (done_ns(*at), *at));
+    let mut actors: BTreeMap<u32, u16> = BTreeMap::new();
+    let (mut after, mut begun, mut most_in_flight) = (0_usize, 0_usize, 0);
+    let mut steps = Vec::with_capacity(all.len());
+    for seen in all {
+        while completed.get(after).is_some_and(|at| done_ns(*at) <= seen.at_ns) {
+            after += 1;
+        }
+        begun += usize::from(seen.done_ns != UNKNOWN);
+        most_in_flight = most_in_flight.max(begun - after);
+        let next = actors.len() % MAX_ACTORS;
+        let actor = *actors.entry(seen.pid).or_insert(u16::try_from(next).unwrap_or(0));
+        steps.push(Step {
+            at_ns: seen.at_ns - begin_ns,
+            offset_bytes: seen.offset_bytes.saturating_add(bases[usize::from(seen.device)]),
+            length_bytes: seen.length_bytes,
+            after: u32::try_from(after).unwrap_or(u32::MAX),
+            flags: seen.flags,
+            actor,
+            operation: seen.operation,
+        });
+    }
+    Part {
+        steps: steps.into(),
+        completed: completed.into(),
+        most_in_flight: u32::try_from(most_in_flight).unwrap_or(u32::MAX),
+        actors: u16::try_from(actors.len().clamp(1, MAX_ACTORS)).unwrap_or(1),
+    }
+}

@@ -1,0 +1,42 @@
+//! The traces of Systor '17 (SNIA IOTTA): `Timestamp,Response,IOType,LUN,Offset,Size`; seconds, bytes.
+
+use std::collections::VecDeque;
+
+use block::time::SECOND;
+
+use super::formats::Format;
+use super::lines::{LineFormat, Lines, Named, Unread, decimal_ns, direction, fields, fits, is_header, number, put};
+use super::record::{Item, Record};
+
+/// The format.
+pub const FORMAT: Format = Format {
+    name: "systor17",
+    doc: "Systor '17: Timestamp,Response,IOType,LUN,Offset,Size",
+    has_stages: false,
+    fits: |begin| fits(Systor::default(), begin),
+    open: |sources, _| {
+        Box::new(Lines::new(Systor::default(), sources, "a line is 1455592224.102372,0.000254,R,3,1007636992,4096"))
+    },
+};
+
+#[derive(Default)]
+struct Systor {
+    units: Named,
+}
+
+impl LineFormat for Systor {
+    fn line(&mut self, line: &str, to: &mut VecDeque<Item>) -> Result<(), Unread> {
+        let [time, response, kind, unit, offset, size] = fields(line)[..] else {
+            return Err(Unread::Wrong("not 6 fields".to_owned()));
+        };
+        if is_header(time) {
+            return Err(Unread::Nothing);
+        }
+        let at_ns = decimal_ns(time, SECOND, "the timestamp")?;
+        // Some have none.
+        let latency_ns =
+            if response.is_empty() { None } else { Some(decimal_ns(response, SECOND, "the response time")?) };
+        let record = Record::io(at_ns, direction(kind)?, number(offset, "the offset")?, number(size, "the size")?);
+        put(Record { latency_ns, ..record }, unit, &mut self.units, to)
+    }
+}

@@ -1,0 +1,346 @@
+//! Trace formats: the specification's cases 34 to 38, a sample of each format, and files that lie.
+
+use std::io::Cursor;
+
+use block::{DeviceNumber, Flags, Operation};
+use hoistway_workload::trace::{
+    Action, Detail, FORMATS, Format, Item, Options, Reading, Record, Source, Tally, TraceError, Wait, blkparse,
+    blktrace, csv, detect, format_of_name, iolog,
+};
+
+fn source(name: &str, bytes: &[u8]) -> Source {
+    Source { name: name.to_owned(), content: Box::new(Cursor::new(bytes.to_vec())) }
+}
+
+type Read = Result<(Vec<Item>, Tally), TraceError>;
+
+fn read_all(format: &'static Format, files: &[&[u8]], options: Options) -> Read {
+    let sources = files.iter().enumerate().map(|(number, bytes)| source(&format!("f{number}"), bytes)).collect();
+    let mut reading = Reading::new(format, sources, options);
+    let mut items = Vec::new();
+    while let Some(item) = reading.next_item()? {
+        items.push(item);
+    }
+    Ok((items, reading.tally().clone()))
+}
+
+fn read_as(name: &str, bytes: &[u8]) -> Read {
+    read_all(format_of_name(name).expect("a format"), &[bytes], Options::default())
+}
+
+fn records(items: &[Item]) -> Vec<Record> {
+    items.iter().filter_map(|item| if let Item::Record(record) = item { Some(*record) } else { None }).collect()
+}
+
+fn records_of(name: &str, bytes: &[u8]) -> Vec<Record> {
+    records(&read_as(name, bytes).unwrap_or_else(|error| panic!("{error}")).0)
+}
+
+/// File, format, and what is to be found: I/Os, left out.
+const SAMPLES: [(&str, &str, usize, u64); 16] = [
+    ("msr.csv", "msr", 3, 0),
+    ("alibaba.csv", "alibaba", 2, 0),
+    ("tencent.csv", "tencent", 5, 0),
+    ("spc.csv", "spc", 2, 0),
+    ("systor17.csv", "systor17", 2, 0),
+    ("cloudphysics.csv", "cloudphysics-csv", 2, 1),
+    ("disksim.trace", "disksim", 2, 0),
+    ("mqsim.trace", "mqsim", 2, 0),
+    ("start_up.trace", "start-up", 6, 0),
+    ("blkparse.txt", "blkparse", 10, 0),
+    ("v3.iolog", "iolog", 3, 0),
+    ("v2.iolog", "iolog", 2, 0),
+    ("v1.iolog", "iolog1", 2, 0),
+    ("own.csv", "csv", 2, 0),
+    ("vscsi1.bin", "vscsi", 2, 1),
+    ("vscsi2.bin", "vscsi", 3, 0),
+];
+
+fn sample(name: &str) -> Vec<u8> {
+    let path = format!("{}/tests/traces/{name}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+#[test]
+fn every_sample_is_recognised_and_read() {
+    for (file, format, ios, skipped) in SAMPLES {
+        let bytes = sample(file);
+        let detected = detect(&bytes).unwrap_or_else(|| panic!("{file} is not recognised"));
+        assert_eq!(detected.name, format, "{file}");
+        let (items, tally) = read_as(format, &bytes).unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert_eq!((records(&items).len(), tally.skipped_records()), (ios, skipped), "{file}: {tally:?}");
+        assert_eq!(tally.complaints, [], "{file}");
+    }
+    for format in FORMATS {
+        let has_sample = SAMPLES.iter().any(|(_, name, ..)| *name == format.name);
+        assert!(has_sample || format.name == "blktrace", "{} has no sample", format.name);
+    }
+}
+
+const DEVICE: DeviceNumber = DeviceNumber { major: 8, minor: 32 };
+
+/// A record of blktrace in little-endian order.
+fn blk(time: u64, sector: u64, bytes: u32, action: u32, payload: &[u8]) -> Vec<u8> {
+    let mut record = Vec::new();
+    record.extend(0x6561_7407_u32.to_le_bytes());
+    record.extend(1_u32.to_le_bytes());
+    record.extend(time.to_le_bytes());
+    record.extend(sector.to_le_bytes());
+    for word in [bytes, action, 77, 8 << 20 | 32, 0] {
+        record.extend(word.to_le_bytes());
+    }
+    record.extend(0_u16.to_le_bytes());
+    record.extend(u16::try_from(payload.len()).unwrap().to_le_bytes());
+    record.extend(payload);
+    record
+}
+
+/// The same with every word of headers turned round, and those payloads that are in the host's order.
+fn turned(record: &[u8], payload_words: &[usize]) -> Vec<u8> {
+    let mut all = record.to_vec();
+    let mut at = 0;
+    for width in [4, 4, 8, 8, 4, 4, 4, 4, 4, 2, 2].iter().chain(payload_words) {
+        all[at..at + width].reverse();
+        at += width;
+    }
+    all
+}
+
+#[test]
+fn t34_blktrace_groups_splits_and_both_byte_orders() {
+    let group = 4_711_u64.to_le_bytes();
+    let inserted = blk(10, 8, 4096, 0x0111_010c, &group);
+    let split = blk(20, 6144, 1 << 20, 0x0002_000d, &[0, 0, 0, 0, 0, 0, 0x20, 0]);
+    let native = [inserted.clone(), split.clone()].concat();
+    let swapped = [turned(&inserted, &[8]), turned(&split, &[])].concat();
+    let items = read_as("blktrace", &native).expect("reads").0;
+    let [first, second] = records(&items)[..] else { panic!("{items:?}") };
+    assert_eq!((first.action, first.operation, first.group), (Action::Inserted, Operation::Read, 4_711));
+    assert_eq!((first.sector(), first.sectors(), first.pid, first.device), (8, 8, 77, DEVICE));
+    assert_eq!((second.action, second.operation), (Action::Split, Operation::Write));
+    assert_eq!(second.detail, Detail::NextSector(8_192));
+    assert_eq!(read_as("blktrace", &swapped).expect("reads").0, items);
+    assert_eq!(detect(&swapped).map(|format| format.name), Some("blktrace"));
+}
+
+#[test]
+fn t33_a_message_is_printed_as_blkparse_prints_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let base = directory.path().join("t");
+    let device = DeviceNumber { major: 253, minor: 0 };
+    let mut writer = blktrace::Writer::create(&base, device, 0).expect("a file");
+    use hoistway_workload::trace::Tracer;
+    let text = "cfq19226S /cgrp7 sl_used=3 disp=1 charge=1 iops=1 sect=8";
+    // The record that says what the clock showed has time 0 already, and blkparse does not count it.
+    writer.message(1, "begin");
+    writer.message(14_157_614, text);
+    writer.finish().expect("written");
+    let bytes = std::fs::read(blktrace::Writer::path_of(&base, 0)).expect("read");
+    let mut printer = blkparse::Printer::default();
+    let items = read_as("blktrace", &bytes).expect("reads").0;
+    let lines: Vec<String> = items.iter().filter_map(|item| printer.line(item)).collect();
+    assert_eq!(lines[1], format!("253,0    0        0     0.014157613     0  m   N {text}"));
+}
+
+#[test]
+fn t35_iolog_times_and_waits() {
+    assert_eq!(records_of("iolog", &sample("v3.iolog"))[0].at_ns, 10_374_000);
+    let with = |wait| {
+        let format = format_of_name("iolog").expect("a format");
+        let read = read_all(format, &[&sample("v2.iolog")], Options { wait, ..Options::default() });
+        let (items, tally) = read.expect("reads");
+        assert_eq!(tally.notes.len(), 1, "a note about waits: {tally:?}");
+        records(&items)[1].at_ns
+    };
+    assert_eq!(with(Wait::Documented), 500_000_000);
+    assert_eq!(with(Wait::AsFio), 500_000_000_000);
+}
+
+#[test]
+fn t36_units_of_public_formats() {
+    let first = |format: &str, file: &str| records_of(format, &sample(file))[0];
+    // 2007-02-22T17:00:00.3061629Z is 1,172,163,600 s after 1970.
+    let msr = first("msr", "msr.csv");
+    assert_eq!(msr.at_ns, 1_172_163_600_306_162_900);
+    assert_eq!((msr.operation, msr.offset_bytes, msr.length_bytes), (Operation::Read, 7_014_609_920, 24_576));
+    assert_eq!(msr.latency_ns, Some(4_128_600));
+    let spc = first("spc", "spc.csv");
+    assert_eq!((spc.at_ns, spc.offset_bytes, spc.length_bytes), (774_000, 11_131_756_544, 24_576));
+    let mqsim = read_as("mqsim", &sample("mqsim.trace")).expect("reads").0;
+    assert_eq!(mqsim[0], Item::Device { device: DeviceNumber { major: 0, minor: 0 }, name: "2".to_owned() });
+    let io = records(&mqsim)[0];
+    assert_eq!((io.at_ns, io.operation), (1_500_000, Operation::Write));
+    assert_eq!((io.offset_bytes, io.length_bytes), (1_024_000_000, 8_192));
+    let disksim = first("disksim", "disksim.trace");
+    assert_eq!((disksim.at_ns, disksim.operation, disksim.offset_bytes), (4_851_300, Operation::Read, 524_288 * 512));
+    let alibaba = first("alibaba", "alibaba.csv");
+    assert_eq!((alibaba.at_ns, alibaba.operation), (1_577_808_000_000_046_000, Operation::Write));
+}
+
+#[test]
+fn records_of_one_second_are_spread_over_it() {
+    let times: Vec<u64> =
+        records_of("tencent", &sample("tencent.csv")).iter().map(|io| io.at_ns - 1_538_323_200_000_000_000).collect();
+    assert_eq!(times, [0, 250_000_000, 500_000_000, 750_000_000, 1_000_000_000]);
+}
+
+#[test]
+fn t37_vscsi_of_both_versions() {
+    let first = records_of("vscsi", &sample("vscsi1.bin"));
+    assert_eq!((first[0].operation, first[0].length_bytes), (Operation::Read, 65_536));
+    assert_eq!((first[0].sector(), first[0].offset_bytes), (123_456_789, 63_209_875_968));
+    assert_eq!(first[0].at_ns, 1_500_000_250_000);
+    // The specification's record alone.
+    assert_eq!(records_of("vscsi", &sample("vscsi1.bin")[..32]), first[..1]);
+    let second = records_of("vscsi", &sample("vscsi2.bin"));
+    assert_eq!(second.iter().map(|io| io.latency_ns).collect::<Vec<_>>(), [250_000, 300_000, 900_000].map(Some));
+    assert_eq!(second[2].operation, Operation::Flush);
+}
+
+#[test]
+fn t38_blkparse_text_with_all_its_oddities() {
+    let (items, tally) = read_as("blkparse", &sample("blkparse.txt")).expect("reads");
+    assert_eq!((tally.records, tally.skipped_records(), tally.complaints.len()), (10, 0, 0));
+    let all = records(&items);
+    let from = Detail::From { device: DeviceNumber { major: 8, minor: 33 }, sector: 4_096_000 };
+    assert_eq!((all[0].action, all[0].sector(), all[0].detail), (Action::Remapped, 4_096_034, from));
+    let named = |pid: u32| {
+        items.iter().find_map(|item| match item {
+            Item::Process { pid: known, name } if *known == pid => Some(name.as_str()),
+            _ => None,
+        })
+    };
+    assert_eq!(
+        (named(20_111), named(114), named(2_077)),
+        (Some("Web Content"), Some("flush-8:16"), Some("kworker/u8:1"))
+    );
+    let journal = all.iter().find(|io| io.pid == 2_082).expect("the journal's write");
+    assert_eq!(journal.operation, Operation::Write);
+    assert!(journal.flags.contains(Flags::PREFLUSH.with(Flags::FUA).with(Flags::SYNC).with(Flags::META)));
+    assert!(
+        items.iter().any(|item| matches!(item, Item::Message { text, .. } if text.starts_with("cfq19226S /cgrp7")))
+    );
+    // What was read is printed as it was, but for the pids' names and what belongs to no record.
+    let mut printer = blkparse::Printer::default();
+    let lines: Vec<String> = items.iter().filter_map(|item| printer.line(item)).collect();
+    let text = String::from_utf8(sample("blkparse.txt")).expect("text");
+    let expected: Vec<&str> = text.lines().take_while(|line| !line.starts_with("CPU")).collect();
+    for (line, expected) in lines.iter().zip(&expected) {
+        assert!(line == expected || line.contains("kworker") || line.contains(" U "), "{line}\n{expected}");
+    }
+    assert_eq!(lines.len(), expected.len());
+}
+
+#[test]
+fn t38_ten_wrong_lines_are_reported_and_the_eleventh_ends_it() {
+    let good = "8,0 0 1 0.000000001 7 Q R 8 + 8 [a]\n".repeat(30);
+    let with = |wrong: usize| read_as("blkparse", [good.as_str(), &"8,0 garbage\n".repeat(wrong)].concat().as_bytes());
+    let (items, tally) = with(10).expect("ten are tolerated");
+    assert_eq!((records(&items).len(), tally.complaints.len()), (30, 10));
+    let error = with(11).expect_err("eleven are not");
+    assert_eq!(error.complaints.len(), 11);
+    let text = error.to_string();
+    assert!(text.contains("f0:31: ") && text.contains("f0:41: ") && text.contains("'8,0 garbage'"), "{text}");
+}
+
+#[test]
+fn a_file_that_lies_is_told_so_in_one_line_with_its_place() {
+    let good = blk(10, 8, 4096, 0x0011_0001, &[]);
+    let lies_about_length = |payload: u16| {
+        let mut record = good.clone();
+        record[46..48].copy_from_slice(&payload.to_le_bytes());
+        record
+    };
+    let cases: [(&str, Vec<u8>, &str); 7] = [
+        ("blktrace", [lies_about_length(8), good.repeat(3)].concat(), "f0:byte 56: bad magic"),
+        (
+            "blktrace",
+            [good.clone(), turned(&good, &[])].concat(),
+            "f0:byte 48: bad magic 0x07746165, not 0x65617407; it looks byte-swapped",
+        ),
+        (
+            "blktrace",
+            [good.clone(), b"  8,32   5        1     0.000000000 20111  A   R 4096034 + 256".to_vec()].concat(),
+            "looks like text",
+        ),
+        (
+            "blktrace",
+            {
+                let mut other = good.clone();
+                other[0] = 9;
+                other
+            },
+            "f0:byte 0: a record of version 9; known is 7",
+        ),
+        (
+            "vscsi",
+            sample("vscsi1.bin")
+                .chunks(32)
+                .flat_map(|it| {
+                    let mut it = it.to_vec();
+                    it[14..16].reverse();
+                    it
+                })
+                .collect(),
+            "f0:byte 0: neither a record of version 1 (32 bytes) nor of version 2 (40 bytes); it looks byte-swapped",
+        ),
+        ("vscsi", [&sample("vscsi1.bin")[..64], &[0xff; 32]].concat(), "f0:byte 64: not a record of version 1"),
+        ("spc", b"0,8,4096,R,10.0\n0,8,4096,R,8.9\n".to_vec(), "f0:2: time goes back by 1100 ms"),
+    ];
+    for (format, bytes, expected) in cases {
+        let error = read_as(format, &bytes).expect_err(expected);
+        assert_eq!(error.complaints.len(), 1);
+        let line = error.complaints[0].to_string();
+        assert!(line.contains(expected) && !line.contains('\n'), "{line}");
+    }
+}
+
+#[test]
+fn a_cut_last_record_is_left_out_with_a_word() {
+    let good = blk(10, 8, 4096, 0x0011_0001, &[1; 8]);
+    for cut in 1..good.len() {
+        let bytes = [&good[..], &good[..cut]].concat();
+        let (items, tally) = read_as("blktrace", &bytes).expect("reads");
+        assert_eq!((records(&items).len(), tally.notes.len()), (1, 1), "{cut}");
+    }
+    let (items, tally) = read_as("vscsi", &sample("vscsi1.bin")[..70]).expect("reads");
+    assert_eq!((records(&items).len(), tally.notes.len()), (2, 1));
+}
+
+#[test]
+fn small_steps_back_are_sorted_and_unaligned_sizes_rounded_outward() {
+    let times: Vec<u64> =
+        records_of("spc", b"0,0,512,R,1.5\n0,8,512,R,0.6\n0,16,512,R,2.0\n").iter().map(|io| io.at_ns).collect();
+    assert_eq!(times, [600_000_000, 1_500_000_000, 2_000_000_000]);
+    let (items, tally) = read_as("alibaba", b"1,R,1000,1000,1\n1,W,512,512,2\n1,R,512,0,3\n").expect("reads");
+    let sizes: Vec<_> = records(&items).iter().map(|io| (io.offset_bytes, io.length_bytes)).collect();
+    assert_eq!(sizes, [(512, 1_536), (512, 512)]);
+    assert_eq!((tally.rounded, tally.skipped.get("length 0")), (1, Some(&1)));
+}
+
+#[test]
+fn files_of_processors_are_merged_by_time() {
+    let files = [
+        [blk(10, 8, 512, 0x0011_0001, &[]), blk(30, 8, 512, 0x0011_0001, &[])].concat(),
+        blk(20, 8, 512, 0x0011_0001, &[]),
+    ];
+    let files: Vec<&[u8]> = files.iter().map(Vec::as_slice).collect();
+    let format = format_of_name("blktrace").expect("a format");
+    let (items, _) = read_all(format, &files, Options::default()).expect("reads");
+    assert_eq!(records(&items).iter().map(|io| io.at_ns).collect::<Vec<_>>(), [10, 20, 30]);
+}
+
+#[test]
+fn what_is_written_is_read_as_it_was() {
+    let (items, _) = read_as("csv", &sample("own.csv")).expect("reads");
+    let names = csv::LineNames { device: "8:0", process: "fio, the \"tool\"", group: "tenants/db" };
+    let line = csv::line(&records(&items)[0], names).expect("a line");
+    let text = String::from_utf8(sample("own.csv")).expect("text");
+    assert_eq!(Some(line.trim_end()), text.lines().nth(1));
+    let mut writer = iolog::Writer::new("f");
+    let records = records_of("iolog", &sample("v3.iolog"));
+    let lines: String = records.iter().filter_map(|record| writer.line(record)).collect();
+    let again = records_of("iolog", [writer.begin(), lines, writer.end()].concat().as_bytes());
+    let begin_ns = records[0].at_ns;
+    assert_eq!(again, records.iter().map(|io| Record { at_ns: io.at_ns - begin_ns, ..*io }).collect::<Vec<_>>());
+}
