@@ -314,6 +314,7 @@ mod loop_of_questions {
             trim: Tally::default(),
             sync: Tally::default(),
             late: 0,
+            slip: Histogram::default(),
             threads: Vec::new(),
         }
     }

@@ -58,7 +58,7 @@ impl Walk<'_> {
     /// Finds the groups in a directory and below; the answer is what all of them did.
     fn enter(&mut self, directory: &Path, depth: usize) -> io::Result<[Counts; 2]> {
         let mut group = match self.hierarchy.version {
-            Version::V1 => version_1(directory, self.device),
+            Version::V1 => version_1(directory, self.device, self.scheduler),
             Version::V2 => version_2(directory, self.device),
         };
         let mut below = [Counts::default(); 2];
@@ -108,8 +108,10 @@ fn weight(hierarchy: &Hierarchy, directory: &Path, scheduler: &str) -> Option<u3
     text.lines().next()?.trim().trim_start_matches("default ").parse().ok()
 }
 
-/// `MAJ:MIN Read N` in one file for I/Os and one for bytes.
-fn version_1(directory: &Path, device: &str) -> GroupStatistics {
+/// `MAJ:MIN Read N` in one file for I/Os and one for bytes. BFQ counts for itself; the throttling layer, since Linux 6.10, only
+/// on devices on which somebody has set a limit.
+fn version_1(directory: &Path, device: &str, scheduler: &str) -> GroupStatistics {
+    let counter = if scheduler == "bfq" { "bfq" } else { "throttle" };
     let number = |file: &str, what: &str| {
         let text = read(directory, file);
         let mut lines = text.lines().map(|line| line.split_ascii_whitespace());
@@ -120,8 +122,8 @@ fn version_1(directory: &Path, device: &str) -> GroupStatistics {
             .unwrap_or(0)
     };
     let counts = |what: &str| Counts {
-        ios: number("blkio.throttle.io_serviced", what),
-        bytes: number("blkio.throttle.io_service_bytes", what),
+        ios: number(&format!("blkio.{counter}.io_serviced"), what),
+        bytes: number(&format!("blkio.{counter}.io_service_bytes"), what),
     };
     let limits = [("rbps", "read_bps"), ("wbps", "write_bps"), ("riops", "read_iops"), ("wiops", "write_iops")];
     let limit = limits.into_iter().filter_map(|(key, file)| {
@@ -211,9 +213,10 @@ mod tests {
     #[test]
     fn version_1_groups_are_read_by_device() {
         let root = tree(&[
-            ("x/blkio.throttle.io_serviced", "8:0 Read 5\n8:0 Write 6\n8:16 Read 9\n8:0 Total 11\nTotal 20\n"),
-            ("x/blkio.throttle.io_service_bytes", "8:0 Read 20480\n8:0 Write 24576\nTotal 9\n"),
+            ("x/blkio.bfq.io_serviced", "8:0 Read 5\n8:0 Write 6\n8:16 Read 9\n8:0 Total 11\nTotal 20\n"),
+            ("x/blkio.bfq.io_service_bytes", "8:0 Read 20480\n8:0 Write 24576\nTotal 9\n"),
             ("x/blkio.throttle.read_bps_device", "8:0 10485760\n"),
+            ("x/blkio.throttle.io_serviced", "8:0 Read 1\n8:0 Write 2\nTotal 3\n"),
             ("x/blkio.bfq.weight", "800\n"),
         ]);
         let hierarchy = Hierarchy { version: Version::V1, mount: root.path().to_owned() };
@@ -228,5 +231,7 @@ mod tests {
                 limit: "rbps=10485760".into()
             }]
         );
+        let under_another = groups(&hierarchy, "8:0", "kyber").unwrap();
+        assert_eq!((under_another[0].weight, under_another[0].counts[0].ios), (100, 1));
     }
 }
