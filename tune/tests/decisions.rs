@@ -226,6 +226,19 @@ fn t45_noise_leaves_everything_as_it_is_and_is_named() {
 }
 
 #[test]
+fn on_a_busy_machine_nothing_is_sure() {
+    let mut findings = disk();
+    findings.short_of_cpu = (3, 5);
+    let recommendation = recommend(&device(1, true), &findings, Goal::Balanced, &[]);
+    assert!(recommendation.kernel.items.iter().all(|item| item.confidence == Confidence::Low));
+    assert!(
+        recommendation.notes[0].starts_with("the processor was short in 3 of 5 runs"),
+        "{:?}",
+        recommendation.notes
+    );
+}
+
+#[test]
 fn t46_a_virtual_disk_that_claims_to_turn_is_corrected_apart() {
     let mut findings = found([240.0, 240.0, 240.0, 240.0], 0.2, 8.0);
     findings.candidates = vec![did("none", 500.0, 40e3, 1.0, None), did("mq-deadline", 499.0, 40e3, 1.0, None)];
