@@ -226,6 +226,17 @@ fn t45_noise_leaves_everything_as_it_is_and_is_named() {
 }
 
 #[test]
+fn a_disk_with_one_arm_never_keeps_none() {
+    let mut findings = disk();
+    findings.candidates =
+        ["bfq:low_latency=0", "bfq", "mq-deadline", "none"].map(|spec| did(spec, 15.0, 200.0, 1300.0, None)).to_vec();
+    let device = Device { current: SchedulerSpec::named("none"), ..device(1, true) };
+    let advice = advice(&device, &findings, Goal::Balanced);
+    assert_eq!((text(&advice).as_str(), advice.verdict), ("bfq:low_latency=0", Verdict::Change));
+    assert_eq!(advice.items[0].confidence, Confidence::Medium);
+}
+
+#[test]
 fn on_a_busy_machine_nothing_is_sure() {
     let mut findings = disk();
     findings.short_of_cpu = (3, 5);

@@ -205,6 +205,10 @@ fn not_worth_it(case: &Case<'_>, scores: &Scores) -> Option<String> {
     if current.dropped.is_some() && best.dropped.is_none() {
         return None;
     }
+    if case.class.behaves == Class::SeekBound && case.class.class != Class::Virtual && current.spec.name == "none" {
+        // One arm is always better off with somebody who sorts, even if these probes do not show it.
+        return None;
+    }
     let gain = if current.main > 0.0 { best.main / current.main - 1.0 } else { f64::INFINITY };
     let margin = case.class.class.margin();
     (gain < margin).then(|| {
