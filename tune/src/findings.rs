@@ -2,7 +2,7 @@
 //!
 //! Findings are plain data: they can be written down, stored (`--save`) and used again (`--from`).
 
-use experiment::measurement::GroupMeasurement;
+use experiment::measurement::{Flag, GroupMeasurement};
 use experiment::statistics::Estimate;
 use experiment::{Measurement, SchedulerSpec};
 use serde::{Deserialize, Serialize};
@@ -147,6 +147,8 @@ pub struct Findings {
     pub latencies: Option<Latencies>,
     /// What was too noisy to be used, after all repetitions.
     pub noisy: Vec<Noisy>,
+    /// Runs in which the processor was short, of so many: their figures may be the machine's and not the device's.
+    pub short_of_cpu: (usize, usize),
 }
 
 impl Findings {
@@ -196,6 +198,12 @@ impl Findings {
         self.candidates.iter().find(|candidate| candidate.is(spec))
     }
 
+    /// Whether the processor was short most of the time.
+    pub fn is_short_of_cpu(&self) -> bool {
+        let (short, all) = self.short_of_cpu;
+        2 * short > all
+    }
+
     /// Outer over inner zone.
     pub fn zone_ratio(&self) -> Option<f64> {
         let (first, last) = (self.zones.first()?, self.zones.last()?);
@@ -239,6 +247,8 @@ pub fn gather(measurements: &[Measurement], device_spec: &SchedulerSpec, candida
         }
     }
     findings.noisy = noisy(measurements);
+    let short = measurements.iter().filter(|run| run.flags.contains(&Flag::CpuShort)).count();
+    findings.short_of_cpu = (short, measurements.len());
     findings
 }
 

@@ -165,7 +165,8 @@ fn chosen(case: &Case<'_>, scores: Scores) -> Advice {
     let evidence = format!("{}: {evidence}", reason_of(case));
     let rule = rule_of(case.class.class);
     let mut items = settings::items(case, current, &target, rule, &evidence);
-    let confidence = confidence(&scores, current);
+    let most = if case.findings.is_short_of_cpu() { Confidence::Low } else { Confidence::High };
+    let confidence = confidence(&scores, current).min(most);
     items.iter_mut().for_each(|item| item.confidence = item.confidence.min(confidence));
     if let Some(first) = items.first_mut()
         && first.setting == "scheduler"
@@ -202,6 +203,10 @@ fn not_worth_it(case: &Case<'_>, scores: &Scores) -> Option<String> {
         return Some(format!("R-KEEP: {} is the best of what was tried: {}", current.spec, reason_of(case)));
     }
     if current.dropped.is_some() && best.dropped.is_none() {
+        return None;
+    }
+    if case.class.behaves == Class::SeekBound && case.class.class != Class::Virtual && current.spec.name == "none" {
+        // One arm is always better off with somebody who sorts, even if these probes do not show it.
         return None;
     }
     let gain = if current.main > 0.0 { best.main / current.main - 1.0 } else { f64::INFINITY };
@@ -284,6 +289,11 @@ fn for_serve(case: &Case<'_>) -> Option<Advice> {
 
 fn notes(case: &Case<'_>, kernel: &Advice) -> Vec<String> {
     let mut notes = Vec::new();
+    if let (short @ 1.., all) = case.findings.short_of_cpu {
+        notes.push(format!(
+            "the processor was short in {short} of {all} runs: their figures may be the machine's and not the device's"
+        ));
+    }
     if !case.device.below.is_empty() {
         notes.push(format!("below it: {}; tune these", case.device.below.join(", ")));
     }
