@@ -53,6 +53,14 @@ fn verified(directory: &Path) -> String {
     let verified = said_by(directory, "blkrawverify", &[&base]);
     assert!(!verified.contains("bad"), "{verified}");
     let parsed = said_by(directory, "blkparse", &["-i", &base, "-d", "all.bin"]);
+    // Ours are the same lines, in the same order (case 31).
+    let ours = hoistway(directory, &["trace", "cat", "--quiet", &base]);
+    assert_eq!(ours.code, 0, "{}", ours.stderr);
+    let theirs = parsed.lines().take_while(|line| !line.starts_with("CPU"));
+    for (number, (ours, theirs)) in ours.stdout.lines().zip(theirs.clone()).enumerate() {
+        assert_eq!(ours, theirs, "line {}", number + 1);
+    }
+    assert_eq!(ours.stdout.lines().count(), theirs.count());
     assert!(parsed.contains("Skips: 0 forward"), "skipped records");
     for direction in ["Read", "Write"] {
         let sent = total(&parsed, &format!("{direction} Dispatches:"));

@@ -1,5 +1,6 @@
 //! Reads the files of all processors as one, in the order in which blkparse shows them.
 
+use std::cmp::Reverse;
 use std::io::Read;
 
 use block::{DeviceNumber, Nanos, SECTOR_BYTES};
@@ -16,7 +17,7 @@ pub const FORMAT: Format = Format {
     doc: "blktrace, binary: BASE.blktrace.0, .1, ...; either byte order",
     has_stages: true,
     fits,
-    open: |sources, _| Box::new(Reader { streams: sources.into_iter().map(Stream::new).collect(), last: 0 }),
+    open: |sources, _| Box::new(Reader { streams: sources.into_iter().map(Stream::new).collect(), last: 0, turns: 0 }),
 };
 
 /// Processors there may be: more than Linux knows.
@@ -36,19 +37,28 @@ struct Reader {
     streams: Vec<Stream>,
     /// The file of the last item.
     last: usize,
+    /// How often a file got its next event.
+    turns: u64,
 }
 
 impl Raw for Reader {
     fn next(&mut self, tally: &mut Tally) -> Result<Option<Item>, TraceError> {
-        let mut first: Option<(Key, usize)> = None;
-        for (index, stream) in self.streams.iter_mut().enumerate() {
-            stream.fill(tally)?;
-            if let Some((key, _)) = &stream.head
-                && first.as_ref().is_none_or(|(least, _)| key < least)
-            {
-                first = Some((*key, index));
+        for index in 0..self.streams.len() {
+            let stream = &mut self.streams[index];
+            while stream.head.is_none() && !stream.is_over {
+                // Notices take no part in the order of events: they do not change whose turn it is.
+                let turn = *stream.turn.get_or_insert_with(|| {
+                    self.turns += 1;
+                    self.turns
+                });
+                if let Some(notice) = stream.fill(turn, tally)? {
+                    self.last = index;
+                    return Ok(Some(notice));
+                }
             }
         }
+        let heads = self.streams.iter().enumerate();
+        let first = heads.filter_map(|(index, stream)| Some((stream.head.as_ref()?.0, index))).min();
         let Some((_, index)) = first else { return Ok(None) };
         self.last = index;
         Ok(self.streams[index].head.take().map(|(_, item)| item))
@@ -59,8 +69,8 @@ impl Raw for Reader {
     }
 }
 
-/// What decides the order: time, then device, then the number on the processor.
-type Key = (Nanos, u32, u32);
+/// What decides the order: time; of equal ones, the record of the file that was looked at last, as blkparse has it.
+type Key = (Nanos, Reverse<u64>);
 
 /// One file.
 struct Stream {
@@ -73,6 +83,8 @@ struct Stream {
     record: Place,
     payload_bytes: u16,
     head: Option<(Key, Item)>,
+    /// Number of the event that is being looked for.
+    turn: Option<u64>,
     is_over: bool,
 }
 
@@ -92,35 +104,39 @@ struct Header {
 impl Stream {
     fn new(source: Source) -> Self {
         let record = Place::Byte(0);
-        Self { source, is_swapped: None, at_byte: 0, record, payload_bytes: 0, head: None, is_over: false }
+        Self { source, is_swapped: None, at_byte: 0, record, payload_bytes: 0, head: None, turn: None, is_over: false }
     }
 
-    /// Sees to it that there is a head, unless the file is over.
-    fn fill(&mut self, tally: &mut Tally) -> Result<(), TraceError> {
-        while self.head.is_none() && !self.is_over {
-            let mut header = [0; HEADER_BYTES];
-            let read = self.read(&mut header)?;
-            if read < HEADER_BYTES {
-                // What is left over may be no record at all.
-                if read >= 4 {
-                    self.check_magic(&header)?;
-                }
-                self.ends(read > 0, tally);
-                return Ok(());
+    /// Reads the next record: an event becomes the head, a name or the clock is answered.
+    fn fill(&mut self, turn: u64, tally: &mut Tally) -> Result<Option<Item>, TraceError> {
+        let mut header = [0; HEADER_BYTES];
+        let read = self.read(&mut header)?;
+        if read < HEADER_BYTES {
+            // What is left over may be no record at all.
+            if read >= 4 {
+                self.check_magic(&header)?;
             }
-            self.check_magic(&header)?;
-            self.record = Place::Byte(self.at_byte);
-            let (header, payload_bytes) = self.parse(&header);
-            self.payload_bytes = payload_bytes;
-            let mut payload = vec![0; usize::from(payload_bytes)];
-            if self.read(&mut payload)? < payload.len() {
-                self.ends(true, tally);
-                return Ok(());
-            }
-            self.at_byte += HEADER_BYTES as u64 + u64::from(payload_bytes);
-            self.head = self.item(&header, &payload, tally)?;
+            self.ends(read > 0, tally);
+            return Ok(None);
         }
-        Ok(())
+        self.check_magic(&header)?;
+        self.record = Place::Byte(self.at_byte);
+        let (header, payload_bytes) = self.parse(&header);
+        self.payload_bytes = payload_bytes;
+        let mut payload = vec![0; usize::from(payload_bytes)];
+        if self.read(&mut payload)? < payload.len() {
+            self.ends(true, tally);
+            return Ok(None);
+        }
+        self.at_byte += HEADER_BYTES as u64 + u64::from(payload_bytes);
+        match self.item(&header, &payload, tally)? {
+            Some(event) if event.at_ns().is_some() => {
+                self.turn = None;
+                self.head = Some(((header.at_ns, Reverse(turn)), event));
+                Ok(None)
+            }
+            notice => Ok(notice),
+        }
     }
 
     fn ends(&mut self, is_cut: bool, tally: &mut Tally) {
@@ -196,9 +212,8 @@ impl Stream {
         (parsed, half(46))
     }
 
-    fn item(&self, header: &Header, payload: &[u8], tally: &mut Tally) -> Result<Option<(Key, Item)>, TraceError> {
+    fn item(&self, header: &Header, payload: &[u8], tally: &mut Tally) -> Result<Option<Item>, TraceError> {
         let device = DeviceNumber { major: header.device >> 20, minor: header.device & 0xf_ffff };
-        let key = (header.at_ns, header.device, header.sequence);
         let (group, payload) = match payload.split_first_chunk::<8>() {
             Some((group, rest)) if header.action & GROUP_MARK != 0 => (self.own_u64(*group), rest),
             _ => (0, payload),
@@ -227,7 +242,7 @@ impl Stream {
             if notice.is_none() {
                 tally.skip(&format!("notice {code}"));
             }
-            return Ok(notice.map(|item| (key, item)));
+            return Ok(notice);
         }
         let Some((_, action, _)) = CODES.iter().find(|(known, ..)| *known == code) else {
             let what = match code {
@@ -257,7 +272,7 @@ impl Stream {
             categories: categories & category::KIND,
             ..Record::io(header.at_ns, operation, offset_bytes, length_bytes)
         };
-        Ok(Some((key, Item::Record(record))))
+        Ok(Some(Item::Record(record)))
     }
 
     /// A name or the clock; nothing if it is neither.
