@@ -265,6 +265,7 @@ fn answer(
         groups,
         device,
         dispatch_reasons: BTreeMap::new(),
+        dispatches: None,
         blkio: BTreeMap::new(),
         flags,
     };

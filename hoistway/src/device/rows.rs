@@ -110,6 +110,7 @@ impl Bench<'_> {
             cooldown: Duration::ZERO,
             interrupt: self.interrupt,
             trace_out: None,
+            dispatches: &|_| 0,
         };
         let mut measured: Vec<Option<Measurement>> = vec![None; experiments.len()];
         display.expect(experiments.len(), &[]);

@@ -12,7 +12,7 @@ use elevator::registry::ENTRIES;
 use experiment::assertion::Verdict;
 use experiment::cell::{cells, is_precise};
 use experiment::{Exit, Experiment, Host, Measurement, SchedulerSpec, journal};
-use report::Results;
+use report::{Results, page};
 
 mod advise;
 mod blkio;
@@ -236,12 +236,19 @@ fn make_sets(
         let host = host::open(plan.host, plan.may_write);
         Box::new(OnTarget::new(host, &target.host_text, &plan.target.text, target.directory.clone()))
     };
+    // The page has one picture per scheduler: of its first run with the most threads.
+    let most_threads = plan.matrix.threads.iter().copied().max();
+    let pictured = |experiment: &Experiment| {
+        let is_pictured = experiment.set == 1 && Some(experiment.threads) == most_threads;
+        if is_pictured { page::DISPATCHES } else { 0 }
+    };
     let carrier = Carrier {
         host: &open,
         workers: plan.workers,
         cooldown: Duration::from_nanos(plan.cooldown_ns),
         interrupt,
         trace_out: plan.trace_out.as_deref(),
+        dispatches: &pictured,
     };
     let mut batch = |experiments: Vec<Experiment>, measurements: &mut Vec<Measurement>| {
         display.expect(experiments.len(), &plan.matrix.threads);
