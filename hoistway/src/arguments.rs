@@ -11,7 +11,7 @@ pub mod device;
 pub mod test;
 
 pub use device::DeviceArguments;
-pub use test::TestArguments;
+pub use test::{CompareArguments, TestArguments};
 
 /// Block I/O schedulers, on a simulated disk or a real one: compare them, and share a disk with them.
 #[derive(Parser, Debug)]
@@ -59,6 +59,12 @@ pub enum Color {
 pub enum Command {
     /// Measure workloads x groups x schedulers on one target
     Test(Box<TestArguments>),
+    /// Compare two stored results: what changed, and whether it is more than noise (same as test compare)
+    #[command(after_help = "Examples:
+  hoistway compare before after                         a table with intervals
+  hoistway compare before after --max-regression 5%     for CI: exit 4 if worse, 5 if the noise hides it
+  hoistway compare fio-old.json fio-new.json            results of fio --output-format=json+")]
+    Compare(CompareArguments),
     /// Serve block devices to NBD clients, with shares
     #[command(after_help = "Examples:
   hoistway serve --nbd unix:/run/hoistway.sock --export a=/srv/a.img,weight=300 --export b=/srv/b.img -s wfq

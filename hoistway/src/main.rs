@@ -40,6 +40,7 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments, voice: Voice) -> ExitCode {
     let outcome = match arguments.command {
         Command::Test(arguments) => test::run(&arguments, voice),
+        Command::Compare(arguments) => test::compare::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Device(arguments) => device::run(&arguments, voice),
         Command::Demo(arguments) => demo::run(&arguments, voice),

@@ -11,6 +11,7 @@
 
 mod arrival;
 mod distribution;
+mod files;
 pub mod fio;
 mod issuer;
 pub mod job;

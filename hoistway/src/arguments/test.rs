@@ -102,7 +102,7 @@ pub enum Stored {
 /// `hoistway test report`.
 #[derive(Args, Debug, Clone)]
 pub struct ReportArguments {
-    /// A result directory
+    /// A result directory, or a file of fio's JSON (its jobs become groups)
     pub directory: PathBuf,
     #[command(flatten)]
     pub show: ShowArguments,
@@ -111,11 +111,12 @@ pub struct ReportArguments {
 /// `hoistway test compare`.
 #[derive(Args, Debug, Clone)]
 pub struct CompareArguments {
-    /// The result directory to compare with
+    /// The result to compare with: a result directory, or a file of fio's JSON
     pub old: PathBuf,
-    /// The result directory in question
+    /// The result in question
     pub new: PathBuf,
-    /// Exit 4 when a figure is worse by more than this with its whole interval: PCT[@total_bw|lat_p99|share_error_max]
+    /// Exit 4 when a figure is worse by more than this with its whole interval, 5 when only a part of the interval is
+    /// beyond: PCT[@total_bw|lat_p99|share_error_max]
     #[arg(long, value_name = "PCT[@METRIC]")]
     pub max_regression: Option<String>,
 }

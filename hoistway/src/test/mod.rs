@@ -17,6 +17,7 @@ use report::{Results, page};
 mod advise;
 mod blkio;
 pub mod compare;
+pub mod foreign;
 mod groups;
 pub mod host;
 pub mod limiters;
@@ -303,22 +304,24 @@ fn conclude(
     if let Some(exit) = interrupt.exit() {
         return Ok(exit);
     }
-    let mut exit = if verdicts.iter().all(|verdict| verdict.ok) { Exit::Done } else { Exit::AssertionFailed };
     let cells = results.cells();
     if plan.max_sets > plan.matrix.sets && !is_precise(&cells, plan.precision) {
         let widest = cells.iter().filter_map(|cell| cell.bytes_per_s.relative_half_width()).fold(0.0, f64::max);
         voice.note(format!("noisy: +-{:.0} % after {} sets", widest * 100.0, plan.max_sets));
-        if !plan.assertions.is_empty() {
-            exit = exit.worse(Exit::Inconclusive);
-        }
     }
-    Ok(exit)
+    let exits = verdicts.iter().map(|verdict| match verdict {
+        Verdict { is_inconclusive: true, .. } => Exit::Inconclusive,
+        Verdict { ok: true, .. } => Exit::Done,
+        _ => Exit::AssertionFailed,
+    });
+    Ok(exits.fold(Exit::Done, Exit::worse))
 }
 
 fn judge(plan: &Plan, made: &Made, baseline: Option<&Stored>) -> Result<Vec<Verdict>, Error> {
     let own = cells(&made.measurements, &plan.matrix.schedulers);
     let stored = baseline.map_or_else(Vec::new, |stored| cells(&stored.measurements, &stored.head.matrix.schedulers));
-    let judged = plan.assertions.iter().map(|assertion| Ok(assertion.evaluate(&own, &stored)?));
+    let judged =
+        plan.assertions.iter().map(|assertion| Ok(assertion.evaluate_within(&own, &stored, plan.precision)?));
     judged.collect::<Result<_, Error>>().map_err(|error| error.at("--assert"))
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
+use experiment::measurement::Flag;
 use experiment::{Experiment, Host, LiveFigures, Measurement, Progress, RunError};
 use workload::trace::Tracer;
 use workload::trace::blktrace::Writer;
@@ -154,7 +155,11 @@ impl Carrier<'_> {
         let trace = self.trace_out.map(|base| tracing::begin(base, experiment)).transpose()?;
         let dispatches = (self.dispatches)(experiment);
         let mut listener = Listener { index, events, interrupt: self.interrupt, is_over, trace, dispatches };
-        let result = host.run(experiment, &mut listener);
+        let mut result = host.run(experiment, &mut listener);
+        if matches!(&result, Ok(measurement) if measurement.flags.contains(&Flag::Disturbed)) {
+            // Others used the device: one more try, which counts as it is.
+            result = host.run(experiment, &mut listener);
+        }
         if let (Some(writer), Some(base)) = (listener.trace.take(), self.trace_out) {
             tracing::end(writer, base, experiment)?;
         }

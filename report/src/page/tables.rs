@@ -209,7 +209,11 @@ pub(super) fn verdicts(results: &Results<'_>) -> String {
         "<section><h2>Assertions</h2><table><tr><th>assertion</th><th class=\"text\">result</th><th>value</th><th>against</th><th class=\"text\">in</th></tr>\n",
     );
     for verdict in results.verdicts {
-        let word = if verdict.ok { "✓ holds" } else { "✗ <b>fails</b>" };
+        let word = match (verdict.is_inconclusive, verdict.ok) {
+            (true, _) => "? <b>inconclusive</b>: the noise reaches over the limit",
+            (false, true) => "✓ holds",
+            (false, false) => "✗ <b>fails</b>",
+        };
         let _ = writeln!(
             text,
             "<tr><td><code>{}</code></td><td class=\"text\">{word}</td><td>{}</td><td>{}</td><td class=\"text\">{}</td></tr>",
