@@ -2,6 +2,7 @@
 //!
 //! Screenshots stay in `CARGO_TARGET_TMPDIR` (target/tmp/page-*.png). Without Chromium all of it is skipped aloud.
 
+#[allow(dead_code, reason = "one part of it is enough here")]
 mod program;
 
 use std::fs;

@@ -22,7 +22,7 @@ mod sizes;
 mod suggest;
 pub mod trace;
 
-pub use issuer::{Call, Io, Issuer, Next, Unsuitable};
+pub use issuer::{Call, Io, Issuer, Next, Unsuitable, part_of_thread};
 pub use job::{Engine, Job};
 pub use program::Program;
 pub use suggest::nearest;

@@ -172,7 +172,8 @@ pub struct WorkloadArguments {
     /// Replay a trace: not supported yet, always refused
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Load generator: fio instead of our own is not supported yet, always refused
+    /// fio makes the load instead of our own generator, on a block device (--host native), a directory or a file: a
+    /// cross-check
     #[arg(long, value_name = "fio[=PATH]")]
     pub generator: Option<String>,
     /// Run 1,2,4,...,N threads per group [default: 1]
@@ -230,6 +231,9 @@ pub struct GroupArguments {
     /// reports only: its processes stay in the root group); workload=drr,threads=15,workload=drw,threads=15 does both
     #[arg(long, value_name = "SPEC", conflicts_with_all = ["nrgrp", "weights"])]
     pub group: Vec<String>,
+    /// Refuse weights that the mechanism cannot hold to within 2 % of their ratios
+    #[arg(long)]
+    pub strict: bool,
     /// In what shares are measured
     #[arg(long, value_name = "UNIT", default_value = "bytes")]
     pub share_unit: ShareUnitName,

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use block::Nanos;
 use experiment::measurement::{DeviceCounters, Flag, GroupMeasurement, Tally};
 use experiment::{
     Exit, Experiment, Group, Histogram, Machine, Matrix, Measurement, Order, SchedulerInForce, SchedulerSpec,
@@ -32,6 +33,21 @@ pub fn read(path: &Path) -> Result<Stored, Error> {
     let measurement = measurement(&name, &jobs);
     let environment = BTreeMap::from([("source".to_owned(), path.display().to_string())]);
     Ok(Stored { head: head_of(&measurement), environment, measurements: vec![measurement] })
+}
+
+/// What one fio of `--generator fio` did: all its jobs together, reads, writes and trims.
+///
+/// # Errors
+/// What the reader says, in one line.
+pub fn tallies(text: &str, window_ns: Nanos) -> Result<[Tally; 3], String> {
+    let jobs = fio_json::read(text).map_err(|error| error.diagnostic().message.clone())?;
+    let mut sums = [Tally::default(), Tally::default(), Tally::default()];
+    for job in &jobs {
+        for (sum, direction) in sums.iter_mut().zip([&job.read, &job.write, &job.trim]) {
+            add(sum, &tally(direction, window_ns as f64 / 1e9));
+        }
+    }
+    Ok(sums)
 }
 
 /// A message of the reader with its exit code.

@@ -118,7 +118,7 @@ fn measure(arguments: &TestArguments, voice: Voice) -> Outcome {
 
 /// Asks the host about every combination; nothing is touched.
 pub fn check(plan: &Plan) -> Result<(), Error> {
-    let host = host::open(plan.host, plan.may_write);
+    let host = host::open(plan.host, &plan.terms);
     let host = OnTarget::new(host, &plan.target.stand_in(plan.file_bytes()), &plan.target.text, None);
     for experiment in plan.matrix.interleaved_set(1) {
         host.check(&experiment).map_err(|refusal| Error::from(refusal).at(place_of(&host, &experiment)))?;
@@ -234,7 +234,7 @@ fn make_sets(
     display: &mut Display,
 ) -> Result<(), Error> {
     let open = || -> Box<dyn Host> {
-        let host = host::open(plan.host, plan.may_write);
+        let host = host::open(plan.host, &plan.terms);
         Box::new(OnTarget::new(host, &target.host_text, &plan.target.text, target.directory.clone()))
     };
     // The page has one picture per scheduler: of its first run with the most threads.

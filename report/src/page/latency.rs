@@ -105,10 +105,10 @@ fn ends(histogram: &Histogram) -> [f64; 3] {
 fn panel(cell: &Cell<'_>, groups: &[[f64; 3]], axis: &Logarithmic) -> String {
     const WIDTH: f64 = 500.0;
     const ROW: f64 = 24.0;
-    let (left, right, top) = (86.0, WIDTH - 24.0, 28.0);
+    let (left, right, top) = (100.0, WIDTH - 24.0, 28.0);
     let bottom = top + ROW * groups.len() as f64;
     let mut svg = Svg::new(WIDTH, bottom + 24.0, &format!("Latency of each group under {}", scheduler(cell)));
-    svg.text("name", Anchor::Start, (0.0, 15.0), &shortened(&scheduler(cell), 60));
+    svg.text("name", Anchor::Start, (0.0, 15.0), &shortened(&scheduler(cell), 54));
     let x = |ns: f64| left + axis.part(ns).clamp(0.0, 1.0) * (right - left);
     for tick in axis.ticks() {
         svg.line("grid", (x(tick), top), (x(tick), bottom));
@@ -117,7 +117,7 @@ fn panel(cell: &Cell<'_>, groups: &[[f64; 3]], axis: &Logarithmic) -> String {
     for (index, ([median, p99, tip], group)) in groups.iter().zip(&cell.groups).enumerate() {
         let class = group_class(index);
         let y = top + ROW * (index as f64 + 0.5);
-        let label = shortened(group.path, 11);
+        let label = shortened(group.path, 10);
         svg.text(&format!("{class} label"), Anchor::End, (left - 10.0, y + 4.5), &label);
         if *median <= 0.0 {
             continue;

@@ -74,7 +74,8 @@ fn draw(shown: &[(&Cell<'_>, &Fairness)], form: Form) -> String {
             let middle = y + THICK / 2.0 + 5.0;
             ((at.left - 14.0, middle), Anchor::End, (at.left + at.bar + 18.0, middle), Anchor::Start)
         };
-        svg.text("name", name, name_at, &shortened(&scheduler(cell), 26));
+        let limit = if form.is_narrow() { 28 } else { 20 };
+        svg.text("name", name, name_at, &shortened(&scheduler(cell), limit));
         let parts = self::parts(cell, &fairness.share, at);
         fill(&mut svg, &parts, (y, THICK));
         due_marks(&mut svg, fairness, at, y);

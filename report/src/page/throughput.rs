@@ -94,10 +94,10 @@ fn bars(series: &[&[Cell<'_>]], axis: &Linear, form: Form) -> String {
         let total = mib(cell.bytes_per_s.mean);
         let name = scheduler(cell);
         if form.is_narrow() {
-            svg.text("name", Anchor::Start, (left, y - 6.0), &shortened(&name, 34));
+            svg.text("name", Anchor::Start, (left, y - 6.0), &shortened(&name, 30));
             svg.text("strong", Anchor::End, (form.width() - 4.0, y - 6.0), &value(cell));
         } else {
-            svg.text("name", Anchor::End, (left - 14.0, y + 19.0), &shortened(&name, 26));
+            svg.text("name", Anchor::End, (left - 14.0, y + 19.0), &shortened(&name, 22));
             let label_x = x(mib(cell.bytes_per_s.high()).max(total)) + 12.0;
             svg.text("strong", Anchor::Start, (label_x, y + 19.0), &value(cell));
         }

@@ -45,10 +45,10 @@ fn seconds(group: &GroupMeasurement) -> Vec<Point> {
 
 fn panel(cell: &Cell<'_>, lines: &[Vec<Point>], axis: &Linear, end_s: f64) -> String {
     let mut svg = Svg::new(WIDTH, HEIGHT, &format!("Bandwidth of each group over time under {}", scheduler(cell)));
-    let (left, right, top, bottom) = (42.0, WIDTH - 96.0, 34.0, HEIGHT - 30.0);
+    let (left, right, top, bottom) = (42.0, WIDTH - 104.0, 34.0, HEIGHT - 30.0);
     let x = |s: f64| left + s / end_s * (right - left);
     let y = |mib: f64| bottom - axis.part(mib) * (bottom - top);
-    svg.text("name", Anchor::Start, (0.0, 15.0), &shortened(&scheduler(cell), 60));
+    svg.text("name", Anchor::Start, (0.0, 15.0), &shortened(&scheduler(cell), 54));
     for tick in axis.ticks() {
         svg.line("grid", (left, y(tick)), (right, y(tick)));
         svg.text("tick", Anchor::End, (left - 8.0, y(tick) + 4.0), &axis.label(tick));
@@ -71,7 +71,7 @@ fn panel(cell: &Cell<'_>, lines: &[Vec<Point>], axis: &Linear, end_s: f64) -> St
     let ends: Vec<f64> = lines.iter().map(end_of).collect();
     for (index, label_y) in spread(&ends, 15.0, top, bottom).into_iter().enumerate() {
         let class = group_class(index);
-        let label = shortened(cell.groups[index].path, 11);
+        let label = shortened(cell.groups[index].path, 10);
         svg.text(&format!("{class} label"), Anchor::Start, (right + 8.0, label_y + 4.5), &label);
     }
     svg.finish_panel() + "</div>\n"

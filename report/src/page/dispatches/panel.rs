@@ -12,7 +12,7 @@ use super::{Frame, Shown, distance, holds, moment, reason};
 use crate::quantity::{scheduler, size};
 
 const WIDTH: f64 = 500.0;
-const LEFT: f64 = 92.0;
+const LEFT: f64 = 100.0;
 const RIGHT: f64 = WIDTH - 8.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 216.0;
@@ -72,7 +72,7 @@ impl<'a> Panel<'a> {
     }
 
     fn axes(&mut self) {
-        let name = shortened(&scheduler(self.one.cell), 34);
+        let name = shortened(&scheduler(self.one.cell), 30);
         self.svg.text("name", Anchor::Start, (0.0, 15.0), &name);
         let summary = self.summary();
         self.svg.text("tick", Anchor::End, (RIGHT, 15.0), &summary);
@@ -158,7 +158,7 @@ impl<'a> Panel<'a> {
             let _ = write!(path, "V{floor:.1}z");
             self.svg.line("lane", (LEFT, floor), (RIGHT, floor));
             self.svg.raw(&format!("<path class=\"{class} service\" d=\"{path}\"/>\n"));
-            let label = shortened(group.map_or("system", |group| group.path), 10);
+            let label = shortened(group.map_or("system", |group| group.path), 9);
             let at = (6.0, floor - LANE_THICK / 2.0);
             self.svg.raw(&format!("<g class=\"{class} m\">{}</g>\n", shape(lane, at, "", group.is_none(), "")));
             self.svg.text(&format!("{class} label"), Anchor::Start, (15.0, floor - 1.0), &label);
