@@ -13,7 +13,7 @@ pub type ThreadCounts = Vec<u32>;
 pub type Percentiles = Vec<f64>;
 
 /// What the steps of a scenario say themselves.
-const SET_BY_SCENARIO: [&str; 32] = [
+const SET_BY_SCENARIO: [&str; 34] = [
     "device_depth",
     "machine",
     "queue_requests",
@@ -37,6 +37,8 @@ const SET_BY_SCENARIO: [&str; 32] = [
     "groups",
     "nrgrp",
     "weights",
+    "strict",
+    "buffered_async",
     "group",
     "limiter",
     "slice_idle",
@@ -169,6 +171,9 @@ pub struct WorkloadArguments {
     /// Print the jobs of a file, everything resolved, as a job file, and stop
     #[arg(long, value_name = "FILE.fio")]
     pub show_jobs: Option<PathBuf>,
+    /// In job files buffered libaio keeps its iodepth, although Linux would do one I/O after the other
+    #[arg(long)]
+    pub buffered_async: bool,
     /// Replay a trace: not supported yet, always refused
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
@@ -355,7 +360,7 @@ pub struct OutputArguments {
 /// How results are shown.
 #[derive(Args, Debug, Clone)]
 pub struct ShowArguments {
-    /// text, classic, json, csv, html or markdown, to stdout or FORMAT=FILE; repeatable [default: text]
+    /// text, classic, json, fio-json, csv, html or markdown, to stdout or FORMAT=FILE; repeatable [default: text]
     #[arg(long, value_name = "FORMAT[=FILE]")]
     pub format: Vec<String>,
     /// Write what would go to stdout into a file

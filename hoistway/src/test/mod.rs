@@ -86,7 +86,7 @@ pub fn run(arguments: &TestArguments, voice: Voice) -> Outcome {
         return show_stored(&ReportArguments { directory: directory.clone(), show });
     }
     if let Some(path) = &arguments.workload.show_jobs {
-        print(&workload::fio::show(&crate::workloads::jobs_of(path, voice)?))?;
+        print(&workload::fio::show(&crate::workloads::jobs_of(path, arguments.workload.buffered_async, voice)?))?;
         return Ok(Exit::Done);
     }
     match &arguments.scenario {

@@ -89,7 +89,7 @@ impl Store {
             let directory = self.directory.join(report::json::run_directory(run));
             fs::create_dir_all(&directory).map_err(|error| Error::file(&directory, "create", &error))?;
             let set = run.experiment.set;
-            write(&directory.join(format!("set{set}.json")), &report::json::fio(results, run).document())?;
+            write(&directory.join(format!("set{set}.json")), &report::json::fio(results, [run]).document())?;
             write(&directory.join(format!("set{set}.samples.csv")), &report::csv::samples(run))?;
         }
         Ok(())

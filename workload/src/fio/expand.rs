@@ -261,7 +261,7 @@ fn resolved(draft: Draft, head: &Place, surroundings: &Surroundings<'_>, finding
         job.size = None;
     }
     files(&mut job, &draft, at("nrfiles"), findings);
-    zones(&mut job, &draft, &at, findings);
+    zones(&mut job, &draft, at, findings);
     priorities(&mut job, &draft);
     if let Err(message) = engine(&mut job, &draft.engine, surroundings, at("iodepth"), findings) {
         findings.error(at("ioengine"), message, ENGINES_HELP);
