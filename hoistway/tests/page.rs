@@ -100,6 +100,10 @@ fn case_13_a_browser_shows_the_page_whole_at_every_width_by_day_and_by_night() {
     assert_eq!((said.code, said.stderr.as_str()), (0, ""));
     let page = fs::read_to_string(directory.path().join("page.html")).unwrap();
     let directory = directory.path();
+    // Schedulers that did the same share a chart of what they did.
+    let work = page.split_once("<h2>At work</h2>").unwrap().1.split_once("</section>").unwrap().0;
+    let works = work.matches("role=\"img\"").count();
+    assert!((3..=5).contains(&works) && (works == 5) != work.contains("The very same as under"), "{works}");
     const DAY: &[&str] = &[];
     const NIGHT: &[&str] = &["--force-dark-mode"];
     for width in WIDTHS {
@@ -107,7 +111,7 @@ fn case_13_a_browser_shows_the_page_whole_at_every_width_by_day_and_by_night() {
         let times: &[&[&str]] = if width == 1200 { &[DAY, NIGHT] } else { &[DAY] };
         for more in times {
             let seen = look(browser, directory, &page, width, more);
-            check_width(&seen, width);
+            check_width(&seen, width, works);
             let [ink, card] = ["ink", "card"].map(|key| luminance(seen[key].as_str().unwrap()));
             let contrast = (ink.max(card) + 0.05) / (ink.min(card) + 0.05);
             assert!(contrast > 10.0 && (card > 0.9) == more.is_empty(), "{contrast}, {card} with {more:?}");
@@ -118,13 +122,13 @@ fn case_13_a_browser_shows_the_page_whole_at_every_width_by_day_and_by_night() {
     screenshot(browser, directory, "phone", 390, &[]);
 }
 
-fn check_width(seen: &Value, width: u32) {
+fn check_width(seen: &Value, width: u32, works: usize) {
     let number = |key: &str| seen[key].as_f64().unwrap_or_else(|| panic!("{key} at {width}"));
     assert_eq!(seen["width"], width);
     assert!(number("needed") <= f64::from(width), "wider than the window: {} of {width}", seen["needed"]);
     assert_eq!(seen["requests"], 0, "something was fetched");
-    // Throughput, shares, latency; and for each of five schedulers dispatches, latency by group, time.
-    assert_eq!(seen["drawings"], 3 + 3 * 5, "at {width}");
+    // Throughput, shares, latency; for each of five schedulers latency by group and time; and the dispatches.
+    assert_eq!(seen["drawings"], 3 + 2 * 5 + works, "at {width}");
     assert_eq!(
         seen["outside"].as_array().map(Vec::len),
         Some(0),

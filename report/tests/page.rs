@@ -58,6 +58,17 @@ fn every_dispatch_has_a_mark_that_says_why() {
     assert_eq!(of_shape("u\""), 15 + 1);
 }
 
+/// Schedulers that did the same have one chart, and are named below it.
+#[test]
+fn what_happened_twice_is_drawn_once() {
+    let mut example = Example::new(5, &[1], 1);
+    example.repeat_dispatches(3);
+    let page = html(&example.results());
+    let work = page.split_once("<h2>At work</h2>").unwrap().1.split_once("</section>").unwrap().0;
+    assert_eq!(work.matches("role=\"img\"").count(), 3);
+    assert!(work.contains("The very same as under none, request by request, happened under: <b>mq-deadline, cfq@2.6.36 slice_idle=8</b>"));
+}
+
 /// Without dispatches (the kernel tells none) there is no such section.
 #[test]
 fn a_host_that_cannot_tell_has_no_picture() {

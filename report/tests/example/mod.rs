@@ -108,6 +108,15 @@ impl Example {
         Self { matrix, measurements, environment, verdicts }
     }
 
+    /// As if the first so many schedulers had done the same.
+    pub fn repeat_dispatches(&mut self, schedulers: usize) {
+        let specs = &self.matrix.schedulers[..schedulers];
+        let of_first = |run: &&Measurement| run.experiment.scheduler == specs[0];
+        let first = self.measurements.iter().find(of_first).and_then(|run| run.dispatches.clone());
+        let same = self.measurements.iter_mut().filter(|run| specs.contains(&run.experiment.scheduler));
+        same.for_each(|run| run.dispatches.clone_from(&first));
+    }
+
     /// As if the host could not tell.
     pub fn forget_dispatches(&mut self) {
         self.measurements.iter_mut().for_each(|run| run.dispatches = None);

@@ -10,7 +10,7 @@ use experiment::cell::Cell;
 use experiment::dispatches::DispatchedRequest;
 
 use super::svg::escaped;
-use crate::quantity::{percent, time};
+use crate::quantity::{percent, scheduler, time};
 use panel::Panel;
 
 /// Requests drawn in all charts together: a browser keeps up with so many, and the file stays small enough to mail.
@@ -53,9 +53,30 @@ pub(super) fn chart(cells: &[&Cell<'_>]) -> Option<String> {
     let room = (MARKS / cells.iter().filter(|cell| told(cell)).count().max(1)).clamp(FEWEST, super::DISPATCHES);
     let shown: Vec<Shown<'_>> = cells.iter().filter_map(|cell| shown(cell, room)).collect();
     let frame = frame(&shown)?;
-    let panels: String =
-        shown.iter().map(|one| Panel::new(one, &frame).draw() + &why(one, &frame) + "</div>\n").collect();
-    Some(format!("<div class=\"panels\">\n{panels}</div>\n"))
+    let (kept, same) = without_repeats(&shown, &frame);
+    let panels = kept.iter().map(|one| Panel::new(one, &frame).draw() + &why(one, &frame) + "</div>\n");
+    Some(format!("<div class=\"panels\">\n{}</div>\n{same}", panels.collect::<String>()))
+}
+
+/// Schedulers that did the very same as one before them have no chart, but a sentence.
+fn without_repeats<'a, 'b>(shown: &'b [Shown<'a>], frame: &Frame) -> (Vec<&'b Shown<'a>>, String) {
+    let mut kept: Vec<(&Shown<'_>, Vec<String>)> = Vec::new();
+    let same = |one: &Shown<'_>, other: &Shown<'_>| {
+        let place = |request: &DispatchedRequest| (request.at_ns, request.extent, request.group);
+        one.requests(frame).iter().map(place).eq(other.requests(frame).iter().map(place))
+    };
+    for one in shown {
+        match kept.iter_mut().find(|(other, _)| same(one, other)) {
+            Some((_, names)) => names.push(escaped(&scheduler(one.cell))),
+            None => kept.push((one, Vec::new())),
+        }
+    }
+    let sentence = |(first, names): &(&Shown<'_>, Vec<String>)| {
+        let (first, names) = (escaped(&scheduler(first.cell)), names.join(", "));
+        format!("<p class=\"why\">The very same as under {first}, request by request, happened under: <b>{names}</b>.</p>\n")
+    };
+    let sentences = kept.iter().filter(|(_, names)| !names.is_empty()).map(sentence).collect();
+    (kept.iter().map(|(one, _)| *one).collect(), sentences)
 }
 
 fn shown<'a>(cell: &'a Cell<'a>, room: usize) -> Option<Shown<'a>> {
@@ -97,8 +118,9 @@ fn why(one: &Shown<'_>, frame: &Frame) -> String {
     let parts = counts.iter().take(5).map(|(name, count)| format!("{} <b>{}</b>", escaped(name), of_all(*count)));
     let mut parts: Vec<String> = parts.collect();
     let held_ns: u64 = holds(one, frame).map(|hold| hold.length_ns).sum();
-    if held_ns > 0 {
-        let part = percent(held_ns as f64 / frame.length_ns.min(one.end_ns).max(1) as f64);
+    let held = held_ns as f64 / frame.length_ns.min(one.end_ns).max(1) as f64;
+    if held >= 0.0005 {
+        let part = percent(held);
         parts.push(format!("kept requests back <b>{part}</b> of the time"));
     }
     format!("<p class=\"why\">{}</p>", parts.join(" · "))
