@@ -66,7 +66,9 @@ fn what_happened_twice_is_drawn_once() {
     let page = html(&example.results());
     let work = page.split_once("<h2>At work</h2>").unwrap().1.split_once("</section>").unwrap().0;
     assert_eq!(work.matches("role=\"img\"").count(), 3);
-    assert!(work.contains("The very same as under none, request by request, happened under: <b>mq-deadline, cfq@2.6.36 slice_idle=8</b>"));
+    assert!(work.contains(
+        "The very same as under none, request by request, happened under: <b>mq-deadline, cfq@2.6.36 slice_idle=8</b>"
+    ));
 }
 
 /// Without dispatches (the kernel tells none) there is no such section.

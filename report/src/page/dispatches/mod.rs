@@ -73,7 +73,9 @@ fn without_repeats<'a, 'b>(shown: &'b [Shown<'a>], frame: &Frame) -> (Vec<&'b Sh
     }
     let sentence = |(first, names): &(&Shown<'_>, Vec<String>)| {
         let (first, names) = (escaped(&scheduler(first.cell)), names.join(", "));
-        format!("<p class=\"why\">The very same as under {first}, request by request, happened under: <b>{names}</b>.</p>\n")
+        format!(
+            "<p class=\"why\">The very same as under {first}, request by request, happened under: <b>{names}</b>.</p>\n"
+        )
     };
     let sentences = kept.iter().filter(|(_, names)| !names.is_empty()).map(sentence).collect();
     (kept.iter().map(|(one, _)| *one).collect(), sentences)
