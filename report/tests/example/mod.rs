@@ -235,9 +235,9 @@ fn dispatches(stream: &mut Stream) -> Dispatches {
             at_ns: index * 500_000 + turn * 2_000_000,
             service_ns: 400_000 + stream.below(3_000_000),
             extent: block::Extent { first_sector, sectors: 64 },
-            kind: if turn % 5 == 0 { 'W' } else { 'R' },
+            kind: if turn.is_multiple_of(5) { 'W' } else { 'R' },
             group,
-            reason: (index != 77).then_some(u8::from(index % 20 == 0)),
+            reason: (index != 77).then_some(u8::from(index.is_multiple_of(20))),
         }
     };
     let requests: Vec<DispatchedRequest> = (0..300).map(request).collect();
