@@ -168,3 +168,29 @@ fn a_cancelled_run_ends_at_once_and_leaves_no_thread() {
     assert!(matches!(ended, Err(experiment::RunError::Cancelled)), "{ended:?}");
     assert!(began.elapsed().as_secs() < 30);
 }
+
+/// Somebody who wants the first dispatches.
+struct Wanting(usize);
+
+impl experiment::Progress for Wanting {
+    fn started(&mut self, _experiment: &Experiment) {}
+    fn advanced(&mut self, _figures: &experiment::LiveFigures<'_>) {}
+    fn wanted_dispatches(&self) -> usize {
+        self.0
+    }
+}
+
+/// The first dispatches behind the window's begin, with the groups and reasons that the page shows.
+#[test]
+fn the_first_dispatches_are_told() {
+    let experiment = experiment("model:null,latency_us=400,memory:64MiB", "wfq", &[100, 400], &job(Mix::Read, 32));
+    let measured = EngineHost.run(&experiment, &mut Wanting(300)).expect("measured");
+    let told = measured.dispatches.expect("told");
+    assert_eq!(told.requests.len(), 300);
+    assert!(told.requests.windows(2).all(|pair| pair[0].at_ns <= pair[1].at_ns));
+    assert!(told.requests.iter().all(|request| request.extent.sectors == 8 && request.service_ns >= 300_000));
+    let of_group = |group: u16| told.requests.iter().filter(|request| request.group == Some(group)).count();
+    assert!(of_group(1) > 2 * of_group(0) && of_group(0) + of_group(1) == 300, "{} {}", of_group(0), of_group(1));
+    let with_reason = told.requests.iter().filter_map(|request| told.reasons.get(usize::from(request.reason?)));
+    assert!(with_reason.count() > 200);
+}

@@ -112,6 +112,12 @@ pub trait Progress {
         false
     }
 
+    /// How many requests [`Measurement::dispatches`](crate::Measurement) is to hold, from the window's begin; 0 for none.
+    /// Hosts that cannot see what a scheduler does leave it empty.
+    fn wanted_dispatches(&self) -> usize {
+        0
+    }
+
     /// Who takes the run's trace, if anybody does. Asked for all through the run; the answer is always the same one.
     fn tracer(&mut self) -> Option<&mut dyn Tracer> {
         None

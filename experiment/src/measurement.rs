@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use block::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::{Experiment, Histogram, blkio};
+use crate::{Dispatches, Experiment, Histogram, blkio};
 
 /// The result of one run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -27,6 +27,9 @@ pub struct Measurement {
     /// Why requests were chosen, by reason: how often, during the window. Empty where the host cannot know.
     #[serde(default)]
     pub dispatch_reasons: BTreeMap<String, u64>,
+    /// What went to the device first, where somebody asked for it and the host can tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatches: Option<Dispatches>,
     /// What the scheduler kept of each group's service from the run's begin to its end, by path, `/` for the root:
     /// the numbers behind the `blkio.*` files. Empty where it keeps nothing.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

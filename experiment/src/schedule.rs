@@ -8,6 +8,8 @@ use std::ops::Range;
 
 use block::Nanos;
 
+use workload::job::Ends;
+
 use crate::Experiment;
 
 #[derive(Clone, Debug)]
@@ -15,7 +17,8 @@ struct JobState {
     name: String,
     phase: u32,
     wait_for: String,
-    ends_phase: bool,
+    ends: Option<Ends>,
+    report_group: u32,
     /// After the run's begin.
     start_ns: Nanos,
     threads: Range<usize>,
@@ -60,7 +63,8 @@ impl Schedule {
                     name: job.name.clone(),
                     phase: job.phase,
                     wait_for: job.wait_for.clone(),
-                    ends_phase: job.ends_phase,
+                    ends: job.ends_phase.then_some(job.ends),
+                    report_group: job.report_group,
                     start_ns: group.start_ns,
                     threads: begin..begin + count,
                     running: 0,
@@ -103,10 +107,20 @@ impl Schedule {
         if self.jobs[index].running > 0 {
             return false;
         }
-        let JobState { ends_phase, phase, .. } = self.jobs[index];
-        if ends_phase {
-            let same = self.jobs.iter().filter(|job| job.phase == phase && job.running > 0);
-            threads.extend(same.flat_map(|job| job.threads.clone()));
+        let JobState { ends, phase, report_group, .. } = self.jobs[index];
+        let Some(ends) = ends else { return true };
+        let same = self.jobs.iter_mut().filter(|job| match ends {
+            Ends::Group => job.report_group == report_group,
+            Ends::Phase => job.phase == phase,
+            Ends::All => true,
+        });
+        for job in same {
+            if job.running > 0 {
+                threads.extend(job.threads.clone());
+            } else if ends == Ends::All {
+                // It never begins.
+                job.has_started = true;
+            }
         }
         true
     }
@@ -214,6 +228,25 @@ pub(crate) mod tests {
         assert!(schedule.ended(0, &mut ending));
         assert_eq!(ending, [2, 3]);
         assert_eq!(begun(&mut schedule, 1), [1]);
+    }
+
+    #[test]
+    fn what_the_end_of_a_job_ends_is_its_choice() {
+        let ended = |ends: Ends| {
+            let first = Job { ends_phase: true, ends, ..job("a", 1, 0) };
+            let jobs = vec![first, Job { report_group: 1, ..job("b", 1, 0) }, job("c", 1, 0), job("d", 1, 1)];
+            let mut schedule = schedule(vec![Group::new("g", Weight::DEFAULT, jobs)]);
+            assert_eq!(begun(&mut schedule, 0), [0, 1, 2]);
+            let mut ending = Vec::new();
+            assert!(schedule.ended(0, &mut ending));
+            for thread in [1, 2] {
+                schedule.ended(thread, &mut Vec::new());
+            }
+            (ending, begun(&mut schedule, 1), schedule.is_over())
+        };
+        assert_eq!(ended(Ends::Group), (vec![2], vec![3], false));
+        assert_eq!(ended(Ends::Phase), (vec![1, 2], vec![3], false));
+        assert_eq!(ended(Ends::All), (vec![1, 2], vec![], true));
     }
 
     #[test]

@@ -126,3 +126,23 @@ fn a_figure_that_nobody_has_is_an_error() {
     judge("lat_p99 < 1s @ dir=write").unwrap_err();
     assert!(judge("total_bw == 0 @ dir=write").unwrap().ok);
 }
+
+/// 10: an interval that reaches over the limit decides nothing if it is wider than the precision asked for.
+#[test]
+fn t10_noise_over_the_limit_is_inconclusive() {
+    // 90, 100, 110 KiB/s: mean 100, half width 24.84.
+    let runs: Vec<_> =
+        [90, 100, 110].iter().zip(1..).map(|(kib, set)| measured("cfq", 1, set, &[*kib], 1000)).collect();
+    let cells = cells(&runs, &[]);
+    let judged = |text: &str, precision: f64| {
+        let verdict = Assertion::parse(text).unwrap().evaluate_within(&cells, &[], precision).unwrap();
+        (verdict.ok, verdict.is_inconclusive)
+    };
+    assert_eq!(judged("total_bw >= 90KiB/s", 0.05), (true, true));
+    assert_eq!(judged("total_bw >= 110KiB/s", 0.05), (false, true));
+    assert_eq!(judged("total_bw >= 70KiB/s", 0.05), (true, false));
+    assert_eq!(judged("total_bw >= 130KiB/s", 0.05), (false, false));
+    assert_eq!(judged("total_bw >= 90KiB/s", 0.5), (true, false), "wide, but as wide as was allowed");
+    assert_eq!(judged("total_bw.lo >= 70KiB/s", 0.05), (true, false), "who names an end has thought of it");
+    assert_eq!(judged("total_bw >= 0.99*total_bw", 0.05), (true, true), "against itself, as if it were another");
+}

@@ -14,7 +14,7 @@ pub mod trace;
 pub mod tune;
 
 pub use device::DeviceArguments;
-pub use test::TestArguments;
+pub use test::{CompareArguments, TestArguments};
 pub use trace::{ReplayArguments, TraceArguments};
 pub use tune::TuneArguments;
 
@@ -70,6 +70,12 @@ pub enum Command {
     Trace(TraceArguments),
     /// Replay a trace under schedulers (as `test --trace`)
     Replay(Box<ReplayArguments>),
+    /// Compare two stored results: what changed, and whether it is more than noise (same as test compare)
+    #[command(after_help = "Examples:
+  hoistway compare before after                         a table with intervals
+  hoistway compare before after --max-regression 5%     for CI: exit 4 if worse, 5 if the noise hides it
+  hoistway compare fio-old.json fio-new.json            results of fio --output-format=json+")]
+    Compare(CompareArguments),
     /// Serve block devices to NBD clients, with shares
     #[command(after_help = "Examples:
   hoistway serve --nbd unix:/run/hoistway.sock --export a=/srv/a.img,weight=300 --export b=/srv/b.img -s wfq

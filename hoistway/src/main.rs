@@ -47,6 +47,7 @@ fn run(arguments: Arguments, voice: Voice) -> ExitCode {
         Command::Tune(arguments) => tune::run(&arguments, voice),
         Command::Trace(arguments) => trace::run(&arguments, voice),
         Command::Replay(arguments) => replay::run(&arguments, voice),
+        Command::Compare(arguments) => test::compare::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Device(arguments) => device::run(&arguments, voice),
         Command::Demo(arguments) => demo::run(&arguments, voice),

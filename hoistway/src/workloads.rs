@@ -174,13 +174,13 @@ fn file(path: &Path, arguments: &WorkloadArguments, voice: Voice) -> Result<Work
         let what = format!("'{option}' and the job file {} contradict each other", path.display());
         return Err(Error::usage(what, "set it in the file; --bs and its like are for workload codes"));
     }
-    let jobs = jobs_of(path, voice)?;
+    let jobs = jobs_of(path, arguments.buffered_async, voice)?;
     let name = path.file_stem().map_or_else(|| "jobs".to_owned(), |stem| stem.to_string_lossy().into_owned());
     Ok(Workload::File { name, groups: groups_of(path, jobs)? })
 }
 
 /// The jobs of a file as they will run.
-pub fn jobs_of(path: &Path, voice: Voice) -> Result<Vec<Job>, Error> {
+pub fn jobs_of(path: &Path, buffered_async: bool, voice: Voice) -> Result<Vec<Job>, Error> {
     let bytes = match (fs::read(path), crate::scenario::job_file(path)) {
         (Ok(bytes), _) => bytes,
         (Err(_), Some(shipped)) => shipped.as_bytes().to_owned(),
@@ -195,7 +195,7 @@ pub fn jobs_of(path: &Path, voice: Voice) -> Result<Vec<Job>, Error> {
         page_bytes: 4096,
         memory_mib: crate::machine::memory_mib(),
         cpus: crate::machine::cpus() as u64,
-        buffered_async: false,
+        buffered_async,
     };
     let parsed = fio::parse(&path.display().to_string(), &bytes, &surroundings)?;
     parsed.notes.into_iter().map(Message::from).for_each(|note| voice.say(&note));

@@ -175,7 +175,7 @@ fn hosts_that_do_not_exist_or_cannot_use_the_target() {
 #[test]
 fn options_of_later_issues_are_refused_not_ignored() {
     refused(&["test", "--trace", "x.blk"], 2, &["there is no trace x.blk, nor x.blk.blktrace.0"]);
-    refused(&["test", "--generator", "fio"], 2, &["(--generator)", "yet"]);
+    refused(&["test", "--generator", "fio"], 2, &["(--generator fio)", "the simulator none"]);
     refused(&["test", "--group", "name=a,low_rbps=1M"], 2, &["no effect", "idle=", "latency="]);
 }
 

@@ -212,6 +212,27 @@ fn case_11_an_interrupted_test_is_stored_and_resumed() {
     assert!(other.code == 2 && other.stderr.contains("belongs to another plan"), "{}", other.stderr);
 }
 
+/// What the noise hides neither holds nor fails: exit 5, and the table says so.
+#[test]
+fn case_10_an_assertion_within_the_noise_is_inconclusive() {
+    let directory = directory();
+    let usual = ["test", "-w", "drr", "-s", "noop", "--runtime", "1s", "--no-store", "--quiet"];
+    let run = |more: &[&str]| hoistway(directory.path(), &[&usual[..], more].concat());
+    let measured = json(&run(&["--sets", "3", "--format", "json"]).stdout);
+    let total = &measured["cells"][0]["total"]["bw_bytes"];
+    let [mean, ci95] = ["mean", "ci95"].map(|key| total[key].as_f64().expect("a figure"));
+    assert!(ci95 > 0.002 * mean, "a disk has noise: {total}");
+    let asserted = |limit: f64, precision: &str| {
+        let assertion = format!("total_bw >= {limit:.0}");
+        run(&["--sets", "3", "--max-sets", "3", "--precision", precision, "--assert", &assertion])
+    };
+    let near = asserted(mean - ci95 / 2.0, "0.1%");
+    assert_eq!(near.code, 5, "{}{}", near.stdout, near.stderr);
+    assert!(near.stdout.contains("INCONCLUSIVE: total_bw >="), "{}", near.stdout);
+    assert_eq!(asserted(mean - ci95 / 2.0, "90%").code, 0, "precise enough for whoever asks for less");
+    assert_eq!((asserted(mean / 2.0, "0.1%").code, asserted(mean * 2.0, "0.1%").code), (0, 4));
+}
+
 #[test]
 fn case_12_equal_results_compare_as_equal() {
     let directory = directory();

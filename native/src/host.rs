@@ -11,7 +11,7 @@ use experiment::{
     Areas, Experiment, GROUP_LIMITER, Host, IssuerPlace, Limits, Measurement, Progress, Refusal, RunError, TargetFacts,
 };
 use linux::block_queue::{BlockQueue, Stat};
-use linux::cgroup::{Hierarchy, Version};
+use linux::cgroup::{BFQ_WEIGHT_MAX, Hierarchy, Version};
 use linux::device::{Kind, Opening};
 
 use crate::crew::Crew;
@@ -20,6 +20,7 @@ use crate::recordings::Recordings;
 use crate::run::Run;
 use crate::stage::{Stage, no_such_tunable};
 use crate::tunables::{self, CURRENT, SCHEDULERS};
+use crate::weights::Scaled;
 
 /// More traffic than this beyond ours, in percent, and somebody else uses the device.
 const STRANGERS_PERCENT: u64 = 2;
@@ -40,18 +41,39 @@ pub struct Programs {
 pub struct NativeHost {
     programs: Programs,
     may_write: bool,
+    is_strict: bool,
 }
 
 impl NativeHost {
     /// A host that only reads.
     pub fn new(programs: Programs) -> Self {
-        Self { programs, may_write: false }
+        Self { programs, may_write: false, is_strict: false }
     }
 
     /// The same host allowed to write to the target: the caller has made every check that this needs.
     #[must_use]
     pub fn with_writes(self) -> Self {
         Self { may_write: true, ..self }
+    }
+
+    /// The same host, which refuses weights that the kernel cannot hold nearly as they are.
+    #[must_use]
+    pub fn strict(self) -> Self {
+        Self { is_strict: true, ..self }
+    }
+
+    /// Refuses a workload that writes, unless that is allowed; who made the target may always write to it.
+    pub(crate) fn check_writes(&self, experiment: &Experiment, is_foreign: bool) -> Result<(), Refusal> {
+        if is_foreign && writes(experiment) && !self.may_write {
+            let message = format!("the workload writes, and {} is not ours to write to", experiment.target);
+            return Err(Refusal::unsafe_target(message, "allow it with --destructive DEVICE, or only read"));
+        }
+        Ok(())
+    }
+
+    /// Makes the command of the watcher.
+    pub(crate) fn watcher(&self) -> fn(&Path) -> Command {
+        self.programs.watcher
     }
 }
 
@@ -79,14 +101,14 @@ impl Host for NativeHost {
             .map_err(|error| Refusal::usage(format!("{}: {error}", experiment.target), "name a disk or a partition"))?;
         check_scheduler(experiment, &queue)?;
         check_groups(experiment)?;
+        if self.is_strict {
+            check_weights(experiment, &queue)?;
+        }
         orders(experiment, opened.facts.size_bytes, &[]).map(drop)
     }
 
     fn run(&mut self, experiment: &Experiment, progress: &mut dyn Progress) -> Result<Measurement, RunError> {
-        if writes(experiment) && !self.may_write {
-            let message = format!("the workload writes, and {} is not ours to write to", experiment.target);
-            return Err(Refusal::unsafe_target(message, "allow it with --destructive DEVICE, or only read").into());
-        }
+        self.check_writes(experiment, true)?;
         let stage = Stage::set(experiment, &self.programs.watcher)?;
         let measured = measure(experiment, &stage, self.programs, progress);
         let struck = stage.strike();
@@ -203,6 +225,22 @@ fn check_groups(experiment: &Experiment) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Whether the weights fit into the range of what would divide by them.
+fn check_weights(experiment: &Experiment, queue: &BlockQueue) -> Result<(), Refusal> {
+    let name = tunables::canonical(&experiment.scheduler.name);
+    let active = queue.schedulers().map_or_else(String::new, |schedulers| schedulers.active);
+    let name = if name == CURRENT { active.as_str() } else { name };
+    if !tunables::has_shares(name) {
+        return Ok(());
+    }
+    let asked: Vec<u32> = experiment.groups.iter().map(|group| group.weight.get()).collect();
+    let scaled = Scaled::into_range(&asked, BFQ_WEIGHT_MAX);
+    match scaled.warning(&asked, BFQ_WEIGHT_MAX) {
+        Some(what) => Err(Refusal::usage(what, "choose weights of smaller ratios, or leave --strict out")),
+        None => Ok(()),
+    }
+}
+
 /// What each worker is to do. `cgroups` are the groups' directories, or nothing.
 fn orders(
     experiment: &Experiment,
@@ -273,6 +311,7 @@ fn answer(
         groups,
         device,
         dispatch_reasons: BTreeMap::new(),
+        dispatches: None,
         blkio: BTreeMap::new(),
         flags,
     };

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod crew;
+mod fio;
 mod host;
 mod merge;
 mod message;
@@ -21,6 +22,7 @@ mod tunables;
 mod weights;
 pub mod worker;
 
+pub use fio::{FioHost, ReadOutput};
 pub use host::{NativeHost, Programs};
 pub use tunables::{SCHEDULERS, known};
 pub use weights::Scaled;

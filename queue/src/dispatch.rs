@@ -127,6 +127,7 @@ impl<E: Elevator> RequestQueue<E> {
                 if let Some(count) = self.reasons.get_mut(usize::from(reason.0)) {
                     *count += 1;
                 }
+                self.trace(TraceKind::Held, RequestId::from_raw(block::NIL), Some(reason), now);
                 Choice::Nothing(Next::Hold { until, reason })
             }
             Dispatch::Throttled => Choice::Nothing(Next::Throttled),

@@ -31,6 +31,8 @@ pub enum TraceKind {
     Absorbed,
     /// The policy chose it.
     Chosen,
+    /// The policy has work and keeps it back; there is no request.
+    Held,
     /// The device took it.
     Started,
     /// The device finished it.
@@ -64,7 +66,11 @@ impl TraceKind {
             TraceKind::Requeued | TraceKind::Refused => 'R',
             TraceKind::Plugged => 'P',
             TraceKind::Unplugged => 'U',
-            TraceKind::Absorbed | TraceKind::Chosen | TraceKind::FlushIssued | TraceKind::Switched => return None,
+            TraceKind::Absorbed
+            | TraceKind::Chosen
+            | TraceKind::Held
+            | TraceKind::FlushIssued
+            | TraceKind::Switched => return None,
         })
     }
 }
@@ -80,7 +86,7 @@ pub struct TraceEvent {
     pub id: RequestId,
     /// What it was then.
     pub attributes: Attributes,
-    /// Why, for choices.
+    /// Why, for choices and holds.
     pub reason: Option<Reason>,
     /// How it ended, for completions.
     pub status: Status,

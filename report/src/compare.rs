@@ -14,6 +14,17 @@ use crate::quantity::{amount, scheduler};
 /// The figures that are compared.
 pub const METRICS: [Metric; 3] = [Metric::TotalBw, Metric::LatP99, Metric::ShareErrorMax];
 
+/// How a change stands to the worsening that is allowed.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Against {
+    /// Not worse by so much.
+    Within,
+    /// Worse by more, but the interval of the difference does not lie beyond the limit as a whole: noise.
+    Unsure,
+    /// Worse by more, with the whole interval.
+    Beyond,
+}
+
 /// One figure of one cell in two results.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Change {
@@ -41,14 +52,21 @@ impl Change {
         }
     }
 
-    /// Whether the second result is worse by more than `limit` (0.05 = 5 %), the whole interval beyond it.
-    pub fn is_regression(&self, limit: f64) -> bool {
-        let Some(difference) = &self.difference else { return self.metric != Metric::TotalBw };
+    /// Whether the second result is worse by more than `limit` (0.05 = 5 %).
+    pub fn against(&self, limit: f64) -> Against {
+        let Some(difference) = &self.difference else {
+            return if self.metric == Metric::TotalBw { Against::Within } else { Against::Beyond };
+        };
         let (low, high) = difference.interval();
-        match self.metric {
-            // More throughput is better, more of everything else compared here is worse.
-            Metric::TotalBw => high < -limit,
-            _ => low > limit,
+        // More throughput is better, more of everything else compared here is worse.
+        let (least, mean, _) = match self.metric {
+            Metric::TotalBw => (-high, -difference.relative, -low),
+            _ => (low, difference.relative, high),
+        };
+        match (least > limit, mean > limit) {
+            (true, _) => Against::Beyond,
+            (false, true) => Against::Unsure,
+            (false, false) => Against::Within,
         }
     }
 }
@@ -109,20 +127,20 @@ mod tests {
     #[test]
     fn a_tenth_less_throughput_is_a_regression_and_a_tenth_more_is_not() {
         let less = change(Metric::TotalBw, &[100.0, 101.0, 99.0], &[90.0, 90.9, 89.1]);
-        assert_eq!((less.sign(), less.is_regression(0.05)), ('-', true));
+        assert_eq!((less.sign(), less.against(0.05)), ('-', Against::Beyond));
         let more = change(Metric::TotalBw, &[90.0, 90.9, 89.1], &[100.0, 101.0, 99.0]);
-        assert_eq!((more.sign(), more.is_regression(0.05)), ('+', false));
+        assert_eq!((more.sign(), more.against(0.05)), ('+', Against::Within));
     }
 
     #[test]
     fn more_latency_is_a_regression() {
-        assert!(change(Metric::LatP99, &[10.0], &[12.0]).is_regression(0.05));
-        assert!(!change(Metric::LatP99, &[12.0], &[10.0]).is_regression(0.05));
+        assert_eq!(change(Metric::LatP99, &[10.0], &[12.0]).against(0.05), Against::Beyond);
+        assert_eq!(change(Metric::LatP99, &[12.0], &[10.0]).against(0.05), Against::Within);
     }
 
     #[test]
     fn a_difference_inside_the_noise_is_none() {
         let noisy = change(Metric::TotalBw, &[100.0, 130.0, 70.0], &[95.0, 60.0, 125.0]);
-        assert_eq!((noisy.sign(), noisy.is_regression(0.05)), ('~', false));
+        assert_eq!((noisy.sign(), noisy.against(0.03), noisy.against(0.1)), ('~', Against::Unsure, Against::Within));
     }
 }

@@ -13,6 +13,8 @@ pub struct FioJob {
     pub name: String,
     /// `groupid`.
     pub group: u64,
+    /// `job options`, behind `global options`, as fio repeats them.
+    pub options: Vec<(String, String)>,
     /// What was read.
     pub read: FioDirection,
     /// What was written.
@@ -30,6 +32,8 @@ pub struct FioDirection {
     pub ios_per_s: f64,
     /// Requests done.
     pub total_ios: u64,
+    /// Over how long, in milliseconds; 0 where there was nothing, or where the document does not say.
+    pub runtime_ms: f64,
     /// Latency as the application saw it, submission included.
     pub lat: FioLatency,
     /// Latency from submission; next to nothing where the submitting call did the I/O.
@@ -78,10 +82,17 @@ pub fn read(text: &str) -> Result<Vec<FioJob>, FioError> {
     let json: Value = serde_json::from_str(document).map_err(|error| unreadable(format!("fio output: {error}")))?;
     let jobs =
         json.get("jobs").and_then(Value::as_array).ok_or_else(|| unreadable("fio output has no jobs[]".into()))?;
-    jobs.iter().enumerate().map(|(index, value)| job(index, value)).collect()
+    let globals = options(json.get("global options"));
+    jobs.iter().enumerate().map(|(index, value)| job(index, value, &globals)).collect()
 }
 
-fn job(index: usize, value: &Value) -> Result<FioJob, FioError> {
+/// Options by name, as text.
+fn options(value: Option<&Value>) -> Vec<(String, String)> {
+    let entries = value.and_then(Value::as_object).into_iter().flatten();
+    entries.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+fn job(index: usize, value: &Value, globals: &[(String, String)]) -> Result<FioJob, FioError> {
     let missing =
         |key: &str| FioError::Unreadable(Diagnostic::new(format!("fio output has no jobs[{index}].{key}"), RERUN));
     let name = value.get("jobname").and_then(Value::as_str).ok_or_else(|| missing("jobname"))?.to_owned();
@@ -97,7 +108,9 @@ fn job(index: usize, value: &Value) -> Result<FioJob, FioError> {
         None => Ok(FioDirection::default()),
     };
     let group = value.get("groupid").and_then(Value::as_u64).unwrap_or(0);
-    Ok(FioJob { name, group, read: part("read", true)?, write: part("write", true)?, trim: part("trim", false)? })
+    let (read, write, trim) = (part("read", true)?, part("write", true)?, part("trim", false)?);
+    let options = [globals.to_vec(), options(value.get("job options"))].concat();
+    Ok(FioJob { name, group, options, read, write, trim })
 }
 
 /// A direction, or the key that is missing.
@@ -112,7 +125,8 @@ fn direction(value: &Value) -> Result<FioDirection, &'static str> {
         (None, None) => FioLatency::default(),
     };
     let (lat, clat) = (latency("lat_ns", "lat"), latency("clat_ns", "clat"));
-    Ok(FioDirection { bytes_per_s, ios_per_s: number("iops").unwrap_or(0.0), total_ios, lat, clat })
+    let (ios_per_s, runtime_ms) = (number("iops").unwrap_or(0.0), number("runtime").unwrap_or(0.0));
+    Ok(FioDirection { bytes_per_s, ios_per_s, total_ios, runtime_ms, lat, clat })
 }
 
 fn latency(value: &Value, unit_ns: f64) -> FioLatency {

@@ -11,6 +11,7 @@ pub mod bars;
 pub mod compare;
 pub mod csv;
 pub mod fio_json;
+pub mod fio_terse;
 pub mod json;
 pub mod markdown;
 pub mod page;

@@ -186,7 +186,11 @@ fn incomplete(results: &Results<'_>) -> &'static str {
 fn verdicts(results: &Results<'_>) -> String {
     let mut text = String::new();
     for verdict in results.verdicts {
-        let word = if verdict.ok { "holds" } else { "FAILS" };
+        let word = match (verdict.is_inconclusive, verdict.ok) {
+            (true, _) => "INCONCLUSIVE",
+            (false, true) => "holds",
+            (false, false) => "FAILS",
+        };
         let [value, limit] = [verdict.value, verdict.limit].map(|value| quantity::amount(verdict.quantity, value));
         let _ = writeln!(text, "{word}: {}   ({value} against {limit}, {})", verdict.expr, verdict.cell);
     }

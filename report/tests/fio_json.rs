@@ -92,3 +92,24 @@ fn missing_keys_are_named() {
     let text = document(0).replace("\"total_ios\": 30000", "\"x\": 1");
     assert_eq!(message(&text), "fio output has no jobs[0].read.total_ios");
 }
+
+/// Terse, as fio 3.33 wrote it for `--rw=randrw --ioengine=null --size=16m --number_ios=4000`.
+#[test]
+fn terse_lines_are_read() {
+    let line = include_str!("terse.txt");
+    assert!(hoistway_report::fio_terse::is_terse(line));
+    let jobs = hoistway_report::fio_terse::read(line).unwrap();
+    let job = &jobs[0];
+    assert_eq!((jobs.len(), job.name.as_str()), (1, "t"));
+    let fields: Vec<&str> = line.lines().last().unwrap().split(';').collect();
+    for (direction, first) in [(&job.read, 6), (&job.write, 47)] {
+        // Numbers as the specification counts them, from 1: 7 and 48 KiB/s, 8 and 49 IOPS, 30 and 71 the 99th percentile.
+        let field = |number: usize| fields[number - 1];
+        assert_eq!(direction.bytes_per_s, field(first + 1).parse::<f64>().unwrap() * 1024.0);
+        assert_eq!(direction.ios_per_s, field(first + 2).parse::<f64>().unwrap());
+        let p99 = direction.clat.percentiles_ns.iter().find(|(percent, _)| *percent == 99.0).unwrap();
+        assert_eq!(field(first + 24), format!("99.000000%={}", p99.1 / 1000.0));
+    }
+    let cut = line.lines().last().unwrap().split_at(300).0;
+    assert!(hoistway_report::fio_terse::read(cut).is_err());
+}

@@ -40,7 +40,7 @@ fn a_run_reads_back_as_fios_output() {
     let example = Example::new(5, &[2], 1);
     let results = example.results();
     let run = results.measurements.iter().find(|run| run.scheduler.name == "wfq").unwrap();
-    let jobs = fio_json::read(&json::fio(&results, run).document()).unwrap();
+    let jobs = fio_json::read(&json::fio(&results, [run]).document()).unwrap();
     let names: Vec<&str> = jobs.iter().map(|job| job.name.as_str()).collect();
     assert_eq!(names, ["bronze", "silver", "gold"]);
     let (gold, measured) = (&jobs[2].read, &run.groups[2].read);
@@ -64,7 +64,7 @@ const KEYS: &str = "fio version,timestamp,timestamp_ms,time,jobs,jobname,groupid
 fn a_run_has_fios_keys_in_fios_order() {
     let example = Example::new(1, &[1], 1);
     let results = example.results();
-    let document = json::fio(&results, &results.measurements[0]).document();
+    let document = json::fio(&results, [&results.measurements[0]]).document();
     let mut at = 0;
     for key in KEYS.split(',') {
         let quoted = format!("\"{key}\": ");

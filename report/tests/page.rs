@@ -33,8 +33,85 @@ fn t13_the_page_refers_to_nothing_outside() {
 fn t13_the_page_has_charts_and_no_scripts() {
     let page = page("one.html", &Example::new(5, &[4], 1));
     assert!(!page.contains("<script") && !page.contains("onclick"));
-    assert_eq!(page.matches("<svg").count(), 4, "throughput, shares, latency, time");
+    // Throughput, shares and latency in two widths; dispatches, latency by group and time for each scheduler.
+    assert_eq!(page.matches("role=\"img\"").count(), 3 * 2 + 3 * 5);
     assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+}
+
+/// The picture of the scheduler at work: a mark per request with its reason, grey for holds, a lane per group.
+#[test]
+fn every_dispatch_has_a_mark_that_says_why() {
+    let page = page("work.html", &Example::new(1, &[4], 2));
+    let work = page.split_once("<h2>At work</h2>").unwrap().1.split_once("</section>").unwrap().0;
+    let of_shape = |shape: &str| work.matches(shape).count();
+    // 80 + 80 + 80 + 60 requests: circles for the first group and, smaller, for the system; squares; triangles. A lane has one too.
+    assert_eq!(of_shape("r=\"2.6\""), 80 + 1);
+    assert_eq!(of_shape("h4.8v4.8h-4.8z"), 80 + 1);
+    assert_eq!(of_shape("l3.2 5.6h-6.4z"), 80 + 1);
+    assert_eq!(of_shape("r=\"1.6\""), 60 + 1);
+    assert_eq!(of_shape("class=\"hold\""), 14);
+    assert!(work.contains("kept requests back for 1.4ms: waits for the next"));
+    assert!(work.contains("bronze, 0ns: write 32k at") && work.contains(". turn &lt;begins&gt;</title>"));
+    assert!(work.contains("turn goes on <b>94.7%</b>") && work.contains("not chosen by the scheduler <b>0.3%</b>"));
+    assert!(work.contains("kept requests back <b>10.9%</b> of the time"), "{}", work.split_once("why").unwrap().1);
+    // Most were chosen because their turn goes on; the others have a rim.
+    assert_eq!(of_shape("u\""), 15 + 1);
+}
+
+/// Schedulers that did the same have one chart, and are named below it.
+#[test]
+fn what_happened_twice_is_drawn_once() {
+    let mut example = Example::new(5, &[1], 1);
+    example.repeat_dispatches(3);
+    let page = html(&example.results());
+    let work = page.split_once("<h2>At work</h2>").unwrap().1.split_once("</section>").unwrap().0;
+    assert_eq!(work.matches("role=\"img\"").count(), 3);
+    assert!(work.contains(
+        "The very same as under none, request by request, happened under: <b>mq-deadline, cfq@2.6.36 slice_idle=8</b>"
+    ));
+}
+
+/// Without dispatches (the kernel tells none) there is no such section.
+#[test]
+fn a_host_that_cannot_tell_has_no_picture() {
+    let mut example = Example::new(2, &[1], 1);
+    example.forget_dispatches();
+    assert!(!html(&example.results()).contains("At work"));
+}
+
+/// What is written is readable: text and marks keep their distance from what is behind them, by day and by night.
+#[test]
+fn colours_have_contrast() {
+    let page = html(&Example::new(1, &[1], 1).results());
+    let (light, rest) = page.split_once("prefers-color-scheme: dark").unwrap();
+    let dark = rest.split_once("* { box-sizing").unwrap().0;
+    for style in [light, dark] {
+        let card = luminance(style, "card");
+        let contrast = |name: &str| {
+            let of = luminance(style, name);
+            (of.max(card) + 0.05) / (of.min(card) + 0.05)
+        };
+        for (names, least) in [(&["ink", "soft", "accent"][..], 4.5), (&["bar", "axis"], 2.4)] {
+            for name in names {
+                assert!(contrast(name) >= least, "{name}: {}", contrast(name));
+            }
+        }
+        for series in 0..8 {
+            for name in [format!("s{series}"), format!("h{series}")] {
+                assert!(contrast(&name) >= 4.0, "{name}: {}", contrast(&name));
+            }
+        }
+    }
+}
+
+/// Relative luminance of a colour of the style sheet, as WCAG computes it.
+fn luminance(style: &str, name: &str) -> f64 {
+    let value = style.split_once(&format!("--{name}: #")).unwrap_or_else(|| panic!("{name}")).1;
+    let part = |at: usize| {
+        let part = f64::from(u8::from_str_radix(&value[at..at + 2], 16).unwrap()) / 255.0;
+        if part <= 0.03928 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+    };
+    0.2126 * part(0) + 0.7152 * part(2) + 0.0722 * part(4)
 }
 
 /// Every element that is opened is closed, in order.

@@ -24,7 +24,7 @@ use crate::os::read_ahead::ReadAhead;
 use crate::processes::{Parts, Path, Process, Processes, queues_of, template};
 use crate::run::{Run, Snapshot, Stuck};
 use crate::scheduler::Scheduler;
-use crate::tracing;
+use crate::tracing::Audience;
 
 /// Shortest bio that a long call is cut into, in sectors, for the size of the table of bios.
 const BIO_SECTORS: u32 = 2_048;
@@ -135,7 +135,7 @@ impl Prospect {
         }
         limiting::put_in_place(&mut queue, experiment, &groups.ids)?;
         let run = Run::new(queue, device, processes, experiment.machine.irq_coalesce_ns);
-        Ok(Prepared { run, names, scheduler, info })
+        Ok(Prepared { run, names, groups: groups.ids, scheduler, info })
     }
 }
 
@@ -143,6 +143,8 @@ impl Prospect {
 struct Prepared<E> {
     run: Run<E>,
     names: Names,
+    /// Id of each group of the experiment.
+    groups: Vec<GroupId>,
     scheduler: Scheduler,
     info: DeviceInfo,
 }
@@ -155,12 +157,11 @@ impl<E: Elevator> Prepared<E> {
         progress: &mut dyn Progress,
     ) -> Result<Measurement, RunError> {
         progress.started(experiment);
-        if let Some(tracer) = progress.tracer() {
-            self.run.queue.set_tracing(true);
-            self.names.introduce(0, tracer);
-        }
-        let (begin, end) = drive(&mut self, experiment, clock, progress)?;
-        Ok(measure(experiment, self, &begin, &end))
+        let mut audience = Audience::of(&mut self.run.queue, &self.names, progress);
+        let (begin, end) = drive(&mut self, experiment, clock, &mut audience, progress)?;
+        let reasons = self.run.queue.elevator().reasons();
+        let dispatches = audience.dispatches(experiment.length_ns(), reasons, &self.groups);
+        Ok(Measurement { dispatches, ..measure(experiment, self, &begin, &end) })
     }
 }
 
@@ -294,6 +295,7 @@ fn drive(
     prepared: &mut Prepared<impl Elevator>,
     experiment: &Experiment,
     clock: Option<fn() -> Nanos>,
+    audience: &mut Audience,
     progress: &mut dyn Progress,
 ) -> Result<(Snapshot, Snapshot), RunError> {
     let (window_begin, run_end) = (experiment.ramp_ns, experiment.length_ns());
@@ -301,15 +303,16 @@ fn drive(
     let mut reporter = Reporter { steps: 0, groups: Vec::new(), clock, wall_start_ns, total_ns: run_end };
     let Prepared { run, names, .. } = prepared;
     run.start();
-    advance(run, names, window_begin, &mut reporter, progress)?;
+    advance(run, names, window_begin, (&mut reporter, audience), progress)?;
     let begin = run.snapshot();
-    advance(run, names, run_end, &mut reporter, progress)?;
+    audience.record(&mut run.queue, progress.wanted_dispatches(), window_begin);
+    advance(run, names, run_end, (&mut reporter, audience), progress)?;
     let end = run.snapshot();
     if run.processes.is_over() {
         run.processes.recorder.end_window(run.now);
     } else {
         run.stop(run_end);
-        advance(run, names, Nanos::MAX, &mut reporter, progress)?;
+        advance(run, names, Nanos::MAX, (&mut reporter, audience), progress)?;
     }
     if run.queue.violations() > 0 {
         let count = run.queue.violations();
@@ -323,14 +326,13 @@ fn advance(
     run: &mut Run<impl Elevator>,
     names: &Names,
     end: Nanos,
-    reporter: &mut Reporter,
+    (reporter, audience): (&mut Reporter, &mut Audience),
     progress: &mut dyn Progress,
 ) -> Result<(), RunError> {
-    let is_traced = progress.tracer().is_some();
     while !run.processes.is_over() {
         let stepped = run.step(end);
-        if is_traced && let Some(tracer) = progress.tracer() {
-            tracing::pass_on(&mut run.queue, names, tracer);
+        if audience.listens() {
+            audience.hear(&mut run.queue, names, progress);
         }
         match stepped {
             Ok(true) => {}
@@ -387,7 +389,7 @@ fn measure(
     begin: &Snapshot,
     end: &Snapshot,
 ) -> Measurement {
-    let Prepared { run, scheduler, info, names } = prepared;
+    let Prepared { run, scheduler, info, names, .. } = prepared;
     let scheduler = scheduler.in_force(run.queue.elevator());
     let blkio = blkio(run.queue.elevator(), &names);
     let checksum = run.processes.checksum();
@@ -420,6 +422,7 @@ fn measure(
         groups,
         device: device_counters(&end.counters).since(&device_counters(&begin.counters)),
         dispatch_reasons: measurement::reasons_since(&begin.reasons, &end.reasons),
+        dispatches: None,
         blkio,
         flags,
     }

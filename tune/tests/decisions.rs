@@ -369,6 +369,7 @@ mod loop_of_questions {
             device: DeviceCounters::default(),
             dispatch_reasons: BTreeMap::new(),
             blkio: BTreeMap::new(),
+            dispatches: None,
             flags: Vec::new(),
         }
     }

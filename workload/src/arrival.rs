@@ -103,12 +103,14 @@ impl Pacer {
 pub struct Pauses {
     think: Think,
     counted: u32,
+    /// End of the last pause, or the begin of the job.
+    since_ns: Nanos,
 }
 
 impl Pauses {
     /// The pauses of a job; None when it has none.
     pub fn new(think: Think) -> Option<Self> {
-        (think.time_ns > 0).then_some(Self { think, counted: 0 })
+        (think.time_ns > 0).then_some(Self { think, counted: 0, since_ns: 0 })
     }
 
     /// Length of a pause in nanoseconds.
@@ -116,9 +118,16 @@ impl Pauses {
         self.think.time_ns
     }
 
+    /// A pause is over, or the job begins.
+    pub fn over(&mut self, at_ns: Nanos) {
+        (self.since_ns, self.counted) = (at_ns, 0);
+    }
+
     /// An I/O went out; whether a pause follows it.
-    pub fn issued(&mut self) -> bool {
-        self.think.counts_issued && self.count()
+    pub fn issued(&mut self, now: Nanos) -> bool {
+        let Think { io_time_ns, counts_issued, .. } = self.think;
+        let is_long_ago = io_time_ns > 0 && now.saturating_sub(self.since_ns) >= io_time_ns;
+        (counts_issued && self.count()) || is_long_ago
     }
 
     /// An I/O has completed; whether a pause follows it.
@@ -128,7 +137,9 @@ impl Pauses {
 
     fn count(&mut self) -> bool {
         self.counted += 1;
-        let is_due = self.counted >= self.think.blocks.max(1);
+        // With a time and no count, only the time decides.
+        let is_counted = self.think.blocks > 0 || self.think.io_time_ns == 0;
+        let is_due = is_counted && self.counted >= self.think.blocks.max(1);
         if is_due {
             self.counted = 0;
         }

@@ -10,7 +10,7 @@
 
 use block::random::Stream;
 
-use crate::job::Distribution;
+use crate::job::{Amount, Direction, Distribution, ZoneShare};
 
 /// Draws of one distribution over a fixed number of blocks.
 #[derive(Clone, Debug)]
@@ -22,9 +22,11 @@ pub struct Ranks {
 #[derive(Clone, Debug)]
 enum Shape {
     /// `cumulative[i]`: share of all I/Os, in 2^-63, that hit ranks below `first_rank[i + 1]`.
-    Table { first_rank: Vec<u64>, cumulative: Vec<u64>, multiplier: u64 },
-    /// Half the width of each of the twelve uniform terms whose sum is the bell curve, in blocks.
-    Bell { half_width_blocks: u64 },
+    Table { first_rank: Vec<u64>, cumulative: Vec<u64>, multiplier: u64, first_block: u64 },
+    /// Half the width of each of the twelve uniform terms whose sum is the bell curve, in blocks, and its middle.
+    Bell { half_width_blocks: u64, middle: u64 },
+    /// Running sum of the shares in percent, first block and number of blocks of each part.
+    Parts(Vec<(u64, u64, u64)>),
 }
 
 /// 1.0 in the fixed-point form of this file.
@@ -38,9 +40,20 @@ const SINGLE_RANKS: u64 = 64;
 
 impl Ranks {
     /// The distribution over `blocks` blocks (at least 1). [`Distribution::Uniform`] gives a flat table.
-    pub fn new(distribution: &Distribution, blocks: u64) -> Self {
+    ///
+    /// `centre_millionths` is where the hottest block is, as a share of all; blocks are of `block_bytes`.
+    pub fn new(
+        distribution: &Distribution,
+        centre_millionths: Option<u32>,
+        direction: Direction,
+        (blocks, block_bytes): (u64, u64),
+    ) -> Self {
         let blocks = blocks.max(1);
-        let shape = match *distribution {
+        let centre = |millionths: u32| {
+            let block = u128::from(blocks) * u128::from(millionths) / 1_000_000;
+            u64::try_from(block).unwrap_or(0).min(blocks - 1)
+        };
+        let mut shape = match *distribution {
             Distribution::Uniform => table(blocks, |first, end| u128::from(end - first)),
             Distribution::Zipf { theta_millionths } => {
                 let theta = fixed_millionths(theta_millionths);
@@ -56,23 +69,40 @@ impl Ranks {
             Distribution::Normal { deviation_millionths } => {
                 // Twelve uniform terms of half width w have a variance of 12 w^2 / 3, a deviation of 2 w.
                 let deviation = u128::from(blocks) * u128::from(deviation_millionths) / 1_000_000;
-                Shape::Bell { half_width_blocks: u64::try_from(deviation / 2).unwrap_or(u64::MAX / 32).max(1) }
+                let half_width_blocks = u64::try_from(deviation / 2).unwrap_or(u64::MAX / 32).max(1);
+                Shape::Bell { half_width_blocks, middle: centre_millionths.map_or(blocks / 2, centre) }
             }
+            Distribution::Zoned(ref zones) => parts(zones.of(direction), blocks, block_bytes),
         };
+        if let Shape::Table { first_block, .. } = &mut shape {
+            *first_block = centre_millionths.map_or(0, centre);
+        }
         Self { blocks, shape }
     }
 
     /// The next block, below the number of blocks.
     pub fn draw(&self, random: &mut Stream) -> u64 {
         match &self.shape {
-            Shape::Table { first_rank, cumulative, multiplier } => {
+            Shape::Table { first_rank, cumulative, multiplier, first_block } => {
                 let share = random.next() >> 1;
                 let row = cumulative.partition_point(|below| *below <= share).min(cumulative.len() - 1);
                 let (first, end) = (first_rank[row], first_rank[row + 1]);
                 let rank = first + random.below(end - first);
-                self.scatter(rank, *multiplier)
+                let block = self.scatter(rank, *multiplier);
+                // Rank 0 is scattered to block 0: the rest of a turn moves it to its place.
+                if block < self.blocks - first_block {
+                    block + first_block
+                } else {
+                    block - (self.blocks - first_block)
+                }
             }
-            Shape::Bell { half_width_blocks } => self.bell(*half_width_blocks, random),
+            Shape::Bell { half_width_blocks, middle } => self.bell(*half_width_blocks, *middle, random),
+            Shape::Parts(parts) => {
+                let total = parts.last().map_or(1, |part| part.0).max(1);
+                let drawn = random.below(total);
+                let (_, first, blocks) = parts[parts.partition_point(|part| part.0 <= drawn).min(parts.len() - 1)];
+                first + random.below(blocks)
+            }
         }
     }
 
@@ -85,17 +115,39 @@ impl Ranks {
         u64::try_from(product).unwrap_or(0)
     }
 
-    fn bell(&self, half_width_blocks: u64, random: &mut Stream) -> u64 {
+    fn bell(&self, half_width_blocks: u64, middle: u64, random: &mut Stream) -> u64 {
         // Outside the area (half the draws at worst) another draw is made; 64 misses in a row do not happen.
         for _ in 0..64 {
             let sum = (0..12).fold(0_u64, |sum, _| sum.saturating_add(random.below(2 * half_width_blocks + 1)));
-            let block = (self.blocks / 2).saturating_add(sum).checked_sub(12 * half_width_blocks);
+            let block = middle.saturating_add(sum).checked_sub(12 * half_width_blocks);
             if let Some(block) = block.filter(|block| *block < self.blocks) {
                 return block;
             }
         }
-        self.blocks / 2
+        middle
     }
+}
+
+/// Parts of the area by their shares; what they leave of the area is not touched, what is beyond it is left out.
+fn parts(zones: &[ZoneShare], blocks: u64, block_bytes: u64) -> Shape {
+    let (mut sum, mut first) = (0, 0);
+    let mut parts = Vec::new();
+    for zone in zones {
+        let wanted = match zone.size {
+            Amount::Bytes(bytes) => bytes / block_bytes.max(1),
+            percent @ Amount::Percent(_) => percent.of(blocks),
+        };
+        let count = wanted.min(blocks - first);
+        if count > 0 && zone.percent > 0 {
+            sum += u64::from(zone.percent);
+            parts.push((sum, first, count));
+        }
+        first += count;
+    }
+    if parts.is_empty() {
+        parts.push((1, 0, blocks));
+    }
+    Shape::Parts(parts)
 }
 
 /// Rows over all ranks, each with the weight that `weight(first, end)` gives it.
@@ -115,7 +167,12 @@ fn table(blocks: u64, weight: impl Fn(u64, u64) -> u128) -> Shape {
     let cut = (128 - sum.leading_zeros()).saturating_sub(64);
     let whole = (sum >> cut).max(1);
     let share = |part: u128| u64::try_from(((part >> cut) << 63) / whole).unwrap_or(u64::MAX);
-    Shape::Table { first_rank, cumulative: sums.into_iter().map(share).collect(), multiplier: multiplier(blocks) }
+    Shape::Table {
+        first_rank,
+        cumulative: sums.into_iter().map(share).collect(),
+        multiplier: multiplier(blocks),
+        first_block: 0,
+    }
 }
 
 /// A number near the golden section of `blocks` without a common divisor, so that multiplying permutes the blocks.
@@ -249,7 +306,7 @@ mod tests {
     use super::*;
 
     fn share_of_hottest(distribution: &Distribution, blocks: u64, hottest: usize) -> f64 {
-        let ranks = Ranks::new(distribution, blocks);
+        let ranks = Ranks::new(distribution, None, Direction::Read, (blocks, 4096));
         let mut random = Stream::new(3);
         let mut hits = vec![0_u32; usize::try_from(blocks).expect("small")];
         for _ in 0..400_000 {
@@ -288,10 +345,50 @@ mod tests {
 
     #[test]
     fn normal_keeps_two_thirds_within_one_deviation() {
-        let ranks = Ranks::new(&Distribution::Normal { deviation_millionths: 100_000 }, 100_000);
-        let mut random = Stream::new(5);
-        let inside = (0..100_000).filter(|_| ranks.draw(&mut random).abs_diff(50_000) <= 10_000).count();
-        assert!((67_200..69_400).contains(&inside), "{inside} of 100000, 68.27 % expected");
+        for (centre, middle) in [(None, 50_000), (Some(300_000), 30_000)] {
+            let normal = Distribution::Normal { deviation_millionths: 100_000 };
+            let ranks = Ranks::new(&normal, centre, Direction::Read, (100_000, 4096));
+            let mut random = Stream::new(5);
+            let inside = (0..100_000).filter(|_| ranks.draw(&mut random).abs_diff(middle) <= 10_000).count();
+            assert!((67_200..69_500).contains(&inside), "{inside} of 100000, 68.27 % expected");
+        }
+    }
+
+    #[test]
+    fn a_centre_is_where_the_hottest_block_is() {
+        let zipf = Distribution::Zipf { theta_millionths: 1_200_000 };
+        let ranks = Ranks::new(&zipf, Some(250_000), Direction::Read, (1_000, 4096));
+        let mut random = Stream::new(7);
+        let mut hits = vec![0_u32; 1_000];
+        (0..100_000).for_each(|_| hits[usize::try_from(ranks.draw(&mut random)).expect("small")] += 1);
+        let hottest = (0..1_000).max_by_key(|block| hits[*block]);
+        assert_eq!(hottest, Some(250));
+    }
+
+    #[test]
+    fn parts_get_their_shares_and_nothing_else_is_touched() {
+        // fio's example: 60 % in the first 10 %, 30 % in the next 20 %, 8 % in the next 30 %, 2 % in the rest.
+        let share = |percent, size| ZoneShare { percent, size: Amount::Percent(size) };
+        let zones = vec![share(60, 10), share(30, 20), share(8, 30), share(2, 40)];
+        let zoned = Distribution::Zoned(crate::job::PerDirection::all(zones));
+        let ranks = Ranks::new(&zoned, None, Direction::Write, (1_000, 4096));
+        let mut random = Stream::new(7);
+        let mut hits = [0_u32; 4];
+        for _ in 0..100_000 {
+            let block = ranks.draw(&mut random);
+            hits[[100, 300, 600, 1_000].iter().position(|end| block < *end).expect("inside")] += 1;
+        }
+        for (hits, expected) in hits.into_iter().zip([60_000_u32, 30_000, 8_000, 2_000]) {
+            assert!(hits.abs_diff(expected) < 600, "{hits} of {expected}");
+        }
+        // In bytes: 2 and 3 blocks, and a part beyond the area.
+        let bytes = |percent, bytes| ZoneShare { percent, size: Amount::Bytes(bytes) };
+        let zones = vec![bytes(50, 8192), bytes(30, 12_288), bytes(20, 1 << 40)];
+        let zoned = Distribution::Zoned(crate::job::PerDirection::all(zones));
+        let ranks = Ranks::new(&zoned, None, Direction::Read, (5, 4096));
+        let below_2 = (0..10_000).filter(|_| ranks.draw(&mut random) < 2).count();
+        // 50 of 80.
+        assert!(below_2.abs_diff(6_250) < 200, "{below_2}");
     }
 
     #[test]
@@ -307,7 +404,8 @@ mod tests {
 
     #[test]
     fn the_scatter_is_a_permutation() {
-        let ranks = Ranks::new(&Distribution::Zipf { theta_millionths: 1_200_000 }, 4095);
+        let zipf = Distribution::Zipf { theta_millionths: 1_200_000 };
+        let ranks = Ranks::new(&zipf, None, Direction::Read, (4095, 4096));
         let mut seen: Vec<u64> = (0..4095).map(|rank| ranks.scatter(rank, multiplier(4095))).collect();
         seen.sort_unstable();
         assert_eq!(seen, (0..4095).collect::<Vec<_>>());

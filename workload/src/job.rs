@@ -10,6 +10,18 @@ use serde::{Deserialize, Serialize};
 use crate::program::Program;
 pub use crate::replay::{Pace, Replay};
 
+fn is_one(value: &u32) -> bool {
+    *value == 1
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// One value per data direction.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PerDirection<T> {
@@ -162,6 +174,17 @@ pub enum Distribution {
         /// Standard deviation as a share of the area, in millionths of it (10 % = 100,000), 1 to 10^6.
         deviation_millionths: u32,
     },
+    /// Parts of the area, from its begin, each with its share of the I/Os; uniform inside each.
+    Zoned(PerDirection<Vec<ZoneShare>>),
+}
+
+/// A part of the area and its share of the I/Os.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ZoneShare {
+    /// Share of the I/Os in percent, 0 to 100.
+    pub percent: u8,
+    /// How large the part is.
+    pub size: Amount,
 }
 
 /// Sizes of the I/Os of one direction.
@@ -227,6 +250,15 @@ pub enum Amount {
 }
 
 impl Amount {
+    /// An equal part of a number of bytes; a percentage is one of each part anyway.
+    #[must_use]
+    pub fn part(self, count: u64) -> Self {
+        match self {
+            Amount::Bytes(bytes) => Amount::Bytes(bytes / count.max(1)),
+            percent @ Amount::Percent(_) => percent,
+        }
+    }
+
     /// The bytes it means in an area of `area_bytes`, rounded down.
     pub fn of(self, area_bytes: u64) -> u64 {
         match self {
@@ -288,6 +320,43 @@ pub enum Placement {
     Own,
 }
 
+/// In which order a thread's I/Os go to its files.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileOrder {
+    /// One after the other, and round again.
+    #[default]
+    RoundRobin,
+    /// Any of them.
+    Random,
+    /// The first to its end, then the second.
+    Sequential,
+}
+
+/// Strided zones: a stretch of the file is worked on, then the next one.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Zones {
+    /// Bytes to transfer before the next zone begins, at least 1.
+    pub size_bytes: u64,
+    /// Length of a zone in bytes, at least 1.
+    pub range_bytes: u64,
+    /// Bytes left out between the end of a zone and the begin of the next.
+    pub skip_bytes: u64,
+}
+
+/// Which jobs the end of a job ends.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ends {
+    /// Those of its reporting group.
+    #[default]
+    Group,
+    /// Those that run beside it between two stonewalls.
+    Phase,
+    /// All of the file, also those that have not begun.
+    All,
+}
+
 /// Pauses between I/Os.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -298,6 +367,9 @@ pub struct Think {
     pub blocks: u32,
     /// Counts I/Os as they are issued, not as they complete (fio `thinktime_blocks_type=issue`).
     pub counts_issued: bool,
+    /// A pause also follows after so long without one, in nanoseconds; 0 = never.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub io_time_ns: Nanos,
 }
 
 /// A share of the I/Os that carries another priority than the job.
@@ -308,6 +380,17 @@ pub struct PriorityShare {
     pub read_percent: u8,
     /// Percent of the writes, 0 to 100.
     pub write_percent: u8,
+    /// The priority they carry, in Linux's encoding.
+    pub priority_bits: u16,
+}
+
+/// I/Os of one size, of which a share has another priority.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrioritySplit {
+    /// The size in bytes.
+    pub bytes: u32,
+    /// Percent of the I/Os of that size, 0 to 100.
+    pub percent: u8,
     /// The priority they carry, in Linux's encoding.
     pub priority_bits: u16,
 }
@@ -366,6 +449,9 @@ pub struct Job {
     pub pattern: Pattern,
     /// How random offsets spread.
     pub distribution: Distribution,
+    /// Where the hottest place of an uneven distribution is, in millionths of the area; None = the distribution's usual one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub centre_millionths: Option<u32>,
     /// Random I/Os touch every block once per pass (fio without `norandommap`), where block sizes are fixed.
     pub random_map: bool,
     /// Percent of the I/Os of a random pattern that draw an offset, per direction; the rest continue from the last one.
@@ -383,10 +469,25 @@ pub struct Job {
     pub file: String,
     /// Directory of made-up files; empty = the host's own.
     pub directory: String,
+    /// Files of each thread, at least 1: equal parts of its area.
+    #[serde(skip_serializing_if = "is_one")]
+    pub files: u32,
+    /// In which order they are used, and for how many I/Os at a time.
+    #[serde(skip_serializing_if = "is_default")]
+    pub file_order: FileOrder,
+    /// I/Os to one file in a row, at least 1.
+    #[serde(skip_serializing_if = "is_one")]
+    pub file_run: u32,
     /// Which part of the area a thread uses.
     pub placement: Placement,
     /// First byte used of the area.
     pub offset: Amount,
+    /// An offset in percent is rounded up to a multiple of this; 0 = of the smallest block.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub offset_align_bytes: u64,
+    /// Zone after zone instead of the whole area.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zones: Option<Zones>,
     /// Added to `offset` once per earlier thread.
     pub offset_increment_bytes: u64,
     /// Bytes used, from `offset`; None = to the end of the area.
@@ -449,6 +550,9 @@ pub struct Job {
     pub priority_bits: u16,
     /// A share of requests with another priority.
     pub priority_share: PriorityShare,
+    /// Shares with another priority by size, instead; for reads and writes.
+    #[serde(skip_serializing_if = "is_default")]
+    pub priority_splits: PerDirection<Vec<PrioritySplit>>,
     /// Replaces the run's seed for this job.
     pub seed: Option<u64>,
 
@@ -456,8 +560,11 @@ pub struct Job {
     pub phase: u32,
     /// Starts only after all jobs of this name have ended; empty = none.
     pub wait_for: String,
-    /// When this job ends, all others of its phase are ended too.
+    /// When this job ends, others are ended too: those of `ends`.
     pub ends_phase: bool,
+    /// Which.
+    #[serde(skip_serializing_if = "is_default")]
+    pub ends: Ends,
     /// Jobs with an equal number are one reporting group.
     pub report_group: u32,
     /// All threads of the reporting group are shown as one entry.
@@ -478,6 +585,7 @@ impl Default for Job {
             mix: Mix::Read,
             pattern: Pattern::default(),
             distribution: Distribution::Uniform,
+            centre_millionths: None,
             random_map: true,
             random_percent: PerDirection::all(100),
             block_sizes: PerDirection::default(),
@@ -486,7 +594,12 @@ impl Default for Job {
             sizes_by_pattern: false,
             file: String::new(),
             directory: String::new(),
+            files: 1,
+            file_order: FileOrder::RoundRobin,
+            file_run: 1,
             placement: Placement::Shared,
+            offset_align_bytes: 0,
+            zones: None,
             offset: Amount::Bytes(0),
             offset_increment_bytes: 0,
             size: None,
@@ -516,10 +629,12 @@ impl Default for Job {
             start_delay_ns: (0, 0),
             priority_bits: 0,
             priority_share: PriorityShare::default(),
+            priority_splits: PerDirection::default(),
             seed: None,
             phase: 0,
             wait_for: String::new(),
             ends_phase: false,
+            ends: Ends::Group,
             report_group: 0,
             group_reporting: false,
         }
@@ -560,7 +675,12 @@ impl Job {
         };
         let uniform = self.distribution == Distribution::Uniform;
         let always = directions.iter().all(|direction| *self.random_percent.of(*direction) >= 100);
-        self.random_map && uniform && always && unit(first).is_some() && used.all(|other| unit(other) == unit(first))
+        self.random_map
+            && self.zones.is_none()
+            && uniform
+            && always
+            && unit(first).is_some()
+            && used.all(|other| unit(other) == unit(first))
     }
 
     /// The job's I/O priority.
@@ -586,10 +706,15 @@ impl Job {
 
     /// The smallest area in bytes on which every thread can do all it wants; None when the job takes what it gets.
     pub fn wanted_area_bytes(&self) -> Option<u64> {
-        if self.file_bytes.is_some() {
-            return self.file_bytes;
+        let files = u64::from(self.files.max(1));
+        let all_files = |bytes: u64| match files {
+            1 => bytes,
+            _ => bytes.next_multiple_of(crate::files::FILE_ALIGNMENT_BYTES).saturating_mul(files),
+        };
+        if let Some(bytes) = self.file_bytes {
+            return Some(all_files(bytes));
         }
-        let size_bytes = match self.size {
+        let size_bytes = match self.size.map(|size| size.part(files)) {
             Some(Amount::Bytes(bytes)) => bytes,
             Some(Amount::Percent(_)) => return None,
             None => self.program?.area_bytes()?,
@@ -599,13 +724,13 @@ impl Job {
             Amount::Bytes(bytes) => bytes,
             Amount::Percent(_) => return None,
         };
-        Some(match self.placement {
+        Some(all_files(match self.placement {
             Placement::Split => {
                 first.saturating_add(crate::pattern::round_up_to_mib(size_bytes).saturating_mul(threads))
             }
             Placement::Shared | Placement::Own => {
                 first.saturating_add(self.offset_increment_bytes.saturating_mul(threads - 1)).saturating_add(size_bytes)
             }
-        })
+        }))
     }
 }

@@ -12,6 +12,7 @@
 
 mod arrival;
 mod distribution;
+mod files;
 pub mod fio;
 mod issuer;
 pub mod job;
@@ -23,7 +24,7 @@ mod sizes;
 mod suggest;
 pub mod trace;
 
-pub use issuer::{Call, Io, Issuer, Next, Unsuitable};
+pub use issuer::{Call, Io, Issuer, Next, Unsuitable, part_of_thread};
 pub use job::{Engine, Job};
 pub use program::Program;
 pub use replay::Replay;

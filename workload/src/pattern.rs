@@ -6,7 +6,7 @@
 use block::random::Stream;
 
 use crate::distribution::Ranks;
-use crate::job::{Direction, Distribution, Job, Pattern};
+use crate::job::{Direction, Distribution, Job, Pattern, Zones};
 
 const MIB: u64 = 1 << 20;
 
@@ -39,7 +39,16 @@ pub struct Offsets {
     run_left: u32,
     once: Option<Once>,
     ranks: Option<Box<[Ranks; 3]>>,
+    zone: Option<Box<Zone>>,
     random: Stream,
+}
+
+/// The zone that is worked on.
+#[derive(Clone, Debug)]
+struct Zone {
+    zones: Zones,
+    start_bytes: u64,
+    done_bytes: u64,
 }
 
 impl Offsets {
@@ -53,8 +62,14 @@ impl Offsets {
         let blocks = aligns.map(|align| (bytes / align).max(1));
         let first = job.mix.directions().first().map_or(0, |direction| *direction as usize);
         let once = job.uses_random_map().then(|| Once::new(blocks[first], &mut random));
-        let ranks = (job.distribution != Distribution::Uniform)
-            .then(|| Box::new(blocks.map(|blocks| Ranks::new(&job.distribution, blocks))));
+        let ranks = (job.distribution != Distribution::Uniform).then(|| {
+            let of = |direction: Direction| {
+                let size = (blocks[direction as usize], aligns[direction as usize]);
+                Ranks::new(&job.distribution, job.centre_millionths, direction, size)
+            };
+            Box::new(Direction::ALL.map(of))
+        });
+        let zone = job.zones.map(|zones| Box::new(Zone { zones, start_bytes: region.start_bytes, done_bytes: 0 }));
         let percent = job.random_percent;
         Self {
             region,
@@ -67,6 +82,7 @@ impl Offsets {
             run_left: 0,
             once,
             ranks,
+            zone,
             random,
         }
     }
@@ -74,6 +90,9 @@ impl Offsets {
     /// Begins a new pass: sequential patterns return to the start, the random map is empty again.
     pub fn rewind(&mut self) {
         self.last_end = [None; 3];
+        if let Some(zone) = &mut self.zone {
+            (zone.start_bytes, zone.done_bytes) = (self.region.start_bytes, 0);
+        }
         if let Some(once) = &mut self.once {
             once.restart(&mut self.random);
         }
@@ -93,6 +112,9 @@ impl Offsets {
     /// The offset in bytes, from the begin of the area, of the next I/O of `length_bytes`, which must fit the region; `draw` is the answer of `will_draw`.
     pub fn next(&mut self, direction: Direction, length_bytes: u64, draw: bool) -> u64 {
         let index = direction as usize;
+        if self.zone.is_some() {
+            self.walk_zones(length_bytes);
+        }
         let offset_bytes = match self.pattern {
             Pattern::Sequential { skip_bytes } => self.follow(index, length_bytes, skip_bytes),
             Pattern::Random { run, .. } if draw => {
@@ -114,10 +136,42 @@ impl Offsets {
         offset_bytes
     }
 
+    /// Goes on to the next zone when enough was done in this one; behind the last one comes the first.
+    #[cold]
+    fn walk_zones(&mut self, length_bytes: u64) {
+        let Some(zone) = &mut self.zone else { return };
+        if zone.done_bytes >= zone.zones.size_bytes {
+            let stride = zone.zones.range_bytes.saturating_add(zone.zones.skip_bytes);
+            zone.start_bytes = zone.start_bytes.saturating_add(stride);
+            zone.done_bytes = 0;
+            self.last_end = [None; 3];
+        }
+        if zone.start_bytes.saturating_add(length_bytes) > self.region.end_bytes {
+            zone.start_bytes = self.region.start_bytes;
+        }
+        zone.done_bytes = zone.done_bytes.saturating_add(length_bytes);
+    }
+
+    /// Where I/Os may begin now: the zone, or all.
+    fn window(&self) -> Region {
+        match &self.zone {
+            None => self.region,
+            Some(zone) => {
+                let end_bytes = zone.start_bytes.saturating_add(zone.zones.range_bytes).min(self.region.end_bytes);
+                Region { start_bytes: zone.start_bytes, end_bytes }
+            }
+        }
+    }
+
     /// The place behind the last I/O, shifted by `skip_bytes`; wraps at either end of the region.
     fn follow(&self, index: usize, length_bytes: u64, skip_bytes: i64) -> u64 {
-        let Region { start_bytes, end_bytes } = self.region;
-        let last_fit = end_bytes - length_bytes;
+        let Region { start_bytes, end_bytes } = self.window();
+        let last_fit = if self.zone.is_some() {
+            // One that begins in the zone may stick out of it, as with fio.
+            (end_bytes - 1).min(self.region.end_bytes - length_bytes).max(start_bytes)
+        } else {
+            end_bytes - length_bytes
+        };
         let wrapped = if skip_bytes < 0 {
             end_bytes.saturating_sub(skip_bytes.unsigned_abs()).clamp(start_bytes, last_fit)
         } else {
@@ -131,6 +185,9 @@ impl Offsets {
     }
 
     fn draw(&mut self, index: usize, length_bytes: u64) -> u64 {
+        if self.zone.is_some() {
+            return self.draw_in_zone(index, length_bytes);
+        }
         let blocks = self.blocks[index];
         let block = match (&mut self.once, &self.ranks) {
             (Some(once), _) => once.next(&mut self.random),
@@ -145,6 +202,15 @@ impl Offsets {
         // A long block near the end moves down to the last aligned place where it fits.
         let room = self.region.end_bytes - self.region.start_bytes - length_bytes;
         self.region.start_bytes + room / align * align
+    }
+
+    /// A block of the zone, all equally often.
+    #[cold]
+    fn draw_in_zone(&mut self, index: usize, length_bytes: u64) -> u64 {
+        let Region { start_bytes, end_bytes } = self.window();
+        let align = self.align_bytes[index];
+        let block = self.random.below(((end_bytes - start_bytes) / align).max(1));
+        (start_bytes + block * align).min(self.region.end_bytes - length_bytes)
     }
 }
 

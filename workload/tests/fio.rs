@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use block::Operation;
 use hoistway_workload::fio::{self, Diagnostic, Severity, Surroundings};
-use hoistway_workload::job::{BlockSize, Direction, SplitEntry};
+use hoistway_workload::job::{Amount, BlockSize, Direction, Distribution, SplitEntry, ZoneShare};
 use hoistway_workload::{Io, Issuer, Job, Next};
 use proptest::prelude::*;
 
@@ -319,7 +319,7 @@ fn t19_buffered_libaio_is_limited_to_one_unless_asked_otherwise() {
 #[test]
 fn t19_what_no_host_can_do_yet_is_refused_and_never_ignored() {
     for option in
-        ["write_bw_log=x", "read_iolog=x", "latency_target=5ms", "zonemode=strided", "flow=2", "cpus_allowed=0"]
+        ["write_bw_log=x", "read_iolog=x", "latency_target=5ms", "steadystate=iops:5%", "flow=2", "cpus_allowed=0"]
     {
         assert!(errors(&format!("[j]\n{option}\n")).contains("is not supported yet"), "{option}");
     }
@@ -337,6 +337,66 @@ fn t19_pragmas_carry_group_settings() {
     assert_eq!((wishes.weight, wishes.write_bytes_per_s, wishes.priority), (Some(800), Some(10 << 20), Some(7)));
     assert!(errors("[j]\n;# hoistway: priority=8\n").contains("pragma 'priority'"));
     assert!(errors("[j]\n;# hoistway: wieght=1\n").contains("did you mean 'weight'?"));
+}
+
+// ---- several files, zones, shares of the area
+
+#[test]
+fn t20_files_are_parts_of_one_area_and_size_is_of_all_together() {
+    let three = job("nrfiles=3\nsize=64k\n");
+    assert_eq!((three.files, three.wanted_area_bytes()), (3, Some(3 * 24_576)));
+    assert_eq!(job("nrfiles=3\nfilesize=100k\n").wanted_area_bytes(), Some(3 * 102_400));
+    let named = job("filename=a:b\\:c\nsize=8k\n");
+    assert_eq!((named.files, named.area_name(0), named.wanted_area_bytes()), (2, "a:b\\:c".into(), Some(8192)));
+    assert_eq!(offsets(&named, 8192, 2), [0, 4096]);
+    let shared = job("filename_format=$jobname.$filenum\nnrfiles=2\nnumjobs=4\n");
+    assert_eq!((shared.area_name(0), shared.area_name(3)), ("j.0:j.1".into(), "j.0:j.1".into()));
+    assert!(errors("[j]\nfilename=a:b\nnrfiles=3\n").contains("nrfiles=3 and 2 names in filename contradict"));
+    assert!(errors("[j]\nfilename=a:b\n[k]\nfilename=b\n").contains("jobs 'j' and 'k' share some of their files"));
+    parsed("[j]\nfilename=a:b\n[k]\nfilename=a:b\n[l]\nfilename=c\n");
+}
+
+#[test]
+fn t20_random_files_are_all_used_and_each_block_once() {
+    let job = job("rw=randread\nnrfiles=4\nsize=1m\nfile_service_type=random\n");
+    let mut seen = offsets(&job, 1 << 20, 256);
+    let files = |part: &[u64]| part.iter().map(|at| at >> 18).collect::<std::collections::BTreeSet<_>>().len();
+    assert_eq!(files(&seen[..32]), 4);
+    seen.sort_unstable();
+    assert!(seen.iter().enumerate().all(|(block, at)| *at == 4096 * block as u64));
+}
+
+#[test]
+fn t20_random_zones_keep_to_their_zone_until_enough_is_done() {
+    let job = job("rw=randread\nsize=1m\nzonemode=strided\nzonesize=32k\nzonerange=128k\nzoneskip=128k\n");
+    let seen = offsets(&job, 1 << 20, 64);
+    for (index, part) in seen.chunks(8).enumerate() {
+        // Eight blocks in 0..128k, eight in 256k..384k, ... and from the begin again.
+        let begin = (index as u64 % 4) * (256 << 10);
+        assert!(part.iter().all(|at| (begin..begin + (128 << 10)).contains(at)), "{index}: {part:?}");
+    }
+    assert!(errors("[j]\nzonemode=strided\n").contains("needs a zonesize"));
+    assert!(errors("[j]\nbs=64k\nzonemode=strided\nzonesize=4k\n").contains("does not hold a block of 65536"));
+    assert!(errors("[j]\nzonemode=zbd\n").contains("zoned devices are not supported"));
+}
+
+#[test]
+fn t20_shares_of_the_area_are_read_as_fio_reads_them() {
+    let zones = |text: &str| match job(&format!("rw=randread\nrandom_distribution={text}\n")).distribution {
+        Distribution::Zoned(zones) => zones.read,
+        other => panic!("{other:?}"),
+    };
+    let percent = |share, size| ZoneShare { percent: share, size: Amount::Percent(size) };
+    assert_eq!(
+        zones("zoned:60/10:30/20:8/30:2/40"),
+        [percent(60, 10), percent(30, 20), percent(8, 30), percent(2, 40)]
+    );
+    assert_eq!(zones("zoned:60/10:/20:/"), [percent(60, 10), percent(20, 20), percent(20, 70)]);
+    assert_eq!(zones("zoned_abs:95/50g:5/1t")[1], ZoneShare { percent: 5, size: Amount::Bytes(1 << 40) });
+    let message = |text: &str| errors(&format!("[j]\nrw=randread\nrandom_distribution={text}\n"));
+    assert!(message("zoned:60/10:30/20").contains("come to 90 %"));
+    assert!(message("zoned:60/80:40/30").contains("the sizes come to 110 %"));
+    assert!(message("zipf:1.2:1.5").contains("the centre '1.5' is outside"));
 }
 
 // ---- 6.6: --show-jobs
@@ -512,6 +572,23 @@ const RIGHT: &[&str] = &[
     "mem=malloc",
     "flow_sleep=1000",
     "verify=0",
+    "nrfiles=3",
+    "filename=a:b\\:c:d",
+    "file_service_type=random:4",
+    "file_service_type=sequential",
+    "filename_format=$jobname.$filenum.x:y",
+    "offset_align=64k",
+    "offset=12%",
+    "fill_device=1",
+    "zonemode=strided\nzonesize=2m\nzoneskip=1m",
+    "zonesize=2m\nzonerange=4m\nzoneskip=512k",
+    "random_distribution=zoned:50/10:/30:20/",
+    "random_distribution=zoned_abs:50/10m:50/1g,100/5m",
+    "random_distribution=zipf:1.2:0.25",
+    "random_distribution=normal:10,0.75",
+    "cmdprio_bssplit=4k/30:8k/10/1/0",
+    "thinktime_iotime=1s",
+    "exit_what=all",
 ];
 
 /// Files of which about one in two can be run.

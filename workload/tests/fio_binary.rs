@@ -16,6 +16,22 @@ const FILES: &[(&str, &str, bool)] = &[
     ("random_map", "[j]\nrw=randread\nsize=1m\nloops=3\n[k]\nrw=randread\nsize=1m\nio_size=3m\n", false),
     ("strides", "[j]\nrw=read:8k\nsize=1m\n[k]\nrw=read:-8k\nsize=1m\n[l]\nrw=read:4k\nsize=1m\n", false),
     ("runs", "[j]\nrw=randread:8\nsize=4m\nnumber_ios=100\n[k]\nrw=randwrite\nbs=16k\nsize=1m\nfsync=4\n", false),
+    (
+        "files",
+        "[j]\nsize=1m\nnrfiles=3\n[k]\nsize=1m\nnrfiles=4\nio_size=3m\n[l]\nsize=64k\nnrfiles=3\nloops=2\nfile_service_type=sequential\n[m]\nfilesize=100k\nnrfiles=3\nrw=write\n",
+        false,
+    ),
+    (
+        "many",
+        "[j]\nsize=1m\nnrfiles=3\nrw=randread\nfile_service_type=random\n[k]\nrw=write\nsize=256k\nfilename=x:y\n",
+        false,
+    ),
+    (
+        "zones",
+        "[j]\nsize=10m\nzonemode=strided\nzonesize=64k\nzoneskip=192k\n[k]\nsize=1m\nzonemode=strided\nzonesize=256k\nzonerange=64k\nrw=write\n",
+        false,
+    ),
+    ("percent", "[j]\nfilesize=1m\nsize=1m\noffset=10%\n[k]\nfilesize=1m\nsize=50%\nnrfiles=2\n", false),
     ("trims", "[j]\nrw=trimwrite\nsize=1m\n[k]\nrw=randtrim\nsize=512k\n", false),
     ("clones", "[global]\nsize=256k\nbs=8k\n[j]\nnumjobs=3\n[k]\nstonewall\nrw=write\niodepth=8\n", false),
     ("mix", "[j]\nrw=randrw\nrwmixread=70\nsize=16m\n[k]\nrw=rw\nsize=16m\nrwmixwrite=90\n", true),
@@ -97,4 +113,60 @@ fn t20_counts_equal_those_of_fio() {
     }
     std::fs::remove_dir_all(&directory).expect("our own directory");
     assert!(differences.is_empty(), "reads, writes, trims:\n{}", differences.join("\n"));
+}
+
+/// Files whose order of I/Os follows from the job alone.
+const ORDERS: &[(&str, &str)] = &[
+    ("round_robin", "size=64k\nnrfiles=3\n"),
+    ("round_robin_2", "size=64k\nnrfiles=3\nfile_service_type=roundrobin:2\n"),
+    ("sequential", "size=64k\nnrfiles=3\nfile_service_type=sequential\n"),
+    ("loops", "size=48k\nnrfiles=2\nloops=2\n"),
+    ("offset", "nrfiles=2\nfilesize=16k\noffset=4k\n"),
+    ("aligned", "filesize=1m\nsize=1m\noffset=10%\noffset_align=64k\n"),
+    ("percent", "filesize=1m\nsize=1m\noffset=10%\n"),
+    ("skip", "size=128k\nzonemode=strided\nzonesize=8k\nzoneskip=12k\n"),
+    ("stay", "size=128k\nzonemode=strided\nzonesize=16k\nzonerange=8k\n"),
+    ("range", "size=128k\nzonemode=strided\nzonesize=8k\nzonerange=16k\n"),
+    ("wrap", "size=128k\nio_size=300k\nzonemode=strided\nzonesize=12k\nzoneskip=20k\n"),
+];
+
+/// (file, offset in bytes) of each I/O, as fio's iolog says.
+fn order_of_fio(directory: &std::path::Path, name: &str, text: &str) -> Vec<(u64, u64)> {
+    let (path, log) = (directory.join(format!("{name}.fio")), directory.join(format!("{name}.log")));
+    std::fs::write(&path, format!("{text}write_iolog={}\n", log.display())).expect("writable");
+    let output = Command::new("fio").arg(&path).current_dir(directory).output().expect("fio runs");
+    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stdout));
+    let log = std::fs::read_to_string(log).expect("fio wrote its log");
+    let number = |text: Option<&str>| text.and_then(|text| text.parse().ok()).expect("a number");
+    let place = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let file = || number(words.get(1).and_then(|name| name.rsplit('.').next()));
+        (words.get(2) == Some(&"read")).then(|| (file(), number(words.get(3).copied())))
+    };
+    log.lines().filter_map(place).collect()
+}
+
+#[test]
+fn t20_files_and_zones_go_in_the_order_of_fio() {
+    if Command::new("fio").arg("--version").output().is_err() {
+        eprintln!("skipped: fio is not installed (Debian package fio)");
+        return;
+    }
+    let directory = std::env::temp_dir().join(format!("hoistway-fio-order-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("the temporary directory is writable");
+    for (name, text) in ORDERS {
+        let text = format!("[j]\nioengine=null\n{text}");
+        let theirs = order_of_fio(&directory, name, &text);
+        let job = fio::parse("t.fio", text.as_bytes(), &Surroundings::none()).expect("a right file").jobs.remove(0);
+        let area_bytes = job.wanted_area_bytes().expect("a size");
+        let each_bytes = area_bytes / u64::from(job.files);
+        let mut issuer = Issuer::new(&job, 0, area_bytes, 1).expect("it fits");
+        let mut ours = Vec::new();
+        while let Next::Issue(io) = issuer.next(0) {
+            ours.push((io.offset_bytes / each_bytes, io.offset_bytes % each_bytes));
+            issuer.completed(io.token, true);
+        }
+        assert_eq!(ours, theirs, "{name}");
+    }
+    std::fs::remove_dir_all(&directory).expect("our own directory");
 }

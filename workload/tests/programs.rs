@@ -111,7 +111,7 @@ fn t09_1_psync_has_one_call_and_so_has_buffered_libaio() {
 
 #[test]
 fn t09_1_think_time_follows_the_completion_of_each_block() {
-    let think = Think { time_ns: 7 * MILLISECOND, blocks: 1, counts_issued: false };
+    let think = Think { time_ns: 7 * MILLISECOND, blocks: 1, counts_issued: false, io_time_ns: 0 };
     let seen = run(&mut issuer(&Job { think, ..Job::default() }, MIB), 20, |_, _| 100);
     assert!(seen.windows(2).all(|pair| pair[1].issued_ns == pair[0].done_ns + 7 * MILLISECOND));
 }

@@ -4,6 +4,7 @@
 //! host makes no files: who asks for a temporary one lays it out first and names it.
 
 mod load;
+mod pictured;
 mod tracing;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ use crate::shard::{ShardStatus, Traced};
 use crate::turn::{ConnectionBounds, TurnSettings, check_limiter, check_scheduler};
 use crate::volume::{GroupHandle, Lane, ShardHandle, ShardSettings, VolumeId, start};
 use load::{Load, Over, Report, Thread};
+use pictured::Pictured;
 
 /// How long the waiting thread looks away between two questions whether the user wants to stop.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -101,6 +103,8 @@ fn measure(shard: &ShardHandle, experiment: &Experiment, progress: &mut dyn Prog
     let (reports, inbox) = mpsc::channel();
     let is_cancelled = Arc::new(AtomicBool::new(false));
     let begin_ns = linux::thread::monotonic_ns();
+    let window_begin_ns = begin_ns.saturating_add(experiment.ramp_ns);
+    let pictured = Pictured::new(progress.wanted_dispatches(), window_begin_ns, progress.tracer().is_some());
     if progress.tracer().is_some() {
         let told = reports.clone();
         // When nobody hears it any more the run is over.
@@ -115,7 +119,7 @@ fn measure(shard: &ShardHandle, experiment: &Experiment, progress: &mut dyn Prog
     if let Some(tracer) = progress.tracer() {
         names.introduce(begin_ns, tracer);
     }
-    let watch = Watch { shard, experiment, inbox, names, began, resident, is_cancelled };
+    let mut watch = Watch { shard, experiment, inbox, names, began, resident, is_cancelled, pictured };
     let over = watch.until_over(progress)?;
     let status = shard.status().map_err(run_error)?;
     if status.violations > 0 {
@@ -123,7 +127,9 @@ fn measure(shard: &ShardHandle, experiment: &Experiment, progress: &mut dyn Prog
             format!("{} impossible situations in engine, queue or scheduler; please report this", status.violations);
         return Err(RunError::Failed { message, source: None });
     }
-    Ok(answer(experiment, *over, &ShardStatus { limiters, ..status }))
+    let reasons: Vec<&str> = status.reasons.iter().map(|(name, _)| *name).collect();
+    let dispatches = watch.pictured.take().and_then(|pictured| pictured.dispatches(&reasons, &groups));
+    Ok(Measurement { dispatches, ..answer(experiment, *over, &ShardStatus { limiters, ..status }) })
 }
 
 /// The thread that waits for a load on the shard's.
@@ -135,10 +141,11 @@ struct Watch<'a> {
     began: Instant,
     resident: u32,
     is_cancelled: Arc<AtomicBool>,
+    pictured: Option<Pictured>,
 }
 
 impl Watch<'_> {
-    fn until_over(&self, progress: &mut dyn Progress) -> Result<Box<Over>, RunError> {
+    fn until_over(&mut self, progress: &mut dyn Progress) -> Result<Box<Over>, RunError> {
         let over = loop {
             match self.inbox.recv_timeout(PATIENCE) {
                 Ok(Report::Live { elapsed_ns, groups }) => self.show(elapsed_ns, &groups, progress),
@@ -150,6 +157,9 @@ impl Watch<'_> {
                     return Err(RunError::Failed { message, source: None });
                 }
             }
+            if let Some(pictured) = &mut self.pictured {
+                pictured.attend(self.shard).map_err(run_error)?;
+            }
             if progress.cancelled() && !self.is_cancelled.swap(true, Ordering::Relaxed) {
                 self.shard.poke(self.resident);
             }
@@ -157,10 +167,14 @@ impl Watch<'_> {
         if self.is_cancelled.load(Ordering::Relaxed) {
             return Err(RunError::Cancelled);
         }
+        if let Some(pictured) = &mut self.pictured {
+            pictured.end(self.shard).map_err(run_error)?;
+        }
         if progress.tracer().is_some() {
             // What was told before the listener left is in the inbox when the shard has answered.
             self.shard.set_listener(None).map_err(run_error)?;
-            for report in self.inbox.try_iter() {
+            let rest: Vec<Report> = self.inbox.try_iter().collect();
+            for report in rest {
                 if let Report::Traced(traced) = report {
                     self.pass_on(&traced, progress);
                 }
@@ -176,7 +190,10 @@ impl Watch<'_> {
         progress.advanced(&LiveFigures { elapsed_ns, total_ns, wall_ns, groups });
     }
 
-    fn pass_on(&self, traced: &[Traced], progress: &mut dyn Progress) {
+    fn pass_on(&mut self, traced: &[Traced], progress: &mut dyn Progress) {
+        if let Some(pictured) = &mut self.pictured {
+            pictured.hear(traced);
+        }
         if let Some(tracer) = progress.tracer() {
             tracing::pass_on(traced, &self.names, tracer);
         }
@@ -306,6 +323,7 @@ fn answer(experiment: &Experiment, over: Over, status: &ShardStatus) -> Measurem
         groups,
         device: device_counters(&end.counters).since(&device_counters(&begin.counters)),
         dispatch_reasons: measurement::reasons_since(&begin.reasons, &end.reasons),
+        dispatches: None,
         blkio: status.groups.iter().filter_map(|group| Some((format!("/{}", group.path), group.blkio?))).collect(),
         flags,
     }

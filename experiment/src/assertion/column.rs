@@ -57,7 +57,7 @@ impl Column {
 
     /// The figure in a cell; none where nothing was measured, or where the cell has no such group.
     pub fn of(&self, cell: &Cell<'_>) -> Option<f64> {
-        self.figure.of(cell, self.direction).ok().flatten()
+        Some(self.figure.pick(&self.figure.of(cell, self.direction).ok()??).at)
     }
 }
 

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::Diagnostic;
 use crate::cell::Cell;
 use crate::diagnostic::nearest;
+use crate::measurement::Flag;
 use crate::metric::{Metric, Quantity, Scope};
 use crate::recorder::IoDirection;
 use crate::statistics::Estimate;
@@ -75,9 +76,13 @@ struct Selector {
 pub struct Verdict {
     /// The assertion as written.
     pub expr: String,
-    /// Whether it holds.
+    /// Whether it holds, by the point estimates.
     pub ok: bool,
-    /// The figure in the deciding cell: the first that fails, else the first.
+    /// Whether the noise forbids to say so: the interval of the figure holds values that would decide otherwise, and is wider
+    /// than the precision asked for, or the run was disturbed.
+    #[serde(default)]
+    pub is_inconclusive: bool,
+    /// The figure in the deciding cell: the first that surely fails, else the first that is not sure, else the first.
     pub value: f64,
     /// What it was compared with.
     pub limit: f64,
@@ -103,8 +108,22 @@ impl Assertion {
         matches!(self.right, Value::Baseline { .. })
     }
 
-    /// Judges the cells; an error (exit 2) if it applies to none of them.
+    /// Judges the cells, taking every figure as exact; an error (exit 2) if it applies to none of them.
     pub fn evaluate(&self, cells: &[Cell<'_>], baseline: &[Cell<'_>]) -> Result<Verdict, Diagnostic> {
+        self.evaluate_within(cells, baseline, f64::INFINITY)
+    }
+
+    /// Judges the cells. A figure whose 95 % interval is wider than `precision` (0.05 = 5 % on either side) and reaches
+    /// over the limit decides nothing.
+    ///
+    /// # Errors
+    /// As [`Assertion::evaluate`].
+    pub fn evaluate_within(
+        &self,
+        cells: &[Cell<'_>],
+        baseline: &[Cell<'_>],
+        precision: f64,
+    ) -> Result<Verdict, Diagnostic> {
         let chosen: Vec<&Cell<'_>> = cells.iter().filter(|cell| self.selector.matches(cell)).collect();
         if chosen.is_empty() {
             return Err(self.no_match(&self.selector, cells));
@@ -115,22 +134,29 @@ impl Assertion {
                 continue;
             };
             for limit in self.limits(cell, cells, baseline)? {
-                let ok = self.operator.holds(value, limit);
-                let (expr, quantity) = (self.text.clone(), self.left.metric.quantity());
-                verdicts.push(Verdict { expr, ok, value, limit, quantity, cell: cell.name() });
+                let (value, limit) = (self.left.pick(&value), limit);
+                let ok = self.operator.holds(value.at, limit.at);
+                let is_disturbed = cell.flags.iter().any(|flag| matches!(flag, Flag::Disturbed | Flag::CpuShort));
+                let is_noisy =
+                    is_disturbed && precision.is_finite() || value.is_wider(precision) || limit.is_wider(precision);
+                let is_inconclusive = is_noisy && !self.operator.is_sure(value, limit);
+                let (expr, quantity, cell) = (self.text.clone(), self.left.metric.quantity(), cell.name());
+                verdicts.push(Verdict { expr, ok, is_inconclusive, value: value.at, limit: limit.at, quantity, cell });
             }
         }
-        let failed = verdicts.iter().position(|verdict| !verdict.ok);
-        verdicts.into_iter().nth(failed.unwrap_or(0)).ok_or_else(|| {
+        let failed = verdicts.iter().position(|verdict| !verdict.ok && !verdict.is_inconclusive);
+        let unsure = || verdicts.iter().position(|verdict| verdict.is_inconclusive);
+        let deciding = failed.or_else(unsure).unwrap_or(0);
+        verdicts.into_iter().nth(deciding).ok_or_else(|| {
             let what = format!("no run has both sides of it ({} has no value there)", self.left.metric.name());
             self.wrong(Diagnostic::new(what, "latencies exist only where requests were done in that direction"))
         })
     }
 
     /// What `cell` is compared with.
-    fn limits(&self, cell: &Cell<'_>, cells: &[Cell<'_>], baseline: &[Cell<'_>]) -> Result<Vec<f64>, Diagnostic> {
+    fn limits(&self, cell: &Cell<'_>, cells: &[Cell<'_>], baseline: &[Cell<'_>]) -> Result<Vec<Reading>, Diagnostic> {
         match &self.right {
-            Value::Number(number) => Ok(vec![*number]),
+            Value::Number(number) => Ok(vec![Reading::exact(*number)]),
             Value::Times { factor, figure, selector } => {
                 let matches = |other: &&Cell<'_>| {
                     selector.matches(other)
@@ -144,7 +170,7 @@ impl Assertion {
                 let mut limits = Vec::new();
                 for other in others {
                     let value = figure.of(other, selector.direction).map_err(|what| self.wrong(what))?;
-                    limits.extend(value.map(|value| factor * value));
+                    limits.extend(value.map(|value| figure.pick(&value).times(*factor)));
                 }
                 Ok(limits)
             }
@@ -159,7 +185,7 @@ impl Assertion {
                     );
                 };
                 let value = self.left.of(other, self.selector.direction).map_err(|what| self.wrong(what))?;
-                Ok(value.map(|value| factor * value).into_iter().collect())
+                Ok(value.map(|value| self.left.pick(&value).times(*factor)).into_iter().collect())
             }
         }
     }
@@ -183,7 +209,7 @@ impl Assertion {
 
 impl Figure {
     /// The figure in a cell; none where there is nothing to measure, an error for a group that does not exist.
-    fn of(&self, cell: &Cell<'_>, direction: Option<IoDirection>) -> Result<Option<f64>, Diagnostic> {
+    fn of(&self, cell: &Cell<'_>, direction: Option<IoDirection>) -> Result<Option<Estimate>, Diagnostic> {
         let group = match &self.group {
             None => None,
             Some(name) => Some(cell.groups.iter().position(|group| group.path == name).ok_or_else(|| {
@@ -191,16 +217,52 @@ impl Figure {
                 Diagnostic::new(format!("there is no group '{name}'"), format!("groups are: {}", paths.join(", ")))
             })?),
         };
-        let pick = |estimate: Estimate| match self.statistic {
-            Statistic::Mean => estimate.mean,
-            Statistic::Low => estimate.low(),
-            Statistic::High => estimate.high(),
-        };
-        Ok(self.metric.of(cell, group, direction).map(pick))
+        Ok(self.metric.of(cell, group, direction))
+    }
+
+    /// The number that is compared. Whoever names an end of the interval has thought of the noise.
+    fn pick(&self, estimate: &Estimate) -> Reading {
+        match self.statistic {
+            Statistic::Mean => Reading { at: estimate.mean, low: estimate.low(), high: estimate.high() },
+            Statistic::Low => Reading::exact(estimate.low()),
+            Statistic::High => Reading::exact(estimate.high()),
+        }
+    }
+}
+
+/// A number of a comparison, and how far it may be off.
+#[derive(Copy, Clone)]
+struct Reading {
+    at: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Reading {
+    const fn exact(at: f64) -> Self {
+        Self { at, low: at, high: at }
+    }
+
+    fn times(self, factor: f64) -> Self {
+        Self { at: self.at * factor, low: self.low * factor, high: self.high * factor }
+    }
+
+    fn is_wider(self, precision: f64) -> bool {
+        (self.high - self.at).abs() > precision * self.at.abs()
     }
 }
 
 impl Operator {
+    /// Whether all pairs of values within both intervals give the same answer.
+    fn is_sure(self, value: Reading, limit: Reading) -> bool {
+        match self {
+            Operator::AtMost | Operator::Above => value.high <= limit.low || value.low > limit.high,
+            Operator::Below | Operator::AtLeast => value.high < limit.low || value.low >= limit.high,
+            // Nothing measured is ever equal for sure.
+            Operator::Equal => value.low == value.high && limit.low == limit.high,
+        }
+    }
+
     fn holds(self, value: f64, limit: f64) -> bool {
         match self {
             Operator::AtMost => value <= limit,

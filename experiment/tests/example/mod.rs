@@ -45,6 +45,7 @@ pub fn measured(scheduler: &str, threads: u32, set: u32, kib_per_s: &[u64], late
         groups: groups.iter().zip(kib_per_s).map(answer).collect(),
         device: DeviceCounters::default(),
         dispatch_reasons: [("fifo".to_owned(), 7)].into(),
+        dispatches: None,
         blkio: std::collections::BTreeMap::new(),
         flags: Vec::new(),
         experiment: Experiment {

@@ -13,7 +13,7 @@ pub type ThreadCounts = Vec<u32>;
 pub type Percentiles = Vec<f64>;
 
 /// What the steps of a scenario say themselves.
-const SET_BY_SCENARIO: [&str; 32] = [
+const SET_BY_SCENARIO: [&str; 34] = [
     "device_depth",
     "machine",
     "queue_requests",
@@ -37,6 +37,8 @@ const SET_BY_SCENARIO: [&str; 32] = [
     "groups",
     "nrgrp",
     "weights",
+    "strict",
+    "buffered_async",
     "group",
     "limiter",
     "slice_idle",
@@ -104,7 +106,7 @@ pub enum Stored {
 /// `hoistway test report`.
 #[derive(Args, Debug, Clone)]
 pub struct ReportArguments {
-    /// A result directory
+    /// A result directory, or a file of fio's JSON (its jobs become groups)
     pub directory: PathBuf,
     #[command(flatten)]
     pub show: ShowArguments,
@@ -113,11 +115,12 @@ pub struct ReportArguments {
 /// `hoistway test compare`.
 #[derive(Args, Debug, Clone)]
 pub struct CompareArguments {
-    /// The result directory to compare with
+    /// The result to compare with: a result directory, or a file of fio's JSON
     pub old: PathBuf,
-    /// The result directory in question
+    /// The result in question
     pub new: PathBuf,
-    /// Exit 4 when a figure is worse by more than this with its whole interval: PCT[@total_bw|lat_p99|share_error_max]
+    /// Exit 4 when a figure is worse by more than this with its whole interval, 5 when only a part of the interval is
+    /// beyond: PCT[@total_bw|lat_p99|share_error_max]
     #[arg(long, value_name = "PCT[@METRIC]")]
     pub max_regression: Option<String>,
 }
@@ -170,10 +173,14 @@ pub struct WorkloadArguments {
     /// Print the jobs of a file, everything resolved, as a job file, and stop
     #[arg(long, value_name = "FILE.fio")]
     pub show_jobs: Option<PathBuf>,
+    /// In job files buffered libaio keeps its iodepth, although Linux would do one I/O after the other
+    #[arg(long)]
+    pub buffered_async: bool,
     /// Replay a trace instead, of any format: a file, or the base name of blktrace's files; see `hoistway replay --help`
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Load generator: fio instead of our own is not supported yet, always refused
+    /// fio makes the load instead of our own generator, on a block device (--host native), a directory or a file: a
+    /// cross-check
     #[arg(long, value_name = "fio[=PATH]")]
     pub generator: Option<String>,
     /// Run 1,2,4,...,N threads per group [default: 1]
@@ -231,6 +238,9 @@ pub struct GroupArguments {
     /// reports only: its processes stay in the root group); workload=drr,threads=15,workload=drw,threads=15 does both
     #[arg(long, value_name = "SPEC", conflicts_with_all = ["nrgrp", "weights"])]
     pub group: Vec<String>,
+    /// Refuse weights that the mechanism cannot hold to within 2 % of their ratios
+    #[arg(long)]
+    pub strict: bool,
     /// In what shares are measured
     #[arg(long, value_name = "UNIT", default_value = "bytes")]
     pub share_unit: ShareUnitName,
@@ -352,7 +362,7 @@ pub struct OutputArguments {
 /// How results are shown.
 #[derive(Args, Debug, Clone)]
 pub struct ShowArguments {
-    /// text, classic, json, csv, html or markdown, to stdout or FORMAT=FILE; repeatable [default: text]
+    /// text, classic, json, fio-json, csv, html or markdown, to stdout or FORMAT=FILE; repeatable [default: text]
     #[arg(long, value_name = "FORMAT[=FILE]")]
     pub format: Vec<String>,
     /// Write what would go to stdout into a file

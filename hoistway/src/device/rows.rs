@@ -11,7 +11,7 @@ use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::progress::Display;
 use crate::target::HostName;
-use crate::test::host;
+use crate::test::host::{self, Terms};
 use crate::test::run::Carrier;
 
 /// One figure to reproduce.
@@ -53,7 +53,7 @@ pub struct Bench<'a> {
 impl Bench<'_> {
     /// Whether every row can be run on the model of this text.
     pub fn check(&self, rows: &[Row], model: &str) -> Result<(), Error> {
-        let host = host::open(HostName::Simulator, false);
+        let host = host::open(HostName::Simulator, &Terms::default());
         for row in rows {
             for experiment in row.on(model) {
                 let place = || format!("{model}: {}", row.anchor.name);
@@ -103,13 +103,14 @@ impl Bench<'_> {
     }
 
     fn run(&self, experiments: &[Experiment], display: &mut Display) -> Result<Option<Vec<Measurement>>, Error> {
-        let open = || -> Box<dyn Host> { host::open(HostName::Simulator, false) };
+        let open = || -> Box<dyn Host> { host::open(HostName::Simulator, &Terms::default()) };
         let carrier = Carrier {
             host: &open,
             workers: machine::cpus(),
             cooldown: Duration::ZERO,
             interrupt: self.interrupt,
             trace_out: None,
+            dispatches: &|_| 0,
         };
         let mut measured: Vec<Option<Measurement>> = vec![None; experiments.len()];
         display.expect(experiments.len(), &[]);

@@ -2,14 +2,14 @@
 
 use experiment::Exit;
 use experiment::cell::cells;
-use report::compare::{Change, METRICS, changes, table};
+use report::compare::{Against, METRICS, changes, table};
 
 use super::store;
 use crate::arguments::test::CompareArguments;
 use crate::exit::{Error, Outcome, print};
 use crate::units;
 
-/// Prints the comparison; exit 4 beyond `--max-regression`.
+/// Prints the comparison; exit 4 beyond `--max-regression`, 5 where the noise does not let that be told.
 pub fn run(arguments: &CompareArguments) -> Outcome {
     let limit = arguments.max_regression.as_deref().map(limit).transpose()?;
     let (old, new) = (store::read(&arguments.old)?, store::read(&arguments.new)?);
@@ -22,14 +22,17 @@ pub fn run(arguments: &CompareArguments) -> Outcome {
     }
     print(&table(&changes))?;
     let Some((limit, metric)) = limit else { return Ok(Exit::Done) };
-    let is_worse = |change: &&Change| {
-        metric.as_ref().is_none_or(|metric| change.metric.name() == metric) && change.is_regression(limit)
-    };
-    let worse: Vec<&Change> = changes.iter().filter(is_worse).collect();
-    for change in &worse {
-        print(&format!("REGRESSION beyond {}%: {} {}\n", limit * 100.0, change.cell, change.metric.name()))?;
+    let mut exit = Exit::Done;
+    for change in changes.iter().filter(|change| metric.as_ref().is_none_or(|metric| change.metric.name() == metric)) {
+        let (word, outcome) = match change.against(limit) {
+            Against::Within => continue,
+            Against::Unsure => ("INCONCLUSIVE (repeat with more --sets): perhaps a regression", Exit::Inconclusive),
+            Against::Beyond => ("REGRESSION", Exit::AssertionFailed),
+        };
+        print(&format!("{word} beyond {}%: {} {}\n", limit * 100.0, change.cell, change.metric.name()))?;
+        exit = exit.worse(outcome);
     }
-    Ok(if worse.is_empty() { Exit::Done } else { Exit::AssertionFailed })
+    Ok(exit)
 }
 
 /// `5%` or `5%@lat_p99`.

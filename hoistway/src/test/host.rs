@@ -5,21 +5,38 @@ use std::time::Instant;
 
 use block::Nanos;
 use experiment::{Experiment, Host, Measurement, Progress, Refusal, RunError};
-use native::NativeHost;
+use native::{FioHost, NativeHost};
 use simulator::Simulator;
 
+use super::foreign;
 use crate::processes;
 use crate::target::{HostName, in_users_words};
 
-/// A host without target: for checks. `may_write` is for hosts that ask before they write to a device.
-pub fn open(name: HostName, may_write: bool) -> Box<dyn Host> {
-    match name {
-        HostName::Simulator => Box::new(Simulator::default().with_wall_clock(wall_ns)),
-        HostName::Engine => Box::new(engine::EngineHost),
-        HostName::Native => {
-            let host = NativeHost::new(processes::PROGRAMS);
-            Box::new(if may_write { host.with_writes() } else { host })
+/// On what terms a host works.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// For hosts that ask before they write to a device.
+    pub may_write: bool,
+    /// Weights that a mechanism cannot hold are refused.
+    pub is_strict: bool,
+    /// The fio binary that is to make the load instead of our own generator.
+    pub generator: Option<PathBuf>,
+}
+
+/// A host without target: for checks.
+pub fn open(name: HostName, terms: &Terms) -> Box<dyn Host> {
+    let native = || {
+        let host = NativeHost::new(processes::PROGRAMS);
+        let host = if terms.may_write { host.with_writes() } else { host };
+        if terms.is_strict { host.strict() } else { host }
+    };
+    match (name, &terms.generator) {
+        (HostName::Engine | HostName::Native, Some(program)) => {
+            Box::new(FioHost::new(native(), program.clone(), foreign::tallies))
         }
+        (HostName::Simulator, _) => Box::new(Simulator::default().with_wall_clock(wall_ns)),
+        (HostName::Engine, None) => Box::new(engine::EngineHost),
+        (HostName::Native, None) => Box::new(native()),
     }
 }
 

@@ -12,11 +12,12 @@ use elevator::registry::ENTRIES;
 use experiment::assertion::Verdict;
 use experiment::cell::{cells, is_precise};
 use experiment::{Exit, Experiment, Host, Measurement, SchedulerSpec, journal};
-use report::Results;
+use report::{Results, page};
 
 mod advise;
 mod blkio;
 pub mod compare;
+pub mod foreign;
 mod groups;
 pub mod host;
 pub mod limiters;
@@ -85,7 +86,7 @@ pub fn run(arguments: &TestArguments, voice: Voice) -> Outcome {
         return show_stored(&ReportArguments { directory: directory.clone(), show });
     }
     if let Some(path) = &arguments.workload.show_jobs {
-        print(&workload::fio::show(&crate::workloads::jobs_of(path, voice)?))?;
+        print(&workload::fio::show(&crate::workloads::jobs_of(path, arguments.workload.buffered_async, voice)?))?;
         return Ok(Exit::Done);
     }
     match &arguments.scenario {
@@ -117,7 +118,7 @@ fn measure(arguments: &TestArguments, voice: Voice) -> Outcome {
 
 /// Asks the host about every combination; nothing is touched.
 pub fn check(plan: &Plan) -> Result<(), Error> {
-    let host = host::open(plan.host, plan.may_write);
+    let host = host::open(plan.host, &plan.terms);
     let host = OnTarget::new(host, &plan.target.stand_in(plan.file_bytes()), &plan.target.text, None);
     for experiment in plan.matrix.interleaved_set(1) {
         host.check(&experiment).map_err(|refusal| Error::from(refusal).at(place_of(&host, &experiment)))?;
@@ -233,8 +234,14 @@ fn make_sets(
     display: &mut Display,
 ) -> Result<(), Error> {
     let open = || -> Box<dyn Host> {
-        let host = host::open(plan.host, plan.may_write);
+        let host = host::open(plan.host, &plan.terms);
         Box::new(OnTarget::new(host, &target.host_text, &plan.target.text, target.directory.clone()))
+    };
+    // The page has one picture per scheduler: of its first run with the most threads.
+    let most_threads = plan.matrix.threads.iter().copied().max();
+    let pictured = |experiment: &Experiment| {
+        let is_pictured = experiment.set == 1 && Some(experiment.threads) == most_threads;
+        if is_pictured { page::DISPATCHES } else { 0 }
     };
     let carrier = Carrier {
         host: &open,
@@ -242,6 +249,7 @@ fn make_sets(
         cooldown: Duration::from_nanos(plan.cooldown_ns),
         interrupt,
         trace_out: plan.trace_out.as_deref(),
+        dispatches: &pictured,
     };
     let mut batch = |experiments: Vec<Experiment>, measurements: &mut Vec<Measurement>| {
         display.expect(experiments.len(), &plan.matrix.threads);
@@ -297,22 +305,24 @@ fn conclude(
     if let Some(exit) = interrupt.exit() {
         return Ok(exit);
     }
-    let mut exit = if verdicts.iter().all(|verdict| verdict.ok) { Exit::Done } else { Exit::AssertionFailed };
     let cells = results.cells();
     if plan.max_sets > plan.matrix.sets && !is_precise(&cells, plan.precision) {
         let widest = cells.iter().filter_map(|cell| cell.bytes_per_s.relative_half_width()).fold(0.0, f64::max);
         voice.note(format!("noisy: +-{:.0} % after {} sets", widest * 100.0, plan.max_sets));
-        if !plan.assertions.is_empty() {
-            exit = exit.worse(Exit::Inconclusive);
-        }
     }
-    Ok(exit)
+    let exits = verdicts.iter().map(|verdict| match verdict {
+        Verdict { is_inconclusive: true, .. } => Exit::Inconclusive,
+        Verdict { ok: true, .. } => Exit::Done,
+        _ => Exit::AssertionFailed,
+    });
+    Ok(exits.fold(Exit::Done, Exit::worse))
 }
 
 fn judge(plan: &Plan, made: &Made, baseline: Option<&Stored>) -> Result<Vec<Verdict>, Error> {
     let own = cells(&made.measurements, &plan.matrix.schedulers);
     let stored = baseline.map_or_else(Vec::new, |stored| cells(&stored.measurements, &stored.head.matrix.schedulers));
-    let judged = plan.assertions.iter().map(|assertion| Ok(assertion.evaluate(&own, &stored)?));
+    let judged =
+        plan.assertions.iter().map(|assertion| Ok(assertion.evaluate_within(&own, &stored, plan.precision)?));
     judged.collect::<Result<_, Error>>().map_err(|error| error.at("--assert"))
 }
 

@@ -8,6 +8,7 @@ use experiment::matrix::doubling;
 use experiment::{Matrix, Order, SchedulerSpec, ShareUnit, WorkloadPlan};
 
 use super::groups::Groups;
+use super::host::Terms;
 use super::limiters;
 use super::schedulers;
 use crate::arguments::TestArguments;
@@ -39,8 +40,8 @@ pub struct Plan {
     pub workers: usize,
     /// What must hold.
     pub assertions: Vec<Assertion>,
-    /// Whether a device may be written to.
-    pub may_write: bool,
+    /// What the host may do, and by what.
+    pub terms: Terms,
     /// Where traces go, if they are wanted.
     pub trace_out: Option<PathBuf>,
     /// Where the groups' accounts go, if they are wanted.
@@ -52,7 +53,6 @@ pub struct Plan {
 impl Plan {
     /// Decides. The first thing that cannot be done is named.
     pub fn of(arguments: &TestArguments, voice: Voice) -> Result<Self, Error> {
-        refuse_what_is_missing(arguments)?;
         let assertions = arguments.repetition.assert.iter();
         let assertions: Vec<Assertion> = assertions
             .map(|text| Assertion::parse(text).map_err(|wrong| Error::from(wrong).at("--assert")))
@@ -64,7 +64,8 @@ impl Plan {
             return Err(Error::usage(what, "add --baseline DIR"));
         }
         let (host, target) = Target::resolve(arguments.target.as_deref(), &arguments.place)?;
-        let schedulers = schedulers::read(&arguments.schedulers, host, voice)?;
+        let generator = generator(arguments.workload.generator.as_deref(), host)?;
+        let schedulers = schedulers::read(&arguments.schedulers, (host, generator.is_some()), voice)?;
         let may_write_here = target.check_writes(host, &arguments.place).is_ok();
         let traced = replay::workload::read(arguments, may_write_here, target.is_made(), voice)?;
         let workloads = match &traced {
@@ -91,6 +92,7 @@ impl Plan {
         }
         target.check_destructive(host, &arguments.place, writes)?;
         let may_write = writes && arguments.place.destructive.is_some();
+        let terms = Terms { may_write, is_strict: arguments.groups.strict, generator };
         let usual_cooldown_ns = if host == HostName::Simulator { 0 } else { SECOND_NS };
         let cooldown_ns = arguments.repetition.cooldown.unwrap_or(usual_cooldown_ns);
         let OutputArguments { trace_out, blkio_out, .. } = arguments.output.clone();
@@ -105,7 +107,7 @@ impl Plan {
             cooldown_ns,
             workers,
             assertions,
-            may_write,
+            terms,
             trace_out,
             blkio_out,
             expected_ns: traced.and_then(|traced| traced.expected_ns),
@@ -117,6 +119,20 @@ impl Plan {
         let experiments = self.matrix.interleaved_set(1);
         experiments.iter().map(workloads::area_bytes).max().unwrap_or(0)
     }
+}
+
+/// The fio binary, if it is to make the load.
+fn generator(asked: Option<&str>, host: HostName) -> Result<Option<PathBuf>, Error> {
+    let Some(asked) = asked else { return Ok(None) };
+    let wrong = |what: &str, help: &str| Err(Error::usage(what, help).at(format!("--generator {asked}")));
+    let (name, path) = asked.split_once('=').map_or((asked, None), |(name, path)| (name, Some(path)));
+    if name != "fio" {
+        return wrong("there is no such generator", "fio is the only other one; fio=PATH names its binary");
+    }
+    if host == HostName::Simulator {
+        return wrong("fio does real I/O, the simulator none", "name a device, a directory or a file");
+    }
+    Ok(Some(PathBuf::from(path.filter(|path| !path.is_empty()).unwrap_or("fio"))))
 }
 
 /// Runs at a time.
@@ -209,18 +225,4 @@ fn note_missing_cache(workloads: &[WorkloadPlan], voice: Voice) {
 
 fn has_writes(workload: &WorkloadPlan) -> bool {
     workload.groups.iter().flat_map(|group| &group.jobs).any(|job| job.mix.has_writes())
-}
-
-/// Options that are understood but cannot be honoured yet.
-fn refuse_what_is_missing(arguments: &TestArguments) -> Result<(), Error> {
-    let missing = |given: bool, option: &str, what: &str, help: &str| {
-        if given { Err(Error::usage(format!("{what} yet"), help).at(option)) } else { Ok(()) }
-    };
-    missing(
-        arguments.workload.generator.is_some(),
-        "--generator",
-        "fio cannot generate the load",
-        "leave it out: our own generator reads the same job files",
-    )?;
-    Ok(())
 }

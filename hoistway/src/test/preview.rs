@@ -33,7 +33,7 @@ pub fn text(plan: &Plan, all: bool) -> String {
         "target: {} on the {}   access: {}",
         matrix.target,
         plan.host.text(),
-        plan.target.access(plan.may_write)
+        plan.target.access(plan.terms.may_write)
     );
     for workload in &matrix.workloads {
         let groups: Vec<String> =

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
+use experiment::measurement::Flag;
 use experiment::{Experiment, Host, LiveFigures, Measurement, Progress, RunError};
 use workload::trace::Tracer;
 use workload::trace::blktrace::Writer;
@@ -26,6 +27,8 @@ pub struct Carrier<'a> {
     pub interrupt: &'a Interrupt,
     /// Where traces go, if they are wanted.
     pub trace_out: Option<&'a Path>,
+    /// How many dispatches the measurement of a run is to hold, for the page.
+    pub dispatches: &'a (dyn Fn(&Experiment) -> usize + Sync),
 }
 
 enum Event {
@@ -42,6 +45,7 @@ struct Listener<'a> {
     interrupt: &'a Interrupt,
     is_over: &'a AtomicBool,
     trace: Option<Writer>,
+    dispatches: usize,
 }
 
 impl Progress for Listener<'_> {
@@ -57,6 +61,10 @@ impl Progress for Listener<'_> {
 
     fn cancelled(&self) -> bool {
         self.interrupt.is_asked() || self.is_over.load(Ordering::Relaxed)
+    }
+
+    fn wanted_dispatches(&self) -> usize {
+        self.dispatches
     }
 
     fn tracer(&mut self) -> Option<&mut dyn Tracer> {
@@ -145,8 +153,13 @@ impl Carrier<'_> {
         events: &Sender<Event>,
     ) -> Result<Option<Measurement>, Error> {
         let trace = self.trace_out.map(|base| tracing::begin(base, experiment)).transpose()?;
-        let mut listener = Listener { index, events, interrupt: self.interrupt, is_over, trace };
-        let result = host.run(experiment, &mut listener);
+        let dispatches = (self.dispatches)(experiment);
+        let mut listener = Listener { index, events, interrupt: self.interrupt, is_over, trace, dispatches };
+        let mut result = host.run(experiment, &mut listener);
+        if matches!(&result, Ok(measurement) if measurement.flags.contains(&Flag::Disturbed)) {
+            // Others used the device: one more try, which counts as it is.
+            result = host.run(experiment, &mut listener);
+        }
         if let (Some(writer), Some(base)) = (listener.trace.take(), self.trace_out) {
             tracing::end(writer, base, experiment)?;
         }

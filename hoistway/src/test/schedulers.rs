@@ -10,12 +10,16 @@ use crate::list::tunables;
 use crate::target::HostName;
 
 /// The schedulers of a test, in the order in which reports show them.
-pub fn read(arguments: &SchedulerArguments, host: HostName, voice: Voice) -> Result<Vec<SchedulerSpec>, Error> {
+pub fn read(
+    arguments: &SchedulerArguments,
+    (host, is_fios): (HostName, bool),
+    voice: Voice,
+) -> Result<Vec<SchedulerSpec>, Error> {
     let mut specs = Vec::new();
     for text in &arguments.sched {
         specs.push(text.parse::<SchedulerSpec>().map_err(|wrong| Error::from(wrong).at(format!("--sched {text}")))?);
     }
-    if specs.is_empty() && host == HostName::Native {
+    if specs.is_empty() && (host == HostName::Native || is_fios) {
         // Whatever is set: measuring a machine must not begin with changing it.
         specs = vec![SchedulerSpec::named("current")];
     } else if specs.is_empty() {

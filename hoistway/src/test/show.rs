@@ -1,4 +1,4 @@
-//! Results as the user wants them: `--format text|classic|json|csv|html|markdown[=FILE]`, `--output`.
+//! Results as the user wants them: `--format text|classic|json|fio-json|csv|html|markdown[=FILE]`, `--output`.
 
 use std::path::{Path, PathBuf};
 
@@ -17,10 +17,11 @@ const CSV_PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 100.0];
 const MARKDOWN_PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
 /// The names of the formats.
-const FORMATS: [(&str, Format); 6] = [
+const FORMATS: [(&str, Format); 7] = [
     ("text", Format::Text),
     ("classic", Format::Classic),
     ("json", Format::Json),
+    ("fio-json", Format::FioJson),
     ("csv", Format::Csv),
     ("html", Format::Html),
     ("markdown", Format::Markdown),
@@ -35,6 +36,8 @@ pub enum Format {
     Classic,
     /// Everything.
     Json,
+    /// All runs as jobs of one fio.
+    FioJson,
     /// One line per figure.
     Csv,
     /// One page.
@@ -70,9 +73,9 @@ impl Views {
         }
         let on_stdout: Vec<Format> =
             views.iter().filter(|(_, path)| path.is_none()).map(|(format, _)| *format).collect();
-        let is_lone = |format: &Format| matches!(format, Format::Json | Format::Html | Format::Csv);
+        let is_lone = |format: &Format| matches!(format, Format::Json | Format::FioJson | Format::Html | Format::Csv);
         if on_stdout.len() > 1 && on_stdout.iter().any(is_lone) {
-            let what = "json, csv and html cannot share stdout with another format";
+            let what = "json, fio-json, csv and html cannot share stdout with another format";
             return Err(Error::usage(what, "send one of them into a file: --format json=FILE").at("--format"));
         }
         for (index, (_, path)) in views.iter().enumerate() {
@@ -130,6 +133,7 @@ impl Views {
             Format::Text => table::text(results, &self.options),
             Format::Classic => table::classic(results, self.with_total),
             Format::Json => format!("{}\n", json::result(results).document().trim_end()),
+            Format::FioJson => json::fio(results, results.measurements).document(),
             Format::Csv => csv::table(results, &percentiles(&CSV_PERCENTILES)),
             Format::Html => page::html(results),
             Format::Markdown => markdown::table(results, &percentiles(&MARKDOWN_PERCENTILES)),

@@ -11,7 +11,7 @@ use crate::scenario::{Scenario, Step};
 use crate::usage;
 
 /// Formats that cannot follow one another in one stream.
-const LONE_FORMATS: [&str; 3] = ["json", "csv", "html"];
+const LONE_FORMATS: [&str; 4] = ["json", "fio-json", "csv", "html"];
 
 /// Runs the steps in their order; a signal or an error ends it, the exit code is the worst.
 pub fn run(text: &str, user: &TestArguments, voice: Voice, test: impl Fn(&TestArguments) -> Outcome) -> Outcome {

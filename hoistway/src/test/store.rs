@@ -15,7 +15,7 @@ use experiment::{Matrix, Measurement};
 use report::Results;
 use serde::{Deserialize, Serialize};
 
-use super::show;
+use super::{foreign, show};
 use crate::exit::Error;
 
 const PLAN: &str = "plan.json";
@@ -89,7 +89,7 @@ impl Store {
             let directory = self.directory.join(report::json::run_directory(run));
             fs::create_dir_all(&directory).map_err(|error| Error::file(&directory, "create", &error))?;
             let set = run.experiment.set;
-            write(&directory.join(format!("set{set}.json")), &report::json::fio(results, run).document())?;
+            write(&directory.join(format!("set{set}.json")), &report::json::fio(results, [run]).document())?;
             write(&directory.join(format!("set{set}.samples.csv")), &report::csv::samples(run))?;
         }
         Ok(())
@@ -101,8 +101,11 @@ impl Store {
     }
 }
 
-/// Reads a result directory.
+/// Reads a result directory, or a file that fio wrote.
 pub fn read(directory: &Path) -> Result<Stored, Error> {
+    if directory.is_file() {
+        return foreign::read(directory);
+    }
     let plan = directory.join(PLAN);
     if !plan.exists() {
         let what = format!("{} is no result directory: it has no {PLAN}", directory.display());

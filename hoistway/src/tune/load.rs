@@ -16,7 +16,7 @@ pub fn read(path: &Path, is_made: bool, voice: Voice) -> Result<Vec<Group>, Erro
         let what = format!("{} is no job file: only .fio files can be a load", path.display());
         return Err(Error::usage(what, "describe the load as a job file of fio").at("--load"));
     }
-    let mut groups = workloads::groups_of(path, workloads::jobs_of(path, voice)?)?;
+    let mut groups = workloads::groups_of(path, workloads::jobs_of(path, false, voice)?)?;
     for job in groups.iter_mut().flat_map(|group| &mut group.jobs) {
         // A load goes on for as long as it is measured, whatever the file says.
         job.time_based = true;

@@ -12,7 +12,7 @@ use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::progress::Display;
 use crate::target::{HostName, OpenTarget};
-use crate::test::host::{self, OnTarget};
+use crate::test::host::{self, OnTarget, Terms};
 use crate::test::run::Carrier;
 
 /// A clock tick of `/proc/self/stat`, which is fixed for programs, in nanoseconds.
@@ -35,7 +35,7 @@ pub struct Bench<'a> {
 impl Bench<'_> {
     /// A host on the target.
     pub fn host(&self) -> Box<dyn Host> {
-        let host = host::open(self.host, self.may_write);
+        let host = host::open(self.host, &Terms { may_write: self.may_write, is_strict: false, generator: None });
         let host = OnTarget::new(host, &self.target.host_text, self.text, self.target.directory.clone());
         match self.host {
             HostName::Native => Box::new(Metered(host)),
@@ -57,6 +57,7 @@ impl Bench<'_> {
             cooldown: Duration::ZERO,
             interrupt: self.interrupt,
             trace_out: None,
+            dispatches: &|_| 0,
         };
         let mut measurements = Vec::new();
         display.expect(batch.experiments.len(), &[1]);

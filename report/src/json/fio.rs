@@ -19,19 +19,22 @@ use crate::quantity;
 const PERCENTILES: [f64; 17] =
     [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
 
-/// One run of `results` as fio would have written it.
-pub fn fio(results: &Results<'_>, run: &Measurement) -> Json {
-    let aggregate = run.bytes_per_s();
-    let active =
-        run.groups.iter().zip(&run.experiment.groups).enumerate().filter(|(_, (_, plan))| !plan.jobs.is_empty());
-    let jobs = active.map(|(number, (group, plan))| job(run, number, group, &plan.jobs, aggregate));
+/// Runs of `results` as fio would have written them, had they been one: an entry of `jobs` per run and group. Which run an
+/// entry is of stands under `hoistway`.
+pub fn fio<'a>(results: &Results<'_>, runs: impl IntoIterator<Item = &'a Measurement> + Clone) -> Json {
+    let groups = runs
+        .clone()
+        .into_iter()
+        .flat_map(|run| run.groups.iter().zip(&run.experiment.groups).map(move |(group, plan)| (run, group, plan)));
+    let active = groups.filter(|(.., plan)| !plan.jobs.is_empty()).enumerate();
+    let jobs = active.map(|(number, (run, group, plan))| job(run, number, group, &plan.jobs, run.bytes_per_s()));
     Json::object([
         ("fio version", Json::text(format!("fio-3.33-hoistway-{}", results.version))),
         ("timestamp", Json::Whole(results.started_unix_ms / 1000)),
         ("timestamp_ms", Json::Whole(results.started_unix_ms)),
         ("time", Json::text(results.started_like_ctime())),
         ("jobs", Json::List(jobs.collect())),
-        ("disk_util", Json::List(vec![disk_util(run)])),
+        ("disk_util", Json::List(runs.into_iter().map(disk_util).collect())),
     ])
 }
 

@@ -28,6 +28,7 @@ pub fn result(results: &Results<'_>) -> Json {
         Json::object([
             ("expr", Json::text(&verdict.expr)),
             ("ok", Json::Bool(verdict.ok)),
+            ("inconclusive", Json::Bool(verdict.is_inconclusive)),
             ("value", Json::Decimal(verdict.value)),
             ("limit", Json::Decimal(verdict.limit)),
             ("cell", Json::text(&verdict.cell)),

@@ -2,7 +2,10 @@
 //!
 //! Nothing is said by colour alone: series have marks, dashes or patterns of their own, and their names stand beside them.
 
+mod dispatches;
+mod form;
 mod latency;
+mod legend;
 mod scale;
 mod shares;
 mod svg;
@@ -18,15 +21,21 @@ use crate::Results;
 use crate::quantity::{decimals, jobs, mib, percent, scheduler, span, time, weights};
 use svg::escaped;
 
+/// Requests that a measurement should hold for the picture of its scheduler at work.
+pub const DISPATCHES: usize = 1_200;
+
 const STYLE: &str = include_str!("style.css");
+
+const AT_WORK: &str = "The first requests of the window in the order in which the device got them: where they went and for whom, and below how many of each group it had. Hollow marks are writes; a rim says that a request was chosen for another reason than most; grey is time in which the scheduler kept requests back. Point at a mark to see why it was chosen.";
 
 /// The whole page.
 pub fn html(results: &Results<'_>) -> String {
     let cells = results.cells();
     let title = title(results, &cells);
     let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n",
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{patterns}<main>\n<h1>{title}</h1>\n",
         title = escaped(&title),
+        patterns = shares::patterns(),
     );
     let _ = writeln!(page, "<p class=\"lead\">{}</p>", escaped(&lead(results, &cells)));
     if !results.complete {
@@ -118,6 +127,9 @@ fn workload(page: &mut String, block: &[Cell<'_>]) {
             "Each bar is all that was done, divided as the groups got it. The marks ▾ show where it should have been divided by weight.{at}"
         );
         section(page, "Who got what", &note, &chart);
+    }
+    if let Some(chart) = dispatches::chart(&highest) {
+        section(page, "At work", &format!("{AT_WORK}{at}"), &chart);
     }
     if let Some(chart) = latency::chart(&highest) {
         let note = format!(

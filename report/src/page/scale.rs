@@ -42,6 +42,46 @@ impl Linear {
     }
 }
 
+/// A linear axis of positions on a device in bytes, which need not begin at zero.
+pub(super) struct Stretch {
+    low: f64,
+    high: f64,
+    step: f64,
+}
+
+impl Stretch {
+    /// An axis that holds `low..=high` with a little air; it begins at zero if that is not far off.
+    pub(super) fn over(low: f64, high: f64) -> Self {
+        let low = if low < high * 0.25 { 0.0 } else { low };
+        let length = (high - low).max(1.0);
+        let step = Linear::up_to(length).step;
+        Self { low: low - length * 0.04, high: high + length * 0.04, step }
+    }
+
+    /// Position of a value between 0 and 1.
+    pub(super) fn part(&self, bytes: f64) -> f64 {
+        (bytes - self.low) / (self.high - self.low)
+    }
+
+    /// The numbers along the axis.
+    pub(super) fn ticks(&self) -> Vec<f64> {
+        let first = (self.low / self.step).ceil().max(0.0);
+        // About five steps by construction.
+        (0..=8).map(|index| (first + f64::from(index)) * self.step).take_while(|tick| *tick <= self.high).collect()
+    }
+
+    /// A tick as text, in a unit of which the step has a few.
+    pub(super) fn label(&self, tick: f64) -> String {
+        let (unit, name) = match self.step {
+            step if step >= 1e8 => (1e9, "GB"),
+            step if step >= 1e5 => (1e6, "MB"),
+            _ => (1e3, "kB"),
+        };
+        let decimals = if self.step / unit >= 1.0 { 0 } else { 1 };
+        format!("{:.decimals$} {name}", tick / unit)
+    }
+}
+
 /// A logarithmic axis.
 pub(super) struct Logarithmic {
     low: f64,
@@ -88,6 +128,16 @@ mod tests {
     fn linear_axes_end_at_round_numbers() {
         assert_eq!((Linear::up_to(3.41).end, Linear::up_to(98.0).end, Linear::up_to(0.0).end), (4.0, 100.0, 1.0));
         assert_eq!(Linear::up_to(412.0).ticks(), [0.0, 100.0, 200.0, 300.0, 400.0, 500.0]);
+    }
+
+    #[test]
+    fn a_stretch_of_a_device_has_round_positions() {
+        let far = Stretch::over(120e9, 121e9);
+        assert_eq!(far.ticks().iter().map(|tick| far.label(*tick)).collect::<Vec<_>>()[..2], ["120.0 GB", "120.2 GB"]);
+        assert!(far.part(120e9) > 0.0 && far.part(121e9) < 1.0);
+        let near = Stretch::over(1e6, 3e6);
+        assert_eq!(near.label(near.ticks()[0]), "1.0 MB");
+        assert_eq!(Stretch::over(0.1e6, 3e6).ticks()[0], 0.0);
     }
 
     #[test]

@@ -3,17 +3,31 @@
 use experiment::cell::Cell;
 use experiment::share::Fairness;
 
+use super::form::{Form, both};
 use super::svg::{Anchor, Svg, group_class};
 use super::throughput::shortened;
 use crate::quantity::{percent, scheduler};
 
-const WIDTH: f64 = 940.0;
-const LEFT: f64 = 200.0;
-const BAR: f64 = 580.0;
-const ROW: f64 = 64.0;
 const THICK: f64 = 34.0;
-/// Where the first scheduler's bar begins.
-const TOP: f64 = 74.0;
+
+/// Where things are.
+#[derive(Copy, Clone)]
+struct Place {
+    left: f64,
+    bar: f64,
+    /// Where the first scheduler's bar begins, and how far they are apart.
+    top: f64,
+    row: f64,
+}
+
+impl Place {
+    fn of(form: Form) -> Self {
+        match form {
+            Form::Wide => Self { left: 200.0, bar: 580.0, top: 74.0, row: 64.0 },
+            Form::Narrow => Self { left: 6.0, bar: 448.0, top: 104.0, row: 78.0 },
+        }
+    }
+}
 
 /// The chart for one cell per scheduler; none if no cell has shares to speak of.
 pub(super) fn chart(cells: &[&Cell<'_>]) -> Option<String> {
@@ -22,38 +36,55 @@ pub(super) fn chart(cells: &[&Cell<'_>]) -> Option<String> {
         .filter(|cell| cell.groups.len() > 1)
         .filter_map(|cell| Some((*cell, cell.fairness.as_ref()?)))
         .collect();
-    let &(first, expected) = shown.first()?;
-    let height = TOP + ROW * shown.len() as f64;
-    let mut svg = Svg::new(WIDTH, height, "Share of each group under each scheduler, with marks where it was due");
-    svg.raw(&patterns(first.groups.len()));
-    let last = TOP + ROW * (shown.len() - 1) as f64 + THICK + 8.0;
+    shown.first()?;
+    Some(both(|form| draw(&shown, form)))
+}
+
+fn draw(shown: &[(&Cell<'_>, &Fairness)], form: Form) -> String {
+    let Some(&(first, expected)) = shown.first() else { return String::new() };
+    let at = Place::of(form);
+    let height = at.top + at.row * shown.len() as f64;
+    let mut svg =
+        Svg::new(form.width(), height, "Share of each group under each scheduler, with marks where it was due");
+    let last = at.top + at.row * (shown.len() - 1) as f64 + THICK + 8.0;
     for edge in edges(&expected.due) {
-        svg.line("due-guide", (LEFT + edge * BAR, 46.0), (LEFT + edge * BAR, last));
+        svg.line("due-guide", (at.left + edge * at.bar, 46.0), (at.left + edge * at.bar, last));
     }
-    let parts = parts(first, &expected.due);
+    let parts = parts(first, &expected.due, at);
     for part in &parts {
         // About 7.4 units per character at this size.
         let room = characters(part.width, 7.4);
         let class = format!("{} label", part.class);
         svg.text(&class, Anchor::Middle, (part.x + part.width / 2.0, 14.0), &shortened(part.name, room.max(1)));
     }
-    svg.text("caption", Anchor::End, (LEFT - 14.0, 37.0), "due by weight");
+    if form.is_narrow() {
+        svg.text("caption", Anchor::Start, (at.left, 62.0), "above: due by weight");
+        svg.text("caption", Anchor::End, (form.width() - 4.0, 62.0), "furthest from due");
+    } else {
+        svg.text("caption", Anchor::End, (at.left - 14.0, 37.0), "due by weight");
+        svg.text("caption", Anchor::Start, (at.left + at.bar + 18.0, 37.0), "furthest from due");
+    }
     fill(&mut svg, &parts, (22.0, 22.0));
     write(&mut svg, &parts, (22.0, 22.0), false);
-    svg.text("caption", Anchor::Start, (LEFT + BAR + 18.0, 37.0), "furthest from due");
     for (row, (cell, fairness)) in shown.iter().enumerate() {
-        let y = TOP + ROW * row as f64;
-        let middle = y + THICK / 2.0 + 5.0;
-        svg.text("name", Anchor::End, (LEFT - 14.0, middle), &shortened(&scheduler(cell), 26));
-        let parts = self::parts(cell, &fairness.share);
+        let y = at.top + at.row * row as f64;
+        let (name_at, name, error_at, error_anchor) = if form.is_narrow() {
+            ((at.left, y - 13.0), Anchor::Start, (form.width() - 4.0, y - 13.0), Anchor::End)
+        } else {
+            let middle = y + THICK / 2.0 + 5.0;
+            ((at.left - 14.0, middle), Anchor::End, (at.left + at.bar + 18.0, middle), Anchor::Start)
+        };
+        let limit = if form.is_narrow() { 28 } else { 20 };
+        svg.text("name", name, name_at, &shortened(&scheduler(cell), limit));
+        let parts = self::parts(cell, &fairness.share, at);
         fill(&mut svg, &parts, (y, THICK));
-        due_marks(&mut svg, fairness, y);
+        due_marks(&mut svg, fairness, at, y);
         write(&mut svg, &parts, (y, THICK), true);
         let error = percent(fairness.error_max);
         let word = if cell.scheduler.has_shares { error } else { format!("{error}, no shares") };
-        svg.text("strong", Anchor::Start, (LEFT + BAR + 18.0, middle), &word);
+        svg.text("strong", error_anchor, error_at, &word);
     }
-    Some(svg.finish())
+    svg.finish()
 }
 
 /// One group's part of a bar.
@@ -68,10 +99,10 @@ struct Part<'a> {
 }
 
 /// The parts of a bar, which add up to 1, in the groups' order.
-fn parts<'a>(cell: &Cell<'a>, parts: &[f64]) -> Vec<Part<'a>> {
-    let mut x = LEFT;
+fn parts<'a>(cell: &Cell<'a>, parts: &[f64], at: Place) -> Vec<Part<'a>> {
+    let mut x = at.left;
     let mut place = |(index, (part, group)): (usize, (&f64, &experiment::cell::CellGroup<'a>))| {
-        let (left, width) = (x, part * BAR);
+        let (left, width) = (x, part * at.bar);
         x += width;
         let class = group_class(index);
         Part { index, class, name: group.path, weight: group.weight, part: *part, x: left, width }
@@ -119,9 +150,9 @@ fn edges(parts: &[f64]) -> Vec<f64> {
 }
 
 /// Marks at the borders between the due parts, above and below the bar.
-fn due_marks(svg: &mut Svg, fairness: &Fairness, y: f64) {
+fn due_marks(svg: &mut Svg, fairness: &Fairness, at: Place, y: f64) {
     for edge in edges(&fairness.due) {
-        let x = LEFT + edge * BAR - 0.75;
+        let x = at.left + edge * at.bar - 0.75;
         // Open in the middle, where the figures stand.
         svg.line("due", (x, y - 4.0), (x, y + 8.0));
         svg.line("due", (x, y + THICK - 8.0), (x, y + THICK + 4.0));
@@ -129,10 +160,11 @@ fn due_marks(svg: &mut Svg, fairness: &Fairness, y: f64) {
     }
 }
 
-/// A pattern per group: groups are told apart without their colour.
-fn patterns(groups: usize) -> String {
-    let mut text = String::from("<defs>\n");
-    for index in 0..groups.min(8) {
+/// A pattern per group: groups are told apart without their colour. In a drawing of its own that is not hidden with any
+/// form of a chart: browsers do not fill with what is not shown.
+pub(super) fn patterns() -> String {
+    let mut text = String::from("<svg width=\"0\" height=\"0\" class=\"patterns\" aria-hidden=\"true\"><defs>\n");
+    for index in 0..8 {
         let lines = match index {
             0 => "",
             1 => "<path class=\"hatch\" d=\"M-2 2L2 -2M0 10L10 0M8 12L12 8\"/>",
@@ -150,6 +182,6 @@ fn patterns(groups: usize) -> String {
             "<pattern id=\"hatch{index}\" class=\"{class}\" width=\"10\" height=\"10\" patternUnits=\"userSpaceOnUse\">{lines}</pattern>\n"
         ));
     }
-    text.push_str("</defs>\n");
+    text.push_str("</defs></svg>\n");
     text
 }

@@ -30,6 +30,12 @@ impl Svg {
         Self { text: format!("<svg viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{title}\">\n") }
     }
 
+    /// A small drawing that says nothing by itself.
+    pub(super) fn decoration(width: f64, height: f64) -> Self {
+        let size = format!("width=\"{width:.0}\" height=\"{height:.0}\"");
+        Self { text: format!("<svg {size} viewBox=\"0 0 {width:.0} {height:.0}\" aria-hidden=\"true\">") }
+    }
+
     pub(super) fn line(&mut self, class: &str, (x1, y1): Point, (x2, y2): Point) {
         let _ = writeln!(
             self.text,
@@ -112,7 +118,17 @@ impl Svg {
         self.text.push_str(markup);
     }
 
-    /// The drawing, in a box that scrolls where the window is narrow.
+    /// The drawing without a box.
+    pub(super) fn finish_bare(self) -> String {
+        self.text + "</svg>"
+    }
+
+    /// The drawing, small enough for every window, in a box of a row of boxes; the caller ends the box.
+    pub(super) fn finish_panel(self) -> String {
+        format!("<div class=\"panel\">{}</svg>", self.text)
+    }
+
+    /// The drawing, in a box that scrolls where the window is narrower than that.
     pub(super) fn finish(self) -> String {
         format!("<div class=\"scroll\">{}</svg></div>\n", self.text)
     }

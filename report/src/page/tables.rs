@@ -12,7 +12,9 @@ use crate::quantity::{amount, decimals, half_width, mib, percent, scheduler, spa
 
 /// Each scheduler with everything that was in force while it ran.
 pub(super) fn settings(cells: &[&Cell<'_>]) -> String {
-    let mut text = String::from("<table><tr><th>scheduler</th><th class=\"text\">settings in force</th></tr>\n");
+    let mut text = String::from(
+        "<div class=\"scroll\"><table><tr><th>scheduler</th><th class=\"text\">settings in force</th></tr>\n",
+    );
     for cell in cells {
         let mut list = String::new();
         for tunable in tunables(cell) {
@@ -31,10 +33,10 @@ pub(super) fn settings(cells: &[&Cell<'_>]) -> String {
         let name = escaped(&scheduler(cell));
         let _ = writeln!(
             text,
-            "<tr><td><b>{name}</b>{shares}</td><td class=\"text\"><div class=\"settings\">{list}</div></td></tr>"
+            "<tr><td class=\"text\"><b>{name}</b>{shares}</td><td class=\"text\"><div class=\"settings\">{list}</div></td></tr>"
         );
     }
-    text.push_str("</table>\n");
+    text.push_str("</table></div>\n");
     text
 }
 
@@ -206,10 +208,14 @@ pub(super) fn verdicts(results: &Results<'_>) -> String {
         return String::new();
     }
     let mut text = String::from(
-        "<section><h2>Assertions</h2><table><tr><th>assertion</th><th class=\"text\">result</th><th>value</th><th>against</th><th class=\"text\">in</th></tr>\n",
+        "<section><h2>Assertions</h2><div class=\"scroll\"><table><tr><th>assertion</th><th class=\"text\">result</th><th>value</th><th>against</th><th class=\"text\">in</th></tr>\n",
     );
     for verdict in results.verdicts {
-        let word = if verdict.ok { "✓ holds" } else { "✗ <b>fails</b>" };
+        let word = match (verdict.is_inconclusive, verdict.ok) {
+            (true, _) => "? <b>inconclusive</b>: the noise reaches over the limit",
+            (false, true) => "✓ holds",
+            (false, false) => "✗ <b>fails</b>",
+        };
         let _ = writeln!(
             text,
             "<tr><td><code>{}</code></td><td class=\"text\">{word}</td><td>{}</td><td>{}</td><td class=\"text\">{}</td></tr>",
@@ -219,6 +225,6 @@ pub(super) fn verdicts(results: &Results<'_>) -> String {
             escaped(&verdict.cell),
         );
     }
-    text.push_str("</table></section>\n");
+    text.push_str("</table></div></section>\n");
     text
 }

@@ -2,11 +2,11 @@
 
 use experiment::cell::Cell;
 
+use super::form::{Form, both};
+use super::legend::{Entry, legend};
 use super::scale::Linear;
-use super::svg::{Anchor, Svg, scheduler_class, spread};
+use super::svg::{Anchor, Svg, scheduler_class};
 use crate::quantity::{decimals, mib, scheduler};
-
-const WIDTH: f64 = 940.0;
 
 /// The chart for the cells of one workload.
 pub(super) fn chart(block: &[Cell<'_>]) -> String {
@@ -16,7 +16,16 @@ pub(super) fn chart(block: &[Cell<'_>]) -> String {
     counts.dedup();
     let largest = block.iter().map(|cell| mib(cell.bytes_per_s.high())).fold(0.0, f64::max);
     let axis = Linear::up_to(largest);
-    if counts.len() > 1 { lines(&series, &counts, &axis) } else { bars(&series, &axis) }
+    if counts.len() == 1 {
+        return both(|form| bars(&series, &axis, form));
+    }
+    let entry = |(index, cells): (usize, &&[Cell<'_>])| Entry {
+        series: index,
+        name: cells.first().map(scheduler).unwrap_or_default(),
+        figures: cells.last().map(|cell| format!("{} with {}", value(cell), cell.threads)).unwrap_or_default(),
+    };
+    let entries: Vec<Entry> = series.iter().enumerate().map(entry).collect();
+    both(|form| lines(&series, &counts, &axis, form)) + &legend(&entries)
 }
 
 fn value(cell: &Cell<'_>) -> String {
@@ -28,10 +37,10 @@ fn value(cell: &Cell<'_>) -> String {
     }
 }
 
-fn lines(series: &[&[Cell<'_>]], counts: &[u32], axis: &Linear) -> String {
-    const HEIGHT: f64 = 400.0;
-    let (left, right, top, bottom) = (64.0, WIDTH - 215.0, 26.0, HEIGHT - 52.0);
-    let mut svg = Svg::new(WIDTH, HEIGHT, "Total throughput over threads per group, a line per scheduler");
+fn lines(series: &[&[Cell<'_>]], counts: &[u32], axis: &Linear, form: Form) -> String {
+    let (width, height) = (form.width(), form.choose(380.0, 300.0));
+    let (left, right, top, bottom) = (64.0, width - 16.0, 26.0, height - 52.0);
+    let mut svg = Svg::new(width, height, "Total throughput over threads per group, a line per scheduler");
     let y = |mib: f64| bottom - axis.part(mib) * (bottom - top);
     for tick in axis.ticks() {
         svg.line("grid", (left, y(tick)), (right, y(tick)));
@@ -44,7 +53,7 @@ fn lines(series: &[&[Cell<'_>]], counts: &[u32], axis: &Linear) -> String {
         svg.text("tick", Anchor::Middle, (x(count), bottom + 22.0), &count.to_string());
     }
     svg.line("axis", (left, bottom), (right, bottom));
-    svg.text("caption", Anchor::Middle, (f64::midpoint(left, right), HEIGHT - 8.0), "threads per group (NR)");
+    svg.text("caption", Anchor::Middle, (f64::midpoint(left, right), height - 8.0), "threads per group (NR)");
     // Beside each other, so that intervals of equal schedulers stay readable.
     let aside = |index: usize| (index as f64 - (series.len() - 1) as f64 / 2.0) * 5.0;
     for (index, cells) in series.iter().enumerate() {
@@ -64,45 +73,42 @@ fn lines(series: &[&[Cell<'_>]], counts: &[u32], axis: &Linear) -> String {
             svg.mark(&class, index, (at_x, at_y), &hint);
         }
     }
-    let ends: Vec<f64> =
-        series.iter().map(|cells| cells.last().map_or(bottom, |c| y(mib(c.bytes_per_s.mean)))).collect();
-    for (index, label_y) in spread(&ends, 19.0, top + 4.0, bottom - 4.0).into_iter().enumerate() {
-        let class = scheduler_class(index);
-        let label = series[index].first().map(scheduler).unwrap_or_default();
-        svg.line(&format!("{class} whisker"), (right - 12.0, ends[index]), (right + 4.0, label_y));
-        svg.mark(&class, index, (right + 12.0, label_y), &label);
-        svg.text(&format!("{class} label"), Anchor::Start, (right + 24.0, label_y + 4.5), &shortened(&label, 24));
-    }
     svg.finish()
 }
 
-fn bars(series: &[&[Cell<'_>]], axis: &Linear) -> String {
-    const ROW: f64 = 46.0;
-    let (left, right, top) = (210.0, WIDTH - 180.0, 12.0);
-    let height = top + ROW * series.len() as f64 + 44.0;
+fn bars(series: &[&[Cell<'_>]], axis: &Linear, form: Form) -> String {
+    let (row, thick) = (form.choose(46.0, 58.0), 28.0);
+    let (left, right, top) = (form.choose(210.0, 4.0), form.width() - form.choose(190.0, 14.0), 12.0);
+    let height = top + row * series.len() as f64 + 44.0;
     let bottom = height - 40.0;
-    let mut svg = Svg::new(WIDTH, height, "Total throughput, a bar per scheduler");
+    let mut svg = Svg::new(form.width(), height, "Total throughput, a bar per scheduler");
     let x = |mib: f64| left + axis.part(mib) * (right - left);
     for tick in axis.ticks() {
         svg.line("grid", (x(tick), top), (x(tick), bottom));
-        svg.text("tick", Anchor::Middle, (x(tick), bottom + 18.0), &axis.label(tick));
+        let anchor = if tick == 0.0 && form.is_narrow() { Anchor::Start } else { Anchor::Middle };
+        svg.text("tick", anchor, (x(tick), bottom + 18.0), &axis.label(tick));
     }
     svg.text("caption", Anchor::Middle, (f64::midpoint(left, right), height - 4.0), "MiB/s");
     for (index, cell) in series.iter().filter_map(|cells| cells.first()).enumerate() {
-        let class = scheduler_class(index);
-        let y = top + ROW * index as f64 + 9.0;
+        let y = top + row * (index + 1) as f64 - thick - 9.0;
         let total = mib(cell.bytes_per_s.mean);
-        svg.text("name", Anchor::End, (left - 14.0, y + 19.0), &shortened(&scheduler(cell), 26));
-        svg.rect(&format!("{class} bar"), (left, y), (x(total) - left, ROW - 18.0), &value(cell));
+        let name = scheduler(cell);
+        if form.is_narrow() {
+            svg.text("name", Anchor::Start, (left, y - 6.0), &shortened(&name, 30));
+            svg.text("strong", Anchor::End, (form.width() - 4.0, y - 6.0), &value(cell));
+        } else {
+            svg.text("name", Anchor::End, (left - 14.0, y + 19.0), &shortened(&name, 22));
+            let label_x = x(mib(cell.bytes_per_s.high()).max(total)) + 12.0;
+            svg.text("strong", Anchor::Start, (label_x, y + 19.0), &value(cell));
+        }
+        svg.rect("bar", (left, y), (x(total) - left, thick), &format!("{name}: {}", value(cell)));
         if cell.bytes_per_s.ci95.is_some() {
             let (low, high, middle) =
-                (x(mib(cell.bytes_per_s.low()).max(0.0)), x(mib(cell.bytes_per_s.high())), y + (ROW - 18.0) / 2.0);
+                (x(mib(cell.bytes_per_s.low()).max(0.0)), x(mib(cell.bytes_per_s.high())), y + thick / 2.0);
             svg.line("due", (low, middle), (high, middle));
             svg.line("due", (low, middle - 5.0), (low, middle + 5.0));
             svg.line("due", (high, middle - 5.0), (high, middle + 5.0));
         }
-        let label_x = x(mib(cell.bytes_per_s.high()).max(total)) + 12.0;
-        svg.text("strong", Anchor::Start, (label_x, y + 19.0), &value(cell));
     }
     svg.line("axis", (left, top), (left, bottom));
     svg.finish()

@@ -8,8 +8,7 @@ use super::svg::{Anchor, Point, Svg, group_class, spread};
 use super::throughput::shortened;
 use crate::quantity::{mib, scheduler};
 
-const PANEL: f64 = 460.0;
-const GAP: f64 = 20.0;
+const WIDTH: f64 = 500.0;
 const HEIGHT: f64 = 226.0;
 
 /// The charts for one cell per scheduler, of its first set; none if no run lasted for two whole seconds.
@@ -21,14 +20,8 @@ pub(super) fn chart(cells: &[&Cell<'_>]) -> Option<String> {
     }
     let axis = Linear::up_to(points().map(|point| point.1).fold(0.0, f64::max));
     let end_s = points().map(|point| point.0).fold(0.0, f64::max).max(1.0);
-    let rows = cells.len().div_ceil(2);
-    let mut svg =
-        Svg::new(2.0 * PANEL + GAP, rows as f64 * HEIGHT, "Bandwidth of each group over time, a chart per scheduler");
-    for (index, (cell, lines)) in cells.iter().zip(&series).enumerate() {
-        let corner = ((index % 2) as f64 * (PANEL + GAP), (index / 2) as f64 * HEIGHT);
-        panel(&mut svg, corner, cell, lines, &axis, end_s);
-    }
-    Some(svg.finish())
+    let panels = cells.iter().zip(&series).map(|(cell, lines)| panel(cell, lines, &axis, end_s));
+    Some(format!("<div class=\"panels\">\n{}</div>\n", panels.collect::<String>()))
 }
 
 /// Per group, the whole seconds of the first set: end of the second in s, MiB/s.
@@ -50,12 +43,12 @@ fn seconds(group: &GroupMeasurement) -> Vec<Point> {
         .collect()
 }
 
-fn panel(svg: &mut Svg, corner: Point, cell: &Cell<'_>, lines: &[Vec<Point>], axis: &Linear, end_s: f64) {
-    let (left, right) = (corner.0 + 42.0, corner.0 + PANEL - 92.0);
-    let (top, bottom) = (corner.1 + 34.0, corner.1 + HEIGHT - 44.0);
+fn panel(cell: &Cell<'_>, lines: &[Vec<Point>], axis: &Linear, end_s: f64) -> String {
+    let mut svg = Svg::new(WIDTH, HEIGHT, &format!("Bandwidth of each group over time under {}", scheduler(cell)));
+    let (left, right, top, bottom) = (42.0, WIDTH - 104.0, 34.0, HEIGHT - 30.0);
     let x = |s: f64| left + s / end_s * (right - left);
     let y = |mib: f64| bottom - axis.part(mib) * (bottom - top);
-    svg.text("name", Anchor::Start, (left, corner.1 + 18.0), &shortened(&scheduler(cell), 44));
+    svg.text("name", Anchor::Start, (0.0, 15.0), &shortened(&scheduler(cell), 54));
     for tick in axis.ticks() {
         svg.line("grid", (left, y(tick)), (right, y(tick)));
         svg.text("tick", Anchor::End, (left - 8.0, y(tick) + 4.0), &axis.label(tick));
@@ -78,7 +71,8 @@ fn panel(svg: &mut Svg, corner: Point, cell: &Cell<'_>, lines: &[Vec<Point>], ax
     let ends: Vec<f64> = lines.iter().map(end_of).collect();
     for (index, label_y) in spread(&ends, 15.0, top, bottom).into_iter().enumerate() {
         let class = group_class(index);
-        let label = shortened(cell.groups[index].path, 11);
+        let label = shortened(cell.groups[index].path, 10);
         svg.text(&format!("{class} label"), Anchor::Start, (right + 8.0, label_y + 4.5), &label);
     }
+    svg.finish_panel() + "</div>\n"
 }

@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use block::random::Stream;
 use experiment::assertion::{Assertion, Verdict};
 use experiment::cell::cells;
+use experiment::dispatches::{DispatchedRequest, Hold};
 use experiment::job::{BlockSize, Engine, Job, Pattern, PerDirection};
 use experiment::measurement::{
     DeviceCounters, DirectionCounters, Flag, GroupMeasurement, Sample, Tally, TunableInForce,
 };
 use experiment::{
-    Group, Histogram, Matrix, Measurement, Order, SchedulerInForce, ShareUnit, TargetFacts, Weight, WorkloadPlan,
+    Dispatches, Group, Histogram, Matrix, Measurement, Order, SchedulerInForce, ShareUnit, TargetFacts, Weight,
+    WorkloadPlan,
 };
 use hoistway_report::Results;
 
@@ -104,6 +106,20 @@ impl Example {
             judged.map(|text| Assertion::parse(text).unwrap().evaluate(&cells, &[]).unwrap()).collect()
         };
         Self { matrix, measurements, environment, verdicts }
+    }
+
+    /// As if the first so many schedulers had done the same.
+    pub fn repeat_dispatches(&mut self, schedulers: usize) {
+        let specs = &self.matrix.schedulers[..schedulers];
+        let of_first = |run: &&Measurement| run.experiment.scheduler == specs[0];
+        let first = self.measurements.iter().find(of_first).and_then(|run| run.dispatches.clone());
+        let same = self.measurements.iter_mut().filter(|run| specs.contains(&run.experiment.scheduler));
+        same.for_each(|run| run.dispatches.clone_from(&first));
+    }
+
+    /// As if the host could not tell.
+    pub fn forget_dispatches(&mut self) {
+        self.measurements.iter_mut().for_each(|run| run.dispatches = None);
     }
 
     pub fn results(&self) -> Results<'_> {
@@ -203,9 +219,35 @@ fn measurement(experiment: experiment::Experiment, behaviour: &Behaviour) -> Mea
             ..DeviceCounters::default()
         },
         dispatch_reasons: [("next in order".to_owned(), ios / 3 * 2), ("share".to_owned(), ios / 3)].into(),
+        dispatches: (experiment.set == 1).then(|| dispatches(&mut stream)),
         blkio: std::collections::BTreeMap::new(),
         flags: if behaviour.has_shares { vec![] } else { vec![Flag::NoShares] },
         experiment,
+    }
+}
+
+/// 300 requests in turns of 20 for each group, with a pause before each turn; the fourth group is the system.
+fn dispatches(stream: &mut Stream) -> Dispatches {
+    let request = |index: u64| {
+        let turn = index / 20;
+        let group = u16::try_from(turn % 4).ok().filter(|group| *group < 3);
+        let first_sector = turn % 4 * 100_000_000 + stream.below(10_000_000);
+        DispatchedRequest {
+            at_ns: index * 500_000 + turn * 2_000_000,
+            service_ns: 400_000 + stream.below(3_000_000),
+            extent: block::Extent { first_sector, sectors: 64 },
+            kind: if turn.is_multiple_of(5) { 'W' } else { 'R' },
+            group,
+            reason: (index != 77).then_some(u8::from(index.is_multiple_of(20))),
+        }
+    };
+    let requests: Vec<DispatchedRequest> = (0..300).map(request).collect();
+    let hold = |turn: u64| Hold { at_ns: turn * 12_000_000 - 1_500_000, length_ns: 1_400_000, reason: 2 };
+    Dispatches {
+        length_ns: 180_000_000,
+        reasons: ["turn goes on", "turn <begins>", "waits for the next"].map(str::to_owned).into(),
+        requests,
+        holds: (1..15).map(hold).collect(),
     }
 }
 

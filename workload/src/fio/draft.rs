@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::diagnostic::Place;
 use super::units::Base;
-use super::values::Numbers;
+use super::values::{Numbers, SizePriority};
 use crate::job::{BlockSize, Job, PerDirection};
 
 /// A job in the making. `[global]` is one too; job sections begin as its copy.
@@ -38,6 +38,24 @@ pub struct Draft {
     pub nice: i64,
     /// `cmdprio` and `cmdprio_class`.
     pub other_priority: (u8, u8),
+    /// `nrfiles`.
+    pub files: Option<u32>,
+    /// Names in `filename`.
+    pub named_files: u32,
+    /// `filename_format`.
+    pub file_format: String,
+    /// `fill_device`.
+    pub fills_device: bool,
+    /// `zonemode=strided`.
+    pub is_strided: bool,
+    /// `zonesize`, `zonerange` and `zoneskip`.
+    pub zone_bytes: u64,
+    /// As above.
+    pub zone_range_bytes: u64,
+    /// As above.
+    pub zone_skip_bytes: u64,
+    /// `cmdprio_bssplit`: entries without a priority of their own take that of `cmdprio`.
+    pub priority_splits: Option<PerDirection<Vec<SizePriority>>>,
     /// `stonewall`.
     pub begins_phase: bool,
     /// `new_group`.
@@ -61,6 +79,15 @@ impl Default for Draft {
             priority_class: 0,
             nice: 0,
             other_priority: (0, 1),
+            files: None,
+            named_files: 0,
+            file_format: String::new(),
+            fills_device: false,
+            is_strided: false,
+            zone_bytes: 0,
+            zone_range_bytes: 0,
+            zone_skip_bytes: 0,
+            priority_splits: None,
             begins_phase: false,
             begins_report_group: false,
         }

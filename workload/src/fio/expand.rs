@@ -7,9 +7,13 @@ use super::draft::Draft;
 use super::lex::{Content, Line};
 use super::options;
 use super::program;
-use super::values::not_one_of;
+use super::table::split_names;
+use super::values::{SizePriority, not_one_of};
 use super::{MAX_ERRORS, MAX_IN_FLIGHT, MAX_THREADS, Surroundings};
-use crate::job::{Amount, BlockSize, Direction, Engine, Job, Mix, Pattern, Placement};
+use crate::job::{
+    Amount, BlockSize, Direction, Distribution, Engine, Job, Mix, Pattern, PerDirection, Placement, PrioritySplit,
+    Zones,
+};
 
 /// The jobs of a file. Where errors were found the list is incomplete.
 pub fn expand(name: &str, lines: &[Line], surroundings: &Surroundings<'_>, findings: &mut Findings) -> Vec<Job> {
@@ -174,6 +178,7 @@ impl File {
     fn add(&mut self, draft: Draft, head: &Place, surroundings: &Surroundings<'_>, findings: &mut Findings) {
         let at = |option: &str| draft.given_at.get(option).unwrap_or(head).clone();
         let (weight_at, wait_at, clones_at) = (at("cgroup_weight"), at("wait_for"), at("numjobs"));
+        let files_at = at("filename");
         let (begins_phase, begins_group) = (draft.begins_phase, draft.begins_report_group);
         let mut job = resolved(draft, head, surroundings, findings);
         if let Some(before) = self.jobs.last() {
@@ -188,6 +193,7 @@ impl File {
             findings.error(&wait_at, format!("wait_for: no job '{}' before this one", job.wait_for), help);
         }
         self.check_weight(&job, &weight_at, findings);
+        self.check_files(&job, &files_at, findings);
         job.first_thread = self.threads;
         self.threads = self.threads.saturating_add(job.threads);
         self.in_flight += u64::from(job.threads) * u64::from(job.effective_depth());
@@ -202,6 +208,24 @@ impl File {
             findings.error(&clones_at, message, "lower numjobs or iodepth");
         }
         self.jobs.push(job);
+    }
+
+    /// A list of files is one area here: a file of it that other jobs name by itself would be another one.
+    fn check_files(&self, job: &Job, place: &Place, findings: &mut Findings) {
+        let names = |job: &'_ Job| -> Vec<String> {
+            if job.files > 1 {
+                split_names(&job.file).into_iter().map(str::to_owned).collect()
+            } else {
+                vec![job.file.clone()]
+            }
+        };
+        let own = names(job);
+        let others = self.jobs.iter().filter(|other| !other.file.is_empty() && other.file != job.file);
+        let mut others = others.filter(|other| job.files > 1 || other.files > 1).take(200);
+        if let Some(other) = others.find(|other| names(other).iter().any(|name| own.contains(name))) {
+            let message = format!("jobs '{}' and '{}' share some of their files, but not all", other.name, job.name);
+            findings.error(place, message, "give both the same list in filename, or files of their own");
+        }
     }
 
     fn check_weight(&mut self, job: &Job, place: &Place, findings: &mut Findings) {
@@ -236,7 +260,8 @@ fn resolved(draft: Draft, head: &Place, surroundings: &Surroundings<'_>, finding
     if job.size == Some(Amount::Bytes(0)) {
         job.size = None;
     }
-    job.placement = if job.file.is_empty() { Placement::Own } else { Placement::Shared };
+    files(&mut job, &draft, at("nrfiles"), findings);
+    zones(&mut job, &draft, at, findings);
     priorities(&mut job, &draft);
     if let Err(message) = engine(&mut job, &draft.engine, surroundings, at("iodepth"), findings) {
         findings.error(at("ioengine"), message, ENGINES_HELP);
@@ -255,6 +280,59 @@ fn resolved(draft: Draft, head: &Place, surroundings: &Surroundings<'_>, finding
         findings.remark(Severity::Note, at("invalidate"), message);
     }
     job
+}
+
+/// How many files there are, and what they are called.
+fn files(job: &mut Job, draft: &Draft, place: &Place, findings: &mut Findings) {
+    let named = draft.named_files.max(1);
+    job.files = draft.files.unwrap_or(named);
+    if !job.file.is_empty() && job.files != named {
+        // fio uses the first so many of them; more than there are names it refuses.
+        let message = format!("nrfiles={} and {named} names in filename contradict each other", job.files);
+        findings.error(place, message, "leave nrfiles out");
+    }
+    let format = draft.file_format.replace("$clientuid", "");
+    if job.file.is_empty() && !format.is_empty() && !format.contains("$jobnum") {
+        // All threads make up the same names, so they share the files.
+        let name = |number: u32| {
+            format.replace("$jobname", &job.name).replace("$filenum", &number.to_string()).trim().to_owned()
+        };
+        job.files = if format.contains("$filenum") { job.files } else { 1 };
+        job.file = match job.files {
+            1 => name(0),
+            count => (0..count).map(|number| name(number).replace(':', "\\:")).collect::<Vec<_>>().join(":"),
+        };
+    }
+    job.placement = if job.file.is_empty() { Placement::Own } else { Placement::Shared };
+    if draft.fills_device {
+        (job.size, job.io_size) = (None, None);
+    }
+}
+
+/// The zones of `zonemode=strided`, checked as fio does.
+fn zones<'a>(job: &mut Job, draft: &Draft, at: impl Fn(&str) -> &'a Place, findings: &mut Findings) {
+    let size_bytes = draft.zone_bytes;
+    if !draft.is_strided {
+        // Before there was a zonemode, a size and a skip made zones; fio keeps that.
+        let is_old = size_bytes > 0 && draft.zone_skip_bytes > 0 && !draft.given_at.contains_key("zonemode");
+        if !is_old {
+            return;
+        }
+    } else if size_bytes == 0 {
+        return findings.error(at("zonemode"), "zonemode=strided needs a zonesize", "add zonesize=256m, say");
+    }
+    if job.distribution != Distribution::Uniform && matches!(job.pattern, Pattern::Random { .. }) {
+        let message = "strided zones and an uneven random_distribution together are not supported";
+        return findings.error(at("random_distribution"), message, "remove one of them");
+    }
+    let range_bytes = if draft.zone_range_bytes > 0 { draft.zone_range_bytes } else { size_bytes };
+    let directions = job.mix.directions().iter();
+    let largest = directions.map(|direction| u64::from(job.block_sizes.of(*direction).largest_bytes())).max();
+    if range_bytes < largest.unwrap_or(1) {
+        let message = format!("a zone of {range_bytes} bytes does not hold a block of {}", largest.unwrap_or(1));
+        return findings.error(at("zonesize"), message, "make the zones larger, or the blocks smaller");
+    }
+    job.zones = Some(Zones { size_bytes, range_bytes, skip_bytes: draft.zone_skip_bytes });
 }
 
 fn sizes(job: &mut Job, draft: &Draft) {
@@ -283,6 +361,14 @@ pub(super) fn priorities(job: &mut Job, draft: &Draft) {
     let share = &mut job.priority_share;
     let (level, class) = draft.other_priority;
     share.priority_bits = if share.read_percent > 0 || share.write_percent > 0 { bits(class, level) } else { 0 };
+    let split = |entry: &SizePriority| {
+        let (class, level) = entry.priority.unwrap_or((class, level));
+        PrioritySplit { bytes: entry.bytes, percent: entry.percent, priority_bits: bits(class, level) }
+    };
+    if let Some(splits) = &draft.priority_splits {
+        let of = |entries: &[SizePriority]| entries.iter().map(split).collect();
+        job.priority_splits = PerDirection { read: of(&splits.read), write: of(&splits.write), trim: Vec::new() };
+    }
 }
 
 pub(super) const ENGINES_HELP: &str = "engines that issue I/O to files and devices are accepted";

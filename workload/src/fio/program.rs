@@ -28,6 +28,7 @@ const HONOURED: &[&str] = &[
     "wait_for",
     "startdelay",
     "exitall",
+    "exit_what",
     "runtime",
     "time_based",
     "ramp_time",
@@ -91,6 +92,7 @@ pub(super) fn resolved<'a>(
         report_group: given.report_group,
         wait_for: given.wait_for,
         ends_phase: given.ends_phase,
+        ends: given.ends,
         group_reporting: given.group_reporting,
         ..Job::default()
     };

@@ -6,7 +6,8 @@ use std::fmt::{Display, Write};
 
 use super::microseconds;
 use crate::job::{
-    Amount, BlockSize, Direction, Distribution, Engine, Job, Mix, Pattern, PerDirection, RateProcess, SyncKind,
+    Amount, BlockSize, Direction, Distribution, Ends, Engine, FileOrder, Job, Mix, Pattern, PerDirection,
+    PrioritySplit, RateProcess, SyncKind, ZoneShare,
 };
 
 /// The file of these jobs, which must come from [`super::parse`]: what only workload codes can say has no fio option.
@@ -34,6 +35,12 @@ pub fn show(jobs: &[Job]) -> String {
         file.push_str(&section.text);
     }
     file
+}
+
+fn span_of(section: &mut Section, key: &str, time_ns: u64) {
+    if time_ns > 0 {
+        section.line(key, format_args!("{}us", microseconds(time_ns)));
+    }
 }
 
 struct Section {
@@ -92,16 +99,41 @@ impl Section {
         }
         self.text("wait_for", &job.wait_for);
         self.flag("exitall", job.ends_phase);
+        match job.ends {
+            Ends::Group => {}
+            Ends::Phase => self.line("exit_what", "stonewall"),
+            Ends::All => self.line("exit_what", "all"),
+        }
         self.flag("group_reporting", job.group_reporting);
         self.number("numjobs", u64::from(job.threads), 1);
     }
 
     fn place(&mut self, job: &Job) {
-        self.text("filename", &job.file.replace(':', "\\:"));
+        if job.files > 1 && !job.file.is_empty() {
+            // The list as it was written.
+            self.text("filename", &job.file);
+        } else {
+            self.text("filename", &job.file.replace(':', "\\:"));
+            self.number("nrfiles", u64::from(job.files), 1);
+        }
+        let run = if job.file_run > 1 { format!(":{}", job.file_run) } else { String::new() };
+        match (job.file_order, run.is_empty()) {
+            (FileOrder::RoundRobin, true) => {}
+            (FileOrder::RoundRobin, false) => self.line("file_service_type", format_args!("roundrobin{run}")),
+            (FileOrder::Random, _) => self.line("file_service_type", format_args!("random{run}")),
+            (FileOrder::Sequential, _) => self.line("file_service_type", format_args!("sequential{run}")),
+        }
         self.text("directory", &job.directory);
         self.amount("filesize", job.file_bytes.map(Amount::Bytes));
         self.amount("offset", (job.offset != self.default.offset).then_some(job.offset));
+        self.number("offset_align", job.offset_align_bytes, 0);
         self.number("offset_increment", job.offset_increment_bytes, 0);
+        if let Some(zones) = job.zones {
+            self.line("zonemode", "strided");
+            self.line("zonesize", zones.size_bytes);
+            self.line("zonerange", zones.range_bytes);
+            self.line("zoneskip", zones.skip_bytes);
+        }
         self.amount("size", job.size);
         self.amount("io_size", job.io_size);
         self.number("number_ios", job.number_ios.unwrap_or(0), 0);
@@ -132,23 +164,39 @@ impl Section {
         }
         self.flag("norandommap", !job.random_map);
         self.triple("percentage_random", job.random_percent, self.default.random_percent);
-        match job.distribution {
+        let centre = job.centre_millionths;
+        match &job.distribution {
             Distribution::Uniform => {}
-            Distribution::Zipf { theta_millionths } => self.distribution("zipf", u64::from(theta_millionths)),
-            Distribution::Pareto { h_millionths } => self.distribution("pareto", u64::from(h_millionths)),
+            Distribution::Zipf { theta_millionths } => self.distribution("zipf", u64::from(*theta_millionths), centre),
+            Distribution::Pareto { h_millionths } => self.distribution("pareto", u64::from(*h_millionths), centre),
             // Written in percent of the area.
             Distribution::Normal { deviation_millionths } => {
-                self.distribution("normal", u64::from(deviation_millionths) * 100);
+                self.distribution("normal", u64::from(*deviation_millionths) * 100, centre);
             }
+            Distribution::Zoned(zones) => self.zoned(zones),
         }
         if let Some(seed) = job.seed {
             self.line("randseed", seed);
         }
     }
 
-    fn distribution(&mut self, word: &str, millionths: u64) {
+    fn distribution(&mut self, word: &str, millionths: u64, centre_millionths: Option<u32>) {
         let (whole, fraction) = (millionths / 1_000_000, millionths % 1_000_000);
-        self.line("random_distribution", format_args!("{word}:{whole}.{fraction:06}"));
+        let centre = centre_millionths
+            .map_or_else(String::new, |centre| format!(":{}.{:06}", centre / 1_000_000, centre % 1_000_000));
+        self.line("random_distribution", format_args!("{word}:{whole}.{fraction:06}{centre}"));
+    }
+
+    fn zoned(&mut self, zones: &PerDirection<Vec<ZoneShare>>) {
+        let all = [&zones.read, &zones.write, &zones.trim];
+        let is_absolute = all.iter().any(|zones| zones.iter().any(|zone| matches!(zone.size, Amount::Bytes(_))));
+        let part = |zone: &ZoneShare| match zone.size {
+            Amount::Bytes(size) => format!("{}/{size}", zone.percent),
+            Amount::Percent(size) => format!("{}/{size}", zone.percent),
+        };
+        let parts = all.map(|zones| zones.iter().map(part).collect::<Vec<_>>().join(":"));
+        let word = if is_absolute { "zoned_abs" } else { "zoned" };
+        self.line("random_distribution", format_args!("{word}:{}", parts.join(",")));
     }
 
     fn sizes(&mut self, job: &Job) {
@@ -223,6 +271,7 @@ impl Section {
         }
         self.flag("time_based", job.time_based);
         self.number("thinktime_blocks", u64::from(job.think.blocks), 0);
+        span_of(self, "thinktime_iotime", job.think.io_time_ns);
         if job.think.counts_issued {
             self.line("thinktime_blocks_type", "issue");
         }
@@ -241,6 +290,14 @@ impl Section {
             self.line("cmdprio_percentage", format_args!("{},{}", share.read_percent, share.write_percent));
             self.line("cmdprio_class", share.priority_bits >> 13);
             self.line("cmdprio", share.priority_bits & 7);
+        }
+        let PerDirection { read, write, .. } = &job.priority_splits;
+        if !read.is_empty() || !write.is_empty() {
+            let part = |it: &PrioritySplit| {
+                format!("{}/{}/{}/{}", it.bytes, it.percent, it.priority_bits >> 13, it.priority_bits & 7)
+            };
+            let parts = [read, write].map(|splits| splits.iter().map(part).collect::<Vec<_>>().join(":"));
+            self.line("cmdprio_bssplit", parts.join(","));
         }
         self.text("cgroup", &job.group);
         let wishes = &job.wishes;

@@ -11,7 +11,7 @@ use super::options::Class::{Honoured, NoEffect, NotYet, Refused};
 use super::options::{Action, Class, Outcome, Row};
 use super::units::{self, Base};
 use super::values::{distribution, not_one_of};
-use crate::job::{Amount, PerDirection, RateProcess, SyncKind};
+use crate::job::{Amount, Ends, FileOrder, PerDirection, RateProcess, SyncKind};
 use crate::program::Program;
 
 const fn row(
@@ -51,7 +51,8 @@ const TRACE: &str = "traces are replayed with hoistway test --trace";
 const VERIFY: &str = "it would change what the job does";
 const ENGINE: &str = "how the host's own engine submits is not the job's choice";
 const ZONES: &str = "zone modes are not implemented";
-const ONE_FILE: &str = "a job has a single file";
+/// Files of a thread at most.
+const MAX_FILES: u64 = 4096;
 const CPUS: &str = "no host pins its workers to CPUs";
 
 /// A number that an `Integer` row has already limited to 32 bits.
@@ -83,20 +84,27 @@ pub const ROWS: &[Row] = &[
         Text(|d, text| store(&mut d.job.wait_for, text)),
         "Starts after all jobs of that name.",
     ),
-    row("filename", &[], Honoured, Text(file_name), "The one file or device the job works on."),
+    row("filename", &[], Honoured, Text(file_name), "The file or device the job works on, or several: a:b."),
     row("directory", &[], Honoured, Text(|d, text| store(&mut d.job.directory, text)), "Where made-up files go."),
-    not_yet(
+    row(
         "filename_format",
-        &["$jobname.$jobnum.$filenum"],
-        "names are $jobname.$jobnum.$filenum",
-        "Form of made-up names.",
+        &[],
+        Honoured,
+        Text(|d, text| store(&mut d.file_format, text)),
+        "Form of made-up names, of $jobname, $jobnum, $filenum, $clientuid.",
     ),
-    not_yet("nrfiles", &["1"], ONE_FILE, "Files per job."),
-    quiet("openfiles", ONE_FILE, "Files open at once."),
-    quiet("file_service_type", ONE_FILE, "Which file is next."),
+    row("nrfiles", &[], Honoured, Integer(1, MAX_FILES, |d, v| d.files = Some(small(v))), "Files per thread."),
+    quiet("openfiles", "files are not opened and closed in between", "Files open at once."),
+    row(
+        "file_service_type",
+        &[],
+        Honoured,
+        Text(file_order),
+        "Which file is next: roundrobin[:N], random[:N], sequential.",
+    ),
     quiet("unique_filename", "there is no server mode", "Prefix of the client's address."),
     not_yet("lockfile", &["none"], "files are not locked", "Locks the file while in use."),
-    not_yet("opendir", &[], ONE_FILE, "Takes all files below a directory."),
+    not_yet("opendir", &[], "name the files", "Takes all files below a directory."),
     row(
         "filesize",
         &[],
@@ -148,7 +156,13 @@ pub const ROWS: &[Row] = &[
         Integer(0, u64::MAX, |d, v| d.job.offset_increment_bytes = v),
         "Added to offset per clone.",
     ),
-    not_yet("offset_align", &["0"], "offsets are taken as they are", "Alignment of a percent offset."),
+    row(
+        "offset_align",
+        &[],
+        Honoured,
+        Integer(0, u64::MAX, |d, v| d.job.offset_align_bytes = v),
+        "What an offset in percent is rounded up to.",
+    ),
     row(
         "number_ios",
         &[],
@@ -157,7 +171,16 @@ pub const ROWS: &[Row] = &[
         "I/Os at most.",
     ),
     row("loops", &[], Honoured, Integer(1, U32, |d, v| d.job.loops = small(v)), "Passes."),
-    not_yet("fill_device", &["0"], "running into a full device is not tried", "Writes until no space is left."),
+    also(
+        &["fill_fs"],
+        row(
+            "fill_device",
+            &[],
+            Honoured,
+            Switch(|d, on| d.fills_device = on),
+            "Goes on to the end of the file or device, whatever size says.",
+        ),
+    ),
     not_yet("file_append", &["0"], LAYOUT, "Begins at the end of the file."),
     row("rwmixread", &[], Honoured, Integer(0, 100, |d, v| d.read_percent = byte(v)), "Percent of reads."),
     row("rwmixwrite", &[], Honoured, Integer(0, 100, |d, v| d.read_percent = 100 - byte(v)), "Percent of writes."),
@@ -178,8 +201,8 @@ pub const ROWS: &[Row] = &[
         "random_distribution",
         &[],
         Honoured,
-        Text(|d, text| distribution(text).map(|value| d.job.distribution = value)),
-        "random, zipf:T, pareto:H, normal:D.",
+        Text(spread),
+        "random, zipf:T[:C], pareto:H[:C], normal:D[:C], zoned:P/S:..., zoned_abs:P/SIZE:...",
     ),
     row("randseed", &[], Honoured, Integer(0, u64::MAX, |d, v| d.job.seed = Some(v)), "Seed of the job."),
     row(
@@ -198,10 +221,16 @@ pub const ROWS: &[Row] = &[
     ),
     quiet("random_generator", "the generator is Hoistway's own, the distribution is the same", "Random generator."),
     // Zones.
-    not_yet("zonemode", &["none"], ZONES, "Zones of the area."),
-    not_yet("zonesize", &["0"], ZONES, "Bytes of a zone."),
-    not_yet("zonerange", &["0"], ZONES, "Bytes from zone to zone."),
-    not_yet("zoneskip", &["0"], ZONES, "Bytes skipped between zones."),
+    row("zonemode", &[], Honoured, Text(zone_mode), "Zones of the area: none, strided."),
+    row("zonesize", &[], Honoured, Integer(0, u64::MAX, |d, v| d.zone_bytes = v), "Bytes done before the next zone."),
+    row(
+        "zonerange",
+        &[],
+        Honoured,
+        Integer(0, u64::MAX, |d, v| d.zone_range_bytes = v),
+        "Length of a zone, else zonesize.",
+    ),
+    row("zoneskip", &[], Honoured, Integer(0, u64::MAX, |d, v| d.zone_skip_bytes = v), "Bytes between zones."),
     refused("zonecapacity", &["0"], ZONES, "Usable bytes of a zone."),
     refused("read_beyond_wp", &["0"], ZONES, "Reads behind the write pointer."),
     refused("max_open_zones", &["0"], ZONES, "Zones open at once."),
@@ -274,7 +303,7 @@ pub const ROWS: &[Row] = &[
     ),
     row("startdelay", &["start_delay"], Honoured, Text(start_delay), "Seconds, or a range of them, before the start."),
     row("exitall", &[], Honoured, Flag(|d, on| d.job.ends_phase = on), "The end of this job ends its group."),
-    not_yet("exit_what", &["group"], "exitall ends the jobs of the same phase", "What exitall ends."),
+    row("exit_what", &[], Honoured, Text(exit_what), "What exitall ends: group, stonewall, all."),
     not_yet("exitall_on_error", &["0"], "an error ends its own thread", "An error ends all jobs."),
     // Time and rate.
     row(
@@ -324,7 +353,13 @@ pub const ROWS: &[Row] = &[
         "I/Os between pauses.",
     ),
     row("thinktime_blocks_type", &[], Honoured, Text(think_type), "Which I/Os count: complete, issue."),
-    not_yet("thinktime_iotime", &["0"], "pauses come after blocks, not after times", "I/O time between pauses."),
+    row(
+        "thinktime_iotime",
+        &[],
+        Honoured,
+        Time(SECOND, |d, v| d.job.think.io_time_ns = v),
+        "Time of I/O before a pause.",
+    ),
     not_yet("flow", &["0"], "jobs do not wait for each other's counts", "Ratio between jobs."),
     quiet("flow_id", "it only names the jobs of a flow, which is not supported", "Which jobs share a flow."),
     quiet("flow_sleep", "it only matters to flow, which is not supported", "Wait when held back by a flow."),
@@ -374,7 +409,13 @@ pub const ROWS: &[Row] = &[
     row("cmdprio_percentage", &[], Honoured, Triple(0, 100, other_priority), "Percent of I/Os with another priority."),
     row("cmdprio_class", &[], Honoured, Integer(0, 3, |d, v| d.other_priority.1 = byte(v)), "Class of those."),
     row("cmdprio", &[], Honoured, Integer(0, 7, |d, v| d.other_priority.0 = byte(v)), "Level of those."),
-    not_yet("cmdprio_bssplit", &[], "use cmdprio_percentage", "Priority by block size."),
+    row(
+        "cmdprio_bssplit",
+        &[],
+        Honoured,
+        Text(priority_splits),
+        "Priority by block size: SIZE/PERCENT[/CLASS/LEVEL]:...",
+    ),
     row(
         "nice",
         &[],
@@ -537,13 +578,71 @@ fn store(field: &mut String, text: &str) -> Outcome {
 }
 
 fn file_name(draft: &mut Draft, text: &str) -> Outcome {
-    let unescaped = text.replace("\\:", "\u{0}");
-    if unescaped.contains(':') {
-        return Err(
-            "several files in one job are not supported yet; write one job per file ('\\:' is a colon)".to_owned()
-        );
+    let names: Vec<&str> = split_names(text);
+    if names.iter().any(|name| name.is_empty()) {
+        return Err(format!("'{text}' has an empty name; '\\:' is a colon"));
     }
-    store(&mut draft.job.file, &unescaped.replace('\u{0}', ":"))
+    draft.named_files = small(names.len() as u64);
+    // One file by its name, several as they were written: jobs with the same list share them.
+    let name = if let [one] = names[..] { one.replace("\\:", ":") } else { text.to_owned() };
+    store(&mut draft.job.file, &name)
+}
+
+/// Names between the colons that no backslash stands before.
+pub fn split_names(text: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    let mut start = 0;
+    for (at, _) in text.match_indices(':') {
+        if !text[..at].ends_with('\\') {
+            names.push(&text[start..at]);
+            start = at + 1;
+        }
+    }
+    names.push(&text[start..]);
+    names
+}
+
+fn file_order(draft: &mut Draft, text: &str) -> Outcome {
+    let (word, count) = text.split_once(':').map_or((text, None), |(word, count)| (word.trim(), Some(count)));
+    draft.job.file_order = match word {
+        "roundrobin" => FileOrder::RoundRobin,
+        "random" => FileOrder::Random,
+        "sequential" => FileOrder::Sequential,
+        _ => return Err(not_one_of(word, &["roundrobin", "random", "sequential"])),
+    };
+    draft.job.file_run = small(count.map_or(Ok(1), |count| draft.numbers.within(count, 1, U32))?);
+    Ok(())
+}
+
+fn spread(draft: &mut Draft, text: &str) -> Outcome {
+    let (distribution, centre_millionths) = distribution(&mut draft.numbers, text)?;
+    (draft.job.distribution, draft.job.centre_millionths) = (distribution, centre_millionths);
+    Ok(())
+}
+
+fn zone_mode(draft: &mut Draft, text: &str) -> Outcome {
+    draft.is_strided = match text {
+        "none" => false,
+        "strided" => true,
+        "zbd" => return Err("zoned devices are not supported".to_owned()),
+        _ => return Err(not_one_of(text, &["none", "strided"])),
+    };
+    Ok(())
+}
+
+fn exit_what(draft: &mut Draft, text: &str) -> Outcome {
+    draft.job.ends = match text {
+        "group" => Ends::Group,
+        "stonewall" => Ends::Phase,
+        "all" => Ends::All,
+        _ => return Err(not_one_of(text, &["group", "stonewall", "all"])),
+    };
+    Ok(())
+}
+
+fn priority_splits(draft: &mut Draft, text: &str) -> Outcome {
+    draft.priority_splits = Some(draft.numbers.priority_splits(text)?);
+    Ok(())
 }
 
 fn direction(draft: &mut Draft, text: &str) -> Outcome {

@@ -1,7 +1,7 @@
 //! Values with a grammar of their own: directions, triples, block size splits, distributions.
 
 use super::units::{self, Base, Number};
-use crate::job::{Amount, BlockSize, Distribution, Mix, Pattern, PerDirection, SplitEntry};
+use crate::job::{Amount, BlockSize, Distribution, Mix, Pattern, PerDirection, SplitEntry, ZoneShare};
 
 /// Reads numbers of one job, and remembers a suffix that deserves a note.
 #[derive(Clone, Debug)]
@@ -111,6 +111,58 @@ impl Numbers {
         Ok((sizes, was_scaled))
     }
 
+    /// Reads `60/10:30/20:...`: shares of the I/Os and of the area, the latter in percent or as sizes; what is left out
+    /// shares the rest.
+    fn zones(&mut self, text: &str, is_absolute: bool) -> Result<Vec<ZoneShare>, String> {
+        let mut zones = Vec::new();
+        for entry in text.split(':') {
+            let (share, size) = entry.split_once('/').ok_or_else(|| format!("'{entry}' is not SHARE/SIZE"))?;
+            let percent = |numbers: &mut Self, text: &str| match text.trim().trim_end_matches('%') {
+                "" => Ok(None),
+                given => numbers.within(given, 0, 100).map(Some),
+            };
+            let share = percent(self, share)?;
+            let size = if is_absolute { Some(self.read(size)?) } else { percent(self, size)? };
+            zones.push((share, size));
+        }
+        if zones.len() > MAX_SPLITS {
+            return Err(format!("more than {MAX_SPLITS} zones"));
+        }
+        fill(zones.iter_mut().map(|zone| &mut zone.0), "the shares of the I/Os")?;
+        if !is_absolute {
+            fill(zones.iter_mut().map(|zone| &mut zone.1), "the sizes")?;
+        }
+        let zone = |(share, size): (Option<u64>, Option<u64>)| ZoneShare {
+            percent: narrow(share.unwrap_or(0)),
+            size: match size.unwrap_or(0) {
+                bytes if is_absolute => Amount::Bytes(bytes),
+                percent => Amount::Percent(narrow(percent)),
+            },
+        };
+        Ok(zones.into_iter().map(zone).collect())
+    }
+
+    /// Reads `4k/40/1/3:64k/10` per direction, for reads and writes.
+    pub fn priority_splits(&mut self, text: &str) -> Result<PerDirection<Vec<SizePriority>>, String> {
+        let splits = per_direction(text, |part| {
+            let entries = part.split(':').map(|entry| {
+                let parts: Vec<&str> = entry.split('/').map(str::trim).collect();
+                let priority = match parts[..] {
+                    [_, _] => None,
+                    [_, _, class, level] => {
+                        Some((narrow(self.within(class, 0, 3)?), narrow(self.within(level, 0, 7)?)))
+                    }
+                    _ => return Err(format!("'{entry}' is not SIZE/PERCENT or SIZE/PERCENT/CLASS/LEVEL")),
+                };
+                let percent = narrow(self.within(parts[1], 0, 100)?);
+                Ok(SizePriority { bytes: self.block(parts[0])?, percent, priority })
+            });
+            entries.collect::<Result<Vec<_>, String>>()
+        })?;
+        let [read, write] = [splits.read, splits.write].map(Option::unwrap_or_default);
+        Ok(PerDirection { read, write, trim: Vec::new() })
+    }
+
     /// Reads `rw=`: the direction, whether it is random, and the pattern its suffix makes.
     pub fn direction(&mut self, text: &str) -> Result<(Mix, Pattern), String> {
         let (word, suffix) = text.split_once(':').map_or((text, None), |(word, suffix)| (word.trim(), Some(suffix)));
@@ -169,6 +221,27 @@ pub fn not_one_of(given: &str, allowed: &[&str]) -> String {
     format!("'{given}' is not one of {}{hint}", allowed.join(", "))
 }
 
+/// Gives the percentages left out equal parts of what the others leave; what does not come to 100 then is an error.
+fn fill<'a>(percents: impl Iterator<Item = &'a mut Option<u64>>, what: &str) -> Result<(), String> {
+    let percents: Vec<&mut Option<u64>> = percents.collect();
+    let given: u64 = percents.iter().filter_map(|percent| **percent).sum();
+    let mut open: Vec<&mut Option<u64>> = percents.into_iter().filter(|percent| percent.is_none()).collect();
+    if given > 100 || (open.is_empty() && given != 100) {
+        return Err(format!("{what} come to {given} %; they must come to 100"));
+    }
+    let (count, rest) = (open.len() as u64, 100 - given);
+    for (index, percent) in open.iter_mut().enumerate() {
+        let index = index as u64;
+        **percent = Some((index + 1) * rest / count - index * rest / count);
+    }
+    Ok(())
+}
+
+/// A number that is known to fit.
+fn narrow(value: u64) -> u8 {
+    u8::try_from(value).unwrap_or(u8::MAX)
+}
+
 fn per_direction<T: Clone>(
     text: &str,
     mut read: impl FnMut(&str) -> Result<T, String>,
@@ -186,30 +259,57 @@ fn per_direction<T: Clone>(
     Ok(PerDirection { read: at(0), write: at(1), trim: at(2) })
 }
 
-/// Reads `random_distribution=`.
-pub fn distribution(text: &str) -> Result<Distribution, String> {
-    let (word, parameter) = text.split_once(':').unwrap_or((text, ""));
-    let parameter = parameter.trim();
-    if parameter.contains(',') {
-        return Err("a centre of the distribution (the value behind the comma) is not supported yet".to_owned());
+/// Reads `random_distribution=`: the distribution, and where its hottest place is if that is said.
+pub fn distribution(numbers: &mut Numbers, text: &str) -> Result<(Distribution, Option<u32>), String> {
+    let (word, parameters) = text.split_once(':').unwrap_or((text, ""));
+    let is_absolute = match word.trim() {
+        "zoned" => Some(false),
+        "zoned_abs" => Some(true),
+        _ => None,
+    };
+    if let Some(is_absolute) = is_absolute {
+        let zones = per_direction(parameters, |part| numbers.zones(part, is_absolute))?;
+        let [read, write, trim] = [zones.read, zones.write, zones.trim].map(Option::unwrap_or_default);
+        return Ok((Distribution::Zoned(PerDirection { read, write, trim }), None));
     }
+    // fio writes a second colon before the centre.
+    let (parameter, centre) = parameters.split_once([':', ',']).unwrap_or((parameters, ""));
+    let parameter = parameter.trim();
+    let centre = match centre.trim() {
+        "" => None,
+        given => {
+            let centre = millionths(given).filter(|centre| *centre <= 1_000_000);
+            Some(centre.ok_or_else(|| format!("the centre '{given}' is outside the allowed 0 to 1"))?)
+        }
+    };
     let or = |default: u32, max: u32| match parameter {
         "" => Ok(default),
         given => millionths(given)
             .filter(|value| (1..=max).contains(value))
             .ok_or_else(|| format!("'{given}' is outside the allowed 0.000001 to {}", max / 1_000_000)),
     };
-    match word.trim() {
-        "random" => Ok(Distribution::Uniform),
-        "zipf" => Ok(Distribution::Zipf { theta_millionths: or(1_100_000, 100_000_000)? }),
-        "pareto" => Ok(Distribution::Pareto { h_millionths: or(200_000, 999_999)? }),
+    let distribution = match word.trim() {
+        "random" => Distribution::Uniform,
+        "zipf" => Distribution::Zipf { theta_millionths: or(1_100_000, 100_000_000)? },
+        "pareto" => Distribution::Pareto { h_millionths: or(200_000, 999_999)? },
+        // Given in percent of the area.
         "normal" | "gauss" => {
-            // Given in percent of the area.
-            Ok(Distribution::Normal { deviation_millionths: (or(10_000_000, 100_000_000)? / 100).max(1) })
+            Distribution::Normal { deviation_millionths: (or(10_000_000, 100_000_000)? / 100).max(1) }
         }
-        "zoned" | "zoned_abs" => Err(format!("'{word}' is not supported yet; use zipf, pareto or normal")),
-        _ => Err(not_one_of(word, &["random", "zipf", "pareto", "normal"])),
-    }
+        _ => return Err(not_one_of(word, &["random", "zipf", "pareto", "normal", "zoned", "zoned_abs"])),
+    };
+    Ok((distribution, centre))
+}
+
+/// I/Os of one size with another priority, as `cmdprio_bssplit` says it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct SizePriority {
+    /// The size in bytes.
+    pub bytes: u32,
+    /// Percent of the I/Os of that size.
+    pub percent: u8,
+    /// Class and level, where they are given.
+    pub priority: Option<(u8, u8)>,
 }
 
 /// A decimal number x 10^6, at most six digits behind the point.

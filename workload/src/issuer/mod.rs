@@ -231,6 +231,12 @@ impl Issuer {
     }
 }
 
+/// The first byte of its area that a thread uses, and the one behind the last. For jobs of one file.
+pub fn part_of_thread(job: &Job, thread: u32, area_bytes: u64) -> (u64, u64) {
+    let part = part_of(job, thread, area_bytes);
+    (part.start_bytes, part.end_bytes)
+}
+
 /// The random stream that a thread's own streams are drawn from: of the run's seed (or the job's) and the thread's number.
 pub(crate) fn root_stream(job: &Job, thread: u32, seed: u64) -> Stream {
     let path = format!("proc/{}/{}", job.group, u64::from(job.first_thread) + u64::from(thread));

@@ -18,7 +18,13 @@ pub(crate) fn part_of(job: &Job, thread: u32, area_bytes: u64) -> Region {
             (base, base.saturating_add(part_bytes).min(area_bytes))
         }
     };
-    let skipped = whole_pages(job.offset, end.saturating_sub(base));
+    let mut skipped = job.offset.of(end.saturating_sub(base));
+    if matches!(job.offset, Amount::Percent(_)) {
+        let smallest = job.mix.directions().iter().map(|direction| job.block_sizes.of(*direction).smallest_bytes());
+        let align =
+            if job.offset_align_bytes > 0 { job.offset_align_bytes } else { smallest.min().unwrap_or(1).into() };
+        skipped = skipped.checked_next_multiple_of(align.max(1)).unwrap_or(u64::MAX);
+    }
     let increments = job.offset_increment_bytes.saturating_mul(u64::from(thread));
     let start_bytes = base.saturating_add(skipped).saturating_add(increments).min(end);
     let room = end - start_bytes;
@@ -38,17 +44,18 @@ fn whole_pages(amount: Amount, area_bytes: u64) -> u64 {
     }
 }
 
-/// The part of a thread that issues by a pattern, checked to hold its largest block.
-pub(super) fn region_of(job: &Job, thread: u32, area_bytes: u64) -> Result<Region, Unsuitable> {
-    let region = part_of(job, thread, area_bytes);
-    let part_bytes = region.end_bytes - region.start_bytes;
+/// The parts of a thread that issues by a pattern, one per file, checked to hold its largest block.
+pub(super) fn regions_of(job: &Job, thread: u32, area_bytes: u64) -> Result<Vec<Region>, Unsuitable> {
+    let regions = crate::files::regions(job, thread, area_bytes);
+    // They are alike.
+    let part_bytes = regions.first().map_or(0, |region| region.end_bytes - region.start_bytes);
     let largest = job.mix.directions().iter().map(|direction| job.block_sizes.of(*direction).largest_bytes());
     let block_bytes = u64::from(largest.max().unwrap_or(1).max(1));
     if part_bytes < block_bytes {
         let job = job.name.clone();
         return Err(Unsuitable::AreaTooSmall { job, thread, part_bytes, block_bytes, area_bytes });
     }
-    Ok(region)
+    Ok(regions)
 }
 
 /// What one pass transfers: the part, without the rest at its end that no block of a fixed size fits into.

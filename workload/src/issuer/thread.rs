@@ -9,11 +9,11 @@ use std::collections::VecDeque;
 use block::random::Stream;
 use block::{Flags, Nanos, Operation, Priority};
 
-use super::region::{region_of, whole_blocks};
+use super::region::{regions_of, whole_blocks};
 use super::{Call, Io, Next, Tokens, Unsuitable, root_stream};
 use crate::arrival::{Pacer, Pauses};
-use crate::job::{Direction, Job, Mix, Pattern, SyncKind};
-use crate::pattern::Offsets;
+use crate::files::Files;
+use crate::job::{Direction, Job, Mix, Pattern, PrioritySplit, SyncKind};
 use crate::sizes::Sizes;
 
 /// Where a thread stands.
@@ -83,7 +83,7 @@ pub(super) struct Thread {
     mix: Mix,
     sizes: [Sizes; 3],
     sizes_by_pattern: bool,
-    offsets: Offsets,
+    offsets: Files,
     choices: Stream,
     /// The direction drawn for an I/O that its rate holds back.
     chosen: Option<Direction>,
@@ -110,6 +110,7 @@ pub(super) struct Thread {
     priority: Priority,
     other_priority: Priority,
     other_percent: [u8; 3],
+    priority_splits: [Box<[PrioritySplit]>; 3],
     sync_every: [u32; 2],
     writes_issued: u64,
     sync_is_due: bool,
@@ -120,7 +121,8 @@ pub(super) struct Thread {
 impl Thread {
     /// As [`super::Issuer::new`].
     pub(super) fn new(job: &Job, thread: u32, area_bytes: u64, seed: u64) -> Result<Self, Unsuitable> {
-        let region = region_of(job, thread, area_bytes)?;
+        let regions = regions_of(job, thread, area_bytes)?;
+        let (files, region) = (regions.len() as u64, regions[0]);
         let part_bytes = region.end_bytes - region.start_bytes;
         let mut root = root_stream(job, thread, seed);
         let mut stream = || Stream::new(root.next());
@@ -131,8 +133,9 @@ impl Thread {
         let resume_at = low.min(depth - job.completion_batch.clamp(1, depth));
         let (earliest, latest) = job.start_delay_ns;
         let start_delay_ns = earliest + choices.below(latest.saturating_sub(earliest).saturating_add(1));
-        let pass_bytes = whole_blocks(job, part_bytes);
-        let loop_bytes = job.io_size.map_or(pass_bytes, |amount| amount.of(part_bytes)).max(1);
+        let file_bytes = whole_blocks(job, part_bytes);
+        let pass_bytes = files * file_bytes;
+        let loop_bytes = job.io_size.map_or(pass_bytes, |amount| amount.of(files * part_bytes)).max(1);
         let strides = matches!(job.pattern, Pattern::Sequential { skip_bytes: 1.. });
         Ok(Self {
             stage: Stage::Fresh,
@@ -142,7 +145,7 @@ impl Thread {
             mix: job.mix,
             sizes: Direction::ALL.map(|direction| Sizes::new(job.block_sizes.of(direction), job.sizes_unaligned)),
             sizes_by_pattern: job.sizes_by_pattern,
-            offsets: Offsets::new(job, region, offset_stream),
+            offsets: Files::new(job, &regions, file_bytes, offset_stream),
             choices,
             chosen: None,
             trimmed: None,
@@ -159,12 +162,13 @@ impl Thread {
                 ios_left: job.number_ios.unwrap_or(u64::MAX),
             },
             loop_bytes,
-            pass_end_bytes: (strides && loop_bytes <= pass_bytes).then_some(region.end_bytes),
+            pass_end_bytes: (strides && files == 1 && loop_bytes <= pass_bytes).then_some(region.end_bytes),
             time_based: job.time_based && job.runtime_ns.is_some(),
             flags: data_flags(job),
             priority: job.priority(),
             other_priority: Priority(job.priority_share.priority_bits),
             other_percent: [job.priority_share.read_percent, job.priority_share.write_percent, 0],
+            priority_splits: Direction::ALL.map(|direction| job.priority_splits.of(direction).clone().into()),
             sync_every: [job.fsync_every, job.fdatasync_every],
             writes_issued: 0,
             sync_is_due: false,
@@ -258,10 +262,16 @@ impl Thread {
         if let Some(pacer) = &mut self.pacer {
             pacer.start(at_ns);
         }
+        if let Some(pauses) = &mut self.pauses {
+            pauses.over(at_ns);
+        }
     }
 
     fn begin_pause(&mut self, now: Nanos) {
         let pause_ns = self.pauses.map_or(0, |pauses| pauses.time_ns());
+        if let Some(pauses) = &mut self.pauses {
+            pauses.over(now.saturating_add(pause_ns));
+        }
         if let Some(pacer) = self.pacer.as_mut().filter(|_| self.rate_ignores_think) {
             pacer.shift(pause_ns);
         }
@@ -354,7 +364,7 @@ impl Thread {
         if let Some(pacer) = &mut self.pacer {
             pacer.issued(direction, u64::from(length_bytes), now);
         }
-        if self.pauses.as_mut().is_some_and(Pauses::issued) {
+        if self.pauses.as_mut().is_some_and(|pauses| pauses.issued(now)) {
             self.stage = Stage::BeforePause;
         }
         if direction == Direction::Write {
@@ -362,8 +372,7 @@ impl Thread {
             let is_due = |every: &u32| *every > 0 && self.writes_issued.is_multiple_of(u64::from(*every));
             self.sync_is_due = self.sync_every.iter().any(is_due);
         }
-        let percent = self.other_percent[index];
-        let is_other = percent > 0 && self.choices.chance(u64::from(percent), 100);
+        let priority = self.priority_of(direction, length_bytes);
         let token = self.tokens.take(what);
         if what == Flying::Original {
             self.originals.asked[token as usize] = (offset_bytes, length_bytes);
@@ -374,11 +383,25 @@ impl Thread {
             flags: self.flags[index],
             offset_bytes,
             length_bytes,
-            priority: if is_other { self.other_priority } else { self.priority },
+            priority,
             call: Call::Data,
             actor: 0,
             deadline_ns: None,
             due_ns: None,
+        }
+    }
+
+    /// The I/O's own priority: the job's, or for a share of them another one.
+    #[inline]
+    fn priority_of(&mut self, direction: Direction, length_bytes: u32) -> Priority {
+        let percent = self.other_percent[direction as usize];
+        if percent > 0 && self.choices.chance(u64::from(percent), 100) {
+            return self.other_priority;
+        }
+        let split = self.priority_splits[direction as usize].iter().find(|split| split.bytes == length_bytes);
+        match split {
+            Some(split) if self.choices.chance(u64::from(split.percent), 100) => Priority(split.priority_bits),
+            _ => self.priority,
         }
     }
 
@@ -552,7 +575,7 @@ mod tests {
 
     #[test]
     fn a_pause_begins_when_everything_issued_has_completed() {
-        let think = Think { time_ns: MILLISECOND, blocks: 2, counts_issued: true };
+        let think = Think { time_ns: MILLISECOND, blocks: 2, counts_issued: true, io_time_ns: 0 };
         let job = Job { engine: Engine::Async, iodepth: 8, think, ..Job::default() };
         let issued = run(&mut issuer(&job), 100, 4);
         assert_eq!(
@@ -563,12 +586,44 @@ mod tests {
 
     #[test]
     fn a_pause_that_counts_completions_lets_the_depth_fill_first() {
-        let think = Think { time_ns: MILLISECOND, blocks: 2, counts_issued: false };
+        let think = Think { time_ns: MILLISECOND, blocks: 2, counts_issued: false, io_time_ns: 0 };
         let job = Job { engine: Engine::Async, iodepth: 3, think, ..Job::default() };
         let issued = run(&mut issuer(&job), 100, 6);
         // Three go out at once; the second completion begins the pause, the third only drains.
         let again = MILLISECOND + 100;
         assert_eq!(issued.iter().map(|(now, _)| *now).collect::<Vec<_>>(), [0, 0, 0, again, again, again]);
+    }
+
+    #[test]
+    fn a_pause_after_a_time_of_io_does_not_count() {
+        let think = Think { time_ns: MILLISECOND, blocks: 0, counts_issued: false, io_time_ns: 250 };
+        let issued = run(&mut issuer(&Job { think, ..Job::default() }), 100, 8);
+        // Four until 250 ns are over (at 0, 100, 200, 300), then a pause from 400 on.
+        let times: Vec<_> = issued.iter().map(|(now, _)| *now).collect();
+        let again = MILLISECOND + 400;
+        assert_eq!(times, [0, 100, 200, 300, again, again + 100, again + 200, again + 300]);
+    }
+
+    #[test]
+    fn a_share_of_one_size_has_another_priority() {
+        let split = PrioritySplit { bytes: 4096, percent: 40, priority_bits: 1 << 13 };
+        let entry = |bytes| crate::job::SplitEntry { bytes, weight: 5_000 };
+        let job = Job {
+            priority_splits: PerDirection { read: vec![split], ..PerDirection::default() },
+            block_sizes: PerDirection::all(crate::job::BlockSize::Split(vec![entry(4096), entry(8192)])),
+            pattern: crate::job::Pattern::Random { run: 1, repeat_offset: false },
+            number_ios: Some(20_000),
+            time_based: true,
+            runtime_ns: Some(SECOND),
+            ..Job::default()
+        };
+        let issued = run(&mut issuer(&job), 1, usize::MAX);
+        let count = |bytes: u32, bits: u16| {
+            issued.iter().filter(|(_, io)| io.length_bytes == bytes && io.priority == Priority(bits)).count()
+        };
+        assert_eq!((issued.len(), count(8192, 1 << 13)), (20_000, 0));
+        // 40 % of 10,000; four deviations are 200.
+        assert!(count(4096, 1 << 13).abs_diff(4_000) < 300, "{}", count(4096, 1 << 13));
     }
 
     #[test]

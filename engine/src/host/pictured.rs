@@ -1,0 +1,93 @@
+//! The first dispatches of a run's window, for a picture: the shard tells from the window's begin until there are enough.
+
+use std::sync::mpsc::{self, Receiver};
+
+use block::{GroupId, Nanos};
+use experiment::{DispatchRecorder, Dispatches};
+use queue::{TraceEvent, TraceKind};
+
+use crate::error::EngineError;
+use crate::shard::Traced;
+use crate::volume::{GroupHandle, ShardHandle};
+
+/// Records what the shard tells.
+pub(super) struct Pictured {
+    recorder: DispatchRecorder,
+    window_begin_ns: Nanos,
+    /// What is told for the picture's sake alone; none while the shard does not tell, or tells a tracer anyway.
+    heard: Option<Receiver<Vec<Traced>>>,
+    shares_tracer: bool,
+    has_begun: bool,
+}
+
+impl Pictured {
+    /// A recorder of `room` dispatches, unless that is none. With `shares_tracer` it lives on [`Pictured::hear`] alone.
+    pub(super) fn new(room: usize, window_begin_ns: Nanos, shares_tracer: bool) -> Option<Self> {
+        let recorder = DispatchRecorder::new(room, window_begin_ns);
+        (room > 0).then_some(Self { recorder, window_begin_ns, heard: None, shares_tracer, has_begun: false })
+    }
+
+    /// Begins and ends listening as it is due. Called a few times per second.
+    pub(super) fn attend(&mut self, shard: &ShardHandle) -> Result<(), EngineError> {
+        if self.shares_tracer {
+            return Ok(());
+        }
+        if !self.has_begun && linux::thread::monotonic_ns() >= self.window_begin_ns {
+            self.has_begun = true;
+            let (told, heard) = mpsc::channel();
+            shard.set_listener(Some(Box::new(move |traced| drop(told.send(traced)))))?;
+            // The shard's queue had its requests before anybody listened: time begins with the first that is told.
+            self.recorder.begin_at(linux::thread::monotonic_ns());
+            self.heard = Some(heard);
+        }
+        self.drain();
+        if self.heard.is_some() && self.recorder.is_full() {
+            return self.end(shard);
+        }
+        Ok(())
+    }
+
+    /// Ends listening.
+    pub(super) fn end(&mut self, shard: &ShardHandle) -> Result<(), EngineError> {
+        if self.heard.is_some() {
+            shard.set_listener(None)?;
+            self.drain();
+            self.heard = None;
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) {
+        let told: Vec<Vec<Traced>> = self.heard.iter().flat_map(Receiver::try_iter).collect();
+        told.iter().for_each(|told| self.hear(told));
+    }
+
+    /// Takes what was told.
+    pub(super) fn hear(&mut self, told: &[Traced]) {
+        for traced in told {
+            if let Traced::Event(event) = traced {
+                note(&mut self.recorder, event);
+            }
+        }
+    }
+
+    /// The dispatches; `groups` are those of the experiment.
+    pub(super) fn dispatches(self, reasons: &[&str], groups: &[GroupHandle]) -> Option<Dispatches> {
+        let group_of = |id: GroupId| groups.iter().position(|known| known.0 == id.0);
+        self.recorder.finish(linux::thread::monotonic_ns(), reasons, group_of)
+    }
+}
+
+fn note(recorder: &mut DispatchRecorder, event: &TraceEvent) {
+    match event.kind {
+        TraceKind::Chosen => recorder.chosen(event.id, event.reason),
+        TraceKind::Started => recorder.started(event.id, event.at_ns, &event.attributes),
+        TraceKind::Completed => recorder.completed(event.id, event.at_ns),
+        TraceKind::Held => {
+            if let Some(reason) = event.reason {
+                recorder.held(event.at_ns, reason);
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,202 @@
+//! Results of fio as if we had measured them: jobs become groups, so that tables, page and comparison read them.
+//!
+//! What fio does not tell stays empty: samples over time, scheduler, device. Percentiles come from the buckets of json+
+//! where there are any, else from the percentiles that fio lists (exact there, steps between). Source: harness 7.2.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use block::Nanos;
+use experiment::measurement::{DeviceCounters, Flag, GroupMeasurement, Tally};
+use experiment::{
+    Exit, Experiment, Group, Histogram, Machine, Matrix, Measurement, Order, SchedulerInForce, SchedulerSpec,
+    ShareUnit, TargetFacts, Weight, WorkloadPlan,
+};
+use report::fio_json::{FioDirection, FioError, FioJob};
+use report::{fio_json, fio_terse};
+use workload::Job;
+use workload::fio::{self, Surroundings};
+
+use super::store::{Head, Stored};
+use crate::exit::Error;
+
+/// What the scheduler is called: fio does not know which one there was.
+const SCHEDULER: &str = "fio";
+
+/// Reads a file of fio's JSON or terse output as a stored result.
+pub fn read(path: &Path) -> Result<Stored, Error> {
+    let text = fs::read_to_string(path).map_err(|error| Error::file(path, "read", &error))?;
+    let jobs = if fio_terse::is_terse(&text) { fio_terse::read(&text) } else { fio_json::read(&text) };
+    let jobs = jobs.map_err(|error| error_of(&error).at(path.display().to_string()))?;
+    let name = path.file_stem().map_or_else(|| SCHEDULER.to_owned(), |stem| stem.to_string_lossy().into_owned());
+    let measurement = measurement(&name, &jobs);
+    let environment = BTreeMap::from([("source".to_owned(), path.display().to_string())]);
+    Ok(Stored { head: head_of(&measurement), environment, measurements: vec![measurement] })
+}
+
+/// What one fio of `--generator fio` did: all its jobs together, reads, writes and trims.
+///
+/// # Errors
+/// What the reader says, in one line.
+pub fn tallies(text: &str, window_ns: Nanos) -> Result<[Tally; 3], String> {
+    let jobs = fio_json::read(text).map_err(|error| error.diagnostic().message.clone())?;
+    let mut sums = [Tally::default(), Tally::default(), Tally::default()];
+    for job in &jobs {
+        for (sum, direction) in sums.iter_mut().zip([&job.read, &job.write, &job.trim]) {
+            add(sum, &tally(direction, window_ns as f64 / 1e9));
+        }
+    }
+    Ok(sums)
+}
+
+/// A message of the reader with its exit code.
+pub fn error_of(error: &FioError) -> Error {
+    let told = error.diagnostic().clone();
+    let exit = match error {
+        FioError::Unreadable(_) => Exit::Usage,
+        FioError::JobFailed(_) => Exit::Failed,
+    };
+    Error::new(exit, told.message, told.help)
+}
+
+fn head_of(measurement: &Measurement) -> Head {
+    let Experiment { target, workload, groups, runtime_ns, .. } = measurement.experiment.clone();
+    let matrix = Matrix {
+        target,
+        workloads: vec![WorkloadPlan { name: workload, groups }],
+        schedulers: vec![measurement.experiment.scheduler.clone()],
+        limiters: Vec::new(),
+        threads: vec![1],
+        sets: 1,
+        order: Order::Classic,
+        seed: 0,
+        runtime_ns,
+        ramp_ns: 0,
+        device_depth: None,
+        queue_requests: None,
+        share_unit: ShareUnit::Bytes,
+        machine: Machine::default(),
+    };
+    Head { started_unix_ms: 0, host: SCHEDULER.to_owned(), max_sets: 1, matrix }
+}
+
+/// The jobs as one run. Jobs of one name are one group, as clones without `group_reporting` are.
+fn measurement(target: &str, jobs: &[FioJob]) -> Measurement {
+    let directions = |job: &FioJob| [job.read.runtime_ms, job.write.runtime_ms, job.trim.runtime_ms];
+    let longest_ms = jobs.iter().flat_map(directions).fold(0.0, f64::max);
+    // Rates are what fio says; a document without times gets a second.
+    let window_s = if longest_ms > 0.0 { longest_ms / 1000.0 } else { 1.0 };
+    let mut groups: Vec<(Group, GroupMeasurement)> = Vec::new();
+    for job in jobs {
+        let tally = |direction: &FioDirection| tally(direction, window_s);
+        let (read, write, trim) = (tally(&job.read), tally(&job.write), tally(&job.trim));
+        if let Some((group, measured)) = groups.iter_mut().find(|(group, _)| group.path == job.name) {
+            for (sum, more) in [(&mut measured.read, read), (&mut measured.write, write), (&mut measured.trim, trim)] {
+                add(sum, &more);
+            }
+            group.jobs.push(described(job));
+            continue;
+        }
+        let option = |key: &str| job.options.iter().rev().find(|(known, _)| known == key).map(|(_, value)| value);
+        let weight = option("cgroup_weight").and_then(|value| value.parse().ok()).unwrap_or(Weight::DEFAULT);
+        let group = Group::new(job.name.clone(), weight, vec![described(job)]);
+        let measured = GroupMeasurement {
+            path: job.name.clone(),
+            weight: weight.get(),
+            effective_weight: weight.get(),
+            read,
+            write,
+            trim,
+            sync: Tally::default(),
+            late: 0,
+            slip: Histogram::default(),
+            threads: Vec::new(),
+        };
+        groups.push((group, measured));
+    }
+    let (groups, measured): (Vec<Group>, Vec<GroupMeasurement>) = groups.into_iter().unzip();
+    let has_shares = groups.iter().any(|group| group.weight != Weight::DEFAULT);
+    let nanoseconds = whole(window_s * 1e9);
+    let experiment = Experiment {
+        target: target.to_owned(),
+        workload: SCHEDULER.to_owned(),
+        scheduler: SchedulerSpec::named(SCHEDULER),
+        limiters: Vec::new(),
+        groups,
+        threads: 1,
+        set: 1,
+        seed: 0,
+        runtime_ns: nanoseconds,
+        ramp_ns: 0,
+        device_depth: None,
+        queue_requests: None,
+        share_unit: ShareUnit::Bytes,
+        machine: Machine::default(),
+    };
+    let scheduler = SchedulerInForce { name: SCHEDULER.to_owned(), has_shares, ..SchedulerInForce::default() };
+    let flags = Flag::of_run(&experiment, nanoseconds, &measured, &scheduler);
+    Measurement {
+        experiment,
+        host: SCHEDULER.to_owned(),
+        scheduler,
+        target: TargetFacts { path: target.to_owned(), ..TargetFacts::default() },
+        window_ns: nanoseconds,
+        groups: measured,
+        device: DeviceCounters::default(),
+        dispatch_reasons: BTreeMap::new(),
+        dispatches: None,
+        blkio: BTreeMap::new(),
+        flags,
+    }
+}
+
+/// The job by its own options, as far as our reader takes them all.
+fn described(job: &FioJob) -> Job {
+    let plain = Job { name: job.name.clone(), ..Job::default() };
+    let own = job.options.iter().filter(|(key, _)| !matches!(key.as_str(), "name" | "time_based"));
+    let lines: Vec<String> = own.map(|(key, value)| format!("{key}={value}\n")).collect();
+    let text = format!("[job]\n{}", lines.concat());
+    let parsed = fio::parse("fio", text.as_bytes(), &Surroundings::none()).ok();
+    let first = parsed.and_then(|parsed| parsed.jobs.into_iter().next());
+    first.map_or(plain, |first| Job { name: job.name.clone(), ..first })
+}
+
+fn tally(direction: &FioDirection, window_s: f64) -> Tally {
+    let latency = [&direction.lat, &direction.clat].into_iter().find_map(|latency| {
+        let listed = || steps(&latency.percentiles_ns, direction.total_ios);
+        latency.histogram.clone().or_else(listed)
+    });
+    Tally {
+        bytes: whole(direction.bytes_per_s * window_s),
+        ios: whole(direction.ios_per_s * window_s),
+        latency: latency.unwrap_or_default(),
+        ..Tally::default()
+    }
+}
+
+/// A histogram that has the listed percentiles; none if there are none.
+fn steps(percentiles_ns: &[(f64, f64)], count: u64) -> Option<Histogram> {
+    let mut below = 0.0;
+    let bins = percentiles_ns.iter().enumerate().map(|(index, (percent, ns))| {
+        let upper = if index + 1 == percentiles_ns.len() { 100.0 } else { *percent };
+        let part = (upper - below) / 100.0;
+        below = upper;
+        (whole(*ns), whole((part * count as f64).round()))
+    });
+    let bins: Vec<(u64, u64)> = bins.collect();
+    (count > 0 && !bins.is_empty()).then(|| Histogram::from_bins(bins))
+}
+
+fn add(sum: &mut Tally, more: &Tally) {
+    sum.bytes += more.bytes;
+    sum.ios += more.ios;
+    sum.latency = Histogram::merged([&sum.latency, &more.latency]);
+}
+
+/// A figure of fio's as a count.
+fn whole(value: f64) -> u64 {
+    #[expect(clippy::cast_possible_truncation, reason = "positive figures far below 2^53; `as` saturates")]
+    let whole = value.max(0.0) as u64;
+    whole
+}

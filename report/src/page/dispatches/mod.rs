@@ -1,0 +1,158 @@
+//! The scheduler at work: which part of the device it went to, for whom and why, request by request.
+//!
+//! One small chart per scheduler, all over the same time and the same part of the device, so that they can be compared
+//! by eye. Left out where no host told ([`experiment::Dispatches`]).
+
+mod panel;
+
+use experiment::Dispatches;
+use experiment::cell::Cell;
+use experiment::dispatches::DispatchedRequest;
+
+use super::svg::escaped;
+use crate::quantity::{percent, scheduler, time};
+use panel::Panel;
+
+/// Requests drawn in all charts together: a browser keeps up with so many, and the file stays small enough to mail.
+const MARKS: usize = 6_000;
+/// Fewest per chart, however many there are.
+const FEWEST: usize = 300;
+/// Requests that the slowest scheduler is given time for, although the fastest has no more to show by then.
+const ENOUGH: usize = 40;
+
+/// What the charts have in common.
+struct Frame {
+    /// Time shown, in ns.
+    length_ns: u64,
+    /// First and last byte of the device that anybody went to in it.
+    low_bytes: f64,
+    high_bytes: f64,
+    is_rotational: bool,
+}
+
+/// A scheduler's dispatches and the cell that they belong to.
+struct Shown<'a> {
+    cell: &'a Cell<'a>,
+    told: &'a Dispatches,
+    /// Where its record ends, in ns.
+    end_ns: u64,
+}
+
+impl Shown<'_> {
+    /// The requests within the frame.
+    fn requests<'a>(&'a self, frame: &Frame) -> &'a [DispatchedRequest] {
+        let end_ns = frame.length_ns.min(self.end_ns);
+        let count = self.told.requests.partition_point(|request| request.at_ns <= end_ns);
+        &self.told.requests[..count]
+    }
+}
+
+/// The charts for one cell per scheduler; none if no run tells.
+pub(super) fn chart(cells: &[&Cell<'_>]) -> Option<String> {
+    let told = |cell: &&Cell<'_>| cell.runs.iter().any(|run| run.dispatches.is_some());
+    let room = (MARKS / cells.iter().filter(|cell| told(cell)).count().max(1)).clamp(FEWEST, super::DISPATCHES);
+    let shown: Vec<Shown<'_>> = cells.iter().filter_map(|cell| shown(cell, room)).collect();
+    let frame = frame(&shown)?;
+    let (kept, same) = without_repeats(&shown, &frame);
+    let panels = kept.iter().map(|one| Panel::new(one, &frame).draw() + &why(one, &frame) + "</div>\n");
+    Some(format!("<div class=\"panels\">\n{}</div>\n{same}", panels.collect::<String>()))
+}
+
+/// Schedulers that did the very same as one before them have no chart, but a sentence.
+fn without_repeats<'a, 'b>(shown: &'b [Shown<'a>], frame: &Frame) -> (Vec<&'b Shown<'a>>, String) {
+    let mut kept: Vec<(&Shown<'_>, Vec<String>)> = Vec::new();
+    let same = |one: &Shown<'_>, other: &Shown<'_>| {
+        let place = |request: &DispatchedRequest| (request.at_ns, request.extent, request.group);
+        one.requests(frame).iter().map(place).eq(other.requests(frame).iter().map(place))
+    };
+    for one in shown {
+        match kept.iter_mut().find(|(other, _)| same(one, other)) {
+            Some((_, names)) => names.push(escaped(&scheduler(one.cell))),
+            None => kept.push((one, Vec::new())),
+        }
+    }
+    let sentence = |(first, names): &(&Shown<'_>, Vec<String>)| {
+        let (first, names) = (escaped(&scheduler(first.cell)), names.join(", "));
+        format!(
+            "<p class=\"why\">The very same as under {first}, request by request, happened under: <b>{names}</b>.</p>\n"
+        )
+    };
+    let sentences = kept.iter().filter(|(_, names)| !names.is_empty()).map(sentence).collect();
+    (kept.iter().map(|(one, _)| *one).collect(), sentences)
+}
+
+fn shown<'a>(cell: &'a Cell<'a>, room: usize) -> Option<Shown<'a>> {
+    let told = cell.runs.iter().find_map(|run| run.dispatches.as_ref())?;
+    let end_ns =
+        told.requests.get(room).map_or(told.length_ns, |first_left_out| first_left_out.at_ns.saturating_sub(1));
+    Some(Shown { cell, told, end_ns })
+}
+
+/// The time that all have, or as much as the slowest needs to show anything; and the part of the device.
+fn frame(shown: &[Shown<'_>]) -> Option<Frame> {
+    let common_ns = shown.iter().map(|one| one.end_ns).min()?;
+    let enough_ns = |one: &Shown<'_>| one.told.requests.get(ENOUGH).map_or(one.end_ns, |request| request.at_ns);
+    let length_ns = shown.iter().map(enough_ns).fold(common_ns, u64::max).max(1);
+    let is_rotational = shown.iter().any(|one| one.cell.runs[0].target.rotational);
+    let mut frame = Frame { length_ns, low_bytes: f64::INFINITY, high_bytes: 0.0, is_rotational };
+    let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
+    for request in shown.iter().flat_map(|one| one.requests(&frame)).filter(|request| request.extent.sectors > 0) {
+        low = low.min(request.extent.first_sector as f64 * 512.0);
+        high = high.max((request.extent.first_sector + u64::from(request.extent.sectors)) as f64 * 512.0);
+    }
+    (frame.low_bytes, frame.high_bytes) = (low, high);
+    (low < high).then_some(frame)
+}
+
+/// The reasons in words, the most frequent first, and how long it kept the device waiting.
+fn why(one: &Shown<'_>, frame: &Frame) -> String {
+    let requests = one.requests(frame);
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for request in requests {
+        let name = reason(one.told, request.reason);
+        match counts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name, 1)),
+        }
+    }
+    counts.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    let of_all = |count: usize| percent(count as f64 / requests.len().max(1) as f64);
+    let parts = counts.iter().take(5).map(|(name, count)| format!("{} <b>{}</b>", escaped(name), of_all(*count)));
+    let mut parts: Vec<String> = parts.collect();
+    let held_ns: u64 = holds(one, frame).map(|hold| hold.length_ns).sum();
+    let held = held_ns as f64 / frame.length_ns.min(one.end_ns).max(1) as f64;
+    if held >= 0.0005 {
+        let part = percent(held);
+        parts.push(format!("kept requests back <b>{part}</b> of the time"));
+    }
+    format!("<p class=\"why\">{}</p>", parts.join(" · "))
+}
+
+/// The holds within the frame.
+fn holds<'a>(one: &'a Shown<'_>, frame: &Frame) -> impl Iterator<Item = experiment::dispatches::Hold> + use<'a> {
+    let end_ns = frame.length_ns.min(one.end_ns);
+    one.told.holds.iter().filter(move |hold| hold.at_ns < end_ns).map(move |hold| {
+        let length_ns = hold.length_ns.min(end_ns - hold.at_ns);
+        experiment::dispatches::Hold { length_ns, ..*hold }
+    })
+}
+
+/// The name of a reason.
+fn reason(told: &Dispatches, index: Option<u8>) -> &str {
+    index.and_then(|index| told.reasons.get(usize::from(index))).map_or("not chosen by the scheduler", String::as_str)
+}
+
+/// A position or distance on the device.
+fn distance(bytes: f64) -> String {
+    match bytes {
+        bytes if bytes < 1e6 => format!("{:.0} kB", bytes / 1e3),
+        bytes if bytes < 1e9 => format!("{:.1} MB", bytes / 1e6),
+        bytes if bytes < 1e11 => format!("{:.2} GB", bytes / 1e9),
+        bytes => format!("{:.1} GB", bytes / 1e9),
+    }
+}
+
+/// A moment of the chart.
+fn moment(ns: u64) -> String {
+    time(ns as f64)
+}

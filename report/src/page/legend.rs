@@ -1,0 +1,26 @@
+//! Names of curves, with the dash and the mark of each: below a chart, where they wrap as the window wants.
+
+use super::svg::{Svg, escaped, scheduler_class};
+
+/// One curve.
+pub(super) struct Entry {
+    /// Its number, which decides colour, dash and mark.
+    pub(super) series: usize,
+    /// Its name.
+    pub(super) name: String,
+    /// What is to be known at once.
+    pub(super) figures: String,
+}
+
+/// The list.
+pub(super) fn legend(entries: &[Entry]) -> String {
+    let entry = |entry: &Entry| {
+        let class = scheduler_class(entry.series);
+        let mut sample = Svg::decoration(44.0, 16.0);
+        sample.curve(&class, entry.series, &[(1.0, 8.0), (43.0, 8.0)]);
+        sample.mark(&class, entry.series, (22.0, 8.0), &entry.name);
+        let (name, figures) = (escaped(&entry.name), escaped(&entry.figures));
+        format!("<li class=\"{class}\">{}<b>{name}</b> <span>{figures}</span></li>\n", sample.finish_bare())
+    };
+    format!("<ul class=\"legend\">\n{}</ul>\n", entries.iter().map(entry).collect::<String>())
+}

@@ -1,0 +1,130 @@
+//! The files of one thread: which of them the next I/O goes to, and where in it.
+//!
+//! A thread's files lie one behind the other in its area, in equal parts. With one file, as nearly always, this is a
+//! branch round [`Offsets`]. The order of fio 3.33's `file_service_type` is kept, looked at in its iologs.
+
+use block::random::Stream;
+
+use crate::issuer::part_of;
+use crate::job::{Direction, FileOrder, Job};
+use crate::pattern::{Offsets, Region};
+
+/// Parts of an area for files begin on a multiple of this.
+pub const FILE_ALIGNMENT_BYTES: u64 = 4096;
+
+/// The offsets of a thread over all its files.
+#[derive(Clone, Debug)]
+pub struct Files {
+    each: Vec<File>,
+    order: FileOrder,
+    /// I/Os in a row to one file where the order is not that of the files themselves.
+    run: u32,
+    run_left: u32,
+    current: usize,
+    random: Stream,
+}
+
+#[derive(Clone, Debug)]
+struct File {
+    offsets: Offsets,
+    /// Bytes of a pass, and what is left of this one.
+    pass_bytes: u64,
+    left_bytes: u64,
+}
+
+/// The parts that a thread uses of its files; each may be too small for anything.
+pub fn regions(job: &Job, thread: u32, area_bytes: u64) -> Vec<Region> {
+    let count = u64::from(job.files.max(1));
+    if count == 1 {
+        return vec![part_of(job, thread, area_bytes)];
+    }
+    let each_bytes = area_bytes / count / FILE_ALIGNMENT_BYTES * FILE_ALIGNMENT_BYTES;
+    // What the job says of sizes is about all its files together.
+    let of_one = Job { size: job.size.map(|size| size.part(count)), ..job.clone() };
+    let part = part_of(&of_one, thread, each_bytes);
+    let moved = |index: u64| {
+        let base = index * each_bytes;
+        Region { start_bytes: base + part.start_bytes, end_bytes: base + part.end_bytes }
+    };
+    (0..count).map(moved).collect()
+}
+
+impl Files {
+    /// The files of `job` in `regions`, each of which holds the largest block; `pass_bytes` is what a pass does of each.
+    pub(crate) fn new(job: &Job, regions: &[Region], pass_bytes: u64, mut random: Stream) -> Self {
+        let file = |region: &Region, random: Stream| File {
+            offsets: Offsets::new(job, *region, random),
+            pass_bytes,
+            left_bytes: pass_bytes,
+        };
+        let each = match regions {
+            // The stream as it is: seeds mean the same offsets for ever.
+            [one] => vec![file(one, random.clone())],
+            many => many.iter().map(|region| file(region, Stream::new(random.next()))).collect(),
+        };
+        let run = job.file_run.max(1);
+        Self { each, order: job.file_order, run, run_left: 0, current: 0, random }
+    }
+
+    /// Begins a new pass over all files.
+    pub(crate) fn rewind(&mut self) {
+        for file in &mut self.each {
+            file.offsets.rewind();
+            file.left_bytes = file.pass_bytes;
+        }
+        (self.current, self.run_left) = (0, 0);
+    }
+
+    /// Whether the next I/O will draw its offset; this decides the file it goes to.
+    #[inline]
+    pub(crate) fn will_draw(&mut self, direction: Direction) -> bool {
+        if self.each.len() > 1 {
+            self.choose();
+        }
+        self.each[self.current].offsets.will_draw(direction)
+    }
+
+    /// As [`Offsets::next`], for the file that [`Files::will_draw`] decided on.
+    #[inline]
+    pub(crate) fn next(&mut self, direction: Direction, length_bytes: u64, draw: bool) -> u64 {
+        let file = &mut self.each[self.current];
+        file.left_bytes = file.left_bytes.saturating_sub(length_bytes);
+        file.offsets.next(direction, length_bytes, draw)
+    }
+
+    fn choose(&mut self) {
+        if self.each.iter().all(|file| file.left_bytes == 0) {
+            // More is wanted than a pass: it begins again where it began.
+            self.rewind();
+            self.run_left = self.run;
+            self.current = self.first();
+        } else if self.order == FileOrder::Sequential {
+            while self.each[self.current].left_bytes == 0 {
+                self.current += 1;
+            }
+        } else if self.run_left == 0 || self.each[self.current].left_bytes == 0 {
+            let is_first = self.each.iter().all(|file| file.left_bytes == file.pass_bytes);
+            self.current = if is_first { self.first() } else { self.following() };
+            self.run_left = self.run;
+        }
+        self.run_left = self.run_left.saturating_sub(1);
+    }
+
+    fn first(&mut self) -> usize {
+        if self.order == FileOrder::Random { self.drawn() } else { 0 }
+    }
+
+    /// The next file with something left; there is one.
+    fn following(&mut self) -> usize {
+        let count = self.each.len();
+        let mut next = if self.order == FileOrder::Random { self.drawn() } else { (self.current + 1) % count };
+        while self.each[next].left_bytes == 0 {
+            next = (next + 1) % count;
+        }
+        next
+    }
+
+    fn drawn(&mut self) -> usize {
+        usize::try_from(self.random.below(self.each.len() as u64)).unwrap_or(0)
+    }
+}
