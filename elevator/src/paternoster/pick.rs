@@ -1,0 +1,248 @@
+//! Whose request boards: the member of the smallest virtual time, level by level; leaders are held back down to the floor.
+
+use super::arrival::LEAST_BYTES;
+use super::state::{Held, Place, ROOT};
+use super::wheel::is_later;
+use super::{Paternoster, Why};
+use crate::interface::Dispatch;
+use crate::structures::NIL;
+use block::Class;
+use block::time::{MILLISECOND, SECOND};
+
+/// A lead of a few requests is let pass.
+const LEAD_BYTES: core::ops::RangeInclusive<u64> = 0..=262_144;
+/// Deeper trees are served without a look at who leads.
+const LEVELS: usize = 16;
+/// Real-time requests in a row before one of the others.
+const REAL_TIME_RUN: u32 = 16;
+/// One of the idle class goes at the latest after this.
+const IDLE_WAITS_NS: u64 = 5 * SECOND;
+/// Sync and async requests go at the latest after this, held or not.
+const SYNC_WAITS_NS: u64 = 500 * MILLISECOND;
+const ASYNC_WAITS_NS: u64 = 5 * SECOND;
+
+/// What a level says.
+enum Chosen {
+    Member { member: u32, is_injected: bool },
+    Held,
+    Nobody,
+}
+
+impl Paternoster {
+    /// What a request is charged.
+    #[inline]
+    pub(super) fn charge(&self, slot: u32) -> u64 {
+        if self.settings.charge == 1 { LEAST_BYTES } else { u64::from(self.slots.at(slot).bytes).max(LEAST_BYTES) }
+    }
+
+    #[inline(never)]
+    pub(super) fn pick(&mut self) -> Dispatch {
+        self.step_epoch();
+        self.roll_generation();
+        if let Some(slot) = self.next_real_time() {
+            return self.send(slot, Why::RealTime);
+        }
+        if let Some(slot) = self.overdue() {
+            return self.send(slot, Why::Overdue);
+        }
+        let mut path = [NIL; LEVELS];
+        let mut depth = 0;
+        let mut group = ROOT;
+        let mut was_injected = false;
+        loop {
+            match self.choose_in(group) {
+                Chosen::Nobody if group == ROOT => return self.idle_class(),
+                Chosen::Nobody => {
+                    self.complain();
+                    return Dispatch::Throttled;
+                }
+                Chosen::Held => return self.hold(),
+                Chosen::Member { member, is_injected } => {
+                    was_injected |= is_injected && group == ROOT;
+                    if let Some(place) = path.get_mut(depth) {
+                        *place = member;
+                    }
+                    depth = depth.wrapping_add(1);
+                    if self.is_leaf(member) {
+                        let slot = self.leaves.at(member).fifo.first().unwrap_or(NIL);
+                        let why = if was_injected { Why::LetIn } else { Why::FirstInOrder };
+                        if was_injected {
+                            self.forgive_after(slot, path[0]);
+                        }
+                        return self.send(slot, why);
+                    }
+                    group = member.wrapping_sub(self.leaves.len());
+                }
+            }
+        }
+    }
+
+    /// The first of a group's children, if it may go.
+    fn choose_in(&mut self, group: u32) -> Chosen {
+        let first = self.first_of(group, Place::Ready);
+        if first == NIL {
+            return Chosen::Nobody;
+        }
+        let next = self.next_request_below(first);
+        let charge = self.charge(next);
+        if self.is_capped(group, first, next) {
+            return Chosen::Held;
+        }
+        let waiting = self.first_of(group, Place::Wait);
+        let vt = self.members.at(first).seat.vt;
+        let is_behind = waiting != NIL && is_later(vt, self.members.at(waiting).seat.vt);
+        if !is_behind {
+            return Chosen::Member { member: first, is_injected: false };
+        }
+        let lead = vt.wrapping_sub(self.members.at(waiting).seat.vt);
+        let allowed = (charge.saturating_mul(8)).min(*LEAD_BYTES.end()).max(charge.saturating_mul(2));
+        if lead <= self.members.at(first).span(allowed) {
+            return Chosen::Member { member: first, is_injected: false };
+        }
+        self.walker.contended();
+        let of_others = self.ghosts_of_others(group, first);
+        let inside = u64::from(self.inside).wrapping_add(u64::from(of_others));
+        if inside < self.walker.floor_now(self.now, self.residence_ns) || inside == 0 {
+            self.injections = self.injections.wrapping_add(1);
+            return Chosen::Member { member: first, is_injected: true };
+        }
+        self.holds = self.holds.wrapping_add(1);
+        if of_others > 0 {
+            self.hold_until = Some(self.generation_ns.saturating_add(self.ghost_ns().saturating_mul(2)));
+        }
+        Chosen::Held
+    }
+
+    fn ghosts_of_others(&self, group: u32, member: u32) -> u32 {
+        let all = if group == ROOT { self.ghosts } else { self.members.at(self.group_member(group)).ghosts };
+        let own = self.members.at(member).ghosts.live(self.generation);
+        all.live(self.generation).saturating_sub(own)
+    }
+
+    /// With `lat_us`: beyond the cap only sync requests of members that have not their share inside.
+    fn is_capped(&self, group: u32, member: u32, next: u32) -> bool {
+        if group != ROOT || u64::from(self.inside).saturating_mul(16) < self.cap_q4 {
+            return false;
+        }
+        let state = self.members.at(member);
+        let sum = self.groups.at(group).weight_sum.max(1);
+        let share = (self.cap_q4 / 16).saturating_mul(u64::from(state.weight)).checked_div(sum).unwrap_or(0).max(1);
+        !(self.slots.at(next).is_sync && u64::from(state.in_flight) < share)
+    }
+
+    /// The request that would go first below a member.
+    fn next_request_below(&mut self, member: u32) -> u32 {
+        let mut at = member;
+        for _ in 0..self.groups.len() {
+            if at == NIL || self.is_leaf(at) {
+                break;
+            }
+            at = self.first_of(at.wrapping_sub(self.leaves.len()), Place::Ready);
+        }
+        self.leaves.at(at).fifo.first().unwrap_or(NIL)
+    }
+
+    fn hold(&mut self) -> Dispatch {
+        self.is_holding = true;
+        match self.hold_until {
+            Some(until) => Dispatch::Hold { until, reason: Why::WaitsForLaggard.into() },
+            None => Dispatch::Throttled,
+        }
+    }
+
+    /// A leader was let in: claims that reach further back than can be repaid soon are forgotten.
+    fn forgive_after(&mut self, slot: u32, member: u32) {
+        let charge = self.charge(slot);
+        let state = *self.members.at(member);
+        let increment = state.span(charge);
+        let lasts_ns = if self.walker.floor_q4() < 16 {
+            self.walker
+                .epoch_ns()
+                .clamp(self.residence_ns.saturating_mul(4), (20 * MILLISECOND).max(self.residence_ns.saturating_mul(4)))
+        } else {
+            self.residence_ns.saturating_mul(4)
+        };
+        let soon = (self.rate.saturating_mul(lasts_ns)) >> 20;
+        let bytes = soon.max(charge.saturating_mul(4));
+        let sum = self.groups.at(ROOT).weight_sum.max(1);
+        let most = (bytes << 16).checked_div(sum).unwrap_or(0).max(increment);
+        let floor = state.seat.vt.wrapping_add(increment).wrapping_sub(most);
+        let root = self.groups.at_mut(ROOT);
+        if is_later(floor, root.floor_vt) {
+            root.floor_vt = floor;
+        }
+    }
+
+    // ---- classes ----
+
+    fn next_real_time(&mut self) -> Option<u32> {
+        let first = self.real_time.first()?;
+        let others_wait = !self.groups.at(ROOT).ready.is_empty();
+        if others_wait && self.real_time_run >= REAL_TIME_RUN {
+            self.real_time_run = 0;
+            return None;
+        }
+        self.real_time_run = self.real_time_run.wrapping_add(1);
+        Some(first)
+    }
+
+    /// One of the idle class: if nobody else has anything, here or in the device, or the oldest has waited for long.
+    fn idle_class(&mut self) -> Dispatch {
+        let Some(first) = self.idle.first() else { return self.nothing() };
+        let is_alone = self.first_of(ROOT, Place::Wait) == NIL;
+        let is_overdue = self.now.saturating_sub(self.slots.at(first).came_ns) >= IDLE_WAITS_NS;
+        if is_alone || is_overdue {
+            return self.send(first, Why::Idle);
+        }
+        self.is_holding = true;
+        self.hold_until = Some(self.now.saturating_add(2 * MILLISECOND));
+        Dispatch::Throttled
+    }
+
+    fn nothing(&mut self) -> Dispatch {
+        if self.queued_total == 0 { Dispatch::Empty } else { Dispatch::Throttled }
+    }
+
+    /// A request that has waited too long, at most one for each completion: the first of the leaf that comes first by age
+    /// among those the wheel has in front.
+    fn overdue(&mut self) -> Option<u32> {
+        if !core::mem::replace(&mut self.may_be_overdue, false) {
+            return None;
+        }
+        let slot = self.oldest.first()?;
+        let entry = self.slots.at(slot);
+        let limit = if entry.is_sync { SYNC_WAITS_NS } else { ASYNC_WAITS_NS };
+        (self.now.saturating_sub(entry.came_ns) >= limit).then_some(slot)
+    }
+
+    /// The request leaves for the device.
+    pub(super) fn send(&mut self, slot: u32, why: Why) -> Dispatch {
+        let entry = *self.slots.at(slot);
+        if entry.held != Held::Queued {
+            self.complain();
+            return Dispatch::Throttled;
+        }
+        let charge = self.charge(slot);
+        self.take_out(slot);
+        if entry.class == Class::BestEffort {
+            self.board(entry.leaf, charge);
+        }
+        self.enter_device(slot);
+        Dispatch::Request { id: entry.id, reason: why.into() }
+    }
+
+    /// Virtual time of the leaf and the groups above runs on.
+    fn board(&mut self, leaf: u32, charge: u64) {
+        let mut member = leaf;
+        while member != NIL {
+            let state = self.members.at_mut(member);
+            state.seat.vt = state.seat.vt.wrapping_add(state.span(charge));
+            state.in_flight = state.in_flight.wrapping_add(1);
+            let place = if state.queued > 0 { Place::Ready } else { Place::Wait };
+            self.leave_wheel(member);
+            self.enter_wheel(member, place);
+            member = self.parent_member(member);
+        }
+        self.charged = self.charged.saturating_add(charge);
+    }
+}

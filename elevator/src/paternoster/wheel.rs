@@ -1,0 +1,213 @@
+//! The chain of cabins: children of a node by virtual time, in 64 slots that go round; expected O(1) for everything.
+//!
+//! A slot spans 2^shift of virtual time; children inside a slot are in the order of their coming, so that order errs by one
+//! slot at most. What lies beyond the last slot waits in it and is put in its place when the chain has come there.
+
+use crate::structures::{Links, List, NIL};
+
+const SLOTS: usize = 64;
+const MASK: u64 = 63;
+
+/// Where a child is in a wheel, kept with the child.
+#[derive(Copy, Clone, Debug)]
+pub struct Seat {
+    /// Virtual time: bytes times 2^16 through the weight.
+    pub vt: u64,
+    slot: u8,
+}
+
+impl Seat {
+    pub const fn at(vt: u64) -> Self {
+        Self { vt, slot: 0 }
+    }
+}
+
+/// Children with anything in common, by their virtual time.
+#[derive(Clone, Debug)]
+pub struct Wheel {
+    slots: [List; SLOTS],
+    occupied: u64,
+    /// Number of the first slot, counted from virtual time 0.
+    base: u64,
+    shift: u32,
+    len: u32,
+}
+
+/// Whether one virtual time lies behind another; both wrap.
+#[inline]
+pub const fn is_later(one: u64, other: u64) -> bool {
+    one.wrapping_sub(other).cast_signed() > 0
+}
+
+impl Wheel {
+    pub const EMPTY: Wheel = Wheel { slots: [const { List::EMPTY }; SLOTS], occupied: 0, base: 0, shift: 18, len: 0 };
+
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.occupied == 0
+    }
+
+    #[inline]
+    pub const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Slot numbers wrap where virtual times do.
+    #[inline]
+    fn distance(&self, vt: u64) -> i64 {
+        let from = self.base << self.shift;
+        vt.wrapping_sub(from).cast_signed() >> self.shift
+    }
+
+    #[inline]
+    fn slot_mut(&mut self, index: u64) -> Option<&mut List> {
+        self.slots.get_mut(usize::try_from(index & MASK).unwrap_or(0))
+    }
+
+    /// False, and nothing happens, if the child is in a wheel already.
+    pub fn insert(&mut self, links: &mut Links, seats: &mut impl Seats, child: u32) -> bool {
+        let vt = seats.seat(child).vt;
+        if self.is_empty() {
+            self.base = vt >> self.shift;
+        }
+        let distance = self.distance(vt);
+        let offset = u64::try_from(distance).unwrap_or(0).min(MASK);
+        let index = self.base.wrapping_add(offset) & MASK;
+        let Some(list) = self.slot_mut(index) else { return false };
+        // Who is behind all others goes before those in the first slot.
+        let is_in = if distance < 0 { list.push_front(links, child) } else { list.push_back(links, child) };
+        if is_in {
+            self.occupied |= 1 << index;
+            self.len = self.len.wrapping_add(1);
+            seats.seat_mut(child).slot = u8::try_from(index).unwrap_or(0);
+        }
+        is_in
+    }
+
+    /// False, and nothing happens, if the child is in no wheel. That it is in this one is the caller's duty.
+    pub fn remove(&mut self, links: &mut Links, seats: &impl Seats, child: u32) -> bool {
+        let index = u64::from(seats.seat(child).slot);
+        let Some(list) = self.slot_mut(index) else { return false };
+        let is_out = list.remove(links, child);
+        let is_empty = list.is_empty();
+        if is_out {
+            self.len = self.len.wrapping_sub(1);
+            if is_empty {
+                self.occupied &= !(1 << index);
+            }
+        }
+        is_out
+    }
+
+    /// The child of the smallest virtual time, to within a slot; NIL if there is none.
+    pub fn first(&mut self, links: &mut Links, seats: &mut impl Seats) -> u32 {
+        // Each child that waits in the last slot is put in its place once for each round of the wheel.
+        for _ in 0..=self.len.saturating_mul(2) {
+            if self.occupied == 0 {
+                return NIL;
+            }
+            let ahead = self.occupied.rotate_right(u32::try_from(self.base & MASK).unwrap_or(0)).trailing_zeros();
+            self.base = self.base.wrapping_add(u64::from(ahead));
+            let index = self.base & MASK;
+            let head = self.slot_mut(index).and_then(|list| list.first()).unwrap_or(NIL);
+            if self.distance(seats.seat(head).vt) <= 0 {
+                return head;
+            }
+            self.remove(links, seats, head);
+            if self.is_empty() {
+                // Alone: the chain begins where it is.
+                self.insert(links, seats, head);
+                return head;
+            }
+            self.insert(links, seats, head);
+        }
+        NIL
+    }
+
+    /// The width of a slot in virtual time.
+    #[cfg(test)]
+    pub const fn slot_span(&self) -> u64 {
+        1 << self.shift
+    }
+
+    /// Slots become as wide as asked for, if they are far from it: everybody is seated anew.
+    pub fn resize(&mut self, links: &mut Links, seats: &mut impl Seats, wanted_span: u64) {
+        let wanted = (u64::BITS - 1).wrapping_sub(wanted_span.max(1).leading_zeros()).clamp(8, 48);
+        if wanted.abs_diff(self.shift) < 2 {
+            return;
+        }
+        let mut waiting = List::EMPTY;
+        for _ in 0..self.len {
+            let first = self.first(links, seats);
+            self.remove(links, seats, first);
+            waiting.push_back(links, first);
+        }
+        self.shift = wanted;
+        while let Some(child) = waiting.pop_front(links) {
+            self.insert(links, seats, child);
+        }
+    }
+}
+
+/// Who keeps the seats.
+pub trait Seats {
+    fn seat(&self, child: u32) -> &Seat;
+    fn seat_mut(&mut self, child: u32) -> &mut Seat;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::structures::Array;
+    use alloc::vec::Vec;
+    use block::random::Stream;
+
+    impl Seats for Array<Seat> {
+        fn seat(&self, child: u32) -> &Seat {
+            self.at(child)
+        }
+        fn seat_mut(&mut self, child: u32) -> &mut Seat {
+            self.at_mut(child)
+        }
+    }
+
+    /// A closed population: the first goes on by its charge, over and over; sometimes one leaves or comes back.
+    #[test]
+    fn order_errs_by_a_slot_at_most() {
+        for seed in 0..30 {
+            let mut stream = Stream::of(seed, "paternoster/wheel");
+            let begin = if seed % 2 == 0 { 1 << 40 } else { u64::MAX - (1 << 22) };
+            let mut links = Links::try_new(100).unwrap();
+            let mut seats = Array::try_new(100, Seat::at(begin)).unwrap();
+            let mut wheel = Wheel::EMPTY;
+            let mut members: Vec<u32> = Vec::new();
+            for child in 0..100 {
+                seats.at_mut(child).vt = begin.wrapping_add(stream.below(1 << 26));
+                assert!(wheel.insert(&mut links, &mut seats, child));
+                assert!(!wheel.insert(&mut links, &mut seats, child));
+                members.push(child);
+            }
+            for _ in 0..20_000 {
+                let first = wheel.first(&mut links, &mut seats);
+                let least = members
+                    .iter()
+                    .map(|child| seats.at(*child).vt)
+                    .min_by(|a, b| a.wrapping_sub(*b).cast_signed().cmp(&0))
+                    .unwrap();
+                let error = seats.at(first).vt.wrapping_sub(least);
+                assert!(error <= wheel.slot_span(), "seed {seed}: {error} of {}", wheel.slot_span());
+                assert!(wheel.remove(&mut links, &seats, first));
+                seats.at_mut(first).vt = seats.at(first).vt.wrapping_add(1 + stream.below(1 << 22));
+                if stream.below(10) == 0 {
+                    // Away for a while, and then behind everybody else.
+                    seats.at_mut(first).vt = least.wrapping_sub(stream.below(1 << 20));
+                }
+                assert!(wheel.insert(&mut links, &mut seats, first));
+                if stream.below(500) == 0 {
+                    wheel.resize(&mut links, &mut seats, 1 << (12 + stream.below(14)));
+                }
+                assert_eq!(wheel.len() as usize, members.len());
+            }
+        }
+    }
+}
