@@ -60,6 +60,11 @@ impl Device for AnyDevice {
         each!(self, device => device.advance(now, out))
     }
 
+    #[inline]
+    fn advance_to_completion(&mut self, now: Nanos, before: Nanos, out: &mut Vec<Completion>) -> Nanos {
+        each!(self, device => device.advance_to_completion(now, before, out))
+    }
+
     fn is_idle(&self) -> bool {
         each!(self, device => device.is_idle())
     }

@@ -138,6 +138,23 @@ pub trait Device {
     /// `now`; a late call (a real clock overslept) reports times that lie in the past.
     fn advance(&mut self, now: Nanos, out: &mut Vec<Completion>);
 
+    /// Handles what happens before `before`, up to and including the first time at which a command completes, and answers
+    /// that time; if none does, when the next event is. A host that has nothing to do in between saves itself the way
+    /// to each event that only the device knows of.
+    #[inline]
+    fn advance_to_completion(&mut self, now: Nanos, before: Nanos, out: &mut Vec<Completion>) -> Nanos {
+        loop {
+            let at = self.next_event().max(now);
+            if at >= before {
+                return at;
+            }
+            self.advance(at, out);
+            if !out.is_empty() {
+                return at;
+            }
+        }
+    }
+
     /// Whether no work is left, not even work nobody waits for (destaging, prefetching, garbage collection).
     fn is_idle(&self) -> bool;
 

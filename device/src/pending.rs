@@ -80,12 +80,6 @@ impl<T: Copy + Default> Pending<T> {
         self.front().map_or(NEVER, |entry| entry.0)
     }
 
-    /// The values in order.
-    #[inline]
-    pub(crate) fn values(&self) -> impl Iterator<Item = T> {
-        (0..self.len).map(|number| self.ring[self.place_of(number)].1)
-    }
-
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len

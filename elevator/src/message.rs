@@ -76,10 +76,13 @@ impl fmt::Display for Message {
 /// How many messages a policy keeps until they are taken.
 pub const KEPT: u32 = 256;
 
+const UNWRITTEN: Message =
+    Message { at_ns: 0, text: "", group: None, queue: None, is_no_idle: None, numbers: [0; NUMBERS] };
+
 /// A ring of the last [`KEPT`] messages; nothing is written while it is off.
 #[derive(Debug)]
 pub struct Messages {
-    ring: Vec<Option<Message>>,
+    ring: Vec<Message>,
     next: u32,
     untaken: u32,
     on: bool,
@@ -94,9 +97,7 @@ impl Messages {
     pub fn try_new() -> Result<Self, NoMemory> {
         let mut ring = Vec::new();
         ring.try_reserve_exact(KEPT as usize).map_err(|_| NoMemory)?;
-        for _ in 0..KEPT {
-            ring.push(None);
-        }
+        ring.resize(KEPT as usize, UNWRITTEN);
         Ok(Self { ring, next: 0, untaken: 0, on: false })
     }
 
@@ -126,10 +127,9 @@ impl Messages {
         if !self.on {
             return None;
         }
-        let place = self.ring.get_mut(self.next as usize)?;
+        let message = self.ring.get_mut(self.next as usize)?;
         self.next = (self.next + 1) % KEPT;
         self.untaken = (self.untaken + 1).min(KEPT);
-        let message = place.get_or_insert(Message::new(at_ns, text, []));
         (message.at_ns, message.text, message.group, message.queue) = (at_ns, text, None, None);
         (message.is_no_idle, message.numbers) = (None, [0; NUMBERS]);
         Some(message)
@@ -142,7 +142,7 @@ impl Messages {
         }
         let oldest = (self.next + KEPT - self.untaken) % KEPT;
         self.untaken -= 1;
-        self.ring.get_mut(oldest as usize)?.take()
+        self.ring.get(oldest as usize).copied()
     }
 }
 

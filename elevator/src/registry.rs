@@ -179,6 +179,26 @@ macro_rules! registry {
     };
 }
 
+/// What is done with a policy, whichever it is.
+pub trait Carrier {
+    /// What comes of it.
+    type Answer;
+
+    /// Compiled for each policy that [`Any::carried_by`] tells apart, and once for all others.
+    fn carry<E: Elevator>(self, policy: E) -> Self::Answer;
+}
+
+impl Any {
+    /// Hands the policy over as what it is where it costs so little that asking for each call which one it is would show.
+    pub fn carried_by<C: Carrier>(self, carrier: C) -> C::Answer {
+        match self {
+            Any::Noop(policy) => carrier.carry(policy),
+            Any::MqDeadline(policy) => carrier.carry(policy),
+            policy => carrier.carry(policy),
+        }
+    }
+}
+
 /// Implements [`Elevator`] for [`Any`] by passing every call on.
 macro_rules! forward {
     ($variants:tt

@@ -267,6 +267,18 @@ impl Requests {
         Some(request)
     }
 
+    /// Takes a request that the device has back from it, to another place; the hardware queue it was sent through. `None`,
+    /// and nothing happens, if the device does not have it.
+    #[inline]
+    pub fn take_back(&mut self, id: RequestId, place: Place) -> Option<HardwareQueue> {
+        let request = self.slots.at_mut(id.slot());
+        if u32::from(request.generation) != id.generation() || request.place != Place::Started {
+            return None;
+        }
+        request.place = place;
+        Some(request.attributes.hardware_queue)
+    }
+
     /// The id of a slot in its present use; `None` while the slot is free. Links are slots, ids are for outside.
     #[inline]
     pub fn id_of(&self, slot: u32) -> Option<RequestId> {

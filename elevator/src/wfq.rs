@@ -64,6 +64,9 @@ struct Entity {
 struct Group {
     waiting: Tree,
     vtime: u64,
+    /// The latest tag of an issuer that has gone. Whoever comes begins there: by leaving and coming back, or by sending
+    /// another one, nobody would ever pay, and those who wait would be passed over without end.
+    left_tag: u64,
     weight: u32,
     /// Tags that its requests and those of the groups below it hold.
     held: u32,
@@ -106,7 +109,8 @@ impl Policy for Wfq {
         let queues = configuration.contexts.saturating_add(groups);
         let entities = queues.saturating_add(groups);
         let idle = Entity { tag: 0, inverse_weight: inverse(WEIGHT_DEFAULT), parent: GroupId::ROOT };
-        let empty = Group { waiting: Tree::EMPTY, vtime: 0, weight: WEIGHT_DEFAULT, held: 0, holding_weight: 0 };
+        let empty =
+            Group { waiting: Tree::EMPTY, vtime: 0, left_tag: 0, weight: WEIGHT_DEFAULT, held: 0, holding_weight: 0 };
         Ok(Self {
             settings: Settings::DEFAULT,
             entities: Array::try_new(entities, idle)?,
@@ -252,9 +256,10 @@ impl Elevator for Wfq {
         let strays = self.strays_of(group);
         // Its time goes on from where an earlier group of this id left it: tags of contexts that were in that one are
         // then at most one request ahead.
-        let vtime = self.groups.at(group.0).vtime;
+        let Group { vtime, left_tag, .. } = *self.groups.at(group.0);
         let weight = settings.clamped_weight();
-        *self.groups.at_mut(group.0) = Group { waiting: Tree::EMPTY, vtime, weight, held: 0, holding_weight: 0 };
+        *self.groups.at_mut(group.0) =
+            Group { waiting: Tree::EMPTY, vtime, left_tag, weight, held: 0, holding_weight: 0 };
         *self.entities.at_mut(strays) = Entity { tag: 0, inverse_weight: inverse(WEIGHT_DEFAULT), parent: group };
         let entity = self.entity_of(group);
         *self.entities.at_mut(entity) =
@@ -280,9 +285,9 @@ impl Elevator for Wfq {
     }
 
     fn context_exited(&mut self, context: ContextId, _now: Nanos) -> Wake {
-        // The next issuer of that id must not inherit a debt; a tag of 0 is raised to the group's time anyway.
         if context.0 < self.contexts && self.queues.at(context.0).is_empty() {
-            self.entities.at_mut(context.0).tag = 0;
+            self.leave_group(context.0);
+            self.join_group(context.0, self.entities.at(context.0).parent);
         }
         Wake::No
     }
@@ -386,10 +391,23 @@ impl Wfq {
         if !self.queues.at(context).is_empty() {
             return self.strays_of(bio.group);
         }
-        let entity = self.entities.at_mut(context);
-        entity.parent = bio.group;
-        entity.tag = 0;
+        self.leave_group(context);
+        self.join_group(context, bio.group);
         context
+    }
+
+    /// An idle issuer leaves what it has yet to pay behind.
+    fn leave_group(&mut self, context: u32) {
+        let Entity { tag, parent, .. } = *self.entities.at(context);
+        let group = self.groups.at_mut(parent.0);
+        group.left_tag = group.left_tag.max(tag);
+    }
+
+    /// And begins elsewhere like everybody who comes: at most one request behind the group's time.
+    fn join_group(&mut self, context: u32, group: GroupId) {
+        let tag = self.groups.at(group.0).left_tag;
+        let entity = self.entities.at_mut(context);
+        (entity.parent, entity.tag) = (group, tag);
     }
 
     fn cost(&self, bio: &Bio) -> u64 {

@@ -424,6 +424,9 @@ fn an_issuer_that_moves_leaves_its_requests_where_they_are() {
         let later = bench.served.iter().filter(|served| served.2 > SECOND + 600 * MILLISECOND);
         assert!(later.clone().all(|served| served.0 == 2) && later.clone().any(|served| served.1 == 1), "{spec}");
         let account = bench.policy.group_account(GroupId(1)).expect("kept");
+        let now = bench.now;
+        assert!(bench.policy.reset_group_account(GroupId(2), now), "{spec}");
+        assert_eq!(bench.policy.group_account(GroupId(2)).expect("kept").serviced.total(), 0, "{spec}");
         let served_before = bench.served.iter().filter(|served| served.0 == 1).count();
         assert_eq!((account.queued.total(), account.serviced.total()), (0, served_before as u64));
         assert!(account.time_ns > 0, "{spec}: its turns are in its account");

@@ -264,3 +264,37 @@ fn random_churn_keeps_every_invariant() {
         assert_eq!(driven.wfq.violations() + driven.requests.violations(), 0, "seed {seed}");
     }
 }
+
+/// Issuer 1 of group 1 has had its turn and waits for the next: how many requests of issuer 2 go before it, when
+/// `ask` lets that one ask for one at a time.
+fn passed_by_one_that_comes_and_goes(mut ask: impl FnMut(&mut Driven, u32)) -> u32 {
+    let mut driven = Driven::new(&[(1, 0, 100), (2, 0, 100)]);
+    driven.insert(1, 1, 8);
+    driven.insert(1, 1, 8);
+    assert_eq!(driven.serve(), Some((1, 1, 8)));
+    for passed in 0..100 {
+        ask(&mut driven, passed);
+        if driven.serve().is_some_and(|(_, context, _)| context == 1) {
+            return passed;
+        }
+    }
+    100
+}
+
+#[test]
+fn an_issuer_that_turns_to_another_group_and_comes_back_has_to_pay_first() {
+    let passed = passed_by_one_that_comes_and_goes(|driven, turn| {
+        driven.insert(1 + turn % 2, 2, 8);
+    });
+    // One request in each group; when it comes back, issuer 1 was there first.
+    assert_eq!(passed, 2);
+}
+
+#[test]
+fn an_issuer_that_exits_behind_each_request_leaves_its_tag_to_the_next() {
+    let passed = passed_by_one_that_comes_and_goes(|driven, _| {
+        let _ = driven.wfq.context_exited(ContextId(2), 0);
+        driven.insert(1, 2, 8);
+    });
+    assert_eq!(passed, 1);
+}

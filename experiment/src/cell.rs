@@ -80,6 +80,16 @@ impl LatencyFigures {
         self.estimate(|histogram| histogram.max_ns() as f64)
     }
 
+    /// The smallest latency of all sets, with the interval of the smallest ones of the single sets.
+    pub fn min_ns(&self) -> Estimate {
+        self.estimate(|histogram| histogram.min_ns() as f64)
+    }
+
+    /// The standard deviation of all sets together, with the interval of those of the single sets.
+    pub fn deviation_ns(&self) -> Estimate {
+        self.estimate(Histogram::deviation_ns)
+    }
+
     fn estimate(&self, figure: impl Fn(&Histogram) -> f64) -> Estimate {
         let values: Vec<f64> = self.per_set.iter().map(&figure).collect();
         Estimate::of(&values).around(figure(&self.histogram))

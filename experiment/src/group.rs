@@ -283,6 +283,10 @@ pub struct Group {
     pub path: String,
     /// Weight among its siblings.
     pub weight: Weight,
+    /// A group in reports only: its issuers belong to the root group, where the scheduler tells them apart by process and
+    /// I/O priority. The weight then says what they are due, and changes nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_in_root: bool,
     /// Upper limits.
     #[serde(default)]
     pub limits: Limits,
@@ -316,6 +320,7 @@ impl Group {
         Self {
             path,
             weight,
+            is_in_root: false,
             limits,
             leaf_weight: None,
             group_priority: None,
@@ -349,7 +354,8 @@ pub fn check_path(path: &str) -> Result<(), Diagnostic> {
     ))
 }
 
-/// Checks groups together: paths well formed and unique, no jobs in a group that holds others.
+/// Checks groups together: paths well formed and unique, no jobs in a group that holds others unless it says what they
+/// weigh beside those, nothing asked of groups that exist in reports only.
 pub fn check(groups: &[Group]) -> Result<(), Diagnostic> {
     for (index, group) in groups.iter().enumerate() {
         check_path(&group.path)?;
@@ -361,10 +367,18 @@ pub fn check(groups: &[Group]) -> Result<(), Diagnostic> {
         }
         let holds =
             |other: &Group| other.path.strip_prefix(group.path.as_str()).is_some_and(|rest| rest.starts_with('/'));
-        if !group.jobs.is_empty() && groups.iter().any(holds) {
+        if !group.jobs.is_empty() && group.leaf_weight.is_none() && groups.iter().any(holds) {
+            let help = format!(
+                "move the jobs into a group below it, for example {}/own, or (cfq) say what they weigh: leaf_weight=",
+                group.path
+            );
+            return Err(Diagnostic::new(format!("group '{}' has jobs and holds other groups", group.path), help));
+        }
+        let asks = group.limits != Limits::NONE || group.leaf_weight.is_some() || group.group_priority.is_some();
+        if group.is_in_root && (asks || group.parent().is_some()) {
             return Err(Diagnostic::new(
-                format!("group '{}' has jobs and holds other groups", group.path),
-                format!("move the jobs into a group below it, for example {}/own", group.path),
+                format!("group '{}' is one in reports only, and has limits, levels or a group above it", group.path),
+                "leave cgroup=root out, or the limits; its processes may have ioprio=",
             ));
         }
     }
@@ -417,6 +431,15 @@ mod tests {
     }
 
     #[test]
+    fn own_jobs_beside_groups_below_need_a_weight() {
+        let below = Group::new("a/b", Weight::DEFAULT, vec![Job::default()]);
+        let above = Group::new("a", Weight::DEFAULT, vec![Job::default()]);
+        let refused = check(&[above.clone(), below.clone()]).unwrap_err();
+        assert!(refused.message.contains("has jobs and holds other groups") && refused.help.contains("leaf_weight="));
+        check(&[Group { leaf_weight: Some(Weight::DEFAULT), ..above }, below]).unwrap();
+    }
+
+    #[test]
     fn paths_nest_and_stay_inside() {
         for path in ["a", "tenants/db-1", "ü.x"] {
             check_path(path).unwrap();
@@ -427,5 +450,10 @@ mod tests {
         let group = |path: &str| Group::new(path, Weight::DEFAULT, Vec::new());
         assert_eq!(group("a/b/c").parent(), Some("a/b"));
         assert_eq!(check(&[group("a"), group("b"), group("a")]).unwrap_err().message, "group 'a' is given twice");
+        let in_root = |path: &str| Group { is_in_root: true, ..group(path) };
+        check(&[in_root("a"), group("b")]).unwrap();
+        check(&[in_root("a/b")]).unwrap_err();
+        let limits = Limits { read_bytes_per_s: Some(4096), ..Limits::NONE };
+        check(&[Group { limits, ..in_root("a") }]).unwrap_err();
     }
 }

@@ -167,6 +167,8 @@ machine! {
     journal_mib: number = 128, 1, 1 << 20;
     /// Weight of the journal thread's own group; without it the thread belongs to the root group.
     journal_weight: maybe = None, 1, 10_000;
+    /// Best-effort level of the journal thread's I/O, 0 the highest; 3 is what ext4 gives it. Without it the thread has none.
+    journal_ioprio: maybe = None, 0, 7;
     /// Page cache full of the jobs' data at the start.
     warm: switch = false, 0, 0;
     /// Dirty share of memory in percent at which background write-back starts.

@@ -218,7 +218,7 @@ pub struct ThreadTally {
     pub bytes: u64,
     /// Requests completed.
     pub ios: u64,
-    /// From the submission of its first request counted here to the completion of the last, in nanoseconds: what `dd`
+    /// From the submission of its first request counted here to the completion of the last, syncs included, in ns: what `dd`
     /// divides by.
     #[serde(default)]
     pub elapsed_ns: Nanos,

@@ -30,6 +30,18 @@ pub enum Metric {
     LatMax,
     /// Mean latency.
     LatMean,
+    /// Smallest latency.
+    LatMin,
+    /// Standard deviation of latency.
+    LatDev,
+    /// From a group's first submission to its last completion.
+    Time,
+    /// Bytes per second of a group over that time, as dd prints it.
+    OwnBw,
+    /// Requests that came after the time at which they were of use: dropped frames.
+    Late,
+    /// Their share of all requests.
+    LateShare,
     /// Largest share error of all groups.
     ShareErrorMax,
     /// Mean share error of all groups.
@@ -73,7 +85,7 @@ pub enum Scope {
 
 impl Metric {
     /// All of them with their names, quantities and scopes.
-    pub const ALL: [(&'static str, Metric, Quantity, Scope); 16] = [
+    pub const ALL: [(&'static str, Metric, Quantity, Scope); 22] = [
         ("total_bw", Metric::TotalBw, Quantity::BytesPerSecond, Scope::Cell),
         ("total_iops", Metric::TotalIops, Quantity::Count, Scope::Cell),
         ("bw", Metric::Bw, Quantity::BytesPerSecond, Scope::Group),
@@ -83,6 +95,12 @@ impl Metric {
         ("lat_p999", Metric::LatP999, Quantity::Time, Scope::Either),
         ("lat_max", Metric::LatMax, Quantity::Time, Scope::Either),
         ("lat_mean", Metric::LatMean, Quantity::Time, Scope::Either),
+        ("lat_min", Metric::LatMin, Quantity::Time, Scope::Either),
+        ("lat_dev", Metric::LatDev, Quantity::Time, Scope::Either),
+        ("time", Metric::Time, Quantity::Time, Scope::Group),
+        ("own_bw", Metric::OwnBw, Quantity::BytesPerSecond, Scope::Group),
+        ("late", Metric::Late, Quantity::Count, Scope::Either),
+        ("late_share", Metric::LateShare, Quantity::Ratio, Scope::Either),
         ("share_error_max", Metric::ShareErrorMax, Quantity::Ratio, Scope::Cell),
         ("share_error_mean", Metric::ShareErrorMean, Quantity::Ratio, Scope::Cell),
         ("share_error", Metric::ShareError, Quantity::Ratio, Scope::Group),
@@ -135,6 +153,15 @@ impl Metric {
             Metric::LatP999 => latency(99.9)?,
             Metric::LatMax => cell.latency(group, direction).max_ns(),
             Metric::LatMean => cell.latency(group, direction).mean_ns(),
+            Metric::LatMin => cell.latency(group, direction).min_ns(),
+            Metric::LatDev => cell.latency(group, direction).deviation_ns(),
+            Metric::Time => own_time(cell, index?, |_, time_ns| time_ns)?,
+            Metric::OwnBw => own_time(cell, index?, |bytes, time_ns| bytes * 1e9 / time_ns)?,
+            Metric::Late => crate::cell::over(&cell.runs, |run| late(run, index).0),
+            Metric::LateShare => crate::cell::over(&cell.runs, |run| {
+                let (late, all) = late(run, index);
+                if all > 0.0 { late / all } else { 0.0 }
+            }),
             Metric::ShareErrorMax => fairness(cell, |fairness| Some(fairness.error_max))?,
             Metric::ShareErrorMean => fairness(cell, |fairness| Some(fairness.error_mean))?,
             Metric::ShareError => fairness(cell, |fairness| fairness.error(group?))?,
@@ -159,6 +186,23 @@ fn bytes(tally: &crate::measurement::Tally) -> u64 {
 
 fn ios(tally: &crate::measurement::Tally) -> u64 {
     tally.ios
+}
+
+/// Requests that were of no use any more, and all of them.
+fn late(run: &Measurement, index: Option<usize>) -> (f64, f64) {
+    let sum = |of: fn(&GroupMeasurement) -> u64| selected(run, index).map(of).sum::<u64>() as f64;
+    (sum(|group| group.late), sum(GroupMeasurement::ios))
+}
+
+/// A figure of a group's bytes and the time it took for them in ns, that of its slowest thread; none if it never ended one.
+fn own_time(cell: &Cell<'_>, index: usize, figure: fn(f64, f64) -> f64) -> Option<Estimate> {
+    let of_run = |run: &Measurement| {
+        let group = run.groups.get(index)?;
+        let time_ns = group.threads.iter().map(|thread| thread.elapsed_ns).max().filter(|time_ns| *time_ns > 0)?;
+        Some(figure(group.bytes() as f64, time_ns as f64))
+    };
+    let values: Vec<f64> = cell.runs.iter().filter_map(|run| of_run(run)).collect();
+    (!values.is_empty()).then(|| Estimate::of(&values))
 }
 
 fn rate(

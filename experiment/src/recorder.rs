@@ -230,6 +230,9 @@ impl Recorder {
                 if direction != IoDirection::Sync {
                     (issuer.bytes, issuer.ios) = (issuer.bytes + bytes, issuer.ios + 1);
                     issuer.begun_ns = issuer.begun_ns.min(submitted_ns.max(self.window.start_ns));
+                }
+                // A sync belongs to the time of what it follows, as with dd's conv=fsync.
+                if issuer.ios > 0 {
                     issuer.ended_ns = issuer.ended_ns.max(completed_ns);
                 }
             }

@@ -62,8 +62,13 @@ impl Tree<'_> {
     /// Divides `capacity` among the children of the group at `prefix` (empty, or ending in `/`), whose leaves are `leaves`.
     fn divide(&self, prefix: &str, capacity: f64, leaves: &[usize], due: &mut [f64]) {
         let mut children: Vec<(&str, Vec<usize>)> = Vec::new();
+        let mut own = None;
         for &leaf in leaves {
-            let below = &self.groups[leaf].path[prefix.len()..];
+            let Some(below) = self.groups[leaf].path.get(prefix.len()..) else {
+                // The group at `prefix` itself, whose jobs compete with the groups below it.
+                own = Some(leaf);
+                continue;
+            };
             let part = below.split('/').next().unwrap_or(below);
             let path = &self.groups[leaf].path[..prefix.len() + part.len()];
             match children.iter_mut().find(|(other, _)| *other == path) {
@@ -71,9 +76,14 @@ impl Tree<'_> {
                 None => children.push((path, vec![leaf])),
             }
         }
-        let parties: Vec<(f64, Option<f64>)> =
+        let mut parties: Vec<(f64, Option<f64>)> =
             children.iter().map(|(path, members)| (self.weight(path), self.demand(path, members))).collect();
-        for ((path, members), part) in children.iter().zip(water_fill(capacity, &parties)) {
+        parties.extend(own.map(|leaf| (self.leaf_weight(leaf), demand_per_s(&self.groups[leaf], self.unit))));
+        let parts = water_fill(capacity, &parties);
+        if let (Some(leaf), Some(part)) = (own, parts.last()) {
+            due[leaf] = *part;
+        }
+        for ((path, members), part) in children.iter().zip(parts) {
             match members[..] {
                 [leaf] if self.groups[leaf].path == *path => due[leaf] = part,
                 _ => self.divide(&format!("{path}/"), part, members, due),
@@ -85,6 +95,11 @@ impl Tree<'_> {
         let index = self.groups.iter().position(|group| group.path == path);
         let weight = index.and_then(|index| self.effective_weights.get(index).copied());
         f64::from(weight.unwrap_or(crate::Weight::DEFAULT.get()))
+    }
+
+    fn leaf_weight(&self, index: usize) -> f64 {
+        let group = &self.groups[index];
+        group.leaf_weight.map_or_else(|| self.weight(&group.path), |weight| f64::from(weight.get()))
     }
 
     /// What a subtree can use: the sum of its leaves, but not more than its own limit.
@@ -254,6 +269,24 @@ mod tests {
         ];
         // 1000 as 3:1:1, then 600 as 1:2
         assert_eq!(due_of(&groups, 1000.0), [0.0, 200.0, 400.0, 200.0, 200.0]);
+    }
+
+    #[test]
+    fn a_groups_own_jobs_compete_with_the_groups_below_it() {
+        let job = || vec![Job::default()];
+        let leaf_weight = Some(Weight::new(500).unwrap());
+        let inner = Group { leaf_weight, ..group("a/x", 100, job()) };
+        let groups = [
+            Group { leaf_weight: Some(Weight::new(150).unwrap()), ..group("a", 300, job()) },
+            inner,
+            group("a/x/y", 100, job()),
+            group("a/z", 50, job()),
+            // Without anybody below it.
+            Group { leaf_weight, ..group("b", 100, job()) },
+        ];
+        // 800 as 3:1, then 600 as 150:100:50, then 200 as 500:100
+        let due: Vec<f64> = due_of(&groups, 800.0).into_iter().map(f64::round).collect();
+        assert_eq!(due, [300.0, 167.0, 33.0, 100.0, 200.0]);
     }
 
     #[test]

@@ -81,10 +81,18 @@ pub enum Command {
     Device(DeviceArguments),
     /// Three tenants share one disk: on the simulator, and for real on a temporary file
     Demo(DemoArguments),
+    /// Put back what a run that was killed has left behind: schedulers, tunables, cgroups
+    Restore(RestoreArguments),
     /// Print the completions of a shell
     Completions(CompletionsArguments),
     /// Print the manual page, or write one per subcommand into a directory
     Man(ManArguments),
+    /// One thread of a job, started by the native host
+    #[command(hide = true)]
+    Worker,
+    /// Restores when its parent is gone, started by the native host
+    #[command(hide = true)]
+    Watch(WatchArguments),
 }
 
 /// `hoistway list`.
@@ -113,6 +121,24 @@ pub struct DemoArguments {
     /// Only the simulated half
     #[arg(long)]
     pub no_file: bool,
+}
+
+/// `hoistway restore`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hoistway restore --list\n  hoistway restore\n\nSettings that somebody else has changed since are left alone. Exit code 6 if something could not be put back."
+)]
+pub struct RestoreArguments {
+    /// Only say what would be put back
+    #[arg(long)]
+    pub list: bool,
+}
+
+/// The hidden `hoistway watch`.
+#[derive(Args, Debug)]
+pub struct WatchArguments {
+    /// The journal to restore from
+    pub journal: PathBuf,
 }
 
 /// `hoistway completions`.

@@ -94,8 +94,9 @@ fn scenarios_text() -> Result<String, Error> {
         let Scenario { title, source, doc, steps, .. } = Scenario::read(name)?;
         let _ = writeln!(text, "\n{name}\n  {title} ({source})");
         doc.lines().filter(|line| !line.is_empty()).for_each(|line| text.push_str(&format!("  {line}\n")));
+        let width = steps.iter().map(|step| step.name.len() + 2).max().unwrap_or(0).max(16);
         for step in steps {
-            let _ = writeln!(text, "    :{:<16}{}", step.name, step.doc);
+            let _ = writeln!(text, "    :{:<width$}{}", step.name, step.doc);
         }
     }
     Ok(text)

@@ -11,7 +11,9 @@ mod interrupt;
 mod layout;
 mod list;
 mod machine;
+mod processes;
 mod progress;
+mod restore;
 mod scenario;
 mod serve;
 mod target;
@@ -43,6 +45,9 @@ fn run(arguments: Arguments, voice: Voice) -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments, voice),
         Command::Completions(arguments) => generate::completions(&arguments),
         Command::Man(arguments) => generate::manual(&arguments),
+        Command::Restore(arguments) => restore::run(&arguments, voice),
+        Command::Worker => processes::worker(),
+        Command::Watch(arguments) => processes::watch(&arguments),
         // These two speak in exit codes of their own (engine specification, section 8).
         Command::Serve(arguments) => return ExitCode::from(serve::run(*arguments)),
         Command::Ctl(arguments) => return ExitCode::from(ctl::run(arguments)),

@@ -18,10 +18,22 @@ use serde::Deserialize;
 use crate::exit::Error;
 
 /// The scenarios that come with the program.
-pub const SHIPPED: [(&str, &str); 5] = [
+pub const SHIPPED: [(&str, &str); 17] = [
     ("cgroups-2008", include_str!("../scenarios/cgroups-2008.toml")),
+    ("dbench-2019", include_str!("../scenarios/dbench-2019.toml")),
     ("groups-2010", include_str!("../scenarios/groups-2010.toml")),
+    ("idling-2016", include_str!("../scenarios/idling-2016.toml")),
     ("readers-2010", include_str!("../scenarios/readers-2010.toml")),
+    ("s-bandwidth-latency", include_str!("../scenarios/s-bandwidth-latency.toml")),
+    ("s-copy", include_str!("../scenarios/s-copy.toml")),
+    ("s-equal-weights", include_str!("../scenarios/s-equal-weights.toml")),
+    ("s-fairness", include_str!("../scenarios/s-fairness.toml")),
+    ("s-interleaved", include_str!("../scenarios/s-interleaved.toml")),
+    ("s-kernel-development", include_str!("../scenarios/s-kernel-development.toml")),
+    ("s-latency", include_str!("../scenarios/s-latency.toml")),
+    ("s-startup", include_str!("../scenarios/s-startup.toml")),
+    ("s-throughput", include_str!("../scenarios/s-throughput.toml")),
+    ("s-video", include_str!("../scenarios/s-video.toml")),
     ("write-bomb", include_str!("../scenarios/write-bomb.toml")),
     ("write-bomb-direct", include_str!("../scenarios/write-bomb-direct.toml")),
 ];

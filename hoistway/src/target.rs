@@ -33,6 +33,8 @@ pub enum HostName {
     Simulator,
     /// For real, by our own engine.
     Engine,
+    /// For real, by the kernel.
+    Native,
 }
 
 impl HostName {
@@ -41,6 +43,7 @@ impl HostName {
         match self {
             HostName::Simulator => "simulator",
             HostName::Engine => "engine",
+            HostName::Native => "native",
         }
     }
 }
@@ -118,6 +121,11 @@ impl Target {
             let what = format!("the simulator has no target '{}'", self.text);
             return Err(Error::usage(what, "name a model (hoistway list devices), or leave --host simulator out"));
         }
+        if host == HostName::Native && !matches!(self.what, What::Existing(_)) {
+            let what = format!("the native host needs a block device, and '{}' is none", self.text);
+            let help = "lsblk lists those of this machine; hoistway device create --model NAME makes one";
+            return Err(Error::usage(what, help).at("--host"));
+        }
         if arguments.keep && !matches!(self.what, What::Directory(_)) {
             let what = format!("--keep has nothing to keep: {} is no directory", self.text);
             return Err(Error::usage(what, "leave it out; files of --file stay anyway"));
@@ -168,11 +176,12 @@ impl Target {
     }
 
     /// A line about what will happen to it.
-    pub fn access(&self) -> String {
+    pub fn access(&self, writes: bool) -> String {
         match &self.what {
             What::Simulated => "simulated, nothing is touched".to_owned(),
             What::Directory(path) => format!("temporary file in {}, removed at the end", path.display()),
             What::Own(path) => format!("own file {}, stays", path.display()),
+            What::Existing(_) if writes => "WRITES, its content is lost".to_owned(),
             What::Existing(_) => "READ ONLY".to_owned(),
             What::Scratch(text) => format!("{text}, no disk is touched"),
         }
@@ -197,10 +206,35 @@ impl Target {
     }
 
     /// Refuses writes where they were not allowed.
-    pub fn check_writes(&self) -> Result<(), Error> {
+    pub fn check_writes(&self, host: HostName, arguments: &PlaceArguments) -> Result<(), Error> {
         let What::Existing(path) = &self.what else { return Ok(()) };
+        if host == HostName::Native && arguments.destructive.is_some() {
+            return Ok(());
+        }
         let what = format!("the workload writes, and {} is not ours to write to", path.display());
-        Err(Error::refused(what, "name a directory (a temporary file is made there) or --file NEW; or only read"))
+        let help = match host {
+            HostName::Native => "only read, or allow it: --destructive followed by the path of the device",
+            _ => "name a directory (a temporary file is made there) or --file NEW; or only read",
+        };
+        Err(Error::refused(what, help))
+    }
+
+    /// `--destructive` must say exactly what is about to be destroyed.
+    pub fn check_destructive(&self, host: HostName, arguments: &PlaceArguments, writes: bool) -> Result<(), Error> {
+        let Some(named) = &arguments.destructive else { return Ok(()) };
+        let is_target = matches!(&self.what, What::Existing(path) if path == named);
+        let wrong = |what: String, help: &str| Err(Error::usage(what, help).at("--destructive"));
+        if !is_target || named.as_os_str() != self.text.as_str() {
+            let what = format!("{} is not the target, which is {}", named.display(), self.text);
+            return wrong(what, "repeat the path of the device exactly as it is given as TARGET");
+        }
+        if host != HostName::Native {
+            return wrong("only the native host writes to devices".to_owned(), "add --host native");
+        }
+        if !writes {
+            return wrong("nothing of this test writes".to_owned(), "leave it out");
+        }
+        Ok(())
     }
 
     /// Makes or opens it. `bytes` are what the jobs need of a file that is made.
@@ -232,7 +266,10 @@ impl Target {
                 Ok(OpenTarget { file: Some(file), ..plain(host_text) })
             }
             What::Existing(path) => {
-                let claim = claim(path, arguments.exclusive, voice)?;
+                let claim = match &arguments.destructive {
+                    Some(_) => claim_for_writing(path, arguments.overwrite_signature)?,
+                    None => claim(path, arguments.exclusive, voice)?,
+                };
                 Ok(OpenTarget { _claim: Some(claim), ..plain(self.behind_model(path.display().to_string())) })
             }
         }
@@ -244,16 +281,13 @@ fn host(text: &str) -> Result<HostName, Error> {
     match text {
         "simulator" | "sim" => Ok(HostName::Simulator),
         "engine" => Ok(HostName::Engine),
-        "native" | "kernel" => Err(Error::usage(
-            format!("host '{text}' does not exist yet: the kernel's own schedulers arrive with issue 7"),
-            "use --host engine for real I/O under our schedulers",
-        )
-        .at("--host")),
+        "native" | "kernel" => Ok(HostName::Native),
         _ => {
             let meant = experiment::diagnostic::nearest(text, ["simulator", "engine", "native", "kernel"]);
             let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
             let what = format!("there is no host '{text}'");
-            Err(Error::usage(what, format!("{meant}hosts are simulator (sim) and engine")).at("--host"))
+            Err(Error::usage(what, format!("{meant}hosts are simulator (sim), engine and native (kernel)"))
+                .at("--host"))
         }
     }
 }
@@ -317,6 +351,27 @@ fn claim(path: &Path, exclusive: bool, voice: Voice) -> Result<Opened, Error> {
             Ok(linux::device::open(path, None, Opening { exclusive: false, ..opening })?)
         }
         opened => Ok(opened?),
+    }
+}
+
+/// Opens a device that will be written to, after every check (harness 2.2), and keeps it: nobody else can mount it or
+/// write to it by way of another claim.
+fn claim_for_writing(path: &Path, overwrite_signature: bool) -> Result<Opened, Error> {
+    let opening = Opening { writable: true, direct: false, exclusive: true, claimed_bytes: (0, 0) };
+    let opened = linux::device::open(path, None, opening)?;
+    let is_zoned = linux::block_queue::BlockQueue::of(path).ok().and_then(|queue| queue.attribute("zoned"));
+    if is_zoned.is_some_and(|kind| kind != "none") {
+        let what = format!("{} is zoned: it can only be written in the order of its zones", path.display());
+        return Err(Error::refused(what, "choose a workload that only reads, or another device"));
+    }
+    let found = linux::signature::find(opened.file.as_fd(), opened.facts.size_bytes)
+        .map_err(|error| Error::file(path, "read", &error))?;
+    match found {
+        Some(found) if !overwrite_signature => {
+            let what = format!("{} holds {found}", path.display());
+            Err(Error::refused(what, "if it may be lost, add --overwrite-signature"))
+        }
+        _ => Ok(opened),
     }
 }
 

@@ -164,8 +164,10 @@ fn rows_that_cannot_be_calibrated_with() {
 }
 
 #[test]
-fn hosts_that_do_not_exist_yet_or_never() {
-    refused(&["test", "--host", "kernel"], 2, &["arrive with issue 7", "(--host)"]);
+fn hosts_that_do_not_exist_or_cannot_use_the_target() {
+    refused(&["test", "--host", "kernel"], 2, &["needs a block device, and 'model:sata' is none", "(--host)"]);
+    refused(&["test", "--host", "native", "."], 2, &["needs a block device, and '.' is none"]);
+    refused(&["test", "--host", "native", "Cargo.toml"], 2, &["does not exist"]);
     refused(&["test", "--host", "engin"], 2, &["no host 'engin'", "did you mean 'engine'"]);
     refused(&["test", "--host", "sim", "/tmp"], 2, &["the simulator has no target '/tmp'"]);
 }
@@ -174,8 +176,22 @@ fn hosts_that_do_not_exist_yet_or_never() {
 fn options_of_later_issues_are_refused_not_ignored() {
     refused(&["test", "--trace", "x.blk"], 2, &["(--trace)", "yet"]);
     refused(&["test", "--generator", "fio"], 2, &["(--generator)", "yet"]);
-    refused(&["test", "--destructive", "/dev/sdx", "/dev/sdx"], 3, &["(--destructive)", "yet"]);
     refused(&["test", "--group", "name=a,low_rbps=1M"], 2, &["no effect", "idle=", "latency="]);
+}
+
+#[test]
+fn writing_needs_the_device_named_twice() {
+    refused(&["test", "--destructive"], 2, &["--destructive <DEVICE>"]);
+    refused(&["test", "--destructive", "/dev/sdx", "-w", "drw"], 2, &["/dev/sdx is not the target", "(--destructive)"]);
+    refused(&["test", "--overwrite-signature"], 2, &["--destructive <DEVICE>"]);
+}
+
+#[test]
+fn models_that_cannot_become_devices() {
+    refused(&["device", "create", "--model", "sat"], 2, &["nearest: sata"]);
+    refused(&["device", "create", "--model", "sata", "--size", "5000"], 2, &["5000 bytes", "(--size)"]);
+    refused(&["device", "create"], 2, &["--model <MODEL>"]);
+    refused(&["device", "delete", "/dev/loop9999"], 2, &["/dev/loop9999 is no device of `hoistway device create`"]);
 }
 
 #[test]

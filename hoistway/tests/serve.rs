@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use client::Client;
 use export::nbd::handshake::ReplyForm;
 use export::nbd::wire::{command, error};
+use serde_json::json;
 use served::{Served, await_that, directory, hoistway, requires, run_command, sparse_file, wait_for_exit};
 use tempfile::TempDir;
 
@@ -477,7 +478,11 @@ fn cfqs_files_of_a_group_are_written_by_ctl_and_shown_in_the_status() {
         ("blkio.weight_device", "nowhere 300", "ENODEV"),
         ("blkio.weight_device", "300", "EINVAL"),
         ("blkio.reset_stats", "now", "EINVAL"),
-        ("blkio.time", "1", "there are blkio.weight, blkio.weight_device, blkio.reset_stats"),
+        (
+            "blkio.time",
+            "1",
+            "there are blkio.weight, blkio.leaf_weight, blkio.weight_device, blkio.leaf_weight_device, blkio.reset_stats",
+        ),
     ] {
         let (said, code) = served.ctl(&["limit", "g", file, line]);
         assert!(code == Some(2) && said.contains(expected), "{file} {line}: {said}");
@@ -508,17 +513,36 @@ fn ctl_changes_weights_schedulers_and_tunables_under_load() {
             let (said, code) = served.ctl(&["scheduler", scheduler]);
             assert_eq!(code, Some(0), "{scheduler}: {said}");
         }
-        let (said, code) = served.ctl(&["set", "group", "a", "900"]);
-        assert_eq!(code, Some(0), "{said}");
+        for share in [["group", "a", "900"], ["priority", "a", "7"], ["leaf-weight", "a", "300"]] {
+            let (said, code) = served.ctl(&[&["set"][..], &share[..]].concat());
+            assert_eq!(code, Some(0), "{share:?}: {said}");
+        }
         stop.store(1, Ordering::Relaxed);
     });
     let status = served.status();
     let group = status["groups"].as_array().unwrap().iter().find(|it| it["path"] == "a").unwrap().clone();
-    assert_eq!(group["weight"], 900, "{status}");
+    assert_eq!((&group["weight"], &group["priority"], &group["leaf_weight"]), (&json!(900), &json!(7), &json!(300)));
     assert_eq!(status["devices"][0]["scheduler"], "wfq", "{status}");
     let (said, code) = served.ctl(&["set", "group", "nobody", "900"]);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("nobody"), "{said}");
+    let group_now = || {
+        let status = served.status();
+        status["groups"].as_array().unwrap().iter().find(|it| it["path"] == "a").unwrap().clone()
+    };
+    for (words, code, expected) in [
+        (&["set", "priority", "a", "8"][..], 2, "not a whole number from 0 to 7"),
+        (&["set", "priority", "a", "default"], 0, "priority"),
+        (&["limit", "a", "blkio.leaf_weight", "9"], 2, "ERANGE"),
+        (&["limit", "a", "blkio.leaf_weight_device", "default 750"], 0, "\"leaf_weight\":750"),
+        (&["limit", "a", "blkio.weights", "750"], 2, "blkio.leaf_weight_device"),
+    ] {
+        let (said, got) = served.ctl(words);
+        assert!(got == Some(code) && said.contains(expected), "{words:?}: {said}");
+    }
+    assert_eq!((&group_now()["priority"], &group_now()["leaf_weight"]), (&json!(null), &json!(750)));
+    let (said, _) = served.ctl(&["limit", "a", "blkio.leaf_weight_device", "default 0"]);
+    assert_eq!(group_now()["leaf_weight"], 300, "the group's own setting: {said}");
     let (said, code) = served.ctl(&["scheduler", "wqf"]);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("wfq"), "{said}");

@@ -28,6 +28,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("experiment", &["block", "elevator", "workload"]),
     ("simulator", &["block", "elevator", "queue", "device", "workload", "experiment"]),
     ("engine", &["block", "elevator", "queue", "device", "workload", "experiment", "linux"]),
+    ("rig", &["block", "device", "linux"]),
     ("native", &["block", "workload", "experiment", "linux"]),
     ("export", &["block", "experiment", "engine", "linux"]),
     ("tune", &["experiment"]),
@@ -47,6 +48,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "linux",
             "engine",
             "native",
+            "rig",
             "export",
             "tune",
             "report",
@@ -60,6 +62,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
 
 /// Files in which `unsafe` may stand (layout, section 3), and tests that count allocations or speak to the kernel.
 const UNSAFE_FILES: &[&str] = &[
+    "linux/src/aio.rs",
     "linux/src/ring.rs",
     "linux/src/buffer.rs",
     "linux/src/ioctl.rs",

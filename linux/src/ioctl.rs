@@ -158,6 +158,104 @@ fn set_lock(file: BorrowedFd<'_>, kind: libc::c_int, (start, length): (u64, u64)
     }
 }
 
+// Request numbers and flags from linux/loop.h.
+const LOOP_CONFIGURE: libc::c_ulong = 0x4c0a;
+const LOOP_CTL_ADD: libc::c_ulong = 0x4c80;
+const LOOP_CTL_REMOVE: libc::c_ulong = 0x4c81;
+const LO_FLAGS_AUTOCLEAR: u32 = 4;
+const LO_FLAGS_DIRECT_IO: u32 = 16;
+
+/// `struct loop_config`: a descriptor, a block size, a `struct loop_info64`.
+#[repr(C)]
+struct LoopConfig {
+    fd: u32,
+    block_size: u32,
+    before_flags: [u64; 6],
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    names_and_keys: [u64; 14],
+    reserved: [u64; 8],
+}
+
+const _: () = assert!(size_of::<LoopConfig>() == 304, "as in linux/loop.h");
+
+/// Makes the loop device of this number.
+///
+/// # Errors
+/// `AlreadyExists` where there is one.
+pub fn loop_add(control: BorrowedFd<'_>, number: u32) -> io::Result<()> {
+    loop_control(control, LOOP_CTL_ADD, number)
+}
+
+/// Removes the loop device of this number.
+///
+/// # Errors
+/// `ResourceBusy` while it has a file or somebody has it open.
+pub fn loop_remove(control: BorrowedFd<'_>, number: u32) -> io::Result<()> {
+    loop_control(control, LOOP_CTL_REMOVE, number)
+}
+
+fn loop_control(control: BorrowedFd<'_>, request: libc::c_ulong, number: u32) -> io::Result<()> {
+    // SAFETY: both requests take a number as their argument, no pointer.
+    match unsafe { libc::ioctl(control.as_raw_fd(), request, libc::c_ulong::from(number)) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Puts `file` behind a loop device, past the page cache; the kernel takes it away again when nobody has the device open
+/// any more (autoclear). `name` is what listings show, cut at 63 bytes.
+pub fn loop_configure(device: BorrowedFd<'_>, file: BorrowedFd<'_>, block_bytes: u32, name: &str) -> io::Result<()> {
+    let fd = u32::try_from(file.as_raw_fd()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut file_name = [0; 64];
+    let length = name.len().min(63);
+    file_name[..length].copy_from_slice(&name.as_bytes()[..length]);
+    let config = LoopConfig {
+        fd,
+        block_size: block_bytes,
+        before_flags: [0; 6],
+        encrypt_key_size: 0,
+        flags: LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO,
+        file_name,
+        names_and_keys: [0; 14],
+        reserved: [0; 8],
+    };
+    // SAFETY: the kernel reads one loop_config, whose layout is asserted above and which outlives the call.
+    match unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &raw const config) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Gives this thread an I/O priority in Linux's encoding (class in bits 13 to 15, level below).
+///
+/// # Errors
+/// `PermissionDenied` for the real-time class without the right to it.
+pub fn set_io_priority(bits: u16) -> io::Result<()> {
+    const IOPRIO_WHO_PROCESS: libc::c_int = 1;
+    let this_thread: libc::c_int = 0;
+    // SAFETY: three numbers, no pointer.
+    let result =
+        unsafe { libc::syscall(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS, this_thread, libc::c_int::from(bits)) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Puts this thread among the real-time ones at the lowest of their priorities: it runs as soon as it is woken.
+///
+/// # Errors
+/// `PermissionDenied` without the right to it.
+pub fn real_time() -> io::Result<()> {
+    // SAFETY: sched_param is a plain C structure for which all zeroes is valid.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = 1;
+    // SAFETY: the kernel reads one sched_param, which outlives the call; 0 is the calling thread.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameters) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,13 +1,22 @@
 //! The one door to the system: io_uring, buffers, facts about devices and files.
 //!
-//! Unsafe code lives in `ring`, `buffer` and `ioctl` only, each behind an interface that cannot be misused from safe
+//! Unsafe code lives in `ring`, `aio`, `buffer` and `ioctl` only, each behind an interface that cannot be misused from safe
 //! code. The crate knows nothing of requests, elevators or protocols.
 
+pub mod aio;
+pub mod block_queue;
 pub mod buffer;
+pub mod cgroup;
 pub mod device;
 pub mod event;
+pub mod fuse;
 pub mod ioctl;
+pub mod loop_device;
+pub mod process;
 pub mod ring;
+pub mod run_directory;
+pub mod setting;
+pub mod signature;
 mod slots;
 pub mod socket;
 pub mod thread;

@@ -35,3 +35,11 @@ pub fn monotonic_ns() -> u64 {
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
+
+/// Lets this thread run as soon as it is woken, before all ordinary ones; its children are ordinary again.
+///
+/// # Errors
+/// `PermissionDenied` without the right to it.
+pub fn most_urgent() -> io::Result<()> {
+    crate::ioctl::real_time()
+}

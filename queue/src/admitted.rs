@@ -25,6 +25,11 @@ impl Admitted {
     }
 
     #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<u64> {
         if self.len == 0 {
             return None;

@@ -94,6 +94,18 @@ impl Bios {
         core::iter::successors(first, move |index| (*index != chain.last).then(|| *self.next.at(*index)))
     }
 
+    /// The first bio of a chain.
+    #[inline]
+    pub(crate) fn first(&self, chain: Chain) -> Option<u32> {
+        if chain.is_empty() { None } else { Some(*self.next.at(chain.last)) }
+    }
+
+    /// The bio behind one of a chain.
+    #[inline]
+    pub(crate) fn behind(&self, chain: Chain, index: u32) -> Option<u32> {
+        if index == chain.last { None } else { Some(*self.next.at(index)) }
+    }
+
     /// A chain of one bio, which is in none yet.
     #[inline]
     pub(crate) fn chain_of(&mut self, index: u32) -> Chain {

@@ -49,9 +49,7 @@ fn check_request<E: Elevator>(queue: &RequestQueue<E>, id: RequestId, totals: &m
     totals.tagged += 1;
     totals.limited += u32::from(slot.marks.has(Marks::LIMITED));
     let end = request.attributes.extent.end();
-    if slot.marks.has(Marks::HASHED)
-        && (request.place != Place::Queued || !queue.hash.holds(&queue.dispatch_links, id.slot(), end))
-    {
+    if slot.marks.has(Marks::HASHED) && (request.place != Place::Queued || !queue.is_findable(id, end)) {
         return broken("the merge hash holds queued requests at their present end", id.slot());
     }
     if matches!(request.place, Place::Queued) && !slot.marks.has(Marks::INSERTED) {

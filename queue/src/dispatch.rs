@@ -61,7 +61,27 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
+    /// Whether [`RequestQueue::dispatch`] would give nothing for a hardware queue and change nothing, so that a host may
+    /// leave it out until something else happens here.
+    #[inline]
+    pub fn is_settled(&self, queue: HardwareQueue) -> bool {
+        let index = u32::from(queue.0);
+        let has_room = *self.in_device.at(index) < self.depth.device;
+        let has_chosen = !self.dispatch_lists.at(index).is_empty();
+        if self.is_gated || self.is_draining() {
+            return false;
+        }
+        match (has_room, has_chosen) {
+            (true, true) => false,
+            // A round that finds nothing calms a busy device down.
+            (true, false) => self.busy_average == 0 && !self.elevator.has_work(queue),
+            (false, true) => true,
+            (false, false) => !self.era.look_ahead || !self.elevator.has_work(queue),
+        }
+    }
+
     /// The oldest of those chosen before.
+    #[inline]
     fn start_chosen(&mut self, queue: HardwareQueue, now: Nanos) -> Next {
         let list = self.dispatch_lists.at_mut(u32::from(queue.0));
         let Some(id) = list.pop_front(&mut self.dispatch_links).and_then(|slot| self.requests.id_of(slot)) else {
@@ -73,6 +93,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// blk-mq takes a request before it asks for a driver tag: the one it gets none for is chosen all the same.
+    #[inline]
     fn look_ahead(&mut self, queue: HardwareQueue, now: Nanos) -> Next {
         if self.era.look_ahead
             && let Choice::Request(id, _) = self.choose(queue, now)
@@ -84,7 +105,7 @@ impl<E: Elevator> RequestQueue<E> {
         Next::DeviceFull
     }
 
-    #[inline]
+    #[inline(always)]
     fn choose(&mut self, queue: HardwareQueue, now: Nanos) -> Choice {
         if self.is_draining() {
             return match self.elevator.drain(&self.requests, now) {
@@ -114,7 +135,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// The request has left the policy: closed for merging, bound to this hardware queue.
-    #[inline]
+    #[inline(always)]
     fn chosen(&mut self, id: RequestId, queue: HardwareQueue, reason: Option<Reason>, now: Nanos) -> Choice {
         self.leave_policy(id);
         if let Some(request) = self.requests.move_to(id, Place::Dispatched) {
@@ -124,7 +145,7 @@ impl<E: Elevator> RequestQueue<E> {
         Choice::Request(id, reason)
     }
 
-    #[inline]
+    #[inline(always)]
     fn start(&mut self, id: RequestId, reason: Option<Reason>, now: Nanos) -> Next {
         let mut queue = HardwareQueue(0);
         if let Some(request) = self.requests.move_to(id, Place::Started) {

@@ -50,15 +50,22 @@ impl<E: Elevator> RequestQueue<E> {
         mut plug: Option<&mut Plug>,
         now: Nanos,
     ) -> Result<Submitted, Full> {
-        let mut bio = *bio;
-        if self.groups.state(bio.group) != GroupState::Online {
-            bio.group = self.groups.nearest_online(bio.group);
-        }
-        if needs_flush_machine(&bio) && self.flush_is_nothing(&mut bio) {
-            return Ok(Submitted::Nothing);
-        }
-        let index = self.bios.take(&bio, cookie, now).ok_or(Full)?;
-        self.trace_bio(TraceKind::Queued, &bio, RequestId::from_raw(block::NIL), now);
+        let is_online = self.groups.state(bio.group) == GroupState::Online;
+        let mut changed;
+        let bio = if is_online && !needs_flush_machine(bio) {
+            bio
+        } else {
+            changed = *bio;
+            if !is_online {
+                changed.group = self.groups.nearest_online(bio.group);
+            }
+            if needs_flush_machine(bio) && self.flush_is_nothing(&mut changed) {
+                return Ok(Submitted::Nothing);
+            }
+            &changed
+        };
+        let index = self.bios.take(bio, cookie, now).ok_or(Full)?;
+        self.trace_bio(TraceKind::Queued, bio, RequestId::from_raw(block::NIL), now);
         let is_held = !self.limiters.is_empty() && {
             self.begin_limiting(index);
             self.is_held(index, 0, now)
@@ -68,7 +75,7 @@ impl<E: Elevator> RequestQueue<E> {
             return Ok(Submitted::Held);
         }
         if self.switching.is_none() {
-            match self.enter(index, &bio, plug.as_deref_mut(), true, now) {
+            match self.enter(index, bio, plug.as_deref_mut(), true, now) {
                 Entered::Merged(id) => {
                     self.merging_freed_a_request(now);
                     return Ok(Submitted::Merged(id));
@@ -77,7 +84,7 @@ impl<E: Elevator> RequestQueue<E> {
                 Entered::NoTag { limited } => self.wait(index, limited, now),
             }
         } else {
-            self.wait(index, self.sleeps_apart(&bio), now);
+            self.wait(index, self.sleeps_apart(bio), now);
         }
         self.unplug_device(now);
         // A submitter that has to sleep takes nothing with it: what it holds back goes to the policy first.
@@ -121,6 +128,12 @@ impl<E: Elevator> RequestQueue<E> {
         self.admitted.pop()
     }
 
+    /// Whether [`RequestQueue::take_admitted`] has something to tell.
+    #[inline]
+    pub fn has_admitted(&self) -> bool {
+        !self.admitted.is_empty()
+    }
+
     /// Gives what a plug holds to the policy, in order of submission.
     pub fn unplug(&mut self, plug: &mut Plug, now: Nanos) {
         for index in 0..plug.len() {
@@ -135,6 +148,8 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// A bio looks for company, then for a request of its own. The kernels before blk-mq do the same with other rules
     /// about who gets a request (`request_lists.rs`).
+    // Always: it is one half of a submission, and the other caller is rare.
+    #[inline(always)]
     pub(crate) fn enter(
         &mut self,
         index: u32,
@@ -182,7 +197,7 @@ impl<E: Elevator> RequestQueue<E> {
             Some(plug) => self.plug(plug, id, now),
             None if needs_flush_machine(bio) => self.begin_flush_sequence(id, now),
             None if bio.operation == Operation::Passthrough => self.send_special(id, now),
-            None => self.insert(id, Position::Sorted(hint), now),
+            None => self.insert_inline(id, Position::Sorted(hint), now),
         }
         if has_lists {
             self.entered_by_lists(bio, now);
@@ -236,7 +251,14 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
+    #[inline(never)]
     pub(crate) fn insert(&mut self, id: RequestId, at: Position, now: Nanos) {
+        self.insert_inline(id, at, now);
+    }
+
+    /// The same where most requests come by.
+    #[inline(always)]
+    fn insert_inline(&mut self, id: RequestId, at: Position, now: Nanos) {
         self.sequence += 1;
         let is_carrying = self.is_carrying();
         let slot = self.slots.at_mut(id.slot());
@@ -327,6 +349,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// The request leaves the policy, whichever way: nobody may merge into it any more.
+    #[inline]
     pub(crate) fn leave_policy(&mut self, id: RequestId) {
         self.hash_out(id);
         if self.last_merge == Some(id) {

@@ -52,7 +52,7 @@ pub use trace::{Said, Trace, TraceEvent, TraceKind};
 
 use alloc::vec::Vec;
 use bios::{Bios, Chain};
-use block::{GroupId, HardwareQueue, Nanos, Operation, RequestId, Status};
+use block::{GroupId, HardwareQueue, Nanos, Operation, RequestId, Sector, Status};
 use elevator::limiters::AnyLimiter;
 use elevator::structures::{Array, Links, List, NoMemory};
 use elevator::tunable::{SettingError, Tunable};
@@ -145,6 +145,8 @@ pub struct RequestQueue<E = Any> {
     tags: Tags,
     lists: RequestLists,
     hash: EndHash,
+    /// The request that became findable last and is not yet in the hash, with its end.
+    unhashed: Option<(RequestId, Sector)>,
     last_merge: Option<RequestId>,
     /// Links of the merge hash, the dispatch lists, the flush machine's lists and those carried over a switch: a request
     /// is on one of them at most.
@@ -220,6 +222,7 @@ impl<E: Elevator> RequestQueue<E> {
             tags: Tags::new(configuration.depth.requests.min(slots.saturating_sub(queues)).max(1)),
             lists: RequestLists::try_new(settings.era.allocation, configuration.contexts)?,
             hash: EndHash::try_new(slots)?,
+            unhashed: None,
             last_merge: None,
             dispatch_links: Links::try_new(slots)?,
             dispatch_lists: Array::try_new(queues, List::EMPTY)?,
@@ -377,11 +380,11 @@ impl<E: Elevator> RequestQueue<E> {
     /// flush first. Dispatch again afterwards.
     #[inline]
     pub fn complete(&mut self, id: RequestId, status: Status, now: Nanos, mut done: impl FnMut(Done)) {
-        if !self.leave_device(id) {
+        let Some(queue) = self.requests.take_back(id, Place::Complete) else {
             self.violations += 1;
             return;
-        }
-        self.requests.move_to(id, Place::Complete);
+        };
+        self.left_device(queue);
         if self.tracing {
             let attributes = *self.requests.attributes(id);
             let kind = TraceKind::Completed;
@@ -455,10 +458,16 @@ impl<E: Elevator> RequestQueue<E> {
             Some((live, request)) if live == id && request.place == Place::Started => request.attributes.hardware_queue,
             _ => return false,
         };
-        let in_device = self.in_device.at_mut(u32::from(queue.0));
-        *in_device = in_device.saturating_sub(1);
-        self.in_device_total = self.in_device_total.saturating_sub(1);
+        self.left_device(queue);
         true
+    }
+
+    #[inline]
+    fn left_device(&mut self, queue: HardwareQueue) {
+        // Each was counted in when it was started.
+        let in_device = self.in_device.at_mut(u32::from(queue.0));
+        *in_device = in_device.wrapping_sub(1);
+        self.in_device_total = self.in_device_total.wrapping_sub(1);
     }
 
     /// A request ended for its submitters.
@@ -476,8 +485,10 @@ impl<E: Elevator> RequestQueue<E> {
         if !self.limiters.is_empty() {
             self.limiters_request_ended(id, status, now);
         }
-        let mut chain = self.slots.at(id.slot()).chain;
-        while let Some(index) = self.bios.pop(&mut chain) {
+        let chain = self.slots.at(id.slot()).chain;
+        let mut following = self.bios.first(chain);
+        while let Some(index) = following {
+            following = self.bios.behind(chain, index);
             if !self.watched.is_empty() {
                 self.limiters_bio_ended(index, now);
             }
@@ -572,13 +583,20 @@ impl<E: Elevator> RequestQueue<E> {
         self.limiters.iter_mut().find_map(said)
     }
 
-    #[inline]
+    // Always: beside the question whether there is a trace, the call would cost several times as much.
+    #[inline(always)]
     pub(crate) fn trace(&mut self, kind: TraceKind, id: RequestId, reason: Option<elevator::Reason>, now: Nanos) {
         if self.tracing {
-            let nothing = Attributes::new(Operation::Flush, block::Extent::default());
-            let attributes = if self.requests.is_live(id) { *self.requests.attributes(id) } else { nothing };
-            self.trace.push(TraceEvent { at_ns: now, kind, id, attributes, reason, status: Status::Ok });
+            self.trace_request(kind, id, reason, now);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn trace_request(&mut self, kind: TraceKind, id: RequestId, reason: Option<elevator::Reason>, now: Nanos) {
+        let nothing = Attributes::new(Operation::Flush, block::Extent::default());
+        let attributes = if self.requests.is_live(id) { *self.requests.attributes(id) } else { nothing };
+        self.trace.push(TraceEvent { at_ns: now, kind, id, attributes, reason, status: Status::Ok });
     }
 
     /// The same about a bio.

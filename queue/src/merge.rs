@@ -119,8 +119,9 @@ impl<E: Elevator> RequestQueue<E> {
         }
     }
 
+    #[inline]
     fn find_by_end(&mut self, bio: &Bio) -> Option<RequestId> {
-        while let Some(id) = self.hash.find(&self.dispatch_links, &self.requests, bio.extent.first_sector) {
+        while let Some(id) = self.ending_at(bio.extent.first_sector) {
             if !self.slots.at(id.slot()).marks.has(Marks::NO_MERGE) {
                 let fits = self.may_absorb(id, bio) && self.elevator.may_merge(&self.requests, id, bio);
                 return fits.then_some(id);
@@ -276,7 +277,7 @@ impl<E: Elevator> RequestQueue<E> {
         // Each round makes one request of two, so the table's size bounds the rounds.
         for _ in 0..self.requests.capacity() {
             let first_sector = self.requests.attributes(at).extent.first_sector;
-            let Some(before) = self.hash.find(&self.dispatch_links, &self.requests, first_sector) else { break };
+            let Some(before) = self.ending_at(first_sector) else { break };
             if !self.merge_requests(before, at, now) {
                 break;
             }
@@ -292,30 +293,63 @@ impl<E: Elevator> RequestQueue<E> {
         is_open_kind(attributes) && !self.slots.at(id.slot()).marks.has(Marks::NO_MERGE)
     }
 
-    /// Makes a queued request known by its end.
+    /// Makes a queued request known by its end. It enters the hash only when another one follows or somebody searches:
+    /// most requests of a queue that is not full are chosen before that.
     #[inline]
     pub(crate) fn hash_in(&mut self, id: RequestId, end: Sector) {
-        if self.hash.add(&mut self.dispatch_links, id.slot(), end) {
-            self.slots.at_mut(id.slot()).marks.set(Marks::HASHED);
-        } else {
+        self.hash_newest();
+        self.slots.at_mut(id.slot()).marks.set(Marks::HASHED);
+        self.unhashed = Some((id, end));
+    }
+
+    /// Nothing that is to be found by its end is outside the hash any more.
+    #[inline]
+    fn hash_newest(&mut self) {
+        let Some((id, end)) = self.unhashed.take() else { return };
+        if !self.hash.add(&mut self.dispatch_links, id.slot(), end) {
             self.violations += 1;
         }
     }
 
+    /// The queued request that ends here and was made known last.
+    #[inline]
+    fn ending_at(&mut self, end: Sector) -> Option<RequestId> {
+        self.hash_newest();
+        self.hash.find(&self.dispatch_links, &self.requests, end)
+    }
+
     /// Takes a request out of the hash, before its end moves or its links are needed elsewhere. Answers whether it was
     /// there.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn hash_out(&mut self, id: RequestId) -> bool {
         let marks = &mut self.slots.at_mut(id.slot()).marks;
         if !marks.has(Marks::HASHED) {
             return false;
         }
         marks.clear(Marks::HASHED);
+        if self.is_unhashed(id) {
+            self.unhashed = None;
+        } else {
+            self.unhash(id);
+        }
+        true
+    }
+
+    fn unhash(&mut self, id: RequestId) {
         let end = self.requests.attributes(id).extent.end();
         if !self.hash.remove(&mut self.dispatch_links, id.slot(), end) {
             self.violations += 1;
         }
-        true
+    }
+
+    /// Whether a request with the mark can be found by its end.
+    pub(crate) fn is_findable(&self, id: RequestId, end: Sector) -> bool {
+        self.unhashed == Some((id, end)) || self.hash.holds(&self.dispatch_links, id.slot(), end)
+    }
+
+    #[inline]
+    fn is_unhashed(&self, id: RequestId) -> bool {
+        self.unhashed.is_some_and(|(newest, _)| newest == id)
     }
 }
 

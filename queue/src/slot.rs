@@ -15,7 +15,7 @@ impl Marks {
     pub(crate) const NO_MERGE: Marks = Marks(1 << 1);
     /// The policy knows it: inserted and not yet released.
     pub(crate) const INSERTED: Marks = Marks(1 << 2);
-    /// It is in the merge hash.
+    /// It can be found by its end: it is in the merge hash, or the next to be put there.
     pub(crate) const HASHED: Marks = Marks(1 << 3);
 
     #[inline]

@@ -2,8 +2,11 @@
 
 use std::fmt::Write;
 
+use experiment::assertion::Column;
 use experiment::cell::Cell;
 use experiment::job::Amount;
+use experiment::measurement::Flag;
+use experiment::metric::Quantity;
 use experiment::statistics::truncated_mean;
 
 use crate::Results;
@@ -128,15 +131,60 @@ impl Default for TextOptions {
     }
 }
 
+/// The table of some figures: a row per workload, scheduler and thread count, rates in MiB/s.
+pub fn figures(results: &Results<'_>, columns: &[Column]) -> String {
+    let cells = results.cells();
+    let has_many = |of: fn(&Cell<'_>) -> String| cells.windows(2).any(|pair| of(&pair[0]) != of(&pair[1]));
+    let workload: fn(&Cell<'_>) -> String = |cell| cell.workload.to_owned();
+    let threads: fn(&Cell<'_>) -> String = |cell| cell.threads.to_string();
+    // What all rows have in common is no column.
+    let keys = [("workload", workload), ("NR", threads)].into_iter().filter(|(_, of)| has_many(*of));
+    let keys: Vec<_> = keys.collect();
+    let unit = |column: &Column| match column.quantity() {
+        Quantity::BytesPerSecond => " MiB/s",
+        _ => "",
+    };
+    let mut header = vec!["sched".to_owned()];
+    header.extend(keys.iter().map(|(name, _)| (*name).to_owned()));
+    header.extend(columns.iter().map(|column| format!("{}{}", column.title(), unit(column))));
+    header.push(String::new());
+    let mut grid = Grid::new(&header);
+    for cell in &cells {
+        let mut row = vec![scheduler(cell)];
+        row.extend(keys.iter().map(|(_, of)| of(cell)));
+        row.extend(columns.iter().map(|column| match column.of(cell) {
+            Some(value) => figure(column.quantity(), value),
+            None => "-".to_owned(),
+        }));
+        let marks = cell.flags.iter().filter(|flag| !matches!(flag, Flag::ShortWindow | Flag::NoShares));
+        row.push(marks.map(|flag| flag.label()).collect::<Vec<_>>().join(", "));
+        grid.row(row);
+    }
+    grid.show() + incomplete(results) + &verdicts(results)
+}
+
+/// A value without the unit of its column.
+fn figure(quantity: Quantity, value: f64) -> String {
+    match quantity {
+        Quantity::BytesPerSecond => format!("{:.*}", decimals(mib(value)), mib(value)),
+        _ => quantity::amount(quantity, value),
+    }
+}
+
 /// The text table: one block per workload.
 pub fn text(results: &Results<'_>, options: &TextOptions) -> String {
     let cells = results.cells();
     let blocks = cells.chunk_by(|a, b| a.workload == b.workload);
     let blocks: Vec<String> = blocks.map(|block| text_block(results, block, options)).collect();
-    let mut text = blocks.join("\n");
-    if !results.complete {
-        text.push_str("incomplete: the test was interrupted, --resume runs what is missing\n");
-    }
+    blocks.join("\n") + incomplete(results) + &verdicts(results)
+}
+
+fn incomplete(results: &Results<'_>) -> &'static str {
+    if results.complete { "" } else { "incomplete: the test was interrupted, --resume runs what is missing\n" }
+}
+
+fn verdicts(results: &Results<'_>) -> String {
+    let mut text = String::new();
     for verdict in results.verdicts {
         let word = if verdict.ok { "holds" } else { "FAILS" };
         let [value, limit] = [verdict.value, verdict.limit].map(|value| quantity::amount(verdict.quantity, value));

@@ -16,9 +16,10 @@ use std::collections::BinaryHeap;
 use block::{NIL, Nanos};
 
 /// Buckets of the wheel.
-const BUCKETS: usize = 8_192;
-/// Width of a bucket: 512 ns, so that the wheel reaches 4.19 ms ahead.
-const WIDTH_BITS: u32 = 9;
+const BUCKETS: usize = 65_536;
+/// Width of a bucket: 64 ns, so that the wheel reaches 4.19 ms ahead, and thousands of events within a fraction of that
+/// still are only a few to a bucket.
+const WIDTH_BITS: u32 = 6;
 const WORDS: usize = BUCKETS / 64;
 /// "Nothing ahead", as [`EventWheel::next_time`] says it.
 pub const NEVER: Nanos = Nanos::MAX;
@@ -71,7 +72,7 @@ pub struct EventWheel {
     /// One bit per bucket, and one bit per word of these.
     occupied: [u64; WORDS],
     occupied_words: [u64; WORDS / 64],
-    heads: Box<[u32; BUCKETS]>,
+    heads: Box<[u32]>,
     nodes: Vec<Node>,
     free: u32,
     overflow: BinaryHeap<Reverse<(Nanos, u32)>>,
@@ -88,7 +89,7 @@ impl EventWheel {
             front: Vec::with_capacity(capacity),
             occupied: [0; WORDS],
             occupied_words: [0; WORDS / 64],
-            heads: Box::new([NIL; BUCKETS]),
+            heads: vec![NIL; BUCKETS].into_boxed_slice(),
             nodes: Vec::with_capacity(capacity),
             free: NIL,
             overflow: BinaryHeap::new(),
@@ -329,7 +330,7 @@ mod tests {
         for (index, time) in [(0, 5), (1, 3), (2, 5), (3, 3 + 4_200_000), (4, 3)] {
             wheel.insert(time, Payload::new(0, index));
         }
-        assert_eq!(wheel.overflow.len(), 1, "4.2 ms lie beyond the horizon of 8192 x 512 ns");
+        assert_eq!(wheel.overflow.len(), 1, "4.2 ms lie beyond the horizon of 65,536 x 64 ns");
         let order: Vec<_> = std::iter::from_fn(|| wheel.pop()).map(|(time, event)| (time, event.index())).collect();
         assert_eq!(order, [(3, 1), (3, 4), (5, 0), (5, 2), (4_200_003, 3)]);
     }

@@ -21,7 +21,7 @@ impl GroupPlan {
     pub(crate) fn of(experiment: &Experiment) -> Self {
         let mut plan = Self { settings: Vec::new(), paths: Vec::new(), ids: Vec::new(), journal: GroupId::ROOT };
         for group in &experiment.groups {
-            let id = plan.id_of(experiment, &group.path);
+            let id = if group.is_in_root { GroupId::ROOT } else { plan.id_of(experiment, &group.path) };
             plan.ids.push(id);
         }
         if let Some(weight) = experiment.machine.journal_weight {

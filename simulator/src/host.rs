@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use block::{GroupId, Nanos};
-use device::{Device, DeviceInfo, Model};
-use elevator::{Any, Configuration, Depth};
+use device::{AnyDevice, Device, DeviceInfo, Model};
+use elevator::registry::Carrier;
+use elevator::{Any, Configuration, Depth, Elevator};
 use experiment::blkio::Statistics;
 use experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag};
 use experiment::{
@@ -67,53 +68,100 @@ impl Host for Simulator {
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), Refusal> {
-        prepare(experiment, self).map(|_| ())
+        let (policy, prospect) = look_ahead(experiment, self)?;
+        prospect.with_policy(policy, experiment).map(|_| ())
     }
 
     fn run(&mut self, experiment: &Experiment, progress: &mut dyn Progress) -> Result<Measurement, RunError> {
-        let mut prepared = prepare(experiment, self)?;
-        progress.started(experiment);
-        if let Some(tracer) = progress.tracer() {
-            prepared.run.queue.set_tracing(true);
-            prepared.names.introduce(0, tracer);
-        }
-        let (begin, end) = drive(&mut prepared, experiment, self.clock, progress)?;
-        Ok(measure(experiment, prepared, &begin, &end))
+        let (policy, prospect) = look_ahead(experiment, self)?;
+        policy.carried_by(Start { prospect, experiment, clock: self.clock, progress })
     }
 }
 
-/// A run ready to start, and what its measurement will say of it.
-struct Prepared {
-    run: Run,
+/// A run that begins as soon as it knows its policy.
+struct Start<'a> {
+    prospect: Prospect,
+    experiment: &'a Experiment,
+    clock: Option<fn() -> Nanos>,
+    progress: &'a mut dyn Progress,
+}
+
+impl Carrier for Start<'_> {
+    type Answer = Result<Measurement, RunError>;
+
+    fn carry<E: Elevator>(self, policy: E) -> Self::Answer {
+        self.prospect.with_policy(policy, self.experiment)?.carry_out(self.experiment, self.clock, self.progress)
+    }
+}
+
+/// A run to be, without its policy.
+struct Prospect {
+    settings: Settings,
+    groups: GroupPlan,
+    device: AnyDevice,
+    processes: Processes,
     names: Names,
     scheduler: Scheduler,
     info: DeviceInfo,
 }
 
-fn prepare(experiment: &Experiment, simulator: &Simulator) -> Result<Prepared, Refusal> {
+/// The policy of an experiment, and everything else that its run needs.
+fn look_ahead(experiment: &Experiment, simulator: &Simulator) -> Result<(Any, Prospect), Refusal> {
     experiment.check()?;
     let scheduler = Scheduler::resolve(&experiment.scheduler)?;
     let model = Model::parse(&experiment.target)
         .map_err(|error| Refusal::usage(error.to_string(), "all models and parameters: hoistway list devices"))?;
     let device = model.build(experiment.run_seed(), "dev0");
     let info = device.info().clone();
-    let plan = GroupPlan::of(experiment);
-    let (processes, mut names) = processes(experiment, simulator, &info, &plan)?;
-    let settings = settings(experiment, &scheduler, &info, (count(plan.capacity()), processes.contexts()))?;
+    let groups = GroupPlan::of(experiment);
+    let (processes, mut names) = processes(experiment, simulator, &info, &groups)?;
+    let settings = settings(experiment, &scheduler, &info, (count(groups.capacity()), processes.contexts()))?;
     let policy = scheduler.build(&settings.configuration)?;
-    let mut queue = RequestQueue::new(policy, &settings).map_err(|_| {
-        Refusal::usage("the request queue does not fit into memory", "ask for a smaller --queue-requests")
-    })?;
-    for (index, group) in plan.settings.iter().enumerate() {
-        let id = GroupId(u32::try_from(index + 1).unwrap_or(u32::MAX));
-        debug_assert!(!plan.ids.is_empty());
-        queue.add_group(id, group, 0);
+    names.resize(processes.contexts() as usize, "jbd".to_owned());
+    let names = Names::new(policy.name(), names, groups.names());
+    Ok((policy, Prospect { settings, groups, device, processes, names, scheduler, info }))
+}
+
+impl Prospect {
+    fn with_policy<E: Elevator>(self, policy: E, experiment: &Experiment) -> Result<Prepared<E>, Refusal> {
+        let Self { settings, groups, device, processes, names, scheduler, info } = self;
+        let mut queue = RequestQueue::new(policy, &settings).map_err(|_| {
+            Refusal::usage("the request queue does not fit into memory", "ask for a smaller --queue-requests")
+        })?;
+        for (index, group) in groups.settings.iter().enumerate() {
+            let id = GroupId(u32::try_from(index + 1).unwrap_or(u32::MAX));
+            debug_assert!(!groups.ids.is_empty());
+            queue.add_group(id, group, 0);
+        }
+        limiting::put_in_place(&mut queue, experiment, &groups.ids)?;
+        let run = Run::new(queue, device, processes, experiment.machine.irq_coalesce_ns);
+        Ok(Prepared { run, names, scheduler, info })
     }
-    limiting::put_in_place(&mut queue, experiment, &plan.ids)?;
-    let run = Run::new(queue, device, processes, experiment.machine.irq_coalesce_ns);
-    names.resize(run.processes.contexts() as usize, "jbd".to_owned());
-    let names = Names::new(run.queue.elevator().name(), names, plan.names());
-    Ok(Prepared { run, names, scheduler, info })
+}
+
+/// A run ready to start, and what its measurement will say of it.
+struct Prepared<E> {
+    run: Run<E>,
+    names: Names,
+    scheduler: Scheduler,
+    info: DeviceInfo,
+}
+
+impl<E: Elevator> Prepared<E> {
+    fn carry_out(
+        mut self,
+        experiment: &Experiment,
+        clock: Option<fn() -> Nanos>,
+        progress: &mut dyn Progress,
+    ) -> Result<Measurement, RunError> {
+        progress.started(experiment);
+        if let Some(tracer) = progress.tracer() {
+            self.run.queue.set_tracing(true);
+            self.names.introduce(0, tracer);
+        }
+        let (begin, end) = drive(&mut self, experiment, clock, progress)?;
+        Ok(measure(experiment, self, &begin, &end))
+    }
 }
 
 /// What the queue is built for.
@@ -243,7 +291,7 @@ fn processes(
 /// Carries the run through ramp, window and what is then in hand. Answers the queue's counters at both ends of the
 /// window.
 fn drive(
-    prepared: &mut Prepared,
+    prepared: &mut Prepared<impl Elevator>,
     experiment: &Experiment,
     clock: Option<fn() -> Nanos>,
     progress: &mut dyn Progress,
@@ -272,7 +320,7 @@ fn drive(
 }
 
 fn advance(
-    run: &mut Run,
+    run: &mut Run<impl Elevator>,
     names: &Names,
     end: Nanos,
     reporter: &mut Reporter,
@@ -322,7 +370,7 @@ struct Reporter {
 }
 
 impl Reporter {
-    fn report(&mut self, run: &Run, progress: &mut dyn Progress) {
+    fn report(&mut self, run: &Run<impl Elevator>, progress: &mut dyn Progress) {
         run.processes.recorder.live(&mut self.groups);
         progress.advanced(&LiveFigures {
             elapsed_ns: run.now.min(self.total_ns),
@@ -333,7 +381,12 @@ impl Reporter {
     }
 }
 
-fn measure(experiment: &Experiment, prepared: Prepared, begin: &Snapshot, end: &Snapshot) -> Measurement {
+fn measure(
+    experiment: &Experiment,
+    prepared: Prepared<impl Elevator>,
+    begin: &Snapshot,
+    end: &Snapshot,
+) -> Measurement {
     let Prepared { run, scheduler, info, names } = prepared;
     let scheduler = scheduler.in_force(run.queue.elevator());
     let blkio = blkio(run.queue.elevator(), &names);
@@ -373,7 +426,7 @@ fn measure(experiment: &Experiment, prepared: Prepared, begin: &Snapshot, end: &
 }
 
 /// What the policy kept of the groups' service, by path.
-fn blkio(elevator: &Any, names: &Names) -> BTreeMap<String, Statistics> {
+fn blkio(elevator: &impl Elevator, names: &Names) -> BTreeMap<String, Statistics> {
     let account = |id| Statistics::of(elevator, GroupId(id));
     (0..).zip(names.groups()).filter_map(|(id, path)| Some((path.clone(), account(id)?))).collect()
 }

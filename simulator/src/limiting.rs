@@ -3,14 +3,14 @@
 use block::GroupId;
 use elevator::limiters::{AnyLimiter, LIMITERS, LimiterError};
 use elevator::tunable::SettingError;
-use elevator::{Any, IoLimits, Limiter, Rates};
+use elevator::{Elevator, IoLimits, Limiter, Rates};
 use experiment::diagnostic::nearest;
 use experiment::{Experiment, Limits, Refusal, SchedulerSpec, Setting};
 use queue::RequestQueue;
 
 /// Puts the limiters in place that an experiment names or needs; `ids` are its groups'.
 pub(crate) fn put_in_place(
-    queue: &mut RequestQueue<Any>,
+    queue: &mut RequestQueue<impl Elevator>,
     experiment: &Experiment,
     ids: &[GroupId],
 ) -> Result<(), Refusal> {
@@ -27,7 +27,7 @@ pub(crate) fn put_in_place(
 }
 
 /// The limiters in place with what is in force, as text; none without any.
-pub(crate) fn in_force(queue: &RequestQueue<Any>) -> Option<String> {
+pub(crate) fn in_force(queue: &RequestQueue<impl Elevator>) -> Option<String> {
     let text = |name: &'static str| {
         let settings = queue.limiter_settings(name).map(|(row, value)| Setting {
             key: row.name.to_owned(),
@@ -39,7 +39,7 @@ pub(crate) fn in_force(queue: &RequestQueue<Any>) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-fn set(queue: &mut RequestQueue<Any>, spec: &SchedulerSpec, key: &str, value: &str) -> Result<(), Refusal> {
+fn set(queue: &mut RequestQueue<impl Elevator>, spec: &SchedulerSpec, key: &str, value: &str) -> Result<(), Refusal> {
     let name = &spec.name;
     let rows = queue.limiters().find(|limiter| limiter.name() == name).map_or(&[][..], Limiter::tunables);
     let Some(row) = rows.iter().find(|row| row.name == key) else {

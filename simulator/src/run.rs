@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use block::{HardwareQueue, Nanos, Operation, RequestId};
 use device::{AnyDevice, Command, Completion, Device, Submit};
-use elevator::Any;
+use elevator::Elevator;
 use queue::{Counters, Next, RequestQueue};
 
 use crate::events::NEVER;
@@ -35,8 +35,8 @@ pub(crate) struct Snapshot {
 
 /// A run in progress.
 #[derive(Debug)]
-pub(crate) struct Run {
-    pub queue: RequestQueue<Any>,
+pub(crate) struct Run<E> {
+    pub queue: RequestQueue<E>,
     pub device: AnyDevice,
     pub processes: Processes,
     pub now: Nanos,
@@ -51,8 +51,8 @@ pub(crate) struct Run {
     dispatch_at: Nanos,
 }
 
-impl Run {
-    pub(crate) fn new(queue: RequestQueue<Any>, device: AnyDevice, processes: Processes, coalesce_ns: Nanos) -> Self {
+impl<E: Elevator> Run<E> {
+    pub(crate) fn new(queue: RequestQueue<E>, device: AnyDevice, processes: Processes, coalesce_ns: Nanos) -> Self {
         let info = device.info();
         let (hardware_queues, depth) = (info.hardware_queues, info.total_depth());
         let completions = Vec::with_capacity(depth);
@@ -91,9 +91,13 @@ impl Run {
     #[inline]
     pub(crate) fn step(&mut self, end: Nanos) -> Result<bool, Stuck> {
         let timer = self.queue.next_timer().unwrap_or(NEVER);
-        let device = self.device.next_event();
         let waits = self.interrupt_at.min(self.dispatch_at);
-        let next = device.min(self.processes.next_event()).min(timer).min(waits).max(self.now);
+        let others = self.processes.next_event().min(timer).min(waits);
+        let mut device = self.device.next_event();
+        if device < others.min(end) && self.leaves_device_alone() {
+            device = self.device.advance_to_completion(self.now, others.min(end), &mut self.completions);
+        }
+        let next = device.min(others).max(self.now);
         if next >= end {
             return if next == NEVER { Err(Stuck::NothingAhead) } else { Ok(false) };
         }
@@ -125,6 +129,15 @@ impl Run {
         Ok(true)
     }
 
+    /// Whether nobody would do anything at an event of the device that completes nothing.
+    #[inline]
+    fn leaves_device_alone(&self) -> bool {
+        let queues = || (0..self.hardware_queues).map(HardwareQueue);
+        self.coalesce_ns == 0
+            && self.processes.is_at_rest(&self.queue)
+            && queues().all(|queue| self.queue.is_settled(queue))
+    }
+
     /// Completions wait for the interrupt, which comes some time after the first of them.
     #[cold]
     fn gather(&mut self, is_device: bool) {
@@ -143,7 +156,9 @@ impl Run {
     #[inline]
     fn reap(&mut self) {
         let now = self.now;
-        self.device.advance(now, &mut self.completions);
+        if self.completions.is_empty() {
+            self.device.advance(now, &mut self.completions);
+        }
         for completion in self.completions.drain(..) {
             let id = RequestId::from_raw(completion.tag);
             self.processes.lock.take(now);

@@ -64,7 +64,7 @@ impl Scheduler {
     }
 
     /// The scheduler as it really is, read back from the policy.
-    pub(crate) fn in_force(&self, policy: &Any) -> SchedulerInForce {
+    pub(crate) fn in_force(&self, policy: &impl Elevator) -> SchedulerInForce {
         let rows = policy.tunables().iter().enumerate();
         let tunables = rows.filter_map(|(index, row)| {
             let value = policy.setting(index)?;

@@ -5,28 +5,33 @@
 //!
 //! | policy | promise |
 //! | --- | --- |
-//! | noop | nobody is passed over |
+//! | noop | nobody is passed over (2.4: but by those that go beside a neighbour that has no room for them) |
 //! | none | so many choices at most: what was flushed, a turn for each of its list up to it, what the others flush with it |
-//! | linus, read-latency2 | later ones pass a request at most its budget over 16 times (in read-latency2: later writes) |
+//! | linus, read-latency2 | later ones pass a request at most its budget over 16 times (linus of 2.4.0: its budget; in read-latency2: later writes) |
 //! | nas | nobody of its direction that came when it was overdue passes a request |
 //! | deadline, mq-deadline | an overdue oldest sees one batch of its direction pass (two since 6.5); reads see two batches of writes, writes `writes_starved` + 1 batches of reads |
 //! | kyber | a kind with a token to spare sees one batch of each other kind pass; inside a kind, what is flushed together goes before all later ones |
 //! | anticipatory | a kind keeps the device for the time of its batch; an overdue oldest is passed for its expiry at most; the device is held for `antic_expire` at most |
+//! | wfq | while somebody waits, a sibling gets over its weight what he gets over his, and one request of each more; a queue goes in order |
 //!
 //! What enters in front (given back, data of a sequenced flush) passes everybody by right and is not counted; after a
 //! change of policy or tunables the ledger begins anew with what comes then, once all that was queued has left.
-//! mq-deadline's classes share one batch, so what it promises inside a class holds while one class is queued; with
-//! several, a class of which all have aged goes before every higher one.
+//! mq-deadline's classes share one batch: what it promises inside a class is counted between looks that took nothing
+//! (`deadline.rs`), and a class of which all have aged goes before every higher one. cfq and its relatives promise time,
+//! which no trace of choices shows: they are not held to anything here.
 
 mod anticipatory;
 mod deadline;
 mod kyber;
+mod lists;
+mod terms;
 #[cfg(test)]
 mod tests;
+mod wfq;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use block::{Direction, Extent, Nanos, Operation, RequestId};
+use block::{ContextId, Direction, Extent, GroupId, Nanos, RequestId, Sector};
 use elevator::{Any, Attributes, Elevator, Version};
 use queue::{Next, RequestQueue, TraceEvent, TraceKind};
 
@@ -34,53 +39,12 @@ use crate::invariants::Broken;
 use anticipatory::Turns;
 use deadline::Batches;
 use kyber::Rounds;
+use lists::Lists;
+pub(crate) use terms::Terms;
+use wfq::Shares;
 
-/// Points that an insertion before it costs a request of linus.
-const SEEK_COST: u64 = 16;
 /// Trace events that a failure shows.
 const SHOWN_EVENTS: usize = 64;
-
-/// A policy as its promise sees it: name, form and tunables in force, in their units.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Terms {
-    pub name: String,
-    /// None = the form that users get.
-    pub version: Option<Version>,
-    pub tunables: BTreeMap<&'static str, i64>,
-    /// Length of a tick of the policy's clock; 0 = exact.
-    pub tick_ns: Nanos,
-    /// Software queues that feed each hardware queue.
-    pub software_queues: u64,
-}
-
-impl Terms {
-    fn is_since(&self, version: Version) -> bool {
-        self.version.is_none_or(|own| own >= version)
-    }
-
-    fn value(&self, tunable: &str) -> i64 {
-        self.tunables.get(tunable).copied().unwrap_or(0)
-    }
-
-    /// A count or a time that is never negative.
-    fn count(&self, tunable: &str) -> u64 {
-        self.value(tunable).unsigned_abs()
-    }
-
-    fn ms(&self, tunable: &str) -> Nanos {
-        self.count(tunable).saturating_mul(block::time::MILLISECOND)
-    }
-
-    /// After how long a request of this side (reads, or sync ones) is overdue.
-    fn expire_ns(&self, is_read: bool) -> Nanos {
-        self.ms(if is_read { "read_expire" } else { "write_expire" })
-    }
-
-    /// A time as the policy's clock shows it.
-    fn clock(&self, now: Nanos) -> Nanos {
-        now - now.checked_rem(self.tick_ns).unwrap_or(0)
-    }
-}
 
 /// A request that waits in the policy.
 #[derive(Copy, Clone, Debug)]
@@ -95,7 +59,7 @@ struct Waiting {
     passed: u64,
     /// How much that may be.
     allowed: u64,
-    /// Whether it lay directly behind or before another one when it came.
+    /// Whether it lay directly behind or before a queued one when it came.
     touched: bool,
 }
 
@@ -117,14 +81,6 @@ impl Waiting {
     }
 }
 
-/// How a request entered.
-#[derive(Copy, Clone, Debug, Default)]
-struct Entry {
-    is_in_front: bool,
-    /// It lies directly behind or before one that waits.
-    touches: bool,
-}
-
 /// Those that wait, by slot.
 type Queued = BTreeMap<u32, Waiting>;
 
@@ -133,47 +89,31 @@ type Queued = BTreeMap<u32, Waiting>;
 enum Promise {
     /// None that this ledger could hold anybody to.
     Unchecked,
-    /// Nobody is passed over.
-    InOrder,
-    /// Lists of software queues take turns or leave together.
-    Lists,
-    /// Later ones for so many points. Not strict: reads, and whoever goes beside its neighbour, pass for nothing.
-    Budget {
-        is_strict: bool,
-    },
-    /// None that came when it was overdue.
-    Wall,
+    Lists(Lists),
     Batches(Batches),
     Rounds(Rounds),
     Turns(Turns),
+    Shares(Shares),
 }
 
 impl Promise {
     fn of(terms: &Terms) -> Self {
         match terms.name.as_str() {
-            // Before, a bio that found no room in its neighbour went beside it.
-            "noop" if terms.is_since(Version(2, 6, 0)) => Promise::InOrder,
-            "none" => Promise::Lists,
-            // Before, insertions cost nothing.
-            "linus" if terms.is_since(Version(2, 4, 20)) => Promise::Budget { is_strict: true },
-            "read-latency2" => Promise::Budget { is_strict: false },
-            "nas" => Promise::Wall,
-            // Before, a batch began at the lowest sector.
-            "deadline" if terms.is_since(Version(2, 6, 24)) => Promise::Batches(Batches::default()),
-            "mq-deadline" => Promise::Batches(Batches::default()),
+            "deadline" | "mq-deadline" => Promise::Batches(Batches::default()),
             "kyber" => Promise::Rounds(Rounds::default()),
             "anticipatory" => Promise::Turns(Turns::default()),
-            _ => Promise::Unchecked,
+            "wfq" => Promise::Shares(Shares::default()),
+            _ => Lists::of(terms).map_or(Promise::Unchecked, Promise::Lists),
         }
     }
 
-    /// Forgets what has been counted, but not what is in the device.
+    /// Forgets what has been counted, but not what is in the device. Shares hold whatever the tunables are.
     fn begin_anew(&mut self, terms: &Terms) {
         match self {
             Promise::Rounds(rounds) => rounds.begin_anew(),
-            Promise::Batches(batches) => *batches = Batches::default(),
+            Promise::Batches(batches) => batches.begin_anew(),
             Promise::Turns(turns) => turns.begin_anew(terms),
-            _ => {}
+            Promise::Unchecked | Promise::Lists(_) | Promise::Shares(_) => {}
         }
     }
 }
@@ -188,12 +128,15 @@ pub(crate) struct Starvation {
     excused: BTreeSet<u32>,
     /// What entered in front and has not left: before 6.5 mq-deadline keeps it in its class, and it may hold that up.
     in_front: BTreeSet<RequestId>,
+    /// All that is queued, as the trace has it so far: later merges are not in it yet.
+    extents: BTreeMap<RequestId, Extent>,
     /// The form of the policy that a switch is to bring.
     next_version: Option<Version>,
     /// The request that has just absorbed another.
     merged_into: Option<RequestId>,
     entered: u64,
     last_events: VecDeque<TraceEvent>,
+    events: u64,
     /// Times that a request was passed over as its promise allows.
     pub passed_over: u64,
 }
@@ -206,10 +149,12 @@ impl Starvation {
             waiting: Queued::new(),
             excused: BTreeSet::new(),
             in_front: BTreeSet::new(),
+            extents: BTreeMap::new(),
             next_version: None,
             merged_into: None,
             entered: 0,
             last_events: VecDeque::with_capacity(SHOWN_EVENTS),
+            events: 0,
             passed_over: 0,
         }
     }
@@ -233,6 +178,20 @@ impl Starvation {
         self.begin_anew();
     }
 
+    /// A group was made.
+    pub(crate) fn group_added(&mut self, group: GroupId, parent: GroupId) {
+        if let Promise::Shares(shares) = &mut self.promise {
+            shares.group_added(group, parent);
+        }
+    }
+
+    /// An issuer is gone.
+    pub(crate) fn exited(&mut self, context: ContextId) {
+        if let Promise::Shares(shares) = &mut self.promise {
+            shares.exited(context);
+        }
+    }
+
     fn begin_anew(&mut self) {
         self.excused.extend(std::mem::take(&mut self.waiting).into_keys());
         self.promise.begin_anew(&self.terms);
@@ -243,30 +202,26 @@ impl Starvation {
         if queue.events().lost() > 0 {
             return Err("P7: more happened at once than the trace keeps".to_owned());
         }
+        if let Promise::Shares(shares) = &mut self.promise {
+            shares.learn(queue.groups());
+        }
         while let Some(event) = queue.take_event() {
             self.remember(event);
             let TraceEvent { at_ns, kind, id, attributes, reason, .. } = event;
             match kind {
-                TraceKind::Inserted | TraceKind::InsertedInFront => {
-                    let table = queue.requests();
-                    let is_beside = |other: &Waiting| {
-                        table.is_live(other.id) && touch(table.attributes(other.id).extent, attributes.extent)
-                    };
-                    let touches = self.waiting.values().any(is_beside);
-                    let is_in_front = kind == TraceKind::InsertedInFront;
-                    self.inserted(id, &attributes, Entry { is_in_front, touches }, at_ns);
+                TraceKind::Inserted => self.inserted(id, &attributes, false, at_ns),
+                TraceKind::InsertedInFront => self.inserted(id, &attributes, true, at_ns),
+                TraceKind::BackMerged => self.grew(id, &attributes, attributes.extent.first_sector),
+                TraceKind::FrontMerged => self.grew(id, &attributes, attributes.extent.end()),
+                TraceKind::RequestsMerged => {
+                    self.grew(id, &attributes, attributes.extent.first_sector);
+                    self.merged_into = Some(id);
                 }
-                TraceKind::RequestsMerged => self.merged_into = Some(id),
                 TraceKind::Absorbed => self.absorbed(id),
-                TraceKind::Chosen => self.chosen(id, attributes.operation, reason.is_some(), at_ns)?,
+                TraceKind::Chosen => self.chosen(id, &attributes, reason.is_some(), at_ns)?,
                 TraceKind::Completed => self.left_device(id, at_ns),
                 TraceKind::Requeued => self.gave_back(id),
-                TraceKind::Switched => {
-                    self.terms.name = queue.elevator().name().to_owned();
-                    self.terms.version = self.next_version;
-                    self.promise = Promise::of(&self.terms);
-                    self.tuned(queue);
-                }
+                TraceKind::Switched => self.switched(queue),
                 _ => {}
             }
         }
@@ -280,10 +235,16 @@ impl Starvation {
     }
 
     fn remember(&mut self, event: TraceEvent) {
+        self.events += 1;
         if self.last_events.len() == SHOWN_EVENTS {
             self.last_events.pop_front();
         }
         self.last_events.push_back(event);
+    }
+
+    /// Trace events so far.
+    pub(crate) fn events(&self) -> u64 {
+        self.events
     }
 
     /// The last events, oldest first, for a failure to show.
@@ -299,49 +260,84 @@ impl Starvation {
         }
     }
 
-    fn inserted(&mut self, id: RequestId, attributes: &Attributes, entry: Entry, now: Nanos) {
+    /// Another policy is in force, and nothing is in it yet.
+    fn switched(&mut self, queue: &RequestQueue<Any>) {
+        self.terms.name = queue.elevator().name().to_owned();
+        self.terms.version = self.next_version;
+        self.promise = Promise::of(&self.terms);
+        self.waiting.clear();
+        self.excused.clear();
+        self.in_front.clear();
+        self.extents.clear();
+        self.tuned(queue);
+        if let Promise::Shares(shares) = &mut self.promise {
+            shares.learn(queue.groups());
+        }
+    }
+
+    fn inserted(&mut self, id: RequestId, attributes: &Attributes, is_in_front: bool, now: Nanos) {
         self.entered += 1;
         self.excused.remove(&id.slot());
-        // kyber stages what comes in front like everything else, before its list.
-        if entry.is_in_front && !matches!(self.promise, Promise::Rounds(_)) {
-            self.in_front.insert(id);
-            return;
+        let touched = self.extents.values().any(|other| touch(*other, attributes.extent));
+        self.extents.insert(id, attributes.extent);
+        if let Promise::Shares(shares) = &mut self.promise {
+            shares.entered(id, attributes, is_in_front);
         }
-        let is_read = attributes.direction() == Direction::Read;
+        // kyber stages what comes in front like everything else, before its list.
+        if is_in_front && !matches!(self.promise, Promise::Rounds(_)) {
+            self.in_front.insert(id);
+        } else {
+            self.waits(id, attributes, touched, now);
+        }
+        if let Promise::Batches(batches) = &mut self.promise {
+            batches.entered(id, attributes, &self.waiting, &self.terms, self.terms.clock(now));
+        }
+    }
+
+    fn waits(&mut self, id: RequestId, attributes: &Attributes, touched: bool, now: Nanos) {
         let terms = &self.terms;
-        let (allowed, expire_ns) = match &self.promise {
-            Promise::Budget { .. } => {
-                let points = terms.count(if is_read { "read_latency" } else { "write_latency" });
-                // With a single point left one more may still come.
-                (if points == 0 { 0 } else { points + SEEK_COST - 1 }, 0)
-            }
-            Promise::Lists => (self.turns_up_to(attributes), 0),
-            Promise::Wall => (0, terms.ms("expire_ms")),
-            Promise::Batches(_) => (0, terms.expire_ns(is_read)),
-            Promise::Turns(_) => (0, terms.expire_ns(attributes.is_sync())),
-            _ => (0, 0),
+        let expire_ns = match &self.promise {
+            Promise::Lists(Lists::Wall) => terms.ms("expire_ms"),
+            Promise::Batches(_) => terms.expire_ns(attributes.direction() == Direction::Read),
+            Promise::Turns(_) => terms.expire_ns(attributes.is_sync()),
+            _ => 0,
         };
         let own_clock = if matches!(self.promise, Promise::Batches(_)) { terms.clock(now) } else { now };
         let due_ns = own_clock.saturating_add(expire_ns);
         if let Promise::Turns(turns) = &mut self.promise {
             turns.inserted(attributes.is_sync(), &self.waiting, now);
         }
+        let allowed = match &self.promise {
+            Promise::Lists(lists) => lists.allowed(attributes, &self.waiting, terms),
+            _ => 0,
+        };
         let (order, attributes) = (self.entered, *attributes);
-        let waiting =
-            Waiting { id, order, attributes, inserted_ns: now, due_ns, passed: 0, allowed, touched: entry.touches };
+        let waiting = Waiting { id, order, attributes, inserted_ns: now, due_ns, passed: 0, allowed, touched };
         self.waiting.insert(id.slot(), waiting);
-        if matches!(self.promise, Promise::Lists) {
-            // Whatever comes while it waits may leave with it, in front of it.
-            let later = self.waiting.values_mut().filter(|other| other.id != id);
-            for other in later.filter(|other| other.attributes.hardware_queue == attributes.hardware_queue) {
-                other.allowed += u64::from(other.attributes.software_queue > attributes.software_queue);
+        if let Promise::Lists(lists) = &self.promise {
+            lists.entered(&waiting, &mut self.waiting);
+        }
+    }
+
+    /// Something joined a request; `at` is where it meets what was there.
+    fn grew(&mut self, id: RequestId, joined: &Attributes, at: Sector) {
+        if let Some(extent) = self.extents.get_mut(&id) {
+            if at == joined.extent.end() {
+                extent.first_sector = joined.extent.first_sector;
             }
+            extent.sectors = extent.sectors.saturating_add(joined.extent.sectors);
         }
     }
 
     fn absorbed(&mut self, gone: RequestId) {
         self.excused.remove(&gone.slot());
         self.in_front.remove(&gone);
+        self.extents.remove(&gone);
+        match &mut self.promise {
+            Promise::Batches(batches) => batches.left(gone),
+            Promise::Shares(shares) => shares.absorbed(gone),
+            _ => {}
+        }
         let keep = self.merged_into.take();
         let Some(gone) = self.take(gone) else { return };
         let Some(keep) = keep.and_then(|keep| self.waiting.get_mut(&keep.slot()).filter(|kept| kept.id == keep)) else {
@@ -364,16 +360,22 @@ impl Starvation {
     }
 
     /// A request was chosen: by the rule, or by force.
-    fn chosen(&mut self, id: RequestId, operation: Operation, by_rule: bool, now: Nanos) -> Result<(), Broken> {
+    fn chosen(&mut self, id: RequestId, attributes: &Attributes, by_rule: bool, now: Nanos) -> Result<(), Broken> {
         self.excused.remove(&id.slot());
         self.in_front.remove(&id);
+        self.extents.remove(&id);
         let chosen = self.take(id);
+        if let Promise::Shares(shares) = &mut self.promise {
+            // By force or not, the rule is the same one, and service is service.
+            self.passed_over += shares.chosen(id, attributes, &self.terms)?;
+            return Ok(());
+        }
         if !by_rule {
             self.begin_anew();
             return Ok(());
         }
         if let Promise::Rounds(rounds) = &mut self.promise {
-            rounds.takes_token(id, operation);
+            rounds.takes_token(id, attributes.operation);
         }
         // What is not known went in front by right.
         let Some(chosen) = chosen else { return Ok(()) };
@@ -382,30 +384,12 @@ impl Starvation {
             return Ok(());
         }
         let (waiting, terms) = (&mut self.waiting, &self.terms);
-        let now = if matches!(self.promise, Promise::Batches(_)) { terms.clock(now) } else { now };
         self.passed_over += match &mut self.promise {
-            Promise::Unchecked => 0,
-            Promise::InOrder => pass(waiting, &chosen, 1, |other| other.order < chosen.order)?,
-            Promise::Lists => {
-                pass(waiting, &chosen, 1, |other| other.attributes.hardware_queue == chosen.attributes.hardware_queue)?
-            }
-            // Beside a neighbour that was too full for it, it costs what joining it would have.
-            Promise::Budget { is_strict: true } => {
-                let cost = if chosen.touched { 1 } else { SEEK_COST };
-                pass(waiting, &chosen, cost, |other| other.order < chosen.order)?
-            }
-            Promise::Budget { .. } if chosen.touched || chosen.attributes.direction() == Direction::Read => 0,
-            Promise::Budget { .. } => pass(waiting, &chosen, SEEK_COST, |other| other.order < chosen.order)?,
-            // Who may join a request behind a wall goes beside it when it is too full.
-            Promise::Wall if chosen.touched && terms.count("merge_past_expired") > 0 => 0,
-            Promise::Wall => pass(waiting, &chosen, 1, |other| {
-                other.attributes.direction() == chosen.attributes.direction()
-                    && other.attributes.device == chosen.attributes.device
-                    && other.due_ns < chosen.inserted_ns
-            })?,
+            Promise::Unchecked | Promise::Shares(_) => 0,
+            Promise::Lists(lists) => lists.chosen(&chosen, waiting, terms)?,
             Promise::Batches(batches) => {
                 let may_be_held_up = !self.in_front.is_empty() && !terms.is_since(Version(6, 5, 0));
-                batches.chosen(&chosen, waiting, terms, (now, may_be_held_up))?
+                batches.chosen(&chosen, waiting, terms, (terms.clock(now), may_be_held_up))?
             }
             Promise::Rounds(rounds) => rounds.chosen(&chosen, waiting)?,
             Promise::Turns(turns) => turns.chosen(&chosen, waiting, terms, now)?,
@@ -417,6 +401,7 @@ impl Starvation {
         match &mut self.promise {
             Promise::Rounds(rounds) => rounds.gives_token_back(id),
             Promise::Turns(turns) => turns.completed(id, now),
+            Promise::Batches(batches) => batches.left(id),
             _ => {}
         }
     }
@@ -425,16 +410,6 @@ impl Starvation {
         if let Promise::Rounds(rounds) = &mut self.promise {
             rounds.gives_token_back(id);
         }
-    }
-
-    /// none: what is there already, and a turn of every list for each of its own that is before it.
-    fn turns_up_to(&self, attributes: &Attributes) -> u64 {
-        let of_queue = |other: &&Waiting| other.attributes.hardware_queue == attributes.hardware_queue;
-        let before = self.waiting.values().filter(of_queue);
-        let (all, own) = before.fold((0, 0), |(all, own), other| {
-            (all + 1, own + u64::from(other.attributes.software_queue == attributes.software_queue))
-        });
-        all + (own + 1) * self.terms.software_queues
     }
 }
 

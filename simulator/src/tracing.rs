@@ -1,11 +1,11 @@
 //! What the queue traces, as the kernel's block layer would have told it.
 
-use elevator::Any;
+use elevator::Elevator;
 use queue::{RequestQueue, Said};
 use workload::trace::{Names, Tracer};
 
 /// Empties the queue's trace into the tracer.
-pub(crate) fn pass_on(queue: &mut RequestQueue<Any>, names: &Names, tracer: &mut dyn Tracer) {
+pub(crate) fn pass_on(queue: &mut RequestQueue<impl Elevator>, names: &Names, tracer: &mut dyn Tracer) {
     while let Some(Said { limiter, message }) = queue.take_message() {
         tracer.message(message.at_ns, &experiment::trace::line(names, limiter, &message));
     }

@@ -48,7 +48,7 @@ fn rate(measurement: &Measurement, group: usize) -> f64 {
 const PIPE: &str = "null,mbps=100,latency_us=50,qd=64";
 
 /// They give the device to one issuer at a time, for a slice: whom a limit lets in waits for his turn first.
-const BY_TURNS: [&str; 3] = ["cfq", "uchida", "tarasov"];
+const BY_TURNS: [&str; 4] = ["cfq", "uchida", "tarasov", "bfq"];
 
 #[test]
 fn t44_a_limit_is_kept_above_every_policy_and_costs_the_others_nothing() {

@@ -98,12 +98,46 @@ fn p1_to_p11_hold_for_cfq() {
     storms("cfq");
 }
 
+#[test]
+fn p1_to_p11_hold_for_bfq() {
+    storms("bfq");
+}
+
+/// Forms whose rule or bound is another than that of the form that users get.
+const OLD_FORMS: [&str; 7] = [
+    "noop@2.4.20",
+    "linus@2.4.0",
+    "linus@2.4.21",
+    "linus@2.5.38",
+    "deadline@2.6.0",
+    "mq-deadline@6.1",
+    "mq-deadline@6.5",
+];
+
+#[test]
+fn p1_to_p11_hold_for_the_old_forms_of_the_classic_policies() {
+    for form in OLD_FORMS {
+        let total = storms_of(form, BIOS, REQUESTS_OF_A_PAIR);
+        assert!(total.merged > 100 && total.requeued > 50 && total.groups > 10, "{form}: {total:?}");
+        assert!(total.passed_over > 0, "{form}: {total:?}");
+    }
+}
+
 /// Each form begins some storms of its own, besides those into which switches bring it.
 #[test]
 fn p1_to_p11_hold_for_cfq_in_every_form() {
-    let cfq = elevator::registry::ENTRIES.iter().find(|entry| entry.name == "cfq").expect("it is registered");
-    for elevator::Version(major, minor, patch) in cfq.versions {
-        let form = format!("cfq@{major}.{minor}.{patch}");
+    in_every_form("cfq");
+}
+
+#[test]
+fn p1_to_p11_hold_for_bfq_in_every_form() {
+    in_every_form("bfq");
+}
+
+fn in_every_form(policy: &str) {
+    let entry = elevator::registry::ENTRIES.iter().find(|entry| entry.name == policy).expect("it is registered");
+    for elevator::Version(major, minor, patch) in entry.versions {
+        let form = format!("{policy}@{major}.{minor}.{patch}");
         let total = storms_of(&form, BIOS, REQUESTS_OF_A_PAIR);
         assert!(total.merged > 100 && total.requeued > 50 && total.groups > 10, "{form}: {total:?}");
     }
@@ -139,7 +173,8 @@ fn p1_to_p11_hold_for_kyber() {
 fn every_policy_has_its_storm() {
     let names: Vec<_> = elevator::registry::ENTRIES.iter().map(|entry| entry.name).collect();
     let first = ["noop", "wfq", "none", "mq-deadline"];
-    let classic = ["linus", "read-latency2", "nas", "anticipatory", "deadline", "cfq", "uchida", "tarasov", "kyber"];
+    let classic =
+        ["linus", "read-latency2", "nas", "anticipatory", "deadline", "cfq", "uchida", "tarasov", "bfq", "kyber"];
     assert_eq!(names, [&first[..], &classic[..]].concat());
 }
 

@@ -72,9 +72,22 @@ impl GroupedLoad {
     /// # Panics
     /// When there is no such policy.
     pub fn new(spec: &str, issuers: u32, groups: u32) -> Self {
+        Self::over(false, spec, issuers, groups)
+    }
+
+    /// The same over a device where positioning costs time.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    pub fn on_disk(spec: &str, issuers: u32, groups: u32) -> Self {
+        Self::over(true, spec, issuers, groups)
+    }
+
+    fn over(rotational: bool, spec: &str, issuers: u32, groups: u32) -> Self {
         let slots = 2 * issuers + 8;
         let configuration = Configuration {
             slots,
+            rotational,
             contexts: issuers + 1,
             groups: groups + 1,
             depth: Depth { requests: slots, device: 32 },

@@ -203,6 +203,7 @@ impl Bytes<'_> {
         let (weight, parent) = (self.next()?, self.next()?);
         let mut settings = GroupSettings::with_weight(u32::from(weight) * u32::from(weight) / 6 + 1);
         settings.parent = GroupId(u32::from(parent % 4));
+        settings.leaf_weight = (parent & 64 != 0).then_some(u32::from(parent) * 40 + 1);
         // Of nine levels one is none.
         settings.priority = GroupPriority::new(u32::from(weight % 9)).ok();
         settings.latency_target_ns = if parent >= 128 { u64::from(parent) * 100_000 } else { 0 };

@@ -374,8 +374,11 @@ impl Testbed {
     /// # Panics
     /// When the queue has something and gives nothing: neither a request, nor a time to wait for.
     pub fn rest(&mut self) {
-        // Every bio needs a few steps at most (flush, data, flush, holds between); far more is no progress.
-        let mut left = 1000 + 64 * (self.inside.len() + self.in_device.len());
+        // Every bio needs a few steps at most (flush, data, flush, holds between); far more is no progress. Neither is a wait
+        // of minutes for each; a policy may look at a device that it keeps as often as it likes meanwhile.
+        let bios = self.inside.len() + self.in_device.len();
+        let mut left = 1000 + 64 * bios;
+        let latest = self.now + (1 + bios as Nanos) * 60 * SECOND;
         loop {
             left -= 1;
             assert!(left > 0, "no end of the rest: {} bios are inside", self.inside.len());
@@ -385,7 +388,10 @@ impl Testbed {
                 Next::Empty if self.inside.is_empty() => return,
                 _ if !self.in_device.is_empty() => self.complete(0, Status::Ok),
                 answer => match self.queue.next_timer() {
-                    Some(at) => self.pass(at.saturating_sub(self.now)),
+                    Some(at) => {
+                        left += usize::from(at > self.now && self.now < latest);
+                        self.pass(at.saturating_sub(self.now));
+                    }
                     None => panic!("{} bios are inside and the queue answers {answer:?}", self.inside.len()),
                 },
             }

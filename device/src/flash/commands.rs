@@ -38,7 +38,8 @@ pub(super) struct InFlight {
     pub(super) sectors: u32,
     /// Of a read: pieces that have not passed the link. Of a write: units not admitted to the buffer.
     pub(super) left: u32,
-    next: u32,
+    /// The next one in its submission queue, or of the free records.
+    pub(super) next: u32,
 }
 
 #[derive(Copy, Clone, Debug)]
@@ -98,17 +99,26 @@ impl Commands {
         self.in_flight
     }
 
-    #[inline]
+    // Always: so the command is put together at its place.
+    #[inline(always)]
     pub(super) fn insert(&mut self, command: InFlight) -> u32 {
         self.in_flight += 1;
-        let free = self.free;
-        if let Some(place) = self.slab.get_mut(free as usize) {
-            self.free = place.next;
-            *place = command;
-            return free;
+        if self.free == NIL {
+            self.grow();
         }
-        self.slab.push(command);
-        u32::try_from(self.slab.len() - 1).expect("fewer than 2^32 commands are in flight")
+        let record = self.free;
+        let place = &mut self.slab[record as usize];
+        self.free = place.next;
+        *place = command;
+        record
+    }
+
+    /// Makes a free record.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        self.slab.push(InFlight::new(0, Work::Flush, 0, 0));
+        self.free = u32::try_from(self.slab.len() - 1).expect("fewer than 2^32 commands are in flight");
     }
 
     /// Frees the record; the command's tag.

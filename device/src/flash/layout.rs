@@ -112,6 +112,12 @@ impl Layout {
         self.by_page.quotient(physical)
     }
 
+    /// Whether a program unit begins at a place.
+    #[inline]
+    pub(super) fn begins_program(&self, physical: u32) -> bool {
+        self.by_program.remainder(physical) == 0
+    }
+
     /// A superblock holds a whole number of rounds over the dies, so its own number does not matter.
     #[inline]
     pub(super) fn die_of(&self, physical: u32) -> u32 {

@@ -20,6 +20,7 @@ mod layout;
 mod parameters;
 mod precondition;
 mod read;
+mod stage;
 mod translation;
 mod write;
 mod write_buffer;
@@ -35,7 +36,6 @@ pub use translation::FlashCounters;
 
 use crate::calendar::Calendar;
 use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};
-use crate::pending::Pending;
 use crate::rate::Rate;
 use agenda::{Agenda, Source};
 use collect::Collector;
@@ -44,27 +44,57 @@ use dies::Dies;
 use layout::{Layout, UNIT_SECTORS};
 use precondition::preconditioned;
 use read::SensedPage;
+use stage::Stage;
 use translation::Translation;
 use write::IDLE_NS;
 use write_buffer::{Waiter, WriteBuffer};
 
-/// An event whose time is not known to rise with those of its kind.
+/// An event whose time is not known to rise with those of its kind: a page sensed, a victim's page in the collector's
+/// hands, a program ended.
+///
+/// Two words instead of an enum: what is put together in registers goes to memory in one piece, where an enum's parts
+/// would be stored one by one and read together, for which processors wait.
 #[derive(Copy, Clone, Debug)]
-enum Event {
-    Sensed(SensedPage),
-    /// A victim's page, by its number, is in the collector's hands.
-    Collected(u32),
-    Programmed(u32),
+struct Event {
+    /// The page as a word, which is never as small as the codes of the other kinds.
+    what: u64,
+    /// Number of the page or program.
+    number: u32,
 }
 
-/// Commands that go through the stages at which times only rise: serial resources and fixed delays.
+impl Event {
+    const COLLECTED: u64 = 1;
+    const PROGRAMMED: u64 = 2;
+
+    #[inline]
+    fn sensed(page: SensedPage) -> Self {
+        Self { what: page.word(), number: page.number() }
+    }
+
+    #[inline]
+    fn collected(page: u32) -> Self {
+        Self { what: Self::COLLECTED, number: page }
+    }
+
+    #[inline]
+    fn programmed(program: u32) -> Self {
+        Self { what: Self::PROGRAMMED, number: program }
+    }
+
+    /// Whether a command waits for it.
+    fn is_host_page(self) -> bool {
+        self.what > Self::PROGRAMMED && SensedPage::from_word(self.what, self.number).is_host()
+    }
+}
+
+/// Commands at each of the stages.
 #[derive(Clone, Debug)]
 struct Stages {
-    starting: Pending<u32>,
-    transferring: Pending<u32>,
-    arriving: Pending<u32>,
-    read_done: Pending<u32>,
-    acknowledged: Pending<u32>,
+    starting: Stage,
+    transferring: Stage,
+    arriving: Stage,
+    read_done: Stage,
+    acknowledged: Stage,
 }
 
 /// The flash device.
@@ -118,7 +148,7 @@ impl Flash {
         };
         let layout = Layout::new(parameters);
         let translation = preconditioned(parameters, &layout, &mut stream);
-        let stage = || Pending::with_capacity(64);
+        let stage = || Stage::with_capacity(63);
         let dies = layout.dies as usize;
         Self {
             total_depth: info.total_depth(),
@@ -159,7 +189,7 @@ impl Flash {
     }
 
     /// What a command asks for, in units.
-    #[inline]
+    #[inline(always)]
     fn in_flight(&self, command: &Command) -> InFlight {
         let (first_sector, sectors) = (command.extent.first_sector, command.extent.sectors);
         let unit_sectors = u64::from(UNIT_SECTORS);
@@ -174,11 +204,9 @@ impl Flash {
             (None, Operation::WriteZeroes) if sectors > 0 && command.flags.contains(Flags::NO_UNMAP) => Work::Zero,
             (None, _) => Work::Unmap,
         };
-        let mut in_flight = InFlight::new(command.tag, work, self.layout.unit_of(first_sector), units);
-        in_flight.offset = offset;
-        in_flight.sectors = sectors;
-        in_flight.until_programmed = command.flags.contains(Flags::FUA) && !self.power_loss_protection;
-        in_flight
+        let until_programmed = command.flags.contains(Flags::FUA) && !self.power_loss_protection;
+        let unit = self.layout.unit_of(first_sector);
+        InFlight { offset, sectors, until_programmed, ..InFlight::new(command.tag, work, unit, units) }
     }
 
     /// The firmware is done with a command at `at`: it goes on to the link or, after a fixed time, to the flash.
@@ -186,11 +214,11 @@ impl Flash {
     fn hand_on(&mut self, command: u32, at: Nanos) {
         match self.commands.get(command).work {
             Work::Write | Work::Zero => {
-                self.stages.transferring.insert(at, command);
-                self.agenda.set(Source::Transfer, self.stages.transferring.next());
+                self.stages.transferring.push(at, command);
+                self.agenda.set_of_writes(Source::Transfer, self.stages.transferring.next());
             }
             _ => {
-                self.stages.starting.insert(at + self.command_ns, command);
+                self.stages.starting.push(at + self.command_ns, command);
                 self.agenda.set(Source::Start, self.stages.starting.next());
             }
         }
@@ -216,29 +244,44 @@ impl Flash {
         out.push(Completion { at_ns, tag: self.commands.remove(command), status });
     }
 
+    /// Handles everything up to and including `latest`; with a time from which on it may stop, no more than the time at
+    /// which something completes. Answers when it stopped, or when the next event is.
+    fn pass(&mut self, mut latest: Nanos, stops_from: Option<Nanos>, out: &mut Vec<Completion>) -> Nanos {
+        while let Some((at, source)) = self.agenda.first_until(latest) {
+            self.step(at, source, out);
+            self.agenda.settle();
+            if !out.is_empty()
+                && let Some(now) = stops_from
+            {
+                latest = at.max(now);
+            }
+        }
+        if stops_from.is_some() && !out.is_empty() { latest } else { self.agenda.first_at() }
+    }
+
     /// Handles one event.
     #[inline]
     fn step(&mut self, now: Nanos, source: Source, out: &mut Vec<Completion>) {
         match source {
             Source::ReadDone => {
-                if let Some((_, command)) = self.stages.read_done.pop() {
+                if let Some(command) = self.stages.read_done.pop() {
                     self.complete(now, command, Status::Ok, out);
                 }
                 self.agenda.set(source, self.stages.read_done.next());
             }
             Source::Acknowledged => {
-                if let Some((_, command)) = self.stages.acknowledged.pop() {
+                if let Some(command) = self.stages.acknowledged.pop() {
                     self.complete(now, command, Status::Ok, out);
                 }
-                self.agenda.set(source, self.stages.acknowledged.next());
+                self.agenda.set_of_writes(source, self.stages.acknowledged.next());
             }
             Source::Calendar => {
                 let event = self.calendar.pop();
                 self.agenda.set(source, self.calendar.next());
                 match event {
-                    Some((_, Event::Sensed(page))) => self.sensed(now, page),
-                    Some((_, Event::Collected(page))) => self.collected(now, page),
-                    Some((_, Event::Programmed(program))) => self.programmed(now, program, out),
+                    Some((_, Event { what: Event::COLLECTED, number })) => self.collected(now, number),
+                    Some((_, Event { what: Event::PROGRAMMED, number })) => self.programmed(now, number, out),
+                    Some((_, Event { what, number })) => self.sensed(now, SensedPage::from_word(what, number)),
                     None => {}
                 }
             }
@@ -249,23 +292,23 @@ impl Flash {
                 self.agenda.set(source, self.commands.fetch_at());
             }
             Source::Transfer => {
-                if let Some((_, command)) = self.stages.transferring.pop() {
+                if let Some(command) = self.stages.transferring.pop() {
                     self.transfer_in(now, command);
                 }
-                self.agenda.set(source, self.stages.transferring.next());
+                self.agenda.set_of_writes(source, self.stages.transferring.next());
             }
             Source::Arrived => {
-                if let Some((_, command)) = self.stages.arriving.pop() {
+                if let Some(command) = self.stages.arriving.pop() {
                     self.arrived(now, command);
                 }
-                self.agenda.set(source, self.stages.arriving.next());
+                self.agenda.set_of_writes(source, self.stages.arriving.next());
             }
             Source::Start => {
                 if self.looked_ahead == 0 {
                     self.look_ahead();
                 }
                 self.looked_ahead -= 1;
-                if let Some((_, command)) = self.stages.starting.pop() {
+                if let Some(command) = self.stages.starting.pop() {
                     self.start(now, command, out);
                 }
                 self.agenda.set(source, self.stages.starting.next());
@@ -278,7 +321,7 @@ impl Flash {
     #[inline]
     fn look_ahead(&mut self) {
         self.looked_ahead = self.stages.starting.len();
-        let units = self.stages.starting.values().map(|command| self.commands.get(command).unit);
+        let units = self.stages.starting.commands().map(|command| self.commands.get(command).unit);
         self.translation.touch(units);
     }
 
@@ -337,14 +380,14 @@ impl Device for Flash {
 
     #[inline]
     fn advance(&mut self, now: Nanos, out: &mut Vec<Completion>) {
-        loop {
-            let at = self.agenda.first_at();
-            if at > now || at == NEVER {
-                return;
-            }
-            self.step(at, self.agenda.first_source(), out);
-            self.agenda.settle();
+        if self.agenda.first_at() <= now {
+            self.pass(now, None, out);
         }
+    }
+
+    #[inline]
+    fn advance_to_completion(&mut self, now: Nanos, before: Nanos, out: &mut Vec<Completion>) -> Nanos {
+        self.pass(before.saturating_sub(1), Some(now), out).max(now)
     }
 
     fn is_idle(&self) -> bool {
@@ -371,12 +414,12 @@ impl Device for Flash {
         self.admitting.clear();
         self.buffer.forget_waiters();
         self.link_free = [now; 2];
-        self.calendar.retain(now, |event| !matches!(event, Event::Sensed(page) if page.is_host()));
+        self.calendar.retain(now, |event| !event.is_host_page());
         self.forget_held_pages(now);
         self.agenda = Agenda::new();
         self.agenda.set(Source::Calendar, self.calendar.next());
         self.idle_at = if self.buffer.has_waiting() { self.last_write_at.max(now) + IDLE_NS } else { NEVER };
-        self.agenda.set(Source::WritesIdle, self.idle_at);
+        self.agenda.set_of_writes(Source::WritesIdle, self.idle_at);
         self.agenda.settle();
     }
 }

@@ -26,6 +26,24 @@ pub(super) struct SensedPage {
 }
 
 impl SensedPage {
+    /// All of it but the page's number. A page has at least one unit.
+    #[inline]
+    pub(super) fn word(&self) -> u64 {
+        let [units, sectors] = [self.units, self.sectors].map(u64::from);
+        units << 56 | sectors << 48 | u64::from(self.die) << 32 | u64::from(self.owner)
+    }
+
+    #[inline]
+    pub(super) fn number(&self) -> u32 {
+        self.page
+    }
+
+    #[inline]
+    pub(super) fn from_word(word: u64, page: u32) -> Self {
+        let [units, sectors, die @ .., a, b, c, d] = word.to_be_bytes();
+        Self { owner: u32::from_be_bytes([a, b, c, d]), page, die: u16::from_be_bytes(die), units, sectors }
+    }
+
     pub(super) fn is_host(&self) -> bool {
         self.owner != COLLECTOR
     }
@@ -52,6 +70,9 @@ impl Flash {
             let read = self.commands.get(command);
             (read.unit, read.units, u32::from(read.offset), read.sectors)
         };
+        if units == 1 {
+            return self.start_small_read(now, command, unit, left);
+        }
         let (mut pieces, mut ready_sectors) = (0, 0);
         let mut room = UNIT_SECTORS - offset;
         let mut page = SensedPage { owner: command, page: NONE, die: 0, units: 0, sectors: 0 };
@@ -88,6 +109,18 @@ impl Flash {
         }
     }
 
+    /// A read inside one unit: one page or none.
+    #[inline]
+    fn start_small_read(&mut self, now: Nanos, command: u32, unit: u32, sectors: u32) {
+        // It counts as one unit, and that is the number of its pieces.
+        let place = if self.buffer.holds(unit) { NONE } else { self.translation.physical_of(unit) };
+        if place == NONE {
+            return self.send(now, command, sectors);
+        }
+        let die = narrow(self.layout.die_of(place));
+        self.sense(now, SensedPage { owner: command, page: NONE, die, units: 1, sectors: narrow(sectors) });
+    }
+
     /// Begins the sensing of a page of a victim.
     pub(super) fn sense_victim(&mut self, now: Nanos, page: super::collect::VictimPage) {
         let (die, units) = (narrow(page.die), narrow(page.units));
@@ -105,7 +138,7 @@ impl Flash {
             held.is_busy = true;
         }
         let sensed = self.dies.sense(now, u32::from(page.die));
-        self.schedule(now, sensed, Event::Sensed(page));
+        self.schedule(now, sensed, Event::sensed(page));
     }
 
     /// A page is in the die's register: it passes the channel, and goes to whoever wants it.
@@ -118,7 +151,7 @@ impl Flash {
         if page.is_host() {
             self.send(transferred, page.owner, u32::from(page.sectors));
         } else {
-            self.schedule(now, transferred, Event::Collected(page.page));
+            self.schedule(now, transferred, Event::collected(page.page));
         }
     }
 
@@ -129,7 +162,7 @@ impl Flash {
         let read = self.commands.get_mut(command);
         read.left -= 1;
         if read.left == 0 {
-            self.stages.read_done.insert(sent, command);
+            self.stages.read_done.push(sent, command);
             self.agenda.set(Source::ReadDone, self.stages.read_done.next());
         }
     }
@@ -154,6 +187,25 @@ impl Flash {
             for page in pages {
                 self.sense(now, page);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_the_same_after_a_while_as_a_word() {
+        for page in [
+            SensedPage { owner: COLLECTOR, page: 7, die: u16::MAX, units: 1, sectors: 0 },
+            SensedPage { owner: 0, page: NONE, die: 0x0102, units: 16, sectors: 128 },
+            SensedPage { owner: 0x0a0b_0c0d, page: 1, die: 1, units: u8::MAX, sectors: 3 },
+        ] {
+            let again = SensedPage::from_word(page.word(), page.number());
+            let parts = |page: SensedPage| (page.owner, page.page, page.die, page.units, page.sectors);
+            assert_eq!(parts(again), parts(page));
+            assert!(page.word() > Event::PROGRAMMED);
         }
     }
 }

@@ -3,6 +3,10 @@
 //! Two tables of 4 bytes per 4 KiB unit, logical to physical and back; an overwritten unit's old place is cleared, so
 //! a place of the second table is either the unit that lies there or [`NONE`]. Functional: nothing here takes time,
 //! which is what lets the preconditioning and the timed device share it.
+//!
+//! A device written once from end to end has every unit at the place of its own number. A bit per unit says whether that
+//! is no longer so: only then is the table looked at, which is larger than the processor's caches where the bits are
+//! not, and whose memory nobody touches before.
 
 use std::collections::VecDeque;
 
@@ -57,11 +61,55 @@ impl FlashCounters {
     }
 }
 
+/// A table of numbers that begins as: every number is its own, up to some; behind that there is [`NONE`].
+#[derive(Clone, Debug)]
+struct Mapping {
+    /// A bit for each entry that is not its own number.
+    differs: Vec<u64>,
+    /// Whether none does.
+    is_in_order: bool,
+    /// One more than what is mapped to, so that fresh memory says NONE.
+    table: Vec<u32>,
+}
+
+impl Mapping {
+    /// The first `own` of `len` entries are their own numbers.
+    fn new(len: u32, own: u32) -> Self {
+        let word = |number: u32| match own.saturating_sub(number * 64) {
+            0 => u64::MAX,
+            left @ 1..64 => u64::MAX << left,
+            64.. => 0,
+        };
+        let differs = (0..len.div_ceil(64)).map(word).collect();
+        Self { differs, is_in_order: own >= len, table: vec![0; len as usize] }
+    }
+
+    #[inline]
+    fn is_in_order(&self) -> bool {
+        self.is_in_order
+    }
+
+    #[inline]
+    fn get(&self, index: u32) -> u32 {
+        if self.differs[(index / 64) as usize] & (1 << (index % 64)) == 0 {
+            return index;
+        }
+        self.table[index as usize].wrapping_sub(1)
+    }
+
+    #[inline]
+    fn set(&mut self, index: u32, value: u32) {
+        self.differs[(index / 64) as usize] |= 1 << (index % 64);
+        self.is_in_order = false;
+        self.table[index as usize] = value.wrapping_add(1);
+    }
+}
+
 /// Mapping, valid counts, states of superblocks.
 #[derive(Clone, Debug)]
 pub(super) struct Translation {
-    physical_of: Vec<u32>,
-    logical_of: Vec<u32>,
+    physical_of: Mapping,
+    logical_of: Mapping,
     valid: Vec<u32>,
     states: Vec<State>,
     free: VecDeque<u32>,
@@ -80,10 +128,8 @@ impl Translation {
         Self::with_mapped(layout, layout.logical_units)
     }
 
-    /// The first `mapped` units lie where the host's first writes put them. Each table is written once: most of the
-    /// time goes into its page faults.
+    /// The first `mapped` units lie where the host's first writes put them.
     fn with_mapped(layout: &Layout, mapped: u32) -> Self {
-        let table = |len: u32| (0..mapped).chain((mapped..len).map(|_| NONE)).collect();
         let size = layout.superblock_units;
         let (full, rest) = (mapped / size, mapped % size);
         let begun = full + u32::from(rest > 0);
@@ -107,8 +153,8 @@ impl Translation {
             states[full as usize] = State::Full;
         }
         Self {
-            physical_of: table(layout.logical_units),
-            logical_of: table(layout.physical_units),
+            physical_of: Mapping::new(layout.logical_units, mapped),
+            logical_of: Mapping::new(layout.physical_units, mapped),
             valid: (0..layout.superblocks).map(valid_in).collect(),
             states,
             free: (begun..layout.superblocks).collect(),
@@ -120,20 +166,23 @@ impl Translation {
     /// Where a unit lies, or [`NONE`].
     #[inline]
     pub(super) fn physical_of(&self, unit: u32) -> u32 {
-        self.physical_of[unit as usize]
+        self.physical_of.get(unit)
     }
 
     /// Brings the mapping of these units into the processor's cache. The table is larger than the cache: taken one at a
     /// time, between other work, the accesses cost more than all the rest of a read; side by side they overlap.
     #[inline]
     pub(super) fn touch(&self, units: impl Iterator<Item = u32>) {
-        std::hint::black_box(units.fold(0, |all, unit| all ^ self.physical_of[unit as usize]));
+        if self.physical_of.is_in_order() {
+            return;
+        }
+        std::hint::black_box(units.fold(0, |all, unit| all ^ self.physical_of.get(unit)));
     }
 
     /// Which unit lies there, or [`NONE`].
     #[inline]
     pub(super) fn logical_of(&self, physical: u32) -> u32 {
-        self.logical_of[physical as usize]
+        self.logical_of.get(physical)
     }
 
     /// Superblocks erased and not yet open.
@@ -182,7 +231,10 @@ impl Translation {
     #[inline]
     pub(super) fn write(&mut self, unit: u32, layout: &Layout) {
         let place = self.take_place(Writer::Host, layout);
-        self.unmap(unit, layout);
+        let old = self.physical_of.get(unit);
+        if old != NONE {
+            self.vacate(old, layout);
+        }
         self.map(unit, place, layout);
         self.counters.host_units += 1;
     }
@@ -190,24 +242,23 @@ impl Translation {
     /// Writes the unit at `old` to the collector's open superblock.
     #[inline]
     pub(super) fn relocate(&mut self, unit: u32, old: u32, layout: &Layout) {
-        debug_assert_eq!(self.physical_of[unit as usize], old);
+        debug_assert_eq!(self.physical_of.get(unit), old);
         let place = self.take_place(Writer::Collector, layout);
-        self.logical_of[old as usize] = NONE;
-        self.valid[layout.superblock_of(old) as usize] -= 1;
+        self.vacate(old, layout);
         self.map(unit, place, layout);
         self.counters.moved_units += 1;
     }
 
     #[inline]
     fn map(&mut self, unit: u32, place: u32, layout: &Layout) {
-        self.physical_of[unit as usize] = place;
-        self.logical_of[place as usize] = unit;
+        self.physical_of.set(unit, place);
+        self.logical_of.set(place, unit);
         self.valid[layout.superblock_of(place) as usize] += 1;
     }
 
     /// Leaves places empty up to the end of the program unit that is being filled.
     pub(super) fn pad(&mut self, writer: Writer, layout: &Layout) {
-        while !self.open[writer as usize].next.is_multiple_of(layout.program_units) {
+        while !layout.begins_program(self.open[writer as usize].next) {
             self.take_place(writer, layout);
             self.counters.padded_units += 1;
         }
@@ -228,11 +279,18 @@ impl Translation {
     /// Forgets where a unit lies.
     #[inline]
     pub(super) fn unmap(&mut self, unit: u32, layout: &Layout) {
-        let old = std::mem::replace(&mut self.physical_of[unit as usize], NONE);
+        let old = self.physical_of.get(unit);
         if old != NONE {
-            self.logical_of[old as usize] = NONE;
-            self.valid[layout.superblock_of(old) as usize] -= 1;
+            self.physical_of.set(unit, NONE);
+            self.vacate(old, layout);
         }
+    }
+
+    /// What lies at a place is garbage from now on.
+    #[inline]
+    fn vacate(&mut self, place: u32, layout: &Layout) {
+        self.logical_of.set(place, NONE);
+        self.valid[layout.superblock_of(place) as usize] -= 1;
     }
 
     /// The full superblock with the fewest valid units, lowest number first, if collecting it gains anything.
@@ -279,17 +337,33 @@ mod tests {
         })
     }
 
+    fn all(mapping: &Mapping) -> Vec<u32> {
+        (0..u32::try_from(mapping.table.len()).unwrap()).map(|index| mapping.get(index)).collect()
+    }
+
+    #[test]
+    fn a_mapping_begins_with_own_numbers_up_to_any_place() {
+        for own in [0, 1, 63, 64, 65, 128, 200] {
+            let expected: Vec<u32> = (0..200).map(|index| if index < own { index } else { NONE }).collect();
+            assert_eq!(all(&Mapping::new(200, own)), expected, "{own}");
+        }
+        let mut mapping = Mapping::new(70, 70);
+        mapping.set(69, 3);
+        mapping.set(5, NONE);
+        assert_eq!([69, 68, 5, 4].map(|index| mapping.get(index)), [3, 68, NONE, 4]);
+    }
+
     /// The two tables are inverse, and every count is that of the places that are taken.
     fn assert_consistent(translation: &Translation, layout: &Layout) {
         let mut valid = vec![0; layout.superblocks as usize];
-        for (physical, &unit) in (0..).zip(&translation.logical_of) {
+        for (physical, unit) in (0..).zip(all(&translation.logical_of)) {
             if unit != NONE {
                 assert_eq!(translation.physical_of(unit), physical);
                 valid[layout.superblock_of(physical) as usize] += 1;
             }
         }
         assert_eq!(translation.valid, valid);
-        let mapped = translation.physical_of.iter().filter(|&&place| place != NONE).count();
+        let mapped = all(&translation.physical_of).iter().filter(|&&place| place != NONE).count();
         assert_eq!(mapped, valid.iter().map(|&valid| valid as usize).sum::<usize>());
         let free = translation.states.iter().filter(|&&state| state == State::Free).count();
         assert_eq!(free, translation.free_superblocks());
@@ -308,7 +382,8 @@ mod tests {
         written.pad(Writer::Host, &layout);
         let filled = Translation::filled(&layout);
         assert_consistent(&filled, &layout);
-        assert_eq!((&filled.physical_of, &filled.logical_of), (&written.physical_of, &written.logical_of));
+        assert_eq!(all(&filled.physical_of), all(&written.physical_of));
+        assert_eq!(all(&filled.logical_of), all(&written.logical_of));
         assert_eq!((&filled.valid, &filled.states, &filled.free), (&written.valid, &written.states, &written.free));
         assert_eq!(filled.must_open(Writer::Host), written.must_open(Writer::Host));
     }

@@ -19,8 +19,8 @@ impl Flash {
         let write = self.commands.get(command);
         let sectors = if write.work == Work::Write { write.sectors } else { 0 };
         let arrival = self.pass_link(now, 0, sectors);
-        self.stages.arriving.insert(arrival, command);
-        self.agenda.set(Source::Arrived, self.stages.arriving.next());
+        self.stages.arriving.push(arrival, command);
+        self.agenda.set_of_writes(Source::Arrived, self.stages.arriving.next());
     }
 
     /// A write's data is there.
@@ -55,8 +55,8 @@ impl Flash {
             }
             self.admitting.pop_front();
             if !write.until_programmed {
-                self.stages.acknowledged.insert(now + self.write_ack_ns, command);
-                self.agenda.set(Source::Acknowledged, self.stages.acknowledged.next());
+                self.stages.acknowledged.push(now + self.write_ack_ns, command);
+                self.agenda.set_of_writes(Source::Acknowledged, self.stages.acknowledged.next());
             }
         }
     }
@@ -87,7 +87,7 @@ impl Flash {
 
     fn set_idle_at(&mut self, at: Nanos) {
         self.idle_at = at;
-        self.agenda.set(Source::WritesIdle, at);
+        self.agenda.set_of_writes(Source::WritesIdle, at);
     }
 
     /// Five milliseconds have passed since a write, though perhaps not since the last.
@@ -162,7 +162,7 @@ impl Flash {
     fn issue(&mut self, now: Nanos, writer: Writer, place: u32, program: u32) {
         self.translation.pad(writer, &self.layout);
         let end = self.dies.program(now, self.layout.die_of(place), &self.layout);
-        self.schedule(now, end, Event::Programmed(program));
+        self.schedule(now, end, Event::programmed(program));
     }
 
     /// A program has ended: its data leaves the buffer, whoever waited for it is told, and there is room for more.

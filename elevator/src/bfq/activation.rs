@@ -1,7 +1,6 @@
 //! A queue that had nothing gets a request: with what budget it comes back, whether it is raised, and whose turn it ends.
 
 use super::Bfq;
-use super::budget::TurnEnd;
 use super::profile::Preempts;
 use super::state::{DEFAULT_WEIGHT, Marks, class_index};
 use crate::structures::NIL;
@@ -19,10 +18,19 @@ pub struct Arrival {
     pub in_large_burst: bool,
 }
 
+/// How a queue becomes busy.
+#[derive(Copy, Clone, Debug)]
+pub struct Comes {
+    pub is_interactive: bool,
+    pub wants_preempt: bool,
+}
+
 impl Bfq {
-    /// The first request of a queue that was not busy has just been put into it; whether the queue looks interactive.
+    /// The first request of a queue that was not busy has just been put into it: with what budget it comes back, and
+    /// whether it is raised. The hook puts it on the trees next (`enter_busy`) and asks whom that sends away
+    /// (`ends_turn_in_service`).
     #[inline(never)]
-    pub(super) fn become_busy(&mut self, queue: u32, slot: u32) -> bool {
+    pub(super) fn prepare_busy(&mut self, queue: u32, slot: u32) -> Comes {
         let arrival = self.judge_arrival(queue, slot);
         let is_in_time = self.is_in_time(queue);
         let wants_preempt = self.take_up_budget(queue, slot, is_in_time);
@@ -41,11 +49,7 @@ impl Bfq {
         state.last_idle_to_busy_ticks = now;
         state.service_from_backlogged = 0;
         state.marks.clear(Marks::SOFTRT_UPDATE);
-        self.enter_busy(queue);
-        if self.ends_turn_in_service(queue, wants_preempt) {
-            self.end_turn(self.in_service, TurnEnd::Preempted, self.clock.ns);
-        }
-        arrival.is_interactive
+        Comes { is_interactive: arrival.is_interactive, wants_preempt }
     }
 
     fn is_in_time(&self, queue: u32) -> bool {
@@ -94,9 +98,15 @@ impl Bfq {
     }
 
     /// On the trees, and counted wherever busy queues are.
+    #[inline]
     pub(super) fn enter_busy(&mut self, queue: u32) {
         self.say_queue(queue, "add to busy", &[]);
         self.activate_by_mark(queue);
+        self.count_busy(queue);
+    }
+
+    #[inline(never)]
+    fn count_busy(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
         state.marks.set(Marks::BUSY);
         let is_raised = state.is_raised();
@@ -113,6 +123,7 @@ impl Bfq {
     }
 
     /// Activates, back in time if it may.
+    #[inline]
     pub(super) fn activate_by_mark(&mut self, queue: u32) {
         let may_go_back = self.queues.at(queue).has(Marks::WAITS_UNBLOCKED);
         self.queues.at_mut(queue).marks.clear(Marks::WAITS_UNBLOCKED);
@@ -120,22 +131,30 @@ impl Bfq {
     }
 
     /// The queue has nothing queued; it may have requests in the device.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn leave_busy(&mut self, queue: u32, on_expiration: bool) {
+        self.count_idle(queue);
+        self.deactivate(queue, true, on_expiration);
+        self.let_idle_go(queue);
+    }
+
+    #[inline(never)]
+    fn count_idle(&mut self, queue: u32) {
         self.say_queue(queue, "del from busy", &[]);
         self.change_busy(queue, false);
         let state = self.queues.at_mut(queue);
         state.marks.clear(Marks::BUSY);
-        let (has_none_in_device, is_raised) = (state.dispatched == 0, state.is_raised());
-        if is_raised {
+        if state.is_raised() {
             self.raised_busy = self.raised_busy.saturating_sub(1);
         }
         let group = self.entities.at(queue).parent;
         let account = &mut self.groups.at_mut(group).account;
         account.dequeues = account.dequeues.wrapping_add(1);
-        // While it is taken off the trees it must not be freed.
-        self.deactivate(queue, true, on_expiration);
-        if has_none_in_device {
+    }
+
+    #[inline(never)]
+    fn let_idle_go(&mut self, queue: u32) {
+        if self.queues.at(queue).dispatched == 0 {
             self.stop_pending(queue);
             self.uncount_weight(queue);
             self.release_if_unused(queue);
@@ -156,7 +175,8 @@ impl Bfq {
     }
 
     /// Whether the newcomer ends the turn of the queue in service. Who is next the trees say.
-    fn ends_turn_in_service(&self, queue: u32, wants_preempt: bool) -> bool {
+    #[inline(never)]
+    pub(super) fn ends_turn_in_service(&self, queue: u32, wants_preempt: bool) -> bool {
         let served = self.in_service;
         if served == NIL || served == queue {
             return false;

@@ -16,31 +16,62 @@ const IO_WINDOW_NS: Nanos = 200 * MILLISECOND;
 /// So many arrivals in time make a queue count as doing nothing but I/O (older forms).
 const ENOUGH_ARRIVALS: u32 = 120;
 
+/// What a request found and did in its queue.
+#[derive(Copy, Clone, Debug)]
+struct Put {
+    factor_before: u32,
+    is_next_changed: bool,
+}
+
 impl Bfq {
-    /// An ordinary request: into its queue.
-    #[inline(never)]
-    pub(super) fn add(&mut self, requests: &Requests, id: RequestId) {
-        let slot = id.slot();
-        self.bind(requests, id);
+    /// An ordinary request, bound to its queue: into it. Phase after phase, so that none of them lies below another on the
+    /// stack.
+    #[inline]
+    pub(super) fn add(&mut self, requests: &Requests, slot: u32) {
         self.redirect(requests, slot);
         self.learn_from_arrival(requests, slot);
-        self.add_to_queue(requests, slot);
+        let put = self.put_into_queue(requests, slot);
         let queue = self.slots.at(slot).queue;
-        let is_sync = self.slots.at(slot).is_sync;
-        let due_ns = self.clock.ns.saturating_add(self.settings.fifo_expire_ns(is_sync));
+        let mut is_interactive = false;
+        if self.queues.at(queue).has(Marks::BUSY) {
+            self.raise_async(queue, slot, put.factor_before);
+            if put.is_next_changed {
+                self.next_request_changed(queue);
+            }
+        } else {
+            let comes = self.prepare_busy(queue, slot);
+            is_interactive = comes.is_interactive;
+            self.enter_busy(queue);
+            if self.ends_turn_in_service(queue, comes.wants_preempt) {
+                self.end_turn(self.in_service, TurnEnd::Preempted, self.clock.ns);
+            }
+        }
+        if self.settle_arrival(requests, slot, is_interactive || put.factor_before == 1) {
+            self.end_turn(queue, TurnEnd::BudgetTimeout, self.clock.ns);
+        }
+    }
+
+    /// What is left to be noted of a request that is in its queue; whether it comes after a wait that took all the time of
+    /// the turn.
+    #[inline(never)]
+    fn settle_arrival(&mut self, requests: &Requests, slot: u32, is_raising_new: bool) -> bool {
+        let entry = *self.slots.at(slot);
+        let queue = entry.queue;
+        let state = self.queues.at_mut(queue);
+        if self.settings.low_latency && (is_raising_new || state.raising.factor == 1) {
+            state.raising.since_ticks = self.clock.ticks;
+        }
+        let due_ns = self.clock.ns.saturating_add(self.settings.fifo_expire_ns(entry.is_sync));
         self.slots.at_mut(slot).due_ns = due_ns;
         if !self.queues.at_mut(queue).fifo.push_back(&mut self.fifo_links, slot) {
             self.complain();
         }
-        let extent = requests.attributes(id).extent;
-        self.queues.at_mut(queue).last_end_sector = extent.end();
-        self.end_wait(queue, slot);
+        self.queues.at_mut(queue).last_end_sector = requests.attributes(entry.id).extent.end();
+        self.end_wait(queue, slot)
     }
 
     /// A request that goes before everything; it belongs to a queue all the same.
-    pub(super) fn add_direct(&mut self, requests: &Requests, id: RequestId) {
-        let slot = id.slot();
-        self.bind(requests, id);
+    pub(super) fn add_direct(&mut self, slot: u32) {
         self.slots.at_mut(slot).held = Held::Direct;
         if !self.direct.push_front(&mut self.fifo_links, slot) {
             self.complain();
@@ -50,10 +81,10 @@ impl Bfq {
     }
 
     /// Gives a request its queue, and counts it there and in all groups above.
-    fn bind(&mut self, requests: &Requests, id: RequestId) {
-        let request = *requests.attributes(id);
+    #[inline(never)]
+    pub(super) fn bind(&mut self, requests: &Requests, id: RequestId, queue: u32) {
+        let request = requests.attributes(id);
         let context = self.context_index(request.context);
-        let queue = self.queue_for(&request);
         *self.slots.at_mut(id.slot()) = Slot {
             id,
             held: Held::Queued,
@@ -84,27 +115,39 @@ impl Bfq {
     }
 
     /// The queue is about to be merged into another: the request goes there at once.
+    #[inline]
     fn redirect(&mut self, requests: &Requests, slot: u32) {
+        let (queue, context) = (self.slots.at(slot).queue, self.slots.at(slot).context);
+        if !self.move_to_target(requests, slot) {
+            return;
+        }
+        let is_held_by_it = self.contexts.at(context).queue(self.slots.at(slot).is_sync) == queue;
+        if is_held_by_it {
+            self.complete_merge(context, queue);
+        }
+        self.queues.at_mut(queue).marks.clear(Marks::JUST_CREATED);
+        self.release_if_unused(queue);
+    }
+
+    /// False if there is no other queue to go to.
+    #[inline(never)]
+    fn move_to_target(&mut self, requests: &Requests, slot: u32) -> bool {
         let entry = *self.slots.at(slot);
         let first_sector = requests.attributes(entry.id).extent.first_sector;
         let target = self.merge_target(entry.queue, entry.context, first_sector);
         if target == NIL {
-            return;
+            return false;
         }
         self.count_allocated(target, true);
         self.slots.at_mut(slot).queue = target;
         self.slots.at_mut(slot).group = self.entities.at(target).parent;
         self.count_allocated(entry.queue, false);
-        let is_held_by_it = self.contexts.at(entry.context).queue(entry.is_sync) == entry.queue;
-        if is_held_by_it {
-            self.complete_merge(entry.context, entry.queue);
-        }
-        self.queues.at_mut(entry.queue).marks.clear(Marks::JUST_CREATED);
-        self.release_if_unused(entry.queue);
+        true
     }
 
     // ---- what is learned ----
 
+    #[inline(never)]
     fn learn_from_arrival(&mut self, requests: &Requests, slot: u32) {
         let entry = *self.slots.at(slot);
         let (now, most_ns) = (self.clock.ns, self.settings.slice_idle_ns().saturating_mul(2));
@@ -163,7 +206,8 @@ impl Bfq {
 
     // ---- into the queue ----
 
-    fn add_to_queue(&mut self, requests: &Requests, slot: u32) {
+    #[inline(never)]
+    fn put_into_queue(&mut self, requests: &Requests, slot: u32) -> Put {
         let entry = *self.slots.at(slot);
         let queue = entry.queue;
         let factor_before = self.queues.at(queue).raising.factor;
@@ -190,19 +234,7 @@ impl Bfq {
         if is_next_changed {
             self.note_position(queue);
         }
-        let mut is_interactive = false;
-        if !self.queues.at(queue).has(Marks::BUSY) {
-            is_interactive = self.become_busy(queue, slot);
-        } else {
-            self.raise_async(queue, &entry, factor_before);
-            if is_next_changed {
-                self.next_request_changed(queue);
-            }
-        }
-        let state = self.queues.at_mut(queue);
-        if self.settings.low_latency && (factor_before == 1 || state.raising.factor == 1 || is_interactive) {
-            state.raising.since_ticks = self.clock.ticks;
-        }
+        Put { factor_before, is_next_changed }
     }
 
     /// Older forms: enough arrivals in time in a row make a queue one that does nothing but I/O.
@@ -211,17 +243,17 @@ impl Bfq {
             return;
         }
         let state = self.queues.at_mut(queue);
-        state.arrivals_in_time = if is_in_time { state.arrivals_in_time.saturating_add(1) } else { 0 };
-        if state.arrivals_in_time >= ENOUGH_ARRIVALS {
+        state.timely_arrivals = if is_in_time { state.timely_arrivals.saturating_add(1) } else { 0 };
+        if state.timely_arrivals >= ENOUGH_ARRIVALS {
             state.marks.set(Marks::IO_BOUND);
         }
     }
 
-    /// A wait for this queue is over, unless others may yet join a small request.
-    fn end_wait(&mut self, queue: u32, slot: u32) {
+    /// A wait for this queue is over, unless others may yet join a small request; whether its turn is so as well.
+    fn end_wait(&mut self, queue: u32, slot: u32) -> bool {
         let state = self.queues.at(queue);
         if queue != self.in_service || !state.has(Marks::WAIT_REQUEST) {
-            return;
+            return false;
         }
         let entry = self.slots.at(slot);
         let [asynchronous, sync] = state.queued;
@@ -229,11 +261,9 @@ impl Bfq {
         let is_small = of_kind == 1 && entry.sectors < SMALL_SECTORS;
         let is_timed_out = self.is_timed_out(queue);
         if is_small && self.idling_boosts_throughput(queue) && !is_timed_out {
-            return;
+            return false;
         }
         self.stop_wait(queue);
-        if is_timed_out {
-            self.end_turn(queue, TurnEnd::BudgetTimeout, self.clock.ns);
-        }
+        is_timed_out
     }
 }

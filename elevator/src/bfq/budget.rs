@@ -47,19 +47,27 @@ impl Bfq {
     }
 
     /// The budget follows the next request, while the queue waits for its turn.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn next_request_changed(&mut self, queue: u32) {
+        if self.renews_budget(queue) {
+            self.activate_or_requeue(queue, false, false);
+        }
+    }
+
+    #[inline(never)]
+    fn renews_budget(&mut self, queue: u32) -> bool {
         let state = self.queues.at(queue);
         if state.next == NIL || queue == self.in_service || !state.has(Marks::BUSY) {
-            return;
+            return false;
         }
         let charge = self.charge(state.next, queue);
         let budget = state.max_budget.max(charge).max(self.entities.at(queue).service);
-        if self.entities.at(queue).budget != budget {
-            self.entities.at_mut(queue).budget = budget;
-            self.say_queue(queue, "updated next rq: new budget {0}", &[u64::from(budget)]);
-            self.activate_or_requeue(queue, false, false);
+        if self.entities.at(queue).budget == budget {
+            return false;
         }
+        self.entities.at_mut(queue).budget = budget;
+        self.say_queue(queue, "updated next rq: new budget {0}", &[u64::from(budget)]);
+        true
     }
 
     /// A turn ended: how large the next budget is to be.
@@ -106,13 +114,14 @@ impl Bfq {
     }
 
     /// The turn begins.
+    #[inline(never)]
     pub(super) fn begin_turn(&mut self, queue: u32) {
         let turns = self.budgets_assigned;
         self.budgets_assigned = (turns.wrapping_mul(7).wrapping_add(256)) / 8;
         self.resume_soft_real_time(queue);
         let entity = self.entities.at(queue);
         let state = self.queues.at(queue);
-        let is_soft_real_time = state.raising.longest_ticks == self.spans.soft_real_time;
+        let is_soft_real_time = state.raising.longest_ticks == self.spans.soft_real_time_ticks;
         let times = if is_soft_real_time { 1 } else { entity.weight.checked_div(entity.original_weight).unwrap_or(1) };
         let budget = u64::from(entity.budget);
         self.turn_began_ns = self.clock.ns;
@@ -163,6 +172,7 @@ impl Bfq {
     }
 
     /// Charges a slow turn the sectors that the device would have transferred in its time.
+    #[inline(never)]
     pub(super) fn charge_turn(&mut self, queue: u32, end: TurnEnd, ended_at_ns: Nanos) {
         let (is_slow, charged_ns) = self.judge(queue, ended_at_ns);
         self.say_queue(queue, "bfq_bfqq_is_slow: slow {0}", &[u64::from(is_slow)]);
@@ -171,7 +181,7 @@ impl Bfq {
         if self.queues.at(queue).is_raised() || !is_slow_turn {
             return;
         }
-        let timeout_ns = self.clock.ns_of(self.spans.default_timeout);
+        let timeout_ns = self.clock.ns_of(self.spans.default_timeout_ticks);
         let share = u64::from(self.max_budget).saturating_mul(charged_ns.min(timeout_ns));
         let due = share.checked_div(timeout_ns).unwrap_or(0);
         let entity = self.entities.at_mut(queue);

@@ -10,7 +10,8 @@ const LARGE: u32 = 8;
 #[derive(Debug)]
 pub struct Burst {
     pub list: crate::structures::List,
-    pub size: u32,
+    /// So many have joined it.
+    pub queues: u32,
     /// The group of its queues.
     pub group: u32,
     pub last_ticks: u64,
@@ -21,7 +22,7 @@ impl Bfq {
     /// A queue gets a request: a new one belongs to the burst under way, or begins one.
     pub(super) fn note_burst(&mut self, queue: u32) {
         let state = self.queues.at(queue);
-        if !state.has(Marks::JUST_CREATED) || (self.burst.size == 0 && self.busy_total() > 0) {
+        if !state.has(Marks::JUST_CREATED) || (self.burst.queues == 0 && self.busy_total() > 0) {
             return;
         }
         let was_split = !self.clock.is_past(state.split_ticks.wrapping_add(self.spans.split_grace));
@@ -43,17 +44,17 @@ impl Bfq {
     fn begin_burst(&mut self, queue: u32, group: u32) {
         self.burst.is_large = false;
         self.empty_burst_list();
-        self.burst.size = 0;
+        self.burst.queues = 0;
         if self.profile.begins_bursts_always || self.busy_total() == 0 {
             self.put_in_burst_list(queue);
-            self.burst.size = 1;
+            self.burst.queues = 1;
         }
         self.burst.group = group;
     }
 
     fn join_burst(&mut self, queue: u32) {
-        self.burst.size = self.burst.size.wrapping_add(1);
-        if self.burst.size < LARGE {
+        self.burst.queues = self.burst.queues.wrapping_add(1);
+        if self.burst.queues < LARGE {
             self.put_in_burst_list(queue);
             return;
         }

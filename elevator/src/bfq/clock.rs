@@ -75,7 +75,7 @@ impl Clock {
 pub struct Spans {
     pub second: u64,
     /// `timeout_sync` as it begins; time is charged in shares of it, whatever the tunable says (Q3).
-    pub default_timeout: u64,
+    pub default_timeout_ticks: u64,
     /// How often the idle class gets a pick.
     pub idle_class: u64,
     /// How long after its first request a queue may still be merged.
@@ -88,7 +88,7 @@ pub struct Spans {
     pub split_grace: u64,
     /// Idle for so long, a queue counts as interactive again.
     pub least_idle: u64,
-    pub soft_real_time: u64,
+    pub soft_real_time_ticks: u64,
     pub async_arrivals: u64,
     pub inject_reset: u64,
     pub inject_sample: u64,
@@ -101,7 +101,7 @@ impl Spans {
         let ms = |span: u64| clock.round_up(span * MILLISECOND);
         Self {
             second,
-            default_timeout: (second / 8).max(1),
+            default_timeout_ticks: (second / 8).max(1),
             idle_class: second / 5,
             merge: second / 10,
             stable_merge: ms(600),
@@ -109,7 +109,7 @@ impl Spans {
             burst_forgotten: ms(10_000),
             split_grace: ms(10),
             least_idle: ms(2_000),
-            soft_real_time: ms(300),
+            soft_real_time_ticks: ms(300),
             async_arrivals: ms(500),
             inject_reset: ms(1_000),
             inject_sample: ms(10),

@@ -13,10 +13,29 @@ const QUEUEING_ABOVE: u32 = 3;
 /// Completions that are looked at before it is decided.
 const SAMPLES: u32 = 32;
 
+/// What a completion makes of the turn in service.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Then {
+    GoesOn,
+    /// The device is kept for its queue.
+    IsKept,
+    Ends(TurnEnd),
+}
+
 impl Bfq {
     /// The device finished a request, or gave it back: for the queue there is no difference.
+    #[inline]
+    pub(super) fn come_back(&mut self, slot: u32) -> Wake {
+        match self.leave_device(slot) {
+            Then::IsKept => return Wake::No,
+            Then::GoesOn => {}
+            Then::Ends(end) => self.end_turn(self.in_service, end, self.clock.ns),
+        }
+        if self.in_driver == 0 { self.schedule_dispatch() } else { Wake::No }
+    }
+
     #[inline(never)]
-    pub(super) fn leave_device(&mut self, slot: u32) -> Wake {
+    fn leave_device(&mut self, slot: u32) -> Then {
         let entry = *self.slots.at(slot);
         let queue = entry.queue;
         if self.profile.injection == Injection::ServiceTime {
@@ -33,10 +52,7 @@ impl Bfq {
             let next = self.soft_real_time_start(queue);
             self.queues.at_mut(queue).soft_next_start_ticks = next;
         }
-        if queue == self.in_service && self.is_kept_waiting(queue) {
-            return Wake::No;
-        }
-        if self.in_driver == 0 { self.schedule_dispatch() } else { Wake::No }
+        if queue == self.in_service { self.look_at_service(queue) } else { Then::GoesOn }
     }
 
     /// One request less of a queue in the device.
@@ -52,22 +68,23 @@ impl Bfq {
         }
     }
 
-    /// The queue in service has a request less in the device: its turn may be over, or it is waited for (true).
-    fn is_kept_waiting(&mut self, queue: u32) -> bool {
+    /// The queue in service has a request less in the device: its turn may be over, or it is waited for.
+    fn look_at_service(&mut self, queue: u32) -> Then {
         if self.must_idle(queue) {
             if self.queues.at(queue).dispatched == 0 {
                 self.begin_wait();
             }
-            return true;
+            return Then::IsKept;
         }
         let state = self.queues.at(queue);
         let (is_empty, has_none_in_device) = (state.is_empty(), state.dispatched == 0);
         if self.may_end_for_time(queue) {
-            self.end_turn(queue, TurnEnd::BudgetTimeout, self.clock.ns);
+            Then::Ends(TurnEnd::BudgetTimeout)
         } else if is_empty && (has_none_in_device || !self.better_to_idle(queue)) {
-            self.end_turn(queue, TurnEnd::NoMoreRequests, self.clock.ns);
+            Then::Ends(TurnEnd::NoMoreRequests)
+        } else {
+            Then::GoesOn
         }
-        false
     }
 
     /// Whether the device works on several commands, from how many it was seen to hold.
@@ -115,6 +132,7 @@ impl Bfq {
     }
 
     /// Nobody came in time.
+    #[inline]
     pub(super) fn wait_is_over(&mut self) -> Wake {
         self.timer_at = None;
         let queue = self.in_service;

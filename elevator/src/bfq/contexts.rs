@@ -54,14 +54,17 @@ impl Bfq {
 
     /// The queue that a new request goes to. Issuers change queues here, when they are first seen or their group or level
     /// has changed, or when a shared queue is split.
-    #[inline(never)]
+    #[inline]
     pub(super) fn queue_for(&mut self, bio: &Bio) -> u32 {
         let index = self.context_index(bio.context);
         let is_sync = bio.is_sync();
         self.refresh_context(index, bio);
         let queue = self.contexts.at(index).queue(is_sync);
         if queue == NIL {
-            return self.get_queue(index, is_sync, false);
+            let queue = self.get_queue(index, is_sync);
+            let may_merge = is_sync && self.profile.has_stable_merge && queue != SPARE_QUEUE;
+            let merges = may_merge && self.plan_stable_merge(index, queue);
+            return if merges { self.complete_merge(index, queue) } else { queue };
         }
         let marks = self.queues.at(queue).marks;
         let splits = marks.has(Marks::COOP) && marks.has(Marks::SPLIT_COOP);
@@ -77,30 +80,38 @@ impl Bfq {
     }
 
     /// Notices what has changed about an issuer since it was last seen.
+    #[inline]
     fn refresh_context(&mut self, index: u32, bio: &Bio) {
-        let context = *self.contexts.at(index);
+        let context = self.contexts.at(index);
+        let (is_unknown, group_before) = (!context.is_alive && context.requests == 0, context.group);
         let group = self.nearest_online(bio.group.0);
-        if !context.is_alive && context.requests == 0 {
+        if is_unknown {
             // Not seen before, or the number of one that has gone.
             self.leave_queues(index);
-            *self.contexts.at_mut(index) = Context { is_alive: true, priority: bio.priority, group, ..UNKNOWN_CONTEXT };
+            self.meet(index, bio.priority, group);
             return;
         }
-        if context.group != group {
+        if group_before != group {
             self.contexts.at_mut(index).group = group;
             self.change_group(index, group);
         }
-        if context.priority != bio.priority {
+        if self.contexts.at(index).priority != bio.priority {
             self.contexts.at_mut(index).priority = bio.priority;
             self.change_priority(index);
         }
     }
 
+    #[inline(never)]
+    fn meet(&mut self, index: u32, priority: Priority, group: u32) {
+        *self.contexts.at_mut(index) = Context { is_alive: true, priority, group, ..UNKNOWN_CONTEXT };
+    }
+
     /// The async queue is another one from now on, the sync one gets another weight.
+    #[inline]
     fn change_priority(&mut self, index: u32) {
         let old = self.contexts.at(index).queue(false);
         if old != NIL {
-            self.get_queue(index, false, false);
+            self.get_queue(index, false);
             self.drop_process(old);
         }
         let sync = self.contexts.at(index).queue(true);
@@ -109,6 +120,7 @@ impl Bfq {
         }
     }
 
+    #[inline(never)]
     fn take_over_priority(&mut self, index: u32, queue: u32) {
         let (class, level) = class_and_level(self.contexts.at(index).priority);
         self.queues.at_mut(queue).new_level = level;
@@ -119,7 +131,8 @@ impl Bfq {
     }
 
     /// The issuer's queue of a kind, found or made, which it uses from now on.
-    pub(super) fn get_queue(&mut self, index: u32, is_sync: bool, is_split: bool) -> u32 {
+    #[inline(never)]
+    pub(super) fn get_queue(&mut self, index: u32, is_sync: bool) -> u32 {
         let Context { priority, group, .. } = *self.contexts.at(index);
         let (class, level) = class_and_level(priority);
         let place = async_place(group, class, level);
@@ -139,10 +152,6 @@ impl Bfq {
         if !is_sync {
             *self.async_queues.at_mut(place) = queue;
             self.queues.at_mut(queue).marks.set(Marks::PINNED);
-            return queue;
-        }
-        if self.profile.has_stable_merge && !is_split {
-            return self.merge_stably_or_later(index, queue);
         }
         queue
     }
@@ -208,6 +217,7 @@ impl Bfq {
     // ---- letting go ----
 
     /// An issuer uses a queue no more; what it was promised of others along the way goes with it.
+    #[inline]
     pub(super) fn drop_process(&mut self, queue: u32) {
         let mut target = self.queues.at(queue).merges_into;
         self.drop_one_process(queue);
@@ -221,6 +231,7 @@ impl Bfq {
         }
     }
 
+    #[inline(never)]
     pub(super) fn drop_one_process(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
         if state.processes == 0 {
@@ -248,6 +259,7 @@ impl Bfq {
 
     /// The one place where a record becomes free: when nobody uses it, nothing of it is queued or in the device, and it is
     /// on no tree and counted nowhere. Whoever points at it is told.
+    #[inline(never)]
     pub(super) fn release_if_unused(&mut self, queue: u32) {
         let (state, entity) = (self.queues.at(queue), self.entities.at(queue));
         let is_held = state.processes > 0
@@ -264,7 +276,7 @@ impl Bfq {
         }
         let had_owner = state.owner != NIL;
         if self.leave_burst_list(queue) && had_owner {
-            self.burst.size = self.burst.size.saturating_sub(1);
+            self.burst.queues = self.burst.queues.saturating_sub(1);
         }
         self.leave_waker(queue);
         self.let_woken_go(queue);
@@ -300,6 +312,7 @@ impl Bfq {
         }
     }
 
+    #[inline(never)]
     fn leave_queues(&mut self, index: u32) {
         self.drop_stable_candidate(index);
         for is_sync in [false, true] {
@@ -314,6 +327,7 @@ impl Bfq {
     }
 
     /// Its sync queue, alone.
+    #[inline(never)]
     pub(super) fn leave_sync_queue(&mut self, index: u32) {
         let context = self.contexts.at_mut(index);
         let queue = context.queue(true);
@@ -323,6 +337,7 @@ impl Bfq {
         }
     }
 
+    #[inline(never)]
     pub(super) fn leave_async_queue(&mut self, index: u32) {
         let context = self.contexts.at_mut(index);
         let queue = context.queue(false);
@@ -337,6 +352,7 @@ impl Bfq {
     }
 
     /// An issuer has gone: its turn ends, and nobody waits for it any more.
+    #[inline]
     pub(super) fn context_gone(&mut self, context: ContextId) -> Wake {
         let index = self.context_index(context);
         if context.0 != index {

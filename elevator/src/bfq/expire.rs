@@ -8,9 +8,19 @@ use block::Nanos;
 
 impl Bfq {
     /// The turn of the queue in service is over. `ended_at_ns` lies back where the timer was what ended it.
+    ///
+    /// Its phases follow one another instead of calling one another, and the hooks call it themselves: the kernel's stack is
+    /// small, and the trees below are deep.
     #[inline(never)]
     pub(super) fn end_turn(&mut self, queue: u32, end: TurnEnd, ended_at_ns: Nanos) {
         self.charge_turn(queue, end, ended_at_ns);
+        self.learn_from_turn(queue, end);
+        self.leave_service(queue, end);
+        self.settle_service(queue, end);
+    }
+
+    #[inline(never)]
+    fn learn_from_turn(&mut self, queue: u32, end: TurnEnd) {
         self.prepare_soft_real_time(queue);
         self.queues.at_mut(queue).injected_sectors = 0;
         (self.is_injected, self.waits_for_dispatch, self.sampled) = (false, false, None);
@@ -22,7 +32,10 @@ impl Bfq {
             let numbers = [end as u64, u64::from(self.was_slow), dispatched, is_short];
             self.say_queue(queue, "expire ({0}, slow {1}, num_disp {2}, short_ttime {3})", &numbers);
         }
-        self.leave_service(queue, end);
+    }
+
+    #[inline(never)]
+    fn settle_service(&mut self, queue: u32, end: TurnEnd) {
         if !self.queues.at(queue).has(Marks::USED) {
             return;
         }
@@ -41,7 +54,20 @@ impl Bfq {
     }
 
     /// Off the device, and back into the order or out of it.
+    #[inline(always)]
     pub(super) fn leave_service(&mut self, queue: u32, end: TurnEnd) {
+        if self.leaves(queue, end) {
+            self.leave_busy(queue, true);
+        } else {
+            self.activate_or_requeue(queue, false, true);
+            self.note_position(queue);
+        }
+        self.reset_in_service();
+    }
+
+    /// Whether a queue whose turn is over is busy no more.
+    #[inline(never)]
+    fn leaves(&mut self, queue: u32, end: TurnEnd) -> bool {
         let state = self.queues.at_mut(queue);
         if state.has(Marks::COOP) && state.is_seeky() {
             state.marks.set(Marks::SPLIT_COOP);
@@ -49,16 +75,11 @@ impl Bfq {
         let (is_empty, has_none_in_device) = (state.is_empty(), state.dispatched == 0);
         // One that was preempted and must be waited for stays busy, so that it has the device back before lower ones.
         let stays = end == TurnEnd::Preempted && self.needed_for_guarantees(queue);
-        if is_empty && !stays {
-            if has_none_in_device {
-                self.queues.at_mut(queue).budget_timeout_ticks = self.clock.ticks;
-            }
-            self.leave_busy(queue, true);
-        } else {
-            self.activate_or_requeue(queue, false, true);
-            self.note_position(queue);
+        let leaves = is_empty && !stays;
+        if leaves && has_none_in_device {
+            self.queues.at_mut(queue).budget_timeout_ticks = self.clock.ticks;
         }
-        self.reset_in_service();
+        leaves
     }
 
     /// Older forms: who lets the timer run out on a hardly used budget does not only do I/O.

@@ -54,6 +54,7 @@ impl Bfq {
     }
 
     /// An issuer is in another group than when it was last seen.
+    #[inline]
     pub(super) fn change_group(&mut self, index: u32, group: u32) {
         self.leave_async_queue(index);
         let queue = self.contexts.at(index).queue(true);
@@ -61,6 +62,9 @@ impl Bfq {
             return;
         }
         if !self.queues.at(queue).has(Marks::COOP) && self.queues.at(queue).merges_into == NIL {
+            if queue == self.in_service && self.entities.at(queue).parent != group {
+                self.end_turn(queue, TurnEnd::Preempted, self.clock.ns);
+            }
             self.move_queue(queue, group);
         } else if self.chain_leaves(queue, group) {
             self.leave_sync_queue(index);
@@ -82,28 +86,34 @@ impl Bfq {
         false
     }
 
-    /// A queue goes to another group, with all that it has.
+    /// A queue goes to another group, with all that it has. It is not in service.
     #[inline(never)]
     pub(super) fn move_queue(&mut self, queue: u32, group: u32) {
-        let entity = *self.entities.at(queue);
-        if entity.parent == group || queue == SPARE_QUEUE {
+        if self.entities.at(queue).parent == group || queue == SPARE_QUEUE {
             return;
         }
         // A user more, so that it is still there when it arrives.
         self.queues.at_mut(queue).processes = self.queues.at(queue).processes.wrapping_add(1);
-        if queue == self.in_service {
-            self.end_turn(queue, TurnEnd::Preempted, self.clock.ns);
+        let is_busy = self.queues.at(queue).has(Marks::BUSY);
+        if is_busy {
+            self.deactivate(queue, false, false);
         }
-        let (is_busy, is_pending) = {
-            let marks = self.queues.at(queue).marks;
-            (marks.has(Marks::BUSY), marks.has(Marks::PENDING))
-        };
+        self.change_parent(queue, group);
+        if is_busy {
+            self.activate_by_mark(queue);
+        }
+        let state = self.queues.at_mut(queue);
+        state.processes = state.processes.saturating_sub(1);
+        self.release_if_unused(queue);
+    }
+
+    #[inline(never)]
+    fn change_parent(&mut self, queue: u32, group: u32) {
+        let is_pending = self.queues.at(queue).has(Marks::PENDING);
         if is_pending {
             self.stop_pending(queue);
         }
-        if is_busy {
-            self.deactivate(queue, false, false);
-        } else if self.entities.at(queue).set == Set::Idle {
+        if self.entities.at(queue).set == Set::Idle {
             self.idle_remove(queue);
             self.forget(queue, false);
         }
@@ -113,13 +123,9 @@ impl Bfq {
         if is_pending {
             self.become_pending(queue);
         }
-        if is_busy {
+        if self.queues.at(queue).has(Marks::BUSY) {
             self.note_position(queue);
-            self.activate_by_mark(queue);
         }
-        let state = self.queues.at_mut(queue);
-        state.processes = state.processes.saturating_sub(1);
-        self.release_if_unused(queue);
     }
 
     /// Its requests count in the groups above it.
@@ -156,7 +162,12 @@ impl Bfq {
         }
         for queue in 0..self.queues.len() {
             if self.queues.at(queue).has(Marks::USED) && self.entities.at(queue).parent == group {
-                self.move_queue(queue, GroupId::ROOT.0);
+                if queue == self.in_service {
+                    self.end_turn(queue, TurnEnd::Preempted, self.clock.ns);
+                }
+                if self.queues.at(queue).has(Marks::USED) {
+                    self.move_queue(queue, GroupId::ROOT.0);
+                }
             }
         }
         self.deactivate_group(group);

@@ -65,7 +65,7 @@ impl Bfq {
         }
         let (class, served) = (self.entities.at(queue).class, self.entities.at(self.in_service).class);
         let vtime = self.trees.at(self.tree_index(queue)).vtime;
-        class <= served && !super::timestamps::is_later(self.stamps.at(queue).start, vtime)
+        class <= served && !super::timestamps::is_later(self.stamps.at(queue).starts, vtime)
     }
 
     fn choose_any(&mut self, served: u32) -> u32 {

@@ -6,39 +6,38 @@ use block::{ContextId, GroupId};
 impl Bfq {
     /// About the device.
     #[inline]
-    pub(super) fn say(&mut self, text: &'static str, numbers: &[u64]) {
+    pub(super) fn say<const N: usize>(&mut self, text: &'static str, numbers: &[u64; N]) {
         if self.messages.is_on() {
-            self.write_message(text, numbers, None, None);
+            self.write_message(text, numbers);
         }
     }
 
     /// About a queue and its group.
     #[inline]
-    pub(super) fn say_queue(&mut self, queue: u32, text: &'static str, numbers: &[u64]) {
+    pub(super) fn say_queue<const N: usize>(&mut self, queue: u32, text: &'static str, numbers: &[u64; N]) {
         if self.messages.is_on() {
             self.write_queue_message(queue, text, numbers);
         }
     }
 
+    // Both are made for each count of numbers: copies of a known size need no call, on paths that are deep already.
+
     #[cold]
     #[inline(never)]
-    fn write_queue_message(&mut self, queue: u32, text: &'static str, numbers: &[u64]) {
+    fn write_queue_message<const N: usize>(&mut self, queue: u32, text: &'static str, numbers: &[u64; N]) {
         let (state, group) = (self.queues.at(queue), GroupId(self.entities.at(queue).parent));
         let named = (ContextId(state.issuer), state.is_sync());
-        self.write_message(text, numbers, Some(group), Some(named));
+        let Some(message) = self.messages.begin(self.clock.ns, text) else { return };
+        (message.group, message.queue) = (Some(group), Some(named));
+        for (place, number) in message.numbers.iter_mut().zip(numbers) {
+            *place = *number;
+        }
     }
 
     #[cold]
     #[inline(never)]
-    fn write_message(
-        &mut self,
-        text: &'static str,
-        numbers: &[u64],
-        group: Option<GroupId>,
-        queue: Option<(ContextId, bool)>,
-    ) {
+    fn write_message<const N: usize>(&mut self, text: &'static str, numbers: &[u64; N]) {
         let Some(message) = self.messages.begin(self.clock.ns, text) else { return };
-        (message.group, message.queue) = (group, queue);
         for (place, number) in message.numbers.iter_mut().zip(numbers) {
             *place = *number;
         }

@@ -131,6 +131,7 @@ impl Bfq {
     }
 
     /// An issuer moves to where its queue is merged into.
+    #[inline]
     pub(super) fn complete_merge(&mut self, context: u32, queue: u32) -> u32 {
         let mut at = queue;
         for _ in 0..self.queues.len() {
@@ -139,11 +140,14 @@ impl Bfq {
                 break;
             }
             self.merge_one_step(context, at, next);
+            // Its claim on the target was counted when the merge was scheduled.
+            self.drop_one_process(at);
             at = next;
         }
         at
     }
 
+    #[inline(never)]
     fn merge_one_step(&mut self, context: u32, queue: u32, target: u32) {
         self.say_queue(queue, "merging with queue {0}", &[u64::from(target)]);
         self.save_state(queue);
@@ -164,8 +168,6 @@ impl Bfq {
             group.last_created = target;
         }
         self.say_queue(target, "merge_bfqqs: wr_busy {0}", &[u64::from(self.raised_busy)]);
-        // Its claim on the target was counted when the merge was scheduled.
-        self.drop_one_process(queue);
     }
 
     fn hand_over_raising(&mut self, queue: u32, target: u32) {
@@ -190,8 +192,9 @@ impl Bfq {
     // ---- merged for good ----
 
     /// A sync queue has just been made: one that was made shortly before in the same group, of the same level, is likely to
-    /// belong to the same job.
-    pub(super) fn merge_stably_or_later(&mut self, context: u32, queue: u32) -> u32 {
+    /// belong to the same job. True if it is to be merged into that at once.
+    #[inline(never)]
+    pub(super) fn plan_stable_merge(&mut self, context: u32, queue: u32) -> bool {
         let entity = *self.entities.at(queue);
         let last = self.groups.at(entity.parent).last_created;
         let (level, created) = (self.queues.at(queue).level, self.queues.at(queue).created_ticks);
@@ -203,26 +206,26 @@ impl Bfq {
             && !is_before(other.created_ticks.wrapping_add(self.spans.stable_merge), created);
         if !is_akin {
             self.groups.at_mut(entity.parent).last_created = queue;
-            return queue;
+            return false;
         }
         if is_before(other.created_ticks.wrapping_add(self.spans.burst), created) {
-            return queue;
+            return false;
         }
         if !self.flash_queues {
             let other = self.queues.at_mut(last);
             other.candidates = other.candidates.wrapping_add(1);
             self.drop_stable_candidate(context);
             self.contexts.at_mut(context).stable_candidate = last;
-            return queue;
+            return false;
         }
         let owner = self.queues.at(last).owner;
         if self.schedule_merge(queue, last) == NIL {
-            return queue;
+            return false;
         }
         self.mark_stably_merged(context);
         self.mark_stably_merged(owner);
         self.queues.at_mut(queue).owner = context;
-        self.complete_merge(context, queue)
+        true
     }
 
     fn mark_stably_merged(&mut self, context: u32) {
@@ -274,26 +277,41 @@ impl Bfq {
     // ---- splitting ----
 
     /// The issuers of a shared queue no longer read one stream: this one gets a queue of its own again.
+    #[inline]
     pub(super) fn split(&mut self, context: u32, queue: u32) -> u32 {
+        if self.splits_alone(context, queue) {
+            return queue;
+        }
+        let waker = self.queues.at(queue).waker;
+        self.leave_sync_queue(context);
+        let fresh = self.get_queue(context, true);
+        if fresh != SPARE_QUEUE {
+            self.begin_own_life(context, fresh, waker);
+        }
+        fresh
+    }
+
+    /// True if everybody else has gone: then the queue is this issuer's again.
+    #[inline(never)]
+    fn splits_alone(&mut self, context: u32, queue: u32) -> bool {
         self.say_queue(queue, "splitting queue", &[]);
         let is_in_large_burst = self.queues.at(queue).has(Marks::IN_LARGE_BURST);
         if let Some(saved) = &mut self.contexts.at_mut(context).saved {
             saved.in_large_burst |= is_in_large_burst;
         }
         let state = self.queues.at_mut(queue);
-        if state.process_references() == 1 && state.merges_into == NIL {
-            state.marks.clear(Marks::COOP);
-            state.marks.clear(Marks::SPLIT_COOP);
-            self.own_if_alone(queue, context);
-            self.resume_state(queue, context);
-            return queue;
+        if state.process_references() != 1 || state.merges_into != NIL {
+            return false;
         }
-        let waker = state.waker;
-        self.leave_sync_queue(context);
-        let fresh = self.get_queue(context, true, true);
-        if fresh == SPARE_QUEUE {
-            return fresh;
-        }
+        state.marks.clear(Marks::COOP);
+        state.marks.clear(Marks::SPLIT_COOP);
+        self.own_if_alone(queue, context);
+        self.resume_state(queue, context);
+        true
+    }
+
+    #[inline(never)]
+    fn begin_own_life(&mut self, context: u32, fresh: u32, waker: u32) {
         self.return_to_burst(fresh, context);
         let is_still_there = waker != NIL && self.queues.at(waker).has(Marks::USED);
         if is_still_there && waker != fresh {
@@ -301,7 +319,6 @@ impl Bfq {
         }
         self.own_if_alone(fresh, context);
         self.resume_state(fresh, context);
-        fresh
     }
 
     fn return_to_burst(&mut self, queue: u32, context: u32) {
@@ -380,7 +397,7 @@ impl Bfq {
             return;
         }
         let interactive_until = raising.before_soft_real_time_ticks.wrapping_add(self.raising_ticks());
-        let is_soft = raising.longest_ticks == self.spans.soft_real_time;
+        let is_soft = raising.longest_ticks == self.spans.soft_real_time_ticks;
         if is_soft && !in_large_burst && !self.clock.is_past(interactive_until) {
             self.be_interactive_again(queue);
         } else {

@@ -34,6 +34,8 @@ mod profile;
 mod raising;
 mod select;
 mod state;
+#[cfg(test)]
+mod tests;
 mod timestamps;
 mod tunables;
 mod waker;
@@ -110,6 +112,8 @@ pub struct Bfq {
     /// Groups with requests, here or in the device.
     pending_groups: u32,
 
+    /// The service tree whose virtual time has just jumped, or NIL; within an event.
+    jumped: u32,
     /// The queue whose turn it is, or NIL.
     in_service: u32,
     busy_queues: [u32; CLASSES as usize],
@@ -204,8 +208,8 @@ impl Elevator for Bfq {
         slot.sectors = extent.sectors;
         let slot = *slot;
         self.groups.at_mut(slot.group).account.merged.add(slot.direction, slot.is_sync, 1);
-        if side == Side::Front {
-            self.moved_forward(id.slot(), extent.first_sector);
+        if side == Side::Front && self.moved_forward(id.slot(), extent.first_sector) {
+            self.next_request_changed(slot.queue);
         }
     }
 
@@ -242,9 +246,11 @@ impl Elevator for Bfq {
             self.complain();
             return Wake::No;
         }
+        let queue = self.queue_for(requests.attributes(id));
+        self.bind(requests, id, queue);
         match at {
-            Position::Sorted(_) => self.add(requests, id),
-            Position::Head | Position::Requeue => self.add_direct(requests, id),
+            Position::Sorted(_) => self.add(requests, id.slot()),
+            Position::Head | Position::Requeue => self.add_direct(id.slot()),
         }
         (self.is_holding, self.repoll_at) = (false, None);
         Wake::All
@@ -277,7 +283,7 @@ impl Elevator for Bfq {
         if !self.holds(id, Held::Dispatched) {
             return Wake::No;
         }
-        let wake = self.leave_device(id.slot());
+        let wake = self.come_back(id.slot());
         self.unbind(id.slot());
         wake
     }
@@ -288,7 +294,7 @@ impl Elevator for Bfq {
             return Wake::No;
         }
         self.account_service(requests, id.slot());
-        let wake = self.leave_device(id.slot());
+        let wake = self.come_back(id.slot());
         if self.settings.repoll_on_completion { self.schedule_dispatch() } else { wake }
     }
 
@@ -302,7 +308,7 @@ impl Elevator for Bfq {
         match slot.held {
             Held::Nowhere => {}
             // Ended without a completion: drained, or failed before the device.
-            Held::Dispatched => wake = self.leave_device(id.slot()),
+            Held::Dispatched => wake = self.come_back(id.slot()),
             Held::Queued => self.take_out(id.slot()),
             Held::Direct => {
                 self.direct.remove(&mut self.fifo_links, id.slot());

@@ -8,6 +8,17 @@ use crate::structures::NIL;
 const FAR_SECTORS: u64 = 800;
 pub const LONG_ON_FLASH_SECTORS: u32 = 64;
 
+/// What a queue has when a request has left it.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Left {
+    /// As before, or nothing, which is looked at elsewhere.
+    Something,
+    /// Another request comes next.
+    AnotherNext,
+    /// Nothing, and it is busy out of turn.
+    Nothing,
+}
+
 impl Bfq {
     /// Whether a request at `first_sector` is far from where another ended; `last_end` 0 = there was none.
     pub(super) fn is_seeky_after(&self, last_end: u64, first_sector: u64, sectors: u32) -> bool {
@@ -92,18 +103,34 @@ impl Bfq {
     }
 
     /// A request leaves its queue's orders: chosen, or absorbed by another.
-    #[inline(never)]
+    #[inline]
     pub(super) fn take_out(&mut self, slot: u32) {
+        let queue = self.slots.at(slot).queue;
+        match self.unlink(slot) {
+            Left::Something => {}
+            Left::AnotherNext => self.next_request_changed(queue),
+            Left::Nothing => {
+                // Injected or merged away: what it had of its turn is lost (Q11).
+                self.leave_busy(queue, false);
+                let entity = self.entities.at_mut(queue);
+                (entity.budget, entity.service) = (0, 0);
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn unlink(&mut self, slot: u32) -> Left {
         let entry = *self.slots.at(slot);
         let queue = entry.queue;
         if entry.held != Held::Queued {
             self.complain();
-            return;
+            return Left::Something;
         }
+        let mut left = Left::Something;
         if self.queues.at(queue).next == slot {
             let next = self.successor(queue, slot);
             self.queues.at_mut(queue).next = next;
-            self.next_request_changed(queue);
+            left = Left::AnotherNext;
         }
         let state = self.queues.at_mut(queue);
         let is_out = state.fifo.remove(&mut self.fifo_links, slot) && state.sorted.remove(&mut self.sort_links, slot);
@@ -119,20 +146,17 @@ impl Bfq {
         self.groups.at_mut(entry.group).account.queued.take(entry.direction, entry.is_sync, 1);
         if !self.queues.at(queue).is_empty() {
             self.note_position(queue);
-            return;
+            return left;
         }
         self.queues.at_mut(queue).next = NIL;
-        if self.queues.at(queue).has(Marks::BUSY) && queue != self.in_service {
-            // Injected or merged away: what it had of its turn is lost (Q11).
-            self.leave_busy(queue, false);
-            let entity = self.entities.at_mut(queue);
-            (entity.budget, entity.service) = (0, 0);
-        }
         self.forget_position(queue);
+        let leaves = self.queues.at(queue).has(Marks::BUSY) && queue != self.in_service;
+        if leaves { Left::Nothing } else { Left::Something }
     }
 
-    /// A front merge moved a queued request's first sector.
-    pub(super) fn moved_forward(&mut self, slot: u32, first_sector: u64) {
+    /// A front merge moved a queued request's first sector; whether another request of its queue comes next now.
+    #[inline(never)]
+    pub(super) fn moved_forward(&mut self, slot: u32, first_sector: u64) -> bool {
         let queue = self.slots.at(slot).queue;
         let last = self.last_position_sectors;
         let state = self.queues.at_mut(queue);
@@ -141,14 +165,12 @@ impl Bfq {
             && state.sorted.insert(&mut self.sort_links, slot, first_sector);
         if !is_moved {
             self.complain();
-            return;
+            return false;
         }
         let next = self.better(before, slot, last);
         self.queues.at_mut(queue).next = next;
-        if next != before {
-            self.next_request_changed(queue);
-        }
         self.note_position(queue);
+        next != before
     }
 
     /// `keep` absorbed `gone` of the same queue: it takes the older one's place in the fifo.

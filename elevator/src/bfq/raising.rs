@@ -3,7 +3,7 @@
 use super::Bfq;
 use super::activation::Arrival;
 use super::clock::Clock;
-use super::state::{Marks, Raising, Slot};
+use super::state::{Marks, Raising};
 use super::timestamps::is_later;
 
 /// How many times its weight an interactive queue gets.
@@ -26,7 +26,7 @@ impl Bfq {
     /// A queue becomes busy: raising begins, begins anew, or ends.
     pub(super) fn raise_on_arrival(&mut self, queue: u32, arrival: Arrival) {
         let (now, long_ago) = (self.clock.ticks, self.clock.long_ago());
-        let (interactive_ticks, soft_ticks) = (self.raising_ticks(), self.spans.soft_real_time);
+        let (interactive_ticks, soft_ticks) = (self.raising_ticks(), self.spans.soft_real_time_ticks);
         let least = self.present_min_budget();
         let raising = &mut self.queues.at_mut(queue).raising;
         if raising.factor == 1 {
@@ -58,9 +58,10 @@ impl Bfq {
     }
 
     /// An async queue that was silent for a while is raised as if somebody waited for it.
-    pub(super) fn raise_async(&mut self, queue: u32, entry: &Slot, factor_before: u32) {
+    #[inline(never)]
+    pub(super) fn raise_async(&mut self, queue: u32, slot: u32, factor_before: u32) {
         let silent_until = self.queues.at(queue).raising.since_ticks.wrapping_add(self.spans.async_arrivals);
-        let is_due = self.settings.low_latency && factor_before == 1 && !entry.is_sync;
+        let is_due = self.settings.low_latency && factor_before == 1 && !self.slots.at(slot).is_sync;
         if !is_due || !self.clock.is_past(silent_until) {
             return;
         }
@@ -72,6 +73,7 @@ impl Bfq {
     }
 
     /// A request of the queue in service has just gone: whether its raising ends, and what its weight is then.
+    #[inline(never)]
     pub(super) fn look_at_raising(&mut self, queue: u32) {
         if self.queues.at(queue).is_raised() {
             self.end_raising_in_time(queue);
@@ -101,7 +103,7 @@ impl Bfq {
             self.fall_back(queue);
         }
         let state = self.queues.at(queue);
-        let is_soft = state.raising.longest_ticks == self.spans.soft_real_time;
+        let is_soft = state.raising.longest_ticks == self.spans.soft_real_time_ticks;
         if state.is_raised() && !is_soft && state.raising.service_sectors > MOST_SERVICE_SECTORS {
             self.end_raising(queue);
         }
@@ -111,7 +113,7 @@ impl Bfq {
     fn fall_back(&mut self, queue: u32) {
         let raising = self.queues.at(queue).raising;
         let interactive_until = raising.before_soft_real_time_ticks.wrapping_add(self.raising_ticks());
-        if raising.longest_ticks != self.spans.soft_real_time || self.clock.is_past(interactive_until) {
+        if raising.longest_ticks != self.spans.soft_real_time_ticks || self.clock.is_past(interactive_until) {
             self.end_raising(queue);
         } else {
             self.be_interactive_again(queue);
@@ -139,7 +141,7 @@ impl Bfq {
 
     /// A soft real-time queue whose last requests were all far off is none.
     pub(super) fn doubt_soft_real_time(&mut self, queue: u32) {
-        if self.queues.at(queue).raising.longest_ticks == self.spans.soft_real_time {
+        if self.queues.at(queue).raising.longest_ticks == self.spans.soft_real_time_ticks {
             self.fall_back(queue);
         }
     }
@@ -206,7 +208,7 @@ impl Bfq {
 
     /// A turn begins: the time that a soft real-time queue spent waiting for it does not count.
     pub(super) fn resume_soft_real_time(&mut self, queue: u32) {
-        let (now, soft_ticks) = (self.clock.ticks, self.spans.soft_real_time);
+        let (now, soft_ticks) = (self.clock.ticks, self.spans.soft_real_time_ticks);
         let state = self.queues.at(queue);
         let (raising, timeout) = (state.raising, state.budget_timeout_ticks);
         let is_soft = raising.factor > 1 && raising.longest_ticks == soft_ticks;

@@ -14,6 +14,19 @@ const REPOLL_NS: Nanos = 3 * MILLISECOND;
 /// Async requests cost so many times more than sync ones.
 const ASYNC_CHARGE: u32 = 3;
 
+/// What is to be done next.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Look {
+    /// Nobody is in service.
+    Nobody,
+    /// The turn in service is over.
+    Ends(TurnEnd),
+    /// This queue may send a request.
+    Sends(u32),
+    /// The device is kept for the queue in service.
+    Keeps,
+}
+
 impl Bfq {
     /// What a request costs its queue, in sectors.
     pub(super) fn charge(&self, slot: u32, queue: u32) -> u32 {
@@ -26,7 +39,7 @@ impl Bfq {
     }
 
     /// The next request, or what the device waits for.
-    #[inline(never)]
+    #[inline]
     pub(super) fn dispatch(&mut self, requests: &Requests) -> Dispatch {
         if self.busy_total() == 0 {
             return Dispatch::Empty;
@@ -35,16 +48,30 @@ impl Bfq {
             return self.nothing_now();
         }
         let before = self.in_service;
-        let queue = self.select();
-        if queue == NIL {
-            return self.nothing_now();
+        let mut looks_at_time = before != NIL;
+        // Every round answers, or ends or begins a turn, mostly the first; queues may be busy and empty, or charged more than
+        // before.
+        for _ in 0..self.busy_total().wrapping_add(2).wrapping_mul(2) {
+            match self.look(looks_at_time) {
+                Look::Nobody => {
+                    if !self.begin_next_turn() {
+                        break;
+                    }
+                }
+                Look::Ends(end) => self.end_turn(self.in_service, end, self.clock.ns),
+                Look::Sends(queue) => {
+                    let why = match () {
+                        () if queue == self.in_service && queue == before => Why::TurnGoesOn,
+                        () if queue == self.in_service => Why::NextTurn,
+                        () => Why::Injected,
+                    };
+                    return self.send(requests, queue, why);
+                }
+                Look::Keeps => break,
+            }
+            looks_at_time = false;
         }
-        let why = match () {
-            () if queue == self.in_service && queue == before => Why::TurnGoesOn,
-            () if queue == self.in_service => Why::NextTurn,
-            () => Why::Injected,
-        };
-        self.send(requests, queue, why)
+        self.nothing_now()
     }
 
     /// Nothing goes, although something is queued: it is looked at again in a while.
@@ -60,47 +87,48 @@ impl Bfq {
         }
     }
 
-    /// The queue that may send a request now, or NIL.
-    fn select(&mut self) -> u32 {
-        let mut queue = self.in_service;
-        let mut end = None;
-        if queue != NIL {
+    /// What is to be done about the turn in service.
+    #[inline(never)]
+    fn look(&mut self, at_time: bool) -> Look {
+        let queue = self.in_service;
+        if queue == NIL {
+            return Look::Nobody;
+        }
+        if at_time {
             if self.may_end_for_time(queue) && !self.must_idle(queue) {
-                end = Some(TurnEnd::BudgetTimeout);
-            } else if self.is_owed_before(queue) {
-                end = Some(TurnEnd::Preempted);
+                return Look::Ends(TurnEnd::BudgetTimeout);
+            }
+            if self.is_owed_before(queue) {
+                return Look::Ends(TurnEnd::Preempted);
             }
         }
-        // Every round answers or ends a turn, mostly the first; queues may be busy and empty, or charged more than before.
-        for _ in 0..self.busy_total().saturating_add(2) {
-            if let Some(end) = end {
-                self.end_turn(queue, end, self.clock.ns);
-                queue = NIL;
+        let state = self.queues.at(queue);
+        let next = state.next;
+        if next != NIL {
+            if self.charge(next, queue) <= self.budget_left(queue) {
+                self.stop_wait(queue);
+                return Look::Sends(queue);
             }
-            if queue == NIL {
-                queue = self.take_next_queue();
-                if queue == NIL {
-                    return NIL;
-                }
-                self.in_service = queue;
-                self.last_position_in_service = 0;
-                self.begin_turn(queue);
-            }
-            let state = self.queues.at(queue);
-            let next = state.next;
-            if next != NIL {
-                if self.charge(next, queue) <= self.budget_left(queue) {
-                    self.stop_wait(queue);
-                    return queue;
-                }
-                end = Some(TurnEnd::BudgetExhausted);
-            } else if state.has(Marks::WAIT_REQUEST) || (state.dispatched > 0 && self.better_to_idle(queue)) {
-                return self.choose_for_injection();
-            } else {
-                end = Some(TurnEnd::NoMoreRequests);
-            }
+            return Look::Ends(TurnEnd::BudgetExhausted);
         }
-        NIL
+        if state.has(Marks::WAIT_REQUEST) || (state.dispatched > 0 && self.better_to_idle(queue)) {
+            let other = self.choose_for_injection();
+            return if other == NIL { Look::Keeps } else { Look::Sends(other) };
+        }
+        Look::Ends(TurnEnd::NoMoreRequests)
+    }
+
+    /// False if nobody is next.
+    #[inline]
+    fn begin_next_turn(&mut self) -> bool {
+        let queue = self.take_next_queue();
+        if queue == NIL {
+            return false;
+        }
+        self.in_service = queue;
+        self.last_position_in_service = 0;
+        self.begin_turn(queue);
+        true
     }
 
     /// With `bounded_hold`: somebody whom virtual time owes service, and who would finish first, waits for the end of
@@ -117,7 +145,7 @@ impl Bfq {
             let other = active.first_eligible(&self.stamps, vtime);
             if other != NIL && other != entity {
                 let spent = (u64::from(state.service) << 22).checked_div(u64::from(state.weight)).unwrap_or(0);
-                let so_far = self.stamps.at(entity).start.wrapping_add(spent);
+                let so_far = self.stamps.at(entity).starts.wrapping_add(spent);
                 if super::timestamps::is_later(so_far, vtime) {
                     return true;
                 }
@@ -128,25 +156,16 @@ impl Bfq {
     }
 
     /// The request leaves its queue for the device.
+    #[inline]
     fn send(&mut self, requests: &Requests, queue: u32, why: Why) -> Dispatch {
         let slot = self.queues.at(queue).next;
         if slot == NIL {
             self.complain();
             return Dispatch::Throttled;
         }
-        let charge = self.charge(slot, queue);
-        self.served(queue, charge);
         let is_served = queue == self.in_service;
-        if is_served && self.waits_for_dispatch {
-            self.waits_for_dispatch = false;
-            self.sampled = Some(self.slots.at(slot).id);
-        } else if !is_served {
-            let served = self.queues.at_mut(self.in_service);
-            served.injected_sectors = served.injected_sectors.saturating_add(charge);
-        }
-        self.sample_dispatch(requests, slot);
+        self.account_dispatch(requests, slot, is_served);
         self.move_to_device(slot);
-        let id = self.slots.at(slot).id;
         if is_served {
             self.look_at_raising(queue);
             if self.busy_total() > 1 && self.is_idle_class(queue) && self.in_service == queue {
@@ -157,19 +176,37 @@ impl Bfq {
             let busy = u64::from(self.busy_total());
             self.say("dispatch requests: {0} busy queues", &[busy]);
         }
-        Dispatch::Request { id, reason: why.into() }
+        Dispatch::Request { id: self.slots.at(slot).id, reason: why.into() }
     }
 
+    /// The queue's service, what is measured of its requests, and the rate of the device.
+    #[inline(never)]
+    fn account_dispatch(&mut self, requests: &Requests, slot: u32, is_served: bool) {
+        let queue = self.slots.at(slot).queue;
+        let charge = self.charge(slot, queue);
+        self.served(queue, charge);
+        if is_served && self.waits_for_dispatch {
+            self.waits_for_dispatch = false;
+            self.sampled = Some(self.slots.at(slot).id);
+        } else if !is_served {
+            let served = self.queues.at_mut(self.in_service);
+            served.injected_sectors = served.injected_sectors.saturating_add(charge);
+        }
+        self.sample_dispatch(requests, slot);
+    }
+
+    #[inline(always)]
     fn move_to_device(&mut self, slot: u32) {
-        let entry = *self.slots.at(slot);
+        let queue = self.slots.at(slot).queue;
         // Before it leaves the queue, so that the queue does not look as if it had nothing anywhere.
-        let state = self.queues.at_mut(entry.queue);
+        let state = self.queues.at_mut(queue);
         state.dispatched = state.dispatched.wrapping_add(1);
         self.take_out(slot);
         self.enter_device(slot);
     }
 
     /// Counts a request into the device, for its queue and its group.
+    #[inline(never)]
     pub(super) fn enter_device(&mut self, slot: u32) {
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Dispatched;
@@ -194,6 +231,7 @@ impl Bfq {
     }
 
     /// Everything out by force: queue after queue as virtual time has them, without waiting.
+    #[inline]
     pub(super) fn drain_next(&mut self) -> Option<u32> {
         if self.in_service != NIL && self.queues.at(self.in_service).is_empty() {
             self.end_turn(self.in_service, TurnEnd::NoMoreRequests, self.clock.ns);

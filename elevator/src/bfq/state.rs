@@ -254,7 +254,7 @@ pub struct Queue {
     pub split_ticks: u64,
     pub inject: InjectState,
     /// Arrivals in time in a row (4.12 and 5.2), and what was injected in its turn (4.12).
-    pub arrivals_in_time: u32,
+    pub timely_arrivals: u32,
     pub injected_sectors: u32,
     /// Where its issuers go with their next request, or NIL.
     pub merges_into: u32,
@@ -361,7 +361,7 @@ pub const FREE_QUEUE: Queue = Queue {
     created_ticks: 0,
     split_ticks: 0,
     inject: InjectState { limit: 0, last_service_ns: 0, decreased_ticks: 0 },
-    arrivals_in_time: 0,
+    timely_arrivals: 0,
     injected_sectors: 0,
     merges_into: NIL,
     owner: NIL,

@@ -14,7 +14,7 @@ pub const fn is_later(one: u64, other: u64) -> bool {
 /// Virtual start and finish of an entity, and its place in a set.
 #[derive(Copy, Clone, Debug)]
 pub struct Timestamps {
-    pub start: u64,
+    pub starts: u64,
     pub finish: u64,
     /// Of itself and of all below.
     least_start: u64,
@@ -24,7 +24,7 @@ pub struct Timestamps {
 }
 
 const NOWHERE: Timestamps =
-    Timestamps { start: 0, finish: 0, least_start: 0, children: [NIL; 2], parent: NIL, is_linked: false };
+    Timestamps { starts: 0, finish: 0, least_start: 0, children: [NIL; 2], parent: NIL, is_linked: false };
 
 /// Index of the child with the earlier finish times.
 const EARLIER: usize = 0;
@@ -66,7 +66,7 @@ impl Stamps {
     #[inline]
     pub fn set(&mut self, entity: u32, start: u64, finish: u64) {
         let stamps = self.0.at_mut(entity);
-        (stamps.start, stamps.finish) = (start, finish);
+        (stamps.starts, stamps.finish) = (start, finish);
     }
 
     #[inline]
@@ -76,13 +76,38 @@ impl Stamps {
 
     fn least_of(&self, entity: u32) -> u64 {
         let node = self.0.at(entity);
-        let mut least = node.start;
+        let mut least = node.starts;
         for child in node.children {
             if child != NIL && is_later(least, self.0.at(child).least_start) {
                 least = self.0.at(child).least_start;
             }
         }
         least
+    }
+
+    /// Works out the smallest start at and below an entity anew; what is above it.
+    #[inline]
+    fn renew_least(&mut self, entity: u32) -> u32 {
+        let least = self.least_of(entity);
+        let node = self.0.at_mut(entity);
+        node.least_start = least;
+        node.parent
+    }
+
+    /// Renews the smallest starts from `lowest` up: all as far as the place of `gone`, and from there while they change.
+    #[inline(never)]
+    fn renew_up(&mut self, lowest: u32, gone: u32) {
+        let above = self.at(gone).parent;
+        let (mut at, mut is_above) = (lowest, false);
+        while at != NIL {
+            is_above |= at == above;
+            let before = self.at(at).least_start;
+            let next = self.renew_least(at);
+            if is_above && self.at(at).least_start == before {
+                break;
+            }
+            at = next;
+        }
     }
 
     /// The end of a subtree on one side.
@@ -168,7 +193,7 @@ impl ByFinish {
         let (mut at, mut best) = (self.root, NIL);
         while at != NIL {
             let node = stamps.at(at);
-            if !is_later(node.start, vtime) {
+            if !is_later(node.starts, vtime) {
                 best = at;
             }
             let (earlier, later) = (node.child(EARLIER), node.child(LATER));
@@ -191,11 +216,12 @@ impl ByFinish {
         if node.is_linked {
             return false;
         }
-        let (start, finish) = (node.start, node.finish);
+        let (start, finish) = (node.starts, node.finish);
         (node.least_start, node.children, node.parent, node.is_linked) = (start, [NIL; 2], NIL, true);
         let (mut parent, mut at, mut side) = (NIL, self.root, EARLIER);
         let mut is_first = true;
-        while at != NIL {
+        // Down to where its priority belongs; all on the way have it below them.
+        while at != NIL && priority(at) > priority(entity) {
             let other = stamps.0.at_mut(at);
             if is_later(other.least_start, start) {
                 other.least_start = start;
@@ -204,24 +230,44 @@ impl ByFinish {
             is_first &= side == EARLIER;
             (parent, at) = (at, other.child(side));
         }
-        if parent == NIL {
-            self.root = entity;
-        } else {
-            stamps.0.at_mut(parent).set_child(side, entity);
-            stamps.0.at_mut(entity).parent = parent;
+        self.hang(stamps, parent, side, entity);
+        // What was there goes below it, split by finish times: each part grows at its inner edge.
+        let (mut earlier, mut later) = (entity, entity);
+        while at != NIL {
+            let node = stamps.at(at);
+            if is_later(node.finish, finish) {
+                let next = node.child(EARLIER);
+                self.hang(stamps, later, if later == entity { LATER } else { EARLIER }, at);
+                (later, at) = (at, next);
+            } else {
+                is_first = false;
+                let next = node.child(LATER);
+                self.hang(stamps, earlier, if earlier == entity { EARLIER } else { LATER }, at);
+                (earlier, at) = (at, next);
+            }
         }
+        if earlier != entity {
+            stamps.0.at_mut(earlier).set_child(LATER, NIL);
+        }
+        if later != entity {
+            stamps.0.at_mut(later).set_child(EARLIER, NIL);
+        }
+        for edge in [earlier, later] {
+            let mut at = edge;
+            while at != entity {
+                at = stamps.renew_least(at);
+            }
+        }
+        stamps.renew_least(entity);
         if is_first {
             self.first = entity;
         }
         self.len = self.len.wrapping_add(1);
-        while parent != NIL && priority(entity) > priority(parent) {
-            self.rotate_up(stamps, entity, parent);
-            parent = stamps.at(entity).parent;
-        }
         true
     }
 
     /// False, and nothing happens, if it is in no set. That it is in this one is the caller's duty.
+    #[inline(always)]
     pub fn remove(&mut self, stamps: &mut Stamps, entity: u32) -> bool {
         if !stamps.is_linked(entity) {
             return false;
@@ -229,62 +275,46 @@ impl ByFinish {
         if self.first == entity {
             self.first = stamps.next(entity);
         }
-        loop {
-            let [earlier, later] = stamps.at(entity).children;
-            if earlier == NIL || later == NIL {
-                break;
-            }
-            let up = if priority(earlier) > priority(later) { earlier } else { later };
-            self.rotate_up(stamps, up, entity);
-        }
-        let node = *stamps.at(entity);
-        let [earlier, later] = node.children;
-        let child = if earlier == NIL { later } else { earlier };
-        self.put_in_place_of(stamps, entity, node.parent, child);
-        let mut at = node.parent;
-        while at != NIL {
-            let least = stamps.least_of(at);
-            let other = stamps.0.at_mut(at);
-            if other.least_start == least {
-                break;
-            }
-            other.least_start = least;
-            at = other.parent;
-        }
+        let lowest = self.draw_together(stamps, entity);
+        stamps.renew_up(lowest, entity);
         self.len = self.len.wrapping_sub(1);
         stamps.0.at_mut(entity).is_linked = false;
         true
     }
 
-    /// `child` takes the place of `old` below `parent`, which is NIL for the root.
-    fn put_in_place_of(&mut self, stamps: &mut Stamps, old: u32, parent: u32, child: u32) {
+    /// The two below an entity take its place, the higher first; the lowest one whose children changed, or NIL.
+    #[inline(never)]
+    fn draw_together(&mut self, stamps: &mut Stamps, entity: u32) -> u32 {
+        let mut parent = stamps.at(entity).parent;
+        let [mut earlier, mut later] = stamps.at(entity).children;
+        let mut side = if parent != NIL && stamps.at(parent).child(LATER) == entity { LATER } else { EARLIER };
+        while earlier != NIL && later != NIL {
+            let is_earlier_up = priority(earlier) > priority(later);
+            let (up, inner) = if is_earlier_up { (earlier, LATER) } else { (later, EARLIER) };
+            self.hang(stamps, parent, side, up);
+            let next = stamps.at(up).child(inner);
+            if is_earlier_up {
+                earlier = next;
+            } else {
+                later = next;
+            }
+            (parent, side) = (up, inner);
+        }
+        self.hang(stamps, parent, side, if earlier == NIL { later } else { earlier });
+        parent
+    }
+
+    /// `child`, which may be NIL, comes below `parent`; NIL stands for the place above all.
+    #[inline]
+    fn hang(&mut self, stamps: &mut Stamps, parent: u32, side: usize, child: u32) {
         if parent == NIL {
             self.root = child;
         } else {
-            let above = stamps.0.at_mut(parent);
-            let side = if above.child(EARLIER) == old { EARLIER } else { LATER };
-            above.set_child(side, child);
+            stamps.0.at_mut(parent).set_child(side, child);
         }
         if child != NIL {
             stamps.0.at_mut(child).parent = parent;
         }
-    }
-
-    /// The child comes up, the parent becomes its child on the other side.
-    fn rotate_up(&mut self, stamps: &mut Stamps, child: u32, parent: u32) {
-        let above = *stamps.at(parent);
-        let (side, other) = if above.child(EARLIER) == child { (EARLIER, LATER) } else { (LATER, EARLIER) };
-        let moved = stamps.at(child).child(other);
-        self.put_in_place_of(stamps, parent, above.parent, child);
-        stamps.0.at_mut(parent).set_child(side, moved);
-        if moved != NIL {
-            stamps.0.at_mut(moved).parent = parent;
-        }
-        stamps.0.at_mut(child).set_child(other, parent);
-        stamps.0.at_mut(parent).parent = child;
-        stamps.0.at_mut(child).least_start = above.least_start;
-        let least = stamps.least_of(parent);
-        stamps.0.at_mut(parent).least_start = least;
     }
 
     /// All members from first to last.
@@ -345,7 +375,7 @@ mod tests {
                 let vtime = base.wrapping_add(stream.below(1_000));
                 assert_eq!(set.first_eligible(&stamps, vtime), first_eligible_of(&model, vtime), "seed {seed}");
                 let mut sorted = model.clone();
-                sorted.sort_by(|one, other| one.1.wrapping_sub(base).cmp(&other.1.wrapping_sub(base)));
+                sorted.sort_by_key(|entry| entry.1.wrapping_sub(base));
                 let members: Vec<u32> = set.members(&stamps).collect();
                 assert_eq!(members, sorted.iter().map(|entry| entry.2).collect::<Vec<_>>(), "seed {seed}");
                 assert_eq!(set.last(&stamps), members.last().copied().unwrap_or(NIL));

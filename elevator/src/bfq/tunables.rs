@@ -136,7 +136,7 @@ impl Settings {
             back_seek_penalty: 2,
             slice_idle_ns: low_half(SLICE_IDLE_NS),
             max_budget: 0,
-            timeout_ticks: spans.default_timeout,
+            timeout_ticks: spans.default_timeout_ticks,
             strict_guarantees: false,
             low_latency: true,
             repoll_on_completion: false,

@@ -61,6 +61,7 @@ impl Bfq {
     }
 
     /// The record becomes free: it wakes nobody any more.
+    #[inline(always)]
     pub(super) fn let_woken_go(&mut self, queue: u32) {
         for _ in 0..self.queues.len() {
             let Some(woken) = self.queues.at_mut(queue).woken.pop_front(&mut self.woken_links) else { return };

@@ -108,11 +108,24 @@ impl Bfq {
         let state = self.trees.at_mut(tree);
         if to > state.vtime {
             state.vtime = to;
-            self.forget_idle(tree);
+            self.jumped = tree;
         }
     }
 
+    /// The choice of a scheduler is kept valid (see [`Bfq::update_next`]), and one of those that a jump has passed is
+    /// forgotten: behind the choice, on which it has no influence, so that the stack is shallow.
+    #[inline(always)]
+    fn renew_choice(&mut self, group: u32, new: u32, on_expiration: bool) -> bool {
+        let is_changed = self.update_next(group, new, on_expiration);
+        let tree = core::mem::replace(&mut self.jumped, NIL);
+        if tree != NIL {
+            self.forget_idle(tree);
+        }
+        is_changed
+    }
+
     /// After every change of virtual time: those that it has passed are forgotten, one at a time.
+    #[inline(never)]
     fn forget_idle(&mut self, tree: u32) {
         let state = self.trees.at_mut(tree);
         if state.idle.is_empty() {
@@ -133,8 +146,10 @@ impl Bfq {
         }
     }
 
-    /// Who comes next in a scheduler; virtual time jumps if nobody is in service there and nobody has started.
-    fn lookup_next(&mut self, group: u32, on_expiration: bool) -> u32 {
+    /// The tree from which a scheduler serves next, or NIL; its virtual time jumps if nobody is in service in the scheduler
+    /// and nobody has started. A step of its own, so that forgetting idle ones finds the stack shallow.
+    #[inline(never)]
+    fn tree_to_serve(&mut self, group: u32, on_expiration: bool) -> u32 {
         let scheduler = self.groups.at_mut(group);
         let mut class = 0;
         let waits_since = scheduler.idle_class_served_ticks;
@@ -147,26 +162,45 @@ impl Bfq {
         let may_jump = scheduler.in_service == NIL || on_expiration;
         for index in class..super::state::CLASSES {
             let tree = group.wrapping_mul(super::state::CLASSES).wrapping_add(index);
-            let state = self.trees.at(tree);
-            if state.active.is_empty() {
+            if self.trees.at(tree).active.is_empty() {
                 continue;
             }
-            let (least, vtime, active) = (state.active.least_start(&self.stamps), state.vtime, state.active);
-            let vtime = if is_later(least, vtime) { least } else { vtime };
             if may_jump {
-                self.advance_vtime(tree, vtime);
+                self.advance_vtime(tree, self.reachable_vtime(tree));
             }
-            return active.first_eligible(&self.stamps, vtime);
+            return tree;
         }
         NIL
     }
 
+    /// Virtual time, or that at which the first starts, if nobody has started.
+    #[inline]
+    fn reachable_vtime(&self, tree: u32) -> u64 {
+        let state = self.trees.at(tree);
+        let least = state.active.least_start(&self.stamps);
+        if is_later(least, state.vtime) { least } else { state.vtime }
+    }
+
+    #[inline(never)]
+    fn first_of_tree(&self, tree: u32) -> u32 {
+        if tree == NIL {
+            return NIL;
+        }
+        self.trees.at(tree).active.first_eligible(&self.stamps, self.reachable_vtime(tree))
+    }
+
     /// Keeps the choice of a scheduler valid after `new` (or nobody in particular: NIL) changed; whether the scheduler above
     /// may have to choose anew.
-    pub(super) fn update_next(&mut self, group: u32, new: u32, on_expiration: bool) -> bool {
+    #[inline(never)]
+    fn update_next(&mut self, group: u32, new: u32, on_expiration: bool) -> bool {
         let before = self.groups.at(group).next_in_service;
         let is_taken = new != NIL && new != before && (before == NIL || self.overtakes(new, before));
-        let next = if is_taken { new } else { self.lookup_next(group, on_expiration) };
+        let next = if is_taken {
+            new
+        } else {
+            let tree = self.tree_to_serve(group, on_expiration);
+            self.first_of_tree(tree)
+        };
         let mut is_changed = false;
         if next != NIL {
             is_changed = before == NIL;
@@ -186,7 +220,7 @@ impl Bfq {
     fn overtakes(&self, new: u32, before: u32) -> bool {
         let tree = self.tree_index(new);
         tree == self.tree_index(before)
-            && !is_later(self.stamps.at(new).start, self.trees.at(tree).vtime)
+            && !is_later(self.stamps.at(new).starts, self.trees.at(tree).vtime)
             && is_later(self.stamps.at(before).finish, self.stamps.at(new).finish)
     }
 
@@ -224,7 +258,7 @@ impl Bfq {
         let mut entity = queue;
         while entity != NIL {
             let group = self.entities.at(entity).parent;
-            if !self.update_next(group, NIL, false) {
+            if !self.renew_choice(group, NIL, false) {
                 break;
             }
             entity = self.parent_entity(entity);
@@ -233,6 +267,7 @@ impl Bfq {
 
     // ---- the two sets ----
 
+    #[inline(never)]
     fn active_insert(&mut self, entity: u32) {
         let tree = self.tree_index(entity);
         let is_in = self.trees.at_mut(tree).active.insert(&mut self.stamps, entity);
@@ -247,6 +282,7 @@ impl Bfq {
         }
     }
 
+    #[inline(never)]
     fn active_remove(&mut self, entity: u32) {
         let tree = self.tree_index(entity);
         let is_out = self.trees.at_mut(tree).active.remove(&mut self.stamps, entity);
@@ -261,6 +297,7 @@ impl Bfq {
         }
     }
 
+    #[inline(never)]
     fn idle_insert(&mut self, entity: u32) {
         let tree = self.tree_index(entity);
         if !self.trees.at_mut(tree).idle.insert(&mut self.stamps, entity) {
@@ -269,6 +306,7 @@ impl Bfq {
         self.entities.at_mut(entity).set = Set::Idle;
     }
 
+    #[inline(always)]
     pub(super) fn idle_remove(&mut self, entity: u32) {
         let tree = self.tree_index(entity);
         if !self.trees.at_mut(tree).idle.remove(&mut self.stamps, entity) {
@@ -278,6 +316,7 @@ impl Bfq {
     }
 
     /// It counts no longer; a queue in service is let go of when its turn is over.
+    #[inline(always)]
     pub(super) fn forget(&mut self, entity: u32, is_in_service: bool) {
         self.change_weight_sum(entity, false);
         self.entities.at_mut(entity).is_on_tree = false;
@@ -294,20 +333,28 @@ impl Bfq {
     }
 
     fn set_finish(&mut self, entity: u32, sectors: u32) {
-        let start = self.stamps.at(entity).start;
+        let start = self.stamps.at(entity).starts;
         let finish = start.wrapping_add(span(sectors, self.entities.at(entity).weight));
         self.stamps.set(entity, start, finish);
         if self.messages.is_on() && self.is_queue(entity) {
-            let weight = u64::from(self.entities.at(entity).weight);
-            self.say_queue(entity, "calc_finish: serv {0}, w {1}", &[u64::from(sectors), weight]);
-            let delta = finish.wrapping_sub(start);
-            self.say_queue(entity, "calc_finish: start {0}, finish {1}, delta {2}", &[start, finish, delta]);
+            self.say_finish(entity, sectors);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn say_finish(&mut self, queue: u32, sectors: u32) {
+        let weight = u64::from(self.entities.at(queue).weight);
+        self.say_queue(queue, "calc_finish: serv {0}, w {1}", &[u64::from(sectors), weight]);
+        let stamps = self.stamps.at(queue);
+        let numbers = [stamps.starts, stamps.finish, stamps.finish.wrapping_sub(stamps.starts)];
+        self.say_queue(queue, "calc_finish: start {0}, finish {1}, delta {2}", &numbers);
     }
 
     // ---- coming and going ----
 
     /// It was on no set, or on the idle one. With `back_shift` it may start where it left off, as if it had never gone.
+    #[inline(never)]
     fn activate(&mut self, entity: u32, back_shift: bool) {
         let tree = self.tree_index(entity);
         let vtime = self.trees.at(tree).vtime;
@@ -330,13 +377,20 @@ impl Bfq {
         self.enter(entity, is_shifted);
     }
 
-    /// In service or on the active set: what it had so far counts, and it queues up again.
+    /// In service or on the active set: what it had so far counts, and it queues up again. One step after the other, so
+    /// that each finds the stack shallow.
+    #[inline(always)]
     fn requeue(&mut self, entity: u32) {
-        let state = self.entities.at(entity);
-        let (service, parent, is_active) = (state.service, state.parent, state.set == Set::Active);
-        if is_active {
-            self.active_remove(entity);
+        if self.entities.at(entity).set == Set::Active {
+            self.leave_set(entity);
         }
+        self.enter_again(entity);
+    }
+
+    #[inline(never)]
+    fn enter_again(&mut self, entity: u32) {
+        let state = self.entities.at(entity);
+        let (service, parent) = (state.service, state.parent);
         if self.groups.at(parent).in_service == entity {
             self.set_finish(entity, service);
             let finish = self.stamps.at(entity).finish;
@@ -356,7 +410,7 @@ impl Bfq {
             if self.is_queue(entity) {
                 ahead = ahead.checked_div(u64::from(self.queues.at(entity).raising.factor)).unwrap_or(ahead);
             }
-            self.stamps.set(entity, stamps.start.wrapping_add(ahead), stamps.finish.wrapping_add(ahead));
+            self.stamps.set(entity, stamps.starts.wrapping_add(ahead), stamps.finish.wrapping_add(ahead));
         }
         self.active_insert(entity);
     }
@@ -374,7 +428,7 @@ impl Bfq {
             } else {
                 self.activate(entity, back_shift);
             }
-            if !self.update_next(group, entity, is_expiring) && !is_in_service {
+            if !self.renew_choice(group, entity, is_expiring) && !is_in_service {
                 break;
             }
             entity = self.parent_entity(entity);
@@ -389,7 +443,7 @@ impl Bfq {
         while entity != NIL {
             self.requeue(entity);
             let group = self.entities.at(entity).parent;
-            if !self.update_next(group, entity, on_expiration) && !on_expiration {
+            if !self.renew_choice(group, entity, on_expiration) && !on_expiration {
                 break;
             }
             entity = self.parent_entity(entity);
@@ -400,12 +454,14 @@ impl Bfq {
     fn deactivate_from(&mut self, entity: u32, into_idle: bool, on_expiration: bool) -> u32 {
         let (mut entity, mut into_idle) = (entity, into_idle);
         while entity != NIL {
-            if !self.deactivate_one(entity, into_idle) {
+            if !self.entities.at(entity).is_on_tree {
                 return NIL;
             }
+            self.leave_set(entity);
+            self.settle(entity, into_idle);
             let group = self.entities.at(entity).parent;
             if self.groups.at(group).next_in_service == entity {
-                self.update_next(group, NIL, on_expiration);
+                self.renew_choice(group, NIL, on_expiration);
             }
             let parent = self.parent_entity(entity);
             let scheduler = self.groups.at(group);
@@ -417,20 +473,22 @@ impl Bfq {
         NIL
     }
 
-    /// False if it was on no tree.
-    fn deactivate_one(&mut self, entity: u32, into_idle: bool) -> bool {
-        let state = *self.entities.at(entity);
-        if !state.is_on_tree {
-            return false;
-        }
-        let tree = self.tree_index(entity);
-        match state.set {
+    #[inline(never)]
+    fn leave_set(&mut self, entity: u32) {
+        match self.entities.at(entity).set {
             Set::Active => self.active_remove(entity),
             Set::Idle => self.idle_remove(entity),
             Set::None => {}
         }
-        self.set_finish(entity, state.service);
-        let scheduler = self.groups.at_mut(state.parent);
+    }
+
+    /// It has left its set: what it had so far counts, and lies ahead of virtual time or is forgotten.
+    #[inline(never)]
+    fn settle(&mut self, entity: u32, into_idle: bool) {
+        let (service, parent) = (self.entities.at(entity).service, self.entities.at(entity).parent);
+        let tree = self.tree_index(entity);
+        self.set_finish(entity, service);
+        let scheduler = self.groups.at_mut(parent);
         let is_in_service = scheduler.in_service == entity;
         if is_in_service {
             scheduler.in_service = NIL;
@@ -442,7 +500,6 @@ impl Bfq {
         } else {
             self.forget(entity, is_in_service);
         }
-        true
     }
 
     /// A group goes: its entity leaves the trees for good.
@@ -541,7 +598,7 @@ impl Bfq {
     /// The queue is one of those whose weights are compared.
     pub(super) fn count_weight(&mut self, queue: u32) {
         let weight = self.entities.at(queue).weight.min(WEIGHT_MAX);
-        let state = self.queues.at_mut(queue);
+        let Some(state) = self.queues.get_mut(queue) else { return };
         if state.counted_weight != 0 || queue == super::contexts::SPARE_QUEUE {
             return;
         }
@@ -554,7 +611,8 @@ impl Bfq {
     }
 
     pub(super) fn uncount_weight(&mut self, queue: u32) {
-        let weight = core::mem::replace(&mut self.queues.at_mut(queue).counted_weight, 0);
+        let Some(state) = self.queues.get_mut(queue) else { return };
+        let weight = core::mem::replace(&mut state.counted_weight, 0);
         if weight == 0 {
             return;
         }
@@ -566,6 +624,7 @@ impl Bfq {
     }
 
     /// The turn is over: nobody is in service, here and in the groups above.
+    #[inline(never)]
     pub(super) fn reset_in_service(&mut self) {
         let queue = core::mem::replace(&mut self.in_service, NIL);
         self.stop_wait(queue);

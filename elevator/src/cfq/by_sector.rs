@@ -34,7 +34,7 @@ impl Cfq {
         while let Some(queue) = self.stale.pop_front(&mut self.stale_links) {
             self.link_by_sector(queue);
         }
-        let tree = self.sector_trees.get(usize::from(level))?;
+        let tree = self.sector_trees.get(u32::from(level))?;
         let head = self.last_position_sectors;
         let above = tree.lower_bound(&self.sector_links, head);
         let below = match above {
@@ -59,7 +59,7 @@ impl Cfq {
         }
         let Some(sector) = self.sort_links.key(state.next) else { return };
         let level = state.original_level;
-        let Some(tree) = self.sector_trees.get_mut(usize::from(level)) else { return };
+        let Some(tree) = self.sector_trees.get_mut(u32::from(level)) else { return };
         if tree.find_exact(&self.sector_links, sector).is_some() {
             return;
         }
@@ -73,7 +73,7 @@ impl Cfq {
         if !self.sector_links.is_linked(queue) {
             return;
         }
-        let level = usize::from(self.queues.at(queue).sector_level);
+        let level = u32::from(self.queues.at(queue).sector_level);
         if let Some(tree) = self.sector_trees.get_mut(level)
             && !tree.remove(&mut self.sector_links, queue)
         {

@@ -8,7 +8,7 @@ use super::state::{
 };
 use super::tunables::{Settings, Ticks};
 use super::two_level::Instance;
-use super::{Cfq, LEVELS, Splits};
+use super::{Cfq, LEVELS};
 use crate::account::GroupAccount;
 use crate::group::{GroupSettings, WEIGHT_DEFAULT};
 use crate::interface::{Configuration, Form, Policy};
@@ -62,13 +62,13 @@ impl Cfq {
             first_free_queue: if queues > 1 { SPARE_QUEUE + 1 } else { NIL },
             service_links: SortedLinks::try_new(queues)?,
             sector_links: SortedLinks::try_new(queues)?,
-            sector_trees: [const { Tree::EMPTY }; LEVELS],
+            sector_trees: Array::try_new(LEVELS, Tree::EMPTY)?,
             stale: List::EMPTY,
             stale_links: Links::try_new(queues)?,
             contexts: Array::try_new(contexts, UNKNOWN_CONTEXT)?,
             async_queues: Array::try_new(async_queues, NIL)?,
             groups: groups_with_root(groups, profile)?,
-            removed: Array::try_new(if profile.has_hierarchy { groups } else { 0 }, GroupAccount::ZERO)?,
+            removed: no_accounts(if profile.has_hierarchy { groups } else { 0 })?,
             trees: Array::try_new(trees, Tree::EMPTY)?,
             tree_thinks: Array::try_new(thinks, ThinkTime::since(0))?,
             group_links: SortedLinks::try_new(groups)?,
@@ -97,7 +97,7 @@ impl Cfq {
             round: List::EMPTY,
             instances: Array::try_new(instances, Instance::NEW)?,
             attended: GroupId::ROOT.0,
-            splits: Splits { sync: profile.has_groups(), asynchronous: profile.has_async_per_group() },
+            splits: profile.splits(),
             draining: NIL,
             drained: 0,
             messages: Messages::try_new()?,
@@ -126,17 +126,31 @@ fn free_queues(count: u32) -> Result<Array<Queue>, NoMemory> {
     Ok(queues)
 }
 
+/// An account is large: it is not to be on the stack of what calls this.
+#[inline(never)]
+fn no_accounts(count: u32) -> Result<Array<GroupAccount>, NoMemory> {
+    Array::try_new(count, GroupAccount::ZERO)
+}
+
+#[inline(never)]
 fn groups_with_root(count: u32, profile: &Profile) -> Result<Array<Group>, NoMemory> {
     let mut groups = Array::try_new(count, UNKNOWN_GROUP)?;
-    let weight = own_weight(profile, GroupId::ROOT, &GroupSettings::with_weight(WEIGHT_DEFAULT));
-    let root = groups.at_mut(GroupId::ROOT.0);
-    (root.weight, root.leaf_weight) = (weight, weight);
-    (root.new_weight, root.new_leaf_weight) = (weight, weight);
+    let root = new_group(profile, GroupId::ROOT, &GroupSettings::with_weight(WEIGHT_DEFAULT));
+    *groups.at_mut(GroupId::ROOT.0) = root;
     Ok(groups)
 }
 
+/// A group that has done nothing; its weights in the form's range.
+pub fn new_group(profile: &Profile, group: GroupId, settings: &GroupSettings) -> Group {
+    let weight = own_weight(profile, group, settings);
+    let own = settings.leaf_weight.unwrap_or(settings.weight);
+    let leaf_weight = own_weight(profile, group, &GroupSettings { weight: own, ..*settings });
+    let (new_weight, new_leaf_weight, parent) = (weight, leaf_weight, settings.parent.0);
+    Group { weight, leaf_weight, new_weight, new_leaf_weight, parent, ..UNKNOWN_GROUP }
+}
+
 /// The weight in the form's range; the root counts double.
-pub fn own_weight(profile: &Profile, group: GroupId, settings: &GroupSettings) -> u32 {
+fn own_weight(profile: &Profile, group: GroupId, settings: &GroupSettings) -> u32 {
     let weight = settings.clamped_weight();
     match (profile.has_hierarchy, group == GroupId::ROOT) {
         (true, false) => weight,
@@ -144,10 +158,4 @@ pub fn own_weight(profile: &Profile, group: GroupId, settings: &GroupSettings) -
         (false, true) if weight == WEIGHT_DEFAULT => WEIGHT_MAX,
         (false, _) => weight.clamp(WEIGHT_MIN, WEIGHT_MAX),
     }
-}
-
-/// The weight of a group's own queues among its children, in the form's range.
-pub fn own_leaf_weight(profile: &Profile, group: GroupId, settings: &GroupSettings) -> u32 {
-    let weight = settings.leaf_weight.unwrap_or(settings.weight);
-    own_weight(profile, group, &GroupSettings { weight, ..*settings })
 }

@@ -4,7 +4,6 @@
 //! A fraction is worked out when the group enters the order, so that others keep theirs until they are charged next.
 
 use super::Cfq;
-use crate::account::GroupAccount;
 use block::GroupId;
 
 /// The whole device.
@@ -60,17 +59,6 @@ impl Cfq {
             }
             lost = u64::from(state.weight);
             at = state.parent;
-        }
-    }
-
-    /// A group goes: what it had, and what groups below it had had, is its parent's to show.
-    pub(super) fn bequeath_account(&mut self, group: u32) {
-        let Some(inherited) = self.removed.get(group).copied() else { return };
-        let (parent, own) = (self.groups.at(group).parent, self.groups.at(group).account);
-        *self.removed.at_mut(group) = GroupAccount::ZERO;
-        if let Some(heir) = self.removed.get_mut(parent) {
-            heir.absorb(&own);
-            heir.absorb(&inherited);
         }
     }
 

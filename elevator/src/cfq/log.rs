@@ -10,7 +10,7 @@ impl Cfq {
     #[inline]
     pub(super) fn say(&mut self, text: &'static str, numbers: &[u64]) {
         if self.messages.is_on() {
-            let _ = self.write_message(text, numbers, None, None);
+            self.write_plain_message(text, numbers, None);
         }
     }
 
@@ -18,7 +18,7 @@ impl Cfq {
     #[inline]
     pub(super) fn say_group(&mut self, group: u32, text: &'static str, numbers: &[u64]) {
         if self.messages.is_on() {
-            let _ = self.write_message(text, numbers, Some(GroupId(group)), None);
+            self.write_plain_message(text, numbers, Some(GroupId(group)));
         }
     }
 
@@ -28,6 +28,12 @@ impl Cfq {
         if self.messages.is_on() {
             self.write_queue_message(queue, text, numbers);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_plain_message(&mut self, text: &'static str, numbers: &[u64], group: Option<GroupId>) {
+        let _ = self.write_message(text, numbers, group, None);
     }
 
     #[cold]
@@ -43,8 +49,8 @@ impl Cfq {
         }
     }
 
-    #[cold]
-    #[inline(never)]
+    /// In the frame of its callers: the deepest paths of all end here.
+    #[inline(always)]
     fn write_message(
         &mut self,
         text: &'static str,

@@ -11,6 +11,7 @@
 //! Read `select.rs` first: whose turn it is. Then `preempt.rs` and `idle.rs`: what ends a turn, and what is waited for. The
 //! forms differ in data only (`profile.rs`).
 
+mod account;
 mod arrival;
 mod by_sector;
 mod check;
@@ -44,18 +45,11 @@ use crate::structures::{Array, Links, List, NIL, SortedLinks, Tree};
 use crate::tunable::{SettingError, Tunable};
 use block::time::is_due;
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
-use profile::Profile;
-use state::{Context, Group, Held, Marks, Queue, Slot, ThinkTime, UNKNOWN_GROUP, Workload};
+use profile::{Profile, Splits};
+use state::{Context, Group, Held, Marks, Queue, Slot, ThinkTime, Workload};
 use tunables::{Settings, Ticks};
 use two_level::Instance;
 pub use two_level::{Tarasov, Uchida};
-
-/// Which queues are in the groups of their issuers; the others are all in the root.
-#[derive(Copy, Clone, Debug)]
-pub struct Splits {
-    sync: bool,
-    asynchronous: bool,
-}
 
 crate::reasons! {
     /// Why a request was chosen, or what the device waits for.
@@ -71,7 +65,7 @@ crate::reasons! {
 }
 
 /// Levels of a class: as many orders by sector.
-const LEVELS: usize = 8;
+const LEVELS: u32 = 8;
 /// The policy's state.
 #[derive(Debug)]
 pub struct Cfq {
@@ -94,7 +88,7 @@ pub struct Cfq {
     first_free_queue: u32,
     service_links: SortedLinks,
     sector_links: SortedLinks,
-    sector_trees: [Tree; LEVELS],
+    sector_trees: Array<Tree>,
     /// Queues that are not where their next request is in these.
     stale: List,
     stale_links: Links,
@@ -359,31 +353,20 @@ impl Elevator for Cfq {
 
     fn group_added(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) {
         self.tick(now);
-        let weight = construction::own_weight(self.profile, group, settings);
         let think = ThinkTime::since(self.now);
-        let leaf_weight = construction::own_leaf_weight(self.profile, group, settings);
         if let Some(removed) = self.removed.get_mut(group.0) {
             *removed = GroupAccount::ZERO;
         }
         if let Some(state) = self.groups.get_mut(group.0) {
-            *state = Group {
-                weight,
-                leaf_weight,
-                new_weight: weight,
-                new_leaf_weight: leaf_weight,
-                parent: settings.parent.0,
-                think,
-                ..UNKNOWN_GROUP
-            };
+            *state = Group { think, ..construction::new_group(self.profile, group, settings) };
         }
     }
 
     fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> Wake {
         self.tick(now);
-        let weight = construction::own_weight(self.profile, group, settings);
+        let Group { weight, leaf_weight, .. } = construction::new_group(self.profile, group, settings);
         if let Some(state) = self.groups.get_mut(group.0) {
-            state.new_weight = weight;
-            state.new_leaf_weight = construction::own_leaf_weight(self.profile, group, settings);
+            (state.new_weight, state.new_leaf_weight) = (weight, leaf_weight);
         }
         Wake::No
     }
@@ -426,19 +409,8 @@ impl Elevator for Cfq {
     }
 
     fn reset_group_account(&mut self, group: GroupId, now: Nanos) -> bool {
-        if let Some(removed) = self.removed.get_mut(group.0) {
-            *removed = GroupAccount::ZERO;
-        }
-        let Some(state) = self.groups.get_mut(group.0) else { return false };
-        state.account.reset();
-        for since in [&mut state.waits_since_ns, &mut state.empty_since_ns] {
-            *since = since.map(|_| now);
-        }
-        // The device is kept idle for the active queue's group.
-        if self.queues.at(self.active).group == group.0 {
-            self.idle_since_ns = self.idle_since_ns.map(|_| now);
-        }
-        true
+        self.tick(now);
+        self.reset_account(group.0)
     }
 
     fn take_message(&mut self) -> Option<Message> {

@@ -32,6 +32,13 @@ pub struct Profile {
     pub(super) favours_prio: bool,
 }
 
+/// Which queues are in the groups of their issuers; the others are all in the root.
+#[derive(Copy, Clone, Debug)]
+pub struct Splits {
+    pub(super) sync: bool,
+    pub(super) asynchronous: bool,
+}
+
 /// What time is counted in.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Clock {
@@ -103,6 +110,10 @@ impl Profile {
     #[inline]
     pub(super) const fn has_async_per_group(&self) -> bool {
         self.has_hierarchy || self.is_below_a_layer()
+    }
+
+    pub(super) const fn splits(&self) -> Splits {
+        Splits { sync: self.has_groups(), asynchronous: self.has_async_per_group() }
     }
 
     #[inline]

@@ -269,20 +269,29 @@ impl MqDeadline {
         if let Some(slot) = self.take_shared_head(requests) {
             return Some((slot, Why::DispatchListHead));
         }
-        let busy = |class| u32::from(self.level(class).unfinished() != 0);
-        if busy(Class::RealTime) + busy(Class::BestEffort) + busy(Class::Idle) > 1
+        let is_alone = self.real_time.unfinished() | self.idle.unfinished() == 0;
+        let class = if is_alone { Class::BestEffort } else { self.first_busy_class()? };
+        if !is_alone
+            && self.is_another_busy(class)
             && let Some(slot) = self.choose_aged(requests, now)
         {
             return Some((slot, Why::Aged));
         }
-        // The first class with anything queued or in the device decides; those below it wait.
-        let class = CLASSES.into_iter().find(|class| self.level(*class).unfinished() != 0)?;
         match self.choose_in_class(requests, class, now, AnyAge::AtLeast(0)) {
             Pick::Taken(slot, why) => return Some((slot, why)),
             Pick::TooYoung { until } => self.retry_not_after(until),
             Pick::Nothing => {}
         }
         None
+    }
+
+    /// The first class with anything queued or in the device decides; those below it wait.
+    fn first_busy_class(&self) -> Option<Class> {
+        CLASSES.into_iter().find(|class| self.level(*class).unfinished() != 0)
+    }
+
+    fn is_another_busy(&self, class: Class) -> bool {
+        CLASSES.into_iter().any(|other| other != class && self.level(other).unfinished() != 0)
     }
 
     /// A request of a lower class that has waited long enough. It is the one whose turn it is that is looked at, not

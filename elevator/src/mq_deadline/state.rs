@@ -52,10 +52,10 @@ impl Queue {
     /// What a newcomer (or a request that moved) means for `next`.
     #[inline]
     pub fn joined(&mut self, sorted: &OrderedLinks, slot: u32, first_sector: u64, remembers: Remembers) {
-        if remembers == Remembers::SectorPosition
-            && first_sector >= self.position_sectors
-            && sorted.key(self.next).is_none_or(|next| first_sector < next)
-        {
+        let (is_ahead, next) = (first_sector >= self.position_sectors, sorted.key(self.next));
+        // Both are asked at once: of a random sector, nobody can foretell the first answer.
+        let is_nearest = is_ahead & next.is_none_or(|next| first_sector < next);
+        if remembers == Remembers::SectorPosition && is_nearest {
             self.next = slot;
         }
     }

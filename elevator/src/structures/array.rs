@@ -13,7 +13,8 @@ pub struct NoMemory;
 /// can neither reach another element nor be seen by the next stray index.
 #[derive(Debug)]
 pub struct Array<T> {
-    items: Vec<T>,
+    /// A box, which is a word less than a vector; a policy has dozens, and is built on a stack.
+    items: Box<[T]>,
     // The sentinel, and where writes out of range land: apart, because `at` cannot repair what `at_mut` gave away. On the
     // heap, so that a policy of many arrays of large elements can be built on a kernel's stack.
     spare: Box<[T; 2]>,
@@ -32,7 +33,7 @@ impl<T: Clone> Array<T> {
         spare.resize_with(2, || value.clone());
         items.resize_with(len as usize, || value.clone());
         let spare = spare.into_boxed_slice().try_into().map_err(|_| NoMemory)?;
-        Ok(Self { items, spare })
+        Ok(Self { items: items.into_boxed_slice(), spare })
     }
 
     /// The element at `index`, to be changed; out of range a fresh sentinel whose changes are forgotten.

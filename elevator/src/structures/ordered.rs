@@ -489,6 +489,10 @@ impl OrderedSet {
     /// The first slot whose key is not below `key`.
     #[inline]
     pub fn lower_bound(&self, links: &OrderedLinks, key: u64) -> Option<u32> {
+        // As with an insertion: one request at a time is common.
+        if self.len == 0 {
+            return None;
+        }
         let mut index = self.root;
         while let Some(node) = links.nodes.get(index) {
             let rank = node.rank_before(key);

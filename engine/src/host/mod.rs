@@ -252,6 +252,10 @@ fn add_groups(shard: &ShardHandle, experiment: &Experiment) -> Result<(Vec<Group
     let mut made = Made::new();
     let mut handles = Vec::new();
     for group in &experiment.groups {
+        if group.is_in_root {
+            handles.push(GroupHandle::ROOT);
+            continue;
+        }
         let mut above = GroupHandle::ROOT;
         for end in group.path.match_indices('/').map(|(at, _)| at).chain([group.path.len()]) {
             let path = &group.path[..end];

@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::mpsc;
 
 use block::Nanos;
+use elevator::GroupPriority;
 use experiment::blkio::Statistics;
 
 use super::Shard;
@@ -88,6 +89,10 @@ pub struct GroupStatus {
     pub path: String,
     /// Its weight.
     pub weight: u32,
+    /// Weight of its own queues among the groups below it, where it was given one.
+    pub leaf_weight: Option<u32>,
+    /// Its level, where it was given one.
+    pub priority: Option<u8>,
     /// Its limits.
     pub limits: experiment::Limits,
     /// Its connections.
@@ -191,6 +196,8 @@ impl Shard {
                 group,
                 path: state.name.clone(),
                 weight: state.weight,
+                leaf_weight: self.turn.settings_of(state.id).leaf_weight,
+                priority: self.turn.settings_of(state.id).priority.map(GroupPriority::level),
                 limits: state.limits,
                 connections: state.connections,
                 memory_bytes,

@@ -217,6 +217,11 @@ impl Turn {
         self.queue.change_group(state.id, &settings, now)
     }
 
+    /// What the policy was told about a group.
+    pub fn settings_of(&self, group: GroupId) -> &GroupSettings {
+        self.queue.groups().settings(group)
+    }
+
     /// The groups that exist: number, name, weight, counters, bytes held.
     pub fn groups(&self) -> impl Iterator<Item = (u32, &Group, u64)> + '_ {
         let groups = self.groups.iter().flatten();

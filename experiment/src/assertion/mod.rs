@@ -17,7 +17,10 @@ use crate::metric::{Metric, Quantity, Scope};
 use crate::recorder::IoDirection;
 use crate::statistics::Estimate;
 
+mod column;
 mod parse;
+
+pub use column::Column;
 
 /// An assertion, parsed.
 #[derive(Clone, PartialEq, Debug)]
@@ -108,7 +111,9 @@ impl Assertion {
         }
         let mut verdicts = Vec::new();
         for cell in chosen {
-            let Some(value) = self.left.of(cell, &self.selector).map_err(|what| self.wrong(what))? else { continue };
+            let Some(value) = self.left.of(cell, self.selector.direction).map_err(|what| self.wrong(what))? else {
+                continue;
+            };
             for limit in self.limits(cell, cells, baseline)? {
                 let ok = self.operator.holds(value, limit);
                 let (expr, quantity) = (self.text.clone(), self.left.metric.quantity());
@@ -138,7 +143,7 @@ impl Assertion {
                 }
                 let mut limits = Vec::new();
                 for other in others {
-                    let value = figure.of(other, selector).map_err(|what| self.wrong(what))?;
+                    let value = figure.of(other, selector.direction).map_err(|what| self.wrong(what))?;
                     limits.extend(value.map(|value| factor * value));
                 }
                 Ok(limits)
@@ -153,7 +158,7 @@ impl Assertion {
                         self.wrong(Diagnostic::new(what, "give --baseline DIR with a result of the same matrix"))
                     );
                 };
-                let value = self.left.of(other, &self.selector).map_err(|what| self.wrong(what))?;
+                let value = self.left.of(other, self.selector.direction).map_err(|what| self.wrong(what))?;
                 Ok(value.map(|value| factor * value).into_iter().collect())
             }
         }
@@ -178,7 +183,7 @@ impl Assertion {
 
 impl Figure {
     /// The figure in a cell; none where there is nothing to measure, an error for a group that does not exist.
-    fn of(&self, cell: &Cell<'_>, selector: &Selector) -> Result<Option<f64>, Diagnostic> {
+    fn of(&self, cell: &Cell<'_>, direction: Option<IoDirection>) -> Result<Option<f64>, Diagnostic> {
         let group = match &self.group {
             None => None,
             Some(name) => Some(cell.groups.iter().position(|group| group.path == name).ok_or_else(|| {
@@ -191,7 +196,7 @@ impl Figure {
             Statistic::Low => estimate.low(),
             Statistic::High => estimate.high(),
         };
-        Ok(self.metric.of(cell, group, selector.direction).map(pick))
+        Ok(self.metric.of(cell, group, direction).map(pick))
     }
 }
 

@@ -35,6 +35,25 @@ pub(super) fn assertion(text: &str) -> Result<Assertion, Diagnostic> {
     Ok(Assertion { text: text.to_owned(), left, operator, right, selector })
 }
 
+/// Reads a figure and the direction behind it: `total_bw`, `lat_max(db)@write`.
+pub(super) fn column(text: &str) -> Result<(Figure, Option<IoDirection>), Diagnostic> {
+    let mut reader = Reader { text, at: 0 };
+    let figure = reader.figure()?;
+    let mut of = None;
+    if reader.accept("@") {
+        let start = reader.at;
+        of = direction(reader.take(is_plain));
+        if of.is_none() {
+            reader.at = start;
+            return Err(reader.wrong("there is no such direction", "read, write or trim"));
+        }
+    }
+    if reader.at < text.len() {
+        return Err(reader.wrong("nothing was expected here", "columns are METRIC[(GROUP)][@read|@write|@trim]"));
+    }
+    Ok((figure, of))
+}
+
 struct Reader<'a> {
     text: &'a str,
     /// Position in bytes, always between characters.

@@ -1,7 +1,7 @@
 //! One line of the control socket.
 
 use crate::target::{Seen, Target};
-use export::control::request::{MAXIMUM_LINE_BYTES, Request, parse};
+use export::control::request::{MAXIMUM_LINE_BYTES, Request, Share, parse};
 
 pub const TARGET: Target = Target {
     name: "control-request",
@@ -42,7 +42,7 @@ fn run(bytes: &[u8]) -> Seen {
     let text = String::from_utf8_lossy(bytes);
     match parse(bytes) {
         Ok(request) => {
-            if let Request::Weight { weight, .. } = &request {
+            if let Request::Share { share: Share::Weight(weight) | Share::LeafWeight(Some(weight)), .. } = &request {
                 assert!((1..=10_000).contains(weight), "weight {weight}");
             }
             Seen::NOTHING.and_message(&format!("{request:?}"), &text)
@@ -60,6 +60,8 @@ fn corpus() -> Vec<Vec<u8>> {
         r#"{"command": "status"}"#,
         r#"{"command": "scheduler", "scheduler": "wfq:request_cost=8", "device": "ssd0"}"#,
         r#"{"command": "set", "group": "tenants/db", "weight": 300}"#,
+        r#"{"command": "set", "group": "tenants/db", "leaf_weight": null}"#,
+        r#"{"command": "set", "group": "tenants/db", "priority": 7}"#,
         r#"{"command": "set", "tunable": "request_cost", "value": "8", "device": "ssd0"}"#,
         r#"{"command": "reload"}"#,
         r#"{"command": "drain"}"#,

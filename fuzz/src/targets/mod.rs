@@ -2,6 +2,7 @@
 
 mod anticipatory;
 mod assertion;
+mod bfq;
 mod canary;
 mod cfq;
 mod control_request;
@@ -50,6 +51,10 @@ pub const TARGETS: &[Target] = &[
     cfq::UCHIDA,
     cfq::TARASOV,
     cfq::TARASOV_BY_TIME,
+    bfq::TARGET,
+    bfq::WITH_WAKERS,
+    bfq::MARCH_2019,
+    bfq::FIRST,
     kyber::TARGET,
     mq_deadline::TARGET,
     mq_deadline::BEFORE_6_5,

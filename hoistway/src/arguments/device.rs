@@ -25,6 +25,64 @@ pub enum DeviceCommand {
     Fit(FitArguments),
     /// Make a model of a real disk: change a model's parameters until it gives the figures that were measured
     Calibrate(Box<CalibrateArguments>),
+    /// A block device of this machine that behaves like a model, for the kernel's own schedulers (root)
+    Create(CreateArguments),
+    /// The devices that were created
+    List(RigListArguments),
+    /// Take a created device away
+    Delete(DeleteArguments),
+    /// What `create` starts: answers for one device
+    #[command(hide = true)]
+    Serve(CreateArguments),
+    /// What `serve` starts: has the block device open
+    #[command(hide = true)]
+    Keep,
+}
+
+/// `hoistway device create`.
+#[derive(Args, Debug, Clone)]
+#[command(
+    after_help = "Examples:\n  hoistway device create --model sata\n  hoistway device create --model ssd,channels=2 --size 8G\n  hoistway test /dev/loop64 --host native -s none -s mq-deadline -s bfq --weights 100,800\n  hoistway device delete loop64\n\nThe path of the device goes to stdout. It stays until it is deleted; what is written to it lies in memory and goes with it.\nNeeds root, /dev/fuse and loop devices (the kernel's modules fuse and loop)."
+)]
+pub struct CreateArguments {
+    /// NAME or FILE, [,KEY=VALUE...]; the models: hoistway list devices
+    #[arg(long, value_name = "MODEL")]
+    pub model: String,
+    /// Only the first part of the model, or a larger one [default: the model's own]
+    #[arg(long = "size", value_name = "SIZE", value_parser = units::size)]
+    pub size_bytes: Option<u64>,
+    /// Seed of the model's random numbers
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub seed: u64,
+    /// Memory for what is written; beyond it writes fail with ENOSPC [default: half of what is available]
+    #[arg(long = "memory", value_name = "SIZE", value_parser = units::size)]
+    pub memory_bytes: Option<u64>,
+    /// Stay, and take the device away at Ctrl-C or when this process ends in whatever way
+    #[arg(long)]
+    pub foreground: bool,
+}
+
+/// `hoistway device list`.
+#[derive(Args, Debug, Clone)]
+#[command(
+    after_help = "Examples:\n  hoistway device list\n  hoistway device list --json\n\nLATE is by how much replies came later than the model wanted: what half of them and what 99 % of them stayed below."
+)]
+pub struct RigListArguments {
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `hoistway device delete`.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = "Examples:\n  hoistway device delete /dev/loop64\n  hoistway device delete all")]
+pub struct DeleteArguments {
+    /// The device: /dev/loop64, loop64, 64, or all
+    #[arg(value_name = "DEVICE", required = true)]
+    pub devices: Vec<String>,
+    /// Even if it is mounted or otherwise in use: its users get errors
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// `hoistway device show`.

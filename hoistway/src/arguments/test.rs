@@ -124,7 +124,8 @@ pub struct CompareArguments {
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Target")]
 pub struct PlaceArguments {
-    /// simulator (also sim) or engine; native (kernel) comes later [default: by TARGET: model -> simulator, else engine]
+    /// simulator (sim), engine, or native (kernel): the kernel's own schedulers on a block device, with real cgroups
+    /// [default: by TARGET: model -> simulator, else engine]
     #[arg(long, value_name = "HOST")]
     pub host: Option<String>,
     /// Commands the device may hold at a time [default: the device's own]
@@ -145,11 +146,11 @@ pub struct PlaceArguments {
     /// Refuse a block device that is mounted or otherwise in use, even for reading
     #[arg(long)]
     pub exclusive: bool,
-    /// Allow writes to this block device (repeat its path): not supported yet, always refused
+    /// Allow writes to this block device (repeat the path of TARGET); what is on it is lost. Native host only
     #[arg(long, value_name = "DEVICE")]
     pub destructive: Option<PathBuf>,
-    /// Goes with --destructive: not supported yet, always refused
-    #[arg(long)]
+    /// Goes with --destructive: even if the device holds a file system or a partition table
+    #[arg(long, requires = "destructive")]
     pub overwrite_signature: bool,
 }
 
@@ -157,7 +158,7 @@ pub struct PlaceArguments {
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Workload")]
 pub struct WorkloadArguments {
-    /// Workload (bsr ... drm, all, dd, bonnie, dbench, startup, video; with suffix drr:bs=4k,iodepth=32) or FILE.fio;
+    /// Workload (bsr ... drm, all, dd, bonnie, dbench, startup, video, copy; with suffix drr:bs=4k,iodepth=32) or FILE.fio;
     /// repeatable [default: drr]
     #[arg(short, long, value_name = "W")]
     pub workload: Vec<String>,
@@ -224,7 +225,8 @@ pub struct GroupArguments {
     /// One group in full, repeatable: name=db,weight=800,workload=drr:iodepth=4,threads=2,start=5s,stop=20s,
     /// rbps=..,wbps=..,riops=..,wiops=..,low_rbps=..,idle=US,latency=US,high=..,target=US,ioprio=be/4,
     /// leaf_weight=N (of its own threads beside groups below it: for cfq), priority=0..7 (of the group: for uchida and
-    /// tarasov), files=own (each thread has a file); workload=drr,threads=15,workload=drw,threads=15 does both
+    /// tarasov), files=own (each thread has a file), cgroup=root (a group in
+    /// reports only: its processes stay in the root group); workload=drr,threads=15,workload=drw,threads=15 does both
     #[arg(long, value_name = "SPEC", conflicts_with_all = ["nrgrp", "weights"])]
     pub group: Vec<String>,
     /// In what shares are measured
@@ -247,7 +249,7 @@ pub enum ShareUnitName {
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Schedulers")]
 pub struct SchedulerArguments {
-    /// NAME[@VERSION][:KEY=VALUE,...], repeatable [default: every scheduler there is]
+    /// NAME[@VERSION][:KEY=VALUE,...], repeatable [default: every scheduler there is; native: current, what is set]
     #[arg(short, long, value_name = "SPEC")]
     pub sched: Vec<String>,
     /// A limiter above every scheduler, repeatable: NAME[:KEY=VALUE,...]; `hoistway list limiters` has them. The one
@@ -360,6 +362,10 @@ pub struct ShowArguments {
     /// Percentiles of latency in tables and CSV [default: text: 50,99,99.9; CSV: 50,90,95,99,99.9,100]
     #[arg(long, value_name = "LIST", value_parser = units::percentiles)]
     pub percentiles: Option<Percentiles>,
+    /// In text a table of these figures instead: METRIC[(GROUP)][@read|@write],..., named as in --assert, for example
+    /// 'time(app),lat_max(app),late_share(video),total_bw@read'
+    #[arg(long, value_name = "LIST")]
+    pub figures: Option<String>,
     /// One more line per group, with its latencies
     #[arg(long)]
     pub per_group_latency: bool,

@@ -4,12 +4,14 @@
 //! anchors of a model's file --+                                  +-> fit       (table; exit 4)
 //! rows of the user's disk ----+-> recipe (experiments) -> rows --+-> search -> calibrate (a new file)
 //! ```
+//! And as block devices of this machine (`rig`).
 
 mod calibrate;
 mod fit;
 pub mod listing;
 mod measured;
 mod recipe;
+mod rig;
 mod rows;
 mod search;
 mod table;
@@ -27,6 +29,11 @@ pub fn run(arguments: &DeviceArguments, voice: Voice) -> Outcome {
         DeviceCommand::Show(arguments) => show(arguments),
         DeviceCommand::Fit(arguments) => fit::run(arguments, voice),
         DeviceCommand::Calibrate(arguments) => calibrate::run(arguments, voice),
+        DeviceCommand::Create(arguments) => rig::create(arguments, voice),
+        DeviceCommand::List(arguments) => rig::list(arguments),
+        DeviceCommand::Delete(arguments) => rig::delete(arguments, voice),
+        DeviceCommand::Serve(arguments) => rig::serve(arguments),
+        DeviceCommand::Keep => rig::keep(),
     }
 }
 

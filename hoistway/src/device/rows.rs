@@ -53,7 +53,7 @@ pub struct Bench<'a> {
 impl Bench<'_> {
     /// Whether every row can be run on the model of this text.
     pub fn check(&self, rows: &[Row], model: &str) -> Result<(), Error> {
-        let host = host::open(HostName::Simulator);
+        let host = host::open(HostName::Simulator, false);
         for row in rows {
             for experiment in row.on(model) {
                 let place = || format!("{model}: {}", row.anchor.name);
@@ -103,7 +103,7 @@ impl Bench<'_> {
     }
 
     fn run(&self, experiments: &[Experiment], display: &mut Display) -> Result<Option<Vec<Measurement>>, Error> {
-        let open = || -> Box<dyn Host> { host::open(HostName::Simulator) };
+        let open = || -> Box<dyn Host> { host::open(HostName::Simulator, false) };
         let carrier = Carrier {
             host: &open,
             workers: machine::cpus(),

@@ -44,6 +44,21 @@ pub fn idle_weights(measurements: &[Measurement], voice: Voice) {
     }
 }
 
+/// Says what hosts wrote into their measurements for the user, each once.
+pub fn notes_of_hosts(measurements: &[Measurement], voice: Voice) {
+    let mut said: Vec<String> = Vec::new();
+    for measurement in measurements {
+        let notes = measurement.target.notes.iter().filter(|(key, _)| key.starts_with("note "));
+        for (_, text) in notes {
+            let text = format!("{}: {text}", measurement.experiment.scheduler);
+            if !said.contains(&text) {
+                voice.note(&text);
+                said.push(text);
+            }
+        }
+    }
+}
+
 /// Whether the weights have acted all the same: a scheduler that waits for groups keeps the others out of the device.
 fn follows_weights(measurement: &Measurement) -> bool {
     let weights: u64 = measurement.groups.iter().map(|group| u64::from(group.weight)).sum();

@@ -142,9 +142,10 @@ fn place_of(spec: &str) -> String {
     format!("--group {spec}")
 }
 
-const KEYS: [&str; 22] = [
+const KEYS: [&str; 23] = [
     "name",
     "weight",
+    "cgroup",
     "workload",
     "threads",
     "files",
@@ -267,6 +268,13 @@ impl Described {
         match key {
             "name" => value.clone_into(&mut self.group.path),
             "weight" => self.group.weight = value.parse()?,
+            "cgroup" => {
+                self.group.is_in_root = match value {
+                    "root" => true,
+                    "own" => false,
+                    _ => return Err(Error::usage(format!("'{value}' is no choice of cgroups"), "write own or root")),
+                };
+            }
             "leaf_weight" => self.group.leaf_weight = Some(value.parse()?),
             "workload" => self.loads.push(Load { workload: value.to_owned(), threads: None }),
             "threads" => {
@@ -353,6 +361,12 @@ mod tests {
     }
 
     #[test]
+    fn a_group_may_be_one_in_reports_only() {
+        assert!(describe("name=a,cgroup=root,ioprio=be/2").unwrap().group.is_in_root);
+        assert!(!describe("name=a,cgroup=own").unwrap().group.is_in_root);
+    }
+
+    #[test]
     fn a_group_may_do_several_things_at_a_time() {
         let one = describe("name=a,threads=3,workload=drr,bs=4k,threads=15,workload=drw:bs=4k,priority=7,workload=bsr");
         let one = one.unwrap();
@@ -384,6 +398,7 @@ mod tests {
         assert_eq!(what("name=a,workload=drr,workload=drw,workload=drr"), "the group does 'drr' twice");
         assert_eq!(what("name=a,start=5s,stop=1s"), "the group stops before it starts");
         assert_eq!(what("name=a,ioprio=be/9"), "'be/9' is no I/O priority");
+        assert_eq!(what("name=a,cgroup=b"), "'b' is no choice of cgroups");
         assert_eq!(what("name=a,files=mine"), "'mine' says nothing of files");
         assert_eq!(what("name=a,leaf_weight=0"), "weight 0 is outside 1 to 10000");
         assert_eq!(what("name=a,priority=8"), "group priority '8' is outside 0 to 7");

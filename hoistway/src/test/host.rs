@@ -5,15 +5,21 @@ use std::time::Instant;
 
 use block::Nanos;
 use experiment::{Experiment, Host, Measurement, Progress, Refusal, RunError};
+use native::NativeHost;
 use simulator::Simulator;
 
+use crate::processes;
 use crate::target::{HostName, in_users_words};
 
-/// A host without target: for checks.
-pub fn open(name: HostName) -> Box<dyn Host> {
+/// A host without target: for checks. `may_write` is for hosts that ask before they write to a device.
+pub fn open(name: HostName, may_write: bool) -> Box<dyn Host> {
     match name {
         HostName::Simulator => Box::new(Simulator::default().with_wall_clock(wall_ns)),
         HostName::Engine => Box::new(engine::EngineHost),
+        HostName::Native => {
+            let host = NativeHost::new(processes::PROGRAMS);
+            Box::new(if may_write { host.with_writes() } else { host })
+        }
     }
 }
 
@@ -67,6 +73,12 @@ impl Host for OnTarget {
         let mut measurement = self.host.run(&told, progress).map_err(|error| self.in_users_words(error))?;
         measurement.experiment = experiment.clone();
         measurement.target.path.clone_from(&self.text);
+        if self.name() == "native"
+            && let Some(rig) = rig::find(&self.host_text)
+        {
+            measurement.target.model = format!("model:{}", rig.model);
+            measurement.target.queue_depth = rig.depth;
+        }
         if let Some(directory) = &self.directory {
             measurement.target.notes.insert("directory".to_owned(), directory.display().to_string());
         }

@@ -98,6 +98,7 @@ pub fn run(arguments: &TestArguments, voice: Voice) -> Outcome {
 fn measure(arguments: &TestArguments, voice: Voice) -> Outcome {
     let views = Views::read(&arguments.output.show)?;
     let plan = Plan::of(arguments, voice)?;
+    views.check(&plan.matrix)?;
     let baseline = arguments.repetition.baseline.as_deref().map(store::read).transpose()?;
     check(&plan)?;
     if arguments.output.dry_run {
@@ -105,6 +106,7 @@ fn measure(arguments: &TestArguments, voice: Voice) -> Outcome {
         return Ok(Exit::Done);
     }
     advise::two_shares(&plan.matrix, voice);
+    crate::restore::warn(voice);
     let interrupt = Interrupt::install()?;
     preview::text(&plan, false).lines().for_each(|line| voice.line(line));
     let mut store = open_store(&plan, arguments)?;
@@ -115,7 +117,8 @@ fn measure(arguments: &TestArguments, voice: Voice) -> Outcome {
 
 /// Asks the host about every combination; nothing is touched.
 pub fn check(plan: &Plan) -> Result<(), Error> {
-    let host = OnTarget::new(host::open(plan.host), &plan.target.stand_in(plan.file_bytes()), &plan.target.text, None);
+    let host = host::open(plan.host, plan.may_write);
+    let host = OnTarget::new(host, &plan.target.stand_in(plan.file_bytes()), &plan.target.text, None);
     for experiment in plan.matrix.interleaved_set(1) {
         host.check(&experiment).map_err(|refusal| Error::from(refusal).at(place_of(&host, &experiment)))?;
     }
@@ -125,7 +128,8 @@ pub fn check(plan: &Plan) -> Result<(), Error> {
 /// What a refused run is called: its scheduler if another one would be accepted, else the run.
 fn place_of(host: &OnTarget, experiment: &Experiment) -> String {
     let mut other = experiment.clone();
-    other.scheduler = SchedulerSpec::named(ENTRIES[0].name);
+    let usual = if host.name() == "native" { "current" } else { ENTRIES[0].name };
+    other.scheduler = SchedulerSpec::named(usual);
     if host.check(&other).is_ok() {
         return format!("--sched {}", experiment.scheduler);
     }
@@ -229,7 +233,7 @@ fn make_sets(
     display: &mut Display,
 ) -> Result<(), Error> {
     let open = || -> Box<dyn Host> {
-        let host = host::open(plan.host);
+        let host = host::open(plan.host, plan.may_write);
         Box::new(OnTarget::new(host, &target.host_text, &plan.target.text, target.directory.clone()))
     };
     let carrier = Carrier {
@@ -280,6 +284,7 @@ fn conclude(
     if !made.measurements.is_empty() {
         views.show(&results)?;
         advise::idle_weights(&made.measurements, voice);
+        advise::notes_of_hosts(&made.measurements, voice);
     }
     stored?;
     if let Some(store) = &store {

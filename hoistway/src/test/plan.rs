@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use block::Nanos;
 use experiment::assertion::Assertion;
 use experiment::matrix::doubling;
-use experiment::{Exit, Matrix, Order, SchedulerSpec, ShareUnit, WorkloadPlan};
+use experiment::{Matrix, Order, SchedulerSpec, ShareUnit, WorkloadPlan};
 
 use super::groups::Groups;
 use super::limiters;
@@ -38,6 +38,8 @@ pub struct Plan {
     pub workers: usize,
     /// What must hold.
     pub assertions: Vec<Assertion>,
+    /// Whether a device may be written to.
+    pub may_write: bool,
     /// Where traces go, if they are wanted.
     pub trace_out: Option<PathBuf>,
     /// Where the groups' accounts go, if they are wanted.
@@ -59,7 +61,7 @@ impl Plan {
             return Err(Error::usage(what, "add --baseline DIR"));
         }
         let (host, target) = Target::resolve(arguments.target.as_deref(), &arguments.place)?;
-        let schedulers = schedulers::read(&arguments.schedulers, voice)?;
+        let schedulers = schedulers::read(&arguments.schedulers, host, voice)?;
         let workloads = read_workloads(arguments, &target, voice)?;
         if host == HostName::Engine {
             note_missing_cache(&workloads, voice);
@@ -72,15 +74,30 @@ impl Plan {
         }
         let limiters = limiters::read(&arguments.schedulers.limiter, &workloads)?;
         let matrix = Matrix { limiters, ..matrix(arguments, host, &target, (schedulers, workloads), sets) };
-        if matrix.workloads.iter().any(has_writes) {
-            target.check_writes()?;
+        let writes = matrix.workloads.iter().any(has_writes);
+        if writes {
+            target.check_writes(host, &arguments.place)?;
         }
+        target.check_destructive(host, &arguments.place, writes)?;
+        let may_write = writes && arguments.place.destructive.is_some();
         let usual_cooldown_ns = if host == HostName::Simulator { 0 } else { SECOND_NS };
         let cooldown_ns = arguments.repetition.cooldown.unwrap_or(usual_cooldown_ns);
-        let precision = arguments.repetition.precision.unwrap_or(0.05);
-        let workers = workers(arguments.repetition.workers, host)?;
         let OutputArguments { trace_out, blkio_out, .. } = arguments.output.clone();
-        Ok(Self { host, target, matrix, max_sets, precision, cooldown_ns, workers, assertions, trace_out, blkio_out })
+        let (precision, workers) =
+            (arguments.repetition.precision.unwrap_or(0.05), workers(arguments.repetition.workers, host)?);
+        Ok(Self {
+            host,
+            target,
+            matrix,
+            max_sets,
+            precision,
+            cooldown_ns,
+            workers,
+            assertions,
+            may_write,
+            trace_out,
+            blkio_out,
+        })
     }
 
     /// Bytes that the largest of the experiments needs of a file that is made for them.
@@ -195,10 +212,5 @@ fn refuse_what_is_missing(arguments: &TestArguments) -> Result<(), Error> {
         "fio cannot generate the load",
         "leave it out: our own generator reads the same job files",
     )?;
-    if arguments.place.destructive.is_some() || arguments.place.overwrite_signature {
-        let what = "writing to block devices is not possible yet";
-        let help = "use a directory on it (a temporary file is made), or a workload that only reads";
-        return Err(Error::new(Exit::Refused, what, help).at("--destructive"));
-    }
     Ok(())
 }

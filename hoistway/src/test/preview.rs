@@ -25,7 +25,13 @@ pub fn text(plan: &Plan, all: bool) -> String {
     };
     let more = if plan.max_sets > matrix.sets { format!(", up to {} sets", plan.max_sets) } else { String::new() };
     let mut text = format!("plan: {} = {}{more}, {time}\n", counts.join(" x "), counted(runs, "run"));
-    let _ = writeln!(text, "target: {} on the {}   access: {}", matrix.target, plan.host.text(), plan.target.access());
+    let _ = writeln!(
+        text,
+        "target: {} on the {}   access: {}",
+        matrix.target,
+        plan.host.text(),
+        plan.target.access(plan.may_write)
+    );
     for workload in &matrix.workloads {
         let groups: Vec<String> =
             workload.groups.iter().map(|group| format!("{} {}", group.path, group.weight)).collect();
@@ -54,7 +60,7 @@ pub fn runs(matrix: &Matrix) -> usize {
 /// How long the runs take, if they take real time.
 pub fn real_time(plan: &Plan) -> Option<Duration> {
     let each_ns = plan.matrix.runtime_ns.saturating_add(plan.matrix.ramp_ns).saturating_add(plan.cooldown_ns);
-    (plan.host == HostName::Engine).then(|| Duration::from_nanos(each_ns.saturating_mul(runs(&plan.matrix) as u64)))
+    (plan.host != HostName::Simulator).then(|| Duration::from_nanos(each_ns.saturating_mul(runs(&plan.matrix) as u64)))
 }
 
 fn counted(count: usize, what: &str) -> String {

@@ -7,24 +7,29 @@ use experiment::SchedulerSpec;
 use crate::arguments::test::SchedulerArguments;
 use crate::exit::{Error, Voice};
 use crate::list::tunables;
+use crate::target::HostName;
 
 /// The schedulers of a test, in the order in which reports show them.
-pub fn read(arguments: &SchedulerArguments, voice: Voice) -> Result<Vec<SchedulerSpec>, Error> {
+pub fn read(arguments: &SchedulerArguments, host: HostName, voice: Voice) -> Result<Vec<SchedulerSpec>, Error> {
     let mut specs = Vec::new();
     for text in &arguments.sched {
         specs.push(text.parse::<SchedulerSpec>().map_err(|wrong| Error::from(wrong).at(format!("--sched {text}")))?);
     }
-    if specs.is_empty() {
+    if specs.is_empty() && host == HostName::Native {
+        // Whatever is set: measuring a machine must not begin with changing it.
+        specs = vec![SchedulerSpec::named("current")];
+    } else if specs.is_empty() {
         specs = ENTRIES.iter().map(|entry| SchedulerSpec::named(entry.name)).collect();
     }
     for (option, key, value) in shorthands(arguments) {
-        if specs.iter().all(|spec| !has(spec, key)) {
+        if specs.iter().all(|spec| !has(host, spec, key)) {
             voice.note(format!("{option} has no effect: no scheduler of this test has a tunable '{key}'"));
         }
-        specs = specs.into_iter().map(|spec| if has(&spec, key) { spec.with(key, value) } else { spec }).collect();
+        specs =
+            specs.into_iter().map(|spec| if has(host, &spec, key) { spec.with(key, value) } else { spec }).collect();
     }
     for sweep in &arguments.sweep {
-        specs = swept(specs, sweep).map_err(|error| error.at(format!("--sweep {sweep}")))?;
+        specs = swept(host, specs, sweep).map_err(|error| error.at(format!("--sweep {sweep}")))?;
     }
     let mut seen: Vec<&SchedulerSpec> = Vec::new();
     for spec in &specs {
@@ -52,8 +57,16 @@ fn shorthands(arguments: &SchedulerArguments) -> Vec<(&'static str, &'static str
 }
 
 /// Whether the scheduler has the tunable; unknown schedulers have none, the host refuses them.
-fn has(spec: &SchedulerSpec, key: &str) -> bool {
-    rows(spec).iter().any(|row| row.name == key)
+fn has(host: HostName, spec: &SchedulerSpec, key: &str) -> bool {
+    names(host, spec).contains(&key)
+}
+
+/// The tunables of a scheduler as a host knows them.
+fn names(host: HostName, spec: &SchedulerSpec) -> Vec<&'static str> {
+    match host {
+        HostName::Native => native::known(&spec.name).map(|tunable| tunable.name).collect(),
+        HostName::Simulator | HostName::Engine => rows(spec).iter().map(|row| row.name).collect(),
+    }
 }
 
 fn rows(spec: &SchedulerSpec) -> &'static [Tunable] {
@@ -61,7 +74,7 @@ fn rows(spec: &SchedulerSpec) -> &'static [Tunable] {
     ENTRIES.iter().find(|entry| entry.name == spec.name).map_or(&[], |entry| tunables(entry, version))
 }
 
-fn swept(specs: Vec<SchedulerSpec>, sweep: &str) -> Result<Vec<SchedulerSpec>, Error> {
+fn swept(host: HostName, specs: Vec<SchedulerSpec>, sweep: &str) -> Result<Vec<SchedulerSpec>, Error> {
     let values =
         sweep.split_once('=').filter(|(key, values)| !key.is_empty() && values.split(',').all(|v| !v.is_empty()));
     let Some((key, values)) = values else {
@@ -70,9 +83,9 @@ fn swept(specs: Vec<SchedulerSpec>, sweep: &str) -> Result<Vec<SchedulerSpec>, E
             "write KEY=V1,V2,.., for example fifo_batch=1,16,64",
         ));
     };
-    if specs.iter().all(|spec| !has(spec, key)) {
+    if specs.iter().all(|spec| !has(host, spec, key)) {
+        let known = specs.iter().flat_map(|spec| names(host, spec));
         let names: Vec<String> = specs.iter().map(|spec| spec.name.clone()).collect();
-        let known = specs.iter().flat_map(rows).map(|row| row.name);
         let meant = experiment::diagnostic::nearest(key, known);
         let meant = meant.map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
         let what = format!("none of {} has a tunable '{key}'", names.join(", "));
@@ -80,7 +93,7 @@ fn swept(specs: Vec<SchedulerSpec>, sweep: &str) -> Result<Vec<SchedulerSpec>, E
     }
     let mut variants = Vec::new();
     for spec in specs {
-        if has(&spec, key) {
+        if has(host, &spec, key) {
             variants.extend(values.split(',').map(|value| spec.clone().with(key, value.trim())));
         } else {
             variants.push(spec);

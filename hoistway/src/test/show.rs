@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use experiment::Matrix;
+use experiment::assertion::Column;
 use report::table::TextOptions;
 use report::{Results, csv, json, markdown, page, table};
 
@@ -46,6 +48,7 @@ pub enum Format {
 pub struct Views {
     views: Vec<(Format, Option<PathBuf>)>,
     options: TextOptions,
+    columns: Vec<Column>,
     percentiles: Option<Vec<f64>>,
     with_total: bool,
 }
@@ -86,7 +89,16 @@ impl Views {
             percentiles: percentiles.clone().unwrap_or(usual.percentiles),
             per_group_latency: arguments.per_group_latency,
         };
-        Ok(Self { views, options, percentiles, with_total: arguments.total })
+        let columns = arguments.figures.as_deref().map(Column::parse_list).transpose();
+        let columns = columns.map_err(|wrong| Error::from(wrong).at("--figures"))?.unwrap_or_default();
+        Ok(Self { views, options, columns, percentiles, with_total: arguments.total })
+    }
+
+    /// Whether every group that a figure is asked of is in the plan.
+    pub fn check(&self, matrix: &Matrix) -> Result<(), Error> {
+        let groups = matrix.workloads.iter().flat_map(|workload| &workload.groups);
+        let wrong = self.columns.iter().find_map(|column| column.check(groups.clone()).err());
+        wrong.map_or(Ok(()), |wrong| Err(Error::from(wrong).at("--figures")))
     }
 
     /// Whether iostest's table is shown on stdout.
@@ -114,6 +126,7 @@ impl Views {
     fn text(&self, format: Format, results: &Results<'_>) -> String {
         let percentiles = |usual: &[f64]| self.percentiles.clone().unwrap_or_else(|| usual.to_vec());
         match format {
+            Format::Text if !self.columns.is_empty() => table::figures(results, &self.columns),
             Format::Text => table::text(results, &self.options),
             Format::Classic => table::classic(results, self.with_total),
             Format::Json => format!("{}\n", json::result(results).document().trim_end()),

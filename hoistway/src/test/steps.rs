@@ -100,6 +100,9 @@ fn merge(mut step_arguments: TestArguments, user: &TestArguments, step: &Step) -
     own.output.show.output.clone_from(&show.output);
     own.output.show.total |= show.total;
     own.output.show.per_group_latency |= show.per_group_latency;
+    if show.figures.is_some() {
+        own.output.show.figures.clone_from(&show.figures);
+    }
     if show.percentiles.is_some() {
         own.output.show.percentiles.clone_from(&show.percentiles);
     }

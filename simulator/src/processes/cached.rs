@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use block::{Flags, Nanos, Operation, Priority, Status};
-use elevator::{Any, Bio};
+use elevator::{Bio, Elevator};
 use queue::RequestQueue;
 use workload::Io;
 
@@ -76,7 +76,7 @@ pub(super) struct Sleeper {
 }
 
 impl Processes {
-    pub(super) fn begin_call(&mut self, number: u32, io: &Io, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(super) fn begin_call(&mut self, number: u32, io: &Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let (at, end) = match (io.operation, io.length_bytes) {
             // A sync without a range is one of the whole file.
             (Operation::Flush, 0) => (0, u64::MAX),
@@ -92,7 +92,7 @@ impl Processes {
     }
 
     /// The time for a call to go on has come, unless something else has made it go on before.
-    pub(super) fn resume_due(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(super) fn resume_due(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         if self.calls[number as usize].resumes_at == now {
             self.calls[number as usize].resumes_at = NEVER;
             if !self.flusher.nappers.is_empty() {
@@ -103,7 +103,7 @@ impl Processes {
     }
 
     /// Carries a call on.
-    pub(super) fn resume(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(super) fn resume(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         match &self.calls[number as usize].stage {
             Stage::Mapping => self.map(number, now, queue),
             Stage::Reading => self.read(number, now, queue),
@@ -121,7 +121,7 @@ impl Processes {
     }
 
     /// Reads the next unknown part of the block map, or begins with the data.
-    fn map(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+    fn map(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let io = self.ios[number as usize];
         let process = &mut self.processes[io.process as usize];
         let has_data = matches!(self.calls[number as usize].call, workload::Call::Data | workload::Call::Append);
@@ -177,7 +177,7 @@ impl Processes {
         self.complete_at(number, done_at);
     }
 
-    fn enter(&mut self, number: u32, stage: Stage, now: Nanos, queue: &mut RequestQueue<Any>) {
+    fn enter(&mut self, number: u32, stage: Stage, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         self.calls[number as usize].stage = stage;
         self.resume(number, now, queue);
     }
@@ -203,7 +203,7 @@ impl Processes {
 
 // ---- reading ----
 impl Processes {
-    fn read(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+    fn read(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let io = self.ios[number as usize];
         let index = io.process as usize;
         let file = self.processes[index].file;
@@ -242,7 +242,7 @@ impl Processes {
     }
 
     /// Asks for the window that the page under the reader calls for.
-    fn fetch(&mut self, number: u32, is_marked: bool, now: Nanos, queue: &mut RequestQueue<Any>) {
+    fn fetch(&mut self, number: u32, is_marked: bool, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let Call { at, end, .. } = self.calls[number as usize];
         let io = self.ios[number as usize];
         let index = io.process as usize;
@@ -261,7 +261,7 @@ impl Processes {
         window: &Window,
         is_ahead: bool,
         now: Nanos,
-        queue: &mut RequestQueue<Any>,
+        queue: &mut RequestQueue<impl Elevator>,
     ) -> u32 {
         let file = self.processes[self.ios[number as usize].process as usize].file;
         let file_pages = self.files[file as usize].bytes.div_ceil(PAGE_BYTES);
@@ -315,7 +315,7 @@ impl Processes {
 
 // ---- writing ----
 impl Processes {
-    fn write(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+    fn write(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let io = self.ios[number as usize];
         let index = io.process as usize;
         let Call { at, end, .. } = self.calls[number as usize];
@@ -362,7 +362,7 @@ impl Processes {
     }
 
     /// A writer writes what others dirtied, or itself, until its share is done.
-    fn write_others(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+    fn write_others(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let stage = std::mem::replace(&mut self.calls[number as usize].stage, Stage::Writing);
         let Stage::WritingOthers { turn, naps } = stage else { return };
         let index = self.ios[number as usize].process as usize;
@@ -406,7 +406,7 @@ impl Processes {
 // ---- syncing ----
 impl Processes {
     /// Writes the dirty pages of the range, then waits for all that are being written.
-    fn sync(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+    fn sync(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let Stage::Syncing { mut next_page } = self.calls[number as usize].stage else { return };
         let index = self.ios[number as usize].process as usize;
         let file = self.processes[index].file;
@@ -428,7 +428,7 @@ impl Processes {
         self.enter(number, Stage::Settling, now, queue);
     }
 
-    fn settle(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
+    fn settle(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let Call { at, end, .. } = self.calls[number as usize];
         let io = self.ios[number as usize];
         let file = self.processes[io.process as usize].file;

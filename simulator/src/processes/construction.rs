@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use block::random::fnv1a64;
-use block::{ContextId, GroupId, HardwareQueue, Operation, Priority, SoftwareQueue};
+use block::{Class, ContextId, GroupId, HardwareQueue, Operation, Priority, SoftwareQueue};
 use elevator::Bio;
 use experiment::{FileSystem, KernelEra, Machine, Recorder, Schedule};
 use queue::Plug;
@@ -153,7 +153,9 @@ fn journal_thread(processes: &[Process], machine: &Machine, files: &Files, group
     let base = processes.first().map(|process| process.template);
     let base = base.unwrap_or(Bio::new(Operation::Write, block::Extent::default()));
     let context = ContextId(contexts_of(processes));
-    let template = Bio { context, group, priority: Priority::NONE, ..base };
+    let level = machine.journal_ioprio.and_then(|level| u8::try_from(level).ok());
+    let priority = level.map_or(Priority::NONE, |level| Priority::new(Class::BestEffort, level));
+    let template = Bio { context, group, priority, ..base };
     JournalThread::new(files.journal(machine), template, machine.era)
 }
 

@@ -4,7 +4,7 @@
 //! of write-back.
 
 use block::{ContextId, Direction, Flags, GroupId, Nanos, Operation, Priority};
-use elevator::{Any, Bio};
+use elevator::{Bio, Elevator};
 use experiment::{KernelEra, Machine};
 use queue::RequestQueue;
 
@@ -61,7 +61,7 @@ impl Flusher {
 
 impl Processes {
     /// Those who wait for congestion to end go on when it does.
-    pub(super) fn look_at_congestion(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(super) fn look_at_congestion(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let is_congested = queue.is_congested(Direction::Write);
         let has_ended = std::mem::replace(&mut self.flusher.was_congested, is_congested) && !is_congested;
         if !has_ended {
@@ -76,7 +76,7 @@ impl Processes {
     }
 
     /// The time for a periodic round has come.
-    pub(super) fn flush_at(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(super) fn flush_at(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         if self.flusher.runs_at == now {
             self.flusher.runs_at = NEVER;
             self.flush(now, queue);
@@ -94,13 +94,13 @@ impl Processes {
     }
 
     /// The flusher has the request that it slept for.
-    pub(super) fn flusher_runs_again(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(super) fn flusher_runs_again(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         self.flusher.is_asleep = false;
         self.flush(now, queue);
     }
 
     /// Lets the flusher write what is due.
-    pub(super) fn flush(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(super) fn flush(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         if self.flusher.is_asleep {
             return;
         }

@@ -3,8 +3,8 @@
 //! The thread is a submitter of its own, with a context and, if it was given a weight, a group. It goes through the
 //! steps of a commit, each when the bios of the one before have ended.
 
-use block::{Extent, Flags, Nanos, Operation, SECTOR_BYTES, Status};
-use elevator::{Any, Bio};
+use block::{Extent, Flags, Nanos, Operation, Priority, SECTOR_BYTES, Status};
+use elevator::{Bio, Elevator};
 use experiment::KernelEra;
 use queue::{RequestQueue, Submitted};
 use workload::Call;
@@ -55,7 +55,8 @@ impl JournalThread {
         let data_template = match era {
             KernelEra::Linux24 | KernelEra::Linux26 => template,
             KernelEra::Linux3 | KernelEra::Mq => {
-                Bio { context: block::ContextId(0), group: block::GroupId::ROOT, ..template }
+                let priority = Priority::NONE;
+                Bio { context: block::ContextId(0), group: block::GroupId::ROOT, priority, ..template }
             }
         };
         Self {
@@ -90,7 +91,7 @@ impl Processes {
     }
 
     /// Whether a sync has to wait for a commit; it is resumed after it.
-    pub(super) fn awaits_commit(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) -> bool {
+    pub(super) fn awaits_commit(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) -> bool {
         let file = self.processes[self.ios[number as usize].process as usize].file;
         let pages = self.calls[number as usize].pages();
         let Some(thread) = &mut self.journal else { return false };
@@ -111,7 +112,7 @@ impl Processes {
     }
 
     /// An event of the thread: its time has come, or bios of it have ended.
-    pub(super) fn journal_due(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(super) fn journal_due(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         if let Some(thread) = self.journal.as_mut().filter(|thread| thread.runs_at <= now) {
             thread.runs_at = NEVER;
         }
@@ -119,7 +120,7 @@ impl Processes {
     }
 
     /// The thread has the request that it slept for.
-    pub(super) fn journal_runs_again(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(super) fn journal_runs_again(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         if let Some(thread) = &mut self.journal {
             thread.is_asleep = false;
         }
@@ -127,7 +128,7 @@ impl Processes {
     }
 
     /// Carries the thread on as far as it goes.
-    pub(super) fn run_journal(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(super) fn run_journal(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         loop {
             let Some(thread) = self.journal.as_mut().filter(|thread| !thread.is_asleep) else { return };
             match thread.step {
@@ -171,7 +172,13 @@ impl Processes {
     }
 
     /// Writes what is dirty of the transaction's files. False: it sleeps for a request.
-    fn write_transaction_data(&mut self, first: usize, page: u64, now: Nanos, queue: &mut RequestQueue<Any>) -> bool {
+    fn write_transaction_data(
+        &mut self,
+        first: usize,
+        page: u64,
+        now: Nanos,
+        queue: &mut RequestQueue<impl Elevator>,
+    ) -> bool {
         let (mut range, mut next_page) = (first, page);
         let carriage = self.write_carriage(Mover::Journal);
         loop {
@@ -199,7 +206,13 @@ impl Processes {
         }
     }
 
-    fn write_blocks(&mut self, writes: &[(u64, u64)], flags: Flags, now: Nanos, queue: &mut RequestQueue<Any>) {
+    fn write_blocks(
+        &mut self,
+        writes: &[(u64, u64)],
+        flags: Flags,
+        now: Nanos,
+        queue: &mut RequestQueue<impl Elevator>,
+    ) {
         let Some(thread) = &self.journal else { return };
         let bio = Bio { operation: Operation::Write, flags, ..thread.template };
         let count = self.submit_blocks(&bio, writes, super::submission::JOURNAL_COOKIE, now, queue);
@@ -215,7 +228,7 @@ impl Processes {
         writes: &[(u64, u64)],
         cookie: u64,
         now: Nanos,
-        queue: &mut RequestQueue<Any>,
+        queue: &mut RequestQueue<impl Elevator>,
     ) -> u32 {
         let mut count = 0;
         for (first_byte, bytes) in writes {
@@ -281,7 +294,7 @@ impl Processes {
     }
 
     /// Writes old metadata in place when the journal is nearly full; nobody waits for it.
-    fn checkpoint(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+    fn checkpoint(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let Some(thread) = self.journal.as_mut().filter(|thread| thread.checkpoint.is_none()) else { return };
         let Some((blocks, space)) = thread.journal.checkpoint() else { return };
         let bio = Bio { operation: Operation::Write, flags: Flags::META.with(Flags::BACKGROUND), ..thread.template };

@@ -20,7 +20,7 @@ use std::ops::Range;
 
 use block::random::fnv1a64_continued;
 use block::{Flags, Nanos, Operation, Priority, Status};
-use elevator::{Any, Bio};
+use elevator::{Bio, Elevator};
 use experiment::{Completion, IoDirection, Recorder, Schedule};
 use queue::{Done, Plug, RequestQueue};
 use workload::{Io, Issuer, Next};
@@ -188,6 +188,13 @@ impl Processes {
         self.wheel.next_time()
     }
 
+    /// Whether [`Processes::run_due`] would do nothing before [`Processes::next_event`].
+    #[inline]
+    pub(crate) fn is_at_rest(&self, queue: &RequestQueue<impl Elevator>) -> bool {
+        let none_waits = self.ready.is_empty() && self.backlog.is_empty() && !queue.has_admitted();
+        none_waits && !self.flusher.watches_congestion()
+    }
+
     /// Whether nothing more will ever be issued and nothing is in hand.
     pub(crate) fn is_over(&self) -> bool {
         self.running == 0 && (self.has_stopped || self.schedule.is_over())
@@ -199,7 +206,7 @@ impl Processes {
     }
 
     /// Begins what begins at `now`.
-    pub(crate) fn start_ready(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(crate) fn start_ready(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         if self.has_stopped {
             return;
         }
@@ -215,21 +222,21 @@ impl Processes {
     }
 
     /// Ends all issuing; what is in hand completes.
-    pub(crate) fn stop_all(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(crate) fn stop_all(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         self.has_stopped = true;
         for process in 0..self.processes.len() {
             self.stop(process, now, queue);
         }
     }
 
-    fn stop(&mut self, process: usize, now: Nanos, queue: &mut RequestQueue<Any>) {
+    fn stop(&mut self, process: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         self.processes[process].issuer.stop();
         if self.processes[process].is_running {
             self.pump(process, now, queue);
         }
     }
 
-    fn process_ended(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<Any>) {
+    fn process_ended(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let process = &mut self.processes[index];
         process.is_running = false;
         self.running -= 1;
@@ -258,7 +265,7 @@ impl Processes {
 
     /// Everything due at `now`, in order, until nothing is left.
     #[inline]
-    pub(crate) fn run_due(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(crate) fn run_due(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         loop {
             if let Some(io) = self.ready.pop_front() {
                 self.deliver(io, now, queue);
@@ -278,7 +285,7 @@ impl Processes {
         }
     }
 
-    fn handle(&mut self, event: Payload, now: Nanos, queue: &mut RequestQueue<Any>) {
+    fn handle(&mut self, event: Payload, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         match event.kind() {
             DELIVER => self.deliver(event.index(), now, queue),
             WAKE => {
@@ -303,7 +310,7 @@ impl Processes {
 
     /// Lets a process act until it waits for something.
     #[inline]
-    fn pump(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<Any>) {
+    fn pump(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         loop {
             let process = &mut self.processes[index];
             if !process.is_running || (process.sleeping > 0 && process.sleeps_as_one) {
@@ -339,7 +346,7 @@ impl Processes {
     }
 
     #[inline]
-    fn start_io(&mut self, index: usize, io: Io, now: Nanos, queue: &mut RequestQueue<Any>) {
+    fn start_io(&mut self, index: usize, io: Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let process = &mut self.processes[index];
         let number = process.first_io + io.token;
         self.ios[number as usize] = InHand {
@@ -361,7 +368,7 @@ impl Processes {
             self.deadlines.resize(self.ios.len(), NEVER);
             self.deadlines[number as usize] = io.deadline_ns.unwrap_or(NEVER);
         }
-        if self.ios[number as usize].is_counted() {
+        if is_counted(self.ios[number as usize].bytes, io.operation) {
             self.recorder.submitted(index, IoDirection::from(io.operation), now);
         }
         match &process.path {
@@ -412,48 +419,43 @@ impl Processes {
     }
 
     #[inline]
-    fn record(&mut self, io: &InHand, now: Nanos) {
-        let issuer = io.process as usize;
-        self.recorder.completed(&Completion {
-            issuer,
-            direction: IoDirection::from(io.operation),
-            submitted_ns: io.submitted_ns,
-            completed_ns: now,
-            bytes: u64::from(io.bytes),
-            device_ns: io.device_ns,
-            outcome: io.status.into(),
-        });
-    }
-
-    #[inline]
-    fn deliver(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
-        let io = self.ios[number as usize];
-        let index = io.process as usize;
+    fn deliver(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
+        // Part by part, as some of it has just been written.
+        let InHand { process, submitted_ns, bytes, device_ns, operation, status, .. } = self.ios[number as usize];
+        let index = process as usize;
         self.completions += 1;
         if let Some(log) = &mut self.log {
-            for bytes in [now, u64::from(number), io.status as u64] {
+            for bytes in [now, u64::from(number), status as u64] {
                 *log = fnv1a64_continued(*log, &bytes.to_le_bytes());
             }
         }
-        if io.is_counted() {
-            self.record(&io, now);
+        if is_counted(bytes, operation) {
+            self.recorder.completed(&Completion {
+                issuer: index,
+                direction: IoDirection::from(operation),
+                submitted_ns,
+                completed_ns: now,
+                bytes: u64::from(bytes),
+                device_ns,
+                outcome: status.into(),
+            });
             if self.deadlines.get(number as usize).is_some_and(|&deadline_ns| now > deadline_ns) {
                 self.recorder.late(index, now);
             }
         }
         let process = &mut self.processes[index];
-        process.issuer.completed(number - process.first_io, io.status.is_ok());
+        process.issuer.completed(number - process.first_io, status.is_ok());
         self.pump(index, now, queue);
     }
 }
 
-impl InHand {
-    /// Whether results know of it: creating, renaming and removing files are neither transfers nor syncs.
-    #[inline]
-    const fn is_counted(&self) -> bool {
-        self.bytes > 0 || matches!(self.operation, Operation::Flush)
-    }
+/// Whether results know of an I/O: creating, renaming and removing files are neither transfers nor syncs.
+#[inline]
+const fn is_counted(bytes: u32, operation: Operation) -> bool {
+    bytes > 0 || matches!(operation, Operation::Flush)
+}
 
+impl InHand {
     const fn idle(process: u32) -> Self {
         Self {
             process,

@@ -7,11 +7,11 @@
 use std::ops::Range;
 
 use block::{Extent, Nanos, Operation, Priority, SECTOR_BYTES, Status};
-use elevator::{Any, Bio};
+use elevator::{Bio, Elevator};
 use experiment::{KernelEra, Machine};
 use queue::{RequestQueue, Submitted};
 
-use super::Processes;
+use super::{InHand, Processes};
 use crate::os::pages::PAGE_BYTES;
 
 /// What a bio's cookie stands for: kind in the upper byte, the number of an I/O or a transfer below.
@@ -102,26 +102,28 @@ impl Transfers {
 impl Processes {
     /// Submits what an I/O still has to transfer, until its process has to sleep for a request.
     #[inline]
-    pub(super) fn submit_io(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<Any>) {
-        let io = self.ios[number as usize];
-        let process = &self.processes[io.process as usize];
-        let (index, place) = (io.process as usize, process.place);
-        let mut bio = Bio { operation: io.operation, flags: io.flags, ..process.template };
-        bio.context.0 += u32::from(io.actor);
-        if io.priority != Priority::NONE {
-            bio.priority = io.priority;
+    pub(super) fn submit_io(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
+        // Part by part, as it has just been written: the processor would wait before it could read it as a whole.
+        let InHand { process, operation, flags, priority, actor, next_byte, end_byte, .. } = self.ios[number as usize];
+        let index = process as usize;
+        let process = &self.processes[index];
+        let place = process.place;
+        let mut bio = Bio { operation, flags, ..process.template };
+        bio.context.0 += u32::from(actor);
+        if priority != Priority::NONE {
+            bio.priority = priority;
         }
-        let mut at = io.next_byte / SECTOR_BYTES * SECTOR_BYTES;
-        let end = io.end_byte.next_multiple_of(SECTOR_BYTES);
+        let mut at = next_byte / SECTOR_BYTES * SECTOR_BYTES;
+        let end = end_byte.next_multiple_of(SECTOR_BYTES);
         let is_plugged = end - at > self.bio_bytes && self.plug.is_some();
         let (mut bios, mut ended, mut sleeps) = (0, 0, false);
         while !sleeps {
             let (device_byte, piece_end) = place.piece(at, end.min(at + self.bio_bytes));
             let sectors = sectors_of(piece_end - at);
             let segments = u16::try_from(sectors.div_ceil(128).max(1)).unwrap_or(u16::MAX);
-            let piece = Bio { extent: Extent::new(device_byte / SECTOR_BYTES, sectors), segments, ..bio };
+            (bio.extent, bio.segments) = (Extent::new(device_byte / SECTOR_BYTES, sectors), segments);
             bios += 1;
-            match self.submit_bio(&piece, IO_COOKIE << COOKIE_SHIFT | u64::from(number), is_plugged, now, queue) {
+            match self.submit_bio(&bio, IO_COOKIE << COOKIE_SHIFT | u64::from(number), is_plugged, now, queue) {
                 Submitted::Nothing => ended += 1,
                 Submitted::Waiting => sleeps = true,
                 Submitted::Queued(_) | Submitted::Merged(_) | Submitted::Held => {}
@@ -146,7 +148,13 @@ impl Processes {
     }
 
     /// A process reads a block of the file's block map; its call goes on when it is there.
-    pub(super) fn submit_map_read(&mut self, number: u32, at: u64, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(super) fn submit_map_read(
+        &mut self,
+        number: u32,
+        at: u64,
+        now: Nanos,
+        queue: &mut RequestQueue<impl Elevator>,
+    ) {
         let io = self.ios[number as usize];
         let index = io.process as usize;
         let (device_byte, _) = self.processes[index].place.piece(at, at + PAGE_BYTES);
@@ -174,7 +182,7 @@ impl Processes {
         (file, pages): (u32, Range<u64>),
         carriage: Carriage,
         now: Nanos,
-        queue: &mut RequestQueue<Any>,
+        queue: &mut RequestQueue<impl Elevator>,
     ) -> (u32, bool) {
         let place = self.files[file as usize];
         let end = (pages.end * PAGE_BYTES).min(place.bytes.next_multiple_of(SECTOR_BYTES));
@@ -221,7 +229,7 @@ impl Processes {
         cookie: u64,
         is_plugged: bool,
         now: Nanos,
-        queue: &mut RequestQueue<Any>,
+        queue: &mut RequestQueue<impl Elevator>,
     ) -> Submitted {
         if self.backlog.is_empty() {
             self.lock.take(now);
@@ -239,13 +247,13 @@ impl Processes {
 
     /// The submitter is through: what its plug holds enters the policy.
     #[inline]
-    pub(super) fn unplug(&mut self, is_plugged: bool, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(super) fn unplug(&mut self, is_plugged: bool, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         if let Some(plug) = self.plug.as_mut().filter(|_| is_plugged) {
             queue.unplug(plug, now);
         }
     }
 
-    pub(super) fn retry_backlog(&mut self, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(super) fn retry_backlog(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         while let Some((bio, cookie)) = self.backlog.front().copied() {
             let Ok(submitted) = queue.submit(&bio, cookie, now) else { return };
             self.backlog.pop_front();
@@ -259,7 +267,7 @@ impl Processes {
     }
 
     /// A bio that waited for a request has one: its submitter runs again.
-    pub(super) fn admitted(&mut self, cookie: u64, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(super) fn admitted(&mut self, cookie: u64, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let number = u32::try_from(cookie & u64::from(u32::MAX)).unwrap_or(u32::MAX);
         match cookie >> COOKIE_SHIFT {
             TRANSFER_COOKIE => match self.transfers.slots[number as usize].mover {
@@ -326,7 +334,7 @@ impl Processes {
 
     /// A process is about to wait for I/O: queues that plug themselves let go of what they hold.
     #[inline]
-    pub(super) fn begins_to_wait(&self, now: Nanos, queue: &mut RequestQueue<Any>) {
+    pub(super) fn begins_to_wait(&self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         // With plugs of their own, submitters meet a queue that has none.
         if self.plug.is_none() {
             queue.unplug_device(now);

@@ -1,31 +1,47 @@
 //! The promise of deadline and mq-deadline: batches, and classes that age.
+//!
+//! mq-deadline's classes share one batch, and a class that is looked at moves it before the age of what it offers is
+//! asked for: a look that takes nothing ("in vain") leaves direction, length and the count of passed-over batches where
+//! that class put them. What a class is promised for itself therefore holds between such looks, and begins anew behind
+//! each. A look is in vain only while two classes are inside (queued or in the device) and a lower one has somebody
+//! queued who has not aged; with that going on no bound inside a class exists at all: see
+//! `a_class_that_is_looked_at_in_vain_takes_the_bound_from_the_others` of the starvation tests.
 
 use std::collections::BTreeMap;
 
 use block::{Class, Direction, Nanos, RequestId};
-use elevator::Version;
+use elevator::{Attributes, Version};
 
 use super::{Queued, Terms, Waiting};
 use crate::invariants::Broken;
 
-/// Where a request waits: deadline knows no classes.
+/// Classes that are looked at for their age.
+const LOWER_CLASSES: [Class; 2] = [Class::BestEffort, Class::Idle];
+
+/// deadline knows no classes.
+fn class_of(terms: &Terms, attributes: &Attributes) -> Class {
+    if terms.name == "deadline" { Class::BestEffort } else { attributes.class() }
+}
+
+/// Where a request waits.
 pub(super) fn lane(terms: &Terms, waiting: &Waiting) -> (Class, Direction) {
-    let class = if terms.name == "deadline" { Class::BestEffort } else { waiting.attributes.class() };
-    (class, waiting.attributes.direction())
+    (class_of(terms, &waiting.attributes), waiting.attributes.direction())
+}
+
+/// Whether it is old enough to go before higher classes.
+fn is_aged(waiting: &Waiting, terms: &Terms, now: Nanos) -> bool {
+    let expire_ns = terms.expire_ns(waiting.attributes.direction() == Direction::Read);
+    now >= waiting.due_ns.saturating_sub(expire_ns).saturating_add(terms.ms("prio_aging_expire"))
 }
 
 /// Lower classes than the one that was chosen. mq-deadline looks at the request whose turn it is in a class, not at its
 /// oldest; once all of a class are old enough, it is whichever it looks at.
 fn passes_aged(chosen: Class, waiting: &Queued, terms: &Terms, now: Nanos) -> Result<u64, Broken> {
     let aging_ns = terms.ms("prio_aging_expire");
-    let is_aged = |other: &Waiting| {
-        let expire_ns = terms.expire_ns(other.attributes.direction() == Direction::Read);
-        now >= other.due_ns.saturating_sub(expire_ns).saturating_add(aging_ns)
-    };
     let mut passed = 0;
-    for lower in [Class::BestEffort, Class::Idle].into_iter().take_while(|lower| *lower != chosen) {
+    for lower in LOWER_CLASSES.into_iter().take_while(|lower| *lower != chosen) {
         let mut of_class = waiting.values().filter(|other| other.attributes.class() == lower).peekable();
-        if of_class.peek().is_some() && of_class.all(is_aged) {
+        if of_class.peek().is_some() && of_class.all(|other| is_aged(other, terms, now)) {
             return Err(format!("P7: all of class {lower:?} are older than {aging_ns} ns, and one of {chosen:?} went"));
         }
         passed += u64::from(waiting.values().any(|other| other.attributes.class() == lower));
@@ -33,9 +49,15 @@ fn passes_aged(chosen: Class, waiting: &Queued, terms: &Terms, now: Nanos) -> Re
     Ok(passed)
 }
 
-/// What has passed since when, while one class is queued.
+/// What has passed since when, in the class that was chosen from last.
 #[derive(Debug, Default)]
 pub(super) struct Batches {
+    /// What the policy counts as inside, in which class: queued or in the device.
+    inside: BTreeMap<RequestId, Class>,
+    /// The class that the counts are about.
+    class: Option<Class>,
+    /// There may have been a look in vain since the last choice.
+    is_moved: bool,
     /// By direction: choices of the other one since its own last.
     passed: [u64; 2],
     /// By direction: the oldest, overdue, and the younger ones of its direction that went since it was both.
@@ -43,6 +65,40 @@ pub(super) struct Batches {
 }
 
 impl Batches {
+    /// Forgets what has been counted, but not what is inside.
+    pub(super) fn begin_anew(&mut self) {
+        let inside = std::mem::take(&mut self.inside);
+        *self = Self { inside, is_moved: true, ..Self::default() };
+    }
+
+    /// A request entered, wherever; those of `waiting` it may be among.
+    pub(super) fn entered(
+        &mut self,
+        id: RequestId,
+        attributes: &Attributes,
+        waiting: &Queued,
+        terms: &Terms,
+        now: Nanos,
+    ) {
+        self.inside.insert(id, class_of(terms, attributes));
+        // Age, choices and completions only make it better: it can begin with an entry, and go on behind a choice.
+        self.is_moved |= self.looks_in_vain(waiting, terms, now);
+    }
+
+    /// It completed, or another one absorbed it.
+    pub(super) fn left(&mut self, id: RequestId) {
+        self.inside.remove(&id);
+    }
+
+    /// Whether a dispatch from here on may look at somebody who has to become older first.
+    fn looks_in_vain(&self, waiting: &Queued, terms: &Terms, now: Nanos) -> bool {
+        let mut inside = self.inside.values();
+        let first = inside.next();
+        let is_one = inside.all(|other| Some(other) == first);
+        let is_young = |other: &Waiting| LOWER_CLASSES.contains(&lane(terms, other).0) && !is_aged(other, terms, now);
+        !is_one && waiting.values().any(is_young)
+    }
+
     /// `may_be_held_up`: heads that the ledger does not follow may keep their class back.
     pub(super) fn chosen(
         &mut self,
@@ -52,28 +108,34 @@ impl Batches {
         (now, may_be_held_up): (Nanos, bool),
     ) -> Result<u64, Broken> {
         let (class, direction) = lane(terms, chosen);
-        if waiting.values().any(|other| lane(terms, other).0 != class) {
-            // Another class, be it only looked at, begins the batch anew.
-            *self = Self::default();
-            return if may_be_held_up { Ok(0) } else { passes_aged(class, waiting, terms, now) };
+        let will_be_moved = self.looks_in_vain(waiting, terms, now);
+        let was_moved = std::mem::replace(&mut self.is_moved, will_be_moved);
+        let has_others = waiting.values().any(|other| lane(terms, other).0 != class);
+        let aged = if has_others && !may_be_held_up { passes_aged(class, waiting, terms, now)? } else { 0 };
+        if was_moved || self.class != Some(class) {
+            self.class = Some(class);
+            self.passed = [0; 2];
+            self.overdue.clear();
+            return Ok(aged);
         }
+        let own: Vec<&Waiting> = waiting.values().filter(|other| lane(terms, other).0 == class).collect();
         let batch = terms.count("fifo_batch").max(1);
-        let passed = self.passes_other(direction, waiting, terms, batch)?;
-        Ok(passed + self.passes_oldest(chosen, direction, waiting, terms, now)?)
+        let passed = self.passes_other(direction, &own, terms, batch)?;
+        Ok(aged + passed + self.passes_oldest(chosen, direction, &own, terms, now)?)
     }
 
     /// The direction that was not chosen.
     fn passes_other(
         &mut self,
         direction: Direction,
-        waiting: &Queued,
+        own: &[&Waiting],
         terms: &Terms,
         batch: u64,
     ) -> Result<u64, Broken> {
         let other = if direction == Direction::Read { Direction::Write } else { Direction::Read };
         self.passed[direction as usize] = 0;
         let passed = &mut self.passed[other as usize];
-        if !waiting.values().any(|request| request.attributes.direction() == other) {
+        if !own.iter().any(|request| request.attributes.direction() == other) {
             *passed = 0;
             return Ok(0);
         }
@@ -99,11 +161,11 @@ impl Batches {
         &mut self,
         chosen: &Waiting,
         direction: Direction,
-        waiting: &Queued,
+        own: &[&Waiting],
         terms: &Terms,
         now: Nanos,
     ) -> Result<u64, Broken> {
-        let of_direction = waiting.values().filter(|other| other.attributes.direction() == direction);
+        let of_direction = own.iter().filter(|other| other.attributes.direction() == direction);
         let oldest = of_direction.min_by_key(|other| other.order);
         let key = direction as u8;
         let Some(oldest) = oldest.filter(|oldest| oldest.order < chosen.order && oldest.due_ns < now) else {

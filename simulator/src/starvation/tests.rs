@@ -2,7 +2,7 @@
 
 use super::*;
 use block::time::MILLISECOND;
-use block::{Class, Priority};
+use block::{Class, Operation, Priority};
 
 /// A policy reduced to its choice: the index among those that wait, oldest first.
 type Choice = fn(&[(RequestId, Attributes)]) -> usize;
@@ -49,12 +49,17 @@ fn all_terms() -> Vec<Terms> {
         ("write_batch_expire", 30),
         ("antic_expire", 6),
     ];
+    let budgets = [("read_latency", 160), ("write_latency", 160)];
     vec![
         terms("noop", &[]),
+        Terms { version: Some(Version(2, 4, 20)), ..terms("noop", &[]) },
         terms("none", &[]),
-        terms("linus", &[("read_latency", 160), ("write_latency", 320)]),
+        terms("wfq", &[]),
+        terms("linus", &budgets),
+        Terms { version: Some(Version(2, 4, 0)), ..terms("linus", &budgets) },
         terms("nas", &[("expire_ms", 20)]),
         terms("deadline", &batches),
+        Terms { version: Some(Version(2, 6, 0)), ..terms("deadline", &batches) },
         terms("mq-deadline", &batches),
         Terms { version: Some(Version(6, 1, 0)), ..terms("mq-deadline", &batches) },
         terms("anticipatory", &turns),
@@ -72,11 +77,11 @@ fn play(terms: &Terms, choice: Choice, attributes: impl Fn(u64) -> Attributes) -
         for number in [2 * step, 2 * step + 1] {
             let attributes = attributes(u64::from(number));
             let id = RequestId::new(number, 0);
-            ledger.inserted(id, &attributes, Entry::default(), now);
+            ledger.inserted(id, &attributes, false, now);
             waiting.push((id, attributes));
         }
         let (id, attributes) = waiting.remove(choice(&waiting));
-        ledger.chosen(id, attributes.operation, true, now)?;
+        ledger.chosen(id, &attributes, true, now)?;
         ledger.left_device(id, now + MILLISECOND / 2);
     }
     Ok(ledger.passed_over)

@@ -2,7 +2,9 @@
 //! sees the queue, whatever the policy, and that it can fail.
 
 use super::*;
-use elevator::Version;
+use crate::starvation::Terms;
+use elevator::{Version, registry};
+use queue::Handover;
 
 /// What a storm over `policy` says when it is held to other terms than its own; the first of some seeds that breaks.
 fn broken(policy: &str, version: Option<Version>, claim: impl Fn(&mut Terms)) -> Option<String> {
@@ -49,6 +51,9 @@ fn called(name: &'static str) -> impl Fn(&mut Terms) {
 fn the_bounds_of_the_lists_can_break() {
     assert_broken("mq-deadline", None, "passed over", called("noop"));
     assert_broken("linus", None, "passed over", called("none"));
+    assert_broken("noop", Some(Version(2, 4, 20)), "passed over", |terms| terms.version = Some(Version(2, 6, 0)));
+    assert_broken("linus", Some(Version(2, 4, 0)), "0 is allowed", tighter("read_latency", 0));
+    assert_broken("linus", Some(Version(2, 4, 0)), "0 is allowed", tighter("write_latency", 0));
     assert_broken("linus", None, "0 is allowed", tighter("read_latency", 0));
     assert_broken("linus", None, "0 is allowed", tighter("write_latency", 0));
     assert_broken("read-latency2", None, "0 is allowed", tighter("write_latency", 0));
@@ -66,6 +71,13 @@ fn the_bounds_of_batches_can_break() {
         assert_broken(policy, version, "passed over", tighter("fifo_batch", 1));
         assert_broken(policy, version, "Writes were passed over", tighter("writes_starved", 0));
     }
+}
+
+#[test]
+fn the_bounds_of_batches_without_gaps_can_break() {
+    // A seek ends them, so that the storms' are hardly ever as long as they may be.
+    let shortest = |terms: &mut Terms| terms.tunables.extend([("fifo_batch", 1), ("writes_starved", 0)]);
+    assert_broken("deadline", Some(Version(2, 6, 0)), "passed over", shortest);
 }
 
 #[test]
@@ -87,12 +99,29 @@ fn the_bounds_of_kyber_can_break() {
     assert_broken("deadline", None, "flushed earlier", called("kyber"));
 }
 
+#[test]
+fn the_bounds_of_shares_can_break() {
+    assert_broken("noop", None, "waits and has had", called("wfq"));
+    assert_broken("mq-deadline", None, "is the oldest of", called("wfq"));
+    // Held to shares of requests while it keeps shares of bytes.
+    assert_broken("wfq", None, "waits and has had", tighter("request_cost", 1_000_000));
+}
+
 /// The same storms, held to the true terms.
 #[test]
 fn nothing_breaks_by_itself() {
-    for policy in ["linus", "read-latency2", "nas", "deadline", "mq-deadline", "anticipatory", "kyber", "none", "noop"]
+    for policy in
+        ["linus", "read-latency2", "nas", "deadline", "mq-deadline", "anticipatory", "kyber", "none", "noop", "wfq"]
     {
         assert_eq!(broken_in(0..2, policy, None, |_| ()), None, "{policy}");
     }
-    assert_eq!(broken_in(0..2, "mq-deadline", Some(Version(6, 1, 0)), |_| ()), None);
+    let old_forms = [
+        ("mq-deadline", Version(6, 1, 0)),
+        ("deadline", Version(2, 6, 0)),
+        ("linus", Version(2, 4, 0)),
+        ("noop", Version(2, 4, 20)),
+    ];
+    for (policy, version) in old_forms {
+        assert_eq!(broken_in(0..2, policy, Some(version), |_| ()), None, "{policy}@{version:?}");
+    }
 }

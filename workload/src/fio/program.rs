@@ -111,7 +111,7 @@ pub(super) fn override_one(draft: &mut Draft, key: &str, value: Option<&str>, pl
             return findings.error(
                 place,
                 "a suffix cannot make a program of a workload",
-                "name it: dbench, startup, video",
+                "name it: copy, dbench, startup, video",
             );
         }
         return options::apply(draft, key, value, place, findings);

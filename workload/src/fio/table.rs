@@ -111,7 +111,7 @@ pub const ROWS: &[Row] = &[
         &[],
         Honoured,
         Text(program),
-        "Ours, not fio's: dbench, startup or video with its settings, e.g. startup:app=lowriter, instead of rw.",
+        "Ours, not fio's: copy, dbench, startup or video with its settings, e.g. startup:app=lowriter, instead of rw.",
     ),
     row("rw_sequencer", &[], Honoured, Text(sequencer), "What a run of a random pattern does: sequential, identical."),
     row("bs", &["blocksize"], Honoured, Triple(1, 1 << 30, |d, t| d.block_bytes = t), "I/O size: read,write,trim."),

@@ -4,11 +4,13 @@
 //! dbench    a client of a file server: creates, appends, syncs, reads back, renames and removes small files
 //! startup   the replayed start of an application: several processes that take turns
 //! video     a player that needs a frame every period
+//! copy      dd piped into dd: block by block from one file to another
 //! ```
 //! A program is a few settings ([`Program`], plain data) and a script, one state machine per file here, that says what comes
 //! next. What scripts have in common (tokens, start delay, runtime, loops, failures) is the frame's: `Run`.
 //! Nothing allocates after construction. Sources: devices specification 9.2, BFQ specification 21.
 
+mod copy;
 mod dbench;
 mod run;
 mod settings;
@@ -19,6 +21,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use copy::Copy;
 pub use dbench::Dbench;
 pub(crate) use run::Run;
 pub use settings::Key;
@@ -38,11 +41,17 @@ pub enum Program {
     StartUp(StartUp),
     /// A video player.
     Video(Video),
+    /// A copied file.
+    Copy(Copy),
 }
 
 /// The programs with their usual settings, in the order in which they are listed.
-pub const ALL: [Program; 3] =
-    [Program::Dbench(Dbench::USUAL), Program::StartUp(StartUp::USUAL), Program::Video(Video::USUAL)];
+pub const ALL: [Program; 4] = [
+    Program::Dbench(Dbench::USUAL),
+    Program::StartUp(StartUp::USUAL),
+    Program::Video(Video::USUAL),
+    Program::Copy(Copy::USUAL),
+];
 
 impl Program {
     fn settings(&self) -> &dyn Settings {
@@ -50,6 +59,7 @@ impl Program {
             Program::Dbench(settings) => settings,
             Program::StartUp(settings) => settings,
             Program::Video(settings) => settings,
+            Program::Copy(settings) => settings,
         }
     }
 
@@ -58,6 +68,7 @@ impl Program {
             Program::Dbench(settings) => settings,
             Program::StartUp(settings) => settings,
             Program::Video(settings) => settings,
+            Program::Copy(settings) => settings,
         }
     }
 
@@ -95,7 +106,7 @@ impl Program {
             Program::Video(Video { frame_bytes, period_ns, .. }) => {
                 Some(f64::from(*frame_bytes) * block::time::SECOND as f64 / (*period_ns).max(1) as f64)
             }
-            Program::Dbench(_) | Program::StartUp(_) => None,
+            Program::Dbench(_) | Program::StartUp(_) | Program::Copy(_) => None,
         }
     }
 
@@ -104,7 +115,7 @@ impl Program {
         match self {
             Program::Dbench(settings) => Some(settings.area_bytes()),
             Program::StartUp(settings) => Some(settings.area_bytes()),
-            Program::Video(_) => None,
+            Program::Video(_) | Program::Copy(_) => None,
         }
     }
 

@@ -4,6 +4,7 @@ use block::random::Stream;
 use block::{Flags, Nanos, Operation, Priority};
 
 use super::Program;
+use super::copy::Copying;
 use super::dbench::Client;
 use super::start_up::Replay;
 use super::video::Player;
@@ -51,6 +52,7 @@ enum Script {
     Dbench(Client),
     StartUp(Replay),
     Video(Player),
+    Copy(Copying),
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -101,6 +103,7 @@ impl Run {
             Program::Dbench(settings) => settings.least_bytes(),
             Program::StartUp(settings) => settings.area_bytes(),
             Program::Video(settings) => u64::from(settings.frame_bytes),
+            Program::Copy(settings) => settings.least_bytes(),
         };
         if part_bytes < needed_bytes {
             let (job, program) = (job.name.clone(), program.name());
@@ -113,6 +116,7 @@ impl Run {
             Program::Dbench(settings) => Script::Dbench(Client::new(*settings, part_bytes, scripts)),
             Program::StartUp(settings) => Script::StartUp(Replay::new(*settings, scripts)),
             Program::Video(settings) => Script::Video(Player::new(*settings, part_bytes)),
+            Program::Copy(settings) => Script::Copy(Copying::new(*settings, part_bytes)),
         };
         Ok(Self {
             script,
@@ -176,7 +180,7 @@ impl Run {
     pub(crate) fn actors(&self) -> u16 {
         match &self.script {
             Script::StartUp(replay) => replay.actors(),
-            Script::Dbench(_) | Script::Video(_) => 1,
+            Script::Dbench(_) | Script::Video(_) | Script::Copy(_) => 1,
         }
     }
 
@@ -217,6 +221,7 @@ impl Script {
             Script::Dbench(client) => client.next(),
             Script::StartUp(replay) => replay.next(),
             Script::Video(player) => player.next(now),
+            Script::Copy(copying) => copying.next(),
         }
     }
 
@@ -231,6 +236,7 @@ impl Script {
             Script::Dbench(client) => client.restart(),
             Script::StartUp(replay) => replay.restart(),
             Script::Video(player) => player.restart(),
+            Script::Copy(copying) => copying.restart(),
         }
     }
 }

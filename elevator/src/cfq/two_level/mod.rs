@@ -16,11 +16,11 @@ mod uchida;
 
 pub use instance::Instance;
 
+use super::Cfq;
 use super::expire::Rest;
-use super::profile::{PerGroup, Profile};
+use super::profile::{PerGroup, Profile, Splits};
 use super::state::Held;
 use super::tunables::{ROWS_FIRST, Ticks};
-use super::{Cfq, Splits};
 use crate::account::GroupAccount;
 use crate::group::{GroupPriority, GroupSettings};
 use crate::interface::{
@@ -361,6 +361,12 @@ impl<L: Layer> Elevator for TwoLevel<L> {
 
     fn group_account(&self, group: GroupId) -> Option<GroupAccount> {
         self.engine.group_account(group)
+    }
+
+    fn reset_group_account(&mut self, group: GroupId, now: Nanos) -> bool {
+        self.engine.tick(now);
+        self.engine.attend(group.0);
+        self.engine.reset_account(group.0)
     }
 
     fn take_message(&mut self) -> Option<Message> {

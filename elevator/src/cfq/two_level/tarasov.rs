@@ -8,8 +8,9 @@
 //!          later lines; specification cfq.md 15.1.
 
 use super::{GROUP_LEVELS, PerGroup, Profile, Turn, must, rows_with};
+use crate::cfq::Cfq;
+use crate::cfq::profile::Splits;
 use crate::cfq::tunables::{MOST, ROWS_FIRST, Ticks};
-use crate::cfq::{Cfq, Splits};
 use crate::group::GroupPriority;
 use crate::interface::{Form, Version, Violation};
 use crate::structures::{Array, NIL, NoMemory, SortedLinks, Tree};

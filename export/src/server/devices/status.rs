@@ -111,6 +111,12 @@ fn group(device: &str, group: &GroupStatus) -> Value {
         "connections": group.connections,
         "memory_bytes": group.memory_bytes,
     });
+    if let Some(leaf_weight) = group.leaf_weight {
+        value["leaf_weight"] = json!(leaf_weight);
+    }
+    if let Some(priority) = group.priority {
+        value["priority"] = json!(priority);
+    }
     for (file, line) in read_limits(&group.limits) {
         value[file] = json!(line);
     }

@@ -1,0 +1,172 @@
+//! Budgets, think times, the depth of the device and what a queue can bear: cases 15, 28, 29 and 39.
+
+use super::super::budget::TurnEnd;
+use super::super::state::{Marks, ThinkTime};
+use super::{ROOT, Rig};
+use crate::structures::NIL;
+use block::time::{MICROSECOND, MILLISECOND};
+use block::{Nanos, RequestId};
+
+/// The budget that is learned of a turn, beginning with 10922.
+fn learned(end: TurnEnd, service: u32, in_device: u32, factor: u32) -> u32 {
+    let mut rig = Rig::on_flash();
+    let queue = rig.queue(ROOT, 40, 10_922);
+    let state = rig.bfq.queues.at_mut(queue);
+    (state.dispatched, state.raising.factor) = (in_device, factor);
+    rig.bfq.entities.at_mut(queue).service = service;
+    rig.bfq.learn_budget(queue, end);
+    rig.bfq.queues.at(queue).max_budget
+}
+
+#[test]
+fn t15_how_turns_end_makes_budgets() {
+    assert_eq!(learned(TurnEnd::BudgetExhausted, 10_922, 0, 1), 16_384);
+    assert_eq!(learned(TurnEnd::BudgetTimeout, 5_000, 0, 1), 16_384);
+    assert_eq!(learned(TurnEnd::TooIdle, 8, 0, 1), 8_874);
+    assert_eq!(learned(TurnEnd::TooIdle, 8, 1, 1), 16_384);
+    assert_eq!(learned(TurnEnd::NoMoreRequests, 8, 0, 1), 512);
+    assert_eq!(learned(TurnEnd::NoMoreRequests, 3_000, 0, 1), 3_000);
+    assert_eq!(learned(TurnEnd::Preempted, 8, 0, 1), 10_922);
+    let ends = [TurnEnd::BudgetExhausted, TurnEnd::BudgetTimeout, TurnEnd::TooIdle, TurnEnd::NoMoreRequests];
+    for end in ends.into_iter().chain([TurnEnd::Preempted]) {
+        assert_eq!(learned(end, 8, 0, 30), 1_024, "{end:?}");
+    }
+}
+
+#[test]
+fn t15_too_idle_down_to_the_least() {
+    let mut rig = Rig::on_flash();
+    let queue = rig.queue(ROOT, 40, 16_384);
+    for expected in [14_336, 12_288, 10_240, 8_192, 6_144, 4_096, 2_048, 512, 512] {
+        rig.bfq.learn_budget(queue, TurnEnd::TooIdle);
+        assert_eq!(rig.bfq.queues.at(queue).max_budget, expected);
+    }
+}
+
+#[test]
+fn t28_think_times_and_what_they_say() {
+    let most = 16 * MILLISECOND;
+    let mut think = ThinkTime::since(1);
+    // As old as its first request: the pause wraps and is cut to the longest.
+    think.add(0, most);
+    let mut means = alloc::vec![think.mean_ns()];
+    let mut is_short = alloc::vec![!think.is_above(4 * MILLISECOND)];
+    for n in 1..5 {
+        think.last_end_ns = n * 100 * MILLISECOND;
+        think.add(n * 100 * MILLISECOND + MILLISECOND, most);
+        means.push(think.mean_ns());
+        is_short.push(!think.is_above(4 * MILLISECOND));
+    }
+    let hundredths: alloc::vec::Vec<Nanos> = means.iter().map(|mean| (mean + 5_000) / 10_000).collect();
+    assert_eq!(hundredths, [1_600, 800, 538, 407, 330]);
+    assert_eq!(is_short, [true, true, false, false, true]);
+}
+
+#[test]
+fn t28_the_flag_of_a_queue_follows() {
+    let mut rig = Rig::on_flash();
+    // A second issuer keeps the device from waiting for the first, so that each of its requests finds it not busy.
+    let mut shown = alloc::vec::Vec::new();
+    for n in 0..5 {
+        let id = rig.submit(1, n * 8, 8);
+        shown.push(rig.bfq.queues.at(rig.queue_of(1)).has(Marks::SHORT_THINK_TIME));
+        while rig.dispatch().is_none() {
+            rig.pass(MILLISECOND);
+        }
+        rig.complete(id);
+        // The wait for it, as it is alone, would keep the queue busy: it is cut short.
+        let queue = rig.bfq.in_service;
+        if queue != NIL {
+            rig.bfq.end_turn(queue, TurnEnd::TooIdle, rig.now);
+        }
+        rig.pass(MILLISECOND);
+    }
+    assert_eq!(shown, [true, true, false, false, true]);
+}
+
+#[test]
+fn t29_a_device_that_holds_one_at_a_time_does_not_queue() {
+    let mut rig = Rig::on_flash();
+    rig.bfq.hw_tag = None;
+    assert!(rig.bfq.flash_queues);
+    for n in 0..60 {
+        rig.submit(1, n * 8, 8);
+    }
+    for n in 1..=33 {
+        assert_eq!((rig.bfq.hw_tag, rig.bfq.flash_queues), (None, true), "before completion {n}");
+        let id = rig.dispatch().unwrap();
+        rig.pass(100 * MICROSECOND);
+        rig.complete(id);
+    }
+    assert_eq!((rig.bfq.hw_tag, rig.bfq.flash_queues), (Some(false), false));
+}
+
+#[test]
+fn t29_a_device_that_holds_four_does() {
+    let mut rig = Rig::on_flash();
+    (rig.bfq.hw_tag, rig.bfq.flash_queues) = (Some(false), false);
+    for n in 0..60 {
+        rig.submit(1, n * 8, 8);
+    }
+    let mut held: alloc::collections::VecDeque<RequestId> = (0..4).map(|_| rig.dispatch().unwrap()).collect();
+    for _ in 0..33 {
+        assert_eq!(rig.bfq.hw_tag, Some(false));
+        rig.pass(100 * MICROSECOND);
+        rig.complete(held.pop_front().unwrap());
+        held.push_back(rig.dispatch().unwrap());
+    }
+    assert_eq!((rig.bfq.hw_tag, rig.bfq.flash_queues), (Some(true), true));
+}
+
+/// A request that was measured is back after so long, as the only one in the device, or with others injected.
+fn measured(rig: &mut Rig, queue: u32, took_ns: Nanos, is_injected: bool) -> u32 {
+    let id = RequestId::from_raw(7);
+    (rig.bfq.sampled, rig.bfq.sample_began_ns) = (Some(id), rig.now);
+    (rig.bfq.is_injected, rig.bfq.in_driver) = (is_injected, 1);
+    rig.pass(took_ns);
+    rig.bfq.learn_injection(queue, id);
+    assert!(rig.bfq.sampled.is_none() && !rig.bfq.is_injected);
+    rig.bfq.in_driver = 0;
+    rig.bfq.queues.at(queue).inject.limit
+}
+
+#[test]
+fn t39_the_limit_follows_the_service_time() {
+    let mut rig = Rig::on_flash();
+    let queue = rig.queue(ROOT, 40, 16_384);
+    rig.bfq.deepest = 4;
+    assert_eq!(measured(&mut rig, queue, MILLISECOND, false), 1);
+    assert_eq!(measured(&mut rig, queue, 1_400 * MICROSECOND, true), 2);
+    assert_eq!(measured(&mut rig, queue, 1_600 * MICROSECOND, true), 1);
+    assert_eq!(rig.bfq.queues.at(queue).inject.last_service_ns, MILLISECOND);
+    // A faster one is the measure from now on.
+    assert_eq!(measured(&mut rig, queue, 900 * MICROSECOND, true), 2);
+    assert_eq!(rig.bfq.queues.at(queue).inject.last_service_ns, 900 * MICROSECOND);
+    // Never beyond what the device was seen to hold, and one.
+    for _ in 0..9 {
+        measured(&mut rig, queue, 950 * MICROSECOND, true);
+    }
+    assert_eq!(rig.bfq.queues.at(queue).inject.limit, 5);
+}
+
+#[test]
+fn t39_long_requests_are_not_let_in_beside_others_on_flash() {
+    for (sectors, is_let_in) in [(56, true), (64, false)] {
+        let mut rig = Rig::on_flash();
+        // The newcomer must not end the turn.
+        rig.bfq.settings.strict_guarantees = true;
+        let own = rig.submit(1, 0, 8);
+        assert_eq!(rig.dispatch(), Some(own));
+        // Later, so that the two do not become one for good.
+        rig.pass(181 * MILLISECOND);
+        rig.submit(2, 1_000_000, sectors);
+        let served = rig.queue_of(1);
+        assert_eq!(rig.bfq.in_service, served);
+        rig.bfq.queues.at_mut(served).inject.limit = 2;
+        let other = rig.queue_of(2);
+        let found = rig.bfq.choose_for_injection();
+        assert_eq!(found, if is_let_in { other } else { NIL }, "{sectors} sectors");
+        rig.bfq.in_driver = 0;
+        assert_eq!(rig.bfq.choose_for_injection(), other, "{sectors} sectors, into an empty device");
+    }
+}

@@ -1,0 +1,93 @@
+//! The peak rate, and what slow turns are charged: cases 17 to 19.
+
+use super::super::budget::TurnEnd;
+use super::super::state::{Held, Slot};
+use super::{ROOT, Rig};
+use block::Nanos;
+use block::time::{MILLISECOND, SECOND};
+
+/// So many dispatches of a size, from the first to the last exactly a second, into a device that is never empty.
+fn a_second_of(rig: &mut Rig, count: u64, sectors: u32, step: u64) {
+    let begin = rig.now;
+    let queue = rig.queue(ROOT, 40, 16_384);
+    rig.bfq.in_driver = 1;
+    for n in 0..count {
+        let at: Nanos = begin + n * SECOND / (count - 1);
+        rig.pass(at - rig.now);
+        let mut bio = crate::request::Bio::new(block::Operation::Read, block::Extent::new(1_000 + n * step, sectors));
+        bio.context = block::ContextId(0);
+        let id = rig.requests.allocate(bio, rig.now).unwrap();
+        let slot = id.slot();
+        *rig.bfq.slots.at_mut(slot) = Slot { id, held: Held::Queued, queue, sectors, ..super::super::state::FREE_SLOT };
+        rig.bfq.sample_dispatch(&rig.requests, slot);
+        rig.bfq.slots.at_mut(slot).held = Held::Nowhere;
+        rig.requests.free(id);
+    }
+    assert_eq!(rig.now, begin + SECOND);
+}
+
+#[test]
+fn t17_the_peak_rate_follows_what_is_sequential() {
+    let mut rig = Rig::on_flash();
+    assert_eq!((rig.bfq.peak.rate(), rig.bfq.peak.raising_ms()), (22_000, 3_750));
+    a_second_of(&mut rig, 4_000, 256, 256);
+    assert_eq!((rig.bfq.peak.rate(), rig.bfq.max_budget), (44_554, 84_980));
+    assert_eq!(rig.bfq.peak.raising_ms(), 3_000);
+
+    let mut rig = Rig::on_flash();
+    a_second_of(&mut rig, 25_000, 8, 100_000);
+    assert_eq!((rig.bfq.peak.rate(), rig.bfq.max_budget), (22_000, 16_384));
+
+    let mut rig = Rig::on_flash();
+    a_second_of(&mut rig, 60_000, 8, 100_000);
+    assert_eq!(rig.bfq.peak.rate(), 22_945);
+}
+
+#[test]
+fn t17_automatic_budgets_of_the_initial_rates() {
+    for (mut rig, at_125, at_124) in [(Rig::on_flash(), 41_961, 41_625), (Rig::on_disk(), 17_801, 17_658)] {
+        assert_eq!(rig.bfq.automatic_max_budget(), at_125);
+        rig.bfq.settings.timeout_ticks = 124;
+        assert_eq!(rig.bfq.automatic_max_budget(), at_124);
+    }
+}
+
+/// Sectors charged, budget and verdict for a turn that served so many sectors and lasted so long.
+fn charged(rig: &mut Rig, is_seeky: bool, sectors: u32, lasted_ns: Nanos, end: TurnEnd) -> (u32, bool) {
+    let queue = rig.queue(ROOT, 40, 16_384);
+    rig.bfq.queues.at_mut(queue).seek_history = if is_seeky { 0x0fff_ffff } else { 0 };
+    rig.arrive(queue);
+    assert_eq!(rig.select(), queue);
+    let vtime = rig.tree().0;
+    rig.serve(sectors);
+    rig.pass(lasted_ns);
+    rig.bfq.charge_turn(queue, end, rig.now);
+    let service = rig.bfq.entities.at(queue).service;
+    // Within a unit: each part is rounded down.
+    let due = (u64::from(service) << 22) / rig.tree().1;
+    assert!(due - (rig.tree().0 - vtime) <= 1, "virtual time runs with what is charged");
+    (service, rig.bfq.was_slow)
+}
+
+#[test]
+fn t18_slow_turns_are_charged_their_time() {
+    let short = 3 * MILLISECOND / 10;
+    for end in [TurnEnd::NoMoreRequests, TurnEnd::TooIdle] {
+        assert_eq!(charged(&mut Rig::on_flash(), true, 8, short, end), (262, true));
+        assert_eq!(charged(&mut Rig::on_disk(), true, 8, short, end), (1_048, true));
+    }
+    let long = 124 * MILLISECOND;
+    assert_eq!(charged(&mut Rig::on_flash(), true, 992, long, TurnEnd::NoMoreRequests), (16_252, true));
+    // Not because it is seeky.
+    assert_eq!(charged(&mut Rig::on_flash(), false, 992, long, TurnEnd::NoMoreRequests), (16_252, true));
+    // Of a raised queue neither, nor of one that is not seeky when there was no time to see.
+    assert_eq!(charged(&mut Rig::on_flash(), false, 8, short, TurnEnd::NoMoreRequests), (8, false));
+}
+
+#[test]
+fn t19_a_turn_that_had_most_of_its_budget_is_not() {
+    let end = TurnEnd::BudgetTimeout;
+    assert_eq!(charged(&mut Rig::on_flash(), false, 11_000, 125 * MILLISECOND, end), (11_000, false));
+    // With a third left (5461) it is.
+    assert_eq!(charged(&mut Rig::on_flash(), false, 10_923, 125 * MILLISECOND, end), (16_384, false));
+}

@@ -1,0 +1,111 @@
+//! Budgets as turns use them, what async requests cost, and depth limits: cases 14, 16 and 40.
+
+use crate::host::{FORMS, Host};
+use hoistway_elevator::Admission;
+
+/// Smallest budgets at the ends of this many turns of one issuer.
+fn least_budgets(host: &mut Host, turns: u32) -> Vec<u32> {
+    let mut least = Vec::new();
+    for n in 0..turns {
+        host.submit(&format!("R{}@1", n * 8));
+        host.finish();
+        host.pass_ms(30);
+        for line in host.lines_with("recalc_budg: last max_budg") {
+            least.push(line.rsplit(' ').next().and_then(|number| number.parse().ok()).expect("a number"));
+        }
+    }
+    least
+}
+
+#[test]
+fn t14_the_default_budget_stays_for_ten_turns() {
+    for form in FORMS {
+        let mut host = Host::on_flash(form);
+        // Worked out of the peak rate: 41961.
+        host.set("max_budget", 0);
+        let least = least_budgets(&mut host, 13);
+        assert_eq!(least, [[512; 10].as_slice(), &[1_311; 3]].concat(), "{form}");
+        // A new queue begins with two thirds.
+        host.submit("R9000000@2");
+        host.dispatch();
+        assert_eq!(host.lines_with("cur-budget"), ["2S set_in_service_queue, cur-budget = 27974"], "{form}");
+    }
+}
+
+#[test]
+fn t14_a_budget_that_is_set_is_in_force_at_once_for_those_that_grow() {
+    let mut host = Host::on_flash("6.12:max_budget=32000");
+    // Ten turns of the default, then thirty-two parts of what was set.
+    assert_eq!(least_budgets(&mut host, 11)[9..], [512, 1_000]);
+}
+
+#[test]
+fn t16_async_queues_have_the_whole_budget_and_cost_three_times_as_much() {
+    for form in FORMS {
+        let mut host = Host::on_flash(form);
+        host.submit("W0@1");
+        host.finish();
+        assert_eq!(host.lines_with("bfqq_served"), ["1A bfqq_served 24 secs"], "{form}");
+        // Too late to go on with what was left.
+        host.pass_ms(25);
+        host.submit("W100@1");
+        host.dispatch();
+        assert_eq!(host.lines_with("cur-budget"), ["1A set_in_service_queue, cur-budget = 16384"], "{form}");
+    }
+}
+
+#[test]
+fn t16_where_weights_differ_or_it_is_raised_they_cost_as_much_as_others() {
+    // Level 6 weighs 20, so that the async queue (40) is not the lightest.
+    for (form, cost) in FORMS.into_iter().zip([24, 24, 8, 8]) {
+        let mut host = Host::on_flash(form);
+        host.submit("W0@1 R5000000be6@2");
+        host.finish();
+        let served = host.lines_with("1A bfqq_served");
+        assert_eq!(served, [format!("1A bfqq_served {cost} secs")], "{form}");
+    }
+    for form in FORMS {
+        // Silent for half a second, and busy: the next request raises it.
+        let mut host = Host::on_flash(&format!("{form}:low_latency=1"));
+        host.submit("W0@1");
+        host.pass_ms(500);
+        host.submit("W100000@1");
+        host.finish();
+        assert_eq!(host.lines_with("bfqq_served"), vec!["1A bfqq_served 24 secs"; 2], "{form}: not yet");
+        host.submit("W0@1");
+        host.pass_ms(501);
+        host.submit("W100000@1");
+        host.finish();
+        assert_eq!(host.lines_with("bfqq_served"), vec!["1A bfqq_served 8 secs"; 2], "{form}");
+    }
+}
+
+#[test]
+fn t40_async_requests_and_sync_writes_leave_tags_to_reads() {
+    for form in FORMS {
+        let mut host = Host::on_flash(&format!("{form}:low_latency=1"));
+        let depths = |host: &Host| [host.admit("W0@9"), host.admit("W0sync@9"), host.admit("R0@9")];
+        assert_eq!(depths(&host), [Admission::Shallow(32), Admission::Shallow(48), Admission::Full], "{form}");
+        host.submit("R0@1");
+        assert_eq!(depths(&host), [Admission::Shallow(12), Admission::Shallow(24), Admission::Full], "{form}, raised");
+    }
+}
+
+#[test]
+fn t40_a_group_has_tags_by_its_weight() {
+    for (form, limited) in FORMS.into_iter().zip([false, false, true, true]) {
+        let mut host = Host::on_flash(form);
+        host.group(1, 300);
+        host.group(2, 100);
+        host.submit("R900000000g2@2");
+        for n in 0..47 {
+            host.submit(&format!("R{}g1@1", n * 8));
+        }
+        assert_eq!(host.admit("R900000g1@1"), Admission::Full, "{form}");
+        host.submit("R900000g1@1");
+        let expected = if limited { Admission::Shallow(1) } else { Admission::Full };
+        assert_eq!(host.admit("R1000000g1@1"), expected, "{form}");
+        // Somebody who is on no tree is not limited.
+        assert_eq!(host.admit("R0g1@3"), Admission::Full, "{form}");
+    }
+}

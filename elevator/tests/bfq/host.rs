@@ -1,0 +1,253 @@
+//! The smallest host of bfq: scripts for exact cases, every invariant after each step, the policy's own log lines.
+//!
+//! It calls the policy directly and not through a request queue: when exactly something is dispatched must not be blurred
+//! by tags and merging.
+
+use block::time::{MILLISECOND, SECOND};
+use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
+use elevator::{
+    Admission, Any, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Place, Position, Requests, registry,
+};
+use hoistway_elevator as elevator;
+use testbed::notation::{bio, show};
+
+/// The forms that differ: up to 5.1, the series of March 2019, 6.1, and what is newest.
+pub const FORMS: [&str; 4] = ["4.12", "5.2", "6.1", "6.12"];
+
+pub struct Host {
+    pub policy: Any,
+    pub requests: Requests,
+    pub now: Nanos,
+    in_device: Vec<RequestId>,
+    lines: Vec<String>,
+}
+
+impl Host {
+    /// `6.12:slice_idle=0`, on flash at HZ 1000, `low_latency` off, log lines on.
+    pub fn on_flash(spec: &str) -> Self {
+        Self::new(spec, false, MILLISECOND)
+    }
+
+    pub fn on_disk(spec: &str) -> Self {
+        Self::new(spec, true, MILLISECOND)
+    }
+
+    pub fn new(spec: &str, rotational: bool, tick_ns: Nanos) -> Self {
+        let (version, tunables) = spec.split_once(':').unwrap_or((spec, ""));
+        let configuration = Configuration {
+            slots: 1_024,
+            groups: 4,
+            contexts: 100,
+            depth: Depth { requests: 64, device: 64 },
+            rotational,
+            tick_ns,
+            ..Configuration::default()
+        };
+        let policy = registry::build("bfq", registry::parse_version(version), &configuration);
+        let mut host = Self {
+            policy: policy.unwrap_or_else(|error| panic!("{spec}: {error:?}")),
+            requests: Requests::try_new(configuration.slots).expect("memory"),
+            now: 100 * SECOND,
+            in_device: Vec::new(),
+            lines: Vec::new(),
+        };
+        host.policy.trace(true);
+        host.set("low_latency", 0);
+        for setting in tunables.split(',').filter(|setting| !setting.is_empty()) {
+            let (row, value) = setting.split_once('=').expect("name=value");
+            host.set(row, value.parse().expect("a number"));
+        }
+        host
+    }
+
+    pub fn row(&self, name: &str) -> usize {
+        let found = self.policy.tunables().iter().position(|row| row.name == name);
+        found.unwrap_or_else(|| panic!("no tunable {name}"))
+    }
+
+    pub fn setting(&self, name: &str) -> i64 {
+        self.policy.setting(self.row(name)).expect("it has a value")
+    }
+
+    pub fn set(&mut self, name: &str, value: i64) {
+        let row = self.row(name);
+        self.policy.set(row, value).unwrap_or_else(|error| panic!("{name}={value}: {error}"));
+    }
+
+    pub fn group(&mut self, group: u32, weight: u32) {
+        self.policy.group_added(GroupId(group), &GroupSettings::with_weight(weight), self.now);
+    }
+
+    // ---- lines ----
+
+    fn listen(&mut self) {
+        while let Some(message) = self.policy.take_message() {
+            let about = match message.queue {
+                Some((context, is_sync)) => format!("{}{} ", context.0, if is_sync { 'S' } else { 'A' }),
+                None => String::new(),
+            };
+            self.lines.push(format!("{about}{message}"));
+        }
+        if let Err(violation) = self.policy.check(&self.requests) {
+            panic!("broken: {} (at {})", violation.what, violation.at);
+        }
+        assert_eq!((self.policy.violations(), self.requests.violations()), (0, 0), "impossible situations");
+    }
+
+    /// Lines since the last call that contain the text.
+    pub fn lines_with(&mut self, text: &str) -> Vec<String> {
+        self.listen();
+        let lines = std::mem::take(&mut self.lines);
+        lines.into_iter().filter(|line| line.contains(text)).collect()
+    }
+
+    /// How turns ended since the last call: `1S 3` is one of issuer 1's sync queue for want of requests.
+    pub fn ends(&mut self) -> Vec<String> {
+        let lines = self.lines_with("expire (");
+        lines.iter().map(|line| line.replace("expire (", "").split(',').next().unwrap_or("").to_owned()).collect()
+    }
+
+    pub fn hush(&mut self) {
+        self.listen();
+        self.lines.clear();
+    }
+
+    // ---- steps ----
+
+    /// Several, separated by blanks.
+    pub fn submit(&mut self, text: &str) {
+        for word in text.split_whitespace() {
+            let id = self.requests.allocate(bio(word), self.now).expect("a free slot");
+            self.policy.allocated(&self.requests, id, self.now);
+            self.requests.move_to(id, Place::Queued);
+            let _ = self.policy.insert(&self.requests, id, Position::Sorted(Hint::None), self.now);
+            self.listen();
+        }
+    }
+
+    pub fn admit(&self, text: &str) -> Admission {
+        self.policy.admit(&bio(text), self.now)
+    }
+
+    pub fn choose(&mut self) -> Dispatch {
+        // Whether or not there is said to be work: what a kept device answers is what the cases ask.
+        let answer = self.policy.choose(&self.requests, HardwareQueue(0), self.now);
+        if let Dispatch::Request { id, .. } = answer {
+            self.requests.move_to(id, Place::Dispatched);
+            if let Some(request) = self.requests.move_to(id, Place::Started) {
+                request.issued_ns = self.now;
+            }
+            let _ = self.policy.started(&self.requests, id, self.now);
+            self.in_device.push(id);
+        }
+        self.listen();
+        answer
+    }
+
+    /// One dispatch, in notation; empty if nothing goes.
+    pub fn dispatch(&mut self) -> String {
+        match self.choose() {
+            Dispatch::Request { id, .. } => show(self.requests.attributes(id)),
+            _ => String::new(),
+        }
+    }
+
+    /// Dispatches until nothing goes: what went, in notation.
+    pub fn dispatch_all(&mut self) -> String {
+        let went = std::iter::from_fn(|| Some(self.dispatch()).filter(|text| !text.is_empty()));
+        went.collect::<Vec<_>>().join(" ")
+    }
+
+    /// The device finishes the oldest.
+    pub fn complete(&mut self) {
+        let id = self.in_device.remove(0);
+        let _ = self.policy.completed(&self.requests, id, self.now);
+        let _ = self.policy.released(&self.requests, id, self.now);
+        self.policy.freed(&self.requests, id, self.now);
+        self.requests.move_to(id, Place::Complete);
+        self.requests.free(id);
+        self.listen();
+    }
+
+    pub fn complete_all(&mut self) {
+        while !self.in_device.is_empty() {
+            self.complete();
+        }
+    }
+
+    pub fn exit(&mut self, context: u32) {
+        let _ = self.policy.context_exited(ContextId(context), self.now);
+        self.listen();
+    }
+
+    /// Time passes; timers fire on time.
+    pub fn pass(&mut self, span_ns: Nanos) {
+        let end = self.now + span_ns;
+        while let Some(at) = self.policy.next_timer().filter(|at| *at <= end) {
+            self.now = self.now.max(at);
+            let _ = self.policy.timer(&self.requests, self.now);
+            self.listen();
+            assert_ne!(self.policy.next_timer(), Some(at), "a timer that fired is over");
+        }
+        self.now = end;
+    }
+
+    pub fn pass_ms(&mut self, span_ms: u64) {
+        self.pass(span_ms * MILLISECOND);
+    }
+
+    pub fn pass_us(&mut self, span_us: u64) {
+        self.pass(span_us * 1_000);
+    }
+
+    /// Until when the device is kept, from now, in us; `None` if it is not.
+    pub fn kept_us(&mut self) -> Option<u64> {
+        match self.choose() {
+            Dispatch::Hold { until, .. } => Some((until - self.now) / 1_000),
+            _ => None,
+        }
+    }
+
+    /// Each of the transfers is done alone, and a while passes after it: their issuers are known then, with a queue each.
+    pub fn meet(&mut self, text: &str) {
+        for word in text.split_whitespace() {
+            self.submit(word);
+            self.finish();
+            self.pass_ms(700);
+        }
+        self.hush();
+    }
+
+    /// Everything goes to the device and comes back, as fast as it is let.
+    pub fn finish(&mut self) {
+        for _ in 0..10_000 {
+            if !self.dispatch_all().is_empty() {
+                continue;
+            }
+            if !self.in_device.is_empty() {
+                self.complete();
+            } else if self.policy.has_work(HardwareQueue(0)) || self.policy.next_timer().is_some() {
+                self.pass_ms(1);
+            } else {
+                return;
+            }
+        }
+        panic!("no end");
+    }
+
+    /// Teaches the policy that the device holds many requests at a time, or one (`hw_tag` 1 or 0).
+    pub fn teach_depth(&mut self, is_deep: bool) {
+        for n in 0..96 {
+            self.submit(&format!("R{}@79", 1_000_000_000 + n * 8));
+        }
+        let at_once = if is_deep { 16 } else { 1 };
+        for _ in 0..96 {
+            while self.in_device.len() < at_once && !self.dispatch().is_empty() {}
+            self.pass_us(100);
+            self.complete();
+        }
+        self.exit(79);
+        self.pass_ms(2_000);
+        self.hush();
+    }
+}

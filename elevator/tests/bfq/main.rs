@@ -1,0 +1,14 @@
+//! bfq: the cases of the specification, section 25, under their numbers, as far as a host can see them. Those about the
+//! engine are inside the crate (`src/bfq/tests`), 43 to 52 in `tests/bfq_table.rs`.
+
+mod budgets;
+mod host;
+mod merging;
+mod plugging;
+mod raising;
+mod settings;
+
+#[test]
+fn the_page_shows_the_tunables() {
+    testbed::check_tunables_table("bfq");
+}

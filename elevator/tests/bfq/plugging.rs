@@ -1,0 +1,187 @@
+//! When the device is kept, for how long, and what ends it: cases 23, 24, 26 and 27.
+
+use crate::host::{FORMS, Host};
+use hoistway_elevator::Elevator;
+
+/// Issuer 1 of level 2 (60), issuer 2 of level 6 (20), both known; issuer 1 is seeky if asked for.
+fn sixty_and_twenty(form: &str, is_seeky: bool) -> Host {
+    let mut host = Host::on_flash(form);
+    host.meet("R0be2@1 R900000000be6@2");
+    if is_seeky {
+        for n in 1..30 {
+            host.submit(&format!("R{}be2@1", n * 1_000_000));
+        }
+        host.finish();
+        host.pass_ms(3_000);
+        host.hush();
+    }
+    host
+}
+
+#[test]
+fn t23_a_heavier_queue_is_kept_the_device_for() {
+    for form in FORMS {
+        for is_seeky in [false, true] {
+            let mut host = sixty_and_twenty(form, is_seeky);
+            host.submit("R50000000be2@1 R50001000be2@1");
+            assert_eq!(host.dispatch(), "R50000000be2@1", "{form}");
+            host.submit("R900001000be6@2");
+            if is_seeky && form == "4.12" {
+                // The first form lets others' requests into the turns of seeky queues.
+                assert_eq!(host.dispatch_all(), "R50001000be2@1 R900001000be6@2");
+                assert_eq!(host.ends(), Vec::<String>::new());
+                continue;
+            }
+            assert_eq!(host.dispatch_all(), "R50001000be2@1", "{form}");
+            host.pass_ms(1);
+            host.complete();
+            // Long enough for the look at a kept device that Linux takes every 3 ms.
+            host.pass_ms(4);
+            assert_eq!(host.policy.next_timer(), None, "{form}: one is still in flight");
+            host.complete();
+            assert_eq!(host.policy.next_timer(), Some(host.now + 8_000_000), "{form}, seeky {is_seeky}");
+            assert_eq!(host.ends(), Vec::<String>::new(), "{form}");
+        }
+    }
+}
+
+#[test]
+fn t23_an_equal_one_is_not() {
+    for form in FORMS {
+        let mut host = Host::on_flash(form);
+        host.meet("R0@1 R900000000@2");
+        host.submit("R50000000@1 R900001000@2");
+        assert_eq!(host.dispatch(), "R50000000@1", "{form}");
+        assert_eq!(host.ends(), Vec::<String>::new(), "{form}");
+        // The next look ends the turn.
+        assert_eq!(host.dispatch(), "R900001000@2", "{form}");
+        assert_eq!(host.ends(), ["1S 3"], "{form}");
+    }
+}
+
+/// Issuer 1 (60) has been served some of its budget and is waited for since just now; issuer 2 (20) has requests.
+fn waiting(form: &str) -> Host {
+    let mut host = sixty_and_twenty(form, false);
+    // The older forms have ended the first turn of a queue that was alone at once, and learned a budget of 512.
+    let (budget, sectors) = if form.starts_with('6') { (8_874, "+2560") } else { (512, "") };
+    host.submit(&format!("R50000000{sectors}be2@1"));
+    assert_eq!(host.dispatch(), format!("R50000000be2@1{sectors}"));
+    assert_eq!(host.lines_with("cur-budget"), [format!("1S set_in_service_queue, cur-budget = {budget}")]);
+    host.submit("R900001000be6@2 R900002000be6@2");
+    assert_eq!(host.dispatch_all(), "");
+    host.pass_ms(1);
+    host.complete();
+    assert_eq!(host.kept_us(), Some(8_000));
+    host.hush();
+    host
+}
+
+#[test]
+fn t24_in_time_the_turn_goes_on() {
+    for form in FORMS {
+        let mut host = waiting(form);
+        host.pass_us(7_900);
+        host.submit("R50002560be2@1");
+        assert_eq!(host.dispatch(), "R50002560be2@1", "{form}");
+        assert_eq!(host.ends(), Vec::<String>::new(), "{form}");
+        // The timer is gone: nothing happens at 8 ms.
+        host.pass_us(5_000);
+        assert_eq!(host.ends(), Vec::<String>::new(), "{form}");
+    }
+}
+
+#[test]
+fn t24_too_late_it_ends_but_what_was_left_of_the_budget_stays() {
+    for form in FORMS {
+        let mut host = waiting(form);
+        host.pass_us(8_100);
+        assert_eq!(host.ends(), ["1S 0"], "{form}");
+        assert_eq!(host.dispatch(), "R900001000be6@2", "{form}");
+        host.hush();
+        host.pass_us(5_000);
+        host.submit("R50002560be2@1");
+        // The newer forms end the other's turn, the older ones only for somebody who is raised more.
+        let is_preempted = form.starts_with('6');
+        assert_eq!(host.ends(), if is_preempted { vec!["2S 4"] } else { vec![] }, "{form}");
+        if is_preempted {
+            assert_eq!(host.dispatch(), "R50002560be2@1", "{form}");
+            // Less than the 6826 that TOO_IDLE made of its budget.
+            assert_eq!(host.lines_with("cur-budget"), ["1S set_in_service_queue, cur-budget = 6314"], "{form}");
+        }
+    }
+}
+
+#[test]
+fn t24_later_than_three_idles_it_begins_anew() {
+    for form in ["6.1", "6.12"] {
+        let mut host = waiting(form);
+        host.pass_us(24_001);
+        assert_eq!(host.dispatch(), "R900001000be6@2", "{form}");
+        host.hush();
+        host.submit("R50002560be2@1");
+        // Its weight is larger: that ends the turn all the same, with a budget of its own.
+        assert_eq!(host.ends(), ["2S 4"], "{form}");
+        assert_eq!(host.dispatch(), "R50002560be2@1", "{form}");
+        let begun = host.lines_with("cur-budget");
+        assert_eq!(begun, ["1S set_in_service_queue, cur-budget = 6826"], "{form}");
+    }
+}
+
+/// Two equal issuers, far apart; 1 has sent requests one behind the other, or anywhere, and they are back.
+fn after_requests_of_one(mut host: Host, is_deep: bool, is_seeky: bool) -> Host {
+    host.teach_depth(is_deep);
+    // Not issuer 1: the older forms take it for one that does more than I/O once it has let the timer run out.
+    host.meet("R900000000@2");
+    for n in 0..40_u64 {
+        let place = if is_seeky { n * 7_777_777 % 800_000_000 } else { 50_000_000 + n * 8 };
+        host.submit(&format!("R{place}@1"));
+    }
+    host.submit("R900001000@2");
+    for _ in 0..40 {
+        assert!(host.dispatch().ends_with("@1"), "the turn of 1 goes on");
+        host.pass_us(50);
+        host.complete();
+    }
+    host
+}
+
+#[test]
+fn t26_for_throughput_a_disk_is_kept_for_who_reads_on() {
+    for form in FORMS {
+        let kept = |host: Host, is_deep, is_seeky| after_requests_of_one(host, is_deep, is_seeky).kept_us();
+        assert_eq!(kept(Host::on_disk(form), false, true), Some(2_000), "{form}: seeky on one command at a time");
+        assert_eq!(kept(Host::on_disk(form), false, false), Some(8_000), "{form}");
+        assert_eq!(kept(Host::on_disk(form), true, false), Some(8_000), "{form}: sequential");
+        assert_eq!(kept(Host::on_disk(form), true, true), None, "{form}: seeky on many commands");
+        assert_eq!(kept(Host::on_flash(form), true, false), None, "{form}: flash");
+    }
+}
+
+#[test]
+fn t27_a_small_request_does_not_end_a_wait_for_throughput() {
+    for form in FORMS {
+        let host = || {
+            let mut host = after_requests_of_one(Host::on_disk(form), true, false);
+            assert_eq!(host.kept_us(), Some(8_000), "{form}");
+            // Not so long that the queue would count as one that has other things to do.
+            host.pass_us(100);
+            host
+        };
+        let mut small = host();
+        let ends_at = small.now + 7_900_000;
+        small.submit("R50000320@1");
+        assert_eq!(small.policy.next_timer(), Some(ends_at), "{form}: others may yet join it");
+        assert_eq!(small.dispatch(), "R50000320@1", "{form}: if somebody looks, it goes");
+        assert_eq!(small.policy.next_timer(), None, "{form}");
+        let mut large = host();
+        large.submit("R50000320+32@1");
+        assert_eq!(large.policy.next_timer(), None, "{form}");
+        // Of two, neither is waited with.
+        let mut two = host();
+        two.submit("R50000320@1 R50000400@1");
+        assert_eq!(two.policy.next_timer(), None, "{form}");
+        let mut weighted = waiting(form);
+        weighted.submit("R50002560be2@1");
+        assert_eq!(weighted.policy.next_timer(), None, "{form}: kept for its share, not for throughput");
+    }
+}

@@ -1,0 +1,39 @@
+//! The processes that the native host starts: this program once more, as a worker or as a watcher.
+
+use std::path::Path;
+use std::process::Command;
+
+use experiment::Exit;
+use native::Programs;
+
+use crate::arguments::WatchArguments;
+use crate::exit::{Error, Outcome};
+
+/// How they are started.
+pub const PROGRAMS: Programs = Programs { worker: || again("worker"), watcher };
+
+fn again(subcommand: &str) -> Command {
+    // Not by name: it may have been replaced meanwhile.
+    let mut command = Command::new("/proc/self/exe");
+    command.arg(subcommand);
+    command
+}
+
+fn watcher(journal: &Path) -> Command {
+    let mut command = again("watch");
+    command.arg(journal);
+    command
+}
+
+/// The hidden `hoistway worker`.
+pub fn worker() -> Outcome {
+    // Whoever could hear of an error is gone.
+    Ok(native::worker::work().map_or(Exit::Failed, |()| Exit::Done))
+}
+
+/// The hidden `hoistway watch`.
+pub fn watch(arguments: &WatchArguments) -> Outcome {
+    let journal = &arguments.journal;
+    let restored = linux::setting::watch(journal).map_err(|error| Error::file(journal, "restore from", &error))?;
+    Ok(if restored.is_complete() { Exit::Done } else { Exit::NotRestored })
+}

@@ -1,0 +1,62 @@
+//! `hoistway restore`: what a run has left behind that could not tidy up itself, nor its watcher.
+
+use std::fs;
+
+use experiment::Exit;
+use linux::setting::{self, Stale};
+
+use crate::arguments::RestoreArguments;
+use crate::exit::{Error, Outcome, Voice, print};
+
+/// The subcommand.
+pub fn run(arguments: &RestoreArguments, voice: Voice) -> Outcome {
+    setting::forget_earlier_boots();
+    // Devices of `device create` whose processes are gone.
+    rig::list();
+    let stale = setting::stale();
+    if stale.is_empty() {
+        print("nothing to restore\n")?;
+        return Ok(Exit::Done);
+    }
+    if arguments.list {
+        let texts: Vec<String> = stale.iter().map(text).collect();
+        print(&texts.concat())?;
+        return Ok(Exit::Done);
+    }
+    let mut exit = Exit::Done;
+    for Stale { path, content } in stale {
+        let restored = setting::restore(&content);
+        let pid = content.process.pid;
+        restored.foreign.iter().for_each(|what| voice.warn(what, "it is left alone"));
+        restored.failed.iter().for_each(|what| voice.warn(format!("not restored: {what}"), ""));
+        if restored.is_complete() {
+            fs::remove_file(&path).map_err(|error| Error::file(&path, "remove", &error))?;
+            print(&format!("restored what process {pid} had left: {} settings\n", restored.files))?;
+        } else {
+            exit = Exit::NotRestored;
+        }
+    }
+    Ok(exit)
+}
+
+/// What a journal would put back.
+fn text(stale: &Stale) -> String {
+    let content = &stale.content;
+    let mut text = format!("left by process {}: {}\n", content.process.pid, content.cmdline.join(" "));
+    for entry in &content.entries {
+        let now = entry.new.as_deref().unwrap_or("reset by the kernel");
+        text += &format!("  {} was {}, is {now}\n", entry.path.display(), entry.old);
+    }
+    for cgroup in &content.cgroups {
+        text += &format!("  {} to remove\n", cgroup.display());
+    }
+    text
+}
+
+/// Says that there is something to restore.
+pub fn warn(voice: Voice) {
+    for Stale { content, .. } in setting::stale() {
+        let what = format!("process {} was killed and has left settings of devices changed", content.process.pid);
+        voice.warn(what, "hoistway restore puts them back; hoistway restore --list shows them");
+    }
+}

@@ -1,0 +1,307 @@
+//! The native host on models as real devices: what it measures, what it refuses, and that everything is put back.
+
+#[path = "program/mod.rs"]
+#[expect(dead_code, reason = "other tests look into directories")]
+mod program;
+#[path = "program/rig.rs"]
+mod rig;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::MutexGuard;
+use std::time::Duration;
+
+use program::{Said, command, hoistway};
+use rig::{Rig, left_behind, left_since};
+use serde_json::Value;
+
+/// Eight slots of 800 us: 10,000 reads per second at most.
+const FLASH: [&str; 3] = ["null,latency_us=800,servers=8,queue_depth=8", "--size", "1G"];
+const QUICK: [&str; 8] = ["--runtime", "400ms", "--ramp", "0", "--cooldown", "0", "--no-store", "-w"];
+
+/// As [`rig::possible`], with groups besides.
+fn possible(test: &str) -> Option<MutexGuard<'static, ()>> {
+    let has_groups = |path: &str, word: &str| fs::read_to_string(path).is_ok_and(|text| text.contains(word));
+    let alone = rig::possible(test)?;
+    if !has_groups("/proc/self/mounts", "blkio") && !has_groups("/sys/fs/cgroup/cgroup.controllers", "io") {
+        eprintln!("skipped: {test}: no cgroup hierarchy has the I/O controller");
+        return None;
+    }
+    Some(alone)
+}
+
+fn test(rig: &Rig, arguments: &[&str]) -> Said {
+    hoistway(Path::new("/"), &[&["test", &rig.node, "--host", "native"], arguments].concat())
+}
+
+/// The cells of a run's JSON.
+fn cells(said: &Said) -> Vec<Value> {
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let result: Value = serde_json::from_str(&said.stdout).expect("JSON");
+    assert_eq!(result["host"], "native");
+    result["cells"].as_array().expect("cells").clone()
+}
+
+/// Scheduler, tunables and requests, chosen by hand.
+fn by_hand(rig: &Rig) -> [String; 4] {
+    rig.set("scheduler", "bfq");
+    rig.set("iosched/low_latency", "0");
+    rig.set("iosched/slice_idle", "4");
+    rig.set("nr_requests", "60");
+    now(rig)
+}
+
+fn now(rig: &Rig) -> [String; 4] {
+    ["scheduler", "iosched/low_latency", "iosched/slice_idle", "nr_requests"].map(|name| rig.get(name))
+}
+
+/// A test of three schedulers for some seconds, in the middle of one of them.
+fn under_way(rig: &Rig) -> Child {
+    let arguments = ["test", &rig.node, "--host", "native", "-s", "none", "-s", "mq-deadline", "-s", "kyber"];
+    let more = ["--weights", "100,800", "-w", "drr:bs=4k,iodepth=8", "--runtime", "5s", "--ramp", "0", "--no-store"];
+    let mut command = command(Path::new("/"), &[&arguments[..], &more].concat());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program");
+    for _ in 0..100 {
+        std::thread::sleep(Duration::from_millis(50));
+        let group = format!("hoistway.{}", child.id());
+        if left_behind().iter().any(|thing| thing.ends_with(&group)) && rig.get("scheduler") != "bfq" {
+            std::thread::sleep(Duration::from_millis(300));
+            return child;
+        }
+    }
+    signal("-TERM", child.id());
+    let status = child.wait();
+    panic!("the run did not begin: {status:?}");
+}
+
+fn signal(signal: &str, pid: u32) {
+    Command::new("kill").args([signal, &pid.to_string()]).status().expect("kill");
+}
+
+#[test]
+fn t24_a_device_that_does_not_exist_is_not_made() {
+    let directory = Path::new("/");
+    let said = hoistway(directory, &["test", "/dev/doesnotexist0", "--host", "native", "-s", "none"]);
+    assert_eq!(said.code, 3, "{}", said.stderr);
+    assert!(!Path::new("/dev/doesnotexist0").exists());
+}
+
+#[test]
+fn t25_writing_needs_permission_an_idle_device_and_an_empty_one() {
+    let Some(_alone) = possible("t25") else { return };
+    let rig = Rig::create(&["null", "--size", "256M"]);
+    let quick: Vec<&str> = [&QUICK[..], &["drw:bs=4k", "-s", "none"]].concat();
+    let destructive = |more: &[&str]| test(&rig, &[&quick[..], &["--destructive", &rig.node], more].concat());
+    assert_eq!(test(&rig, &quick).code, 3, "writes were not allowed");
+    let formatted = Command::new("mkfs.ext4").args(["-q", &rig.node]).status();
+    if !formatted.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: t25: mkfs.ext4 is missing");
+        return;
+    }
+    let place = tempfile::tempdir().expect("a directory");
+    let mount = |arguments: &[&str]| {
+        Command::new(arguments[0]).args(&arguments[1..]).arg(place.path()).status().is_ok_and(|status| status.success())
+    };
+    assert!(mount(&["mount", &rig.node]));
+    let reading = test(&rig, &[&QUICK[..], &["drr:bs=4k", "-s", "none"]].concat());
+    let mounted = destructive(&[]);
+    assert!(mount(&["umount"]));
+    assert!(reading.code == 0 && reading.stderr.contains("is in use"), "{}", reading.stderr);
+    assert!(mounted.code == 3 && mounted.stderr.contains("is in use"), "{}", mounted.stderr);
+    let holding = destructive(&[]);
+    assert!(holding.code == 3 && holding.stderr.contains("an ext file system"), "{}", holding.stderr);
+    let other = test(&rig, &[&quick[..], &["--destructive", "/dev/loop0"]].concat());
+    assert_eq!(other.code, 2, "{}", other.stderr);
+    let written = destructive(&["--overwrite-signature", "--format", "json"]);
+    assert!(cells(&written)[0]["total"]["iops"]["mean"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn t26_a_disk_with_a_mounted_partition_is_not_written() {
+    let Some(_alone) = possible("t26") else { return };
+    let rig = Rig::create(&["null", "--size", "256M"]);
+    let script = format!(
+        "echo 'start=2048, type=83' | sfdisk -q {0} && (partx -a {0} || true) && test -e {0}p1 && mkfs.ext4 -q {0}p1",
+        rig.node
+    );
+    let made = Command::new("sh").args(["-c", &script]).stderr(Stdio::null()).status();
+    if !made.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: t26: this machine cannot make a partition (sfdisk, partx, mkfs.ext4)");
+        return;
+    }
+    let place = tempfile::tempdir().expect("a directory");
+    let partition = format!("{}p1", rig.node);
+    assert!(Command::new("mount").arg(&partition).arg(place.path()).status().is_ok_and(|status| status.success()));
+    let whole =
+        [&QUICK[..], &["drw:bs=4k", "-s", "none", "--overwrite-signature", "--destructive", &rig.node]].concat();
+    let said = test(&rig, &whole);
+    assert!(Command::new("umount").arg(place.path()).status().is_ok_and(|status| status.success()));
+    let _ = Command::new("partx").args(["-d", &rig.node]).status();
+    assert!(said.code == 3 && said.stderr.contains(&partition), "{}", said.stderr);
+}
+
+#[test]
+fn t27_everything_is_as_before_after_the_end_an_interrupt_and_a_kill() {
+    let Some(_alone) = possible("t27") else { return };
+    let rig = Rig::create(&FLASH);
+    let (before, left) = (by_hand(&rig), left_behind());
+    let all = ["drr:bs=4k,iodepth=8", "-s", "none", "-s", "mq-deadline", "-s", "kyber", "--weights", "100,800"];
+    let said = test(&rig, &[&QUICK[..], &all, &["--format", "json"]].concat());
+    assert_eq!(cells(&said).len(), 3);
+    assert_eq!((now(&rig), left_since(&left)), (before.clone(), vec![]));
+    let mut child = under_way(&rig);
+    signal("-INT", child.id());
+    assert_eq!(child.wait().expect("its end").code(), Some(130));
+    assert_eq!((now(&rig), left_since(&left)), (before.clone(), vec![]));
+    let mut child = under_way(&rig);
+    signal("-KILL", child.id());
+    child.wait().expect("its end");
+    // The watcher has two seconds.
+    assert_eq!(left_since(&left), [""; 0]);
+    assert_eq!(now(&rig), before);
+}
+
+#[test]
+fn t28_what_nobody_could_restore_is_restored_on_request() {
+    let Some(_alone) = possible("t28") else { return };
+    let rig = Rig::create(&FLASH);
+    let (before, left) = (by_hand(&rig), left_behind());
+    let mut child = under_way(&rig);
+    let watchers = Command::new("pgrep").args(["-P", &child.id().to_string(), "-f", "watch"]).output().expect("pgrep");
+    let watcher: u32 = String::from_utf8_lossy(&watchers.stdout).trim().parse().expect("one watcher");
+    signal("-KILL", watcher);
+    signal("-KILL", child.id());
+    child.wait().expect("its end");
+    std::thread::sleep(Duration::from_millis(300));
+    assert_ne!(now(&rig), before);
+    let later = test(&rig, &[&QUICK[..], &["drr:bs=4k", "--dry-run"]].concat());
+    assert_eq!(later.code, 0, "{}", later.stderr);
+    let later = hoistway(Path::new("/"), &["restore", "--list"]);
+    assert!(later.stdout.contains("nr_requests was 60"), "{}", later.stdout);
+    let warned = test(&rig, &[&QUICK[..], &["drr:bs=4k", "-s", "current"]].concat());
+    assert!(warned.stderr.contains("hoistway restore"), "{}", warned.stderr);
+    assert_eq!(hoistway(Path::new("/"), &["restore"]).code, 0);
+    assert_eq!((now(&rig), left_since(&left)), (before, vec![]));
+    let again = hoistway(Path::new("/"), &["restore"]);
+    assert_eq!((again.code, again.stdout.as_str()), (0, "nothing to restore\n"));
+}
+
+#[test]
+fn t29_what_somebody_else_changes_during_a_run_stays() {
+    let Some(_alone) = possible("t29") else { return };
+    let rig = Rig::create(&FLASH);
+    by_hand(&rig);
+    let arguments =
+        ["test", &rig.node, "--host", "native", "-s", "kyber", "-w", "drr:bs=4k", "--runtime", "2s", "--no-store"];
+    let child =
+        command(Path::new("/"), &arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("program");
+    while rig.get("scheduler") != "kyber" {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    rig.set("nr_requests", "40");
+    let said = Said::from(child.wait_with_output().expect("its end"));
+    assert!(said.code == 0 && said.stderr.contains("changed by someone else: now 40"), "{}", said.stderr);
+    assert_eq!(now(&rig), ["bfq", "0", "4", "40"]);
+}
+
+#[test]
+fn t30_a_device_is_measured_by_one_at_a_time() {
+    let Some(_alone) = possible("t30") else { return };
+    let rig = Rig::create(&FLASH);
+    by_hand(&rig);
+    let mut first = under_way(&rig);
+    let second = test(&rig, &[&QUICK[..], &["drr:bs=4k", "-s", "none"]].concat());
+    signal("-TERM", first.id());
+    assert_eq!(first.wait().expect("its end").code(), Some(143));
+    assert_eq!(second.code, 1, "{}", second.stderr);
+    assert!(second.stderr.contains(&format!("by process {}", first.id())), "{}", second.stderr);
+}
+
+#[test]
+fn t47_bfq_shares_by_weight_and_none_does_not() {
+    let Some(_alone) = possible("t47") else { return };
+    let times = ["--runtime", "3s", "--ramp", "500ms", "--cooldown", "0", "--no-store", "--format", "json"];
+    let load = ["-w", "drr:bs=4k,iodepth=32", "--weights", "100,800", "-s"];
+    let measured = |rig: &Rig, scheduler: &str, note: &str| {
+        let said = test(rig, &[&times[..], &load, &[scheduler]].concat());
+        assert!(said.stderr.contains(note), "{}", said.stderr);
+        let cell = cells(&said)[0].clone();
+        let rate = |index: usize| cell["groups"][index]["bw_bytes"]["mean"].as_f64().expect("a rate");
+        (rate(1) / rate(0), is_cpu_short(&cell))
+    };
+    // A device that takes everything: with 8 tags the two processes race for them, and whoever wakes first has more.
+    let deep = Rig::create(&["null,latency_us=800,servers=8,queue_depth=128", "--size", "1G"]);
+    let (none, none_is_short) = measured(&deep, "none", "no proportional-share mechanism is active for none");
+    drop(deep);
+    // A device that takes fewer than there are, so that the scheduler has something to choose from.
+    let (bfq, bfq_is_short) = measured(&Rig::create(&FLASH), "bfq:low_latency=0", "weights act by");
+    // BFQ waits for the next request of a process; one that waits for a processor instead blurs the shares.
+    let (of_none, of_bfq) = if none_is_short || bfq_is_short {
+        eprintln!("skipped: t47: exact ratios: the processors are busy otherwise (none {none:.2}, bfq {bfq:.1})");
+        (0.5..2.0, 2.0..30.0)
+    } else {
+        (0.9..1.1, 6.0..10.0)
+    };
+    assert!(of_none.contains(&none), "none: {none}");
+    assert!(of_bfq.contains(&bfq), "bfq: {bfq}");
+}
+
+/// The host's own mark: figures that the processors have spoiled.
+fn is_cpu_short(cell: &Value) -> bool {
+    cell["flags"].as_array().is_some_and(|flags| flags.iter().any(|flag| flag == "C"))
+}
+
+#[test]
+fn t50_a_limit_is_the_kernels_own() {
+    let Some(_alone) = possible("t50") else { return };
+    let rig = Rig::create(&FLASH);
+    let group = ["--group", "name=a,rbps=10M,workload=drr:bs=4k,iodepth=16", "-s", "none"];
+    let times = ["--runtime", "4s", "--ramp", "1s", "--no-store", "--format", "json"];
+    let said = test(&rig, &[&times[..], &group].concat());
+    let cell = &cells(&said)[0];
+    let part = cell["total"]["bw_bytes"]["mean"].as_f64().expect("a rate") / f64::from(10 << 20);
+    let least = if is_cpu_short(cell) { 0.8 } else { 0.97 };
+    assert!((least..1.03).contains(&part), "{part} of the limit");
+    if least < 0.97 {
+        eprintln!("skipped: t50: that the limit is reached: the processors are busy otherwise ({part:.3} of it)");
+    }
+}
+
+#[test]
+fn names_and_values_that_the_kernel_does_not_know_are_refused_before_anything_changes() {
+    let Some(_alone) = possible("names") else { return };
+    let rig = Rig::create(&FLASH);
+    let refused = |scheduler: &str, words: &[&str]| {
+        let said = test(&rig, &["-w", "drr", "--no-store", "-s", scheduler]);
+        assert_eq!(said.code, 2, "{scheduler}: {}", said.stderr);
+        words.iter().for_each(|word| assert!(said.stderr.contains(word), "{scheduler}: {}", said.stderr));
+    };
+    refused("cfq", &["no scheduler 'cfq'", "available: none, mq-deadline"]);
+    refused("bfq:slice_idel=0", &["bfq has no tunable 'slice_idel'", "did you mean 'slice_idle'"]);
+    refused("bfq:slice_idle=99999999", &["slice_idle=99999999", "0 to 1000", "ms"]);
+    refused("bfq@6.1", &["the kernel has its own bfq"]);
+    refused("current:slice_idle=0", &["keeps everything as it is"]);
+    let said = test(&rig, &["-w", "drr", "--limiter", "io.cost", "--no-store", "-s", "none"]);
+    assert!(said.code == 2 && said.stderr.contains("cannot set the limiter 'io.cost'"), "{}", said.stderr);
+}
+
+/// What the device saw is what the workers counted.
+#[test]
+fn figures_agree_with_the_kernels_own_counters() {
+    let Some(_alone) = possible("figures") else { return };
+    let rig = Rig::create(&FLASH);
+    let reads = || -> f64 {
+        let text = fs::read_to_string(rig.queue("../stat")).expect("counters");
+        text.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number")
+    };
+    let before = reads();
+    let workload = ["drr:bs=4k,iodepth=4", "-s", "mq-deadline:fifo_batch=3", "--threads", "2", "--nrgrp", "2"];
+    let times = ["--runtime", "2s", "--ramp", "0", "--no-store", "--format", "json", "-w"];
+    let said = test(&rig, &[&times[..], &workload].concat());
+    let ours = cells(&said)[0]["total"]["iops"]["mean"].as_f64().expect("a rate") * 2.0;
+    let seen = reads() - before;
+    assert!(ours > 1_000.0 && (ours / seen - 1.0).abs() < 0.03, "{ours} counted by us, {seen} by the kernel");
+    assert!(said.stdout.contains("\"fifo_batch\""), "tunables in force are part of the answer");
+}

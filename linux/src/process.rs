@@ -1,0 +1,100 @@
+//! Which process is meant: a number alone may have been given away again.
+
+use std::fs;
+use std::io;
+
+use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
+
+/// A process of this boot.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct Process {
+    /// Its number.
+    pub pid: i32,
+    /// When it began, in clock ticks since boot.
+    pub start_time_ticks: u64,
+}
+
+impl Process {
+    /// This one.
+    ///
+    /// # Errors
+    /// Where `/proc` is not mounted.
+    pub fn this() -> io::Result<Self> {
+        Self::of(rustix::process::getpid().as_raw_nonzero().get())
+    }
+
+    /// The one that has this number now.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
+    pub fn of(pid: i32) -> io::Result<Self> {
+        let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        start_time_ticks(&text)
+            .map(|start_time_ticks| Self { pid, start_time_ticks })
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("/proc/{pid}/stat cannot be read")))
+    }
+
+    /// Whether it still runs; one that has ended and was not waited for does not.
+    pub fn is_alive(self) -> bool {
+        let text = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        start_time_ticks(&text) == Some(self.start_time_ticks) && !is_over(&text)
+    }
+
+    /// Asks it to end (SIGTERM). It may have ended already.
+    pub fn terminate(self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Ends it (SIGKILL). It may have ended already.
+    pub fn kill(self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(self, signal: Signal) {
+        if self.is_alive()
+            && let Some(pid) = Pid::from_raw(self.pid)
+        {
+            // It may end between the two calls.
+            let _ = rustix::process::kill_process(pid, signal);
+        }
+    }
+}
+
+/// The fields behind the command's name, which may contain anything.
+fn fields(stat: &str) -> impl Iterator<Item = &str> {
+    stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace()
+}
+
+/// Field 22 of `/proc/PID/stat`.
+fn start_time_ticks(stat: &str) -> Option<u64> {
+    fields(stat).nth(19)?.parse().ok()
+}
+
+fn is_over(stat: &str) -> bool {
+    matches!(fields(stat).next(), Some("Z" | "X"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_and_blanks_does_not_confuse() {
+        let stat = "12 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20";
+        assert_eq!(start_time_ticks(stat), Some(4_711));
+        assert!(!is_over(stat) && is_over("12 (a) Z 1 2"));
+    }
+
+    #[test]
+    fn a_process_is_known_while_it_runs_and_not_after() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let process = Process::of(i32::try_from(child.id()).unwrap()).unwrap();
+        assert!(process.is_alive());
+        assert!(!Process { start_time_ticks: process.start_time_ticks + 1, ..process }.is_alive());
+        process.kill();
+        child.wait().unwrap();
+        assert!(!process.is_alive());
+        process.kill();
+    }
+}

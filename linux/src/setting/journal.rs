@@ -1,0 +1,274 @@
+//! The journal: one file per process, replaced whole and made durable before every change that it describes.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::restore::{Restored, restore};
+use crate::process::Process;
+use crate::run_directory;
+
+/// One file that was or will be changed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Entry {
+    /// The file.
+    pub path: PathBuf,
+    /// What it held before.
+    pub old: String,
+    /// What it held after our last change; none if we have not changed it ourselves (a change elsewhere resets it).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new: Option<String>,
+    /// The file exists under this scheduler only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requires_scheduler: Option<String>,
+}
+
+/// Everything that has to be undone.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Content {
+    /// Of this format: 1.
+    pub version: u32,
+    /// Whose changes they are.
+    #[serde(flatten)]
+    pub process: Process,
+    /// Who restores if that process cannot.
+    #[serde(default)]
+    pub watcher: Option<Process>,
+    /// Its command line, for people.
+    pub cmdline: Vec<String>,
+    /// Files in the order in which they were first changed.
+    pub entries: Vec<Entry>,
+    /// Directories of cgroups, parents first.
+    pub cgroups: Vec<PathBuf>,
+    /// `cgroup.subtree_control` files (v2) in which the io controller was switched on.
+    #[serde(default)]
+    pub subtree_controls: Vec<PathBuf>,
+}
+
+impl Content {
+    pub(super) fn read(path: &Path) -> io::Result<Self> {
+        if path.extension().is_none_or(|extension| extension != "json") {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Ok(serde_json::from_slice(&fs::read(path)?)?)
+    }
+
+    /// Whether there is anything to undo.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.cgroups.is_empty() && self.subtree_controls.is_empty()
+    }
+}
+
+/// Where the journals of this boot are.
+pub(super) fn directory() -> PathBuf {
+    run_directory::path().join(run_directory::boot_id())
+}
+
+/// The open journal of this process.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    content: Content,
+    /// Something could not be undone: what is left is for `hoistway restore`.
+    is_given_up: bool,
+}
+
+impl Journal {
+    /// An empty journal on disk; `name` distinguishes it from others of the same process.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn begin(name: &str) -> io::Result<Self> {
+        let process = Process::this()?;
+        let directory = directory();
+        run_directory::make(&directory)?;
+        let content = Content {
+            version: 1,
+            process,
+            watcher: None,
+            cmdline: std::env::args().collect(),
+            entries: Vec::new(),
+            cgroups: Vec::new(),
+            subtree_controls: Vec::new(),
+        };
+        let journal = Self { path: directory.join(format!("{}{name}.json", process.pid)), content, is_given_up: false };
+        journal.save()?;
+        Ok(journal)
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it says.
+    pub fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// Names the process that restores if this one cannot.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn watched_by(&mut self, watcher: Process) -> io::Result<()> {
+        self.content.watcher = Some(watcher);
+        self.save()
+    }
+
+    /// Writes down what a file holds because something else is about to change it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn keep(&mut self, path: &Path, requires_scheduler: Option<&str>) -> io::Result<()> {
+        if self.entry(path).is_some() {
+            return Ok(());
+        }
+        let (old, requires_scheduler) = (value(path)?, requires_scheduler.map(str::to_owned));
+        self.content.entries.push(Entry { path: path.to_owned(), old, new: None, requires_scheduler });
+        self.save()
+    }
+
+    /// Writes a value, and answers what the file holds then: the kernel may have rounded it.
+    ///
+    /// # Errors
+    /// What the system says; the journal knows of the attempt.
+    pub fn set(&mut self, path: &Path, text: &str) -> io::Result<String> {
+        self.keep(path, None)?;
+        // What is about to be written counts as written: between the two writes the process may end.
+        self.note_new(path, text)?;
+        let written = fs::write(path, text);
+        let now = value(path)?;
+        self.note_new(path, &now)?;
+        written.map(|()| now)
+    }
+
+    /// Writes down what a file of the journal holds now, after a change elsewhere that was ours. Files that exist under
+    /// another scheduler are left out.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn look_again(&mut self) -> io::Result<()> {
+        for entry in &mut self.content.entries {
+            if let Ok(now) = value(&entry.path) {
+                entry.new = Some(now);
+            }
+        }
+        self.save()
+    }
+
+    /// A cgroup is about to be made.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn made_cgroup(&mut self, path: &Path) -> io::Result<()> {
+        self.content.cgroups.push(path.to_owned());
+        self.save()
+    }
+
+    /// The io controller is about to be switched on in this `cgroup.subtree_control`.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn switched_on(&mut self, path: &Path) -> io::Result<()> {
+        self.content.subtree_controls.push(path.to_owned());
+        self.save()
+    }
+
+    /// Undoes everything. What could not be undone stays in the journal, for `hoistway restore`.
+    pub fn restore(&mut self) -> Restored {
+        let restored = restore(&self.content);
+        self.is_given_up = !restored.is_complete();
+        if restored.is_complete() {
+            let _ = fs::remove_file(&self.path);
+            self.content.entries.clear();
+            self.content.cgroups.clear();
+            self.content.subtree_controls.clear();
+        }
+        restored
+    }
+
+    fn entry(&mut self, path: &Path) -> Option<&mut Entry> {
+        self.content.entries.iter_mut().find(|entry| entry.path == path)
+    }
+
+    fn note_new(&mut self, path: &Path, text: &str) -> io::Result<()> {
+        if let Some(entry) = self.entry(path) {
+            entry.new = Some(text.to_owned());
+        }
+        self.save()
+    }
+
+    fn save(&self) -> io::Result<()> {
+        let unfinished = self.path.with_extension("new");
+        let mut file = File::create(&unfinished)?;
+        file.write_all(&serde_json::to_vec_pretty(&self.content)?)?;
+        file.sync_all()?;
+        fs::rename(&unfinished, &self.path)
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if self.is_given_up {
+            return;
+        }
+        if !self.content.is_empty() {
+            self.restore();
+        }
+        if !self.is_given_up {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// What a setting is: the file's text, or the word in brackets where the file lists what it could be.
+pub(super) fn value(path: &Path) -> io::Result<String> {
+    let text = fs::read_to_string(path)?;
+    let chosen = text.split_ascii_whitespace().find(|word| word.starts_with('[') && word.ends_with(']'));
+    Ok(chosen.map_or(text.trim(), |word| word.trim_matches(['[', ']'])).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_is_the_word_in_brackets() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("scheduler");
+        for (text, expected) in [("none [bfq] kyber\n", "bfq"), ("128\n", "128"), ("write back\n", "write back")] {
+            fs::write(&path, text).unwrap();
+            assert_eq!(value(&path).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn the_first_old_value_is_what_counts() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("nr_requests");
+        fs::write(&path, "64\n").unwrap();
+        let mut journal = Journal::begin(".test-first").unwrap();
+        assert_eq!(journal.set(&path, "128").unwrap(), "128");
+        assert_eq!(journal.set(&path, "256").unwrap(), "256");
+        let on_disk = Content::read(journal.path()).unwrap();
+        assert_eq!(&on_disk, journal.content());
+        assert_eq!((on_disk.entries.len(), on_disk.entries[0].old.as_str()), (1, "64"));
+        assert!(journal.restore().is_complete());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "64");
+        assert!(!journal.path().exists());
+    }
+
+    #[test]
+    fn a_dropped_journal_restores_and_leaves_no_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("rotational");
+        fs::write(&path, "1").unwrap();
+        let mut journal = Journal::begin(".test-drop").unwrap();
+        journal.set(&path, "0").unwrap();
+        let own = journal.path().to_owned();
+        drop(journal);
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), own.exists()), ("1", false));
+    }
+}

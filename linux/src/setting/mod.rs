@@ -1,0 +1,62 @@
+//! Settings of the system that are changed for a while: written down before they are changed, read back afterwards, put
+//! back at the end, however that comes.
+//!
+//! ```text
+//! Journal::begin -> keep(path) / set(path, value) / made_cgroup(path)   each on disk before it happens
+//!                -> restore()                                            at the normal end, or when it is dropped
+//! watch()        in a process of its own: restores when its parent is gone without having done so (SIGKILL)
+//! stale()        journals of processes that are gone together with their watchers, for `hoistway restore`
+//! ```
+//! Only what still has the value that was written is put back: what somebody else changed meanwhile is theirs.
+
+mod journal;
+mod restore;
+mod watch;
+
+pub use journal::{Content, Entry, Journal};
+pub use restore::{Restored, restore};
+pub use watch::{Watcher, watch};
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::process::Process;
+use crate::run_directory;
+
+/// A journal that nobody looks after any more.
+#[derive(Clone, Debug)]
+pub struct Stale {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it says.
+    pub content: Content,
+}
+
+/// The journals of this boot whose processes are gone.
+pub fn stale() -> Vec<Stale> {
+    let entries = fs::read_dir(journal::directory()).into_iter().flatten().flatten();
+    let mut found: Vec<Stale> = entries
+        .filter_map(|entry| {
+            let path = entry.path();
+            let content = Content::read(&path).ok()?;
+            let is_stale = !content.process.is_alive() && !content.watcher.is_some_and(Process::is_alive);
+            is_stale.then_some(Stale { path, content })
+        })
+        .collect();
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
+}
+
+/// Takes away the journals of earlier boots: what they speak of is long gone.
+pub fn forget_earlier_boots() {
+    let boot = run_directory::boot_id();
+    let entries = fs::read_dir(run_directory::path()).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        // Boot identities look like 8-4-4-4-12; other directories here have names.
+        let looks_like_one = name.len() == 36 && name.to_str().is_some_and(|name| name.matches('-').count() == 4);
+        if looks_like_one && name != boot.as_str() {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}

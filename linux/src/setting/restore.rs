@@ -1,0 +1,258 @@
+//! Undoing what a journal says: every entry is tried, whatever happens to the others, and doing it twice does no harm.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::journal::{Content, Entry, value};
+use crate::process::Process;
+
+/// A cgroup whose last process has just ended is busy for a moment.
+const REMOVAL_TRIES: u32 = 40;
+const REMOVAL_STEP: Duration = Duration::from_millis(50);
+
+/// How it went.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Restored {
+    /// Files that were put back.
+    pub files: usize,
+    /// What somebody else changed meanwhile, and what it is now; left alone.
+    pub foreign: Vec<String>,
+    /// What could not be undone, with the reason.
+    pub failed: Vec<String>,
+}
+
+impl Restored {
+    /// Whether everything is as it was or as somebody else wanted it.
+    pub fn is_complete(&self) -> bool {
+        self.failed.is_empty()
+    }
+}
+
+/// Undoes everything.
+pub fn restore(content: &Content) -> Restored {
+    let mut restored = Restored::default();
+    remove_cgroups(&content.cgroups, &mut restored);
+    for path in content.subtree_controls.iter().rev() {
+        match fs::write(path, "-io") {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                restored.failed.push(format!("{}: {error}", path.display()));
+            }
+            _ => {}
+        }
+    }
+    let queues: BTreeSet<&Path> = content.entries.iter().filter_map(|entry| queue_of(&entry.path)).collect();
+    for queue in queues {
+        let entries: Vec<&Entry> =
+            content.entries.iter().filter(|entry| queue_of(&entry.path) == Some(queue)).collect();
+        restore_queue(&entries, &mut restored);
+    }
+    for entry in content.entries.iter().filter(|entry| queue_of(&entry.path).is_none()) {
+        put_back(&Found::of(entry), &mut restored);
+    }
+    restored
+}
+
+/// The directory `queue` that a file belongs to: switching its scheduler resets other files below.
+fn queue_of(path: &Path) -> Option<&Path> {
+    path.ancestors().skip(1).find(|above| above.ends_with("queue"))
+}
+
+/// Scheduler first, because that resets the others; then the number of requests, the scheduler's tunables, the rest.
+fn restore_queue(entries: &[&Entry], restored: &mut Restored) {
+    // Looked at before anything is written: writing one changes others.
+    let mut found: Vec<Found<'_>> = entries.iter().map(|entry| Found::of(entry)).collect();
+    let rank = |entry: &Entry| match entry.path.file_name().and_then(|name| name.to_str()) {
+        Some("scheduler") => 0,
+        Some("nr_requests") => 1,
+        _ if entry.requires_scheduler.is_some() => 2,
+        _ => 3,
+    };
+    found.sort_by_key(|found| rank(found.entry));
+    let mut active = None;
+    for found in found {
+        match &found.entry.requires_scheduler {
+            Some(wanted) if active.as_ref() != Some(wanted) => {}
+            _ => put_back(&found, restored),
+        }
+        if rank(found.entry) == 0 {
+            active = value(&found.entry.path).ok();
+        }
+    }
+}
+
+/// A file as it was before anything was put back.
+struct Found<'a> {
+    entry: &'a Entry,
+    /// None for one that is not there (now): it comes back with its scheduler, holding defaults.
+    value: Option<String>,
+}
+
+impl<'a> Found<'a> {
+    fn of(entry: &'a Entry) -> Self {
+        Self { entry, value: value(&entry.path).ok() }
+    }
+
+    /// What somebody else has made of it, if it is not what we left there.
+    fn foreign(&self) -> Option<&str> {
+        let (now, new) = (self.value.as_deref()?, self.entry.new.as_deref()?);
+        (now != new && now != self.entry.old).then_some(now)
+    }
+}
+
+fn put_back(found: &Found<'_>, restored: &mut Restored) {
+    let entry = found.entry;
+    let place = entry.path.display();
+    let Ok(now) = value(&entry.path) else {
+        // The device has gone, and its settings with it.
+        return;
+    };
+    if let Some(foreign) = found.foreign() {
+        let new = entry.new.as_deref().unwrap_or("");
+        restored.foreign.push(format!("{place} was changed by someone else: now {foreign}, we had set {new}"));
+        if now != foreign {
+            // Our switch of the scheduler has reset it; under this one the value may be impossible.
+            let _ = fs::write(&entry.path, foreign);
+        }
+        return;
+    }
+    if now == entry.old {
+        return;
+    }
+    let written = fs::write(&entry.path, &entry.old);
+    match (written, value(&entry.path)) {
+        (Ok(()), Ok(now)) if now == entry.old => restored.files += 1,
+        (Ok(()), Ok(now)) => restored.failed.push(format!("{place}: the kernel stored {now} instead of {}", entry.old)),
+        (Err(error), _) | (_, Err(error)) => restored.failed.push(format!("{place}: {error} (it was {})", entry.old)),
+    }
+}
+
+/// Ends the processes in the groups and removes the groups, children first.
+fn remove_cgroups(cgroups: &[PathBuf], restored: &mut Restored) {
+    let own = Process::this().map_or(0, |process| process.pid);
+    for group in cgroups.iter().rev() {
+        let mut outcome = Ok(());
+        for attempt in 0..REMOVAL_TRIES {
+            outcome = fs::remove_dir(group);
+            match &outcome {
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
+                _ => break,
+            }
+            // Ours have been asked to end; who is still there after a moment is not asked.
+            if attempt >= 2 {
+                end_members(group, own);
+            }
+            std::thread::sleep(REMOVAL_STEP);
+        }
+        match outcome {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                restored.failed.push(format!("{}: {error}", group.display()));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn end_members(group: &Path, own: i32) {
+    let members = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    let members = members.lines().filter_map(|line| line.trim().parse::<i32>().ok());
+    for member in members.filter(|pid| *pid != own) {
+        if let Ok(process) = Process::of(member) {
+            process.kill();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory that looks like a queue's.
+    fn queue(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir_all(directory.path().join("queue/iosched")).unwrap();
+        for (name, text) in files {
+            fs::write(directory.path().join("queue").join(name), text).unwrap();
+        }
+        directory
+    }
+
+    fn entry(directory: &tempfile::TempDir, name: &str, old: &str, new: Option<&str>) -> Entry {
+        Entry {
+            path: directory.path().join("queue").join(name),
+            old: old.to_owned(),
+            new: new.map(str::to_owned),
+            requires_scheduler: name.starts_with("iosched").then(|| "bfq".to_owned()),
+        }
+    }
+
+    fn content(entries: Vec<Entry>, cgroups: Vec<PathBuf>) -> Content {
+        let process = Process { pid: 1, start_time_ticks: 0 };
+        let (cmdline, subtree_controls) = (Vec::new(), Vec::new());
+        Content { version: 1, process, watcher: None, cmdline, entries, cgroups, subtree_controls }
+    }
+
+    fn text(directory: &tempfile::TempDir, name: &str) -> String {
+        fs::read_to_string(directory.path().join("queue").join(name)).unwrap()
+    }
+
+    #[test]
+    fn what_is_ours_is_put_back_and_twice_does_no_harm() {
+        let directory = queue(&[("scheduler", "none"), ("nr_requests", "128"), ("iosched/slice_idle", "8")]);
+        let content = content(
+            vec![
+                entry(&directory, "iosched/slice_idle", "4", None),
+                entry(&directory, "nr_requests", "64", Some("128")),
+                entry(&directory, "scheduler", "bfq", Some("none")),
+            ],
+            Vec::new(),
+        );
+        let restored = restore(&content);
+        assert_eq!(restored, Restored { files: 3, ..Restored::default() });
+        let now = ["scheduler", "nr_requests", "iosched/slice_idle"].map(|name| text(&directory, name));
+        assert_eq!(now, ["bfq", "64", "4"]);
+        assert_eq!(restore(&content), Restored::default());
+    }
+
+    #[test]
+    fn t29_what_somebody_else_changed_is_left_alone_and_told() {
+        let directory = queue(&[("nr_requests", "77"), ("rotational", "0")]);
+        let content = content(
+            vec![entry(&directory, "nr_requests", "64", Some("128")), entry(&directory, "rotational", "1", Some("0"))],
+            Vec::new(),
+        );
+        let restored = restore(&content);
+        assert!(restored.is_complete() && restored.files == 1);
+        assert!(restored.foreign[0].ends_with("now 77, we had set 128"), "{restored:?}");
+        assert_eq!((text(&directory, "nr_requests"), text(&directory, "rotational")), ("77".into(), "1".into()));
+    }
+
+    #[test]
+    fn a_scheduler_that_somebody_else_chose_keeps_its_own_tunables() {
+        let directory = queue(&[("scheduler", "kyber"), ("iosched/slice_idle", "8")]);
+        let entries = vec![
+            entry(&directory, "scheduler", "bfq", Some("none")),
+            entry(&directory, "iosched/slice_idle", "4", None),
+        ];
+        let restored = restore(&content(entries, Vec::new()));
+        assert_eq!((restored.files, restored.foreign.len()), (0, 1));
+        assert_eq!(text(&directory, "iosched/slice_idle"), "8");
+    }
+
+    #[test]
+    fn one_failure_stops_nothing_and_is_listed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (outer, inner) = (directory.path().join("a"), directory.path().join("a/b"));
+        fs::create_dir_all(&inner).unwrap();
+        // No cgroup, but a directory that cannot be removed: it holds a file.
+        let full = directory.path().join("full");
+        fs::create_dir(&full).unwrap();
+        fs::write(full.join("file"), "").unwrap();
+        let missing = directory.path().join("missing");
+        let restored = restore(&content(Vec::new(), vec![outer.clone(), inner, missing, full]));
+        assert_eq!(restored.failed.len(), 1, "{restored:?}");
+        assert!(!outer.exists());
+    }
+}

@@ -1,0 +1,137 @@
+//! The workers of a run, as the host sees them: started, told, heard, and gone at the end whatever happens.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use experiment::RunError;
+
+use crate::message::{FromHost, FromWorker, Order, send};
+
+/// A worker opens a device and makes a ring: more than this, and something is wrong.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+
+struct Worker {
+    child: Child,
+    pipe: Option<ChildStdin>,
+}
+
+/// All workers, in the order of the experiment's threads.
+pub struct Crew {
+    workers: Vec<Worker>,
+    inbox: Receiver<(usize, FromWorker)>,
+    voices: Sender<(usize, FromWorker)>,
+}
+
+impl Crew {
+    /// Starts one worker per order and waits until all are ready. `program` makes the command that calls
+    /// [`crate::worker::work`].
+    ///
+    /// # Errors
+    /// What one of them says, or that it does not.
+    pub fn start(
+        orders: &[Order],
+        program: &dyn Fn() -> Command,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<Self, RunError> {
+        let (voices, inbox) = mpsc::channel();
+        let mut crew = Self { workers: Vec::new(), inbox, voices };
+        for order in orders {
+            crew.hire(order, program())?;
+        }
+        let begin = Instant::now();
+        let mut ready = 0;
+        while ready < orders.len() {
+            match crew.hear(Duration::from_millis(100))? {
+                Some((_, FromWorker::Ready)) => ready += 1,
+                Some(_) => {}
+                None if is_cancelled() => return Err(RunError::Cancelled),
+                None if begin.elapsed() > START_PATIENCE => {
+                    let message =
+                        format!("{} of {} workers are not ready after 30 s", orders.len() - ready, orders.len());
+                    return Err(RunError::Failed { message, source: None });
+                }
+                None => {}
+            }
+        }
+        Ok(crew)
+    }
+
+    fn hire(&mut self, order: &Order, mut command: Command) -> Result<(), RunError> {
+        let failed = |error| RunError::Failed { message: "cannot start a worker".to_owned(), source: Some(error) };
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+        let (pipe, stdout) = (child.stdin.take(), child.stdout.take());
+        let index = self.workers.len();
+        self.workers.push(Worker { child, pipe });
+        if let Some(stdout) = stdout {
+            let voice = self.voices.clone();
+            std::thread::spawn(move || listen(index, BufReader::new(stdout), &voice));
+        }
+        let worker = &mut self.workers[index];
+        worker.pipe.as_mut().map_or(Ok(()), |pipe| send(pipe, order)).map_err(failed)
+    }
+
+    /// Tells one worker. That it is gone is heard soon enough.
+    pub fn tell(&mut self, worker: usize, message: FromHost) {
+        if let Some(pipe) = self.workers.get_mut(worker).and_then(|worker| worker.pipe.as_mut()) {
+            let _ = send(pipe, &message);
+        }
+    }
+
+    /// Tells all.
+    pub fn tell_all(&mut self, message: FromHost) {
+        (0..self.workers.len()).for_each(|worker| self.tell(worker, message));
+    }
+
+    /// The next message, if one comes in time.
+    ///
+    /// # Errors
+    /// A worker has failed or died.
+    pub fn hear(&self, patience: Duration) -> Result<Option<(usize, FromWorker)>, RunError> {
+        match self.inbox.recv_timeout(patience) {
+            Ok((worker, FromWorker::Failed(why))) => {
+                Err(RunError::Failed { message: format!("worker {worker}: {why}"), source: None })
+            }
+            Ok(message) => Ok(Some(message)),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Ok(None),
+        }
+    }
+}
+
+/// Passes a worker's lines on; its end is a failure unless it has sent its figures before.
+fn listen(index: usize, lines: BufReader<std::process::ChildStdout>, voice: &Sender<(usize, FromWorker)>) {
+    let mut has_reported = false;
+    for line in lines.lines().map_while(Result::ok) {
+        let message = serde_json::from_str(&line)
+            .unwrap_or_else(|error| FromWorker::Failed(format!("its message makes no sense: {error}")));
+        has_reported |= matches!(message, FromWorker::Figures(_) | FromWorker::Failed(_));
+        if voice.send((index, message)).is_err() {
+            return;
+        }
+    }
+    if !has_reported {
+        // The run may be over and nobody interested.
+        let _ = voice.send((index, FromWorker::Failed("it has died".to_owned())));
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        for worker in &mut self.workers {
+            // The end of the pipe ends it; whoever hangs in the kernel is killed.
+            drop(worker.pipe.take());
+        }
+        for worker in &mut self.workers {
+            let begin = Instant::now();
+            while matches!(worker.child.try_wait(), Ok(None)) {
+                if begin.elapsed() > Duration::from_millis(500) {
+                    let _ = worker.child.kill();
+                    let _ = worker.child.wait();
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! The host: checks, sets the stage, lets the workers run, merges what they say.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use block::Nanos;
+use experiment::diagnostic::nearest;
+use experiment::measurement::{DeviceCounters, DirectionCounters, Flag, GroupMeasurement};
+use experiment::{
+    Areas, Experiment, GROUP_LIMITER, Host, IssuerPlace, Limits, Measurement, Progress, Refusal, RunError, TargetFacts,
+};
+use linux::block_queue::{BlockQueue, Stat};
+use linux::cgroup::{Hierarchy, Version};
+use linux::device::{Kind, Opening};
+
+use crate::crew::Crew;
+use crate::message::Order;
+use crate::run::Run;
+use crate::stage::{Stage, no_such_tunable};
+use crate::tunables::{self, CURRENT, SCHEDULERS};
+
+/// More traffic than this beyond ours, in percent, and somebody else uses the device.
+const STRANGERS_PERCENT: u64 = 2;
+/// Share of the time in which some task waited for a processor, in percent, above which the processor was short.
+const PRESSURE_PERCENT: u64 = 20;
+
+/// How the host starts its own processes: this program once more, or another one in tests.
+#[derive(Copy, Clone, Debug)]
+pub struct Programs {
+    /// The command that calls [`crate::worker::work`].
+    pub worker: fn() -> Command,
+    /// The command that calls [`linux::setting::watch`] with this journal.
+    pub watcher: fn(&Path) -> Command,
+}
+
+/// The host of the kernel's own schedulers.
+#[derive(Copy, Clone, Debug)]
+pub struct NativeHost {
+    programs: Programs,
+    may_write: bool,
+}
+
+impl NativeHost {
+    /// A host that only reads.
+    pub fn new(programs: Programs) -> Self {
+        Self { programs, may_write: false }
+    }
+
+    /// The same host allowed to write to the target: the caller has made every check that this needs.
+    #[must_use]
+    pub fn with_writes(self) -> Self {
+        Self { may_write: true, ..self }
+    }
+}
+
+impl Host for NativeHost {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
+    fn check(&self, experiment: &Experiment) -> Result<(), Refusal> {
+        experiment.check()?;
+        check_what_is_asked(experiment)?;
+        let target = Path::new(&experiment.target);
+        let opening = Opening { writable: false, direct: false, exclusive: false, claimed_bytes: (0, 0) };
+        let opened = linux::device::open(target, None, opening).map_err(|refusal| {
+            Refusal::unsafe_target(refusal.to_string(), "lsblk lists the block devices of this machine")
+        })?;
+        if opened.facts.kind != Kind::BlockDevice {
+            let message = format!("{} is no block device: the kernel schedules devices, not files", experiment.target);
+            return Err(Refusal::usage(
+                message,
+                "name a device (hoistway device create makes one), or use --host engine",
+            ));
+        }
+        let queue = BlockQueue::of(target)
+            .map_err(|error| Refusal::usage(format!("{}: {error}", experiment.target), "name a disk or a partition"))?;
+        check_scheduler(experiment, &queue)?;
+        check_groups(experiment)?;
+        orders(experiment, opened.facts.size_bytes, &[]).map(drop)
+    }
+
+    fn run(&mut self, experiment: &Experiment, progress: &mut dyn Progress) -> Result<Measurement, RunError> {
+        if writes(experiment) && !self.may_write {
+            let message = format!("the workload writes, and {} is not ours to write to", experiment.target);
+            return Err(Refusal::unsafe_target(message, "allow it with --destructive DEVICE, or only read").into());
+        }
+        let stage = Stage::set(experiment, &self.programs.watcher)?;
+        let measured = measure(experiment, &stage, self.programs, progress);
+        let struck = stage.strike();
+        // What is left behind matters more than why.
+        let foreign = struck?;
+        let mut measurement = measured?;
+        note(&mut measurement, foreign);
+        Ok(measurement)
+    }
+}
+
+fn writes(experiment: &Experiment) -> bool {
+    experiment.issuers().any(|place| place.job.mix.has_writes())
+}
+
+/// What has no meaning here.
+fn check_what_is_asked(experiment: &Experiment) -> Result<(), Refusal> {
+    if !experiment.machine.is_default() {
+        let message = format!("the machine '{}' is a simulated one", experiment.machine.text());
+        return Err(Refusal::usage(message, "leave --machine out, or use --host simulator"));
+    }
+    if experiment.device_depth.is_some() {
+        let message = "the depth of a real device cannot be chosen";
+        return Err(Refusal::usage(message, "leave --device-depth out; --queue-requests sets nr_requests"));
+    }
+    if let Some(limiter) =
+        experiment.limiters_needed().iter().find(|it| it.name != GROUP_LIMITER || !it.settings.is_empty())
+    {
+        let message = format!("the native host cannot set the limiter '{limiter}'");
+        return Err(Refusal::usage(
+            message,
+            "limits of groups (rbps=, wbps=, riops=, wiops=) are the kernel's own throttling",
+        ));
+    }
+    if let Some(place) = experiment.issuers().find(|place| place.job.program.is_some_and(|it| it.needs_file_system())) {
+        let message = format!("job '{}' creates, renames and removes files; a block device has none", place.job.name);
+        return Err(Refusal::usage(message, "use --host simulator, or a workload that only transfers data"));
+    }
+    let has_more = |limits: &Limits| !limits.low.is_none() || limits.latency_target_us > 0;
+    if let Some(group) =
+        experiment.groups.iter().find(|group| has_more(&group.limits) || group.group_priority.is_some())
+    {
+        let message =
+            format!("group '{}': this kernel has neither best-effort limits nor levels of groups", group.path);
+        return Err(Refusal::usage(message, "use weights and hard limits, or --host simulator"));
+    }
+    Ok(())
+}
+
+fn check_scheduler(experiment: &Experiment, queue: &BlockQueue) -> Result<(), Refusal> {
+    let spec = &experiment.scheduler;
+    if let Some(version) = &spec.version {
+        let message = format!("{}: the kernel has its own {}, not that of {version}", spec, spec.name);
+        return Err(Refusal::usage(message, format!("write {}, or use --host simulator", spec.name)));
+    }
+    let Some(schedulers) = queue.schedulers() else {
+        let message = format!("{} has no request queue: no scheduler can be chosen", queue.name());
+        return Err(Refusal::usage(message, format!("use --sched {CURRENT}, or the device below it")));
+    };
+    let name = tunables::canonical(&spec.name);
+    let is_offered = schedulers.names.iter().any(|known| known == name) || SCHEDULERS.contains(&name);
+    if name == CURRENT {
+        return match spec.settings.first() {
+            Some(setting) => {
+                let message = format!("{CURRENT} keeps everything as it is, {} included", setting.key);
+                Err(Refusal::usage(message, format!("name the scheduler: {}:{}=..", schedulers.active, setting.key)))
+            }
+            None => Ok(()),
+        };
+    }
+    if !is_offered {
+        let names = || schedulers.names.iter().map(String::as_str);
+        let meant = nearest(name, names()).map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+        let message = format!("the kernel offers no scheduler '{name}' for {}", queue.name());
+        let help = format!("{meant}(available: {}; {CURRENT} keeps what is set)", schedulers.names.join(", "));
+        return Err(Refusal::usage(message, help));
+    }
+    let live = queue.tunables();
+    for setting in &spec.settings {
+        let known = tunables::known(name).find(|tunable| tunable.name == setting.key);
+        let is_live = schedulers.active == name && live.iter().any(|(tunable, _)| *tunable == setting.key);
+        let Some(known) = known else {
+            if is_live {
+                continue;
+            }
+            return Err(no_such_tunable(name, &setting.key, tunables::known(name).map(|tunable| tunable.name)));
+        };
+        let number = setting.value.parse::<u64>();
+        if !number.as_ref().is_ok_and(|number| *number <= known.maximum) {
+            let message = format!("{}={} is not a whole number from 0 to {}", known.name, setting.value, known.maximum);
+            let unit = if known.unit.is_empty() { String::new() } else { format!("its unit is {}; ", known.unit) };
+            return Err(Refusal::usage(message, format!("{unit}plain digits, without a suffix")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether groups can be made, where they matter.
+fn check_groups(experiment: &Experiment) -> Result<(), Refusal> {
+    let first = experiment.groups[0].weight;
+    let matter = |group: &experiment::Group| group.weight != first || group.limits != Limits::NONE;
+    let need_groups = experiment.groups.len() > 1 || experiment.groups.iter().any(matter);
+    if !rustix::process::geteuid().is_root() {
+        let message = "changing a device's scheduler and making cgroups needs root";
+        return Err(Refusal::usage(message, format!("sudo hoistway ..., or one group and --sched {CURRENT}"))).or_else(
+            |refusal| if need_groups || experiment.scheduler.name != CURRENT { Err(refusal) } else { Ok(()) },
+        );
+    }
+    if need_groups && Hierarchy::find().is_none() {
+        let message = "no cgroup hierarchy has the I/O controller";
+        let help = "mount -t cgroup2 none /sys/fs/cgroup, or mount -t cgroup -o blkio none /sys/fs/cgroup/blkio";
+        return Err(Refusal::usage(message, help));
+    }
+    Ok(())
+}
+
+/// What each worker is to do. `cgroups` are the groups' directories, or nothing.
+fn orders(experiment: &Experiment, size_bytes: u64, cgroups: &[std::path::PathBuf]) -> Result<Vec<Order>, Refusal> {
+    let areas = Areas::lay_out(experiment, size_bytes)?;
+    let order = |(issuer, place): (usize, IssuerPlace<'_>)| {
+        let area = areas.of(place.job, place.thread);
+        workload::Issuer::new(place.job, place.thread, area.bytes, experiment.run_seed())
+            .map_err(|error| Refusal::usage(error.to_string(), "use a larger target, or give a larger --size"))?;
+        Ok(Order {
+            experiment: experiment.clone(),
+            issuer,
+            first_byte: area.first_byte,
+            area_bytes: area.bytes,
+            cgroup: cgroups.get(place.group).cloned(),
+        })
+    };
+    experiment.issuers().enumerate().map(order).collect()
+}
+
+fn measure(
+    experiment: &Experiment,
+    stage: &Stage,
+    programs: Programs,
+    progress: &mut dyn Progress,
+) -> Result<Measurement, RunError> {
+    let opening = Opening { writable: false, direct: false, exclusive: false, claimed_bytes: (0, 0) };
+    let opened = linux::device::open(Path::new(&experiment.target), None, opening)
+        .map_err(|refusal| RunError::Failed { message: refusal.to_string(), source: None })?;
+    let orders = orders(experiment, opened.facts.size_bytes, &stage.cgroups)?;
+    let crew = Crew::start(&orders, &programs.worker, &|| progress.cancelled())?;
+    progress.started(experiment);
+    let mut run = Run::new(experiment, &stage.queue, crew);
+    run.until_over(progress)?;
+    let groups = run.figures(stage.effective_weights.as_deref())?;
+    Ok(answer(experiment, stage, &run, groups, &opened.facts))
+}
+
+fn answer(
+    experiment: &Experiment,
+    stage: &Stage,
+    run: &Run<'_>,
+    groups: Vec<GroupMeasurement>,
+    facts: &linux::device::Facts,
+) -> Measurement {
+    let window_ns = run.window.length_ns();
+    let (begin, end) = (run.at_begin.unwrap_or_default(), run.at_end.unwrap_or_default());
+    let device = counters(&end.stat).since(&counters(&begin.stat));
+    let mut flags = Flag::of_run(experiment, window_ns, &groups, &stage.scheduler);
+    if experiment.issuers().all(|place| place.job.direct) && has_strangers(&groups, &device) {
+        flags.push(Flag::Disturbed);
+    }
+    let waited_us = end.pressure_us.saturating_sub(begin.pressure_us);
+    if waited_us * 1_000 * 100 > window_ns * PRESSURE_PERCENT {
+        flags.push(Flag::CpuShort);
+    }
+    let mut measurement = Measurement {
+        experiment: experiment.clone(),
+        host: "native".to_owned(),
+        scheduler: stage.scheduler.clone(),
+        target: target_facts(experiment, stage, facts),
+        window_ns,
+        groups,
+        device,
+        dispatch_reasons: BTreeMap::new(),
+        blkio: BTreeMap::new(),
+        flags,
+    };
+    note(&mut measurement, stage.notes.clone());
+    note(&mut measurement, what_to_know(experiment, stage));
+    measurement
+}
+
+/// Puts notes for the user into the measurement: `note 1`, `note 2` and so on.
+fn note(measurement: &mut Measurement, notes: Vec<String>) {
+    for text in notes {
+        let number = measurement.target.notes.keys().filter(|key| key.starts_with("note ")).count() + 1;
+        measurement.target.notes.insert(format!("note {number}"), text);
+    }
+}
+
+/// What makes weights act, and what cannot work (harness 3.5).
+fn what_to_know(experiment: &Experiment, stage: &Stage) -> Vec<String> {
+    let mut notes = Vec::new();
+    let has_weights = experiment.groups.iter().any(|group| group.weight != experiment.groups[0].weight);
+    if has_weights && stage.scheduler.has_shares {
+        notes.push(format!("weights act by {}", stage.mechanism));
+    } else if has_weights {
+        notes.push(stage.mechanism.clone());
+    }
+    let writes_buffered = experiment.issuers().any(|place| !place.job.direct && place.job.mix.has_writes());
+    let is_old = Hierarchy::find().is_some_and(|hierarchy| hierarchy.version == Version::V1);
+    if writes_buffered && is_old && experiment.groups.len() > 1 {
+        notes.push(
+            "buffered writes are done by the root group (cgroup v1): weights and limits do nothing to them".into(),
+        );
+    }
+    notes
+}
+
+fn target_facts(experiment: &Experiment, stage: &Stage, facts: &linux::device::Facts) -> TargetFacts {
+    let (hw_queues, queue_depth) = stage.queue.depth();
+    let mut notes = BTreeMap::from([
+        ("shares".to_owned(), stage.mechanism.clone()),
+        ("alignment_bytes".to_owned(), facts.direct_alignment_bytes.unwrap_or(0).to_string()),
+    ]);
+    if let Ok(release) = std::fs::read_to_string("/proc/sys/kernel/osrelease") {
+        notes.insert("kernel".to_owned(), release.trim().to_owned());
+    }
+    TargetFacts {
+        path: experiment.target.clone(),
+        model: stage.queue.model(),
+        size_bytes: facts.size_bytes,
+        rotational: facts.is_rotational,
+        hw_queues,
+        queue_depth,
+        notes,
+    }
+}
+
+/// The kernel's counters in ours; its times are milliseconds.
+fn counters(stat: &Stat) -> DeviceCounters {
+    const MS: Nanos = 1_000_000;
+    let of = |at: usize| DirectionCounters {
+        ios: stat.fields[at],
+        merges: stat.fields[at + 1],
+        sectors: stat.fields[at + 2],
+        time_ns: stat.fields[at + 3] * MS,
+    };
+    DeviceCounters {
+        read: of(0),
+        write: of(4),
+        discard: of(11),
+        busy_ns: stat.fields[9] * MS,
+        weighted_ns: stat.fields[10] * MS,
+        flushes: stat.fields[15],
+        flush_ns: stat.fields[16] * MS,
+    }
+}
+
+/// Whether the device moved clearly more than we asked for.
+fn has_strangers(groups: &[GroupMeasurement], device: &DeviceCounters) -> bool {
+    let ours: u64 = groups.iter().map(|group| group.read.bytes + group.write.bytes).sum();
+    let moved = (device.read.sectors + device.write.sectors) * block::SECTOR_BYTES;
+    // Requests that straddle the window's borders are in one sum and not in the other.
+    let slack: u64 = 8 << 20;
+    moved > ours + ours / 100 * STRANGERS_PERCENT + slack
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_keep_the_kernels_order() {
+        let stat = Stat { fields: std::array::from_fn(|at| at as u64 + 1) };
+        let counted = counters(&stat);
+        assert_eq!((counted.read.ios, counted.read.sectors, counted.write.ios, counted.write.sectors), (1, 3, 5, 7));
+        assert_eq!((counted.discard.ios, counted.flushes, counted.busy_ns), (12, 16, 10_000_000));
+    }
+
+    #[test]
+    fn strangers_are_noticed_beyond_the_borders_of_the_window() {
+        let device = |sectors| DeviceCounters {
+            read: DirectionCounters { sectors, ..DirectionCounters::default() },
+            ..DeviceCounters::default()
+        };
+        assert!(!has_strangers(&[], &device(2_048)));
+        assert!(has_strangers(&[], &device(200_000)));
+    }
+}

@@ -1,0 +1,208 @@
+//! A run under way: who begins and ends when, what the workers say meanwhile, and their figures at the end.
+
+use std::io;
+use std::time::Duration;
+
+use block::Nanos;
+use experiment::measurement::GroupMeasurement;
+use experiment::{Experiment, LiveFigures, LiveGroup, Progress, Recorder, RunError, Schedule, Window};
+use linux::block_queue::{BlockQueue, Stat};
+use linux::thread::monotonic_ns;
+
+use crate::crew::Crew;
+use crate::merge;
+use crate::message::{Figures, FromHost, FromWorker};
+
+/// From the last worker's being ready to the begin of the run, so that all hear of it in time.
+const HEAD_START_NS: Nanos = 50_000_000;
+/// How often progress is shown and the wish to stop is asked for.
+const LOOK: Duration = Duration::from_millis(200);
+/// After the window, requests in hand have so long to come back.
+const LAST_PATIENCE_NS: Nanos = 60_000_000_000;
+
+/// What is read of the system at the borders of the window.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Snapshot {
+    /// The device's counters.
+    pub stat: Stat,
+    /// Time in which some task waited for a processor, in microseconds.
+    pub pressure_us: u64,
+}
+
+/// A run under way.
+pub struct Run<'a> {
+    experiment: &'a Experiment,
+    queue: &'a BlockQueue,
+    crew: Crew,
+    schedule: Schedule,
+    begin_ns: Nanos,
+    pub window: Window,
+    /// Threads that were told to begin and have not ended.
+    running: usize,
+    last_end_ns: Nanos,
+    live: Vec<LiveGroup>,
+    by_worker: Vec<LiveGroupOf>,
+    pub at_begin: Option<Snapshot>,
+    pub at_end: Option<Snapshot>,
+}
+
+/// A worker's last figures, and its group.
+#[derive(Copy, Clone, Debug)]
+struct LiveGroupOf {
+    group: usize,
+    figures: Figures,
+}
+
+impl<'a> Run<'a> {
+    /// A run that begins in a moment, for which the crew is ready.
+    pub fn new(experiment: &'a Experiment, queue: &'a BlockQueue, crew: Crew) -> Self {
+        let begin_ns = monotonic_ns() + HEAD_START_NS;
+        let by_worker =
+            experiment.issuers().map(|place| LiveGroupOf { group: place.group, figures: Figures::default() });
+        Self {
+            experiment,
+            queue,
+            crew,
+            schedule: Schedule::of(experiment),
+            begin_ns,
+            window: Window::of(experiment, begin_ns),
+            running: 0,
+            last_end_ns: begin_ns,
+            live: vec![LiveGroup::default(); experiment.groups.len()],
+            by_worker: by_worker.collect(),
+            at_begin: None,
+            at_end: None,
+        }
+    }
+
+    /// Waits for its end, or for the user's wish to end it.
+    ///
+    /// # Errors
+    /// A worker fails, the device hangs, or the run is cancelled.
+    pub fn until_over(&mut self, progress: &mut dyn Progress) -> Result<(), RunError> {
+        self.begin_threads(0);
+        let mut next_look_ns = self.begin_ns;
+        while self.running > 0 || !self.schedule.is_over() {
+            let now = monotonic_ns();
+            self.look_at_clock(now)?;
+            if now >= next_look_ns {
+                next_look_ns = now + 2 * u64::try_from(LOOK.as_nanos()).unwrap_or(0);
+                self.show(now, progress);
+            }
+            if progress.cancelled() {
+                return Err(RunError::Cancelled);
+            }
+            if now >= self.window.end_ns && self.running == 0 {
+                break;
+            }
+            if now > self.window.end_ns + LAST_PATIENCE_NS {
+                let message = format!("{} workers still wait for the device 60 s after the run", self.running);
+                return Err(RunError::Failed { message, source: None });
+            }
+            match self.crew.hear(self.patience(now))? {
+                Some((worker, FromWorker::Ended)) => self.ended(worker),
+                Some((worker, FromWorker::Live(figures))) => self.by_worker[worker].figures = figures,
+                Some(_) | None => {}
+            }
+        }
+        self.at_end = self.at_end.or(Some(self.snapshot()?));
+        Ok(())
+    }
+
+    /// Until the next thing that the clock alone brings.
+    fn patience(&self, now: Nanos) -> Duration {
+        let change_ns = self.schedule.next_change_ns().map_or(Nanos::MAX, |at_ns| at_ns + self.begin_ns);
+        let border_ns = match (self.at_begin, self.at_end) {
+            (None, _) => self.window.start_ns,
+            (_, None) => self.window.end_ns,
+            _ => Nanos::MAX,
+        };
+        Duration::from_nanos(change_ns.min(border_ns).saturating_sub(now)).min(LOOK)
+    }
+
+    fn look_at_clock(&mut self, now: Nanos) -> Result<(), RunError> {
+        if self.at_begin.is_none() && now >= self.window.start_ns {
+            self.at_begin = Some(self.snapshot()?);
+        }
+        if self.at_end.is_none() && now >= self.window.end_ns {
+            self.at_end = Some(self.snapshot()?);
+        }
+        let elapsed_ns = now.saturating_sub(self.begin_ns);
+        if now < self.window.end_ns && self.schedule.next_change_ns().is_some_and(|at_ns| at_ns <= elapsed_ns) {
+            let mut ending = Vec::new();
+            self.schedule.ends_now(elapsed_ns, &mut ending);
+            ending.into_iter().for_each(|worker| self.crew.tell(worker, FromHost::Stop));
+            self.begin_threads(elapsed_ns);
+        }
+        Ok(())
+    }
+
+    fn begin_threads(&mut self, elapsed_ns: Nanos) {
+        let mut ready = Vec::new();
+        self.schedule.begin(elapsed_ns, &mut ready);
+        let (at_ns, run_begin_ns) = (self.begin_ns + elapsed_ns, self.begin_ns);
+        self.running += ready.len();
+        ready.into_iter().for_each(|worker| self.crew.tell(worker, FromHost::Begin { at_ns, run_begin_ns }));
+    }
+
+    fn ended(&mut self, worker: usize) {
+        let now = monotonic_ns();
+        self.running -= 1;
+        self.last_end_ns = self.last_end_ns.max(now);
+        let mut ending = Vec::new();
+        if self.schedule.ended(worker, &mut ending) {
+            ending.into_iter().for_each(|worker| self.crew.tell(worker, FromHost::Stop));
+            if now < self.window.end_ns {
+                self.begin_threads(now.saturating_sub(self.begin_ns));
+            }
+        }
+    }
+
+    fn show(&mut self, now: Nanos, progress: &mut dyn Progress) {
+        self.live.fill(LiveGroup::default());
+        for worker in &self.by_worker {
+            worker.figures.add_to(&mut self.live[worker.group]);
+        }
+        let total_ns = self.experiment.length_ns();
+        let wall_ns = now.saturating_sub(self.begin_ns);
+        progress.advanced(&LiveFigures { elapsed_ns: wall_ns.min(total_ns), total_ns, wall_ns, groups: &self.live });
+    }
+
+    fn snapshot(&self) -> Result<Snapshot, RunError> {
+        let failed =
+            |error: io::Error| RunError::Failed { message: self.experiment.target.clone(), source: Some(error) };
+        Ok(Snapshot { stat: self.queue.stat().map_err(failed)?, pressure_us: pressure_us() })
+    }
+
+    /// Collects the figures of all workers, as those of their groups.
+    ///
+    /// # Errors
+    /// A worker fails to send them.
+    pub fn figures(&mut self, effective_weights: Option<&[u32]>) -> Result<Vec<GroupMeasurement>, RunError> {
+        self.window.end_ns = self.window.end_ns.min(self.last_end_ns).max(self.window.start_ns);
+        let mut groups = Recorder::new(self.experiment, self.window).finish(self.experiment, effective_weights);
+        self.crew.tell_all(FromHost::Report { end_ns: self.window.end_ns });
+        let mut left = self.by_worker.len();
+        let deadline_ns = monotonic_ns() + LAST_PATIENCE_NS;
+        while left > 0 && monotonic_ns() < deadline_ns {
+            if let Some((worker, FromWorker::Figures(part))) = self.crew.hear(LOOK)? {
+                let group = self.by_worker[worker].group;
+                let before = self.by_worker[..worker].iter().filter(|other| other.group == group).count();
+                merge::add(&mut groups[group], *part, before);
+                left -= 1;
+            }
+        }
+        if left > 0 {
+            let message = format!("{left} workers have not sent their figures");
+            return Err(RunError::Failed { message, source: None });
+        }
+        Ok(groups)
+    }
+}
+
+/// Total of `some` in `/proc/pressure/cpu`; 0 where the kernel does not tell.
+fn pressure_us() -> u64 {
+    let text = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with("some"));
+    line.and_then(|line| line.rsplit_once("total=")?.1.trim().parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,280 @@
+//! Everything that is set up for a run and taken down after it: lock, journal, watcher, scheduler, cgroups.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use experiment::diagnostic::nearest;
+use experiment::measurement::{SchedulerInForce, TunableInForce};
+use experiment::{Experiment, Group, Refusal, RunError, SchedulerSpec};
+use linux::block_queue::BlockQueue;
+use linux::cgroup::{BFQ_WEIGHT_MAX, Hierarchy, Rates, Tree};
+use linux::setting::{Journal, Restored, Watcher};
+use rustix::fs::FlockOperation;
+
+use crate::tunables::{self, CURRENT};
+use crate::weights::Scaled;
+
+/// What the kernel resets when the scheduler changes, beside the scheduler's own tunables.
+const RESET_BY_SWITCH: [&str; 2] = ["nr_requests", "wbt_lat_usec"];
+
+/// A stage, set.
+pub struct Stage {
+    pub queue: BlockQueue,
+    pub scheduler: SchedulerInForce,
+    /// Directory of each group of the experiment, in order; empty if the run does without cgroups.
+    pub cgroups: Vec<PathBuf>,
+    /// Weight of each group as the kernel has it; none where weights have no effect.
+    pub effective_weights: Option<Vec<u32>>,
+    /// What shares the device out, for people.
+    pub mechanism: String,
+    /// What a reader of the figures should know.
+    pub notes: Vec<String>,
+    journal: Journal,
+    watcher: Option<Watcher>,
+    _lock: File,
+}
+
+/// A failure with its place.
+fn failed(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> RunError {
+    let message = what.to_string();
+    move |error| RunError::Failed { message, source: Some(error) }
+}
+
+impl Stage {
+    /// Sets everything for a run. `watcher` makes the command that calls [`linux::setting::watch`] for a journal.
+    ///
+    /// # Errors
+    /// What could not be set; what was set by then is put back.
+    pub fn set(experiment: &Experiment, watcher: &dyn Fn(&Path) -> Command) -> Result<Self, RunError> {
+        let queue = BlockQueue::of(Path::new(&experiment.target)).map_err(failed(&experiment.target))?;
+        let lock = lock(&queue)?;
+        let mut journal = Journal::begin("").map_err(failed("the journal in /run/hoistway"))?;
+        let started = Watcher::start(watcher(journal.path())).map_err(failed("the watcher"))?;
+        let process = started.process().map_err(failed("the watcher"))?;
+        journal.watched_by(process).map_err(failed("the journal in /run/hoistway"))?;
+        let mut stage = Self {
+            queue,
+            scheduler: SchedulerInForce::default(),
+            cgroups: Vec::new(),
+            effective_weights: None,
+            mechanism: String::new(),
+            notes: Vec::new(),
+            journal,
+            watcher: Some(started),
+            _lock: lock,
+        };
+        let outcome = stage.choose_scheduler(experiment).and_then(|()| stage.make_groups(experiment));
+        match outcome {
+            Ok(()) => Ok(stage),
+            Err(error) => {
+                // The first failure is what the user wants to hear, unless the second leaves something behind.
+                stage.strike().and(Err(error))
+            }
+        }
+    }
+
+    /// Puts everything back; answers what somebody else had changed meanwhile.
+    ///
+    /// # Errors
+    /// What could not be put back.
+    pub fn strike(mut self) -> Result<Vec<String>, RunError> {
+        let Restored { foreign, failed, .. } = self.journal.restore();
+        if !failed.is_empty() {
+            // The watcher would fail at the same; `hoistway restore` may succeed later.
+            let what = format!("these could not be put back: {}; try `hoistway restore`", failed.join("; "));
+            self.dismiss();
+            return Err(RunError::NotRestored(what));
+        }
+        self.dismiss();
+        Ok(foreign)
+    }
+
+    fn dismiss(&mut self) {
+        if let Some(watcher) = self.watcher.take() {
+            watcher.dismiss();
+        }
+    }
+
+    /// Switches to the scheduler with the kernel's defaults, then sets what was asked for.
+    fn choose_scheduler(&mut self, experiment: &Experiment) -> Result<(), RunError> {
+        let spec = &experiment.scheduler;
+        let before = self.queue.schedulers();
+        let path = self.queue.attribute_path("scheduler");
+        let active = before.map_or_else(|| "none".to_owned(), |schedulers| schedulers.active);
+        let name = if spec.name == CURRENT { active.clone() } else { tunables::canonical(&spec.name).to_owned() };
+        let keep = |journal: &mut Journal, path: &Path, scheduler: Option<&str>| {
+            journal.keep(path, scheduler).map_err(failed(path.display()))
+        };
+        for (tunable, _) in self.queue.tunables() {
+            keep(&mut self.journal, &self.queue.tunable_path(&tunable), Some(&active))?;
+        }
+        for attribute in RESET_BY_SWITCH.iter().filter(|name| self.queue.attribute(name).is_some()) {
+            keep(&mut self.journal, &self.queue.attribute_path(attribute), None)?;
+        }
+        if spec.name != CURRENT {
+            // Only a switch resets the tunables: writing the name of the active one changes nothing.
+            if active == name && name != "none" {
+                self.journal.set(&path, "none").map_err(failed(path.display()))?;
+            }
+            self.switch(&path, &name)?;
+        }
+        let defaults = self.queue.tunables();
+        if let Some(requests) = experiment.queue_requests {
+            self.set_attribute("nr_requests", &self.queue.attribute_path("nr_requests"), &requests.to_string())?;
+        }
+        for setting in &spec.settings {
+            let path = self.path_of(&name, &setting.key)?;
+            self.set_attribute(&setting.key, &path, &setting.value)?;
+        }
+        self.journal.look_again().map_err(failed("the journal in /run/hoistway"))?;
+        self.scheduler = self.in_force(&name, spec, &defaults);
+        Ok(())
+    }
+
+    fn switch(&mut self, path: &Path, name: &str) -> Result<(), RunError> {
+        let is_now = match self.journal.set(path, name) {
+            Ok(is_now) => is_now,
+            Err(error) if error.raw_os_error() == Some(22) => {
+                let known = self.queue.schedulers().map_or_else(Vec::new, |schedulers| schedulers.names);
+                let help = format!("this kernel offers {} for {}", known.join(", "), self.queue.name());
+                return Err(Refusal::usage(format!("scheduler '{name}' is not available in this kernel"), help).into());
+            }
+            Err(error) => return Err(failed(path.display())(error)),
+        };
+        if is_now != name {
+            let message = format!("{} holds {is_now} after {name} was written", path.display());
+            return Err(RunError::Failed { message, source: None });
+        }
+        Ok(())
+    }
+
+    /// Where a tunable is: the scheduler's own first.
+    fn path_of(&self, scheduler: &str, key: &str) -> Result<PathBuf, RunError> {
+        let own = self.queue.tunable_path(key);
+        let of_queue = self.queue.attribute_path(key);
+        let is_of_queue = tunables::known("none").any(|tunable| tunable.name == key) && of_queue.exists();
+        match (own.exists(), is_of_queue) {
+            (true, _) => Ok(own),
+            (false, true) => Ok(of_queue),
+            (false, false) => {
+                let names: Vec<String> = self.queue.tunables().into_iter().map(|(name, _)| name).collect();
+                Err(no_such_tunable(scheduler, key, names.iter().map(String::as_str)).into())
+            }
+        }
+    }
+
+    fn set_attribute(&mut self, key: &str, path: &Path, value: &str) -> Result<(), RunError> {
+        let stored = self.journal.set(path, value).map_err(failed(format!("{key}={value} ({})", path.display())))?;
+        if stored != value {
+            self.notes.push(format!("{key}: the kernel stored {stored} instead of {value}"));
+        }
+        Ok(())
+    }
+
+    fn in_force(&self, name: &str, spec: &SchedulerSpec, defaults: &[(String, String)]) -> SchedulerInForce {
+        let is_kept = spec.name == CURRENT;
+        let own = self.queue.tunables().into_iter().map(|(tunable, value)| {
+            let default = defaults.iter().find(|(known, _)| *known == tunable);
+            let is_default = !is_kept && default.is_some_and(|(_, default)| *default == value);
+            TunableInForce { unit: tunables::unit(name, &tunable).to_owned(), name: tunable, value, is_default }
+        });
+        let of_queue = RESET_BY_SWITCH.iter().chain(&["nomerges"]).filter_map(|attribute| {
+            let value = self.queue.attribute(attribute)?;
+            let is_default = spec.setting(attribute).is_none();
+            let unit = tunables::unit(name, attribute).to_owned();
+            Some(TunableInForce { name: (*attribute).to_owned(), value, unit, is_default })
+        });
+        SchedulerInForce {
+            name: name.to_owned(),
+            version: None,
+            has_shares: tunables::has_shares(name),
+            tunables: own.chain(of_queue).collect(),
+        }
+    }
+
+    fn make_groups(&mut self, experiment: &Experiment) -> Result<(), RunError> {
+        let Some(hierarchy) = Hierarchy::find().filter(|_| rustix::process::geteuid().is_root()) else {
+            // `check` has made sure that nobody needs them.
+            "none: no cgroups".clone_into(&mut self.mechanism);
+            return Ok(());
+        };
+        let (place, weight_file) = (hierarchy.text(), hierarchy.weight_file(&self.scheduler.name));
+        let tree = Tree::make(hierarchy, &mut self.journal).map_err(failed("a cgroup"))?;
+        for group in &experiment.groups {
+            let directory =
+                tree.group(&group.path, &mut self.journal).map_err(failed(format!("group {}", group.path)))?;
+            let rates = rates_of(group);
+            if rates != Rates::default() {
+                let number = self.queue.number();
+                tree.set_rates(&directory, &number, &rates).map_err(failed(format!("limits of {}", group.path)))?;
+            }
+            self.cgroups.push(directory);
+        }
+        let Some(file) = weight_file else {
+            self.mechanism = format!("no proportional-share mechanism is active for {}", self.scheduler.name);
+            return Ok(());
+        };
+        self.mechanism = format!("{file} ({place})");
+        let asked: Vec<u32> = experiment.groups.iter().map(|group| group.weight.get()).collect();
+        let scaled = Scaled::into_range(&asked, BFQ_WEIGHT_MAX);
+        self.notes.extend(scaled.warning(&asked, BFQ_WEIGHT_MAX));
+        let mut effective = Vec::new();
+        for ((group, directory), weight) in experiment.groups.iter().zip(&self.cgroups).zip(&scaled.weights) {
+            let place = format!("weight {weight} of {} ({file})", group.path);
+            effective.push(tree.set_weight(directory, &self.scheduler.name, *weight).map_err(failed(place))?);
+        }
+        self.effective_weights = Some(effective);
+        Ok(())
+    }
+}
+
+/// The hard limits of a group; others have no mechanism here.
+fn rates_of(group: &Group) -> Rates {
+    Rates {
+        read_bytes_per_s: group.limits.read_bytes_per_s,
+        write_bytes_per_s: group.limits.write_bytes_per_s,
+        read_ios_per_s: group.limits.read_ios_per_s,
+        write_ios_per_s: group.limits.write_ios_per_s,
+    }
+}
+
+/// A tunable that a scheduler has not; `names` are those that it has.
+pub fn no_such_tunable<'a>(scheduler: &str, key: &str, names: impl Iterator<Item = &'a str> + Clone) -> Refusal {
+    let meant = nearest(key, names.clone()).map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+    let available = names.collect::<Vec<_>>().join(", ");
+    Refusal::usage(format!("{scheduler} has no tunable '{key}'"), format!("{meant}(available: {available})"))
+}
+
+/// The device is ours for the run: two runs would change each other's settings.
+fn lock(queue: &BlockQueue) -> Result<File, RunError> {
+    let directory = linux::run_directory::path().join("lock");
+    linux::run_directory::make(&directory).map_err(failed(directory.display()))?;
+    let path = directory.join(queue.number());
+    let open = || File::options().read(true).write(true).create(true).truncate(false).open(&path);
+    let mut file = open().map_err(failed(path.display()))?;
+    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let owner = fs::read_to_string(&path).unwrap_or_default();
+        let message = format!("{} is being measured already, by process {}", queue.name(), owner.trim());
+        return Err(RunError::Failed { message, source: None });
+    }
+    // For whoever comes second.
+    let write = |file: &mut File| {
+        file.set_len(0)?;
+        io::Write::write_all(file, std::process::id().to_string().as_bytes())
+    };
+    write(&mut file).map_err(failed(path.display()))?;
+    Ok(file)
+}
+
+impl Drop for Stage {
+    /// After a panic or an early return: everything is put back, and only then the watcher goes. What `strike` could not put
+    /// back stays as it is.
+    fn drop(&mut self) {
+        if self.watcher.is_some() {
+            self.journal.restore();
+        }
+        self.dismiss();
+    }
+}

@@ -1,0 +1,103 @@
+//! The kernel's schedulers and their tunables, as far as they must be known before they are switched on.
+//!
+//! A kernel may have more or fewer: what counts in a run is what sysfs has then. Units are those of the files.
+
+/// One tunable.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Tunable {
+    /// Its file below `iosched/`, or below `queue/` for those of every queue.
+    pub name: &'static str,
+    /// Its unit: `ms`, `us`, `ns`, `KiB`; empty for plain numbers.
+    pub unit: &'static str,
+    /// The largest value that the kernel takes for what it is.
+    pub maximum: u64,
+}
+
+const fn tunable(name: &'static str, unit: &'static str, maximum: u64) -> Tunable {
+    Tunable { name, unit, maximum }
+}
+
+/// Larger numbers are cut by the kernel without a word.
+const INT: u64 = 0x7fff_ffff;
+
+const BFQ: &[Tunable] = &[
+    tunable("back_seek_max", "KiB", INT),
+    tunable("back_seek_penalty", "", INT),
+    tunable("fifo_expire_async", "ms", INT),
+    tunable("fifo_expire_sync", "ms", INT),
+    tunable("low_latency", "", 1),
+    tunable("max_budget", "", INT),
+    // Above, the kernel's multiplication wraps: 99999999 becomes 275.
+    tunable("slice_idle", "ms", 1_000),
+    tunable("slice_idle_us", "us", 1_000_000),
+    tunable("strict_guarantees", "", 1),
+    tunable("timeout_sync", "ms", INT),
+];
+
+const MQ_DEADLINE: &[Tunable] = &[
+    tunable("async_depth", "", INT),
+    tunable("fifo_batch", "", INT),
+    tunable("front_merges", "", 1),
+    tunable("prio_aging_expire", "ms", INT),
+    tunable("read_expire", "ms", INT),
+    tunable("write_expire", "ms", INT),
+    tunable("writes_starved", "", INT),
+];
+
+const KYBER: &[Tunable] = &[tunable("read_lat_nsec", "ns", u64::MAX), tunable("write_lat_nsec", "ns", u64::MAX)];
+
+/// Of the queue, under every scheduler.
+const QUEUE: &[Tunable] = &[
+    tunable("nr_requests", "", 10_240),
+    tunable("wbt_lat_usec", "us", INT),
+    tunable("rotational", "", 1),
+    tunable("nomerges", "", 2),
+    tunable("read_ahead_kb", "KiB", INT),
+    tunable("max_sectors_kb", "KiB", INT),
+    tunable("rq_affinity", "", 2),
+];
+
+/// The schedulers of Linux 5.0 and later.
+pub const SCHEDULERS: &[&str] = &["none", "mq-deadline", "kyber", "bfq"];
+
+/// A name that means the scheduler and the settings that are in force already.
+pub const CURRENT: &str = "current";
+
+/// What the kernel takes for another name.
+pub fn canonical(name: &str) -> &str {
+    if name == "deadline" { "mq-deadline" } else { name }
+}
+
+/// The tunables of a scheduler, then those of every queue; of a scheduler that is not known here only the latter.
+pub fn known(scheduler: &str) -> impl Iterator<Item = &'static Tunable> + Clone + use<> {
+    let own: &[Tunable] = match canonical(scheduler) {
+        "bfq" => BFQ,
+        "mq-deadline" => MQ_DEADLINE,
+        "kyber" => KYBER,
+        _ => &[],
+    };
+    own.iter().chain(QUEUE)
+}
+
+/// The unit of a tunable; empty for one that is not known here.
+pub fn unit(scheduler: &str, name: &str) -> &'static str {
+    known(scheduler).find(|tunable| tunable.name == name).map_or("", |tunable| tunable.unit)
+}
+
+/// Whether weights of cgroups have an effect under it.
+pub fn has_shares(scheduler: &str) -> bool {
+    scheduler == "bfq"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_have_tunables_under_every_scheduler() {
+        assert!(known("none").any(|tunable| tunable.name == "nr_requests"));
+        assert!(known("deadline").any(|tunable| tunable.name == "fifo_batch"), "an alias of the kernel's");
+        assert!(!known("kyber").any(|tunable| tunable.name == "slice_idle"));
+        assert_eq!((unit("bfq", "slice_idle"), unit("bfq", "of_tomorrow")), ("ms", ""));
+    }
+}

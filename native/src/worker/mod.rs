@@ -1,0 +1,134 @@
+//! The worker: one thread of a job as a process of its own. It lives on messages from the host and ends with the pipe.
+
+mod perform;
+
+use std::io::{self, BufRead, BufReader};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
+
+use block::Nanos;
+use experiment::{IssuerPlace, Recorder, Window};
+use workload::Issuer;
+
+use crate::message::{FromHost, FromWorker, Order, send};
+use perform::{Means, Performance};
+
+/// What the thread that reads the host's messages shares with the one that works.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wishes {
+    stop: Arc<AtomicBool>,
+}
+
+impl Wishes {
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// The worker's whole life: an order from standard input, a run, the figures to standard output.
+///
+/// # Errors
+/// Only that nobody listens; everything else is told to the host.
+pub fn work() -> io::Result<()> {
+    // A terminal's signals go to every process; the host decides what they mean.
+    let _ = rustix::process::setsid();
+    let mut lines = BufReader::new(io::stdin());
+    let mut line = String::new();
+    lines.read_line(&mut line)?;
+    let outcome = match serde_json::from_str::<Order>(&line) {
+        Ok(order) => act(&order, lines),
+        Err(error) => Err(format!("the order cannot be read: {error}")),
+    };
+    outcome.or_else(|why| send(&mut io::stdout(), &FromWorker::Failed(why)))
+}
+
+fn act(order: &Order, lines: BufReader<io::Stdin>) -> Result<(), String> {
+    let place = order.experiment.issuers().nth(order.issuer).ok_or("there is no such thread")?;
+    if let Some(cgroup) = &order.cgroup {
+        linux::cgroup::enter(cgroup).map_err(|error| format!("cgroup {}: {error}", cgroup.display()))?;
+    }
+    let priority = order.experiment.priority_of(&place);
+    if priority != block::Priority::NONE {
+        linux::ioctl::set_io_priority(priority.0).map_err(|error| format!("I/O priority {priority:?}: {error}"))?;
+    }
+    // After the cgroup: what the kernel keeps of an open file or a ring belongs to the group of its maker.
+    let issuer = Issuer::new(place.job, place.thread, order.area_bytes, order.experiment.run_seed())
+        .map_err(|error| error.to_string())?;
+    let means = Means::open(&order.experiment, &place, &issuer, order.first_byte..order.first_byte + order.area_bytes)?;
+    let _ = linux::thread::precise_timers();
+    let (inbox, wishes) = listen(lines);
+    tell(&FromWorker::Ready)?;
+    let (at_ns, run_begin_ns) = match inbox.recv() {
+        Ok(FromHost::Begin { at_ns, run_begin_ns }) => (at_ns, run_begin_ns),
+        // Its turn never came.
+        Ok(_) => {
+            return tell_figures(order, &place, Recorder::new(&order.experiment, Window::of(&order.experiment, 0)));
+        }
+        Err(_) => return Ok(()),
+    };
+    sleep_until(at_ns);
+    let performance = Performance::new(issuer, means, Window::of(&order.experiment, run_begin_ns), order);
+    let recorder = performance.run(&wishes)?;
+    tell(&FromWorker::Ended)?;
+    report(order, &place, recorder, &inbox)
+}
+
+/// Waits until everybody has ended, then sends the figures.
+fn report(
+    order: &Order,
+    place: &IssuerPlace<'_>,
+    mut recorder: Recorder,
+    inbox: &Receiver<FromHost>,
+) -> Result<(), String> {
+    loop {
+        match inbox.recv() {
+            Ok(FromHost::Report { end_ns }) => {
+                if end_ns < recorder.window().end_ns {
+                    recorder.end_window(end_ns);
+                }
+                return tell_figures(order, place, recorder);
+            }
+            Ok(_) => {}
+            Err(_) => return Ok(()),
+        }
+    }
+}
+
+fn tell_figures(order: &Order, place: &IssuerPlace<'_>, recorder: Recorder) -> Result<(), String> {
+    let own = recorder.finish(&order.experiment, None).into_iter().nth(place.group);
+    own.map_or(Ok(()), |group| tell(&FromWorker::Figures(Box::new(group))))
+}
+
+/// Reads the host's messages on a thread of its own; the process ends with the pipe, whatever it is doing.
+fn listen(lines: BufReader<io::Stdin>) -> (Receiver<FromHost>, Wishes) {
+    let (sender, inbox) = mpsc::channel();
+    let wishes = Wishes::default();
+    let stop = Arc::clone(&wishes.stop);
+    std::thread::spawn(move || {
+        for line in lines.lines() {
+            match line.map_err(drop).and_then(|line| serde_json::from_str(&line).map_err(drop)) {
+                Ok(FromHost::Stop) => stop.store(true, Ordering::Relaxed),
+                Ok(message) => _ = sender.send(message),
+                Err(()) => break,
+            }
+        }
+        // The host is gone or speaks no language of ours: requests in flight are the kernel's to finish.
+        std::process::exit(1);
+    });
+    (inbox, wishes)
+}
+
+fn sleep_until(at_ns: Nanos) {
+    loop {
+        let left_ns = at_ns.saturating_sub(linux::thread::monotonic_ns());
+        if left_ns == 0 {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_nanos(left_ns));
+    }
+}
+
+pub(crate) fn tell(message: &FromWorker) -> Result<(), String> {
+    send(&mut io::stdout(), message).map_err(|error| error.to_string())
+}

@@ -1,0 +1,300 @@
+//! The work itself: what the issuer wants, done by the system, told to the recorder.
+//!
+//! Jobs that do one call at a time make that call (pread, pwrite, fdatasync), as programs do; others keep requests in flight
+//! (`linux::aio` says why not io_uring). Nothing is allocated between the first request and the last.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use block::{Flags, Nanos, Operation};
+use experiment::recorder::Outcome;
+use experiment::{Completion, Experiment, IoDirection, IssuerPlace, LiveGroup, Recorder, Window};
+use linux::aio::{Done, Requests};
+use linux::buffer::{Arena, Span};
+use linux::thread::monotonic_ns;
+use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
+use workload::{Engine, Io, Issuer, Next};
+
+use super::{Wishes, tell};
+use crate::message::{FromWorker, Order};
+
+/// How often figures go to the host.
+const LIVE_NS: Nanos = 250_000_000;
+/// The host's wish to stop is heard after so long at the latest.
+const DEAF_NS: Nanos = 50_000_000;
+/// I/Os of a job that does none, between two looks round.
+const NULL_IOS: u32 = 1_024;
+/// Buffers begin at multiples of this.
+const ALIGNMENT_BYTES: u32 = 4_096;
+/// Length of the pattern that writes are filled from.
+const PATTERN_BYTES: usize = 1 << 20;
+
+/// How the job speaks to the system.
+pub(super) enum Means {
+    /// It does not.
+    Null,
+    /// One call at a time.
+    Calls { arena: Arena, file: OwnedFd },
+    /// Many requests at a time.
+    Requests(Requests),
+}
+
+impl Means {
+    /// Opens the device as the job wants it, and what else is needed. `area` is the worker's part of it, in bytes.
+    pub(super) fn open(
+        experiment: &Experiment,
+        place: &IssuerPlace<'_>,
+        issuer: &Issuer,
+        area: Range<u64>,
+    ) -> Result<Self, String> {
+        let job = place.job;
+        if job.engine == Engine::Null {
+            return Ok(Means::Null);
+        }
+        let access = if job.mix.has_writes() { OFlags::RDWR } else { OFlags::RDONLY };
+        let direct = if job.direct { OFlags::DIRECT } else { OFlags::empty() };
+        let device = &experiment.target;
+        let file = rustix::fs::open(device.as_str(), access | direct | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|error| format!("{device}: {}", io::Error::from(error)))?;
+        if !job.direct {
+            // A cold start: what the page cache holds of the area is dropped (clean pages only; nobody else writes).
+            let length = std::num::NonZeroU64::new(area.end - area.start);
+            let _ = rustix::fs::fadvise(&file, area.start, length, Advice::DontNeed);
+        }
+        let stride = stride_bytes(place);
+        let arena =
+            Arena::new(u64::from(stride) * u64::from(issuer.depth().max(1))).map_err(|error| error.to_string())?;
+        let whole = |token: u32| Span { offset_bytes: u64::from(token) * u64::from(stride), length_bytes: stride };
+        // Touched now, so that no request waits for memory.
+        (0..issuer.depth().max(1)).for_each(|token| arena.fill(whole(token), 0x5a));
+        if job.engine == Engine::Sync && issuer.depth() <= 1 {
+            return Ok(Means::Calls { arena, file });
+        }
+        let depth = issuer.depth() as usize;
+        Requests::new(arena, file, depth).map(Means::Requests).map_err(|error| format!("io_setup of {depth}: {error}"))
+    }
+}
+
+/// Room for one I/O.
+fn stride_bytes(place: &IssuerPlace<'_>) -> u32 {
+    let largest = u32::try_from(place.largest_io_bytes()).unwrap_or(u32::MAX / 2).max(1);
+    largest.next_multiple_of(ALIGNMENT_BYTES)
+}
+
+/// An I/O in flight.
+#[derive(Copy, Clone, Debug)]
+struct Flying {
+    direction: IoDirection,
+    submitted_ns: Nanos,
+    bytes: u32,
+    deadline_ns: Option<Nanos>,
+}
+
+/// A thread at work.
+pub(super) struct Performance {
+    issuer: Issuer,
+    means: Means,
+    index: usize,
+    group: usize,
+    first_byte: u64,
+    stride_bytes: u32,
+    recorder: Recorder,
+    window: Window,
+    /// By token.
+    flying: Vec<Option<Flying>>,
+    pattern: Vec<u8>,
+    done: Vec<Done>,
+    live: Vec<LiveGroup>,
+    next_live_ns: Nanos,
+}
+
+impl Performance {
+    pub(super) fn new(issuer: Issuer, means: Means, window: Window, order: &Order) -> Self {
+        let experiment = &order.experiment;
+        let place = experiment.issuers().nth(order.issuer);
+        let writes = place.is_some_and(|place| place.job.mix.has_writes());
+        let mut stream = block::random::Stream::of(experiment.run_seed(), "native/pattern");
+        let words = if writes { PATTERN_BYTES / 8 } else { 0 };
+        Self {
+            flying: vec![None; issuer.depth() as usize + 1],
+            done: Vec::with_capacity(issuer.depth() as usize + 1),
+            pattern: (0..words).flat_map(|_| stream.next().to_le_bytes()).collect(),
+            live: Vec::with_capacity(experiment.groups.len()),
+            next_live_ns: monotonic_ns() + LIVE_NS,
+            recorder: Recorder::new(experiment, window),
+            group: place.map_or(0, |place| place.group),
+            stride_bytes: place.map_or(ALIGNMENT_BYTES, |place| stride_bytes(&place)),
+            index: order.issuer,
+            first_byte: order.first_byte,
+            issuer,
+            means,
+            window,
+        }
+    }
+
+    /// Works until the window or the job is over or the host says so, and everything in flight has come back.
+    pub(super) fn run(mut self, wishes: &Wishes) -> Result<Recorder, String> {
+        let mut is_stopped = false;
+        loop {
+            let now = monotonic_ns();
+            if !is_stopped && (now >= self.window.end_ns || wishes.is_stopped()) {
+                self.issuer.stop();
+                is_stopped = true;
+            }
+            let Some(wake_ns) = self.issue(now) else { return Ok(self.recorder) };
+            if now >= self.next_live_ns {
+                self.tell_live(now)?;
+            }
+            let end_ns = if is_stopped { Nanos::MAX } else { self.window.end_ns };
+            let until_ns = wake_ns.min(end_ns).min(self.next_live_ns).min(now + DEAF_NS);
+            self.wait(until_ns)?;
+        }
+    }
+
+    /// Issues all that may be issued; answers when to ask again at the latest, nothing when all is over.
+    fn issue(&mut self, now: Nanos) -> Option<Nanos> {
+        let mut null_ios = 0;
+        loop {
+            match self.issuer.next(now) {
+                Next::Issue(io) => {
+                    self.start(io);
+                    // Calls take time, and null I/Os could go on for ever: look round first.
+                    null_ios += 1;
+                    if matches!(self.means, Means::Calls { .. }) || null_ios == NULL_IOS {
+                        return Some(now);
+                    }
+                }
+                Next::NotBefore(at_ns) => return Some(at_ns),
+                Next::Busy => return Some(Nanos::MAX),
+                Next::Finished if self.issuer.in_flight() == 0 => return None,
+                Next::Finished => return Some(Nanos::MAX),
+            }
+        }
+    }
+
+    fn start(&mut self, io: Io) {
+        let direction = IoDirection::from(io.operation);
+        let submitted_ns = monotonic_ns();
+        self.recorder.submitted(self.index, direction, submitted_ns);
+        let flying = Flying { direction, submitted_ns, bytes: io.length_bytes, deadline_ns: io.deadline_ns };
+        self.flying[io.token as usize] = Some(flying);
+        let offset_bytes = u64::from(io.token) * u64::from(self.stride_bytes);
+        let span = Span { offset_bytes, length_bytes: io.length_bytes };
+        let position = self.first_byte + io.offset_bytes;
+        let durable = io.flags.contains(Flags::FUA);
+        match &mut self.means {
+            Means::Null => self.ended(io.token, i64::from(io.length_bytes), submitted_ns),
+            Means::Calls { arena, file } => {
+                if io.operation == Operation::Write {
+                    fill(arena, span, &self.pattern, position);
+                }
+                let result = call(arena, file.as_fd(), &io, span, position);
+                self.ended(io.token, result_of(result), monotonic_ns());
+            }
+            Means::Requests(requests) => match io.operation {
+                Operation::Read => requests.read(io.token, span, position),
+                Operation::Write => {
+                    fill(requests.arena(), span, &self.pattern, position);
+                    requests.write(io.token, span, position, durable);
+                }
+                Operation::Flush => requests.sync(io.token),
+                _ => {
+                    // There is no such request: a call, as programs do.
+                    let result = call(requests.arena(), requests.file(), &io, span, position);
+                    self.ended(io.token, result_of(result), monotonic_ns());
+                }
+            },
+        }
+    }
+
+    /// Waits for completions, or until a time of the monotonic clock.
+    fn wait(&mut self, until_ns: Nanos) -> Result<(), String> {
+        let left_ns = until_ns.saturating_sub(monotonic_ns());
+        let Means::Requests(requests) = &mut self.means else {
+            if left_ns > 0 {
+                std::thread::sleep(std::time::Duration::from_nanos(left_ns));
+            }
+            return Ok(());
+        };
+        let mut all = std::mem::take(&mut self.done);
+        let submitted = requests.submit(&mut all);
+        let left_ns = if all.is_empty() { until_ns.saturating_sub(monotonic_ns()) } else { 0 };
+        submitted.and_then(|()| requests.reap(left_ns, &mut all)).map_err(|error| format!("io_submit: {error}"))?;
+        let now = monotonic_ns();
+        for done in all.drain(..) {
+            let flying = self.flying.get(done.token as usize).copied().flatten();
+            // A sync answers 0 when it has done everything.
+            let is_whole = done.result == 0 && flying.is_some_and(|flying| flying.direction == IoDirection::Sync);
+            let result = if is_whole { flying.map_or(0, |flying| i64::from(flying.bytes)) } else { done.result };
+            self.ended(done.token, result, now);
+        }
+        self.done = all;
+        Ok(())
+    }
+
+    /// An I/O has ended: with so many bytes, or a negative errno.
+    fn ended(&mut self, token: u32, result: i64, now: Nanos) {
+        let Some(flying) = self.flying.get_mut(token as usize).and_then(Option::take) else { return };
+        let outcome = match result {
+            result if result == i64::from(flying.bytes) => Outcome::Done,
+            result if result < 0 => Outcome::Errno(u16::try_from(-result).unwrap_or(u16::MAX)),
+            _ => Outcome::Short,
+        };
+        let completed_ns = now.max(flying.submitted_ns);
+        self.issuer.completed(token, outcome == Outcome::Done);
+        self.recorder.completed(&Completion {
+            issuer: self.index,
+            direction: flying.direction,
+            submitted_ns: flying.submitted_ns,
+            completed_ns,
+            bytes: u64::from(flying.bytes),
+            device_ns: 0,
+            outcome,
+        });
+        if flying.deadline_ns.is_some_and(|deadline_ns| completed_ns > deadline_ns) {
+            self.recorder.late(self.index, completed_ns);
+        }
+    }
+
+    fn tell_live(&mut self, now: Nanos) -> Result<(), String> {
+        self.next_live_ns = now + LIVE_NS;
+        self.recorder.live(&mut self.live);
+        let own = self.live.get(self.group).copied().unwrap_or_default();
+        tell(&FromWorker::Live(own.into()))
+    }
+}
+
+/// One call; answers the bytes done.
+fn call(arena: &Arena, file: BorrowedFd<'_>, io: &Io, span: Span, position: u64) -> io::Result<i64> {
+    let whole = i64::from(io.length_bytes);
+    let empty =
+        |flags| rustix::fs::fallocate(file, flags | FallocateFlags::KEEP_SIZE, position, u64::from(io.length_bytes));
+    match io.operation {
+        Operation::Read => arena.read_at(file, span, position).map(i64::from),
+        Operation::Write => arena.write_at(file, span, position, io.flags.contains(Flags::FUA)).map(i64::from),
+        Operation::Flush => Ok(rustix::fs::fdatasync(file).map(|()| whole)?),
+        Operation::Discard => Ok(empty(FallocateFlags::PUNCH_HOLE).map(|()| whole)?),
+        Operation::WriteZeroes => Ok(empty(FallocateFlags::ZERO_RANGE).map(|()| whole)?),
+        _ => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+/// Bytes, or a negative errno.
+fn result_of(result: io::Result<i64>) -> i64 {
+    result.unwrap_or_else(|error| -i64::from(error.raw_os_error().unwrap_or(5)))
+}
+
+/// Fills a span with the pattern, turned so that equal places hold equal data.
+fn fill(arena: &Arena, span: Span, pattern: &[u8], position: u64) {
+    let begin = usize::try_from(position % pattern.len().max(1) as u64).unwrap_or(0);
+    let mut rest = span;
+    let mut from = begin;
+    while rest.length_bytes > 0 && !pattern.is_empty() {
+        let piece = &pattern[from..];
+        arena.copy_in(rest, piece);
+        let done = u32::try_from(piece.len()).unwrap_or(u32::MAX).min(rest.length_bytes);
+        rest = rest.behind(done);
+        from = 0;
+    }
+}

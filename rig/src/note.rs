@@ -1,0 +1,103 @@
+//! What `device list` knows: one note per device in `/run/hoistway/devices`, written by its server.
+//!
+//! A note keeps nothing alive. One whose processes have both ended is stale: the device is gone, or goes when its last user
+//! closes it, and [`list`] takes the rest away.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use linux::process::Process;
+use serde::{Deserialize, Serialize};
+
+use crate::lateness::Lateness;
+
+/// A device of ours.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Rig {
+    /// Number of its loop device.
+    pub number: u32,
+    /// The model as it was asked for.
+    pub model: String,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Commands the model takes at a time; the block device hands over no more, unless somebody raises its `nr_requests`.
+    pub depth: u32,
+    /// Who answers.
+    pub server: Process,
+    /// Who has the block device open.
+    pub keeper: Process,
+    /// Memory that holds what was written, in bytes.
+    pub memory_bytes: u64,
+    /// Most commands that were in the model at a time.
+    pub most_in_service: usize,
+    /// Most commands that had arrived and were not answered: above the model's depth some had to wait in front of it.
+    pub most_arrived: usize,
+    /// How late replies were.
+    pub lateness: Lateness,
+}
+
+impl Rig {
+    /// The block device.
+    pub fn node(&self) -> PathBuf {
+        linux::loop_device::node(self.number)
+    }
+
+    /// Whether somebody still serves it.
+    pub fn is_alive(&self) -> bool {
+        self.server.is_alive() || self.keeper.is_alive()
+    }
+
+    /// Writes the note.
+    pub(crate) fn write(&self) -> io::Result<()> {
+        let directory = directory();
+        linux::run_directory::make(&directory)?;
+        let path = path(self.number);
+        let unfinished = path.with_extension("new");
+        fs::write(&unfinished, serde_json::to_vec_pretty(self)?)?;
+        fs::rename(&unfinished, &path)
+    }
+}
+
+fn directory() -> PathBuf {
+    linux::run_directory::path().join("devices")
+}
+
+fn path(number: u32) -> PathBuf {
+    directory().join(format!("loop{number}.json"))
+}
+
+/// Takes a device's note away.
+pub(crate) fn remove(number: u32) {
+    // Its partner may have been quicker.
+    let _ = fs::remove_file(path(number));
+}
+
+/// All devices, by number. What nobody serves any more is removed on the way.
+pub fn list() -> Vec<Rig> {
+    let entries = fs::read_dir(directory()).into_iter().flatten().flatten();
+    let mut rigs: Vec<Rig> = entries.filter_map(|entry| read(&entry.path())).collect();
+    rigs.retain(|rig| {
+        let is_alive = rig.is_alive();
+        if !is_alive && (!rig.node().exists() || linux::loop_device::remove(rig.number)) {
+            remove(rig.number);
+        }
+        is_alive
+    });
+    rigs.sort_by_key(|rig| rig.number);
+    rigs
+}
+
+/// A device by its node, `loop64` or `64`.
+pub fn find(name: &str) -> Option<Rig> {
+    let number = name.strip_prefix("/dev/").unwrap_or(name);
+    let number: u32 = number.strip_prefix("loop").unwrap_or(number).parse().ok()?;
+    list().into_iter().find(|rig| rig.number == number)
+}
+
+fn read(path: &Path) -> Option<Rig> {
+    if path.extension()? != "json" {
+        return None;
+    }
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}

@@ -1,0 +1,343 @@
+//! The process that answers: the model in real time.
+//!
+//! One thread reads requests, asks the model and replies when it is time, so that nothing is handed over between threads.
+//! It sleeps until shortly before the model's next event and stays awake for the rest: a virtual machine wakes up tens of
+//! microseconds late. A late reply delays nothing else: the model keeps its own time.
+
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use block::{Nanos, SECTOR_BYTES};
+use device::{Device, Model};
+use linux::fuse::{BUFFER_BYTES, MAX_TRANSFER_BYTES, Received, Session};
+use linux::process::Process;
+use linux::thread::monotonic_ns;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::RigError;
+use crate::keeper::{Answer, Facts};
+use crate::note::{self, Rig};
+use crate::service::Service;
+use crate::store::Store;
+
+/// Waiting ends this long before the model's next event; the rest is spent awake.
+const SPIN_NS: Nanos = 60_000;
+/// While awake, other descriptors are looked at this often.
+const GLANCE_NS: Nanos = 2_000_000;
+/// Requests taken between two looks at the model.
+const BATCH: u32 = 32;
+/// A note is written when nothing has happened for so long.
+const QUIET_NS: Nanos = 300_000_000;
+/// After the keeper has let go, users of the device have so long to finish.
+const PATIENCE_NS: Nanos = 5_000_000_000;
+
+/// What is to be served.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `NAME[,KEY=VALUE...]` as [`Model::parse`] takes it.
+    pub model: String,
+    /// Size in bytes; the model's own without it. A smaller device is the begin of the model's.
+    pub size_bytes: Option<u64>,
+    /// Seed of the model's random numbers, unless the model says its own.
+    pub seed: u64,
+    /// At most so much memory for what is written, in bytes.
+    pub memory_bytes: u64,
+}
+
+impl Settings {
+    /// The model and the size in sectors.
+    ///
+    /// # Errors
+    /// What cannot be, with what can.
+    pub fn resolve(&self) -> Result<(Model, u64), RigError> {
+        let model = Model::parse(&self.model)?;
+        let Some(size_bytes) = self.size_bytes else { return Ok((model.clone(), model.capacity_sectors())) };
+        if size_bytes < 1 << 20 || !size_bytes.is_multiple_of(4_096) {
+            let what = format!("a size of {size_bytes} bytes: at least 1 MiB and a multiple of 4096 are possible");
+            return Err(RigError::Size(what));
+        }
+        let sectors = size_bytes / SECTOR_BYTES;
+        Ok((model.with_capacity_sectors(sectors), sectors))
+    }
+}
+
+/// What ends the server beside signals: the other end of its standard input.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Leash {
+    /// The device goes when the input ends, unless it said `K` before: then it stays.
+    StandardInput,
+    /// Only signals.
+    None,
+}
+
+/// Serves until SIGTERM, SIGINT or SIGHUP, or the leash ends it. `keeper` is the command that runs [`crate::keep`];
+/// `ready` is told the device once it can be used, and answers false if nobody wants it any more.
+///
+/// # Errors
+/// Why there is no device; nothing is left of it.
+pub fn serve(
+    settings: &Settings,
+    mut keeper: Command,
+    leash: Leash,
+    ready: &mut dyn FnMut(&Rig) -> bool,
+) -> Result<(), RigError> {
+    let (model, sectors) = settings.resolve()?;
+    let is_asked_to_end = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&is_asked_to_end)).map_err(RigError::system("signals"))?;
+    }
+    // Both make the device more exact; without them it works as well.
+    let _ = linux::thread::precise_timers();
+    let _ = linux::thread::most_urgent();
+    let session = Session::open(sectors * SECTOR_BYTES).map_err(RigError::system("/dev/fuse"))?;
+    let mount = session.mount().map_err(RigError::system("mounting a FUSE file system"))?;
+    let (socket, theirs) = UnixStream::pair().map_err(RigError::system("a socket"))?;
+    socket.set_nonblocking(true).map_err(RigError::system("a socket"))?;
+    keeper.stdin(Stdio::from(mount)).stdout(Stdio::from(OwnedFd::from(theirs)));
+    let child = keeper.spawn().map_err(RigError::system("starting the keeper"))?;
+    // The command still holds its ends of mount and socket.
+    drop(keeper);
+    let device = model.build(settings.seed, "rig");
+    let facts = facts_of(&settings.model, device.info())?;
+    let mut server = Server {
+        session,
+        service: Service::new(device, Store::new(settings.memory_bytes)),
+        socket: BufReader::new(socket),
+        child,
+        answer: String::new(),
+        rig: None,
+        leash,
+        is_asked_to_end,
+        told_keeper_ns: None,
+    };
+    server.send(&facts)?;
+    let fresh = |number, keeper, server: Process| Rig {
+        number,
+        model: settings.model.clone(),
+        size_bytes: sectors * SECTOR_BYTES,
+        depth: facts.depth,
+        server,
+        keeper,
+        memory_bytes: 0,
+        most_in_service: 0,
+        most_arrived: 0,
+        lateness: crate::Lateness::default(),
+    };
+    let ended = server.run(&mut |number, keeper| {
+        let rig = fresh(number, keeper, facts.server);
+        rig.write().map_err(RigError::system("/run/hoistway"))?;
+        Ok((ready(&rig), rig))
+    });
+    server.clean_up();
+    ended
+}
+
+fn facts_of(name: &str, info: &device::DeviceInfo) -> Result<Facts, RigError> {
+    Ok(Facts {
+        name: format!("hoistway model:{name}"),
+        block_bytes: info.logical_block_bytes,
+        is_rotational: info.rotational,
+        has_cache: info.volatile_cache,
+        depth: u32::try_from(info.total_depth()).unwrap_or(u32::MAX).clamp(4, 128),
+        max_kib: (info.max_sectors / 2).clamp(4, MAX_TRANSFER_BYTES / 1_024),
+        server: Process::this().map_err(RigError::system("/proc/self/stat"))?,
+    })
+}
+
+struct Server {
+    session: Session,
+    service: Service,
+    socket: BufReader<UnixStream>,
+    child: Child,
+    /// As much of the keeper's line as has come.
+    answer: String,
+    rig: Option<Rig>,
+    leash: Leash,
+    is_asked_to_end: Arc<AtomicBool>,
+    /// When the keeper was told to let go.
+    told_keeper_ns: Option<Nanos>,
+}
+
+/// Told when the device is attached; answers whether it is wanted, and its note.
+type Attached<'a> = dyn FnMut(u32, Process) -> Result<(bool, Rig), RigError> + 'a;
+
+impl Server {
+    fn send(&mut self, facts: &Facts) -> Result<(), RigError> {
+        let mut line = serde_json::to_string(facts).map_err(|error| RigError::Keeper(error.to_string()))?;
+        line.push('\n');
+        self.socket.get_mut().write_all(line.as_bytes()).map_err(RigError::system("the keeper's socket"))
+    }
+
+    fn run(&mut self, attached: &mut Attached<'_>) -> Result<(), RigError> {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        let (mut glanced_ns, mut noted_ns, mut busy_ns) = (0, monotonic_ns(), 0);
+        loop {
+            let now = monotonic_ns();
+            self.service.advance(&self.session, now).map_err(RigError::system("/dev/fuse"))?;
+            let found = self.take_requests(&mut buffer)?;
+            match found {
+                Found::Unmounted => return Ok(()),
+                Found::Some => {
+                    busy_ns = now;
+                    continue;
+                }
+                Found::None => {}
+            }
+            let next = self.service.next_event();
+            if next > now + SPIN_NS {
+                let is_quiet = self.service.is_idle() && noted_ns <= busy_ns;
+                let until = if is_quiet { next.min(busy_ns + QUIET_NS) } else { next.saturating_sub(SPIN_NS) };
+                self.sleep(until);
+                glanced_ns = 0;
+                if is_quiet && monotonic_ns() > busy_ns + QUIET_NS {
+                    noted_ns = monotonic_ns();
+                    self.write_note();
+                }
+            }
+            if now >= glanced_ns + GLANCE_NS {
+                glanced_ns = now;
+                if self.look_round(now, attached)? {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn take_requests(&mut self, buffer: &mut [u8]) -> Result<Found, RigError> {
+        let failed = |error| RigError::System { what: "/dev/fuse".to_owned(), source: error };
+        for taken in 0..BATCH {
+            match self.session.receive(buffer).map_err(failed)? {
+                Received::Request(request) => {
+                    self.service.arrived(&self.session, request, monotonic_ns()).map_err(failed)?;
+                }
+                Received::Housekeeping => {}
+                Received::Nothing if taken == 0 => return Ok(Found::None),
+                Received::Nothing => return Ok(Found::Some),
+                Received::Unmounted => return Ok(Found::Unmounted),
+            }
+        }
+        Ok(Found::Some)
+    }
+
+    /// Sleeps until a time of the monotonic clock (`Nanos::MAX`: for ever), a request, or news from outside.
+    fn sleep(&self, until: Nanos) {
+        let left_ns = until.saturating_sub(monotonic_ns());
+        let timeout = (until != Nanos::MAX).then(|| Timespec {
+            tv_sec: i64::try_from(left_ns / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: i64::try_from(left_ns % 1_000_000_000).unwrap_or(0),
+        });
+        let stdin = io::stdin();
+        let (session, socket) = (self.session.descriptor(), self.socket.get_ref().as_fd());
+        let mut descriptors = vec![PollFd::from_borrowed_fd(session, PollFlags::IN)];
+        if self.told_keeper_ns.is_none() {
+            descriptors.push(PollFd::from_borrowed_fd(socket, PollFlags::IN));
+        }
+        if self.leash == Leash::StandardInput {
+            descriptors.push(PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN));
+        }
+        // A signal ends it early, which is what signals are for.
+        let _ = poll(&mut descriptors, timeout.as_ref());
+    }
+
+    /// Looks at everything but requests; true when it is over.
+    fn look_round(&mut self, now: Nanos, attached: &mut Attached<'_>) -> Result<bool, RigError> {
+        if let Some(told_ns) = self.told_keeper_ns {
+            return Ok(now > told_ns + PATIENCE_NS);
+        }
+        if self.is_asked_to_end.load(Ordering::Relaxed) || !self.leash_holds() {
+            self.tell_keeper(now);
+            return Ok(false);
+        }
+        match self.socket.read_line(&mut self.answer) {
+            Ok(0) if self.rig.is_none() => Err(RigError::Keeper("the keeper has died".to_owned())),
+            // It was killed: as soon as nobody uses the device it is gone.
+            Ok(0) => {
+                self.told_keeper_ns = Some(now);
+                Ok(false)
+            }
+            Ok(_) => {
+                match serde_json::from_str(&self.answer).map_err(|error| RigError::Keeper(error.to_string()))? {
+                    Answer::Failed(why) => return Err(RigError::Keeper(why)),
+                    Answer::Attached { number, keeper } => {
+                        let (is_wanted, rig) = attached(number, keeper)?;
+                        self.rig = Some(rig);
+                        if !is_wanted {
+                            self.tell_keeper(now);
+                        }
+                    }
+                }
+                Ok(false)
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(false),
+            Err(error) => Err(RigError::System { what: "the keeper's socket".to_owned(), source: error }),
+        }
+    }
+
+    /// The keeper lets go of the device. What is under way is still answered.
+    fn tell_keeper(&mut self, now: Nanos) {
+        let _ = self.socket.get_ref().shutdown(std::net::Shutdown::Both);
+        self.told_keeper_ns = Some(now);
+    }
+
+    /// Whether whoever holds the leash is still there; `K` takes it off.
+    fn leash_holds(&mut self) -> bool {
+        if self.leash == Leash::None {
+            return true;
+        }
+        let stdin = io::stdin();
+        let mut descriptors = [PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
+        if !matches!(poll(&mut descriptors, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1..)) {
+            return true;
+        }
+        let mut byte = [0];
+        match stdin.lock().read(&mut byte) {
+            Ok(1) if byte == *b"K" => {
+                self.leash = Leash::None;
+                true
+            }
+            Ok(1..) => true,
+            Ok(0) => false,
+            Err(error) => error.kind() == ErrorKind::Interrupted,
+        }
+    }
+
+    fn write_note(&mut self) {
+        let Some(rig) = &mut self.rig else { return };
+        rig.memory_bytes = self.service.memory_bytes();
+        rig.most_in_service = self.service.most_in_service;
+        rig.most_arrived = self.service.most_arrived;
+        rig.lateness = self.service.lateness.clone();
+        // Without it the list shows older figures.
+        let _ = rig.write();
+    }
+
+    fn clean_up(mut self) {
+        let _ = self.socket.get_ref().shutdown(std::net::Shutdown::Both);
+        // With this the kernel fails whatever is still under way, so that nobody waits for ever.
+        drop(self.session);
+        for _ in 0..50 {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(rig) = self.rig
+            && linux::loop_device::remove(rig.number)
+        {
+            note::remove(rig.number);
+        }
+    }
+}
+
+enum Found {
+    Some,
+    None,
+    Unmounted,
+}

@@ -1,0 +1,332 @@
+//! The promise of wfq: start-time fair queueing on each level of the groups, and order of arrival inside a queue.
+//!
+//! Let f wait from some time on, and let v be the start tag served last by then. f begins at v, or where its last
+//! service before ended, which began at v at the latest: at most `lead` = that service over its weight later. A sibling
+//! e begins at v or later, and goes before f only while its own start tag is not behind f's. (Who joins the group begins
+//! where those end who have left it: his lead is then theirs, one request of the costliest at most.) So whenever e is
+//! chosen
+//!
+//! service of e since then, this one left out, over its weight <= service of f since then over its weight + lead
+//!
+//! which is the theorem of Goyal, Vin and Cheng with the two requests in their places: one of f's in the lead, one of
+//! e's as the one left out. Weights may change meanwhile: each service counts at the weight of its time, as tags do.
+//! The policy cuts tags to whole units of 2^-20 sectors at weight 1; what that may have saved e is allowed besides.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use block::{ContextId, GroupId, Operation, RequestId};
+use elevator::{Attributes, GroupTree};
+
+use super::Terms;
+use crate::invariants::Broken;
+
+/// Service is counted in 2^-32 sectors at weight 1, so that nothing is lost by dividing.
+const UNIT_BITS: u32 = 32;
+/// The policy's own unit, in these.
+const POLICY_UNIT: u128 = 1 << 12;
+/// Weight of an issuer, and of a group that nobody gave one.
+const WEIGHT_DEFAULT: u32 = 100;
+/// What a request without data costs, in sectors.
+const NO_DATA_COST: u64 = 8;
+
+/// Somebody with a share of a group.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Member {
+    /// An issuer's own queue.
+    Context(ContextId),
+    /// The queue of issuers whose own is busy in another group.
+    Strays(GroupId),
+    Group(GroupId),
+}
+
+/// What a member has had of its group so far.
+#[derive(Copy, Clone, Debug, Default)]
+struct Service {
+    /// Cost over weight.
+    normalized: u128,
+    /// By how much less the policy may have charged.
+    cut: u128,
+}
+
+/// A member that waits.
+#[derive(Debug)]
+struct Wait {
+    /// What it had itself when it began to, less its lead.
+    own_from: i128,
+    /// What its siblings had.
+    siblings_from: BTreeMap<Member, Service>,
+}
+
+/// The members of one group.
+#[derive(Debug, Default)]
+struct Siblings {
+    had: BTreeMap<Member, Service>,
+    /// What the last service of each cost it, or the group's past members whoever joined since.
+    last: BTreeMap<Member, u128>,
+    /// The most that the last service cost one who left.
+    left: u128,
+    waits: BTreeMap<Member, Wait>,
+}
+
+impl Siblings {
+    fn begins_to_wait(&mut self, member: Member) {
+        let had = self.had.get(&member).copied().unwrap_or_default().normalized;
+        let lead = self.last.get(&member).copied().unwrap_or_default();
+        let wait = Wait { own_from: signed(had) - signed(lead), siblings_from: self.had.clone() };
+        self.waits.insert(member, wait);
+    }
+
+    /// Holds a service against all who wait. Answers how many those are.
+    fn serve(&mut self, member: Member, cost: u64, weight: u32) -> Result<u64, Broken> {
+        let had = self.had.get(&member).copied().unwrap_or_default();
+        let mut passed = 0;
+        for (other, wait) in self.waits.iter().filter(|(other, _)| **other != member) {
+            let from = wait.siblings_from.get(&member).copied().unwrap_or_default();
+            let sibling = signed(had.normalized - from.normalized);
+            let own = signed(self.had.get(other).copied().unwrap_or_default().normalized) - wait.own_from;
+            if sibling > own + signed(had.cut - from.cut) {
+                let [sibling, own] = [sibling, own].map(|service| service >> UNIT_BITS);
+                return Err(format!(
+                    "P7: {other:?} waits and has had {own} sectors over its weight, lead included; {member:?} goes \
+                     before it with {sibling} already"
+                ));
+            }
+            passed += 1;
+        }
+        let normalized = (u128::from(cost) << UNIT_BITS) / u128::from(weight.max(1));
+        // 2^32 / weight is cut to a whole number first, the product to a whole unit then.
+        let cut = had.cut + POLICY_UNIT + u128::from(cost);
+        self.had.insert(member, Service { normalized: had.normalized + normalized, cut });
+        self.last.insert(member, normalized);
+        Ok(passed)
+    }
+}
+
+fn signed(value: u128) -> i128 {
+    i128::try_from(value).unwrap_or(i128::MAX)
+}
+
+/// What has been seen of queues and groups.
+#[derive(Debug, Default)]
+pub(super) struct Shares {
+    /// By group: the one above, and the weight.
+    tree: Vec<(GroupId, u32)>,
+    siblings: BTreeMap<GroupId, Siblings>,
+    /// The group that a context's own queue is in.
+    home: BTreeMap<ContextId, GroupId>,
+    queues: BTreeMap<Member, VecDeque<RequestId>>,
+    /// The queue of each request that waits, and its group.
+    place_of: BTreeMap<RequestId, (Member, GroupId)>,
+}
+
+impl Shares {
+    /// The groups as they are now.
+    pub(super) fn learn(&mut self, groups: &GroupTree) {
+        let settings = (0..groups.capacity()).map(|group| groups.settings(GroupId(group)));
+        self.tree.clear();
+        self.tree.extend(settings.map(|settings| (settings.parent, settings.clamped_weight())));
+    }
+
+    #[cfg(test)]
+    fn with_tree(tree: &[(GroupId, u32)]) -> Self {
+        Self { tree: tree.to_vec(), ..Self::default() }
+    }
+
+    fn above(&self, group: GroupId) -> GroupId {
+        self.tree.get(group.0 as usize).map_or(GroupId::ROOT, |(above, _)| *above)
+    }
+
+    fn weight_of(&self, member: Member) -> u32 {
+        match member {
+            Member::Group(group) => self.tree.get(group.0 as usize).map_or(WEIGHT_DEFAULT, |(_, weight)| *weight),
+            _ => WEIGHT_DEFAULT,
+        }
+    }
+
+    /// The context's own queue follows it to another group when it is empty.
+    fn member_for(&mut self, attributes: &Attributes) -> Member {
+        let (context, group) = (attributes.context, attributes.group);
+        let own = Member::Context(context);
+        let home = self.home.get(&context).copied();
+        if home == Some(group) {
+            return own;
+        }
+        if self.queues.get(&own).is_some_and(|queue| !queue.is_empty()) {
+            return Member::Strays(group);
+        }
+        if let Some(home) = home {
+            self.leaves(own, home);
+        }
+        self.home.insert(context, group);
+        let siblings = self.siblings.entry(group).or_default();
+        siblings.last.insert(own, siblings.left);
+        own
+    }
+
+    fn leaves(&mut self, member: Member, group: GroupId) {
+        let siblings = self.siblings.entry(group).or_default();
+        siblings.left = siblings.left.max(siblings.last.get(&member).copied().unwrap_or_default());
+    }
+
+    /// A group begins at its parent's time, whoever had its id before.
+    pub(super) fn group_added(&mut self, group: GroupId, parent: GroupId) {
+        let member = Member::Group(group);
+        let siblings = self.siblings.entry(parent).or_default();
+        siblings.last.remove(&member);
+        let had = siblings.had.get(&member).copied().unwrap_or_default();
+        for wait in siblings.waits.values_mut() {
+            wait.siblings_from.insert(member, had);
+        }
+    }
+
+    /// The context's id stays, for another one.
+    pub(super) fn exited(&mut self, context: ContextId) {
+        let own = Member::Context(context);
+        if let Some(&home) = self.home.get(&context)
+            && self.queues.get(&own).is_none_or(VecDeque::is_empty)
+        {
+            self.leaves(own, home);
+            let siblings = self.siblings.entry(home).or_default();
+            siblings.last.insert(own, siblings.left);
+        }
+    }
+
+    pub(super) fn entered(&mut self, id: RequestId, attributes: &Attributes, is_in_front: bool) {
+        let (member, group) = (self.member_for(attributes), attributes.group);
+        let queue = self.queues.entry(member).or_default();
+        let was_idle = queue.is_empty();
+        if is_in_front {
+            queue.push_front(id);
+        } else {
+            queue.push_back(id);
+        }
+        self.place_of.insert(id, (member, group));
+        let (mut member, mut group, mut begins) = (member, group, was_idle);
+        while begins {
+            let siblings = self.siblings.entry(group).or_default();
+            let group_was_idle = siblings.waits.is_empty();
+            siblings.begins_to_wait(member);
+            begins = group != GroupId::ROOT && group_was_idle;
+            (member, group) = (Member::Group(group), self.above(group));
+        }
+    }
+
+    /// Another one absorbed it.
+    pub(super) fn absorbed(&mut self, id: RequestId) {
+        let Some((member, group)) = self.place_of.remove(&id) else { return };
+        let queue = self.queues.entry(member).or_default();
+        queue.retain(|other| *other != id);
+        let is_idle = queue.is_empty();
+        let (mut member, mut group, mut ends) = (member, group, is_idle);
+        while ends {
+            let siblings = self.siblings.entry(group).or_default();
+            siblings.waits.remove(&member);
+            ends = group != GroupId::ROOT && siblings.waits.is_empty();
+            (member, group) = (Member::Group(group), self.above(group));
+        }
+    }
+
+    pub(super) fn chosen(&mut self, id: RequestId, attributes: &Attributes, terms: &Terms) -> Result<u64, Broken> {
+        let Some((member, group)) = self.place_of.remove(&id) else { return Ok(0) };
+        let queue = self.queues.entry(member).or_default();
+        let first = queue.pop_front();
+        if first != Some(id) {
+            return Err(format!("P7: #{} was chosen, {first:?} is the oldest of {member:?}", id.slot()));
+        }
+        let cost = cost(attributes, terms);
+        let (mut member, mut group, mut is_idle, mut passed) = (member, group, queue.is_empty(), 0);
+        loop {
+            let weight = self.weight_of(member);
+            let siblings = self.siblings.entry(group).or_default();
+            passed += siblings.serve(member, cost, weight)?;
+            if is_idle {
+                siblings.waits.remove(&member);
+            }
+            is_idle = siblings.waits.is_empty();
+            if group == GroupId::ROOT {
+                return Ok(passed);
+            }
+            (member, group) = (Member::Group(group), self.above(group));
+        }
+    }
+}
+
+fn cost(attributes: &Attributes, terms: &Terms) -> u64 {
+    let sectors = match attributes.operation {
+        Operation::Read | Operation::Write | Operation::ZoneAppend => u64::from(attributes.extent.sectors),
+        _ => NO_DATA_COST,
+    };
+    (sectors + terms.count("request_cost")).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::Extent;
+
+    const LIGHT: GroupId = GroupId(1);
+    const HEAVY: GroupId = GroupId(2);
+
+    /// Two groups of weights 100 and 300, each with a context that always has two reads of 8 sectors waiting.
+    fn play(mut choose: impl FnMut([u64; 2]) -> GroupId) -> Result<u64, Broken> {
+        let root = GroupId::ROOT;
+        let mut shares = Shares::with_tree(&[(root, 100), (root, 100), (root, 300)]);
+        let (mut waiting, mut number) = ([VecDeque::new(), VecDeque::new()], 0);
+        let (mut served, mut passed) = ([0; 2], 0);
+        for _ in 0..200 {
+            for (queue, group) in waiting.iter_mut().zip([LIGHT, HEAVY]) {
+                while queue.len() < 2 {
+                    number += 1;
+                    let mut attributes = Attributes::new(Operation::Read, Extent::new(0, 8));
+                    (attributes.group, attributes.context) = (group, ContextId(group.0));
+                    let id = RequestId::new(number, 0);
+                    shares.entered(id, &attributes, false);
+                    queue.push_back((id, attributes));
+                }
+            }
+            let index = (choose(served).0 - LIGHT.0) as usize;
+            served[index] += 1;
+            let (id, attributes) = waiting[index].pop_front().unwrap();
+            passed += shares.chosen(id, &attributes, &Terms::default())?;
+        }
+        Ok(passed)
+    }
+
+    #[test]
+    fn service_in_proportion_to_weights_keeps_the_promise() {
+        let fair = |[light, heavy]: [u64; 2]| if 3 * light <= heavy { LIGHT } else { HEAVY };
+        // Whoever is chosen, the other one waits; its own group's only queue has nobody to pass.
+        assert_eq!(play(fair), Ok(200));
+    }
+
+    #[test]
+    fn equal_turns_break_the_promise_to_the_heavy_one() {
+        let what = play(|[light, heavy]| if light <= heavy { LIGHT } else { HEAVY }).unwrap_err();
+        assert!(what.contains("Group(GroupId(2)) waits") && what.contains("Group(GroupId(1)) goes before"), "{what}");
+    }
+
+    #[test]
+    fn a_second_turn_beside_one_that_never_had_any_breaks_it() {
+        // Both begin at the same tag. One request may go first, however heavy its group.
+        let mut turns = 0;
+        let what = play(|_| {
+            turns += 1;
+            HEAVY
+        });
+        assert!(what.is_err(), "{what:?}");
+        assert_eq!(turns, 2);
+    }
+
+    #[test]
+    fn a_queue_goes_in_order() {
+        let mut shares = Shares::default();
+        let read = Attributes::new(Operation::Read, Extent::new(0, 8));
+        let [older, newer, front] = [0, 1, 2].map(|slot| RequestId::new(slot, 0));
+        shares.entered(older, &read, false);
+        shares.entered(newer, &read, false);
+        shares.entered(front, &read, true);
+        assert_eq!(shares.chosen(front, &read, &Terms::default()), Ok(0));
+        let what = shares.chosen(newer, &read, &Terms::default()).unwrap_err();
+        assert!(what.contains("is the oldest of Context"), "{what}");
+    }
+}

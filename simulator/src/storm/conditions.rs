@@ -1,0 +1,198 @@
+//! What a storm is given: how rough it is, its device with its faults, the queue and who watches it.
+
+use std::collections::VecDeque;
+
+use block::random::Stream;
+use block::{Extent, Operation};
+use device::{AnyDevice, Device, Model};
+use elevator::{Bio, Configuration, Depth, Version, registry};
+use queue::{Era, Limits, Merging, Plug, RequestQueue, Settings};
+
+use super::limiting::Limiting;
+use super::{CAPACITY_SECTORS, CONTEXTS, GROUPS, SHOWN_CHANGES, SOFTWARE_QUEUES, Storm, Weather, below};
+use crate::invariants::{Broken, Ledger};
+use crate::starvation::{Starvation, Terms};
+
+/// How rough a storm is: drawn once per seed, so that seeds differ in kind.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Temper {
+    pub submit_per_mille: u64,
+    pub churn_per_mille: u64,
+    pub read_percent: u64,
+    pub adjacent_percent: u64,
+    pub requeue_per_mille: u64,
+    pub refuse_per_mille: u64,
+    pub plug_percent: u64,
+    pub flush_percent: u64,
+    pub switches: bool,
+    pub hardware_queues: u16,
+}
+
+impl Temper {
+    pub(super) fn draw(random: &mut Stream) -> Self {
+        let mut among = |choices: &[u64]| choices[below(random, choices.len())];
+        Self {
+            submit_per_mille: among(&[300, 500, 700, 900]),
+            churn_per_mille: among(&[0, 5, 20, 60]),
+            read_percent: among(&[5, 30, 60, 95]),
+            adjacent_percent: among(&[0, 30, 60, 90]),
+            requeue_per_mille: among(&[0, 5, 50, 300]),
+            refuse_per_mille: among(&[0, 5, 50]),
+            plug_percent: among(&[0, 20, 60]),
+            flush_percent: among(&[0, 2, 10]),
+            switches: among(&[0, 0, 1]) == 1,
+            hardware_queues: u16::try_from(among(&[1, 1, 1, 2, 4])).unwrap_or(1),
+        }
+    }
+}
+
+impl Weather {
+    pub(super) fn new(storm: &Storm) -> Result<Self, Broken> {
+        let mut random = Stream::of(storm.seed, "storm");
+        let (policy, version, limiters) = split(&storm.policy)?;
+        let limiting = Limiting::draw(storm.seed, &limiters)?;
+        let temper = Temper::draw(&mut random);
+        let device = device(&mut random, temper.hardware_queues)?;
+        let info = device.info();
+        let limits = Limits {
+            max_sectors: info.max_sectors,
+            max_discard_sectors: 512,
+            max_write_zeroes_sectors: 256,
+            max_segments: [4, 16, 128][below(&mut random, 3)],
+            max_discard_segments: 1,
+            chunk_sectors: [0, 0, 1_024][below(&mut random, 3)],
+            volatile_cache: info.volatile_cache,
+            fua: info.fua,
+        };
+        let queues = u32::from(temper.hardware_queues);
+        // A small table on purpose: slots are used again at once.
+        let requests = [4, 16, 64][below(&mut random, 3)];
+        let configuration = Configuration {
+            slots: 64 + queues,
+            groups: GROUPS,
+            contexts: CONTEXTS,
+            depth: Depth { requests, device: info.depth },
+            hardware_queues: temper.hardware_queues,
+            software_queues: SOFTWARE_QUEUES,
+            rotational: random.chance(1, 2),
+            queueing: info.depth > 1,
+            max_sectors: limits.max_sectors,
+            capacity_sectors: CAPACITY_SECTORS,
+            tick_ns: [0, 0, 4_000_000][below(&mut random, 3)],
+            seed: storm.seed,
+        };
+        let era = if random.chance(1, 2) { Era::BLK_MQ } else { Era::ENGINE };
+        let merging = [Merging::Full, Merging::Full, Merging::OneHit, Merging::Never][below(&mut random, 4)];
+        let settings = Settings { configuration, limits, era, merging, bios: 192 };
+        let mut queue = RequestQueue::build(policy, version, &settings)
+            .map_err(|error| format!("policy '{policy}' cannot be built: {error:?}"))?;
+        set_tunables(&mut queue, &storm.policy)?;
+        queue.set_tracing(true);
+        let starvation = starvation(policy, version, &configuration, &queue);
+        let mut weather = Self {
+            policy: policy.to_owned(),
+            temper,
+            random,
+            queue,
+            configuration,
+            device,
+            ledger: Ledger::new(limits, CONTEXTS),
+            starvation,
+            limiting,
+            limits,
+            plugs: std::array::from_fn(|_| Plug::default()),
+            leaving: vec![false; CONTEXTS as usize],
+            last: Bio::new(Operation::Read, Extent::new(0, 8)),
+            now: 0,
+            step: 0,
+            cookie: 0,
+            completions: Vec::new(),
+            changes: VecDeque::with_capacity(SHOWN_CHANGES),
+            quiet_steps: 0,
+            events: 0,
+            checksum: block::random::fnv1a64(b""),
+            requeued: 0,
+            switches: 0,
+            groups: 0,
+            failed: 0,
+            lost: 0,
+        };
+        weather.begin_limiting()?;
+        Ok(weather)
+    }
+}
+
+fn starvation(
+    policy: &str,
+    version: Option<Version>,
+    configuration: &Configuration,
+    queue: &RequestQueue,
+) -> Starvation {
+    let mut starvation = Starvation::new(Terms {
+        name: policy.to_owned(),
+        version,
+        tick_ns: configuration.tick_ns,
+        software_queues: u64::from(configuration.software_queues),
+        ..Terms::default()
+    });
+    starvation.tuned(queue);
+    starvation
+}
+
+/// What may be wrong with a device, each for itself.
+const FAULTS: [&str; 6] = [
+    ",error_ppm=5000",
+    ",bad_first_sector=5000,bad_sectors=800",
+    ",slow_first_sector=20000,slow_sectors=30000,slow_ms=2.5",
+    ",stall_ppm=2000,stall_ms=20",
+    ",hiccup_every_ms=9,hiccup_ms=4",
+    ",reset_ppm=2000,reset_ms=40",
+];
+
+/// A device that is small, so that extents meet, and unreliable to a degree that the seed decides.
+fn device(random: &mut Stream, hardware_queues: u16) -> Result<AnyDevice, Broken> {
+    let mut among = |choices: &[&'static str]| choices[below(random, choices.len())];
+    let model = among(&["ssd,sim_mib=64", "ssd,channels=2,sim_mib=64", "null", "null,servers=1"]);
+    let depth = among(&["1", "2", "8", "32"]);
+    let max_sectors = among(&["128", "256", "2560"]);
+    // An SSD's cache is volatile unless its power lasts.
+    let caches = ["volatile_cache=0", "volatile_cache=1,fua=0", "volatile_cache=1,fua=1"];
+    let cache = if model.starts_with("null") { among(&caches) } else { among(&["plp=0", "plp=1"]) };
+    let mut text = format!(
+        "{model},capacity_sectors={CAPACITY_SECTORS},qd={depth},hw_queues={hardware_queues},max_sectors={max_sectors},{cache}"
+    );
+    // A third of the devices is sound; the others have each fault in every second case.
+    if random.chance(2, 3) {
+        for fault in FAULTS {
+            if random.chance(1, 2) {
+                text.push_str(fault);
+            }
+        }
+    }
+    let model = Model::parse(&text).map_err(|error| error.to_string())?;
+    Ok(model.build(random.next(), "dev0"))
+}
+
+/// The tunables that a policy begins with: `tarasov:mapping=openvz`.
+fn set_tunables(queue: &mut RequestQueue, text: &str) -> Result<(), Broken> {
+    let policy = text.split('+').next().unwrap_or_default();
+    for row in policy.split_once(':').into_iter().flat_map(|(_, rows)| rows.split(',')) {
+        let (row, value) = row.split_once('=').ok_or_else(|| format!("'{row}' sets nothing"))?;
+        queue.set(row, value).map_err(|error| format!("{row}={value}: {error:?}"))?;
+    }
+    Ok(())
+}
+
+/// Name and version of the policy, names of the limiters: `mq-deadline@6.1+throttle`; `tarasov:mapping=openvz` begins with
+/// that.
+fn split(text: &str) -> Result<(&str, Option<Version>, Vec<&str>), Broken> {
+    let mut names = text.split('+');
+    let policy = names.next().unwrap_or_default();
+    let policy = policy.split_once(':').map_or(policy, |(policy, _)| policy);
+    let (policy, version) = policy.split_once('@').map_or((policy, None), |(name, version)| (name, Some(version)));
+    let version = match version.map(registry::parse_version) {
+        Some(None) => return Err(format!("policy '{text}' has no version")),
+        known => known.flatten(),
+    };
+    Ok((policy, version, names.collect()))
+}

@@ -1,0 +1,97 @@
+//! The driver and the device below the queue, and time.
+
+use block::{HardwareQueue, RequestId, Status};
+use device::{Command, Completion, Device, NEVER, Submit};
+use queue::Next;
+
+use super::Weather;
+use crate::invariants::Broken;
+
+impl Weather {
+    pub(super) fn dispatch(&mut self) -> Result<(), Broken> {
+        for queue in 0..self.temper.hardware_queues {
+            let hardware_queue = HardwareQueue(queue);
+            loop {
+                let next = self.queue.dispatch(hardware_queue, self.now);
+                self.starvation.observe(&mut self.queue)?;
+                let Next::Start { id, .. } = next else {
+                    self.ledger.progress(&self.queue, hardware_queue, next)?;
+                    self.starvation.pauses(next)?;
+                    break;
+                };
+                self.ledger.start(&self.queue, id)?;
+                if self.random.chance(self.temper.requeue_per_mille, 1_000) {
+                    self.requeued += 1;
+                    self.ledger.leave(&self.queue, id, None)?;
+                    self.queue.requeue(id, self.now);
+                } else if self.random.chance(self.temper.refuse_per_mille, 1_000) || !self.hand_over(id) {
+                    self.ledger.leave(&self.queue, id, None)?;
+                    self.queue.refuse(id, self.now);
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a request to the device; false if it has no room.
+    fn hand_over(&mut self, id: RequestId) -> bool {
+        let attributes = self.queue.requests().attributes(id);
+        let command = Command {
+            tag: id.raw(),
+            operation: attributes.operation,
+            flags: attributes.flags,
+            extent: attributes.extent,
+            hardware_queue: attributes.hardware_queue,
+        };
+        self.device.submit(self.now, &command) == Submit::Accepted
+    }
+
+    /// Goes to the next event, or some way towards it.
+    pub(super) fn pass_time(&mut self) -> Result<(), Broken> {
+        let next = self.device.next_event().min(self.queue.next_timer().unwrap_or(NEVER));
+        self.now = match next {
+            NEVER => self.now + 1 + self.random.below(1_000_000),
+            _ if next > self.now && self.random.chance(1, 8) => self.now + self.random.below(next - self.now + 1),
+            _ => next.max(self.now),
+        };
+        if self.device.is_idle() && self.queue.next_timer().is_none() && self.queue.in_device() > 0 {
+            return Err("P1: the queue waits for a request that the device does not have".to_owned());
+        }
+        self.device.advance(self.now, &mut self.completions);
+        let completions = std::mem::take(&mut self.completions);
+        for completion in &completions {
+            self.complete(completion)?;
+        }
+        self.completions = completions;
+        self.completions.clear();
+        if self.queue.next_timer().is_some_and(|at| at <= self.now) {
+            self.queue.timer(self.now);
+            self.starvation.observe(&mut self.queue)?;
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, completion: &Completion) -> Result<(), Broken> {
+        let id = RequestId::from_raw(completion.tag);
+        self.ledger.leave(&self.queue, id, Some(completion.status))?;
+        match completion.status {
+            Status::Ok => {}
+            Status::Timeout => self.lost += 1,
+            _ => self.failed += 1,
+        }
+        let mut outcome = Ok(());
+        let (ledger, checksum, now) = (&mut self.ledger, &mut self.checksum, self.now);
+        self.queue.complete(id, completion.status, now, |done| {
+            for bytes in [now, done.cookie, done.status as u64] {
+                *checksum = block::random::fnv1a64_continued(*checksum, &bytes.to_le_bytes());
+            }
+            let answered = ledger.done(&done);
+            if outcome.is_ok() {
+                outcome = answered;
+            }
+        });
+        outcome?;
+        self.starvation.observe(&mut self.queue)
+    }
+}

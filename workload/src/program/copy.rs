@@ -1,0 +1,162 @@
+//! A copied file as `dd if=a | dd of=b` does it: a block read, the same block written, one process at a time.
+//!
+//! The pipe holds less than a block, so that reader and writer go in step; here one process does both. The first half of the
+//! area is the source, the second half the copy. Both go through the page cache, and the copy is synced at its end: otherwise
+//! the time would be that of filling memory (BFQ specification 21, file copy; the suite does not sync, its files are larger
+//! than memory).
+
+use block::Operation;
+use serde::{Deserialize, Serialize};
+
+use super::run::{Ask, Step};
+use super::settings::{self, Key, Settings};
+use crate::job::{BlockSize, Engine, Job, Mix, Pattern, PerDirection, Placement};
+
+/// Settings of a copy.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Copy {
+    /// Bytes of a block.
+    pub block_bytes: u32,
+}
+
+impl Copy {
+    /// Blocks of 64 KiB, as many bytes as a pipe holds.
+    pub const USUAL: Self = Self { block_bytes: 64 << 10 };
+
+    /// The smallest part that there is something to copy in.
+    pub(super) fn least_bytes(self) -> u64 {
+        2 * u64::from(self.block_bytes)
+    }
+}
+
+impl Default for Copy {
+    fn default() -> Self {
+        Self::USUAL
+    }
+}
+
+const KEYS: &[Key] = &[Key { name: "block", allowed: "4096 to 16m", doc: "Bytes that are read, then written." }];
+
+impl Settings for Copy {
+    fn name(&self) -> &'static str {
+        "copy"
+    }
+
+    fn doc(&self) -> &'static str {
+        "dd piped into dd: reads the first half of its area and writes it to the second, then syncs; ends when it is done"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        KEYS
+    }
+
+    fn value(&self, key: &str) -> String {
+        match key {
+            "block" => self.block_bytes.to_string(),
+            _ => String::new(),
+        }
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "block" => {
+                let bytes = settings::number(key, value, 4096, 16 << 20)?;
+                if !bytes.is_multiple_of(4096) {
+                    return Err(format!("block={value} is not a multiple of 4096"));
+                }
+                self.block_bytes = bytes;
+            }
+            _ => return Err(settings::unknown(key, KEYS)),
+        }
+        Ok(())
+    }
+
+    fn describe(&self, job: &mut Job) {
+        job.mix = Mix::ReadWrite { read_percent: 50 };
+        job.pattern = Pattern::Sequential { skip_bytes: 0 };
+        job.block_sizes = PerDirection::all(BlockSize::Fixed(self.block_bytes));
+        job.placement = Placement::Split;
+        job.direct = false;
+        job.iodepth = 1;
+        job.engine = if job.engine == Engine::Null { Engine::Null } else { Engine::Sync };
+    }
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Read,
+    Write,
+    Synced,
+}
+
+/// A copy under way.
+#[derive(Clone, Debug)]
+pub(super) struct Copying {
+    block_bytes: u32,
+    /// Blocks of the source, and where the copy begins.
+    blocks: u64,
+    block: u64,
+    at: At,
+}
+
+impl Copying {
+    /// A copy in a part of `part_bytes`, which holds two blocks at least.
+    pub(super) fn new(settings: Copy, part_bytes: u64) -> Self {
+        let block_bytes = settings.block_bytes.max(1);
+        Self { block_bytes, blocks: part_bytes / 2 / u64::from(block_bytes), block: 0, at: At::Read }
+    }
+
+    pub(super) fn next(&mut self) -> Step {
+        let block = |index: u64| Ask::read(index * u64::from(self.block_bytes), self.block_bytes);
+        let step = match self.at {
+            At::Read if self.block == self.blocks => {
+                self.at = At::Synced;
+                return Step::Ask(Ask { operation: Operation::Flush, ..Ask::read(0, 0) });
+            }
+            At::Read => Step::Ask(block(self.block)),
+            At::Write => {
+                let write = Ask { operation: Operation::Write, ..block(self.blocks + self.block) };
+                self.block += 1;
+                Step::Ask(write)
+            }
+            At::Synced => return Step::Done,
+        };
+        self.at = if self.at == At::Read { At::Write } else { At::Read };
+        step
+    }
+
+    /// Once more, over the copy that is there.
+    pub(super) fn restart(&mut self) {
+        (self.block, self.at) = (0, At::Read);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_go_from_the_first_half_to_the_second_and_are_synced() {
+        let mut copying = Copying::new(Copy { block_bytes: 4096 }, 5 * 4096);
+        let mut asked = Vec::new();
+        while let Step::Ask(ask) = copying.next() {
+            asked.push((ask.operation, ask.offset_bytes / 4096, ask.length_bytes / 4096));
+        }
+        let (read, write) = (Operation::Read, Operation::Write);
+        let expected = [(read, 0, 1), (write, 2, 1), (read, 1, 1), (write, 3, 1), (Operation::Flush, 0, 0)];
+        assert_eq!(asked, expected);
+        copying.restart();
+        assert_eq!(copying.next(), Step::Ask(Ask::read(0, 4096)));
+    }
+
+    #[test]
+    fn the_block_is_of_whole_pages() {
+        let mut copy = Copy::USUAL;
+        copy.set("block", "1m").unwrap();
+        assert_eq!(copy.value("block"), "1048576");
+        assert!(copy.set("block", "5000").is_err() && copy.set("block", "0").is_err());
+        assert!(copy.set("size", "1").unwrap_err().contains("block"));
+    }
+}
