@@ -210,8 +210,12 @@ impl Paternoster {
         let before = u64::from(state.weight);
         state.set_weight(weight);
         let (after, parent, is_active) = (u64::from(state.weight), state.parent, state.place != Place::Inactive);
+        let holds_tags = !self.is_leaf(member) && self.groups.at(member.wrapping_sub(self.leaves.len())).tags > 0;
+        let group = self.groups.at_mut(parent);
+        if holds_tags {
+            group.tags_weight = group.tags_weight.saturating_sub(before).wrapping_add(after);
+        }
         if is_active {
-            let group = self.groups.at_mut(parent);
             group.weight_sum = group.weight_sum.saturating_sub(before).wrapping_add(after);
         }
     }

@@ -2,6 +2,7 @@
 
 use super::Paternoster;
 use super::state::{Held, Place, ROOT};
+use super::walker::{Phase, Step};
 use crate::structures::NIL;
 use block::time::MICROSECOND;
 use block::{Class, Direction, Nanos};
@@ -34,7 +35,7 @@ impl Paternoster {
         let entry = *entry;
         self.inside = self.inside.wrapping_add(1);
         let group = self.members.at(entry.leaf).parent;
-        let account = &mut self.groups.at_mut(group).account;
+        let account = self.accounts.at_mut(group);
         account.sectors = account.sectors.wrapping_add(u64::from(entry.bytes / 512));
         account.serviced.add(entry.direction, entry.is_sync, 1);
         account.service_bytes.add(entry.direction, entry.is_sync, u64::from(entry.bytes));
@@ -87,7 +88,7 @@ impl Paternoster {
         };
         let work = u64::from(entry.bytes)
             .max(super::arrival::LEAST_BYTES)
-            .saturating_add(self.settings.work_kib.unsigned_abs());
+            .saturating_add(self.settings.work_kib.unsigned_abs().saturating_mul(1024));
         self.walker.completed(self.now, work, u64::from(self.inside).wrapping_add(1));
         self.completions = self.completions.wrapping_add(1);
         if entry.is_sync && entry.direction == Direction::Read {
@@ -96,7 +97,7 @@ impl Paternoster {
             self.late_reads = self.late_reads.wrapping_add(u32::from(is_late));
         }
         let group = self.members.at(entry.leaf).parent;
-        let account = &mut self.groups.at_mut(group).account;
+        let account = self.accounts.at_mut(group);
         account.service_time_ns.add(entry.direction, entry.is_sync, stayed_ns);
         let waited_ns = entry.went_ns.saturating_sub(entry.came_ns);
         account.wait_time_ns.add(entry.direction, entry.is_sync, waited_ns);
@@ -115,8 +116,35 @@ impl Paternoster {
             self.guard_latency();
             self.fit_wheels();
         }
+        if self.walker.is_due(self.now) {
+            self.end_epoch();
+        }
+    }
+
+    #[inline(never)]
+    fn end_epoch(&mut self) {
         let jitter = self.jitter.next();
-        self.walker.step(self.now, self.residence_ns, self.request_ns, jitter);
+        let step = self.walker.step(self.now, self.residence_ns, self.request_ns, jitter);
+        if !self.messages.is_on() {
+            return;
+        }
+        let walker = &self.walker;
+        let floor = [walker.floor_q4() / 16, walker.floor_q4() % 16];
+        match step {
+            Step::None => {}
+            Step::Epoch => self.tell("epoch {0}", [walker.epochs]),
+            Step::Cycle if walker.phase() == Phase::Fast => {
+                self.tell("walk fast f={0}+{1}/16 r={2}/65536", [floor[0], floor[1], walker.ratio()]);
+            }
+            Step::Cycle => {
+                let [whole, part] = floor;
+                self.tell(
+                    "walk slow f={0}+{1}/16 r={2}/65536 calm={3}",
+                    [whole, part, walker.ratio(), u64::from(walker.calm())],
+                );
+            }
+            Step::Restart => self.tell("restart {0}", [walker.restarts]),
+        }
     }
 
     /// The cap of requests inside follows the share of sync reads that stayed for too long.
@@ -145,7 +173,7 @@ impl Paternoster {
         let bytes = (self.rate.saturating_mul(self.residence_ns.saturating_mul(4)) >> 20).max(16_384);
         let wanted = (bytes << 16).checked_div(sum).unwrap_or(1) / 32;
         let root = self.groups.at_mut(ROOT);
-        root.ready.resize(&mut self.wheel_links, &mut self.members, wanted);
-        root.wait.resize(&mut self.wheel_links, &mut self.members, wanted);
+        root.ready.resize(&mut self.chains, &mut self.members, wanted);
+        root.wait.resize(&mut self.chains, &mut self.members, wanted);
     }
 }

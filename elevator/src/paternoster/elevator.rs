@@ -1,10 +1,23 @@
 //! The calls of a host.
 
 use super::arrival::SPARE_LEAF;
-use super::state::{Held, Place, ROOT, UNKNOWN_GROUP};
+use super::pick::{Decision, Found};
+use super::state::{Held, Place, ROOT};
 use super::*;
 
 impl Elevator for Paternoster {
+    fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
+        self.admission(bio.group)
+    }
+
+    fn allocated(&mut self, requests: &Requests, id: RequestId, _now: Nanos) {
+        self.count_tag(requests.attributes(id).group, true);
+    }
+
+    fn freed(&mut self, requests: &Requests, id: RequestId, _now: Nanos) {
+        self.count_tag(requests.attributes(id).group, false);
+    }
+
     fn may_merge(&self, requests: &Requests, id: RequestId, bio: &Bio) -> bool {
         let request = requests.attributes(id);
         request.is_sync() == bio.is_sync() && (!bio.is_sync() || request.context == bio.context)
@@ -45,9 +58,30 @@ impl Elevator for Paternoster {
     fn choose(&mut self, _requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.now = now;
         (self.is_holding, self.hold_until) = (false, None);
-        match self.next_direct() {
-            Some(id) => Dispatch::Request { id, reason: Why::HeadInsert.into() },
-            None => self.pick(),
+        if let Some(id) = self.next_direct() {
+            return Dispatch::Request { id, reason: Why::HeadInsert.into() };
+        }
+        self.step_epoch();
+        self.roll_generation();
+        if let Some((slot, why)) = self.urgent() {
+            return self.send(slot, why);
+        }
+        let mut found = self.descend();
+        while let Found::HeldBelow(member) = found {
+            found = if self.set_aside(member) { self.descend() } else { Found::Held };
+        }
+        if self.set_aside_vt.is_some() {
+            self.put_back();
+            if let Found::Nobody = found {
+                found = Found::Held;
+            }
+        }
+        if let Found::Request { slot, why } = found {
+            return self.send(slot, why);
+        }
+        match self.instead(&found) {
+            Decision::Send { slot, why } => self.send(slot, why),
+            Decision::Answer(answer) => answer,
         }
     }
 
@@ -135,7 +169,8 @@ impl Elevator for Paternoster {
         }
         let member = self.group_member(group.0);
         *self.members.at_mut(member) = Member::new(settings.parent.0, settings.clamped_weight());
-        *self.groups.at_mut(group.0) = Group { is_online: true, ..UNKNOWN_GROUP };
+        *self.accounts.at_mut(group.0) = GroupAccount::ZERO;
+        *self.groups.at_mut(group.0) = Group { is_online: true, ..Group::unknown(group.0) };
     }
 
     fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> Wake {
@@ -178,7 +213,8 @@ impl Elevator for Paternoster {
     }
 
     fn depth_changed(&mut self, depth: Depth) {
-        self.depth = u64::from(depth.device).max(1);
+        self.depth = u64::from(depth.device).max(1).saturating_mul(self.hardware_queues);
+        self.tags = u64::from(depth.requests);
         self.cap_q4 = self.depth_q4();
         self.walker.set_depth(self.depth);
     }
@@ -207,13 +243,21 @@ impl Elevator for Paternoster {
     }
 
     fn group_account(&self, group: GroupId) -> Option<GroupAccount> {
-        self.groups.get(group.0).map(|group| group.account)
+        self.accounts.get(group.0).copied()
     }
 
     fn reset_group_account(&mut self, group: GroupId, _now: Nanos) -> bool {
-        let Some(state) = self.groups.get_mut(group.0) else { return false };
-        state.account.reset();
+        let Some(account) = self.accounts.get_mut(group.0) else { return false };
+        account.reset();
         true
+    }
+
+    fn take_message(&mut self) -> Option<Message> {
+        self.messages.take()
+    }
+
+    fn trace(&mut self, on: bool) {
+        self.messages.switch(on);
     }
 
     fn violations(&self) -> u32 {
@@ -261,7 +305,7 @@ impl Paternoster {
         slot.bytes = sectors.saturating_mul(512);
         let (leaf, direction, is_sync) = (slot.leaf, slot.direction, slot.is_sync);
         let group = self.members.at(leaf).parent;
-        self.groups.at_mut(group).account.merged.add(direction, is_sync, 1);
+        self.accounts.at_mut(group).merged.add(direction, is_sync, 1);
     }
 
     fn check_all(&self, requests: &Requests) -> Result<(), Violation> {
@@ -272,7 +316,7 @@ impl Paternoster {
         must(u32::try_from(inside) == Ok(self.inside), "requests in the device are counted", self.inside)?;
         for index in 0..self.members.len() {
             let member = self.members.at(index);
-            let is_linked = self.wheel_links.is_linked(index);
+            let is_linked = self.chains.is_linked(index);
             must(is_linked == (member.place != Place::Inactive), "an active member is in a wheel", index)?;
             must((member.queued > 0) == (member.place == Place::Ready), "who has queued requests is ready", index)?;
             let is_busy = member.in_flight > 0;

@@ -14,8 +14,10 @@
 mod arrival;
 mod completion;
 mod elevator;
+mod log;
 mod pick;
 mod state;
+mod tags;
 mod tree;
 mod tunables;
 mod walker;
@@ -24,8 +26,9 @@ mod wheel;
 use crate::account::GroupAccount;
 use crate::group::{GroupSettings, WEIGHT_DEFAULT};
 use crate::interface::{
-    Configuration, Depth, Dispatch, Elevator, Form, Policy, Position, Side, Version, Violation, Wake,
+    Admission, Configuration, Depth, Dispatch, Elevator, Form, Policy, Position, Side, Version, Violation, Wake,
 };
+use crate::message::{Message, Messages};
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, Links, List, NIL, NoMemory};
 use crate::tunable::{SettingError, Tunable};
@@ -33,9 +36,10 @@ use arrival::SPARE_LEAF;
 use block::random::Stream;
 use block::time::is_due;
 use block::{Class, ContextId, GroupId, HardwareQueue, Nanos, RequestId};
-use state::{FREE_LEAF, FREE_SLOT, Ghosts, Group, Held, Leaf, Member, Place, ROOT, Slot, UNKNOWN_GROUP};
+use state::{FREE_LEAF, FREE_SLOT, Ghosts, Group, Held, Leaf, Member, Place, ROOT, Slot};
 use tunables::Settings;
 use walker::Walker;
+use wheel::Chains;
 
 crate::reasons! {
     /// Why a request was chosen, or what the device waits for.
@@ -50,6 +54,9 @@ crate::reasons! {
     }
 }
 
+/// Groups below which leaders are held back are passed over, up to so many in one choice.
+const ASIDE: usize = 4;
+
 /// The policy's state.
 #[derive(Debug)]
 pub struct Paternoster {
@@ -58,6 +65,10 @@ pub struct Paternoster {
     is_give_set: bool,
     is_rotational: bool,
     depth: u64,
+    hardware_queues: u64,
+    /// Tags there are, and tags taken.
+    tags: u64,
+    tags_taken: u64,
     now: Nanos,
 
     slots: Array<Slot>,
@@ -76,8 +87,9 @@ pub struct Paternoster {
     first_free_leaf: u32,
     /// Leaves, and behind them groups.
     members: Array<Member>,
-    wheel_links: Links,
+    chains: Chains,
     groups: Array<Group>,
+    accounts: Array<GroupAccount>,
     /// The sync leaf of an issuer.
     contexts: Array<u32>,
 
@@ -106,6 +118,10 @@ pub struct Paternoster {
 
     is_holding: bool,
     hold_until: Option<Nanos>,
+    /// Groups passed over in this choice because leaders below them are held back, and the least of their virtual times.
+    aside: [u32; ASIDE],
+    set_aside_vt: Option<u64>,
+    messages: Messages,
     violations: u32,
 }
 
@@ -127,6 +143,9 @@ impl Policy for Paternoster {
             is_give_set: false,
             is_rotational: configuration.rotational,
             depth,
+            hardware_queues: u64::from(configuration.hardware_queues.max(1)),
+            tags: u64::from(configuration.depth.requests),
+            tags_taken: 0,
             now: 0,
             slots: Array::try_new(slots, FREE_SLOT)?,
             fifo_links: Links::try_new(slots)?,
@@ -140,8 +159,9 @@ impl Policy for Paternoster {
             leaves: free_leaves(leaves)?,
             first_free_leaf: if leaves > 1 { SPARE_LEAF + 1 } else { NIL },
             members: Array::try_new(members, Member::new(ROOT, WEIGHT_DEFAULT))?,
-            wheel_links: Links::try_new(members)?,
+            chains: Chains::try_new(groups.saturating_mul(2), members)?,
             groups: groups_with_root(groups)?,
+            accounts: Array::try_new(groups, GroupAccount::ZERO)?,
             contexts: Array::try_new(contexts, NIL)?,
             queued_total: 0,
             inside: 0,
@@ -163,6 +183,9 @@ impl Policy for Paternoster {
             injections: 0,
             is_holding: false,
             hold_until: None,
+            aside: [NIL; ASIDE],
+            set_aside_vt: None,
+            messages: Messages::try_new()?,
             violations: 0,
         })
     }
@@ -180,7 +203,10 @@ fn free_leaves(count: u32) -> Result<Array<Leaf>, NoMemory> {
 
 #[inline(never)]
 fn groups_with_root(count: u32) -> Result<Array<Group>, NoMemory> {
-    let mut groups = Array::try_new(count, UNKNOWN_GROUP)?;
+    let mut groups = Array::try_new(count, Group::unknown(0))?;
+    for number in 1..count {
+        *groups.at_mut(number) = Group::unknown(number);
+    }
     groups.at_mut(ROOT).is_online = true;
     Ok(groups)
 }
@@ -224,7 +250,7 @@ impl Paternoster {
     fn account_queued(&mut self, slot: u32, is_more: bool) {
         let entry = *self.slots.at(slot);
         let group = self.members.at(entry.leaf).parent;
-        let queued = &mut self.groups.at_mut(group).account.queued;
+        let queued = &mut self.accounts.at_mut(group).queued;
         if is_more {
             queued.add(entry.direction, entry.is_sync, 1);
         } else {

@@ -11,8 +11,8 @@ use block::time::{MILLISECOND, SECOND};
 
 /// A lead of a few requests is let pass.
 const LEAD_BYTES: core::ops::RangeInclusive<u64> = 0..=262_144;
-/// Deeper trees are served without a look at who leads.
-const LEVELS: usize = 16;
+/// With exact shares, what was given to leaders is repaid if it is not longer ago.
+const REPAID_NS: u64 = 20 * MILLISECOND;
 /// Real-time requests in a row before one of the others.
 const REAL_TIME_RUN: u32 = 16;
 /// One of the idle class goes at the latest after this.
@@ -21,9 +21,28 @@ const IDLE_WAITS_NS: u64 = 5 * SECOND;
 const SYNC_WAITS_NS: u64 = 500 * MILLISECOND;
 const ASYNC_WAITS_NS: u64 = 5 * SECOND;
 
+/// Whom to send, or what to answer instead.
+pub enum Decision {
+    Send { slot: u32, why: Why },
+    Answer(Dispatch),
+}
+
 /// What a level says.
 enum Chosen {
     Member { member: u32, is_injected: bool },
+    Held,
+    Nobody,
+}
+
+/// What a walk down the tree brought.
+#[derive(Copy, Clone)]
+pub enum Found {
+    Request {
+        slot: u32,
+        why: Why,
+    },
+    /// The member of the root below which leaders are held back.
+    HeldBelow(u32),
     Held,
     Nobody,
 }
@@ -32,49 +51,77 @@ impl Paternoster {
     /// What a request is charged.
     #[inline]
     pub(super) fn charge(&self, slot: u32) -> u64 {
-        if self.settings.charge == 1 { LEAST_BYTES } else { u64::from(self.slots.at(slot).bytes).max(LEAST_BYTES) }
+        if self.settings.fair == 1 { LEAST_BYTES } else { u64::from(self.slots.at(slot).bytes).max(LEAST_BYTES) }
+    }
+
+    /// What does not ask whose turn it is.
+    pub(super) fn urgent(&mut self) -> Option<(u32, Why)> {
+        if let Some(slot) = self.next_real_time() {
+            return Some((slot, Why::RealTime));
+        }
+        self.overdue().map(|slot| (slot, Why::Overdue))
+    }
+
+    /// The answer when nobody's turn it is.
+    #[inline(never)]
+    pub(super) fn instead(&mut self, found: &Found) -> Decision {
+        if let Some(slot) = self.real_time.first() {
+            // Its turn was the others', who have nothing that may go.
+            return Decision::Send { slot, why: Why::RealTime };
+        }
+        if matches!(found, Found::Nobody) { self.idle_class() } else { Decision::Answer(self.hold()) }
+    }
+
+    /// Leaders below a group are held back: it is set aside while the next ones are looked at. False after too many.
+    #[inline(never)]
+    pub(super) fn set_aside(&mut self, member: u32) -> bool {
+        let Some(place) = self.aside.iter_mut().find(|place| **place == NIL) else { return false };
+        *place = member;
+        self.set_aside_vt.get_or_insert(self.members.at(member).seat.vt);
+        self.leave_wheel(member);
+        true
     }
 
     #[inline(never)]
-    pub(super) fn pick(&mut self) -> Dispatch {
-        self.step_epoch();
-        self.roll_generation();
-        if let Some(slot) = self.next_real_time() {
-            return self.send(slot, Why::RealTime);
+    pub(super) fn put_back(&mut self) {
+        self.set_aside_vt = None;
+        for index in 0..self.aside.len() {
+            let member = self.aside.get_mut(index).map_or(NIL, |place| core::mem::replace(place, NIL));
+            if member != NIL {
+                self.enter_wheel(member, Place::Ready);
+            }
         }
-        if let Some(slot) = self.overdue() {
-            return self.send(slot, Why::Overdue);
-        }
-        let mut path = [NIL; LEVELS];
-        let mut depth = 0;
+    }
+
+    #[inline(never)]
+    pub(super) fn descend(&mut self) -> Found {
         let mut group = ROOT;
+        let mut top = NIL;
         let mut was_injected = false;
-        loop {
+        for _ in 0..=self.groups.len() {
             match self.choose_in(group) {
-                Chosen::Nobody if group == ROOT => return self.idle_class(),
-                Chosen::Nobody => {
-                    self.complain();
-                    return Dispatch::Throttled;
-                }
-                Chosen::Held => return self.hold(),
+                Chosen::Nobody if group == ROOT => return Found::Nobody,
+                Chosen::Nobody => break,
+                Chosen::Held if group == ROOT => return Found::Held,
+                Chosen::Held => return Found::HeldBelow(top),
                 Chosen::Member { member, is_injected } => {
-                    was_injected |= is_injected && group == ROOT;
-                    if let Some(place) = path.get_mut(depth) {
-                        *place = member;
+                    if is_injected {
+                        was_injected = true;
+                        self.forgive_after(group, member);
                     }
-                    depth = depth.wrapping_add(1);
+                    if group == ROOT {
+                        top = member;
+                    }
                     if self.is_leaf(member) {
                         let slot = self.leaves.at(member).fifo.first().unwrap_or(NIL);
-                        let why = if was_injected { Why::LetIn } else { Why::FirstInOrder };
-                        if was_injected {
-                            self.forgive_after(slot, path[0]);
-                        }
-                        return self.send(slot, why);
+                        return Found::Request { slot, why: if was_injected { Why::LetIn } else { Why::FirstInOrder } };
                     }
                     group = member.wrapping_sub(self.leaves.len());
                 }
             }
         }
+        self.complain();
+        Found::Held
     }
 
     /// The first of a group's children, if it may go.
@@ -83,33 +130,44 @@ impl Paternoster {
         if first == NIL {
             return Chosen::Nobody;
         }
-        let next = self.next_request_below(first);
-        let charge = self.charge(next);
-        if self.is_capped(group, first, next) {
+        if group == ROOT && self.is_capped(first) {
             return Chosen::Held;
         }
-        let waiting = self.first_of(group, Place::Wait);
         let vt = self.members.at(first).seat.vt;
-        let is_behind = waiting != NIL && is_later(vt, self.members.at(waiting).seat.vt);
-        if !is_behind {
+        let waiting = self.first_of(group, Place::Wait);
+        let least = match (waiting, self.set_aside_vt) {
+            (_, Some(aside)) if group == ROOT => aside,
+            (NIL, _) => vt,
+            _ => self.members.at(waiting).seat.vt,
+        };
+        if !is_later(vt, least) {
             return Chosen::Member { member: first, is_injected: false };
         }
-        let lead = vt.wrapping_sub(self.members.at(waiting).seat.vt);
+        let lead = vt.wrapping_sub(least);
+        let next = self.next_request_below(first);
+        let charge = self.charge(next);
         let allowed = (charge.saturating_mul(8)).min(*LEAD_BYTES.end()).max(charge.saturating_mul(2));
         if lead <= self.members.at(first).span(allowed) {
             return Chosen::Member { member: first, is_injected: false };
         }
+        self.hold_back(group, first, lead)
+    }
+
+    /// A leader: held back, unless there are fewer inside than the floor.
+    fn hold_back(&mut self, group: u32, first: u32, lead: u64) -> Chosen {
         self.walker.contended();
         let of_others = self.ghosts_of_others(group, first);
         let inside = u64::from(self.inside).wrapping_add(u64::from(of_others));
         if inside < self.walker.floor_now(self.now, self.residence_ns) || inside == 0 {
             self.injections = self.injections.wrapping_add(1);
+            self.tell_of(first, "inject lead={0} n={1}", [lead, inside]);
             return Chosen::Member { member: first, is_injected: true };
         }
         self.holds = self.holds.wrapping_add(1);
         if of_others > 0 {
             self.hold_until = Some(self.generation_ns.saturating_add(self.ghost_ns().saturating_mul(2)));
         }
+        self.tell_of(first, "hold lead={0} n={1}", [lead, inside]);
         Chosen::Held
     }
 
@@ -120,12 +178,13 @@ impl Paternoster {
     }
 
     /// With `lat_us`: beyond the cap only sync requests of members that have not their share inside.
-    fn is_capped(&self, group: u32, member: u32, next: u32) -> bool {
-        if group != ROOT || u64::from(self.inside).saturating_mul(16) < self.cap_q4 {
+    fn is_capped(&mut self, member: u32) -> bool {
+        if u64::from(self.inside).saturating_mul(16) < self.cap_q4 {
             return false;
         }
+        let next = self.next_request_below(member);
         let state = self.members.at(member);
-        let sum = self.groups.at(group).weight_sum.max(1);
+        let sum = self.groups.at(ROOT).weight_sum.max(1);
         let share = (self.cap_q4 / 16).saturating_mul(u64::from(state.weight)).checked_div(sum).unwrap_or(0).max(1);
         !(self.slots.at(next).is_sync && u64::from(state.in_flight) < share)
     }
@@ -151,25 +210,25 @@ impl Paternoster {
     }
 
     /// A leader was let in: claims that reach further back than can be repaid soon are forgotten.
-    fn forgive_after(&mut self, slot: u32, member: u32) {
-        let charge = self.charge(slot);
-        let state = *self.members.at(member);
-        let increment = state.span(charge);
+    fn forgive_after(&mut self, group: u32, member: u32) {
+        let next = self.next_request_below(member);
+        let charge = self.charge(next);
+        let state = self.members.at(member);
+        let (increment, vt) = (state.span(charge), state.seat.vt);
+        let least_ns = self.residence_ns.saturating_mul(4);
+        // Exact shares: what reference epochs gave away is repaid.
         let lasts_ns = if self.walker.floor_q4() < 16 {
-            self.walker
-                .epoch_ns()
-                .clamp(self.residence_ns.saturating_mul(4), (20 * MILLISECOND).max(self.residence_ns.saturating_mul(4)))
+            self.walker.epoch_ns().clamp(least_ns, least_ns.max(REPAID_NS))
         } else {
-            self.residence_ns.saturating_mul(4)
+            least_ns
         };
         let soon = (self.rate.saturating_mul(lasts_ns)) >> 20;
         let bytes = soon.max(charge.saturating_mul(4));
-        let sum = self.groups.at(ROOT).weight_sum.max(1);
-        let most = (bytes << 16).checked_div(sum).unwrap_or(0).max(increment);
-        let floor = state.seat.vt.wrapping_add(increment).wrapping_sub(most);
-        let root = self.groups.at_mut(ROOT);
-        if is_later(floor, root.floor_vt) {
-            root.floor_vt = floor;
+        let state = self.groups.at_mut(group);
+        let most = (bytes << 16).checked_div(state.weight_sum.max(1)).unwrap_or(0).max(increment);
+        let floor = vt.wrapping_add(increment).wrapping_sub(most);
+        if is_later(floor, state.floor_vt) {
+            state.floor_vt = floor;
         }
     }
 
@@ -187,16 +246,16 @@ impl Paternoster {
     }
 
     /// One of the idle class: if nobody else has anything, here or in the device, or the oldest has waited for long.
-    fn idle_class(&mut self) -> Dispatch {
-        let Some(first) = self.idle.first() else { return self.nothing() };
+    fn idle_class(&mut self) -> Decision {
+        let Some(first) = self.idle.first() else { return Decision::Answer(self.nothing()) };
         let is_alone = self.first_of(ROOT, Place::Wait) == NIL;
         let is_overdue = self.now.saturating_sub(self.slots.at(first).came_ns) >= IDLE_WAITS_NS;
         if is_alone || is_overdue {
-            return self.send(first, Why::Idle);
+            return Decision::Send { slot: first, why: Why::Idle };
         }
         self.is_holding = true;
         self.hold_until = Some(self.now.saturating_add(2 * MILLISECOND));
-        Dispatch::Throttled
+        Decision::Answer(Dispatch::Throttled)
     }
 
     fn nothing(&mut self) -> Dispatch {

@@ -1,7 +1,6 @@
 //! What paternoster keeps: of a request, of a member of the tree (leaf or group), of a leaf, of a group, of an issuer.
 
 use super::wheel::{Seat, Wheel};
-use crate::account::GroupAccount;
 use crate::structures::{List, NIL};
 use block::{Class, Direction, GroupId, Nanos, RequestId};
 
@@ -177,18 +176,27 @@ pub struct Group {
     /// No child's virtual time counts as less: how far laggards' claims reach back.
     pub floor_vt: u64,
     pub async_leaf: u32,
-    pub account: GroupAccount,
+    /// Tags that it and the groups below hold, and the weights of the children that hold any.
+    pub tags: u32,
+    pub tags_weight: u64,
 }
 
-pub const UNKNOWN_GROUP: Group = Group {
-    is_online: false,
-    ready: Wheel::EMPTY,
-    wait: Wheel::EMPTY,
-    weight_sum: 0,
-    floor_vt: 0,
-    async_leaf: NIL,
-    account: GroupAccount::ZERO,
-};
+impl Group {
+    /// One that does not exist yet.
+    pub const fn unknown(number: u32) -> Self {
+        let first = number.saturating_mul(2);
+        Self {
+            is_online: false,
+            ready: Wheel::numbered(first),
+            wait: Wheel::numbered(first.saturating_add(1)),
+            weight_sum: 0,
+            floor_vt: 0,
+            async_leaf: NIL,
+            tags: 0,
+            tags_weight: 0,
+        }
+    }
+}
 
 /// The root group.
 pub const ROOT: u32 = GroupId::ROOT.0;

@@ -31,7 +31,7 @@ impl Paternoster {
         let group = self.groups.at_mut(parent);
         group.weight_sum = group.weight_sum.wrapping_add(weight);
         let wheel = if place == Place::Ready { &mut group.ready } else { &mut group.wait };
-        let is_in = wheel.insert(&mut self.wheel_links, &mut self.members, member);
+        let is_in = wheel.insert(&mut self.chains, &mut self.members, member);
         self.members.at_mut(member).place = place;
         self.must(is_in);
     }
@@ -44,7 +44,7 @@ impl Paternoster {
             Place::Ready => &mut group.ready,
             Place::Wait => &mut group.wait,
         };
-        let is_out = wheel.remove(&mut self.wheel_links, &self.members, member);
+        let is_out = wheel.remove(&mut self.chains, &self.members, member);
         group.weight_sum = group.weight_sum.saturating_sub(u64::from(weight));
         self.members.at_mut(member).place = Place::Inactive;
         self.must(is_out);
@@ -69,22 +69,24 @@ impl Paternoster {
     }
 
     /// The member of the smallest virtual time in a wheel of a group, or NIL.
+    #[inline(never)]
     pub(super) fn first_of(&mut self, group: u32, place: Place) -> u32 {
         // Those that are found below the floor, or forgotten, are looked at once each.
         for _ in 0..self.members.len() {
             let state = self.groups.at_mut(group);
             let floor = state.floor_vt;
             let wheel = if place == Place::Ready { &mut state.ready } else { &mut state.wait };
-            let first = wheel.first(&mut self.wheel_links, &mut self.members);
+            let (first, is_there) = wheel.head(&self.chains, &self.members);
             if first == NIL {
                 return NIL;
             }
-            if place == Place::Wait && self.is_over(first) {
-                self.leave_wheel(first);
-            } else if is_later(floor, self.members.at(first).seat.vt) {
-                self.reseat(first);
-            } else {
+            let is_over = place == Place::Wait && self.is_over(first);
+            if is_there && !is_over && !is_later(floor, self.members.at(first).seat.vt) {
                 return first;
+            }
+            self.leave_wheel(first);
+            if !is_over {
+                self.enter_wheel(first, place);
             }
         }
         NIL

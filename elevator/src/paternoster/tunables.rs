@@ -12,8 +12,8 @@ crate::tunables! {
         lat_ns: "lat_us", Unit::Microseconds, 0..=10_000_000, 0, OutOfRange::Clamp,
             "So long at most 95 % of sync reads stay in the device, even at the cost of throughput; 0 = no bound.";
         /// What a share is a share of.
-        charge: "charge", Unit::Choice(&["bytes", "iops"]), 0..=1, 0, OutOfRange::Refuse,
-            "What shares are shares of: bytes (4 KiB at least for each request), or requests.";
+        fair: "fair", Unit::Choice(&["bytes", "iops"]), 0..=1, 0, OutOfRange::Refuse,
+            "What is divided by weight: bytes (4 KiB at least for each request), or requests.";
         /// KiB that each request counts for beside its length when throughput is measured.
         work_kib: "work_kib", Unit::Kibibytes, 0..=64, 0, OutOfRange::Clamp,
             "KiB added to each request when throughput is measured: 0 = bytes alone, 4 favours small requests.";

@@ -1,7 +1,11 @@
 //! How few requests may be inside before leaders are let in: learned by comparing epochs with and without holding them back.
 //!
-//! Specification paternoster.md, 6.7. Rates are bytes per 2^24 ns and ratios have 16 binary places: no float, no wide
-//! division.
+//! Specification paternoster.md, 6.7, with another controller, because the prototype's was slow and coarse (10.8): bisection
+//! skips what has no effect (a floor below the population that exact shares have anyway), and tracking uses each cycle
+//! once, with a step that grows while errors keep their sign and shrinks when they change it (Kesten 1958), instead of an
+//! integral over a moving average. What reference epochs give away is part of what may be given.
+//!
+//! Rates are bytes per 2^24 ns and ratios have 16 binary places: no float, no wide division.
 
 use block::Nanos;
 use block::time::{MILLISECOND, SECOND};
@@ -19,9 +23,15 @@ const FAST_EPOCHS: u32 = 6;
 const FAST_REFERENCES: u32 = 2;
 const SLOW_EPOCHS: u32 = 16;
 const CALM_CYCLES: u32 = 4;
-const LEAST_RESTART_NS: Nanos = 2 * SECOND;
+const LEAST_RESTART_NS: Nanos = SECOND;
 const MOST_RESTART_NS: Nanos = 32 * SECOND;
 const QUIET_NS: Nanos = 64 * SECOND;
+/// One of what may be given, in the units of errors.
+const ERROR_ONE: i64 = 256;
+/// An error of one moves the floor by so much of itself.
+const STEP_DIVISOR: i64 = 48;
+/// Steps grow by at most two to this.
+const LONGEST_STREAK: u32 = 3;
 
 /// Bytes and time of the epochs of a kind.
 #[derive(Copy, Clone, Default, Debug)]
@@ -31,6 +41,8 @@ struct Sum {
 }
 
 impl Sum {
+    const NONE: Sum = Sum { work: 0, ns: 0 };
+
     fn rate(self) -> u64 {
         (self.work.min(1 << 39) << 24).checked_div(self.ns).unwrap_or(0)
     }
@@ -44,6 +56,19 @@ pub enum Phase {
     Slow,
 }
 
+/// What a step of the walker brought, for the trace.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// No epoch ended, or one that says nothing.
+    None,
+    /// A reference epoch ended, or a test.
+    Epoch,
+    /// A cycle ended: the floor may be another.
+    Cycle,
+    /// The load is another one: learned anew.
+    Restart,
+}
+
 /// The learner.
 #[derive(Clone, Debug)]
 pub struct Walker {
@@ -53,23 +78,33 @@ pub struct Walker {
     depth: u64,
     phase: Phase,
     floor_q4: u64,
-    low: i64,
-    high: i64,
+    /// Bisection: too low, with what it brought; and enough.
+    low_q4: u64,
+    low_ratio: u64,
+    high_q4: u64,
+    high_ratio: u64,
     calm: u32,
     calm_cycles: u32,
+    /// Errors of one sign in a row; negative: too little throughput.
+    streak: i32,
     /// Which epoch of its cycle, since when, how long, and when measuring begins.
     index: u32,
     began_ns: Nanos,
     length_ns: Nanos,
     measured_from_ns: Nanos,
     work: u64,
+    /// Sum of the requests inside over the completions of the tests of this cycle, and how many.
+    inside_sum: u64,
+    inside_times: u64,
+    /// Their mean in the last cycle.
+    mean_inside_q4: u64,
     /// Holds or injections happened in this epoch.
     is_contended: bool,
-    /// Test epochs, reference epochs: of the cycle, and of all with decay.
+    /// Test epochs, reference epochs.
     cycle: [Sum; 2],
-    total: [Sum; 2],
-    /// Most requests inside at a time, in this cycle and the one before.
+    /// Most requests inside at a time: of this cycle, and of late.
     deepest: u64,
+    deepest_of_late: u64,
     last_ratio: u64,
     reference_rate: u64,
     rate_at_start: u64,
@@ -88,19 +123,25 @@ impl Walker {
             depth,
             phase: Phase::Fast,
             floor_q4: 0,
-            low: -1,
-            high: depth.cast_signed(),
+            low_q4: 0,
+            low_ratio: 0,
+            high_q4: depth.saturating_mul(SIXTEENTHS),
+            high_ratio: ONE,
             calm: 0,
             calm_cycles: 0,
+            streak: 0,
             index: 0,
             began_ns: 0,
             length_ns: 0,
             measured_from_ns: 0,
             work: 0,
+            inside_sum: 0,
+            inside_times: 0,
+            mean_inside_q4: 0,
             is_contended: false,
-            cycle: [Sum { work: 0, ns: 0 }; 2],
-            total: [Sum { work: 0, ns: 0 }; 2],
+            cycle: [Sum::NONE; 2],
             deepest: 1,
+            deepest_of_late: 1,
             last_ratio: 0,
             reference_rate: 0,
             rate_at_start: 0,
@@ -137,9 +178,13 @@ impl Walker {
         if self.give >= 100 { 0 } else { self.floor_q4 }
     }
 
-    /// Test epochs over reference epochs, as per cent.
-    pub const fn ratio_percent(&self) -> u64 {
-        self.last_ratio.saturating_mul(100) / ONE
+    /// Test epochs over reference epochs, in 65536ths.
+    pub const fn ratio(&self) -> u64 {
+        self.last_ratio
+    }
+
+    pub const fn calm(&self) -> u32 {
+        self.calm
     }
 
     pub const fn epoch_ns(&self) -> Nanos {
@@ -165,6 +210,7 @@ impl Walker {
     }
 
     /// With fewer requests inside than this a leader is let in. The fraction is dithered in time.
+    #[inline]
     pub fn floor_now(&self, now: Nanos, residence_ns: Nanos) -> u64 {
         match self.give {
             0 => return self.depth,
@@ -173,6 +219,9 @@ impl Walker {
             _ => return 0,
         }
         let (whole, fraction) = (self.floor_q4 / SIXTEENTHS, self.floor_q4 % SIXTEENTHS);
+        if fraction == 0 {
+            return whole;
+        }
         let step = now.checked_div(residence_ns.saturating_mul(2)).unwrap_or(0) % SIXTEENTHS;
         whole.wrapping_add(u64::from(step < fraction))
     }
@@ -187,15 +236,21 @@ impl Walker {
         self.deepest = self.deepest.max(inside);
         if now >= self.measured_from_ns {
             self.work = self.work.saturating_add(work);
+            if !self.is_reference() {
+                self.inside_sum = self.inside_sum.saturating_add(inside);
+                self.inside_times = self.inside_times.wrapping_add(1);
+            }
         }
     }
 
-    /// Ends the epoch if it is over; true if a cycle ended with it.
-    pub fn step(&mut self, now: Nanos, residence_ns: Nanos, request_ns: Nanos, jitter: u64) -> bool {
-        if !self.learns() || now < self.began_ns.saturating_add(self.length_ns) {
-            return false;
-        }
-        let mut is_cycle_over = false;
+    #[inline]
+    pub const fn is_due(&self, now: Nanos) -> bool {
+        self.learns() && now >= self.began_ns.saturating_add(self.length_ns)
+    }
+
+    /// Ends the epoch.
+    pub fn step(&mut self, now: Nanos, residence_ns: Nanos, request_ns: Nanos, jitter: u64) -> Step {
+        let mut step = Step::None;
         if self.is_contended && self.length_ns > 0 {
             let kind = usize::from(self.is_reference());
             if let Some(sum) = self.cycle.get_mut(kind) {
@@ -204,13 +259,13 @@ impl Walker {
             }
             self.epochs = self.epochs.wrapping_add(1);
             self.index = self.index.wrapping_add(1);
+            step = Step::Epoch;
             if self.index >= self.epochs_a_cycle() {
-                self.end_cycle(now);
-                is_cycle_over = true;
+                step = self.end_cycle(now);
             }
         }
         self.begin_epoch(now, residence_ns, request_ns, jitter);
-        is_cycle_over
+        step
     }
 
     fn begin_epoch(&mut self, now: Nanos, residence_ns: Nanos, request_ns: Nanos, jitter: u64) {
@@ -224,91 +279,147 @@ impl Walker {
         (self.work, self.is_contended) = (0, false);
     }
 
-    fn end_cycle(&mut self, now: Nanos) {
-        self.index = 0;
-        let [test, reference] = self.cycle;
-        self.cycle = [Sum::default(); 2];
-        for (total, sum) in self.total.iter_mut().zip([test, reference]) {
-            let keeps = if self.phase == Phase::Fast { 0 } else { 15 };
-            total.work = (total.work / 16).saturating_mul(keeps).saturating_add(sum.work);
-            total.ns = (total.ns / 16).saturating_mul(keeps).saturating_add(sum.ns);
-        }
-        let [tests, references] = self.total;
-        let (test_rate, reference_rate) = (tests.rate(), references.rate());
-        let now_rate = reference.rate();
-        self.reference_rate =
-            if self.reference_rate == 0 { now_rate } else { (self.reference_rate.wrapping_add(now_rate)) / 2 };
-        let ratio = (test_rate << 16).checked_div(reference_rate).unwrap_or(ONE);
-        self.last_ratio = ratio;
-        // A third of what may be given is kept for noise.
-        let spare = (self.give.saturating_mul(2).saturating_mul(ONE) / 300).max(1);
-        let target = ONE.saturating_sub(spare);
-        match self.phase {
-            Phase::Fast => self.bisect(ratio, target),
-            Phase::Slow => self.track(ratio, target, spare),
-        }
-        if self.phase == Phase::Slow {
-            self.look_for_change(now);
-        }
-        self.deepest = self.deepest.max(1);
+    /// What may be lost in tests, as a ratio. Of what may be given a tenth is kept for noise; references lose nothing,
+    /// so tests may lose a little more.
+    fn spare(&self) -> u64 {
+        let all = self.give.saturating_mul(ONE).saturating_mul(9) / 1000;
+        let epochs = u64::from(self.epochs_a_cycle());
+        let tests = epochs.saturating_sub(u64::from(self.references()));
+        let in_tests = all.saturating_mul(epochs).checked_div(tests).unwrap_or(all);
+        if self.phase == Phase::Slow { in_tests.max(1) } else { all.max(1) }
     }
 
-    fn bisect(&mut self, ratio: u64, target: u64) {
-        let floor = (self.floor_q4 / SIXTEENTHS).cast_signed();
-        let deepest = self.deepest.cast_signed();
-        if ratio >= target.saturating_sub(ONE / 100) {
-            self.high = floor;
-        } else {
-            self.low = floor;
-            self.high = self.high.min(deepest);
+    fn end_cycle(&mut self, now: Nanos) -> Step {
+        self.index = 0;
+        let [tests, references] = core::mem::replace(&mut self.cycle, [Sum::NONE; 2]);
+        let now_rate = references.rate();
+        self.reference_rate =
+            if self.reference_rate == 0 { now_rate } else { (self.reference_rate.wrapping_add(now_rate)) / 2 };
+        let ratio = (tests.rate() << 16).checked_div(now_rate).unwrap_or(ONE);
+        self.last_ratio = ratio;
+        self.mean_inside_q4 = self.inside_sum.saturating_mul(SIXTEENTHS).checked_div(self.inside_times).unwrap_or(0);
+        (self.inside_sum, self.inside_times) = (0, 0);
+        self.deepest_of_late = self.deepest.max(self.deepest_of_late.saturating_sub(self.deepest_of_late.div_ceil(8)));
+        self.deepest = 1;
+        let spare = self.spare();
+        let target = ONE.saturating_sub(spare);
+        match self.phase {
+            Phase::Fast => self.bisect(ratio, target, spare),
+            Phase::Slow => {
+                self.track(ratio, target, spare);
+                if self.has_changed(now) {
+                    self.restart();
+                    return Step::Restart;
+                }
+            }
         }
-        let low = self.low.max(0);
-        if self.high == 0 || self.high.wrapping_sub(low) <= (self.high / 8).max(1) {
-            self.floor_q4 = self.high.max(0).unsigned_abs().saturating_mul(SIXTEENTHS);
-            self.phase = Phase::Slow;
-            self.total = [Sum::default(); 2];
-            self.rate_at_start = self.reference_rate;
-            (self.calm, self.calm_cycles, self.strange_cycles) = (if self.high < 1 { 3 } else { 0 }, 0, 0);
+        Step::Cycle
+    }
+
+    fn bisect(&mut self, ratio: u64, target: u64, spare: u64) {
+        if ratio >= target.saturating_sub(spare / 4) {
+            (self.high_q4, self.high_ratio) = (self.floor_q4, ratio.min(ONE));
         } else {
-            self.floor_q4 = (low.wrapping_add(self.high) / 2).unsigned_abs().saturating_mul(SIXTEENTHS);
+            // A floor below what is inside anyway has no effect: no need to look there.
+            let (floor, inside) = (self.floor_q4, self.mean_inside_q4);
+            (self.low_q4, self.low_ratio) = (floor.max(inside).max(1), ratio);
+            self.high_q4 = self.high_q4.min(self.deepest_of_late.saturating_mul(SIXTEENTHS)).max(self.low_q4);
         }
+        let width = self.high_q4.saturating_sub(self.low_q4);
+        if self.high_q4 == 0 || width <= SIXTEENTHS.max(self.high_q4 / 8) {
+            self.end_bisection(target, width);
+        } else {
+            self.floor_q4 = (self.low_q4.wrapping_add(self.high_q4) / 2).next_multiple_of(SIXTEENTHS);
+            if self.floor_q4 >= self.high_q4 {
+                self.end_bisection(target, width);
+            }
+        }
+    }
+
+    /// Between too low and enough, where a straight line crosses the target.
+    fn end_bisection(&mut self, target: u64, width: u64) {
+        let rise = self.high_ratio.saturating_sub(self.low_ratio).max(1);
+        let wanted = target.saturating_sub(self.low_ratio).min(rise);
+        let part = width.saturating_mul(wanted).checked_div(rise).unwrap_or(width);
+        self.floor_q4 = if self.high_q4 == 0 { 0 } else { self.low_q4.wrapping_add(part) };
+        self.phase = Phase::Slow;
+        self.rate_at_start = self.reference_rate;
+        let is_exact = self.floor_q4 < SIXTEENTHS;
+        (self.calm, self.calm_cycles, self.strange_cycles, self.streak) = (if is_exact { 2 } else { 0 }, 0, 0, 0);
     }
 
     fn track(&mut self, ratio: u64, target: u64, spare: u64) {
-        let most_q4 = self.depth.min(self.deepest).saturating_mul(SIXTEENTHS);
-        // In 256ths of what may be given.
+        let most_q4 = self.depth.min(self.deepest_of_late).saturating_mul(SIXTEENTHS);
         let missed = ratio.cast_signed().wrapping_sub(target.cast_signed());
-        let error = (missed.saturating_mul(256).checked_div(spare.cast_signed()).unwrap_or(0)).clamp(-8 * 256, 256);
-        if error <= -4 * 256 {
-            self.floor_q4 = self.floor_q4.max(SIXTEENTHS / 2).saturating_mul(2).min(most_q4);
-            self.total = [Sum::default(); 2];
+        let raw = missed.saturating_mul(ERROR_ONE).checked_div(spare.cast_signed()).unwrap_or(0);
+        let error = raw.clamp(-2 * ERROR_ONE, 2 * ERROR_ONE);
+        let is_exact = self.floor_q4 < SIXTEENTHS;
+        self.count_streak(error);
+        if raw <= -4 * ERROR_ONE {
+            // Far too little throughput: a change that cannot wait for steps.
+            let from = self.floor_q4.max(self.mean_inside_q4).max(SIXTEENTHS / 2);
+            self.floor_q4 = from.saturating_mul(3) / 2;
             (self.calm, self.calm_cycles) = (0, 0);
+        } else if is_exact && error < 0 {
+            // Exact shares are not given up for one bad cycle.
+            if self.streak <= -2 {
+                self.floor_q4 = self.mean_inside_q4;
+                (self.calm, self.calm_cycles) = (0, 0);
+            }
+        } else {
+            self.make_step(error);
+        }
+        self.floor_q4 = self.floor_q4.min(most_q4);
+        self.grow_calm(error);
+    }
+
+    fn count_streak(&mut self, error: i64) {
+        let is_large = error.abs() >= ERROR_ONE / 2;
+        let sign: i32 = if error < 0 { -1 } else { 1 };
+        self.streak = match self.streak {
+            _ if !is_large => 0,
+            streak if streak.signum() == sign => streak.saturating_add(sign),
+            _ => sign,
+        };
+    }
+
+    fn make_step(&mut self, error: i64) {
+        let doublings = self.streak.unsigned_abs().saturating_sub(1).min(LONGEST_STREAK);
+        if error < 0 {
+            self.floor_q4 = self.floor_q4.max(self.mean_inside_q4);
+        } else if self.floor_q4 < self.mean_inside_q4.saturating_mul(7) / 8 {
+            // No effect down here: exact shares are enough.
+            self.floor_q4 /= 2;
             return;
         }
-        let step = self.floor_q4.max(SIXTEENTHS).cast_signed().saturating_mul(error) / (48 * 256);
+        let base = self.floor_q4.max(SIXTEENTHS).cast_signed();
+        let step = base.saturating_mul(error << doublings) / (STEP_DIVISOR * ERROR_ONE);
         // A step that rounds to nothing is taken as the smallest there is.
         let step = if step == 0 { error.signum() } else { step };
-        self.floor_q4 = self.floor_q4.saturating_add_signed(step.wrapping_neg()).min(most_q4);
-        let is_below_one = self.floor_q4 < SIXTEENTHS;
-        if error.abs() < 128 || (is_below_one && error > 0) {
+        self.floor_q4 = self.floor_q4.saturating_add_signed(step.wrapping_neg());
+    }
+
+    fn grow_calm(&mut self, error: i64) {
+        let is_exact = self.floor_q4 < SIXTEENTHS;
+        if error.abs() < ERROR_ONE / 2 || (is_exact && error > 0) {
             self.calm_cycles = self.calm_cycles.wrapping_add(1);
             if self.calm_cycles >= CALM_CYCLES {
                 self.calm_cycles = 0;
-                self.calm = self.calm.wrapping_add(1).min(if is_below_one { 3 } else { 2 });
+                self.calm = self.calm.wrapping_add(1).min(if is_exact { 3 } else { 1 });
             }
-        } else if error < -256 {
+        } else if error < -ERROR_ONE {
             (self.calm, self.calm_cycles) = (0, 0);
         }
     }
 
-    /// A device or load that has become another one is learned anew, but not all the time.
-    fn look_for_change(&mut self, now: Nanos) {
+    /// Whether device or load have become another one; learned anew then, but not all the time.
+    fn has_changed(&mut self, now: Nanos) -> bool {
         let (rate, before) = (self.reference_rate, self.rate_at_start);
         let is_strange = rate > before.saturating_mul(130) / 100 || rate < before.saturating_mul(75) / 100;
         self.strange_cycles = if is_strange { self.strange_cycles.wrapping_add(1) } else { 0 };
         let since = now.saturating_sub(self.restarted_ns);
         if self.strange_cycles < 2 || since < self.restart_pause_ns {
-            return;
+            return false;
         }
         self.restart_pause_ns = if since > QUIET_NS {
             LEAST_RESTART_NS
@@ -317,15 +428,16 @@ impl Walker {
         };
         self.restarted_ns = now;
         self.restarts = self.restarts.wrapping_add(1);
-        self.restart();
+        true
     }
 
     fn restart(&mut self) {
         self.phase = Phase::Fast;
-        (self.floor_q4, self.low, self.high) = (0, -1, self.depth.cast_signed());
-        (self.index, self.calm, self.calm_cycles, self.strange_cycles) = (0, 0, 0, 0);
-        self.cycle = [Sum::default(); 2];
-        self.total = [Sum::default(); 2];
-        self.deepest = 1;
+        (self.floor_q4, self.low_q4, self.low_ratio) = (0, 0, 0);
+        (self.high_q4, self.high_ratio) = (self.depth.saturating_mul(SIXTEENTHS), ONE);
+        (self.index, self.calm, self.calm_cycles, self.strange_cycles, self.streak) = (0, 0, 0, 0, 0);
+        self.cycle = [Sum::NONE; 2];
+        (self.inside_sum, self.inside_times) = (0, 0);
+        (self.deepest, self.deepest_of_late) = (1, 1);
     }
 }

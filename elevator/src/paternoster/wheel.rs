@@ -3,10 +3,31 @@
 //! A slot spans 2^shift of virtual time; children inside a slot are in the order of their coming, so that order errs by one
 //! slot at most. What lies beyond the last slot waits in it and is put in its place when the chain has come there.
 
-use crate::structures::{Links, List, NIL};
+use crate::structures::{Array, Links, List, NIL, NoMemory};
 
-const SLOTS: usize = 64;
 const MASK: u64 = 63;
+/// Lists that a wheel needs: one for each of its slots.
+pub const LISTS: u32 = 64;
+
+/// The lists of all wheels, and the links of all children.
+#[derive(Debug)]
+pub struct Chains {
+    lists: Array<List>,
+    links: Links,
+}
+
+impl Chains {
+    /// # Errors
+    /// When memory is short.
+    pub fn try_new(wheels: u32, children: u32) -> Result<Self, NoMemory> {
+        let lists = wheels.checked_mul(LISTS).ok_or(NoMemory)?;
+        Ok(Self { lists: Array::try_new(lists, List::EMPTY)?, links: Links::try_new(children)? })
+    }
+
+    pub fn is_linked(&self, child: u32) -> bool {
+        self.links.is_linked(child)
+    }
+}
 
 /// Where a child is in a wheel, kept with the child.
 #[derive(Copy, Clone, Debug)]
@@ -25,7 +46,8 @@ impl Seat {
 /// Children with anything in common, by their virtual time.
 #[derive(Clone, Debug)]
 pub struct Wheel {
-    slots: [List; SLOTS],
+    /// Its first list among those of all wheels.
+    lists: u32,
     occupied: u64,
     /// Number of the first slot, counted from virtual time 0.
     base: u64,
@@ -40,7 +62,10 @@ pub const fn is_later(one: u64, other: u64) -> bool {
 }
 
 impl Wheel {
-    pub const EMPTY: Wheel = Wheel { slots: [const { List::EMPTY }; SLOTS], occupied: 0, base: 0, shift: 18, len: 0 };
+    /// The empty wheel of this number.
+    pub const fn numbered(number: u32) -> Self {
+        Self { lists: number.saturating_mul(LISTS), occupied: 0, base: 0, shift: 18, len: 0 }
+    }
 
     #[inline]
     pub const fn is_empty(&self) -> bool {
@@ -60,12 +85,12 @@ impl Wheel {
     }
 
     #[inline]
-    fn slot_mut(&mut self, index: u64) -> Option<&mut List> {
-        self.slots.get_mut(usize::try_from(index & MASK).unwrap_or(0))
+    fn list(&self, index: u64) -> u32 {
+        self.lists.wrapping_add(u32::try_from(index & MASK).unwrap_or(0))
     }
 
     /// False, and nothing happens, if the child is in a wheel already.
-    pub fn insert(&mut self, links: &mut Links, seats: &mut impl Seats, child: u32) -> bool {
+    pub fn insert(&mut self, chains: &mut Chains, seats: &mut impl Seats, child: u32) -> bool {
         let vt = seats.seat(child).vt;
         if self.is_empty() {
             self.base = vt >> self.shift;
@@ -73,7 +98,8 @@ impl Wheel {
         let distance = self.distance(vt);
         let offset = u64::try_from(distance).unwrap_or(0).min(MASK);
         let index = self.base.wrapping_add(offset) & MASK;
-        let Some(list) = self.slot_mut(index) else { return false };
+        let Chains { lists, links } = chains;
+        let list = lists.at_mut(self.list(index));
         // Who is behind all others goes before those in the first slot.
         let is_in = if distance < 0 { list.push_front(links, child) } else { list.push_back(links, child) };
         if is_in {
@@ -85,9 +111,10 @@ impl Wheel {
     }
 
     /// False, and nothing happens, if the child is in no wheel. That it is in this one is the caller's duty.
-    pub fn remove(&mut self, links: &mut Links, seats: &impl Seats, child: u32) -> bool {
+    pub fn remove(&mut self, chains: &mut Chains, seats: &impl Seats, child: u32) -> bool {
         let index = u64::from(seats.seat(child).slot);
-        let Some(list) = self.slot_mut(index) else { return false };
+        let Chains { lists, links } = chains;
+        let list = lists.at_mut(self.list(index));
         let is_out = list.remove(links, child);
         let is_empty = list.is_empty();
         if is_out {
@@ -99,27 +126,34 @@ impl Wheel {
         is_out
     }
 
+    /// The child at the front, or NIL, and whether its place is there: one that waited in the last slot has to be taken out
+    /// and put in again before it counts.
+    #[inline]
+    pub fn head(&mut self, chains: &Chains, seats: &impl Seats) -> (u32, bool) {
+        if self.occupied == 0 {
+            return (NIL, true);
+        }
+        let ahead = self.occupied.rotate_right(u32::try_from(self.base & MASK).unwrap_or(0)).trailing_zeros();
+        self.base = self.base.wrapping_add(u64::from(ahead));
+        let head = chains.lists.at(self.list(self.base)).first().unwrap_or(NIL);
+        (head, self.distance(seats.seat(head).vt) <= 0)
+    }
+
+    /// Bound for the times that [`Self::head`] may have to be asked: each child waits in the last slot once for each round.
+    #[inline]
+    pub const fn turns(&self) -> u32 {
+        self.len.saturating_mul(2).saturating_add(1)
+    }
+
     /// The child of the smallest virtual time, to within a slot; NIL if there is none.
-    pub fn first(&mut self, links: &mut Links, seats: &mut impl Seats) -> u32 {
-        // Each child that waits in the last slot is put in its place once for each round of the wheel.
-        for _ in 0..=self.len.saturating_mul(2) {
-            if self.occupied == 0 {
-                return NIL;
-            }
-            let ahead = self.occupied.rotate_right(u32::try_from(self.base & MASK).unwrap_or(0)).trailing_zeros();
-            self.base = self.base.wrapping_add(u64::from(ahead));
-            let index = self.base & MASK;
-            let head = self.slot_mut(index).and_then(|list| list.first()).unwrap_or(NIL);
-            if self.distance(seats.seat(head).vt) <= 0 {
+    fn first(&mut self, chains: &mut Chains, seats: &mut impl Seats) -> u32 {
+        for _ in 0..self.turns() {
+            let (head, is_there) = self.head(chains, seats);
+            if is_there {
                 return head;
             }
-            self.remove(links, seats, head);
-            if self.is_empty() {
-                // Alone: the chain begins where it is.
-                self.insert(links, seats, head);
-                return head;
-            }
-            self.insert(links, seats, head);
+            self.remove(chains, seats, head);
+            self.insert(chains, seats, head);
         }
         NIL
     }
@@ -131,20 +165,20 @@ impl Wheel {
     }
 
     /// Slots become as wide as asked for, if they are far from it: everybody is seated anew.
-    pub fn resize(&mut self, links: &mut Links, seats: &mut impl Seats, wanted_span: u64) {
+    pub fn resize(&mut self, chains: &mut Chains, seats: &mut impl Seats, wanted_span: u64) {
         let wanted = (u64::BITS - 1).wrapping_sub(wanted_span.max(1).leading_zeros()).clamp(8, 48);
         if wanted.abs_diff(self.shift) < 2 {
             return;
         }
         let mut waiting = List::EMPTY;
         for _ in 0..self.len {
-            let first = self.first(links, seats);
-            self.remove(links, seats, first);
-            waiting.push_back(links, first);
+            let first = self.first(chains, seats);
+            self.remove(chains, seats, first);
+            waiting.push_back(&mut chains.links, first);
         }
         self.shift = wanted;
-        while let Some(child) = waiting.pop_front(links) {
-            self.insert(links, seats, child);
+        while let Some(child) = waiting.pop_front(&mut chains.links) {
+            self.insert(chains, seats, child);
         }
     }
 }
@@ -177,9 +211,9 @@ mod tests {
         for seed in 0..30 {
             let mut stream = Stream::of(seed, "paternoster/wheel");
             let begin = if seed % 2 == 0 { 1 << 40 } else { u64::MAX - (1 << 22) };
-            let mut links = Links::try_new(100).unwrap();
+            let mut links = Chains::try_new(1, 100).unwrap();
             let mut seats = Array::try_new(100, Seat::at(begin)).unwrap();
-            let mut wheel = Wheel::EMPTY;
+            let mut wheel = Wheel::numbered(0);
             let mut members: Vec<u32> = Vec::new();
             for child in 0..100 {
                 seats.at_mut(child).vt = begin.wrapping_add(stream.below(1 << 26));

@@ -326,28 +326,3 @@ fn options_that_repair_quirks_on_the_rows_of_2_to_6() {
         }
     }
 }
-
-#[test]
-fn pater() {
-    for scheduler in
-        ["none", "paternoster:give=0", "paternoster:give=3", "paternoster:give=10", "paternoster:give=100", "wfq"]
-    {
-        for (row, setup) in [
-            ("4:4 8x1", parallel(scheduler, level(4, pair(8)))),
-            ("1x1", parallel(scheduler, pair(1))),
-            ("8x1", parallel(scheduler, pair(8))),
-            ("24x1", parallel(scheduler, pair(24))),
-            ("1x8", parallel(scheduler, two_to_six(1, 8, 0))),
-            ("g 300:100 24", in_groups([300, 100], parallel(scheduler, pair(24)))),
-            ("serial 8x1", serial(scheduler, pair(8))),
-        ] {
-            let ([a, b], [_, of_b]) = rates(&setup);
-            println!(
-                "{scheduler:22} {row:12} A {a:6.0} B {b:6.0} total {:6.0} ratio {:6.2} longest {:6.1}",
-                a + b,
-                a / b,
-                of_b.longest_ns as f64 / 1e6
-            );
-        }
-    }
-}
