@@ -73,7 +73,7 @@ impl Paternoster {
                 let is_in = self.leaves.at_mut(leaf).fifo.push_back(&mut self.fifo_links, slot);
                 let is_aged = self.oldest.push_back(&mut self.age_links, slot);
                 self.must(is_in && is_aged);
-                self.queue_up(leaf);
+                self.queue_up(leaf, slot);
             }
         }
     }
@@ -100,7 +100,7 @@ impl Paternoster {
     }
 
     /// A request more below this leaf: it and the groups above are ready, and take up the claims they have.
-    pub(super) fn queue_up(&mut self, leaf: u32) {
+    pub(super) fn queue_up(&mut self, leaf: u32, slot: u32) {
         let generation = self.generation;
         let mut member = leaf;
         while member != NIL {
@@ -112,6 +112,7 @@ impl Paternoster {
             }
             let state = self.members.at_mut(member);
             state.queued = state.queued.wrapping_add(1);
+            state.newest_slot = slot;
             let place = state.place;
             if place != Place::Ready {
                 self.leave_wheel(member);

@@ -104,6 +104,7 @@ impl Paternoster {
     }
 
     /// Looked at with every pick: epochs end, and with them what is measured over one.
+    #[inline(never)]
     pub(super) fn step_epoch(&mut self) {
         let since = self.now.saturating_sub(self.window_ns);
         if since >= self.walker.epoch_ns().max(4_000_000) {

@@ -61,6 +61,9 @@ impl Elevator for Paternoster {
         if let Some(id) = self.next_direct() {
             return Dispatch::Request { id, reason: Why::HeadInsert.into() };
         }
+        if self.disordered != NIL {
+            self.put_in_order();
+        }
         self.step_epoch();
         self.roll_generation();
         if let Some((slot, why)) = self.urgent() {

@@ -121,6 +121,8 @@ pub struct Paternoster {
     /// Groups passed over in this choice because leaders below them are held back, and the least of their virtual times.
     aside: [u32; ASIDE],
     set_aside_vt: Option<u64>,
+    /// A group with a wheel that has to be put in order, or NIL.
+    disordered: u32,
     messages: Messages,
     violations: u32,
 }
@@ -185,6 +187,7 @@ impl Policy for Paternoster {
             hold_until: None,
             aside: [NIL; ASIDE],
             set_aside_vt: None,
+            disordered: NIL,
             messages: Messages::try_new()?,
             violations: 0,
         })

@@ -29,7 +29,7 @@ pub enum Decision {
 
 /// What a level says.
 enum Chosen {
-    Member { member: u32, is_injected: bool },
+    Member { member: u32, injected_bytes: u64 },
     Held,
     Nobody,
 }
@@ -104,10 +104,10 @@ impl Paternoster {
                 Chosen::Nobody => break,
                 Chosen::Held if group == ROOT => return Found::Held,
                 Chosen::Held => return Found::HeldBelow(top),
-                Chosen::Member { member, is_injected } => {
-                    if is_injected {
+                Chosen::Member { member, injected_bytes } => {
+                    if injected_bytes > 0 {
                         was_injected = true;
-                        self.forgive_after(group, member);
+                        self.forgive_after(group, member, injected_bytes);
                     }
                     if group == ROOT {
                         top = member;
@@ -130,7 +130,8 @@ impl Paternoster {
         if first == NIL {
             return Chosen::Nobody;
         }
-        if group == ROOT && self.is_capped(first) {
+        let is_full = group == ROOT && u64::from(self.inside).saturating_mul(16) >= self.cap_q4;
+        if is_full && self.is_capped(first) {
             return Chosen::Held;
         }
         let vt = self.members.at(first).seat.vt;
@@ -141,27 +142,27 @@ impl Paternoster {
             _ => self.members.at(waiting).seat.vt,
         };
         if !is_later(vt, least) {
-            return Chosen::Member { member: first, is_injected: false };
+            return Chosen::Member { member: first, injected_bytes: 0 };
         }
         let lead = vt.wrapping_sub(least);
-        let next = self.next_request_below(first);
-        let charge = self.charge(next);
+        let charge = self.next_charge(first);
         let allowed = (charge.saturating_mul(8)).min(*LEAD_BYTES.end()).max(charge.saturating_mul(2));
         if lead <= self.members.at(first).span(allowed) {
-            return Chosen::Member { member: first, is_injected: false };
+            return Chosen::Member { member: first, injected_bytes: 0 };
         }
-        self.hold_back(group, first, lead)
+        self.hold_back(group, first, lead, charge)
     }
 
     /// A leader: held back, unless there are fewer inside than the floor.
-    fn hold_back(&mut self, group: u32, first: u32, lead: u64) -> Chosen {
+    #[inline(never)]
+    fn hold_back(&mut self, group: u32, first: u32, lead: u64, charge: u64) -> Chosen {
         self.walker.contended();
         let of_others = self.ghosts_of_others(group, first);
         let inside = u64::from(self.inside).wrapping_add(u64::from(of_others));
         if inside < self.walker.floor_now(self.now, self.residence_ns) || inside == 0 {
             self.injections = self.injections.wrapping_add(1);
             self.tell_of(first, "inject lead={0} n={1}", [lead, inside]);
-            return Chosen::Member { member: first, is_injected: true };
+            return Chosen::Member { member: first, injected_bytes: charge };
         }
         self.holds = self.holds.wrapping_add(1);
         if of_others > 0 {
@@ -178,27 +179,21 @@ impl Paternoster {
     }
 
     /// With `lat_us`: beyond the cap only sync requests of members that have not their share inside.
-    fn is_capped(&mut self, member: u32) -> bool {
-        if u64::from(self.inside).saturating_mul(16) < self.cap_q4 {
-            return false;
-        }
-        let next = self.next_request_below(member);
+    #[inline(never)]
+    fn is_capped(&self, member: u32) -> bool {
         let state = self.members.at(member);
         let sum = self.groups.at(ROOT).weight_sum.max(1);
         let share = (self.cap_q4 / 16).saturating_mul(u64::from(state.weight)).checked_div(sum).unwrap_or(0).max(1);
-        !(self.slots.at(next).is_sync && u64::from(state.in_flight) < share)
+        !(self.slots.at(state.newest_slot).is_sync && u64::from(state.in_flight) < share)
     }
 
-    /// The request that would go first below a member.
-    fn next_request_below(&mut self, member: u32) -> u32 {
-        let mut at = member;
-        for _ in 0..self.groups.len() {
-            if at == NIL || self.is_leaf(at) {
-                break;
-            }
-            at = self.first_of(at.wrapping_sub(self.leaves.len()), Place::Ready);
+    /// What the next request below a member is charged: a leaf's is known, a group's is taken to be as its newest.
+    #[inline]
+    fn next_charge(&self, member: u32) -> u64 {
+        match self.leaves.get(member).and_then(|leaf| leaf.fifo.first()) {
+            Some(slot) => self.charge(slot),
+            None => self.charge(self.members.at(member).newest_slot),
         }
-        self.leaves.at(at).fifo.first().unwrap_or(NIL)
     }
 
     fn hold(&mut self) -> Dispatch {
@@ -210,9 +205,8 @@ impl Paternoster {
     }
 
     /// A leader was let in: claims that reach further back than can be repaid soon are forgotten.
-    fn forgive_after(&mut self, group: u32, member: u32) {
-        let next = self.next_request_below(member);
-        let charge = self.charge(next);
+    #[inline(never)]
+    fn forgive_after(&mut self, group: u32, member: u32, charge: u64) {
         let state = self.members.at(member);
         let (increment, vt) = (state.span(charge), state.seat.vt);
         let least_ns = self.residence_ns.saturating_mul(4);

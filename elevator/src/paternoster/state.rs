@@ -74,9 +74,13 @@ impl Ghosts {
         self.generation = generation;
     }
 
-    pub fn live(mut self, generation: u64) -> u32 {
-        self.roll(generation);
-        self.present.wrapping_add(self.before)
+    #[inline]
+    pub const fn live(&self, generation: u64) -> u32 {
+        match generation.wrapping_sub(self.generation) {
+            0 => self.present.wrapping_add(self.before),
+            1 => self.present,
+            _ => 0,
+        }
     }
 
     pub fn add(&mut self, generation: u64) {
@@ -105,6 +109,8 @@ pub struct Member {
     /// 2^32 through the weight.
     pub inverse: u64,
     pub queued: u32,
+    /// Where its newest request was or is, for the size that requests have.
+    pub newest_slot: u32,
     pub in_flight: u32,
     pub ghosts: Ghosts,
     pub last_done_ns: Nanos,
@@ -120,6 +126,7 @@ impl Member {
             weight,
             inverse: (1 << 32) / weight as u64,
             queued: 0,
+            newest_slot: 0,
             in_flight: 0,
             ghosts: Ghosts::NONE,
             last_done_ns: 0,

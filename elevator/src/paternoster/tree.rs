@@ -24,6 +24,7 @@ impl Seats for Array<Member> {
 }
 
 impl Paternoster {
+    #[inline(never)]
     pub(super) fn enter_wheel(&mut self, member: u32, place: Place) {
         let parent = self.members.at(member).parent;
         let weight = u64::from(self.members.at(member).weight);
@@ -36,6 +37,7 @@ impl Paternoster {
         self.must(is_in);
     }
 
+    #[inline(never)]
     pub(super) fn leave_wheel(&mut self, member: u32) {
         let Member { place, parent, weight, .. } = *self.members.at(member);
         let group = self.groups.at_mut(parent);
@@ -48,15 +50,6 @@ impl Paternoster {
         group.weight_sum = group.weight_sum.saturating_sub(u64::from(weight));
         self.members.at_mut(member).place = Place::Inactive;
         self.must(is_out);
-    }
-
-    /// Virtual time has moved on: a member in a wheel gets the seat that is its now.
-    pub(super) fn reseat(&mut self, member: u32) {
-        let place = self.members.at(member).place;
-        if place != Place::Inactive {
-            self.leave_wheel(member);
-            self.enter_wheel(member, place);
-        }
     }
 
     /// What lies further back than the floor is forgotten.
@@ -76,20 +69,48 @@ impl Paternoster {
             let state = self.groups.at_mut(group);
             let floor = state.floor_vt;
             let wheel = if place == Place::Ready { &mut state.ready } else { &mut state.wait };
-            let (first, is_there) = wheel.head(&self.chains, &self.members);
+            let first = wheel.first(&mut self.chains, &mut self.members);
+            if wheel.is_disordered() {
+                self.disordered = group;
+            }
             if first == NIL {
                 return NIL;
             }
-            let is_over = place == Place::Wait && self.is_over(first);
-            if is_there && !is_over && !is_later(floor, self.members.at(first).seat.vt) {
+            if self.may_stay(first, place, floor) {
                 return first;
             }
-            self.leave_wheel(first);
-            if !is_over {
-                self.enter_wheel(first, place);
-            }
+            self.amend(first, place);
         }
         NIL
+    }
+
+    /// Neither too far back nor to be forgotten.
+    #[inline]
+    fn may_stay(&self, member: u32, place: Place, floor: u64) -> bool {
+        let is_over = place == Place::Wait && self.is_over(member);
+        !is_over && !is_later(floor, self.members.at(member).seat.vt)
+    }
+
+    /// One that was found too far back, or is to be forgotten.
+    #[inline(never)]
+    fn amend(&mut self, member: u32, place: Place) {
+        if place == Place::Wait && self.is_over(member) {
+            self.leave_wheel(member);
+        } else {
+            self.leave_wheel(member);
+            self.enter_wheel(member, place);
+        }
+    }
+
+    /// Wheels in which somebody was found far from his place.
+    #[inline(never)]
+    pub(super) fn put_in_order(&mut self) {
+        let group = self.groups.at_mut(core::mem::replace(&mut self.disordered, NIL));
+        for wheel in [&mut group.ready, &mut group.wait] {
+            if wheel.is_disordered() {
+                wheel.gather(&mut self.chains, &mut self.members);
+            }
+        }
     }
 
     fn linger_ns(&self) -> Nanos {

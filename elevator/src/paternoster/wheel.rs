@@ -14,6 +14,8 @@ pub const LISTS: u32 = 64;
 pub struct Chains {
     lists: Array<List>,
     links: Links,
+    /// Children that are being seated anew.
+    waiting: List,
 }
 
 impl Chains {
@@ -21,7 +23,7 @@ impl Chains {
     /// When memory is short.
     pub fn try_new(wheels: u32, children: u32) -> Result<Self, NoMemory> {
         let lists = wheels.checked_mul(LISTS).ok_or(NoMemory)?;
-        Ok(Self { lists: Array::try_new(lists, List::EMPTY)?, links: Links::try_new(children)? })
+        Ok(Self { lists: Array::try_new(lists, List::EMPTY)?, links: Links::try_new(children)?, waiting: List::EMPTY })
     }
 
     pub fn is_linked(&self, child: u32) -> bool {
@@ -53,6 +55,8 @@ pub struct Wheel {
     base: u64,
     shift: u32,
     len: u32,
+    /// Somebody was so far behind the chain's begin that the order in its first slot may be wrong.
+    is_disordered: bool,
 }
 
 /// Whether one virtual time lies behind another; both wrap.
@@ -64,7 +68,7 @@ pub const fn is_later(one: u64, other: u64) -> bool {
 impl Wheel {
     /// The empty wheel of this number.
     pub const fn numbered(number: u32) -> Self {
-        Self { lists: number.saturating_mul(LISTS), occupied: 0, base: 0, shift: 18, len: 0 }
+        Self { lists: number.saturating_mul(LISTS), occupied: 0, base: 0, shift: 18, len: 0, is_disordered: false }
     }
 
     #[inline]
@@ -89,16 +93,32 @@ impl Wheel {
         self.lists.wrapping_add(u32::try_from(index & MASK).unwrap_or(0))
     }
 
+    /// The chain begins earlier by so many slots, if all that is on it still has room.
+    #[inline(always)]
+    fn go_back(&mut self, slots: u64) {
+        let ahead = self.occupied.rotate_right(u32::try_from(self.base & MASK).unwrap_or(0));
+        let last = u64::from(63_u32.saturating_sub(ahead.leading_zeros()));
+        if last.saturating_add(slots) <= MASK {
+            self.base = self.base.wrapping_sub(slots);
+        } else {
+            self.is_disordered = true;
+        }
+    }
+
     /// False, and nothing happens, if the child is in a wheel already.
+    #[inline(always)]
     pub fn insert(&mut self, chains: &mut Chains, seats: &mut impl Seats, child: u32) -> bool {
         let vt = seats.seat(child).vt;
         if self.is_empty() {
             self.base = vt >> self.shift;
         }
         let distance = self.distance(vt);
+        if distance < 0 {
+            self.go_back(distance.unsigned_abs());
+        }
         let offset = u64::try_from(distance).unwrap_or(0).min(MASK);
         let index = self.base.wrapping_add(offset) & MASK;
-        let Chains { lists, links } = chains;
+        let Chains { lists, links, .. } = chains;
         let list = lists.at_mut(self.list(index));
         // Who is behind all others goes before those in the first slot.
         let is_in = if distance < 0 { list.push_front(links, child) } else { list.push_back(links, child) };
@@ -111,9 +131,10 @@ impl Wheel {
     }
 
     /// False, and nothing happens, if the child is in no wheel. That it is in this one is the caller's duty.
+    #[inline(always)]
     pub fn remove(&mut self, chains: &mut Chains, seats: &impl Seats, child: u32) -> bool {
         let index = u64::from(seats.seat(child).slot);
-        let Chains { lists, links } = chains;
+        let Chains { lists, links, .. } = chains;
         let list = lists.at_mut(self.list(index));
         let is_out = list.remove(links, child);
         let is_empty = list.is_empty();
@@ -126,36 +147,85 @@ impl Wheel {
         is_out
     }
 
-    /// The child at the front, or NIL, and whether its place is there: one that waited in the last slot has to be taken out
-    /// and put in again before it counts.
+    /// The child of the smallest virtual time, to within a slot, if the chain is in order; NIL if there is none.
     #[inline]
-    pub fn head(&mut self, chains: &Chains, seats: &impl Seats) -> (u32, bool) {
+    pub fn first(&mut self, chains: &mut Chains, seats: &mut impl Seats) -> u32 {
         if self.occupied == 0 {
-            return (NIL, true);
+            return NIL;
         }
-        let ahead = self.occupied.rotate_right(u32::try_from(self.base & MASK).unwrap_or(0)).trailing_zeros();
-        self.base = self.base.wrapping_add(u64::from(ahead));
-        let head = chains.lists.at(self.list(self.base)).first().unwrap_or(NIL);
-        (head, self.distance(seats.seat(head).vt) <= 0)
-    }
-
-    /// Bound for the times that [`Self::head`] may have to be asked: each child waits in the last slot once for each round.
-    #[inline]
-    pub const fn turns(&self) -> u32 {
-        self.len.saturating_mul(2).saturating_add(1)
-    }
-
-    /// The child of the smallest virtual time, to within a slot; NIL if there is none.
-    fn first(&mut self, chains: &mut Chains, seats: &mut impl Seats) -> u32 {
-        for _ in 0..self.turns() {
-            let (head, is_there) = self.head(chains, seats);
-            if is_there {
+        // Children that waited in the last slot are put in their places as the chain comes to them.
+        for _ in 0..self.len {
+            let head = self.head(chains);
+            if self.distance(seats.seat(head).vt) <= 0 {
                 return head;
             }
-            self.remove(chains, seats, head);
-            self.insert(chains, seats, head);
+            self.move_on(chains, seats, head);
         }
-        NIL
+        // Nobody for a whole round: one of them, this time.
+        self.is_disordered = true;
+        self.head(chains)
+    }
+
+    /// Whether [`Self::gather`] has to be called before the order is right again.
+    #[inline]
+    pub const fn is_disordered(&self) -> bool {
+        self.is_disordered
+    }
+
+    #[inline]
+    fn head(&mut self, chains: &Chains) -> u32 {
+        let ahead = self.occupied.rotate_right(u32::try_from(self.base & MASK).unwrap_or(0)).trailing_zeros();
+        self.base = self.base.wrapping_add(u64::from(ahead % 64));
+        chains.lists.at(self.list(self.base)).first().unwrap_or(NIL)
+    }
+
+    #[inline(never)]
+    fn move_on(&mut self, chains: &mut Chains, seats: &mut impl Seats, child: u32) {
+        self.remove(chains, seats, child);
+        self.insert_anew(chains, seats, child);
+    }
+
+    /// Apart from the way out, so that their stacks are not added.
+    #[inline(never)]
+    fn insert_anew(&mut self, chains: &mut Chains, seats: &mut impl Seats, child: u32) {
+        self.insert(chains, seats, child);
+    }
+
+    /// Seats everybody anew, from the one of the smallest virtual time on, in slots as wide as before.
+    pub fn gather(&mut self, chains: &mut Chains, seats: &mut impl Seats) {
+        self.gather_in(chains, seats, self.shift);
+    }
+
+    fn gather_in(&mut self, chains: &mut Chains, seats: &mut impl Seats, shift: u32) {
+        let least = self.take_all(chains, seats);
+        (self.occupied, self.len, self.shift, self.is_disordered) = (0, 0, shift, false);
+        self.seat_all(chains, seats, least);
+    }
+
+    #[inline(never)]
+    fn take_all(&self, chains: &mut Chains, seats: &impl Seats) -> u32 {
+        let mut least = NIL;
+        let Chains { lists, links, waiting } = chains;
+        for slot in 0..LISTS {
+            let list = lists.at_mut(self.lists.wrapping_add(slot));
+            while let Some(child) = list.pop_front(links) {
+                if least == NIL || is_later(seats.seat(least).vt, seats.seat(child).vt) {
+                    least = child;
+                }
+                waiting.push_back(links, child);
+            }
+        }
+        least
+    }
+
+    #[inline(never)]
+    fn seat_all(&mut self, chains: &mut Chains, seats: &mut impl Seats, least: u32) {
+        if chains.waiting.remove(&mut chains.links, least) {
+            self.insert(chains, seats, least);
+        }
+        while let Some(child) = chains.waiting.pop_front(&mut chains.links) {
+            self.insert(chains, seats, child);
+        }
     }
 
     /// The width of a slot in virtual time.
@@ -170,16 +240,7 @@ impl Wheel {
         if wanted.abs_diff(self.shift) < 2 {
             return;
         }
-        let mut waiting = List::EMPTY;
-        for _ in 0..self.len {
-            let first = self.first(chains, seats);
-            self.remove(chains, seats, first);
-            waiting.push_back(&mut chains.links, first);
-        }
-        self.shift = wanted;
-        while let Some(child) = waiting.pop_front(&mut chains.links) {
-            self.insert(chains, seats, child);
-        }
+        self.gather_in(chains, seats, wanted);
     }
 }
 
@@ -222,7 +283,14 @@ mod tests {
                 members.push(child);
             }
             for _ in 0..20_000 {
-                let first = wheel.first(&mut links, &mut seats);
+                if wheel.is_disordered() {
+                    wheel.gather(&mut links, &mut seats);
+                }
+                let mut first = wheel.first(&mut links, &mut seats);
+                if wheel.is_disordered() {
+                    wheel.gather(&mut links, &mut seats);
+                    first = wheel.first(&mut links, &mut seats);
+                }
                 let least = members
                     .iter()
                     .map(|child| seats.at(*child).vt)
