@@ -33,6 +33,7 @@ impl Paternoster {
         let entry = self.slots.at_mut(slot);
         (entry.held, entry.went_ns) = (Held::Dispatched, now);
         let entry = *entry;
+        self.walker.were_inside(now, u64::from(self.inside));
         self.inside = self.inside.wrapping_add(1);
         let group = self.members.at(entry.leaf).parent;
         let account = self.accounts.at_mut(group);
@@ -46,6 +47,7 @@ impl Paternoster {
     pub(super) fn leave_device(&mut self, slot: u32, is_done: bool) {
         let entry = *self.slots.at(slot);
         self.slots.at_mut(slot).held = Held::Nowhere;
+        self.walker.were_inside(self.now, u64::from(self.inside));
         self.inside = self.inside.saturating_sub(1);
         self.roll_generation();
         if is_done {
@@ -135,13 +137,16 @@ impl Paternoster {
             Step::None => {}
             Step::Epoch => self.tell("epoch {0}", [walker.epochs]),
             Step::Cycle if walker.phase() == Phase::Fast => {
-                self.tell("walk fast f={0}+{1}/16 r={2}/65536", [floor[0], floor[1], walker.ratio()]);
+                self.tell(
+                    "walk fast f={0}+{1}/16 r={2}/65536 n={3}/16",
+                    [floor[0], floor[1], walker.ratio(), walker.mean_inside_q4()],
+                );
             }
             Step::Cycle => {
                 let [whole, part] = floor;
                 self.tell(
-                    "walk slow f={0}+{1}/16 r={2}/65536 calm={3}",
-                    [whole, part, walker.ratio(), u64::from(walker.calm())],
+                    "walk slow f={0}+{1}/16 r={2}/65536 calm={3} n={4}/16",
+                    [whole, part, walker.ratio(), u64::from(walker.calm()), walker.mean_inside_q4()],
                 );
             }
             Step::Restart => self.tell("restart {0}", [walker.restarts]),

@@ -117,7 +117,7 @@ impl Elevator for Paternoster {
         self.now = now;
         if self.holds_request(id, Held::Dispatched) {
             self.leave_device(id.slot(), true);
-            self.may_be_overdue = true;
+            self.until_overdue = self.until_overdue.saturating_sub(1);
         }
         self.wake_up()
     }

@@ -81,7 +81,8 @@ pub struct Paternoster {
     /// Best-effort requests by age.
     oldest: List,
     age_links: Links,
-    may_be_overdue: bool,
+    /// Completions until one that is overdue may go.
+    until_overdue: u32,
 
     leaves: Array<Leaf>,
     first_free_leaf: u32,
@@ -157,7 +158,7 @@ impl Policy for Paternoster {
             idle: List::EMPTY,
             oldest: List::EMPTY,
             age_links: Links::try_new(slots)?,
-            may_be_overdue: true,
+            until_overdue: 0,
             leaves: free_leaves(leaves)?,
             first_free_leaf: if leaves > 1 { SPARE_LEAF + 1 } else { NIL },
             members: Array::try_new(members, Member::new(ROOT, WEIGHT_DEFAULT))?,

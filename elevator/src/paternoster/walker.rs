@@ -22,16 +22,20 @@ const REQUESTS: u64 = 300;
 const FAST_EPOCHS: u32 = 6;
 const FAST_REFERENCES: u32 = 2;
 const SLOW_EPOCHS: u32 = 16;
+/// Where rates scatter by more than half of what may be given, references have to be many: they are what is known least.
+const NOISY_EPOCHS: u32 = 4;
 const CALM_CYCLES: u32 = 4;
 const LEAST_RESTART_NS: Nanos = SECOND;
 const MOST_RESTART_NS: Nanos = 32 * SECOND;
 const QUIET_NS: Nanos = 64 * SECOND;
 /// One of what may be given, in the units of errors.
 const ERROR_ONE: i64 = 256;
-/// An error of one moves the floor by so much of itself.
-const STEP_DIVISOR: i64 = 48;
-/// Steps grow by at most two to this.
-const LONGEST_STREAK: u32 = 3;
+/// No step is longer than this part of what lies between the floor and the reference.
+const LONGEST_STEP: i64 = 4;
+/// A scatter of a quarter of what may be given doubles the number of cycles that a step is divided by.
+const SCATTER_SQUARE: i64 = ERROR_ONE * ERROR_ONE / 16;
+/// Cycles after which a step is not shortened further but for noise.
+const MOST_AGE: i64 = 1 << 10;
 
 /// Bytes and time of the epochs of a kind.
 #[derive(Copy, Clone, Default, Debug)]
@@ -85,19 +89,32 @@ pub struct Walker {
     high_ratio: u64,
     calm: u32,
     calm_cycles: u32,
+    /// Length of cycles: in bisection 6 epochs, doubled so often; when tracking.
+    fast_doublings: u32,
+    slow_epochs: u32,
     /// Errors of one sign in a row; negative: too little throughput.
     streak: i32,
+    /// What was left over of the last step.
+    rest: i64,
     /// Which epoch of its cycle, since when, how long, and when measuring begins.
     index: u32,
     began_ns: Nanos,
     length_ns: Nanos,
     measured_from_ns: Nanos,
     work: u64,
-    /// Sum of the requests inside over the completions of the tests of this cycle, and how many.
-    inside_sum: u64,
-    inside_times: u64,
-    /// Their mean in the last cycle.
+    /// Requests inside times how long they were, in tests and in references of this cycle; counted up to when.
+    inside_ns: [u64; 2],
+    counted_ns: Nanos,
+    /// Their mean in the last cycle, and what it is with exact shares: a lower floor has no effect.
     mean_inside_q4: u64,
+    exact_inside_q4: u64,
+    /// Mean in the references.
+    full_inside_q4: u64,
+    /// Mean difference between the rates of successive tests, as a ratio; and the rate of the last one.
+    noise: u64,
+    last_test_rate: u64,
+    /// Cycles since bisection, or since the load became another one.
+    age: i64,
     /// Holds or injections happened in this epoch.
     is_contended: bool,
     /// Test epochs, reference epochs.
@@ -129,15 +146,23 @@ impl Walker {
             high_ratio: ONE,
             calm: 0,
             calm_cycles: 0,
+            fast_doublings: 0,
+            slow_epochs: SLOW_EPOCHS,
             streak: 0,
+            rest: 0,
             index: 0,
             began_ns: 0,
             length_ns: 0,
             measured_from_ns: 0,
             work: 0,
-            inside_sum: 0,
-            inside_times: 0,
+            inside_ns: [0; 2],
+            counted_ns: 0,
             mean_inside_q4: 0,
+            exact_inside_q4: 0,
+            full_inside_q4: 0,
+            noise: 0,
+            last_test_rate: 0,
+            age: 0,
             is_contended: false,
             cycle: [Sum::NONE; 2],
             deepest: 1,
@@ -183,6 +208,11 @@ impl Walker {
         self.last_ratio
     }
 
+    /// Requests inside during the tests of the last cycle, on average, in sixteenths.
+    pub const fn mean_inside_q4(&self) -> u64 {
+        self.mean_inside_q4
+    }
+
     pub const fn calm(&self) -> u32 {
         self.calm
     }
@@ -193,16 +223,21 @@ impl Walker {
 
     const fn references(&self) -> u32 {
         match self.phase {
-            Phase::Fast => FAST_REFERENCES,
+            Phase::Fast => FAST_REFERENCES << self.fast_doublings,
             Phase::Slow => 1,
         }
     }
 
     const fn epochs_a_cycle(&self) -> u32 {
         match self.phase {
-            Phase::Fast => FAST_EPOCHS,
-            Phase::Slow => SLOW_EPOCHS << self.calm,
+            Phase::Fast => FAST_EPOCHS << self.fast_doublings,
+            Phase::Slow => self.slow_epochs,
         }
+    }
+
+    /// Whether nobody is held back for now, to see what that brings.
+    pub const fn is_in_reference(&self) -> bool {
+        self.learns() && self.is_reference()
     }
 
     const fn is_reference(&self) -> bool {
@@ -236,11 +271,20 @@ impl Walker {
         self.deepest = self.deepest.max(inside);
         if now >= self.measured_from_ns {
             self.work = self.work.saturating_add(work);
-            if !self.is_reference() {
-                self.inside_sum = self.inside_sum.saturating_add(inside);
-                self.inside_times = self.inside_times.wrapping_add(1);
-            }
         }
+    }
+
+    /// So many were inside until now.
+    #[inline]
+    pub fn were_inside(&mut self, now: Nanos, inside: u64) {
+        if now >= self.measured_from_ns {
+            let since = self.counted_ns.max(self.measured_from_ns);
+            let is_reference = self.is_reference();
+            let [tests, references] = &mut self.inside_ns;
+            let sum = if is_reference { references } else { tests };
+            *sum = sum.saturating_add(inside.saturating_mul(now.saturating_sub(since)));
+        }
+        self.counted_ns = now;
     }
 
     #[inline]
@@ -253,6 +297,7 @@ impl Walker {
         let mut step = Step::None;
         if self.is_contended && self.length_ns > 0 {
             let kind = usize::from(self.is_reference());
+            self.learn_noise(now);
             if let Some(sum) = self.cycle.get_mut(kind) {
                 sum.work = sum.work.saturating_add(self.work);
                 sum.ns = sum.ns.saturating_add(now.saturating_sub(self.measured_from_ns));
@@ -266,6 +311,35 @@ impl Walker {
         }
         self.begin_epoch(now, residence_ns, request_ns, jitter);
         step
+    }
+
+    /// Successive tests of one floor differ by chance.
+    fn learn_noise(&mut self, now: Nanos) {
+        if self.is_reference() {
+            self.last_test_rate = 0;
+            return;
+        }
+        let ns = now.saturating_sub(self.measured_from_ns);
+        let rate = Sum { work: self.work, ns }.rate();
+        let before = core::mem::replace(&mut self.last_test_rate, rate);
+        if before > 0 {
+            let difference = (rate.abs_diff(before) << 16).checked_div(before).unwrap_or(0).min(ONE);
+            self.noise = if self.noise == 0 {
+                difference
+            } else {
+                (self.noise.saturating_mul(15).wrapping_add(difference)) / 16
+            };
+        }
+    }
+
+    /// How much the error of a cycle scatters, in 256ths of what may be given.
+    fn scatter(&self) -> i64 {
+        let spare = self.give.saturating_mul(ONE).saturating_mul(9) / 1000;
+        (self.noise.saturating_mul(ERROR_ONE.unsigned_abs())).checked_div(spare).unwrap_or(0).cast_signed()
+    }
+
+    fn is_noisy(&self) -> bool {
+        self.scatter() > ERROR_ONE / 2
     }
 
     fn begin_epoch(&mut self, now: Nanos, residence_ns: Nanos, request_ns: Nanos, jitter: u64) {
@@ -297,8 +371,15 @@ impl Walker {
             if self.reference_rate == 0 { now_rate } else { (self.reference_rate.wrapping_add(now_rate)) / 2 };
         let ratio = (tests.rate() << 16).checked_div(now_rate).unwrap_or(ONE);
         self.last_ratio = ratio;
-        self.mean_inside_q4 = self.inside_sum.saturating_mul(SIXTEENTHS).checked_div(self.inside_times).unwrap_or(0);
-        (self.inside_sum, self.inside_times) = (0, 0);
+        let [in_tests, in_references] = self.inside_ns;
+        self.mean_inside_q4 = in_tests.saturating_mul(SIXTEENTHS).checked_div(tests.ns).unwrap_or(0);
+        self.full_inside_q4 = in_references.saturating_mul(SIXTEENTHS).checked_div(references.ns).unwrap_or(0);
+        self.inside_ns = [0; 2];
+        // With leaders let in there are more inside, never fewer.
+        let is_exact = self.floor_q4 == 0;
+        if is_exact || self.mean_inside_q4 < self.exact_inside_q4 {
+            self.exact_inside_q4 = self.mean_inside_q4;
+        }
         self.deepest_of_late = self.deepest.max(self.deepest_of_late.saturating_sub(self.deepest_of_late.div_ceil(8)));
         self.deepest = 1;
         let spare = self.spare();
@@ -313,6 +394,9 @@ impl Walker {
                 }
             }
         }
+        self.fast_doublings = u32::from(self.is_noisy()).saturating_mul(2);
+        let is_exact = self.floor_q4 < SIXTEENTHS;
+        self.slow_epochs = if self.is_noisy() && !is_exact { NOISY_EPOCHS } else { SLOW_EPOCHS << self.calm };
         Step::Cycle
     }
 
@@ -321,7 +405,7 @@ impl Walker {
             (self.high_q4, self.high_ratio) = (self.floor_q4, ratio.min(ONE));
         } else {
             // A floor below what is inside anyway has no effect: no need to look there.
-            let (floor, inside) = (self.floor_q4, self.mean_inside_q4);
+            let (floor, inside) = (self.floor_q4, self.exact_inside_q4);
             (self.low_q4, self.low_ratio) = (floor.max(inside).max(1), ratio);
             self.high_q4 = self.high_q4.min(self.deepest_of_late.saturating_mul(SIXTEENTHS)).max(self.low_q4);
         }
@@ -346,25 +430,26 @@ impl Walker {
         self.rate_at_start = self.reference_rate;
         let is_exact = self.floor_q4 < SIXTEENTHS;
         (self.calm, self.calm_cycles, self.strange_cycles, self.streak) = (if is_exact { 2 } else { 0 }, 0, 0, 0);
+        (self.age, self.rest) = (0, 0);
     }
 
     fn track(&mut self, ratio: u64, target: u64, spare: u64) {
         let most_q4 = self.depth.min(self.deepest_of_late).saturating_mul(SIXTEENTHS);
         let missed = ratio.cast_signed().wrapping_sub(target.cast_signed());
         let raw = missed.saturating_mul(ERROR_ONE).checked_div(spare.cast_signed()).unwrap_or(0);
-        let error = raw.clamp(-2 * ERROR_ONE, 2 * ERROR_ONE);
+        let error = raw.clamp(-3 * ERROR_ONE, 3 * ERROR_ONE);
         let is_exact = self.floor_q4 < SIXTEENTHS;
         self.count_streak(error);
-        if raw <= -4 * ERROR_ONE {
+        if raw <= (-4 * ERROR_ONE).min(-4 * self.scatter()) {
             // Far too little throughput: a change that cannot wait for steps.
-            let from = self.floor_q4.max(self.mean_inside_q4).max(SIXTEENTHS / 2);
+            let from = self.floor_q4.max(self.exact_inside_q4).max(SIXTEENTHS / 2);
             self.floor_q4 = from.saturating_mul(3) / 2;
-            (self.calm, self.calm_cycles) = (0, 0);
+            (self.calm, self.calm_cycles, self.age) = (0, 0, 0);
         } else if is_exact && error < 0 {
             // Exact shares are not given up for one bad cycle.
             if self.streak <= -2 {
-                self.floor_q4 = self.mean_inside_q4;
-                (self.calm, self.calm_cycles) = (0, 0);
+                self.floor_q4 = self.exact_inside_q4;
+                (self.calm, self.calm_cycles, self.age) = (0, 0, 0);
             }
         } else {
             self.make_step(error);
@@ -373,30 +458,40 @@ impl Walker {
         self.grow_calm(error);
     }
 
+    /// Large errors of one sign in a row are no noise.
     fn count_streak(&mut self, error: i64) {
-        let is_large = error.abs() >= ERROR_ONE / 2;
+        let is_large = error.abs() >= (ERROR_ONE / 2).max(self.scatter());
         let sign: i32 = if error < 0 { -1 } else { 1 };
         self.streak = match self.streak {
             _ if !is_large => 0,
             streak if streak.signum() == sign => streak.saturating_add(sign),
             _ => sign,
         };
+        if self.streak.abs() >= 4 {
+            (self.age, self.streak) = (0, 0);
+        }
     }
 
+    /// Robbins and Monro: steps in proportion to the error, each a little shorter than the one before, down to what the noise
+    /// asks for. They are measured by the way from the floor to the reference, because that is what throughput is lost by.
     fn make_step(&mut self, error: i64) {
-        let doublings = self.streak.unsigned_abs().saturating_sub(1).min(LONGEST_STREAK);
         if error < 0 {
-            self.floor_q4 = self.floor_q4.max(self.mean_inside_q4);
-        } else if self.floor_q4 < self.mean_inside_q4.saturating_mul(7) / 8 {
+            self.floor_q4 = self.floor_q4.max(self.exact_inside_q4);
+        } else if self.floor_q4 < self.exact_inside_q4.saturating_mul(7) / 8 {
             // No effect down here: exact shares are enough.
             self.floor_q4 /= 2;
             return;
         }
-        let base = self.floor_q4.max(SIXTEENTHS).cast_signed();
-        let step = base.saturating_mul(error << doublings) / (STEP_DIVISOR * ERROR_ONE);
-        // A step that rounds to nothing is taken as the smallest there is.
-        let step = if step == 0 { error.signum() } else { step };
-        self.floor_q4 = self.floor_q4.saturating_add_signed(step.wrapping_neg());
+        self.age = self.age.saturating_add(1).min(MOST_AGE);
+        let way = self.full_inside_q4.saturating_sub(self.floor_q4).min(self.floor_q4 / 8).max(SIXTEENTHS / 2);
+        let scatter = self.scatter();
+        let for_noise = 4_i64.saturating_add(scatter.saturating_mul(scatter) / SCATTER_SQUARE);
+        let divisor = self.age.clamp(LONGEST_STEP, for_noise.max(LONGEST_STEP));
+        // In 256ths of a sixteenth; what does not make a whole one is kept for the next step.
+        let step = way.cast_signed().saturating_mul(error).wrapping_add(self.rest).checked_div(divisor).unwrap_or(0);
+        let whole = step / ERROR_ONE;
+        self.rest = step.wrapping_sub(whole.saturating_mul(ERROR_ONE)).saturating_mul(divisor);
+        self.floor_q4 = self.floor_q4.saturating_add_signed(whole.wrapping_neg());
     }
 
     fn grow_calm(&mut self, error: i64) {
@@ -437,7 +532,7 @@ impl Walker {
         (self.high_q4, self.high_ratio) = (self.depth.saturating_mul(SIXTEENTHS), ONE);
         (self.index, self.calm, self.calm_cycles, self.strange_cycles, self.streak) = (0, 0, 0, 0, 0);
         self.cycle = [Sum::NONE; 2];
-        (self.inside_sum, self.inside_times) = (0, 0);
+        self.inside_ns = [0; 2];
         (self.deepest, self.deepest_of_late) = (1, 1);
     }
 }
