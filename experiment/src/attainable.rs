@@ -118,9 +118,8 @@ pub fn n_eps(curve: &Curve, full: f64, loss: f64) -> f64 {
 /// they ask for permits. Less than `population` in all if they do not ask for as much.
 pub fn waterfill(tenants: &[Tenant], residence_ns: f64, population: f64) -> Vec<f64> {
     let most: Vec<f64> = tenants.iter().map(|tenant| inside_of(tenant, residence_ns)).collect();
-    let filled = |level: f64| -> f64 {
-        tenants.iter().zip(&most).map(|(tenant, most)| most.min(level * tenant.weight)).sum()
-    };
+    let filled =
+        |level: f64| -> f64 { tenants.iter().zip(&most).map(|(tenant, most)| most.min(level * tenant.weight)).sum() };
     let full = tenants.iter().zip(&most).map(|(tenant, most)| most / tenant.weight).fold(0.0, f64::max);
     let level = largest_population(full, |level| filled(level) <= population);
     tenants.iter().zip(&most).map(|(tenant, most)| most.min(level * tenant.weight)).collect()
@@ -176,7 +175,12 @@ mod tests {
     #[test]
     fn a_curve_is_straight_between_its_points_and_never_falls() {
         let curve = Curve::new(vec![(1.0, 10.0), (2.0, 18.0), (4.0, 17.0)]);
-        assert!(near(curve.at(0.5), 5.0) && near(curve.at(1.5), 14.0) && near(curve.at(4.0), 18.0) && near(curve.at(9.0), 18.0));
+        assert!(
+            near(curve.at(0.5), 5.0)
+                && near(curve.at(1.5), 14.0)
+                && near(curve.at(4.0), 18.0)
+                && near(curve.at(9.0), 18.0)
+        );
         assert!(near(curve.population_for(14.0), 1.5) && near(curve.population_for(99.0), 4.0));
     }
 

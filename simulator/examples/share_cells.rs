@@ -168,7 +168,10 @@ fn curve(model: &str, depth: f64) -> Curve {
         let measurement = run(Simulator::with_costs(HostCosts::NONE), &question(&cell, "none", 1, &length));
         (f64::from(population), rates(&measurement).iter().sum())
     };
-    Curve::new(POPULATIONS.iter().filter(|population| f64::from(**population) <= depth).map(|p| point(*p)).collect())
+    let most = POPULATIONS.into_iter().map(f64::from).fold(0.0, f64::max).min(depth);
+    let below = POPULATIONS.into_iter().filter(|population| f64::from(*population) < most);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
+    Curve::new(below.chain([most as u32]).map(point).collect())
 }
 
 struct Got {

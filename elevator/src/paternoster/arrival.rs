@@ -198,6 +198,9 @@ impl Paternoster {
         if is_wanted || !state.is_used {
             return;
         }
+        if self.aboard == leaf {
+            self.alight();
+        }
         self.leave_wheel(leaf);
         let next_free = self.first_free_leaf;
         let state = self.leaves.at_mut(leaf);

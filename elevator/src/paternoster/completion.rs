@@ -1,6 +1,7 @@
 //! A request comes back: what is learned from it, and that its issuer is expected with the next one.
 
 use super::Paternoster;
+use super::ladder::Way;
 use super::state::{Held, Place, ROOT};
 use super::walker::{Phase, Step};
 use crate::structures::NIL;
@@ -56,6 +57,9 @@ impl Paternoster {
         if entry.class != Class::BestEffort {
             return;
         }
+        if entry.leaf == self.aboard && self.slice_from_ns == 0 {
+            self.slice_from_ns = self.now;
+        }
         let state = self.leaves.at_mut(entry.leaf);
         state.waits = is_done;
         let comes_back = is_done && !state.is_async && state.context != NIL && state.think_ns <= self.residence_ns / 2;
@@ -91,6 +95,8 @@ impl Paternoster {
         let work = u64::from(entry.bytes)
             .max(super::arrival::LEAST_BYTES)
             .saturating_add(self.settings.work_kib.unsigned_abs().saturating_mul(1024));
+        self.ladder.completed(work, self.now.saturating_sub(self.busy_from_ns));
+        self.busy_from_ns = self.now;
         self.walker.completed(self.now, work, u64::from(self.inside).wrapping_add(1));
         self.completions = self.completions.wrapping_add(1);
         if entry.is_sync && entry.direction == Direction::Read {
@@ -117,7 +123,9 @@ impl Paternoster {
             self.rate = (self.rate.wrapping_add(rate)) / 2;
             (self.charged, self.completions, self.window_ns) = (0, 0, self.now);
             self.guard_latency();
-            self.fit_wheels();
+            if self.ladder.way() == Way::Flow {
+                self.fit_wheels();
+            }
         }
         if self.walker.is_due(self.now) {
             self.end_epoch();

@@ -48,6 +48,9 @@ impl Elevator for Paternoster {
             return Wake::No;
         }
         self.roll_generation();
+        if self.inside == 0 && self.queued_total == 0 {
+            self.busy_from_ns = now;
+        }
         match at {
             Position::Sorted(_) => self.add(requests, id),
             Position::Head | Position::Requeue => self.add_direct(requests, id),
@@ -69,7 +72,10 @@ impl Elevator for Paternoster {
         if let Some((slot, why)) = self.urgent() {
             return self.send(slot, why);
         }
-        let mut found = self.descend();
+        if self.ladder.is_due() && self.ladder.step() {
+            self.change_way();
+        }
+        let mut found = if self.ladder.way() == Way::Cabin { self.from_cabin() } else { self.descend() };
         while let Found::HeldBelow(member) = found {
             found = if self.set_aside(member) { self.descend() } else { Found::Held };
         }
@@ -239,6 +245,11 @@ impl Elevator for Paternoster {
         if index == 0 {
             self.is_give_set = true;
             self.walker.set_give(self.give());
+        }
+        let is_cabins = Settings::ROWS.get(index).is_some_and(|row| row.name == "cabins");
+        if is_cabins {
+            self.ladder = Paternoster::ladder_for(self.is_rotational, self.settings.cabins);
+            self.change_way();
         }
         self.cap_q4 = self.depth_q4();
         (self.is_holding, self.hold_until) = (false, None);

@@ -12,8 +12,10 @@
 //! Read `pick.rs` first, then `walker.rs`: how the floor is learned.
 
 mod arrival;
+mod cabin;
 mod completion;
 mod elevator;
+mod ladder;
 mod log;
 mod pick;
 mod state;
@@ -36,6 +38,7 @@ use arrival::SPARE_LEAF;
 use block::random::Stream;
 use block::time::is_due;
 use block::{Class, ContextId, GroupId, HardwareQueue, Nanos, RequestId};
+use ladder::{Ladder, Way};
 use state::{FREE_LEAF, FREE_SLOT, Ghosts, Group, Held, Leaf, Member, Place, ROOT, Slot};
 use tunables::Settings;
 use walker::Walker;
@@ -51,6 +54,7 @@ crate::reasons! {
         Overdue = "overdue",
         HeadInsert = "put in front",
         WaitsForLaggard = "waits for a laggard",
+        Aboard = "aboard",
     }
 }
 
@@ -109,6 +113,15 @@ pub struct Paternoster {
     completions: u64,
     window_ns: Nanos,
     walker: Walker,
+    /// One issuer at a time, or all: where positioning costs time.
+    ladder: Ladder,
+    /// The leaf that has the device, and since when.
+    aboard: u32,
+    boarded_ns: Nanos,
+    /// Since its first completion; 0 before.
+    slice_from_ns: Nanos,
+    /// Since when there was something to do that the ladder has not counted.
+    busy_from_ns: Nanos,
     jitter: Stream,
     /// Most requests inside, in sixteenths (`lat_us`), and what it follows.
     cap_q4: u64,
@@ -178,6 +191,11 @@ impl Policy for Paternoster {
             completions: 0,
             window_ns: 0,
             walker: Walker::new(give, depth, configuration.rotational),
+            ladder: Paternoster::ladder_for(configuration.rotational, 0),
+            aboard: NIL,
+            boarded_ns: 0,
+            slice_from_ns: 0,
+            busy_from_ns: 0,
             jitter: Stream::of(configuration.seed, "paternoster"),
             cap_q4: depth.saturating_mul(16),
             sync_reads: 0,

@@ -1,6 +1,7 @@
 //! Whose request boards: the member of the smallest virtual time, level by level; leaders are held back down to the floor.
 
 use super::arrival::LEAST_BYTES;
+use super::ladder::Way;
 use super::state::{Held, Place, ROOT};
 use super::wheel::is_later;
 use super::{Paternoster, Why};
@@ -272,7 +273,8 @@ impl Paternoster {
 
     /// The oldest request, if it has waited too long; at most one in so many completions.
     fn overdue(&mut self) -> Option<u32> {
-        if self.until_overdue > 0 {
+        // Slices bound how long anybody waits for the cabin.
+        if self.until_overdue > 0 || self.ladder.way() == Way::Cabin {
             return None;
         }
         let slot = self.oldest.first()?;
@@ -296,7 +298,8 @@ impl Paternoster {
         let charge = self.charge(slot);
         self.take_out(slot);
         if entry.class == Class::BestEffort {
-            self.board(entry.leaf, charge);
+            // Who is aboard pays for time when it leaves.
+            self.board(entry.leaf, if self.aboard == entry.leaf { 0 } else { charge });
         }
         self.enter_device(slot);
         Dispatch::Request { id: entry.id, reason: why.into() }

@@ -17,5 +17,14 @@ crate::tunables! {
         /// KiB that each request counts for beside its length when throughput is measured.
         work_kib: "work_kib", Unit::Kibibytes, 0..=64, 0, OutOfRange::Clamp,
             "KiB added to each request when throughput is measured: 0 = bytes alone, 4 favours small requests.";
+        /// One at a time: how long.
+        slice_ns: "slice_ms", Unit::Milliseconds, 1..=1000, 100, OutOfRange::Clamp,
+            "How long one issuer has a disk while it is given to one at a time.";
+        /// One at a time: how long an empty one is waited for.
+        idle_ns: "idle_ms", Unit::Milliseconds, 0..=50, 8, OutOfRange::Clamp,
+            "How long a disk is kept for the next request of the issuer that has it; 0 = never.";
+        /// Which way disks are used.
+        cabins: "cabins", Unit::Choice(&["auto", "one", "flow"]), 0..=2, 0, OutOfRange::Refuse,
+            "How a disk is used: one issuer at a time, all at once (flow), or whichever gives more; flash is always used in flow unless one is set.";
     }
 }

@@ -65,6 +65,11 @@ pub const fn is_later(one: u64, other: u64) -> bool {
     one.wrapping_sub(other).cast_signed() > 0
 }
 
+/// The power of two for slots of about this width.
+fn shift_of(span: u64) -> u32 {
+    (u64::BITS - 1).wrapping_sub(span.max(1).leading_zeros()).clamp(8, 48)
+}
+
 impl Wheel {
     /// The empty wheel of this number.
     pub const fn numbered(number: u32) -> Self {
@@ -191,31 +196,36 @@ impl Wheel {
         self.insert(chains, seats, child);
     }
 
-    /// Seats everybody anew, from the one of the smallest virtual time on, in slots as wide as before.
+    /// Seats everybody anew, from the one of the smallest virtual time on, in slots as wide as the children lie apart.
     pub fn gather(&mut self, chains: &mut Chains, seats: &mut impl Seats) {
-        self.gather_in(chains, seats, self.shift);
+        let (least, spread) = self.take_all(chains, seats);
+        self.put_back(chains, seats, least, shift_of(spread / 32));
     }
 
-    fn gather_in(&mut self, chains: &mut Chains, seats: &mut impl Seats, shift: u32) {
-        let least = self.take_all(chains, seats);
+    fn put_back(&mut self, chains: &mut Chains, seats: &mut impl Seats, least: u32, shift: u32) {
         (self.occupied, self.len, self.shift, self.is_disordered) = (0, 0, shift, false);
         self.seat_all(chains, seats, least);
     }
 
+    /// The child of the smallest virtual time, and how far behind it the last one is.
     #[inline(never)]
-    fn take_all(&self, chains: &mut Chains, seats: &impl Seats) -> u32 {
-        let mut least = NIL;
+    fn take_all(&self, chains: &mut Chains, seats: &impl Seats) -> (u32, u64) {
+        let (mut least, mut most) = (NIL, NIL);
         let Chains { lists, links, waiting } = chains;
         for slot in 0..LISTS {
             let list = lists.at_mut(self.lists.wrapping_add(slot));
             while let Some(child) = list.pop_front(links) {
-                if least == NIL || is_later(seats.seat(least).vt, seats.seat(child).vt) {
+                let vt = seats.seat(child).vt;
+                if least == NIL || is_later(seats.seat(least).vt, vt) {
                     least = child;
+                }
+                if most == NIL || is_later(vt, seats.seat(most).vt) {
+                    most = child;
                 }
                 waiting.push_back(links, child);
             }
         }
-        least
+        (least, seats.seat(most).vt.wrapping_sub(seats.seat(least).vt))
     }
 
     #[inline(never)]
@@ -236,11 +246,12 @@ impl Wheel {
 
     /// Slots become as wide as asked for, if they are far from it: everybody is seated anew.
     pub fn resize(&mut self, chains: &mut Chains, seats: &mut impl Seats, wanted_span: u64) {
-        let wanted = (u64::BITS - 1).wrapping_sub(wanted_span.max(1).leading_zeros()).clamp(8, 48);
+        let wanted = shift_of(wanted_span);
         if wanted.abs_diff(self.shift) < 2 {
             return;
         }
-        self.gather_in(chains, seats, wanted);
+        let (least, _) = self.take_all(chains, seats);
+        self.put_back(chains, seats, least, wanted);
     }
 }
 

@@ -13,4 +13,5 @@ pub const TARGET: Target = Target {
 };
 
 /// Leaders are never let in.
-pub const EXACT: Target = Target { name: "paternoster-exact", run: |bytes| drive("paternoster:give=100", bytes), ..TARGET };
+pub const EXACT: Target =
+    Target { name: "paternoster-exact", run: |bytes| drive("paternoster:give=100", bytes), ..TARGET };
