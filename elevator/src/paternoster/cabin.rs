@@ -112,7 +112,7 @@ impl Paternoster {
         }
     }
 
-    /// The disk is used the other way from now on: all claims end.
+    /// The disk is used the other way from now on. Each way has its own virtual times, so that a short probe ends no claims.
     #[inline(never)]
     pub(super) fn change_way(&mut self) {
         if self.aboard != NIL {
@@ -120,15 +120,21 @@ impl Paternoster {
         }
         for group in 0..self.groups.len() {
             let first = self.first_of(group, Place::Ready);
-            if first == NIL {
-                continue;
-            }
-            // Later than anybody is.
-            let vt = self.members.at(first).seat.vt;
+            let least = if first == NIL { 0 } else { self.members.at(first).seat.vt };
             let state = self.groups.at_mut(group);
-            let floor = vt.wrapping_add(1 << 48);
-            if is_later(floor, state.floor_vt) {
-                state.floor_vt = floor;
+            // Who comes meanwhile begins where the least of those that are here is now.
+            let kept = if is_later(least, state.floor_vt) { least } else { state.floor_vt };
+            state.floor_vt = core::mem::replace(&mut state.other_floor_vt, kept);
+        }
+        for member in 0..self.members.len() {
+            let place = self.members.at(member).place;
+            if place != Place::Inactive {
+                self.leave_wheel(member);
+            }
+            let state = self.members.at_mut(member);
+            core::mem::swap(&mut state.seat.vt, &mut state.other_vt);
+            if place != Place::Inactive {
+                self.enter_wheel(member, place);
             }
         }
         let percent = self.ladder.last_percent();

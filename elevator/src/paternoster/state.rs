@@ -102,6 +102,8 @@ impl Ghosts {
 #[derive(Copy, Clone, Debug)]
 pub struct Member {
     pub seat: Seat,
+    /// Its virtual time when a disk is used the other way.
+    pub other_vt: u64,
     pub place: Place,
     /// The group it competes in.
     pub parent: u32,
@@ -121,6 +123,7 @@ impl Member {
         let weight = if weight == 0 { 1 } else { weight };
         Self {
             seat: Seat::at(0),
+            other_vt: 0,
             place: Place::Inactive,
             parent,
             weight,
@@ -182,6 +185,8 @@ pub struct Group {
     pub weight_sum: u64,
     /// No child's virtual time counts as less: how far laggards' claims reach back.
     pub floor_vt: u64,
+    /// The same when a disk is used the other way.
+    pub other_floor_vt: u64,
     pub async_leaf: u32,
     /// Tags that it and the groups below hold, and the weights of the children that hold any.
     pub tags: u32,
@@ -198,6 +203,7 @@ impl Group {
             wait: Wheel::numbered(first.saturating_add(1)),
             weight_sum: 0,
             floor_vt: 0,
+            other_floor_vt: 0,
             async_leaf: NIL,
             tags: 0,
             tags_weight: 0,
