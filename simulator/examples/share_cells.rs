@@ -86,11 +86,7 @@ struct Length {
 
 fn question(cell: &Cell, scheduler: &str, seed: u64, length: &Length) -> Experiment {
     let group = |(index, side): (usize, &Side)| {
-        Group::new(
-            &format!("g{index}"),
-            Weight::new(side.weight).expect("a weight"),
-            vec![reads(side.depth, side.jobs)],
-        )
+        Group::new(format!("g{index}"), Weight::new(side.weight).expect("a weight"), vec![reads(side.depth, side.jobs)])
     };
     let outstanding: u32 = cell.sides.iter().map(|side| side.depth * side.jobs).sum();
     Experiment {

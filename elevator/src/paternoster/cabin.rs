@@ -25,7 +25,7 @@ impl Paternoster {
 
     /// The request of the leaf aboard, or of the one that boards now.
     #[inline(never)]
-    pub(super) fn from_cabin(&mut self) -> Found {
+    pub(super) fn serve_cabin(&mut self) -> Found {
         if self.aboard != NIL && self.has_to_leave() {
             self.alight();
         }

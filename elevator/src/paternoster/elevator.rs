@@ -75,7 +75,7 @@ impl Elevator for Paternoster {
         if self.ladder.is_due() && self.ladder.step() {
             self.change_way();
         }
-        let mut found = if self.ladder.way() == Way::Cabin { self.from_cabin() } else { self.descend() };
+        let mut found = if self.ladder.way() == Way::Cabin { self.serve_cabin() } else { self.descend() };
         while let Found::HeldBelow(member) = found {
             found = if self.set_aside(member) { self.descend() } else { Found::Held };
         }
