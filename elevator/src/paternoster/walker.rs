@@ -334,7 +334,7 @@ impl Walker {
 
     /// How much the error of a cycle scatters, in 256ths of what may be given.
     fn scatter(&self) -> i64 {
-        let spare = self.give.saturating_mul(ONE).saturating_mul(9) / 1000;
+        let spare = self.give.saturating_mul(ONE).saturating_mul(17) / 2000;
         (self.noise.saturating_mul(ERROR_ONE.unsigned_abs())).checked_div(spare).unwrap_or(0).cast_signed()
     }
 
@@ -353,10 +353,10 @@ impl Walker {
         (self.work, self.is_contended) = (0, false);
     }
 
-    /// What may be lost in tests, as a ratio. Of what may be given a tenth is kept for noise; references lose nothing,
+    /// What may be lost in tests, as a ratio. Of what may be given three twentieths are kept for noise; references lose nothing,
     /// so tests may lose a little more.
     fn spare(&self) -> u64 {
-        let all = self.give.saturating_mul(ONE).saturating_mul(9) / 1000;
+        let all = self.give.saturating_mul(ONE).saturating_mul(17) / 2000;
         let epochs = u64::from(self.epochs_a_cycle());
         let tests = epochs.saturating_sub(u64::from(self.references()));
         let in_tests = all.saturating_mul(epochs).checked_div(tests).unwrap_or(all);
