@@ -53,6 +53,7 @@ mod mq_deadline;
 mod nas;
 mod none;
 mod noop;
+mod paternoster;
 pub mod throttle;
 pub mod wbt;
 mod wfq;

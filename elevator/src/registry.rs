@@ -27,6 +27,7 @@ registry! {
     "uchida"       = Uchida     : crate::cfq::Uchida,               "Satoshi Uchida's of 2008: a whole cfq in each group, levels 0 (high) to 7", false;
     "tarasov"      = Tarasov    : crate::cfq::Tarasov,              "Vasily Tarasov's of 2008, OpenVZ's: groups by turns, levels 7 (high) to 0", false;
     "bfq"          = Bfq        : crate::bfq::Bfq,                  "budgets for issuers by weights of groups and levels, B-WF2Q+; short waits for what is interactive", true;
+    "paternoster"  = Paternoster: crate::paternoster::Paternoster,  "fair at full throughput: leaders are held back as far as it costs nothing", true;
     "kyber"        = Kyber      : crate::kyber::Kyber,              "tokens per kind of I/O, steered by latency targets", false;
 }
 

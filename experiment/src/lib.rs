@@ -13,6 +13,7 @@
 
 pub mod areas;
 pub mod assertion;
+pub mod attainable;
 pub mod blkio;
 pub mod cell;
 pub mod diagnostic;

@@ -164,6 +164,11 @@ fn p1_to_p11_hold_for_tarasov_in_every_form() {
 }
 
 #[test]
+fn p1_to_p11_hold_for_paternoster() {
+    storms("paternoster");
+}
+
+#[test]
 fn p1_to_p11_hold_for_kyber() {
     storms("kyber");
 }
@@ -173,8 +178,19 @@ fn p1_to_p11_hold_for_kyber() {
 fn every_policy_has_its_storm() {
     let names: Vec<_> = elevator::registry::ENTRIES.iter().map(|entry| entry.name).collect();
     let first = ["noop", "wfq", "none", "mq-deadline"];
-    let classic =
-        ["linus", "read-latency2", "nas", "anticipatory", "deadline", "cfq", "uchida", "tarasov", "bfq", "kyber"];
+    let classic = [
+        "linus",
+        "read-latency2",
+        "nas",
+        "anticipatory",
+        "deadline",
+        "cfq",
+        "uchida",
+        "tarasov",
+        "bfq",
+        "paternoster",
+        "kyber",
+    ];
     assert_eq!(names, [&first[..], &classic[..]].concat());
 }
 

@@ -22,6 +22,7 @@ mod nbd_handshake;
 mod nbd_transmission;
 mod none;
 mod noop;
+mod paternoster;
 mod policy;
 mod read_latency2;
 mod scheduler_spec;
@@ -56,6 +57,8 @@ pub const TARGETS: &[Target] = &[
     bfq::WITH_WAKERS,
     bfq::MARCH_2019,
     bfq::FIRST,
+    paternoster::TARGET,
+    paternoster::EXACT,
     kyber::TARGET,
     mq_deadline::TARGET,
     mq_deadline::BEFORE_6_5,

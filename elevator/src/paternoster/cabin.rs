@@ -1,0 +1,143 @@
+//! One issuer at a time: a leaf is aboard for a slice, is waited for while it is empty, and pays for the time.
+
+use super::ladder::{Ladder, Way};
+use super::pick::Found;
+use super::state::{Place, ROOT};
+use super::wheel::is_later;
+use super::{Paternoster, Why};
+use crate::structures::NIL;
+use block::Nanos;
+use block::time::MILLISECOND;
+
+/// An async leaf's slice is shorter.
+const ASYNC_SLICE_NS: Nanos = 40 * MILLISECOND;
+/// Time is charged as the bytes that a disk transfers in it, 62.5 MB/s, so that claims mean something after a change of ways.
+const NS_PER_BYTE: u64 = 16;
+
+impl Paternoster {
+    pub(super) fn ladder_for(is_rotational: bool, cabins: i64) -> Ladder {
+        match (is_rotational, cabins) {
+            (true, 0) => Ladder::new(Way::Cabin, true),
+            (_, 1) => Ladder::new(Way::Cabin, false),
+            _ => Ladder::new(Way::Flow, false),
+        }
+    }
+
+    /// The request of the leaf aboard, or of the one that boards now.
+    #[inline(never)]
+    pub(super) fn serve_cabin(&mut self) -> Found {
+        if self.aboard != NIL && self.has_to_leave() {
+            self.alight();
+        }
+        if self.aboard == NIL {
+            let first = self.first_leaf();
+            if first == NIL {
+                return Found::Nobody;
+            }
+            (self.aboard, self.boarded_ns, self.slice_from_ns) = (first, self.now, 0);
+        }
+        match self.leaves.at(self.aboard).fifo.first() {
+            Some(slot) => Found::Request { slot, why: Why::Aboard },
+            None => Found::Held,
+        }
+    }
+
+    /// Its slice is over and others wait, or it has nothing and is not worth waiting for. Sets the timer if it is.
+    fn has_to_leave(&mut self) -> bool {
+        let member = self.members.at(self.aboard);
+        let leaf = self.leaves.at(self.aboard);
+        let others_wait = self.queued_best_effort() > member.queued;
+        if others_wait {
+            self.ladder.contended();
+        }
+        let slice_ns = if leaf.is_async { ASYNC_SLICE_NS } else { self.settings.slice_ns.unsigned_abs() };
+        // The way there is not part of the slice.
+        let begin_ns = if self.slice_from_ns == 0 { self.now } else { self.slice_from_ns };
+        let end_ns = begin_ns.saturating_add(slice_ns);
+        if others_wait && self.now >= end_ns {
+            return true;
+        }
+        if member.queued > 0 {
+            return false;
+        }
+        let idle_ns = self.settings.idle_ns.unsigned_abs();
+        let is_expected = leaf.context != NIL && !leaf.is_async && leaf.think_ns < idle_ns;
+        let until_ns = member.last_done_ns.max(self.boarded_ns).saturating_add(idle_ns);
+        if member.in_flight == 0 && !(is_expected && self.now < until_ns) {
+            return true;
+        }
+        let empty_until_ns = if member.in_flight == 0 { until_ns } else { Nanos::MAX };
+        let until_ns = if others_wait { empty_until_ns.min(end_ns) } else { empty_until_ns };
+        self.hold_until = (until_ns < Nanos::MAX).then_some(until_ns);
+        false
+    }
+
+    fn queued_best_effort(&self) -> u32 {
+        self.oldest.len()
+    }
+
+    /// The leaf whose turn it is.
+    fn first_leaf(&mut self) -> u32 {
+        let mut group = ROOT;
+        for _ in 0..=self.groups.len() {
+            let mut first = self.first_of(group, Place::Ready);
+            if self.disordered != NIL {
+                // Slices are far apart in virtual time.
+                self.put_in_order();
+                first = self.first_of(group, Place::Ready);
+            }
+            if first == NIL || self.is_leaf(first) {
+                return first;
+            }
+            group = first.wrapping_sub(self.leaves.len());
+        }
+        NIL
+    }
+
+    /// Pays for its time. Back in the order of all, it may be the next again.
+    #[inline(never)]
+    pub(super) fn alight(&mut self) {
+        let leaf = core::mem::replace(&mut self.aboard, NIL);
+        let charge = self.now.saturating_sub(self.boarded_ns) / NS_PER_BYTE;
+        let mut member = leaf;
+        while member != NIL {
+            let state = self.members.at_mut(member);
+            state.seat.vt = state.seat.vt.wrapping_add(state.span(charge));
+            let place = state.place;
+            if place != Place::Inactive {
+                self.leave_wheel(member);
+                self.enter_wheel(member, place);
+            }
+            member = self.parent_member(member);
+        }
+    }
+
+    /// The disk is used the other way from now on. Each way has its own virtual times, so that a short probe ends no claims.
+    #[inline(never)]
+    pub(super) fn change_way(&mut self) {
+        if self.aboard != NIL {
+            self.alight();
+        }
+        for group in 0..self.groups.len() {
+            let first = self.first_of(group, Place::Ready);
+            let least = if first == NIL { 0 } else { self.members.at(first).seat.vt };
+            let state = self.groups.at_mut(group);
+            // Who comes meanwhile begins where the least of those that are here is now.
+            let kept = if is_later(least, state.floor_vt) { least } else { state.floor_vt };
+            state.floor_vt = core::mem::replace(&mut state.other_floor_vt, kept);
+        }
+        for member in 0..self.members.len() {
+            let place = self.members.at(member).place;
+            if place != Place::Inactive {
+                self.leave_wheel(member);
+            }
+            let state = self.members.at_mut(member);
+            core::mem::swap(&mut state.seat.vt, &mut state.other_vt);
+            if place != Place::Inactive {
+                self.enter_wheel(member, place);
+            }
+        }
+        let percent = self.ladder.last_percent();
+        self.tell("probe way={0} last={1}%", [u64::from(self.ladder.way() == Way::Flow), percent]);
+    }
+}

@@ -1,0 +1,193 @@
+//! A request comes back: what is learned from it, and that its issuer is expected with the next one.
+
+use super::Paternoster;
+use super::ladder::Way;
+use super::state::{Held, Place, ROOT};
+use super::walker::{Phase, Step};
+use crate::structures::NIL;
+use block::time::MICROSECOND;
+use block::{Class, Direction, Nanos};
+
+const LEAST_GHOST_NS: Nanos = 20 * MICROSECOND;
+/// Epochs with fewer sync reads say nothing about latency.
+const LATENCY_READS: u32 = 64;
+
+impl Paternoster {
+    /// For how long a request is expected at once.
+    #[inline]
+    pub(super) fn ghost_ns(&self) -> Nanos {
+        (self.residence_ns / 2).max(LEAST_GHOST_NS)
+    }
+
+    pub(super) fn roll_generation(&mut self) {
+        let span = self.ghost_ns();
+        let since = self.now.saturating_sub(self.generation_ns);
+        if since >= span {
+            let steps = if since >= span.saturating_mul(2) { 2 } else { 1 };
+            self.generation = self.generation.wrapping_add(steps);
+            self.generation_ns = self.now;
+        }
+    }
+
+    pub(super) fn enter_device(&mut self, slot: u32) {
+        let now = self.now;
+        let entry = self.slots.at_mut(slot);
+        (entry.held, entry.went_ns) = (Held::Dispatched, now);
+        let entry = *entry;
+        self.walker.were_inside(now, u64::from(self.inside));
+        self.inside = self.inside.wrapping_add(1);
+        let group = self.members.at(entry.leaf).parent;
+        let account = self.accounts.at_mut(group);
+        account.sectors = account.sectors.wrapping_add(u64::from(entry.bytes / 512));
+        account.serviced.add(entry.direction, entry.is_sync, 1);
+        account.service_bytes.add(entry.direction, entry.is_sync, u64::from(entry.bytes));
+    }
+
+    /// The device finished it (or gave it back: then nothing is learned).
+    #[inline(never)]
+    pub(super) fn leave_device(&mut self, slot: u32, is_done: bool) {
+        let entry = *self.slots.at(slot);
+        self.slots.at_mut(slot).held = Held::Nowhere;
+        self.walker.were_inside(self.now, u64::from(self.inside));
+        self.inside = self.inside.saturating_sub(1);
+        self.roll_generation();
+        if is_done {
+            self.learn(slot);
+        }
+        if entry.class != Class::BestEffort {
+            return;
+        }
+        if entry.leaf == self.aboard && self.slice_from_ns == 0 {
+            self.slice_from_ns = self.now;
+        }
+        let state = self.leaves.at_mut(entry.leaf);
+        state.waits = is_done;
+        let comes_back = is_done && !state.is_async && state.context != NIL && state.think_ns <= self.residence_ns / 2;
+        let generation = self.generation;
+        let mut member = entry.leaf;
+        while member != NIL {
+            let state = self.members.at_mut(member);
+            state.in_flight = state.in_flight.saturating_sub(1);
+            state.last_done_ns = self.now;
+            if comes_back {
+                state.ghosts.add(generation);
+                if state.parent == ROOT {
+                    self.ghosts.add(generation);
+                }
+            }
+            let is_gone = state.queued == 0 && state.in_flight == 0 && state.place == Place::Wait;
+            if is_gone && self.give() >= 100 && self.is_over(member) {
+                self.leave_wheel(member);
+            }
+            member = self.parent_member(member);
+        }
+    }
+
+    fn learn(&mut self, slot: u32) {
+        let entry = *self.slots.at(slot);
+        let stayed_ns = self.now.saturating_sub(entry.went_ns);
+        self.residence_ns = if self.residence_ns == 0 {
+            stayed_ns
+        } else {
+            let change = stayed_ns.cast_signed().wrapping_sub(self.residence_ns.cast_signed()) / 64;
+            self.residence_ns.saturating_add_signed(change)
+        };
+        let work = u64::from(entry.bytes)
+            .max(super::arrival::LEAST_BYTES)
+            .saturating_add(self.settings.work_kib.unsigned_abs().saturating_mul(1024));
+        self.ladder.completed(work, self.now.saturating_sub(self.busy_from_ns));
+        self.busy_from_ns = self.now;
+        self.walker.completed(self.now, work, u64::from(self.inside).wrapping_add(1));
+        self.completions = self.completions.wrapping_add(1);
+        if entry.is_sync && entry.direction == Direction::Read {
+            self.sync_reads = self.sync_reads.wrapping_add(1);
+            let is_late = stayed_ns > self.settings.lat_ns.unsigned_abs();
+            self.late_reads = self.late_reads.wrapping_add(u32::from(is_late));
+        }
+        let group = self.members.at(entry.leaf).parent;
+        let account = self.accounts.at_mut(group);
+        account.service_time_ns.add(entry.direction, entry.is_sync, stayed_ns);
+        let waited_ns = entry.went_ns.saturating_sub(entry.came_ns);
+        account.wait_time_ns.add(entry.direction, entry.is_sync, waited_ns);
+    }
+
+    /// Looked at with every pick: epochs end, and with them what is measured over one.
+    #[inline(never)]
+    pub(super) fn step_epoch(&mut self) {
+        let since = self.now.saturating_sub(self.window_ns);
+        if since >= self.walker.epoch_ns().max(4_000_000) {
+            let of_request = since.checked_div(self.completions).unwrap_or(since);
+            self.request_ns = of_request;
+            // Bytes charged in 2^20 ns, half new and half old.
+            let rate = (self.charged.min(1 << 40) << 20).checked_div(since).unwrap_or(0);
+            self.rate = (self.rate.wrapping_add(rate)) / 2;
+            (self.charged, self.completions, self.window_ns) = (0, 0, self.now);
+            self.guard_latency();
+            if self.ladder.way() == Way::Flow {
+                self.fit_wheels();
+            }
+        }
+        if self.walker.is_due(self.now) {
+            self.end_epoch();
+        }
+    }
+
+    #[inline(never)]
+    fn end_epoch(&mut self) {
+        let jitter = self.jitter.next();
+        let step = self.walker.step(self.now, self.residence_ns, self.request_ns, jitter);
+        if !self.messages.is_on() {
+            return;
+        }
+        let walker = &self.walker;
+        let floor = [walker.floor_q4() / 16, walker.floor_q4() % 16];
+        match step {
+            Step::None => {}
+            Step::Epoch => self.tell("epoch {0}", [walker.epochs]),
+            Step::Cycle if walker.phase() == Phase::Fast => {
+                self.tell(
+                    "walk fast f={0}+{1}/16 r={2}/65536 n={3}/16",
+                    [floor[0], floor[1], walker.ratio(), walker.mean_inside_q4()],
+                );
+            }
+            Step::Cycle => {
+                let [whole, part] = floor;
+                self.tell(
+                    "walk slow f={0}+{1}/16 r={2}/65536 calm={3} n={4}/16",
+                    [whole, part, walker.ratio(), u64::from(walker.calm()), walker.mean_inside_q4()],
+                );
+            }
+            Step::Restart => self.tell("restart {0}", [walker.restarts]),
+        }
+    }
+
+    /// The cap of requests inside follows the share of sync reads that stayed for too long.
+    fn guard_latency(&mut self) {
+        let (reads, late) = (self.sync_reads, self.late_reads);
+        if reads < LATENCY_READS {
+            return;
+        }
+        (self.sync_reads, self.late_reads) = (0, 0);
+        let most = self.depth_q4();
+        if self.settings.lat_ns == 0 {
+            self.cap_q4 = most;
+            return;
+        }
+        let percent = u64::from(late).saturating_mul(100).checked_div(u64::from(reads)).unwrap_or(0);
+        if percent > 5 {
+            self.cap_q4 = (self.cap_q4.saturating_mul(7) / 8).max(16);
+        } else if percent < 2 {
+            self.cap_q4 = self.cap_q4.saturating_add((self.cap_q4 / 16).max(8)).min(most);
+        }
+    }
+
+    /// A slot of the root's wheels spans a part of what may be owed there.
+    fn fit_wheels(&mut self) {
+        let sum = self.groups.at(ROOT).weight_sum.max(1);
+        let bytes = (self.rate.saturating_mul(self.residence_ns.saturating_mul(4)) >> 20).max(16_384);
+        let wanted = (bytes << 16).checked_div(sum).unwrap_or(1) / 32;
+        let root = self.groups.at_mut(ROOT);
+        root.ready.resize(&mut self.chains, &mut self.members, wanted);
+        root.wait.resize(&mut self.chains, &mut self.members, wanted);
+    }
+}

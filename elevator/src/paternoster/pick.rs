@@ -1,0 +1,322 @@
+//! Whose request boards: the member of the smallest virtual time, level by level; leaders are held back down to the floor.
+
+use super::arrival::LEAST_BYTES;
+use super::ladder::Way;
+use super::state::{Held, Place, ROOT};
+use super::wheel::is_later;
+use super::{Paternoster, Why};
+use crate::interface::Dispatch;
+use crate::structures::NIL;
+use block::Class;
+use block::time::{MILLISECOND, SECOND};
+
+/// A lead of a few requests is let pass.
+const MOST_LEAD_BYTES: u64 = 262_144;
+/// With exact shares, what was given to leaders is repaid if it is not longer ago.
+const REPAID_NS: u64 = 20 * MILLISECOND;
+/// Real-time requests in a row before one of the others.
+const REAL_TIME_RUN: u32 = 16;
+/// One of the idle class goes at the latest after this.
+const IDLE_WAITS_NS: u64 = 5 * SECOND;
+/// Sync and async requests go at the latest after this, held or not.
+const SYNC_WAITS_NS: u64 = 500 * MILLISECOND;
+const ASYNC_WAITS_NS: u64 = 5 * SECOND;
+/// Completions from one overdue request to the next.
+const OVERDUE_EVERY: u32 = 16;
+
+/// Whom to send, or what to answer instead.
+pub enum Decision {
+    Send { slot: u32, why: Why },
+    Answer(Dispatch),
+}
+
+/// What a level says.
+enum Chosen {
+    Member { member: u32, injected_bytes: u64 },
+    Held,
+    Nobody,
+}
+
+/// What a walk down the tree brought.
+#[derive(Copy, Clone)]
+pub enum Found {
+    Request {
+        slot: u32,
+        why: Why,
+    },
+    /// The member of the root below which leaders are held back.
+    HeldBelow(u32),
+    Held,
+    Nobody,
+}
+
+/// By how much who has requests of this size may be ahead.
+#[inline]
+fn lead_bytes(charge: u64) -> u64 {
+    charge.saturating_mul(8).min(MOST_LEAD_BYTES).max(charge.saturating_mul(2))
+}
+
+impl Paternoster {
+    /// What a request is charged.
+    #[inline]
+    pub(super) fn charge(&self, slot: u32) -> u64 {
+        if self.settings.fair == 1 { LEAST_BYTES } else { u64::from(self.slots.at(slot).bytes).max(LEAST_BYTES) }
+    }
+
+    /// What does not ask whose turn it is.
+    pub(super) fn urgent(&mut self) -> Option<(u32, Why)> {
+        if let Some(slot) = self.next_real_time() {
+            return Some((slot, Why::RealTime));
+        }
+        self.overdue().map(|slot| (slot, Why::Overdue))
+    }
+
+    /// The answer when nobody's turn it is.
+    #[inline(never)]
+    pub(super) fn instead(&mut self, found: &Found) -> Decision {
+        if let Some(slot) = self.real_time.first() {
+            // Its turn was the others', who have nothing that may go.
+            return Decision::Send { slot, why: Why::RealTime };
+        }
+        if matches!(found, Found::Nobody) { self.idle_class() } else { Decision::Answer(self.hold()) }
+    }
+
+    /// Leaders below a group are held back: it is set aside while the next ones are looked at. False after too many.
+    #[inline(never)]
+    pub(super) fn set_aside(&mut self, member: u32) -> bool {
+        let Some(place) = self.aside.iter_mut().find(|place| **place == NIL) else { return false };
+        *place = member;
+        self.set_aside_vt.get_or_insert(self.members.at(member).seat.vt);
+        self.leave_wheel(member);
+        true
+    }
+
+    #[inline(never)]
+    pub(super) fn put_back(&mut self) {
+        self.set_aside_vt = None;
+        for index in 0..self.aside.len() {
+            let member = self.aside.get_mut(index).map_or(NIL, |place| core::mem::replace(place, NIL));
+            if member != NIL {
+                self.enter_wheel(member, Place::Ready);
+            }
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn descend(&mut self) -> Found {
+        let mut group = ROOT;
+        let mut top = NIL;
+        let mut was_injected = false;
+        for _ in 0..=self.groups.len() {
+            match self.choose_in(group) {
+                Chosen::Nobody if group == ROOT => return Found::Nobody,
+                Chosen::Nobody => break,
+                Chosen::Held if group == ROOT => return Found::Held,
+                Chosen::Held => return Found::HeldBelow(top),
+                Chosen::Member { member, injected_bytes } => {
+                    if injected_bytes > 0 {
+                        was_injected = true;
+                        self.forgive_after(group, member, injected_bytes);
+                    }
+                    if group == ROOT {
+                        top = member;
+                    }
+                    if self.is_leaf(member) {
+                        let slot = self.leaves.at(member).fifo.first().unwrap_or(NIL);
+                        return Found::Request { slot, why: if was_injected { Why::LetIn } else { Why::FirstInOrder } };
+                    }
+                    group = member.wrapping_sub(self.leaves.len());
+                }
+            }
+        }
+        self.complain();
+        Found::Held
+    }
+
+    /// The first of a group's children, if it may go.
+    fn choose_in(&mut self, group: u32) -> Chosen {
+        let first = self.first_of(group, Place::Ready);
+        if first == NIL {
+            return Chosen::Nobody;
+        }
+        let is_full = group == ROOT && u64::from(self.inside).saturating_mul(16) >= self.cap_q4;
+        if is_full && self.is_capped(first) {
+            return Chosen::Held;
+        }
+        let vt = self.members.at(first).seat.vt;
+        let waiting = self.first_of(group, Place::Wait);
+        let least = match (waiting, self.set_aside_vt) {
+            (_, Some(aside)) if group == ROOT => aside,
+            (NIL, _) => vt,
+            _ => self.members.at(waiting).seat.vt,
+        };
+        if !is_later(vt, least) {
+            return Chosen::Member { member: first, injected_bytes: 0 };
+        }
+        let lead = vt.wrapping_sub(least);
+        let charge = self.next_charge(first);
+        if lead <= self.members.at(first).span(lead_bytes(charge)) {
+            return Chosen::Member { member: first, injected_bytes: 0 };
+        }
+        self.hold_back(group, first, lead, charge)
+    }
+
+    /// A leader: held back, unless there are fewer inside than the floor.
+    #[inline(never)]
+    fn hold_back(&mut self, group: u32, first: u32, lead: u64, charge: u64) -> Chosen {
+        self.walker.contended();
+        let of_others = self.ghosts_of_others(group, first);
+        let inside = u64::from(self.inside).wrapping_add(u64::from(of_others));
+        if inside < self.walker.floor_now(self.now, self.residence_ns) || inside == 0 {
+            self.injections = self.injections.wrapping_add(1);
+            self.tell_of(first, "inject lead={0} n={1}", [lead, inside]);
+            return Chosen::Member { member: first, injected_bytes: charge };
+        }
+        self.holds = self.holds.wrapping_add(1);
+        if of_others > 0 {
+            self.hold_until = Some(self.generation_ns.saturating_add(self.ghost_ns().saturating_mul(2)));
+        }
+        self.tell_of(first, "hold lead={0} n={1}", [lead, inside]);
+        Chosen::Held
+    }
+
+    fn ghosts_of_others(&self, group: u32, member: u32) -> u32 {
+        let all = if group == ROOT { self.ghosts } else { self.members.at(self.group_member(group)).ghosts };
+        let own = self.members.at(member).ghosts.live(self.generation);
+        all.live(self.generation).saturating_sub(own)
+    }
+
+    /// With `lat_us`: beyond the cap only sync requests of members that have not their share inside.
+    #[inline(never)]
+    fn is_capped(&self, member: u32) -> bool {
+        let state = self.members.at(member);
+        let sum = self.groups.at(ROOT).weight_sum.max(1);
+        let share = (self.cap_q4 / 16).saturating_mul(u64::from(state.weight)).checked_div(sum).unwrap_or(0).max(1);
+        !(self.slots.at(state.newest_slot).is_sync && u64::from(state.in_flight) < share)
+    }
+
+    /// What the next request below a member is charged: a leaf's is known, a group's is taken to be as its newest.
+    #[inline]
+    fn next_charge(&self, member: u32) -> u64 {
+        match self.leaves.get(member).and_then(|leaf| leaf.fifo.first()) {
+            Some(slot) => self.charge(slot),
+            None => self.charge(self.members.at(member).newest_slot),
+        }
+    }
+
+    fn hold(&mut self) -> Dispatch {
+        self.is_holding = true;
+        match self.hold_until {
+            Some(until) => Dispatch::Hold { until, reason: Why::WaitsForLaggard.into() },
+            None => Dispatch::Throttled,
+        }
+    }
+
+    /// A leader was let in: claims that reach further back than can be repaid soon are forgotten.
+    #[inline(never)]
+    fn forgive_after(&mut self, group: u32, member: u32, charge: u64) {
+        let state = self.members.at(member);
+        if self.walker.is_in_reference() {
+            // What a reference gives away is repaid, if not to those behind, then to the others who are ahead.
+            return;
+        }
+        // Who was let in is still ahead behind it: otherwise it would have as many as may be ahead for nothing (the prototype's
+        // smallest group had up to 69 % too much by that).
+        let (increment, vt) = (state.span(charge), state.seat.vt);
+        let ahead = state.span(lead_bytes(charge)).wrapping_add(increment);
+        let least_ns = self.residence_ns.saturating_mul(4);
+        // Exact shares: what reference epochs gave away is repaid.
+        let lasts_ns = if self.walker.floor_q4() < 16 {
+            self.walker.epoch_ns().clamp(least_ns, least_ns.max(REPAID_NS))
+        } else {
+            least_ns
+        };
+        let soon = (self.rate.saturating_mul(lasts_ns)) >> 20;
+        let bytes = soon.max(charge.saturating_mul(4));
+        let state = self.groups.at_mut(group);
+        let most = (bytes << 16).checked_div(state.weight_sum.max(1)).unwrap_or(0).max(ahead).wrapping_add(1);
+        let floor = vt.wrapping_add(increment).wrapping_sub(most);
+        if is_later(floor, state.floor_vt) {
+            state.floor_vt = floor;
+        }
+    }
+
+    // ---- classes ----
+
+    fn next_real_time(&mut self) -> Option<u32> {
+        let first = self.real_time.first()?;
+        let others_wait = !self.groups.at(ROOT).ready.is_empty();
+        if others_wait && self.real_time_run >= REAL_TIME_RUN {
+            self.real_time_run = 0;
+            return None;
+        }
+        self.real_time_run = self.real_time_run.wrapping_add(1);
+        Some(first)
+    }
+
+    /// One of the idle class: if nobody else has anything, here or in the device, or the oldest has waited for long.
+    fn idle_class(&mut self) -> Decision {
+        let Some(first) = self.idle.first() else { return Decision::Answer(self.nothing()) };
+        let is_alone = self.first_of(ROOT, Place::Wait) == NIL;
+        let is_overdue = self.now.saturating_sub(self.slots.at(first).came_ns) >= IDLE_WAITS_NS;
+        if is_alone || is_overdue {
+            return Decision::Send { slot: first, why: Why::Idle };
+        }
+        self.is_holding = true;
+        self.hold_until = Some(self.now.saturating_add(2 * MILLISECOND));
+        Decision::Answer(Dispatch::Throttled)
+    }
+
+    fn nothing(&mut self) -> Dispatch {
+        if self.queued_total == 0 { Dispatch::Empty } else { Dispatch::Throttled }
+    }
+
+    /// The oldest request, if it has waited too long; at most one in so many completions.
+    fn overdue(&mut self) -> Option<u32> {
+        // Slices bound how long anybody waits for the cabin.
+        if self.until_overdue > 0 || self.ladder.way() == Way::Cabin {
+            return None;
+        }
+        let slot = self.oldest.first()?;
+        let entry = self.slots.at(slot);
+        let limit = if entry.is_sync { SYNC_WAITS_NS } else { ASYNC_WAITS_NS };
+        if self.now.saturating_sub(entry.came_ns) < limit {
+            return None;
+        }
+        // Shares hold all the same: who waits long because little is due to it must not get the device by that.
+        self.until_overdue = OVERDUE_EVERY;
+        Some(slot)
+    }
+
+    /// The request leaves for the device.
+    pub(super) fn send(&mut self, slot: u32, why: Why) -> Dispatch {
+        let entry = *self.slots.at(slot);
+        if entry.held != Held::Queued {
+            self.complain();
+            return Dispatch::Throttled;
+        }
+        let charge = self.charge(slot);
+        self.take_out(slot);
+        if entry.class == Class::BestEffort {
+            // Who is aboard pays for time when it leaves.
+            self.board(entry.leaf, if self.aboard == entry.leaf { 0 } else { charge });
+        }
+        self.enter_device(slot);
+        Dispatch::Request { id: entry.id, reason: why.into() }
+    }
+
+    /// Virtual time of the leaf and the groups above runs on.
+    fn board(&mut self, leaf: u32, charge: u64) {
+        let mut member = leaf;
+        while member != NIL {
+            let state = self.members.at_mut(member);
+            state.seat.vt = state.seat.vt.wrapping_add(state.span(charge));
+            state.in_flight = state.in_flight.wrapping_add(1);
+            let place = if state.queued > 0 { Place::Ready } else { Place::Wait };
+            self.leave_wheel(member);
+            self.enter_wheel(member, place);
+            member = self.parent_member(member);
+        }
+        self.charged = self.charged.saturating_add(charge);
+    }
+}

@@ -1,0 +1,60 @@
+//! Scheduler tags: while they are scarce, a group holds no more than its share, so that the others' requests can be seen.
+
+use super::Paternoster;
+use super::state::ROOT;
+use crate::interface::Admission;
+use block::GroupId;
+
+/// Levels at which a bio's groups are looked at before it gets a tag.
+const LEVELS_CHECKED: usize = 8;
+
+impl Paternoster {
+    /// Whether a group above its share has to wait for one of its own tags. A quarter of the tags is kept for the others.
+    pub(super) fn admission(&self, group: GroupId) -> Admission {
+        if self.tags_taken.saturating_mul(4) < self.tags.saturating_mul(3) {
+            return Admission::Full;
+        }
+        let mut path = [ROOT; LEVELS_CHECKED];
+        let mut at = group.0;
+        for place in &mut path {
+            *place = at;
+            at = self.parent_group(at);
+        }
+        let mut limit = self.tags;
+        for group in path.into_iter().rev().filter(|group| *group != ROOT) {
+            let state = self.groups.at(group);
+            let weight = u64::from(self.members.at(self.group_member(group)).weight);
+            let siblings = self.groups.at(self.parent_group(group)).tags_weight;
+            let of_all = if state.tags == 0 { siblings.saturating_add(weight) } else { siblings };
+            limit = limit.saturating_mul(weight).checked_div(of_all).unwrap_or(limit).max(1);
+            if u64::from(state.tags) >= limit {
+                return Admission::Shallow(1);
+            }
+        }
+        Admission::Full
+    }
+
+    fn parent_group(&self, group: u32) -> u32 {
+        self.members.at(self.group_member(group)).parent
+    }
+
+    pub(super) fn count_tag(&mut self, group: GroupId, is_taken: bool) {
+        self.tags_taken = if is_taken { self.tags_taken.wrapping_add(1) } else { self.tags_taken.saturating_sub(1) };
+        let mut at = group.0;
+        for _ in 0..self.groups.len() {
+            if at == ROOT {
+                return;
+            }
+            let (parent, weight) = (self.parent_group(at), u64::from(self.members.at(self.group_member(at)).weight));
+            let state = self.groups.at_mut(at);
+            let before = state.tags;
+            state.tags = if is_taken { before.wrapping_add(1) } else { before.saturating_sub(1) };
+            let is_edge = before == u32::from(!is_taken);
+            if is_edge {
+                let of_parent = &mut self.groups.at_mut(parent).tags_weight;
+                *of_parent = if is_taken { of_parent.saturating_add(weight) } else { of_parent.saturating_sub(weight) };
+            }
+            at = parent;
+        }
+    }
+}

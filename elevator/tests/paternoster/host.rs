@@ -1,0 +1,198 @@
+//! A device of so many servers and a fixed time each, and issuers that ask again when they are answered.
+
+use block::time::SECOND;
+use block::{Class, ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, Priority, RequestId};
+use elevator::{
+    Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Place, Position, Requests, registry,
+};
+use hoistway_elevator as elevator;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// One issuer: always so many requests outstanding, from one time to another.
+#[derive(Clone, Copy, Debug)]
+pub struct Issuer {
+    pub group: u32,
+    pub depth: u32,
+    pub sectors: u32,
+    pub think_ns: Nanos,
+    pub from_ns: Nanos,
+    pub until_ns: Nanos,
+    pub priority: Priority,
+}
+
+impl Issuer {
+    pub fn of(group: u32, depth: u32) -> Self {
+        let priority = Priority::NONE;
+        Self { group, depth, sectors: 8, think_ns: 5_000, from_ns: 0, until_ns: Nanos::MAX, priority }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Event {
+    Done(RequestId),
+    Ask(u32),
+}
+
+pub struct Host {
+    pub policy: Any,
+    requests: Requests,
+    issuers: Vec<Issuer>,
+    events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
+    sequence: u64,
+    pub now: Nanos,
+    latency_ns: Nanos,
+    servers: BinaryHeap<Reverse<Nanos>>,
+    depth: usize,
+    inside: usize,
+    sector: u64,
+    /// Issuer, slot of the device, when it was dispatched and when it will be done.
+    pub done: Vec<(u32, usize, Nanos, Nanos)>,
+    pub timers: u64,
+    pub lines: Vec<String>,
+}
+
+/// Begin of time: no wait of the policy reaches back before it.
+pub const BEGIN_NS: Nanos = 100 * SECOND;
+
+impl Host {
+    /// `give=100` and the like; groups are weights, numbered from 1, children of the root.
+    pub fn new(settings: &str, servers: usize, latency_ns: Nanos, depth: u32, groups: &[u32]) -> Self {
+        let configuration = Configuration {
+            slots: 2_048,
+            groups: 16,
+            contexts: 64,
+            depth: Depth { requests: 2_048, device: depth },
+            ..Configuration::default()
+        };
+        let mut policy = registry::build("paternoster", None, &configuration).expect("registered");
+        policy.trace(true);
+        for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
+            let (name, value) = setting.split_once('=').expect("name=value");
+            let row = policy.tunables().iter().position(|row| row.name == name).expect("a tunable");
+            policy.set(row, value.parse().expect("a number")).expect("in range");
+        }
+        for (group, weight) in (1..).zip(groups) {
+            policy.group_added(GroupId(group), &GroupSettings::with_weight(*weight), BEGIN_NS);
+        }
+        Self {
+            policy,
+            requests: Requests::try_new(2_048).expect("memory"),
+            issuers: Vec::new(),
+            events: BinaryHeap::new(),
+            sequence: 0,
+            now: BEGIN_NS,
+            latency_ns,
+            servers: (0..servers).map(|_| Reverse(0)).collect(),
+            depth: depth as usize,
+            inside: 0,
+            sector: 0,
+            done: Vec::new(),
+            timers: 0,
+            lines: Vec::new(),
+        }
+    }
+
+    fn at(&mut self, at_ns: Nanos, event: Event) {
+        self.sequence += 1;
+        self.events.push(Reverse((at_ns, self.sequence, event)));
+    }
+
+    pub fn issuer(&mut self, issuer: Issuer) -> u32 {
+        let number = u32::try_from(self.issuers.len()).expect("few");
+        self.issuers.push(issuer);
+        for _ in 0..issuer.depth {
+            self.at((BEGIN_NS + issuer.from_ns).max(self.now), Event::Ask(number));
+        }
+        number
+    }
+
+    fn ask(&mut self, number: u32) {
+        let issuer = self.issuers[number as usize];
+        if self.now >= BEGIN_NS.saturating_add(issuer.until_ns) {
+            return;
+        }
+        self.sector += 1_000;
+        let mut bio = Attributes::new(Operation::Read, Extent::new(self.sector % (1 << 30), issuer.sectors));
+        (bio.group, bio.context, bio.priority) = (GroupId(issuer.group), ContextId(number), issuer.priority);
+        let id = self.requests.allocate(bio, self.now).expect("a slot");
+        self.policy.allocated(&self.requests, id, self.now);
+        self.requests.move_to(id, Place::Queued);
+        let _ = self.policy.insert(&self.requests, id, Position::Sorted(Hint::None), self.now);
+    }
+
+    fn end(&mut self, id: RequestId) {
+        let attributes = *self.requests.attributes(id);
+        self.inside -= 1;
+        self.requests.move_to(id, Place::Complete);
+        let _ = self.policy.completed(&self.requests, id, self.now);
+        let _ = self.policy.released(&self.requests, id, self.now);
+        self.policy.freed(&self.requests, id, self.now);
+        self.requests.free(id);
+        let number = attributes.context.0;
+        self.at(self.now + self.issuers[number as usize].think_ns, Event::Ask(number));
+    }
+
+    fn dispatch(&mut self) {
+        while self.inside < self.depth && self.policy.has_work(HardwareQueue(0)) {
+            let Dispatch::Request { id, .. } = self.policy.choose(&self.requests, HardwareQueue(0), self.now) else {
+                break;
+            };
+            self.requests.move_to(id, Place::Dispatched);
+            self.requests.move_to(id, Place::Started);
+            self.inside += 1;
+            let mut server = self.servers.peek_mut().expect("a server");
+            let end_ns = server.0.max(self.now) + self.latency_ns;
+            server.0 = end_ns;
+            drop(server);
+            let number = self.requests.attributes(id).context.0;
+            self.done.push((number, self.inside, self.now, end_ns));
+            self.at(end_ns, Event::Done(id));
+        }
+        while let Some(message) = self.policy.take_message() {
+            self.lines.push(format!("{} {message}", message.at_ns - BEGIN_NS));
+        }
+        // P6: with work and nothing inside, something must lie ahead.
+        let stalls = self.inside == 0 && self.policy.has_work(HardwareQueue(0));
+        assert!(!stalls, "stands still with work at {}", self.now - BEGIN_NS);
+    }
+
+    /// Runs on for so long.
+    pub fn pass(&mut self, span_ns: Nanos) {
+        let until_ns = self.now + span_ns;
+        loop {
+            let event_ns = self.events.peek().map_or(Nanos::MAX, |Reverse((at_ns, ..))| *at_ns);
+            let timer_ns = self.policy.next_timer().map_or(Nanos::MAX, |at_ns| at_ns.max(self.now));
+            let next_ns = event_ns.min(timer_ns);
+            if next_ns > until_ns {
+                break;
+            }
+            self.now = next_ns;
+            if timer_ns < event_ns {
+                self.timers += 1;
+                let _ = self.policy.timer(&self.requests, self.now);
+            } else if let Some(Reverse((_, _, event))) = self.events.pop() {
+                match event {
+                    Event::Done(id) => self.end(id),
+                    Event::Ask(number) => self.ask(number),
+                }
+            }
+            self.dispatch();
+        }
+        self.now = until_ns;
+        self.policy.check(&self.requests).expect("invariants");
+        assert_eq!(self.policy.violations(), 0);
+    }
+
+    /// Requests of an issuer that ended between two times since the begin.
+    pub fn count(&self, number: u32, from_ns: Nanos, to_ns: Nanos) -> u32 {
+        let range = BEGIN_NS + from_ns..BEGIN_NS + to_ns;
+        let ended = self.done.iter().filter(|(issuer, .., end_ns)| *issuer == number && range.contains(end_ns));
+        u32::try_from(ended.count()).expect("few")
+    }
+
+    /// A real-time issuer's priority.
+    pub fn real_time() -> Priority {
+        Priority::new(Class::RealTime, 4)
+    }
+}
