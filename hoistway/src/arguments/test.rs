@@ -238,7 +238,7 @@ pub struct GroupArguments {
     /// reports only: its processes stay in the root group); workload=drr,threads=15,workload=drw,threads=15 does both
     #[arg(long, value_name = "SPEC", conflicts_with_all = ["nrgrp", "weights"])]
     pub group: Vec<String>,
-    /// Refuse weights that the mechanism cannot hold to within 2 % of their ratios
+    /// Refuse weights that the mechanism cannot hold to within 2 % of their ratios, and traces that go beyond the target
     #[arg(long)]
     pub strict: bool,
     /// In what shares are measured

@@ -195,6 +195,9 @@ pub struct ReplayArguments {
     pub replay: ReplayOptions,
     #[command(flatten)]
     pub place: PlaceArguments,
+    /// A trace that goes beyond the target is an error
+    #[arg(long, help_heading = "Replay")]
+    pub strict: bool,
     /// I/Os in flight at most per group [default: at recorded times 1024 or 256 MiB; closed: as many as were]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Replay")]
     pub iodepth: Option<u32>,
@@ -253,8 +256,8 @@ pub struct ReplayOptions {
     /// All offsets are stretched or shrunk to the target's size
     #[arg(long, requires = "trace", conflicts_with = "strict")]
     pub scale: bool,
-    /// A trace that goes beyond the target is an error
-    #[arg(long, requires = "trace")]
+    /// A trace that goes beyond the target is an error: `--strict` of either command, which `test` has for weights as well
+    #[arg(skip)]
     pub strict: bool,
     /// Into which groups I/Os fall: pid, comm, cgroup, device, or file=MAP.csv with lines KEY,GROUP[,WEIGHT] [default: one group]
     #[arg(long, value_name = "BY", requires = "trace")]

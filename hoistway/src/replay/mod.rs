@@ -51,7 +51,7 @@ fn as_test(arguments: &ReplayArguments) -> TestArguments {
             nrgrp: None,
             weights: arguments.weights.clone(),
             group: Vec::new(),
-            strict: false,
+            strict: arguments.strict,
             share_unit: arguments.share_unit,
         },
         schedulers: arguments.schedulers.clone(),

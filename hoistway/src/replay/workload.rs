@@ -37,7 +37,7 @@ pub struct Traced {
 pub fn read(arguments: &TestArguments, writes: bool, is_made: bool, voice: Voice) -> Result<Option<Traced>, Error> {
     let Some(path) = &arguments.workload.trace else { return Ok(None) };
     refuse_what_contradicts(arguments)?;
-    let options = &arguments.replay;
+    let options = &ReplayOptions { strict: arguments.groups.strict, ..arguments.replay.clone() };
     let settings = Settings::read(options)?;
     let grouping = Grouping::read(options.groups_by.as_deref())?.unwrap_or_default();
     let reading = FormatArguments {
