@@ -1,6 +1,7 @@
 #!/bin/sh
 # Every call of every elevator is written down under a mixed load and played again in user space: identical answers.
 # record: 8
+load virtio_pci && load virtio_blk && [ -b /dev/vdb ] || die 10 "no second disk"
 load null_blk nr_devices=0 || die 10 "null_blk"
 insmod /hoistway.ko record=120000 || die 10 "insmod"
 nullb v0 memory_backed=1 size=64 submit_queues=2 hw_queue_depth=8 irqmode=2 completion_nsec=100000 discard=1 || die 11 "nullb"

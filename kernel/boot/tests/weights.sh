@@ -22,6 +22,7 @@ window() {
     ratio=$((100 * a / (b > 0 ? b : 1)))
     echo "= $1: $a : $b = $ratio / 100"
 }
+wrong=
 for name in hw-wfq hw-cfq hw-bfq bfq; do
     use v0 $name || die 14 "switch to $name"
     echo 256 >/sys/block/v0/queue/nr_requests
@@ -39,15 +40,17 @@ for name in hw-wfq hw-cfq hw-bfq bfq; do
         ) &
         jobs="$jobs $!"
     done
-    sleep 1
+    # Both must be under way: fio needs most of a second to start.
+    sleep 3
     window "$name 300:100"
-    case $name in hw-wfq | hw-bfq) [ $ratio -ge 285 ] && [ $ratio -le 315 ] || die 21 "$name: $ratio" ;; esac
+    case $name in hw-wfq | hw-bfq) [ $ratio -ge 285 ] && [ $ratio -le 315 ] || wrong="$wrong $name:$ratio" ;; esac
     echo 100 >/sys/fs/cgroup/a/$file
     sleep 0.3
     window "$name 100:100"
-    case $name in hw-wfq | hw-bfq) [ $ratio -ge 95 ] && [ $ratio -le 105 ] || die 22 "$name: $ratio" ;; esac
+    case $name in hw-wfq | hw-bfq) [ $ratio -ge 95 ] && [ $ratio -le 105 ] || wrong="$wrong $name:$ratio" ;; esac
     kill -INT $jobs
     wait
 done
 use v0 none || die 14 "none"
 rmmod hoistway || die 23 "rmmod"
+[ -z "$wrong" ] || die 21 "shares:$wrong"

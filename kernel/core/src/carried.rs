@@ -5,7 +5,7 @@
 use crate::ids::Ids;
 use crate::offered::offer;
 use crate::values::{Action, Ask, Config, DISPATCH, EMPTY, Effect, NONE, RUN_QUEUE, Shared, Stats};
-use crate::values::{WAIT_COMPLETION, WAIT_UNTIL};
+use crate::values::{HOLD, THROTTLED};
 use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, RequestId};
 use core::sync::atomic::Ordering::Relaxed;
 use elevator::registry::{self, BuildError};
@@ -348,11 +348,11 @@ impl Carried {
                     *count = count.wrapping_add(1);
                 }
                 self.tables.stats.holds = self.tables.stats.holds.wrapping_add(1);
-                (Action { kind: WAIT_UNTIL, id: NONE, until_ns: until }, Wake::No)
+                (Action { kind: HOLD, id: NONE, until_ns: until }, Wake::No)
             }
             Dispatch::Throttled => {
                 self.tables.stats.throttled = self.tables.stats.throttled.wrapping_add(1);
-                (Action { kind: WAIT_COMPLETION, id: NONE, until_ns: 0 }, Wake::No)
+                (Action { kind: THROTTLED, id: NONE, until_ns: 0 }, Wake::No)
             }
             Dispatch::Empty => (Action { kind: EMPTY, id: NONE, until_ns: 0 }, Wake::No),
         };

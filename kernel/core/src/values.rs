@@ -133,9 +133,9 @@ pub const EMPTY: u32 = 0;
 /// [`Action::kind`]: this request.
 pub const DISPATCH: u32 = 1;
 /// [`Action::kind`]: the device is kept for somebody.
-pub const WAIT_UNTIL: u32 = 2;
+pub const HOLD: u32 = 2;
 /// [`Action::kind`]: a completion must come first.
-pub const WAIT_COMPLETION: u32 = 3;
+pub const THROTTLED: u32 = 3;
 
 /// Wishes of the policy after an event.
 pub type Effect = u32;
