@@ -274,7 +274,7 @@ static void limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	if (data->hctx && data->hctx->sched_tags) {
 		u32 word = 1u << data->hctx->sched_tags->bitmap_tags.sb.shift;
 
-		depth = max_t(u32, 1, depth * word / max_t(u32, 1, data->q->nr_requests));
+		depth = max_t(u32, 1, depth * word / max_t(u32, 1, data->hctx->sched_tags->bitmap_tags.sb.depth));
 	}
 #endif
 	data->shallow_depth = depth;
@@ -756,7 +756,8 @@ static void depth_changed(struct blk_mq_hw_ctx *hctx)
 	/* Any later shallow depth is at least this; without it sbitmap warns. */
 	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, 1);
 	spin_lock_irq(&device->lock);
-	hoist_depth_changed(device->core, hctx->queue->nr_requests,
+	/* Not q->nr_requests: blk-mq writes that after it told us. */
+	hoist_depth_changed(device->core, hctx->sched_tags->bitmap_tags.sb.depth,
 			    hctx->queue->tag_set ? hctx->queue->tag_set->queue_depth : 32);
 	hoist_timer_follows(device);
 	spin_unlock_irq(&device->lock);
