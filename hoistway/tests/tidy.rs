@@ -589,7 +589,8 @@ fn declared(source: &Source) -> Vec<String> {
 
 /// Files that Cargo builds by themselves.
 fn is_target(path: &str) -> bool {
-    let parts: Vec<&str> = path.split('/').collect();
+    // The kernel's crate lives beside its C.
+    let parts: Vec<&str> = path.strip_prefix("kernel/").unwrap_or(path).split('/').collect();
     matches!(
         parts.as_slice(),
         [_, "src", "lib.rs" | "main.rs"]

@@ -1,0 +1,33 @@
+#!/bin/sh
+# Instructions per 4 KiB read on a disk that costs nothing: the framework, our elevators, the kernel's own; merging counted.
+load null_blk nr_devices=0 || die 10 "null_blk"
+load bfq || die 10 "bfq"
+load kyber-iosched || die 10 "kyber"
+insmod /hoistway.ko || die 10 "insmod"
+nullb v0 size=1024 submit_queues=1 hw_queue_depth=64 irqmode=0 queue_mode=2 || die 11 "nullb"
+measure() {
+    one=$(tester /dev/v0 1 random 300) && random=$(tester /dev/v0 32 random 100) && sequential=$(tester /dev/v0 32 sequential 50) ||
+        die 20 "tester under $1"
+    echo "= $1: depth 1 $one, depth 32 random $random, depth 32 sequential $sequential"
+    eval "$(echo "$1" | tr - _)=$random"
+}
+for name in none mq-deadline kyber bfq $(tr -d '[]' </sys/block/v0/queue/scheduler | tr ' ' '\n' | grep ^hw-); do
+    use v0 $name || die 14 "switch to $name"
+    [ $name = none ] || echo 128 >/sys/block/v0/queue/nr_requests
+    measure $name
+done
+# 31 neighbours in one submit are one request (null_blk takes 255 sectors at most), forwards and backwards.
+use v0 hw-mq-deadline || die 14 "hw-mq-deadline"
+dispatched() { awk '/^dispatched / { print $2 }' /sys/block/v0/queue/iosched/stats; }
+for order in sequential descending; do
+    before=$(dispatched)
+    tester /dev/v0 31 $order 10 >/dev/null || die 20 "tester $order"
+    count=$(($(dispatched) - before))
+    echo "= 10 submits of 31 neighbours, $order: $count requests"
+    # Opening the disk may read one block.
+    [ $count -le 11 ] || die 21 "$order: $count requests instead of 10"
+done
+echo "= above none: mq-deadline $((mq_deadline - none)), hw-mq-deadline $((hw_mq_deadline - none)); bfq $((bfq - none)), hw-bfq $((hw_bfq - none))"
+[ $hw_mq_deadline -le $mq_deadline ] || echo "= hw-mq-deadline costs $((hw_mq_deadline - mq_deadline)) more than the kernel's"
+use v0 none || die 14 "none"
+rmmod hoistway || die 23 "rmmod"

@@ -1,0 +1,113 @@
+//! A pool of small numbers that are given back only when nothing holds them any more.
+
+use elevator::structures::{Array, NoMemory};
+
+#[derive(Copy, Clone, Debug)]
+struct Id {
+    held: u32,
+    is_taken: bool,
+    is_gone: bool,
+}
+
+/// Ids below a limit; O(1) each. Id 0 always exists and stands for whoever found the pool empty.
+#[derive(Debug)]
+pub struct Ids {
+    ids: Array<Id>,
+    free: Array<u32>,
+    free_count: u32,
+    /// How often the pool was empty.
+    pub refused: u64,
+}
+
+impl Ids {
+    /// All but 0 are free.
+    ///
+    /// # Errors
+    /// When memory is short.
+    pub fn try_new(limit: u32) -> Result<Self, NoMemory> {
+        let limit = limit.max(1);
+        let mut free = Array::try_new(limit, 0)?;
+        for place in 0..limit - 1 {
+            // The smallest is on top.
+            *free.at_mut(place) = limit - 1 - place;
+        }
+        let mut ids = Array::try_new(limit, Id { held: 0, is_taken: false, is_gone: false })?;
+        ids.at_mut(0).is_taken = true;
+        Ok(Self { ids, free, free_count: limit - 1, refused: 0 })
+    }
+
+    /// A free id, or 0 when all are taken.
+    pub fn take(&mut self) -> u32 {
+        let Some(top) = self.free_count.checked_sub(1) else {
+            self.refused = self.refused.saturating_add(1);
+            return 0;
+        };
+        self.free_count = top;
+        let id = *self.free.at(top);
+        *self.ids.at_mut(id) = Id { held: 0, is_taken: true, is_gone: false };
+        id
+    }
+
+    /// Whether the id is in use by somebody who is still there.
+    #[inline]
+    pub fn is_there(&self, id: u32) -> bool {
+        self.ids.get(id).is_some_and(|entry| entry.is_taken && !entry.is_gone)
+    }
+
+    /// One more holder.
+    #[inline]
+    pub fn hold(&mut self, id: u32) {
+        let held = &mut self.ids.at_mut(id).held;
+        *held = held.wrapping_add(1);
+    }
+
+    /// One holder less; whether the id can be released now.
+    #[inline]
+    pub fn let_go(&mut self, id: u32) -> bool {
+        let entry = self.ids.at_mut(id);
+        entry.held = entry.held.saturating_sub(1);
+        entry.held == 0 && entry.is_gone
+    }
+
+    /// Its owner is gone; whether the id can be released now.
+    pub fn leave(&mut self, id: u32) -> bool {
+        if id == 0 || !self.is_there(id) {
+            return false;
+        }
+        let entry = self.ids.at_mut(id);
+        entry.is_gone = true;
+        entry.held == 0
+    }
+
+    /// The id may be taken again.
+    pub fn release(&mut self, id: u32) {
+        let entry = self.ids.at_mut(id);
+        entry.is_taken = false;
+        entry.is_gone = false;
+        *self.free.at_mut(self.free_count) = id;
+        self.free_count = self.free_count.saturating_add(1);
+    }
+
+    /// How many are in use, 0 included.
+    pub fn in_use(&self) -> u32 {
+        self.ids.len().saturating_sub(self.free_count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_comes_back_after_its_last_holder() {
+        let mut ids = Ids::try_new(3).unwrap();
+        assert_eq!((ids.take(), ids.take(), ids.take(), ids.refused), (1, 2, 0, 1));
+        ids.hold(1);
+        assert!(!ids.leave(1) && !ids.is_there(1));
+        assert_eq!(ids.take(), 0, "a request holds it");
+        assert!(ids.let_go(1));
+        ids.release(1);
+        assert_eq!((ids.take(), ids.in_use()), (1, 3));
+        assert!(!ids.leave(0) && !ids.leave(7));
+    }
+}

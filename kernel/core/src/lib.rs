@@ -1,0 +1,28 @@
+//! The policies as Linux meets them: one [`Carried`] per device, driven through the C interface of [`abi`].
+//!
+//! Promise  the policies are those of the other hosts, compiled anew; every call gives its answer as a value; no panic, no
+//!          float, no recursion, no allocation but in `hoist_new` and `hoist_delete` (`kernel/gate/run --module`).
+//! Cost     a match over the policies per call; a table of 64 bytes per request.
+//! Source   specification of the kernel host, sections 8 to 18.
+//!
+//! Read [`Carried::insert`], [`Carried::dispatch`] and [`Carried::finish`] first. [`records`] writes every call down and
+//! plays it again in user space.
+#![no_std]
+
+extern crate alloc;
+
+#[allow(unsafe_code)]
+pub mod abi;
+mod carried;
+mod ids;
+#[cfg(feature = "module")]
+#[allow(unsafe_code)]
+mod memory;
+mod offered;
+pub mod records;
+mod values;
+
+pub use carried::Carried;
+pub use offered::{Offer, offer, offers};
+pub use records::Record;
+pub use values::{Action, Ask, Config, Effect, Line, NONE, Shared, Stats};

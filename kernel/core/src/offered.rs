@@ -1,0 +1,75 @@
+//! Which policies the module offers, under which names, and what the glue must do for each.
+
+use elevator::registry::{ENTRIES, Entry};
+
+/// A name of an elevator in the kernel has at most this many bytes.
+pub const NAME_MAX_BYTES: usize = 15;
+/// What stands before the registry's name.
+pub const PREFIX: &str = "hw-";
+
+/// The policy wants to know of every request's group.
+pub const WANTS_GROUPS: u32 = 1 << 0;
+/// The policy wants to know of every request's issuer.
+pub const WANTS_CONTEXTS: u32 = 1 << 1;
+/// Each hardware queue has queues of its own: what waits for one cannot go to another.
+pub const PER_QUEUE: u32 = 1 << 2;
+
+/// Policies that look at issuers.
+const OF_CONTEXTS: &[&str] = &["wfq", "anticipatory", "cfq", "uchida", "tarasov", "bfq", "paternoster"];
+/// Policies whose groups count, although weights mean nothing to them.
+const OF_GROUPS: &[&str] = &["uchida", "tarasov"];
+/// Policies with queues per hardware queue.
+const OF_QUEUES: &[&str] = &["kyber"];
+/// What the kernel has under `none` is no elevator at all.
+const NOT_OFFERED: &[&str] = &["none"];
+
+/// One elevator type of the module.
+#[derive(Copy, Clone, Debug)]
+pub struct Offer {
+    /// The registry's entry.
+    pub entry: &'static Entry,
+    /// [`WANTS_GROUPS`] and its like.
+    pub wants: u32,
+}
+
+fn is_offered(entry: &Entry) -> bool {
+    PREFIX.len() + entry.name.len() <= NAME_MAX_BYTES && !NOT_OFFERED.contains(&entry.name)
+}
+
+/// All of them, in the registry's order.
+pub fn offers() -> impl Iterator<Item = Offer> {
+    ENTRIES.iter().filter(|entry| is_offered(entry)).map(|entry| {
+        let mut wants = 0;
+        if entry.has_shares || OF_GROUPS.contains(&entry.name) {
+            wants |= WANTS_GROUPS;
+        }
+        if OF_CONTEXTS.contains(&entry.name) {
+            wants |= WANTS_CONTEXTS;
+        }
+        if OF_QUEUES.contains(&entry.name) {
+            wants |= PER_QUEUE;
+        }
+        Offer { entry, wants }
+    })
+}
+
+/// The one with this number.
+pub fn offer(index: u32) -> Option<Offer> {
+    offers().nth(usize::try_from(index).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_fit_and_exceptions_exist() {
+        assert!(offers().count() >= 10);
+        for name in ["noop", "mq-deadline", "anticipatory", "bfq", "cfq", "kyber", "wfq"] {
+            assert!(offers().any(|offer| offer.entry.name == name), "{name}");
+        }
+        for name in [OF_GROUPS, OF_QUEUES, NOT_OFFERED].concat() {
+            assert!(ENTRIES.iter().any(|entry| entry.name == name), "{name} is no policy any more");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Every call written down as 64 bytes, and played again: the same calls must get the same answers in user space.
+
+use crate::carried::Carried;
+use crate::values::Ask;
+
+/// What was called.
+#[repr(u32)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Call {
+    /// [`Carried::allocate`].
+    Allocate = 1,
+    /// [`Carried::insert`].
+    Insert,
+    /// [`Carried::dispatch`].
+    Dispatch,
+    /// [`Carried::requeue`].
+    Requeue,
+    /// [`Carried::finish`].
+    Finish,
+    /// [`Carried::find_company`].
+    FindCompany,
+    /// [`Carried::may_merge`].
+    MayMerge,
+    /// [`Carried::bio_merged`].
+    BioMerged,
+    /// [`Carried::absorbed`].
+    Absorbed,
+    /// [`Carried::neighbour`].
+    Neighbour,
+    /// [`Carried::timer`].
+    Timer,
+    /// [`Carried::depth_changed`].
+    DepthChanged,
+    /// [`Carried::group_added`].
+    GroupAdded,
+    /// [`Carried::group_weighed`].
+    GroupWeighed,
+    /// [`Carried::group_offline`].
+    GroupOffline,
+    /// [`Carried::context_added`].
+    ContextAdded,
+    /// [`Carried::context_exited`].
+    ContextExited,
+    /// [`Carried::set`].
+    Set,
+    /// [`Carried::admit`].
+    Admit,
+    /// [`Carried::bury_group`].
+    BuryGroup,
+}
+
+/// One call with its answer.
+#[repr(C)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Record {
+    /// A [`Call`].
+    pub call: u32,
+    /// Request, group, issuer or row.
+    pub id: u32,
+    /// When.
+    pub now_ns: u64,
+    /// Bio or request; other calls keep their further arguments in it.
+    pub ask: Ask,
+    /// What the policy said.
+    pub answer: u64,
+    /// The rest of it.
+    pub answer_more: u64,
+}
+
+const _: () = assert!(size_of::<Record>() == 64);
+
+/// Two halves in one word.
+#[inline]
+pub(crate) const fn pair(high: u32, low: u32) -> u64 {
+    ((high as u64) << 32) | low as u64
+}
+
+impl Record {
+    /// Makes the recorded call and answers what the policy says now; `None` if the record is none.
+    pub fn play(&self, carried: &mut Carried) -> Option<(u64, u64)> {
+        let (id, ask, now) = (self.id, &self.ask, self.now_ns);
+        let call = CALLS.iter().find(|call| **call as u32 == self.call)?;
+        Some(match call {
+            Call::Allocate => (carried.allocate(ask, now).into(), 0),
+            Call::Insert => {
+                let at = u32::try_from(self.answer_more).unwrap_or(0);
+                (carried.insert(id, ask, at, now).into(), self.answer_more)
+            }
+            Call::Dispatch => {
+                let action = carried.dispatch(u16::try_from(id).unwrap_or(0), now);
+                (pair(action.kind, action.id), action.until_ns)
+            }
+            Call::Requeue => (carried.requeue(id, now).into(), 0),
+            Call::Finish => (carried.finish(id, now).into(), 0),
+            Call::FindCompany => {
+                let (found, side) = carried.find_company(ask, now);
+                (pair(found, side), 0)
+            }
+            Call::MayMerge => (carried.may_merge(id, ask).into(), 0),
+            Call::BioMerged => {
+                carried.bio_merged(id, ask.context, ask.sector, ask.sectors, now);
+                (0, 0)
+            }
+            Call::Absorbed => (carried.absorbed(id, ask.sectors, ask.context, now).into(), 0),
+            Call::Neighbour => (carried.neighbour(id, ask.sector != 0).into(), 0),
+            Call::Timer => (carried.timer(now).into(), 0),
+            Call::DepthChanged => {
+                carried.depth_changed(id, ask.sectors);
+                (0, 0)
+            }
+            Call::GroupAdded => (carried.group_added(id, ask.sectors, now).into(), 0),
+            Call::GroupWeighed => (carried.group_weighed(id, ask.sectors, now).into(), 0),
+            Call::GroupOffline => {
+                carried.group_offline(id, now);
+                (0, 0)
+            }
+            Call::ContextAdded => (carried.context_added().into(), 0),
+            Call::ContextExited => (carried.context_exited(id, now).into(), 0),
+            Call::Set => (carried.set(id, ask.sector.cast_signed()).into(), 0),
+            Call::BuryGroup => {
+                carried.bury_group(now);
+                (0, 0)
+            }
+            Call::Admit => (carried.admit(ask, now).into(), 0),
+        })
+    }
+}
+
+const CALLS: &[Call] = &[
+    Call::Allocate,
+    Call::Insert,
+    Call::Dispatch,
+    Call::Requeue,
+    Call::Finish,
+    Call::FindCompany,
+    Call::MayMerge,
+    Call::BioMerged,
+    Call::Absorbed,
+    Call::Neighbour,
+    Call::Timer,
+    Call::DepthChanged,
+    Call::GroupAdded,
+    Call::GroupWeighed,
+    Call::GroupOffline,
+    Call::ContextAdded,
+    Call::ContextExited,
+    Call::Set,
+    Call::Admit,
+    Call::BuryGroup,
+];
+
+/// Where the glue wants the calls of one device: its memory, how many fit, how many are written.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Recorder {
+    pub(crate) into: *mut Record,
+    pub(crate) room: u64,
+    pub(crate) written: u64,
+    pub(crate) lost: u64,
+}
+
+impl Recorder {
+    /// Writes nothing.
+    pub(crate) const OFF: Recorder = Recorder { into: core::ptr::null_mut(), room: 0, written: 0, lost: 0 };
+
+    /// Whether anybody wants the calls.
+    #[inline(always)]
+    pub(crate) fn is_on(&self) -> bool {
+        self.room != 0
+    }
+}

@@ -1,0 +1,233 @@
+//! What crosses the border to C: plain values of fixed layout. `kernel/hoist_core.h` says the same in C.
+
+use block::{ContextId, Extent, Flags, GroupId, HardwareQueue, NIL, Operation, Priority, SoftwareQueue};
+use core::sync::atomic::{AtomicU32, AtomicU64};
+use elevator::{Attributes, Configuration, Depth};
+
+/// No request, no group, no issuer.
+pub const NONE: u32 = NIL;
+
+/// What a queue is built for.
+#[repr(C)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Config {
+    /// Number of the policy, as `hoist_offer` counts.
+    pub policy: u32,
+    /// Requests that may be known at one time.
+    pub slots: u32,
+    /// Group ids are below this.
+    pub groups: u32,
+    /// Issuer ids are below this.
+    pub contexts: u32,
+    /// Scheduler tags.
+    pub requests: u32,
+    /// Device tags, per hardware queue.
+    pub device: u32,
+    /// Largest request.
+    pub max_sectors: u32,
+    /// Hardware queues.
+    pub hardware_queues: u16,
+    /// Software queues.
+    pub software_queues: u16,
+    /// Size of the device.
+    pub capacity_sectors: u64,
+    /// For policies that draw random numbers.
+    pub seed: u64,
+    /// 1: positioning costs time.
+    pub rotational: u32,
+    /// 1: the device reorders commands.
+    pub queueing: u32,
+    /// Version of the kernel whose behaviour is wanted, one number in each 16 bits; 0: the policy's default.
+    pub version: u64,
+}
+
+impl Config {
+    pub(crate) fn configuration(&self) -> Configuration {
+        Configuration {
+            slots: self.slots,
+            groups: self.groups.max(1),
+            contexts: self.contexts.max(1),
+            depth: Depth { requests: self.requests.max(1), device: self.device.max(1) },
+            hardware_queues: self.hardware_queues.max(1),
+            software_queues: self.software_queues.max(1),
+            rotational: self.rotational != 0,
+            queueing: self.queueing != 0,
+            max_sectors: self.max_sectors,
+            capacity_sectors: self.capacity_sectors,
+            tick_ns: 0,
+            seed: self.seed,
+        }
+    }
+}
+
+/// A bio or a request, as far as policies know it.
+#[repr(C)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Ask {
+    /// First sector.
+    pub sector: u64,
+    /// Length.
+    pub sectors: u32,
+    /// Issuer.
+    pub context: u32,
+    /// Its group.
+    pub group: u32,
+    /// Bits of [`Flags`].
+    pub flags: u16,
+    /// Linux I/O priority.
+    pub priority: u16,
+    /// Physical segments.
+    pub segments: u16,
+    /// Hardware queue.
+    pub hardware_queue: u16,
+    /// Software queue.
+    pub software_queue: u16,
+    /// 0 read, 1 write, 2 discard, 3 secure erase, 4 write zeroes, 5 zone append, 6 flush, 7 passthrough.
+    pub operation: u8,
+    /// Room.
+    pub unused: u8,
+}
+
+impl Ask {
+    #[inline(always)]
+    pub(crate) fn attributes(&self) -> Attributes {
+        let operation = match self.operation {
+            0 => Operation::Read,
+            1 => Operation::Write,
+            2 => Operation::Discard,
+            3 => Operation::SecureErase,
+            4 => Operation::WriteZeroes,
+            5 => Operation::ZoneAppend,
+            6 => Operation::Flush,
+            _ => Operation::Passthrough,
+        };
+        Attributes {
+            extent: Extent::new(self.sector, self.sectors),
+            operation,
+            flags: Flags(self.flags),
+            priority: Priority(self.priority),
+            segments: self.segments,
+            device: 0,
+            context: ContextId(self.context),
+            group: GroupId(self.group),
+            software_queue: SoftwareQueue(self.software_queue),
+            hardware_queue: HardwareQueue(self.hardware_queue),
+        }
+    }
+}
+
+/// Answer to "which request next?".
+#[repr(C)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Action {
+    /// 0 nothing is queued, 1 this request, 2 nothing before `until_ns`, 3 nothing before a completion.
+    pub kind: u32,
+    /// The request.
+    pub id: u32,
+    /// End of the wait.
+    pub until_ns: u64,
+}
+
+/// [`Action::kind`]: nothing is queued.
+pub const EMPTY: u32 = 0;
+/// [`Action::kind`]: this request.
+pub const DISPATCH: u32 = 1;
+/// [`Action::kind`]: the device is kept for somebody.
+pub const HOLD: u32 = 2;
+/// [`Action::kind`]: a completion must come first.
+pub const THROTTLED: u32 = 3;
+
+/// Wishes of the policy after an event.
+pub type Effect = u32;
+/// Ask for another dispatch.
+pub const RUN_QUEUE: Effect = 1;
+
+/// What the glue reads without a call, some of it without the lock. First in the handle.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Shared {
+    /// When `hoist_timer` wants to be called; all ones: never.
+    pub timer_at_ns: AtomicU64,
+    /// Requests in the policy.
+    pub queued: AtomicU32,
+    /// 1 if calling dispatch can bring something (for any hardware queue).
+    pub has_work: AtomicU32,
+    /// Requests that were dispatched and have not come back.
+    pub in_driver: AtomicU32,
+    /// A group that nothing holds any more: call `hoist_bury_group`; 0: none.
+    pub dying_group: AtomicU32,
+    /// Where merge candidates are looked for: 0 by the block layer, 1 then by the policy for front merges, 2 by the policy.
+    pub search: AtomicU32,
+    /// Room.
+    pub unused: AtomicU32,
+}
+
+impl Shared {
+    pub(crate) const fn new() -> Self {
+        Self {
+            timer_at_ns: AtomicU64::new(u64::MAX),
+            queued: AtomicU32::new(0),
+            has_work: AtomicU32::new(0),
+            in_driver: AtomicU32::new(0),
+            dying_group: AtomicU32::new(0),
+            search: AtomicU32::new(0),
+            unused: AtomicU32::new(0),
+        }
+    }
+}
+
+/// What happened so far.
+#[repr(C)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Requests that joined the policy's queues; each requeue counts again.
+    pub inserted: u64,
+    /// Requests given to the driver.
+    pub dispatched: u64,
+    /// Requests that ended.
+    pub finished: u64,
+    /// Requests that the driver gave back.
+    pub requeued: u64,
+    /// Bios that joined a queued request.
+    pub bios_merged: u64,
+    /// Queued requests that were absorbed by another.
+    pub absorbed: u64,
+    /// Times `hoist_dispatch` was called.
+    pub dispatch_calls: u64,
+    /// Answers "nothing before a time".
+    pub holds: u64,
+    /// Answers "nothing before a completion".
+    pub throttled: u64,
+    /// Times the timer was called.
+    pub timers: u64,
+    /// Calls that made no sense, here or in the policy.
+    pub faults: u64,
+    /// Groups in use, the root included.
+    pub groups: u64,
+    /// Issuers in use, the shared one included.
+    pub contexts: u64,
+    /// Groups that found no id and were taken for the root.
+    pub groups_refused: u64,
+    /// Issuers that found no id.
+    pub contexts_refused: u64,
+}
+
+/// A text that lives as long as the module.
+#[repr(C)]
+#[derive(Copy, Clone, Debug)]
+pub struct Line {
+    /// First byte; not terminated.
+    pub text: *const u8,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Line {
+    pub(crate) const fn of(text: &'static str) -> Self {
+        Self { text: text.as_ptr(), bytes: text.len() as u64 }
+    }
+}
+
+const _: () = assert!(size_of::<Config>() == 64 && align_of::<Config>() == 8);
+const _: () = assert!(size_of::<Ask>() == 32 && size_of::<Action>() == 16 && size_of::<Shared>() == 32);
+const _: () = assert!(size_of::<Stats>() == 15 * 8 && size_of::<Line>() == 16);

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Control groups: one policy for all our elevators (the kernel has six slots), weights in io.hoist.weight (v2) and
+ * blkio.hoist.weight (v1).
+ */
+#define pr_fmt(fmt) "hoistway: " fmt
+
+#include <linux/kernel.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include "hoist.h"
+
+#define WEIGHT_MIN 1
+#define WEIGHT_MAX 10000
+#define WEIGHT_DEFAULT 100
+
+/* A cgroup. */
+struct group_everywhere {
+	struct blkcg_policy_data data;
+	u32 weight;
+};
+
+/* A cgroup on a device. */
+struct group_here {
+	struct blkg_policy_data data;
+	u32 id;
+	bool has_id;
+	struct rcu_head rcu;
+};
+
+static struct blkcg_policy policy;
+
+static struct group_here *here_of(struct blkg_policy_data *data)
+{
+	return data ? container_of(data, struct group_here, data) : NULL;
+}
+
+static struct group_here *here_in(struct blkcg_gq *blkg)
+{
+	return blkg ? here_of(blkg->pd[policy.plid]) : NULL;
+}
+
+static struct group_everywhere *everywhere(struct blkcg *blkcg)
+{
+	struct blkcg_policy_data *data = blkcg->cpd[policy.plid];
+
+	return data ? container_of(data, struct group_everywhere, data) : NULL;
+}
+
+/* ---- whose is it? ---- */
+
+u32 hoist_group_of_bio(struct hoist_device *device, struct bio *bio)
+{
+	struct group_here *here;
+
+	if (!(device->kind->wants & HOIST_WANTS_GROUPS) || !bio)
+		return 0;
+	here = here_in(bio->bi_blkg);
+	return here ? READ_ONCE(here->id) : 0;
+}
+
+u32 hoist_group_of_current(struct hoist_device *device)
+{
+	struct group_here *here;
+	u32 id;
+
+	if (!(device->kind->wants & HOIST_WANTS_GROUPS))
+		return 0;
+	rcu_read_lock();
+	here = here_in(hoist_blkg_of(hoist_blkcg_of(task_css(current, io_cgrp_id)), device->q));
+	id = here ? READ_ONCE(here->id) : 0;
+	rcu_read_unlock();
+	return id;
+}
+
+/* ---- a group's life ---- */
+
+static struct blkcg_policy_data *alloc_everywhere(gfp_t gfp)
+{
+	struct group_everywhere *group = kzalloc(sizeof(*group), gfp);
+
+	if (!group)
+		return NULL;
+	group->weight = WEIGHT_DEFAULT;
+	return &group->data;
+}
+
+static void free_everywhere(struct blkcg_policy_data *data)
+{
+	kfree(container_of(data, struct group_everywhere, data));
+}
+
+#ifdef HOIST_PD_ALLOC_DISK
+static struct blkg_policy_data *alloc_here(struct gendisk *disk, struct blkcg *blkcg, gfp_t gfp)
+{
+	struct group_here *here = kzalloc_node(sizeof(*here), gfp, disk->node_id);
+#else
+static struct blkg_policy_data *alloc_here(gfp_t gfp, struct request_queue *q, struct blkcg *blkcg)
+{
+	struct group_here *here = kzalloc_node(sizeof(*here), gfp, q->node);
+#endif
+
+	return here ? &here->data : NULL;
+}
+
+/* Parents come before their children. */
+static void init_here(struct blkg_policy_data *data)
+{
+	struct group_here *here = here_of(data), *above = here_in(data->blkg->parent);
+	struct hoist_device *device = hoist_device_of(data->blkg->q);
+	struct group_everywhere *group = everywhere(data->blkg->blkcg);
+	unsigned long flags;
+
+	if (!data->blkg->parent)
+		return;
+	spin_lock_irqsave(&device->lock, flags);
+	here->id = hoist_group_added(device->core, above ? above->id : 0, group ? group->weight : WEIGHT_DEFAULT, hoist_now());
+	here->has_id = here->id != 0;
+	hoist_timer_follows(device);
+	spin_unlock_irqrestore(&device->lock, flags);
+}
+
+/* What is queued stays and drains; later bios of the group count as its parent's. */
+static void leave_here(struct blkg_policy_data *data)
+{
+	struct group_here *here = here_of(data), *above = here_in(data->blkg->parent);
+	struct hoist_device *device = hoist_device_of(data->blkg->q);
+	unsigned long flags;
+
+	spin_lock_irqsave(&device->lock, flags);
+	if (here->has_id) {
+		hoist_group_offline(device->core, here->id, hoist_now());
+		hoist_bury(device);
+		here->has_id = false;
+		WRITE_ONCE(here->id, above ? above->id : 0);
+		hoist_timer_follows(device);
+	}
+	spin_unlock_irqrestore(&device->lock, flags);
+}
+
+static void free_here(struct blkg_policy_data *data)
+{
+	struct group_here *here = here_of(data);
+
+	kfree_rcu(here, rcu);
+}
+
+/* ---- weights ---- */
+
+static void weigh_here(struct blkcg_gq *blkg, u32 weight)
+{
+	struct group_here *here = here_in(blkg);
+	struct hoist_device *device;
+	unsigned long flags;
+	u32 effect;
+
+	if (!here || !here->has_id)
+		return;
+	device = hoist_device_of(blkg->q);
+	spin_lock_irqsave(&device->lock, flags);
+	effect = hoist_group_weighed(device->core, here->id, weight, hoist_now());
+	hoist_timer_follows(device);
+	if (effect & HOIST_RUN_QUEUE)
+		WRITE_ONCE(device->is_throttled, false);
+	spin_unlock_irqrestore(&device->lock, flags);
+	if (effect & HOIST_RUN_QUEUE)
+		blk_mq_run_hw_queues(device->q, true);
+}
+
+static int set_weight(struct blkcg *blkcg, u64 weight)
+{
+	struct group_everywhere *group;
+	struct blkcg_gq *blkg;
+
+	if (weight < WEIGHT_MIN || weight > WEIGHT_MAX)
+		return -ERANGE;
+	spin_lock_irq(&blkcg->lock);
+	group = everywhere(blkcg);
+	if (group) {
+		group->weight = weight;
+		hlist_for_each_entry(blkg, &blkcg->blkg_list, blkcg_node)
+			weigh_here(blkg, weight);
+	}
+	spin_unlock_irq(&blkcg->lock);
+	return group ? 0 : -ENODEV;
+}
+
+/* "100" or "default 100". A weight for one device alone is refused: it is not kept. */
+static ssize_t write_weight(struct kernfs_open_file *of, char *text, size_t bytes, loff_t at)
+{
+	char *line = strim(text);
+	u64 weight;
+	int error;
+
+	if (!strncmp(line, "default", 7))
+		line = skip_spaces(line + 7);
+	if (strchr(line, ':'))
+		return -EOPNOTSUPP;
+	error = kstrtou64(line, 10, &weight);
+	if (!error)
+		error = set_weight(hoist_blkcg_of(of_css(of)), weight);
+	return error ? error : bytes;
+}
+
+static int show_weight(struct seq_file *file, void *unused)
+{
+	struct group_everywhere *group = everywhere(hoist_blkcg_of(seq_css(file)));
+
+	seq_printf(file, "default %u\n", group ? group->weight : WEIGHT_DEFAULT);
+	return 0;
+}
+
+static struct cftype files[] = {
+	{ .name = "hoist.weight", .flags = CFTYPE_NOT_ON_ROOT, .seq_show = show_weight, .write = write_weight },
+	{}
+};
+
+static struct cftype legacy_files[] = {
+	{ .name = "hoist.weight", .flags = CFTYPE_NOT_ON_ROOT, .seq_show = show_weight, .write = write_weight },
+	{}
+};
+
+static struct blkcg_policy policy = {
+	.dfl_cftypes = files,
+	.legacy_cftypes = legacy_files,
+	.cpd_alloc_fn = alloc_everywhere,
+	.cpd_free_fn = free_everywhere,
+	.pd_alloc_fn = alloc_here,
+	.pd_init_fn = init_here,
+	.pd_offline_fn = leave_here,
+	.pd_free_fn = free_here,
+};
+
+/* ---- on and off ---- */
+
+int hoist_groups_on(struct hoist_device *device)
+{
+	if (!(device->kind->wants & HOIST_WANTS_GROUPS))
+		return 0;
+#ifdef HOIST_PD_ALLOC_DISK
+	return blkcg_activate_policy(device->q->disk, &policy);
+#else
+	return blkcg_activate_policy(device->q, &policy);
+#endif
+}
+
+void hoist_groups_off(struct hoist_device *device)
+{
+	if (!(device->kind->wants & HOIST_WANTS_GROUPS))
+		return;
+#ifdef HOIST_PD_ALLOC_DISK
+	blkcg_deactivate_policy(device->q->disk, &policy);
+#else
+	blkcg_deactivate_policy(device->q, &policy);
+#endif
+}
+
+int hoist_groups_init(void)
+{
+	return blkcg_policy_register(&policy);
+}
+
+void hoist_groups_exit(void)
+{
+	blkcg_policy_unregister(&policy);
+}

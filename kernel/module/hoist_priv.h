@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* What the block layer exports but declares only inside its own folder. Types come from the kernel's BTF (hoist_btf.h). */
+#ifndef HOIST_PRIV_H
+#define HOIST_PRIV_H
+
+#include <linux/blk-cgroup.h>
+#include <linux/blk-mq.h>
+#include <linux/blkdev.h>
+#include <linux/cgroup.h>
+#include <linux/iocontext.h>
+#include <linux/radix-tree.h>
+#include <linux/sbitmap.h>
+#include <linux/seq_file.h>
+#include <linux/version.h>
+#include <linux/xarray.h>
+
+#include "hoist_btf.h"
+
+int elv_register(struct elevator_type *type);
+void elv_unregister(struct elevator_type *type);
+#ifndef HOIST_EQ_INIT
+struct elevator_queue *elevator_alloc(struct request_queue *q, struct elevator_type *type);
+#endif
+void elv_rqhash_add(struct request_queue *q, struct request *rq);
+void elv_rqhash_del(struct request_queue *q, struct request *rq);
+bool elv_bio_merge_ok(struct request *rq, struct bio *bio);
+bool blk_mq_sched_try_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs, struct request **merged);
+bool blk_mq_sched_try_insert_merge(struct request_queue *q, struct request *rq, struct list_head *free);
+void blk_mq_sched_mark_restart_hctx(struct blk_mq_hw_ctx *hctx);
+struct io_cq *ioc_find_get_icq(struct request_queue *q);
+struct io_cq *ioc_lookup_icq(struct request_queue *q);
+
+int blkcg_policy_register(struct blkcg_policy *policy);
+void blkcg_policy_unregister(struct blkcg_policy *policy);
+#ifdef HOIST_PD_ALLOC_DISK
+int blkcg_activate_policy(struct gendisk *disk, const struct blkcg_policy *policy);
+void blkcg_deactivate_policy(struct gendisk *disk, const struct blkcg_policy *policy);
+#else
+int blkcg_activate_policy(struct request_queue *q, const struct blkcg_policy *policy);
+void blkcg_deactivate_policy(struct request_queue *q, const struct blkcg_policy *policy);
+#endif
+extern struct blkcg blkcg_root;
+
+/* Bit 0 of the flags that insert_requests takes since 6.4. */
+#define HOIST_INSERT_AT_HEAD 1u
+
+/* Whether the request is one of those that prepare_request saw, and finish_request will. */
+static inline bool hoist_is_prepared(const struct request *rq)
+{
+#ifdef RQF_USE_SCHED
+	return rq->rq_flags & RQF_USE_SCHED;
+#else
+	return rq->rq_flags & RQF_ELVPRIV;
+#endif
+}
+
+static inline bool hoist_may_take_part_in_merging(struct request *rq)
+{
+	if (blk_rq_is_passthrough(rq) || req_op(rq) == REQ_OP_FLUSH || req_op(rq) == REQ_OP_WRITE_ZEROES ||
+	    req_op(rq) == REQ_OP_ZONE_APPEND)
+		return false;
+	return !(rq->cmd_flags & REQ_NOMERGE_FLAGS) && !(rq->rq_flags & RQF_NOMERGE_FLAGS);
+}
+
+/* Several ranges in one discard: these join without touching. */
+static inline bool hoist_is_many_ranged(struct request *rq)
+{
+	return req_op(rq) == REQ_OP_DISCARD && queue_max_discard_segments(rq->q) > 1;
+}
+
+static inline struct blkcg *hoist_blkcg_of(struct cgroup_subsys_state *css)
+{
+	return css ? container_of(css, struct blkcg, css) : NULL;
+}
+
+/* Under RCU. NULL where the cgroup has no I/O on this device yet. */
+static inline struct blkcg_gq *hoist_blkg_of(struct blkcg *blkcg, struct request_queue *q)
+{
+	struct blkcg_gq *blkg;
+
+	if (!blkcg || blkcg == &blkcg_root)
+		return q->root_blkg;
+	blkg = radix_tree_lookup(&blkcg->blkg_tree, q->id);
+	return blkg && blkg->q == q ? blkg : NULL;
+}
+
+#endif
