@@ -28,7 +28,7 @@ const NOT_OFFERED: &[&str] = &["none"];
 pub struct Offer {
     /// The registry's entry.
     pub entry: &'static Entry,
-    /// [`WANTS_GROUPS`] and its like.
+    /// `WANTS_GROUPS` and its like.
     pub wants: u32,
 }
 
