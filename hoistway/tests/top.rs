@@ -160,7 +160,8 @@ fn a_block_device_shows_its_own_counters() {
         said.code == 0
             && groups(&intervals(&said)[0]).iter().filter(|group| group["got_pct"].as_f64() > Some(2.0)).count() == 2
     });
-    let said = top(&[&rig.node, "-n", "2", "-d", "300ms", "--format", "json"]);
+    // The light group of BFQ may wait for a second.
+    let said = top(&[&rig.node, "-n", "1", "-d", "3s", "--format", "json"]);
     served::succeed("kill", &["-INT", &child.id().to_string()]);
     served::wait_for_exit(&mut child);
     let intervals = intervals(&said);
