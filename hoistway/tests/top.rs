@@ -140,18 +140,8 @@ fn a_block_device_shows_its_own_counters() {
     let Some(_alone) = rig::possible("top of a block device") else { return };
     let rig = Rig::create(&["null,latency_us=800,servers=8,queue_depth=8", "--size", "1G"]);
     // Under bfq, which counts groups for itself.
-    let test = [
-        "test",
-        &rig.node,
-        "--host",
-        "native",
-        "-s",
-        "bfq",
-        "--weights",
-        "100,800",
-        "-w",
-        "drr:bs=4k,iodepth=8",
-    ];
+    let test =
+        ["test", &rig.node, "--host", "native", "-s", "bfq", "--weights", "100,800", "-w", "drr:bs=4k,iodepth=8"];
     let more = ["--runtime", "20s", "--ramp", "0", "--no-store"];
     let mut command = program::command(Path::new("/"), &[&test[..], &more].concat());
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program");

@@ -198,7 +198,7 @@ fn verdicts(results: &Results<'_>) -> String {
 }
 
 /// How long each run was: as asked for, or, of what ends by itself, as it was in the first one.
-fn length(results: &Results<'_>, cell: &Cell<'_>) -> String {
+pub(crate) fn length(results: &Results<'_>, cell: &Cell<'_>) -> String {
     let ends_by_itself = cell.plan_groups().flat_map(|group| &group.jobs).all(|job| job.replay.is_some());
     let first_ms = cell.runs[0].window_ns / 1_000_000;
     if ends_by_itself { format!("{:.1}s", first_ms as f64 / 1e3) } else { span(results.matrix.runtime_ns) }

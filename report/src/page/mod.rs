@@ -18,7 +18,8 @@ use std::fmt::Write;
 use experiment::cell::Cell;
 
 use crate::Results;
-use crate::quantity::{decimals, jobs, mib, percent, scheduler, span, time, weights};
+use crate::quantity::{decimals, jobs, mib, percent, scheduler, time, weights};
+use crate::table::length;
 use svg::escaped;
 
 /// Requests that a measurement should hold for the picture of its scheduler at work.
@@ -106,7 +107,7 @@ fn lead(results: &Results<'_>, cells: &[Cell<'_>]) -> String {
     let sets = if sets > 1 { format!(" × {sets} sets") } else { String::new() };
     let started = results.started();
     let day = started.split('T').next().unwrap_or(&started);
-    format!("{what}{groups}; {}{sets} per run on the {} host, {day}.", span(results.matrix.runtime_ns), results.host)
+    format!("{what}{groups}; {}{sets} per run on the {} host, {day}.", length(results, first), results.host)
 }
 
 /// All charts of one workload.

@@ -9,6 +9,7 @@ use experiment::matrix::Order;
 use super::svg::escaped;
 use crate::Results;
 use crate::quantity::{amount, decimals, half_width, mib, percent, scheduler, span, time, tunables, weights};
+use crate::table::length;
 
 /// Each scheduler with everything that was in force while it ran.
 pub(super) fn settings(cells: &[&Cell<'_>]) -> String {
@@ -160,13 +161,14 @@ pub(super) fn plan(results: &Results<'_>, cells: &[Cell<'_>]) -> String {
         ShareUnit::Ios => "requests",
         ShareUnit::Time => "device time",
     };
+    let measured = cells.first().map_or_else(|| span(matrix.runtime_ns), |first| length(results, first));
     let mut rows = vec![
         ("target", matrix.target.clone()),
         ("workloads", workloads),
         ("schedulers", schedulers),
         ("threads per group", threads),
         ("weights", cells.first().map(weights).unwrap_or_default()),
-        ("measured per run", format!("{}, after {} of ramp", span(matrix.runtime_ns), span(matrix.ramp_ns))),
+        ("measured per run", format!("{measured}, after {} of ramp", span(matrix.ramp_ns))),
         ("runs", format!("{} ({} sets, {order})", results.measurements.len(), matrix.sets)),
         ("seed", matrix.seed.to_string()),
         ("shares in", unit.to_owned()),
