@@ -37,6 +37,9 @@ pub struct Configuration {
     pub capacity_sectors: u64,
     /// Clock tick that waits are rounded up to, in ns; 0 = exact. Reproduces kernels that count jiffies.
     pub tick_ns: Nanos,
+    /// Clock tick with whose begin delayed work begins (looking again at a device that was kept), in ns; 0 = when it is due,
+    /// as the specification of bfq has it.
+    pub work_tick_ns: Nanos,
     /// Seed for policies that draw random numbers.
     pub seed: u64,
 }
@@ -56,6 +59,7 @@ impl Default for Configuration {
             max_sectors: 2560,
             capacity_sectors: 1 << 31,
             tick_ns: 0,
+            work_tick_ns: 0,
             seed: 1,
         }
     }

@@ -199,6 +199,7 @@ fn settings(
     // Read-ahead, write-back and the journal have bios beside those of calls.
     let cached_bios = if issuers.iter().all(|place| place.job.direct) { 0 } else { CACHED_BIOS };
     let bios = u32::try_from((bios + cached_bios).clamp(256, 1 << 20)).unwrap_or(256);
+    let tick_ns = block::time::SECOND.checked_div(experiment.machine.hz).unwrap_or(0);
     let configuration = Configuration {
         slots: era.slots(requests * queues, info.hardware_queues),
         groups,
@@ -210,7 +211,8 @@ fn settings(
         queueing: info.depth > 1,
         max_sectors,
         capacity_sectors: info.capacity_sectors,
-        tick_ns: block::time::SECOND.checked_div(experiment.machine.hz).unwrap_or(0),
+        tick_ns,
+        work_tick_ns: tick_ns,
         seed: experiment.run_seed(),
     };
     let limits = Limits {

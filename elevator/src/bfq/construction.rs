@@ -84,6 +84,7 @@ impl Policy for Bfq {
             timer_at: None,
             is_holding: false,
             repoll_at: None,
+            work_tick_ns: configuration.work_tick_ns,
             is_injected: false,
             waits_for_dispatch: false,
             sampled: None,

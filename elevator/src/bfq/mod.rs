@@ -143,6 +143,7 @@ pub struct Bfq {
     /// Nothing has happened since the device was found to be kept for somebody.
     is_holding: bool,
     repoll_at: Option<Nanos>,
+    work_tick_ns: Nanos,
 
     /// Others' requests were let in since the measurement began.
     is_injected: bool,

@@ -80,9 +80,11 @@ impl Bfq {
             return Dispatch::Empty;
         }
         self.is_holding = true;
-        // A delayed work item, which runs when a tick begins.
-        let at_ticks = self.clock.ticks.saturating_add(self.clock.round_up(REPOLL_NS));
-        self.repoll_at = Some(self.clock.ns_of(at_ticks));
+        // With ticks: so many whole ones from the begin of this one, as a delayed work item runs.
+        let due = self.clock.ns.saturating_add(REPOLL_NS);
+        let into_tick = self.clock.ns.checked_rem(self.work_tick_ns).unwrap_or(0);
+        let at = due.saturating_sub(into_tick);
+        self.repoll_at = Some(at.checked_next_multiple_of(self.work_tick_ns).unwrap_or(at));
         match self.timer_at {
             Some(until) => Dispatch::Hold { until, reason: Why::WaitsForQueue.into() },
             None => Dispatch::Throttled,

@@ -55,6 +55,7 @@ impl Config {
             max_sectors: self.max_sectors,
             capacity_sectors: self.capacity_sectors,
             tick_ns: 0,
+            work_tick_ns: 0,
             seed: self.seed,
         }
     }

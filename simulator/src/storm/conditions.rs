@@ -65,13 +65,12 @@ impl Weather {
             fua: info.fua,
         };
         let queues = u32::from(temper.hardware_queues);
-        // A small table on purpose: slots are used again at once.
-        let requests = [4, 16, 64][below(&mut random, 3)];
         let configuration = Configuration {
             slots: 64 + queues,
             groups: GROUPS,
             contexts: CONTEXTS,
-            depth: Depth { requests, device: info.depth },
+            // A small table on purpose: slots are used again at once.
+            depth: Depth { requests: [4, 16, 64][below(&mut random, 3)], device: info.depth },
             hardware_queues: temper.hardware_queues,
             software_queues: SOFTWARE_QUEUES,
             rotational: random.chance(1, 2),
@@ -79,6 +78,7 @@ impl Weather {
             max_sectors: limits.max_sectors,
             capacity_sectors: CAPACITY_SECTORS,
             tick_ns: [0, 0, 4_000_000][below(&mut random, 3)],
+            work_tick_ns: 0,
             seed: storm.seed,
         };
         let era = if random.chance(1, 2) { Era::BLK_MQ } else { Era::ENGINE };
