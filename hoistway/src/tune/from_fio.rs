@@ -26,6 +26,10 @@ const STREAM_BYTES: u32 = 64 * KIB;
 /// So many large reads at a time measure bandwidth.
 const BANDWIDTH_DEPTH: u32 = 4;
 
+/// The options that say what a job does.
+const SHAPE: [&str; 10] =
+    ["rw", "readwrite", "bs", "blocksize", "iodepth", "numjobs", "ioengine", "direct", "buffered", "rwmixread"];
+
 /// A file, and under which scheduler fio ran.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Source {
@@ -168,7 +172,10 @@ fn sample(spec: Option<SchedulerSpec>, jobs: &[FioJob]) -> Option<Sample> {
 }
 
 fn part(job: &FioJob, side_by_side: &[FioJob]) -> Part {
-    let plan = foreign::described(job);
+    // Of the rest nothing matters here, and an option that we do not know must not hide what the job does.
+    let matters = |(key, _): &&(String, String)| SHAPE.contains(&key.as_str());
+    let shape = FioJob { options: job.options.iter().filter(matters).cloned().collect(), ..job.clone() };
+    let plan = foreign::described(&shape);
     // Without group_reporting each clone has an entry, and each entry says how many clones there are.
     let entries = side_by_side.iter().filter(|other| other.name == job.name).count();
     let threads = if entries > 1 { 1 } else { plan.threads };
