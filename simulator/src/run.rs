@@ -16,6 +16,8 @@ use crate::processes::Processes;
 
 /// Rounds at one time stamp after which time is taken to stand still.
 const ROUNDS_AT_ONE_TIME: u32 = 1 << 24;
+/// Completions that are taken from the device in one go, where it has more at one time.
+const COMPLETIONS: usize = 64;
 
 /// Why a run cannot go on.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -55,7 +57,7 @@ impl<E: Elevator> Run<E> {
     pub(crate) fn new(queue: RequestQueue<E>, device: AnyDevice, processes: Processes, coalesce_ns: Nanos) -> Self {
         let info = device.info();
         let (hardware_queues, depth) = (info.hardware_queues, info.total_depth());
-        let completions = Vec::with_capacity(depth);
+        let completions = Vec::with_capacity(depth.min(COMPLETIONS));
         let (interrupt_at, dispatch_at) = (NEVER, NEVER);
         Self {
             queue,
@@ -156,13 +158,16 @@ impl<E: Elevator> Run<E> {
     #[inline]
     fn reap(&mut self) {
         let now = self.now;
-        if self.completions.is_empty() {
-            self.device.advance(now, &mut self.completions);
-        }
-        for completion in self.completions.drain(..) {
-            let id = RequestId::from_raw(completion.tag);
-            self.processes.lock.take(now);
-            self.queue.complete(id, completion.status, now, |done| self.processes.bio_done(&done, now));
+        loop {
+            for completion in self.completions.drain(..) {
+                let id = RequestId::from_raw(completion.tag);
+                self.processes.lock.take(now);
+                self.queue.complete(id, completion.status, now, |done| self.processes.bio_done(&done, now));
+            }
+            if self.device.next_event() > now {
+                return;
+            }
+            self.device.advance_to_completion(now, now + 1, &mut self.completions);
         }
     }
 

@@ -99,7 +99,7 @@ struct InHand {
     submitted_ns: Nanos,
     /// What has not been submitted yet of a transfer between device and process, in bytes of the file.
     next_byte: u64,
-    end_byte: u64,
+    left_bytes: u32,
     bytes: u32,
     bios_left: u32,
     device_ns: Nanos,
@@ -110,7 +110,7 @@ struct InHand {
     status: Status,
 }
 
-const _: () = assert!(size_of::<InHand>() == 56, "one for each I/O that may be in flight");
+const _: () = assert!(size_of::<InHand>() == 48, "one for each I/O that may be in flight");
 
 /// The lock round the elevator, where holding it is to cost time: one insertion, choice or completion after the other.
 #[derive(Debug)]
@@ -353,7 +353,7 @@ impl Processes {
             process: super::processes::number(index),
             submitted_ns: now,
             next_byte: io.offset_bytes,
-            end_byte: io.offset_bytes + u64::from(io.length_bytes),
+            left_bytes: io.length_bytes,
             // A range says what is changed or synced; only data counts as throughput.
             bytes: if moves_data(&io) { io.length_bytes } else { 0 },
             bios_left: 0,
@@ -459,12 +459,18 @@ const fn is_counted(bytes: u32, operation: Operation) -> bool {
 }
 
 impl InHand {
+    /// The end of what has not been submitted yet.
+    #[inline]
+    const fn end_byte(&self) -> u64 {
+        self.next_byte + self.left_bytes as u64
+    }
+
     const fn idle(process: u32) -> Self {
         Self {
             process,
             submitted_ns: 0,
             next_byte: 0,
-            end_byte: 0,
+            left_bytes: 0,
             bytes: 0,
             bios_left: 0,
             device_ns: 0,

@@ -104,7 +104,9 @@ impl Processes {
     #[inline]
     pub(super) fn submit_io(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         // Part by part, as it has just been written: the processor would wait before it could read it as a whole.
-        let InHand { process, operation, flags, priority, actor, next_byte, end_byte, .. } = self.ios[number as usize];
+        let InHand { process, operation, flags, priority, actor, next_byte, left_bytes, .. } =
+            self.ios[number as usize];
+        let end_byte = next_byte + u64::from(left_bytes);
         let index = process as usize;
         let process = &self.processes[index];
         let place = process.place;
@@ -137,7 +139,8 @@ impl Processes {
         // Direct calls unplug, whether they wait or not.
         self.begins_to_wait(now, queue);
         let io = &mut self.ios[number as usize];
-        io.next_byte = at;
+        // Less than the whole was left before.
+        (io.next_byte, io.left_bytes) = (at, u32::try_from(end_byte.saturating_sub(at)).unwrap_or(0));
         io.bios_left += bios - ended;
         let is_over = at >= end && io.bios_left == 0;
         self.processes[index].sleeping += u32::from(sleeps);
@@ -282,7 +285,7 @@ impl Processes {
                 let io = self.ios[number as usize];
                 let index = io.process as usize;
                 self.processes[index].sleeping -= 1;
-                if kind == IO_COOKIE && io.next_byte < io.end_byte {
+                if kind == IO_COOKIE && io.left_bytes > 0 {
                     self.submit_io(number, now, queue);
                 }
                 self.pump(index, now, queue);
@@ -301,7 +304,7 @@ impl Processes {
                 if !status.is_ok() {
                     io.status = status;
                 }
-                if io.bios_left == 0 && io.next_byte >= io.end_byte {
+                if io.bios_left == 0 && io.left_bytes == 0 {
                     let index = io.process as usize;
                     let at = self.runs_again(index, now);
                     self.complete_at(number, at);
