@@ -375,6 +375,17 @@ impl Lane {
     /// Brings the running second, and with it the in-flight area, up to `now_ns`.
     #[inline]
     fn advance(&mut self, window: Window, now_ns: Nanos) {
+        // Inside the running second, which lies inside the window.
+        if now_ns < self.second_end_ns && now_ns >= self.advanced_to_ns {
+            self.inflight_area += self.inflight * (now_ns - self.advanced_to_ns);
+            self.advanced_to_ns = now_ns;
+            return;
+        }
+        self.advance_far(window, now_ns);
+    }
+
+    #[inline(never)]
+    fn advance_far(&mut self, window: Window, now_ns: Nanos) {
         let now_ns = now_ns.clamp(window.start_ns, window.end_ns);
         while now_ns >= self.second_end_ns && self.second_end_ns < window.end_ns {
             self.sum_until(self.second_end_ns);

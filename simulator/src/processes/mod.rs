@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use block::random::fnv1a64_continued;
-use block::{Flags, Nanos, Operation, Priority, Status};
+use block::{Flags, Nanos, Operation, Priority, SECTOR_BYTES, Status};
 use elevator::{Bio, Elevator};
 use experiment::{Completion, IoDirection, Recorder, Schedule};
 use queue::{Done, Plug, RequestQueue};
@@ -82,6 +82,8 @@ pub(crate) struct Process {
     /// While a bio of it waits for a request, it does nothing else. Not so for programs of several processes, nor for
     /// io_uring, which has a worker sleep for every I/O; before blk-mq asynchronous I/O was libaio, which sleeps.
     sleeps_as_one: bool,
+    /// Nothing but direct transfers: no cache, no block map, no calls beside them.
+    transfers_only: bool,
     sleeping: u32,
     first_io: u32,
     cpu: u32,
@@ -137,6 +139,8 @@ pub(crate) struct Processes {
     costs: HostCosts,
     /// Whether the host's work costs nothing at all.
     is_free: bool,
+    /// Whether no processor ever works: the host is free, and nothing holds a process up.
+    is_never_busy: bool,
     /// Whether processors are serial resources, also for completions.
     shares_cpus: bool,
     pub lock: ElevatorLock,
@@ -316,16 +320,18 @@ impl Processes {
             if !process.is_running || (process.sleeping > 0 && process.sleeps_as_one) {
                 return;
             }
-            let is_full = process.issuer.in_flight() == process.issuer.depth();
+            let is_full = process.issuer.is_full();
             if is_full && process.refills_at_once {
                 return;
             }
-            let free_at = self.cpu_free_at[process.cpu as usize];
-            if free_at > now && !is_full {
-                return self.wake_at(index, free_at);
+            if !self.is_never_busy && !is_full {
+                let free_at = self.cpu_free_at[process.cpu as usize];
+                if free_at > now {
+                    return self.wake_at(index, free_at);
+                }
             }
             match process.issuer.next(now) {
-                Next::Issue(io) => self.start_io(index, io, now, queue),
+                Next::Issue(io) => self.start_io(index, &io, now, queue),
                 Next::NotBefore(at) => return self.wake_at(index, at),
                 Next::Busy => return,
                 Next::Finished => {
@@ -345,8 +351,23 @@ impl Processes {
         }
     }
 
-    #[inline]
-    fn start_io(&mut self, index: usize, io: Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
+    #[inline(always)]
+    fn start_io(&mut self, index: usize, io: &Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
+        let process = &self.processes[index];
+        let is_one_bio = u64::from(io.length_bytes) <= self.bio_bytes
+            && (io.offset_bytes | u64::from(io.length_bytes)).is_multiple_of(SECTOR_BYTES)
+            && io.deadline_ns.is_none()
+            && io.due_ns.is_none();
+        if is_one_bio && process.transfers_only && self.deadlines.is_empty() && moves_data(io) {
+            self.start_transfer(index, io, now, queue);
+        } else {
+            self.start_any_io(index, io, now, queue);
+        }
+    }
+
+    /// An I/O that may need more than one bio, or more than a transfer.
+    #[inline(never)]
+    fn start_any_io(&mut self, index: usize, io: &Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let process = &mut self.processes[index];
         let number = process.first_io + io.token;
         self.ios[number as usize] = InHand {
@@ -355,7 +376,7 @@ impl Processes {
             next_byte: io.offset_bytes,
             left_bytes: io.length_bytes,
             // A range says what is changed or synced; only data counts as throughput.
-            bytes: if moves_data(&io) { io.length_bytes } else { 0 },
+            bytes: if moves_data(io) { io.length_bytes } else { 0 },
             bios_left: 0,
             device_ns: 0,
             operation: io.operation,
@@ -384,7 +405,7 @@ impl Processes {
                 let at = now + self.costs.complete_ns.max(1);
                 self.wheel.insert(at, Payload::new(DELIVER, number));
             }
-            _ => self.begin_call(number, &io, now, queue),
+            _ => self.begin_call(number, io, now, queue),
         }
     }
 
@@ -399,6 +420,9 @@ impl Processes {
     /// A process has submitted so many bios. Answers when it may go on.
     #[inline]
     fn has_submitted(&mut self, index: usize, bios: u32, now: Nanos) -> Nanos {
+        if self.is_never_busy {
+            return now;
+        }
         let waits_ns = self.lock.free_at.saturating_sub(now);
         self.work(index, now, waits_ns + self.costs.submit_ns * u64::from(bios))
     }

@@ -8,8 +8,9 @@ use std::ops::Range;
 
 use block::{Extent, Nanos, Operation, Priority, SECTOR_BYTES, Status};
 use elevator::{Bio, Elevator};
-use experiment::{KernelEra, Machine};
+use experiment::{IoDirection, KernelEra, Machine};
 use queue::{RequestQueue, Submitted};
+use workload::Io;
 
 use super::{InHand, Processes};
 use crate::os::pages::PAGE_BYTES;
@@ -100,6 +101,62 @@ impl Transfers {
 
 // ---- direct transfers ----
 impl Processes {
+    /// Begins a direct transfer of whole sectors that is no longer than a bio: what [`Processes::submit_io`] does of it, in one
+    /// go.
+    #[inline]
+    pub(super) fn start_transfer(
+        &mut self,
+        index: usize,
+        io: &Io,
+        now: Nanos,
+        queue: &mut RequestQueue<impl Elevator>,
+    ) {
+        let process = &self.processes[index];
+        let number = process.first_io + io.token;
+        let end_byte = io.offset_bytes + u64::from(io.length_bytes);
+        let (device_byte, piece_end) = process.place.piece(io.offset_bytes, end_byte);
+        if piece_end < end_byte {
+            return self.start_any_io(index, io, now, queue);
+        }
+        let sectors = sectors_of(u64::from(io.length_bytes));
+        let mut bio = Bio {
+            operation: io.operation,
+            flags: io.flags,
+            extent: Extent::new(device_byte / SECTOR_BYTES, sectors),
+            segments: u16::try_from(sectors.div_ceil(128).max(1)).unwrap_or(u16::MAX),
+            ..process.template
+        };
+        bio.context.0 += u32::from(io.actor);
+        if io.priority != Priority::NONE {
+            bio.priority = io.priority;
+        }
+        self.ios[number as usize] = InHand {
+            process: super::number(index),
+            submitted_ns: now,
+            next_byte: end_byte,
+            left_bytes: 0,
+            bytes: io.length_bytes,
+            bios_left: 1,
+            device_ns: 0,
+            operation: io.operation,
+            flags: io.flags,
+            priority: io.priority,
+            actor: io.actor,
+            status: Status::Ok,
+        };
+        if io.length_bytes > 0 {
+            self.recorder.submitted(index, IoDirection::from(io.operation), now);
+        }
+        let submitted = self.submit_bio(&bio, IO_COOKIE << COOKIE_SHIFT | u64::from(number), false, now, queue);
+        self.begins_to_wait(now, queue);
+        self.processes[index].sleeping += u32::from(submitted == Submitted::Waiting);
+        let done_at = self.has_submitted(index, 1, now);
+        if submitted == Submitted::Nothing {
+            self.ios[number as usize].bios_left = 0;
+            self.complete_at(number, if self.is_free { now } else { done_at });
+        }
+    }
+
     /// Submits what an I/O still has to transfer, until its process has to sleep for a request.
     #[inline]
     pub(super) fn submit_io(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {

@@ -171,7 +171,8 @@ impl Issuer {
     }
 
     /// What the thread does at `now`. The first call is the begin of its phase; times must not go back.
-    #[inline]
+    // Always: an answer is twelve words, which a call would put into memory twice.
+    #[inline(always)]
     pub fn next(&mut self, now: Nanos) -> Next {
         match &mut self.0 {
             Kind::Pattern(thread) => thread.next(now),
@@ -198,6 +199,15 @@ impl Issuer {
             Kind::Pattern(thread) => thread.stop(),
             Kind::Program(run) => run.stop(),
             Kind::Replay(player) => player.stop(),
+        }
+    }
+
+    /// Whether as many I/Os are in flight as may be.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        match &self.0 {
+            Kind::Pattern(thread) => thread.is_full(),
+            Kind::Program(_) | Kind::Replay(_) => self.in_flight() == self.depth(),
         }
     }
 

@@ -46,6 +46,12 @@ impl<T: Copy> Tokens<T> {
         u32::try_from(self.held.len()).unwrap_or(u32::MAX)
     }
 
+    /// Whether no token is free.
+    #[inline]
+    pub(crate) fn are_all_taken(&self) -> bool {
+        self.free.is_empty()
+    }
+
     /// Tokens in flight.
     #[inline]
     pub(crate) fn in_flight(&self) -> u32 {
