@@ -23,6 +23,9 @@ pub(crate) fn check<E: Elevator>(queue: &RequestQueue<E>) -> Result<(), Violatio
             return broken("a free slot is on no list and in no merge hash", slot);
         }
     }
+    if totals.hashed != queue.findable {
+        return broken("requests that can be found by their end are counted", totals.hashed);
+    }
     check_totals(queue, &totals)?;
     queue.check_lists(totals.sectors)?;
     for limiter in &queue.limiters {
@@ -36,6 +39,7 @@ struct Totals {
     tagged: u32,
     limited: u32,
     started: u32,
+    hashed: u32,
     bios: u32,
     /// Of these, those that have no record.
     alone: u32,
@@ -51,6 +55,7 @@ fn check_request<E: Elevator>(queue: &RequestQueue<E>, id: RequestId, totals: &m
     }
     totals.tagged += 1;
     totals.limited += u32::from(slot.marks.has(Marks::LIMITED));
+    totals.hashed += u32::from(slot.marks.has(Marks::HASHED));
     let end = request.attributes.extent.end();
     if slot.marks.has(Marks::HASHED) && (request.place != Place::Queued || !queue.is_findable(id, end)) {
         return broken("the merge hash holds queued requests at their present end", id.slot());

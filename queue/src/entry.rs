@@ -6,7 +6,7 @@ use crate::flush::Steps;
 use crate::merge::is_open_kind;
 use crate::slot::{Marks, Slot};
 use crate::{Full, Plug, RequestQueue, Submitted, TraceKind};
-use block::{Flags, Nanos, Operation, RequestId};
+use block::{Flags, Nanos, Operation, RequestId, Sector};
 use elevator::{Admission, Bio, Elevator, GroupState, Place, Position, Wake};
 
 impl<E: Elevator> RequestQueue<E> {
@@ -184,7 +184,8 @@ impl<E: Elevator> RequestQueue<E> {
         if has_lists && let Err(limited) = self.begin_by_lists(bio, is_new, now) {
             return Entered::NoTag { limited };
         }
-        let hint = if is_new || self.era.searches_again {
+        let is_open = is_open_kind(bio);
+        let hint = if is_open && (is_new || self.era.searches_again) {
             match self.try_merge(arrival, bio, plug.as_deref(), now) {
                 Ok(id) => {
                     if let Arrival::Recorded(index) = arrival
@@ -225,7 +226,7 @@ impl<E: Elevator> RequestQueue<E> {
             Some(plug) => self.plug(plug, id, now),
             None if needs_flush_machine(bio) => self.begin_flush_sequence(id, now),
             None if bio.operation == Operation::Passthrough => self.send_special(id, now),
-            None => self.insert_inline(id, Position::Sorted(hint), now),
+            None => self.insert_inline(id, Position::Sorted(hint), is_open.then(|| bio.extent.end()), now),
         }
         if has_lists {
             self.entered_by_lists(bio, now);
@@ -281,12 +282,15 @@ impl<E: Elevator> RequestQueue<E> {
 
     #[inline(never)]
     pub(crate) fn insert(&mut self, id: RequestId, at: Position, now: Nanos) {
-        self.insert_inline(id, at, now);
+        let attributes = self.requests.attributes(id);
+        let is_open = matches!(at, Position::Sorted(_)) && self.is_open(id, attributes);
+        let open_end = is_open.then(|| attributes.extent.end());
+        self.insert_inline(id, at, open_end, now);
     }
 
-    /// The same where most requests come by.
+    /// The same where most requests come by; with the request's end if others may join it.
     #[inline(always)]
-    fn insert_inline(&mut self, id: RequestId, at: Position, now: Nanos) {
+    fn insert_inline(&mut self, id: RequestId, at: Position, open_end: Option<Sector>, now: Nanos) {
         self.sequence += 1;
         let is_carrying = self.is_carrying();
         let slot = self.slots.at_mut(id.slot());
@@ -296,9 +300,7 @@ impl<E: Elevator> RequestQueue<E> {
             return;
         }
         slot.marks.set(Marks::INSERTED);
-        let may_be_open = matches!(at, Position::Sorted(_)) && !slot.marks.has(Marks::NO_MERGE);
-        let attributes = self.requests.move_to(id, Place::Queued).map(|request| &request.attributes);
-        let open_end = attributes.filter(|kind| may_be_open && is_open_kind(kind)).map(|kind| kind.extent.end());
+        self.requests.move_to(id, Place::Queued);
         let wake = self.elevator.insert(&self.requests, id, at, now);
         self.note(wake);
         if let Some(end) = open_end {
@@ -331,10 +333,16 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Lets in those who wait for a tag, each kind in order of arrival.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn admit_waiting(&mut self, now: Nanos) {
-        let somebody_waits = !self.waiting[0].is_empty() || !self.waiting[1].is_empty();
-        if somebody_waits && self.switching.is_none() {
+        if !self.waiting[0].is_empty() || !self.waiting[1].is_empty() {
+            self.admit(now);
+        }
+    }
+
+    #[inline(never)]
+    fn admit(&mut self, now: Nanos) {
+        if self.switching.is_none() {
             match self.era.allocation {
                 Allocation::Tags => self.admit_in_order(now),
                 _ => self.wake_sleepers(now),

@@ -57,8 +57,8 @@ use elevator::limiters::AnyLimiter;
 use elevator::structures::{Array, Links, List, NoMemory};
 use elevator::tunable::{SettingError, Tunable};
 use elevator::{
-    Any, Attributes, Bio, Configuration, Depth, Elevator, GroupTree, IoLimits, Limiter, Place, Position, Requests,
-    Wake, registry,
+    Any, Attributes, Bio, Configuration, Depth, Elevator, GroupTree, IoLimits, Limiter, Place, Position, Request,
+    Requests, Wake, registry,
 };
 use end_hash::EndHash;
 use flush::{FlushMachine, Stage};
@@ -147,6 +147,8 @@ pub struct RequestQueue<E = Any> {
     hash: EndHash,
     /// The request that became findable last and is not yet in the hash, with its end.
     unhashed: Option<(RequestId, Sector)>,
+    /// Requests that can be found by their end: mostly none, and nothing need be looked for.
+    findable: u32,
     last_merge: Option<RequestId>,
     /// Links of the merge hash, the dispatch lists, the flush machine's lists and those carried over a switch: a request
     /// is on one of them at most.
@@ -232,6 +234,7 @@ impl<E: Elevator> RequestQueue<E> {
             lists: RequestLists::try_new(settings.era.allocation, configuration.contexts)?,
             hash: EndHash::try_new(slots)?,
             unhashed: None,
+            findable: 0,
             last_merge: None,
             dispatch_links: Links::try_new(slots)?,
             dispatch_lists: Array::try_new(queues, List::EMPTY)?,
@@ -486,10 +489,9 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// A request ended for its submitters.
     pub(crate) fn finish(&mut self, id: RequestId, status: Status, now: Nanos, done: &mut impl FnMut(Done)) {
-        let request = self.requests.at(id);
-        let (attributes, issued_ns) = (&request.attributes, request.issued_ns);
+        let &Request { attributes, start_ns, issued_ns, .. } = self.requests.at(id);
         let (sectors, group) = (attributes.extent.sectors, attributes.group);
-        self.counters.completed(attributes.direction(), sectors, request.start_ns, now);
+        self.counters.completed(attributes.direction(), sectors, start_ns, now);
         if self.is_gated {
             self.end_barrier(id);
         }
@@ -501,9 +503,8 @@ impl<E: Elevator> RequestQueue<E> {
         }
         match self.slots.at(id.slot()).members() {
             Members::Alone(cookie) => {
-                let request = self.requests.at(id);
                 // It became the request when it came.
-                done(Done { cookie, bio: request.attributes, status, submitted_ns: request.start_ns, issued_ns });
+                done(Done { cookie, bio: attributes, status, submitted_ns: start_ns, issued_ns });
                 self.bios.went_out();
             }
             Members::Chain(chain) => self.finish_chain(chain, status, (issued_ns, now), done),

@@ -12,7 +12,7 @@ use block::{Nanos, Operation, RequestId, Sector};
 use elevator::{Attributes, Bio, Elevator, Hint, Merge, MergeSearch, Place, Side};
 
 impl<E: Elevator> RequestQueue<E> {
-    /// Lets a bio join a request, or says where the policy wants its own.
+    /// Lets a bio that may share a request join one, or says where the policy wants its own.
     pub(crate) fn try_merge(
         &mut self,
         arrival: Arrival,
@@ -20,9 +20,6 @@ impl<E: Elevator> RequestQueue<E> {
         plug: Option<&Plug>,
         now: Nanos,
     ) -> Result<RequestId, Hint> {
-        if !bio.operation.is_mergeable() || bio.flags.intersects(Attributes::NEVER_MERGED) {
-            return Err(self.hint_for(bio, now));
-        }
         if let Some(id) = self.merge_into_plug(arrival, bio, plug, now) {
             return Ok(id);
         }
@@ -85,7 +82,9 @@ impl<E: Elevator> RequestQueue<E> {
         if self.merging == Merging::OneHit {
             return Merge::No(Hint::None);
         }
-        if let Some(id) = self.find_by_end(bio) {
+        if self.findable > 0
+            && let Some(id) = self.find_by_end(bio)
+        {
             return Merge::Into(id, Side::Back);
         }
         if search == MergeSearch::PipelineThenFront { self.ask_policy(bio, now) } else { Merge::No(Hint::None) }
@@ -329,13 +328,16 @@ impl<E: Elevator> RequestQueue<E> {
     /// most requests of a queue that is not full are chosen before that.
     #[inline]
     pub(crate) fn hash_in(&mut self, id: RequestId, end: Sector) {
-        self.hash_newest();
-        self.slots.at_mut(id.slot()).marks.set(Marks::HASHED);
+        if self.unhashed.is_some() {
+            self.hash_newest();
+        }
+        let marks = &mut self.slots.at_mut(id.slot()).marks;
+        self.findable += u32::from(!marks.has(Marks::HASHED));
+        marks.set(Marks::HASHED);
         self.unhashed = Some((id, end));
     }
 
     /// Nothing that is to be found by its end is outside the hash any more.
-    #[inline]
     fn hash_newest(&mut self) {
         let Some((id, end)) = self.unhashed.take() else { return };
         if !self.hash.add(&mut self.dispatch_links, id.slot(), end) {
@@ -359,6 +361,7 @@ impl<E: Elevator> RequestQueue<E> {
             return false;
         }
         marks.clear(Marks::HASHED);
+        self.findable = self.findable.wrapping_sub(1);
         if self.is_unhashed(id) {
             self.unhashed = None;
         } else {

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use block::Nanos;
 
 use super::layout::UNIT_SECTORS;
+use super::operations::Event;
 use super::translation::NONE;
-use super::{Event, Flash, Source};
+use super::{Flash, Source};
 
 /// What `SensedPage::owner` says of a page read for garbage collection.
 const COLLECTOR: u32 = u32::MAX;

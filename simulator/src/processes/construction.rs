@@ -88,7 +88,8 @@ impl Processes {
             wheel: wheel(&schedule, events),
             schedule,
             // Used where completing costs nothing.
-            ready: VecDeque::with_capacity(if costs == HostCosts::NONE { ios.len() } else { 0 }),
+            ready: Vec::with_capacity(if costs == HostCosts::NONE { ios.len() } else { 0 }),
+            delivered: 0,
             cpu_free_at: vec![0; processes.len().max(cpus(machine))],
             backlog: VecDeque::new(),
             plug: submission::has_task_plugs(machine.era).then(Plug::default),

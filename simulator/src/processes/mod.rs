@@ -153,8 +153,10 @@ pub(crate) struct Processes {
     /// When each processor is idle again; without a limit every process has one to itself.
     cpu_free_at: Vec<Nanos>,
     wheel: EventWheel,
-    /// I/Os delivered at the present time, in order: the way without the wheel where completing costs nothing.
-    ready: VecDeque<u32>,
+    /// I/Os delivered at the present time, in order, and how many of them have been: the way without the wheel where
+    /// completing costs nothing. Empty when all have.
+    ready: Vec<u32>,
+    delivered: usize,
     /// Bios that the queue had no room for.
     backlog: VecDeque<(Bio, u64)>,
     /// The plug of whoever is submitting; empty between calls. None where submitters have no plugs.
@@ -271,7 +273,12 @@ impl Processes {
     #[inline]
     pub(crate) fn run_due(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         loop {
-            if let Some(io) = self.ready.pop_front() {
+            if let Some(&io) = self.ready.get(self.delivered) {
+                self.delivered += 1;
+                if self.delivered == self.ready.len() {
+                    self.ready.clear();
+                    self.delivered = 0;
+                }
                 self.deliver(io, now, queue);
             } else if let Some((_, event)) = self.wheel.pop_due(now) {
                 self.handle(event, now, queue);
@@ -439,7 +446,7 @@ impl Processes {
     #[inline]
     fn complete_at(&mut self, number: u32, at: Nanos) {
         if self.is_free {
-            self.ready.push_back(number);
+            self.ready.push(number);
         } else {
             self.wheel.insert(at, Payload::new(DELIVER, number));
         }
