@@ -327,6 +327,11 @@ impl Device for Flash {
             }
         }
         if let Some(at) = self.commands.take_up(now) {
+            if in_flight.work == Work::Read && !self.stages.starting.is_empty() {
+                // Behind others: what is next stays.
+                self.stages.starting.push(at + self.command_ns, record);
+                return Submit::Accepted;
+            }
             self.hand_on(record, at);
         } else {
             self.commands.enqueue(command.hardware_queue.0, record);

@@ -478,7 +478,24 @@ impl Processes {
             }
         }
         let process = &mut self.processes[index];
-        process.issuer.completed(number - process.first_io, status.is_ok());
+        let token = number - process.first_io;
+        let may_act = process.is_running
+            && process.transfers_only
+            && process.refills_at_once
+            && process.sleeping == 0
+            && (self.is_never_busy || self.cpu_free_at[process.cpu as usize] <= now);
+        if may_act
+            && status.is_ok()
+            && let Some(io) = process.issuer.turn_over(token, now)
+        {
+            let is_full = process.issuer.is_full();
+            self.start_io(index, &io, now, queue);
+            if is_full {
+                return;
+            }
+        } else {
+            process.issuer.completed(token, status.is_ok());
+        }
         self.pump(index, now, queue);
     }
 }

@@ -193,6 +193,16 @@ impl Issuer {
         }
     }
 
+    /// [`Issuer::completed`] of an I/O that ended well, and the [`Issuer::next`] that answers it, in one: the I/O that takes
+    /// the other's place, if that is all that the thread would do. Otherwise nothing has happened.
+    #[inline(always)]
+    pub fn turn_over(&mut self, token: u32, now: Nanos) -> Option<Io> {
+        match &mut self.0 {
+            Kind::Pattern(thread) => thread.turn_over(token, now),
+            Kind::Program(_) | Kind::Replay(_) => None,
+        }
+    }
+
     /// Ends the thread: nothing more is issued, not even a final fsync.
     pub fn stop(&mut self) {
         match &mut self.0 {

@@ -223,7 +223,7 @@ impl Thread {
 
     /// As [`Thread::next_running`], where nothing is to be decided but the place.
     #[inline]
-    fn next_uniform(&mut self, Uniform { direction, length_bytes }: Uniform) -> Next {
+    fn next_uniform(&mut self, uniform: Uniform) -> Next {
         if self.is_full() {
             self.is_draining = true;
             return Next::Busy;
@@ -234,13 +234,31 @@ impl Thread {
             }
             self.is_draining = false;
         }
+        let token = self.tokens.take(Flying::Data(uniform.direction));
+        Next::Issue(self.issue_uniform(uniform, token))
+    }
+
+    /// As [`super::Issuer::turn_over`].
+    #[inline(always)]
+    pub(super) fn turn_over(&mut self, token: u32, now: Nanos) -> Option<Io> {
+        let uniform = self.uniform?;
+        let is_running = self.stage == Stage::Running && now < self.end_ns && !self.is_draining;
+        if !is_running || !self.tokens.is_held(token) || self.budget_is_spent() {
+            return None;
+        }
+        // The token given back last is the one taken next.
+        Some(self.issue_uniform(uniform, token))
+    }
+
+    #[inline]
+    fn issue_uniform(&mut self, Uniform { direction, length_bytes }: Uniform, token: u32) -> Io {
         let draws = self.offsets.will_draw(direction);
         let offset_bytes = self.offsets.next(direction, u64::from(length_bytes), draws);
         self.budget.bytes_left = self.budget.bytes_left.saturating_sub(u64::from(length_bytes));
         self.budget.ios_left -= 1;
         self.writes_issued += u64::from(direction == Direction::Write);
-        Next::Issue(Io {
-            token: self.tokens.take(Flying::Data(direction)),
+        Io {
+            token,
             operation: direction.operation(),
             flags: self.flags[direction as usize],
             offset_bytes,
@@ -250,7 +268,7 @@ impl Thread {
             actor: 0,
             deadline_ns: None,
             due_ns: None,
-        })
+        }
     }
 
     #[inline(never)]
