@@ -267,6 +267,20 @@ impl Requests {
         Some(request)
     }
 
+    /// Moves the request in a slot to another place, as [`Requests::move_to`] does by id; `None` while the slot is free.
+    #[inline]
+    pub fn move_slot_to(&mut self, slot: u32, place: Place) -> Option<(RequestId, &mut Request)> {
+        let request = self.slots.get_mut(slot)?;
+        if request.place == Place::Free {
+            return None;
+        }
+        if !request.place.may_become(place) {
+            self.violations.set(self.violations.get().saturating_add(1));
+        }
+        request.place = place;
+        Some((RequestId::new(slot, u32::from(request.generation)), request))
+    }
+
     /// Takes a request that the device has back from it, to another place; the hardware queue it was sent through. `None`,
     /// and nothing happens, if the device does not have it.
     #[inline]

@@ -224,9 +224,10 @@ impl<E: Elevator> RequestQueue<E> {
         self.trace(TraceKind::Allocated, id, None, now);
         match plug {
             Some(plug) => self.plug(plug, id, now),
+            None if is_open => self.insert_inline(id, Position::Sorted(hint), Some(bio.extent.end()), now),
             None if needs_flush_machine(bio) => self.begin_flush_sequence(id, now),
             None if bio.operation == Operation::Passthrough => self.send_special(id, now),
-            None => self.insert_inline(id, Position::Sorted(hint), is_open.then(|| bio.extent.end()), now),
+            None => self.insert(id, Position::Sorted(hint), now),
         }
         if has_lists {
             self.entered_by_lists(bio, now);

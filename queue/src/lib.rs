@@ -387,7 +387,9 @@ impl<E: Elevator> RequestQueue<E> {
 
     #[inline]
     pub(crate) fn note(&mut self, wake: Wake) {
-        self.wake = self.wake.and(wake);
+        if self.wake != Wake::All {
+            self.wake = self.wake.and(wake);
+        }
     }
 }
 

@@ -134,10 +134,10 @@ impl<E: Elevator> Run<E> {
     /// Whether nobody would do anything at an event of the device that completes nothing.
     #[inline]
     fn leaves_device_alone(&self) -> bool {
-        let queues = || (0..self.hardware_queues).map(HardwareQueue);
         self.coalesce_ns == 0
             && self.processes.is_at_rest(&self.queue)
-            && queues().all(|queue| self.queue.is_settled(queue))
+            && self.queue.is_settled(HardwareQueue(0))
+            && (1..self.hardware_queues).all(|queue| self.queue.is_settled(HardwareQueue(queue)))
     }
 
     /// Completions wait for the interrupt, which comes some time after the first of them.
@@ -161,11 +161,13 @@ impl<E: Elevator> Run<E> {
         loop {
             // A device that stops at a full batch has filled it; others may have given more.
             let has_all = (1..COMPLETIONS).contains(&self.completions.len());
-            for completion in self.completions.drain(..) {
+            for index in 0..self.completions.len() {
+                let completion = self.completions[index];
                 let id = RequestId::from_raw(completion.tag);
                 self.processes.lock.take(now);
                 self.queue.complete(id, completion.status, now, |done| self.processes.bio_done(&done, now));
             }
+            self.completions.clear();
             if has_all || self.device.next_event() > now {
                 return;
             }

@@ -1,9 +1,9 @@
 //! What dies and channels are at, by the time at which it ends.
 //!
 //! Promise  events come out by time, equal times in order of insertion.
-//! Cost     reads end nearly in the order in which they begin, so a few of them are kept in a sorted ring: an insertion
-//!          moves a handful of entries. Programs, which take much longer, and what the ring has no room for go on the
-//!          calendar, whose cost does not depend on how many there are or in which order they come.
+//! Cost     reads end nearly in the order in which they begin, so that most are put into a sorted ring close to its end.
+//!          What belongs elsewhere (reads behind others or behind programs, programs themselves, garbage collection) goes
+//!          on the calendar, whose cost does not depend on how many there are or in which order they come.
 
 use block::Nanos;
 
@@ -12,8 +12,9 @@ use crate::calendar::Calendar;
 use crate::interface::NEVER;
 use crate::pending::Pending;
 
-/// Ends of reads that are kept in the ring.
-const NEAR: usize = 64;
+/// Ends of reads that are kept in the ring, and how many of them a new one may pass.
+const NEAR: usize = 128;
+const PASSED: usize = 6;
 
 /// An event whose time is not known to rise with those of its kind: a page sensed, a victim's page in the collector's
 /// hands, a program ended.
@@ -50,6 +51,7 @@ impl Event {
     }
 
     /// Whether a command waits for it.
+    #[inline]
     pub(super) fn is_host_page(self) -> bool {
         self.what > Self::PROGRAMMED && SensedPage::from_word(self.what, self.number).is_host()
     }
@@ -83,7 +85,7 @@ impl Operations {
     pub(super) fn insert(&mut self, now: Nanos, at: Nanos, event: Event) {
         let event = Event { order: self.inserted, ..event };
         self.inserted = self.inserted.wrapping_add(1);
-        if event.what != Event::PROGRAMMED && self.near.len() < NEAR {
+        if event.is_host_page() && self.near.len() < NEAR && self.near.is_near_end(at, PASSED) {
             self.near.insert(at, event);
         } else {
             self.far.insert(now, at, event);
@@ -138,7 +140,10 @@ mod tests {
             if reference.len() < 150 && (reference.is_empty() || stream.chance(1, 2)) {
                 let is_program = stream.chance(1, 4);
                 let at = now + if is_program { 8 * stream.below(100) } else { stream.below(40) };
-                let event = if is_program { Event::programmed(number) } else { Event::collected(number) };
+                let event = match is_program {
+                    true => Event::programmed(number),
+                    false => Event { what: 1 << 56, number, order: 0 },
+                };
                 operations.insert(now, at, event);
                 reference.push(std::cmp::Reverse((at, number)));
                 number += 1;

@@ -45,6 +45,7 @@ impl SensedPage {
         Self { owner: u32::from_be_bytes([a, b, c, d]), page, die: u16::from_be_bytes(die), units, sectors }
     }
 
+    #[inline]
     pub(super) fn is_host(&self) -> bool {
         self.owner != COLLECTOR
     }
