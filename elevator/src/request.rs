@@ -213,7 +213,8 @@ impl Requests {
         request.generation = request.generation.wrapping_add(1) & GENERATION_MASK;
         request.next_free = first_free;
         self.first_free = id.slot();
-        self.in_use = self.in_use.saturating_sub(1);
+        // Only what is in use is found alive.
+        self.in_use = self.in_use.wrapping_sub(1);
     }
 
     /// The request; an empty one if the id is stale.

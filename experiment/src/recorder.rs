@@ -201,7 +201,7 @@ impl Recorder {
     /// An issuer begins to submit a request at `now_ns`. Times of one group do not go backwards.
     ///
     /// Each call is followed by one of [`Recorder::completed`] for the same issuer and direction.
-    #[inline]
+    #[inline(always)]
     pub fn submitted(&mut self, issuer: usize, direction: IoDirection, now_ns: Nanos) {
         let lane = Self::lane(&mut self.lanes, self.window, self.issuers[issuer].group, direction);
         lane.advance(self.window, now_ns);
@@ -209,7 +209,8 @@ impl Recorder {
     }
 
     /// An issuer saw a request complete.
-    #[inline]
+    // Always: as a call it would have to put all of a completion into memory first.
+    #[inline(always)]
     pub fn completed(&mut self, completion: &Completion) {
         let Completion { issuer, direction, submitted_ns, completed_ns, bytes, device_ns, outcome } = *completion;
         let issuer = &mut self.issuers[issuer];

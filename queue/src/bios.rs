@@ -105,7 +105,8 @@ impl Bios {
 
     #[inline]
     pub(crate) fn went_out(&mut self) {
-        self.inside = self.inside.saturating_sub(1);
+        // Each came in before.
+        self.inside = self.inside.wrapping_sub(1);
     }
 
     /// Sees to it that so many records can be taken. They can where all were made at construction, since there is one for

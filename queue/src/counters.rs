@@ -93,6 +93,7 @@ impl Counters {
         sums.ios += 1;
         sums.sectors += u64::from(sectors);
         sums.ticks_ns += now.saturating_sub(start_ns);
-        sums.in_flight = sums.in_flight.saturating_sub(1);
+        // It was counted in when it was allocated.
+        sums.in_flight = sums.in_flight.wrapping_sub(1);
     }
 }

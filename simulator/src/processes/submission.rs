@@ -350,7 +350,7 @@ impl Processes {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn bio_ended(&mut self, cookie: u64, status: Status, device_ns: Nanos, now: Nanos) {
         let number = u32::try_from(cookie & u64::from(u32::MAX)).unwrap_or(u32::MAX);
         match cookie >> COOKIE_SHIFT {

@@ -250,7 +250,7 @@ impl Thread {
         Some(self.issue_uniform(uniform, token))
     }
 
-    #[inline]
+    #[inline(always)]
     fn issue_uniform(&mut self, Uniform { direction, length_bytes }: Uniform, token: u32) -> Io {
         let draws = self.offsets.will_draw(direction);
         let offset_bytes = self.offsets.next(direction, u64::from(length_bytes), draws);
