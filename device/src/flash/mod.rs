@@ -11,12 +11,13 @@
 //!
 //! Where    [`layout`] arithmetic of places · [`translation`] mapping and superblocks · [`dies`] reservations ·
 //! [`commands`] firmware and submission queues · [`operations`] what dies are at · [`agenda`] which event is next ·
-//! [`read`] · [`mod@write`] with [`write_buffer`] and [`collect`].
+//! [`read`], [`early`] · [`mod@write`] with [`write_buffer`] and [`collect`].
 
 mod agenda;
 mod collect;
 mod commands;
 mod dies;
+mod early;
 mod layout;
 mod operations;
 mod parameters;
@@ -42,6 +43,7 @@ use agenda::{Agenda, Source};
 use collect::Collector;
 use commands::{Commands, InFlight, Work};
 use dies::Dies;
+use early::EarlyReads;
 use layout::{Layout, UNIT_SECTORS};
 use operations::{Event, Operations};
 use precondition::preconditioned;
@@ -72,6 +74,7 @@ pub struct Flash {
     looked_ahead: usize,
     stages: Stages,
     operations: Operations,
+    early: EarlyReads,
     dies: Dies,
     /// With `die_hold`, the pages that wait for each die; empty without.
     holding: Vec<read::HeldDie>,
@@ -126,6 +129,7 @@ impl Flash {
                 acknowledged: stage(),
             },
             operations: Operations::new(),
+            early: EarlyReads::new(),
             dies: Dies::new(parameters, &layout, stream),
             holding: if parameters.die_hold == 0 { Vec::new() } else { vec![read::HeldDie::default(); dies] },
             link_rate: Rate::of_kb_per_s(parameters.link_kb_per_s),
@@ -175,8 +179,10 @@ impl Flash {
 
     /// The firmware is done with a command at `at`: it goes on to the link or, after a fixed time, to the flash.
     #[inline]
-    fn hand_on(&mut self, command: u32, at: Nanos) {
-        match self.commands.get(command).work {
+    fn hand_on(&mut self, now: Nanos, command: u32, at: Nanos) {
+        let work = self.commands.get(command).work;
+        match work {
+            Work::Read if self.begin_early(now, command, at + self.command_ns) => {}
             Work::Write | Work::Zero => {
                 self.stages.transferring.push(at, command);
                 self.agenda.set_of_writes(Source::Transfer, self.stages.transferring.next());
@@ -251,7 +257,7 @@ impl Flash {
             }
             Source::Fetch => {
                 if let Some((command, at)) = self.commands.fetch() {
-                    self.hand_on(command, at);
+                    self.hand_on(now, command, at);
                 }
                 self.agenda.set(source, self.commands.fetch_at());
             }
@@ -318,6 +324,9 @@ impl Device for Flash {
         }
         self.counters.count(command.operation, command.extent.sectors);
         let in_flight = self.in_flight(command);
+        if in_flight.work != Work::Read {
+            self.take_early_back(now);
+        }
         let record = self.commands.insert(in_flight);
         if in_flight.work == Work::Flush && !self.power_loss_protection {
             // It covers what is in the buffer now; later writes do not delay it.
@@ -332,7 +341,7 @@ impl Device for Flash {
                 self.stages.starting.push(at + self.command_ns, record);
                 return Submit::Accepted;
             }
-            self.hand_on(record, at);
+            self.hand_on(now, record, at);
         } else {
             self.commands.enqueue(command.hardware_queue.0, record);
             let fetch_at = self.commands.fetch_at();
@@ -369,6 +378,7 @@ impl Device for Flash {
 
     /// The commands are gone; what has reached the buffer is still programmed, and collection goes on.
     fn reset(&mut self, now: Nanos) {
+        self.take_early_back(now);
         self.commands.clear(now);
         for stage in [
             &mut self.stages.starting,

@@ -50,6 +50,11 @@ impl Event {
         Self { what: Self::PROGRAMMED, number: program, order: 0 }
     }
 
+    /// The command that waits for it, if one does.
+    pub(super) fn command(self) -> Option<u32> {
+        self.is_host_page().then(|| SensedPage::from_word(self.what, self.number).owner())
+    }
+
     /// Whether a command waits for it.
     #[inline]
     pub(super) fn is_host_page(self) -> bool {
