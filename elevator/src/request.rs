@@ -213,7 +213,8 @@ impl Requests {
         request.generation = request.generation.wrapping_add(1) & GENERATION_MASK;
         request.next_free = first_free;
         self.first_free = id.slot();
-        self.in_use = self.in_use.saturating_sub(1);
+        // Only what is in use is found alive.
+        self.in_use = self.in_use.wrapping_sub(1);
     }
 
     /// The request; an empty one if the id is stale.
@@ -265,6 +266,20 @@ impl Requests {
         }
         request.place = place;
         Some(request)
+    }
+
+    /// Moves the request in a slot to another place, as [`Requests::move_to`] does by id; `None` while the slot is free.
+    #[inline]
+    pub fn move_slot_to(&mut self, slot: u32, place: Place) -> Option<(RequestId, &mut Request)> {
+        let request = self.slots.get_mut(slot)?;
+        if request.place == Place::Free {
+            return None;
+        }
+        if !request.place.may_become(place) {
+            self.violations.set(self.violations.get().saturating_add(1));
+        }
+        request.place = place;
+        Some((RequestId::new(slot, u32::from(request.generation)), request))
     }
 
     /// Takes a request that the device has back from it, to another place; the hardware queue it was sent through. `None`,
