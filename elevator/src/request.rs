@@ -267,6 +267,19 @@ impl Requests {
         Some(request)
     }
 
+    /// What was chosen goes to the driver at `now`, where no list lies between the two. False, and counted, if it was not
+    /// queued.
+    #[inline]
+    pub fn start(&mut self, id: RequestId, now: Nanos) -> bool {
+        let request = self.slots.at_mut(id.slot());
+        if u32::from(request.generation) != id.generation() || request.place != Place::Queued {
+            self.complain();
+            return false;
+        }
+        (request.place, request.issued_ns) = (Place::Started, now);
+        true
+    }
+
     /// Takes a request that the device has back from it, to another place; the hardware queue it was sent through. `None`,
     /// and nothing happens, if the device does not have it.
     #[inline]

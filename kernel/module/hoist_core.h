@@ -5,7 +5,7 @@
 
 #include <linux/types.h>
 
-#define HOIST_ABI 1
+#define HOIST_ABI 2
 #define HOIST_NONE 0xffffffffu
 #define HOIST_NEVER 0xffffffffffffffffull
 /* An id is a slot and a generation; the slot is the part that tables are indexed by. */
@@ -15,6 +15,9 @@
 #define HOIST_WANTS_GROUPS (1u << 0)
 #define HOIST_WANTS_CONTEXTS (1u << 1)
 #define HOIST_PER_QUEUE (1u << 2)
+#define HOIST_CHARGES_GROUPS (1u << 3)
+#define HOIST_LIMITS_READS (1u << 4)
+#define HOIST_LIMITS_WRITES (1u << 5)
 
 enum hoist_search { HOIST_PIPELINE, HOIST_FRONT, HOIST_OWN };
 enum hoist_side { HOIST_BACK = 1, HOIST_FRONT_SIDE = 2, HOIST_DISCARD = 3 };
@@ -58,7 +61,7 @@ struct hoist_action {
 /* Every handle begins with this; the glue only reads it. */
 struct hoist_core {
 	u64 timer_at_ns;
-	u32 queued, has_work, in_driver, dying_group, search, unused;
+	u32 queued, has_work, in_driver, dying_group, search, throttled;
 };
 
 struct hoist_stats {
@@ -111,7 +114,7 @@ u64 hoist_recorded(struct hoist_core *core, u64 *lost);
 u32 hoist_admit(struct hoist_core *core, const struct hoist_ask *ask, u64 now);
 u32 hoist_allocate(struct hoist_core *core, const struct hoist_ask *ask, u64 now);
 u32 hoist_insert(struct hoist_core *core, u32 known, const struct hoist_ask *ask, u32 at, u64 now);
-void hoist_dispatch(struct hoist_core *core, u16 queue, u64 now, struct hoist_action *action);
+struct hoist_action hoist_dispatch(struct hoist_core *core, u16 queue, u64 now);
 u32 hoist_requeue(struct hoist_core *core, u32 id, u64 now);
 u32 hoist_finish(struct hoist_core *core, u32 id, u64 now);
 bool hoist_has_work(struct hoist_core *core, u16 queue);
