@@ -39,11 +39,10 @@ static inline u16 hoist_flags_of(blk_opf_t opf)
 
 static inline u8 hoist_operation_of(blk_opf_t opf)
 {
+	/* Reads and writes have the numbers of the core. */
+	if (likely((__force u32)(opf & REQ_OP_MASK) <= 1))
+		return (__force u32)(opf & REQ_OP_MASK);
 	switch ((__force u32)(opf & REQ_OP_MASK)) {
-	case (__force u32)REQ_OP_READ:
-		return 0;
-	case (__force u32)REQ_OP_WRITE:
-		return 1;
 	case (__force u32)REQ_OP_DISCARD:
 		return 2;
 	case (__force u32)REQ_OP_SECURE_ERASE:
@@ -105,34 +104,23 @@ static inline u32 hoist_issuer_now(struct hoist_device *device)
 	return id;
 }
 
-static inline void hoist_ask_of_request(struct hoist_device *device, struct request *rq, struct hoist_ask *ask)
+static inline struct hoist_ask hoist_ask_of_request(struct hoist_device *device, struct request *rq)
 {
-	ask->sector = blk_rq_pos(rq);
-	ask->sectors = blk_rq_sectors(rq);
-	ask->context = hoist_issuer_of(rq);
-	ask->group = hoist_group_of_bio(device, rq->bio);
-	ask->flags = hoist_flags_of(rq->cmd_flags);
-	ask->priority = req_get_ioprio(rq);
-	ask->segments = rq->nr_phys_segments;
-	ask->hardware_queue = rq->mq_hctx->queue_num;
-	ask->software_queue = 0;
-	ask->operation = hoist_operation_of(rq->cmd_flags);
-	ask->unused = 0;
+	return (struct hoist_ask) {
+		.sector = blk_rq_pos(rq), .sectors = blk_rq_sectors(rq), .context = hoist_issuer_of(rq),
+		.group = hoist_group_of_bio(device, rq->bio), .flags = hoist_flags_of(rq->cmd_flags),
+		.priority = req_get_ioprio(rq), .segments = rq->nr_phys_segments, .hardware_queue = rq->mq_hctx->queue_num,
+		.operation = hoist_operation_of(rq->cmd_flags),
+	};
 }
 
-static inline void hoist_ask_of_bio(struct hoist_device *device, struct bio *bio, struct hoist_ask *ask)
+static inline struct hoist_ask hoist_ask_of_bio(struct hoist_device *device, struct bio *bio)
 {
-	ask->sector = bio->bi_iter.bi_sector;
-	ask->sectors = bio_sectors(bio);
-	ask->context = hoist_issuer_now(device);
-	ask->group = hoist_group_of_bio(device, bio);
-	ask->flags = hoist_flags_of(bio->bi_opf);
-	ask->priority = bio_prio(bio);
-	ask->segments = 1;
-	ask->hardware_queue = 0;
-	ask->software_queue = 0;
-	ask->operation = hoist_operation_of(bio->bi_opf);
-	ask->unused = 0;
+	return (struct hoist_ask) {
+		.sector = bio->bi_iter.bi_sector, .sectors = bio_sectors(bio), .context = hoist_issuer_now(device),
+		.group = hoist_group_of_bio(device, bio), .flags = hoist_flags_of(bio->bi_opf), .priority = bio_prio(bio),
+		.segments = 1, .operation = hoist_operation_of(bio->bi_opf),
+	};
 }
 
 #endif

@@ -52,26 +52,24 @@ static struct group_everywhere *everywhere(struct blkcg *blkcg)
 
 /* ---- whose is it? ---- */
 
-u32 hoist_group_of_bio(struct hoist_device *device, struct bio *bio)
+u32 hoist_group_of_blkg(struct blkcg_gq *blkg)
 {
-	struct group_here *here;
+	struct group_here *here = here_in(blkg);
 
-	if (!(device->wants & HOIST_WANTS_GROUPS) || !bio)
-		return 0;
-	here = here_in(bio->bi_blkg);
 	return here ? READ_ONCE(here->id) : 0;
 }
 
 u32 hoist_group_of_current(struct hoist_device *device)
 {
-	struct group_here *here;
-	u32 id;
+	struct blkcg *blkcg;
+	u32 id = 0;
 
 	if (!(device->wants & HOIST_WANTS_GROUPS))
 		return 0;
 	rcu_read_lock();
-	here = here_in(hoist_blkg_of(hoist_blkcg_of(task_css(current, io_cgrp_id)), device->q));
-	id = here ? READ_ONCE(here->id) : 0;
+	blkcg = hoist_blkcg_of(task_css(current, io_cgrp_id));
+	if (blkcg != &blkcg_root)
+		id = hoist_group_of_blkg(hoist_blkg_of(blkcg, device->q));
 	rcu_read_unlock();
 	return id;
 }

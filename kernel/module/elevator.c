@@ -22,7 +22,6 @@ static const struct elevator_mq_ops operations = {
 	.exit_sched = hoist_exit_sched,
 	.init_hctx = hoist_init_hctx,
 	.depth_updated = hoist_depth_updated,
-	.limit_depth = hoist_limit_depth,
 	.prepare_request = hoist_prepare_request,
 	.bio_merge = hoist_bio_merge,
 	.allow_merge = hoist_allow_merge,
@@ -35,11 +34,38 @@ static const struct elevator_mq_ops operations = {
 	.dispatch_request = hoist_dispatch_request,
 	.has_work = hoist_has_work_for,
 	.completed_request = hoist_completed_request,
-	.finish_request = hoist_finish_request,
+	.finish_request = hoist_finish_plain,
 	.requeue_request = hoist_requeue_request,
 	.init_icq = hoist_init_icq,
 	.exit_icq = hoist_exit_icq,
 };
+
+/* Each policy has those that it needs, and the shortest of each. */
+static void choose_operations(struct hoist_kind *kind, struct elevator_mq_ops *ops)
+{
+	u32 wants = kind->wants;
+
+	if (wants & HOIST_WANTS_CONTEXTS) {
+		kind->type.icq_size = sizeof(struct hoist_icq);
+		kind->type.icq_align = __alignof__(struct hoist_icq);
+	} else {
+		ops->init_icq = NULL;
+		ops->exit_icq = NULL;
+	}
+	if (wants & HOIST_LIMITS_READS) {
+		ops->limit_depth = hoist_limit_depth;
+		ops->finish_request = hoist_finish_counted;
+	} else if (wants & HOIST_LIMITS_WRITES) {
+		ops->limit_depth = hoist_limit_writes;
+	}
+	/* Where neither issuers nor groups count, anybody may join anybody. */
+	if (!(wants & (HOIST_WANTS_CONTEXTS | HOIST_WANTS_GROUPS))) {
+		ops->allow_merge = NULL;
+		ops->prepare_request = hoist_prepare_plain;
+	}
+	if (wants & HOIST_PER_QUEUE)
+		ops->has_work = hoist_has_work_of_its_own;
+}
 
 static int offer_kind(struct hoist_kind *kind, u32 index)
 {
@@ -51,16 +77,7 @@ static int offer_kind(struct hoist_kind *kind, u32 index)
 	kind->policy = index;
 	snprintf(kind->name, sizeof(kind->name), "%.*s%.*s", (int)prefix.bytes, prefix.text, (int)name.bytes, name.text);
 	kind->type.ops = operations;
-	if (kind->wants & HOIST_WANTS_CONTEXTS) {
-		kind->type.icq_size = sizeof(struct hoist_icq);
-		kind->type.icq_align = __alignof__(struct hoist_icq);
-	} else {
-		kind->type.ops.init_icq = NULL;
-		kind->type.ops.exit_icq = NULL;
-	}
-	/* Where neither issuers nor groups count, anybody may join anybody. */
-	if (!(kind->wants & (HOIST_WANTS_CONTEXTS | HOIST_WANTS_GROUPS)))
-		kind->type.ops.allow_merge = NULL;
+	choose_operations(kind, &kind->type.ops);
 	kind->type.elevator_name = kind->name;
 	kind->type.elevator_owner = THIS_MODULE;
 	error = hoist_files_of(kind);

@@ -4,6 +4,7 @@
 #define HOIST_H
 
 #include <linux/debugfs.h>
+#include <linux/hashtable.h>
 #include <linux/hrtimer.h>
 #include <linux/ktime.h>
 #include <linux/spinlock.h>
@@ -93,6 +94,17 @@ static inline void hoist_timer_follows(struct hoist_device *device)
 	hrtimer_start(&device->timer, ns_to_ktime(at_ns), HRTIMER_MODE_ABS);
 }
 
+/* Under the lock: a request that leaves the policy is no company any more. What elv_rqhash_del does, without a call. */
+static inline void hoist_forget_for_merging(struct request_queue *q, struct request *rq)
+{
+	if (rq->rq_flags & RQF_HASHED) {
+		hash_del(&rq->hash);
+		rq->rq_flags &= ~RQF_HASHED;
+	}
+	if (q->last_merge == rq)
+		q->last_merge = NULL;
+}
+
 static inline void hoist_run_all(struct hoist_device *device)
 {
 	blk_mq_run_hw_queues(device->q, true);
@@ -100,7 +112,9 @@ static inline void hoist_run_all(struct hoist_device *device)
 
 /* request.c */
 void hoist_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data);
+void hoist_limit_writes(blk_opf_t opf, struct blk_mq_alloc_data *data);
 void hoist_prepare_request(struct request *rq);
+void hoist_prepare_plain(struct request *rq);
 #ifdef HOIST_INSERT_FLAGS
 void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, blk_insert_t how);
 #else
@@ -108,8 +122,10 @@ void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, b
 #endif
 struct request *hoist_dispatch_request(struct blk_mq_hw_ctx *hctx);
 bool hoist_has_work_for(struct blk_mq_hw_ctx *hctx);
+bool hoist_has_work_of_its_own(struct blk_mq_hw_ctx *hctx);
 void hoist_completed_request(struct request *rq, u64 now);
-void hoist_finish_request(struct request *rq);
+void hoist_finish_plain(struct request *rq);
+void hoist_finish_counted(struct request *rq);
 void hoist_requeue_request(struct request *rq);
 enum hrtimer_restart hoist_time_has_come(struct hrtimer *timer);
 
@@ -121,7 +137,6 @@ void hoist_request_merged(struct request_queue *q, struct request *rq, enum elv_
 void hoist_requests_merged(struct request_queue *q, struct request *rq, struct request *gone);
 struct request *hoist_former_request(struct request_queue *q, struct request *rq);
 struct request *hoist_next_request(struct request_queue *q, struct request *rq);
-void hoist_forget_for_merging(struct request_queue *q, struct request *rq);
 
 /* issuer.c */
 void hoist_init_icq(struct io_cq *icq);
@@ -157,7 +172,12 @@ int hoist_groups_init(void);
 void hoist_groups_exit(void);
 int hoist_groups_on(struct hoist_device *device);
 void hoist_groups_off(struct hoist_device *device);
-u32 hoist_group_of_bio(struct hoist_device *device, struct bio *bio);
+u32 hoist_group_of_blkg(struct blkcg_gq *blkg);
 u32 hoist_group_of_current(struct hoist_device *device);
+
+static inline u32 hoist_group_of_bio(struct hoist_device *device, struct bio *bio)
+{
+	return device->wants & HOIST_WANTS_GROUPS && bio ? hoist_group_of_blkg(bio->bi_blkg) : 0;
+}
 
 #endif

@@ -4,23 +4,11 @@
 
 #include "ask.h"
 
-/* Under the lock: a request that leaves the policy is no company any more. */
-void hoist_forget_for_merging(struct request_queue *q, struct request *rq)
+static noinline bool join(struct request_queue *q, struct hoist_device *device, struct bio *bio, unsigned int nr_segs)
 {
-	elv_rqhash_del(q, rq);
-	if (q->last_merge == rq)
-		q->last_merge = NULL;
-}
-
-bool hoist_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
-{
-	struct hoist_device *device = hoist_device_of(q);
 	struct request *gone = NULL;
 	bool is_merged;
 
-	/* Nothing is queued that it could join; whatever comes in at this moment is missed as it would be a moment before. */
-	if (!READ_ONCE(device->core->queued))
-		return false;
 	spin_lock_irq(&device->lock);
 	is_merged = blk_mq_sched_try_merge(q, bio, nr_segs, &gone);
 	hoist_timer_follows(device);
@@ -30,28 +18,34 @@ bool hoist_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_s
 	return is_merged;
 }
 
+bool hoist_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
+{
+	struct hoist_device *device = hoist_device_of(q);
+
+	/* Nothing is queued that it could join; whatever comes in at this moment is missed as it would be a moment before. */
+	return READ_ONCE(device->core->queued) && join(q, device, bio, nr_segs);
+}
+
 bool hoist_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio)
 {
 	struct hoist_device *device = hoist_device_of(q);
-	struct hoist_ask ask;
+	struct hoist_ask ask = hoist_ask_of_bio(device, bio);
 	u32 id = hoist_id_of(rq);
 
 	if (!(device->wants & (HOIST_WANTS_CONTEXTS | HOIST_WANTS_GROUPS)) || id == HOIST_NONE)
 		return true;
-	hoist_ask_of_bio(device, bio, &ask);
 	return hoist_may_merge(device->core, id, &ask);
 }
 
 int hoist_request_merge(struct request_queue *q, struct request **found, struct bio *bio)
 {
 	struct hoist_device *device = hoist_device_of(q);
-	struct hoist_ask ask;
+	struct hoist_ask ask = hoist_ask_of_bio(device, bio);
 	struct request *rq;
 	u32 side;
 
 	if (device->core->search == HOIST_PIPELINE)
 		return ELEVATOR_NO_MERGE;
-	hoist_ask_of_bio(device, bio, &ask);
 	rq = hoist_request_of(device, hoist_find_company(device->core, &ask, hoist_now(device), &side));
 	if (!rq || !elv_bio_merge_ok(rq, bio))
 		return ELEVATOR_NO_MERGE;

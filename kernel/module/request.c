@@ -24,27 +24,18 @@ static void follow_trace(struct hoist_device *device)
 
 /* ---- before a request is queued ---- */
 
-/* Policies limit reads to keep shares: while three quarters of the tags are free, nobody lacks one. */
-static bool is_unlimited(struct hoist_device *device, blk_opf_t opf)
+/*
+ * Asks the policy. Policies count in requests of the whole queue; until 6.12 a shallow depth is one of each word of the tags'
+ * bitmap.
+ */
+static noinline void ask_depth(struct hoist_device *device, blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
-	if ((opf & REQ_OP_MASK) != REQ_OP_READ)
-		return !(device->wants & HOIST_LIMITS_WRITES);
-	return !(device->wants & HOIST_LIMITS_READS) || atomic_read(&device->tags_held) < device->q->nr_requests / 4;
-}
-
-/* Policies count in requests of the whole queue; until 6.12 a shallow depth is one of each word of the tags' bitmap. */
-void hoist_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
-{
-	struct hoist_device *device = hoist_device_of(data->q);
-	struct hoist_ask ask = {};
+	struct hoist_ask ask = {
+		.flags = hoist_flags_of(opf), .operation = hoist_operation_of(opf),
+		.context = hoist_issuer_now(device), .group = hoist_group_of_current(device),
+	};
 	u32 depth;
 
-	if (likely(is_unlimited(device, opf)))
-		return;
-	ask.flags = hoist_flags_of(opf);
-	ask.operation = hoist_operation_of(opf);
-	ask.context = hoist_issuer_now(device);
-	ask.group = hoist_group_of_current(device);
 	spin_lock_irq(&device->lock);
 	depth = hoist_admit(device->core, &ask, hoist_now(device));
 	spin_unlock_irq(&device->lock);
@@ -60,19 +51,31 @@ void hoist_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	data->shallow_depth = depth;
 }
 
-/* The group holds a tag from now on. The root's are not counted by any policy: its requests are met when they are inserted. */
-static void charge_group(struct hoist_device *device, struct request *rq)
+/* For policies that limit writes alone. */
+void hoist_limit_writes(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
-	struct hoist_ask ask = {};
+	if ((opf & REQ_OP_MASK) != REQ_OP_READ)
+		ask_depth(hoist_device_of(data->q), opf, data);
+}
+
+/* Policies limit reads to keep shares: while three quarters of the tags are free, nobody lacks one. */
+void hoist_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
+{
+	struct hoist_device *device = hoist_device_of(data->q);
+
+	if ((opf & REQ_OP_MASK) != REQ_OP_READ || atomic_read(&device->tags_held) >= data->q->nr_requests / 4)
+		ask_depth(device, opf, data);
+}
+
+/* The group holds a tag from now on. The root's are not counted by any policy: its requests are met when they are inserted. */
+static noinline void charge_group(struct hoist_device *device, struct request *rq, u32 group)
+{
+	struct hoist_ask ask = {
+		.context = hoist_issuer_of(rq), .group = group, .flags = hoist_flags_of(rq->cmd_flags),
+		.hardware_queue = rq->mq_hctx->queue_num, .operation = hoist_operation_of(rq->cmd_flags),
+	};
 	u32 id;
 
-	ask.group = hoist_group_of_current(device);
-	if (!ask.group)
-		return;
-	ask.flags = hoist_flags_of(rq->cmd_flags);
-	ask.operation = hoist_operation_of(rq->cmd_flags);
-	ask.context = hoist_issuer_of(rq);
-	ask.hardware_queue = rq->mq_hctx->queue_num;
 	spin_lock_irq(&device->lock);
 	id = hoist_allocate(device->core, &ask, hoist_now(device));
 	if (id != HOIST_NONE)
@@ -81,15 +84,11 @@ static void charge_group(struct hoist_device *device, struct request *rq)
 	spin_unlock_irq(&device->lock);
 }
 
-/* The issuer's id is enough, so that no reference to its entry has to be kept: the core holds the id for the request. */
-static u32 issuer_met(struct hoist_device *device)
+static noinline u32 meet_issuer(struct hoist_device *device)
 {
-	u32 id = hoist_issuer_now(device);
-	struct io_cq *icq;
+	struct io_cq *icq = ioc_find_get_icq(device->q);
+	u32 id;
 
-	if (likely(id))
-		return id;
-	icq = ioc_find_get_icq(device->q);
 	if (!icq)
 		return 0;
 	id = container_of(icq, struct hoist_icq, icq)->id;
@@ -97,20 +96,32 @@ static u32 issuer_met(struct hoist_device *device)
 	return id;
 }
 
-void hoist_prepare_request(struct request *rq)
+/* For policies that know neither issuers nor groups. Without this operation blk-mq would not tell of a request's end. */
+void hoist_prepare_plain(struct request *rq)
 {
-	struct hoist_device *device = hoist_device_of(rq->q);
-	u32 wants = device->wants;
-
 	rq->elv.icq = NULL;
 	rq->elv.priv[0] = NULL;
 	rq->elv.priv[1] = NULL;
-	if (wants & HOIST_WANTS_CONTEXTS)
-		rq->elv.priv[1] = (void *)(unsigned long)issuer_met(device);
+}
+
+/* The issuer's id is enough, so that no reference to its entry has to be kept: the core holds the id for the request. */
+void hoist_prepare_request(struct request *rq)
+{
+	struct hoist_device *device = hoist_device_of(rq->q);
+	u32 id = hoist_issuer_now(device), wants = device->wants, group;
+
+	if (unlikely(!id && wants & HOIST_WANTS_CONTEXTS))
+		id = meet_issuer(device);
+	rq->elv.icq = NULL;
+	rq->elv.priv[0] = NULL;
+	rq->elv.priv[1] = (void *)(unsigned long)id;
 	if (wants & HOIST_LIMITS_READS)
 		atomic_inc(&device->tags_held);
-	if (wants & HOIST_CHARGES_GROUPS)
-		charge_group(device, rq);
+	if (wants & HOIST_CHARGES_GROUPS) {
+		group = hoist_group_of_current(device);
+		if (group)
+			charge_group(device, rq, group);
+	}
 }
 
 /* ---- in and out ---- */
@@ -125,11 +136,22 @@ static void spill(struct hoist_device *device, struct request *rq, bool at_head)
 	device->spilled++;
 }
 
-static void insert_one(struct hoist_device *device, struct request *rq, bool at_head, struct list_head *free, u64 now)
+/* The core's id of the request, none if it has no slot for it. */
+static inline u32 tell_of(struct hoist_device *device, struct request *rq, bool at_head, u64 now)
+{
+	struct hoist_ask ask = hoist_ask_of_request(device, rq);
+	u32 known = hoist_id_of(rq);
+	u32 id = device->core->entries->insert(device->core, known, &ask, at_head, now);
+
+	if (unlikely(device->records))
+		hoist_note_insert(device->core, known, &ask, at_head, now, id);
+	return id;
+}
+
+static inline void insert_one(struct hoist_device *device, struct request *rq, bool at_head, struct list_head *free, u64 now)
 {
 	struct request_queue *q = device->q;
 	bool may_merge = hoist_may_take_part_in_merging(rq);
-	struct hoist_ask ask;
 	u32 id;
 
 	if (may_merge && device->core->queued && blk_mq_sched_try_insert_merge(q, rq, free))
@@ -139,8 +161,7 @@ static void insert_one(struct hoist_device *device, struct request *rq, bool at_
 		spill(device, rq, at_head);
 		return;
 	}
-	hoist_ask_of_request(device, rq, &ask);
-	id = hoist_insert(device->core, hoist_id_of(rq), &ask, at_head, now);
+	id = tell_of(device, rq, at_head, now);
 	hoist_bury(device);
 	if (unlikely(id == HOIST_NONE)) {
 		spill(device, rq, at_head);
@@ -168,11 +189,12 @@ void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, b
 	follow_trace(device);
 	spin_lock_irq(&device->lock);
 	now = hoist_now(device);
-	while (!list_empty(list)) {
-		rq = list_first_entry(list, struct request, queuelist);
-		list_del_init(&rq->queuelist);
+	/* All leave the list, so that it is made empty once. */
+	list_for_each_entry_safe(rq, next, list, queuelist) {
+		INIT_LIST_HEAD(&rq->queuelist);
 		insert_one(device, rq, at_head, &free, now);
 	}
+	INIT_LIST_HEAD(list);
 	hoist_timer_follows(device);
 	spin_unlock_irq(&device->lock);
 	list_for_each_entry_safe(rq, next, &free, queuelist) {
@@ -191,25 +213,30 @@ static struct request *next_spilled(struct hoist_device *device)
 	return rq;
 }
 
+/* The policy's choice. */
+static inline struct request *choose(struct hoist_device *device, u16 queue)
+{
+	u64 now = hoist_now(device);
+	struct hoist_action action = device->core->entries->dispatch(device->core, queue, now);
+
+	if (unlikely(device->records))
+		hoist_note_dispatch(device->core, queue, now, action);
+	hoist_timer_follows(device);
+	if (action.kind != HOIST_DISPATCH || WARN_ON_ONCE(HOIST_SLOT(action.id) >= device->slot_count))
+		return NULL;
+	return device->slots[HOIST_SLOT(action.id)];
+}
+
 struct request *hoist_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
 	struct request_queue *q = hctx->queue;
 	struct hoist_device *device = hoist_device_of(q);
-	struct hoist_action action;
-	struct request *rq = NULL;
+	struct request *rq;
 
 	spin_lock_irq(&device->lock);
-	if (unlikely(!list_empty(&device->spill))) {
-		rq = next_spilled(device);
-	} else {
-		action = hoist_dispatch(device->core, hctx->queue_num, hoist_now(device));
-		if (likely(action.kind == HOIST_DISPATCH))
-			rq = hoist_request_of(device, action.id);
-		hoist_timer_follows(device);
-	}
+	rq = likely(list_empty(&device->spill)) ? choose(device, hctx->queue_num) : next_spilled(device);
 	if (likely(rq)) {
-		if (rq->rq_flags & RQF_HASHED || q->last_merge == rq)
-			hoist_forget_for_merging(q, rq);
+		hoist_forget_for_merging(q, rq);
 		rq->rq_flags |= RQF_STARTED;
 	}
 	spin_unlock_irq(&device->lock);
@@ -218,46 +245,48 @@ struct request *hoist_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	return rq;
 }
 
-/* Each hardware queue has queues of its own in the policy. */
-static bool has_work_of_its_own(struct hoist_device *device, u16 queue)
-{
-	unsigned long flags;
-	bool has;
-
-	if (!READ_ONCE(device->core->queued) || READ_ONCE(device->core->throttled))
-		return false;
-	spin_lock_irqsave(&device->lock, flags);
-	has = hoist_has_work(device->core, queue);
-	spin_unlock_irqrestore(&device->lock, flags);
-	return has;
-}
-
 /* Without the lock: a wrong answer costs one useless or one late run, and whatever changes it runs the queue afterwards. */
 bool hoist_has_work_for(struct blk_mq_hw_ctx *hctx)
 {
 	struct hoist_device *device = hoist_device_of(hctx->queue);
 
+	return likely(READ_ONCE(device->core->has_work)) || !list_empty_careful(&device->spill);
+}
+
+/* For policies that have queues of their own for each hardware queue. */
+bool hoist_has_work_of_its_own(struct blk_mq_hw_ctx *hctx)
+{
+	struct hoist_device *device = hoist_device_of(hctx->queue);
+	unsigned long flags;
+	bool has;
+
 	if (unlikely(!list_empty_careful(&device->spill)))
 		return true;
-	if (unlikely(device->wants & HOIST_PER_QUEUE))
-		return has_work_of_its_own(device, hctx->queue_num);
-	return READ_ONCE(device->core->has_work);
+	if (!READ_ONCE(device->core->queued) || READ_ONCE(device->core->throttled))
+		return false;
+	spin_lock_irqsave(&device->lock, flags);
+	has = hoist_has_work(device->core, hctx->queue_num);
+	spin_unlock_irqrestore(&device->lock, flags);
+	return has;
 }
 
 /* The request ends, at a time that is known. */
-static void end_request(struct hoist_device *device, struct request *rq, u64 now)
+static inline void end_request(struct hoist_device *device, struct request *rq, u64 now)
 {
 	u32 effect, id = hoist_id_of(rq);
 	unsigned long flags;
 
 	spin_lock_irqsave(&device->lock, flags);
-	effect = hoist_finish(device->core, id, hoist_at(device, now));
+	now = hoist_at(device, now);
+	effect = device->core->entries->finish(device->core, id, now);
+	if (unlikely(device->records))
+		hoist_note_finish(device->core, id, now, effect);
 	hoist_bury(device);
 	device->slots[HOIST_SLOT(id)] = NULL;
 	rq->elv.priv[0] = NULL;
 	hoist_timer_follows(device);
 	spin_unlock_irqrestore(&device->lock, flags);
-	if (!(effect & HOIST_RUN_QUEUE))
+	if (likely(!(effect & HOIST_RUN_QUEUE)))
 		return;
 	/* blk-mq looks at the mark when it frees the request, right after this. */
 	if (device->wants & HOIST_PER_QUEUE)
@@ -273,15 +302,23 @@ void hoist_completed_request(struct request *rq, u64 now)
 		end_request(hoist_device_of(rq->q), rq, now);
 }
 
-void hoist_finish_request(struct request *rq)
+/* It was never completed: merged into another, or never sent. */
+static noinline void end_uncompleted(struct request *rq)
 {
-	struct hoist_device *device = hoist_device_of(rq->q);
+	end_request(hoist_device_of(rq->q), rq, ktime_get_ns());
+}
 
-	/* It was never completed: merged into another, or never sent. */
+void hoist_finish_plain(struct request *rq)
+{
 	if (unlikely(rq->elv.priv[0]))
-		end_request(device, rq, ktime_get_ns());
-	if (device->wants & HOIST_LIMITS_READS)
-		atomic_dec(&device->tags_held);
+		end_uncompleted(rq);
+}
+
+/* For policies that limit reads. */
+void hoist_finish_counted(struct request *rq)
+{
+	hoist_finish_plain(rq);
+	atomic_dec(&hoist_device_of(rq->q)->tags_held);
 }
 
 /* It keeps its id: it comes again by insert, or goes to the driver without, and ends in finish either way. */

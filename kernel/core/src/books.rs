@@ -1,7 +1,7 @@
 //! What is kept of a device beside its policy: the table of requests, groups and issuers, counters, and what the glue reads.
 
 use crate::ids::Ids;
-use crate::offered::{PER_QUEUE, offer};
+use crate::offered::{PER_QUEUE, WANTS_CONTEXTS, WANTS_GROUPS, offer};
 use crate::values::{Config, Effect, RUN_QUEUE, Shared, Stats};
 use block::{HardwareQueue, RequestId};
 use core::sync::atomic::Ordering::Relaxed;
@@ -25,6 +25,8 @@ pub struct Books {
     pub(crate) stats: Stats,
     /// The policy has queues of its own for each hardware queue, so that one question does not tell of all of them.
     is_per_queue: bool,
+    /// Requests are of groups or issuers.
+    has_holders: bool,
     /// blk-mq was told that nothing goes although something is queued: it asks again only when it is told to.
     was_refused: bool,
 }
@@ -32,6 +34,7 @@ pub struct Books {
 impl Books {
     pub(crate) fn try_new(config: &Config) -> Result<Self, NoMemory> {
         let configuration: Configuration = config.configuration();
+        let wants = offer(config.policy).map_or(0, |offer| offer.wants);
         Ok(Self {
             shared: Shared::new(),
             requests: Requests::try_new(configuration.slots)?,
@@ -40,7 +43,8 @@ impl Books {
             context_ids: Ids::try_new(configuration.contexts)?,
             reasons: Array::try_new(REASONS, 0)?,
             stats: Stats::default(),
-            is_per_queue: offer(config.policy).is_some_and(|offer| offer.wants & PER_QUEUE != 0),
+            is_per_queue: wants & PER_QUEUE != 0,
+            has_holders: wants & (WANTS_GROUPS | WANTS_CONTEXTS) != 0,
             was_refused: false,
         })
     }
@@ -48,6 +52,9 @@ impl Books {
     /// Id 0 of either stands for nobody in particular and is never given back, so nobody has to hold it.
     #[inline]
     pub(crate) fn hold(&mut self, attributes: &Attributes) {
+        if !self.has_holders {
+            return;
+        }
         if attributes.group.0 != 0 {
             self.group_ids.hold(attributes.group.0);
         }
@@ -69,6 +76,10 @@ impl Books {
     /// Gives the slot back, and with it its hold on group and issuer.
     #[inline]
     pub(crate) fn forget(&mut self, id: RequestId) {
+        if !self.has_holders {
+            self.requests.free(id);
+            return;
+        }
         let attributes = self.requests.attributes(id);
         let (group, context) = (attributes.group.0, attributes.context.0);
         self.requests.free(id);

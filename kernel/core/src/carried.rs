@@ -103,6 +103,11 @@ impl Carried {
         Ok(())
     }
 
+    /// Shows the policy as what it is.
+    pub(crate) fn visited_by<V: Visitor>(&mut self, visitor: V) -> V::Answer {
+        self.policy.visited_by(visitor)
+    }
+
     /// What follows from the tunables.
     fn settled(&mut self) {
         let search = match self.policy.merge_search() {

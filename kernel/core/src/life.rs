@@ -28,7 +28,7 @@ pub(crate) fn allocate<E: Elevator>(
 }
 
 /// See [`crate::Carried::insert`].
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn insert<E: Elevator>(
     books: &mut Books,
     policy: &mut E,
@@ -100,7 +100,7 @@ fn list_hint<E: Elevator>(books: &mut Books, policy: &mut E, ask: &Ask, now: Nan
 }
 
 /// See [`crate::Carried::dispatch`].
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn dispatch<E: Elevator>(books: &mut Books, policy: &mut E, queue: u16, now: Nanos) -> Action {
     let queue = HardwareQueue(queue);
     books.stats.dispatch_calls = books.stats.dispatch_calls.wrapping_add(1);
@@ -162,7 +162,7 @@ pub(crate) fn requeue<E: Elevator>(books: &mut Books, policy: &mut E, id: u32, n
 }
 
 /// See [`crate::Carried::finish`].
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn finish<E: Elevator>(books: &mut Books, policy: &mut E, id: u32, now: Nanos) -> Effect {
     let id = RequestId::from_raw(id);
     if books.requests.take_back(id, Place::Complete).is_none() {

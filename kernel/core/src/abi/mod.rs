@@ -16,6 +16,8 @@ pub const ABI: u32 = 2;
 /// A device's policy, and where its calls are written down.
 #[repr(C)]
 pub struct Handle {
+    entries: &'static life::Entries,
+    policy_at_bytes: usize,
     carried: Carried,
     recorder: Recorder,
 }
@@ -113,7 +115,15 @@ pub unsafe extern "C" fn hoist_new(config: *const Config, error: *mut u32) -> *m
             Carried::build_at(&raw mut (*place).carried, config)
         };
         match built {
-            Ok(()) => return place,
+            Ok(()) => {
+                // SAFETY: all but the first two fields is there, and these need nothing to be dropped.
+                unsafe {
+                    let (entries, policy) = (*place).carried.visited_by(life::Meet);
+                    (&raw mut (*place).entries).write(entries);
+                    (&raw mut (*place).policy_at_bytes).write(policy - place.addr());
+                }
+                return place;
+            }
             Err(why) => {
                 // SAFETY: allocated above with the same layout; nothing was built in it.
                 unsafe { alloc::alloc::dealloc(place.cast(), layout) };
