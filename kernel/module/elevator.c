@@ -118,7 +118,6 @@ static int __init hoistway_init(void)
 	kinds = kcalloc(kind_count, sizeof(*kinds), GFP_KERNEL);
 	if (!kinds)
 		return -ENOMEM;
-	hoist_debugfs_init();
 	/* Names first: if they are taken, so are the groups' files, about which the kernel warns. Nobody can use them yet. */
 	for (i = 0; !error && i < kind_count; i++)
 		error = offer_kind(&kinds[i], i);
@@ -129,9 +128,9 @@ static int __init hoistway_init(void)
 	}
 	if (error) {
 		withdraw();
-		hoist_debugfs_exit();
 		return error;
 	}
+	hoist_debugfs_init();
 	hoist_set_ready();
 	return 0;
 }

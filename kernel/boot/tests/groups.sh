@@ -11,7 +11,7 @@ stat() { awk -v key="$1" '$1 == key { print $2 }' /sys/block/v0/queue/iosched/st
 # A loop of reads in a group, until it is told to end.
 load_in() { (
     echo 0 >$1/cgroup.procs
-    exec tester /dev/v0 16 random 4000 >/dev/null
+    exec tester /dev/v0 16 stream 4000 >/dev/null
 ) & }
 
 # p (100) with children q and r (100 each), and s (100) beside p: s gets half, q and r a quarter each.

@@ -52,7 +52,8 @@ tester /dev/v0 16 random 50 >/dev/null & tester /dev/v1 16 random 20 >/dev/null
 wait $!
 kill $reader
 finished() { awk '/^finished / { print $2 }' /sys/block/$1/queue/iosched/stats; }
-[ "$(finished v0)" -ge 800 ] && [ "$(finished v1)" -ge 320 ] && [ "$(finished v1)" -lt 800 ] ||
+# 800 reads here and 320 there; a few merge.
+[ "$(finished v0)" -ge 700 ] && [ "$(finished v1)" -ge 280 ] && [ "$(finished v1)" -le 330 ] ||
     die 16 "statistics of two devices: $(finished v0), $(finished v1)"
 echo 0 >/sys/kernel/config/nullb/v0/power && rmdir /sys/kernel/config/nullb/v0
 tester /dev/v1 16 random 20 >/dev/null || die 16 "v1 stopped with v0"

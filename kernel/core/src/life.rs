@@ -27,7 +27,7 @@ pub(crate) fn allocate<E: Elevator>(
     Some(id)
 }
 
-/// See [`crate::Carried::insert`].
+/// See [`crate::Carried::insert`]. What comes with every request first: a newcomer that the policy sorts by itself.
 #[inline(always)]
 pub(crate) fn insert<E: Elevator>(
     books: &mut Books,
@@ -37,6 +37,20 @@ pub(crate) fn insert<E: Elevator>(
     at: u32,
     now: Nanos,
 ) -> u32 {
+    if known != NONE || at == AT_HEAD || books.shared.search.load(Relaxed) == OWN_SEARCH {
+        return insert_elsewhere(books, policy, known, ask, at, now);
+    }
+    let attributes = ask.attributes();
+    let Some(id) = books.requests.allocate_queued(attributes, now) else { return NONE };
+    books.hold(&attributes);
+    policy.allocated(&books.requests, id, now);
+    put(books, policy, id, Position::Sorted(Hint::None), now)
+}
+
+/// One whose tag was charged, that goes before everything, or that was with the driver already; and every one of a policy
+/// that keeps lists.
+#[inline(never)]
+fn insert_elsewhere<E: Elevator>(books: &mut Books, policy: &mut E, known: u32, ask: &Ask, at: u32, now: Nanos) -> u32 {
     let mut is_returning = false;
     let id = if known == NONE {
         match allocate(books, policy, ask.attributes(), now) {
@@ -58,11 +72,16 @@ pub(crate) fn insert<E: Elevator>(
         Position::Sorted(Hint::None)
     };
     books.requests.move_to(id, Place::Queued);
+    put(books, policy, id, position, now)
+}
+
+#[inline(always)]
+fn put<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId, at: Position, now: Nanos) -> u32 {
     books.one_more_queued();
     books.stats.inserted = books.stats.inserted.wrapping_add(1);
     // A newcomer may be what the policy was throttled for.
     books.shared.throttled.store(0, Relaxed);
-    let wake = policy.insert(&books.requests, id, position, now);
+    let wake = policy.insert(&books.requests, id, at, now);
     books.after(policy, wake);
     id.raw()
 }
