@@ -201,7 +201,12 @@ impl Carried {
         let side = match side {
             1 => Side::Back,
             2 => Side::Front,
-            _ => Side::Discard,
+            3 => Side::Discard,
+            _ => {
+                // Not what any answer of ours was: the bio is in by now, and the queue has to go on.
+                self.books.requests.complain();
+                Side::Back
+            }
         };
         self.books.stats.bios_merged = self.books.stats.bios_merged.wrapping_add(1);
         self.policy.bio_merged(&self.books.requests, id, side, now);

@@ -10,6 +10,8 @@ use elevator::{Attributes, Dispatch, Elevator, Hint, Merge, Place, Position, Sid
 
 /// How a request enters: before everything.
 pub const AT_HEAD: u32 = 1;
+/// It goes where the policy sorts it in. Any other code is counted as a fault and does the same.
+const SORTED: u32 = 0;
 /// [`crate::values::Shared::search`]: the policy looks for company in lists of its own.
 const OWN_SEARCH: u32 = 2;
 
@@ -37,7 +39,7 @@ pub(crate) fn insert<E: Elevator>(
     at: u32,
     now: Nanos,
 ) -> u32 {
-    if known != NONE || at == AT_HEAD || books.shared.search.load(Relaxed) == OWN_SEARCH {
+    if known != NONE || at != SORTED || books.shared.search.load(Relaxed) == OWN_SEARCH {
         return insert_elsewhere(books, policy, known, ask, at, now);
     }
     let attributes = ask.attributes();
@@ -62,11 +64,14 @@ fn insert_elsewhere<E: Elevator>(books: &mut Books, policy: &mut E, known: u32, 
         is_returning = take_attributes(books, policy, id, ask, now);
         id
     };
+    if at != SORTED && at != AT_HEAD {
+        books.requests.complain();
+    }
     let position = if is_returning {
         Position::Requeue
     } else if at == AT_HEAD {
         Position::Head
-    } else if books.shared.search.load(Relaxed) == OWN_SEARCH {
+    } else if at == SORTED && books.shared.search.load(Relaxed) == OWN_SEARCH {
         Position::Sorted(list_hint(books, policy, ask, now))
     } else {
         Position::Sorted(Hint::None)

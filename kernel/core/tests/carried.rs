@@ -158,3 +158,37 @@ fn t17_without_a_free_slot_the_glue_is_told_so() {
         assert_eq!(left(carried), (0, 0), "{name}");
     });
 }
+
+/// The crash of the nas thread was a merge code that nobody had given: `elevator_merge` returned what lay in a register,
+/// and the queue stopped with "elevator returned crap". A shifted table is refused at insmod by its number and at build by
+/// `kernel/layout_check`, whose self-test plants one.
+#[test]
+fn ns15_a_code_that_nobody_gave_is_counted_and_the_queue_keeps_running() {
+    const CRAP: u32 = (-1_069_467_520_i32).cast_unsigned();
+    for (policy, offer) in offers().enumerate() {
+        let mut carried = Carried::try_new(&config(u32::try_from(policy).unwrap())).unwrap();
+        let (name, mut now) = (offer.entry.name, 1_000_000);
+        let first = carried.insert(NONE, &read(800), 0, now);
+        let odd = carried.insert(NONE, &read(8_000), CRAP, now);
+        assert_eq!(carried.stats().faults, 1, "{name}");
+        carried.bio_merged(first, CRAP, 800, 16, now);
+        assert_eq!(carried.stats().faults, 2, "{name}");
+        let last = carried.insert(NONE, &read(80_000), 0, now);
+        let mut served = Vec::new();
+        for _ in 0..3 {
+            let id = next(&mut carried, &mut now);
+            served.push(id);
+            now += 100_000;
+            carried.finish(id, now);
+        }
+        // In order of arrival and of sectors alike: the odd one stands behind the first.
+        if name == "nas" || name == "noop" {
+            assert_eq!(served, [first, odd, last], "{name}");
+        }
+        served.sort_unstable();
+        let mut all = [first, odd, last];
+        all.sort_unstable();
+        assert_eq!((served.as_slice(), left(&carried)), (&all[..], (0, 0)), "{name}");
+        carried.check().unwrap_or_else(|broken| panic!("{name}: {broken:?}"));
+    }
+}
