@@ -189,7 +189,7 @@ impl<E: Elevator> RequestQueue<E> {
         };
         let marks = if limited { Marks::LIMITED } else { Marks::NONE };
         *self.slots.at_mut(id.slot()) = Slot::new(self.bios.chain_of(index), marks);
-        self.counters.allocated(bio.direction(), now);
+        self.counters.allocated(bio.operation, now);
         self.groups.hold(bio.group);
         self.elevator.allocated(&self.requests, id, now);
         self.trace(TraceKind::Allocated, id, None, now);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use block::{GroupId, Nanos};
+use block::{GroupId, Nanos, Operation};
 use device::{AnyDevice, Device, DeviceInfo, Model};
 use elevator::registry::Carrier;
 use elevator::{Any, Configuration, Depth, Elevator};
@@ -437,11 +437,11 @@ fn blkio(elevator: &impl Elevator, names: &Names) -> BTreeMap<String, Statistics
 }
 
 fn device_counters(counted: &queue::Counters) -> DeviceCounters {
-    let [read, write] = [block::Direction::Read, block::Direction::Write].map(|direction| {
-        let counted = counted.of(direction);
+    let [read, write, discard] = [Operation::Read, Operation::Write, Operation::Discard].map(|operation| {
+        let counted = counted.of(operation);
         let (ios, merges, sectors, time_ns) = (counted.ios, counted.merges, counted.sectors, counted.ticks_ns);
         DirectionCounters { ios, merges, sectors, time_ns }
     });
     let (flushes, busy_ns, weighted_ns) = (counted.flushes, counted.io_ticks_ns, counted.weighted_ns);
-    DeviceCounters { read, write, flushes, busy_ns, weighted_ns, ..DeviceCounters::default() }
+    DeviceCounters { read, write, discard, flushes, busy_ns, weighted_ns, ..DeviceCounters::default() }
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use block::Nanos;
+use block::{Nanos, Operation};
 use elevator::registry::ENTRIES;
 use experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag, SchedulerInForce, TunableInForce};
 use experiment::{
@@ -356,13 +356,13 @@ fn target_facts(experiment: &Experiment, status: &ShardStatus) -> TargetFacts {
 }
 
 fn device_counters(counted: &queue::Counters) -> DeviceCounters {
-    let [read, write] = [block::Direction::Read, block::Direction::Write].map(|direction| {
-        let counted = counted.of(direction);
+    let [read, write, discard] = [Operation::Read, Operation::Write, Operation::Discard].map(|operation| {
+        let counted = counted.of(operation);
         let (ios, merges, sectors, time_ns) = (counted.ios, counted.merges, counted.sectors, counted.ticks_ns);
         DirectionCounters { ios, merges, sectors, time_ns }
     });
     let (flushes, busy_ns, weighted_ns) = (counted.flushes, counted.io_ticks_ns, counted.weighted_ns);
-    DeviceCounters { read, write, flushes, busy_ns, weighted_ns, ..DeviceCounters::default() }
+    DeviceCounters { read, write, discard, flushes, busy_ns, weighted_ns, ..DeviceCounters::default() }
 }
 
 impl From<EngineError> for Refusal {

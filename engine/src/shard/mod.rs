@@ -180,8 +180,9 @@ impl Shard {
         let system = |what: &str, error: std::io::Error| {
             EngineError::system(format!("{what}: {error}"), "see the engine's chapter on limits and kernel settings")
         };
-        // Both only sharpen timing; where they are forbidden the engine works all the same.
+        // They only sharpen timing; where they are forbidden the engine works all the same.
         let _ = linux::thread::precise_timers();
+        let _ = linux::thread::short_turns();
         linux::thread::pin(&settings.cpus).map_err(|error| {
             EngineError::usage(
                 format!("cpu = {:?}: {error}", settings.cpus),

@@ -64,6 +64,7 @@ fn act(order: &Order, lines: BufReader<io::Stdin>) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     let means = Means::open(&order.experiment, &place, &issuer, order.first_byte..order.first_byte + order.area_bytes)?;
     let _ = linux::thread::precise_timers();
+    let _ = linux::thread::short_turns();
     let (inbox, wishes) = listen(lines);
     tell(&FromWorker::Ready)?;
     let (at_ns, run_begin_ns) = match inbox.recv() {
