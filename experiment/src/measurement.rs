@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use block::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::log::ThreadLog;
 use crate::{Dispatches, Experiment, Histogram, blkio};
 
 /// The result of one run.
@@ -228,6 +229,12 @@ pub struct ThreadTally {
     /// divides by.
     #[serde(default)]
     pub elapsed_ns: Nanos,
+    /// Why it ended before its work or its time was done, or what it found; empty for most.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub ending: String,
+    /// What its job wants to be written down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<Box<ThreadLog>>,
 }
 
 /// The device's side of the window, in the terms of `/proc/diskstats`; times in nanoseconds.

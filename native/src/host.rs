@@ -143,6 +143,10 @@ fn check_what_is_asked(experiment: &Experiment) -> Result<(), Refusal> {
             "limits of groups (rbps=, wbps=, riops=, wiops=) are the kernel's own throttling",
         ));
     }
+    if let Some(place) = experiment.issuers().find(|place| place.job.goals.flow.is_some()) {
+        let message = format!("job '{}' shares a flow with others; here each thread is a process of its own", place.job.name);
+        return Err(Refusal::usage(message, "use --host engine or --host simulator"));
+    }
     if let Some(place) = experiment.issuers().find(|place| place.job.program.is_some_and(|it| it.needs_file_system())) {
         let message = format!("job '{}' creates, renames and removes files; a block device has none", place.job.name);
         return Err(Refusal::usage(message, "use --host simulator, or a workload that only transfers data"));

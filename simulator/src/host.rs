@@ -14,7 +14,7 @@ use experiment::{
 };
 use queue::{Allocation, Era, Limits, Merging, RequestQueue, Settings};
 use workload::trace::Names;
-use workload::{Engine, Issuer};
+use workload::{Engine, Flows, Issuer};
 
 use crate::costs::HostCosts;
 use crate::groups::GroupPlan;
@@ -258,13 +258,15 @@ fn processes(
         Refusal::usage(error.message, "give the jobs a smaller size, or the model a larger capacity_sectors")
     })?;
     let mut processes = Vec::new();
+    let mut flows = Flows::default();
     let mut names = vec!["flush".to_owned()];
     let mut context = 1;
     for (index, place) in experiment.issuers().enumerate() {
         let file = files.of_issuer(index);
         let bytes = files.all()[file as usize].bytes;
-        let issuer = Issuer::new(place.job, place.thread, bytes, experiment.run_seed())
+        let mut issuer = Issuer::new(place.job, place.thread, bytes, experiment.run_seed())
             .map_err(|error| Refusal::usage(error.to_string(), "a larger area: model:NAME,capacity_sectors=N"))?;
+        issuer.join(&mut flows);
         let path = match place.job.engine {
             Engine::Null => Path::Null,
             _ if place.job.direct => Path::Direct,

@@ -318,9 +318,7 @@ fn t19_buffered_libaio_is_limited_to_one_unless_asked_otherwise() {
 
 #[test]
 fn t19_what_no_host_can_do_yet_is_refused_and_never_ignored() {
-    for option in
-        ["write_bw_log=x", "read_iolog=x", "latency_target=5ms", "steadystate=iops:5%", "flow=2", "cpus_allowed=0"]
-    {
+    for option in ["lockfile=exclusive", "uid=7", "file_append=1", "stats=0", "nowait=1", "pre_read=1"] {
         assert!(errors(&format!("[j]\n{option}\n")).contains("is not supported yet"), "{option}");
     }
 }

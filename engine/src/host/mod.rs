@@ -19,7 +19,7 @@ use experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag, Sch
 use experiment::{
     Areas, Experiment, Host, LiveFigures, LiveGroup, Measurement, Progress, Refusal, RunError, TargetFacts,
 };
-use workload::Issuer;
+use workload::{Flows, Issuer};
 use workload::trace::Names;
 
 use crate::backing::{Backing, OpenVolume, VolumeSettings};
@@ -207,6 +207,11 @@ fn shard_settings(experiment: &Experiment) -> ShardSettings {
         .map(|place| u64::from(place.job.effective_depth()) * (place.largest_io_bytes() + 4_096).next_power_of_two());
     let memory_bytes = (4 * in_flight.sum::<u64>() + 32 * MIB).next_multiple_of(MIB).clamp(128 * MIB, 2_048 * MIB);
     let issuers = u32::try_from(experiment.issuers().count()).unwrap_or(u32::MAX);
+    // All jobs live on one thread: where any of them may run, it may, unless one may run anywhere.
+    let mut cpus: Vec<usize> = experiment.issuers().flat_map(|place| place.job.cpus_of(place.thread)).collect();
+    if experiment.issuers().any(|place| place.job.cpus.is_empty()) {
+        cpus.clear();
+    }
     ShardSettings {
         name: "engine".to_owned(),
         scheduler: experiment.scheduler.clone(),
@@ -216,6 +221,7 @@ fn shard_settings(experiment: &Experiment) -> ShardSettings {
         max_connections: issuers.saturating_add(1),
         max_groups: u32::try_from(experiment.groups.len() * 4 + 2).unwrap_or(u32::MAX),
         seed: experiment.run_seed(),
+        cpus,
         ..ShardSettings::default()
     }
 }
@@ -242,10 +248,12 @@ fn writes(experiment: &Experiment) -> bool {
 
 fn threads(experiment: &Experiment, size_bytes: u64) -> Result<Vec<Thread>, Refusal> {
     let areas = Areas::lay_out(experiment, size_bytes)?;
+    let mut flows = Flows::default();
     let thread = |place: experiment::IssuerPlace<'_>| {
         let area = areas.of(place.job, place.thread);
-        let issuer = Issuer::new(place.job, place.thread, area.bytes, experiment.run_seed())
+        let mut issuer = Issuer::new(place.job, place.thread, area.bytes, experiment.run_seed())
             .map_err(|error| Refusal::usage(error.to_string(), "use a larger target, or give a larger --size"))?;
+        issuer.join(&mut flows);
         Ok(Thread::new(issuer, place.job.engine, area.first_byte))
     };
     experiment.issuers().map(thread).collect()

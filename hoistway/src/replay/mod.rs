@@ -5,6 +5,7 @@
 //! ```
 
 pub mod groups;
+pub mod job_file;
 pub mod slip;
 pub mod workload;
 

@@ -21,6 +21,7 @@ pub mod foreign;
 mod groups;
 pub mod host;
 pub mod limiters;
+mod logs;
 pub mod plan;
 mod preview;
 pub mod run;
@@ -293,6 +294,8 @@ fn conclude(
         views.show(&results)?;
         advise::idle_weights(&made.measurements, voice);
         advise::notes_of_hosts(&made.measurements, voice);
+        advise::endings(&made.measurements, voice);
+        logs::check(store.is_some(), &made.measurements, voice);
         crate::replay::slip::say(&made.measurements, voice);
     }
     stored?;

@@ -55,6 +55,8 @@ fn act(order: &Order, lines: BufReader<io::Stdin>) -> Result<(), String> {
     if let Some(cgroup) = &order.cgroup {
         linux::cgroup::enter(cgroup).map_err(|error| format!("cgroup {}: {error}", cgroup.display()))?;
     }
+    let cpus = place.job.cpus_of(place.thread);
+    linux::thread::pin(&cpus).map_err(|error| format!("cpus_allowed={cpus:?}: {error}"))?;
     let priority = order.experiment.priority_of(&place);
     if priority != block::Priority::NONE {
         linux::ioctl::set_io_priority(priority.0).map_err(|error| format!("I/O priority {priority:?}: {error}"))?;

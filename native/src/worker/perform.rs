@@ -142,7 +142,10 @@ impl Performance {
                 self.issuer.stop();
                 is_stopped = true;
             }
-            let Some(wake_ns) = self.issue(now) else { return Ok(self.recorder) };
+            let Some(wake_ns) = self.issue(now) else {
+                self.recorder.ended(self.index, self.issuer.ending());
+                return Ok(self.recorder);
+            };
             if now >= self.next_live_ns {
                 self.tell_live(now)?;
             }
@@ -177,6 +180,7 @@ impl Performance {
         let direction = IoDirection::from(io.operation);
         let submitted_ns = monotonic_ns();
         self.recorder.submitted(self.index, direction, submitted_ns);
+        self.recorder.log_begin(self.index, &io, submitted_ns);
         if let Some(due_ns) = io.due_ns {
             self.recorder.slipped(self.index, submitted_ns.saturating_sub(due_ns));
         }
@@ -245,7 +249,7 @@ impl Performance {
             _ => Outcome::Short,
         };
         let completed_ns = now.max(flying.submitted_ns);
-        self.issuer.completed(token, outcome == Outcome::Done);
+        self.issuer.ended(token, outcome.errno(), completed_ns);
         self.recorder.completed(&Completion {
             issuer: self.index,
             direction: flying.direction,
@@ -255,6 +259,7 @@ impl Performance {
             device_ns: 0,
             outcome,
         });
+        self.recorder.log_end(self.index, token, completed_ns);
         if flying.deadline_ns.is_some_and(|deadline_ns| completed_ns > deadline_ns) {
             self.recorder.late(self.index, completed_ns);
         }
