@@ -199,8 +199,8 @@ impl Logger {
 
     fn close_span(&mut self, direction: u8, end_ns: Nanos) {
         let Span { begin_ns, ios, bytes, sum_ns, largest_ns } = self.spans[usize::from(direction)];
-        if ios > 0 {
-            let latency_ns = if self.output.largest { largest_ns } else { sum_ns / ios };
+        if let Some(mean_ns) = sum_ns.checked_div(ios) {
+            let latency_ns = if self.output.largest { largest_ns } else { mean_ns };
             let length_ns = end_ns.saturating_sub(begin_ns).max(1);
             let span = LoggedSpan { end_ns, length_ns, direction, ios, bytes, latency_ns };
             push(&mut self.log.spans, span, &mut self.log.is_cut);

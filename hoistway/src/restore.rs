@@ -23,7 +23,7 @@ pub fn run(arguments: &RestoreArguments, voice: Voice) -> Outcome {
         print(&texts.concat())?;
         return Ok(Exit::Done);
     }
-    put_back(stale, voice, |line| print(line))
+    put_back(stale, voice, print)
 }
 
 /// `--auto-restore`: the same before anything else is done, told on stderr. Nothing else is done if it fails.

@@ -13,6 +13,7 @@ use linux::cgroup::{BFQ_WEIGHT_MAX, Hierarchy, Rates, Tree};
 use linux::setting::{Journal, Restored, Watcher};
 use rustix::fs::FlockOperation;
 
+use crate::ground::Ground;
 use crate::tunables::{self, CURRENT};
 use crate::weights::Scaled;
 
@@ -49,7 +50,7 @@ impl Stage {
     /// # Errors
     /// What could not be set; what was set by then is put back.
     pub fn set(experiment: &Experiment, watcher: &dyn Fn(&Path) -> Command) -> Result<Self, RunError> {
-        let queue = BlockQueue::of(Path::new(&experiment.target)).map_err(failed(&experiment.target))?;
+        let queue = Ground::of(&experiment.target)?.queue()?;
         let lock = lock(&queue)?;
         let mut journal = Journal::begin("").map_err(failed("the journal in /run/hoistway"))?;
         let started = Watcher::start(watcher(journal.path())).map_err(failed("the watcher"))?;

@@ -428,6 +428,7 @@ fn measure(
         dispatch_reasons: measurement::reasons_since(&begin.reasons, &end.reasons),
         dispatches: None,
         blkio,
+        alone: Vec::new(),
         flags,
     }
 }

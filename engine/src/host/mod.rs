@@ -19,8 +19,8 @@ use experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag, Sch
 use experiment::{
     Areas, Experiment, Host, LiveFigures, LiveGroup, Measurement, Progress, Refusal, RunError, TargetFacts,
 };
-use workload::{Flows, Issuer};
 use workload::trace::Names;
+use workload::{Flows, Issuer};
 
 use crate::backing::{Backing, OpenVolume, VolumeSettings};
 use crate::error::{EngineError, ErrorKind};
@@ -333,6 +333,7 @@ fn answer(experiment: &Experiment, over: Over, status: &ShardStatus) -> Measurem
         dispatch_reasons: measurement::reasons_since(&begin.reasons, &end.reasons),
         dispatches: None,
         blkio: status.groups.iter().filter_map(|group| Some((format!("/{}", group.path), group.blkio?))).collect(),
+        alone: Vec::new(),
         flags,
     }
 }

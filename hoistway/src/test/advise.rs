@@ -65,7 +65,8 @@ pub fn endings(measurements: &[Measurement], voice: Voice) {
     for measurement in measurements {
         let threads = measurement.groups.iter().flat_map(|group| group.threads.iter().map(move |it| (group, it)));
         for (group, thread) in threads.filter(|(_, thread)| !thread.ending.is_empty()) {
-            let text = format!("{}: {} of {}: {}", measurement.experiment.scheduler, thread.name, group.path, thread.ending);
+            let text =
+                format!("{}: {} of {}: {}", measurement.experiment.scheduler, thread.name, group.path, thread.ending);
             if !said.contains(&text) {
                 voice.note(&text);
                 said.push(text);

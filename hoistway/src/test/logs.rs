@@ -58,12 +58,10 @@ fn add(files: &mut BTreeMap<PathBuf, String>, (output, log): (&Output, &ThreadLo
         let name = if kind.is_empty() { inside(prefix) } else { inside(&format!("{prefix}_{kind}{suffix}")) };
         *files.entry(name).or_default() += &text;
     };
-    let kinds: [(&Option<String>, &[&str], fn(&Entry) -> u64); 3] = [
-        (&output.bandwidth_log, &["bw"], Entry::kib_per_s),
-        (&output.ios_log, &["iops"], Entry::ios_per_s),
-        (&output.latency_log, &["lat", "clat"], |entry| entry.latency_ns),
-    ];
-    for (prefix, names, value) in kinds {
+    let prefixes = [&output.bandwidth_log, &output.ios_log, &output.latency_log];
+    let names: [&[&str]; 3] = [&["bw"], &["iops"], &["lat", "clat"]];
+    let values: [fn(&Entry) -> u64; 3] = [Entry::kib_per_s, Entry::ios_per_s, |entry| entry.latency_ns];
+    for ((prefix, names), value) in prefixes.into_iter().zip(names).zip(values) {
         let Some(prefix) = prefix else { continue };
         let ios = log.ios.iter().map(|io| line(&Entry::from(io), value, output));
         let spans = log.spans.iter().map(|span| line(&Entry::from(span), value, output));

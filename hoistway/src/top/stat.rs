@@ -196,7 +196,8 @@ mod tests {
         let flow = Flow { ios: 4, bytes: 16_384, service_ns: None, ..Flow::default() };
         let group = GroupLook { weight: 300, flows: [flow, Flow::default()], ..GroupLook::default() };
         let share = shares::Share { due_percent: 75.0, got_percent: 70.0, is_backlogged: true };
-        let expected = "8:0 rbytes=16384 wbytes=0 rios=4 wios=0 dbytes=0 dios=0 weight=300 share_due=0.7500 share_got=0.7000";
+        let expected =
+            "8:0 rbytes=16384 wbytes=0 rios=4 wios=0 dbytes=0 dios=0 weight=300 share_due=0.7500 share_got=0.7000";
         assert_eq!(io_stat("8:0", &group, &group, share, 1.0), expected);
         let counted = GroupLook { throttled_ns: Some(5_000_000), ..group.clone() };
         assert_eq!(io_stat("8:0", &counted, &group, share, 1.0), format!("{expected} throttled_us=5000"));

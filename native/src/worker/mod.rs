@@ -64,7 +64,7 @@ fn act(order: &Order, lines: BufReader<io::Stdin>) -> Result<(), String> {
     // After the cgroup: what the kernel keeps of an open file or a ring belongs to the group of its maker.
     let issuer = Issuer::new(place.job, place.thread, order.area_bytes, order.experiment.run_seed())
         .map_err(|error| error.to_string())?;
-    let means = Means::open(&order.experiment, &place, &issuer, order.first_byte..order.first_byte + order.area_bytes)?;
+    let means = Means::open(&order.path, &place, &issuer, order.first_byte..order.first_byte + order.area_bytes)?;
     let _ = linux::thread::precise_timers();
     let _ = linux::thread::short_turns();
     let (inbox, wishes) = listen(lines);

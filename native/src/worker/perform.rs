@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use block::{Flags, Nanos, Operation};
 use experiment::recorder::Outcome;
-use experiment::{Completion, Experiment, IoDirection, IssuerPlace, LiveGroup, Recorder, Window};
+use experiment::{Completion, IoDirection, IssuerPlace, LiveGroup, Recorder, Window};
 use linux::aio::{Done, Requests};
 use linux::buffer::{Arena, Span};
 use linux::thread::monotonic_ns;
@@ -41,9 +41,9 @@ pub(super) enum Means {
 }
 
 impl Means {
-    /// Opens the device as the job wants it, and what else is needed. `area` is the worker's part of it, in bytes.
+    /// Opens the device or file as the job wants it, and what else is needed. `area` is the worker's part of it, in bytes.
     pub(super) fn open(
-        experiment: &Experiment,
+        path: &str,
         place: &IssuerPlace<'_>,
         issuer: &Issuer,
         area: Range<u64>,
@@ -54,9 +54,8 @@ impl Means {
         }
         let access = if job.mix.has_writes() { OFlags::RDWR } else { OFlags::RDONLY };
         let direct = if job.direct { OFlags::DIRECT } else { OFlags::empty() };
-        let device = &experiment.target;
-        let file = rustix::fs::open(device.as_str(), access | direct | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|error| format!("{device}: {}", io::Error::from(error)))?;
+        let file = rustix::fs::open(path, access | direct | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|error| format!("{path}: {}", io::Error::from(error)))?;
         if !job.direct {
             // A cold start: what the page cache holds of the area is dropped (clean pages only; nobody else writes).
             let length = std::num::NonZeroU64::new(area.end - area.start);

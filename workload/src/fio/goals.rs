@@ -22,9 +22,11 @@ const MAX_ERRORS_LISTED: usize = 64;
 /// Processors are numbered below this.
 const MAX_CPUS: u32 = 1_024;
 /// Longest prefix of a log's name.
-const MAX_PREFIX_BYTES: usize = 1_024;
-/// Largest limit of a steady figure.
-const MAX_LIMIT: u64 = 1 << 50;
+const MAX_PREFIX_BYTES: usize = 4_096;
+/// Largest limits of steady figures: I/Os and bytes per second, nanoseconds. A millionth of them still fits.
+const MAX_IOS: u64 = 1_000_000_000;
+const MAX_BYTES: u64 = 1 << 44;
+const MAX_LATENCY_NS: Nanos = 10_000 * SECOND;
 
 /// What options say of a latency target, before it is known whether there is one.
 #[derive(Copy, Clone, Debug)]
@@ -68,7 +70,7 @@ pub(super) fn resolve<'a>(job: &mut Job, draft: &Draft, at: impl Fn(&str) -> &'a
     if let Some(flow) = &mut job.goals.flow {
         (flow.id, flow.sleep_ns) = draft.flow;
     }
-    let name = job.name.clone();
+    let name = job.name.trim().to_owned();
     let output = &mut job.output;
     let logs = [&mut output.bandwidth_log, &mut output.latency_log, &mut output.ios_log, &mut output.histogram_log];
     for prefix in logs.into_iter().flatten().filter(|prefix| prefix.is_empty()) {
@@ -77,10 +79,8 @@ pub(super) fn resolve<'a>(job: &mut Job, draft: &Draft, at: impl Fn(&str) -> &'a
     if output.histogram_log.is_some() && output.histogram_every_ns == 0 {
         findings.error(at("write_hist_log"), "write_hist_log needs a log_hist_msec", "add log_hist_msec=1000, say");
     }
-    if let Some(input) = &job.input
-        && input.file.is_empty()
-    {
-        findings.error(at("replay_no_stall"), "options of a replay without read_iolog", "add read_iolog=FILE");
+    if job.input.as_ref().is_some_and(|input| input.file.is_empty()) {
+        job.input = None;
     }
 }
 
@@ -120,10 +120,13 @@ pub(super) fn steady_state(draft: &mut Draft, text: &str) -> Outcome {
     let limit = limit.trim();
     let (limit_millionths, in_percent) = match (limit.strip_suffix('%'), figure) {
         (Some(percent), _) => (millionths(percent, 1_000)?, true),
-        (None, Figure::Ios) => (millionths(limit, MAX_LIMIT / 1_000_000)?, false),
-        (None, Figure::Bytes) => (draft.numbers.within(limit, 0, MAX_LIMIT)?.saturating_mul(1_000_000), false),
+        (None, Figure::Ios) => (millionths(limit, MAX_IOS)?, false),
+        (None, Figure::Bytes) => (draft.numbers.within(limit, 0, MAX_BYTES)?.saturating_mul(1_000_000), false),
         (None, Figure::Latency) => {
             let limit_ns = units::time(limit, block::time::MICROSECOND)?;
+            if limit_ns > MAX_LATENCY_NS {
+                return Err(format!("a latency of '{limit}' is no limit"));
+            }
             (limit_ns.saturating_mul(1_000_000), false)
         }
     };
@@ -194,12 +197,10 @@ pub(super) fn cpu_policy(draft: &mut Draft, text: &str) -> Outcome {
 
 /// The first part of a log's name; empty = the job's name.
 pub(super) fn prefix(text: &str) -> Result<Option<String>, String> {
-    match text {
-        _ if text.len() > MAX_PREFIX_BYTES => Err(format!("the name is longer than {MAX_PREFIX_BYTES} bytes")),
-        // A name of a file below the results, not a way out of them.
-        _ if text.split('/').any(|part| part == "..") => Err("the name leads upwards".to_owned()),
-        _ => Ok(Some(text.to_owned())),
+    if text.len() > MAX_PREFIX_BYTES {
+        return Err(format!("the name is longer than {MAX_PREFIX_BYTES} bytes"));
     }
+    Ok(Some(text.to_owned()))
 }
 
 pub(super) fn read_iolog(draft: &mut Draft, text: &str) -> Outcome {

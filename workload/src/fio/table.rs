@@ -409,13 +409,7 @@ pub const ROWS: &[Row] = &[
         Text(latency_percentile),
         "Percent of the I/Os that must hold latency_target.",
     ),
-    row(
-        "latency_run",
-        &[],
-        Honoured,
-        Switch(|d, on| d.target.goes_on = on),
-        "Goes on after the search.",
-    ),
+    row("latency_run", &[], Honoured, Switch(|d, on| d.target.goes_on = on), "Goes on after the search."),
     row(
         "max_latency",
         &[],
@@ -592,13 +586,7 @@ pub const ROWS: &[Row] = &[
         Text(|d, text| prefix(text).map(|it| d.job.output.iolog = it)),
         "Writes everything the job does as an iolog.",
     ),
-    row(
-        "replay_no_stall",
-        &[],
-        Honoured,
-        Switch(|d, on| input(d).as_fast_as_possible = on),
-        "Replays without waits.",
-    ),
+    row("replay_no_stall", &[], Honoured, Switch(|d, on| input(d).as_fast_as_possible = on), "Replays without waits."),
     row(
         "replay_time_scale",
         &[],

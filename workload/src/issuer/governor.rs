@@ -277,7 +277,8 @@ impl Seeker {
                 self.high = (self.high + 1).min(self.largest);
             }
         }
-        self.depth = if self.high == self.largest { self.depth.saturating_mul(2) } else { u32::midpoint(self.depth, self.high) };
+        self.depth =
+            if self.high == self.largest { self.depth.saturating_mul(2) } else { u32::midpoint(self.depth, self.high) };
         self.depth = self.depth.min(self.largest);
         self.begin_cycle(now);
         if self.depth == before && !self.search.goes_on {

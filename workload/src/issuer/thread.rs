@@ -9,9 +9,9 @@ use std::collections::VecDeque;
 use block::random::Stream;
 use block::{Flags, Nanos, Operation, Priority};
 
-use super::region::{regions_of, whole_blocks};
 use super::flow::{Flows, Part};
 use super::governor::{Ending, Governor};
+use super::region::{regions_of, whole_blocks};
 use super::{Call, Io, Next, Tokens, Unsuitable, root_stream};
 use crate::arrival::{Pacer, Pauses};
 use crate::files::Files;
