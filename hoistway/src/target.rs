@@ -121,9 +121,11 @@ impl Target {
             let what = format!("the simulator has no target '{}'", self.text);
             return Err(Error::usage(what, "name a model (hoistway list devices), or leave --host simulator out"));
         }
-        let is_real = matches!(self.what, What::Existing(_) | What::Directory(_) | What::Own(_)) && self.model.is_none();
+        let is_real =
+            matches!(self.what, What::Existing(_) | What::Directory(_) | What::Own(_)) && self.model.is_none();
         if host == HostName::Native && !is_real {
-            let what = format!("the native host needs a block device, a file or a directory, and '{}' is none", self.text);
+            let what =
+                format!("the native host needs a block device, a file or a directory, and '{}' is none", self.text);
             let help = "lsblk lists the devices of this machine; hoistway device create --model NAME makes one";
             return Err(Error::usage(what, help).at("--host"));
         }

@@ -18,7 +18,8 @@ fn jobs(text: &str) -> Vec<Job> {
 
 /// One thread of the only job.
 fn issuer(text: &str) -> Issuer {
-    let jobs = jobs(&format!("[j]\nioengine=io_uring\ndirect=1\nrw=randread\nnorandommap\nruntime=60\ntime_based\n{text}\n"));
+    let jobs =
+        jobs(&format!("[j]\nioengine=io_uring\ndirect=1\nrw=randread\nnorandommap\nruntime=60\ntime_based\n{text}\n"));
     Issuer::new(&jobs[0], 0, AREA_BYTES, 1).expect("fits")
 }
 
@@ -154,14 +155,14 @@ fn jobs_of_one_flow_keep_their_parts_as_in_fio() {
     let Ok(directory) = tempfile::tempdir() else { return };
     let path = directory.path().join("flow.fio");
     std::fs::write(&path, FLOWS).expect("written");
-    let said = Command::new("fio").args(["--output-format=json", "--thread"]).arg(&path).current_dir(&directory).output();
+    let said =
+        Command::new("fio").args(["--output-format=json", "--thread"]).arg(&path).current_dir(&directory).output();
     let Ok(said) = said else {
         eprintln!("skipped: flows against fio: fio is not installed");
         return;
     };
     let text = String::from_utf8_lossy(&said.stdout);
-    let document: serde_json::Value =
-        serde_json::from_str(&text[text.find('{').expect("a document")..]).expect("JSON");
+    let document: serde_json::Value = serde_json::from_str(&text[text.find('{').expect("a document")..]).expect("JSON");
     let ios: Vec<u64> =
         (0..2).map(|job| document["jobs"][job]["read"]["total_ios"].as_u64().expect("a count")).collect();
     assert!((ratio(&ios) - 4.0).abs() < 0.2, "fio's own: {ios:?}");

@@ -42,12 +42,7 @@ pub(super) enum Means {
 
 impl Means {
     /// Opens the device or file as the job wants it, and what else is needed. `area` is the worker's part of it, in bytes.
-    pub(super) fn open(
-        path: &str,
-        place: &IssuerPlace<'_>,
-        issuer: &Issuer,
-        area: Range<u64>,
-    ) -> Result<Self, String> {
+    pub(super) fn open(path: &str, place: &IssuerPlace<'_>, issuer: &Issuer, area: Range<u64>) -> Result<Self, String> {
         let job = place.job;
         if job.engine == Engine::Null {
             return Ok(Means::Null);
