@@ -70,7 +70,7 @@ fn a_rate_below_its_minimum_ends_the_job_with_an_error_and_one_above_does_not() 
     assert!((3 * SECOND..4 * SECOND).contains(&slow.ended_ns), "two seconds to settle, one to look: {}", slow.ended_ns);
     let fast = run(issuer("rate_iops_min=99\nrate_min=400k"), hundred, fine);
     assert_eq!((fast.ending, fast.ended_ns), (None, 60 * SECOND));
-    assert!(run(issuer("rate_min=401k\nrate_cycle=4000"), hundred, fine).ended_ns > 6 * SECOND);
+    assert!(run(issuer("rate_min=401k\nrate_cycle=4000"), hundred, fine).ended_ns >= 6 * SECOND);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn the_depth_is_found_at_which_a_latency_holds() {
     let never = run(issuer("iodepth=8\nlatency_target=500\nlatency_window=1s"), queue, fine);
     assert_eq!(never.ending, Some(Ending::OutOfReach));
     let on = run(issuer(&format!("{search}\nlatency_run=1")), queue, fine);
-    assert_eq!(on.ended_ns, 60 * SECOND);
+    assert!(on.ended_ns >= 60 * SECOND, "{}", on.ended_ns);
     assert!(matches!(on.ending, Some(Ending::Found { depth: 8..=16 })), "{:?}", on.ending);
 }
 
@@ -165,7 +165,7 @@ fn jobs_of_one_flow_keep_their_parts_as_in_fio() {
     let document: serde_json::Value = serde_json::from_str(&text[text.find('{').expect("a document")..]).expect("JSON");
     let ios: Vec<u64> =
         (0..2).map(|job| document["jobs"][job]["read"]["total_ios"].as_u64().expect("a count")).collect();
-    assert!((ratio(&ios) - 4.0).abs() < 0.2, "fio's own: {ios:?}");
+    assert!(ios[1].abs_diff(4 * ios[0]) <= 8, "fio's own: {ios:?}");
 }
 
 #[test]
