@@ -1,6 +1,7 @@
 //! Job files as a user runs them: goals that end jobs, logs beside the results, traces inside jobs (harness 6.3 and 7.6).
 
 #[path = "program/mod.rs"]
+#[expect(dead_code, reason = "other tests look into directories")]
 mod program;
 
 use std::fs;

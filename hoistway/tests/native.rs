@@ -496,3 +496,29 @@ fn no_way_out_leaves_anything_behind() {
     check("a replay that is killed");
     assert_eq!(program::entries(directory.path()), ["t.log"]);
 }
+
+/// The tests above run on the hierarchy that owns the controller, whichever version it is; this one says when that is not 2.
+#[test]
+fn version_2_of_cgroups_is_tested_where_it_owns_the_controller() {
+    let Some(_alone) = possible("cgroup v2") else { return };
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
+    let mut mounted = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).filter(|it| it[2] == "cgroup2");
+    let controllers = |mount: &str| fs::read_to_string(Path::new(mount).join("cgroup.controllers")).unwrap_or_default();
+    let Some(mount) = mounted.find(|mount| controllers(mount[1]).split_whitespace().any(|name| name == "io")) else {
+        eprintln!(
+            "skipped: cgroup v2: no cgroup2 mount here has the io controller: it belongs to a version 1 mount, or to nobody"
+        );
+        return;
+    };
+    let rig = Rig::create(&FLASH);
+    let before = controllers(mount[1]);
+    let load = ["drr:bs=4k,iodepth=16", "--weights", "100,800", "-s", "bfq:low_latency=0", "--format", "json"];
+    let said = test(&rig, &[&QUICK[..], &load].concat());
+    assert!(said.stderr.contains("weights act by io.bfq.weight (cgroup v2)"), "{}", said.stderr);
+    let limit = ["--group", "name=a,rbps=1M,workload=drr:bs=4k,iodepth=16", "-s", "none", "--format", "json"];
+    let times = ["--runtime", "3s", "--ramp", "1s", "--no-store"];
+    let cell = cells(&test(&rig, &[&times[..], &limit].concat()))[0].clone();
+    let rate = cell["total"]["bw_bytes"]["mean"].as_f64().expect("a rate");
+    assert!((0.8..1.1).contains(&(rate / f64::from(1 << 20))), "{rate}");
+    assert_eq!(controllers(mount[1]), before);
+}

@@ -4,12 +4,10 @@
 extern crate export as hoistway_export;
 
 #[path = "../../export/tests/client/mod.rs"]
-#[expect(dead_code, reason = "other tests look at the protocol itself")]
 mod client;
 #[path = "program/mod.rs"]
 #[expect(dead_code, reason = "other tests look into directories")]
 mod program;
-#[expect(dead_code, reason = "other tests need more of the server")]
 mod served;
 
 use std::path::Path;

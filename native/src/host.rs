@@ -158,6 +158,15 @@ fn check_scheduler(experiment: &Experiment, queue: &BlockQueue) -> Result<(), Re
         let message = format!("{}: the kernel has its own {}, not that of {version}", spec, spec.name);
         return Err(Refusal::usage(message, format!("write {}, or use --host simulator", spec.name)));
     }
+    if spec.name == "io.cost" {
+        let what = match Hierarchy::find().map(|hierarchy| hierarchy.version) {
+            Some(Version::V2) => "io.cost is switched on by its own lines, not by the scheduler's name",
+            _ => "io.cost is a controller of cgroup v2, and the I/O controller here is not v2's",
+        };
+        let help = "hoistway tune DEVICE --emit iocost prints the lines for io.cost.qos and io.cost.model; then --sched none: \
+                    weights go to io.weight while the controller is on";
+        return Err(Refusal::usage(what, help));
+    }
     let Some(schedulers) = queue.schedulers() else {
         let message = format!("{} has no request queue: no scheduler can be chosen", queue.name());
         return Err(Refusal::usage(message, format!("use --sched {CURRENT}, or the device below it")));
