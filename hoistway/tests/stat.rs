@@ -91,8 +91,10 @@ fn value(line: &str, key: &str) -> f64 {
 #[test]
 fn a_limit_shows_in_io_stat_and_in_top() {
     let directory = directory();
-    let exports = ["--export", "slow=memory:4MiB,rbps=1MiB", "--export", "free=memory:4MiB"];
+    let exports = ["--export", "slow=memory:4MiB", "--export", "free=memory:4MiB"];
     let served = Served::flags(directory, &exports);
+    let (said, code) = served.ctl(&["limit", "slow", "io.max", "rbps=1048576"]);
+    assert_eq!(code, Some(0), "{said}");
     let readers = ["slow", "free"].map(|export| {
         let mut client = open(&served, export);
         std::thread::spawn(move || {

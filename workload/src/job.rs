@@ -724,6 +724,11 @@ impl Job {
             && used.all(|other| unit(other) == unit(first))
     }
 
+    /// Whether its I/Os go out at recorded times: then it sleeps most of the time, and has to be awake in time.
+    pub fn keeps_recorded_times(&self) -> bool {
+        self.replay.as_ref().is_some_and(|replay| replay.pace == Pace::AsRecorded)
+    }
+
     /// The processors that a thread may run on; empty = all.
     pub fn cpus_of(&self, thread: u32) -> Vec<usize> {
         let all = self.cpus.iter().map(|&cpu| cpu as usize);

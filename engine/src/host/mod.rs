@@ -222,6 +222,7 @@ fn shard_settings(experiment: &Experiment) -> ShardSettings {
         max_groups: u32::try_from(experiment.groups.len() * 4 + 2).unwrap_or(u32::MAX),
         seed: experiment.run_seed(),
         cpus,
+        is_urgent: experiment.issuers().any(|place| place.job.keeps_recorded_times()),
         ..ShardSettings::default()
     }
 }

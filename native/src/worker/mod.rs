@@ -67,6 +67,9 @@ fn act(order: &Order, lines: BufReader<io::Stdin>) -> Result<(), String> {
     let means = Means::open(&order.path, &place, &issuer, order.first_byte..order.first_byte + order.area_bytes)?;
     let _ = linux::thread::precise_timers();
     let _ = linux::thread::short_turns();
+    if place.job.keeps_recorded_times() {
+        let _ = linux::thread::most_urgent();
+    }
     let (inbox, wishes) = listen(lines);
     tell(&FromWorker::Ready)?;
     let (at_ns, run_begin_ns) = match inbox.recv() {
