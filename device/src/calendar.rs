@@ -71,8 +71,18 @@ impl<T: Copy> Calendar<T> {
         self.next
     }
 
+    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.next == NEVER
+    }
+
+    /// The first event.
+    pub(crate) fn front(&self) -> Option<&T> {
+        let node = match self.beyond.peek() {
+            _ if self.in_window > 0 => self.heads[place_of(self.next_bucket)],
+            first => first.map_or(NIL, |&Reverse((.., node))| node),
+        };
+        self.nodes.get(node as usize).map(|node| &node.value)
     }
 
     /// Adds an event at `at`, which is not before `now`.

@@ -140,7 +140,8 @@ pub trait Device {
 
     /// Handles what happens before `before`, up to and including the first time at which a command completes, and answers
     /// that time; if none does, when the next event is. A host that has nothing to do in between saves itself the way
-    /// to each event that only the device knows of.
+    /// to each event that only the device knows of. It may stop before the last completion of the time when `out` is
+    /// full: [`Device::next_event`] then is that time still.
     #[inline]
     fn advance_to_completion(&mut self, now: Nanos, before: Nanos, out: &mut Vec<Completion>) -> Nanos {
         loop {

@@ -41,6 +41,12 @@ impl<T: Copy + Default> Pending<T> {
         self.len += 1;
     }
 
+    /// Whether an entry for this time would stand among the last `most`.
+    #[inline]
+    pub(crate) fn is_near_end(&self, at: Nanos, most: usize) -> bool {
+        self.len <= most || self.ring[self.place_of(self.len - most)].0 <= at
+    }
+
     /// Where the entry of this number is, counted from the first; at most as many as there are places.
     #[inline]
     fn place_of(&self, number: usize) -> usize {

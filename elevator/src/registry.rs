@@ -132,6 +132,12 @@ macro_rules! registry {
             pub const fn name(&self) -> &'static str {
                 match self { $(Any::$variant(_) => $name,)+ }
             }
+
+            /// Shows the policy where it is as what it is: one question which it is for all that a host's call does with it.
+            #[inline(always)]
+            pub fn visited_by<V: Visitor>(&mut self, visitor: V) -> V::Answer {
+                match self { $(Any::$variant(policy) => visitor.visit(policy),)+ }
+            }
         }
 
         forward! { [$($variant)+]
@@ -177,6 +183,15 @@ macro_rules! registry {
             fn trace(&mut self, on: bool) -> ();
         }
     };
+}
+
+/// What one call of a host does with a policy, whichever it is.
+pub trait Visitor {
+    /// What comes of it.
+    type Answer;
+
+    /// Compiled for each policy.
+    fn visit<E: Elevator>(self, policy: &mut E) -> Self::Answer;
 }
 
 /// What is done with a policy, whichever it is.

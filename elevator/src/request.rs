@@ -190,6 +190,17 @@ impl Requests {
     /// Takes a free slot for a request that begins at `now`; `None` when all are taken.
     #[inline]
     pub fn allocate(&mut self, attributes: Attributes, now: Nanos) -> Option<RequestId> {
+        self.allocate_in(attributes, now, Place::Plugged)
+    }
+
+    /// The same for one that joins the policy at once, where nobody holds it meanwhile.
+    #[inline]
+    pub fn allocate_queued(&mut self, attributes: Attributes, now: Nanos) -> Option<RequestId> {
+        self.allocate_in(attributes, now, Place::Queued)
+    }
+
+    #[inline(always)]
+    fn allocate_in(&mut self, attributes: Attributes, now: Nanos, place: Place) -> Option<RequestId> {
         let slot = self.first_free;
         if slot == NIL {
             return None;
@@ -199,7 +210,7 @@ impl Requests {
         request.attributes = attributes;
         request.start_ns = now;
         request.issued_ns = 0;
-        request.place = Place::Plugged;
+        request.place = place;
         self.in_use += 1;
         Some(RequestId::new(slot, u32::from(request.generation)))
     }
@@ -213,7 +224,8 @@ impl Requests {
         request.generation = request.generation.wrapping_add(1) & GENERATION_MASK;
         request.next_free = first_free;
         self.first_free = id.slot();
-        self.in_use = self.in_use.saturating_sub(1);
+        // Only what is in use is found alive.
+        self.in_use = self.in_use.wrapping_sub(1);
     }
 
     /// The request; an empty one if the id is stale.
@@ -265,6 +277,33 @@ impl Requests {
         }
         request.place = place;
         Some(request)
+    }
+
+    /// Moves the request in a slot to another place, as [`Requests::move_to`] does by id; `None` while the slot is free.
+    #[inline]
+    pub fn move_slot_to(&mut self, slot: u32, place: Place) -> Option<(RequestId, &mut Request)> {
+        let request = self.slots.get_mut(slot)?;
+        if request.place == Place::Free {
+            return None;
+        }
+        if !request.place.may_become(place) {
+            self.violations.set(self.violations.get().saturating_add(1));
+        }
+        request.place = place;
+        Some((RequestId::new(slot, u32::from(request.generation)), request))
+    }
+
+    /// What was chosen goes to the driver at `now`, where no list lies between the two. False, and counted, if it was not
+    /// queued.
+    #[inline]
+    pub fn start(&mut self, id: RequestId, now: Nanos) -> bool {
+        let request = self.slots.at_mut(id.slot());
+        if u32::from(request.generation) != id.generation() || request.place != Place::Queued {
+            self.complain();
+            return false;
+        }
+        (request.place, request.issued_ns) = (Place::Started, now);
+        true
     }
 
     /// Takes a request that the device has back from it, to another place; the hardware queue it was sent through. `None`,

@@ -2,7 +2,10 @@
 /*
  * tester DISK DEPTH random|sequential|descending|write BATCHES: batches of DEPTH 4 KiB requests submitted at once and waited for,
  * by io_submit on an O_DIRECT descriptor. Prints the median of the cycles per request. With QEMU's -icount one cycle is one
- * instruction, so the figure is exact. Static, no library but libc: fio's start alone costs more than what is measured.
+ * instruction, so the figure is exact.
+ * tester DISK DEPTH stream|mixed BATCHES: the same number of requests, DEPTH of them outstanding all the time; stream: random
+ * reads of 4 KiB, mixed: random reads and writes, neighbours among them, of 4 to 16 KiB.
+ * Static, no library but libc: fio's start alone costs more than what is measured.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -34,6 +37,64 @@ static uint64_t next(uint64_t *state)
 	return *state;
 }
 
+static int disk, is_mixed;
+static uint64_t seed = 88172645463325252ull, blocks, at;
+static char *memory;
+
+#define BLOCKS_MAX 4
+
+/* Request `i` of a stream: somewhere, or behind the one before. */
+static struct iocb drawn(int i)
+{
+	uint64_t draw = next(&seed);
+	uint64_t count = is_mixed ? 1 + (draw >> 40) % BLOCKS_MAX : 1;
+	int is_write = is_mixed && (draw >> 50) % 2;
+
+	if (!is_mixed || (draw >> 60) % 4)
+		at = draw % (blocks - BLOCKS_MAX);
+	if (at + count > blocks)
+		at = 0;
+	at += count;
+	return (struct iocb){ .aio_data = i, .aio_fildes = disk, .aio_lio_opcode = is_write ? IOCB_CMD_PWRITE : IOCB_CMD_PREAD,
+			      .aio_buf = (uintptr_t)(memory + (uint64_t)i * BLOCK_BYTES * BLOCKS_MAX),
+			      .aio_nbytes = count * BLOCK_BYTES, .aio_offset = (at - count) * BLOCK_BYTES };
+}
+
+/* Keeps `depth` requests outstanding until `count` are done. */
+static int stream(aio_context_t context, int depth, long count)
+{
+	static struct iocb cbs[DEPTH_MAX];
+	struct iocb *list[DEPTH_MAX];
+	struct io_event events[DEPTH_MAX];
+	long submitted = 0, done = 0;
+	int again = depth;
+
+	for (int i = 0; i < depth; i++)
+		list[i] = &cbs[i];
+	while (done < count) {
+		int got;
+
+		if (again > count - submitted)
+			again = count - submitted;
+		for (int i = 0; i < again; i++)
+			*list[i] = drawn(list[i] - cbs);
+		if (again > 0 && syscall(SYS_io_submit, context, again, list) != again)
+			return 1;
+		submitted += again;
+		got = syscall(SYS_io_getevents, context, 1, depth, events, NULL);
+		if (got < 1)
+			return 1;
+		for (int i = 0; i < got; i++) {
+			if (events[i].res != (int64_t)cbs[events[i].data].aio_nbytes)
+				return 1;
+			list[i] = &cbs[events[i].data];
+		}
+		done += got;
+		again = got;
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	static uint64_t took[BATCHES_MAX];
@@ -41,22 +102,27 @@ int main(int argc, char **argv)
 	struct iocb *list[DEPTH_MAX];
 	struct io_event events[DEPTH_MAX];
 	aio_context_t context = 0;
-	uint64_t seed = 88172645463325252ull, blocks, at = 0;
-	int depth, batches, disk, is_write;
-	char *memory;
+	int depth, batches, is_write;
 
 	if (argc != 5)
 		return 2;
 	depth = atoi(argv[2]);
 	batches = atoi(argv[4]);
 	is_write = !strcmp(argv[3], "write");
+	is_mixed = !strcmp(argv[3], "mixed");
 	disk = open(argv[1], O_RDWR | O_DIRECT);
-	if (disk < 0 || depth < 1 || depth > DEPTH_MAX || batches < 1 || batches > BATCHES_MAX)
+	if (disk < 0 || depth < 1 || depth > DEPTH_MAX || batches < 1)
 		return 2;
 	blocks = lseek(disk, 0, SEEK_END) / BLOCK_BYTES;
-	if (!blocks || posix_memalign((void **)&memory, BLOCK_BYTES, BLOCK_BYTES * depth) ||
+	if (blocks <= BLOCKS_MAX || posix_memalign((void **)&memory, BLOCK_BYTES, BLOCK_BYTES * BLOCKS_MAX * depth) ||
 	    syscall(SYS_io_setup, DEPTH_MAX, &context))
 		return 2;
+	seed ^= (uint64_t)getpid() << 32;
+	if (is_mixed || !strcmp(argv[3], "stream"))
+		return stream(context, depth, (long)depth * batches);
+	if (batches > BATCHES_MAX)
+		return 2;
+	seed = 88172645463325252ull;
 	for (int batch = 0; batch < batches; batch++) {
 		uint64_t begin;
 		unsigned int cpu;

@@ -133,6 +133,11 @@ static ssize_t show_stats(struct elevator_queue *eq, char *page)
 	return at;
 }
 
+static ssize_t show_advice(struct elevator_queue *eq, char *page)
+{
+	return sysfs_emit(page, "%u\n", hoist_advised_requests(eq->elevator_data));
+}
+
 /* ---- the files of an elevator type ---- */
 
 /* Rows belong to policies that exist: one is built for the smallest device there could be. */
@@ -149,7 +154,7 @@ int hoist_files_of(struct hoist_kind *kind)
 		return error == 1 ? -ENOMEM : -EINVAL;
 	while (hoist_row(core, rows, &row))
 		rows++;
-	kind->files = rows <= ROWS_MAX ? kcalloc(rows + 2, sizeof(*kind->files), GFP_KERNEL) : NULL;
+	kind->files = rows <= ROWS_MAX ? kcalloc(rows + 3, sizeof(*kind->files), GFP_KERNEL) : NULL;
 	if (!kind->files) {
 		hoist_delete(core);
 		pr_err("%s: %u tunables, at most %u\n", kind->name, rows, ROWS_MAX);
@@ -174,6 +179,11 @@ int hoist_files_of(struct hoist_kind *kind)
 	kind->files[rows].attr.name = "stats";
 	kind->files[rows].attr.mode = 0444;
 	kind->files[rows].show = show_stats;
+	if (kind->wants & HOIST_WANTS_GROUPS) {
+		kind->files[rows + 1].attr.name = "nr_requests_advised";
+		kind->files[rows + 1].attr.mode = 0444;
+		kind->files[rows + 1].show = show_advice;
+	}
 	return 0;
 }
 

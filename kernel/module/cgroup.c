@@ -26,6 +26,8 @@ struct group_here {
 	struct blkg_policy_data data;
 	u32 id;
 	bool has_id;
+	/* A weight for this device alone; 0 = the cgroup's. It is forgotten with the elevator, as bfq's is. */
+	u32 own_weight;
 	struct rcu_head rcu;
 };
 
@@ -50,26 +52,24 @@ static struct group_everywhere *everywhere(struct blkcg *blkcg)
 
 /* ---- whose is it? ---- */
 
-u32 hoist_group_of_bio(struct hoist_device *device, struct bio *bio)
+u32 hoist_group_of_blkg(struct blkcg_gq *blkg)
 {
-	struct group_here *here;
+	struct group_here *here = here_in(blkg);
 
-	if (!(device->kind->wants & HOIST_WANTS_GROUPS) || !bio)
-		return 0;
-	here = here_in(bio->bi_blkg);
 	return here ? READ_ONCE(here->id) : 0;
 }
 
 u32 hoist_group_of_current(struct hoist_device *device)
 {
-	struct group_here *here;
-	u32 id;
+	struct blkcg *blkcg;
+	u32 id = 0;
 
-	if (!(device->kind->wants & HOIST_WANTS_GROUPS))
+	if (!(device->wants & HOIST_WANTS_GROUPS))
 		return 0;
 	rcu_read_lock();
-	here = here_in(hoist_blkg_of(hoist_blkcg_of(task_css(current, io_cgrp_id)), device->q));
-	id = here ? READ_ONCE(here->id) : 0;
+	blkcg = hoist_blkcg_of(task_css(current, io_cgrp_id));
+	if (blkcg != &blkcg_root)
+		id = hoist_group_of_blkg(hoist_blkg_of(blkcg, device->q));
 	rcu_read_unlock();
 	return id;
 }
@@ -115,7 +115,7 @@ static void init_here(struct blkg_policy_data *data)
 	if (!data->blkg->parent)
 		return;
 	spin_lock_irqsave(&device->lock, flags);
-	here->id = hoist_group_added(device->core, above ? above->id : 0, group ? group->weight : WEIGHT_DEFAULT, hoist_now());
+	here->id = hoist_group_added(device->core, above ? above->id : 0, group ? group->weight : WEIGHT_DEFAULT, hoist_now(device));
 	here->has_id = here->id != 0;
 	hoist_timer_follows(device);
 	spin_unlock_irqrestore(&device->lock, flags);
@@ -130,7 +130,7 @@ static void leave_here(struct blkg_policy_data *data)
 
 	spin_lock_irqsave(&device->lock, flags);
 	if (here->has_id) {
-		hoist_group_offline(device->core, here->id, hoist_now());
+		hoist_group_offline(device->core, here->id, hoist_now(device));
 		hoist_bury(device);
 		here->has_id = false;
 		WRITE_ONCE(here->id, above ? above->id : 0);
@@ -159,55 +159,123 @@ static void weigh_here(struct blkcg_gq *blkg, u32 weight)
 		return;
 	device = hoist_device_of(blkg->q);
 	spin_lock_irqsave(&device->lock, flags);
-	effect = hoist_group_weighed(device->core, here->id, weight, hoist_now());
+	effect = hoist_group_weighed(device->core, here->id, weight, hoist_now(device));
 	hoist_timer_follows(device);
-	if (effect & HOIST_RUN_QUEUE)
-		WRITE_ONCE(device->is_throttled, false);
 	spin_unlock_irqrestore(&device->lock, flags);
 	if (effect & HOIST_RUN_QUEUE)
-		blk_mq_run_hw_queues(device->q, true);
+		hoist_run_all(device);
 }
 
-static int set_weight(struct blkcg *blkcg, u64 weight)
+/* The weight for all devices but those with one of their own. */
+static int set_default(struct blkcg *blkcg, u32 weight)
 {
 	struct group_everywhere *group;
+	struct group_here *here;
 	struct blkcg_gq *blkg;
 
-	if (weight < WEIGHT_MIN || weight > WEIGHT_MAX)
-		return -ERANGE;
 	spin_lock_irq(&blkcg->lock);
 	group = everywhere(blkcg);
 	if (group) {
 		group->weight = weight;
-		hlist_for_each_entry(blkg, &blkcg->blkg_list, blkcg_node)
-			weigh_here(blkg, weight);
+		hlist_for_each_entry(blkg, &blkcg->blkg_list, blkcg_node) {
+			here = here_in(blkg);
+			if (here && !here->own_weight)
+				weigh_here(blkg, weight);
+		}
 	}
 	spin_unlock_irq(&blkcg->lock);
 	return group ? 0 : -ENODEV;
 }
 
-/* "100" or "default 100". A weight for one device alone is refused: it is not kept. */
-static ssize_t write_weight(struct kernfs_open_file *of, char *text, size_t bytes, loff_t at)
+/* `weight` 0: this device has none of its own any more. */
+static void set_own(struct blkcg_gq *blkg, u32 weight)
 {
-	char *line = strim(text);
-	u64 weight;
+	struct group_everywhere *group = everywhere(blkg->blkcg);
+	struct group_here *here = here_in(blkg);
+
+	here->own_weight = weight;
+	weigh_here(blkg, weight ? weight : group ? group->weight : WEIGHT_DEFAULT);
+}
+
+static int parse_weight(const char *text, u32 *weight)
+{
+	u64 number;
+	int error = kstrtou64(text, 10, &number);
+
+	if (error)
+		return error;
+	if (number < WEIGHT_MIN || number > WEIGHT_MAX)
+		return -ERANGE;
+	*weight = number;
+	return 0;
+}
+
+/* "8:16 300" or "8:16 default": for one device. blk-mq finds it, and creates its entry for the cgroup if there is none yet. */
+static int write_own(struct blkcg *blkcg, char *line)
+{
+	struct blkg_conf_ctx context;
+	u32 weight = 0;
+	char *text;
 	int error;
 
+#ifdef HOIST_CONF_INIT
+	blkg_conf_init(&context, line);
+	error = blkg_conf_prep(blkcg, &policy, &context);
+	if (error)
+		goto out;
+#else
+	error = blkg_conf_prep(blkcg, &policy, line, &context);
+	if (error)
+		return error;
+#endif
+	text = strim(context.body);
+	if (strcmp(text, "default"))
+		error = parse_weight(text, &weight);
+	if (!error)
+		set_own(context.blkg, weight);
+#ifdef HOIST_CONF_INIT
+out:
+	blkg_conf_exit(&context);
+#else
+	blkg_conf_finish(&context);
+#endif
+	return error;
+}
+
+/* "100" or "default 100" for all devices, "MAJOR:MINOR 100" or "MAJOR:MINOR default" for one. */
+static ssize_t write_weight(struct kernfs_open_file *of, char *text, size_t bytes, loff_t at)
+{
+	struct blkcg *blkcg = hoist_blkcg_of(of_css(of));
+	char *line = strim(text);
+	u32 weight;
+	int error;
+
+	if (strchr(line, ':')) {
+		error = write_own(blkcg, line);
+		return error ? error : bytes;
+	}
 	if (!strncmp(line, "default", 7))
 		line = skip_spaces(line + 7);
-	if (strchr(line, ':'))
-		return -EOPNOTSUPP;
-	error = kstrtou64(line, 10, &weight);
+	error = parse_weight(line, &weight);
 	if (!error)
-		error = set_weight(hoist_blkcg_of(of_css(of)), weight);
+		error = set_default(blkcg, weight);
 	return error ? error : bytes;
+}
+
+static u64 show_own(struct seq_file *file, struct blkg_policy_data *data, int unused)
+{
+	u32 weight = here_of(data)->own_weight;
+
+	return weight ? __blkg_prfill_u64(file, data, weight) : 0;
 }
 
 static int show_weight(struct seq_file *file, void *unused)
 {
-	struct group_everywhere *group = everywhere(hoist_blkcg_of(seq_css(file)));
+	struct blkcg *blkcg = hoist_blkcg_of(seq_css(file));
+	struct group_everywhere *group = everywhere(blkcg);
 
 	seq_printf(file, "default %u\n", group ? group->weight : WEIGHT_DEFAULT);
+	blkcg_print_blkgs(file, blkcg, show_own, &policy, 0, false);
 	return 0;
 }
 
@@ -236,7 +304,7 @@ static struct blkcg_policy policy = {
 
 int hoist_groups_on(struct hoist_device *device)
 {
-	if (!(device->kind->wants & HOIST_WANTS_GROUPS))
+	if (!(device->wants & HOIST_WANTS_GROUPS))
 		return 0;
 #ifdef HOIST_PD_ALLOC_DISK
 	return blkcg_activate_policy(device->q->disk, &policy);
@@ -247,7 +315,7 @@ int hoist_groups_on(struct hoist_device *device)
 
 void hoist_groups_off(struct hoist_device *device)
 {
-	if (!(device->kind->wants & HOIST_WANTS_GROUPS))
+	if (!(device->wants & HOIST_WANTS_GROUPS))
 		return;
 #ifdef HOIST_PD_ALLOC_DISK
 	blkcg_deactivate_policy(device->q->disk, &policy);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* What the files of the glue share: one elevator type, one device, one cgroup on one device. */
+/* What the files of the glue share: one elevator type, one device, what each file does for the others. */
 #ifndef HOIST_H
 #define HOIST_H
 
 #include <linux/debugfs.h>
+#include <linux/hashtable.h>
 #include <linux/hrtimer.h>
+#include <linux/ktime.h>
 #include <linux/spinlock.h>
 
 #include "hoist_core.h"
 #include "hoist_priv.h"
 
 #define HOIST_NAME_BYTES 16
-#define HOIST_GROUPS 1024
 #define HOIST_CONTEXTS 4096
 
 /* An elevator type, one per policy. */
@@ -29,21 +30,22 @@ struct hoist_kind {
 struct hoist_device {
 	struct request_queue *q;
 	const struct hoist_kind *kind;
+	/* kind->wants, which is looked at with every request. */
+	u32 wants;
+	/* Requests that hold a tag, for the policies that limit reads. Without the lock. */
+	atomic_t tags_held;
 	spinlock_t lock;
 	struct hoist_core *core;
 	struct request **slots;
 	u32 slot_count;
+	bool is_traced;
+	/* The latest time that the core was told: it must not run backwards. */
+	u64 now_ns;
+	u64 armed_at_ns;
 	/* Requests that the core does not know: it had no slot, or blk-mq will not tell of their end. First come, first served. */
 	struct list_head spill;
 	u64 spilled;
-	/* The core said that a completion must come first. */
-	bool is_throttled;
-	/* Who is merging a bio: looked up before the lock is taken. */
-	u32 bio_context;
-	u32 bio_group;
 	struct hrtimer timer;
-	u64 armed_at_ns;
-	bool is_traced;
 	struct hoist_record *records;
 	u64 record_room;
 	struct dentry *folder;
@@ -61,17 +63,103 @@ static inline struct hoist_device *hoist_device_of(struct request_queue *q)
 	return q->elevator->elevator_data;
 }
 
-/* The core looks at the time once per call. */
-static inline u64 hoist_now(void)
+/* Under the lock: a time that somebody read is later than all that the core knows, or it counts as the latest of them. */
+static inline u64 hoist_at(struct hoist_device *device, u64 now_ns)
 {
-	return ktime_get_ns();
+	if (likely(now_ns > device->now_ns))
+		device->now_ns = now_ns;
+	return device->now_ns;
 }
 
-void hoist_timer_follows(struct hoist_device *device);
-void hoist_bury(struct hoist_device *device);
-void hoist_tell(struct hoist_device *device);
+static inline u64 hoist_now(struct hoist_device *device)
+{
+	return hoist_at(device, ktime_get_ns());
+}
+
+/* Under the lock, after each call: a group that nothing holds any more. */
+static inline void hoist_bury(struct hoist_device *device)
+{
+	if (unlikely(device->core->dying_group))
+		hoist_bury_group(device->core, device->now_ns);
+}
+
+/* Under the lock, after each call: the timer is never later than the core wants it. One that comes too early is harmless. */
+static inline void hoist_timer_follows(struct hoist_device *device)
+{
+	u64 at_ns = device->core->timer_at_ns;
+
+	if (likely(at_ns >= device->armed_at_ns))
+		return;
+	device->armed_at_ns = at_ns;
+	hrtimer_start(&device->timer, ns_to_ktime(at_ns), HRTIMER_MODE_ABS);
+}
+
+/* Under the lock: a request that leaves the policy is no company any more. What elv_rqhash_del does, without a call. */
+static inline void hoist_forget_for_merging(struct request_queue *q, struct request *rq)
+{
+	if (rq->rq_flags & RQF_HASHED) {
+		hash_del(&rq->hash);
+		rq->rq_flags &= ~RQF_HASHED;
+	}
+	if (q->last_merge == rq)
+		q->last_merge = NULL;
+}
+
+static inline void hoist_run_all(struct hoist_device *device)
+{
+	blk_mq_run_hw_queues(device->q, true);
+}
+
+/* request.c */
+void hoist_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data);
+void hoist_limit_writes(blk_opf_t opf, struct blk_mq_alloc_data *data);
+void hoist_prepare_request(struct request *rq);
+void hoist_prepare_plain(struct request *rq);
+#ifdef HOIST_INSERT_FLAGS
+void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, blk_insert_t how);
+#else
+void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, bool at_head);
+#endif
+struct request *hoist_dispatch_request(struct blk_mq_hw_ctx *hctx);
+bool hoist_has_work_for(struct blk_mq_hw_ctx *hctx);
+bool hoist_has_work_of_its_own(struct blk_mq_hw_ctx *hctx);
+void hoist_completed_request(struct request *rq, u64 now);
+void hoist_finish_plain(struct request *rq);
+void hoist_finish_counted(struct request *rq);
+void hoist_requeue_request(struct request *rq);
+enum hrtimer_restart hoist_time_has_come(struct hrtimer *timer);
+
+/* merging.c */
+bool hoist_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs);
+bool hoist_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio);
+int hoist_request_merge(struct request_queue *q, struct request **found, struct bio *bio);
+void hoist_request_merged(struct request_queue *q, struct request *rq, enum elv_merge type);
+void hoist_requests_merged(struct request_queue *q, struct request *rq, struct request *gone);
+struct request *hoist_former_request(struct request_queue *q, struct request *rq);
+struct request *hoist_next_request(struct request_queue *q, struct request *rq);
+
+/* issuer.c */
+void hoist_init_icq(struct io_cq *icq);
+void hoist_exit_icq(struct io_cq *icq);
+
+/* device.c */
+void hoist_set_ready(void);
+u32 hoist_advised_requests(const struct hoist_device *device);
+#ifdef HOIST_EQ_INIT
+int hoist_init_sched(struct request_queue *q, struct elevator_queue *eq);
+#else
+int hoist_init_sched(struct request_queue *q, struct elevator_type *type);
+#endif
+void hoist_exit_sched(struct elevator_queue *eq);
+int hoist_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index);
+#ifdef HOIST_DEPTH_UPDATED_Q
+void hoist_depth_updated(struct request_queue *q);
+#else
+void hoist_depth_updated(struct blk_mq_hw_ctx *hctx);
+#endif
 
 /* attributes.c */
+void hoist_tell(struct hoist_device *device);
 int hoist_files_of(struct hoist_kind *kind);
 void hoist_no_files_of(struct hoist_kind *kind);
 void hoist_debugfs_init(void);
@@ -84,7 +172,12 @@ int hoist_groups_init(void);
 void hoist_groups_exit(void);
 int hoist_groups_on(struct hoist_device *device);
 void hoist_groups_off(struct hoist_device *device);
-u32 hoist_group_of_bio(struct hoist_device *device, struct bio *bio);
+u32 hoist_group_of_blkg(struct blkcg_gq *blkg);
 u32 hoist_group_of_current(struct hoist_device *device);
+
+static inline u32 hoist_group_of_bio(struct hoist_device *device, struct bio *bio)
+{
+	return device->wants & HOIST_WANTS_GROUPS && bio ? hoist_group_of_blkg(bio->bi_blkg) : 0;
+}
 
 #endif

@@ -5,7 +5,7 @@
 
 #include <linux/types.h>
 
-#define HOIST_ABI 1
+#define HOIST_ABI 2
 #define HOIST_NONE 0xffffffffu
 #define HOIST_NEVER 0xffffffffffffffffull
 /* An id is a slot and a generation; the slot is the part that tables are indexed by. */
@@ -15,6 +15,9 @@
 #define HOIST_WANTS_GROUPS (1u << 0)
 #define HOIST_WANTS_CONTEXTS (1u << 1)
 #define HOIST_PER_QUEUE (1u << 2)
+#define HOIST_CHARGES_GROUPS (1u << 3)
+#define HOIST_LIMITS_READS (1u << 4)
+#define HOIST_LIMITS_WRITES (1u << 5)
 
 enum hoist_search { HOIST_PIPELINE, HOIST_FRONT, HOIST_OWN };
 enum hoist_side { HOIST_BACK = 1, HOIST_FRONT_SIDE = 2, HOIST_DISCARD = 3 };
@@ -55,10 +58,21 @@ struct hoist_action {
 	u64 until_ns;
 };
 
+struct hoist_core;
+
+/* The policy's own functions, for what comes with every request. */
+struct hoist_entries {
+	u32 (*insert)(struct hoist_core *core, u32 known, const struct hoist_ask *ask, u32 at, u64 now);
+	struct hoist_action (*dispatch)(struct hoist_core *core, u16 queue, u64 now);
+	u32 (*finish)(struct hoist_core *core, u32 id, u64 now);
+};
+
 /* Every handle begins with this; the glue only reads it. */
 struct hoist_core {
+	const struct hoist_entries *entries;
+	u64 policy_at_bytes;
 	u64 timer_at_ns;
-	u32 queued, has_work, in_driver, dying_group, search, unused;
+	u32 queued, has_work, in_driver, dying_group, search, throttled;
 };
 
 struct hoist_stats {
@@ -94,7 +108,7 @@ struct hoist_record {
 _Static_assert(sizeof(struct hoist_config) == 64, "config");
 _Static_assert(sizeof(struct hoist_ask) == 32, "ask");
 _Static_assert(sizeof(struct hoist_action) == 16, "action");
-_Static_assert(sizeof(struct hoist_core) == 32, "core");
+_Static_assert(sizeof(struct hoist_core) == 48, "core");
 _Static_assert(sizeof(struct hoist_stats) == 15 * 8, "stats");
 _Static_assert(sizeof(struct hoist_row) == 48, "row");
 _Static_assert(sizeof(struct hoist_said) == 96, "said");
@@ -110,10 +124,10 @@ u64 hoist_recorded(struct hoist_core *core, u64 *lost);
 
 u32 hoist_admit(struct hoist_core *core, const struct hoist_ask *ask, u64 now);
 u32 hoist_allocate(struct hoist_core *core, const struct hoist_ask *ask, u64 now);
-u32 hoist_insert(struct hoist_core *core, u32 known, const struct hoist_ask *ask, u32 at, u64 now);
-void hoist_dispatch(struct hoist_core *core, u16 queue, u64 now, struct hoist_action *action);
 u32 hoist_requeue(struct hoist_core *core, u32 id, u64 now);
-u32 hoist_finish(struct hoist_core *core, u32 id, u64 now);
+void hoist_note_insert(struct hoist_core *core, u32 known, const struct hoist_ask *ask, u32 at, u64 now, u32 id);
+void hoist_note_dispatch(struct hoist_core *core, u16 queue, u64 now, struct hoist_action action);
+void hoist_note_finish(struct hoist_core *core, u32 id, u64 now, u32 effect);
 bool hoist_has_work(struct hoist_core *core, u16 queue);
 
 u32 hoist_find_company(struct hoist_core *core, const struct hoist_ask *ask, u64 now, u32 *side);

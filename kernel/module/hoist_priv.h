@@ -39,6 +39,18 @@ void blkcg_deactivate_policy(struct gendisk *disk, const struct blkcg_policy *po
 int blkcg_activate_policy(struct request_queue *q, const struct blkcg_policy *policy);
 void blkcg_deactivate_policy(struct request_queue *q, const struct blkcg_policy *policy);
 #endif
+void blkcg_print_blkgs(struct seq_file *file, struct blkcg *blkcg,
+		       u64 (*show)(struct seq_file *file, struct blkg_policy_data *data, int what),
+		       const struct blkcg_policy *policy, int what, bool show_total);
+u64 __blkg_prfill_u64(struct seq_file *file, struct blkg_policy_data *data, u64 value);
+#ifdef HOIST_CONF_INIT
+void blkg_conf_init(struct blkg_conf_ctx *context, char *input);
+int blkg_conf_prep(struct blkcg *blkcg, const struct blkcg_policy *policy, struct blkg_conf_ctx *context);
+void blkg_conf_exit(struct blkg_conf_ctx *context);
+#else
+int blkg_conf_prep(struct blkcg *blkcg, const struct blkcg_policy *policy, char *input, struct blkg_conf_ctx *context);
+void blkg_conf_finish(struct blkg_conf_ctx *context);
+#endif
 extern struct blkcg blkcg_root;
 
 /* Bit 0 of the flags that insert_requests takes since 6.4. */

@@ -186,7 +186,9 @@ fn check_scheduler(experiment: &Experiment, queue: &BlockQueue) -> Result<(), Re
         let names = || schedulers.names.iter().map(String::as_str);
         let meant = nearest(name, names()).map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
         let message = format!("the kernel offers no scheduler '{name}' for {}", queue.name());
-        let help = format!("{meant}(available: {}; {CURRENT} keeps what is set)", schedulers.names.join(", "));
+        // The kernel loads its own schedulers by itself, and ours if it is installed where modules are looked for.
+        let ours = if tunables::is_of_our_module(name) { tunables::HOW_TO_LOAD } else { "" };
+        let help = format!("{meant}{ours}(available: {}; {CURRENT} keeps what is set)", schedulers.names.join(", "));
         return Err(Refusal::usage(message, help));
     }
     let live = queue.tunables();
@@ -194,7 +196,8 @@ fn check_scheduler(experiment: &Experiment, queue: &BlockQueue) -> Result<(), Re
         let known = tunables::known(name).find(|tunable| tunable.name == setting.key);
         let is_live = schedulers.active == name && live.iter().any(|(tunable, _)| *tunable == setting.key);
         let Some(known) = known else {
-            if is_live {
+            // What our module's elevators have, sysfs says when they are switched on.
+            if is_live || tunables::is_of_our_module(name) {
                 continue;
             }
             return Err(no_such_tunable(name, &setting.key, tunables::known(name).map(|tunable| tunable.name)));

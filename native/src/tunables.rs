@@ -84,14 +84,32 @@ pub fn unit(scheduler: &str, name: &str) -> &'static str {
     known(scheduler).find(|tunable| tunable.name == name).map_or("", |tunable| tunable.unit)
 }
 
+/// What the names of our kernel module's elevators begin with (`kernel/`, docs/kernel.md).
+const OF_OUR_MODULE: &str = "hw-";
+
+/// What to do when the kernel does not offer one of them.
+pub const HOW_TO_LOAD: &str = "the kernel module hoistway is not loaded: modprobe hoistway (docs/kernel.md builds it) ";
+
+/// Whether it is one of our kernel module's.
+pub fn is_of_our_module(scheduler: &str) -> bool {
+    scheduler.starts_with(OF_OUR_MODULE)
+}
+
 /// Whether weights of cgroups have an effect under it.
 pub fn has_shares(scheduler: &str) -> bool {
-    scheduler == "bfq"
+    linux::cgroup::has_weights(scheduler)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn elevators_of_our_module_are_known_by_their_prefix() {
+        assert!(is_of_our_module("hw-paternoster") && !is_of_our_module("mq-deadline"));
+        assert!(has_shares("hw-bfq") && has_shares("hw-paternoster") && has_shares("bfq"));
+        assert!(!has_shares("hw-mq-deadline") && !has_shares("none"));
+    }
 
     #[test]
     fn queues_have_tunables_under_every_scheduler() {

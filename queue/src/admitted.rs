@@ -1,43 +1,39 @@
 //! Whose wait for a request is over: the host hears of it here and lets the submitter run again.
 
-use elevator::structures::{Array, NoMemory};
+use alloc::collections::VecDeque;
+
+use elevator::structures::NoMemory;
 
 /// Cookies of bios that waited and have been let in, oldest first. A host that never asks loses the surplus.
 #[derive(Debug)]
 pub(crate) struct Admitted {
-    cookies: Array<u64>,
-    first: u32,
-    len: u32,
+    cookies: VecDeque<u64>,
+    most: usize,
 }
 
 impl Admitted {
-    pub(crate) fn try_new(count: u32) -> Result<Self, NoMemory> {
-        Ok(Self { cookies: Array::try_new(count.max(1), 0)?, first: 0, len: 0 })
+    /// Room for `most` of them, `reserved` of which is made at once.
+    pub(crate) fn try_new(most: u32, reserved: u32) -> Result<Self, NoMemory> {
+        let mut cookies = VecDeque::new();
+        cookies.try_reserve_exact(reserved.min(most) as usize).map_err(|_| NoMemory)?;
+        Ok(Self { cookies, most: most as usize })
     }
 
     #[inline]
     pub(crate) fn push(&mut self, cookie: u64) {
-        let capacity = self.cookies.len();
-        if self.len < capacity {
-            *self.cookies.at_mut((self.first + self.len) % capacity) = cookie;
-            self.len += 1;
+        if self.cookies.len() < self.most && self.cookies.try_reserve(1).is_ok() {
+            self.cookies.push_back(cookie);
         }
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.cookies.is_empty()
     }
 
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<u64> {
-        if self.len == 0 {
-            return None;
-        }
-        let cookie = *self.cookies.at(self.first);
-        self.first = (self.first + 1) % self.cookies.len();
-        self.len -= 1;
-        Some(cookie)
+        self.cookies.pop_front()
     }
 }
 
@@ -47,7 +43,7 @@ mod tests {
 
     #[test]
     fn cookies_come_out_in_order_and_the_surplus_is_lost() {
-        let mut admitted = Admitted::try_new(2).unwrap();
+        let mut admitted = Admitted::try_new(2, 1).unwrap();
         for cookie in [7, 8, 9] {
             admitted.push(cookie);
         }

@@ -1,8 +1,29 @@
 //! The table of bios: what was submitted, by whom it wants to hear again, and in which request it sits.
+//!
+//! A bio that became a request and is alone in it is not here: the request says all about it, and the request's slot keeps
+//! its cookie. Only who waits, shares a request, meets a limiter or a flush needs a record of his own.
 
 use block::{NIL, Nanos};
 use elevator::Bio;
 use elevator::structures::{Array, NoMemory};
+
+/// A bio on its way in.
+#[derive(Copy, Clone, Debug)]
+pub(crate) enum Arrival {
+    /// It has no record yet; this is its cookie.
+    Fresh(u64),
+    /// It has one.
+    Recorded(u32),
+}
+
+/// The bios of a request.
+#[derive(Copy, Clone, Debug)]
+pub(crate) enum Members {
+    /// One, as the request says; this is its cookie.
+    Alone(u64),
+    /// These.
+    Chain(Chain),
+}
 
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Node {
@@ -24,40 +45,110 @@ pub(crate) struct Chain {
 impl Chain {
     pub(crate) const EMPTY: Chain = Chain { last: NIL };
 
+    /// The chain that [`Chain::raw`] gave.
+    #[inline]
+    pub(crate) const fn from_raw(last: u32) -> Self {
+        Self { last }
+    }
+
+    #[inline]
+    pub(crate) const fn raw(self) -> u32 {
+        self.last
+    }
+
     #[inline]
     pub(crate) const fn is_empty(self) -> bool {
         self.last == NIL
     }
 }
 
-/// Sized once; nothing is allocated after.
+const EMPTY: Node =
+    Node { bio: Bio::new(block::Operation::Read, block::Extent::new(0, 0)), cookie: 0, submitted_ns: 0 };
+/// Records that a table which grows makes at least.
+const LEAST: u32 = 64;
+
+/// Records for as many bios as may be inside, made at construction or, where the host allows that, when they are needed.
 #[derive(Debug)]
 pub(crate) struct Bios {
     nodes: Array<Node>,
     /// Behind a bio in its chain; behind an unused one the next unused. Apart, because it would pad a node to 64 bytes.
     next: Array<u32>,
     first_free: u32,
-    in_use: u32,
+    recorded: u32,
+    capacity: u32,
+    inside: u32,
 }
 
 impl Bios {
-    pub(crate) fn try_new(count: u32) -> Result<Self, NoMemory> {
-        let bio = Bio::new(block::Operation::Read, block::Extent::new(0, 0));
-        let nodes = Array::try_new(count, Node { bio, cookie: 0, submitted_ns: 0 })?;
+    /// Room for `capacity` bios, with records for `reserved` of them.
+    pub(crate) fn try_new(capacity: u32, reserved: u32) -> Result<Self, NoMemory> {
+        let count = reserved.min(capacity);
+        let nodes = Array::try_new(count, EMPTY)?;
         let mut next = Array::try_new(count, NIL)?;
         for index in 1..count {
             *next.at_mut(index - 1) = index;
         }
-        Ok(Self { nodes, next, first_free: if count == 0 { NIL } else { 0 }, in_use: 0 })
+        let first_free = if count == 0 { NIL } else { 0 };
+        Ok(Self { nodes, next, first_free, recorded: 0, capacity, inside: 0 })
+    }
+
+    /// Whether another bio may come in.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.inside < self.capacity
     }
 
     #[inline]
+    pub(crate) fn came_in(&mut self) {
+        self.inside += 1;
+    }
+
+    #[inline]
+    pub(crate) fn went_out(&mut self) {
+        // Each came in before.
+        self.inside = self.inside.wrapping_sub(1);
+    }
+
+    /// Sees to it that so many records can be taken. They can where all were made at construction, since there is one for
+    /// each bio inside; else the memory may be short.
+    pub(crate) fn reserve(&mut self, count: u32) -> bool {
+        while self.recorded + count > self.nodes.len() {
+            if self.nodes.len() >= self.capacity || self.grow().is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Twice as many records.
+    #[cold]
+    fn grow(&mut self) -> Result<(), NoMemory> {
+        let (before, after) = (self.nodes.len(), (2 * self.nodes.len()).max(LEAST).min(self.capacity));
+        let (mut nodes, mut next) = (Array::try_new(after, EMPTY)?, Array::try_new(after, NIL)?);
+        for (new, old) in nodes.iter_mut().zip(self.nodes.iter()) {
+            *new = *old;
+        }
+        for (new, old) in next.iter_mut().zip(self.next.iter()) {
+            *new = *old;
+        }
+        for index in before..after {
+            *next.at_mut(index) = if index + 1 < after { index + 1 } else { self.first_free };
+        }
+        (self.nodes, self.next, self.first_free) = (nodes, next, before);
+        Ok(())
+    }
+
+    /// Makes a record of a bio that came at `now`.
+    #[inline]
     pub(crate) fn take(&mut self, bio: &Bio, cookie: u64, now: Nanos) -> Option<u32> {
+        if !self.reserve(1) {
+            return None;
+        }
         let index = self.first_free;
         let node = self.nodes.get_mut(index)?;
         *node = Node { bio: *bio, cookie, submitted_ns: now };
         self.first_free = *self.next.at(index);
-        self.in_use += 1;
+        self.recorded += 1;
         Some(index)
     }
 
@@ -65,7 +156,7 @@ impl Bios {
     pub(crate) fn give_back(&mut self, index: u32) {
         *self.next.at_mut(index) = self.first_free;
         self.first_free = index;
-        self.in_use = self.in_use.saturating_sub(1);
+        self.recorded = self.recorded.saturating_sub(1);
     }
 
     #[inline]
@@ -78,14 +169,21 @@ impl Bios {
         self.nodes.at_mut(index)
     }
 
+    /// Bios inside, with a record or without.
     #[inline]
-    pub(crate) fn in_use(&self) -> u32 {
-        self.in_use
+    pub(crate) fn inside(&self) -> u32 {
+        self.inside
+    }
+
+    /// Bios with a record.
+    #[inline]
+    pub(crate) fn recorded(&self) -> u32 {
+        self.recorded
     }
 
     #[inline]
     pub(crate) fn capacity(&self) -> u32 {
-        self.nodes.len()
+        self.capacity
     }
 
     /// The bios of a chain from first to last.
@@ -161,7 +259,7 @@ mod tests {
 
     #[test]
     fn chains_keep_their_order_whichever_way_they_grow() {
-        let mut bios = Bios::try_new(6).unwrap();
+        let mut bios = Bios::try_new(6, 6).unwrap();
         let bio = Bio::new(Operation::Read, Extent::new(0, 8));
         let [a, b, c, d] = [0; 4].map(|cookie| bios.take(&bio, cookie, 0).unwrap());
         let (mut chain, mut tail) = (bios.chain_of(b), Chain::EMPTY);
@@ -174,6 +272,21 @@ mod tests {
         assert_eq!([(); 5].map(|()| bios.pop(&mut chain)), [Some(a), Some(b), Some(c), Some(d), None]);
         assert!(chain.is_empty());
         bios.give_back(c);
-        assert_eq!((bios.take(&bio, 0, 0), bios.in_use(), bios.capacity()), (Some(c), 4, 6));
+        assert_eq!((bios.take(&bio, 0, 0), bios.recorded(), bios.capacity()), (Some(c), 4, 6));
+    }
+
+    #[test]
+    fn records_are_made_when_they_are_needed_and_keep_what_they_say() {
+        let mut bios = Bios::try_new(100, 1).unwrap();
+        let bio = Bio::new(Operation::Read, Extent::new(0, 8));
+        let mut chain = Chain::EMPTY;
+        for cookie in 0..100 {
+            let index = bios.take(&bio, cookie, 0).unwrap();
+            bios.append(&mut chain, index);
+        }
+        assert!(bios.iter(chain).map(|index| bios.at(index).cookie).eq(0..100));
+        assert_eq!((bios.take(&bio, 0, 0), bios.reserve(1), bios.recorded()), (None, false, 100));
+        bios.give_back(7);
+        assert!(bios.reserve(1) && !bios.reserve(2));
     }
 }

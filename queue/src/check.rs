@@ -1,6 +1,7 @@
 //! Nothing lost, nothing twice: the queue's own invariants.
 
 use crate::RequestQueue;
+use crate::bios::Members;
 use crate::flush::Stage;
 use crate::slot::Marks;
 use block::{Operation, RequestId};
@@ -22,6 +23,9 @@ pub(crate) fn check<E: Elevator>(queue: &RequestQueue<E>) -> Result<(), Violatio
             return broken("a free slot is on no list and in no merge hash", slot);
         }
     }
+    if totals.hashed != queue.findable {
+        return broken("requests that can be found by their end are counted", totals.hashed);
+    }
     check_totals(queue, &totals)?;
     queue.check_lists(totals.sectors)?;
     for limiter in &queue.limiters {
@@ -35,7 +39,10 @@ struct Totals {
     tagged: u32,
     limited: u32,
     started: u32,
+    hashed: u32,
     bios: u32,
+    /// Of these, those that have no record.
+    alone: u32,
     sectors: u64,
 }
 
@@ -48,6 +55,7 @@ fn check_request<E: Elevator>(queue: &RequestQueue<E>, id: RequestId, totals: &m
     }
     totals.tagged += 1;
     totals.limited += u32::from(slot.marks.has(Marks::LIMITED));
+    totals.hashed += u32::from(slot.marks.has(Marks::HASHED));
     let end = request.attributes.extent.end();
     if slot.marks.has(Marks::HASHED) && (request.place != Place::Queued || !queue.is_findable(id, end)) {
         return broken("the merge hash holds queued requests at their present end", id.slot());
@@ -61,6 +69,7 @@ fn check_request<E: Elevator>(queue: &RequestQueue<E>, id: RequestId, totals: &m
 /// The bios of a request lie one behind the other and cover its extent (but for multi-range discards).
 fn check_bios<E: Elevator>(queue: &RequestQueue<E>, id: RequestId, totals: &mut Totals) -> Result<(), Violation> {
     let request = queue.requests.attributes(id);
+    totals.alone += u32::from(matches!(queue.slots.at(id.slot()).members(), Members::Alone(_)));
     let is_contiguous = request.operation != Operation::Discard || queue.limits.max_discard_segments <= 1;
     let mut at_sector = request.extent.first_sector;
     let mut sectors: u64 = 0;
@@ -87,11 +96,13 @@ fn check_totals<E: Elevator>(queue: &RequestQueue<E>, totals: &Totals) -> Result
     for chain in queue.waiting {
         waiting += u32::try_from(queue.bios.iter(chain).count()).unwrap_or(u32::MAX);
     }
+    let recorded = totals.bios + waiting + queue.held_by_limiters() - totals.alone;
     let counted = [
         ("every request but flush commands holds a tag", totals.tagged, queue.tags.in_use()),
         ("limited requests are counted", totals.limited, queue.tags.limited()),
         ("started requests are counted as in the device", totals.started, queue.in_device_total),
-        ("every bio waits or is in a request", totals.bios + waiting + queue.held_by_limiters(), queue.bios.in_use()),
+        ("every bio waits or is in a request", totals.bios + waiting + queue.held_by_limiters(), queue.bios.inside()),
+        ("every bio that is not alone in a request has a record, and no other", recorded, queue.bios.recorded()),
     ];
     for (what, found, expected) in counted {
         if found != expected {

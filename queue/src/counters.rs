@@ -77,6 +77,10 @@ impl Counters {
     #[inline]
     fn advance(&mut self, now: Nanos) {
         let passed = now.saturating_sub(self.changed_at_ns);
+        if passed == 0 {
+            // Mostly a completion is followed by the next allocation at once. Time does not go back.
+            return;
+        }
         self.changed_at_ns = now;
         let in_flight = u64::from(self.in_flight());
         if in_flight > 0 {
@@ -111,6 +115,7 @@ impl Counters {
         sums.ios += 1;
         sums.sectors += u64::from(sectors);
         sums.ticks_ns += now.saturating_sub(start_ns);
-        sums.in_flight = sums.in_flight.saturating_sub(1);
+        // It was counted in when it was allocated.
+        sums.in_flight = sums.in_flight.wrapping_sub(1);
     }
 }

@@ -84,12 +84,15 @@ impl<E: Elevator> RequestQueue<E> {
     #[inline]
     fn start_chosen(&mut self, queue: HardwareQueue, now: Nanos) -> Next {
         let list = self.dispatch_lists.at_mut(u32::from(queue.0));
-        let Some(id) = list.pop_front(&mut self.dispatch_links).and_then(|slot| self.requests.id_of(slot)) else {
+        let slot = list.pop_front(&mut self.dispatch_links);
+        let Some((id, request)) = slot.and_then(|slot| self.requests.move_slot_to(slot, Place::Started)) else {
             self.violations += 1;
             return Next::Empty;
         };
-        self.dispatch_total = self.dispatch_total.saturating_sub(1);
-        self.start(id, None, now)
+        request.issued_ns = now;
+        let queue = request.attributes.hardware_queue;
+        self.dispatch_total = self.dispatch_total.wrapping_sub(1);
+        self.started(id, queue, None, now)
     }
 
     /// blk-mq takes a request before it asks for a driver tag: the one it gets none for is chosen all the same.
@@ -153,6 +156,12 @@ impl<E: Elevator> RequestQueue<E> {
             request.issued_ns = now;
             queue = request.attributes.hardware_queue;
         }
+        self.started(id, queue, reason, now)
+    }
+
+    /// The driver has it.
+    #[inline(always)]
+    fn started(&mut self, id: RequestId, queue: HardwareQueue, reason: Option<Reason>, now: Nanos) -> Next {
         *self.in_device.at_mut(u32::from(queue.0)) += 1;
         self.in_device_total += 1;
         if self.era.drains == Drains::DispatchSort {

@@ -1,11 +1,12 @@
 //! A bio on its way in: limits, company, a request of its own, the plug, the policy.
 
+use crate::bios::{Arrival, Members};
 use crate::era::{Allocation, Flushes, Specials};
 use crate::flush::Steps;
 use crate::merge::is_open_kind;
 use crate::slot::{Marks, Slot};
 use crate::{Full, Plug, RequestQueue, Submitted, TraceKind};
-use block::{Flags, Nanos, Operation, RequestId};
+use block::{Flags, Nanos, Operation, RequestId, Sector};
 use elevator::{Admission, Bio, Elevator, GroupState, Place, Position, Wake};
 
 impl<E: Elevator> RequestQueue<E> {
@@ -51,41 +52,54 @@ impl<E: Elevator> RequestQueue<E> {
         now: Nanos,
     ) -> Result<Submitted, Full> {
         let is_online = self.groups.state(bio.group) == GroupState::Online;
+        let is_plain = !needs_flush_machine(bio);
         let mut changed;
-        let bio = if is_online && !needs_flush_machine(bio) {
+        let bio = if is_online && is_plain {
             bio
         } else {
             changed = *bio;
             if !is_online {
                 changed.group = self.groups.nearest_online(bio.group);
             }
-            if needs_flush_machine(bio) && self.flush_is_nothing(&mut changed) {
+            if !is_plain && self.flush_is_nothing(&mut changed) {
                 return Ok(Submitted::Nothing);
             }
             &changed
         };
-        let index = self.bios.take(bio, cookie, now).ok_or(Full)?;
-        self.trace_bio(TraceKind::Queued, bio, RequestId::from_raw(block::NIL), now);
-        let is_held = !self.limiters.is_empty() && {
-            self.begin_limiting(index);
-            self.is_held(index, 0, now)
+        if !self.bios.has_room() {
+            return Err(Full);
+        }
+        // The flush machine changes marks of its request, which then does not say any more what was submitted.
+        let arrival = if is_plain && self.limiters.is_empty() {
+            Arrival::Fresh(cookie)
+        } else {
+            Arrival::Recorded(self.bios.take(bio, cookie, now).ok_or(Full)?)
         };
-        if is_held {
+        self.bios.came_in();
+        self.trace_bio(TraceKind::Queued, bio, RequestId::from_raw(block::NIL), now);
+        if let Arrival::Recorded(index) = arrival
+            && self.is_held_at_once(index, now)
+        {
             // Nobody sleeps for a limiter here.
             return Ok(Submitted::Held);
         }
-        if self.switching.is_none() {
-            match self.enter(index, bio, plug.as_deref_mut(), true, now) {
+        let limited = if self.switching.is_none() {
+            match self.enter(arrival, bio, plug.as_deref_mut(), true, now) {
                 Entered::Merged(id) => {
                     self.merging_freed_a_request(now);
                     return Ok(Submitted::Merged(id));
                 }
                 Entered::Queued(id) => return Ok(Submitted::Queued(id)),
-                Entered::NoTag { limited } => self.wait(index, limited, now),
+                Entered::NoTag { limited } => limited,
             }
         } else {
-            self.wait(index, self.sleeps_apart(bio), now);
-        }
+            self.sleeps_apart(bio)
+        };
+        let Some(index) = self.record(arrival, bio, now) else {
+            self.bios.went_out();
+            return Err(Full);
+        };
+        self.wait(index, limited, now);
         self.unplug_device(now);
         // A submitter that has to sleep takes nothing with it: what it holds back goes to the policy first.
         if let Some(plug) = plug {
@@ -108,6 +122,14 @@ impl<E: Elevator> RequestQueue<E> {
         }
         let is_unknown = self.era.flushes == Flushes::Unknown && bio.operation == Operation::Flush;
         is_unknown || Steps::of(bio, &self.limits).is_nothing()
+    }
+
+    /// The record of a bio on its way in; makes it if there is none yet.
+    pub(crate) fn record(&mut self, arrival: Arrival, bio: &Bio, now: Nanos) -> Option<u32> {
+        match arrival {
+            Arrival::Fresh(cookie) => self.bios.take(bio, cookie, now),
+            Arrival::Recorded(index) => Some(index),
+        }
     }
 
     /// A bio waits for a tag. It holds its group, whose id must not be given away meanwhile.
@@ -152,7 +174,7 @@ impl<E: Elevator> RequestQueue<E> {
     #[inline(always)]
     pub(crate) fn enter(
         &mut self,
-        index: u32,
+        arrival: Arrival,
         bio: &Bio,
         plug: Option<&mut Plug>,
         is_new: bool,
@@ -162,10 +184,13 @@ impl<E: Elevator> RequestQueue<E> {
         if has_lists && let Err(limited) = self.begin_by_lists(bio, is_new, now) {
             return Entered::NoTag { limited };
         }
-        let hint = if is_new || self.era.searches_again {
-            match self.try_merge(index, bio, plug.as_deref(), now) {
+        let is_open = is_open_kind(bio);
+        let hint = if is_open && (is_new || self.era.searches_again) {
+            match self.try_merge(arrival, bio, plug.as_deref(), now) {
                 Ok(id) => {
-                    if !self.limiters.is_empty() {
+                    if let Arrival::Recorded(index) = arrival
+                        && !self.limiters.is_empty()
+                    {
                         self.limiters_merged(index, now);
                     }
                     if has_lists {
@@ -188,16 +213,21 @@ impl<E: Elevator> RequestQueue<E> {
             return Entered::NoTag { limited };
         };
         let marks = if limited { Marks::LIMITED } else { Marks::NONE };
-        *self.slots.at_mut(id.slot()) = Slot::new(self.bios.chain_of(index), marks);
+        let members = match arrival {
+            Arrival::Fresh(cookie) => Members::Alone(cookie),
+            Arrival::Recorded(index) => Members::Chain(self.bios.chain_of(index)),
+        };
+        *self.slots.at_mut(id.slot()) = Slot::new(members, marks);
         self.counters.allocated(bio.operation, now);
         self.groups.hold(bio.group);
         self.elevator.allocated(&self.requests, id, now);
         self.trace(TraceKind::Allocated, id, None, now);
         match plug {
             Some(plug) => self.plug(plug, id, now),
+            None if is_open => self.insert_inline(id, Position::Sorted(hint), Some(bio.extent.end()), now),
             None if needs_flush_machine(bio) => self.begin_flush_sequence(id, now),
             None if bio.operation == Operation::Passthrough => self.send_special(id, now),
-            None => self.insert_inline(id, Position::Sorted(hint), now),
+            None => self.insert(id, Position::Sorted(hint), now),
         }
         if has_lists {
             self.entered_by_lists(bio, now);
@@ -253,12 +283,15 @@ impl<E: Elevator> RequestQueue<E> {
 
     #[inline(never)]
     pub(crate) fn insert(&mut self, id: RequestId, at: Position, now: Nanos) {
-        self.insert_inline(id, at, now);
+        let attributes = self.requests.attributes(id);
+        let is_open = matches!(at, Position::Sorted(_)) && self.is_open(id, attributes);
+        let open_end = is_open.then(|| attributes.extent.end());
+        self.insert_inline(id, at, open_end, now);
     }
 
-    /// The same where most requests come by.
+    /// The same where most requests come by; with the request's end if others may join it.
     #[inline(always)]
-    fn insert_inline(&mut self, id: RequestId, at: Position, now: Nanos) {
+    fn insert_inline(&mut self, id: RequestId, at: Position, open_end: Option<Sector>, now: Nanos) {
         self.sequence += 1;
         let is_carrying = self.is_carrying();
         let slot = self.slots.at_mut(id.slot());
@@ -268,9 +301,7 @@ impl<E: Elevator> RequestQueue<E> {
             return;
         }
         slot.marks.set(Marks::INSERTED);
-        let may_be_open = matches!(at, Position::Sorted(_)) && !slot.marks.has(Marks::NO_MERGE);
-        let attributes = self.requests.move_to(id, Place::Queued).map(|request| &request.attributes);
-        let open_end = attributes.filter(|kind| may_be_open && is_open_kind(kind)).map(|kind| kind.extent.end());
+        self.requests.move_to(id, Place::Queued);
         let wake = self.elevator.insert(&self.requests, id, at, now);
         self.note(wake);
         if let Some(end) = open_end {
@@ -303,10 +334,16 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Lets in those who wait for a tag, each kind in order of arrival.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn admit_waiting(&mut self, now: Nanos) {
-        let somebody_waits = !self.waiting[0].is_empty() || !self.waiting[1].is_empty();
-        if somebody_waits && self.switching.is_none() {
+        if !self.waiting[0].is_empty() || !self.waiting[1].is_empty() {
+            self.admit(now);
+        }
+    }
+
+    #[inline(never)]
+    fn admit(&mut self, now: Nanos) {
+        if self.switching.is_none() {
             match self.era.allocation {
                 Allocation::Tags => self.admit_in_order(now),
                 _ => self.wake_sleepers(now),
@@ -331,7 +368,7 @@ impl<E: Elevator> RequestQueue<E> {
         let group = self.bios.at(index).bio.group;
         self.bios.at_mut(index).bio.group = self.groups.nearest_online(group);
         let bio = self.bios.at(index).bio;
-        let entered = self.enter(index, &bio, None, false, now);
+        let entered = self.enter(Arrival::Recorded(index), &bio, None, false, now);
         if matches!(entered, Entered::NoTag { .. }) {
             self.bios.at_mut(index).bio.group = group;
             return entered;

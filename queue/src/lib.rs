@@ -52,14 +52,14 @@ pub use tags::Tags;
 pub use trace::{Said, Trace, TraceEvent, TraceKind};
 
 use alloc::vec::Vec;
-use bios::{Bios, Chain};
+use bios::{Bios, Chain, Members};
 use block::{GroupId, HardwareQueue, Nanos, Operation, RequestId, Sector, Status};
 use elevator::limiters::AnyLimiter;
 use elevator::structures::{Array, Links, List, NoMemory};
 use elevator::tunable::{SettingError, Tunable};
 use elevator::{
-    Any, Attributes, Bio, Configuration, Depth, Elevator, GroupTree, IoLimits, Limiter, Place, Position, Requests,
-    Wake, registry,
+    Any, Attributes, Bio, Configuration, Depth, Elevator, GroupTree, IoLimits, Limiter, Place, Position, Request,
+    Requests, Wake, registry,
 };
 use end_hash::EndHash;
 use flush::{FlushMachine, Stage};
@@ -123,7 +123,7 @@ pub struct Full;
 pub struct Done {
     /// What the submitter gave with it.
     pub cookie: u64,
-    /// The bio as submitted.
+    /// The bio as submitted; of one that was a request of its own, the hardware queue is that through which it went.
     pub bio: Bio,
     /// How it ended.
     pub status: Status,
@@ -148,6 +148,8 @@ pub struct RequestQueue<E = Any> {
     hash: EndHash,
     /// The request that became findable last and is not yet in the hash, with its end.
     unhashed: Option<(RequestId, Sector)>,
+    /// Requests that can be found by their end: mostly none, and nothing need be looked for.
+    findable: u32,
     last_merge: Option<RequestId>,
     /// Links of the merge hash, the dispatch lists, the flush machine's lists and those carried over a switch: a request
     /// is on one of them at most.
@@ -212,6 +214,15 @@ impl<E: Elevator> RequestQueue<E> {
     /// # Errors
     /// When memory is short.
     pub fn new(elevator: E, settings: &Settings) -> Result<Self, NoMemory> {
+        Self::growing(elevator, settings, settings.bios)
+    }
+
+    /// The same for hosts that may allocate at any time: of the bios that need a record (those that wait, share a request or
+    /// meet a limiter), `reserved` have theirs from the start, and the others' memory comes when they do.
+    ///
+    /// # Errors
+    /// When memory is short.
+    pub fn growing(elevator: E, settings: &Settings, reserved: u32) -> Result<Self, NoMemory> {
         let configuration = &settings.configuration;
         let slots = configuration.slots;
         let queues = u32::from(configuration.hardware_queues.max(1));
@@ -219,13 +230,14 @@ impl<E: Elevator> RequestQueue<E> {
             elevator,
             requests: Requests::try_new(slots)?,
             slots: Array::try_new(slots, Slot::EMPTY)?,
-            bios: Bios::try_new(settings.bios)?,
+            bios: Bios::try_new(settings.bios, reserved)?,
             waiting: [Chain::EMPTY; 2],
-            admitted: admitted::Admitted::try_new(settings.bios)?,
+            admitted: admitted::Admitted::try_new(settings.bios, reserved)?,
             tags: Tags::new(configuration.depth.requests.min(slots.saturating_sub(queues)).max(1)),
             lists: RequestLists::try_new(settings.era.allocation, configuration.contexts)?,
             hash: EndHash::try_new(slots)?,
             unhashed: None,
+            findable: 0,
             last_merge: None,
             dispatch_links: Links::try_new(slots)?,
             dispatch_lists: Array::try_new(queues, List::EMPTY)?,
@@ -311,21 +323,26 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// Bios inside, wherever they are.
     pub fn bios_inside(&self) -> u32 {
-        self.bios.in_use()
+        self.bios.inside()
     }
 
     /// Bios that fit besides those inside.
     pub fn room_for_bios(&self) -> u32 {
-        self.bios.capacity() - self.bios.in_use()
+        self.bios.capacity() - self.bios.inside()
     }
 
     /// The cookies and extents of a request's bios, in sector order.
     pub fn bios_of(&self, id: RequestId) -> impl Iterator<Item = (u64, &Bio)> + '_ {
-        let chain = if self.requests.is_live(id) { self.slots.at(id.slot()).chain } else { Chain::EMPTY };
-        self.bios.iter(chain).map(|index| {
+        let members =
+            if self.requests.is_live(id) { self.slots.at(id.slot()).members() } else { Slot::EMPTY.members() };
+        let (alone, chain) = match members {
+            Members::Alone(cookie) => (Some((cookie, self.requests.attributes(id))), Chain::EMPTY),
+            Members::Chain(chain) => (None, chain),
+        };
+        alone.into_iter().chain(self.bios.iter(chain).map(|index| {
             let node = self.bios.at(index);
             (node.cookie, &node.bio)
-        })
+        }))
     }
 
     /// Every tunable of the policy with the value in force, in the row's unit.
@@ -374,7 +391,9 @@ impl<E: Elevator> RequestQueue<E> {
 
     #[inline]
     pub(crate) fn note(&mut self, wake: Wake) {
-        self.wake = self.wake.and(wake);
+        if self.wake != Wake::All {
+            self.wake = self.wake.and(wake);
+        }
     }
 }
 
@@ -476,10 +495,9 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// A request ended for its submitters.
     pub(crate) fn finish(&mut self, id: RequestId, status: Status, now: Nanos, done: &mut impl FnMut(Done)) {
-        let request = self.requests.at(id);
-        let (attributes, issued_ns) = (&request.attributes, request.issued_ns);
+        let &Request { attributes, start_ns, issued_ns, .. } = self.requests.at(id);
         let (sectors, group) = (attributes.extent.sectors, attributes.group);
-        self.counters.completed(attributes.operation, sectors, request.start_ns, now);
+        self.counters.completed(attributes.operation, sectors, start_ns, now);
         if self.is_gated {
             self.end_barrier(id);
         }
@@ -489,7 +507,24 @@ impl<E: Elevator> RequestQueue<E> {
         if !self.limiters.is_empty() {
             self.limiters_request_ended(id, status, now);
         }
-        let chain = self.slots.at(id.slot()).chain;
+        match self.slots.at(id.slot()).members() {
+            Members::Alone(cookie) => {
+                // It became the request when it came.
+                done(Done { cookie, bio: attributes, status, submitted_ns: start_ns, issued_ns });
+                self.bios.went_out();
+            }
+            Members::Chain(chain) => self.finish_chain(chain, status, (issued_ns, now), done),
+        }
+        self.free(id, group, now);
+    }
+
+    fn finish_chain(
+        &mut self,
+        chain: Chain,
+        status: Status,
+        (issued_ns, now): (Nanos, Nanos),
+        done: &mut impl FnMut(Done),
+    ) {
         let mut following = self.bios.first(chain);
         while let Some(index) = following {
             following = self.bios.behind(chain, index);
@@ -499,8 +534,8 @@ impl<E: Elevator> RequestQueue<E> {
             let node = self.bios.at(index);
             done(Done { cookie: node.cookie, bio: node.bio, status, submitted_ns: node.submitted_ns, issued_ns });
             self.bios.give_back(index);
+            self.bios.went_out();
         }
-        self.free(id, group, now);
     }
 
     /// Gives slot, tag and the group's hold back.

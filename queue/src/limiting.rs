@@ -5,6 +5,7 @@
 //! runs but one look at an empty list.
 
 use crate::RequestQueue;
+use crate::bios::Arrival;
 use crate::entry::Entered;
 use block::{GroupId, Nanos, RequestId, Status};
 use elevator::limiters::{self, AnyLimiter, LIMITERS, LimiterError};
@@ -185,6 +186,15 @@ impl<E: Elevator> RequestQueue<E> {
 
     // ---- a bio's way ----
 
+    /// A bio has come: true if a limiter holds it.
+    pub(crate) fn is_held_at_once(&mut self, index: u32, now: Nanos) -> bool {
+        if self.limiters.is_empty() {
+            return false;
+        }
+        self.begin_limiting(index);
+        self.is_held(index, 0, now)
+    }
+
     /// A bio meets the limiters from `stage` on. True if one holds it.
     #[cold]
     pub(crate) fn is_held(&mut self, index: u32, stage: usize, now: Nanos) -> bool {
@@ -213,7 +223,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// A bio comes under the limiters' eyes: it holds its group until it ends.
-    pub(crate) fn begin_limiting(&mut self, index: u32) {
+    fn begin_limiting(&mut self, index: u32) {
         let group = self.bios.at(index).bio.group;
         *self.watched.at_mut(index) = Watched { group, is_watched: true, ..UNSEEN };
         self.groups.hold(group);
@@ -254,7 +264,7 @@ impl<E: Elevator> RequestQueue<E> {
             self.wait(index, limited, now);
             return;
         }
-        match self.enter(index, &bio, None, true, now) {
+        match self.enter(Arrival::Recorded(index), &bio, None, true, now) {
             Entered::Merged(_) => self.merging_freed_a_request(now),
             Entered::Queued(_) => {}
             Entered::NoTag { limited } => return self.wait(index, limited, now),

@@ -3,6 +3,7 @@
 //! The search order is that of blk-mq: the submitter's newest plugged request, the request that absorbed something
 //! last, the hash of ends, the policy's front search; the first candidate decides, even if a limit then forbids it.
 
+use crate::bios::{Arrival, Chain, Members};
 use crate::limits::Merging;
 use crate::plug::Plug;
 use crate::slot::Marks;
@@ -11,23 +12,22 @@ use block::{Nanos, Operation, RequestId, Sector};
 use elevator::{Attributes, Bio, Elevator, Hint, Merge, MergeSearch, Place, Side};
 
 impl<E: Elevator> RequestQueue<E> {
-    /// Lets the bio in `index` join a request, or says where the policy wants its own.
+    /// Lets a bio that may share a request join one, or says where the policy wants its own.
     pub(crate) fn try_merge(
         &mut self,
-        index: u32,
+        arrival: Arrival,
         bio: &Bio,
         plug: Option<&Plug>,
         now: Nanos,
     ) -> Result<RequestId, Hint> {
-        if !bio.operation.is_mergeable() || bio.flags.intersects(Attributes::NEVER_MERGED) {
-            return Err(self.hint_for(bio, now));
-        }
-        if let Some(id) = self.merge_into_plug(index, bio, plug) {
+        if let Some(id) = self.merge_into_plug(arrival, bio, plug, now) {
             return Ok(id);
         }
         match self.find_company(bio, now) {
             Merge::No(hint) => Err(hint),
-            Merge::Into(id, side) if self.limits_allow(id, bio, side) => Ok(self.join(index, id, side, now)),
+            Merge::Into(id, side) if self.limits_allow(id, bio, side) && self.has_records_for(arrival, id) => {
+                Ok(self.join(arrival, bio, (id, side), now))
+            }
             Merge::Into(id, side) => {
                 if self.era.closes_full_requests
                     && let Some(slot) = self.slots.get_mut(id.slot())
@@ -42,7 +42,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// The plug's newest request takes the bio, if it can. The policy is not asked: it has not seen the request yet.
-    fn merge_into_plug(&mut self, index: u32, bio: &Bio, plug: Option<&Plug>) -> Option<RequestId> {
+    fn merge_into_plug(&mut self, arrival: Arrival, bio: &Bio, plug: Option<&Plug>, now: Nanos) -> Option<RequestId> {
         if self.merging == Merging::Never {
             return None;
         }
@@ -55,7 +55,10 @@ impl<E: Elevator> RequestQueue<E> {
             self.slots.at_mut(id.slot()).marks.set(Marks::NO_MERGE);
             return None;
         }
-        self.grow(index, id, side);
+        if !self.has_records_for(arrival, id) {
+            return None;
+        }
+        self.grow(arrival, bio, (id, side), now);
         self.counters.bio_merged(bio.operation);
         Some(id)
     }
@@ -79,7 +82,9 @@ impl<E: Elevator> RequestQueue<E> {
         if self.merging == Merging::OneHit {
             return Merge::No(Hint::None);
         }
-        if let Some(id) = self.find_by_end(bio) {
+        if self.findable > 0
+            && let Some(id) = self.find_by_end(bio)
+        {
             return Merge::Into(id, Side::Back);
         }
         if search == MergeSearch::PipelineThenFront { self.ask_policy(bio, now) } else { Merge::No(Hint::None) }
@@ -165,15 +170,41 @@ impl<E: Elevator> RequestQueue<E> {
         self.limits.allow(bio.operation, first, sectors, segments)
     }
 
-    /// Adds the bio to the request's chain and extent.
-    fn grow(&mut self, index: u32, id: RequestId, side: Side) {
-        let was_hashed = self.hash_out(id);
-        let bio = self.bios.at(index).bio;
-        let chain = &mut self.slots.at_mut(id.slot()).chain;
-        match side {
-            Side::Front => self.bios.prepend(chain, index),
-            Side::Back | Side::Discard => self.bios.append(chain, index),
+    fn is_alone(&self, id: RequestId) -> bool {
+        matches!(self.slots.at(id.slot()).members(), Members::Alone(_))
+    }
+
+    /// Whether there is, or can be made, a record for each bio that has none, of one that comes and a request that it is to
+    /// join.
+    fn has_records_for(&mut self, arrival: Arrival, id: RequestId) -> bool {
+        let newcomers = u32::from(matches!(arrival, Arrival::Fresh(_)));
+        self.bios.reserve(newcomers + u32::from(self.is_alone(id)))
+    }
+
+    /// The chain of a request's bios; one that was alone gets a record.
+    fn chain_of(&mut self, id: RequestId) -> Chain {
+        match self.slots.at(id.slot()).members() {
+            Members::Chain(chain) => chain,
+            Members::Alone(cookie) => {
+                let request = self.requests.at(id);
+                let record = self.bios.take(&request.attributes, cookie, request.start_ns);
+                let chain = record.map_or(Chain::EMPTY, |index| self.bios.chain_of(index));
+                self.slots.at_mut(id.slot()).set_chain(chain);
+                chain
+            }
         }
+    }
+
+    /// Adds the bio to the request's chain and extent.
+    fn grow(&mut self, arrival: Arrival, bio: &Bio, (id, side): (RequestId, Side), now: Nanos) {
+        let was_hashed = self.hash_out(id);
+        let mut chain = self.chain_of(id);
+        let Some(index) = self.record(arrival, bio, now) else { return };
+        match side {
+            Side::Front => self.bios.prepend(&mut chain, index),
+            Side::Back | Side::Discard => self.bios.append(&mut chain, index),
+        }
+        self.slots.at_mut(id.slot()).set_chain(chain);
         let Some(request) = self.requests.live_mut(id) else { return };
         let attributes = &mut request.attributes;
         if side == Side::Front {
@@ -188,13 +219,10 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// A bio joins a queued request, which may then touch its neighbour.
-    fn join(&mut self, index: u32, id: RequestId, side: Side, now: Nanos) -> RequestId {
-        self.grow(index, id, side);
-        if self.tracing {
-            let bio = self.bios.at(index).bio;
-            let kind = if side == Side::Front { TraceKind::FrontMerged } else { TraceKind::BackMerged };
-            self.trace_bio(kind, &bio, id, now);
-        }
+    fn join(&mut self, arrival: Arrival, bio: &Bio, (id, side): (RequestId, Side), now: Nanos) -> RequestId {
+        self.grow(arrival, bio, (id, side), now);
+        let kind = if side == Side::Front { TraceKind::FrontMerged } else { TraceKind::BackMerged };
+        self.trace_bio(kind, bio, id, now);
         self.counters.bio_merged(self.requests.attributes(id).operation);
         let neighbour = match side {
             Side::Back => self.elevator.latter(&self.requests, id).map(|next| (id, next)),
@@ -221,30 +249,33 @@ impl<E: Elevator> RequestQueue<E> {
             && matches!(self.requests.at(gone).place, Place::Plugged | Place::Queued)
             && self.requests.attributes(keep).extent.is_followed_by(tail.extent)
             && self.elevator.may_merge(&self.requests, keep, &tail)
-            && self.limits_allow(keep, &tail, Side::Back);
+            && self.limits_allow(keep, &tail, Side::Back)
+            && self.bios.reserve(u32::from(self.is_alone(keep)) + u32::from(self.is_alone(gone)));
         if !fits {
             return false;
         }
         let was_hashed = self.hash_out(keep);
         let gone_start_ns = self.requests.at(gone).start_ns;
-        let gone_slot = *self.slots.at(gone.slot());
+        let was_inserted = self.slots.at(gone.slot()).marks.has(Marks::INSERTED);
+        let (mut chain, gone_chain) = (self.chain_of(keep), self.chain_of(gone));
         if !self.limiters.is_empty() {
             // What counted as a request of its own counts as a bio that joined one.
-            let first = self.bios.iter(gone_slot.chain).next();
+            let first = self.bios.first(gone_chain);
             if let Some(first) = first {
                 self.limiters_merged(first, now);
             }
         }
-        self.bios.join(&mut self.slots.at_mut(keep.slot()).chain, gone_slot.chain);
+        self.bios.join(&mut chain, gone_chain);
+        self.slots.at_mut(keep.slot()).set_chain(chain);
         if let Some(request) = self.requests.live_mut(keep) {
             request.attributes.extent.sectors += tail.extent.sectors;
             request.attributes.segments = request.attributes.segments.saturating_add(tail.segments);
             request.start_ns = request.start_ns.min(gone_start_ns);
         }
-        self.slots.at_mut(gone.slot()).chain = crate::bios::Chain::EMPTY;
+        self.slots.at_mut(gone.slot()).set_chain(Chain::EMPTY);
         self.leave_policy(gone);
         self.elevator.requests_merged(&self.requests, keep, gone, now);
-        if gone_slot.marks.has(Marks::INSERTED) {
+        if was_inserted {
             let wake = self.elevator.released(&self.requests, gone, now);
             self.note(wake);
         }
@@ -297,13 +328,16 @@ impl<E: Elevator> RequestQueue<E> {
     /// most requests of a queue that is not full are chosen before that.
     #[inline]
     pub(crate) fn hash_in(&mut self, id: RequestId, end: Sector) {
-        self.hash_newest();
-        self.slots.at_mut(id.slot()).marks.set(Marks::HASHED);
+        if self.unhashed.is_some() {
+            self.hash_newest();
+        }
+        let marks = &mut self.slots.at_mut(id.slot()).marks;
+        self.findable += u32::from(!marks.has(Marks::HASHED));
+        marks.set(Marks::HASHED);
         self.unhashed = Some((id, end));
     }
 
     /// Nothing that is to be found by its end is outside the hash any more.
-    #[inline]
     fn hash_newest(&mut self) {
         let Some((id, end)) = self.unhashed.take() else { return };
         if !self.hash.add(&mut self.dispatch_links, id.slot(), end) {
@@ -327,6 +361,7 @@ impl<E: Elevator> RequestQueue<E> {
             return false;
         }
         marks.clear(Marks::HASHED);
+        self.findable = self.findable.wrapping_sub(1);
         if self.is_unhashed(id) {
             self.unhashed = None;
         } else {

@@ -1,6 +1,6 @@
-//! What the queue keeps per request, beside the request table: twelve bytes.
+//! What the queue keeps per request, beside the request table: sixteen bytes.
 
-use crate::bios::Chain;
+use crate::bios::{Chain, Members};
 use crate::flush::Stage;
 
 /// Yes-or-no facts about a request.
@@ -17,6 +17,8 @@ impl Marks {
     pub(crate) const INSERTED: Marks = Marks(1 << 2);
     /// It can be found by its end: it is in the merge hash, or the next to be put there.
     pub(crate) const HASHED: Marks = Marks(1 << 3);
+    /// Its bios have records; without, it is made of one that has none.
+    const CHAINED: Marks = Marks(1 << 4);
 
     #[inline]
     pub(crate) const fn has(self, mark: Marks) -> bool {
@@ -36,24 +38,50 @@ impl Marks {
 
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Slot {
-    pub chain: Chain,
+    /// The halves of its only bio's cookie; of a chain, the first.
+    bios: [u32; 2],
     sequence_low: u32,
     sequence_high: u8,
     pub marks: Marks,
     pub stage: Stage,
 }
 
-const _: () = assert!(size_of::<Slot>() == 12, "no padding");
+const _: () = assert!(size_of::<Slot>() == 16, "four in a cache line");
 
 impl Slot {
-    pub(crate) const EMPTY: Slot = Slot::new(Chain::EMPTY, Marks::NONE);
+    pub(crate) const EMPTY: Slot = Slot::new(Members::Chain(Chain::EMPTY), Marks::NONE);
     /// A flush command of the queue's own.
     pub(crate) const COMMAND: Slot = Slot { stage: Stage::Command, ..Slot::EMPTY };
 
     /// A request of these bios that has only just got its tag.
     #[inline]
-    pub(crate) const fn new(chain: Chain, marks: Marks) -> Self {
-        Self { chain, sequence_low: 0, sequence_high: 0, marks, stage: Stage::Plain }
+    pub(crate) const fn new(members: Members, marks: Marks) -> Self {
+        let (bios, marks) = match members {
+            Members::Alone(cookie) => {
+                let [a, b, c, d, high @ ..] = cookie.to_le_bytes();
+                ([u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes(high)], marks)
+            }
+            Members::Chain(chain) => ([chain.raw(), 0], Marks(marks.0 | Marks::CHAINED.0)),
+        };
+        Self { bios, sequence_low: 0, sequence_high: 0, marks, stage: Stage::Plain }
+    }
+
+    /// The bios that it is made of.
+    #[inline]
+    pub(crate) const fn members(&self) -> Members {
+        let [low, high] = self.bios;
+        if self.marks.has(Marks::CHAINED) {
+            Members::Chain(Chain::from_raw(low))
+        } else {
+            Members::Alone((high as u64) << 32 | low as u64)
+        }
+    }
+
+    /// It is made of these bios from now on.
+    #[inline]
+    pub(crate) const fn set_chain(&mut self, chain: Chain) {
+        self.bios = [chain.raw(), 0];
+        self.marks.set(Marks::CHAINED);
     }
 
     /// Remembers that it was the so-manieth to be inserted.
@@ -82,6 +110,15 @@ mod tests {
         let mut slot = Slot::EMPTY;
         slot.set_sequence((1 << 40) - 3);
         assert_eq!((slot.age((1 << 40) - 3), slot.age((1 << 40) + 5)), (0, 8));
+    }
+
+    #[test]
+    fn a_slot_keeps_a_cookie_or_a_chain() {
+        let mut slot = Slot::new(Members::Alone(0xfedc_ba98_7654_3210), Marks::LIMITED);
+        assert!(matches!(slot.members(), Members::Alone(0xfedc_ba98_7654_3210)));
+        slot.set_chain(Chain::from_raw(7));
+        assert!(matches!(slot.members(), Members::Chain(chain) if chain.raw() == 7) && slot.marks.has(Marks::LIMITED));
+        assert!(matches!(Slot::EMPTY.members(), Members::Chain(chain) if chain.is_empty()));
     }
 
     #[test]

@@ -131,7 +131,15 @@ impl<E: Elevator> RequestQueue<E> {
         merged
     }
 
+    #[inline(always)]
     pub(crate) fn finish_switch_if_drained(&mut self, now: Nanos) {
+        if self.switching.is_some() {
+            self.finish_if_drained(now);
+        }
+    }
+
+    #[inline(never)]
+    fn finish_if_drained(&mut self, now: Nanos) {
         let chosen = self.in_device_total + self.dispatch_total;
         let is_drained = match &self.switching {
             None => return,

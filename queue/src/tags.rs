@@ -48,8 +48,9 @@ impl Tags {
     /// Gives a tag back.
     #[inline]
     pub fn give_back(&mut self, was_limited: bool) {
-        self.in_use = self.in_use.saturating_sub(1);
-        self.limited = self.limited.saturating_sub(u32::from(was_limited));
+        // Each was taken before.
+        self.in_use = self.in_use.wrapping_sub(1);
+        self.limited = self.limited.wrapping_sub(u32::from(was_limited));
     }
 
     /// Changes the number of tags; those above a smaller depth run out as they come back.

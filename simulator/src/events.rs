@@ -10,7 +10,7 @@
 //! There is no removal: an owner that loses interest recognises a stale event when it comes (it remembers the time it
 //! waits for) and ignores it.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use block::{NIL, Nanos};
@@ -50,14 +50,38 @@ impl Payload {
     }
 }
 
-/// An event. One record instead of parallel arrays: whoever looks at an event looks at all of it, and 24 bytes share a
-/// cache line.
+/// An event. One record instead of parallel arrays: whoever looks at an event looks at all of it, and four share a cache
+/// line. Which of two at one time came first is told by their order in the bucket's list, not by a number.
 #[derive(Copy, Clone, Debug)]
 struct Node {
     time: Nanos,
-    sequence: u32,
     payload: Payload,
+    /// The one inserted before it in its bucket, or the next unused; in `front` its rank before sorting.
     next: u32,
+}
+
+const _: () = assert!(size_of::<Node>() == 16, "one for each I/O that may be in flight");
+
+/// An event beyond the horizon.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+struct Far {
+    time: Nanos,
+    sequence: u32,
+    node: u32,
+}
+
+impl Ord for Far {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // The difference keeps its sign although numbers wrap after 4 G such events.
+        let later = self.sequence.wrapping_sub(other.sequence).cast_signed();
+        self.time.cmp(&other.time).then(later.cmp(&0))
+    }
+}
+
+impl PartialOrd for Far {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// The set of events ahead.
@@ -75,7 +99,8 @@ pub struct EventWheel {
     heads: Box<[u32]>,
     nodes: Vec<Node>,
     free: u32,
-    overflow: BinaryHeap<Reverse<(Nanos, u32)>>,
+    overflow: BinaryHeap<Reverse<Far>>,
+    /// Of the events beyond the horizon.
     next_sequence: u32,
     in_wheel: usize,
 }
@@ -111,9 +136,7 @@ impl EventWheel {
     /// Adds an event. Its time must not lie before the last event taken out; if it does, it comes next.
     #[inline]
     pub fn insert(&mut self, time: Nanos, payload: Payload) {
-        let sequence = self.next_sequence;
-        self.next_sequence = sequence.wrapping_add(1);
-        let node = self.allocate(time, sequence, payload);
+        let node = self.allocate(time, payload);
         if !self.front.is_empty() {
             let bucket = self.bucket_of(time);
             if bucket == self.front_bucket {
@@ -167,8 +190,8 @@ impl EventWheel {
     }
 
     #[inline]
-    fn allocate(&mut self, time: Nanos, sequence: u32, payload: Payload) -> u32 {
-        let node = Node { time, sequence, payload, next: NIL };
+    fn allocate(&mut self, time: Nanos, payload: Payload) -> u32 {
+        let node = Node { time, payload, next: NIL };
         let free = self.free;
         if let Some(place) = self.nodes.get_mut(free as usize) {
             self.free = place.next;
@@ -207,7 +230,9 @@ impl EventWheel {
         if self.overflow.capacity() == 0 {
             self.overflow.reserve_exact(self.nodes.capacity());
         }
-        self.overflow.push(Reverse((time, node)));
+        let sequence = self.next_sequence;
+        self.next_sequence = sequence.wrapping_add(1);
+        self.overflow.push(Reverse(Far { time, sequence, node }));
     }
 
     /// Keeps `front` in order; of equal times the newest comes out last.
@@ -229,7 +254,7 @@ impl EventWheel {
     /// Moves the earliest bucket's events into `front`, which is empty, in order.
     fn fill_front(&mut self) {
         // What lay beyond the horizon stays in the heap until its bucket is the earliest: it need not pass the wheel.
-        let beyond = self.overflow.peek().map_or(NEVER, |&Reverse((time, _))| self.bucket_of(time));
+        let beyond = self.overflow.peek().map_or(NEVER, |&Reverse(far)| self.bucket_of(far.time));
         let index = self.first_occupied();
         let inside =
             index.map_or(NEVER, |index| self.cursor + (index as u64).wrapping_sub(self.cursor) % BUCKETS as u64);
@@ -240,12 +265,15 @@ impl EventWheel {
             self.empty_bucket(index);
         }
         if beyond <= inside {
-            while let Some(&Reverse((time, node))) = self.overflow.peek()
-                && self.bucket_of(time) == beyond
+            // Whatever is in the wheel was inserted later: at that time the bucket was beyond the horizon.
+            let newer = self.front.len();
+            while let Some(&Reverse(far)) = self.overflow.peek()
+                && self.bucket_of(far.time) == beyond
             {
                 self.overflow.pop();
-                self.front.push(node);
+                self.front.push(far.node);
             }
+            self.front[newer..].reverse();
         }
         if self.front.len() > 1 {
             self.sort_front();
@@ -267,12 +295,16 @@ impl EventWheel {
         }
     }
 
+    /// Puts what stands newest first in the order of its time, the earliest last, without changing the order inside a
+    /// time. A stable sort might allocate.
     fn sort_front(&mut self) {
-        let (nodes, next_sequence) = (&self.nodes, self.next_sequence);
-        // Counted back from the next one, sequence numbers keep their order although they wrap after 4 G events.
+        for (rank, &node) in (0..).zip(&self.front) {
+            self.nodes[node as usize].next = rank;
+        }
+        let nodes = &self.nodes;
         let key = |&node: &u32| {
-            let Node { time, sequence, .. } = nodes[node as usize];
-            Reverse((time, sequence.wrapping_sub(next_sequence)))
+            let Node { time, next: rank, .. } = nodes[node as usize];
+            (Reverse(time), rank)
         };
         self.front.sort_unstable_by_key(key);
     }
@@ -397,10 +429,33 @@ mod tests {
     fn the_sequence_may_wrap() {
         let mut wheel = EventWheel::with_capacity(4);
         wheel.next_sequence = u32::MAX;
-        wheel.insert(100, Payload::new(0, 1));
-        wheel.insert(100, Payload::new(0, 2));
+        let far = 100_000_000;
+        wheel.insert(far, Payload::new(0, 1));
+        wheel.insert(far, Payload::new(0, 2));
         assert_eq!(wheel.pop().unwrap().1.index(), 1);
-        assert_eq!(wheel.pop_due(99), None);
-        assert_eq!(wheel.pop_due(100).unwrap().1.index(), 2);
+        assert_eq!(wheel.pop_due(far - 1), None);
+        assert_eq!(wheel.pop_due(far).unwrap().1.index(), 2);
+    }
+
+    /// Events of one time come out in the order of their insertion, whether they went in beyond the horizon, inside it, or
+    /// into the bucket that somebody had looked at, and also when that was put back.
+    #[test]
+    fn ties_keep_their_order_on_every_way() {
+        let mut wheel = EventWheel::with_capacity(8);
+        let time = 5_000_000;
+        let mut insert = |wheel: &mut EventWheel, at, indices: &[u32]| {
+            indices.iter().for_each(|&index| wheel.insert(at, Payload::new(0, index)));
+        };
+        insert(&mut wheel, time, &[0, 1]);
+        insert(&mut wheel, 4_000_000, &[90]);
+        assert_eq!(wheel.pop().unwrap().1.index(), 90);
+        insert(&mut wheel, time, &[2, 3]);
+        assert_eq!(wheel.next_time(), time);
+        insert(&mut wheel, time, &[4]);
+        insert(&mut wheel, time - 1_000, &[91]);
+        insert(&mut wheel, time, &[5]);
+        assert_eq!(wheel.next_time(), time - 1_000);
+        let order: Vec<_> = std::iter::from_fn(|| wheel.pop()).map(|(_, event)| event.index()).collect();
+        assert_eq!(order, [91, 0, 1, 2, 3, 4, 5]);
     }
 }

@@ -125,7 +125,8 @@ fn look_ahead(experiment: &Experiment, simulator: &Simulator) -> Result<(Any, Pr
 impl Prospect {
     fn with_policy<E: Elevator>(self, policy: E, experiment: &Experiment) -> Result<Prepared<E>, Refusal> {
         let Self { settings, groups, device, processes, names, scheduler, info } = self;
-        let mut queue = RequestQueue::new(policy, &settings).map_err(|_| {
+        // Most bios never need a record of their own; those of sleepers and of merged ones are made as they come.
+        let mut queue = RequestQueue::growing(policy, &settings, 0).map_err(|_| {
             Refusal::usage("the request queue does not fit into memory", "ask for a smaller --queue-requests")
         })?;
         for (index, group) in groups.settings.iter().enumerate() {

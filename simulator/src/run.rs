@@ -16,6 +16,8 @@ use crate::processes::Processes;
 
 /// Rounds at one time stamp after which time is taken to stand still.
 const ROUNDS_AT_ONE_TIME: u32 = 1 << 24;
+/// Completions that are taken from the device in one go, where it has more at one time.
+const COMPLETIONS: usize = 64;
 
 /// Why a run cannot go on.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -55,7 +57,7 @@ impl<E: Elevator> Run<E> {
     pub(crate) fn new(queue: RequestQueue<E>, device: AnyDevice, processes: Processes, coalesce_ns: Nanos) -> Self {
         let info = device.info();
         let (hardware_queues, depth) = (info.hardware_queues, info.total_depth());
-        let completions = Vec::with_capacity(depth);
+        let completions = Vec::with_capacity(depth.min(COMPLETIONS));
         let (interrupt_at, dispatch_at) = (NEVER, NEVER);
         Self {
             queue,
@@ -132,10 +134,10 @@ impl<E: Elevator> Run<E> {
     /// Whether nobody would do anything at an event of the device that completes nothing.
     #[inline]
     fn leaves_device_alone(&self) -> bool {
-        let queues = || (0..self.hardware_queues).map(HardwareQueue);
         self.coalesce_ns == 0
             && self.processes.is_at_rest(&self.queue)
-            && queues().all(|queue| self.queue.is_settled(queue))
+            && self.queue.is_settled(HardwareQueue(0))
+            && (1..self.hardware_queues).all(|queue| self.queue.is_settled(HardwareQueue(queue)))
     }
 
     /// Completions wait for the interrupt, which comes some time after the first of them.
@@ -156,13 +158,20 @@ impl<E: Elevator> Run<E> {
     #[inline]
     fn reap(&mut self) {
         let now = self.now;
-        if self.completions.is_empty() {
-            self.device.advance(now, &mut self.completions);
-        }
-        for completion in self.completions.drain(..) {
-            let id = RequestId::from_raw(completion.tag);
-            self.processes.lock.take(now);
-            self.queue.complete(id, completion.status, now, |done| self.processes.bio_done(&done, now));
+        loop {
+            // A device that stops at a full batch has filled it; others may have given more.
+            let has_all = (1..COMPLETIONS).contains(&self.completions.len());
+            for index in 0..self.completions.len() {
+                let completion = self.completions[index];
+                let id = RequestId::from_raw(completion.tag);
+                self.processes.lock.take(now);
+                self.queue.complete(id, completion.status, now, |done| self.processes.bio_done(&done, now));
+            }
+            self.completions.clear();
+            if has_all || self.device.next_event() > now {
+                return;
+            }
+            self.device.advance_to_completion(now, now + 1, &mut self.completions);
         }
     }
 

@@ -46,6 +46,15 @@ fn of_kernel(behaves: Class, class: Class) -> (&'static [&'static str], &'static
     }
 }
 
+/// Elevators of our kernel module, tried behind the kernel's own where it is loaded.
+fn of_module(behaves: Class) -> &'static [&'static str] {
+    match behaves {
+        Class::SeekBound => &["hw-paternoster", "hw-cfq"],
+        Class::Array | Class::FlashSq | Class::FlashMq => &["hw-paternoster"],
+        _ => &[],
+    }
+}
+
 /// Our server's policies in the order of preference. The first that holds shares wins ties on purpose: whoever serves,
 /// serves several.
 fn of_serve(behaves: Class) -> &'static [&'static str] {
@@ -72,7 +81,7 @@ pub fn short_list(device: &Device, class: Class, behaves: Class, only: &[Schedul
     };
     let only: Vec<String> = only.iter().map(SchedulerSpec::to_string).collect();
     let chosen = only.iter().map(String::as_str);
-    for text in chosen.chain(kernel.iter().copied().filter(|_| only.is_empty())) {
+    for text in chosen.chain(kernel.iter().chain(of_module(behaves)).copied().filter(|_| only.is_empty())) {
         add(text, Carrier::Kernel, false);
     }
     add(&device.current.to_string(), Carrier::Kernel, false);
@@ -101,7 +110,7 @@ mod tests {
         for behaves in [Class::SeekBound, Class::Array, Class::FlashSq, Class::FlashMq] {
             for class in [behaves, Class::Virtual] {
                 let (kernel, controls) = of_kernel(behaves, class);
-                for text in kernel.iter().chain(controls).chain(of_serve(behaves)) {
+                for text in kernel.iter().chain(controls).chain(of_serve(behaves)).chain(of_module(behaves)) {
                     assert!(text.parse::<SchedulerSpec>().is_ok(), "{text}");
                 }
             }
@@ -115,6 +124,9 @@ mod tests {
         assert_eq!(texts(&device, Class::SeekBound), ["mq-deadline", "none"]);
         device.current = "mq-deadline:fifo_batch=1".parse().unwrap();
         assert_eq!(texts(&device, Class::FlashMq), ["none", "mq-deadline", "mq-deadline:fifo_batch=1"]);
+        device.schedulers.push("hw-paternoster".into());
+        let with_module = ["none", "mq-deadline", "hw-paternoster", "mq-deadline:fifo_batch=1"];
+        assert_eq!(texts(&device, Class::FlashMq), with_module);
     }
 
     #[test]

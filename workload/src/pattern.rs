@@ -99,6 +99,7 @@ impl Offsets {
     }
 
     /// Whether the next I/O will draw its offset (as far as that is known before its length is).
+    #[inline]
     pub fn will_draw(&mut self, direction: Direction) -> bool {
         let percent = self.random_percent[direction as usize];
         match self.pattern {
@@ -110,6 +111,7 @@ impl Offsets {
     }
 
     /// The offset in bytes, from the begin of the area, of the next I/O of `length_bytes`, which must fit the region; `draw` is the answer of `will_draw`.
+    #[inline]
     pub fn next(&mut self, direction: Direction, length_bytes: u64, draw: bool) -> u64 {
         let index = direction as usize;
         if self.zone.is_some() {
@@ -184,6 +186,7 @@ impl Offsets {
         }
     }
 
+    #[inline]
     fn draw(&mut self, index: usize, length_bytes: u64) -> u64 {
         if self.zone.is_some() {
             return self.draw_in_zone(index, length_bytes);

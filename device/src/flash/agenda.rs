@@ -17,7 +17,7 @@ pub(super) enum Source {
     /// A write is acknowledged.
     Acknowledged,
     /// Pages sensed, programs ended.
-    Calendar,
+    Operation,
     /// The firmware takes up the next queued command.
     Fetch,
     /// A write's data begins to pass the link.
@@ -33,7 +33,7 @@ pub(super) enum Source {
 const SOURCES: [Source; 8] = [
     Source::ReadDone,
     Source::Acknowledged,
-    Source::Calendar,
+    Source::Operation,
     Source::Fetch,
     Source::Transfer,
     Source::Arrived,
@@ -75,8 +75,8 @@ impl Agenda {
     /// Finds the first event, when all that has changed is said.
     #[inline]
     pub(super) fn settle(&mut self) {
-        let [read_done, _, calendar, fetch, _, _, start, _] = self.due;
-        self.first = self.first_of_writes.min(read_done).min(calendar.min(fetch).min(start));
+        let [read_done, _, operation, fetch, _, _, start, _] = self.due;
+        self.first = self.first_of_writes.min(read_done).min(operation.min(fetch).min(start));
     }
 
     #[inline]
@@ -106,7 +106,7 @@ mod tests {
         let mut agenda = Agenda::new();
         agenda.settle();
         assert_eq!(agenda.first_at(), NEVER);
-        for (source, at) in [(Source::Start, 70), (Source::Calendar, 50), (Source::Fetch, 90)] {
+        for (source, at) in [(Source::Start, 70), (Source::Operation, 50), (Source::Fetch, 90)] {
             agenda.set(source, at);
         }
         agenda.set_of_writes(Source::WritesIdle, 50);
@@ -119,7 +119,7 @@ mod tests {
             agenda.set_of_writes(source, NEVER);
         }
         assert_eq!(agenda.first_at(), NEVER);
-        let expected = [(50, Source::Calendar), (50, Source::WritesIdle), (70, Source::Start), (90, Source::Fetch)];
+        let expected = [(50, Source::Operation), (50, Source::WritesIdle), (70, Source::Start), (90, Source::Fetch)];
         assert_eq!(order, expected);
     }
 }

@@ -62,6 +62,8 @@ pub(super) struct Commands {
     slab: Vec<InFlight>,
     free: u32,
     in_flight: usize,
+    /// Those that are no reads.
+    others: usize,
     queues: Vec<Queue>,
     non_empty: u128,
     /// The queue whose turn it is.
@@ -76,6 +78,7 @@ impl Commands {
             slab: Vec::with_capacity(64),
             free: NIL,
             in_flight: 0,
+            others: 0,
             queues: vec![Queue { first: NIL, last: NIL }; usize::from(hardware_queues).clamp(1, 128)],
             non_empty: 0,
             turn: 0,
@@ -99,10 +102,17 @@ impl Commands {
         self.in_flight
     }
 
+    /// Whether anything but reads is in flight.
+    #[inline]
+    pub(super) fn has_others(&self) -> bool {
+        self.others > 0
+    }
+
     // Always: so the command is put together at its place.
     #[inline(always)]
     pub(super) fn insert(&mut self, command: InFlight) -> u32 {
         self.in_flight += 1;
+        self.others += usize::from(command.work != Work::Read);
         if self.free == NIL {
             self.grow();
         }
@@ -128,6 +138,7 @@ impl Commands {
         record.next = self.free;
         self.free = command;
         self.in_flight -= 1;
+        self.others -= usize::from(record.work != Work::Read);
         record.tag
     }
 
@@ -184,7 +195,7 @@ impl Commands {
     pub(super) fn clear(&mut self, now: Nanos) {
         self.slab.clear();
         self.free = NIL;
-        self.in_flight = 0;
+        (self.in_flight, self.others) = (0, 0);
         self.non_empty = 0;
         self.serial_free = now;
     }

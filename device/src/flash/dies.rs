@@ -91,6 +91,25 @@ impl Dies {
         die.read_free
     }
 
+    /// When a die is free of reads, if at `at` it will have no program or erase left to do.
+    #[inline]
+    pub(super) fn read_free_if_idle(&self, die: u32, at: Nanos) -> Option<Nanos> {
+        let die = &self.dies[die as usize];
+        (die.program_free <= at).then_some(die.read_free)
+    }
+
+    /// What the next random numbers come from.
+    #[inline]
+    pub(super) fn stream(&self) -> Stream {
+        self.stream.clone()
+    }
+
+    /// A sensing has not been reserved after all.
+    pub(super) fn restore(&mut self, die: u32, read_free: Nanos, stream: &Stream) {
+        self.dies[die as usize].read_free = read_free;
+        self.stream = stream.clone();
+    }
+
     /// The die stays occupied until `until`: it has no register to hold what it has sensed.
     #[inline]
     pub(super) fn hold(&mut self, die: u32, until: Nanos) {

@@ -10,13 +10,16 @@
 //!          4 KiB of simulated capacity; nothing is allocated once the peak of what is in flight has been seen.
 //!
 //! Where    [`layout`] arithmetic of places · [`translation`] mapping and superblocks · [`dies`] reservations ·
-//! [`commands`] firmware and submission queues · [`agenda`] which event is next · [`read`] · [`mod@write`] with [`write_buffer`] and [`collect`].
+//! [`commands`] firmware and submission queues · [`operations`] what dies are at · [`agenda`] which event is next ·
+//! [`read`], [`early`] · [`mod@write`] with [`write_buffer`] and [`collect`].
 
 mod agenda;
 mod collect;
 mod commands;
 mod dies;
+mod early;
 mod layout;
+mod operations;
 mod parameters;
 mod precondition;
 mod read;
@@ -34,58 +37,21 @@ pub(crate) use parameters::FLASH;
 pub use parameters::FlashParameters;
 pub use translation::FlashCounters;
 
-use crate::calendar::Calendar;
 use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};
 use crate::rate::Rate;
 use agenda::{Agenda, Source};
 use collect::Collector;
 use commands::{Commands, InFlight, Work};
 use dies::Dies;
+use early::EarlyReads;
 use layout::{Layout, UNIT_SECTORS};
+use operations::{Event, Operations};
 use precondition::preconditioned;
 use read::SensedPage;
 use stage::Stage;
 use translation::Translation;
 use write::IDLE_NS;
 use write_buffer::{Waiter, WriteBuffer};
-
-/// An event whose time is not known to rise with those of its kind: a page sensed, a victim's page in the collector's
-/// hands, a program ended.
-///
-/// Two words instead of an enum: what is put together in registers goes to memory in one piece, where an enum's parts
-/// would be stored one by one and read together, for which processors wait.
-#[derive(Copy, Clone, Debug)]
-struct Event {
-    /// The page as a word, which is never as small as the codes of the other kinds.
-    what: u64,
-    /// Number of the page or program.
-    number: u32,
-}
-
-impl Event {
-    const COLLECTED: u64 = 1;
-    const PROGRAMMED: u64 = 2;
-
-    #[inline]
-    fn sensed(page: SensedPage) -> Self {
-        Self { what: page.word(), number: page.number() }
-    }
-
-    #[inline]
-    fn collected(page: u32) -> Self {
-        Self { what: Self::COLLECTED, number: page }
-    }
-
-    #[inline]
-    fn programmed(program: u32) -> Self {
-        Self { what: Self::PROGRAMMED, number: program }
-    }
-
-    /// Whether a command waits for it.
-    fn is_host_page(self) -> bool {
-        self.what > Self::PROGRAMMED && SensedPage::from_word(self.what, self.number).is_host()
-    }
-}
 
 /// Commands at each of the stages.
 #[derive(Clone, Debug)]
@@ -107,7 +73,8 @@ pub struct Flash {
     /// How many of the commands that wait for their start have been prepared.
     looked_ahead: usize,
     stages: Stages,
-    calendar: Calendar<Event>,
+    operations: Operations,
+    early: EarlyReads,
     dies: Dies,
     /// With `die_hold`, the pages that wait for each die; empty without.
     holding: Vec<read::HeldDie>,
@@ -161,7 +128,8 @@ impl Flash {
                 read_done: stage(),
                 acknowledged: stage(),
             },
-            calendar: Calendar::with_capacity(1_024),
+            operations: Operations::new(),
+            early: EarlyReads::new(),
             dies: Dies::new(parameters, &layout, stream),
             holding: if parameters.die_hold == 0 { Vec::new() } else { vec![read::HeldDie::default(); dies] },
             link_rate: Rate::of_kb_per_s(parameters.link_kb_per_s),
@@ -211,8 +179,10 @@ impl Flash {
 
     /// The firmware is done with a command at `at`: it goes on to the link or, after a fixed time, to the flash.
     #[inline]
-    fn hand_on(&mut self, command: u32, at: Nanos) {
-        match self.commands.get(command).work {
+    fn hand_on(&mut self, now: Nanos, command: u32, at: Nanos) {
+        let work = self.commands.get(command).work;
+        match work {
+            Work::Read if self.begin_early(now, command, at + self.command_ns) => {}
             Work::Write | Work::Zero => {
                 self.stages.transferring.push(at, command);
                 self.agenda.set_of_writes(Source::Transfer, self.stages.transferring.next());
@@ -224,11 +194,11 @@ impl Flash {
         }
     }
 
-    /// Puts an event on the calendar.
+    /// An operation of a die or of its channel begins at `now` and ends at `at`.
     #[inline]
     fn schedule(&mut self, now: Nanos, at: Nanos, event: Event) {
-        self.calendar.insert(now, at, event);
-        self.agenda.set(Source::Calendar, self.calendar.next());
+        self.operations.insert(now, at, event);
+        self.agenda.set(Source::Operation, self.operations.next());
     }
 
     /// Reserves the link; the end of the transfer.
@@ -275,19 +245,19 @@ impl Flash {
                 }
                 self.agenda.set_of_writes(source, self.stages.acknowledged.next());
             }
-            Source::Calendar => {
-                let event = self.calendar.pop();
-                self.agenda.set(source, self.calendar.next());
+            Source::Operation => {
+                let event = self.operations.pop();
+                self.agenda.set(source, self.operations.next());
                 match event {
-                    Some((_, Event { what: Event::COLLECTED, number })) => self.collected(now, number),
-                    Some((_, Event { what: Event::PROGRAMMED, number })) => self.programmed(now, number, out),
-                    Some((_, Event { what, number })) => self.sensed(now, SensedPage::from_word(what, number)),
+                    Some(Event { what: Event::COLLECTED, number, .. }) => self.collected(now, number),
+                    Some(Event { what: Event::PROGRAMMED, number, .. }) => self.programmed(now, number, out),
+                    Some(Event { what, number, .. }) => self.sensed(now, SensedPage::from_word(what, number)),
                     None => {}
                 }
             }
             Source::Fetch => {
                 if let Some((command, at)) = self.commands.fetch() {
-                    self.hand_on(command, at);
+                    self.hand_on(now, command, at);
                 }
                 self.agenda.set(source, self.commands.fetch_at());
             }
@@ -354,6 +324,9 @@ impl Device for Flash {
         }
         self.counters.count(command.operation, command.extent.sectors);
         let in_flight = self.in_flight(command);
+        if in_flight.work != Work::Read {
+            self.take_early_back(now);
+        }
         let record = self.commands.insert(in_flight);
         if in_flight.work == Work::Flush && !self.power_loss_protection {
             // It covers what is in the buffer now; later writes do not delay it.
@@ -363,7 +336,12 @@ impl Device for Flash {
             }
         }
         if let Some(at) = self.commands.take_up(now) {
-            self.hand_on(record, at);
+            if in_flight.work == Work::Read && !self.stages.starting.is_empty() {
+                // Behind others: what is next stays.
+                self.stages.starting.push(at + self.command_ns, record);
+                return Submit::Accepted;
+            }
+            self.hand_on(now, record, at);
         } else {
             self.commands.enqueue(command.hardware_queue.0, record);
             let fetch_at = self.commands.fetch_at();
@@ -391,7 +369,7 @@ impl Device for Flash {
     }
 
     fn is_idle(&self) -> bool {
-        self.commands.in_flight() == 0 && self.calendar.is_empty() && !self.buffer.has_waiting()
+        self.commands.in_flight() == 0 && self.operations.is_empty() && !self.buffer.has_waiting()
     }
 
     fn counters(&self) -> Counters {
@@ -400,6 +378,7 @@ impl Device for Flash {
 
     /// The commands are gone; what has reached the buffer is still programmed, and collection goes on.
     fn reset(&mut self, now: Nanos) {
+        self.take_early_back(now);
         self.commands.clear(now);
         for stage in [
             &mut self.stages.starting,
@@ -414,10 +393,10 @@ impl Device for Flash {
         self.admitting.clear();
         self.buffer.forget_waiters();
         self.link_free = [now; 2];
-        self.calendar.retain(now, |event| !event.is_host_page());
+        self.operations.retain(now, |event| !event.is_host_page());
         self.forget_held_pages(now);
         self.agenda = Agenda::new();
-        self.agenda.set(Source::Calendar, self.calendar.next());
+        self.agenda.set(Source::Operation, self.operations.next());
         self.idle_at = if self.buffer.has_waiting() { self.last_write_at.max(now) + IDLE_NS } else { NEVER };
         self.agenda.set_of_writes(Source::WritesIdle, self.idle_at);
         self.agenda.settle();

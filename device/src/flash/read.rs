@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use block::Nanos;
 
 use super::layout::UNIT_SECTORS;
+use super::operations::Event;
 use super::translation::NONE;
-use super::{Event, Flash, Source};
+use super::{Flash, Source};
 
 /// What `SensedPage::owner` says of a page read for garbage collection.
 const COLLECTOR: u32 = u32::MAX;
@@ -26,6 +27,16 @@ pub(super) struct SensedPage {
 }
 
 impl SensedPage {
+    /// The page of a read inside one unit.
+    #[inline]
+    pub(super) fn of_small_read(command: u32, die: u32, sectors: u32) -> Self {
+        Self { owner: command, page: NONE, die: narrow(die), units: 1, sectors: narrow(sectors) }
+    }
+
+    pub(super) fn owner(&self) -> u32 {
+        self.owner
+    }
+
     /// All of it but the page's number. A page has at least one unit.
     #[inline]
     pub(super) fn word(&self) -> u64 {
@@ -44,6 +55,7 @@ impl SensedPage {
         Self { owner: u32::from_be_bytes([a, b, c, d]), page, die: u16::from_be_bytes(die), units, sectors }
     }
 
+    #[inline]
     pub(super) fn is_host(&self) -> bool {
         self.owner != COLLECTOR
     }
@@ -117,8 +129,8 @@ impl Flash {
         if place == NONE {
             return self.send(now, command, sectors);
         }
-        let die = narrow(self.layout.die_of(place));
-        self.sense(now, SensedPage { owner: command, page: NONE, die, units: 1, sectors: narrow(sectors) });
+        let die = self.layout.die_of(place);
+        self.sense(now, SensedPage::of_small_read(command, die, sectors));
     }
 
     /// Begins the sensing of a page of a victim.
@@ -128,7 +140,7 @@ impl Flash {
     }
 
     #[inline]
-    fn sense(&mut self, now: Nanos, page: SensedPage) {
+    pub(super) fn sense(&mut self, now: Nanos, page: SensedPage) {
         if !self.holding.is_empty() {
             let held = &mut self.holding[usize::from(page.die)];
             if held.is_busy {

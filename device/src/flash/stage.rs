@@ -79,7 +79,7 @@ impl Stage {
     }
 
     #[inline]
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.first == self.end
     }
 

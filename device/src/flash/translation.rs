@@ -169,6 +169,12 @@ impl Translation {
         self.physical_of.get(unit)
     }
 
+    /// Whether every unit lies at the place of its own number.
+    #[inline]
+    pub(super) fn is_in_order(&self) -> bool {
+        self.physical_of.is_in_order()
+    }
+
     /// Brings the mapping of these units into the processor's cache. The table is larger than the cache: taken one at a
     /// time, between other work, the accesses cost more than all the rest of a read; side by side they overlap.
     #[inline]

@@ -4,9 +4,10 @@ use block::{Nanos, Status};
 
 use super::commands::{InFlight, Work};
 use super::layout::UNIT_SECTORS;
+use super::operations::Event;
 use super::translation::Writer;
 use super::write_buffer::Waiter;
-use super::{Event, Flash, Source};
+use super::{Flash, Source};
 use crate::interface::{Completion, NEVER};
 
 /// How long after the last write the rest of the buffer, less than a program, is programmed nonetheless.

@@ -121,6 +121,12 @@ impl WriteBuffer {
         waiting >= self.program_units as usize || (waiting > 0 && self.admitted - (waiting as u64) < self.forced_to)
     }
 
+    /// Whether nothing is buffered and nothing is being programmed, for the host or for garbage collection.
+    #[inline]
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.programmed == self.admitted && self.free_programs.len() == self.programs.len()
+    }
+
     #[inline]
     pub(super) fn may_program(&self) -> bool {
         !self.free_programs.is_empty()

@@ -36,7 +36,7 @@ struct ClassSums {
 }
 
 /// Who points at a queue.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 struct Counted {
     requests: u32,
     in_device: u32,
@@ -49,6 +49,9 @@ impl Bfq {
     pub(super) fn check_all(&self, requests: &Requests) -> Result<(), Violation> {
         let counts = self.count_all();
         for (queue, counted) in (0..self.queues.len()).zip(&counts) {
+            if self.is_unused(queue, counted) {
+                continue;
+            }
             self.check_queue(requests, queue)?;
             self.check_users(queue, counted)?;
             self.check_links(queue)?;
@@ -59,6 +62,27 @@ impl Bfq {
         self.check_groups()?;
         self.check_sums()?;
         self.check_service()
+    }
+
+    /// Whether a record is nobody's, empty and on no list: all that the rules ask of one. Most records are so at most times.
+    fn is_unused(&self, index: u32, counted: &Counted) -> bool {
+        let (queue, entity) = (self.queues.at(index), self.entities.at(index));
+        let is_empty = queue.sorted.is_empty() & queue.fifo.is_empty() & (queue.queued_total() == 0);
+        let names_nobody = (queue.next & queue.merges_into & queue.owner & queue.waker) == NIL;
+        let counts_nothing = (queue.dispatched | queue.processes | queue.candidates | queue.counted_weight) == 0;
+        let is_out = (entity.set == Set::None) & !entity.is_on_tree & (entity.allocated == 0);
+        is_empty
+            && names_nobody
+            && counts_nothing
+            && is_out
+            && *counted == Counted::default()
+            && index != self.in_service
+            && ![Marks::USED, Marks::BUSY, Marks::PENDING, Marks::PINNED].into_iter().any(|mark| queue.has(mark))
+            && queue.woken.is_empty()
+            && !self.active_links.is_linked(index)
+            && !self.burst_links.is_linked(index)
+            && !self.position_links.is_linked(index)
+            && !self.woken_links.is_linked(index)
     }
 
     fn check_queue(&self, requests: &Requests, index: u32) -> Result<(), Violation> {
@@ -156,6 +180,9 @@ impl Bfq {
     fn check_entity(&self, index: u32) -> Result<(), Violation> {
         let entity = self.entities.at(index);
         let is_linked = self.stamps.is_linked(index);
+        if entity.set == Set::None && !entity.is_on_tree && !is_linked {
+            return Ok(());
+        }
         must(is_linked == (entity.set != Set::None), "an entity is linked while it is in a set", index)?;
         must(entity.set == Set::None || entity.is_on_tree, "what is in a set counts", index)?;
         let group = self.groups.at(entity.parent);
@@ -208,30 +235,40 @@ impl Bfq {
     }
 
     fn check_sums(&self) -> Result<(), Violation> {
-        let queued: u32 = self.queues.iter().map(|queue| queue.queued_total()).sum();
-        must(queued == self.requests_queued, "queued requests add up", queued)?;
-        let dispatched: u32 = self.queues.iter().map(|queue| queue.dispatched).sum();
-        must(dispatched == self.in_driver, "requests in the device add up", dispatched)?;
-        for class in 0..CLASSES {
-            let of_class = |queue: &u32| super::state::class_index(self.entities.at(*queue).class) == class;
-            let busy = (0..self.queues.len()).filter(|queue| self.queues.at(*queue).has(Marks::BUSY)).filter(of_class);
-            must(Some(&count(busy)) == self.busy_queues.get(class as usize), "busy queues are counted", class)?;
-        }
-        let raised = self.queues.iter().filter(|queue| queue.has(Marks::BUSY) && queue.is_raised());
-        must(count(raised) == self.raised_busy, "raised busy queues are counted", self.raised_busy)?;
-        let pending = self.groups.iter().filter(|group| group.pending_queues > 0);
-        must(count(pending) == self.pending_groups, "groups with requests are counted", self.pending_groups)?;
-        let mut counts = vec![0_u32; self.weight_counts.len() as usize];
-        for queue in self.queues.iter().filter(|queue| queue.counted_weight != 0) {
-            if let Some(count) = counts.get_mut(queue.counted_weight as usize) {
-                *count += 1;
+        let (mut queued, mut dispatched, mut raised, mut busy) = (0_u32, 0_u32, 0, [0; CLASSES as usize]);
+        for (queue, entity) in self.queues.iter().zip(self.entities.iter()) {
+            queued += queue.queued_total();
+            dispatched += queue.dispatched;
+            if queue.has(Marks::BUSY) {
+                raised += u32::from(queue.is_raised());
+                if let Some(busy) = busy.get_mut(super::state::class_index(entity.class) as usize) {
+                    *busy += 1;
+                }
             }
         }
-        for (weight, counted) in (0..self.weight_counts.len()).zip(counts) {
-            must(counted == *self.weight_counts.at(weight), "weights are counted", weight)?;
-            must(self.weights_in_use.test(weight) == (counted > 0), "weights in use are known", weight)?;
+        must(queued == self.requests_queued, "queued requests add up", queued)?;
+        must(dispatched == self.in_driver, "requests in the device add up", dispatched)?;
+        must(busy == self.busy_queues, "busy queues are counted", busy.iter().sum())?;
+        must(raised == self.raised_busy, "raised busy queues are counted", self.raised_busy)?;
+        let pending = self.groups.iter().filter(|group| group.pending_queues > 0);
+        must(count(pending) == self.pending_groups, "groups with requests are counted", self.pending_groups)?;
+        self.check_weights()
+    }
+
+    /// There are many more weights than queues: those of queues are looked at one by one, the others all at once.
+    fn check_weights(&self) -> Result<(), Violation> {
+        let counted = self.queues.iter().map(|queue| queue.counted_weight).filter(|weight| *weight != 0);
+        let mut weights: Vec<u32> = counted.collect();
+        weights.sort_unstable();
+        for same in weights.chunk_by(|one, other| one == other) {
+            let weight = same.first().copied().unwrap_or(0);
+            must(count(same.iter()) == *self.weight_counts.at(weight), "weights are counted", weight)?;
+            must(self.weights_in_use.test(weight), "weights in use are known", weight)?;
         }
-        Ok(())
+        let kinds = count(weights.chunk_by(|one, other| one == other));
+        must(self.weights_in_use.members() == kinds, "no other weight is in use", kinds)?;
+        let in_all = self.weight_counts.iter().fold(0_u32, |sum, count| sum.saturating_add(*count));
+        must(in_all == count(weights.iter()), "no other weight is counted", in_all)
     }
 
     fn check_service(&self) -> Result<(), Violation> {

@@ -5,6 +5,25 @@ use super::state::{Held, Marks, TREES_PER_GROUP};
 use crate::interface::Violation;
 use crate::request::Requests;
 use crate::structures::NIL;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Who names a record of a queue.
+#[derive(Clone, Default)]
+struct Named {
+    requests: u32,
+    issuers: u32,
+    pins: u32,
+    /// Whether another queue will merge into it.
+    is_promised: bool,
+}
+
+/// What the requests of a group add up to.
+#[derive(Clone, Default)]
+struct GroupSums {
+    dispatched: u32,
+    queued: u64,
+}
 
 /// Fails with a rule unless it holds.
 fn must(holds: bool, what: &'static str, at: u32) -> Result<(), Violation> {
@@ -15,14 +34,30 @@ impl Cfq {
     pub(super) fn check_all(&self, requests: &Requests) -> Result<(), Violation> {
         self.check_instances()?;
         for queue in 0..self.queues.len() {
-            self.check_queue(requests, queue)?;
+            if !self.is_unused(queue) {
+                self.check_queue(requests, queue)?;
+            }
         }
-        for group in 0..self.groups.len() {
-            self.check_group(group)?;
+        for (group, sums) in (0..self.groups.len()).zip(self.group_sums()) {
+            self.check_group(group, &sums)?;
         }
         self.check_sums()?;
         self.check_references()?;
         self.check_active()
+    }
+
+    /// Whether a record is nobody's, empty and on no list: all that the rules ask of one. Most records are so at most times.
+    fn is_unused(&self, index: u32) -> bool {
+        let queue = self.queues.at(index);
+        let is_empty = queue.sorted.is_empty() & queue.fifo.is_empty() & (queue.queued_total() == 0);
+        let names_nobody = (queue.next == NIL) & (queue.tree == NIL) & (queue.references == 0) & (queue.favoured == 0);
+        is_empty
+            && names_nobody
+            && !queue.has(Marks::USED)
+            && !queue.has(Marks::ON_RR)
+            && !self.service_links.is_linked(index)
+            && !self.sector_links.is_linked(index)
+            && !self.stale_links.is_linked(index)
     }
 
     fn check_queue(&self, requests: &Requests, index: u32) -> Result<(), Violation> {
@@ -58,7 +93,19 @@ impl Cfq {
         tree / TREES_PER_GROUP
     }
 
-    fn check_group(&self, index: u32) -> Result<(), Violation> {
+    /// One pass over the requests, for all groups.
+    fn group_sums(&self) -> Vec<GroupSums> {
+        let mut sums = vec![GroupSums::default(); self.groups.len() as usize];
+        for slot in self.slots.iter() {
+            if let Some(sums) = sums.get_mut(slot.group as usize) {
+                sums.dispatched += u32::from(is_in_device(slot.held, slot.queue));
+                sums.queued += u64::from(slot.held == Held::Queued);
+            }
+        }
+        sums
+    }
+
+    fn check_group(&self, index: u32, sums: &GroupSums) -> Result<(), Violation> {
         let group = self.groups.at(index);
         let first = index.wrapping_mul(TREES_PER_GROUP);
         let linked: u32 = (0..TREES_PER_GROUP).map(|kind| self.trees.at(first.wrapping_add(kind)).len()).sum();
@@ -67,14 +114,8 @@ impl Cfq {
         must(is_in_order == (linked > 0), "a group is in the order exactly while it has busy queues", index)?;
         let key = self.group_links.key(index);
         must(key.is_none_or(|key| key == group.vdisktime), "a group is where its vdisktime says", index)?;
-        let dispatched = self.slots.iter().filter(|slot| is_in_device(slot.held, slot.queue) && slot.group == index);
-        must(
-            u32::try_from(dispatched.count()) == Ok(group.dispatched),
-            "a group counts its requests in the device",
-            index,
-        )?;
-        let queued = self.slots.iter().filter(|slot| slot.held == Held::Queued && slot.group == index).count();
-        must(u64::try_from(queued) == Ok(group.account.queued.total()), "a group counts its queued requests", index)
+        must(sums.dispatched == group.dispatched, "a group counts its requests in the device", index)?;
+        must(sums.queued == group.account.queued.total(), "a group counts its queued requests", index)
     }
 
     fn check_sums(&self) -> Result<(), Violation> {
@@ -97,21 +138,43 @@ impl Cfq {
         must(weight == self.total_weight, "weights of groups in the order add up", 0)
     }
 
+    /// Who names each queue, in one pass over everything that can.
+    fn who_names_what(&self) -> Vec<Named> {
+        let mut named = vec![Named::default(); self.queues.len() as usize];
+        for slot in self.slots.iter() {
+            if let Some(named) = named.get_mut(slot.queue as usize) {
+                named.requests += 1;
+            }
+        }
+        for context in self.contexts.iter() {
+            if let Some(named) = named.get_mut(context.queue as usize) {
+                named.issuers += 1;
+            }
+        }
+        for queue in self.async_queues.iter() {
+            if let Some(named) = named.get_mut(*queue as usize) {
+                named.pins += 1;
+            }
+        }
+        for queue in self.queues.iter() {
+            if let Some(named) = named.get_mut(queue.merges_into as usize) {
+                named.is_promised = true;
+            }
+        }
+        named
+    }
+
     /// Each record has as many references as there are who name it, promised mergers aside.
     fn check_references(&self) -> Result<(), Violation> {
-        for index in 1..self.queues.len() {
+        for (index, named) in (0..).zip(self.who_names_what()).skip(1) {
             let queue = self.queues.at(index);
             if !queue.has(Marks::USED) {
                 continue;
             }
-            let requests = self.slots.iter().filter(|slot| slot.queue == index).count();
-            must(u32::try_from(requests) == Ok(queue.allocated), "a queue counts its requests", index)?;
-            let issuers = self.contexts.iter().filter(|context| context.queue == index).count();
-            let pins = self.async_queues.iter().filter(|queue| **queue == index).count();
-            let known = u32::try_from(requests.saturating_add(issuers).saturating_add(pins)).unwrap_or(u32::MAX);
-            let promised = self.queues.iter().any(|other| other.merges_into == index);
+            must(named.requests == queue.allocated, "a queue counts its requests", index)?;
+            let known = named.requests.saturating_add(named.issuers).saturating_add(named.pins);
             must(queue.references >= known, "whoever names a queue holds it", index)?;
-            must(queue.references == known || promised, "what holds a queue names it", index)?;
+            must(queue.references == known || named.is_promised, "what holds a queue names it", index)?;
             let target = queue.merges_into;
             must(target == NIL || self.queues.at(target).has(Marks::USED), "a merger's target is there", index)?;
         }

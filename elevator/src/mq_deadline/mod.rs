@@ -46,6 +46,8 @@ pub struct MqDeadline {
     held: u32,
     /// When a request that was too young to go will be old enough.
     retry_at: Option<Nanos>,
+    /// Whether a setting has changed since something was queued: only then can a request seem younger than new.
+    is_retuned: bool,
     tick_ns: Nanos,
     violations: u32,
 }
@@ -72,6 +74,7 @@ impl Policy for MqDeadline {
             batch: Batch::FRESH,
             held: 0,
             retry_at: None,
+            is_retuned: false,
             tick_ns: configuration.tick_ns,
             violations: 0,
         };
@@ -228,6 +231,7 @@ impl Elevator for MqDeadline {
 
     fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError> {
         self.settings.set(index, value)?;
+        self.is_retuned = true;
         self.round_settings();
         Ok(())
     }
@@ -352,6 +356,9 @@ impl MqDeadline {
     #[inline]
     fn too_young_until(&self, slot: u32, now: Nanos, age: AnyAge) -> Option<Nanos> {
         let AnyAge::AtLeast(age_ns) = age else { return None };
+        if age_ns == 0 && !self.is_retuned {
+            return None;
+        }
         let Slot { due_ns, direction, .. } = *self.slots.at(slot);
         // The kernel keeps no start time either: a change of `*_expire` shifts the age of what is queued.
         let old_enough_at = due_ns.wrapping_sub(self.expire_ns(direction)).wrapping_add(age_ns);

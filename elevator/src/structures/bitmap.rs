@@ -42,6 +42,12 @@ impl Bitmap {
         self.count
     }
 
+    /// The number of members, counted anew.
+    pub fn members(&self) -> u32 {
+        let [words, ..] = &self.levels;
+        words.iter().map(|word| word.count_ones()).sum()
+    }
+
     /// Whether `bit` is a member.
     #[inline]
     pub fn test(&self, bit: u32) -> bool {

@@ -447,10 +447,17 @@ impl OrderedSet {
     /// not exist, or if this is one set more than the links were made for.
     #[inline]
     pub fn insert(&mut self, links: &mut OrderedLinks, slot: u32, key: u64) -> bool {
-        if links.homes.get(slot) != Some(&NIL) {
-            return false;
+        let Some(home @ &mut NIL) = links.homes.get_mut(slot) else { return false };
+        // One request at a time is common, and in an empty set there is nothing to search and nothing to order.
+        if self.len == 0
+            && let Some(leaf) = links.nodes.get_mut(self.root)
+        {
+            let place = leaf.place_at(0);
+            leaf.set_entry(place, (key, slot));
+            (leaf.len, self.len) = (1, 1);
+            *home = self.root << PLACE_BITS | place;
+            return true;
         }
-        // One request at a time is common, and in an empty set there is nothing to search.
         let (mut index, mut rank) = if self.len == 0 { (self.root, 0) } else { self.place_for(links, key) };
         if links.nodes.get(index).is_none_or(|leaf| leaf.len == WIDTH) {
             let Some(room) = self.make_room(links, index, rank) else { return false };
@@ -473,6 +480,13 @@ impl OrderedSet {
         let leaf = links.nodes.get_mut(index)?;
         if leaf.home == NIL && self.root != index {
             return None;
+        }
+        if self.len == 1 {
+            let (key, _) = leaf.entry(home);
+            leaf.set_entry(home, (u64::MAX, NIL));
+            (leaf.len, self.len) = (0, 0);
+            *links.homes.at_mut(slot) = NIL;
+            return Some(Removed { key, next: None });
         }
         let rank = leaf.rank_of(home);
         let (key, _) = leaf.take(rank, home & 15);

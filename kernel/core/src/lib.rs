@@ -5,7 +5,7 @@
 //! Cost     a match over the policies per call; a table of 64 bytes per request.
 //! Source   specification of the kernel host, sections 8 to 18.
 //!
-//! Read [`Carried::insert`], [`Carried::dispatch`] and [`Carried::finish`] first. [`records`] writes every call down and
+//! Read `life.rs` first: insertion, choice and end of a request. [`records`] writes every call down and
 //! plays it again in user space.
 #![no_std]
 
@@ -13,8 +13,10 @@ extern crate alloc;
 
 #[allow(unsafe_code)]
 pub mod abi;
+mod books;
 mod carried;
 mod ids;
+mod life;
 #[cfg(feature = "module")]
 #[allow(unsafe_code)]
 mod memory;
@@ -22,6 +24,7 @@ mod offered;
 pub mod records;
 mod values;
 
+pub use books::Books;
 pub use carried::Carried;
 pub use offered::{Offer, offer, offers};
 pub use records::Record;

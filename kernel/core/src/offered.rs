@@ -13,6 +13,13 @@ pub const WANTS_GROUPS: u32 = 1 << 0;
 pub const WANTS_CONTEXTS: u32 = 1 << 1;
 /// Each hardware queue has queues of its own: what waits for one cannot go to another.
 pub const PER_QUEUE: u32 = 1 << 2;
+/// A group's share of the tags is counted from the time that a tag is taken: [`elevator::Elevator::allocated`] means something,
+/// for requests of other groups than the root.
+pub const CHARGES_GROUPS: u32 = 1 << 3;
+/// Reads may be told to wait for a tag.
+pub const LIMITS_READS: u32 = 1 << 4;
+/// Writes may be.
+pub const LIMITS_WRITES: u32 = 1 << 5;
 
 /// Policies that look at issuers.
 const OF_CONTEXTS: &[&str] = &["wfq", "anticipatory", "cfq", "uchida", "tarasov", "bfq", "paternoster"];
@@ -20,6 +27,13 @@ const OF_CONTEXTS: &[&str] = &["wfq", "anticipatory", "cfq", "uchida", "tarasov"
 const OF_GROUPS: &[&str] = &["uchida", "tarasov"];
 /// Policies with queues per hardware queue.
 const OF_QUEUES: &[&str] = &["kyber"];
+/// Policies that count tags by groups.
+const OF_TAGS: &[&str] = &["wfq", "paternoster"];
+/// Policies whose `admit` limits reads as well as writes. CFQ and the anticipatory elevator only answer with "must", which
+/// means nothing here: scheduler tags are not handed out by the policy.
+const OF_READS: &[&str] = &["wfq", "bfq", "paternoster"];
+/// Policies whose `admit` limits writes alone.
+const OF_WRITES: &[&str] = &["mq-deadline", "kyber"];
 /// What the kernel has under `none` is no elevator at all.
 const NOT_OFFERED: &[&str] = &["none"];
 
@@ -49,6 +63,15 @@ pub fn offers() -> impl Iterator<Item = Offer> {
         if OF_QUEUES.contains(&entry.name) {
             wants |= PER_QUEUE;
         }
+        if OF_TAGS.contains(&entry.name) {
+            wants |= CHARGES_GROUPS;
+        }
+        if OF_READS.contains(&entry.name) {
+            wants |= LIMITS_READS | LIMITS_WRITES;
+        }
+        if OF_WRITES.contains(&entry.name) {
+            wants |= LIMITS_WRITES;
+        }
         Offer { entry, wants }
     })
 }
@@ -68,7 +91,7 @@ mod tests {
         for name in ["noop", "mq-deadline", "anticipatory", "bfq", "cfq", "kyber", "wfq"] {
             assert!(offers().any(|offer| offer.entry.name == name), "{name}");
         }
-        for name in [OF_GROUPS, OF_QUEUES, NOT_OFFERED].concat() {
+        for name in [OF_CONTEXTS, OF_GROUPS, OF_QUEUES, OF_TAGS, OF_READS, OF_WRITES, NOT_OFFERED].concat() {
             assert!(ENTRIES.iter().any(|entry| entry.name == name), "{name} is no policy any more");
         }
     }

@@ -159,8 +159,8 @@ pub struct Shared {
     pub dying_group: AtomicU32,
     /// Where merge candidates are looked for: 0 by the block layer, 1 then by the policy for front merges, 2 by the policy.
     pub search: AtomicU32,
-    /// Room.
-    pub unused: AtomicU32,
+    /// 1 while nothing may go before a completion or a newcomer.
+    pub throttled: AtomicU32,
 }
 
 impl Shared {
@@ -172,7 +172,7 @@ impl Shared {
             in_driver: AtomicU32::new(0),
             dying_group: AtomicU32::new(0),
             search: AtomicU32::new(0),
-            unused: AtomicU32::new(0),
+            throttled: AtomicU32::new(0),
         }
     }
 }

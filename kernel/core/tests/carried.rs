@@ -43,7 +43,7 @@ fn next(carried: &mut Carried, now: &mut u64) -> u32 {
         if action.kind == 1 {
             return action.id;
         }
-        let timer_at = carried.shared.timer_at_ns.load(std::sync::atomic::Ordering::Relaxed);
+        let timer_at = carried.books.shared.timer_at_ns.load(std::sync::atomic::Ordering::Relaxed);
         *now = if timer_at == u64::MAX { *now + 1_000_000 } else { timer_at.max(*now + 1) };
         carried.timer(*now);
     }
@@ -52,7 +52,7 @@ fn next(carried: &mut Carried, now: &mut u64) -> u32 {
 
 fn left(carried: &Carried) -> (u32, u32) {
     use std::sync::atomic::Ordering::Relaxed;
-    (carried.shared.queued.load(Relaxed), carried.shared.in_driver.load(Relaxed))
+    (carried.books.shared.queued.load(Relaxed), carried.books.shared.in_driver.load(Relaxed))
 }
 
 #[test]

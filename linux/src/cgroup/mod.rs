@@ -49,6 +49,15 @@ const BFQ_WEIGHT: [&str; 2] = ["blkio.bfq.weight", "io.bfq.weight"];
 pub const COST_WEIGHT: &str = "io.weight";
 /// As above.
 pub const COST_WEIGHT_MAX: u32 = 10_000;
+/// The same of our kernel module's elevators (docs/kernel.md), one file for all of them.
+const OUR_WEIGHT: [&str; 2] = ["blkio.hoist.weight", "io.hoist.weight"];
+/// The schedulers under which weights have an effect.
+const WEIGHTED: [&str; 5] = ["bfq", "hw-bfq", "hw-cfq", "hw-wfq", "hw-paternoster"];
+
+/// Whether weights of groups have an effect under a scheduler of the kernel, or of our module for it.
+pub fn has_weights(scheduler: &str) -> bool {
+    WEIGHTED.contains(&scheduler)
+}
 /// The largest weight that BFQ takes.
 pub const BFQ_WEIGHT_MAX: u32 = 1_000;
 
@@ -62,9 +71,10 @@ impl Hierarchy {
 
     /// The file of a group that holds its weight under a scheduler; none where weights have no effect.
     pub fn weight_file(&self, scheduler: &str) -> Option<&'static str> {
-        (scheduler == "bfq").then_some(match self.version {
-            Version::V1 => BFQ_WEIGHT[0],
-            Version::V2 => BFQ_WEIGHT[1],
+        let [old, new] = if scheduler == "bfq" { BFQ_WEIGHT } else { OUR_WEIGHT };
+        has_weights(scheduler).then_some(match self.version {
+            Version::V1 => old,
+            Version::V2 => new,
         })
     }
 
@@ -310,6 +320,8 @@ mod tests {
         let hierarchy = |version| Hierarchy { version, mount: PathBuf::new() };
         assert_eq!(hierarchy(Version::V1).weight_file("bfq"), Some("blkio.bfq.weight"));
         assert_eq!(hierarchy(Version::V2).weight_file("bfq"), Some("io.bfq.weight"));
+        assert_eq!(hierarchy(Version::V2).weight_file("hw-paternoster"), Some("io.hoist.weight"));
+        assert_eq!(hierarchy(Version::V1).weight_file("hw-mq-deadline"), None);
         assert_eq!(hierarchy(Version::V2).weight_file("mq-deadline"), None);
     }
 

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use block::{Flags, Nanos, Operation, Priority, Status};
+use block::{Direction, Flags, Nanos, Operation, Priority, Status};
 use elevator::{Bio, Elevator};
 use queue::RequestQueue;
 use workload::Io;
@@ -61,7 +61,7 @@ impl Call {
 
 /// The pages of an I/O's range.
 pub(super) fn pages_of(io: &InHand) -> Range<u64> {
-    io.next_byte / PAGE_BYTES..io.end_byte.div_ceil(PAGE_BYTES)
+    io.next_byte / PAGE_BYTES..io.end_byte().div_ceil(PAGE_BYTES)
 }
 
 /// A call that waits for a page, or for its file's pages to be written.
@@ -127,7 +127,7 @@ impl Processes {
         let has_data = matches!(self.calls[number as usize].call, workload::Call::Data | workload::Call::Append);
         let is_data = has_data && io.operation != Operation::Flush && io.status.is_ok();
         if let Some(map) = process.block_map.as_mut().filter(|_| is_data)
-            && let Some(at) = map.learn(io.next_byte, io.end_byte)
+            && let Some(at) = map.learn(io.next_byte, io.end_byte())
         {
             return self.submit_map_read(number, at, now, queue);
         }
@@ -160,7 +160,7 @@ impl Processes {
         let io = self.ios[number as usize];
         let file = self.processes[io.process as usize].file as usize;
         let said = self.calls[number as usize].call;
-        if said != workload::Call::Data || io.operation != Operation::Write || io.end_byte <= self.written_to[file] {
+        if said != workload::Call::Data || io.operation != Operation::Write || io.end_byte() <= self.written_to[file] {
             return said;
         }
         workload::Call::Append
@@ -185,7 +185,7 @@ impl Processes {
     /// The bytes of a call that lie in some of its pages.
     fn bytes_in(io: &InHand, pages: &Range<u64>) -> u64 {
         let start = (pages.start * PAGE_BYTES).max(io.next_byte);
-        let end = (pages.end * PAGE_BYTES).min(io.end_byte);
+        let end = (pages.end * PAGE_BYTES).min(io.end_byte());
         end.saturating_sub(start)
     }
 
@@ -227,6 +227,11 @@ impl Processes {
             }
             let is_missing = self.cache.state(file, at) == PageState::Missing;
             if is_missing || self.cache.take_marker(file, at) {
+                if !is_missing && self.flusher.avoids_congestion() && queue.is_congested(Direction::Read) {
+                    // 2.6 puts reading ahead off while the queue has hardly a request left, and the marker is gone
+                    // (mm/readahead.c, page_cache_async_readahead): whoever comes to the window's end waits for the next.
+                    continue;
+                }
                 let is_there = !is_missing && self.cache.state(file, at) != PageState::InFlight;
                 self.fetch(number, !is_missing, now, queue);
                 if is_there {
@@ -343,7 +348,7 @@ impl Processes {
         self.processes[index].dirtied_pages += newly;
         self.calls[number as usize].at = stop;
         let written_to = &mut self.written_to[file as usize];
-        *written_to = io.end_byte.max(*written_to);
+        *written_to = io.end_byte().max(*written_to);
         let done_at = self.work(index, now, self.costs.copy_ns(Self::bytes_in(&io, &(at..stop))));
         self.flush(now, queue);
         let must_ask = self.processes[index].dirtied_pages >= quota;
@@ -450,7 +455,7 @@ impl Processes {
         }
         // The range named what to sync; the flush itself has none.
         let io = &mut self.ios[number as usize];
-        (io.next_byte, io.end_byte) = (0, 0);
+        (io.next_byte, io.left_bytes) = (0, 0);
         self.submit_io(number, now, queue);
     }
 

@@ -43,6 +43,7 @@ impl Process {
         Self {
             refills_at_once: job.iodepth_low.is_none() && job.completion_batch <= 1,
             sleeps_as_one: false,
+            transfers_only: false,
             issuer,
             path,
             template,
@@ -70,6 +71,9 @@ impl Processes {
         let ios = place(&mut processes, machine, files);
         let journal = machine.journal.then(|| journal_thread(&processes, machine, files, parts.journal_group));
         let calls = if processes.iter().all(Process::is_plain) { 0 } else { ios.len() };
+        for process in &mut processes {
+            process.transfers_only = calls == 0 && matches!(process.path, Path::Direct);
+        }
         // A delivery per I/O, a wake-up per process (and stale ones), the groups' starts and stops, one expiry.
         let events = ios.len() + calls + 4 * processes.len() + 2 * schedule.early_ends().count() + 64;
         let request_bytes = u64::from(request_sectors) * block::SECTOR_BYTES;
@@ -77,13 +81,15 @@ impl Processes {
         let mut processes = Self {
             costs,
             is_free: costs == HostCosts::NONE,
+            is_never_busy: costs == HostCosts::NONE && machine.sched_ns_per_op == 0 && calls == 0,
             shares_cpus: machine.cpu_limit,
             lock: ElevatorLock { free_at: 0, hold_ns: machine.sched_ns_per_op },
             recorder,
             wheel: wheel(&schedule, events),
             schedule,
             // Used where completing costs nothing.
-            ready: VecDeque::with_capacity(if costs == HostCosts::NONE { ios.len() } else { 0 }),
+            ready: Vec::with_capacity(if costs == HostCosts::NONE { ios.len() } else { 0 }),
+            delivered: 0,
             cpu_free_at: vec![0; processes.len().max(cpus(machine))],
             backlog: VecDeque::new(),
             plug: submission::has_task_plugs(machine.era).then(Plug::default),

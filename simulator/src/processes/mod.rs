@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use block::random::fnv1a64_continued;
-use block::{Flags, Nanos, Operation, Priority, Status};
+use block::{Flags, Nanos, Operation, Priority, SECTOR_BYTES, Status};
 use elevator::{Bio, Elevator};
 use experiment::recorder::Outcome;
 use experiment::{Completion, IoDirection, Recorder, Schedule};
@@ -83,6 +83,8 @@ pub(crate) struct Process {
     /// While a bio of it waits for a request, it does nothing else. Not so for programs of several processes, nor for
     /// io_uring, which has a worker sleep for every I/O; before blk-mq asynchronous I/O was libaio, which sleeps.
     sleeps_as_one: bool,
+    /// Nothing but direct transfers: no cache, no block map, no calls beside them.
+    transfers_only: bool,
     sleeping: u32,
     first_io: u32,
     cpu: u32,
@@ -100,7 +102,7 @@ struct InHand {
     submitted_ns: Nanos,
     /// What has not been submitted yet of a transfer between device and process, in bytes of the file.
     next_byte: u64,
-    end_byte: u64,
+    left_bytes: u32,
     bytes: u32,
     bios_left: u32,
     device_ns: Nanos,
@@ -111,7 +113,7 @@ struct InHand {
     status: Status,
 }
 
-const _: () = assert!(size_of::<InHand>() == 56, "one for each I/O that may be in flight");
+const _: () = assert!(size_of::<InHand>() == 48, "one for each I/O that may be in flight");
 
 /// The lock round the elevator, where holding it is to cost time: one insertion, choice or completion after the other.
 #[derive(Debug)]
@@ -138,6 +140,8 @@ pub(crate) struct Processes {
     costs: HostCosts,
     /// Whether the host's work costs nothing at all.
     is_free: bool,
+    /// Whether no processor ever works: the host is free, and nothing holds a process up.
+    is_never_busy: bool,
     /// Whether processors are serial resources, also for completions.
     shares_cpus: bool,
     pub lock: ElevatorLock,
@@ -150,8 +154,10 @@ pub(crate) struct Processes {
     /// When each processor is idle again; without a limit every process has one to itself.
     cpu_free_at: Vec<Nanos>,
     wheel: EventWheel,
-    /// I/Os delivered at the present time, in order: the way without the wheel where completing costs nothing.
-    ready: VecDeque<u32>,
+    /// I/Os delivered at the present time, in order, and how many of them have been: the way without the wheel where
+    /// completing costs nothing. Empty when all have.
+    ready: Vec<u32>,
+    delivered: usize,
     /// Bios that the queue had no room for.
     backlog: VecDeque<(Bio, u64)>,
     /// The plug of whoever is submitting; empty between calls. None where submitters have no plugs.
@@ -269,7 +275,12 @@ impl Processes {
     #[inline]
     pub(crate) fn run_due(&mut self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         loop {
-            if let Some(io) = self.ready.pop_front() {
+            if let Some(&io) = self.ready.get(self.delivered) {
+                self.delivered += 1;
+                if self.delivered == self.ready.len() {
+                    self.ready.clear();
+                    self.delivered = 0;
+                }
                 self.deliver(io, now, queue);
             } else if let Some((_, event)) = self.wheel.pop_due(now) {
                 self.handle(event, now, queue);
@@ -318,16 +329,18 @@ impl Processes {
             if !process.is_running || (process.sleeping > 0 && process.sleeps_as_one) {
                 return;
             }
-            let is_full = process.issuer.in_flight() == process.issuer.depth();
+            let is_full = process.issuer.is_full();
             if is_full && process.refills_at_once {
                 return;
             }
-            let free_at = self.cpu_free_at[process.cpu as usize];
-            if free_at > now && !is_full {
-                return self.wake_at(index, free_at);
+            if !self.is_never_busy && !is_full {
+                let free_at = self.cpu_free_at[process.cpu as usize];
+                if free_at > now {
+                    return self.wake_at(index, free_at);
+                }
             }
             match process.issuer.next(now) {
-                Next::Issue(io) => self.start_io(index, io, now, queue),
+                Next::Issue(io) => self.start_io(index, &io, now, queue),
                 Next::NotBefore(at) => return self.wake_at(index, at),
                 Next::Busy => return,
                 Next::Finished => {
@@ -347,17 +360,32 @@ impl Processes {
         }
     }
 
-    #[inline]
-    fn start_io(&mut self, index: usize, io: Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
+    #[inline(always)]
+    fn start_io(&mut self, index: usize, io: &Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
+        let process = &self.processes[index];
+        let is_one_bio = u64::from(io.length_bytes) <= self.bio_bytes
+            && (io.offset_bytes | u64::from(io.length_bytes)).is_multiple_of(SECTOR_BYTES)
+            && io.deadline_ns.is_none()
+            && io.due_ns.is_none();
+        if is_one_bio && process.transfers_only && self.deadlines.is_empty() && moves_data(io) {
+            self.start_transfer(index, io, now, queue);
+        } else {
+            self.start_any_io(index, io, now, queue);
+        }
+    }
+
+    /// An I/O that may need more than one bio, or more than a transfer.
+    #[inline(never)]
+    fn start_any_io(&mut self, index: usize, io: &Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let process = &mut self.processes[index];
         let number = process.first_io + io.token;
         self.ios[number as usize] = InHand {
             process: super::processes::number(index),
             submitted_ns: now,
             next_byte: io.offset_bytes,
-            end_byte: io.offset_bytes + u64::from(io.length_bytes),
+            left_bytes: io.length_bytes,
             // A range says what is changed or synced; only data counts as throughput.
-            bytes: if moves_data(&io) { io.length_bytes } else { 0 },
+            bytes: if moves_data(io) { io.length_bytes } else { 0 },
             bios_left: 0,
             device_ns: 0,
             operation: io.operation,
@@ -387,7 +415,7 @@ impl Processes {
                 let at = now + self.costs.complete_ns.max(1);
                 self.wheel.insert(at, Payload::new(DELIVER, number));
             }
-            _ => self.begin_call(number, &io, now, queue),
+            _ => self.begin_call(number, io, now, queue),
         }
     }
 
@@ -402,6 +430,9 @@ impl Processes {
     /// A process has submitted so many bios. Answers when it may go on.
     #[inline]
     fn has_submitted(&mut self, index: usize, bios: u32, now: Nanos) -> Nanos {
+        if self.is_never_busy {
+            return now;
+        }
         let waits_ns = self.lock.free_at.saturating_sub(now);
         self.work(index, now, waits_ns + self.costs.submit_ns * u64::from(bios))
     }
@@ -418,7 +449,7 @@ impl Processes {
     #[inline]
     fn complete_at(&mut self, number: u32, at: Nanos) {
         if self.is_free {
-            self.ready.push_back(number);
+            self.ready.push(number);
         } else {
             self.wheel.insert(at, Payload::new(DELIVER, number));
         }
@@ -451,8 +482,24 @@ impl Processes {
         }
         let process = &mut self.processes[index];
         let token = number - process.first_io;
-        process.issuer.ended(token, Outcome::from(status).errno(), now);
         self.recorder.log_end(index, token, now);
+        let may_act = process.is_running
+            && process.transfers_only
+            && process.refills_at_once
+            && process.sleeping == 0
+            && (self.is_never_busy || self.cpu_free_at[process.cpu as usize] <= now);
+        if may_act
+            && status.is_ok()
+            && let Some(io) = process.issuer.turn_over(token, now)
+        {
+            let is_full = process.issuer.is_full();
+            self.start_io(index, &io, now, queue);
+            if is_full {
+                return;
+            }
+        } else {
+            process.issuer.ended(token, Outcome::from(status).errno(), now);
+        }
         self.pump(index, now, queue);
     }
 }
@@ -464,12 +511,18 @@ const fn is_counted(bytes: u32, operation: Operation) -> bool {
 }
 
 impl InHand {
+    /// The end of what has not been submitted yet.
+    #[inline]
+    const fn end_byte(&self) -> u64 {
+        self.next_byte + self.left_bytes as u64
+    }
+
     const fn idle(process: u32) -> Self {
         Self {
             process,
             submitted_ns: 0,
             next_byte: 0,
-            end_byte: 0,
+            left_bytes: 0,
             bytes: 0,
             bios_left: 0,
             device_ns: 0,

@@ -8,8 +8,9 @@ use std::ops::Range;
 
 use block::{Extent, Nanos, Operation, Priority, SECTOR_BYTES, Status};
 use elevator::{Bio, Elevator};
-use experiment::{KernelEra, Machine};
+use experiment::{IoDirection, KernelEra, Machine};
 use queue::{RequestQueue, Submitted};
+use workload::Io;
 
 use super::{InHand, Processes};
 use crate::os::pages::PAGE_BYTES;
@@ -100,11 +101,69 @@ impl Transfers {
 
 // ---- direct transfers ----
 impl Processes {
+    /// Begins a direct transfer of whole sectors that is no longer than a bio: what [`Processes::submit_io`] does of it, in one
+    /// go.
+    #[inline]
+    pub(super) fn start_transfer(
+        &mut self,
+        index: usize,
+        io: &Io,
+        now: Nanos,
+        queue: &mut RequestQueue<impl Elevator>,
+    ) {
+        let process = &self.processes[index];
+        let number = process.first_io + io.token;
+        let end_byte = io.offset_bytes + u64::from(io.length_bytes);
+        let (device_byte, piece_end) = process.place.piece(io.offset_bytes, end_byte);
+        if piece_end < end_byte {
+            return self.start_any_io(index, io, now, queue);
+        }
+        let sectors = sectors_of(u64::from(io.length_bytes));
+        let mut bio = Bio {
+            operation: io.operation,
+            flags: io.flags,
+            extent: Extent::new(device_byte / SECTOR_BYTES, sectors),
+            segments: u16::try_from(sectors.div_ceil(128).max(1)).unwrap_or(u16::MAX),
+            ..process.template
+        };
+        bio.context.0 += u32::from(io.actor);
+        if io.priority != Priority::NONE {
+            bio.priority = io.priority;
+        }
+        self.ios[number as usize] = InHand {
+            process: super::number(index),
+            submitted_ns: now,
+            next_byte: end_byte,
+            left_bytes: 0,
+            bytes: io.length_bytes,
+            bios_left: 1,
+            device_ns: 0,
+            operation: io.operation,
+            flags: io.flags,
+            priority: io.priority,
+            actor: io.actor,
+            status: Status::Ok,
+        };
+        if io.length_bytes > 0 {
+            self.recorder.submitted(index, IoDirection::from(io.operation), now);
+        }
+        let submitted = self.submit_bio(&bio, IO_COOKIE << COOKIE_SHIFT | u64::from(number), false, now, queue);
+        self.begins_to_wait(now, queue);
+        self.processes[index].sleeping += u32::from(submitted == Submitted::Waiting);
+        let done_at = self.has_submitted(index, 1, now);
+        if submitted == Submitted::Nothing {
+            self.ios[number as usize].bios_left = 0;
+            self.complete_at(number, if self.is_free { now } else { done_at });
+        }
+    }
+
     /// Submits what an I/O still has to transfer, until its process has to sleep for a request.
     #[inline]
     pub(super) fn submit_io(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         // Part by part, as it has just been written: the processor would wait before it could read it as a whole.
-        let InHand { process, operation, flags, priority, actor, next_byte, end_byte, .. } = self.ios[number as usize];
+        let InHand { process, operation, flags, priority, actor, next_byte, left_bytes, .. } =
+            self.ios[number as usize];
+        let end_byte = next_byte + u64::from(left_bytes);
         let index = process as usize;
         let process = &self.processes[index];
         let place = process.place;
@@ -137,7 +196,8 @@ impl Processes {
         // Direct calls unplug, whether they wait or not.
         self.begins_to_wait(now, queue);
         let io = &mut self.ios[number as usize];
-        io.next_byte = at;
+        // Less than the whole was left before.
+        (io.next_byte, io.left_bytes) = (at, u32::try_from(end_byte.saturating_sub(at)).unwrap_or(0));
         io.bios_left += bios - ended;
         let is_over = at >= end && io.bios_left == 0;
         self.processes[index].sleeping += u32::from(sleeps);
@@ -282,7 +342,7 @@ impl Processes {
                 let io = self.ios[number as usize];
                 let index = io.process as usize;
                 self.processes[index].sleeping -= 1;
-                if kind == IO_COOKIE && io.next_byte < io.end_byte {
+                if kind == IO_COOKIE && io.left_bytes > 0 {
                     self.submit_io(number, now, queue);
                 }
                 self.pump(index, now, queue);
@@ -290,7 +350,7 @@ impl Processes {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn bio_ended(&mut self, cookie: u64, status: Status, device_ns: Nanos, now: Nanos) {
         let number = u32::try_from(cookie & u64::from(u32::MAX)).unwrap_or(u32::MAX);
         match cookie >> COOKIE_SHIFT {
@@ -301,7 +361,7 @@ impl Processes {
                 if !status.is_ok() {
                     io.status = status;
                 }
-                if io.bios_left == 0 && io.next_byte >= io.end_byte {
+                if io.bios_left == 0 && io.left_bytes == 0 {
                     let index = io.process as usize;
                     let at = self.runs_again(index, now);
                     self.complete_at(number, at);

@@ -11,6 +11,7 @@ use crate::invariants::Broken;
 
 impl Weather {
     pub(super) fn submit_some(&mut self) -> Result<(), Broken> {
+        self.is_touched = true;
         let plug = self.random.chance(self.temper.plug_percent, 100).then(|| below(&mut self.random, PLUGS));
         for _ in 0..=self.random.below(4) {
             let bio = self.draw_bio();

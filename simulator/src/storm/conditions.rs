@@ -108,6 +108,7 @@ impl Weather {
             cookie: 0,
             completions: Vec::new(),
             changes: VecDeque::with_capacity(SHOWN_CHANGES),
+            is_touched: true,
             quiet_steps: 0,
             events: 0,
             checksum: block::random::fnv1a64(b""),

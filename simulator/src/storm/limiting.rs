@@ -111,6 +111,7 @@ impl Weather {
             return Ok(());
         }
         limiting.changes += 1;
+        self.is_touched = true;
         match limiting.random.below(14) {
             0 if limiting.toggles => {
                 let index = below(&mut limiting.random, limiting.names.len());

@@ -19,6 +19,7 @@ impl Weather {
                     self.starvation.pauses(next)?;
                     break;
                 };
+                self.is_touched = true;
                 self.ledger.start(&self.queue, id)?;
                 if self.random.chance(self.temper.requeue_per_mille, 1_000) {
                     self.requeued += 1;
@@ -66,6 +67,7 @@ impl Weather {
         self.completions = completions;
         self.completions.clear();
         if self.queue.next_timer().is_some_and(|at| at <= self.now) {
+            self.is_touched = true;
             self.queue.timer(self.now);
             self.starvation.observe(&mut self.queue)?;
         }
@@ -74,6 +76,7 @@ impl Weather {
 
     fn complete(&mut self, completion: &Completion) -> Result<(), Broken> {
         let id = RequestId::from_raw(completion.tag);
+        self.is_touched = true;
         self.ledger.leave(&self.queue, id, Some(completion.status))?;
         match completion.status {
             Status::Ok => {}

@@ -176,7 +176,8 @@ impl Issuer {
     }
 
     /// What the thread does at `now`. The first call is the begin of its phase; times must not go back.
-    #[inline]
+    // Always: an answer is twelve words, which a call would put into memory twice.
+    #[inline(always)]
     pub fn next(&mut self, now: Nanos) -> Next {
         match &mut self.0 {
             Kind::Pattern(thread) => thread.next(now),
@@ -223,12 +224,31 @@ impl Issuer {
         }
     }
 
+    /// [`Issuer::completed`] of an I/O that ended well, and the [`Issuer::next`] that answers it, in one: the I/O that takes
+    /// the other's place, if that is all that the thread would do. Otherwise nothing has happened.
+    #[inline(always)]
+    pub fn turn_over(&mut self, token: u32, now: Nanos) -> Option<Io> {
+        match &mut self.0 {
+            Kind::Pattern(thread) => thread.turn_over(token, now),
+            Kind::Program(_) | Kind::Replay(_) => None,
+        }
+    }
+
     /// Ends the thread: nothing more is issued, not even a final fsync.
     pub fn stop(&mut self) {
         match &mut self.0 {
             Kind::Pattern(thread) => thread.stop(),
             Kind::Program(run) => run.stop(),
             Kind::Replay(player) => player.stop(),
+        }
+    }
+
+    /// Whether as many I/Os are in flight as may be.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        match &self.0 {
+            Kind::Pattern(thread) => thread.is_full(),
+            Kind::Program(_) | Kind::Replay(_) => self.in_flight() == self.depth(),
         }
     }
 

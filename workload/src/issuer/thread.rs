@@ -74,10 +74,40 @@ impl Originals {
     }
 }
 
+/// What is the same of all I/Os of a thread that differ in their place alone: nearly all threads.
+#[derive(Copy, Clone, Debug)]
+struct Uniform {
+    direction: Direction,
+    length_bytes: u32,
+}
+
+impl Uniform {
+    /// Whether the job is of this kind: one direction, one size, one priority, one file, no rate, pause or sync between,
+    /// no goal.
+    fn of(job: &Job, sizes: &[Sizes; 3], has_one_file: bool) -> Option<Self> {
+        let direction = match job.mix {
+            Mix::Read => Direction::Read,
+            Mix::Write if job.fsync_every == 0 && job.fdatasync_every == 0 => Direction::Write,
+            Mix::Trim => Direction::Trim,
+            _ => return None,
+        };
+        if job.goals.watch_completions() || job.goals.flow.is_some() {
+            return None;
+        }
+        let Sizes::Fixed(length_bytes) = sizes[direction as usize] else { return None };
+        let share = &job.priority_share;
+        let has_one_priority = [share.read_percent, share.write_percent, 0][direction as usize] == 0
+            && job.priority_splits.of(direction).is_empty();
+        (has_one_priority && has_one_file && !job.sizes_by_pattern).then_some(Self { direction, length_bytes })
+    }
+}
+
 /// One thread of a job.
 #[derive(Clone, Debug)]
 pub(super) struct Thread {
     stage: Stage,
+    /// The short way; what it leaves out is not set then.
+    uniform: Option<Uniform>,
     // Depth.
     tokens: Tokens<Flying>,
     resume_at: u32,
@@ -145,22 +175,27 @@ impl Thread {
         let pass_bytes = files * file_bytes;
         let loop_bytes = job.io_size.map_or(pass_bytes, |amount| amount.of(files * part_bytes)).max(1);
         let strides = matches!(job.pattern, Pattern::Sequential { skip_bytes: 1.. });
+        let sizes = Direction::ALL.map(|direction| Sizes::new(job.block_sizes.of(direction), job.sizes_unaligned));
+        let pass_end_bytes = (strides && files == 1 && loop_bytes <= pass_bytes).then_some(region.end_bytes);
+        let (pacer, pauses) = (Pacer::new(job, pace_stream), Pauses::new(job.think));
+        let has_own_time = pacer.is_some() || pauses.is_some() || pass_end_bytes.is_some();
         Ok(Self {
             stage: Stage::Fresh,
+            uniform: Uniform::of(job, &sizes, files == 1).filter(|_| !has_own_time),
             tokens: Tokens::new(depth),
             resume_at,
             is_draining: false,
             mix: job.mix,
-            sizes: Direction::ALL.map(|direction| Sizes::new(job.block_sizes.of(direction), job.sizes_unaligned)),
+            sizes,
             sizes_by_pattern: job.sizes_by_pattern,
             offsets: Files::new(job, &regions, file_bytes, offset_stream),
             choices,
             chosen: None,
             trimmed: None,
             originals: Originals::new(job.mix, depth),
-            pacer: Pacer::new(job, pace_stream),
+            pacer,
             rate_ignores_think: job.rate_ignores_think,
-            pauses: Pauses::new(job.think),
+            pauses,
             start_delay_ns,
             issue_for_ns: job.runtime_ns.map(|runtime_ns| runtime_ns.saturating_add(job.ramp_ns)),
             end_ns: Nanos::MAX,
@@ -170,7 +205,7 @@ impl Thread {
                 ios_left: job.number_ios.unwrap_or(u64::MAX),
             },
             loop_bytes,
-            pass_end_bytes: (strides && files == 1 && loop_bytes <= pass_bytes).then_some(region.end_bytes),
+            pass_end_bytes,
             time_based: job.time_based && job.runtime_ns.is_some(),
             flags: data_flags(job),
             priority: job.priority(),
@@ -189,8 +224,71 @@ impl Thread {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self, now: Nanos) -> Next {
+        if let Some(uniform) = self.uniform
+            && self.stage == Stage::Running
+            && now < self.end_ns
+            && !self.budget_is_spent()
+        {
+            self.next_uniform(uniform)
+        } else {
+            self.next_of_any(now)
+        }
+    }
+
+    /// As [`Thread::next_running`], where nothing is to be decided but the place.
+    #[inline]
+    fn next_uniform(&mut self, uniform: Uniform) -> Next {
+        if self.is_full() {
+            self.is_draining = true;
+            return Next::Busy;
+        }
+        if self.is_draining {
+            if self.in_flight() > self.resume_at {
+                return Next::Busy;
+            }
+            self.is_draining = false;
+        }
+        let token = self.tokens.take(Flying::Data(uniform.direction));
+        Next::Issue(self.issue_uniform(uniform, token))
+    }
+
+    /// As [`super::Issuer::turn_over`].
+    #[inline(always)]
+    pub(super) fn turn_over(&mut self, token: u32, now: Nanos) -> Option<Io> {
+        let uniform = self.uniform?;
+        let is_running = self.stage == Stage::Running && now < self.end_ns && !self.is_draining;
+        if !is_running || !self.tokens.is_held(token) || self.budget_is_spent() {
+            return None;
+        }
+        // The token given back last is the one taken next.
+        Some(self.issue_uniform(uniform, token))
+    }
+
+    #[inline(always)]
+    fn issue_uniform(&mut self, Uniform { direction, length_bytes }: Uniform, token: u32) -> Io {
+        let draws = self.offsets.will_draw(direction);
+        let offset_bytes = self.offsets.next(direction, u64::from(length_bytes), draws);
+        self.budget.bytes_left = self.budget.bytes_left.saturating_sub(u64::from(length_bytes));
+        self.budget.ios_left -= 1;
+        self.writes_issued += u64::from(direction == Direction::Write);
+        Io {
+            token,
+            operation: direction.operation(),
+            flags: self.flags[direction as usize],
+            offset_bytes,
+            length_bytes,
+            priority: self.priority,
+            call: Call::Data,
+            actor: 0,
+            deadline_ns: None,
+            due_ns: None,
+        }
+    }
+
+    #[inline(never)]
+    fn next_of_any(&mut self, now: Nanos) -> Next {
         loop {
             match self.stage {
                 Stage::Running => {
@@ -274,6 +372,12 @@ impl Thread {
     pub(super) fn stop(&mut self) {
         self.stage = Stage::Finished;
         self.leave_flow();
+    }
+
+    /// Whether as many I/Os are in flight as may be.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.tokens.are_all_taken()
     }
 
     /// I/Os issued and not yet completed.
@@ -506,12 +610,15 @@ impl Thread {
     }
 
     /// Whether nothing is left to issue; begins the next loop when one is due.
+    #[inline]
     fn budget_is_spent(&mut self) -> bool {
+        if self.budget.ios_left > 0 && self.budget.bytes_left > 0 { false } else { self.loop_is_over() }
+    }
+
+    #[cold]
+    fn loop_is_over(&mut self) -> bool {
         if self.budget.ios_left == 0 {
             return true;
-        }
-        if self.budget.bytes_left > 0 {
-            return false;
         }
         if !self.time_based {
             self.budget.loops_left -= 1;

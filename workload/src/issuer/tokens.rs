@@ -46,6 +46,18 @@ impl<T: Copy> Tokens<T> {
         u32::try_from(self.held.len()).unwrap_or(u32::MAX)
     }
 
+    /// Whether a token is in flight.
+    #[inline]
+    pub(crate) fn is_held(&self, token: u32) -> bool {
+        self.held.get(token as usize).is_some_and(Option::is_some)
+    }
+
+    /// Whether no token is free.
+    #[inline]
+    pub(crate) fn are_all_taken(&self) -> bool {
+        self.free.is_empty()
+    }
+
     /// Tokens in flight.
     #[inline]
     pub(crate) fn in_flight(&self) -> u32 {

@@ -1,0 +1,208 @@
+//! Reads begun ahead of their time: when the firmware takes them up, where nothing can change what they will find.
+//!
+//! Between a read's being taken up and its start lies a fixed time, and an event of its own at its end, although a device
+//! that only reads has nothing that could change mapping, dies or channels before. There the die is reserved at once, for
+//! the time of the start. Should a command of another kind come before that time, the reservation is taken back, and the
+//! read waits for its start as ever: times, order and random numbers are those of a device that never looks ahead.
+//!
+//! Cost     a record for each such read; taking back costs a look at all events ahead, once for each change from reading
+//!          to something else.
+
+use block::Nanos;
+use block::random::Stream;
+
+use super::operations::Event;
+use super::read::SensedPage;
+use super::{Flash, Source};
+
+/// Reads that may have begun and not started. More wait for their start.
+const MOST: usize = 128;
+
+/// What has to be put back if a read turns out to have begun too early.
+#[derive(Clone, Debug)]
+struct Begun {
+    start_at: Nanos,
+    read_free: Nanos,
+    command: u32,
+    die: u32,
+    stream: Stream,
+}
+
+/// The last reads begun ahead, in the order of their starts.
+#[derive(Clone, Debug)]
+pub(super) struct EarlyReads {
+    ring: Box<[Begun; MOST]>,
+    /// All that ever began so.
+    count: usize,
+    /// Whether nothing is in the device but reads of single pages of a mapping in order; what is not a read ends that.
+    is_calm: bool,
+    #[cfg(test)]
+    is_off: bool,
+}
+
+impl EarlyReads {
+    pub(super) fn new() -> Self {
+        let none = Begun { start_at: 0, read_free: 0, command: 0, die: 0, stream: Stream::new(0) };
+        Self {
+            ring: Box::new(std::array::from_fn(|_| none.clone())),
+            count: 0,
+            is_calm: false,
+            #[cfg(test)]
+            is_off: false,
+        }
+    }
+
+    /// The so-manieth of the last ones, the newest first.
+    fn newest(&self, number: usize) -> &Begun {
+        &self.ring[self.count.wrapping_sub(1 + number) % MOST]
+    }
+
+    /// How many of them start later than `now`.
+    fn ahead(&self, now: Nanos) -> usize {
+        (0..MOST.min(self.count)).take_while(|number| self.newest(*number).start_at > now).count()
+    }
+}
+
+impl Flash {
+    /// Begins a read at `now` that starts at `start_at`, if nothing but reads is going on and it needs one page. False, and
+    /// nothing happens, otherwise.
+    #[inline]
+    pub(super) fn begin_early(&mut self, now: Nanos, command: u32, start_at: Nanos) -> bool {
+        let read = self.commands.get(command);
+        let (unit, sectors) = (read.unit, read.sectors);
+        let place = self.early.count % MOST;
+        if read.units != 1
+            || !self.stages.starting.is_empty()
+            || self.early.ring[place].start_at > now
+            || !(self.early.is_calm || self.becomes_calm())
+        {
+            return false;
+        }
+        // The mapping is in order.
+        let die = self.layout.die_of(unit);
+        let Some(read_free) = self.dies.read_free_if_idle(die, start_at) else { return false };
+        self.early.ring[place] = Begun { start_at, read_free, command, die, stream: self.dies.stream() };
+        self.early.count = self.early.count.wrapping_add(1);
+        self.sense(start_at, SensedPage::of_small_read(command, die, sectors));
+        true
+    }
+
+    #[inline(never)]
+    fn becomes_calm(&mut self) -> bool {
+        self.early.is_calm = !self.commands.has_others()
+            && self.buffer.is_at_rest()
+            && self.translation.is_in_order()
+            && self.holding.is_empty()
+            && !self.collector.is_working();
+        #[cfg(test)]
+        if self.early.is_off {
+            self.early.is_calm = false;
+        }
+        self.early.is_calm
+    }
+
+    /// Something else than a read comes at `now`, or a reset: what was to start later has not begun.
+    #[inline]
+    pub(super) fn take_early_back(&mut self, now: Nanos) {
+        if self.early.is_calm {
+            self.early.is_calm = false;
+            self.take_back(now);
+        }
+    }
+
+    #[cold]
+    fn take_back(&mut self, now: Nanos) {
+        let ahead = self.early.ahead(now);
+        for number in 0..ahead {
+            let Begun { read_free, die, ref stream, .. } = *self.early.newest(number);
+            self.dies.restore(die, read_free, stream);
+        }
+        let early = &self.early;
+        let is_ahead = |command: u32| (0..ahead).any(|number| early.newest(number).command == command);
+        self.operations.retain(now, |event: &Event| !event.command().is_some_and(is_ahead));
+        // Those that wait for their start came later, or they would not.
+        let next = || (self.stages.starting.next(), self.stages.starting.pop());
+        let later: Vec<_> = std::iter::repeat_with(next).map_while(|(at, read)| Some((at, read?))).collect();
+        for number in (0..ahead).rev() {
+            let Begun { start_at, command, .. } = *self.early.newest(number);
+            self.stages.starting.push(start_at, command);
+        }
+        for (start_at, command) in later {
+            self.stages.starting.push(start_at, command);
+        }
+        self.looked_ahead = 0;
+        for number in 0..ahead {
+            let place = self.early.count.wrapping_sub(1 + number) % MOST;
+            self.early.ring[place].start_at = 0;
+        }
+        self.agenda.set(Source::Operation, self.operations.next());
+        self.agenda.set(Source::Start, self.stages.starting.next());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flash::FlashParameters;
+    use crate::interface::{Command, Completion, Device, Submit};
+    use block::{Extent, Flags, HardwareQueue, Operation};
+
+    /// Phases of reads alone and phases of everything, on drives of one and of four queues.
+    #[test]
+    fn a_device_that_looks_ahead_does_what_one_does_that_never_does() {
+        for (seed, hardware_queues) in [(1, 1), (2, 4), (3, 1), (4, 4)] {
+            let parameters = FlashParameters {
+                hardware_queues,
+                depth: 64,
+                simulated_mib: 64,
+                capacity_sectors: 64 << 11,
+                read_jitter_ns: 9_000,
+                command_ns: 40_000,
+                precondition: 1,
+                ..FlashParameters::default()
+            };
+            let [mut ahead, mut never] = [(); 2].map(|()| Flash::new("flash", &parameters, Stream::new(seed)));
+            never.early.is_off = true;
+            let mut random = Stream::new(seed);
+            let (mut now, mut tags, mut in_flight, mut taken_back) = (0, 0..u32::MAX, 0, 0);
+            for step in 0..20_000 {
+                let others_percent = if step / 200 % 2 == 0 { 0 } else { 10 };
+                if random.chance(1, 2) && in_flight < 60 {
+                    let roll = random.below(100);
+                    let is_read = roll >= others_percent;
+                    let (operation, sectors) = match roll {
+                        _ if is_read => (Operation::Read, [4, 8][usize::from(roll % 5 == 0)]),
+                        // Overwrites end the order of the mapping for good: they come late.
+                        0..5 if step >= 16_000 => (Operation::Write, 8),
+                        0..5 => (Operation::Flush, 0),
+                        // No whole unit: nothing is forgotten.
+                        _ => (Operation::Discard, 3),
+                    };
+                    let first_sector = random.below(16_000) * 8 + random.below(2) * 4;
+                    let hardware_queue = HardwareQueue(u16::try_from(random.below(hardware_queues)).unwrap());
+                    let tag = tags.next().unwrap();
+                    let extent = Extent::new(first_sector, sectors);
+                    let command = Command { tag, operation, flags: Flags::NONE, extent, hardware_queue };
+                    taken_back += if is_read { 0 } else { ahead.early.ahead(now) };
+                    for device in [&mut ahead, &mut never] {
+                        assert_eq!(device.submit(now, &command), Submit::Accepted);
+                    }
+                    in_flight += 1;
+                } else {
+                    now += random.below(30_000);
+                    let mut out: [Vec<Completion>; 2] = [Vec::new(), Vec::new()];
+                    ahead.advance(now, &mut out[0]);
+                    never.advance(now, &mut out[1]);
+                    assert_eq!(out[0], out[1], "seed {seed}, step {step}");
+                    in_flight -= out[0].len();
+                }
+                if random.chance(1, 2_000) {
+                    ahead.reset(now);
+                    never.reset(now);
+                    in_flight = 0;
+                }
+            }
+            assert!(ahead.early.count > 500 && taken_back > 50, "{} began, {taken_back} taken back", ahead.early.count);
+        }
+    }
+}

@@ -1,0 +1,15 @@
+#!/bin/sh
+# Random reads under one elevator on a disk that costs nothing, and where the kernel's symbols are (kernel/boot/profile).
+for word in $(cat /proc/cmdline); do
+    case $word in elevator=* | batches=* | depth=* | pattern=*) eval "$word" ;; esac
+done
+load virtio_pci && load virtio_blk && [ -b /dev/vdb ] || die 10 "no second disk"
+load null_blk nr_devices=0 || die 10 "null_blk"
+load bfq || die 10 "bfq"
+load kyber-iosched || die 10 "kyber"
+insmod /hoistway.ko || die 10 "insmod"
+nullb v0 size=1024 submit_queues=1 hw_queue_depth=64 irqmode=0 queue_mode=2 || die 11 "nullb"
+use v0 "$elevator" || die 14 "switch to $elevator"
+[ "$elevator" = none ] || echo 128 >/sys/block/v0/queue/nr_requests
+echo "= $elevator $(tester /dev/v0 "$depth" "$pattern" "$batches")"
+dd if=/proc/kallsyms of=/dev/vdb bs=64k conv=fsync 2>/dev/null

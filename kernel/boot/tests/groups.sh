@@ -1,0 +1,86 @@
+#!/bin/sh
+# Nested groups share as a tree; groups and processes come and go, their ids come back, and whoever finds none is still served.
+# memory: 1G
+load null_blk nr_devices=0 || die 10 "null_blk"
+insmod /hoistway.ko groups_max=200 || die 10 "insmod"
+nullb v0 size=1024 submit_queues=1 hw_queue_depth=4 irqmode=2 completion_nsec=2000000 || die 11 "nullb"
+cd /sys/fs/cgroup && echo +io >cgroup.subtree_control || die 12 "no io controller"
+number=$(cat /sys/block/v0/dev)
+ios() { awk -v disk="$number" '$1 == disk { for (i = 2; i <= NF; i++) if (sub("rios=", "", $i)) print $i }' $1/io.stat; }
+stat() { awk -v key="$1" '$1 == key { print $2 }' /sys/block/v0/queue/iosched/stats; }
+# A loop of reads in a group, until it is told to end.
+load_in() { (
+    echo 0 >$1/cgroup.procs
+    exec tester /dev/v0 16 stream 4000 >/dev/null
+) & }
+
+# p (100) with children q and r (100 each), and s (100) beside p: s gets half, q and r a quarter each.
+mkdir p s && echo +io >p/cgroup.subtree_control && mkdir p/q p/r || die 12 "groups"
+for name in hw-wfq hw-bfq hw-paternoster; do
+    use v0 $name || die 14 "switch to $name"
+    echo 256 >/sys/block/v0/queue/nr_requests
+    [ -e /sys/block/v0/queue/iosched/low_latency ] && echo 0 >/sys/block/v0/queue/iosched/low_latency
+    jobs=
+    for group in p/q p/r s; do
+        load_in $group
+        jobs="$jobs $!"
+    done
+    sleep 1
+    q=$(ios p/q) r=$(ios p/r) s=$(ios s)
+    sleep 2
+    q=$(($(ios p/q) - q)) r=$(($(ios p/r) - r)) s=$(($(ios s) - s))
+    kill $jobs
+    wait
+    sum=$((q + r + s))
+    echo "= $name: p/q $((1000 * q / sum)) p/r $((1000 * r / sum)) s $((1000 * s / sum)) of 1000"
+    for share in "$q 25" "$r 25" "$s 50"; do
+        set -- $share
+        [ $((100 * $1)) -ge $((($2 - 2) * sum)) ] && [ $((100 * $1)) -le $((($2 + 2) * sum)) ] || die 21 "$name: shares $q $r $s"
+    done
+done
+# A weight for this disk alone, beside that for all.
+use v0 hw-wfq || die 14 hw-wfq
+tester /dev/v0 1 random 1 >/dev/null
+echo "$number 300" >s/io.hoist.weight && [ "$(tr '\n' ' ' <s/io.hoist.weight)" = "default 100 $number 300 " ] ||
+    die 22 "own weight: $(cat s/io.hoist.weight)"
+echo "$number 10001" 2>/dev/null >s/io.hoist.weight && die 22 "own weight 10001"
+echo "default 50" >s/io.hoist.weight && [ "$(tr '\n' ' ' <s/io.hoist.weight)" = "default 50 $number 300 " ] || die 22 "default beside it"
+echo "$number default" >s/io.hoist.weight && [ "$(cat s/io.hoist.weight)" = "default 50" ] || die 22 "own weight taken back"
+echo 100 >s/io.hoist.weight
+rmdir p/q p/r p s
+
+# A group that goes while its requests are queued; thirty that come, are used and go.
+for name in hw-wfq hw-bfq hw-cfq hw-paternoster; do
+    use v0 $name || die 14 "switch to $name"
+    for round in $(seq 30); do
+        mkdir g && load_in g
+        job=$!
+        sleep 0.02
+        echo $job >cgroup.procs
+        rmdir g || die 23 "rmdir in use"
+        kill $job
+        wait
+    done
+    sleep 0.2
+    [ "$(stat groups)" = 1 ] && [ "$(stat faults)" = 0 ] || die 23 "$name: $(stat groups) groups left, $(stat faults) faults"
+    # Processes: 200 with a few reads each.
+    for round in $(seq 200); do
+        tester /dev/v0 1 random 2 >/dev/null
+    done
+    [ "$(stat contexts)" -le 3 ] || die 24 "$name: $(stat contexts) issuers left of 200"
+    # More groups than there are ids: the last ones count as the root.
+    for group in $(seq 240); do
+        mkdir h$group
+        (
+            echo 0 >h$group/cgroup.procs
+            exec tester /dev/v0 1 random 1 >/dev/null
+        ) || die 25 "$name: a read in group $group"
+    done
+    [ "$(stat groups_refused)" -gt 0 ] && [ "$(stat faults)" = 0 ] || die 25 "$name: refused $(stat groups_refused)"
+    echo "= $name: 30 groups and 200 processes came and went; of 240 groups $(stat groups_refused) without an id"
+    for group in $(seq 240); do rmdir h$group; done
+done
+use v0 none || die 14 none
+rmmod hoistway || die 26 rmmod
+dmesg | grep 'hoistway: hw-.* off' | grep -v 'queued 0 in driver 0 spilled 0 faults 0' && die 27 "something was left"
+true

@@ -1,0 +1,154 @@
+//! Tunables, counters and messages.
+
+use super::Handle;
+use crate::records::Call;
+use crate::values::{Line, NONE, Stats};
+use elevator::Elevator;
+use elevator::tunable::{OutOfRange, Unit};
+
+/// One tunable for the glue.
+#[repr(C)]
+pub struct Row {
+    /// Its name in sysfs.
+    pub name: Line,
+    /// Smallest value.
+    pub min: i64,
+    /// Largest value.
+    pub max: i64,
+    /// 1 where a value outside is refused, 0 where it is clamped.
+    pub refuses: u32,
+    /// How many words there are instead of numbers; 0 = numbers.
+    pub words: u32,
+    /// 1 where only unsigned decimal numbers are read (nanoseconds).
+    pub decimal: u32,
+    /// Room.
+    pub unused: u32,
+}
+
+/// Row `index` of the policy's tunables.
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hoist_row(handle: *mut Handle, index: u32, row: &mut Row) -> bool {
+    let Some(found) = of!(handle).carried.policy().tunables().get(index as usize) else { return false };
+    let words = match found.unit {
+        Unit::Choice(words) => u32::try_from(words.len()).unwrap_or(0),
+        _ => 0,
+    };
+    *row = Row {
+        name: Line::of(found.name),
+        min: found.min,
+        max: found.max,
+        refuses: (found.out_of_range == OutOfRange::Refuse).into(),
+        words,
+        decimal: (found.unit == Unit::Nanoseconds).into(),
+        unused: 0,
+    };
+    true
+}
+
+/// Word `word` of row `index`, where the row has words.
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hoist_word(handle: *mut Handle, index: u32, word: u32, text: &mut Line) -> bool {
+    let Some(row) = of!(handle).carried.policy().tunables().get(index as usize) else { return false };
+    let Unit::Choice(words) = row.unit else { return false };
+    let Some(found) = words.get(word as usize) else { return false };
+    *text = Line::of(found);
+    true
+}
+
+/// The value of row `index`.
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hoist_setting(handle: *mut Handle, index: u32, value: &mut i64) -> bool {
+    let Some(found) = of!(handle).carried.policy().setting(index as usize) else { return false };
+    *value = found;
+    true
+}
+
+/// [`crate::Carried::set`].
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hoist_set(handle: *mut Handle, index: u32, value: i64) -> bool {
+    let handle = of!(handle);
+    let done = handle.carried.set(index, value);
+    if handle.recorder.is_on() {
+        handle.note_few(Call::Set, index, 0, (value.cast_unsigned(), 0, 0), (done.into(), 0));
+    }
+    done
+}
+
+/// [`crate::Carried::stats`].
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hoist_stats(handle: *mut Handle, stats: &mut Stats) {
+    *stats = of!(handle).carried.stats();
+}
+
+/// Text and count of reason `index`.
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hoist_reason(handle: *mut Handle, index: u32, text: &mut Line, count: &mut u64) -> bool {
+    let carried = &of!(handle).carried;
+    let Some(name) = carried.policy().reasons().get(index as usize) else { return false };
+    *text = Line::of(name);
+    *count = carried.reason_count(index);
+    true
+}
+
+/// [`crate::Carried::trace`].
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hoist_trace(handle: *mut Handle, is_on: bool) {
+    of!(handle).carried.trace(is_on);
+}
+
+/// A message of the policy: a text whose `{0}` stands for a number, `{0i}` for a signed one.
+#[repr(C)]
+pub struct Said {
+    /// The text.
+    pub text: Line,
+    /// The group it is about, or none.
+    pub group: u32,
+    /// The issuer it is about, or none.
+    pub context: u32,
+    /// 1: its sync queue.
+    pub is_sync: u32,
+    /// Room.
+    pub unused: u32,
+    /// The numbers.
+    pub numbers: [u64; 8],
+}
+
+/// The oldest message.
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hoist_said(handle: *mut Handle, said: &mut Said) -> bool {
+    let Some(message) = of!(handle).carried.take_message() else { return false };
+    let (context, is_sync) = message.queue.map_or((NONE, false), |(context, is_sync)| (context.0, is_sync));
+    *said = Said {
+        text: Line::of(message.text),
+        group: message.group.map_or(NONE, |group| group.0),
+        context,
+        is_sync: is_sync.into(),
+        unused: 0,
+        numbers: message.numbers,
+    };
+    true
+}

@@ -1,0 +1,147 @@
+//! A request's life: what comes with every request is called through a table of the policy's own functions.
+
+use super::Handle;
+use crate::books::Books;
+use crate::life;
+use crate::records::{Call, pair};
+use crate::values::{Action, Ask, Effect, NONE};
+use core::marker::PhantomData;
+use elevator::Elevator;
+use elevator::registry::Visitor;
+
+/// The functions of one policy. Only the glue calls them; no code in here knows them by more than their name.
+#[repr(C)]
+pub struct Entries {
+    insert: unsafe extern "C" fn(*mut Handle, u32, *const Ask, u32, u64) -> u32,
+    dispatch: unsafe extern "C" fn(*mut Handle, u16, u64) -> Action,
+    finish: unsafe extern "C" fn(*mut Handle, u32, u64) -> Effect,
+}
+
+struct Of<E>(PhantomData<E>);
+
+impl<E: Elevator> Of<E> {
+    const ENTRIES: Entries = Entries { insert: insert::<E>, dispatch: dispatch::<E>, finish: finish::<E> };
+}
+
+/// Finds a policy's table, and where the policy lies.
+pub(super) struct Meet;
+
+impl Visitor for Meet {
+    type Answer = (&'static Entries, usize);
+
+    fn visit<E: Elevator>(self, policy: &mut E) -> Self::Answer {
+        (&Of::<E>::ENTRIES, (&raw mut *policy).addr())
+    }
+}
+
+/// Books and policy of a handle.
+///
+/// # Safety
+/// The handle's policy is an `E`, and nobody else looks at the handle.
+#[inline(always)]
+unsafe fn parts<'a, E: Elevator>(handle: *mut Handle) -> (&'a mut Books, &'a mut E) {
+    // SAFETY: `hoist_new` measured where in the handle the policy lies, when it chose the table that this function is in; the
+    // books lie elsewhere.
+    unsafe {
+        let policy = handle.cast::<u8>().add((*handle).policy_at_bytes).cast::<E>();
+        (&mut (*handle).carried.books, &mut *policy)
+    }
+}
+
+/// [`crate::Carried::insert`].
+unsafe extern "C" fn insert<E: Elevator>(handle: *mut Handle, known: u32, ask: *const Ask, at: u32, now: u64) -> u32 {
+    // SAFETY: this function is only in the table of handles whose policy is an `E`.
+    let (books, policy) = unsafe { parts::<E>(handle) };
+    life::insert(books, policy, known, at!(ask), at, now)
+}
+
+/// [`crate::Carried::dispatch`].
+unsafe extern "C" fn dispatch<E: Elevator>(handle: *mut Handle, queue: u16, now: u64) -> Action {
+    // SAFETY: see `insert`.
+    let (books, policy) = unsafe { parts::<E>(handle) };
+    life::dispatch(books, policy, queue, now)
+}
+
+/// [`crate::Carried::finish`].
+unsafe extern "C" fn finish<E: Elevator>(handle: *mut Handle, id: u32, now: u64) -> Effect {
+    // SAFETY: see `insert`.
+    let (books, policy) = unsafe { parts::<E>(handle) };
+    life::finish(books, policy, id, now)
+}
+
+/// Writes a call of the table's `insert` down, with its answer.
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hoist_note_insert(
+    handle: *mut Handle,
+    known: u32,
+    ask: *const Ask,
+    at: u32,
+    now: u64,
+    id: u32,
+) {
+    of!(handle).note(Call::Insert, known, now, at!(ask), (id.into(), at.into()));
+}
+
+/// Writes a call of the table's `dispatch` down.
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hoist_note_dispatch(handle: *mut Handle, queue: u16, now: u64, chosen: Action) {
+    let answer = (pair(chosen.kind, chosen.id), chosen.until_ns);
+    of!(handle).note_few(Call::Dispatch, queue.into(), now, (0, 0, 0), answer);
+}
+
+/// Writes a call of the table's `finish` down.
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hoist_note_finish(handle: *mut Handle, id: u32, now: u64, effect: Effect) {
+    of!(handle).note_few(Call::Finish, id, now, (0, 0, 0), (effect.into(), 0));
+}
+
+/// [`crate::Carried::admit`].
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hoist_admit(handle: *mut Handle, ask: *const Ask, now: u64) -> u32 {
+    let (handle, ask) = (of!(handle), at!(ask));
+    let depth = handle.carried.admit(ask, now);
+    if handle.recorder.is_on() {
+        handle.note(Call::Admit, NONE, now, ask, (depth.into(), 0));
+    }
+    depth
+}
+
+/// [`crate::Carried::allocate`].
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hoist_allocate(handle: *mut Handle, ask: *const Ask, now: u64) -> u32 {
+    let (handle, ask) = (of!(handle), at!(ask));
+    let id = handle.carried.allocate(ask, now);
+    if handle.recorder.is_on() {
+        handle.note(Call::Allocate, NONE, now, ask, (id.into(), 0));
+    }
+    id
+}
+
+/// [`crate::Carried::requeue`].
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hoist_requeue(handle: *mut Handle, id: u32, now: u64) -> Effect {
+    let handle = of!(handle);
+    let effect = handle.carried.requeue(id, now);
+    if handle.recorder.is_on() {
+        handle.note_few(Call::Requeue, id, now, (0, 0, 0), (effect.into(), 0));
+    }
+    effect
+}

@@ -1,0 +1,167 @@
+//! The C interface: what `kernel/module/hoist_core.h` declares. Ids in, values out; every call under the device's lock.
+//!
+//! Pointers come from the glue and are valid for the call; the handle is the one that `hoist_new` gave.
+
+use crate::carried::Carried;
+use crate::offered::{PREFIX, offer, offers};
+use crate::records::{Call, Record, Recorder};
+use crate::values::{Ask, Config, Line};
+use alloc::boxed::Box;
+use core::alloc::Layout;
+use elevator::registry::BuildError;
+
+/// Changes with every change of this interface; the glue compares it when the module is loaded.
+pub const ABI: u32 = 2;
+
+/// A device's policy, and where its calls are written down.
+#[repr(C)]
+pub struct Handle {
+    entries: &'static life::Entries,
+    policy_at_bytes: usize,
+    carried: Carried,
+    recorder: Recorder,
+}
+
+impl Handle {
+    /// Writes a call down with its answer.
+    #[cold]
+    #[inline(never)]
+    fn note(&mut self, call: Call, id: u32, now_ns: u64, ask: &Ask, answer: (u64, u64)) {
+        let recorder = &mut self.recorder;
+        if recorder.written >= recorder.room {
+            recorder.lost += 1;
+            return;
+        }
+        let (answer, answer_more) = answer;
+        let record = Record { call: call as u32, id, now_ns, ask: *ask, answer, answer_more };
+        // SAFETY: `hoist_record` was given room for `room` records at `into`, and `written` is below that.
+        unsafe { recorder.into.add(usize::try_from(recorder.written).unwrap_or(0)).write(record) };
+        recorder.written += 1;
+    }
+
+    /// The same of a call whose further arguments are few: they stand where an ask has its sector, its length, its issuer.
+    #[cold]
+    #[inline(never)]
+    fn note_few(&mut self, call: Call, id: u32, now_ns: u64, more: (u64, u32, u32), answer: (u64, u64)) {
+        let (sector, sectors, context) = more;
+        self.note(call, id, now_ns, &Ask { sector, sectors, context, ..Ask::default() }, answer);
+    }
+}
+
+/// The handle behind the glue's pointer.
+macro_rules! of {
+    ($handle:ident) => {
+        // SAFETY: the glue passes what `hoist_new` gave it, and holds the device's lock, so nobody else looks at it.
+        unsafe { &mut *$handle }
+    };
+}
+
+/// What a pointer argument points to.
+macro_rules! at {
+    ($pointer:ident) => {
+        // SAFETY: the glue passes the address of a value of its own for the time of the call.
+        unsafe { &*$pointer }
+    };
+}
+
+mod change;
+mod inspection;
+mod life;
+mod merging;
+
+/// Which interface this is.
+#[unsafe(no_mangle)]
+pub extern "C" fn hoist_core_abi() -> u32 {
+    ABI
+}
+
+/// How many elevators there are.
+#[unsafe(no_mangle)]
+pub extern "C" fn hoist_offers() -> u32 {
+    let mut count = 0;
+    for _ in offers() {
+        count += 1;
+    }
+    count
+}
+
+/// Name, summary and wants of elevator `index`; the name is to be written behind the prefix.
+#[unsafe(no_mangle)]
+pub extern "C" fn hoist_offer(index: u32, prefix: &mut Line, name: &mut Line, wants: &mut u32) -> bool {
+    let Some(offer) = offer(index) else { return false };
+    *prefix = Line::of(PREFIX);
+    *name = Line::of(offer.entry.name);
+    *wants = offer.wants;
+    true
+}
+
+/// A policy for a device; null when memory is short, or with `error` 2 if the policy is younger than the version.
+///
+/// # Safety
+/// `config` and `error` are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hoist_new(config: *const Config, error: *mut u32) -> *mut Handle {
+    let config = at!(config);
+    let layout = Layout::new::<Handle>();
+    // SAFETY: a handle is larger than nothing.
+    let place = unsafe { alloc::alloc::alloc(layout) }.cast::<Handle>();
+    let why = if place.is_null() {
+        BuildError::NoMemory
+    } else {
+        // By parts and into place: two copies of a policy are too much for a kernel's stack.
+        // SAFETY: `place` is memory for a handle, and its parts are written in turn.
+        let built = unsafe {
+            (&raw mut (*place).recorder).write(Recorder::OFF);
+            Carried::build_at(&raw mut (*place).carried, config)
+        };
+        match built {
+            Ok(()) => {
+                // SAFETY: all but the first two fields is there, and these need nothing to be dropped.
+                unsafe {
+                    let (entries, policy) = (*place).carried.visited_by(life::Meet);
+                    (&raw mut (*place).entries).write(entries);
+                    (&raw mut (*place).policy_at_bytes).write(policy - place.addr());
+                }
+                return place;
+            }
+            Err(why) => {
+                // SAFETY: allocated above with the same layout; nothing was built in it.
+                unsafe { alloc::alloc::dealloc(place.cast(), layout) };
+                why
+            }
+        }
+    };
+    // SAFETY: the caller gives a place for it.
+    unsafe { *error = if why == BuildError::NoMemory { 1 } else { 2 } };
+    core::ptr::null_mut()
+}
+
+/// Gives everything back.
+///
+/// # Safety
+/// `handle` came from `hoist_new` and is not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hoist_delete(handle: *mut Handle) {
+    // SAFETY: `hoist_new` allocated it as a box does.
+    drop(unsafe { Box::from_raw(handle) });
+}
+
+/// Writes all further calls to `into`, at most `room`; 0 = none.
+///
+/// # Safety
+/// `into` has room for that many until the handle is deleted or another place is given.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hoist_record(handle: *mut Handle, into: *mut Record, room: u64) {
+    of!(handle).recorder = Recorder { into, room, written: 0, lost: 0 };
+}
+
+/// How many calls are written, and how many found no room.
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hoist_recorded(handle: *mut Handle, lost: &mut u64) -> u64 {
+    let recorder = &of!(handle).recorder;
+    *lost = recorder.lost;
+    recorder.written
+}

@@ -1,0 +1,22 @@
+//! `rows`: the tunables of the module's elevators, a line each: elevator, row, smallest and largest value, and what becomes of
+//! others: `clamps`, `refuses`, `decimal` (clamps, and reads unsigned decimal numbers only), `words`.
+
+use elevator::Elevator;
+use elevator::tunable::{OutOfRange, Unit};
+use kernel::{Carried, Config, offers};
+
+fn main() {
+    for (policy, offer) in (0..).zip(offers()) {
+        let config = Config { policy, slots: 1, groups: 1, contexts: 1, requests: 1, device: 1, ..Config::default() };
+        let Ok(carried) = Carried::try_new(&config) else { continue };
+        for row in carried.policy().tunables() {
+            let how = match (row.unit, row.out_of_range) {
+                (Unit::Choice(_), _) => "words",
+                (_, OutOfRange::Refuse) => "refuses",
+                (Unit::Nanoseconds, _) => "decimal",
+                _ => "clamps",
+            };
+            println!("{} {} {} {} {how}", offer.entry.name, row.name, row.min, row.max);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! A request's life, compiled for each policy: what is done for every request knows the policy by its type.
+//!
+//! Each function is one call of the glue; [`crate::Carried`] says which policy it is for.
+
+use crate::books::Books;
+use crate::values::{Action, Ask, DISPATCH, EMPTY, Effect, HOLD, NONE, THROTTLED};
+use block::{HardwareQueue, Nanos, RequestId};
+use core::sync::atomic::Ordering::Relaxed;
+use elevator::{Attributes, Dispatch, Elevator, Hint, Merge, Place, Position, Side, Wake};
+
+/// How a request enters: before everything.
+pub const AT_HEAD: u32 = 1;
+/// [`crate::values::Shared::search`]: the policy looks for company in lists of its own.
+const OWN_SEARCH: u32 = 2;
+
+/// A tag was taken. `None` when all slots are in use.
+#[inline(always)]
+pub(crate) fn allocate<E: Elevator>(
+    books: &mut Books,
+    policy: &mut E,
+    attributes: Attributes,
+    now: Nanos,
+) -> Option<RequestId> {
+    let id = books.requests.allocate(attributes, now)?;
+    books.hold(&attributes);
+    policy.allocated(&books.requests, id, now);
+    Some(id)
+}
+
+/// See [`crate::Carried::insert`]. What comes with every request first: a newcomer that the policy sorts by itself.
+#[inline(always)]
+pub(crate) fn insert<E: Elevator>(
+    books: &mut Books,
+    policy: &mut E,
+    known: u32,
+    ask: &Ask,
+    at: u32,
+    now: Nanos,
+) -> u32 {
+    if known != NONE || at == AT_HEAD || books.shared.search.load(Relaxed) == OWN_SEARCH {
+        return insert_elsewhere(books, policy, known, ask, at, now);
+    }
+    let attributes = ask.attributes();
+    let Some(id) = books.requests.allocate_queued(attributes, now) else { return NONE };
+    books.hold(&attributes);
+    policy.allocated(&books.requests, id, now);
+    put(books, policy, id, Position::Sorted(Hint::None), now)
+}
+
+/// One whose tag was charged, that goes before everything, or that was with the driver already; and every one of a policy
+/// that keeps lists.
+#[inline(never)]
+fn insert_elsewhere<E: Elevator>(books: &mut Books, policy: &mut E, known: u32, ask: &Ask, at: u32, now: Nanos) -> u32 {
+    let mut is_returning = false;
+    let id = if known == NONE {
+        match allocate(books, policy, ask.attributes(), now) {
+            Some(id) => id,
+            None => return NONE,
+        }
+    } else {
+        let id = RequestId::from_raw(known);
+        is_returning = take_attributes(books, policy, id, ask, now);
+        id
+    };
+    let position = if is_returning {
+        Position::Requeue
+    } else if at == AT_HEAD {
+        Position::Head
+    } else if books.shared.search.load(Relaxed) == OWN_SEARCH {
+        Position::Sorted(list_hint(books, policy, ask, now))
+    } else {
+        Position::Sorted(Hint::None)
+    };
+    books.requests.move_to(id, Place::Queued);
+    put(books, policy, id, position, now)
+}
+
+#[inline(always)]
+fn put<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId, at: Position, now: Nanos) -> u32 {
+    books.one_more_queued();
+    books.stats.inserted = books.stats.inserted.wrapping_add(1);
+    // A newcomer may be what the policy was throttled for.
+    books.shared.throttled.store(0, Relaxed);
+    let wake = policy.insert(&books.requests, id, at, now);
+    books.after(policy, wake);
+    id.raw()
+}
+
+/// What was not known when the tag was taken: the extent, and whose it really is. True if the driver had it already.
+#[inline(never)]
+fn take_attributes<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId, ask: &Ask, now: Nanos) -> bool {
+    let attributes = ask.attributes();
+    let before = *books.requests.attributes(id);
+    let is_moved = before.group != attributes.group || before.context != attributes.context;
+    if is_moved {
+        policy.freed(&books.requests, id, now);
+    }
+    let mut is_returning = false;
+    if let Some(request) = books.requests.live_mut(id) {
+        request.attributes = attributes;
+        is_returning = request.issued_ns != 0;
+    }
+    if is_moved {
+        books.hold(&attributes);
+        books.let_go(before.group.0, before.context.0);
+        policy.allocated(&books.requests, id, now);
+    }
+    is_returning
+}
+
+/// Where a policy that keeps lists of its own wants the request.
+#[inline(never)]
+fn list_hint<E: Elevator>(books: &mut Books, policy: &mut E, ask: &Ask, now: Nanos) -> Hint {
+    match policy.merge(&books.requests, &ask.attributes(), now) {
+        Merge::No(hint) => hint,
+        Merge::Into(id, Side::Back | Side::Discard) => Hint::After(id),
+        Merge::Into(id, Side::Front) => policy.former(&books.requests, id).map_or(Hint::AtFront, Hint::After),
+    }
+}
+
+/// See [`crate::Carried::dispatch`].
+#[inline(always)]
+pub(crate) fn dispatch<E: Elevator>(books: &mut Books, policy: &mut E, queue: u16, now: Nanos) -> Action {
+    let queue = HardwareQueue(queue);
+    books.stats.dispatch_calls = books.stats.dispatch_calls.wrapping_add(1);
+    if !policy.has_work(queue) {
+        books.refuse();
+        return Action { kind: EMPTY, id: NONE, until_ns: 0 };
+    }
+    let chosen = policy.choose(&books.requests, queue, now);
+    if let Dispatch::Request { id, reason } = chosen {
+        books.count_reason(reason.0);
+        let wake = start(books, policy, id, now);
+        books.after(policy, wake);
+        return Action { kind: DISPATCH, id: id.raw(), until_ns: 0 };
+    }
+    books.refuse();
+    let action = nothing_goes(books, chosen);
+    books.after(policy, Wake::No);
+    action
+}
+
+#[inline(never)]
+fn nothing_goes(books: &mut Books, chosen: Dispatch) -> Action {
+    match chosen {
+        Dispatch::Hold { until, reason } => {
+            books.count_reason(reason.0);
+            books.stats.holds = books.stats.holds.wrapping_add(1);
+            Action { kind: HOLD, id: NONE, until_ns: until }
+        }
+        Dispatch::Throttled => {
+            books.stats.throttled = books.stats.throttled.wrapping_add(1);
+            books.shared.throttled.store(1, Relaxed);
+            Action { kind: THROTTLED, id: NONE, until_ns: 0 }
+        }
+        Dispatch::Empty | Dispatch::Request { .. } => Action { kind: EMPTY, id: NONE, until_ns: 0 },
+    }
+}
+
+/// blk-mq gives what was chosen to the driver as soon as it has a tag of the device for it.
+#[inline(always)]
+fn start<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId, now: Nanos) -> Wake {
+    books.one_less_queued();
+    books.one_more_in_driver();
+    books.stats.dispatched = books.stats.dispatched.wrapping_add(1);
+    books.requests.start(id, now);
+    policy.started(&books.requests, id, now)
+}
+
+/// See [`crate::Carried::requeue`].
+#[inline(never)]
+pub(crate) fn requeue<E: Elevator>(books: &mut Books, policy: &mut E, id: u32, now: Nanos) -> Effect {
+    let id = RequestId::from_raw(id);
+    if books.requests.take_back(id, Place::Plugged).is_none() {
+        return books.fault();
+    }
+    books.one_less_in_driver();
+    books.stats.requeued = books.stats.requeued.wrapping_add(1);
+    let wake = policy.requeued(&books.requests, id, now);
+    books.after(policy, wake)
+}
+
+/// See [`crate::Carried::finish`].
+#[inline(always)]
+pub(crate) fn finish<E: Elevator>(books: &mut Books, policy: &mut E, id: u32, now: Nanos) -> Effect {
+    let id = RequestId::from_raw(id);
+    if books.requests.take_back(id, Place::Complete).is_none() {
+        return finish_unserved(books, policy, id, now);
+    }
+    books.one_less_in_driver();
+    let wake = ended(books, policy, id, now);
+    policy.freed(&books.requests, id, now);
+    books.forget(id);
+    books.after(policy, wake)
+}
+
+#[inline(always)]
+fn ended<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId, now: Nanos) -> Wake {
+    books.stats.finished = books.stats.finished.wrapping_add(1);
+    let completed = policy.completed(&books.requests, id, now);
+    completed.and(policy.released(&books.requests, id, now))
+}
+
+/// One that the device does not have, as far as the policy knows: absorbed, never inserted, or given back and then sent to
+/// the device behind the policy's back.
+#[cold]
+#[inline(never)]
+fn finish_unserved<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId, now: Nanos) -> Effect {
+    if !books.requests.is_live(id) {
+        return books.fault();
+    }
+    let request = books.requests.at(id);
+    let mut wake = Wake::No;
+    match request.place {
+        Place::Plugged if request.issued_ns != 0 => {
+            books.requests.move_to(id, Place::Dispatched);
+            books.requests.move_to(id, Place::Started);
+            let started = policy.started(&books.requests, id, now);
+            books.requests.move_to(id, Place::Complete);
+            wake = started.and(ended(books, policy, id, now));
+        }
+        Place::Plugged | Place::Complete => {}
+        Place::Queued | Place::Dispatched | Place::Started | Place::Free => return books.fault(),
+    }
+    policy.freed(&books.requests, id, now);
+    books.forget(id);
+    books.after(policy, wake)
+}
+
+/// See [`crate::Carried::absorbed`].
+#[inline(never)]
+pub(crate) fn absorbed<E: Elevator>(
+    books: &mut Books,
+    policy: &mut E,
+    keep: u32,
+    sectors: u32,
+    gone: u32,
+    now: Nanos,
+) -> Effect {
+    let (keep, gone) = (RequestId::from_raw(keep), RequestId::from_raw(gone));
+    if !books.requests.is_live(keep) || !books.requests.is_live(gone) {
+        return books.fault();
+    }
+    let absorbed = *books.requests.at(gone);
+    if let Some(request) = books.requests.live_mut(keep) {
+        request.attributes.extent.sectors = sectors;
+        request.start_ns = request.start_ns.min(absorbed.start_ns);
+    }
+    policy.requests_merged(&books.requests, keep, gone, now);
+    let mut wake = Wake::No;
+    if absorbed.place == Place::Queued || absorbed.issued_ns != 0 {
+        wake = policy.released(&books.requests, gone, now);
+    }
+    books.requests.move_to(gone, Place::Complete);
+    books.stats.absorbed = books.stats.absorbed.wrapping_add(1);
+    if absorbed.place == Place::Queued {
+        books.one_less_queued();
+    }
+    books.after(policy, wake)
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* What policies know of a bio or request: its attributes as the core has them, the ids of its issuer and group. */
+#ifndef HOIST_ASK_H
+#define HOIST_ASK_H
+
+#include "hoist.h"
+
+static inline u16 hoist_flags_of(blk_opf_t opf)
+{
+	u32 bits = (__force u32)opf;
+	u16 flags = 0;
+
+	if (likely(!(bits & (__force u32)~(REQ_OP_MASK | REQ_SYNC | REQ_IDLE | REQ_ALLOC_CACHE))))
+		return (bits & (__force u32)REQ_SYNC ? HOIST_SYNC : 0) | (bits & (__force u32)REQ_IDLE ? HOIST_IDLE : 0);
+	if (opf & REQ_SYNC)
+		flags |= HOIST_SYNC;
+	if (opf & REQ_FUA)
+		flags |= HOIST_FUA;
+	if (opf & REQ_PREFLUSH)
+		flags |= HOIST_PREFLUSH;
+	if (opf & REQ_META)
+		flags |= HOIST_META;
+	if (opf & REQ_PRIO)
+		flags |= HOIST_PRIO;
+	if (opf & REQ_RAHEAD)
+		flags |= HOIST_RAHEAD;
+	if (opf & REQ_NOMERGE)
+		flags |= HOIST_NOMERGE;
+	if (opf & REQ_BACKGROUND)
+		flags |= HOIST_BACKGROUND;
+	if (opf & REQ_SWAP)
+		flags |= HOIST_SWAP;
+	if (opf & REQ_IDLE)
+		flags |= HOIST_IDLE;
+	if ((opf & REQ_OP_MASK) == REQ_OP_WRITE_ZEROES && (opf & REQ_NOUNMAP))
+		flags |= HOIST_NO_UNMAP;
+	return flags;
+}
+
+static inline u8 hoist_operation_of(blk_opf_t opf)
+{
+	/* Reads and writes have the numbers of the core. */
+	if (likely((__force u32)(opf & REQ_OP_MASK) <= 1))
+		return (__force u32)(opf & REQ_OP_MASK);
+	switch ((__force u32)(opf & REQ_OP_MASK)) {
+	case (__force u32)REQ_OP_DISCARD:
+		return 2;
+	case (__force u32)REQ_OP_SECURE_ERASE:
+		return 3;
+	case (__force u32)REQ_OP_WRITE_ZEROES:
+		return 4;
+	case (__force u32)REQ_OP_ZONE_APPEND:
+		return 5;
+	case (__force u32)REQ_OP_FLUSH:
+		return 6;
+	default:
+		return 7;
+	}
+}
+
+/* The core's id of a request, in the first private word: 0 = it knows nothing of it. The second one has the issuer's id. */
+static inline u32 hoist_id_of(const struct request *rq)
+{
+	return (u32)(unsigned long)rq->elv.priv[0] - 1;
+}
+
+static inline void hoist_set_id(struct hoist_device *device, struct request *rq, u32 id)
+{
+	rq->elv.priv[0] = (void *)((unsigned long)id + 1);
+	device->slots[HOIST_SLOT(id)] = rq;
+}
+
+static inline struct request *hoist_request_of(struct hoist_device *device, u32 id)
+{
+	u32 slot = HOIST_SLOT(id);
+
+	return id != HOIST_NONE && slot < device->slot_count ? device->slots[slot] : NULL;
+}
+
+static inline u32 hoist_issuer_of(const struct request *rq)
+{
+	return (u32)(unsigned long)rq->elv.priv[1];
+}
+
+/*
+ * Who asks, 0 if this device has not met it yet. Without queue_lock: an issuer's entry for a queue goes only with the issuer, or
+ * with the elevator, which waits until no request is on its way.
+ */
+static inline u32 hoist_issuer_now(struct hoist_device *device)
+{
+	struct io_context *ioc = current->io_context;
+	struct io_cq *icq;
+	u32 id = 0;
+
+	if (!(device->wants & HOIST_WANTS_CONTEXTS) || !ioc)
+		return 0;
+	rcu_read_lock();
+	icq = rcu_dereference(ioc->icq_hint);
+	if (unlikely(!icq || icq->q != device->q))
+		icq = radix_tree_lookup(&ioc->icq_tree, device->q->id);
+	if (icq && icq->q == device->q)
+		id = container_of(icq, struct hoist_icq, icq)->id;
+	rcu_read_unlock();
+	return id;
+}
+
+static inline struct hoist_ask hoist_ask_of_request(struct hoist_device *device, struct request *rq)
+{
+	return (struct hoist_ask) {
+		.sector = blk_rq_pos(rq), .sectors = blk_rq_sectors(rq), .context = hoist_issuer_of(rq),
+		.group = hoist_group_of_bio(device, rq->bio), .flags = hoist_flags_of(rq->cmd_flags),
+		.priority = req_get_ioprio(rq), .segments = rq->nr_phys_segments, .hardware_queue = rq->mq_hctx->queue_num,
+		.operation = hoist_operation_of(rq->cmd_flags),
+	};
+}
+
+static inline struct hoist_ask hoist_ask_of_bio(struct hoist_device *device, struct bio *bio)
+{
+	return (struct hoist_ask) {
+		.sector = bio->bi_iter.bi_sector, .sectors = bio_sectors(bio), .context = hoist_issuer_now(device),
+		.group = hoist_group_of_bio(device, bio), .flags = hoist_flags_of(bio->bi_opf), .priority = bio_prio(bio),
+		.segments = 1, .operation = hoist_operation_of(bio->bi_opf),
+	};
+}
+
+#endif

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/* Memory for the core: asked for only while a device is set up or given up. */
+#define pr_fmt(fmt) "hoistway: " fmt
+
+#include <linux/kernel.h>
+#include <linux/log2.h>
+#include <linux/mm.h>
+
+void *hoist_host_alloc(size_t bytes, size_t align);
+void hoist_host_free(void *memory);
+void hoist_host_impossible(void);
+
+/* kvzalloc aligns to at least 8, and to the size where that is a power of two; nothing in the core wants more than 64. */
+void *hoist_host_alloc(size_t bytes, size_t align)
+{
+	void *memory = kvzalloc(align > 8 ? ALIGN(bytes, align) : bytes, GFP_KERNEL | __GFP_NOWARN);
+
+	if (memory && !IS_ALIGNED((unsigned long)memory, align)) {
+		kvfree(memory);
+		memory = kvzalloc(roundup_pow_of_two(max(bytes, align)), GFP_KERNEL | __GFP_NOWARN);
+	}
+	return memory;
+}
+
+void hoist_host_free(void *memory)
+{
+	kvfree(memory);
+}
+
+/* Some versions of objtool follow calls from the core to here, some do not; behind a condition both see what they expect. */
+static bool is_impossible = true;
+
+void hoist_host_impossible(void)
+{
+	if (READ_ONCE(is_impossible))
+		panic("hoistway: a table grew that must not\n");
+}
