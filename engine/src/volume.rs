@@ -71,6 +71,9 @@ pub struct ShardSettings {
     pub stall_timeout: Duration,
     /// Processors that the thread is bound to; empty = any.
     pub cpus: Vec<usize>,
+    /// The thread goes before all ordinary ones where it may (root): for loads that keep recorded times. Others never get the
+    /// processor while it works, so servers leave this alone.
+    pub is_urgent: bool,
     /// Clients at a time.
     pub max_connections: u32,
     /// Groups at a time, the root included.
@@ -93,6 +96,7 @@ impl Default for ShardSettings {
             busy_poll_us: 50,
             stall_timeout: Duration::from_secs(30),
             cpus: Vec::new(),
+            is_urgent: false,
             max_connections: 1_024,
             max_groups: 256,
             seed: 1,
@@ -250,6 +254,7 @@ fn launch(
         busy_poll_us: settings.busy_poll_us,
         stall_timeout_ns: u64::try_from(settings.stall_timeout.as_nanos()).unwrap_or(u64::MAX),
         cpus: settings.cpus.clone(),
+        is_urgent: settings.is_urgent,
     };
     let files = settings.max_connections + crate::shard::MAX_VOLUMES + 1;
     let scheduler = settings.scheduler.clone();

@@ -6,7 +6,7 @@ use crate::group::Group;
 use crate::histogram::Histogram;
 use crate::measurement::{Flag, GroupMeasurement, Measurement, SchedulerInForce};
 use crate::recorder::IoDirection;
-use crate::share::{Fairness, due};
+use crate::share::{Fairness, due_up_to};
 use crate::statistics::Estimate;
 use crate::{SchedulerSpec, ShareUnit};
 
@@ -141,7 +141,9 @@ impl<'a> Cell<'a> {
         };
         let got: Vec<f64> = self.groups.iter().map(got).collect();
         let weights: Vec<u32> = runs[0].groups.iter().map(|group| group.effective_weight).collect();
-        let due = due(got.iter().sum(), &experiment.groups, &weights, experiment.share_unit);
+        let unit = experiment.share_unit;
+        let alone: Vec<f64> = runs[0].alone.iter().map(|alone| alone.per_s(unit)).collect();
+        let due = due_up_to(got.iter().sum(), &experiment.groups, &weights, unit, &alone);
         let due: Vec<f64> = self.groups.iter().map(|group| due[group.index]).collect();
         Fairness::of(&got, &due)
     }

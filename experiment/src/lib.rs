@@ -27,6 +27,7 @@ pub mod io_cost_lines;
 pub mod io_latency_line;
 pub mod journal;
 pub mod limit_lines;
+pub mod log;
 pub mod machine;
 pub mod matrix;
 pub mod measurement;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use block::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::{Dispatches, Experiment, Histogram, blkio};
+use crate::log::ThreadLog;
+use crate::{Dispatches, Experiment, Histogram, ShareUnit, blkio};
 
 /// The result of one run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -34,9 +35,34 @@ pub struct Measurement {
     /// the numbers behind the `blkio.*` files. Empty where it keeps nothing.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub blkio: BTreeMap<String, blkio::Statistics>,
+    /// What each group did when it was alone, where somebody asked for it (`--calibrate`); empty otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alone: Vec<Alone>,
     /// What is to be known before the figures are believed.
     #[serde(default)]
     pub flags: Vec<Flag>,
+}
+
+/// What a group did per second when no other did anything.
+#[derive(Copy, Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Alone {
+    /// Bytes.
+    pub bytes_per_s: f64,
+    /// I/Os.
+    pub ios_per_s: f64,
+    /// Nanoseconds of the device's time.
+    pub device_ns_per_s: f64,
+}
+
+impl Alone {
+    /// In the unit of shares.
+    pub const fn per_s(&self, unit: ShareUnit) -> f64 {
+        match unit {
+            ShareUnit::Bytes => self.bytes_per_s,
+            ShareUnit::Ios => self.ios_per_s,
+            ShareUnit::Time => self.device_ns_per_s,
+        }
+    }
 }
 
 /// The scheduler that ran, with all its tunables.
@@ -228,6 +254,12 @@ pub struct ThreadTally {
     /// divides by.
     #[serde(default)]
     pub elapsed_ns: Nanos,
+    /// Why it ended before its work or its time was done, or what it found; empty for most.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub ending: String,
+    /// What its job wants to be written down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<Box<ThreadLog>>,
 }
 
 /// The device's side of the window, in the terms of `/proc/diskstats`; times in nanoseconds.

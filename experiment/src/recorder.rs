@@ -11,9 +11,11 @@ use std::collections::BTreeMap;
 
 use block::time::SECOND;
 use block::{Nanos, Operation, Status};
+use workload::{Ending, Io};
 
 use crate::histogram::{Histogram, SecondCounts, bucket_of};
 use crate::host::LiveGroup;
+use crate::log::Logger;
 use crate::measurement::{GroupMeasurement, Sample, Tally, ThreadTally};
 use crate::{Experiment, Weight};
 
@@ -81,6 +83,17 @@ pub enum Outcome {
     Short,
     /// Failed with this errno (positive).
     Errno(u16),
+}
+
+impl Outcome {
+    /// The error as a number, EIO for short transfers; none if all went well.
+    pub const fn errno(self) -> Option<u16> {
+        match self {
+            Outcome::Done => None,
+            Outcome::Short => Some(5),
+            Outcome::Errno(errno) => Some(errno),
+        }
+    }
 }
 
 impl From<Status> for Outcome {
@@ -158,6 +171,8 @@ pub struct Recorder {
     /// By group.
     slips: Vec<Option<Box<Histogram>>>,
     issuers: Vec<IssuerCount>,
+    /// By thread; empty where no job wants a log.
+    loggers: Vec<Option<Box<Logger>>>,
 }
 
 /// What is counted per thread.
@@ -171,6 +186,7 @@ struct IssuerCount {
     begun_ns: Nanos,
     ended_ns: Nanos,
     late: u64,
+    ending: String,
 }
 
 impl Recorder {
@@ -184,12 +200,22 @@ impl Recorder {
             begun_ns: Nanos::MAX,
             ended_ns: 0,
             late: 0,
+            ending: String::new(),
         };
+        let logger = |place: crate::IssuerPlace<'_>| {
+            let output = &place.job.output;
+            output.is_wanted().then(|| Box::new(Logger::new(output)))
+        };
+        let mut loggers: Vec<_> = experiment.issuers().map(logger).collect();
+        if loggers.iter().all(Option::is_none) {
+            loggers.clear();
+        }
         Self {
             window,
             lanes: experiment.groups.iter().map(|_| [const { None }; 4]).collect(),
             slips: vec![None; experiment.groups.len()],
             issuers: experiment.issuers().map(issuer).collect(),
+            loggers,
         }
     }
 
@@ -245,6 +271,39 @@ impl Recorder {
         }
     }
 
+    /// For logs: an issuer begins an I/O.
+    #[inline]
+    pub fn log_begin(&mut self, issuer: usize, io: &Io, now_ns: Nanos) {
+        if let Some(Some(logger)) = self.loggers.get_mut(issuer) {
+            logger.begun(io, now_ns);
+        }
+    }
+
+    /// For logs: it has completed.
+    #[inline]
+    pub fn log_end(&mut self, issuer: usize, token: u32, now_ns: Nanos) {
+        if let Some(Some(logger)) = self.loggers.get_mut(issuer) {
+            logger.ended(token, self.window, now_ns);
+        }
+    }
+
+    /// An issuer has ended: early, if it says why. What fio calls an error counts as one.
+    pub fn ended(&mut self, issuer: usize, ending: Option<Ending>) {
+        let Some(ending) = ending else { return };
+        let count = &mut self.issuers[issuer];
+        if !count.ending.is_empty() {
+            return;
+        }
+        count.ending = ending.text();
+        if let Some(errno) = ending.errno() {
+            // In the first direction in which it did anything.
+            let lanes = &mut self.lanes[count.group];
+            if let Some(lane) = lanes.iter_mut().flatten().next() {
+                lane.errors[usize::from(errno).clamp(1, ERRNO_SLOTS - 1)] += 1;
+            }
+        }
+    }
+
     /// A request that [`Recorder::completed`] was told of was of no use any more: it had to be complete earlier.
     #[inline]
     pub fn late(&mut self, issuer: usize, completed_ns: Nanos) {
@@ -297,14 +356,21 @@ impl Recorder {
             let [read, write, trim, sync] = lanes.map(|lane| lane.map(|lane| lane.tally()).unwrap_or_default());
             let weight = group.weight.get();
             let effective_weight = effective_weights.and_then(|all| all.get(index).copied()).unwrap_or(weight);
-            let threads = self.issuers.iter().filter(|issuer| issuer.group == index);
-            let late = threads.clone().map(|issuer| issuer.late).sum();
+            let threads = self.issuers.iter().enumerate().filter(|(_, issuer)| issuer.group == index);
+            let late = threads.clone().map(|(_, issuer)| issuer.late).sum();
+            let loggers = &mut self.loggers;
+            let mut log = |thread: usize| {
+                let logger = loggers.get_mut(thread)?.take()?;
+                Some(Box::new(logger.finish(window.length_ns())))
+            };
             let threads = threads
-                .map(|issuer| ThreadTally {
+                .map(|(thread, issuer)| ThreadTally {
                     name: issuer.name.clone(),
                     bytes: issuer.bytes,
                     ios: issuer.ios,
                     elapsed_ns: issuer.ended_ns.saturating_sub(issuer.begun_ns),
+                    ending: issuer.ending.clone(),
+                    log: log(thread),
                 })
                 .collect();
             let path = group.path.clone();

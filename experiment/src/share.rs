@@ -44,9 +44,21 @@ pub fn water_fill(capacity: f64, parties: &[(f64, Option<f64>)]) -> Vec<f64> {
 ///
 /// `effective_weights` are the weights in force, one per group. Demands come from rates and limits ([`demand_per_s`]).
 pub fn due(capacity_per_s: f64, groups: &[Group], effective_weights: &[u32], unit: ShareUnit) -> Vec<f64> {
+    due_up_to(capacity_per_s, groups, effective_weights, unit, &[])
+}
+
+/// The same, where it is also known what each group does when it is alone: it cannot use more. One value per group, in `unit`
+/// per second, or none at all.
+pub fn due_up_to(
+    capacity_per_s: f64,
+    groups: &[Group],
+    effective_weights: &[u32],
+    unit: ShareUnit,
+    alone_per_s: &[f64],
+) -> Vec<f64> {
     let mut due = vec![0.0; groups.len()];
     let all: Vec<usize> = (0..groups.len()).filter(|&index| !groups[index].jobs.is_empty()).collect();
-    let tree = Tree { groups, effective_weights, unit };
+    let tree = Tree { groups, effective_weights, unit, alone_per_s };
     tree.divide("", capacity_per_s, &all, &mut due);
     due
 }
@@ -56,6 +68,7 @@ struct Tree<'a> {
     groups: &'a [Group],
     effective_weights: &'a [u32],
     unit: ShareUnit,
+    alone_per_s: &'a [f64],
 }
 
 impl Tree<'_> {
@@ -78,7 +91,7 @@ impl Tree<'_> {
         }
         let mut parties: Vec<(f64, Option<f64>)> =
             children.iter().map(|(path, members)| (self.weight(path), self.demand(path, members))).collect();
-        parties.extend(own.map(|leaf| (self.leaf_weight(leaf), demand_per_s(&self.groups[leaf], self.unit))));
+        parties.extend(own.map(|leaf| (self.leaf_weight(leaf), self.demand_of(leaf))));
         let parts = water_fill(capacity, &parties);
         if let (Some(leaf), Some(part)) = (own, parts.last()) {
             due[leaf] = *part;
@@ -102,9 +115,14 @@ impl Tree<'_> {
         group.leaf_weight.map_or_else(|| self.weight(&group.path), |weight| f64::from(weight.get()))
     }
 
+    /// What a group's own jobs can use.
+    fn demand_of(&self, leaf: usize) -> Option<f64> {
+        smaller(demand_per_s(&self.groups[leaf], self.unit), self.alone_per_s.get(leaf).copied())
+    }
+
     /// What a subtree can use: the sum of its leaves, but not more than its own limit.
     fn demand(&self, path: &str, members: &[usize]) -> Option<f64> {
-        let leaves: Option<f64> = members.iter().map(|&leaf| demand_per_s(&self.groups[leaf], self.unit)).sum();
+        let leaves: Option<f64> = members.iter().map(|&leaf| self.demand_of(leaf)).sum();
         let own = self.groups.iter().find(|group| group.path == path);
         let limit = own.and_then(|group| limit_per_s(group, members.iter().map(|&leaf| &self.groups[leaf]), self.unit));
         smaller(leaves, limit)

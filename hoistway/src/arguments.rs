@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::ctl::CtlArguments;
 use crate::serve::ServeArguments;
 use crate::top::TopArguments;
+use crate::top::stat::StatArguments;
 
 pub mod device;
 pub mod test;
@@ -46,6 +47,9 @@ pub struct General {
     /// Colour of messages; NO_COLOR is honoured too
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "General")]
     pub color: Color,
+    /// Put back first what a run that was killed has left behind (as `hoistway restore`)
+    #[arg(long, global = true, help_heading = "General")]
+    pub auto_restore: bool,
 }
 
 /// When messages are coloured.
@@ -90,6 +94,8 @@ pub enum Command {
     Ctl(CtlArguments),
     /// Who uses a device now, and who should: on a server, a block device, a simulated test
     Top(TopArguments),
+    /// The counters of a device as the kernel's files have them: diskstats, io.stat
+    Stat(StatArguments),
     /// Show schedulers, tunables, device models and workloads
     List(ListArguments),
     /// Device models: print one to copy, compare them with published measurements, fit one to your disk

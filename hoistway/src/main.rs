@@ -30,11 +30,19 @@ use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
 use exit::Voice;
+use experiment::Exit;
 
 fn main() -> ExitCode {
     match usage::parse(std::env::args_os()) {
         Ok(arguments) => {
             let voice = Voice::new(&arguments.general);
+            let is_restore = matches!(arguments.command, Command::Restore(_) | Command::Watch(_) | Command::Worker);
+            if arguments.general.auto_restore && !is_restore {
+                match restore::first(voice) {
+                    Ok(Exit::Done) => {}
+                    outcome => return exit::finish(voice, outcome),
+                }
+            }
             run(arguments, voice)
         }
         Err(answer) => exit::finish(Voice::default(), answer),
@@ -55,6 +63,7 @@ fn run(arguments: Arguments, voice: Voice) -> ExitCode {
         Command::Man(arguments) => generate::manual(&arguments),
         Command::Restore(arguments) => restore::run(&arguments, voice),
         Command::Top(arguments) => top::run(&arguments, voice),
+        Command::Stat(arguments) => top::stat::run(&arguments),
         Command::Worker => processes::worker(),
         Command::Watch(arguments) => processes::watch(&arguments),
         // These two speak in exit codes of their own (engine specification, section 8).

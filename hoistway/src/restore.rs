@@ -23,6 +23,20 @@ pub fn run(arguments: &RestoreArguments, voice: Voice) -> Outcome {
         print(&texts.concat())?;
         return Ok(Exit::Done);
     }
+    put_back(stale, voice, print)
+}
+
+/// `--auto-restore`: the same before anything else is done, told on stderr. Nothing else is done if it fails.
+pub fn first(voice: Voice) -> Outcome {
+    setting::forget_earlier_boots();
+    rig::list();
+    put_back(setting::stale(), voice, |line| {
+        voice.note(line.trim_end());
+        Ok(())
+    })
+}
+
+fn put_back(stale: Vec<Stale>, voice: Voice, say: impl Fn(&str) -> Result<(), Error>) -> Outcome {
     let mut exit = Exit::Done;
     for Stale { path, content } in stale {
         let restored = setting::restore(&content);
@@ -31,7 +45,7 @@ pub fn run(arguments: &RestoreArguments, voice: Voice) -> Outcome {
         restored.failed.iter().for_each(|what| voice.warn(format!("not restored: {what}"), ""));
         if restored.is_complete() {
             fs::remove_file(&path).map_err(|error| Error::file(&path, "remove", &error))?;
-            print(&format!("restored what process {pid} had left: {} settings\n", restored.files))?;
+            say(&format!("restored what process {pid} had left: {} settings\n", restored.files))?;
         } else {
             exit = Exit::NotRestored;
         }

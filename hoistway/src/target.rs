@@ -4,9 +4,9 @@
 //! | --- | --- | --- |
 //! | `model:ssd` | simulator | nothing |
 //! | `model:ssd,/path/disk.img`, or `model:ssd` with `--host engine` | engine | the file, or a temporary one, behind the model |
-//! | a directory | engine | a temporary file in it |
-//! | `--file PATH` | engine | our own file, marked as such |
-//! | a file, a block device | engine | itself, for reading only |
+//! | a directory | engine, native | a temporary file in it |
+//! | `--file PATH` | engine, native | our own file, marked as such |
+//! | a file, a block device | engine, native | itself, for reading only |
 //! | `memory:1GiB`, `null:1TiB` | engine | memory, nothing; also behind a model |
 //!
 //! Temporary files lose their name as soon as their content is written: hosts open them through the descriptor, so
@@ -121,9 +121,12 @@ impl Target {
             let what = format!("the simulator has no target '{}'", self.text);
             return Err(Error::usage(what, "name a model (hoistway list devices), or leave --host simulator out"));
         }
-        if host == HostName::Native && !matches!(self.what, What::Existing(_)) {
-            let what = format!("the native host needs a block device, and '{}' is none", self.text);
-            let help = "lsblk lists those of this machine; hoistway device create --model NAME makes one";
+        let is_real =
+            matches!(self.what, What::Existing(_) | What::Directory(_) | What::Own(_)) && self.model.is_none();
+        if host == HostName::Native && !is_real {
+            let what =
+                format!("the native host needs a block device, a file or a directory, and '{}' is none", self.text);
+            let help = "lsblk lists the devices of this machine; hoistway device create --model NAME makes one";
             return Err(Error::usage(what, help).at("--host"));
         }
         if arguments.keep && !matches!(self.what, What::Directory(_)) {
@@ -189,8 +192,13 @@ impl Target {
 
     /// The host's text of a stand-in of the same kind, with which schedulers and jobs can be checked before files are
     /// made.
-    pub fn stand_in(&self, bytes: u64) -> String {
+    pub fn stand_in(&self, host: HostName, bytes: u64) -> String {
         match &self.what {
+            // The kernel schedules the disk that the file will lie on.
+            What::Directory(directory) if host == HostName::Native => native::ground::stand_in(directory, bytes),
+            What::Own(path) if host == HostName::Native => {
+                native::ground::stand_in(path.parent().unwrap_or(Path::new("")), bytes)
+            }
             What::Simulated => self.text.clone(),
             What::Existing(path) => self.behind_model(path.display().to_string()),
             What::Scratch(text) => self.behind_model(text.clone()),
@@ -227,6 +235,10 @@ impl Target {
         if !is_target || named.as_os_str() != self.text.as_str() {
             let what = format!("{} is not the target, which is {}", named.display(), self.text);
             return wrong(what, "repeat the path of the device exactly as it is given as TARGET");
+        }
+        if named.is_file() {
+            let help = "name a directory, or --file NEW, and a file is made";
+            return wrong(format!("{} is a file, no device", named.display()), help);
         }
         if host != HostName::Native {
             return wrong("only the native host writes to devices".to_owned(), "add --host native");

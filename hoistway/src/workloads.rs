@@ -175,6 +175,8 @@ fn file(path: &Path, arguments: &WorkloadArguments, voice: Voice) -> Result<Work
         return Err(Error::usage(what, "set it in the file; --bs and its like are for workload codes"));
     }
     let jobs = jobs_of(path, arguments.buffered_async, voice)?;
+    let jobs = jobs.into_iter().map(|job| crate::replay::job_file::with_trace(job, voice));
+    let jobs = jobs.collect::<Result<Vec<Job>, Error>>()?;
     let name = path.file_stem().map_or_else(|| "jobs".to_owned(), |stem| stem.to_string_lossy().into_owned());
     Ok(Workload::File { name, groups: groups_of(path, jobs)? })
 }

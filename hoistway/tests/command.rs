@@ -408,7 +408,7 @@ fn lists_name_everything_that_can_be_asked_for() {
     let options = json(&text(&["list", "options", "--json"]));
     let class =
         |name: &str| options.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap()["class"].clone();
-    assert_eq!([class("iodepth"), class("thread"), class("rate_min")], ["honoured", "no_effect", "not_yet"]);
+    assert_eq!([class("iodepth"), class("thread"), class("lockfile")], ["honoured", "no_effect", "not_yet"]);
     assert!(text(&["list", "options"]).contains("iodepth  "));
     let all = json(&text(&["list", "--json"]));
     let first = &all["schedulers"][0];

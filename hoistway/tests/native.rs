@@ -1,7 +1,6 @@
 //! The native host on models as real devices: what it measures, what it refuses, and that everything is put back.
 
 #[path = "program/mod.rs"]
-#[expect(dead_code, reason = "other tests look into directories")]
 mod program;
 #[path = "program/rig.rs"]
 mod rig;
@@ -167,13 +166,7 @@ fn t28_what_nobody_could_restore_is_restored_on_request() {
     let Some(_alone) = possible("t28") else { return };
     let rig = Rig::create(&FLASH);
     let (before, left) = (by_hand(&rig), left_behind());
-    let mut child = under_way(&rig);
-    let watchers = Command::new("pgrep").args(["-P", &child.id().to_string(), "-f", "watch"]).output().expect("pgrep");
-    let watcher: u32 = String::from_utf8_lossy(&watchers.stdout).trim().parse().expect("one watcher");
-    signal("-KILL", watcher);
-    signal("-KILL", child.id());
-    child.wait().expect("its end");
-    std::thread::sleep(Duration::from_millis(300));
+    killed_with_its_watcher(&rig);
     assert_ne!(now(&rig), before);
     let later = test(&rig, &[&QUICK[..], &["drr:bs=4k", "--dry-run"]].concat());
     assert_eq!(later.code, 0, "{}", later.stderr);
@@ -182,9 +175,26 @@ fn t28_what_nobody_could_restore_is_restored_on_request() {
     let warned = test(&rig, &[&QUICK[..], &["drr:bs=4k", "-s", "current"]].concat());
     assert!(warned.stderr.contains("hoistway restore"), "{}", warned.stderr);
     assert_eq!(hoistway(Path::new("/"), &["restore"]).code, 0);
-    assert_eq!((now(&rig), left_since(&left)), (before, vec![]));
+    assert_eq!((now(&rig), left_since(&left)), (before.clone(), vec![]));
     let again = hoistway(Path::new("/"), &["restore"]);
     assert_eq!((again.code, again.stdout.as_str()), (0, "nothing to restore\n"));
+    // The same, by the next command that is asked to.
+    killed_with_its_watcher(&rig);
+    assert_ne!(now(&rig), before);
+    let later = hoistway(Path::new("/"), &["list", "workloads", "--auto-restore"]);
+    assert!(later.code == 0 && later.stderr.contains("restored what process"), "{}", later.stderr);
+    assert_eq!((now(&rig), left_since(&left)), (before, vec![]));
+}
+
+/// A run that ends with nobody left to tidy up.
+fn killed_with_its_watcher(rig: &Rig) {
+    let mut child = under_way(rig);
+    let watchers = Command::new("pgrep").args(["-P", &child.id().to_string(), "-f", "watch"]).output().expect("pgrep");
+    let watcher: u32 = String::from_utf8_lossy(&watchers.stdout).trim().parse().expect("one watcher");
+    signal("-KILL", watcher);
+    signal("-KILL", child.id());
+    child.wait().expect("its end");
+    std::thread::sleep(Duration::from_millis(300));
 }
 
 #[test]
@@ -304,4 +314,211 @@ fn figures_agree_with_the_kernels_own_counters() {
     let seen = reads() - before;
     assert!(ours > 1_000.0 && (ours / seen - 1.0).abs() < 0.03, "{ours} counted by us, {seen} by the kernel");
     assert!(said.stdout.contains("\"fifo_batch\""), "tunables in force are part of the answer");
+}
+
+#[test]
+fn t48_a_backlog_below_the_devices_slots_is_said_to_make_weights_idle() {
+    let Some(_alone) = possible("t48") else { return };
+    let rig = Rig::create(&FLASH);
+    let load = ["drr:bs=4k", "--weights", "100,800", "-s", "bfq:low_latency=0,slice_idle=0"];
+    let said = test(&rig, &[&QUICK[..], &load].concat());
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stderr.contains("all 2 requests fit into the device, which takes 8 at a time"), "{}", said.stderr);
+}
+
+/// Runs a program of the system that must succeed.
+fn succeed(program: &str, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).output().unwrap_or_else(|error| panic!("{program}: {error}"));
+    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A file system on a device, mounted; unmounted with the value.
+struct Mounted(tempfile::TempDir);
+
+impl Mounted {
+    fn new(rig: &Rig) -> Self {
+        succeed("mkfs.ext4", &["-q", "-F", &rig.node]);
+        let directory = tempfile::tempdir().expect("a directory");
+        succeed("mount", &[&rig.node, &directory.path().display().to_string()]);
+        Self(directory)
+    }
+
+    fn names(&self) -> Vec<String> {
+        program::entries(self.0.path())
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        succeed("umount", &[&self.0.path().display().to_string()]);
+    }
+}
+
+#[test]
+fn files_and_directories_lie_on_a_disk_whose_scheduler_is_chosen() {
+    let Some(_alone) = possible("files") else { return };
+    if Command::new("mkfs.ext4").arg("-V").output().is_err() {
+        eprintln!("skipped: files: mkfs.ext4 is not installed");
+        return;
+    }
+    let rig = Rig::create(&["null,latency_us=200,servers=8,queue_depth=8", "--size", "256M"]);
+    let mounted = Mounted::new(&rig);
+    let (before, names, left) = (by_hand(&rig), mounted.names(), left_behind());
+    let directory = mounted.0.path().display().to_string();
+    let times = ["--runtime", "500ms", "--ramp", "0", "--cooldown", "0", "--no-store", "--format", "json"];
+    let load = ["--host", "native", "--size", "8M", "-w", "drw:bs=4k,iodepth=8", "--weights", "100,800"];
+    let matrix = ["test", &directory, "-s", "none", "-s", "bfq:low_latency=0"];
+    let said = hoistway(Path::new("/"), &[&matrix[..], &load, &times].concat());
+    let cells = cells(&said);
+    let names_of = |cell: &Value| cell["sched"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(cells.iter().map(names_of).collect::<Vec<_>>(), ["none", "bfq"]);
+    assert!(
+        cells.iter().all(|cell| cell["total"]["iops"]["mean"].as_f64().is_some_and(|ios| ios > 100.0)),
+        "{cells:?}"
+    );
+    let disk = rig.node.trim_start_matches("/dev/");
+    assert!(said.stderr.contains(&format!("the file lies on {disk}")), "{}", said.stderr);
+    assert_eq!((now(&rig), mounted.names(), left_since(&left)), (before.clone(), names.clone(), vec![]));
+
+    // A file that stays is read again; somebody else's is never written.
+    let kept = mounted.0.path().join("kept.dat").display().to_string();
+    let own = ["test", "--file", &kept, "-s", "mq-deadline", "--host", "native", "--size", "8M", "-w", "drr:bs=4k"];
+    assert_eq!(hoistway(Path::new("/"), &[&own[..], &times].concat()).code, 0);
+    let foreign = ["test", &kept, "-s", "none", "--host", "native", "--no-store", "-w", "drw"];
+    assert_eq!(hoistway(Path::new("/"), &foreign).code, 3);
+    let named = [&foreign[..], &["--destructive", &kept]].concat();
+    let said = hoistway(Path::new("/"), &named);
+    assert!(said.code == 2 && said.stderr.contains("is a file, no device"), "{}", said.stderr);
+    let memory = hoistway(Path::new("/"), &["test", "/dev/shm", "--host", "native", "-s", "none", "--no-store"]);
+    assert!(memory.code == 2 && memory.stderr.contains("no single block device"), "{}", memory.stderr);
+    // Killed in the middle of a file's run: file, scheduler and groups are as before.
+    let long = ["test", &directory, "--host", "native", "-s", "none", "--size", "8M", "--runtime", "20s", "--no-store"];
+    let mut child =
+        command(Path::new("/"), &long).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
+    for _ in 0..100 {
+        std::thread::sleep(Duration::from_millis(50));
+        if rig.get("scheduler") == "none" {
+            break;
+        }
+    }
+    signal("-KILL", child.id());
+    child.wait().expect("its end");
+    assert_eq!(left_since(&left), [""; 0]);
+    assert_eq!(now(&rig), before);
+    assert_eq!(
+        mounted.names(),
+        [names, vec!["kept.dat".to_owned()]]
+            .concat()
+            .into_iter()
+            .collect::<std::collections::BTreeSet<_>>()
+            .into_iter()
+            .collect::<Vec<_>>()
+    );
+}
+
+/// Every way a run may end, also one that never begins, leaves schedulers, groups, devices, mounts and files as they were.
+#[test]
+fn no_way_out_leaves_anything_behind() {
+    let Some(_alone) = possible("leaks") else { return };
+    let rig = Rig::create(&FLASH);
+    let directory = tempfile::tempdir().expect("a directory");
+    let (before, left) = (by_hand(&rig), left_behind());
+    let check = |what: &str| {
+        assert_eq!(left_since(&left), [""; 0], "{what}");
+        assert_eq!(now(&rig), before, "{what}");
+    };
+    let bad: [(&[&str], i32); 8] = [
+        (&["-s", "cfq", "-w", "drr"], 2),
+        (&["-s", "bfq:slice_idle=x", "-w", "drr"], 2),
+        (&["-s", "none", "-w", "nosuch"], 2),
+        (&["-s", "none", "-w", "drw"], 3),
+        (
+            &[
+                "-s",
+                "none",
+                "--weights",
+                "1,2",
+                "--queue-requests",
+                "9999",
+                "-w",
+                "drr",
+                "--runtime",
+                "200ms",
+                "--ramp",
+                "0",
+            ],
+            1,
+        ),
+        (&["-s", "none", "-w", "drr:size=1t"], 2),
+        (&["-s", "none", "--trace", "/no/such/trace"], 2),
+        (&["-s", "none", "-w", "drr", "--outdir", "/proc/nowhere"], 1),
+    ];
+    for (arguments, code) in bad {
+        let said =
+            hoistway(directory.path(), &[&["test", &rig.node, "--host", "native", "--no-store"], arguments].concat());
+        let said = if arguments.contains(&"--outdir") {
+            hoistway(directory.path(), &[&["test", &rig.node, "--host", "native"], arguments].concat())
+        } else {
+            said
+        };
+        assert_eq!(said.code, code, "{arguments:?}: {}", said.stderr);
+        check(&format!("{arguments:?}"));
+        assert_eq!(program::entries(directory.path()), [""; 0], "{arguments:?}");
+    }
+    for (name, code) in [("-INT", Some(130)), ("-TERM", Some(143)), ("-HUP", None), ("-KILL", None)] {
+        let mut child = under_way(&rig);
+        signal(name, child.id());
+        let ended = child.wait().expect("its end").code();
+        assert!(code.is_none() || ended == code, "{name}: {ended:?}");
+        check(name);
+    }
+    // A worker that is killed ends the run, not the order of things.
+    let mut child = under_way(&rig);
+    let workers = Command::new("pgrep").args(["-P", &child.id().to_string(), "-f", "worker"]).output().expect("pgrep");
+    let first: u32 =
+        String::from_utf8_lossy(&workers.stdout).lines().next().expect("a worker").trim().parse().expect("a number");
+    signal("-KILL", first);
+    assert_eq!(child.wait().expect("its end").code(), Some(1));
+    check("a worker's end");
+    // A replay, at its end and in the middle.
+    let steps: String = (0..2_000).map(|io| format!("{} f read {} 4096\n", io * 2_000, io * 8_192)).collect();
+    let trace = directory.path().join("t.log");
+    fs::write(&trace, format!("fio version 3 iolog\n0 f add\n0 f open\n{steps}4000000 f close\n")).expect("written");
+    let replay = ["replay", "t.log", &rig.node, "--host", "native", "-s", "none", "-s", "kyber", "--no-store"];
+    let said = hoistway(directory.path(), &[&replay[..], &["--pace", "closed", "--iodepth", "32"]].concat());
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    check("a replay");
+    let mut child =
+        command(directory.path(), &replay).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
+    std::thread::sleep(Duration::from_secs(2));
+    signal("-KILL", child.id());
+    child.wait().expect("its end");
+    check("a replay that is killed");
+    assert_eq!(program::entries(directory.path()), ["t.log"]);
+}
+
+/// The tests above run on the hierarchy that owns the controller, whichever version it is; this one says when that is not 2.
+#[test]
+fn version_2_of_cgroups_is_tested_where_it_owns_the_controller() {
+    let Some(_alone) = possible("cgroup v2") else { return };
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
+    let mut mounted = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).filter(|it| it[2] == "cgroup2");
+    let controllers = |mount: &str| fs::read_to_string(Path::new(mount).join("cgroup.controllers")).unwrap_or_default();
+    let Some(mount) = mounted.find(|mount| controllers(mount[1]).split_whitespace().any(|name| name == "io")) else {
+        eprintln!(
+            "skipped: cgroup v2: no cgroup2 mount here has the io controller: it belongs to a version 1 mount, or to nobody"
+        );
+        return;
+    };
+    let rig = Rig::create(&FLASH);
+    let before = controllers(mount[1]);
+    let load = ["drr:bs=4k,iodepth=16", "--weights", "100,800", "-s", "bfq:low_latency=0", "--format", "json"];
+    let said = test(&rig, &[&QUICK[..], &load].concat());
+    assert!(said.stderr.contains("weights act by io.bfq.weight (cgroup v2)"), "{}", said.stderr);
+    let limit = ["--group", "name=a,rbps=1M,workload=drr:bs=4k,iodepth=16", "-s", "none", "--format", "json"];
+    let times = ["--runtime", "3s", "--ramp", "1s", "--no-store"];
+    let cell = cells(&test(&rig, &[&times[..], &limit].concat()))[0].clone();
+    let rate = cell["total"]["bw_bytes"]["mean"].as_f64().expect("a rate");
+    assert!((0.8..1.1).contains(&(rate / f64::from(1 << 20))), "{rate}");
+    assert_eq!(controllers(mount[1]), before);
 }

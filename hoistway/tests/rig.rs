@@ -40,7 +40,7 @@ fn a_device_looks_like_its_model_and_starts_at_once() {
     let Some(_alone) = possible("a device") else { return };
     let before = left_behind();
     let begin = Instant::now();
-    let sata = Rig::create(&["sata", "--size", "8G"]);
+    let sata = Rig::create(&["sata-disk", "--size", "8G"]);
     assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
     let sectors = fs::read_to_string(sata.queue("../size")).unwrap();
     assert_eq!((sectors.trim(), sata.get("rotational").as_str()), ("16777216", "1"));

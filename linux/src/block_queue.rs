@@ -39,7 +39,25 @@ impl BlockQueue {
         if !metadata.file_type().is_block_device() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no block device"));
         }
-        let number = metadata.rdev();
+        Self::of_number(metadata.rdev())
+    }
+
+    /// The queue below the file system in which a file or directory lies; of a block device its own.
+    ///
+    /// # Errors
+    /// `Unsupported` where no single block device is below: in memory, over a network, on several devices.
+    pub fn below(path: &Path) -> io::Result<Self> {
+        let metadata = fs::metadata(path)?;
+        if metadata.file_type().is_block_device() {
+            return Self::of_number(metadata.rdev());
+        }
+        Self::of_number(metadata.dev()).map_err(|_| {
+            let what = "no single block device is below its file system";
+            io::Error::new(io::ErrorKind::Unsupported, what)
+        })
+    }
+
+    fn of_number(number: u64) -> io::Result<Self> {
         let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
         let own = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}"))?;
         let directory = match own.join("partition").exists() {

@@ -24,6 +24,7 @@ use linux::device::{Kind, Opening};
 use workload::job::{Amount, GroupWishes, Placement};
 use workload::{Engine, Job};
 
+use crate::ground::Ground;
 use crate::host::NativeHost;
 use crate::stage::Stage;
 use crate::tunables::CURRENT;
@@ -152,31 +153,6 @@ fn is_block_device(target: &str) -> bool {
     opened.is_ok_and(|opened| opened.facts.kind == Kind::BlockDevice)
 }
 
-/// What fio works on: a file or device, or a part of a file of ours (`/dev/fd/7@4096+1048576`).
-struct Ground {
-    path: String,
-    first_byte: u64,
-    size_bytes: u64,
-}
-
-impl Ground {
-    fn of(target: &str) -> Result<Self, RunError> {
-        let failed = |message: String| RunError::Failed { message, source: None };
-        // A descriptor of ours is one of this process, not of fio's.
-        let path = |text: &str| text.replace("/dev/fd/", &format!("/proc/{}/fd/", std::process::id()));
-        if let Some((file, part)) = target.rsplit_once('@')
-            && let Some((first, size)) = part.split_once('+')
-            && let (Ok(first_byte), Ok(size_bytes)) = (first.parse(), size.parse())
-        {
-            return Ok(Self { path: path(file), first_byte, size_bytes });
-        }
-        let opening = Opening { writable: false, direct: false, exclusive: false, claimed_bytes: (0, 0) };
-        let opened = linux::device::open(Path::new(target), None, opening);
-        let opened = opened.map_err(|refusal| failed(format!("fio on {target}: {refusal}")))?;
-        Ok(Self { path: path(target), first_byte: 0, size_bytes: opened.facts.size_bytes })
-    }
-}
-
 /// What fio would do otherwise than we, in one job file per group.
 fn check_jobs(experiment: &Experiment) -> Result<(), Refusal> {
     for IssuerPlace { job, group, .. } in experiment.issuers() {
@@ -271,6 +247,7 @@ fn answer(
         dispatch_reasons: BTreeMap::new(),
         dispatches: None,
         blkio: BTreeMap::new(),
+        alone: Vec::new(),
         flags,
     }
 }
@@ -404,7 +381,7 @@ mod tests {
             share_unit: experiment::ShareUnit::Bytes,
             machine: experiment::Machine::default(),
         };
-        let ground = Ground { path: "/dev/x".into(), first_byte: 0, size_bytes: 64 << 20 };
+        let ground = Ground { path: "/dev/x".into(), first_byte: 0, size_bytes: 64 << 20, is_ours: false };
         let text = job_file(&experiment, 1, &ground).unwrap();
         let jobs = workload::fio::parse("t", text.as_bytes(), &workload::fio::Surroundings::none()).unwrap().jobs;
         // Of 64 MiB the second group has the upper half, of which each thread has a half.

@@ -12,9 +12,9 @@ use experiment::{
 };
 use linux::block_queue::{BlockQueue, Stat};
 use linux::cgroup::{BFQ_WEIGHT_MAX, Hierarchy, Version};
-use linux::device::{Kind, Opening};
 
 use crate::crew::Crew;
+use crate::ground::Ground;
 use crate::message::Order;
 use crate::recordings::Recordings;
 use crate::run::Run;
@@ -85,32 +85,21 @@ impl Host for NativeHost {
     fn check(&self, experiment: &Experiment) -> Result<(), Refusal> {
         experiment.check()?;
         check_what_is_asked(experiment)?;
-        let target = Path::new(&experiment.target);
-        let opening = Opening { writable: false, direct: false, exclusive: false, claimed_bytes: (0, 0) };
-        let opened = linux::device::open(target, None, opening).map_err(|refusal| {
-            Refusal::unsafe_target(refusal.to_string(), "lsblk lists the block devices of this machine")
-        })?;
-        if opened.facts.kind != Kind::BlockDevice {
-            let message = format!("{} is no block device: the kernel schedules devices, not files", experiment.target);
-            return Err(Refusal::usage(
-                message,
-                "name a device (hoistway device create makes one), or use --host engine",
-            ));
-        }
-        let queue = BlockQueue::of(target)
-            .map_err(|error| Refusal::usage(format!("{}: {error}", experiment.target), "name a disk or a partition"))?;
+        let ground = Ground::of(&experiment.target)?;
+        let queue = ground.queue()?;
         check_scheduler(experiment, &queue)?;
         check_groups(experiment)?;
         if self.is_strict {
             check_weights(experiment, &queue)?;
         }
-        orders(experiment, opened.facts.size_bytes, &[]).map(drop)
+        orders(experiment, &ground, &[]).map(drop)
     }
 
     fn run(&mut self, experiment: &Experiment, progress: &mut dyn Progress) -> Result<Measurement, RunError> {
-        self.check_writes(experiment, true)?;
+        let ground = Ground::of(&experiment.target)?;
+        self.check_writes(experiment, !ground.is_ours)?;
         let stage = Stage::set(experiment, &self.programs.watcher)?;
-        let measured = measure(experiment, &stage, self.programs, progress);
+        let measured = measure(experiment, &ground, &stage, self.programs, progress);
         let struck = stage.strike();
         // What is left behind matters more than why.
         let foreign = struck?;
@@ -143,6 +132,11 @@ fn check_what_is_asked(experiment: &Experiment) -> Result<(), Refusal> {
             "limits of groups (rbps=, wbps=, riops=, wiops=) are the kernel's own throttling",
         ));
     }
+    if let Some(place) = experiment.issuers().find(|place| place.job.goals.flow.is_some()) {
+        let message =
+            format!("job '{}' shares a flow with others; here each thread is a process of its own", place.job.name);
+        return Err(Refusal::usage(message, "use --host engine or --host simulator"));
+    }
     if let Some(place) = experiment.issuers().find(|place| place.job.program.is_some_and(|it| it.needs_file_system())) {
         let message = format!("job '{}' creates, renames and removes files; a block device has none", place.job.name);
         return Err(Refusal::usage(message, "use --host simulator, or a workload that only transfers data"));
@@ -163,6 +157,15 @@ fn check_scheduler(experiment: &Experiment, queue: &BlockQueue) -> Result<(), Re
     if let Some(version) = &spec.version {
         let message = format!("{}: the kernel has its own {}, not that of {version}", spec, spec.name);
         return Err(Refusal::usage(message, format!("write {}, or use --host simulator", spec.name)));
+    }
+    if spec.name == "io.cost" {
+        let what = match Hierarchy::find().map(|hierarchy| hierarchy.version) {
+            Some(Version::V2) => "io.cost is switched on by its own lines, not by the scheduler's name",
+            _ => "io.cost is a controller of cgroup v2, and the I/O controller here is not v2's",
+        };
+        let help = "hoistway tune DEVICE --emit iocost prints the lines for io.cost.qos and io.cost.model; then --sched none: \
+                    weights go to io.weight while the controller is on";
+        return Err(Refusal::usage(what, help));
     }
     let Some(schedulers) = queue.schedulers() else {
         let message = format!("{} has no request queue: no scheduler can be chosen", queue.name());
@@ -247,10 +250,10 @@ fn check_weights(experiment: &Experiment, queue: &BlockQueue) -> Result<(), Refu
 /// What each worker is to do. `cgroups` are the groups' directories, or nothing.
 fn orders(
     experiment: &Experiment,
-    size_bytes: u64,
+    ground: &Ground,
     cgroups: &[Option<std::path::PathBuf>],
 ) -> Result<Vec<Order>, Refusal> {
-    let areas = Areas::lay_out(experiment, size_bytes)?;
+    let areas = Areas::lay_out(experiment, ground.size_bytes)?;
     let order = |(issuer, place): (usize, IssuerPlace<'_>)| {
         let area = areas.of(place.job, place.thread);
         workload::Issuer::new(place.job, place.thread, area.bytes, experiment.run_seed())
@@ -258,7 +261,8 @@ fn orders(
         Ok(Order {
             experiment: experiment.clone(),
             issuer,
-            first_byte: area.first_byte,
+            path: ground.path.clone(),
+            first_byte: ground.first_byte + area.first_byte,
             area_bytes: area.bytes,
             cgroup: cgroups.get(place.group).cloned().flatten(),
             recording: None,
@@ -269,14 +273,12 @@ fn orders(
 
 fn measure(
     experiment: &Experiment,
+    ground: &Ground,
     stage: &Stage,
     programs: Programs,
     progress: &mut dyn Progress,
 ) -> Result<Measurement, RunError> {
-    let opening = Opening { writable: false, direct: false, exclusive: false, claimed_bytes: (0, 0) };
-    let opened = linux::device::open(Path::new(&experiment.target), None, opening)
-        .map_err(|refusal| RunError::Failed { message: refusal.to_string(), source: None })?;
-    let mut orders = orders(experiment, opened.facts.size_bytes, &stage.cgroups)?;
+    let mut orders = orders(experiment, ground, &stage.cgroups)?;
     // Kept until the workers have read them.
     let _recordings = Recordings::hand_over(&mut orders)?;
     let crew = Crew::start(&orders, &programs.worker, &|| progress.cancelled())?;
@@ -284,7 +286,12 @@ fn measure(
     let mut run = Run::new(experiment, &stage.queue, crew);
     run.until_over(progress)?;
     let groups = run.figures(stage.effective_weights.as_deref())?;
-    Ok(answer(experiment, stage, &run, groups, &opened.facts))
+    let mut measurement = answer(experiment, stage, &run, groups, ground.facts());
+    if !ground.is_block_device() {
+        note(&mut measurement, vec![format!("the file lies on {}, whose scheduler this is", stage.queue.name())]);
+        measurement.target.size_bytes = ground.size_bytes;
+    }
+    Ok(measurement)
 }
 
 fn answer(
@@ -292,7 +299,7 @@ fn answer(
     stage: &Stage,
     run: &Run<'_>,
     groups: Vec<GroupMeasurement>,
-    facts: &linux::device::Facts,
+    facts: Option<linux::device::Facts>,
 ) -> Measurement {
     let window_ns = run.window.length_ns();
     let (begin, end) = (run.at_begin.unwrap_or_default(), run.at_end.unwrap_or_default());
@@ -309,13 +316,14 @@ fn answer(
         experiment: experiment.clone(),
         host: "native".to_owned(),
         scheduler: stage.scheduler.clone(),
-        target: target_facts(experiment, stage, facts),
+        target: target_facts(experiment, stage, facts.as_ref()),
         window_ns,
         groups,
         device,
         dispatch_reasons: BTreeMap::new(),
         dispatches: None,
         blkio: BTreeMap::new(),
+        alone: Vec::new(),
         flags,
     };
     note(&mut measurement, stage.notes.clone());
@@ -350,11 +358,11 @@ fn what_to_know(experiment: &Experiment, stage: &Stage) -> Vec<String> {
     notes
 }
 
-fn target_facts(experiment: &Experiment, stage: &Stage, facts: &linux::device::Facts) -> TargetFacts {
+fn target_facts(experiment: &Experiment, stage: &Stage, facts: Option<&linux::device::Facts>) -> TargetFacts {
     let (hw_queues, queue_depth) = stage.queue.depth();
     let mut notes = BTreeMap::from([
         ("shares".to_owned(), stage.mechanism.clone()),
-        ("alignment_bytes".to_owned(), facts.direct_alignment_bytes.unwrap_or(0).to_string()),
+        ("alignment_bytes".to_owned(), facts.and_then(|it| it.direct_alignment_bytes).unwrap_or(0).to_string()),
     ]);
     if let Ok(release) = std::fs::read_to_string("/proc/sys/kernel/osrelease") {
         notes.insert("kernel".to_owned(), release.trim().to_owned());
@@ -362,8 +370,8 @@ fn target_facts(experiment: &Experiment, stage: &Stage, facts: &linux::device::F
     TargetFacts {
         path: experiment.target.clone(),
         model: stage.queue.model(),
-        size_bytes: facts.size_bytes,
-        rotational: facts.is_rotational,
+        size_bytes: facts.map_or(0, |facts| facts.size_bytes),
+        rotational: facts.is_some_and(|facts| facts.is_rotational),
         hw_queues,
         queue_depth,
         notes,

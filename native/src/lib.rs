@@ -12,6 +12,7 @@
 
 mod crew;
 mod fio;
+pub mod ground;
 mod host;
 mod merge;
 mod message;

@@ -15,7 +15,9 @@ pub struct Order {
     pub experiment: Experiment,
     /// Which thread it is, in the order of [`Experiment::issuers`].
     pub issuer: usize,
-    /// Where its area begins on the device, in bytes.
+    /// What it opens.
+    pub path: String,
+    /// Where its area begins there, in bytes.
     pub first_byte: u64,
     /// Length of the area in bytes.
     pub area_bytes: u64,

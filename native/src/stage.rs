@@ -9,10 +9,11 @@ use experiment::diagnostic::nearest;
 use experiment::measurement::{SchedulerInForce, TunableInForce};
 use experiment::{Experiment, Group, Refusal, RunError, SchedulerSpec};
 use linux::block_queue::BlockQueue;
-use linux::cgroup::{BFQ_WEIGHT_MAX, Hierarchy, Rates, Tree};
+use linux::cgroup::{BFQ_WEIGHT_MAX, COST_WEIGHT, COST_WEIGHT_MAX, Hierarchy, Rates, Tree};
 use linux::setting::{Journal, Restored, Watcher};
 use rustix::fs::FlockOperation;
 
+use crate::ground::Ground;
 use crate::tunables::{self, CURRENT};
 use crate::weights::Scaled;
 
@@ -49,7 +50,7 @@ impl Stage {
     /// # Errors
     /// What could not be set; what was set by then is put back.
     pub fn set(experiment: &Experiment, watcher: &dyn Fn(&Path) -> Command) -> Result<Self, RunError> {
-        let queue = BlockQueue::of(Path::new(&experiment.target)).map_err(failed(&experiment.target))?;
+        let queue = Ground::of(&experiment.target)?.queue()?;
         let lock = lock(&queue)?;
         let mut journal = Journal::begin("").map_err(failed("the journal in /run/hoistway"))?;
         let started = Watcher::start(watcher(journal.path())).map_err(failed("the watcher"))?;
@@ -201,7 +202,11 @@ impl Stage {
             "none: no cgroups".clone_into(&mut self.mechanism);
             return Ok(());
         };
-        let (place, weight_file) = (hierarchy.text(), hierarchy.weight_file(&self.scheduler.name));
+        let has_cost = hierarchy.has_cost_control(&self.queue.number());
+        let own = hierarchy.weight_file(&self.scheduler.name);
+        // A scheduler's own weights act behind those of io.cost: who asked for the scheduler means its own.
+        let weight_file = own.or(has_cost.then_some(COST_WEIGHT));
+        let (place, is_cost) = (hierarchy.text(), own.is_none() && has_cost);
         let tree = Tree::make(hierarchy, &mut self.journal).map_err(failed("a cgroup"))?;
         for group in &experiment.groups {
             if group.is_in_root {
@@ -224,8 +229,10 @@ impl Stage {
         };
         self.mechanism = format!("{file} ({place})");
         let asked: Vec<u32> = experiment.groups.iter().map(|group| group.weight.get()).collect();
-        let scaled = Scaled::into_range(&asked, BFQ_WEIGHT_MAX);
-        self.notes.extend(scaled.warning(&asked, BFQ_WEIGHT_MAX));
+        let most = if is_cost { COST_WEIGHT_MAX } else { BFQ_WEIGHT_MAX };
+        let scaled = Scaled::into_range(&asked, most);
+        self.notes.extend(scaled.warning(&asked, most));
+        self.scheduler.has_shares = true;
         let mut effective = Vec::new();
         for ((group, directory), weight) in experiment.groups.iter().zip(&self.cgroups).zip(&scaled.weights) {
             let Some(directory) = directory else {
@@ -233,7 +240,11 @@ impl Stage {
                 continue;
             };
             let place = format!("weight {weight} of {} ({file})", group.path);
-            effective.push(tree.set_weight(directory, &self.scheduler.name, *weight).map_err(failed(place))?);
+            let written = match is_cost {
+                true => tree.set_cost_weight(directory, *weight),
+                false => tree.set_weight(directory, &self.scheduler.name, *weight),
+            };
+            effective.push(written.map_err(failed(place))?);
         }
         self.effective_weights = Some(effective);
         Ok(())

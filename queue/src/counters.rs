@@ -1,6 +1,6 @@
 //! What iostat counts: per direction, and the time something was in flight.
 
-use block::{Direction, Nanos};
+use block::{Nanos, Operation};
 
 /// One direction's sums.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
@@ -20,8 +20,8 @@ pub struct DirectionCounters {
 /// The counters of a queue (`/proc/diskstats`).
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Reads, then everything else.
-    pub directions: [DirectionCounters; 2],
+    /// Reads, writes with everything else, discards.
+    pub directions: [DirectionCounters; 3],
     /// Flush commands completed.
     pub flushes: u64,
     /// Time with any request in flight, in ns.
@@ -34,21 +34,43 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// One direction's sums.
+    /// The sums of what an operation is counted as.
     #[inline]
-    pub const fn of(&self, direction: Direction) -> &DirectionCounters {
-        match direction {
-            Direction::Read => &self.directions[0],
-            Direction::Write => &self.directions[1],
+    pub const fn of(&self, operation: Operation) -> &DirectionCounters {
+        let [read, write, discard] = &self.directions;
+        match operation {
+            Operation::Read => read,
+            Operation::Discard | Operation::SecureErase => discard,
+            _ => write,
         }
     }
 
     #[inline]
-    fn of_mut(&mut self, direction: Direction) -> &mut DirectionCounters {
-        match direction {
-            Direction::Read => &mut self.directions[0],
-            Direction::Write => &mut self.directions[1],
+    fn of_mut(&mut self, operation: Operation) -> &mut DirectionCounters {
+        let [read, write, discard] = &mut self.directions;
+        match operation {
+            Operation::Read => read,
+            Operation::Discard | Operation::SecureErase => discard,
+            _ => write,
         }
+    }
+
+    /// Requests allocated and not yet completed.
+    #[inline]
+    pub fn in_flight(&self) -> u32 {
+        self.directions.iter().map(|direction| direction.in_flight).sum()
+    }
+
+    /// The 17 numbers of `/proc/diskstats`, times in milliseconds. Nobody measures how long flushes take: 0.
+    pub fn diskstats(&self) -> [u64; 17] {
+        let milliseconds = |time_ns: u64| time_ns / block::time::MILLISECOND;
+        let of = |sums: &DirectionCounters| [sums.ios, sums.merges, sums.sectors, milliseconds(sums.ticks_ns)];
+        let [read, write, discard] = [0, 1, 2].map(|at: usize| of(&self.directions[at]));
+        let busy = [u64::from(self.in_flight()), milliseconds(self.io_ticks_ns), milliseconds(self.weighted_ns)];
+        let mut fields = [0; 17];
+        let all = read.into_iter().chain(write).chain(busy).chain(discard).chain([self.flushes, 0]);
+        fields.iter_mut().zip(all).for_each(|(field, value)| *field = value);
+        fields
     }
 
     /// Accounts the time since the last change to the number then in flight.
@@ -60,7 +82,7 @@ impl Counters {
             return;
         }
         self.changed_at_ns = now;
-        let in_flight = u64::from(self.directions[0].in_flight) + u64::from(self.directions[1].in_flight);
+        let in_flight = u64::from(self.in_flight());
         if in_flight > 0 {
             self.io_ticks_ns += passed;
             self.weighted_ns += passed.saturating_mul(in_flight);
@@ -68,28 +90,28 @@ impl Counters {
     }
 
     #[inline]
-    pub(crate) fn allocated(&mut self, direction: Direction, now: Nanos) {
+    pub(crate) fn allocated(&mut self, operation: Operation, now: Nanos) {
         self.advance(now);
-        self.of_mut(direction).in_flight += 1;
+        self.of_mut(operation).in_flight += 1;
     }
 
     #[inline]
-    pub(crate) fn bio_merged(&mut self, direction: Direction) {
-        self.of_mut(direction).merges += 1;
+    pub(crate) fn bio_merged(&mut self, operation: Operation) {
+        self.of_mut(operation).merges += 1;
     }
 
     #[inline]
-    pub(crate) fn request_merged(&mut self, direction: Direction, now: Nanos) {
+    pub(crate) fn request_merged(&mut self, operation: Operation, now: Nanos) {
         self.advance(now);
-        let sums = self.of_mut(direction);
+        let sums = self.of_mut(operation);
         sums.merges += 1;
         sums.in_flight = sums.in_flight.saturating_sub(1);
     }
 
     #[inline]
-    pub(crate) fn completed(&mut self, direction: Direction, sectors: u32, start_ns: Nanos, now: Nanos) {
+    pub(crate) fn completed(&mut self, operation: Operation, sectors: u32, start_ns: Nanos, now: Nanos) {
         self.advance(now);
-        let sums = self.of_mut(direction);
+        let sums = self.of_mut(operation);
         sums.ios += 1;
         sums.sectors += u64::from(sectors);
         sums.ticks_ns += now.saturating_sub(start_ns);

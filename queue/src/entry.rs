@@ -218,7 +218,7 @@ impl<E: Elevator> RequestQueue<E> {
             Arrival::Recorded(index) => Members::Chain(self.bios.chain_of(index)),
         };
         *self.slots.at_mut(id.slot()) = Slot::new(members, marks);
-        self.counters.allocated(bio.direction(), now);
+        self.counters.allocated(bio.operation, now);
         self.groups.hold(bio.group);
         self.elevator.allocated(&self.requests, id, now);
         self.trace(TraceKind::Allocated, id, None, now);

@@ -1,6 +1,7 @@
 //! Groups and issuers that come, change and go, and who hears of it: the policy first, then the limiters in order.
 
 use crate::RequestQueue;
+use crate::held::Held;
 use block::{ContextId, GroupId, Nanos};
 use elevator::{Elevator, GroupSettings, GroupTree, IoLimits, Limiter};
 
@@ -12,6 +13,7 @@ impl<E: Elevator> RequestQueue<E> {
             let settings = *self.groups.settings(group);
             self.elevator.group_added(group, &settings, now);
             *self.io_limits.at_mut(group.0) = IoLimits::NONE;
+            *self.held.at_mut(group.0) = Held::NONE;
             for limiter in &mut self.limiters {
                 limiter.group_added(group, &settings, now);
             }

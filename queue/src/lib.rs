@@ -29,6 +29,7 @@ mod entry;
 mod era;
 mod flush;
 mod groups;
+mod held;
 mod limiting;
 mod limits;
 mod merge;
@@ -186,6 +187,8 @@ pub struct RequestQueue<E = Any> {
     /// Empty as long as there has never been a limiter.
     watched: Array<limiting::Watched>,
     io_limits: Array<IoLimits>,
+    /// By group: what limiters keep waiting.
+    held: Array<held::Held>,
     is_rotational: bool,
 }
 
@@ -266,6 +269,7 @@ impl<E: Elevator> RequestQueue<E> {
             limiters: Vec::new(),
             watched: Array::try_new(0, limiting::UNSEEN)?,
             io_limits: Array::try_new(configuration.groups, IoLimits::NONE)?,
+            held: Array::try_new(configuration.groups, held::Held::NONE)?,
             is_rotational: configuration.rotational,
         })
     }
@@ -493,7 +497,7 @@ impl<E: Elevator> RequestQueue<E> {
     pub(crate) fn finish(&mut self, id: RequestId, status: Status, now: Nanos, done: &mut impl FnMut(Done)) {
         let &Request { attributes, start_ns, issued_ns, .. } = self.requests.at(id);
         let (sectors, group) = (attributes.extent.sectors, attributes.group);
-        self.counters.completed(attributes.direction(), sectors, start_ns, now);
+        self.counters.completed(attributes.operation, sectors, start_ns, now);
         if self.is_gated {
             self.end_barrier(id);
         }

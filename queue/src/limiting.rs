@@ -100,6 +100,11 @@ impl<E: Elevator> RequestQueue<E> {
         self.limiters.iter().map(Limiter::held).sum()
     }
 
+    /// The time in which limiters kept at least one bio of a group waiting, since the group was made.
+    pub fn throttled_ns(&self, group: GroupId, now: Nanos) -> Nanos {
+        self.held.get(group.0).map_or(0, |held| held.total_ns(now))
+    }
+
     /// Every tunable of a limiter in place with the value in force, in the row's unit.
     pub fn limiter_settings(&self, name: &str) -> impl Iterator<Item = (&'static Tunable, i64)> + '_ {
         let limiter = self.limiters.iter().position(|limiter| limiter.name() == name);
@@ -199,6 +204,7 @@ impl<E: Elevator> RequestQueue<E> {
             self.watched.at_mut(index).seen_by |= mark;
             if self.limiters[stage].submit(BioId(index), &bio, now) == Verdict::Held {
                 self.watched.at_mut(index).was_held = true;
+                self.held.at_mut(bio.group.0).begin(now);
                 return true;
             }
         }
@@ -235,6 +241,8 @@ impl<E: Elevator> RequestQueue<E> {
     fn release_from(&mut self, stage: usize, now: Nanos) {
         let mut has_entered = false;
         while let Some(BioId(index)) = self.limiters.get_mut(stage).and_then(|limiter| limiter.next_released(now)) {
+            let group = self.watched.at(index).group;
+            self.held.at_mut(group.0).end(now);
             if !self.is_held(index, stage + 1, now) {
                 self.enter_late(index, now);
                 has_entered = true;

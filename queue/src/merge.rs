@@ -59,7 +59,7 @@ impl<E: Elevator> RequestQueue<E> {
             return None;
         }
         self.grow(arrival, bio, (id, side), now);
-        self.counters.bio_merged(bio.direction());
+        self.counters.bio_merged(bio.operation);
         Some(id)
     }
 
@@ -223,7 +223,7 @@ impl<E: Elevator> RequestQueue<E> {
         self.grow(arrival, bio, (id, side), now);
         let kind = if side == Side::Front { TraceKind::FrontMerged } else { TraceKind::BackMerged };
         self.trace_bio(kind, bio, id, now);
-        self.counters.bio_merged(self.requests.attributes(id).direction());
+        self.counters.bio_merged(self.requests.attributes(id).operation);
         let neighbour = match side {
             Side::Back => self.elevator.latter(&self.requests, id).map(|next| (id, next)),
             Side::Front => self.elevator.former(&self.requests, id).map(|previous| (previous, id)),
@@ -281,7 +281,7 @@ impl<E: Elevator> RequestQueue<E> {
         }
         self.trace_bio(TraceKind::RequestsMerged, &tail, keep, now);
         self.trace(TraceKind::Absorbed, gone, None, now);
-        self.counters.request_merged(tail.direction(), now);
+        self.counters.request_merged(tail.operation, now);
         if was_hashed {
             self.hash_in(keep, tail.extent.end());
         }

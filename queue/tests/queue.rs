@@ -443,11 +443,11 @@ fn a_request_merge_counts_as_a_merge_and_leaves_one_in_flight() {
     for (cookie, sector) in [(1, 100), (2, 116), (3, 108)] {
         queue.submit(&write(sector), cookie, 0).unwrap();
     }
-    let sums = *queue.counters().of(block::Direction::Write);
+    let sums = *queue.counters().of(block::Operation::Write);
     // 108 joins 100 at its back, then 100+16 and 116 become one.
     assert_eq!((sums.merges, sums.in_flight), (2, 1));
     let (_, commands) = run_dry(&mut queue);
-    let sums = *queue.counters().of(block::Direction::Write);
+    let sums = *queue.counters().of(block::Operation::Write);
     assert_eq!((commands.len(), sums.ios, sums.sectors, sums.in_flight), (1, 1, 24, 0));
 }
 

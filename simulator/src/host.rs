@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use block::{GroupId, Nanos};
+use block::{GroupId, Nanos, Operation};
 use device::{AnyDevice, Device, DeviceInfo, Model};
 use elevator::registry::Carrier;
 use elevator::{Any, Configuration, Depth, Elevator};
@@ -14,7 +14,7 @@ use experiment::{
 };
 use queue::{Allocation, Era, Limits, Merging, RequestQueue, Settings};
 use workload::trace::Names;
-use workload::{Engine, Issuer};
+use workload::{Engine, Flows, Issuer};
 
 use crate::costs::HostCosts;
 use crate::groups::GroupPlan;
@@ -259,13 +259,15 @@ fn processes(
         Refusal::usage(error.message, "give the jobs a smaller size, or the model a larger capacity_sectors")
     })?;
     let mut processes = Vec::new();
+    let mut flows = Flows::default();
     let mut names = vec!["flush".to_owned()];
     let mut context = 1;
     for (index, place) in experiment.issuers().enumerate() {
         let file = files.of_issuer(index);
         let bytes = files.all()[file as usize].bytes;
-        let issuer = Issuer::new(place.job, place.thread, bytes, experiment.run_seed())
+        let mut issuer = Issuer::new(place.job, place.thread, bytes, experiment.run_seed())
             .map_err(|error| Refusal::usage(error.to_string(), "a larger area: model:NAME,capacity_sectors=N"))?;
+        issuer.join(&mut flows);
         let path = match place.job.engine {
             Engine::Null => Path::Null,
             _ if place.job.direct => Path::Direct,
@@ -427,6 +429,7 @@ fn measure(
         dispatch_reasons: measurement::reasons_since(&begin.reasons, &end.reasons),
         dispatches: None,
         blkio,
+        alone: Vec::new(),
         flags,
     }
 }
@@ -438,11 +441,11 @@ fn blkio(elevator: &impl Elevator, names: &Names) -> BTreeMap<String, Statistics
 }
 
 fn device_counters(counted: &queue::Counters) -> DeviceCounters {
-    let [read, write] = [block::Direction::Read, block::Direction::Write].map(|direction| {
-        let counted = counted.of(direction);
+    let [read, write, discard] = [Operation::Read, Operation::Write, Operation::Discard].map(|operation| {
+        let counted = counted.of(operation);
         let (ios, merges, sectors, time_ns) = (counted.ios, counted.merges, counted.sectors, counted.ticks_ns);
         DirectionCounters { ios, merges, sectors, time_ns }
     });
     let (flushes, busy_ns, weighted_ns) = (counted.flushes, counted.io_ticks_ns, counted.weighted_ns);
-    DeviceCounters { read, write, flushes, busy_ns, weighted_ns, ..DeviceCounters::default() }
+    DeviceCounters { read, write, discard, flushes, busy_ns, weighted_ns, ..DeviceCounters::default() }
 }

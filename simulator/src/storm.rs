@@ -275,7 +275,7 @@ impl Weather {
         let tags = self.queue.tags().in_use();
         let requests = self.queue.requests().in_use();
         let (inside, counters) = (self.queue.bios_inside(), self.queue.counters());
-        let in_flight = counters.directions[0].in_flight + counters.directions[1].in_flight;
+        let in_flight = counters.in_flight();
         if tags + requests + inside + in_flight > 0 {
             let what = format!("{tags} tags, {requests} requests, {inside} bios, {in_flight} counted in flight");
             return Err(format!("P1: left when all is answered: {what}"));

@@ -370,6 +370,7 @@ mod loop_of_questions {
             dispatch_reasons: BTreeMap::new(),
             blkio: BTreeMap::new(),
             dispatches: None,
+            alone: Vec::new(),
             flags: Vec::new(),
         }
     }

@@ -7,6 +7,8 @@
 use block::{Nanos, Operation, Priority};
 use serde::{Deserialize, Serialize};
 
+use crate::goal::Goals;
+use crate::output::Output;
 use crate::program::Program;
 pub use crate::replay::{Pace, Replay};
 
@@ -395,6 +397,24 @@ pub struct PrioritySplit {
     pub priority_bits: u16,
 }
 
+/// A trace that a job file names (fio's read_iolog).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Input {
+    /// The file.
+    pub file: String,
+    /// As fast as its depth lets it, instead of at recorded times.
+    pub as_fast_as_possible: bool,
+    /// Recorded times are multiplied by this, in per cent.
+    pub time_percent: u32,
+    /// Offsets are divided by this; 0 counts as 1.
+    pub divide_offsets_by: u32,
+    /// Offsets are rounded down to this; 0 = not.
+    pub align_bytes: u32,
+    /// Operations that are left out: reads, writes, trims, flushes.
+    pub skips: [bool; 4],
+}
+
 /// What the job asks of its group; the experiment merges the wishes of all jobs of one group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -534,6 +554,22 @@ pub struct Job {
     /// Pauses.
     pub think: Think,
 
+    /// What it must achieve, and what ends it when it does not.
+    #[serde(skip_serializing_if = "is_default")]
+    pub goals: Goals,
+    /// Processors its threads may run on; empty = all. Only hosts with a process per thread can do that for each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<u32>,
+    /// Each thread has one of them for itself, in turn (fio `cpus_allowed_policy=split`).
+    #[serde(skip_serializing_if = "is_default")]
+    pub splits_cpus: bool,
+    /// What is written down of its I/Os.
+    #[serde(skip_serializing_if = "is_default")]
+    pub output: Output,
+    /// The trace it repeats instead of a pattern, before it was read: who reads it puts a [`Replay`] in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Box<Input>>,
+
     /// Which failed I/Os do not end the thread; by default the first failure does (a failed sync always does).
     pub continue_on_error: PerDirection<bool>,
 
@@ -622,6 +658,11 @@ impl Default for Job {
             rate_process: RateProcess::Linear,
             rate_ignores_think: false,
             think: Think::default(),
+            goals: Goals::default(),
+            cpus: Vec::new(),
+            splits_cpus: false,
+            output: Output::default(),
+            input: None,
             continue_on_error: PerDirection::all(false),
             runtime_ns: None,
             time_based: false,
@@ -681,6 +722,21 @@ impl Job {
             && always
             && unit(first).is_some()
             && used.all(|other| unit(other) == unit(first))
+    }
+
+    /// Whether its I/Os go out at recorded times: then it sleeps most of the time, and has to be awake in time.
+    pub fn keeps_recorded_times(&self) -> bool {
+        self.replay.as_ref().is_some_and(|replay| replay.pace == Pace::AsRecorded)
+    }
+
+    /// The processors that a thread may run on; empty = all.
+    pub fn cpus_of(&self, thread: u32) -> Vec<usize> {
+        let all = self.cpus.iter().map(|&cpu| cpu as usize);
+        match self.cpus.len() {
+            0 => Vec::new(),
+            count if self.splits_cpus => all.skip(thread as usize % count).take(1).collect(),
+            _ => all.collect(),
+        }
     }
 
     /// The job's I/O priority.

@@ -318,9 +318,7 @@ fn t19_buffered_libaio_is_limited_to_one_unless_asked_otherwise() {
 
 #[test]
 fn t19_what_no_host_can_do_yet_is_refused_and_never_ignored() {
-    for option in
-        ["write_bw_log=x", "read_iolog=x", "latency_target=5ms", "steadystate=iops:5%", "flow=2", "cpus_allowed=0"]
-    {
+    for option in ["lockfile=exclusive", "uid=7", "file_append=1", "stats=0", "nowait=1", "pre_read=1"] {
         assert!(errors(&format!("[j]\n{option}\n")).contains("is not supported yet"), "{option}");
     }
 }
@@ -407,6 +405,7 @@ const EVERYTHING: &str = "[global]\nioengine=libaio\ndirect=1\niodepth=16\nrunti
     [two]\nstonewall\nrw=write:-8k\nbssplit=4k/:8k/:64k/\nfsync=8\nend_fsync=1\nthinktime=2ms\nthinktime_blocks=4\n\
     startdelay=1-3\nnumjobs=4\nsize=50%\noffset=1m\nsync=dsync\nwait_for= one\n\
     [two]\nnew_group\nrw=randtrimwrite\nbsrange=4k-64k,8k-32k\nrandom_distribution=normal:12.5\nrate_process=poisson\n\
+    max_latency=1s\nrate_iops_min=2,3\nsteadystate=bw:5%\nss_dur=20\nflow=2\nwrite_lat_log\nlog_avg_msec=50\nignore_error=EIO\n\
     continue_on_error=io\niodepth_low=4\nnice=-7\nrandseed=5\nexitall\nio_size=3g\npercentage_random=50\n";
 
 #[test]
@@ -589,6 +588,28 @@ const RIGHT: &[&str] = &[
     "cmdprio_bssplit=4k/30:8k/10/1/0",
     "thinktime_iotime=1s",
     "exit_what=all",
+    "rate_min=1m,64k",
+    "rate_iops_min=5",
+    "rate_cycle=250",
+    "max_latency=20ms",
+    "latency_target=2ms\nlatency_window=5s\nlatency_percentile=99.95",
+    "latency_target=500\nlatency_window=1s\nlatency_run=1",
+    "steadystate=iops:0.3%\nss_dur=30s\nss_ramp=2s",
+    "ss=bw_slope:10m\nss_dur=10\nsteadystate_check_interval=500ms",
+    "ss=lat:250\nss_dur=10",
+    "flow=3\nflow_id=2\nflow_sleep=1000",
+    "ignore_error=EIO:110,ENOSPC",
+    "ignore_error=,5",
+    "cpus_allowed=0,2-3",
+    "cpumask=5\ncpus_allowed_policy=split",
+    "write_bw_log",
+    "write_lat_log=p\nlog_avg_msec=500\nlog_max_value=1",
+    "write_iops_log=a/b\nlog_offset=1\nlog_prio=1\nper_job_logs=0",
+    "write_hist_log=h\nlog_hist_msec=1000\nlog_hist_coarseness=3",
+    "write_iolog=all.log",
+    "read_iolog=t.log\nreplay_no_stall=1\nreplay_scale=2\nreplay_align=4k\nreplay_skip=write,flush",
+    "read_iolog=t.log\nreplay_time_scale=50",
+    "replay_no_stall=0",
 ];
 
 /// Files of which about one in two can be run.

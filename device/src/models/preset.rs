@@ -14,17 +14,17 @@ use crate::parameter::Unit;
 pub struct ModelRow {
     /// The name behind `model:`.
     pub name: &'static str,
-    /// A second name, or the empty string.
-    pub alias: &'static str,
+    /// Other names.
+    pub aliases: &'static [&'static str],
     /// Its file.
     pub text: &'static str,
 }
 
 macro_rules! presets {
-    ($($name:literal $(| $alias:literal)?),* $(,)?) => {
+    ($($name:literal $(| $alias:literal)*),* $(,)?) => {
         &[$(ModelRow {
             name: $name,
-            alias: concat!($($alias)?),
+            aliases: &[$($alias),*],
             text: include_str!(concat!("../../presets/", $name, ".toml")),
         }),*]
     };
@@ -33,15 +33,15 @@ macro_rules! presets {
 /// All models that come with the program.
 pub const MODELS: &[ModelRow] = presets![
     "null",
-    "sata" | "hdd",
+    "sata" | "hdd" | "sata-disk",
     "wd2500js",
     "ide2003",
-    "raid5x12",
+    "raid5x12" | "raid5-array",
     "raid5x12-stream",
-    "ssd",
+    "ssd" | "sata-ssd",
     "ssd-lsi",
     "ssd-plextor",
-    "nvme",
+    "nvme" | "nvme-ssd",
 ];
 
 /// A model with what its file says of it.
@@ -88,7 +88,7 @@ impl Preset {
         if is_path(name) {
             return file::read(name, &read_file(name)?, depth);
         }
-        let row = MODELS.iter().find(|row| row.name == name || (!row.alias.is_empty() && row.alias == name));
+        let row = MODELS.iter().find(|row| row.name == name || row.aliases.contains(&name));
         let row = row.ok_or_else(|| unknown(name))?;
         file::read(row.name, row.text, depth)
     }
@@ -148,8 +148,7 @@ fn read_file(name: &str) -> Result<String, ModelError> {
 
 fn unknown(name: &str) -> ModelError {
     // Names first: of two that are as near the first one is meant.
-    let names = MODELS.iter().map(|row| row.name).chain(MODELS.iter().map(|row| row.alias));
-    let names = names.filter(|name| !name.is_empty());
+    let names = MODELS.iter().map(|row| row.name).chain(MODELS.iter().flat_map(|row| row.aliases.iter().copied()));
     let nearest = error::nearest(name, names);
     let all: Vec<_> = MODELS.iter().map(|row| row.name).collect();
     let all = all.join(", ");

@@ -216,8 +216,8 @@ impl Load {
             let next = kept.map_or_else(|| self.threads[index].issuer.next(now), Next::Issue);
             match next {
                 Next::Issue(io) if self.threads[index].engine == Engine::Null => {
-                    self.threads[index].issuer.completed(io.token, true);
                     self.record_null(index, io, now);
+                    self.threads[index].issuer.ended(io.token, None, now);
                     null_ios += 1;
                     if null_ios == NULL_IOS_PER_TURN {
                         self.waiting.push(Reverse((now, index)));
@@ -249,6 +249,7 @@ impl Load {
         let Some(recorder) = &mut self.recorder else { return };
         let direction = IoDirection::from(io.operation);
         recorder.submitted(index, direction, now);
+        recorder.log_begin(index, &io, now);
         recorder.completed(&Completion {
             issuer: index,
             direction,
@@ -258,6 +259,7 @@ impl Load {
             device_ns: 0,
             outcome: Outcome::Done,
         });
+        recorder.log_end(index, io.token, now);
     }
 
     fn issue(&mut self, index: usize, io: Io, door: &mut Door<'_>) {
@@ -266,6 +268,7 @@ impl Load {
         let bytes = u64::from(io.length_bytes);
         if let Some(recorder) = &mut self.recorder {
             recorder.submitted(index, direction, now);
+            recorder.log_begin(index, &io, now);
             if let Some(due_ns) = io.due_ns {
                 recorder.slipped(index, now.saturating_sub(due_ns));
             }
@@ -285,6 +288,9 @@ impl Load {
 
     fn end_thread(&mut self, index: usize, now: Nanos) {
         self.threads[index].is_running = false;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.ended(index, self.threads[index].issuer.ending());
+        }
         let mut ending = Vec::new();
         if self.schedule.ended(index, &mut ending) {
             self.stop(ending);
@@ -357,17 +363,20 @@ impl Resident for Load {
         let Ok(token) = u32::try_from(answer.cookie) else { return };
         let thread = &mut self.threads[answer.lane];
         let Some(flying) = thread.flying[token as usize].take() else { return };
-        thread.issuer.completed(token, answer.result.is_ok());
+        let outcome = answer.result.map_or_else(outcome_of, |()| Outcome::Done);
+        let completed_ns = answer.now_ns.max(flying.submitted_ns);
+        thread.issuer.ended(token, outcome.errno(), completed_ns);
         if let Some(recorder) = &mut self.recorder {
             recorder.completed(&Completion {
                 issuer: answer.lane,
                 direction: flying.direction,
                 submitted_ns: flying.submitted_ns,
-                completed_ns: answer.now_ns.max(flying.submitted_ns),
+                completed_ns,
                 bytes: flying.bytes,
                 device_ns: 0,
-                outcome: answer.result.map_or_else(outcome_of, |()| Outcome::Done),
+                outcome,
             });
+            recorder.log_end(answer.lane, token, completed_ns);
         }
         self.enqueue(answer.lane);
     }

@@ -13,14 +13,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use block::Nanos;
+use block::{Nanos, Operation};
 use elevator::registry::ENTRIES;
 use experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag, SchedulerInForce, TunableInForce};
 use experiment::{
     Areas, Experiment, Host, LiveFigures, LiveGroup, Measurement, Progress, Refusal, RunError, TargetFacts,
 };
-use workload::Issuer;
 use workload::trace::Names;
+use workload::{Flows, Issuer};
 
 use crate::backing::{Backing, OpenVolume, VolumeSettings};
 use crate::error::{EngineError, ErrorKind};
@@ -207,6 +207,11 @@ fn shard_settings(experiment: &Experiment) -> ShardSettings {
         .map(|place| u64::from(place.job.effective_depth()) * (place.largest_io_bytes() + 4_096).next_power_of_two());
     let memory_bytes = (4 * in_flight.sum::<u64>() + 32 * MIB).next_multiple_of(MIB).clamp(128 * MIB, 2_048 * MIB);
     let issuers = u32::try_from(experiment.issuers().count()).unwrap_or(u32::MAX);
+    // All jobs live on one thread: where any of them may run, it may, unless one may run anywhere.
+    let mut cpus: Vec<usize> = experiment.issuers().flat_map(|place| place.job.cpus_of(place.thread)).collect();
+    if experiment.issuers().any(|place| place.job.cpus.is_empty()) {
+        cpus.clear();
+    }
     ShardSettings {
         name: "engine".to_owned(),
         scheduler: experiment.scheduler.clone(),
@@ -216,6 +221,8 @@ fn shard_settings(experiment: &Experiment) -> ShardSettings {
         max_connections: issuers.saturating_add(1),
         max_groups: u32::try_from(experiment.groups.len() * 4 + 2).unwrap_or(u32::MAX),
         seed: experiment.run_seed(),
+        cpus,
+        is_urgent: experiment.issuers().any(|place| place.job.keeps_recorded_times()),
         ..ShardSettings::default()
     }
 }
@@ -242,10 +249,12 @@ fn writes(experiment: &Experiment) -> bool {
 
 fn threads(experiment: &Experiment, size_bytes: u64) -> Result<Vec<Thread>, Refusal> {
     let areas = Areas::lay_out(experiment, size_bytes)?;
+    let mut flows = Flows::default();
     let thread = |place: experiment::IssuerPlace<'_>| {
         let area = areas.of(place.job, place.thread);
-        let issuer = Issuer::new(place.job, place.thread, area.bytes, experiment.run_seed())
+        let mut issuer = Issuer::new(place.job, place.thread, area.bytes, experiment.run_seed())
             .map_err(|error| Refusal::usage(error.to_string(), "use a larger target, or give a larger --size"))?;
+        issuer.join(&mut flows);
         Ok(Thread::new(issuer, place.job.engine, area.first_byte))
     };
     experiment.issuers().map(thread).collect()
@@ -325,6 +334,7 @@ fn answer(experiment: &Experiment, over: Over, status: &ShardStatus) -> Measurem
         dispatch_reasons: measurement::reasons_since(&begin.reasons, &end.reasons),
         dispatches: None,
         blkio: status.groups.iter().filter_map(|group| Some((format!("/{}", group.path), group.blkio?))).collect(),
+        alone: Vec::new(),
         flags,
     }
 }
@@ -356,13 +366,13 @@ fn target_facts(experiment: &Experiment, status: &ShardStatus) -> TargetFacts {
 }
 
 fn device_counters(counted: &queue::Counters) -> DeviceCounters {
-    let [read, write] = [block::Direction::Read, block::Direction::Write].map(|direction| {
-        let counted = counted.of(direction);
+    let [read, write, discard] = [Operation::Read, Operation::Write, Operation::Discard].map(|operation| {
+        let counted = counted.of(operation);
         let (ios, merges, sectors, time_ns) = (counted.ios, counted.merges, counted.sectors, counted.ticks_ns);
         DirectionCounters { ios, merges, sectors, time_ns }
     });
     let (flushes, busy_ns, weighted_ns) = (counted.flushes, counted.io_ticks_ns, counted.weighted_ns);
-    DeviceCounters { read, write, flushes, busy_ns, weighted_ns, ..DeviceCounters::default() }
+    DeviceCounters { read, write, discard, flushes, busy_ns, weighted_ns, ..DeviceCounters::default() }
 }
 
 impl From<EngineError> for Refusal {

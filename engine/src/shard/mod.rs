@@ -55,6 +55,7 @@ pub(crate) struct LoopSettings {
     pub busy_poll_us: u32,
     pub stall_timeout_ns: Nanos,
     pub cpus: Vec<usize>,
+    pub is_urgent: bool,
 }
 
 /// What a completion's token names.
@@ -180,8 +181,12 @@ impl Shard {
         let system = |what: &str, error: std::io::Error| {
             EngineError::system(format!("{what}: {error}"), "see the engine's chapter on limits and kernel settings")
         };
-        // Both only sharpen timing; where they are forbidden the engine works all the same.
+        // They only sharpen timing; where they are forbidden the engine works all the same.
         let _ = linux::thread::precise_timers();
+        let _ = linux::thread::short_turns();
+        if settings.is_urgent {
+            let _ = linux::thread::most_urgent();
+        }
         linux::thread::pin(&settings.cpus).map_err(|error| {
             EngineError::usage(
                 format!("cpu = {:?}: {error}", settings.cpus),

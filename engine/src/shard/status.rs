@@ -101,6 +101,8 @@ pub struct GroupStatus {
     pub memory_bytes: u64,
     /// What it did.
     pub counters: GroupCounters,
+    /// Time in which limiters kept at least one of its requests waiting, in nanoseconds.
+    pub throttled_ns: Nanos,
     /// What the scheduler keeps of its service, if it does.
     pub blkio: Option<Statistics>,
 }
@@ -190,6 +192,7 @@ impl Shard {
     }
 
     fn group_statuses(&self) -> Vec<GroupStatus> {
+        let now = linux::thread::monotonic_ns();
         let groups = self.turn.groups();
         groups
             .map(|(group, state, memory_bytes)| GroupStatus {
@@ -202,6 +205,7 @@ impl Shard {
                 connections: state.connections,
                 memory_bytes,
                 counters: state.counters.clone(),
+                throttled_ns: self.turn.throttled_ns(state.id, now),
                 blkio: self.turn.account(state.id),
             })
             .collect()

@@ -1,6 +1,6 @@
 //! Limits of groups, and limiters in general, while the engine runs.
 
-use block::Nanos;
+use block::{GroupId, Nanos};
 use elevator::limiters::LimiterError;
 use elevator::tunable::SettingError;
 use elevator::{Any, GroupSettings, IoLimits, Limiter, Rates};
@@ -62,6 +62,11 @@ impl Turn {
         names.map(in_force).collect()
     }
 
+    /// The time in which limiters kept at least one bio of a group waiting.
+    pub fn throttled_ns(&self, group: GroupId, now: Nanos) -> Nanos {
+        self.queue.throttled_ns(group, now)
+    }
+
     /// Bios that limiters hold.
     pub fn held_by_limiters(&self) -> u32 {
         self.queue.held_by_limiters()
@@ -113,7 +118,6 @@ fn io_limits(limits: &Limits) -> IoLimits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::GroupId;
 
     /// Other tests run whole experiments; here is what the queue and its limiters are told, and when.
     #[test]

@@ -47,6 +47,7 @@ pub fn measured(scheduler: &str, threads: u32, set: u32, kib_per_s: &[u64], late
         dispatch_reasons: [("fifo".to_owned(), 7)].into(),
         dispatches: None,
         blkio: std::collections::BTreeMap::new(),
+        alone: Vec::new(),
         flags: Vec::new(),
         experiment: Experiment {
             target: "model:null".into(),

@@ -111,6 +111,29 @@ const TOKENS: &[&[u8]] = &[
     b"exitall",
     b"group_reporting",
     b"description=",
+    b"rate_min=",
+    b"rate_iops_min=",
+    b"rate_cycle=",
+    b"max_latency=",
+    b"latency_target=",
+    b"latency_window=",
+    b"latency_percentile=",
+    b"latency_run=1",
+    b"steadystate=iops_slope:0.3%",
+    b"ss=bw:",
+    b"ss_dur=",
+    b"ss_ramp=",
+    b"flow=",
+    b"flow_id=",
+    b"ignore_error=",
+    b"EIO",
+    b"cpus_allowed=0,2-3",
+    b"cpumask=",
+    b"write_lat_log",
+    b"log_avg_msec=",
+    b"write_iolog=",
+    b"read_iolog=",
+    b"replay_skip=",
 ];
 
 /// Areas on which jobs are tried, in bytes: one that holds a block or not, and one that holds many.
@@ -228,7 +251,10 @@ fn draw(issuer: &mut Issuer, area_bytes: u64, mut seen: Seen) -> Seen {
             }
             Next::Busy => {
                 assert!(!in_flight.is_empty(), "busy with nothing in flight");
-                issuer.completed(in_flight.remove(0), true);
+                // Late and failing now and then, for the goals.
+                now += 1_000_000;
+                let token = in_flight.remove(0);
+                issuer.ended(token, (now % 7_000_000 == 0).then_some(5), now);
             }
             Next::Finished => break,
         }
@@ -245,6 +271,11 @@ fn corpus() -> Vec<Vec<u8>> {
         "[t]\nrw=randtrim\nbsrange=512-64k\nblockalign=512\nnorandommap\niodepth=8\niodepth_low=2\nloops=3\nnumber_ios=40\n",
         "[v]\nprogram=video:frame=4k\n[d]\nprogram=dbench:files=3,flush=2\nloops=2\n[w]\nrw=rewrite\nioengine=libaio\ndirect=1\niodepth=4\n",
         "[z]\nrw=randread:3\nrandom_distribution=zoned:50/5:50/95\npercentage_random=50\nrandseed=7\nstartdelay=1-2\n",
+        "[m]\nrate_min=1m,64k\nrate_iops_min=5\nrate_cycle=250\nmax_latency=20ms\nignore_error=EIO:110,ENOSPC\niodepth=8\nioengine=io_uring\n",
+        "[s]\nlatency_target=2ms\nlatency_window=5s\nlatency_percentile=99.95\nioengine=libaio\ndirect=1\niodepth=16\nrw=randread\n",
+        "[y]\nsteadystate=bw_slope:0.5%\nss_dur=10\nss_ramp=1\nruntime=60\ntime_based\n[f]\nflow=3\nflow_id=1\nflow_sleep=100\n",
+        "[l]\nwrite_bw_log=p\nwrite_lat_log\nwrite_hist_log=h\nlog_hist_msec=100\nlog_avg_msec=50\nlog_offset=1\nper_job_logs=0\ncpus_allowed=0,2-3\n",
+        "[r]\nread_iolog=t.log\nreplay_no_stall=1\nreplay_time_scale=50\nreplay_scale=2\nreplay_align=4k\nreplay_skip=write,trim\nwrite_iolog=o\n",
     ]
     .map(|text| text.as_bytes().to_vec())
     .into()

@@ -241,6 +241,9 @@ pub struct GroupArguments {
     /// Refuse weights that the mechanism cannot hold to within 2 % of their ratios, and traces that go beyond the target
     #[arg(long)]
     pub strict: bool,
+    /// Run each group alone first: it is due no more than it does alone (for groups that think, or wait for each I/O)
+    #[arg(long)]
+    pub calibrate: bool,
     /// In what shares are measured
     #[arg(long, value_name = "UNIT", default_value = "bytes")]
     pub share_unit: ShareUnitName,

@@ -40,7 +40,10 @@ pub fn text() -> String {
     let models = listed();
     let mut text = String::new();
     for Listed { row, preset } in &models {
-        let alias = if row.alias.is_empty() { String::new() } else { format!(" (also model:{})", row.alias) };
+        let alias = match row.aliases {
+            [] => String::new(),
+            aliases => format!(" (also model:{})", aliases.join(", model:")),
+        };
         let _ = writeln!(text, "model:{}{alias}\n  {}", row.name, preset.doc);
         for anchor in &preset.anchors {
             let _ = writeln!(text, "  published: {}", published(anchor));
@@ -110,7 +113,7 @@ pub fn json() -> Json {
         });
         Json::object([
             ("name", Json::text(row.name)),
-            ("alias", Json::text(row.alias)),
+            ("aliases", Json::List(row.aliases.iter().copied().map(Json::text).collect())),
             ("type", Json::text(preset.model.type_word())),
             ("doc", Json::text(&preset.doc)),
             ("anchors", Json::List(preset.anchors.iter().map(anchor_json).collect())),

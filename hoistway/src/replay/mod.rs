@@ -5,6 +5,7 @@
 //! ```
 
 pub mod groups;
+pub mod job_file;
 pub mod slip;
 pub mod workload;
 
@@ -52,6 +53,7 @@ fn as_test(arguments: &ReplayArguments) -> TestArguments {
             weights: arguments.weights.clone(),
             group: Vec::new(),
             strict: arguments.strict,
+            calibrate: false,
             share_unit: arguments.share_unit,
         },
         schedulers: arguments.schedulers.clone(),

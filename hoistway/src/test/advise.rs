@@ -59,6 +59,22 @@ pub fn notes_of_hosts(measurements: &[Measurement], voice: Voice) {
     }
 }
 
+/// Says which threads ended before their time, or what they found, each once.
+pub fn endings(measurements: &[Measurement], voice: Voice) {
+    let mut said: Vec<String> = Vec::new();
+    for measurement in measurements {
+        let threads = measurement.groups.iter().flat_map(|group| group.threads.iter().map(move |it| (group, it)));
+        for (group, thread) in threads.filter(|(_, thread)| !thread.ending.is_empty()) {
+            let text =
+                format!("{}: {} of {}: {}", measurement.experiment.scheduler, thread.name, group.path, thread.ending);
+            if !said.contains(&text) {
+                voice.note(&text);
+                said.push(text);
+            }
+        }
+    }
+}
+
 /// Whether the weights have acted all the same: a scheduler that waits for groups keeps the others out of the device.
 fn follows_weights(measurement: &Measurement) -> bool {
     let weights: u64 = measurement.groups.iter().map(|group| u64::from(group.weight)).sum();

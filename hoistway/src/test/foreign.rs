@@ -147,6 +147,7 @@ fn measurement(target: &str, jobs: &[FioJob]) -> Measurement {
         dispatch_reasons: BTreeMap::new(),
         dispatches: None,
         blkio: BTreeMap::new(),
+        alone: Vec::new(),
         flags,
     }
 }

@@ -16,11 +16,13 @@ use report::{Results, page};
 
 mod advise;
 mod blkio;
+mod calibrate;
 pub mod compare;
 pub mod foreign;
 mod groups;
 pub mod host;
 pub mod limiters;
+mod logs;
 pub mod plan;
 mod preview;
 pub mod run;
@@ -37,6 +39,7 @@ use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::progress::Display;
 use crate::target::OpenTarget;
+use calibrate::Calibrated;
 use host::OnTarget;
 use plan::Plan;
 use run::Carrier;
@@ -119,7 +122,7 @@ fn measure(arguments: &TestArguments, voice: Voice) -> Outcome {
 /// Asks the host about every combination; nothing is touched.
 pub fn check(plan: &Plan) -> Result<(), Error> {
     let host = host::open(plan.host, &plan.terms);
-    let host = OnTarget::new(host, &plan.target.stand_in(plan.file_bytes()), &plan.target.text, None);
+    let host = OnTarget::new(host, &plan.target.stand_in(plan.host, plan.file_bytes()), &plan.target.text, None);
     for experiment in plan.matrix.interleaved_set(1) {
         host.check(&experiment).map_err(|refusal| Error::from(refusal).at(place_of(&host, &experiment)))?;
     }
@@ -251,9 +254,17 @@ fn make_sets(
         trace_out: plan.trace_out.as_deref(),
         dispatches: &pictured,
     };
+    // They are of no run that anybody looks at.
+    let unseen = Carrier { trace_out: None, dispatches: &|_| 0, ..carrier };
+    let mut calibrated = Calibrated::default();
     let mut batch = |experiments: Vec<Experiment>, measurements: &mut Vec<Measurement>| {
+        if plan.is_calibrated {
+            calibrated.measure(&unseen, &experiments, display)?;
+        }
         display.expect(experiments.len(), &plan.matrix.threads);
         carrier.run(&experiments, display, &mut |measurement| {
+            let alone = calibrated.of(&measurement.experiment);
+            let measurement = Measurement { alone, ..measurement };
             if let Some((store, _)) = store {
                 store.append(&measurement)?;
             }
@@ -293,6 +304,8 @@ fn conclude(
         views.show(&results)?;
         advise::idle_weights(&made.measurements, voice);
         advise::notes_of_hosts(&made.measurements, voice);
+        advise::endings(&made.measurements, voice);
+        logs::check(store.is_some(), &made.measurements, voice);
         crate::replay::slip::say(&made.measurements, voice);
     }
     stored?;

@@ -46,6 +46,8 @@ pub struct Plan {
     pub trace_out: Option<PathBuf>,
     /// Where the groups' accounts go, if they are wanted.
     pub blkio_out: Option<PathBuf>,
+    /// Each group runs alone first.
+    pub is_calibrated: bool,
     /// How long a run takes that ends by itself.
     pub expected_ns: Option<Nanos>,
 }
@@ -110,6 +112,7 @@ impl Plan {
             terms,
             trace_out,
             blkio_out,
+            is_calibrated: arguments.groups.calibrate,
             expected_ns: traced.and_then(|traced| traced.expected_ns),
         })
     }

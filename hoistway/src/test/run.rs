@@ -16,6 +16,7 @@ use crate::interrupt::Interrupt;
 use crate::progress::{Display, Live};
 
 /// How runs are carried out.
+#[derive(Copy, Clone)]
 pub struct Carrier<'a> {
     /// A host for one worker.
     pub host: &'a (dyn Fn() -> Box<dyn Host> + Sync),

@@ -15,7 +15,7 @@ use experiment::{Matrix, Measurement};
 use report::Results;
 use serde::{Deserialize, Serialize};
 
-use super::{foreign, show};
+use super::{foreign, logs, show};
 use crate::exit::Error;
 
 const PLAN: &str = "plan.json";
@@ -91,6 +91,7 @@ impl Store {
             let set = run.experiment.set;
             write(&directory.join(format!("set{set}.json")), &report::json::fio(results, [run]).document())?;
             write(&directory.join(format!("set{set}.samples.csv")), &report::csv::samples(run))?;
+            logs::write(&directory, run)?;
         }
         Ok(())
     }

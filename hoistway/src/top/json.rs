@@ -40,6 +40,7 @@ fn group(line: &Line) -> Value {
         "queued": line.queued.map(rounded),
         "latency_ns_p50": line.latency_ns[0],
         "latency_ns_p99": line.latency_ns[1],
+        "throttled_pct": line.throttled_percent.map(rounded),
         "limit": line.limit,
     })
 }

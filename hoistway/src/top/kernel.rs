@@ -30,6 +30,11 @@ impl Kernel {
         Ok(Self { queue, hierarchy: Hierarchy::find(), begun: Instant::now() })
     }
 
+    /// `MAJOR:MINOR` of the whole disk.
+    pub fn number(&self) -> String {
+        self.queue.number()
+    }
+
     /// Why there are no groups, if there are none.
     pub fn note(&self) -> Option<&'static str> {
         self.hierarchy
@@ -60,6 +65,7 @@ impl Kernel {
             in_flight: stat.fields[8],
             busy_ns: Some(stat.fields[9] * NS_PER_MS),
             flows: Some([flow(0), flow(4)]),
+            diskstats: Some(stat.fields),
             notes: self.queue.tunables().into_iter().collect(),
             groups: groups.into_iter().map(group).collect(),
             scheduler,
@@ -77,6 +83,9 @@ fn group(group: GroupStatistics) -> GroupLook {
         weight: group.weight,
         flows: [flow(reads), flow(writes)],
         outstanding: None,
+        // Neither version of control groups counts it.
+        throttled_ns: None,
         limit: group.limit,
+        ..GroupLook::default()
     }
 }

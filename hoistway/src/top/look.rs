@@ -28,6 +28,8 @@ pub struct DeviceLook {
     pub busy_ns: Option<Nanos>,
     /// What it did, reads and writes; none: the sum of the groups.
     pub flows: Option<[Flow; 2]>,
+    /// The 17 numbers of `/proc/diskstats`; none where nobody counts them.
+    pub diskstats: Option<[u64; 17]>,
     /// Other figures for the detail view, by name.
     pub notes: BTreeMap<String, String>,
     /// Its groups.
@@ -43,8 +45,12 @@ pub struct GroupLook {
     pub weight: u32,
     /// Reads and writes.
     pub flows: [Flow; 2],
+    /// Discards.
+    pub discards: Flow,
     /// Requests not answered yet; none where nobody counts them.
     pub outstanding: Option<u64>,
+    /// Time in which it had work but a limit held it, in nanoseconds; none where nobody counts it.
+    pub throttled_ns: Option<Nanos>,
     /// Its limits as a line; empty without.
     pub limit: String,
 }
@@ -127,7 +133,10 @@ fn difference(device: &DeviceLook, old: Option<&DeviceLook>) -> DeviceLook {
     let groups = device.groups.iter().map(|group| {
         let old = old.and_then(|old| old.groups.iter().find(|it| it.path == group.path));
         let flow = |at: usize| group.flows[at].since(old.map_or(&none, |old| &old.flows[at]));
-        GroupLook { flows: [flow(0), flow(1)], ..group.clone() }
+        let discards = group.discards.since(old.map_or(&none, |old| &old.discards));
+        let before_ns = old.and_then(|old| old.throttled_ns).unwrap_or(0);
+        let throttled_ns = group.throttled_ns.map(|now| now.saturating_sub(before_ns));
+        GroupLook { flows: [flow(0), flow(1)], discards, throttled_ns, ..group.clone() }
     });
     let old_flows = old.and_then(|old| old.flows.as_ref());
     DeviceLook {

@@ -20,6 +20,7 @@ mod screen;
 mod server;
 mod shares;
 mod source;
+pub mod stat;
 mod table;
 
 use crate::arguments::test::ProgressName;
@@ -65,7 +66,7 @@ pub struct TopArguments {
     /// Only this device of a server
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// json: one object per interval and line
+    /// json: one object per interval and line; diskstats: the device's counters, as in /proc/diskstats
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     /// Seconds of a measurement that pass in one
@@ -89,6 +90,8 @@ enum Format {
     Text,
     /// JSON lines.
     Json,
+    /// As /proc/diskstats: what was counted up to the end of each interval.
+    Diskstats,
 }
 
 /// The subcommand.
@@ -160,6 +163,7 @@ fn batch(arguments: &TopArguments, mut source: Source, interrupt: &Interrupt) ->
         let Some(interval) = source.next()? else { break };
         let text = match arguments.format {
             Some(Format::Json) => json::line(&chosen(&interval, arguments.device.as_deref())?),
+            Some(Format::Diskstats) => stat::diskstats(&chosen(&interval, arguments.device.as_deref())?.devices)?,
             Some(Format::Text) | None => {
                 text(&chosen(&interval, arguments.device.as_deref())?, arguments.sort, &mut history)
             }

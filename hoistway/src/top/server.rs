@@ -55,6 +55,7 @@ fn devices(status: &Value) -> Vec<DeviceLook> {
                 scheduler: text(&device["scheduler"]),
                 depth: number(&device["queue_depth"]),
                 in_flight: number(&device["ios_in_flight"]),
+                diskstats: diskstats(device),
                 notes: notes(device),
                 groups: groups.map(|group| self::group(group, outstanding(&text(&group["path"])))).collect(),
                 name,
@@ -77,20 +78,27 @@ fn group(group: &Value, outstanding: u64) -> GroupLook {
     GroupLook {
         path: text(&group["path"]),
         weight: u32::try_from(number(&group["weight"])).unwrap_or(u32::MAX),
-        flows: ["read", "write"].map(|kind| Flow {
-            ios: number(&group[kind]["requests"]),
-            bytes: number(&group[kind]["bytes"]),
-            service_ns: Some(number(&group[kind]["service_ns"])),
-            latency: group["latency_buckets"][kind]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(|step| (number(&step[0]), number(&step[1])))
-                .collect(),
-        }),
+        flows: ["read", "write"].map(|kind| flow(group, kind)),
+        discards: flow(group, "discard"),
         outstanding: Some(outstanding),
+        throttled_ns: group["throttled_ns"].as_u64(),
         limit: limits.collect::<Vec<_>>().join(" "),
     }
+}
+
+fn flow(group: &Value, kind: &str) -> Flow {
+    let steps = group["latency_buckets"][kind].as_array().into_iter().flatten();
+    Flow {
+        ios: number(&group[kind]["requests"]),
+        bytes: number(&group[kind]["bytes"]),
+        service_ns: Some(number(&group[kind]["service_ns"])),
+        latency: steps.map(|step| (number(&step[0]), number(&step[1]))).collect(),
+    }
+}
+
+fn diskstats(device: &Value) -> Option<[u64; 17]> {
+    let fields: Vec<u64> = device["diskstats"].as_array()?.iter().map(number).collect();
+    fields.try_into().ok()
 }
 
 fn text(value: &Value) -> String {

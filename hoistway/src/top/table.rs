@@ -71,6 +71,8 @@ pub struct Line {
     pub queued: Option<f64>,
     /// Median and 99th percentile of latency, in nanoseconds.
     pub latency_ns: [Option<Nanos>; 2],
+    /// Part of the interval in which it had work but a limit held it, in per cent; none where nobody counts.
+    pub throttled_percent: Option<f64>,
     /// Its limits.
     pub limit: String,
 }
@@ -98,6 +100,7 @@ pub fn lines(device: &DeviceLook, seconds: f64, sort: Sort) -> Vec<Line> {
         in_flight: shares::in_device(group, seconds),
         queued: shares::queued(group, seconds),
         latency_ns: [0.5, 0.99].map(|part| quantile_of(&group.flows, part)),
+        throttled_percent: group.throttled_ns.map(|ns| (ns as f64 / 1e7 / seconds).min(100.0)),
         limit: group.limit.clone(),
     };
     let mut lines: Vec<Line> = device.groups.iter().zip(shares::of(device, seconds)).map(line).collect();
@@ -159,7 +162,7 @@ pub fn cells(device: &str, lines: &[Line], shown: Shown, history: &History) -> (
     if !narrow || shown.width.is_some_and(|width| width >= 72) {
         header.push("QUEUED");
     }
-    header.extend(["p50ms", "p99ms"]);
+    header.extend(["p50ms", "p99ms", "THR%"]);
     if !narrow || shown.width.is_some_and(|width| width >= 76) {
         header.push("LIMIT");
     }
@@ -184,6 +187,7 @@ pub fn cells(device: &str, lines: &[Line], shown: Shown, history: &History) -> (
         "QUEUED" => known(line.queued),
         "p50ms" => milliseconds(line.latency_ns[0]),
         "p99ms" => milliseconds(line.latency_ns[1]),
+        "THR%" => line.throttled_percent.map_or("-".to_owned(), |percent| format!("{percent:.1}")),
         "LIMIT" => {
             if line.limit.is_empty() {
                 "-".to_owned()
@@ -286,7 +290,9 @@ mod tests {
         let flow =
             Flow { ios, bytes: ios * 4096, service_ns: Some(ios * 1_000_000), latency: [(2_000_000, ios)].into() };
         let none = Flow { service_ns: Some(0), ..Flow::default() };
-        GroupLook { path: path.into(), weight, flows: [flow, none], outstanding: Some(64), limit: String::new() }
+        let throttled_ns = Some(ios * 155_000);
+        let (path, flows) = (path.into(), [flow, none]);
+        GroupLook { path, weight, flows, outstanding: Some(64), throttled_ns, ..GroupLook::default() }
     }
 
     #[test]
@@ -309,9 +315,9 @@ mod tests {
         assert_eq!(
             text,
             [
-                "GROUP  WEIGHT  DUE%  GOT%    DIFF  MiB/s  IOPS  INFL  QUEUED  p50ms  p99ms  LIMIT  HIST",
-                "batch     100  11.1  50.0  +38.9!    3.1   800   0.8      63    2.0    2.0  -      ▅",
-                "db        800  88.9  50.0  -38.9!    3.1   800   0.8      63    2.0    2.0  -      ▅",
+                "GROUP  WEIGHT  DUE%  GOT%    DIFF  MiB/s  IOPS  INFL  QUEUED  p50ms  p99ms  THR%  LIMIT  HIST",
+                "batch     100  11.1  50.0  +38.9!    3.1   800   0.8      63    2.0    2.0  12.4  -      ▅",
+                "db        800  88.9  50.0  -38.9!    3.1   800   0.8      63    2.0    2.0  12.4  -      ▅",
             ]
         );
         let interval = Interval { length_ns: 1_000_000_000, devices: Vec::new() };
@@ -320,6 +326,6 @@ mod tests {
             "ssd0  wfq  in flight 7/32  r 6.2 MiB/s 1600/s  w 0.0 MiB/s 0/s   p99 r 2.0ms w -"
         );
         let narrow = |width| cells("ssd0", &lines, Shown { split: false, width: Some(width) }, &history).0;
-        assert_eq!((narrow(80).len(), narrow(78).len(), narrow(74).len(), narrow(60).len()), (13, 12, 11, 10));
+        assert_eq!((narrow(80).len(), narrow(78).len(), narrow(74).len(), narrow(60).len()), (14, 13, 12, 11));
     }
 }

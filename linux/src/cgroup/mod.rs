@@ -45,6 +45,10 @@ pub struct Rates {
 
 /// The file that holds BFQ's weights.
 const BFQ_WEIGHT: [&str; 2] = ["blkio.bfq.weight", "io.bfq.weight"];
+/// The file that holds io.cost's weights, and the largest that it takes.
+pub const COST_WEIGHT: &str = "io.weight";
+/// As above.
+pub const COST_WEIGHT_MAX: u32 = 10_000;
 /// The same of our kernel module's elevators (docs/kernel.md), one file for all of them.
 const OUR_WEIGHT: [&str; 2] = ["blkio.hoist.weight", "io.hoist.weight"];
 /// The schedulers under which weights have an effect.
@@ -74,6 +78,12 @@ impl Hierarchy {
         })
     }
 
+    /// Whether the controller io.cost is switched on for the device `MAJOR:MINOR`; only version 2 has it.
+    pub fn has_cost_control(&self, device: &str) -> bool {
+        let text = fs::read_to_string(self.mount.join("io.cost.qos")).unwrap_or_default();
+        self.version == Version::V2 && text.lines().any(|line| is_enabled(line, device))
+    }
+
     /// As messages name it: `cgroup v1`.
     pub const fn text(&self) -> &'static str {
         match self.version {
@@ -81,6 +91,12 @@ impl Hierarchy {
             Version::V2 => "cgroup v2",
         }
     }
+}
+
+/// Whether a line of `io.cost.qos` switches the controller on for a device: `8:0 enable=1 ctrl=user ...`.
+fn is_enabled(line: &str, device: &str) -> bool {
+    let mut words = line.split_ascii_whitespace();
+    words.next() == Some(device) && words.any(|word| word == "enable=1")
 }
 
 /// Reads mountinfo: six fields, optional ones up to a lone `-`, then type, source and options of the super block.
@@ -159,12 +175,15 @@ impl Tree {
     /// What the system says; `Unsupported` for a scheduler without weights.
     pub fn set_weight(&self, group: &Path, scheduler: &str, weight: u32) -> io::Result<u32> {
         let file = self.hierarchy.weight_file(scheduler).ok_or(io::ErrorKind::Unsupported)?;
-        let path = group.join(file);
-        fs::write(&path, weight.to_string())?;
-        let text = fs::read_to_string(&path)?;
-        // "800", or since 5.4 a first line "default 800".
-        let word = text.lines().next().unwrap_or("").split_ascii_whitespace().last().unwrap_or("");
-        word.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{}: '{text}'", path.display())))
+        write_weight(&group.join(file), weight)
+    }
+
+    /// Gives a group a weight under io.cost, 1 to 10,000; says what the file holds then.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn set_cost_weight(&self, group: &Path, weight: u32) -> io::Result<u32> {
+        write_weight(&group.join(COST_WEIGHT), weight)
     }
 
     /// Limits a group on the device `MAJOR:MINOR`.
@@ -221,6 +240,14 @@ pub fn enter(group: &Path) -> io::Result<()> {
     }
 }
 
+/// Writes a weight and reads it back: "800", or since 5.4 a first line "default 800".
+fn write_weight(path: &Path, weight: u32) -> io::Result<u32> {
+    fs::write(path, weight.to_string())?;
+    let text = fs::read_to_string(path)?;
+    let word = text.lines().next().unwrap_or("").split_ascii_whitespace().last().unwrap_or("");
+    word.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{}: '{text}'", path.display())))
+}
+
 fn make_directory(path: &Path, journal: &mut Journal) -> io::Result<()> {
     journal.made_cgroup(path)?;
     fs::create_dir(path)
@@ -272,6 +299,20 @@ mod tests {
         let new = tree(Version::V2).rate_lines("7:64", &rates);
         assert_eq!(new, [("io.max", "7:64 rbps=10485760 wiops=5".to_owned())]);
         assert!(tree(Version::V2).rate_lines("7:64", &Rates::default()).is_empty());
+    }
+
+    #[test]
+    fn io_cost_is_on_where_its_line_says_so() {
+        let line = "8:16 enable=1 ctrl=user rpct=95.00 rlat=5000 wpct=95.00 wlat=5000 min=50.00 max=150.00";
+        assert!(is_enabled(line, "8:16") && !is_enabled(line, "8:1"));
+        assert!(!is_enabled("8:16 enable=0 ctrl=auto", "8:16") && !is_enabled("", "8:16"));
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("io.cost.qos"), format!("7:0 enable=0\n{line}\n")).unwrap();
+        let of = |version| Hierarchy { version, mount: directory.path().to_owned() };
+        assert!(of(Version::V2).has_cost_control("8:16") && !of(Version::V2).has_cost_control("7:0"));
+        assert!(!of(Version::V1).has_cost_control("8:16"));
+        let weight = directory.path().join(COST_WEIGHT);
+        assert_eq!(write_weight(&weight, 800).unwrap(), 800);
     }
 
     #[test]

@@ -55,6 +55,8 @@ fn act(order: &Order, lines: BufReader<io::Stdin>) -> Result<(), String> {
     if let Some(cgroup) = &order.cgroup {
         linux::cgroup::enter(cgroup).map_err(|error| format!("cgroup {}: {error}", cgroup.display()))?;
     }
+    let cpus = place.job.cpus_of(place.thread);
+    linux::thread::pin(&cpus).map_err(|error| format!("cpus_allowed={cpus:?}: {error}"))?;
     let priority = order.experiment.priority_of(&place);
     if priority != block::Priority::NONE {
         linux::ioctl::set_io_priority(priority.0).map_err(|error| format!("I/O priority {priority:?}: {error}"))?;
@@ -62,8 +64,12 @@ fn act(order: &Order, lines: BufReader<io::Stdin>) -> Result<(), String> {
     // After the cgroup: what the kernel keeps of an open file or a ring belongs to the group of its maker.
     let issuer = Issuer::new(place.job, place.thread, order.area_bytes, order.experiment.run_seed())
         .map_err(|error| error.to_string())?;
-    let means = Means::open(&order.experiment, &place, &issuer, order.first_byte..order.first_byte + order.area_bytes)?;
+    let means = Means::open(&order.path, &place, &issuer, order.first_byte..order.first_byte + order.area_bytes)?;
     let _ = linux::thread::precise_timers();
+    let _ = linux::thread::short_turns();
+    if place.job.keeps_recorded_times() {
+        let _ = linux::thread::most_urgent();
+    }
     let (inbox, wishes) = listen(lines);
     tell(&FromWorker::Ready)?;
     let (at_ns, run_begin_ns) = match inbox.recv() {

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use block::{Flags, Nanos, Operation};
 use experiment::recorder::Outcome;
-use experiment::{Completion, Experiment, IoDirection, IssuerPlace, LiveGroup, Recorder, Window};
+use experiment::{Completion, IoDirection, IssuerPlace, LiveGroup, Recorder, Window};
 use linux::aio::{Done, Requests};
 use linux::buffer::{Arena, Span};
 use linux::thread::monotonic_ns;
@@ -41,22 +41,16 @@ pub(super) enum Means {
 }
 
 impl Means {
-    /// Opens the device as the job wants it, and what else is needed. `area` is the worker's part of it, in bytes.
-    pub(super) fn open(
-        experiment: &Experiment,
-        place: &IssuerPlace<'_>,
-        issuer: &Issuer,
-        area: Range<u64>,
-    ) -> Result<Self, String> {
+    /// Opens the device or file as the job wants it, and what else is needed. `area` is the worker's part of it, in bytes.
+    pub(super) fn open(path: &str, place: &IssuerPlace<'_>, issuer: &Issuer, area: Range<u64>) -> Result<Self, String> {
         let job = place.job;
         if job.engine == Engine::Null {
             return Ok(Means::Null);
         }
         let access = if job.mix.has_writes() { OFlags::RDWR } else { OFlags::RDONLY };
         let direct = if job.direct { OFlags::DIRECT } else { OFlags::empty() };
-        let device = &experiment.target;
-        let file = rustix::fs::open(device.as_str(), access | direct | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|error| format!("{device}: {}", io::Error::from(error)))?;
+        let file = rustix::fs::open(path, access | direct | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|error| format!("{path}: {}", io::Error::from(error)))?;
         if !job.direct {
             // A cold start: what the page cache holds of the area is dropped (clean pages only; nobody else writes).
             let length = std::num::NonZeroU64::new(area.end - area.start);
@@ -142,7 +136,10 @@ impl Performance {
                 self.issuer.stop();
                 is_stopped = true;
             }
-            let Some(wake_ns) = self.issue(now) else { return Ok(self.recorder) };
+            let Some(wake_ns) = self.issue(now) else {
+                self.recorder.ended(self.index, self.issuer.ending());
+                return Ok(self.recorder);
+            };
             if now >= self.next_live_ns {
                 self.tell_live(now)?;
             }
@@ -177,6 +174,7 @@ impl Performance {
         let direction = IoDirection::from(io.operation);
         let submitted_ns = monotonic_ns();
         self.recorder.submitted(self.index, direction, submitted_ns);
+        self.recorder.log_begin(self.index, &io, submitted_ns);
         if let Some(due_ns) = io.due_ns {
             self.recorder.slipped(self.index, submitted_ns.saturating_sub(due_ns));
         }
@@ -245,7 +243,7 @@ impl Performance {
             _ => Outcome::Short,
         };
         let completed_ns = now.max(flying.submitted_ns);
-        self.issuer.completed(token, outcome == Outcome::Done);
+        self.issuer.ended(token, outcome.errno(), completed_ns);
         self.recorder.completed(&Completion {
             issuer: self.index,
             direction: flying.direction,
@@ -255,6 +253,7 @@ impl Performance {
             device_ns: 0,
             outcome,
         });
+        self.recorder.log_end(self.index, token, completed_ns);
         if flying.deadline_ns.is_some_and(|deadline_ns| completed_ns > deadline_ns) {
             self.recorder.late(self.index, completed_ns);
         }

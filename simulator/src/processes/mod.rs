@@ -21,6 +21,7 @@ use std::ops::Range;
 use block::random::fnv1a64_continued;
 use block::{Flags, Nanos, Operation, Priority, SECTOR_BYTES, Status};
 use elevator::{Bio, Elevator};
+use experiment::recorder::Outcome;
 use experiment::{Completion, IoDirection, Recorder, Schedule};
 use queue::{Done, Plug, RequestQueue};
 use workload::{Io, Issuer, Next};
@@ -246,6 +247,7 @@ impl Processes {
         let process = &mut self.processes[index];
         process.is_running = false;
         self.running -= 1;
+        self.recorder.ended(index, process.issuer.ending());
         for actor in 0..u32::from(process.issuer.actors()) {
             queue.context_exited(block::ContextId(process.template.context.0 + actor), now);
         }
@@ -401,6 +403,7 @@ impl Processes {
         }
         if is_counted(self.ios[number as usize].bytes, io.operation) {
             self.recorder.submitted(index, IoDirection::from(io.operation), now);
+            self.recorder.log_begin(index, &io, now);
         }
         match &process.path {
             Path::Direct if self.calls.is_empty() => self.submit_io(number, now, queue),
@@ -479,6 +482,7 @@ impl Processes {
         }
         let process = &mut self.processes[index];
         let token = number - process.first_io;
+        self.recorder.log_end(index, token, now);
         let may_act = process.is_running
             && process.transfers_only
             && process.refills_at_once
@@ -494,7 +498,7 @@ impl Processes {
                 return;
             }
         } else {
-            process.issuer.completed(token, status.is_ok());
+            process.issuer.ended(token, Outcome::from(status).errno(), now);
         }
         self.pump(index, now, queue);
     }

@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use block::Nanos;
+
 use super::diagnostic::Place;
+use super::goals::{STEADY, Target};
 use super::units::Base;
 use super::values::{Numbers, SizePriority};
+use crate::goal::{Search, Steady};
 use crate::job::{BlockSize, Job, PerDirection};
 
 /// A job in the making. `[global]` is one too; job sections begin as its copy.
@@ -56,6 +60,12 @@ pub struct Draft {
     pub zone_skip_bytes: u64,
     /// `cmdprio_bssplit`: entries without a priority of their own take that of `cmdprio`.
     pub priority_splits: Option<PerDirection<Vec<SizePriority>>>,
+    /// `latency_target` and its companions.
+    pub target: Target,
+    /// `steadystate` and its companions.
+    pub steady: Steady,
+    /// `flow_id`, and `flow_sleep` in nanoseconds.
+    pub flow: (u32, Nanos),
     /// `stonewall`.
     pub begins_phase: bool,
     /// `new_group`.
@@ -88,8 +98,24 @@ impl Default for Draft {
             zone_range_bytes: 0,
             zone_skip_bytes: 0,
             priority_splits: None,
+            target: Target::default(),
+            steady: STEADY,
+            flow: (0, 0),
             begins_phase: false,
             begins_report_group: false,
         }
+    }
+}
+
+impl Draft {
+    /// What a job that is changed has already, where several options say it together.
+    pub fn take_up_goals(&mut self) {
+        let goals = &self.job.goals;
+        if let Some(search) = goals.search {
+            let Search { target_ns, window_ns, share_millionths, goes_on } = search;
+            self.target = Target { target_ns, window_ns, share_millionths, goes_on };
+        }
+        self.steady = goals.steady.unwrap_or(self.steady);
+        self.flow = goals.flow.map_or(self.flow, |flow| (flow.id, flow.sleep_ns));
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::diagnostic::{Findings, Place, Severity};
 use super::draft::Draft;
+use super::goals;
 use super::lex::{Content, Line};
 use super::options;
 use super::program;
@@ -53,6 +54,7 @@ pub fn expand(name: &str, lines: &[Line], surroundings: &Surroundings<'_>, findi
 /// `job` with the settings of a workload code's suffix.
 pub fn overridden(job: Job, overrides: &str, origin: &str, findings: &mut Findings) -> Job {
     let mut draft = Draft { job, ..Draft::default() };
+    draft.take_up_goals();
     let before = draft.job.clone();
     for direction in Direction::ALL {
         if let BlockSize::Fixed(bytes) = before.block_sizes.of(direction) {
@@ -263,6 +265,7 @@ fn resolved(draft: Draft, head: &Place, surroundings: &Surroundings<'_>, finding
     files(&mut job, &draft, at("nrfiles"), findings);
     zones(&mut job, &draft, at, findings);
     priorities(&mut job, &draft);
+    goals::resolve(&mut job, &draft, at, findings);
     if let Err(message) = engine(&mut job, &draft.engine, surroundings, at("iodepth"), findings) {
         findings.error(at("ioengine"), message, ENGINES_HELP);
     }

@@ -9,6 +9,7 @@
 mod diagnostic;
 mod draft;
 mod expand;
+mod goals;
 mod lex;
 mod options;
 mod program;

@@ -44,6 +44,8 @@ pub enum Action {
     Flag(fn(&mut Draft, bool)),
     /// Anything else.
     Text(fn(&mut Draft, &str) -> Outcome),
+    /// The same, or nothing.
+    Perhaps(fn(&mut Draft, &str) -> Outcome),
     /// Stored nowhere: accepted with the reason (class B) or refused with it, except for the harmless values listed.
     Nothing {
         /// Values that ask for nothing; accepted in silence.
@@ -145,6 +147,9 @@ fn store(draft: &mut Draft, row: &Row, value: Option<&str>) -> Outcome {
         set(draft, is_on);
         return Ok(());
     }
+    if let Action::Perhaps(set) = row.action {
+        return set(draft, value.unwrap_or(""));
+    }
     let text = value.filter(|text| !text.is_empty()).ok_or("it needs a value: option=value")?;
     match row.action {
         Action::Integer(min, max, set) => {
@@ -170,7 +175,7 @@ fn store(draft: &mut Draft, row: &Row, value: Option<&str>) -> Outcome {
             _ => return Err(not_one_of(text, &["0", "1"])),
         },
         Action::Text(set) => set(draft, text)?,
-        Action::Flag(_) | Action::Nothing { .. } => {}
+        Action::Flag(_) | Action::Perhaps(_) | Action::Nothing { .. } => {}
     }
     Ok(())
 }

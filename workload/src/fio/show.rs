@@ -4,7 +4,10 @@
 
 use std::fmt::{Display, Write};
 
+use block::time::MILLISECOND;
+
 use super::microseconds;
+use crate::goal::{Figure, Search};
 use crate::job::{
     Amount, BlockSize, Direction, Distribution, Ends, Engine, FileOrder, Job, Mix, Pattern, PerDirection,
     PrioritySplit, RateProcess, SyncKind, ZoneShare,
@@ -31,6 +34,8 @@ pub fn show(jobs: &[Job]) -> String {
         }
         section.engine(job);
         section.time(job);
+        section.goals(job);
+        section.output(job);
         section.group(job);
         file.push_str(&section.text);
     }
@@ -281,6 +286,90 @@ impl Section {
             self.line("rate_process", "poisson");
         }
         self.flag("rate_ignore_thinktime", job.rate_ignores_think);
+    }
+
+    fn goals(&mut self, job: &Job) {
+        let goals = &job.goals;
+        self.triple("rate_min", goals.least_bytes_per_s, self.default.goals.least_bytes_per_s);
+        self.triple("rate_iops_min", goals.least_ios_per_s, self.default.goals.least_ios_per_s);
+        self.number("rate_cycle", goals.cycle_ns / MILLISECOND, self.default.goals.cycle_ns / MILLISECOND);
+        span_of(self, "max_latency", goals.longest_io_ns);
+        if let Some(Search { target_ns, window_ns, share_millionths, goes_on }) = goals.search {
+            span_of(self, "latency_target", target_ns);
+            span_of(self, "latency_window", window_ns);
+            let (whole, fraction) = (share_millionths / 10_000, share_millionths % 10_000);
+            self.line("latency_percentile", format_args!("{whole}.{fraction:04}"));
+            self.flag("latency_run", goes_on);
+        }
+        if let Some(steady) = goals.steady {
+            let word = match steady.figure {
+                Figure::Ios => "iops",
+                Figure::Bytes => "bw",
+                Figure::Latency => "lat",
+            };
+            let slope = if steady.by_slope { "_slope" } else { "" };
+            let (whole, fraction) = (steady.limit_millionths / 1_000_000, steady.limit_millionths % 1_000_000);
+            let limit = match (steady.in_percent, steady.figure) {
+                (true, _) => format!("{whole}.{fraction:06}%"),
+                (false, Figure::Ios) => format!("{whole}.{fraction:06}"),
+                (false, Figure::Bytes) => whole.to_string(),
+                (false, Figure::Latency) => format!("{}us", microseconds(whole)),
+            };
+            self.line("steadystate", format_args!("{word}{slope}:{limit}"));
+            span_of(self, "steadystate_duration", steady.duration_ns);
+            span_of(self, "steadystate_ramp_time", steady.ramp_ns);
+            span_of(self, "steadystate_check_interval", steady.interval_ns);
+        }
+        if let Some(flow) = goals.flow {
+            self.line("flow", flow.weight);
+            self.number("flow_id", u64::from(flow.id), 0);
+            self.number("flow_sleep", microseconds(flow.sleep_ns), 0);
+        }
+        let PerDirection { read, write, .. } = &goals.ignored_errnos;
+        if !read.is_empty() || !write.is_empty() {
+            let list = |errors: &[u16]| errors.iter().map(u16::to_string).collect::<Vec<_>>().join(":");
+            self.line("ignore_error", format_args!("{},{}", list(read), list(write)));
+        }
+        if !job.cpus.is_empty() {
+            self.line("cpus_allowed", job.cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
+        }
+        if job.splits_cpus {
+            self.line("cpus_allowed_policy", "split");
+        }
+    }
+
+    fn output(&mut self, job: &Job) {
+        let output = &job.output;
+        let logs = [
+            ("write_bw_log", &output.bandwidth_log),
+            ("write_lat_log", &output.latency_log),
+            ("write_iops_log", &output.ios_log),
+            ("write_hist_log", &output.histogram_log),
+            ("write_iolog", &output.iolog),
+        ];
+        for (key, prefix) in logs {
+            if let Some(prefix) = prefix {
+                self.line(key, prefix);
+            }
+        }
+        self.number("log_avg_msec", output.average_over_ns / MILLISECOND, 0);
+        self.number("log_hist_msec", output.histogram_every_ns / MILLISECOND, 0);
+        self.number("log_hist_coarseness", u64::from(output.histogram_coarseness), 0);
+        self.flag("log_max_value", output.largest);
+        self.flag("log_offset", output.with_offsets);
+        self.flag("log_prio", output.with_priorities);
+        if output.in_one_file {
+            self.line("per_job_logs", 0);
+        }
+        let Some(input) = &job.input else { return };
+        self.line("read_iolog", &input.file);
+        self.flag("replay_no_stall", input.as_fast_as_possible);
+        self.number("replay_time_scale", u64::from(input.time_percent), 100);
+        self.number("replay_scale", u64::from(input.divide_offsets_by), 0);
+        self.number("replay_align", u64::from(input.align_bytes), 0);
+        let words = ["read", "write", "trim", "sync"].into_iter().zip(input.skips);
+        let skipped: Vec<&str> = words.filter(|(_, is_skipped)| *is_skipped).map(|(word, _)| word).collect();
+        self.text("replay_skip", &skipped.join(","));
     }
 
     fn group(&mut self, job: &Job) {

@@ -6,11 +6,16 @@
 use block::time::{MICROSECOND, SECOND};
 
 use super::draft::Draft;
-use super::options::Action::{Flag, Integer, Nothing, Signed, Size, Switch, Text, Time, Triple};
+use super::goals::{
+    cpu_mask, cpu_policy, cpus_allowed, ignored_errors, input, latency_percentile, milliseconds, prefix, read_iolog,
+    replay_skip, steady_state,
+};
+use super::options::Action::{Flag, Integer, Nothing, Perhaps, Signed, Size, Switch, Text, Time, Triple};
 use super::options::Class::{Honoured, NoEffect, NotYet, Refused};
 use super::options::{Action, Class, Outcome, Row};
 use super::units::{self, Base};
 use super::values::{distribution, not_one_of};
+use crate::goal::Flow;
 use crate::job::{Amount, Ends, FileOrder, PerDirection, RateProcess, SyncKind};
 use crate::program::Program;
 
@@ -46,14 +51,13 @@ const CONTENT: &str = "what the buffers hold is the host's choice";
 const OWN_TIMING: &str = "times are taken and reported in Hoistway's own way";
 const LAYOUT: &str = "files are laid out by the host";
 const REPORT: &str = "the report has its own settings, see hoistway test --percentiles";
-const LOG: &str = "logs are not written";
+const LOG: &str = "logs are kept in memory and written as text at the end";
 const TRACE: &str = "traces are replayed with hoistway test --trace";
 const VERIFY: &str = "it would change what the job does";
 const ENGINE: &str = "how the host's own engine submits is not the job's choice";
 const ZONES: &str = "zone modes are not implemented";
 /// Files of a thread at most.
 const MAX_FILES: u64 = 4096;
-const CPUS: &str = "no host pins its workers to CPUs";
 
 /// A number that an `Integer` row has already limited to 32 bits.
 fn small(value: u64) -> u32 {
@@ -329,11 +333,26 @@ pub const ROWS: &[Row] = &[
         Triple(0, U32, |d, t| d.job.rate_ios_per_s = each(t, small, PerDirection::all(0))),
         "I/Os per second at most.",
     ),
-    also(&["ratemin"], not_yet("rate_min", &["0"], "use hoistway test --assert", "Bytes/s at least.")),
-    not_yet("rate_iops_min", &["0"], "use hoistway test --assert", "I/Os per second at least."),
-    also(
+    row(
+        "rate_min",
+        &["ratemin"],
+        Honoured,
+        Triple(0, u64::MAX, |d, t| d.job.goals.least_bytes_per_s = each(t, |v| v, PerDirection::all(0))),
+        "Bytes/s at least; less ends the job with an error.",
+    ),
+    row(
+        "rate_iops_min",
+        &[],
+        Honoured,
+        Triple(0, U32, |d, t| d.job.goals.least_ios_per_s = each(t, small, PerDirection::all(0))),
+        "I/Os per second at least; less ends the job with an error.",
+    ),
+    row(
+        "rate_cycle",
         &["ratecycle"],
-        quiet("rate_cycle", "it only averages rate_min, which is not supported", "Averaging time of rate_min."),
+        Honoured,
+        Integer(1, U32, |d, v| d.job.goals.cycle_ns = milliseconds(v)),
+        "Averaging time of rate_min and rate_iops_min in milliseconds.",
     ),
     row("rate_process", &[], Honoured, Text(rate_process), "Spacing under a rate: linear, poisson."),
     row(
@@ -360,35 +379,71 @@ pub const ROWS: &[Row] = &[
         Time(SECOND, |d, v| d.job.think.io_time_ns = v),
         "Time of I/O before a pause.",
     ),
-    not_yet("flow", &["0"], "jobs do not wait for each other's counts", "Ratio between jobs."),
-    quiet("flow_id", "it only names the jobs of a flow, which is not supported", "Which jobs share a flow."),
-    quiet("flow_sleep", "it only matters to flow, which is not supported", "Wait when held back by a flow."),
-    not_yet("latency_target", &["0"], "the depth is not searched", "Latency to search the depth for."),
-    quiet("latency_window", "it only matters to latency_target, which is not supported", "Time of one search step."),
-    quiet(
+    row("flow", &[], Honoured, Integer(0, 1_000, flow), "Part of the I/Os of all jobs with the same flow_id."),
+    row("flow_id", &[], Honoured, Integer(0, U32, |d, v| d.flow.0 = small(v)), "Which jobs share a flow."),
+    row(
+        "flow_sleep",
+        &[],
+        Honoured,
+        Integer(0, U32, |d, v| d.flow.1 = v * MICROSECOND),
+        "Wait in microseconds when held back by a flow.",
+    ),
+    row(
+        "latency_target",
+        &[],
+        Honoured,
+        Time(MICROSECOND, |d, v| d.target.target_ns = v),
+        "Latency that the largest depth is searched for.",
+    ),
+    row(
+        "latency_window",
+        &[],
+        Honoured,
+        Time(MICROSECOND, |d, v| d.target.window_ns = v),
+        "How long a depth is tried.",
+    ),
+    row(
         "latency_percentile",
-        "it only matters to latency_target, which is not supported",
-        "Share that must hold the target.",
+        &[],
+        Honoured,
+        Text(latency_percentile),
+        "Percent of the I/Os that must hold latency_target.",
     ),
-    quiet("latency_run", "it only matters to latency_target, which is not supported", "Goes on after the search."),
-    not_yet("max_latency", &["0"], "use hoistway test --assert", "Latency that ends the job."),
-    also(&["ss"], not_yet("steadystate", &[], "runs have a fixed length", "Ends when a figure is steady.")),
-    also(
+    row("latency_run", &[], Honoured, Switch(|d, on| d.target.goes_on = on), "Goes on after the search."),
+    row(
+        "max_latency",
+        &[],
+        Honoured,
+        Time(MICROSECOND, |d, v| d.job.goals.longest_io_ns = v),
+        "A longer latency ends the job with an error.",
+    ),
+    row(
+        "steadystate",
+        &["ss"],
+        Honoured,
+        Text(steady_state),
+        "Figure and limit, as iops:0.3%: iops, bw or lat, or its slope (iops_slope); needs steadystate_duration.",
+    ),
+    row(
+        "steadystate_duration",
         &["ss_dur"],
-        quiet(
-            "steadystate_duration",
-            "it only matters to steadystate, which is not supported",
-            "Time to be steady for.",
-        ),
+        Honoured,
+        Time(SECOND, |d, v| d.steady.duration_ns = v),
+        "The job ends when the figure has been steady for so long.",
     ),
-    also(
+    row(
+        "steadystate_ramp_time",
         &["ss_ramp"],
-        quiet("steadystate_ramp_time", "it only matters to steadystate, which is not supported", "Time before that."),
+        Honoured,
+        Time(SECOND, |d, v| d.steady.ramp_ns = v),
+        "Not looked at in the beginning.",
     ),
-    quiet(
+    row(
         "steadystate_check_interval",
-        "it only matters to steadystate, which is not supported",
-        "How often it is looked at.",
+        &["ss_interval"],
+        Honoured,
+        Time(SECOND, |d, v| d.steady.interval_ns = v.max(MICROSECOND)),
+        "One value per this time.",
     ),
     // Priorities, CPUs, groups.
     row(
@@ -423,13 +478,15 @@ pub const ROWS: &[Row] = &[
         Signed(-20, 19, |d, v| d.nice = v),
         "CPU priority; makes the I/O level when prio is not given.",
     ),
-    not_yet("cpus_allowed", &[], CPUS, "CPUs to run on."),
-    not_yet("cpumask", &[], CPUS, "CPUs to run on, as a mask."),
-    quiet(
-        "cpus_allowed_policy",
-        "it only matters to cpus_allowed, which is not supported",
-        "How clones share the CPUs.",
+    row(
+        "cpus_allowed",
+        &[],
+        Honoured,
+        Text(cpus_allowed),
+        "CPUs to run on; the engine has one thread for all jobs, the simulator none.",
     ),
+    row("cpumask", &[], Honoured, Integer(1, u64::MAX, cpu_mask), "CPUs to run on, as a mask."),
+    row("cpus_allowed_policy", &[], Honoured, Text(cpu_policy), "How clones have the CPUs: shared, split."),
     quiet("numa_cpu_nodes", "no host binds memory nodes", "Nodes to run on."),
     quiet("numa_mem_policy", "no host binds memory nodes", "Memory policy."),
     row("cgroup", &[], Honoured, Text(|d, text| store(&mut d.job.group, text)), "The group the job runs in."),
@@ -444,24 +501,72 @@ pub const ROWS: &[Row] = &[
     not_yet("uid", &[], "hosts do not change the user", "User to run as."),
     not_yet("gid", &[], "hosts do not change the group", "Group to run as."),
     // Logs, reports, traces.
-    not_yet("write_bw_log", &[], LOG, "Bandwidth log."),
-    not_yet("write_lat_log", &[], LOG, "Latency log."),
-    not_yet("write_iops_log", &[], LOG, "IOPS log."),
-    not_yet("write_hist_log", &[], LOG, "Histogram log."),
-    quiet("log_avg_msec", LOG, "Averaging of logs."),
-    quiet("log_max_value", LOG, "Maximum instead of average in logs."),
-    quiet("log_hist_msec", LOG, "Averaging of histogram logs."),
-    quiet("log_hist_coarseness", LOG, "Resolution of histogram logs."),
+    row(
+        "write_bw_log",
+        &[],
+        Honoured,
+        Perhaps(|d, text| prefix(text).map(|it| d.job.output.bandwidth_log = it)),
+        "Bandwidth log.",
+    ),
+    row(
+        "write_lat_log",
+        &[],
+        Honoured,
+        Perhaps(|d, text| prefix(text).map(|it| d.job.output.latency_log = it)),
+        "Latency log.",
+    ),
+    row(
+        "write_iops_log",
+        &[],
+        Honoured,
+        Perhaps(|d, text| prefix(text).map(|it| d.job.output.ios_log = it)),
+        "IOPS log.",
+    ),
+    row(
+        "write_hist_log",
+        &[],
+        Honoured,
+        Perhaps(|d, text| prefix(text).map(|it| d.job.output.histogram_log = it)),
+        "Histogram log.",
+    ),
+    row(
+        "log_avg_msec",
+        &[],
+        Honoured,
+        Integer(0, U32, |d, v| d.job.output.average_over_ns = milliseconds(v)),
+        "Averaging of logs.",
+    ),
+    row(
+        "log_max_value",
+        &[],
+        Honoured,
+        Switch(|d, on| d.job.output.largest = on),
+        "Maximum instead of average in logs of latency.",
+    ),
+    row(
+        "log_hist_msec",
+        &[],
+        Honoured,
+        Integer(0, U32, |d, v| d.job.output.histogram_every_ns = milliseconds(v)),
+        "Time of one histogram.",
+    ),
+    row(
+        "log_hist_coarseness",
+        &[],
+        Honoured,
+        Integer(0, 6, |d, v| d.job.output.histogram_coarseness = byte(v)),
+        "How often the number of buckets is halved.",
+    ),
     quiet("log_entries", LOG, "Memory of logs."),
-    quiet("log_offset", LOG, "Offsets in logs."),
-    quiet("log_prio", LOG, "Priorities in logs."),
+    row("log_offset", &[], Honoured, Switch(|d, on| d.job.output.with_offsets = on), "Offsets in logs."),
+    row("log_prio", &[], Honoured, Switch(|d, on| d.job.output.with_priorities = on), "Priorities in logs."),
     quiet("log_compression", LOG, "Compressed logs."),
     quiet("log_compression_cpus", LOG, "CPUs that compress."),
     quiet("log_store_compressed", LOG, "Stored compressed."),
-    quiet("log_unix_epoch", LOG, "Clock of logs."),
+    quiet("log_unix_epoch", "logs count from the begin of the measured time, which may be simulated", "Clock of logs."),
     quiet("log_alternate_epoch", LOG, "Clock of logs."),
     quiet("log_alternate_epoch_clock_id", LOG, "Clock of logs."),
-    quiet("per_job_logs", LOG, "One log per job."),
+    row("per_job_logs", &[], Honoured, Switch(|d, on| d.job.output.in_one_file = !on), "One log per job."),
     quiet("bwavgtime", OWN_TIMING, "Averaging of bandwidth."),
     quiet("iopsavgtime", OWN_TIMING, "Averaging of IOPS."),
     quiet("clat_percentiles", REPORT, "Percentiles of completion latency."),
@@ -473,15 +578,39 @@ pub const ROWS: &[Row] = &[
     quiet("block_error_percentiles", REPORT, "Percentiles of errors."),
     quiet("disk_util", REPORT, "Utilisation of disks."),
     not_yet("stats", &["1"], "every job is measured", "Whether the job is measured."),
-    not_yet("read_iolog", &[], TRACE, "Replays a trace."),
-    not_yet("write_iolog", &[], "use hoistway test --trace-out", "Writes a trace."),
-    not_yet("replay_no_stall", &["0"], TRACE, "Replays without waits."),
-    not_yet("replay_time_scale", &["100"], TRACE, "Scales the waits."),
-    not_yet("replay_redirect", &[], TRACE, "Replays on another device."),
-    not_yet("replay_scale", &["1"], TRACE, "Scales offsets."),
-    not_yet("replay_align", &["0"], TRACE, "Aligns offsets."),
-    not_yet("replay_skip", &[], TRACE, "Leaves out operations."),
-    not_yet("read_iolog_chunked", &["0"], TRACE, "Reads the trace in parts."),
+    row("read_iolog", &[], Honoured, Text(read_iolog), "Replays a trace, of any format that is known."),
+    row(
+        "write_iolog",
+        &[],
+        Honoured,
+        Text(|d, text| prefix(text).map(|it| d.job.output.iolog = it)),
+        "Writes everything the job does as an iolog.",
+    ),
+    row("replay_no_stall", &[], Honoured, Switch(|d, on| input(d).as_fast_as_possible = on), "Replays without waits."),
+    row(
+        "replay_time_scale",
+        &[],
+        Honoured,
+        Integer(1, 100_000, |d, v| input(d).time_percent = small(v)),
+        "Scales the waits, in percent.",
+    ),
+    quiet("replay_redirect", "the trace is replayed on the target anyway", "Replays on another device."),
+    row(
+        "replay_scale",
+        &[],
+        Honoured,
+        Integer(1, U32, |d, v| input(d).divide_offsets_by = small(v)),
+        "Divides offsets.",
+    ),
+    row(
+        "replay_align",
+        &[],
+        Honoured,
+        Integer(0, 1 << 30, |d, v| input(d).align_bytes = small(v)),
+        "Rounds offsets down.",
+    ),
+    row("replay_skip", &[], Honoured, Text(replay_skip), "Leaves out operations: read, write, trim, sync."),
+    quiet("read_iolog_chunked", "traces are read in parts anyway", "Reads the trace in parts."),
     not_yet("merge_blktrace_file", &[], TRACE, "Merges traces."),
     not_yet("merge_blktrace_scalars", &[], TRACE, "Scales merged traces."),
     not_yet("merge_blktrace_iters", &[], TRACE, "Repeats merged traces."),
@@ -503,7 +632,13 @@ pub const ROWS: &[Row] = &[
         Text(continue_on_error),
         "Errors that do not end the job: none, read, write, io, all.",
     ),
-    not_yet("ignore_error", &[], "errors are counted or end the job", "Errors by number that count as success."),
+    row(
+        "ignore_error",
+        &[],
+        Honoured,
+        Text(ignored_errors),
+        "Errors that do not end the job: of reads, of writes, as EIO:110,ENOSPC.",
+    ),
     quiet("error_dump", "errors are always shown", "Shows errors."),
     // Units and layout.
     row("kb_base", &[], Honoured, Text(kb_base), "What k means: 1024 or 1000; kib is the other one."),
@@ -703,6 +838,10 @@ fn rate_process(draft: &mut Draft, text: &str) -> Outcome {
         _ => return Err(not_one_of(text, &["linear", "poisson"])),
     };
     Ok(())
+}
+
+fn flow(draft: &mut Draft, weight: u64) {
+    draft.job.goals.flow = (weight > 0).then(|| Flow { id: 0, weight: small(weight), sleep_ns: 0 });
 }
 
 fn think_type(draft: &mut Draft, text: &str) -> Outcome {

@@ -5,12 +5,15 @@
 //!              NotBefore(t)    ask again at t, or after a completion if that comes first
 //!              Busy            ask again after a completion
 //!              Finished        nothing more will come; wait for what is in flight
-//! completed(token, ok)         for every Io issued, in any order
+//! ended(token, error, now)     for every Io issued, in any order
 //! ```
 //! Time is handed in; nothing allocates after [`Issuer::new`]. The sequence depends on (job, thread, area, seed) and,
 //! where rate, pause, runtime or a program's own logic say so, on the times at which the host asks.
 
+mod flow;
+mod governor;
 mod region;
+mod steady;
 mod thread;
 mod tokens;
 
@@ -20,6 +23,8 @@ use block::{Flags, Nanos, Operation, Priority};
 use crate::job::Job;
 use crate::program::Run;
 use crate::replay::Player;
+pub use flow::Flows;
+pub use governor::Ending;
 pub(crate) use region::part_of;
 use thread::Thread;
 pub(crate) use tokens::Tokens;
@@ -181,15 +186,41 @@ impl Issuer {
         }
     }
 
-    /// The I/O of `token` has completed; `ok` is false for an error and for a short transfer.
+    /// Makes the thread one of those that share its job's flow. All of a run do so before any of them begins; who does not
+    /// has a flow of its own.
+    pub fn join(&mut self, flows: &mut Flows) {
+        if let Kind::Pattern(thread) = &mut self.0 {
+            thread.join(flows);
+        }
+    }
+
+    /// The I/O of `token` has completed at `now`: well, or with an errno (5 for a short transfer).
     ///
-    /// A failure ends the thread unless the job continues on errors of that direction.
+    /// A failure ends the thread unless the job continues on errors of that direction, or ignores this one.
+    #[inline]
+    pub fn ended(&mut self, token: u32, errno: Option<u16>, now: Nanos) {
+        match &mut self.0 {
+            Kind::Pattern(thread) => thread.ended(token, errno, Some(now)),
+            Kind::Program(run) => run.completed(token, errno.is_none()),
+            Kind::Replay(player) => player.completed(token),
+        }
+    }
+
+    /// As [`Issuer::ended`], where nobody knows when: what the job must achieve is not looked at.
     #[inline]
     pub fn completed(&mut self, token: u32, ok: bool) {
         match &mut self.0 {
-            Kind::Pattern(thread) => thread.completed(token, ok),
+            Kind::Pattern(thread) => thread.ended(token, (!ok).then_some(5), None),
             Kind::Program(run) => run.completed(token, ok),
             Kind::Replay(player) => player.completed(token),
+        }
+    }
+
+    /// Why the thread ended before its work or its time was done, and what it found out.
+    pub fn ending(&self) -> Option<Ending> {
+        match &self.0 {
+            Kind::Pattern(thread) => thread.ending(),
+            Kind::Program(_) | Kind::Replay(_) => None,
         }
     }
 

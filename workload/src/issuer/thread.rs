@@ -9,10 +9,13 @@ use std::collections::VecDeque;
 use block::random::Stream;
 use block::{Flags, Nanos, Operation, Priority};
 
+use super::flow::{Flows, Part};
+use super::governor::{Ending, Governor};
 use super::region::{regions_of, whole_blocks};
 use super::{Call, Io, Next, Tokens, Unsuitable, root_stream};
 use crate::arrival::{Pacer, Pauses};
 use crate::files::Files;
+use crate::goal;
 use crate::job::{Direction, Job, Mix, Pattern, PrioritySplit, SyncKind};
 use crate::sizes::Sizes;
 
@@ -79,7 +82,8 @@ struct Uniform {
 }
 
 impl Uniform {
-    /// Whether the job is of this kind: one direction, one size, one priority, one file, no rate, pause or sync between.
+    /// Whether the job is of this kind: one direction, one size, one priority, one file, no rate, pause or sync between,
+    /// no goal.
     fn of(job: &Job, sizes: &[Sizes; 3], has_one_file: bool) -> Option<Self> {
         let direction = match job.mix {
             Mix::Read => Direction::Read,
@@ -87,6 +91,9 @@ impl Uniform {
             Mix::Trim => Direction::Trim,
             _ => return None,
         };
+        if job.goals.watch_completions() || job.goals.flow.is_some() {
+            return None;
+        }
         let Sizes::Fixed(length_bytes) = sizes[direction as usize] else { return None };
         let share = &job.priority_share;
         let has_one_priority = [share.read_percent, share.write_percent, 0][direction as usize] == 0
@@ -142,6 +149,11 @@ pub(super) struct Thread {
     sync_is_due: bool,
     end_fsync: bool,
     continue_on_error: [bool; 3],
+    ignored_errnos: [Box<[u16]>; 3],
+    // What it must achieve.
+    governor: Option<Box<Governor>>,
+    flow: Option<Part>,
+    wanted_flow: Option<goal::Flow>,
 }
 
 impl Thread {
@@ -205,6 +217,10 @@ impl Thread {
             sync_is_due: false,
             end_fsync: job.end_fsync && job.mix.has_writes(),
             continue_on_error: Direction::ALL.map(|direction| *job.continue_on_error.of(direction)),
+            ignored_errnos: Direction::ALL.map(|direction| job.goals.ignored_errnos.of(direction).clone().into()),
+            governor: Governor::new(job),
+            flow: None,
+            wanted_flow: job.goals.flow,
         })
     }
 
@@ -296,34 +312,66 @@ impl Thread {
                     self.stage = Stage::Finished;
                     return self.issue_sync();
                 }
-                Stage::Finished => return Next::Finished,
+                Stage::Finished => {
+                    self.leave_flow();
+                    return Next::Finished;
+                }
             }
         }
     }
 
+    /// As [`super::Issuer::ended`]; without a time nobody looks at what the thread achieves.
     #[inline]
-    pub(super) fn completed(&mut self, token: u32, ok: bool) {
+    pub(super) fn ended(&mut self, token: u32, errno: Option<u16>, now: Option<Nanos>) {
         let Some(was) = self.tokens.give_back(token) else { return };
         if self.stage == Stage::Running && was != Flying::Sync && self.pauses.as_mut().is_some_and(Pauses::completed) {
             self.stage = Stage::BeforePause;
         }
-        let goes_on = ok
-            || match was {
-                Flying::Data(direction) => self.continue_on_error[direction as usize],
-                Flying::Original => self.continue_on_error[Direction::Read as usize],
-                Flying::Sync => false,
-            };
-        if !goes_on {
+        let direction = match was {
+            Flying::Data(direction) => Some(direction),
+            Flying::Original => Some(Direction::Read),
+            Flying::Sync => None,
+        };
+        if !errno.is_none_or(|errno| self.goes_on_after(errno, direction)) {
             self.stage = Stage::Finished;
         }
         if was == Flying::Original {
-            self.original_came(token, ok);
+            self.original_came(token, errno.is_none());
         }
+        if let (Some(governor), Some(direction), Some(now)) = (&mut self.governor, direction, now)
+            && governor.completed(token, direction, now)
+        {
+            self.stage = Stage::Finished;
+        }
+    }
+
+    #[cold]
+    fn goes_on_after(&self, errno: u16, direction: Option<Direction>) -> bool {
+        let Some(direction) = direction else { return false };
+        let index = direction as usize;
+        self.continue_on_error[index] || self.ignored_errnos[index].contains(&errno)
+    }
+
+    /// As [`super::Issuer::join`].
+    pub(super) fn join(&mut self, flows: &mut Flows) {
+        self.flow = self.wanted_flow.map(|flow| Part::join(flow, flows));
+    }
+
+    fn leave_flow(&mut self) {
+        if let Some(flow) = &mut self.flow {
+            flow.leave();
+        }
+    }
+
+    /// Why it ended early, and what it found.
+    pub(super) fn ending(&self) -> Option<Ending> {
+        self.governor.as_ref().and_then(|governor| governor.ending())
     }
 
     /// Ends the thread: nothing more is issued, not even a final fsync.
     pub(super) fn stop(&mut self) {
         self.stage = Stage::Finished;
+        self.leave_flow();
     }
 
     /// Whether as many I/Os are in flight as may be.
@@ -365,6 +413,9 @@ impl Thread {
         if let Some(pauses) = &mut self.pauses {
             pauses.over(at_ns);
         }
+        if let Some(governor) = &mut self.governor {
+            governor.start(at_ns);
+        }
     }
 
     fn begin_pause(&mut self, now: Nanos) {
@@ -389,6 +440,12 @@ impl Thread {
             }
             self.is_draining = false;
         }
+        let in_flight = self.in_flight();
+        if let Some(governor) = &mut self.governor
+            && (governor.is_quiescing(in_flight) || in_flight >= governor.depth())
+        {
+            return Next::Busy;
+        }
         if self.sync_is_due {
             self.sync_is_due = false;
             return self.issue_sync();
@@ -408,6 +465,10 @@ impl Thread {
         if held_until_ns > now {
             self.chosen = Some(direction);
             return Next::NotBefore(held_until_ns.min(self.end_ns));
+        }
+        if let Some(sleep_ns) = self.flow.as_mut().and_then(Part::take) {
+            self.chosen = Some(direction);
+            return Next::NotBefore(now.saturating_add(sleep_ns).min(self.end_ns));
         }
         Next::Issue(self.issue_data(direction, now))
     }
@@ -474,6 +535,9 @@ impl Thread {
         }
         let priority = self.priority_of(direction, length_bytes);
         let token = self.tokens.take(what);
+        if let Some(governor) = &mut self.governor {
+            governor.issued(token, length_bytes, now);
+        }
         if what == Flying::Original {
             self.originals.asked[token as usize] = (offset_bytes, length_bytes);
         }

@@ -67,6 +67,7 @@ fn device(status: &ShardStatus) -> Value {
         "memory_bytes": status.memory_bytes.1,
         "memory_refusals": status.memory_refusals,
         "violations": status.violations,
+        "diskstats": status.queue.diskstats(),
         "loop": {
             "turns": counters.turns,
             "events": counters.events,
@@ -115,6 +116,7 @@ fn group(device: &str, group: &GroupStatus) -> Value {
         "weight": group.weight,
         "connections": group.connections,
         "memory_bytes": group.memory_bytes,
+        "throttled_ns": group.throttled_ns,
     });
     if let Some(leaf_weight) = group.leaf_weight {
         value["leaf_weight"] = json!(leaf_weight);

@@ -1,0 +1,312 @@
+//! What is kept of a thread's I/Os one by one, or summed over short times, for fio's log files (harness 7.6).
+//!
+//! Only threads whose job asks for it keep anything. Entries are bounded: a log that would be longer is cut and says so.
+
+use block::time::MILLISECOND;
+use block::{Nanos, Operation};
+use serde::{Deserialize, Serialize};
+use workload::Io;
+use workload::output::Output;
+
+use crate::histogram::bucket_of;
+use crate::recorder::{IoDirection, Window};
+
+/// Longest log in entries: 50 MB as JSON, which results keep it in.
+const MOST_ENTRIES: usize = 500_000;
+
+/// One thread's log.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ThreadLog {
+    /// One by one, in the order of completion; times count from the begin of the measured window.
+    pub ios: Vec<LoggedIo>,
+    /// Summed; likewise.
+    pub spans: Vec<LoggedSpan>,
+    /// Histograms of latency.
+    pub histograms: Vec<LoggedHistogram>,
+    /// Everything it did, ramp included, in the order of submission; times count from the first.
+    pub issued: Vec<IssuedIo>,
+    /// There was more.
+    pub is_cut: bool,
+}
+
+/// An I/O that completed.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LoggedIo {
+    /// When, in nanoseconds.
+    pub at_ns: Nanos,
+    /// How long it took, in nanoseconds.
+    pub latency_ns: Nanos,
+    /// 0 read, 1 write, 2 trim.
+    pub direction: u8,
+    /// Its length.
+    pub bytes: u32,
+    /// Its place.
+    pub offset_bytes: u64,
+    /// Its priority in Linux's encoding.
+    pub priority_bits: u16,
+}
+
+/// What completed in a time.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LoggedSpan {
+    /// Its end, in nanoseconds.
+    pub end_ns: Nanos,
+    /// How long it was, in nanoseconds.
+    pub length_ns: Nanos,
+    /// 0 read, 1 write, 2 trim.
+    pub direction: u8,
+    /// I/Os.
+    pub ios: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Mean latency, or the largest where the job asks for that.
+    pub latency_ns: Nanos,
+}
+
+/// The latencies of a time.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LoggedHistogram {
+    /// Its end, in nanoseconds.
+    pub end_ns: Nanos,
+    /// 0 read, 1 write, 2 trim.
+    pub direction: u8,
+    /// The length of the last I/O.
+    pub bytes: u32,
+    /// Number of a bucket ([`crate::histogram`]) and count, for those that have any.
+    pub counts: Vec<(u16, u32)>,
+}
+
+/// An I/O that was submitted.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct IssuedIo {
+    /// When, in nanoseconds.
+    pub at_ns: Nanos,
+    /// 0 read, 1 write, 2 trim, 3 sync.
+    pub direction: u8,
+    /// Its place.
+    pub offset_bytes: u64,
+    /// Its length.
+    pub bytes: u32,
+}
+
+/// Keeps the log of one thread.
+#[derive(Debug)]
+pub struct Logger {
+    output: Output,
+    log: ThreadLog,
+    /// By token: what is in flight.
+    flying: Vec<Option<(Nanos, Io)>>,
+    spans: [Span; 3],
+    histograms: [Buckets; 3],
+    begun_ns: Option<Nanos>,
+}
+
+/// What is summed up for the next entry.
+#[derive(Copy, Clone, Debug, Default)]
+struct Span {
+    begin_ns: Nanos,
+    ios: u64,
+    bytes: u64,
+    sum_ns: u64,
+    largest_ns: Nanos,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Buckets {
+    begin_ns: Nanos,
+    bytes: u32,
+    /// Sorted by bucket; few are used in a short time.
+    counts: Vec<(u16, u32)>,
+}
+
+impl Logger {
+    /// For a job that asks for some.
+    pub fn new(output: &Output) -> Self {
+        Self {
+            output: output.clone(),
+            log: ThreadLog::default(),
+            flying: Vec::new(),
+            spans: [Span::default(); 3],
+            histograms: Default::default(),
+            begun_ns: None,
+        }
+    }
+
+    /// An I/O goes out.
+    pub fn begun(&mut self, io: &Io, now: Nanos) {
+        let token = io.token as usize;
+        if self.flying.len() <= token {
+            self.flying.resize(token + 1, None);
+        }
+        self.flying[token] = Some((now, *io));
+        if self.output.iolog.is_some() {
+            let begun_ns = *self.begun_ns.get_or_insert(now);
+            let direction = IoDirection::from(io.operation) as u8;
+            let issued =
+                IssuedIo { at_ns: now - begun_ns, direction, offset_bytes: io.offset_bytes, bytes: io.length_bytes };
+            push(&mut self.log.issued, issued, &mut self.log.is_cut);
+        }
+    }
+
+    /// It has completed.
+    pub fn ended(&mut self, token: u32, window: Window, now: Nanos) {
+        let Some((begun_ns, io)) = self.flying.get_mut(token as usize).and_then(Option::take) else { return };
+        let is_data = io.operation != Operation::Flush && io.length_bytes > 0;
+        if !is_data || !window.contains(now) {
+            return;
+        }
+        let direction = IoDirection::from(io.operation) as u8;
+        let (at_ns, latency_ns) = (now - window.start_ns, now.saturating_sub(begun_ns));
+        let output = &self.output;
+        if output.bandwidth_log.is_some() || output.latency_log.is_some() || output.ios_log.is_some() {
+            if output.average_over_ns == 0 {
+                let (bytes, offset_bytes, priority_bits) = (io.length_bytes, io.offset_bytes, io.priority.0);
+                let entry = LoggedIo { at_ns, latency_ns, direction, bytes, offset_bytes, priority_bits };
+                push(&mut self.log.ios, entry, &mut self.log.is_cut);
+            } else {
+                self.sum_up(direction, at_ns, latency_ns, u64::from(io.length_bytes));
+            }
+        }
+        if self.output.histogram_log.is_some() && self.output.histogram_every_ns > 0 {
+            self.count(direction, at_ns, latency_ns, io.length_bytes);
+        }
+    }
+
+    /// All of it, the last times as short as they are.
+    pub fn finish(mut self, length_ns: Nanos) -> ThreadLog {
+        for direction in 0..3 {
+            self.close_span(direction, length_ns);
+            self.close_histogram(direction, length_ns);
+        }
+        self.log.spans.sort_by_key(|span| (span.end_ns, span.direction));
+        self.log.histograms.sort_by_key(|it| (it.end_ns, it.direction));
+        self.log
+    }
+
+    fn sum_up(&mut self, direction: u8, at_ns: Nanos, latency_ns: Nanos, bytes: u64) {
+        let every_ns = self.output.average_over_ns.max(MILLISECOND);
+        let begin_ns = self.spans[usize::from(direction)].begin_ns;
+        if at_ns >= begin_ns + every_ns {
+            self.close_span(direction, begin_ns + every_ns);
+            self.spans[usize::from(direction)].begin_ns = at_ns - at_ns % every_ns;
+        }
+        let span = &mut self.spans[usize::from(direction)];
+        (span.ios, span.bytes) = (span.ios + 1, span.bytes + bytes);
+        span.sum_ns = span.sum_ns.saturating_add(latency_ns);
+        span.largest_ns = span.largest_ns.max(latency_ns);
+    }
+
+    fn close_span(&mut self, direction: u8, end_ns: Nanos) {
+        let Span { begin_ns, ios, bytes, sum_ns, largest_ns } = self.spans[usize::from(direction)];
+        if let Some(mean_ns) = sum_ns.checked_div(ios) {
+            let latency_ns = if self.output.largest { largest_ns } else { mean_ns };
+            let length_ns = end_ns.saturating_sub(begin_ns).max(1);
+            let span = LoggedSpan { end_ns, length_ns, direction, ios, bytes, latency_ns };
+            push(&mut self.log.spans, span, &mut self.log.is_cut);
+        }
+        self.spans[usize::from(direction)] = Span { begin_ns: end_ns, ..Span::default() };
+    }
+
+    fn count(&mut self, direction: u8, at_ns: Nanos, latency_ns: Nanos, bytes: u32) {
+        let every_ns = self.output.histogram_every_ns.max(MILLISECOND);
+        let begin_ns = self.histograms[usize::from(direction)].begin_ns;
+        if at_ns >= begin_ns + every_ns {
+            self.close_histogram(direction, begin_ns + every_ns);
+            self.histograms[usize::from(direction)].begin_ns = at_ns - at_ns % every_ns;
+        }
+        let buckets = &mut self.histograms[usize::from(direction)];
+        buckets.bytes = bytes;
+        let bucket = u16::try_from(bucket_of(latency_ns)).unwrap_or(u16::MAX);
+        match buckets.counts.binary_search_by_key(&bucket, |(bucket, _)| *bucket) {
+            Ok(at) => buckets.counts[at].1 += 1,
+            Err(at) => buckets.counts.insert(at, (bucket, 1)),
+        }
+    }
+
+    fn close_histogram(&mut self, direction: u8, end_ns: Nanos) {
+        let Buckets { bytes, counts, .. } = std::mem::take(&mut self.histograms[usize::from(direction)]);
+        if !counts.is_empty() {
+            let entry = LoggedHistogram { end_ns, direction, bytes, counts };
+            push(&mut self.log.histograms, entry, &mut self.log.is_cut);
+        }
+        self.histograms[usize::from(direction)].begin_ns = end_ns;
+    }
+}
+
+fn push<T>(list: &mut Vec<T>, entry: T, is_cut: &mut bool) {
+    if list.len() < MOST_ENTRIES {
+        list.push(entry);
+    } else {
+        *is_cut = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::time::SECOND;
+    use block::{Flags, Priority};
+
+    const WINDOW: Window = Window { start_ns: SECOND, end_ns: 2 * SECOND };
+
+    fn logger(change: impl FnOnce(&mut Output)) -> Logger {
+        let mut output = Output { latency_log: Some("x".to_owned()), ..Output::default() };
+        change(&mut output);
+        Logger::new(&output)
+    }
+
+    fn io(token: u32, operation: Operation) -> Io {
+        Io {
+            token,
+            operation,
+            flags: Flags::NONE,
+            offset_bytes: 8192,
+            length_bytes: 4096,
+            priority: Priority::NONE,
+            call: workload::Call::Data,
+            actor: 0,
+            deadline_ns: None,
+            due_ns: None,
+        }
+    }
+
+    /// Reads and writes of 1 ms each, by turns, from the middle of the ramp to the end.
+    fn run(mut logger: Logger) -> ThreadLog {
+        for number in 0..1_500 {
+            let begun_ns = SECOND / 2 + number * MILLISECOND;
+            let operation = if number % 2 == 0 { Operation::Read } else { Operation::Write };
+            logger.begun(&io(3, operation), begun_ns);
+            logger.ended(3, WINDOW, begun_ns + MILLISECOND);
+        }
+        logger.finish(SECOND)
+    }
+
+    #[test]
+    fn every_io_of_the_window_is_an_entry() {
+        let log = run(logger(|_| ()));
+        assert_eq!((log.ios.len(), log.spans.len(), log.issued.len()), (1_000, 0, 0));
+        let LoggedIo { at_ns, latency_ns, direction, offset_bytes, .. } = log.ios[1];
+        assert_eq!((at_ns, latency_ns, direction, offset_bytes), (MILLISECOND, MILLISECOND, 0, 8192));
+    }
+
+    #[test]
+    fn averages_have_an_entry_per_direction_and_time() {
+        let log = run(logger(|output| output.average_over_ns = SECOND / 4));
+        let ends: Vec<_> = log.spans.iter().map(|span| (span.end_ns / MILLISECOND, span.direction, span.ios)).collect();
+        assert_eq!(ends[..4], [(250, 0, 125), (250, 1, 125), (500, 0, 125), (500, 1, 125)]);
+        assert_eq!(ends.len(), 8);
+        assert!(log.spans.iter().all(|span| span.latency_ns == MILLISECOND && span.length_ns == SECOND / 4));
+    }
+
+    #[test]
+    fn an_iolog_has_everything_and_histograms_their_buckets() {
+        let log = run(logger(|output| {
+            (output.latency_log, output.iolog) = (None, Some("y".to_owned()));
+            (output.histogram_log, output.histogram_every_ns) = (Some("z".to_owned()), SECOND / 2);
+        }));
+        assert_eq!((log.ios.len(), log.issued.len(), log.issued[1].at_ns), (0, 1_500, MILLISECOND));
+        assert_eq!(log.histograms.len(), 4);
+        assert_eq!(log.histograms[0].counts, [(954, 250)]);
+    }
+}

@@ -1,0 +1,205 @@
+//! `hoistway stat`: the counters of a device in the kernel's own forms, for the tools that read them (harness 10.1 and 10.2).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use experiment::Exit;
+
+use super::kernel::Kernel;
+use super::look::{DeviceLook, Flow, GroupLook, Interval, Look, quantile_of};
+use super::server::Server;
+use super::shares;
+use crate::exit::{Error, Outcome, print};
+use crate::interrupt::Interrupt;
+use crate::units;
+
+/// `hoistway stat`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hoistway stat                                 the devices of a server, as /proc/diskstats has them\n  hoistway stat --format io.stat                its groups, as io.stat has them, and what each is due\n  hoistway stat --format io.stat --group db     one group: the lines alone\n  hoistway stat /dev/sda --format io.stat       a block device and the kernel's groups\n\nIn io.stat, bytes, requests and throttled_us count from the beginning; share_due, share_got, inflight, p50_us and\np99_us are of the last --interval. Times in diskstats are milliseconds; how long flushes take is not known."
+)]
+pub struct StatArguments {
+    /// A block device; without it the server behind --control
+    #[arg(value_name = "DEVICE")]
+    target: Option<PathBuf>,
+    /// The server's control socket
+    #[arg(long, value_name = "PATH", default_value = crate::ctl::DEFAULT_SOCKET)]
+    control: PathBuf,
+    /// As which of the kernel's files
+    #[arg(long, value_name = "FORMAT", default_value = "diskstats")]
+    format: File,
+    /// Only this device of a server
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+    /// io.stat: only this group, without its name in front
+    #[arg(long, value_name = "PATH")]
+    group: Option<String>,
+    /// io.stat: time over which shares and latencies are taken
+    #[arg(short = 'd', long = "interval", value_name = "TIME", default_value = "1s", value_parser = units::time)]
+    interval_ns: u64,
+}
+
+/// The kernel's files.
+#[derive(clap::ValueEnum, Copy, Clone, PartialEq, Eq, Debug)]
+enum File {
+    /// `/proc/diskstats`: a line per device.
+    Diskstats,
+    /// `io.stat` of control groups, extended.
+    #[value(name = "io.stat")]
+    IoStat,
+}
+
+enum From {
+    Server(Server),
+    Kernel(Box<Kernel>),
+}
+
+impl From {
+    fn look(&self) -> Result<Look, Error> {
+        match self {
+            From::Server(server) => server.look(),
+            From::Kernel(kernel) => kernel.look(),
+        }
+    }
+
+    /// `MAJOR:MINOR` of a device; those of a server have no number but their place.
+    fn number(&self, index: usize) -> String {
+        match self {
+            From::Server(_) => number(index),
+            From::Kernel(kernel) => kernel.number(),
+        }
+    }
+}
+
+fn number(index: usize) -> String {
+    format!("0:{index}")
+}
+
+/// The subcommand.
+pub fn run(arguments: &StatArguments) -> Outcome {
+    let from = match &arguments.target {
+        None => From::Server(Server::new(&arguments.control)),
+        Some(path) => From::Kernel(Box::new(Kernel::new(path)?)),
+    };
+    let interrupt = Interrupt::install()?;
+    let before = from.look()?;
+    if arguments.format == File::Diskstats {
+        let devices: Vec<DeviceLook> = chosen(&before.devices, arguments.device.as_deref())?;
+        print(&lines(&devices, |index| from.number(index))?)?;
+        return Ok(Exit::Done);
+    }
+    interrupt.rest(Duration::from_nanos(arguments.interval_ns));
+    if let Some(exit) = interrupt.exit() {
+        return Ok(exit);
+    }
+    let now = from.look()?;
+    let interval = Interval::between(&before, &now);
+    let mut text = String::new();
+    let mut is_found = arguments.group.is_none();
+    for (index, device) in now.devices.iter().enumerate() {
+        if arguments.device.as_ref().is_some_and(|name| *name != device.name) {
+            continue;
+        }
+        let shares = shares::of(&interval.devices[index], interval.seconds());
+        for (group, (passed, share)) in device.groups.iter().zip(interval.devices[index].groups.iter().zip(shares)) {
+            let line = io_stat(&from.number(index), group, passed, share, interval.seconds());
+            match &arguments.group {
+                Some(wanted) if *wanted == group.path => text += &format!("{line}\n"),
+                Some(_) => continue,
+                None => text += &format!("{}/io.stat:{line}\n", group.path),
+            }
+            is_found = true;
+        }
+    }
+    if !is_found {
+        let group = arguments.group.as_deref().unwrap_or_default();
+        let names: Vec<&str> = now.devices.iter().flat_map(|it| &it.groups).map(|it| it.path.as_str()).collect();
+        return Err(Error::usage(format!("there is no group '{group}'"), format!("there are: {}", names.join(", "))));
+    }
+    chosen(&now.devices, arguments.device.as_deref())?;
+    print(&text)?;
+    Ok(Exit::Done)
+}
+
+fn chosen(devices: &[DeviceLook], name: Option<&str>) -> Result<Vec<DeviceLook>, Error> {
+    let chosen: Vec<DeviceLook> =
+        devices.iter().filter(|device| name.is_none_or(|name| device.name == name)).cloned().collect();
+    if chosen.is_empty() {
+        let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
+        let what = format!("there is no device '{}'", name.unwrap_or_default());
+        return Err(Error::usage(what, format!("there are: {}", names.join(", "))));
+    }
+    Ok(chosen)
+}
+
+/// A line per device, as `/proc/diskstats` has them.
+pub fn diskstats(devices: &[DeviceLook]) -> Result<String, Error> {
+    lines(devices, number)
+}
+
+fn lines(devices: &[DeviceLook], number: impl Fn(usize) -> String) -> Result<String, Error> {
+    let line = |(index, device): (usize, &DeviceLook)| {
+        let fields = device.diskstats.ok_or_else(|| {
+            let what = format!("{}: nobody counts what /proc/diskstats has", device.name);
+            Error::usage(what, "a server or a block device counts it; stored results are read second by second")
+        })?;
+        let number = number(index);
+        let (major, minor) = number.split_once(':').unwrap_or(("0", "0"));
+        let fields: Vec<String> = fields.iter().map(u64::to_string).collect();
+        Ok(format!("{major:>4} {minor:>7} {} {}\n", device.name, fields.join(" ")))
+    };
+    devices.iter().enumerate().map(line).collect()
+}
+
+/// A line of `io.stat`. `passed` is what the group did in the interval of `seconds`.
+fn io_stat(number: &str, group: &GroupLook, passed: &GroupLook, share: shares::Share, seconds: f64) -> String {
+    let [Flow { bytes: rbytes, ios: rios, .. }, Flow { bytes: wbytes, ios: wios, .. }] = &group.flows;
+    let Flow { bytes: dbytes, ios: dios, .. } = &group.discards;
+    let mut line = format!(
+        "{number} rbytes={rbytes} wbytes={wbytes} rios={rios} wios={wios} dbytes={dbytes} dios={dios} weight={} \
+         share_due={:.4} share_got={:.4}",
+        group.weight,
+        share.due_percent / 100.0,
+        share.got_percent / 100.0,
+    );
+    if let Some(in_flight) = shares::in_device(passed, seconds) {
+        line += &format!(" inflight={in_flight:.1}");
+    }
+    for (name, part) in [("p50_us", 0.5), ("p99_us", 0.99)] {
+        if let Some(ns) = quantile_of(&passed.flows, part) {
+            line += &format!(" {name}={}", ns / 1_000);
+        }
+    }
+    if let Some(throttled_ns) = group.throttled_ns {
+        line += &format!(" throttled_us={}", throttled_ns / 1_000);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_a_line_of_diskstats() {
+        let mut fields = [0; 17];
+        fields[..4].copy_from_slice(&[10, 2, 80, 33]);
+        let device = DeviceLook { name: "ssd0".into(), diskstats: Some(fields), ..DeviceLook::default() };
+        let line = diskstats(&[device]).expect("counted");
+        assert_eq!(line, "   0       0 ssd0 10 2 80 33 0 0 0 0 0 0 0 0 0 0 0 0 0\n");
+        diskstats(&[DeviceLook::default()]).unwrap_err();
+    }
+
+    #[test]
+    fn a_group_is_a_line_of_io_stat_and_what_nobody_counts_is_left_out() {
+        let flow = Flow { ios: 4, bytes: 16_384, service_ns: None, ..Flow::default() };
+        let group = GroupLook { weight: 300, flows: [flow, Flow::default()], ..GroupLook::default() };
+        let share = shares::Share { due_percent: 75.0, got_percent: 70.0, is_backlogged: true };
+        let expected =
+            "8:0 rbytes=16384 wbytes=0 rios=4 wios=0 dbytes=0 dios=0 weight=300 share_due=0.7500 share_got=0.7000";
+        assert_eq!(io_stat("8:0", &group, &group, share, 1.0), expected);
+        let counted = GroupLook { throttled_ns: Some(5_000_000), ..group.clone() };
+        assert_eq!(io_stat("8:0", &counted, &group, share, 1.0), format!("{expected} throttled_us=5000"));
+    }
+}

@@ -1,0 +1,95 @@
+//! What the I/O goes to: a block device, a file, or a part of a file of ours; and which disk is below.
+
+use std::path::{Path, PathBuf};
+
+use experiment::Refusal;
+use linux::block_queue::BlockQueue;
+use linux::device::{Facts, Kind, Opening};
+
+/// A target, as other processes can open it.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// Its path.
+    pub path: String,
+    /// Where the measured part begins.
+    pub first_byte: u64,
+    /// How long it is.
+    pub size_bytes: u64,
+    /// Whether it is a file that was made for the test.
+    pub is_ours: bool,
+}
+
+const NO_DEVICE: &str = "lsblk lists the block devices of this machine";
+
+impl Ground {
+    /// Reads a target's text: a path, or `PATH@FIRST+SIZE` for a part of a file of ours. Nothing is opened for writing.
+    ///
+    /// # Errors
+    /// What cannot be opened, or is neither device nor file.
+    pub fn of(target: &str) -> Result<Self, Refusal> {
+        // A descriptor of ours is one of this process, not of its children.
+        let path = |text: &str| text.replace("/dev/fd/", &format!("/proc/{}/fd/", std::process::id()));
+        if let Some((file, part)) = target.rsplit_once('@')
+            && let Some((first, size)) = part.split_once('+')
+            && let (Ok(first_byte), Ok(size_bytes)) = (first.parse(), size.parse())
+        {
+            return Ok(Self { path: path(file), first_byte, size_bytes, is_ours: true });
+        }
+        let size_bytes = facts(Path::new(target))?.size_bytes;
+        Ok(Self { path: path(target), first_byte: 0, size_bytes, is_ours: false })
+    }
+
+    /// The queue of the disk that it lies on.
+    ///
+    /// # Errors
+    /// There is none, or there are several.
+    pub fn queue(&self) -> Result<BlockQueue, Refusal> {
+        BlockQueue::below(Path::new(&self.path)).map_err(|error| {
+            let message = format!("{}: {error}: there is nothing for the kernel to schedule", self.path);
+            Refusal::usage(message, "name a block device, or a file or directory on a disk's file system")
+        })
+    }
+
+    /// What is known of it. A directory, which stands for a file that is not made yet, says nothing.
+    pub fn facts(&self) -> Option<Facts> {
+        facts(Path::new(&self.path)).ok()
+    }
+
+    /// Where it is, for messages about what the kernel schedules: the disk if the target is a file on it.
+    pub fn is_block_device(&self) -> bool {
+        self.facts().is_some_and(|facts| facts.kind == Kind::BlockDevice)
+    }
+}
+
+fn facts(path: &Path) -> Result<Facts, Refusal> {
+    let opening = Opening { writable: false, direct: false, exclusive: false, claimed_bytes: (0, 0) };
+    let opened = linux::device::open(path, None, opening);
+    Ok(opened.map_err(|refusal| Refusal::unsafe_target(refusal.to_string(), NO_DEVICE))?.facts)
+}
+
+/// The text of a file that is not made yet, `bytes` long, in a directory.
+pub fn stand_in(directory: &Path, bytes: u64) -> String {
+    let directory: PathBuf = if directory.as_os_str().is_empty() { ".".into() } else { directory.to_owned() };
+    format!("{}@0+{bytes}", directory.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_file_of_ours_is_opened_through_this_process() {
+        let ground = Ground::of("/dev/fd/7@4096+1048576").unwrap();
+        assert_eq!(ground.path, format!("/proc/{}/fd/7", std::process::id()));
+        assert_eq!((ground.first_byte, ground.size_bytes, ground.is_ours), (4096, 1 << 20, true));
+        let directory = Ground::of(&stand_in(Path::new("/tmp"), 9)).unwrap();
+        assert_eq!((directory.path.as_str(), directory.size_bytes), ("/tmp", 9));
+    }
+
+    #[test]
+    fn what_lies_in_memory_has_no_disk() {
+        let ground = Ground::of(&stand_in(Path::new("/proc"), 4096)).unwrap();
+        assert!(ground.queue().unwrap_err().message.contains("no single block device"), "proc");
+        Ground::of("/no/such/thing").unwrap_err();
+    }
+}

@@ -1,0 +1,92 @@
+//! Flows: threads that share one keep to their parts of its I/Os, whatever each alone could do.
+//!
+//! A thread may issue while its part of the I/Os is not above its part of the weights; fio 3.33 counts the same. The books are
+//! shared by all threads of a run, in one process. Cost: two atomic reads and an addition per I/O, only in jobs with a flow.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use block::Nanos;
+use block::time::MICROSECOND;
+
+use crate::goal;
+
+/// Who is ahead looks again after so long at least.
+const SHORTEST_SLEEP_NS: Nanos = 20 * MICROSECOND;
+
+/// The books of all flows of a run: given to every issuer before the run begins.
+#[derive(Clone, Debug, Default)]
+pub struct Flows(BTreeMap<u32, Arc<Book>>);
+
+/// One flow.
+#[derive(Debug, Default)]
+struct Book {
+    ios: AtomicU64,
+    weights: AtomicU64,
+}
+
+/// A thread's part of a flow.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    book: Arc<Book>,
+    weight: u64,
+    ios: u64,
+    sleep_ns: Nanos,
+    has_left: bool,
+}
+
+impl Part {
+    /// A part of the flow; of one nobody else knows yet unless `flows` has it.
+    pub fn join(flow: goal::Flow, flows: &mut Flows) -> Self {
+        let book = Arc::clone(flows.0.entry(flow.id).or_default());
+        let weight = u64::from(flow.weight.max(1));
+        book.weights.fetch_add(weight, Ordering::Relaxed);
+        // Everybody begins with one, so that nobody divides by nothing.
+        book.ios.fetch_add(1, Ordering::Relaxed);
+        Self { book, weight, ios: 1, sleep_ns: flow.sleep_ns.max(SHORTEST_SLEEP_NS), has_left: false }
+    }
+
+    /// Counts an I/O that goes out now; or answers for how long the others come first.
+    pub fn take(&mut self) -> Option<Nanos> {
+        let (all, weights) = (self.book.ios.load(Ordering::Relaxed), self.book.weights.load(Ordering::Relaxed));
+        if u128::from(self.ios) * u128::from(weights) > u128::from(self.weight) * u128::from(all) {
+            return Some(self.sleep_ns);
+        }
+        self.ios += 1;
+        self.book.ios.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+
+    /// Its end: the others no longer wait for it.
+    pub fn leave(&mut self) {
+        if !std::mem::replace(&mut self.has_left, true) {
+            self.book.weights.fetch_sub(self.weight, Ordering::Relaxed);
+            self.book.ios.fetch_sub(self.ios, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_threads_of_one_flow_go_one_to_three_until_one_leaves() {
+        let mut flows = Flows::default();
+        let flow = |weight| goal::Flow { id: 0, weight, sleep_ns: 0 };
+        let mut parts = [Part::join(flow(1), &mut flows), Part::join(flow(3), &mut flows)];
+        let mut done = [0_u64; 2];
+        for _ in 0..4_000 {
+            for (part, done) in parts.iter_mut().zip(&mut done) {
+                *done += u64::from(part.take().is_none());
+            }
+        }
+        assert!(done[0].abs_diff(done[1] / 3) <= 2, "{done:?}");
+        parts[1].leave();
+        parts[1].leave();
+        assert!((0..100).all(|_| parts[0].take().is_none()));
+        let mut alone = Part::join(goal::Flow { id: 7, weight: 5, sleep_ns: 0 }, &mut flows);
+        assert!((0..100).all(|_| alone.take().is_none()));
+    }
+}

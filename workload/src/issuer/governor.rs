@@ -1,0 +1,370 @@
+//! Looks at what a thread achieves, and slows it down or ends it: least rates, the longest latency, the search of a depth,
+//! steadiness. The rules are those of fio 3.33.
+//!
+//! Cost: one clock value kept per I/O in flight and a few comparisons per completion, only in jobs with such goals.
+
+use block::Nanos;
+use block::time::SECOND;
+
+use super::steady::Observed;
+use crate::goal::{Goals, Search};
+use crate::job::{Direction, Job, PerDirection};
+
+/// Rates settle for so long before they are looked at.
+const SETTLING_NS: Nanos = 2 * SECOND;
+/// Good cycles at a depth next to one that failed, before that one is tried again.
+const GOOD_CYCLES: u32 = 3;
+
+/// Why a thread ended before its work or time was done.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// It was slower than it had to be (rate_min, rate_iops_min).
+    TooSlow,
+    /// An I/O took too long (max_latency).
+    TooLate,
+    /// The figure that was observed is steady.
+    Steady,
+    /// The depth at which the latency holds was found.
+    Found {
+        /// It.
+        depth: u32,
+    },
+    /// The latency does not even hold at depth 1.
+    OutOfReach,
+}
+
+impl Ending {
+    /// The error it counts as: that of fio. None for those that ended as they should.
+    pub const fn errno(self) -> Option<u16> {
+        match self {
+            Ending::TooSlow => Some(5),
+            Ending::TooLate => Some(110),
+            Ending::Steady | Ending::Found { .. } | Ending::OutOfReach => None,
+        }
+    }
+
+    /// In one sentence.
+    pub fn text(self) -> String {
+        match self {
+            Ending::TooSlow => "slower than its rate_min: ended".to_owned(),
+            Ending::TooLate => "an I/O took longer than max_latency: ended".to_owned(),
+            Ending::Steady => "steady: ended".to_owned(),
+            Ending::Found { depth } => format!("holds latency_target at iodepth {depth}"),
+            Ending::OutOfReach => "does not hold latency_target at iodepth 1: ended".to_owned(),
+        }
+    }
+}
+
+/// What is known of one I/O that has completed.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Completed {
+    pub direction: Direction,
+    pub bytes: u64,
+    pub latency_ns: Nanos,
+}
+
+/// What a thread has done in one direction.
+#[derive(Copy, Clone, Debug, Default)]
+struct Done {
+    ios: u64,
+    bytes: u64,
+    /// As of the last look at the rate, and when that was.
+    looked: Option<(Nanos, u64, u64)>,
+}
+
+/// A thread's goals at work.
+#[derive(Clone, Debug)]
+pub(super) struct Governor {
+    goals: Goals,
+    start_ns: Nanos,
+    done: PerDirection<Done>,
+    seeker: Option<Seeker>,
+    observed: Option<Observed>,
+    /// By token: when it was issued, and how many bytes.
+    issued: Vec<(Nanos, u32)>,
+    ending: Option<Ending>,
+}
+
+impl Governor {
+    /// None for a job without goals.
+    pub fn new(job: &Job) -> Option<Box<Self>> {
+        let goals = &job.goals;
+        let depth = job.effective_depth();
+        goals.watch_completions().then(|| {
+            Box::new(Self {
+                seeker: goals.search.map(|search| Seeker::new(search, depth)),
+                observed: goals.steady.map(Observed::new),
+                goals: goals.clone(),
+                start_ns: 0,
+                done: PerDirection::default(),
+                issued: vec![(0, 0); depth as usize],
+                ending: None,
+            })
+        })
+    }
+
+    /// The thread begins.
+    pub fn start(&mut self, at_ns: Nanos) {
+        self.start_ns = at_ns;
+        if let Some(seeker) = &mut self.seeker {
+            seeker.begin_cycle(at_ns);
+        }
+        if let Some(observed) = &mut self.observed {
+            observed.start(at_ns);
+        }
+    }
+
+    /// I/Os that may be in flight now.
+    pub fn depth(&self) -> u32 {
+        self.seeker.as_ref().map_or(u32::MAX, |seeker| seeker.depth)
+    }
+
+    /// Whether everything in flight has to come back before more goes out.
+    pub fn is_quiescing(&mut self, in_flight: u32) -> bool {
+        let Some(seeker) = &mut self.seeker else { return false };
+        seeker.is_quiescing &= in_flight > 0;
+        seeker.is_quiescing
+    }
+
+    pub fn issued(&mut self, token: u32, length_bytes: u32, now: Nanos) {
+        if let Some(issued) = self.issued.get_mut(token as usize) {
+            *issued = (now, length_bytes);
+        }
+    }
+
+    /// Hears of an I/O; answers true once the thread has to end.
+    pub fn completed(&mut self, token: u32, direction: Direction, now: Nanos) -> bool {
+        let (issued_ns, length_bytes) = self.issued.get(token as usize).copied().unwrap_or((now, 0));
+        let io = Completed { direction, bytes: u64::from(length_bytes), latency_ns: now.saturating_sub(issued_ns) };
+        let done = self.done.of_mut(direction);
+        (done.ios, done.bytes) = (done.ios + 1, done.bytes + io.bytes);
+        if self.ending.is_none() {
+            self.ending = self.judge(io, now);
+        }
+        self.ending.is_some_and(|ending| !matches!(ending, Ending::Found { .. }) || !self.goes_on())
+    }
+
+    /// Why the thread ended, and what it found.
+    pub fn ending(&self) -> Option<Ending> {
+        let found = |seeker: &Seeker| Ending::Found { depth: seeker.depth };
+        self.ending.or_else(|| self.seeker.as_ref().filter(|_| self.goes_on()).map(found))
+    }
+
+    fn goes_on(&self) -> bool {
+        self.goals.search.is_some_and(|search| search.goes_on)
+    }
+
+    fn judge(&mut self, io: Completed, now: Nanos) -> Option<Ending> {
+        if self.goals.longest_io_ns > 0 && io.latency_ns > self.goals.longest_io_ns {
+            return Some(Ending::TooLate);
+        }
+        if self.is_too_slow(io.direction, now) {
+            return Some(Ending::TooSlow);
+        }
+        if self.observed.as_mut().is_some_and(|observed| observed.completed(io.bytes, io.latency_ns, now)) {
+            return Some(Ending::Steady);
+        }
+        self.seeker.as_mut().and_then(|seeker| seeker.completed(io.latency_ns, now))
+    }
+
+    fn is_too_slow(&mut self, direction: Direction, now: Nanos) -> bool {
+        let least_bytes = *self.goals.least_bytes_per_s.of(direction);
+        let least_ios = u64::from(*self.goals.least_ios_per_s.of(direction));
+        if (least_bytes, least_ios) == (0, 0) || now < self.start_ns.saturating_add(SETTLING_NS) {
+            return false;
+        }
+        let done = self.done.of_mut(direction);
+        let Some((looked_ns, bytes, ios)) = done.looked else {
+            done.looked = Some((now, done.bytes, done.ios));
+            return false;
+        };
+        let passed_ns = now.saturating_sub(looked_ns);
+        if passed_ns < self.goals.cycle_ns.max(1) {
+            return false;
+        }
+        let per_second = |count: u64| {
+            let rate = u128::from(count) * u128::from(SECOND) / u128::from(passed_ns);
+            u64::try_from(rate).unwrap_or(u64::MAX)
+        };
+        let is_slow = per_second(done.bytes - bytes) < least_bytes || per_second(done.ios - ios) < least_ios;
+        done.looked = Some((now, done.bytes, done.ios));
+        is_slow
+    }
+}
+
+/// The search of the largest depth that holds a latency: doubled while it holds, then halfway between the last that held and
+/// the first that did not.
+#[derive(Clone, Debug)]
+struct Seeker {
+    search: Search,
+    largest: u32,
+    depth: u32,
+    /// The last depth that held, and the first that did not.
+    low: u32,
+    high: u32,
+    good_cycles: u32,
+    cycle_began_ns: Nanos,
+    ios: u64,
+    late: u64,
+    is_last_cycle: bool,
+    is_quiescing: bool,
+}
+
+impl Seeker {
+    fn new(search: Search, largest: u32) -> Self {
+        Self {
+            search,
+            largest,
+            depth: 1,
+            low: 1,
+            high: largest,
+            good_cycles: 0,
+            cycle_began_ns: 0,
+            ios: 0,
+            late: 0,
+            is_last_cycle: false,
+            is_quiescing: false,
+        }
+    }
+
+    fn begin_cycle(&mut self, now: Nanos) {
+        (self.cycle_began_ns, self.ios, self.late) = (now, 0, 0);
+    }
+
+    fn completed(&mut self, latency_ns: Nanos, now: Nanos) -> Option<Ending> {
+        if self.is_quiescing {
+            // Issued at the larger depth, which is known to fail: the next cycle begins behind them.
+            self.begin_cycle(now);
+            return None;
+        }
+        self.ios += 1;
+        let is_late = latency_ns > self.search.target_ns;
+        self.late += u64::from(is_late);
+        // Where all must hold, one that does not decides.
+        if is_late && self.search.share_millionths >= 1_000_000 {
+            return self.failed(now);
+        }
+        if now.saturating_sub(self.cycle_began_ns) < self.search.window_ns {
+            return None;
+        }
+        let held = u128::from(self.ios - self.late) * 1_000_000;
+        if held >= u128::from(self.search.share_millionths) * u128::from(self.ios) {
+            self.held(now)
+        } else {
+            self.failed(now)
+        }
+    }
+
+    fn failed(&mut self, now: Nanos) -> Option<Ending> {
+        if self.depth == 1 {
+            return Some(Ending::OutOfReach);
+        }
+        self.high = self.depth;
+        if self.depth == self.low {
+            self.low = self.low.saturating_sub(1).max(1);
+        }
+        self.depth = u32::midpoint(self.depth, self.low).max(1);
+        self.good_cycles = 0;
+        self.is_quiescing = true;
+        self.is_last_cycle = false;
+        self.begin_cycle(now);
+        None
+    }
+
+    fn held(&mut self, now: Nanos) -> Option<Ending> {
+        let before = self.depth;
+        self.low = self.depth;
+        if self.depth + 1 == self.high {
+            self.good_cycles += 1;
+            if self.good_cycles >= GOOD_CYCLES && self.search.goes_on {
+                self.good_cycles = 0;
+                self.high = (self.high + 1).min(self.largest);
+            }
+        }
+        self.depth =
+            if self.high == self.largest { self.depth.saturating_mul(2) } else { u32::midpoint(self.depth, self.high) };
+        self.depth = self.depth.min(self.largest);
+        self.begin_cycle(now);
+        if self.depth == before && !self.search.goes_on {
+            // One more cycle at this depth alone, then the end.
+            if self.is_last_cycle {
+                return Some(Ending::Found { depth: self.depth });
+            }
+            self.is_last_cycle = true;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Searches with I/Os that take `ns_per_depth` for each that is in flight; the ending.
+    fn seek(search: Search, largest: u32, ns_per_depth: Nanos) -> Option<Ending> {
+        let mut seeker = Seeker::new(search, largest);
+        let mut now = 0;
+        for _ in 0..10_000 {
+            now += 1_000;
+            seeker.is_quiescing = false;
+            if let Some(ending) = seeker.completed(u64::from(seeker.depth) * ns_per_depth, now) {
+                return Some(ending);
+            }
+        }
+        None
+    }
+
+    const SEARCH: Search = Search { target_ns: 2_050, window_ns: 10_000, share_millionths: 1_000_000, goes_on: false };
+
+    #[test]
+    fn the_largest_depth_that_holds_is_found() {
+        assert_eq!(seek(SEARCH, 128, 100), Some(Ending::Found { depth: 20 }));
+        assert_eq!(seek(SEARCH, 16, 100), Some(Ending::Found { depth: 16 }));
+        let most = Search { share_millionths: 990_000, ..SEARCH };
+        assert_eq!(seek(most, 128, 100), Some(Ending::Found { depth: 20 }));
+    }
+
+    #[test]
+    fn a_target_below_that_of_depth_1_is_out_of_reach() {
+        assert_eq!(seek(SEARCH, 128, 3_000), Some(Ending::OutOfReach));
+    }
+
+    #[test]
+    fn a_search_that_goes_on_never_ends() {
+        assert_eq!(seek(Search { goes_on: true, ..SEARCH }, 128, 100), None);
+    }
+
+    fn governor(goals: Goals) -> Governor {
+        let mut governor = *Governor::new(&Job { goals, ..Job::default() }).expect("goals");
+        governor.start(0);
+        governor
+    }
+
+    #[test]
+    fn a_rate_is_looked_at_once_it_has_settled_and_averaged_over_its_cycle() {
+        let goals = Goals { least_ios_per_s: PerDirection { read: 100, write: 0, trim: 0 }, ..Goals::default() };
+        let mut governor = governor(goals);
+        let mut io = |at_ms: u64| {
+            let now = at_ms * 1_000_000;
+            governor.issued(0, 4096, now - 500_000);
+            governor.completed(0, Direction::Read, now)
+        };
+        // One in two seconds does not matter in the beginning.
+        assert!(!io(1) && !io(2_000));
+        assert!((2_001..3_000).step_by(9).all(|at_ms| !io(at_ms)), "111 a second");
+        assert!(!io(3_001));
+        assert!((3_100..4_000).step_by(100).all(|at_ms| !io(at_ms)));
+        assert!(io(4_002), "11 a second");
+        assert_eq!(governor.ending(), Some(Ending::TooSlow));
+    }
+
+    #[test]
+    fn one_io_that_takes_too_long_ends_the_thread() {
+        let mut governor = governor(Goals { longest_io_ns: 1_000, ..Goals::default() });
+        governor.issued(0, 512, 5_000);
+        assert!(!governor.completed(0, Direction::Write, 6_000));
+        governor.issued(0, 512, 6_000);
+        assert!(governor.completed(0, Direction::Write, 7_001));
+        assert_eq!(governor.ending().and_then(Ending::errno), Some(110));
+    }
+}
