@@ -210,6 +210,7 @@ fn measurement(experiment: experiment::Experiment, behaviour: &Behaviour) -> Mea
             queue_depth: 8,
             notes: BTreeMap::new(),
         },
+        alone: Vec::new(),
         window_ns: experiment.runtime_ns,
         groups,
         device: DeviceCounters {
