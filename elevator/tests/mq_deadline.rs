@@ -144,7 +144,7 @@ fn mq12_an_insert_merge_counts_once() {
     for form in FORMS {
         let mut testbed = Testbed::new(form);
         testbed.when("{R1000 R5000 R1008}");
-        assert_eq!(testbed.queue().counters().of(block::Direction::Read).merges, 1);
+        assert_eq!(testbed.queue().counters().of(block::Operation::Read).merges, 1);
         testbed.when("rest");
     }
 }
