@@ -17,6 +17,7 @@ use report::{Results, page};
 mod advise;
 mod blkio;
 pub mod compare;
+mod explain;
 pub mod foreign;
 mod groups;
 pub mod host;

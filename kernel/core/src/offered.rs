@@ -15,7 +15,8 @@ pub const WANTS_CONTEXTS: u32 = 1 << 1;
 pub const PER_QUEUE: u32 = 1 << 2;
 
 /// Policies that look at issuers.
-const OF_CONTEXTS: &[&str] = &["wfq", "anticipatory", "cfq", "uchida", "tarasov", "bfq", "paternoster"];
+const OF_CONTEXTS: &[&str] =
+    &["wfq", "anticipatory", "cfq", "uchida", "tarasov", "bfq", "paternoster", "sfq", "sfq-d2", "mqfq"];
 /// Policies whose groups count, although weights mean nothing to them.
 const OF_GROUPS: &[&str] = &["uchida", "tarasov"];
 /// Policies with queues per hardware queue.
