@@ -24,14 +24,13 @@ fn plain(settings: &str) -> Host {
 fn pulses_gain_nothing() {
     let mut worst = (0.0_f64, String::new());
     for settings in ["give=3", "give=100"] {
-        for period_ns in
-            [100 * MICROSECOND, 400 * MICROSECOND, 2 * MILLISECOND, 4 * MILLISECOND, 8 * MILLISECOND, 64 * MILLISECOND]
-        {
+        for period_us in [100, 400, 2_000, 4_000, 8_000, 33_000, 100_000] {
+            let period_ns = period_us * MICROSECOND;
             for (part, depth) in [(2, 8), (4, 8), (2, 64), (8, 64)] {
                 let mut host = plain(settings);
                 let honest = host.issuer(Issuer::of(1, 16));
                 let pulser = host.issuer(Issuer::of(2, depth).pulsing(period_ns / part, period_ns));
-                host.pass(SECOND);
+                host.pass(400 * MILLISECOND);
                 let found = gain(&host, honest, pulser);
                 if found > worst.0 {
                     worst = (found, format!("{settings}, depth {depth}, on for 1/{part} of {period_ns} ns"));
@@ -41,26 +40,6 @@ fn pulses_gain_nothing() {
     }
     println!("most by pulses: {:.3} of its share ({})", worst.0, worst.1);
     assert!(worst.0 <= 1.05, "{worst:?}");
-}
-
-/// The honest one asks for more than half: what the pulser has beyond its half while it is on would be the honest one's.
-#[test]
-fn pulses_gain_nothing_while_they_are_on() {
-    for settings in ["give=3", "give=100"] {
-        for period_ns in [2 * MILLISECOND, 8 * MILLISECOND, 33 * MILLISECOND, 100 * MILLISECOND] {
-            let mut host = plain(settings);
-            let honest = host.issuer(Issuer::of(1, 32));
-            let pulser = host.issuer(Issuer::of(2, 32).pulsing(period_ns / 2, period_ns));
-            host.pass(2 * SECOND);
-            let all = (host.bytes[honest as usize] + host.bytes[pulser as usize]) as f64;
-            // Half of the time two are there, half of the time one: a quarter is due to the pulser, and what it has queued at the end
-            // of a pulse is served in the pause.
-            let queued = 32.0 * 4096.0 * 2e9 / period_ns as f64 / 2.0;
-            let part = host.bytes[pulser as usize] as f64 / (all / 4.0 + queued);
-            println!("{settings}, period {period_ns} ns: {part:.3} of a quarter");
-            assert!(part <= 1.05, "{settings}, {period_ns}: {part}");
-        }
-    }
 }
 
 #[test]
