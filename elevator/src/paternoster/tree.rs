@@ -69,8 +69,8 @@ impl Paternoster {
         let state = self.groups.at_mut(group);
         let floor = state.floor_vt;
         let wheel = if place == Place::Ready { &mut state.ready } else { &mut state.wait };
-        let first = wheel.first(&mut self.chains, &mut self.members);
-        if first == NIL || (!wheel.is_disordered() && self.may_stay(first, place, floor)) {
+        let (first, is_far) = wheel.look(&self.chains, &self.members);
+        if first == NIL || (!is_far && !wheel.is_disordered() && self.may_stay(first, place, floor)) {
             return first;
         }
         self.first_after_amending(group, place)
@@ -78,22 +78,33 @@ impl Paternoster {
 
     #[inline(never)]
     fn first_after_amending(&mut self, group: u32, place: Place) -> u32 {
-        // Those that are found below the floor, or forgotten, are looked at once each.
-        for _ in 0..self.members.len() {
-            let state = self.groups.at_mut(group);
+        let mut moves = 0;
+        // Those that are found below the floor, or forgotten, are looked at once each, and others moved on in between.
+        for _ in 0..self.members.len().saturating_mul(64) {
+            let Self { members, groups, chains, .. } = self;
+            let state = groups.at_mut(group);
             let floor = state.floor_vt;
             let wheel = if place == Place::Ready { &mut state.ready } else { &mut state.wait };
-            let first = wheel.first(&mut self.chains, &mut self.members);
-            if wheel.is_disordered() {
-                self.disordered = group;
-            }
+            let (first, is_far) = wheel.look(chains, members);
             if first == NIL {
                 return NIL;
+            }
+            if is_far && moves < wheel.len() {
+                moves = moves.wrapping_add(1);
+                wheel.move_on(chains, members, first);
+                continue;
+            }
+            if is_far {
+                wheel.give_up();
+            }
+            if wheel.is_disordered() {
+                self.disordered = group;
             }
             if self.may_stay(first, place, floor) {
                 return first;
             }
             self.amend(first, place);
+            moves = 0;
         }
         NIL
     }

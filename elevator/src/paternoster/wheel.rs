@@ -7,7 +7,7 @@ use crate::structures::{Array, NIL, NoMemory};
 
 const MASK: u64 = 63;
 /// Slots of a wheel.
-const SLOTS: usize = 64;
+const SLOTS: u32 = 64;
 
 /// The children of a slot, in the order of their coming.
 #[derive(Copy, Clone, Debug)]
@@ -28,7 +28,7 @@ const OFF: u32 = NIL - 1;
 /// The slots of all wheels, and the links of all children.
 #[derive(Debug)]
 pub struct Chains {
-    slots: Array<[Slot; SLOTS]>,
+    slots: Array<Slot>,
     links: Array<Link>,
     /// Children that are being seated anew.
     waiting: Slot,
@@ -43,7 +43,7 @@ impl Chains {
         if children > OFF {
             return Err(NoMemory);
         }
-        let slots = Array::try_new(wheels, [EMPTY; SLOTS])?;
+        let slots = Array::try_new(wheels.checked_mul(SLOTS).ok_or(NoMemory)?, EMPTY)?;
         Ok(Self { slots, links: Array::try_new(children, Link { prev: NIL, next: OFF })?, waiting: EMPTY })
     }
 
@@ -128,8 +128,8 @@ pub struct Wheel {
     occupied: u64,
     /// Number of the first slot, counted from virtual time 0.
     base: u64,
-    /// Which of all wheels.
-    number: u32,
+    /// The first of its slots among those of all wheels.
+    first_slot: u32,
     shift: u32,
     len: u32,
     /// Somebody was so far behind the chain's begin that the order in its first slot may be wrong.
@@ -150,14 +150,14 @@ fn shift_of(span: u64) -> u32 {
 /// A slot's number round the wheel, which always is one.
 #[inline]
 #[allow(clippy::cast_possible_truncation, reason = "below 64")]
-const fn round(number: u64) -> usize {
-    (number & MASK) as usize
+const fn round(number: u64) -> u32 {
+    (number & MASK) as u32
 }
 
 impl Wheel {
     /// The empty wheel of this number.
     pub const fn numbered(number: u32) -> Self {
-        Self { occupied: 0, base: 0, number, shift: 18, len: 0, is_disordered: false }
+        Self { occupied: 0, base: 0, first_slot: number.saturating_mul(SLOTS), shift: 18, len: 0, is_disordered: false }
     }
 
     #[inline]
@@ -197,16 +197,15 @@ impl Wheel {
         }
         let distance = self.distance(seat.vt);
         let Chains { slots, links, .. } = chains;
-        let slots = slots.at_mut(self.number);
         let index;
         let is_in = if distance < 0 {
             // Who is behind all others goes before those in the first slot.
             self.go_back(distance.unsigned_abs());
             index = round(self.base);
-            slots[index].push_front(links, child)
+            slots.at_mut(self.first_slot.wrapping_add(index)).push_front(links, child)
         } else {
             index = round(self.base.wrapping_add(distance.unsigned_abs().min(MASK)));
-            slots[index].push_back(links, child)
+            slots.at_mut(self.first_slot.wrapping_add(index)).push_back(links, child)
         };
         if is_in {
             self.occupied |= 1 << index;
@@ -221,7 +220,7 @@ impl Wheel {
     pub fn remove(&mut self, chains: &mut Chains, seat: &Seat, child: u32) -> bool {
         let index = round(u64::from(seat.slot));
         let Chains { slots, links, .. } = chains;
-        let slot = &mut slots.at_mut(self.number)[index];
+        let slot = slots.at_mut(self.first_slot.wrapping_add(index));
         let is_out = slot.remove(links, child);
         if is_out {
             self.len = self.len.wrapping_sub(1);
@@ -232,29 +231,20 @@ impl Wheel {
         is_out
     }
 
-    /// The child of the smallest virtual time, to within a slot, if the chain is in order; NIL if there is none.
+    /// The child of the smallest virtual time, to within a slot, if the chain is in order; NIL if there is none. Far, if it waits in the
+    /// last slot for the chain to come to its place: then it has to be moved on, and another one is looked for.
     #[inline(always)]
-    pub fn first(&mut self, chains: &mut Chains, seats: &mut impl Seats) -> u32 {
+    pub fn look(&mut self, chains: &Chains, seats: &impl Seats) -> (u32, bool) {
         if self.occupied == 0 {
-            return NIL;
+            return (NIL, false);
         }
         let head = self.head(chains);
-        if self.distance(seats.seat(head).vt) <= 0 { head } else { self.first_after_moving(chains, seats) }
+        (head, self.distance(seats.seat(head).vt) > 0)
     }
 
-    /// Children that waited in the last slot are put in their places as the chain comes to them.
-    #[inline(never)]
-    fn first_after_moving(&mut self, chains: &mut Chains, seats: &mut impl Seats) -> u32 {
-        for _ in 0..self.len {
-            let head = self.head(chains);
-            if self.distance(seats.seat(head).vt) <= 0 {
-                return head;
-            }
-            self.move_on(chains, seats, head);
-        }
-        // Nobody for a whole round: one of them, this time.
+    /// All that are first are far, for a whole round: the order is wrong until [`Self::gather`] is called.
+    pub const fn give_up(&mut self) {
         self.is_disordered = true;
-        self.head(chains)
     }
 
     /// Whether [`Self::gather`] has to be called before the order is right again.
@@ -267,13 +257,21 @@ impl Wheel {
     fn head(&mut self, chains: &Chains) -> u32 {
         let ahead = self.occupied.rotate_right(u32::try_from(self.base & MASK).unwrap_or(0)).trailing_zeros();
         self.base = self.base.wrapping_add(u64::from(ahead & 63));
-        chains.slots.at(self.number)[round(self.base)].first
+        chains.slots.at(self.first_slot.wrapping_add(round(self.base))).first
     }
 
-    fn move_on(&mut self, chains: &mut Chains, seats: &mut impl Seats, child: u32) {
+    /// Puts one that was found far in its place.
+    #[inline(never)]
+    pub fn move_on(&mut self, chains: &mut Chains, seats: &mut impl Seats, child: u32) {
         let seat = seats.seat_mut(child);
-        self.remove(chains, seat, child);
+        self.remove_first(chains, seat, child);
         self.insert(chains, seat, child);
+    }
+
+    /// Apart from the way in, so that their stacks are not added.
+    #[inline(never)]
+    fn remove_first(&mut self, chains: &mut Chains, seat: &Seat, child: u32) {
+        self.remove(chains, seat, child);
     }
 
     /// Seats everybody anew, from the one of the smallest virtual time on, in slots as wide as the children lie apart.
@@ -299,7 +297,8 @@ impl Wheel {
     fn take_all(&self, chains: &mut Chains, seats: &impl Seats) -> (u32, u64) {
         let (mut least, mut most) = (NIL, NIL);
         let Chains { slots, links, waiting } = chains;
-        for slot in slots.at_mut(self.number) {
+        for index in 0..SLOTS {
+            let slot = slots.at_mut(self.first_slot.wrapping_add(index));
             while let Some(child) = slot.pop_front(links) {
                 let vt = seats.seat(child).vt;
                 if least == NIL || is_later(seats.seat(least).vt, vt) {
@@ -353,6 +352,18 @@ mod tests {
         }
     }
 
+    /// As the policy does it.
+    fn first(wheel: &mut Wheel, links: &mut Chains, seats: &mut Array<Seat>) -> u32 {
+        for _ in 0..wheel.len() {
+            match wheel.look(links, seats) {
+                (child, true) => wheel.move_on(links, seats, child),
+                (child, false) => return child,
+            }
+        }
+        wheel.give_up();
+        wheel.look(links, seats).0
+    }
+
     /// A closed population: the first goes on by its charge, over and over; sometimes one leaves or comes back.
     #[test]
     fn order_errs_by_a_slot_at_most() {
@@ -373,10 +384,10 @@ mod tests {
                 if wheel.is_disordered() {
                     wheel.gather(&mut links, &mut seats);
                 }
-                let mut first = wheel.first(&mut links, &mut seats);
+                let mut first = first(&mut wheel, &mut links, &mut seats);
                 if wheel.is_disordered() {
                     wheel.gather(&mut links, &mut seats);
-                    first = wheel.first(&mut links, &mut seats);
+                    first = self::first(&mut wheel, &mut links, &mut seats);
                 }
                 let least = members
                     .iter()

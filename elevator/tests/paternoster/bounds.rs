@@ -13,7 +13,7 @@ fn number(line: &str, name: &str) -> Option<i64> {
 
 /// Requests of 4 KiB of weight `w` move virtual time on by so much.
 fn stride(weight: u64) -> u64 {
-    4096 * ((1 << 32) / weight) >> 16
+    (4096 * ((1 << 32) / weight)) >> 16
 }
 
 /// With exact shares nobody is sent who is ahead by more than eight of his requests, unless nobody else is inside or expected.
@@ -85,7 +85,7 @@ fn t44_queues_are_recycled() {
     let mut next = 3;
     for _ in 0..1_000 {
         for _ in 0..10 {
-            let _ = host.policy.group_added(GroupId(next), &GroupSettings::with_weight(50), host.now);
+            host.policy.group_added(GroupId(next), &GroupSettings::with_weight(50), host.now);
             host.policy.group_offline(GroupId(next), host.now);
             host.policy.group_removed(GroupId(next), host.now);
             next = if next == 14 { 3 } else { next + 1 };

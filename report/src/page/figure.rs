@@ -193,9 +193,9 @@ fn entry(svg: &mut Svg, number: usize, series: &Series, (x, y): Point) {
         many => format!("{} values", many.len()),
     };
     let mut text = String::new();
-    let _ = write!(
+    let _ = writeln!(
         text,
-        "<text x=\"{:.1}\" y=\"{y:.1}\"><tspan class=\"{class} label\">{}</tspan> <tspan class=\"tick\">{}</tspan></text>\n",
+        "<text x=\"{:.1}\" y=\"{y:.1}\"><tspan class=\"{class} label\">{}</tspan> <tspan class=\"tick\">{}</tspan></text>",
         x + 14.0,
         escaped(&super::throughput::shortened(&series.name, 26)),
         escaped(&figures),
