@@ -54,6 +54,7 @@ mod nas;
 mod none;
 mod noop;
 mod paternoster;
+mod sfq;
 pub mod throttle;
 pub mod wbt;
 mod wfq;

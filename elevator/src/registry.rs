@@ -28,6 +28,9 @@ registry! {
     "tarasov"      = Tarasov    : crate::cfq::Tarasov,              "Vasily Tarasov's of 2008, OpenVZ's: groups by turns, levels 7 (high) to 0", false;
     "bfq"          = Bfq        : crate::bfq::Bfq,                  "budgets for issuers by weights of groups and levels, B-WF2Q+; short waits for what is interactive", true;
     "paternoster"  = Paternoster: crate::paternoster::Paternoster,  "fair at full throughput: leaders are held back as far as it costs nothing", true;
+    "sfq"          = SfqD       : crate::sfq::SfqD,                 "SFQ(D): start-time fair queueing with so many inside at most", true;
+    "sfq-d2"       = SfqD2      : crate::sfq::SfqD2,                "SFQ(D2): start-time fair queueing, its depth by how long requests stay inside", true;
+    "mqfq"         = Mqfq       : crate::sfq::Mqfq,                 "MQFQ, strict: nobody is sent who is ahead of one that has requests inside", true;
     "kyber"        = Kyber      : crate::kyber::Kyber,              "tokens per kind of I/O, steered by latency targets", false;
 }
 

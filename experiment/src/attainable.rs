@@ -138,6 +138,10 @@ pub struct Attainable {
     pub exact_rate: f64,
     /// Rates nearest to the weights at a loss of `loss`.
     pub rates: Vec<f64>,
+    /// How many requests of each are inside then.
+    pub inside: Vec<f64>,
+    /// How many of each would be if nobody held it back.
+    pub asked: Vec<f64>,
 }
 
 impl Attainable {
@@ -146,12 +150,15 @@ impl Attainable {
         let full = n_work_conserving(tenants, curve, depth);
         let (n_star, n_eps) = (n_star(tenants, curve, depth), n_eps(curve, full, loss));
         // Exact shares that deliver as much are taken.
-        let population = n_eps.max(n_star.min(full));
-        let inside = waterfill(tenants, curve.residence_ns(population), population);
+        // With all to give, exact shares are taken whatever they deliver.
+        let population = if loss >= 1.0 { n_star } else { n_eps.max(n_star.min(full)) };
+        let residence_ns = curve.residence_ns(population);
+        let inside = waterfill(tenants, residence_ns, population);
+        let asked = tenants.iter().map(|tenant| inside_of(tenant, residence_ns)).collect();
         let all: f64 = inside.iter().sum();
         let rate = curve.at(population);
         let rates = inside.iter().map(|part| if all > 0.0 { part / all * rate } else { 0.0 }).collect();
-        Self { n_star, n_eps, full_rate: curve.at(full), exact_rate: curve.at(n_star), rates }
+        Self { n_star, n_eps, full_rate: curve.at(full), exact_rate: curve.at(n_star), rates, inside, asked }
     }
 }
 

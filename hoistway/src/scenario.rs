@@ -18,7 +18,7 @@ use serde::Deserialize;
 use crate::exit::Error;
 
 /// The scenarios that come with the program.
-pub const SHIPPED: [(&str, &str); 17] = [
+pub const SHIPPED: [(&str, &str); 18] = [
     ("cgroups-2008", include_str!("../scenarios/cgroups-2008.toml")),
     ("dbench-2019", include_str!("../scenarios/dbench-2019.toml")),
     ("groups-2010", include_str!("../scenarios/groups-2010.toml")),
@@ -34,6 +34,7 @@ pub const SHIPPED: [(&str, &str); 17] = [
     ("s-startup", include_str!("../scenarios/s-startup.toml")),
     ("s-throughput", include_str!("../scenarios/s-throughput.toml")),
     ("s-video", include_str!("../scenarios/s-video.toml")),
+    ("shares", include_str!("../scenarios/shares.toml")),
     ("write-bomb", include_str!("../scenarios/write-bomb.toml")),
     ("write-bomb-direct", include_str!("../scenarios/write-bomb-direct.toml")),
 ];

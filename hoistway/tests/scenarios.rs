@@ -65,6 +65,7 @@ sound! {
     s_startup: "s-startup";
     s_throughput: "s-throughput";
     s_video: "s-video";
+    shares: "shares";
     write_bomb: "write-bomb";
     write_bomb_direct: "write-bomb-direct";
 }

@@ -12,7 +12,7 @@
 //! | deadline, mq-deadline | an overdue oldest sees one batch of its direction pass (two since 6.5); reads see two batches of writes, writes `writes_starved` + 1 batches of reads |
 //! | kyber | a kind with a token to spare sees one batch of each other kind pass; inside a kind, what is flushed together goes before all later ones |
 //! | anticipatory | a kind keeps the device for the time of its batch; an overdue oldest is passed for its expiry at most; the device is held for `antic_expire` at most |
-//! | wfq | while somebody waits, a sibling gets over its weight what he gets over his, and one request of each more; a queue goes in order |
+//! | wfq, sfq, sfq-d2 | while somebody waits, a sibling gets over its weight what he gets over his, and one request of each more; a queue goes in order |
 //!
 //! What enters in front (given back, data of a sequenced flush) passes everybody by right and is not counted; after a
 //! change of policy or tunables the ledger begins anew with what comes then, once all that was queued has left.
@@ -102,7 +102,7 @@ impl Promise {
             "deadline" | "mq-deadline" => Promise::Batches(Batches::default()),
             "kyber" => Promise::Rounds(Rounds::default()),
             "anticipatory" => Promise::Turns(Turns::default()),
-            "wfq" => Promise::Shares(Shares::default()),
+            "wfq" | "sfq" | "sfq-d2" => Promise::Shares(Shares::default()),
             _ => Lists::of(terms).map_or(Promise::Unchecked, Promise::Lists),
         }
     }

@@ -169,6 +169,21 @@ fn p1_to_p11_hold_for_paternoster() {
 }
 
 #[test]
+fn p1_to_p11_hold_for_sfq() {
+    storms("sfq");
+}
+
+#[test]
+fn p1_to_p11_hold_for_sfq_d2() {
+    storms("sfq-d2");
+}
+
+#[test]
+fn p1_to_p11_hold_for_mqfq() {
+    storms("mqfq");
+}
+
+#[test]
 fn p1_to_p11_hold_for_kyber() {
     storms("kyber");
 }
@@ -189,6 +204,9 @@ fn every_policy_has_its_storm() {
         "tarasov",
         "bfq",
         "paternoster",
+        "sfq",
+        "sfq-d2",
+        "mqfq",
         "kyber",
     ];
     assert_eq!(names, [&first[..], &classic[..]].concat());

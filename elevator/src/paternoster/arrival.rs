@@ -26,13 +26,13 @@ fn leaf_weight(priority: Priority) -> u32 {
 
 impl Paternoster {
     #[inline]
-    pub(super) fn group_member(&self, group: u32) -> u32 {
-        self.leaves.len().wrapping_add(group)
+    pub(super) const fn group_member(&self, group: u32) -> u32 {
+        self.first_group.wrapping_add(group)
     }
 
     #[inline]
-    pub(super) fn is_leaf(&self, member: u32) -> bool {
-        member < self.leaves.len()
+    pub(super) const fn is_leaf(&self, member: u32) -> bool {
+        member < self.first_group
     }
 
     /// The member that stands for the group this one is in; NIL for a child of the root.
@@ -46,34 +46,39 @@ impl Paternoster {
 
     #[inline(never)]
     pub(super) fn add(&mut self, requests: &Requests, id: RequestId) {
-        let request = *requests.attributes(id);
-        let (slot, now) = (id.slot(), self.now);
-        let class = request.class();
-        let leaf = self.leaf_for(&request);
-        *self.slots.at_mut(slot) = Slot {
+        let request = requests.attributes(id);
+        let slot = id.slot();
+        let (leaf, group) = self.leaf_for(request);
+        let entry = Slot {
             id,
             held: Held::Queued,
-            class,
+            class: request.class(),
             direction: request.direction(),
             is_sync: request.is_sync(),
             leaf,
+            group,
             bytes: request.extent.sectors.saturating_mul(512),
-            came_ns: now,
-            went_ns: 0,
+            since_ns: self.now,
         };
+        *self.slots.at_mut(slot) = entry;
+        self.queued_total = self.queued_total.wrapping_add(1);
+        let queued = &mut self.tallies.at_mut(group).of(entry.direction, entry.is_sync).queued;
+        *queued = queued.wrapping_add(1);
         let state = self.leaves.at_mut(leaf);
         state.held = state.held.wrapping_add(1);
-        self.queued_total = self.queued_total.wrapping_add(1);
-        self.account_queued(slot, true);
-        match class {
+        match entry.class {
             Class::RealTime => self.push(slot, true),
-            Class::Idle => self.push_idle(slot),
+            Class::Idle => self.push(slot, false),
             Class::BestEffort => {
-                self.learn_think_time(leaf);
-                let is_in = self.leaves.at_mut(leaf).fifo.push_back(&mut self.fifo_links, slot);
+                if core::mem::replace(&mut state.waits, false) {
+                    let thought = self.now.saturating_sub(self.members.at(leaf).last_done_ns).min(LONGEST_THINK_NS);
+                    let change = thought.cast_signed().wrapping_sub(state.think_ns.cast_signed()) / 8;
+                    state.think_ns = state.think_ns.saturating_add_signed(change);
+                }
+                let is_in = state.fifo.push_back(&mut self.fifo_links, slot);
                 let is_aged = self.oldest.push_back(&mut self.age_links, slot);
                 self.must(is_in && is_aged);
-                self.queue_up(leaf, slot);
+                self.queue_up(leaf, entry.bytes, entry.is_sync);
             }
         }
     }
@@ -84,48 +89,35 @@ impl Paternoster {
         self.must(is_in);
     }
 
-    fn push_idle(&mut self, slot: u32) {
-        self.push(slot, false);
-    }
-
-    fn learn_think_time(&mut self, leaf: u32) {
-        let last = self.members.at(leaf).last_done_ns;
-        let now = self.now;
-        let state = self.leaves.at_mut(leaf);
-        if core::mem::replace(&mut state.waits, false) {
-            let thought = now.saturating_sub(last).min(LONGEST_THINK_NS);
-            let change = thought.cast_signed().wrapping_sub(state.think_ns.cast_signed()) / 8;
-            state.think_ns = state.think_ns.saturating_add_signed(change);
-        }
-    }
-
     /// A request more below this leaf: it and the groups above are ready, and take up the claims they have.
-    pub(super) fn queue_up(&mut self, leaf: u32, slot: u32) {
-        let generation = self.generation;
+    #[inline]
+    fn queue_up(&mut self, leaf: u32, bytes: u32, is_sync: bool) {
         let mut member = leaf;
-        while member != NIL {
-            self.wake(member);
-            let had_ghost = self.members.at_mut(member).ghosts.take(generation);
-            let parent = self.members.at(member).parent;
-            if parent == ROOT && had_ghost {
-                self.ghosts.take(generation);
+        loop {
+            if self.members.at(member).place != Place::Ready {
+                self.wake(member);
+                self.seat(member, Place::Ready);
             }
             let state = self.members.at_mut(member);
             state.queued = state.queued.wrapping_add(1);
-            state.newest_slot = slot;
-            let place = state.place;
-            if place != Place::Ready {
-                self.leave_wheel(member);
-                self.enter_wheel(member, Place::Ready);
+            (state.newest_bytes, state.newest_is_sync) = (bytes, is_sync);
+            let had_ghost = state.ghosts.take(self.generation);
+            let parent = state.parent;
+            if parent == ROOT {
+                if had_ghost {
+                    self.ghosts.take(self.generation);
+                }
+                return;
             }
-            member = self.parent_member(member);
+            member = self.group_member(parent);
         }
     }
 
     /// One that had been idle begins where the others are: what it did not ask for is not owed to it.
+    #[inline(never)]
     fn wake(&mut self, member: u32) {
-        let state = *self.members.at(member);
-        let is_idle = match state.place {
+        let (place, parent) = (self.members.at(member).place, self.members.at(member).parent);
+        let is_idle = match place {
             Place::Inactive => true,
             Place::Ready => false,
             Place::Wait => self.is_over(member),
@@ -134,8 +126,8 @@ impl Paternoster {
             return;
         }
         self.leave_wheel(member);
-        let ready = self.first_of(state.parent, Place::Ready);
-        let first = if ready == NIL { self.first_of(state.parent, Place::Wait) } else { ready };
+        let ready = self.first_of(parent, Place::Ready);
+        let first = if ready == NIL { self.first_of(parent, Place::Wait) } else { ready };
         if first != NIL {
             let vt = self.members.at(first).seat.vt;
             let seat = &mut self.members.at_mut(member).seat;
@@ -145,8 +137,22 @@ impl Paternoster {
         }
     }
 
-    /// The leaf of a request, found or made.
-    fn leaf_for(&mut self, request: &crate::request::Bio) -> u32 {
+    /// The leaf of a request, found or made, and its group.
+    #[inline]
+    fn leaf_for(&mut self, request: &crate::request::Bio) -> (u32, u32) {
+        let group = request.group.0;
+        let known = *self.contexts.at(request.context.0.min(self.contexts.len().wrapping_sub(1)));
+        let member = self.members.at(known);
+        let is_usual = known != NIL && request.is_sync() && member.parent == group && self.groups.at(group).is_online;
+        if is_usual && member.weight == leaf_weight(request.priority) {
+            return (known, group);
+        }
+        let leaf = self.other_leaf_for(request);
+        (leaf, self.members.at(leaf).parent)
+    }
+
+    #[inline(never)]
+    fn other_leaf_for(&mut self, request: &crate::request::Bio) -> u32 {
         let group = self.nearest_online(request.group.0);
         let index = request.context.0.min(self.contexts.len().wrapping_sub(1));
         if !request.is_sync() {
@@ -182,6 +188,7 @@ impl Paternoster {
         self.first_free_leaf = state.next_free;
         *state = Leaf { context, is_async, is_used: true, ..FREE_LEAF };
         *self.members.at_mut(leaf) = Member::new(group, weight);
+        *self.other_vts.at_mut(leaf) = 0;
         // Of equal rank with those that are there (see `wake`).
         leaf
     }
@@ -214,7 +221,7 @@ impl Paternoster {
         let before = u64::from(state.weight);
         state.set_weight(weight);
         let (after, parent, is_active) = (u64::from(state.weight), state.parent, state.place != Place::Inactive);
-        let holds_tags = !self.is_leaf(member) && self.groups.at(member.wrapping_sub(self.leaves.len())).tags > 0;
+        let holds_tags = !self.is_leaf(member) && self.groups.at(member.wrapping_sub(self.first_group)).tags > 0;
         let group = self.groups.at_mut(parent);
         if holds_tags {
             group.tags_weight = group.tags_weight.saturating_sub(before).wrapping_add(after);

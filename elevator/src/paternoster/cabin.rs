@@ -35,6 +35,7 @@ impl Paternoster {
                 return Found::Nobody;
             }
             (self.aboard, self.boarded_ns, self.slice_from_ns) = (first, self.now, 0);
+            self.tell_of(first, "board q={0}", [u64::from(first)]);
         }
         match self.leaves.at(self.aboard).fifo.first() {
             Some(slot) => Found::Request { slot, why: Why::Aboard },
@@ -89,7 +90,7 @@ impl Paternoster {
             if first == NIL || self.is_leaf(first) {
                 return first;
             }
-            group = first.wrapping_sub(self.leaves.len());
+            group = first.wrapping_sub(self.first_group);
         }
         NIL
     }
@@ -98,15 +99,16 @@ impl Paternoster {
     #[inline(never)]
     pub(super) fn alight(&mut self) {
         let leaf = core::mem::replace(&mut self.aboard, NIL);
-        let charge = self.now.saturating_sub(self.boarded_ns) / NS_PER_BYTE;
+        let used_ns = self.now.saturating_sub(self.boarded_ns);
+        self.tell_of(leaf, "leave q={0} used={1}", [u64::from(leaf), used_ns]);
+        let charge = used_ns / NS_PER_BYTE;
         let mut member = leaf;
         while member != NIL {
             let state = self.members.at_mut(member);
             state.seat.vt = state.seat.vt.wrapping_add(state.span(charge));
             let place = state.place;
             if place != Place::Inactive {
-                self.leave_wheel(member);
-                self.enter_wheel(member, place);
+                self.seat(member, place);
             }
             member = self.parent_member(member);
         }
@@ -131,10 +133,9 @@ impl Paternoster {
             if place != Place::Inactive {
                 self.leave_wheel(member);
             }
-            let state = self.members.at_mut(member);
-            core::mem::swap(&mut state.seat.vt, &mut state.other_vt);
+            core::mem::swap(&mut self.members.at_mut(member).seat.vt, self.other_vts.at_mut(member));
             if place != Place::Inactive {
-                self.enter_wheel(member, place);
+                self.seat(member, place);
             }
         }
         let percent = self.ladder.last_percent();

@@ -2,7 +2,7 @@
 
 use super::Paternoster;
 use super::ladder::Way;
-use super::state::{Held, Place, ROOT};
+use super::state::{Held, Place, ROOT, Slot};
 use super::walker::{Phase, Step};
 use crate::structures::NIL;
 use block::time::MICROSECOND;
@@ -29,18 +29,16 @@ impl Paternoster {
         }
     }
 
-    pub(super) fn enter_device(&mut self, slot: u32) {
+    #[inline]
+    pub(super) fn enter_device(&mut self, slot: u32, entry: &Slot) {
         let now = self.now;
-        let entry = self.slots.at_mut(slot);
-        (entry.held, entry.went_ns) = (Held::Dispatched, now);
-        let entry = *entry;
+        *self.slots.at_mut(slot) = Slot { held: Held::Dispatched, since_ns: now, ..*entry };
         self.walker.were_inside(now, u64::from(self.inside));
         self.inside = self.inside.wrapping_add(1);
-        let group = self.members.at(entry.leaf).parent;
-        let account = self.accounts.at_mut(group);
-        account.sectors = account.sectors.wrapping_add(u64::from(entry.bytes / 512));
-        account.serviced.add(entry.direction, entry.is_sync, 1);
-        account.service_bytes.add(entry.direction, entry.is_sync, u64::from(entry.bytes));
+        let tally = self.tallies.at_mut(entry.group).of(entry.direction, entry.is_sync);
+        tally.wait_ns = tally.wait_ns.wrapping_add(now.saturating_sub(entry.since_ns));
+        tally.serviced = tally.serviced.wrapping_add(1);
+        tally.bytes = tally.bytes.wrapping_add(u64::from(entry.bytes));
     }
 
     /// The device finished it (or gave it back: then nothing is learned).
@@ -52,7 +50,7 @@ impl Paternoster {
         self.inside = self.inside.saturating_sub(1);
         self.roll_generation();
         if is_done {
-            self.learn(slot);
+            self.learn(&entry);
         }
         if entry.class != Class::BestEffort {
             return;
@@ -65,27 +63,31 @@ impl Paternoster {
         let comes_back = is_done && !state.is_async && state.context != NIL && state.think_ns <= self.residence_ns / 2;
         let generation = self.generation;
         let mut member = entry.leaf;
-        while member != NIL {
+        loop {
             let state = self.members.at_mut(member);
             state.in_flight = state.in_flight.saturating_sub(1);
             state.last_done_ns = self.now;
             if comes_back {
                 state.ghosts.add(generation);
-                if state.parent == ROOT {
-                    self.ghosts.add(generation);
-                }
             }
+            let parent = state.parent;
             let is_gone = state.queued == 0 && state.in_flight == 0 && state.place == Place::Wait;
             if is_gone && self.give() >= 100 && self.is_over(member) {
                 self.leave_wheel(member);
             }
-            member = self.parent_member(member);
+            if parent == ROOT {
+                break;
+            }
+            member = self.group_member(parent);
+        }
+        if comes_back {
+            self.ghosts.add(generation);
         }
     }
 
-    fn learn(&mut self, slot: u32) {
-        let entry = *self.slots.at(slot);
-        let stayed_ns = self.now.saturating_sub(entry.went_ns);
+    #[inline]
+    fn learn(&mut self, entry: &Slot) {
+        let stayed_ns = self.now.saturating_sub(entry.since_ns);
         self.residence_ns = if self.residence_ns == 0 {
             stayed_ns
         } else {
@@ -104,31 +106,32 @@ impl Paternoster {
             let is_late = stayed_ns > self.settings.lat_ns.unsigned_abs();
             self.late_reads = self.late_reads.wrapping_add(u32::from(is_late));
         }
-        let group = self.members.at(entry.leaf).parent;
-        let account = self.accounts.at_mut(group);
-        account.service_time_ns.add(entry.direction, entry.is_sync, stayed_ns);
-        let waited_ns = entry.went_ns.saturating_sub(entry.came_ns);
-        account.wait_time_ns.add(entry.direction, entry.is_sync, waited_ns);
+        let tally = self.tallies.at_mut(entry.group).of(entry.direction, entry.is_sync);
+        tally.service_ns = tally.service_ns.wrapping_add(stayed_ns);
     }
 
     /// Looked at with every pick: epochs end, and with them what is measured over one.
-    #[inline(never)]
+    #[inline]
     pub(super) fn step_epoch(&mut self) {
-        let since = self.now.saturating_sub(self.window_ns);
-        if since >= self.walker.epoch_ns().max(4_000_000) {
-            let of_request = since.checked_div(self.completions).unwrap_or(since);
-            self.request_ns = of_request;
-            // Bytes charged in 2^20 ns, half new and half old.
-            let rate = (self.charged.min(1 << 40) << 20).checked_div(since).unwrap_or(0);
-            self.rate = (self.rate.wrapping_add(rate)) / 2;
-            (self.charged, self.completions, self.window_ns) = (0, 0, self.now);
-            self.guard_latency();
-            if self.ladder.way() == Way::Flow {
-                self.fit_wheels();
-            }
+        if self.now.saturating_sub(self.window_ns) >= self.walker.epoch_ns().max(4_000_000) {
+            self.end_window();
         }
         if self.walker.is_due(self.now) {
             self.end_epoch();
+        }
+    }
+
+    #[inline(never)]
+    fn end_window(&mut self) {
+        let since = self.now.saturating_sub(self.window_ns);
+        self.request_ns = since.checked_div(self.completions).unwrap_or(since);
+        // Bytes charged in 2^20 ns, half new and half old.
+        let rate = (self.charged.min(1 << 40) << 20).checked_div(since).unwrap_or(0);
+        self.rate = (self.rate.wrapping_add(rate)) / 2;
+        (self.charged, self.completions, self.window_ns) = (0, 0, self.now);
+        self.guard_latency();
+        if self.ladder.way() == Way::Flow {
+            self.fit_wheels();
         }
     }
 
@@ -176,16 +179,19 @@ impl Paternoster {
         let percent = u64::from(late).saturating_mul(100).checked_div(u64::from(reads)).unwrap_or(0);
         if percent > 5 {
             self.cap_q4 = (self.cap_q4.saturating_mul(7) / 8).max(16);
+            self.tell("lat hi={0}/{1} dcap={2}", [u64::from(late), u64::from(reads), self.cap_q4 / 16]);
         } else if percent < 2 {
             self.cap_q4 = self.cap_q4.saturating_add((self.cap_q4 / 16).max(8)).min(most);
         }
     }
 
-    /// A slot of the root's wheels spans a part of what may be owed there.
+    /// A slot of the root's wheels spans a part of what may be owed there, but not so little that the next turn of who was
+    /// served lies beyond the chain's end: then everybody would be seated anew over and over.
     fn fit_wheels(&mut self) {
         let sum = self.groups.at(ROOT).weight_sum.max(1);
         let bytes = (self.rate.saturating_mul(self.residence_ns.saturating_mul(4)) >> 20).max(16_384);
-        let wanted = (bytes << 16).checked_div(sum).unwrap_or(1) / 32;
+        let owed = (bytes << 16).checked_div(sum).unwrap_or(1) / 32;
+        let wanted = owed.max(core::mem::take(&mut self.longest_stride) / 32);
         let root = self.groups.at_mut(ROOT);
         root.ready.resize(&mut self.chains, &mut self.members, wanted);
         root.wait.resize(&mut self.chains, &mut self.members, wanted);

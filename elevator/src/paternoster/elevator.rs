@@ -141,7 +141,7 @@ impl Elevator for Paternoster {
             Held::Queued => self.take_out(id.slot()),
             Held::Direct => {
                 self.direct.remove(&mut self.fifo_links, id.slot());
-                self.account_queued(id.slot(), false);
+                self.account_queued(&slot, false);
             }
         }
         self.unbind(id.slot());
@@ -178,7 +178,8 @@ impl Elevator for Paternoster {
         }
         let member = self.group_member(group.0);
         *self.members.at_mut(member) = Member::new(settings.parent.0, settings.clamped_weight());
-        *self.accounts.at_mut(group.0) = GroupAccount::ZERO;
+        *self.tallies.at_mut(group.0) = Tallies::ZERO;
+        *self.other_vts.at_mut(member) = 0;
         *self.groups.at_mut(group.0) = Group { is_online: true, ..Group::unknown(group.0) };
     }
 
@@ -257,12 +258,12 @@ impl Elevator for Paternoster {
     }
 
     fn group_account(&self, group: GroupId) -> Option<GroupAccount> {
-        self.accounts.get(group.0).copied()
+        self.tallies.get(group.0).map(Tallies::account)
     }
 
     fn reset_group_account(&mut self, group: GroupId, _now: Nanos) -> bool {
-        let Some(account) = self.accounts.get_mut(group.0) else { return false };
-        account.reset();
+        let Some(tallies) = self.tallies.get_mut(group.0) else { return false };
+        tallies.reset();
         true
     }
 
@@ -288,38 +289,48 @@ impl Paternoster {
         let request = *requests.attributes(id);
         let slot = id.slot();
         // Uncharged, and in nobody's order; its class keeps it out of the tree.
-        *self.slots.at_mut(slot) = Slot {
+        let entry = Slot {
             id,
             held: Held::Direct,
             class: Class::RealTime,
             direction: request.direction(),
             is_sync: request.is_sync(),
             leaf: SPARE_LEAF,
+            group: ROOT,
             bytes: request.extent.sectors.saturating_mul(512),
-            came_ns: self.now,
-            went_ns: 0,
+            since_ns: self.now,
         };
+        *self.slots.at_mut(slot) = entry;
         let spare = self.leaves.at_mut(SPARE_LEAF);
         spare.held = spare.held.wrapping_add(1);
-        self.account_queued(slot, true);
+        self.account_queued(&entry, true);
         let is_in = self.direct.push_front(&mut self.fifo_links, slot);
         self.must(is_in);
     }
 
     fn next_direct(&mut self) -> Option<RequestId> {
         let slot = self.direct.pop_front(&mut self.fifo_links)?;
-        self.account_queued(slot, false);
-        self.enter_device(slot);
-        Some(self.slots.at(slot).id)
+        let entry = *self.slots.at(slot);
+        self.account_queued(&entry, false);
+        self.enter_device(slot, &entry);
+        Some(entry.id)
     }
 
     fn note_merged(&mut self, requests: &Requests, id: RequestId) {
         let sectors = requests.attributes(id).extent.sectors;
         let slot = self.slots.at_mut(id.slot());
         slot.bytes = sectors.saturating_mul(512);
-        let (leaf, direction, is_sync) = (slot.leaf, slot.direction, slot.is_sync);
-        let group = self.members.at(leaf).parent;
-        self.accounts.at_mut(group).merged.add(direction, is_sync, 1);
+        let entry = *slot;
+        let merged = &mut self.tallies.at_mut(entry.group).of(entry.direction, entry.is_sync).merged;
+        *merged = merged.wrapping_add(1);
+        if entry.class == Class::BestEffort {
+            // It is as large as requests are here.
+            let mut member = entry.leaf;
+            while member != NIL {
+                self.members.at_mut(member).newest_bytes = entry.bytes;
+                member = self.parent_member(member);
+            }
+        }
     }
 
     fn check_all(&self, requests: &Requests) -> Result<(), Violation> {

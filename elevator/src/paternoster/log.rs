@@ -24,7 +24,7 @@ impl Paternoster {
     #[inline(never)]
     fn tell_of_group<const N: usize>(&mut self, member: u32, text: &'static str, numbers: [u64; N]) {
         let group =
-            if self.is_leaf(member) { self.members.at(member).parent } else { member.wrapping_sub(self.leaves.len()) };
+            if self.is_leaf(member) { self.members.at(member).parent } else { member.wrapping_sub(self.first_group) };
         if let Some(message) = self.messages.begin(self.now, text) {
             message.group = Some(GroupId(group));
             for (place, number) in message.numbers.iter_mut().zip(numbers) {

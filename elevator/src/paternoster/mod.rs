@@ -20,6 +20,7 @@ mod log;
 mod pick;
 mod state;
 mod tags;
+mod tally;
 mod tree;
 mod tunables;
 mod walker;
@@ -40,6 +41,7 @@ use block::time::is_due;
 use block::{Class, ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 use ladder::{Ladder, Way};
 use state::{FREE_LEAF, FREE_SLOT, Ghosts, Group, Held, Leaf, Member, Place, ROOT, Slot};
+use tally::Tallies;
 use tunables::Settings;
 use walker::Walker;
 use wheel::Chains;
@@ -90,18 +92,21 @@ pub struct Paternoster {
 
     leaves: Array<Leaf>,
     first_free_leaf: u32,
-    /// Leaves, and behind them groups.
+    /// Leaves, and behind them groups, from this index on.
     members: Array<Member>,
+    first_group: u32,
+    /// Their virtual times when a disk is used the other way.
+    other_vts: Array<u64>,
     chains: Chains,
     groups: Array<Group>,
-    accounts: Array<GroupAccount>,
+    tallies: Array<Tallies>,
     /// The sync leaf of an issuer.
     contexts: Array<u32>,
 
     queued_total: u32,
     inside: u32,
     ghosts: Ghosts,
-    generation: u64,
+    generation: u32,
     generation_ns: Nanos,
     /// How long a request stays in the device, a moving average.
     residence_ns: Nanos,
@@ -110,6 +115,8 @@ pub struct Paternoster {
     /// Bytes charged in 2^20 ns, a moving average.
     rate: u64,
     charged: u64,
+    /// The farthest that a child of the root went in one request of this window.
+    longest_stride: u64,
     completions: u64,
     window_ns: Nanos,
     walker: Walker,
@@ -135,6 +142,8 @@ pub struct Paternoster {
     /// Groups passed over in this choice because leaders below them are held back, and the least of their virtual times.
     aside: [u32; ASIDE],
     set_aside_vt: Option<u64>,
+    /// By how much the last choice at the root was ahead.
+    lead: u64,
     /// A group with a wheel that has to be put in order, or NIL.
     disordered: u32,
     messages: Messages,
@@ -174,10 +183,12 @@ impl Policy for Paternoster {
             until_overdue: 0,
             leaves: free_leaves(leaves)?,
             first_free_leaf: if leaves > 1 { SPARE_LEAF + 1 } else { NIL },
+            first_group: leaves,
             members: Array::try_new(members, Member::new(ROOT, WEIGHT_DEFAULT))?,
             chains: Chains::try_new(groups.saturating_mul(2), members)?,
             groups: groups_with_root(groups)?,
-            accounts: Array::try_new(groups, GroupAccount::ZERO)?,
+            tallies: Array::try_new(groups, Tallies::ZERO)?,
+            other_vts: Array::try_new(members, 0)?,
             contexts: Array::try_new(contexts, NIL)?,
             queued_total: 0,
             inside: 0,
@@ -188,6 +199,7 @@ impl Policy for Paternoster {
             request_ns: 0,
             rate: 0,
             charged: 0,
+            longest_stride: 0,
             completions: 0,
             window_ns: 0,
             walker: Walker::new(give, depth, configuration.rotational),
@@ -206,6 +218,7 @@ impl Policy for Paternoster {
             hold_until: None,
             aside: [NIL; ASIDE],
             set_aside_vt: None,
+            lead: 0,
             disordered: NIL,
             messages: Messages::try_new()?,
             violations: 0,
@@ -269,41 +282,43 @@ impl Paternoster {
         Wake::All
     }
 
-    fn account_queued(&mut self, slot: u32, is_more: bool) {
-        let entry = *self.slots.at(slot);
-        let group = self.members.at(entry.leaf).parent;
-        let queued = &mut self.accounts.at_mut(group).queued;
-        if is_more {
-            queued.add(entry.direction, entry.is_sync, 1);
-        } else {
-            queued.take(entry.direction, entry.is_sync, 1);
-        }
+    fn account_queued(&mut self, entry: &Slot, is_more: bool) {
+        let queued = &mut self.tallies.at_mut(entry.group).of(entry.direction, entry.is_sync).queued;
+        *queued = if is_more { queued.wrapping_add(1) } else { queued.wrapping_sub(1) };
     }
 
-    /// A queued request leaves its list: chosen, absorbed or drained.
-    fn take_out(&mut self, slot: u32) {
-        let entry = *self.slots.at(slot);
+    /// A queued request leaves its list, and those that are counted.
+    #[inline]
+    fn take_off_list(&mut self, slot: u32, entry: &Slot) {
         let list = match entry.class {
             Class::RealTime => &mut self.real_time,
             Class::Idle => &mut self.idle,
             Class::BestEffort => &mut self.leaves.at_mut(entry.leaf).fifo,
         };
         let is_out = list.remove(&mut self.fifo_links, slot);
+        if entry.class == Class::BestEffort {
+            self.oldest.remove(&mut self.age_links, slot);
+        }
         self.must(is_out);
-        self.account_queued(slot, false);
+        self.account_queued(entry, false);
         self.queued_total = self.queued_total.saturating_sub(1);
+    }
+
+    /// A queued request goes without having been chosen: absorbed, or released.
+    #[inline(never)]
+    fn take_out(&mut self, slot: u32) {
+        let entry = *self.slots.at(slot);
+        self.take_off_list(slot, &entry);
         self.slots.at_mut(slot).held = Held::Nowhere;
         if entry.class != Class::BestEffort {
             return;
         }
-        self.oldest.remove(&mut self.age_links, slot);
         let mut member = entry.leaf;
         while member != NIL {
             let state = self.members.at_mut(member);
             state.queued = state.queued.saturating_sub(1);
             if state.queued == 0 && state.place == Place::Ready {
-                self.leave_wheel(member);
-                self.enter_wheel(member, Place::Wait);
+                self.seat(member, Place::Wait);
             }
             member = self.parent_member(member);
         }

@@ -60,7 +60,12 @@ impl Paternoster {
     /// What a request is charged.
     #[inline]
     pub(super) fn charge(&self, slot: u32) -> u64 {
-        if self.settings.fair == 1 { LEAST_BYTES } else { u64::from(self.slots.at(slot).bytes).max(LEAST_BYTES) }
+        self.charge_of(self.slots.at(slot).bytes)
+    }
+
+    #[inline]
+    fn charge_of(&self, bytes: u32) -> u64 {
+        if self.settings.fair == 1 { LEAST_BYTES } else { u64::from(bytes).max(LEAST_BYTES) }
     }
 
     /// What does not ask whose turn it is.
@@ -97,7 +102,7 @@ impl Paternoster {
         for index in 0..self.aside.len() {
             let member = self.aside.get_mut(index).map_or(NIL, |place| core::mem::replace(place, NIL));
             if member != NIL {
-                self.enter_wheel(member, Place::Ready);
+                self.seat(member, Place::Ready);
             }
         }
     }
@@ -125,7 +130,7 @@ impl Paternoster {
                         let slot = self.leaves.at(member).fifo.first().unwrap_or(NIL);
                         return Found::Request { slot, why: if was_injected { Why::LetIn } else { Why::FirstInOrder } };
                     }
-                    group = member.wrapping_sub(self.leaves.len());
+                    group = member.wrapping_sub(self.first_group);
                 }
             }
         }
@@ -150,10 +155,13 @@ impl Paternoster {
             (NIL, _) => vt,
             _ => self.members.at(waiting).seat.vt,
         };
-        if !is_later(vt, least) {
+        let lead = if is_later(vt, least) { vt.wrapping_sub(least) } else { 0 };
+        if group == ROOT {
+            self.lead = lead;
+        }
+        if lead == 0 {
             return Chosen::Member { member: first, injected_bytes: 0 };
         }
-        let lead = vt.wrapping_sub(least);
         let charge = self.next_charge(first);
         if lead <= self.members.at(first).span(lead_bytes(charge)) {
             return Chosen::Member { member: first, injected_bytes: 0 };
@@ -176,7 +184,7 @@ impl Paternoster {
         if of_others > 0 {
             self.hold_until = Some(self.generation_ns.saturating_add(self.ghost_ns().saturating_mul(2)));
         }
-        self.tell_of(first, "hold lead={0} n={1}", [lead, inside]);
+        self.tell_of(first, "hold lead={0} n={1} gh={2}", [lead, u64::from(self.inside), u64::from(of_others)]);
         Chosen::Held
     }
 
@@ -192,7 +200,7 @@ impl Paternoster {
         let state = self.members.at(member);
         let sum = self.groups.at(ROOT).weight_sum.max(1);
         let share = (self.cap_q4 / 16).saturating_mul(u64::from(state.weight)).checked_div(sum).unwrap_or(0).max(1);
-        !(self.slots.at(state.newest_slot).is_sync && u64::from(state.in_flight) < share)
+        !(state.newest_is_sync && u64::from(state.in_flight) < share)
     }
 
     /// What the next request below a member is charged: a leaf's is known, a group's is taken to be as its newest.
@@ -200,7 +208,7 @@ impl Paternoster {
     fn next_charge(&self, member: u32) -> u64 {
         match self.leaves.get(member).and_then(|leaf| leaf.fifo.first()) {
             Some(slot) => self.charge(slot),
-            None => self.charge(self.members.at(member).newest_slot),
+            None => self.charge_of(self.members.at(member).newest_bytes),
         }
     }
 
@@ -258,7 +266,7 @@ impl Paternoster {
     fn idle_class(&mut self) -> Decision {
         let Some(first) = self.idle.first() else { return Decision::Answer(self.nothing()) };
         let is_alone = self.first_of(ROOT, Place::Wait) == NIL;
-        let is_overdue = self.now.saturating_sub(self.slots.at(first).came_ns) >= IDLE_WAITS_NS;
+        let is_overdue = self.now.saturating_sub(self.slots.at(first).since_ns) >= IDLE_WAITS_NS;
         if is_alone || is_overdue {
             return Decision::Send { slot: first, why: Why::Idle };
         }
@@ -280,7 +288,7 @@ impl Paternoster {
         let slot = self.oldest.first()?;
         let entry = self.slots.at(slot);
         let limit = if entry.is_sync { SYNC_WAITS_NS } else { ASYNC_WAITS_NS };
-        if self.now.saturating_sub(entry.came_ns) < limit {
+        if self.now.saturating_sub(entry.since_ns) < limit {
             return None;
         }
         // Shares hold all the same: who waits long because little is due to it must not get the device by that.
@@ -295,28 +303,52 @@ impl Paternoster {
             self.complain();
             return Dispatch::Throttled;
         }
-        let charge = self.charge(slot);
-        self.take_out(slot);
+        let charge = self.charge_of(entry.bytes);
+        self.take_off_list(slot, &entry);
+        if self.messages.is_on() {
+            self.tell_pick(&entry);
+        }
         if entry.class == Class::BestEffort {
             // Who is aboard pays for time when it leaves.
             self.board(entry.leaf, if self.aboard == entry.leaf { 0 } else { charge });
         }
-        self.enter_device(slot);
+        self.enter_device(slot, &entry);
         Dispatch::Request { id: entry.id, reason: why.into() }
     }
 
-    /// Virtual time of the leaf and the groups above runs on.
+    #[inline(never)]
+    fn tell_pick(&mut self, entry: &super::state::Slot) {
+        let vt = self.members.at(entry.leaf).seat.vt;
+        let floor = self.walker.floor_q4();
+        let numbers = [
+            u64::from(entry.leaf),
+            vt,
+            self.lead,
+            u64::from(self.inside),
+            floor / 16,
+            (floor % 16).saturating_mul(100) / 16,
+        ];
+        self.tell_of(entry.leaf, "pick q={0} vt={1} lead={2} n={3} f={4}.{5}", numbers);
+    }
+
+    /// A request fewer waits and one more is inside; virtual time of the leaf and the groups above runs on.
     fn board(&mut self, leaf: u32, charge: u64) {
         let mut member = leaf;
-        while member != NIL {
+        let increment = loop {
             let state = self.members.at_mut(member);
-            state.seat.vt = state.seat.vt.wrapping_add(state.span(charge));
+            let increment = state.span(charge);
+            state.seat.vt = state.seat.vt.wrapping_add(increment);
             state.in_flight = state.in_flight.wrapping_add(1);
+            state.queued = state.queued.saturating_sub(1);
             let place = if state.queued > 0 { Place::Ready } else { Place::Wait };
-            self.leave_wheel(member);
-            self.enter_wheel(member, place);
-            member = self.parent_member(member);
-        }
+            let parent = state.parent;
+            self.seat(member, place);
+            if parent == ROOT {
+                break increment;
+            }
+            member = self.group_member(parent);
+        };
+        self.longest_stride = self.longest_stride.max(increment);
         self.charged = self.charged.saturating_add(charge);
     }
 }

@@ -26,10 +26,14 @@ pub struct Slot {
     pub direction: Direction,
     pub is_sync: bool,
     pub leaf: u32,
+    /// The leaf's.
+    pub group: u32,
     pub bytes: u32,
-    pub came_ns: Nanos,
-    pub went_ns: Nanos,
+    /// When it came; once it is in the device, when it went there.
+    pub since_ns: Nanos,
 }
+
+const _: () = assert!(size_of::<Slot>() == 32, "two in a cache line");
 
 pub const FREE_SLOT: Slot = Slot {
     id: RequestId::from_raw(NIL),
@@ -38,9 +42,9 @@ pub const FREE_SLOT: Slot = Slot {
     direction: Direction::Read,
     is_sync: false,
     leaf: NIL,
+    group: ROOT,
     bytes: 0,
-    came_ns: 0,
-    went_ns: 0,
+    since_ns: 0,
 };
 
 /// Which wheel of its parent a member is in.
@@ -54,18 +58,19 @@ pub enum Place {
     Wait,
 }
 
-/// Requests expected back soon, by the generation in which they completed: each lives in its own and the next one.
+/// Requests expected back soon, by the generation in which they completed: each lives in its own and the next one. There are
+/// no more than completions in a generation, which is half as long as a request stays in the device.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Ghosts {
-    present: u32,
-    before: u32,
-    generation: u64,
+    present: u16,
+    before: u16,
+    generation: u32,
 }
 
 impl Ghosts {
     pub const NONE: Ghosts = Ghosts { present: 0, before: 0, generation: 0 };
 
-    fn roll(&mut self, generation: u64) {
+    fn roll(&mut self, generation: u32) {
         match generation.wrapping_sub(self.generation) {
             0 => return,
             1 => (self.before, self.present) = (self.present, 0),
@@ -75,21 +80,26 @@ impl Ghosts {
     }
 
     #[inline]
-    pub const fn live(&self, generation: u64) -> u32 {
+    pub fn live(self, generation: u32) -> u32 {
         match generation.wrapping_sub(self.generation) {
-            0 => self.present.wrapping_add(self.before),
-            1 => self.present,
+            0 => u32::from(self.present).wrapping_add(u32::from(self.before)),
+            1 => u32::from(self.present),
             _ => 0,
         }
     }
 
-    pub fn add(&mut self, generation: u64) {
+    #[inline]
+    pub fn add(&mut self, generation: u32) {
         self.roll(generation);
-        self.present = self.present.wrapping_add(1);
+        self.present = self.present.saturating_add(1);
     }
 
     /// The older first; false if there was none.
-    pub fn take(&mut self, generation: u64) -> bool {
+    #[inline]
+    pub fn take(&mut self, generation: u32) -> bool {
+        if self.present == 0 && self.before == 0 {
+            return false;
+        }
         self.roll(generation);
         let from = if self.before > 0 { &mut self.before } else { &mut self.present };
         let had = *from > 0;
@@ -98,41 +108,44 @@ impl Ghosts {
     }
 }
 
-/// A leaf or a group, as its parent sees it. The index of a group lies behind those of leaves.
+/// A leaf or a group, as its parent sees it: all that a request's way up and down touches, in one cache line. The index of a
+/// group lies behind those of leaves.
 #[derive(Copy, Clone, Debug)]
+#[repr(align(64))]
 pub struct Member {
     pub seat: Seat,
-    /// Its virtual time when a disk is used the other way.
-    pub other_vt: u64,
-    pub place: Place,
+    /// 2^32 through the weight.
+    pub inverse: u64,
+    pub last_done_ns: Nanos,
     /// The group it competes in.
     pub parent: u32,
     pub weight: u32,
-    /// 2^32 through the weight.
-    pub inverse: u64,
     pub queued: u32,
-    /// Where its newest request was or is, for the size that requests have.
-    pub newest_slot: u32,
     pub in_flight: u32,
+    /// Of its newest request, for the size that requests have.
+    pub newest_bytes: u32,
     pub ghosts: Ghosts,
-    pub last_done_ns: Nanos,
+    pub newest_is_sync: bool,
+    pub place: Place,
 }
+
+const _: () = assert!(size_of::<Member>() == 64, "one cache line");
 
 impl Member {
     pub const fn new(parent: u32, weight: u32) -> Self {
         let weight = if weight == 0 { 1 } else { weight };
         Self {
             seat: Seat::at(0),
-            other_vt: 0,
-            place: Place::Inactive,
+            inverse: (1 << 32) / weight as u64,
+            last_done_ns: 0,
             parent,
             weight,
-            inverse: (1 << 32) / weight as u64,
             queued: 0,
-            newest_slot: 0,
             in_flight: 0,
+            newest_bytes: 0,
             ghosts: Ghosts::NONE,
-            last_done_ns: 0,
+            newest_is_sync: false,
+            place: Place::Inactive,
         }
     }
 
@@ -175,23 +188,26 @@ pub const FREE_LEAF: Leaf = Leaf {
     next_free: NIL,
 };
 
-/// What a group keeps of its children.
+/// What a group keeps of its children. What a request touches on its way comes first.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Group {
-    pub is_online: bool,
     pub ready: Wheel,
     pub wait: Wheel,
     /// Of the active children.
     pub weight_sum: u64,
     /// No child's virtual time counts as less: how far laggards' claims reach back.
     pub floor_vt: u64,
-    /// The same when a disk is used the other way.
-    pub other_floor_vt: u64,
-    pub async_leaf: u32,
     /// Tags that it and the groups below hold, and the weights of the children that hold any.
-    pub tags: u32,
     pub tags_weight: u64,
+    pub tags: u32,
+    pub async_leaf: u32,
+    pub is_online: bool,
+    /// `floor_vt` when a disk is used the other way.
+    pub other_floor_vt: u64,
 }
+
+const _: () = assert!(size_of::<Group>() == 128, "two cache lines");
 
 impl Group {
     /// One that does not exist yet.

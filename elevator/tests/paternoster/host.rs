@@ -19,12 +19,41 @@ pub struct Issuer {
     pub from_ns: Nanos,
     pub until_ns: Nanos,
     pub priority: Priority,
+    /// Asks for so long, then pauses for so long, over and over; a period of 0 is no pulse.
+    pub on_ns: Nanos,
+    pub period_ns: Nanos,
+    pub operation: Operation,
+    /// Every request comes from another issuer, and the one before exits.
+    pub forks: bool,
 }
 
 impl Issuer {
     pub fn of(group: u32, depth: u32) -> Self {
         let priority = Priority::NONE;
-        Self { group, depth, sectors: 8, think_ns: 5_000, from_ns: 0, until_ns: Nanos::MAX, priority }
+        Self {
+            group,
+            depth,
+            sectors: 8,
+            think_ns: 5_000,
+            from_ns: 0,
+            until_ns: Nanos::MAX,
+            priority,
+            on_ns: 0,
+            period_ns: 0,
+            operation: Operation::Read,
+            forks: false,
+        }
+    }
+
+    /// On for so long of each period.
+    pub fn pulsing(self, on_ns: Nanos, period_ns: Nanos) -> Self {
+        Self { on_ns, period_ns, ..self }
+    }
+
+    /// When it asks again, at the earliest.
+    fn next_ns(&self, now: Nanos) -> Nanos {
+        let phase = (now - BEGIN_NS).checked_rem(self.period_ns).unwrap_or(0);
+        if self.period_ns == 0 || phase < self.on_ns { now } else { now - phase + self.period_ns }
     }
 }
 
@@ -41,7 +70,9 @@ pub struct Host {
     events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
     sequence: u64,
     pub now: Nanos,
-    latency_ns: Nanos,
+    /// What a request takes, and each of its sectors.
+    pub latency_ns: Nanos,
+    pub sector_ns: Nanos,
     servers: BinaryHeap<Reverse<Nanos>>,
     depth: usize,
     inside: usize,
@@ -50,6 +81,13 @@ pub struct Host {
     pub done: Vec<(u32, usize, Nanos, Nanos)>,
     pub timers: u64,
     pub lines: Vec<String>,
+    /// Whether every choice is kept as a line.
+    pub keeps_picks: bool,
+    /// The issuer of each context, and contexts that are free.
+    issuer_of: Vec<u32>,
+    free_contexts: Vec<u32>,
+    /// Bytes done by issuers.
+    pub bytes: Vec<u64>,
 }
 
 /// Begin of time: no wait of the policy reaches back before it.
@@ -58,11 +96,24 @@ pub const BEGIN_NS: Nanos = 100 * SECOND;
 impl Host {
     /// `give=100` and the like; groups are weights, numbered from 1, children of the root.
     pub fn new(settings: &str, servers: usize, latency_ns: Nanos, depth: u32, groups: &[u32]) -> Self {
+        Self::sized(settings, servers, latency_ns, depth, groups, (16, 64))
+    }
+
+    /// With room for so many groups and issuers.
+    pub fn sized(
+        settings: &str,
+        servers: usize,
+        latency_ns: Nanos,
+        depth: u32,
+        groups: &[u32],
+        (room, contexts): (u32, u32),
+    ) -> Self {
+        let slots = 2_048.max(contexts * 2);
         let configuration = Configuration {
-            slots: 2_048,
-            groups: 16,
-            contexts: 64,
-            depth: Depth { requests: 2_048, device: depth },
+            slots,
+            groups: room,
+            contexts,
+            depth: Depth { requests: slots, device: depth },
             ..Configuration::default()
         };
         let mut policy = registry::build("paternoster", None, &configuration).expect("registered");
@@ -77,12 +128,13 @@ impl Host {
         }
         Self {
             policy,
-            requests: Requests::try_new(2_048).expect("memory"),
+            requests: Requests::try_new(slots).expect("memory"),
             issuers: Vec::new(),
             events: BinaryHeap::new(),
             sequence: 0,
             now: BEGIN_NS,
             latency_ns,
+            sector_ns: 0,
             servers: (0..servers).map(|_| Reverse(0)).collect(),
             depth: depth as usize,
             inside: 0,
@@ -90,6 +142,10 @@ impl Host {
             done: Vec::new(),
             timers: 0,
             lines: Vec::new(),
+            keeps_picks: false,
+            issuer_of: vec![0; contexts as usize],
+            free_contexts: (0..contexts).rev().collect(),
+            bytes: Vec::new(),
         }
     }
 
@@ -101,6 +157,12 @@ impl Host {
     pub fn issuer(&mut self, issuer: Issuer) -> u32 {
         let number = u32::try_from(self.issuers.len()).expect("few");
         self.issuers.push(issuer);
+        self.bytes.push(0);
+        if !issuer.forks {
+            // An issuer without forks has the context of its number.
+            self.free_contexts.retain(|context| *context != number);
+            self.issuer_of[number as usize] = number;
+        }
         for _ in 0..issuer.depth {
             self.at((BEGIN_NS + issuer.from_ns).max(self.now), Event::Ask(number));
         }
@@ -112,9 +174,20 @@ impl Host {
         if self.now >= BEGIN_NS.saturating_add(issuer.until_ns) {
             return;
         }
-        self.sector += 1_000;
-        let mut bio = Attributes::new(Operation::Read, Extent::new(self.sector % (1 << 30), issuer.sectors));
-        (bio.group, bio.context, bio.priority) = (GroupId(issuer.group), ContextId(number), issuer.priority);
+        let next_ns = issuer.next_ns(self.now);
+        if next_ns > self.now {
+            return self.at(next_ns, Event::Ask(number));
+        }
+        let context = if issuer.forks {
+            let context = self.free_contexts.pop().expect("a free context");
+            self.issuer_of[context as usize] = number;
+            context
+        } else {
+            number
+        };
+        self.sector += 10_000;
+        let mut bio = Attributes::new(issuer.operation, Extent::new(self.sector % (1 << 30), issuer.sectors));
+        (bio.group, bio.context, bio.priority) = (GroupId(issuer.group), ContextId(context), issuer.priority);
         let id = self.requests.allocate(bio, self.now).expect("a slot");
         self.policy.allocated(&self.requests, id, self.now);
         self.requests.move_to(id, Place::Queued);
@@ -129,7 +202,13 @@ impl Host {
         let _ = self.policy.released(&self.requests, id, self.now);
         self.policy.freed(&self.requests, id, self.now);
         self.requests.free(id);
-        let number = attributes.context.0;
+        let context = attributes.context.0;
+        let number = self.issuer_of[context as usize];
+        self.bytes[number as usize] += u64::from(attributes.extent.sectors) * 512;
+        if self.issuers[number as usize].forks {
+            let _ = self.policy.context_exited(ContextId(context), self.now);
+            self.free_contexts.insert(0, context);
+        }
         self.at(self.now + self.issuers[number as usize].think_ns, Event::Ask(number));
     }
 
@@ -141,15 +220,20 @@ impl Host {
             self.requests.move_to(id, Place::Dispatched);
             self.requests.move_to(id, Place::Started);
             self.inside += 1;
+            let attributes = *self.requests.attributes(id);
+            let number = self.issuer_of[attributes.context.0 as usize];
             let mut server = self.servers.peek_mut().expect("a server");
-            let end_ns = server.0.max(self.now) + self.latency_ns;
+            let service_ns = self.latency_ns + self.sector_ns * u64::from(attributes.extent.sectors);
+            let end_ns = server.0.max(self.now) + service_ns;
             server.0 = end_ns;
             drop(server);
-            let number = self.requests.attributes(id).context.0;
             self.done.push((number, self.inside, self.now, end_ns));
             self.at(end_ns, Event::Done(id));
         }
         while let Some(message) = self.policy.take_message() {
+            if message.text.starts_with("pick ") && !self.keeps_picks {
+                continue;
+            }
             self.lines.push(format!("{} {message}", message.at_ns - BEGIN_NS));
         }
         // P6: with work and nothing inside, something must lie ahead.

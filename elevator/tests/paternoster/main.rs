@@ -1,6 +1,9 @@
 //! paternoster against its specification, section 14, on a device whose times are exact. Shares on calibrated devices are in
 //! `simulator/tests/paternoster.rs`.
 
+mod adversaries;
+mod bounds;
+mod convergence;
 mod host;
 
 use block::time::{MICROSECOND, MILLISECOND, SECOND};

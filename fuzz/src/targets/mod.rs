@@ -28,6 +28,7 @@ mod read_latency2;
 mod scheduler_spec;
 mod serve_configuration;
 mod serve_flags;
+mod sfq;
 mod throttle;
 mod trace;
 mod wbt;
@@ -59,6 +60,9 @@ pub const TARGETS: &[Target] = &[
     bfq::FIRST,
     paternoster::TARGET,
     paternoster::EXACT,
+    sfq::TARGET,
+    sfq::ADAPTIVE,
+    sfq::STRICT,
     kyber::TARGET,
     mq_deadline::TARGET,
     mq_deadline::BEFORE_6_5,

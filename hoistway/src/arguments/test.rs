@@ -365,7 +365,8 @@ pub struct OutputArguments {
 /// How results are shown.
 #[derive(Args, Debug, Clone)]
 pub struct ShowArguments {
-    /// text, classic, json, fio-json, csv, html or markdown, to stdout or FORMAT=FILE; repeatable [default: text]
+    /// text, classic, json, fio-json, csv, html, markdown, explain or figure (SVG: share error against throughput), to
+    /// stdout or FORMAT=FILE; repeatable [default: text]
     #[arg(long, value_name = "FORMAT[=FILE]")]
     pub format: Vec<String>,
     /// Write what would go to stdout into a file
@@ -384,6 +385,9 @@ pub struct ShowArguments {
     /// One more line per group, with its latencies
     #[arg(long)]
     pub per_group_latency: bool,
+    /// Also what was due to each group, what could be had, what it got, and why these differ (--format explain)
+    #[arg(long)]
+    pub explain: bool,
 }
 
 /// How progress is shown.

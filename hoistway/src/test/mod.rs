@@ -18,6 +18,7 @@ mod advise;
 mod blkio;
 mod calibrate;
 pub mod compare;
+mod explain;
 pub mod foreign;
 mod groups;
 pub mod host;

@@ -7,6 +7,7 @@ use experiment::assertion::Column;
 use report::table::TextOptions;
 use report::{Results, csv, json, markdown, page, table};
 
+use super::explain;
 use super::store::write;
 use crate::arguments::test::ShowArguments;
 use crate::exit::{Error, print};
@@ -17,7 +18,7 @@ const CSV_PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 100.0];
 const MARKDOWN_PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
 /// The names of the formats.
-const FORMATS: [(&str, Format); 7] = [
+const FORMATS: [(&str, Format); 9] = [
     ("text", Format::Text),
     ("classic", Format::Classic),
     ("json", Format::Json),
@@ -25,6 +26,8 @@ const FORMATS: [(&str, Format); 7] = [
     ("csv", Format::Csv),
     ("html", Format::Html),
     ("markdown", Format::Markdown),
+    ("explain", Format::Explain),
+    ("figure", Format::Figure),
 ];
 
 /// A form of results.
@@ -44,6 +47,10 @@ pub enum Format {
     Html,
     /// A pipe table.
     Markdown,
+    /// What was due, could be had and was got, and why they differ.
+    Explain,
+    /// One drawing: share error against throughput.
+    Figure,
 }
 
 /// What goes where.
@@ -71,11 +78,16 @@ impl Views {
         if views.is_empty() {
             views.push((Format::Text, arguments.output.clone()));
         }
+        if arguments.explain && !views.iter().any(|(format, _)| *format == Format::Explain) {
+            views.push((Format::Explain, None));
+        }
         let on_stdout: Vec<Format> =
             views.iter().filter(|(_, path)| path.is_none()).map(|(format, _)| *format).collect();
-        let is_lone = |format: &Format| matches!(format, Format::Json | Format::FioJson | Format::Html | Format::Csv);
+        let is_lone = |format: &Format| {
+            matches!(format, Format::Json | Format::FioJson | Format::Html | Format::Csv | Format::Figure)
+        };
         if on_stdout.len() > 1 && on_stdout.iter().any(is_lone) {
-            let what = "json, fio-json, csv and html cannot share stdout with another format";
+            let what = "json, fio-json, csv, html and figure cannot share stdout with another format";
             return Err(Error::usage(what, "send one of them into a file: --format json=FILE").at("--format"));
         }
         for (index, (_, path)) in views.iter().enumerate() {
@@ -113,7 +125,7 @@ impl Views {
     pub fn show(&self, results: &Results<'_>) -> Result<(), Error> {
         let mut is_first = true;
         for (format, path) in &self.views {
-            let text = self.text(*format, results);
+            let text = self.text(*format, results)?;
             match path {
                 Some(path) => write(path, &text)?,
                 None if is_first => {
@@ -126,9 +138,9 @@ impl Views {
         Ok(())
     }
 
-    fn text(&self, format: Format, results: &Results<'_>) -> String {
+    fn text(&self, format: Format, results: &Results<'_>) -> Result<String, Error> {
         let percentiles = |usual: &[f64]| self.percentiles.clone().unwrap_or_else(|| usual.to_vec());
-        match format {
+        Ok(match format {
             Format::Text if !self.columns.is_empty() => table::figures(results, &self.columns),
             Format::Text => table::text(results, &self.options),
             Format::Classic => table::classic(results, self.with_total),
@@ -137,7 +149,12 @@ impl Views {
             Format::Csv => csv::table(results, &percentiles(&CSV_PERCENTILES)),
             Format::Html => page::html(results),
             Format::Markdown => markdown::table(results, &percentiles(&MARKDOWN_PERCENTILES)),
-        }
+            Format::Explain => explain::text(results),
+            Format::Figure => page::figure(results).ok_or_else(|| {
+                let what = "there is no share to draw: no run has two groups that did anything";
+                Error::failed(what, "give several groups, for example --weights 100,800")
+            })?,
+        })
     }
 }
 

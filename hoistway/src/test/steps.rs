@@ -100,6 +100,7 @@ fn merge(mut step_arguments: TestArguments, user: &TestArguments, step: &Step) -
     own.output.show.output.clone_from(&show.output);
     own.output.show.total |= show.total;
     own.output.show.per_group_latency |= show.per_group_latency;
+    own.output.show.explain |= show.explain;
     if show.figures.is_some() {
         own.output.show.figures.clone_from(&show.figures);
     }

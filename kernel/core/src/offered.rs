@@ -22,7 +22,8 @@ pub const LIMITS_READS: u32 = 1 << 4;
 pub const LIMITS_WRITES: u32 = 1 << 5;
 
 /// Policies that look at issuers.
-const OF_CONTEXTS: &[&str] = &["wfq", "anticipatory", "cfq", "uchida", "tarasov", "bfq", "paternoster"];
+const OF_CONTEXTS: &[&str] =
+    &["wfq", "anticipatory", "cfq", "uchida", "tarasov", "bfq", "paternoster", "sfq", "sfq-d2", "mqfq"];
 /// Policies whose groups count, although weights mean nothing to them.
 const OF_GROUPS: &[&str] = &["uchida", "tarasov"];
 /// Policies with queues per hardware queue.

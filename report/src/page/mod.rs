@@ -3,6 +3,7 @@
 //! Nothing is said by colour alone: series have marks, dashes or patterns of their own, and their names stand beside them.
 
 mod dispatches;
+mod figure;
 mod form;
 mod latency;
 mod legend;
@@ -21,6 +22,8 @@ use crate::Results;
 use crate::quantity::{decimals, jobs, mib, percent, scheduler, time, weights};
 use crate::table::length;
 use svg::escaped;
+
+pub use figure::figure;
 
 /// Requests that a measurement should hold for the picture of its scheduler at work.
 pub const DISPATCHES: usize = 1_200;

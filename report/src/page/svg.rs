@@ -30,6 +30,15 @@ impl Svg {
         Self { text: format!("<svg viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{title}\">\n") }
     }
 
+    /// A drawing that is a file of its own.
+    pub(super) fn standalone(width: f64, height: f64, title: &str, style: &str) -> Self {
+        let title = escaped(title);
+        let text = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" role=\"img\" aria-label=\"{title}\" style=\"background:var(--card);font:14px system-ui,sans-serif\">\n<style>\n{style}</style>\n"
+        );
+        Self { text }
+    }
+
     /// A small drawing that says nothing by itself.
     pub(super) fn decoration(width: f64, height: f64) -> Self {
         let size = format!("width=\"{width:.0}\" height=\"{height:.0}\"");
@@ -116,6 +125,11 @@ impl Svg {
     /// Any markup, already safe.
     pub(super) fn raw(&mut self, markup: &str) {
         self.text.push_str(markup);
+    }
+
+    /// The file of [`Svg::standalone`].
+    pub(super) fn finish_alone(self) -> String {
+        self.text + "</svg>\n"
     }
 
     /// The drawing without a box.

@@ -1,0 +1,48 @@
+//! sfq: a fixed number of requests inside the device.
+
+use super::Rule;
+use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
+
+crate::tunables! {
+    /// The tunables' values.
+    pub struct Settings {
+        /// D.
+        depth: "depth", Unit::Count, 0..=65_536, 0, OutOfRange::Clamp,
+            "Requests inside the device at most; 0 = as many as it takes. Fewer: shares hold for shallower tenants, at the cost of throughput.";
+        /// Charged for every request beside its sectors.
+        request_cost_sectors: "request_cost", Unit::Sectors, 0..=1_048_576, 0, OutOfRange::Refuse,
+            "Sectors charged for every request beside its own; 0 shares bytes, a large number shares requests.";
+    }
+}
+
+/// SFQ(D)'s D.
+#[derive(Debug)]
+pub struct FixedDepth(Settings);
+
+impl Rule for FixedDepth {
+    const IS_STRICT: bool = false;
+    const ROWS: &'static [Tunable] = Settings::ROWS;
+
+    fn new() -> Self {
+        Self(Settings::DEFAULT)
+    }
+
+    fn setting(&self, index: usize) -> Option<i64> {
+        self.0.get(index)
+    }
+
+    fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError> {
+        self.0.set(index, value)
+    }
+
+    fn request_cost_sectors(&self) -> u64 {
+        self.0.request_cost_sectors.unsigned_abs()
+    }
+
+    fn limit(&self, device_depth: u32) -> u32 {
+        match u32::try_from(self.0.depth) {
+            Ok(depth) if depth > 0 => depth.min(device_depth),
+            _ => device_depth,
+        }
+    }
+}

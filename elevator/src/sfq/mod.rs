@@ -1,0 +1,282 @@
+//! sfq, sfq-d2, mqfq: start-time fair queueing in front of a device that serves many at once. The family to beat.
+//!
+//! Promise  whoever waits has its share of what is sent, to within a request of each sibling; what is inside the device already is
+//!          bounded by a depth (sfq), by how long it may stay there (sfq-d2), or by who is behind (mqfq).
+//! Cost     O(log n) per level of groups and request, as wfq.
+//! Fits     comparisons: each shows what one of paternoster's ingredients does alone.
+//! Source   sfq: Jin, Chase, Kaur 2004 (SFQ(D)); sfq-d2: the depth by feedback of IBIS, Xu et al. 2013 (SFQ(D2)); mqfq: Hedayati et
+//!          al. 2019, in strict form.
+//!
+//! insert -> tags -> rule (room? who is behind?) -> host -> completed -> rule
+//!
+//! Read `tags.rs` for the order; each rule is a file: `depth.rs`, `feedback.rs`, `strict.rs`.
+
+mod depth;
+mod feedback;
+mod strict;
+mod tags;
+
+use crate::group::GroupSettings;
+use crate::interface::{
+    Admission, Configuration, Depth, Dispatch, Elevator, Form, Policy, Position, Version, Violation, Wake,
+};
+use crate::request::{Bio, Requests};
+use crate::structures::{Array, NIL, NoMemory};
+use crate::tunable::{SettingError, Tunable};
+use block::time::is_due;
+use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
+use tags::{Behind, Tags};
+
+/// SFQ(D): so many inside at most.
+pub type SfqD = StartTime<depth::FixedDepth>;
+/// SFQ(D2): as many inside as stay there for a bounded time.
+pub type SfqD2 = StartTime<feedback::ByResidence>;
+/// MQFQ in strict form: nobody gets ahead of the one that is furthest behind.
+pub type Mqfq = StartTime<strict::Strict>;
+
+crate::reasons! {
+    /// Why a request was chosen, or what is waited for.
+    pub enum Why {
+        SmallestTag = "smallest start tag",
+        WaitsForLaggard = "waits for one that is behind",
+    }
+}
+
+/// What the members of the family differ in.
+pub trait Rule: Sized {
+    /// Whether those are remembered whose requests are all in the device.
+    const IS_STRICT: bool;
+    /// The tunables' rows.
+    const ROWS: &'static [Tunable];
+
+    /// With default tunables.
+    fn new() -> Self;
+    /// The value of a row.
+    fn setting(&self, index: usize) -> Option<i64>;
+    /// Sets a row.
+    fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError>;
+    /// Sectors charged for every request beside its own.
+    fn request_cost_sectors(&self) -> u64;
+    /// How many may be inside, of a device that takes so many.
+    fn limit(&self, device_depth: u32) -> u32;
+    /// A request is done after so long, with so many inside before.
+    fn learn(&mut self, _now: Nanos, _stayed_ns: Nanos, _inside: u32, _device_depth: u32) {}
+    /// By how many sectors one may be ahead, and how long one that has nothing is waited for.
+    fn patience(&self) -> (u64, Nanos) {
+        (0, 0)
+    }
+}
+
+/// A request in the device.
+#[derive(Copy, Clone, Debug)]
+struct Inside {
+    is_inside: bool,
+    went_ns: Nanos,
+    /// The child of the root that it counts for.
+    child: u32,
+}
+
+/// The state of a member of the family.
+#[derive(Debug)]
+pub struct StartTime<R> {
+    rule: R,
+    tags: Tags,
+    inside: Array<Inside>,
+    inside_total: u32,
+    depth: Depth,
+    hardware_queues: u32,
+    is_holding: bool,
+    hold_until: Option<Nanos>,
+    violations: u32,
+}
+
+impl<R: Rule> Policy for StartTime<R> {
+    type Profile = ();
+    const FORMS: &'static [Form<()>] = &[Form { since: Version(0, 0, 0), profile: () }];
+
+    fn build(configuration: &Configuration, (): ()) -> Result<Self, NoMemory> {
+        Ok(Self {
+            rule: R::new(),
+            tags: Tags::try_new(configuration, R::IS_STRICT)?,
+            inside: Array::try_new(configuration.slots, Inside { is_inside: false, went_ns: 0, child: NIL })?,
+            inside_total: 0,
+            depth: configuration.depth,
+            hardware_queues: u32::from(configuration.hardware_queues.max(1)),
+            is_holding: false,
+            hold_until: None,
+            violations: 0,
+        })
+    }
+}
+
+impl<R: Rule> StartTime<R> {
+    fn device_depth(&self) -> u32 {
+        self.depth.device.max(1).saturating_mul(self.hardware_queues)
+    }
+
+    fn wake_up(&mut self) -> Wake {
+        (self.is_holding, self.hold_until) = (false, None);
+        Wake::All
+    }
+
+    fn hold(&mut self, until: Option<Nanos>) -> Dispatch {
+        (self.is_holding, self.hold_until) = (true, until);
+        match until {
+            Some(until) => Dispatch::Hold { until, reason: Why::WaitsForLaggard.into() },
+            None => Dispatch::Throttled,
+        }
+    }
+
+    fn leave_device(&mut self, slot: u32, now: Nanos, is_done: bool) {
+        let entry = self.inside.at_mut(slot);
+        if !core::mem::replace(&mut entry.is_inside, false) {
+            return;
+        }
+        let (went_ns, child) = (entry.went_ns, entry.child);
+        if is_done {
+            let stayed_ns = now.saturating_sub(went_ns);
+            self.rule.learn(now, stayed_ns, self.inside_total, self.depth.device.saturating_mul(self.hardware_queues));
+        }
+        self.inside_total = self.inside_total.saturating_sub(1);
+        if R::IS_STRICT {
+            self.tags.left(child, now);
+        }
+    }
+}
+
+impl<R: Rule> Elevator for StartTime<R> {
+    fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
+        self.tags.admission(bio.group, u64::from(self.depth.requests))
+    }
+
+    fn allocated(&mut self, requests: &Requests, id: RequestId, _now: Nanos) {
+        self.tags.count_held(requests.attributes(id).group, true);
+    }
+
+    fn freed(&mut self, requests: &Requests, id: RequestId, _now: Nanos) {
+        self.tags.count_held(requests.attributes(id).group, false);
+    }
+
+    /// Only one issuer's transfers share a request: otherwise one would pay for another.
+    fn may_merge(&self, requests: &Requests, id: RequestId, bio: &Bio) -> bool {
+        requests.attributes(id).context == bio.context
+    }
+
+    fn requests_merged(&mut self, _requests: &Requests, _keep: RequestId, gone: RequestId, _now: Nanos) {
+        self.tags.take(gone.slot());
+    }
+
+    fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, _now: Nanos) -> Wake {
+        let is_in_front = !matches!(at, Position::Sorted(_));
+        if !self.tags.insert(requests.attributes(id), id.slot(), is_in_front) {
+            self.violations = self.violations.saturating_add(1);
+            return Wake::No;
+        }
+        self.wake_up()
+    }
+
+    fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
+        if self.tags.is_empty() {
+            return Dispatch::Empty;
+        }
+        if self.inside_total >= self.rule.limit(self.device_depth()) {
+            return self.hold(None);
+        }
+        if R::IS_STRICT {
+            let (lead_sectors, wait_ns) = self.rule.patience();
+            match self.tags.behind(lead_sectors, wait_ns, now) {
+                Behind::Nobody => {}
+                Behind::Inside => return self.hold(None),
+                Behind::Expected(until) => return self.hold(Some(until)),
+            }
+        }
+        match self.drain(requests, now) {
+            Some(id) => Dispatch::Request { id, reason: Why::SmallestTag.into() },
+            None => Dispatch::Empty,
+        }
+    }
+
+    fn drain(&mut self, requests: &Requests, now: Nanos) -> Option<RequestId> {
+        let (slot, child) = self.tags.serve(requests, self.rule.request_cost_sectors())?;
+        *self.inside.at_mut(slot) = Inside { is_inside: true, went_ns: now, child };
+        self.inside_total = self.inside_total.wrapping_add(1);
+        requests.id_of(slot)
+    }
+
+    fn has_work(&self, _queue: HardwareQueue) -> bool {
+        !self.is_holding && !self.tags.is_empty()
+    }
+
+    fn requeued(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        self.leave_device(id.slot(), now, false);
+        self.wake_up()
+    }
+
+    fn completed(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        self.leave_device(id.slot(), now, true);
+        self.wake_up()
+    }
+
+    fn released(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        self.leave_device(id.slot(), now, false);
+        self.wake_up()
+    }
+
+    fn next_timer(&self) -> Option<Nanos> {
+        self.hold_until
+    }
+
+    fn timer(&mut self, _requests: &Requests, now: Nanos) -> Wake {
+        if self.hold_until.is_some_and(|at| is_due(now, at)) { self.wake_up() } else { Wake::No }
+    }
+
+    fn context_exited(&mut self, context: ContextId, _now: Nanos) -> Wake {
+        self.tags.context_exited(context.0);
+        Wake::No
+    }
+
+    fn group_added(&mut self, group: GroupId, settings: &GroupSettings, _now: Nanos) {
+        self.tags.group_added(group, settings.parent, settings.clamped_weight());
+    }
+
+    fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, _now: Nanos) -> Wake {
+        self.tags.group_changed(group, settings.clamped_weight());
+        Wake::No
+    }
+
+    fn depth_changed(&mut self, depth: Depth) {
+        self.depth = depth;
+        let _ = self.wake_up();
+    }
+
+    fn reasons(&self) -> &'static [&'static str] {
+        Why::NAMES
+    }
+
+    fn tunables(&self) -> &'static [Tunable] {
+        R::ROWS
+    }
+
+    fn setting(&self, index: usize) -> Option<i64> {
+        self.rule.setting(index)
+    }
+
+    fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError> {
+        self.rule.set(index, value)?;
+        let _ = self.wake_up();
+        Ok(())
+    }
+
+    fn violations(&self) -> u32 {
+        self.violations.saturating_add(self.tags.violations())
+    }
+
+    fn check(&self, requests: &Requests) -> Result<(), Violation> {
+        let inside = self.inside.iter().filter(|entry| entry.is_inside).count();
+        if u32::try_from(inside) != Ok(self.inside_total) {
+            return Err(Violation { what: "requests in the device are counted", at: self.inside_total });
+        }
+        let child_of = |slot: u32| self.inside.at(slot).is_inside.then(|| self.inside.at(slot).child);
+        self.tags.check(requests, child_of)
+    }
+}

@@ -1,0 +1,53 @@
+//! mqfq: whoever has requests in the device counts as well, and nobody is sent who is ahead of the one furthest behind.
+
+use super::Rule;
+use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
+use block::Nanos;
+
+crate::tunables! {
+    /// The tunables' values.
+    pub struct Settings {
+        /// T.
+        lead_sectors: "lead", Unit::Sectors, 0..=1_048_576, 0, OutOfRange::Clamp,
+            "Sectors by which a tenant of weight 100 may be ahead of the one furthest behind; 0 = strict.";
+        /// How long one that has nothing is expected back.
+        wait_ns: "wait_us", Unit::Microseconds, 0..=1_000_000, 100, OutOfRange::Clamp,
+            "How long one whose last request has just ended is still waited for.";
+        /// Charged for every request beside its sectors.
+        request_cost_sectors: "request_cost", Unit::Sectors, 0..=1_048_576, 0, OutOfRange::Refuse,
+            "Sectors charged for every request beside its own; 0 shares bytes, a large number shares requests.";
+    }
+}
+
+/// MQFQ's threshold.
+#[derive(Debug)]
+pub struct Strict(Settings);
+
+impl Rule for Strict {
+    const IS_STRICT: bool = true;
+    const ROWS: &'static [Tunable] = Settings::ROWS;
+
+    fn new() -> Self {
+        Self(Settings::DEFAULT)
+    }
+
+    fn setting(&self, index: usize) -> Option<i64> {
+        self.0.get(index)
+    }
+
+    fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError> {
+        self.0.set(index, value)
+    }
+
+    fn request_cost_sectors(&self) -> u64 {
+        self.0.request_cost_sectors.unsigned_abs()
+    }
+
+    fn limit(&self, device_depth: u32) -> u32 {
+        device_depth
+    }
+
+    fn patience(&self) -> (u64, Nanos) {
+        (self.0.lead_sectors.unsigned_abs(), self.0.wait_ns.unsigned_abs())
+    }
+}

@@ -1,0 +1,302 @@
+//! `--format explain`: what was due to each group, what could be had, what it got, and why these differ.
+//!
+//! What can be had is computed (`experiment::attainable`) from what each group keeps outstanding and from what the device delivers
+//! with so many requests inside. The latter is measured here, on the simulated device itself: one population of the same job,
+//! without scheduler and without the host's costs. Other hosts could not be asked afterwards; for them due and got are
+//! told, and how many requests may be inside at most.
+
+use std::fmt::Write;
+
+use block::Nanos;
+use block::time::{MILLISECOND, SECOND};
+use experiment::attainable::{Attainable, Curve, Tenant};
+use experiment::job::{Engine, Job, Mix, Pattern};
+use experiment::{Cell, Experiment, Group, Host, SchedulerSpec, Unattended};
+use report::Results;
+use simulator::{HostCosts, Simulator};
+
+/// Between a completion and the next command on the simulated machine lie a completion and a submission.
+const HOST_NS: Nanos = 4_500;
+/// Populations at which a device is measured, as far as it takes so many.
+const POPULATIONS: [u32; 20] = [1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64, 96, 128, 192, 256];
+/// What may be lost where the scheduler has no `give`.
+const USUAL_LOSS: f64 = 0.03;
+/// Within this the oracle is believed, and no more is asked of a scheduler.
+const NEAR: f64 = 0.1;
+
+/// All cells with several groups.
+pub fn text(results: &Results<'_>) -> String {
+    let cells = results.cells();
+    let mut curves: Vec<(Experiment, Curve)> = Vec::new();
+    let blocks = cells.iter().filter(|cell| cell.groups.len() > 1);
+    let blocks: Vec<String> = blocks.map(|cell| explained(cell, results.host, &mut curves)).collect();
+    if blocks.is_empty() {
+        return "Nothing to explain: no run has two groups.\n".to_owned();
+    }
+    blocks.join("\n")
+}
+
+fn explained(cell: &Cell<'_>, host: &str, curves: &mut Vec<(Experiment, Curve)>) -> String {
+    let run = cell.runs[0];
+    let mut text = format!("{}: {} MB/s together\n", cell.name(), mb(cell.bytes_per_s.mean));
+    let Some(fairness) = &cell.fairness else { return text + "  nothing was done\n" };
+    let asked = asked(cell, &fairness.due);
+    let (tenants, job) = match asked {
+        Ok(asked) => asked,
+        Err(why) => return text + &plain(cell, &fairness.due, &why),
+    };
+    let depth = run.experiment.device_depth.unwrap_or(run.target.queue_depth).max(1);
+    if host != "simulator" {
+        let bound = tenants.iter().map(|tenant| tenant.outstanding / (tenant.weight / total(&tenants)));
+        let bound = bound.fold(f64::from(depth), f64::min);
+        let why = format!(
+            "the shares can be exact with {bound:.1} requests inside at most; what this device delivers with so many is known of \
+             simulated ones only"
+        );
+        return text + &plain(cell, &fairness.due, &why);
+    }
+    let curve = match curve_of(&run.experiment, &job, depth, curves) {
+        Ok(curve) => curve,
+        Err(why) => return text + &plain(cell, &fairness.due, &why),
+    };
+    let loss = loss_of(cell);
+    let can = Attainable::new(&tenants, &curve, f64::from(depth), loss);
+    text.push_str(&verdict(&can, loss));
+    // The oracle counts requests; the figures are bytes.
+    let bytes = cell.bytes_per_s.mean / cell.ios_per_s.mean.max(1.0);
+    let mut rows = Vec::new();
+    for (index, group) in cell.groups.iter().enumerate() {
+        let (got, due) = (group.bytes_per_s.mean, fairness.due[index] * cell.bytes_per_s.mean);
+        let row = Row {
+            share: fairness.due[index],
+            due,
+            can: can.rates[index] * bytes,
+            got,
+            outstanding: tenants[index].outstanding,
+            is_all_inside: can.inside[index] >= can.asked[index] * 0.99,
+        };
+        let name = vec![group.path.to_owned(), group.weight.to_string()];
+        let figures = [row.due, row.can, row.got].map(mb);
+        let why = why(&row, cell);
+        rows.push([name, figures.to_vec(), vec![why]].concat());
+    }
+    text + &grid(&["group", "weight", "due", "can", "got", "why"], &rows)
+}
+
+fn total(tenants: &[Tenant]) -> f64 {
+    tenants.iter().map(|tenant| tenant.weight).sum()
+}
+
+fn mb(bytes_per_s: f64) -> String {
+    let value = bytes_per_s / 1e6;
+    if value < 9.995 { format!("{value:.2}") } else { format!("{value:.1}") }
+}
+
+/// What each group keeps outstanding, and the job that they all do; or why that says nothing.
+fn asked(cell: &Cell<'_>, due: &[f64]) -> Result<(Vec<Tenant>, Job), String> {
+    let mut kind: Option<Job> = None;
+    let mut tenants = Vec::new();
+    for (group, share) in cell.plan_groups().zip(due) {
+        let mut outstanding = 0;
+        let mut think_ns = 0;
+        for job in &group.jobs {
+            closed(job).map_err(|why| format!("{}: {why}", group.path))?;
+            let one = Job {
+                name: String::new(),
+                threads: 1,
+                iodepth: 1,
+                engine: Engine::Async,
+                think: experiment::job::Think::default(),
+                ..job.clone()
+            };
+            let is_other = |known: &Job| {
+                known.pattern != one.pattern || known.mix != one.mix || known.block_sizes != one.block_sizes
+            };
+            if kind.as_ref().is_some_and(is_other) {
+                return Err(
+                    "the groups ask for different kinds of requests, which do not stay inside equally long".to_owned()
+                );
+            }
+            kind.get_or_insert(one);
+            outstanding += job.effective_depth() * job.threads;
+            think_ns = think_ns.max(job.think.time_ns);
+        }
+        let think_ns = (HOST_NS + think_ns) as f64;
+        tenants.push(Tenant { weight: share.max(1e-6) * 1e3, outstanding: f64::from(outstanding), think_ns });
+    }
+    kind.map(|job| (tenants, job)).ok_or_else(|| "no group has a job".to_owned())
+}
+
+/// Whether a job keeps so many requests outstanding, and no more is to be known of it.
+fn closed(job: &Job) -> Result<(), &'static str> {
+    if job.program.is_some() || job.replay.is_some() {
+        return Err("what a program or a recording keeps outstanding changes all the time");
+    }
+    if !job.direct {
+        return Err("it goes through the page cache, which decides what is outstanding");
+    }
+    let rates = [job.rate_bytes_per_s.read, job.rate_bytes_per_s.write, job.rate_bytes_per_s.trim];
+    let ios = [job.rate_ios_per_s.read, job.rate_ios_per_s.write, job.rate_ios_per_s.trim];
+    if rates.iter().any(|rate| *rate > 0) || ios.iter().any(|rate| *rate > 0) {
+        return Err("it has a rate of its own");
+    }
+    if !matches!(job.mix, Mix::Read) {
+        return Err("what writes cost changes with what was written before");
+    }
+    Ok(())
+}
+
+/// What the device delivers with so many of these requests inside, in requests a second.
+fn curve_of(
+    experiment: &Experiment,
+    job: &Job,
+    depth: u32,
+    known: &mut Vec<(Experiment, Curve)>,
+) -> Result<Curve, String> {
+    let question = |population: u32| Experiment {
+        workload: "population".to_owned(),
+        scheduler: SchedulerSpec::named("none"),
+        limiters: Vec::new(),
+        groups: vec![Group::new("all", experiment.groups[0].weight, vec![Job { threads: population, ..job.clone() }])],
+        threads: 1,
+        set: 1,
+        queue_requests: Some(512.max(2 * depth)),
+        machine: experiment::Machine::default(),
+        ..experiment.clone()
+    };
+    let mut one = question(1);
+    one.device_depth = Some(depth);
+    if let Some((_, curve)) = known.iter().find(|(known, _)| *known == one) {
+        return Ok(curve.clone());
+    }
+    let mut points = Vec::new();
+    for population in POPULATIONS.into_iter().filter(|population| *population < depth).chain([depth]) {
+        let mut question = question(population);
+        question.device_depth = Some(depth);
+        (question.ramp_ns, question.runtime_ns) = (100 * MILLISECOND, 300 * MILLISECOND);
+        let mut host = Simulator::with_costs(HostCosts::NONE);
+        host.check(&question)
+            .map_err(|refusal| format!("the device refuses a single population: {}", refusal.message))?;
+        let mut measured = host.run(&question, &mut Unattended).map_err(|error| format!("{error:?}"))?;
+        if measured.target.rotational {
+            if matches!(job.pattern, Pattern::Sequential { .. }) {
+                return Err("on a disk what a request costs depends on the one before it".to_owned());
+            }
+            // A few hundred requests a second.
+            (question.ramp_ns, question.runtime_ns) = (SECOND, 20 * SECOND);
+            measured = host.run(&question, &mut Unattended).map_err(|error| format!("{error:?}"))?;
+        }
+        points.push((f64::from(population), measured.ios_per_s()));
+    }
+    let curve = Curve::new(points);
+    known.push((one, curve.clone()));
+    Ok(curve)
+}
+
+/// What the scheduler may spend: its `give`, if it has one.
+fn loss_of(cell: &Cell<'_>) -> f64 {
+    let give = cell.scheduler.tunables.iter().find(|tunable| tunable.name == "give");
+    give.and_then(|tunable| tunable.value.parse::<f64>().ok()).map_or(USUAL_LOSS, |percent| percent / 100.0)
+}
+
+fn verdict(can: &Attainable, loss: f64) -> String {
+    let cost = (1.0 - can.exact_rate / can.full_rate.max(1.0)).max(0.0) * 100.0;
+    let (n_star, n_eps) = (can.n_star, can.n_eps);
+    let percent = loss * 100.0;
+    let mut text = format!(
+        "  shares can be exact with {n_star:.1} requests inside (N*); {:.0} % of the throughput need {n_eps:.1}\n",
+        100.0 - percent
+    );
+    let what = if loss >= 1.0 {
+        format!("exact whatever it costs: {cost:.1} %")
+    } else if can.n_star >= 1.2 * can.n_eps {
+        "so exact shares are free".to_owned()
+    } else if can.n_star >= can.n_eps {
+        format!("so exact shares cost {cost:.1} %, not more than {percent:.0}")
+    } else {
+        format!("so exact shares would cost {cost:.1} %, more than {percent:.0}; `can` is the nearest to them")
+    };
+    let _ = writeln!(text, "  {what}; MB/s:");
+    text
+}
+
+struct Row {
+    share: f64,
+    due: f64,
+    can: f64,
+    got: f64,
+    outstanding: f64,
+    is_all_inside: bool,
+}
+
+/// Why due, attainable and got differ.
+fn why(row: &Row, cell: &Cell<'_>) -> String {
+    let first = if row.can < row.due * (1.0 - NEAR / 3.0) && row.is_all_inside {
+        let requests = if row.outstanding > 1.0 {
+            format!("{:.0} requests are", row.outstanding)
+        } else {
+            "one request is".to_owned()
+        };
+        format!("all its {requests} inside at once: nobody can give it more")
+    } else if row.can > row.due * (1.0 + NEAR / 3.0) {
+        "others cannot use their shares; what they leave is shared out".to_owned()
+    } else {
+        "its share can be had".to_owned()
+    };
+    if row.share < 0.02 {
+        return format!("{first} (a share below 2 % is not judged)");
+    }
+    let off = row.got / row.can.max(1.0) - 1.0;
+    let second = if off.abs() <= NEAR {
+        ", and it has that"
+    } else if !cell.scheduler.has_shares {
+        "; this scheduler knows no weights"
+    } else if off > 0.0 {
+        "; it was let in beyond that"
+    } else if row.is_all_inside && row.can < row.due {
+        "; it was kept back, or waited behind the others inside the device"
+    } else {
+        "; it was kept back for others, or they were sent while it had nothing queued"
+    };
+    format!("{first}{second} ({:+.0} %)", off * 100.0)
+}
+
+/// Due and got alone.
+fn plain(cell: &Cell<'_>, due: &[f64], why: &str) -> String {
+    let row = |(group, share): (&experiment::cell::CellGroup<'_>, &f64)| {
+        vec![
+            group.path.to_owned(),
+            group.weight.to_string(),
+            mb(share * cell.bytes_per_s.mean),
+            mb(group.bytes_per_s.mean),
+        ]
+    };
+    let rows: Vec<Vec<String>> = cell.groups.iter().zip(due).map(row).collect();
+    format!("  what can be had is not known: {why}; MB/s:\n{}", grid(&["group", "weight", "due", "got"], &rows))
+}
+
+/// Columns, numbers to the right; the first and `why` to the left.
+fn grid(header: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([header[column].len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let line = |cells: &[&str]| {
+        let mut text = " ".to_owned();
+        for (index, cell) in cells.iter().enumerate() {
+            let width = widths[index];
+            let _ = match header[index] {
+                "group" => write!(text, " {cell:<width$}"),
+                "why" => write!(text, "  {cell}"),
+                _ => write!(text, "  {cell:>width$}"),
+            };
+        }
+        text.trim_end().to_owned() + "\n"
+    };
+    let mut text = line(header);
+    for row in rows {
+        text.push_str(&line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
+    }
+    text
+}
