@@ -443,7 +443,7 @@ mod tests {
     fn ties_keep_their_order_on_every_way() {
         let mut wheel = EventWheel::with_capacity(8);
         let time = 5_000_000;
-        let mut insert = |wheel: &mut EventWheel, at, indices: &[u32]| {
+        let insert = |wheel: &mut EventWheel, at, indices: &[u32]| {
             indices.iter().for_each(|&index| wheel.insert(at, Payload::new(0, index)));
         };
         insert(&mut wheel, time, &[0, 1]);
