@@ -417,3 +417,101 @@ fn an_interrupt_puts_everything_back() {
     drop(rig);
     assert_eq!(left_since(&before), Vec::<String>::new());
 }
+
+// ---- from fio ----
+
+/// A result of fio 3.33: per job name, group, options, direction, bytes and requests per second, and the 50th and 99th percentile
+/// in ns.
+struct FioRun<'a>(&'a str, u32, &'a [(&'a str, &'a str)], &'a str, [u64; 4]);
+
+fn fio_document(runs: &[FioRun<'_>]) -> String {
+    let jobs: Vec<Value> = runs
+        .iter()
+        .map(|FioRun(name, group, options, direction, [bytes, ios, p50, p99])| {
+            let none = json!({ "total_ios": 0, "bw_bytes": 0, "iops": 0.0, "runtime": 0 });
+            let all: serde_json::Map<String, Value> =
+                options.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+            let mut job = json!({
+                "jobname": name, "groupid": group, "error": 0, "job options": all, "read": none, "write": none
+            });
+            job[*direction] = json!({
+                "total_ios": ios * 10, "bw_bytes": bytes, "iops": *ios as f64, "runtime": 10_000,
+                "clat_ns": { "min": 1, "max": p99, "mean": p50, "N": ios * 10,
+                    "percentile": { "50.000000": p50, "99.000000": p99 } }
+            });
+            job
+        })
+        .collect();
+    format!("{:#}", json!({ "fio version": "fio-3.33", "jobs": jobs }))
+}
+
+const STREAM: &[(&str, &str)] = &[("rw", "read"), ("bs", "128k")];
+const EIGHT: &[(&str, &str)] = &[("rw", "read"), ("bs", "128k"), ("numjobs", "8"), ("group_reporting", "1")];
+const READER: &[(&str, &str)] = &[("rw", "randread"), ("bs", "4k")];
+const DEEP: &[(&str, &str)] =
+    &[("rw", "randread"), ("bs", "4k"), ("iodepth", "32"), ("ioengine", "libaio"), ("direct", "1")];
+
+/// What a disk with one arm does under a scheduler: eight streams at this rate, and a reader beside streams waits so long.
+fn of_disk(eight_bytes: u64, wait_ns: u64) -> String {
+    fio_document(&[
+        FioRun("one", 0, STREAM, "read", [63_000_000, 480, 2_000_000, 3_000_000]),
+        FioRun("eight", 1, EIGHT, "read", [eight_bytes, eight_bytes / 131_072, 50_000_000, 90_000_000]),
+        FioRun("random", 2, READER, "read", [450_000, 110, 9_000_000, 15_000_000]),
+        FioRun("deep", 3, DEEP, "read", [900_000, 220, 140_000_000, 300_000_000]),
+        FioRun("reader", 4, READER, "read", [40_000, 10, wait_ns / 4, wait_ns]),
+        FioRun("streams", 4, EIGHT, "read", [eight_bytes, eight_bytes / 131_072, 50_000_000, 90_000_000]),
+    ])
+}
+
+#[test]
+fn results_of_fio_decide_as_our_own_would() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let files = [("none.json", of_disk(18_000_000, 700_000_000)), ("bfq.json", of_disk(57_000_000, 500_000_000))];
+    for (name, text) in &files {
+        fs::write(directory.path().join(name), text).expect("a file");
+    }
+    let arguments = ["tune", "model:sata", "--goal", "throughput", "--quiet", "--json"];
+    let sources = ["--from-fio", "none=none.json", "--from-fio", "bfq:low_latency=0=bfq.json"];
+    let said = hoistway(directory.path(), &[&arguments[..], &sources].concat());
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let found: Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let findings: Findings = serde_json::from_value(found["findings"].clone()).expect("findings");
+    assert_eq!(findings.streams_of(8).map(|rate| rate.mean), Some(18_000_000.0));
+    assert_eq!(findings.random_read_p50_ns().map(|ns| (ns / 1e6).round()), Some(9.0));
+    let waits =
+        |index: usize| findings.candidates[index].among_readers.as_ref().map(|it| (it.p99_ns.mean / 1e7).round());
+    assert_eq!((waits(0), waits(1)), (Some(70.0), Some(50.0)));
+    assert_eq!(found["recommendation"]["class"]["class"], "seek-bound");
+    assert_eq!(kernel(&found)["spec"], "bfq:low_latency=0");
+    assert!(evidence(kernel(&found)).contains("8 streams 57.0 MB/s"), "{}", evidence(kernel(&found)));
+}
+
+#[test]
+fn results_of_the_device_alone_give_its_class_and_the_usual_choice() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("a.json"), of_disk(18_000_000, 700_000_000)).expect("a file");
+    let said = hoistway(directory.path(), &["tune", "model:sata", "--from-fio", "a.json", "--json", "--quiet"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let found: Value = serde_json::from_str(&said.stdout).expect("JSON");
+    assert_eq!(kernel(&found)["items"][0]["rule"], "R-STATIC");
+    assert_eq!(kernel(&found)["items"][0]["confidence"], "low");
+    assert!(evidence(kernel(&found)).contains("no scheduler was tried"), "{}", evidence(kernel(&found)));
+}
+
+#[test]
+fn results_of_fio_that_say_nothing_are_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let write = &[("rw", "write"), ("bs", "4k")];
+    let text = fio_document(&[FioRun("log", 0, write, "write", [1_000_000, 250, 1, 2])]);
+    fs::write(directory.path().join("a.json"), text).expect("a file");
+    for (file, what) in [("a.json", "no figure that tells"), ("missing.json", "missing.json")] {
+        let said = hoistway(directory.path(), &["tune", "model:sata", "--from-fio", file]);
+        assert_ne!(said.code, 0);
+        assert!(said.stderr.contains(what), "{}", said.stderr);
+    }
+    // Without a device's name there is nothing to advise for.
+    fs::write(directory.path().join("b.json"), of_disk(18_000_000, 700_000_000)).expect("a file");
+    let said = hoistway(directory.path(), &["tune", "--from-fio", "b.json"]);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("name it: hoistway tune /dev/sdb"), "{}", said.stderr);
+}

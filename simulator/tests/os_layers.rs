@@ -45,6 +45,18 @@ fn t46_dd_of_2_6_keeps_two_windows_outstanding() {
     }
 }
 
+/// Twelve readers would keep 24 windows in a queue of 16 requests, and wait for each other's; 2.6 puts off what nobody waits for.
+#[test]
+fn reading_ahead_is_put_off_while_the_queue_of_2_6_is_congested() {
+    let job = Job { threads: 12, placement: Placement::Own, ..stream(Mix::Read, 4 * KIB) };
+    let mut question = on("null,latency_us=10000,queue_depth=64", "noop", "era=2.6", job);
+    (question.ramp_ns, question.runtime_ns) = (500 * MS, 2_000 * MS);
+    question.queue_requests = Some(16);
+    let read = run(&question).groups[0].read.clone();
+    // Nobody waits for more than one window of his own.
+    assert!(read.latency.max_ns() < 11 * MS, "{} us at worst", read.latency.max_ns() / 1_000);
+}
+
 #[test]
 fn t47_random_buffered_reads_fetch_a_page_each() {
     let job = Job { direct: false, ..random_reads(1) };

@@ -1,10 +1,10 @@
 //! What a policy costs per request: one insert, one choice, one completion, at a steady number of backlogged queues.
 //!
 //! ```text
-//! cargo run --release -p hoistway-testbed --example policy_cost -- policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS]]
+//! cargo run --release -p hoistway-testbed --example policy_cost -- policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS [DEPTH]]]
 //! ```
 //! NAME may bear a version (`cfq@2.6.36`). With GROUPS (policy only) the issuers are spread over so many groups, two reads
-//! of each wait, and a turn takes 10 us, so that slices end and groups take turns.
+//! of each are outstanding, and a turn takes 10 us, so that slices end and groups take turns; DEPTH are in the device (1).
 //!
 //! `policy` drives the elevator alone with its request table, `queue` the whole request queue round it. Every queue
 //! (issuer) has one random 4 KiB read waiting. Prints the fewest nanoseconds per request of all rounds; `bench/policies/run`
@@ -29,14 +29,15 @@ fn main() -> ExitCode {
     let number = |at: usize, default: u64| arguments.get(at).map_or(Some(default), |text| text.parse().ok());
     let parsed = (arguments.first(), arguments.get(1), number(2, 0), number(3, 0), number(4, 1));
     let (Some(what), Some(name), Some(queues @ 1..=30_000), Some(turns @ 1..), Some(rounds @ 1..)) = parsed else {
-        eprintln!("usage: policy_cost policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS]]   (QUEUES up to 30000)");
+        eprintln!("usage: policy_cost policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS [DEPTH]]]   (QUEUES up to 30000)");
         return ExitCode::from(2);
     };
     let queues = u32::try_from(queues).expect("in range");
     let groups = u32::try_from(number(5, 0).unwrap_or(0)).unwrap_or(0);
     let cost_ns = match what.as_str() {
         "policy" if groups > 0 => {
-            let mut load = GroupedLoad::new(name, queues, groups);
+            let depth = usize::try_from(number(6, 1).unwrap_or(1)).unwrap_or(1).max(1);
+            let mut load = GroupedLoad::with_depth(depth, name, queues, groups);
             fewest_ns(rounds, turns, |_| load.turn())
         }
         "policy" => policy_alone(name, queues, turns, rounds),

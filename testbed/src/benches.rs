@@ -7,6 +7,7 @@ use criterion::{BenchmarkId, Criterion, Throughput};
 use elevator::{
     Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Place, Position, Requests, registry,
 };
+use std::collections::VecDeque;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -55,7 +56,7 @@ pub fn grouped_benches(criterion: &mut Criterion, specs: &[&str], issuers: u32, 
 }
 
 /// A policy with a constant number of backlogged issuers in groups of different weight: whoever was served asks again. A
-/// turn takes 10 us, so that slices end and groups take turns; two random 4 KiB reads of each issuer are inside.
+/// turn takes 10 us, so that slices end and groups take turns; each issuer has two random 4 KiB reads outstanding.
 #[derive(Debug)]
 pub struct GroupedLoad {
     policy: Any,
@@ -64,6 +65,8 @@ pub struct GroupedLoad {
     sectors: Vec<u64>,
     turns: usize,
     now: Nanos,
+    inside: VecDeque<RequestId>,
+    depth: usize,
 }
 
 impl GroupedLoad {
@@ -72,7 +75,16 @@ impl GroupedLoad {
     /// # Panics
     /// When there is no such policy.
     pub fn new(spec: &str, issuers: u32, groups: u32) -> Self {
-        Self::over(false, spec, issuers, groups)
+        Self::over(false, 1, spec, issuers, groups)
+    }
+
+    /// The same over flash that has so many requests inside at a time.
+    ///
+    /// # Panics
+    /// As [`Self::new`], and when the depth is 0.
+    pub fn with_depth(depth: usize, spec: &str, issuers: u32, groups: u32) -> Self {
+        assert!(depth > 0, "one is inside at least");
+        Self::over(false, depth, spec, issuers, groups)
     }
 
     /// The same over a device where positioning costs time.
@@ -80,10 +92,10 @@ impl GroupedLoad {
     /// # Panics
     /// As [`Self::new`].
     pub fn on_disk(spec: &str, issuers: u32, groups: u32) -> Self {
-        Self::over(true, spec, issuers, groups)
+        Self::over(true, 1, spec, issuers, groups)
     }
 
-    fn over(rotational: bool, spec: &str, issuers: u32, groups: u32) -> Self {
+    fn over(rotational: bool, depth: usize, spec: &str, issuers: u32, groups: u32) -> Self {
         let slots = 2 * issuers + 8;
         let configuration = Configuration {
             slots,
@@ -103,6 +115,8 @@ impl GroupedLoad {
             sectors: (0..4096).map(|_| random.next() >> 30).collect(),
             turns: 0,
             now: 0,
+            inside: VecDeque::with_capacity(depth + 1),
+            depth,
         };
         for group in 1..=groups {
             load.policy.group_added(GroupId(group), &GroupSettings::with_weight(100 + group), 0);
@@ -125,25 +139,30 @@ impl GroupedLoad {
         let _ = self.policy.insert(&self.requests, id, Position::Sorted(Hint::None), self.now);
     }
 
-    /// One request is chosen, started and completed, and its issuer asks again.
+    /// One request is chosen and started, the oldest inside is completed, and its issuer asks again.
     ///
     /// # Panics
-    /// When nothing is chosen.
+    /// When nothing is chosen although nothing is inside.
     pub fn turn(&mut self) {
         self.now += STEP_NS;
-        let id = loop {
+        while self.inside.len() < self.depth {
             match self.policy.choose(&self.requests, HardwareQueue(0), self.now) {
-                Dispatch::Request { id, .. } => break id,
+                Dispatch::Request { id, .. } => {
+                    self.requests.move_to(id, Place::Dispatched);
+                    self.requests.move_to(id, Place::Started);
+                    let _ = self.policy.started(&self.requests, id, self.now);
+                    self.inside.push_back(id);
+                }
+                // A policy that waits for somebody may be waiting for one of those inside.
+                _ if !self.inside.is_empty() => break,
                 Dispatch::Hold { until, .. } => {
                     self.now = self.now.max(until);
                     let _ = self.policy.timer(&self.requests, self.now);
                 }
                 answer => panic!("everybody is backlogged, and the answer is {answer:?}"),
             }
-        };
-        self.requests.move_to(id, Place::Dispatched);
-        self.requests.move_to(id, Place::Started);
-        let _ = self.policy.started(&self.requests, id, self.now);
+        }
+        let Some(id) = self.inside.pop_front() else { return };
         self.requests.move_to(id, Place::Complete);
         let _ = self.policy.completed(&self.requests, id, self.now);
         let _ = self.policy.released(&self.requests, id, self.now);

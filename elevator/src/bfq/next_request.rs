@@ -3,6 +3,7 @@
 use super::Bfq;
 use super::state::{Held, Marks};
 use crate::structures::NIL;
+use core::hint::select_unpredictable;
 
 /// Requests that begin farther from where the last one ended are far off; on flash only short ones are.
 const FAR_SECTORS: u64 = 800;
@@ -41,32 +42,26 @@ impl Bfq {
         if other == NIL {
             return one;
         }
-        let (first, second) = (self.slots.at(one), self.slots.at(other));
-        if first.is_sync != second.is_sync {
-            return if first.is_sync { one } else { other };
-        }
-        if first.is_meta != second.is_meta {
-            return if first.is_meta { one } else { other };
-        }
-        let (a, b) = (self.first_sector(one), self.first_sector(other));
-        let is_first_better = match (self.distance(a, last), self.distance(b, last)) {
-            (Some(x), Some(y)) if x == y => a >= b,
-            (Some(x), Some(y)) => x < y,
-            (Some(_), None) => true,
-            (None, Some(_)) => false,
-            (None, None) => a <= b,
-        };
-        if is_first_better { one } else { other }
+        let (a, b) = (self.rank(one, last), self.rank(other, last));
+        // As far ahead as the other lies back: ahead. At the same place: the first.
+        let is_first_better = a < b || (a == b && self.first_sector(one) >= self.first_sector(other));
+        select_unpredictable(is_first_better, one, other)
     }
 
-    /// How far the head has to go; `None` for what it goes round for.
-    fn distance(&self, first_sector: u64, last: u64) -> Option<u64> {
-        if first_sector >= last {
-            return Some(first_sector.wrapping_sub(last));
-        }
+    /// Less is better. One number, since which of two requests is nearer is a coin toss and a branch on it is mispredicted
+    /// every other time: kind above whether the head goes round for it above how far it has to go.
+    #[inline]
+    fn rank(&self, slot: u32, last: u64) -> u128 {
+        let (entry, first_sector) = (self.slots.at(slot), self.first_sector(slot));
+        let is_ahead = first_sector >= last;
         let behind = last.wrapping_sub(first_sector);
-        let is_within = behind <= self.settings.back_seek_max_sectors;
-        is_within.then_some(behind.saturating_mul(self.settings.back_seek_penalty))
+        let goes_round = !is_ahead & (behind > self.settings.back_seek_max_sectors);
+        let back = behind.saturating_mul(self.settings.back_seek_penalty);
+        // All that the head goes round for is counted from the device's first sector.
+        let far = select_unpredictable(goes_round, first_sector, back);
+        let distance = select_unpredictable(is_ahead, first_sector.wrapping_sub(last), far);
+        let kind = u128::from(!entry.is_sync) << 66 | u128::from(!entry.is_meta) << 65;
+        kind | u128::from(goes_round) << 64 | u128::from(distance)
     }
 
     /// Puts a request into its queue's order; whether another comes next now.

@@ -2,7 +2,7 @@
 //!
 //! One [`SortedLinks`] per role; many [`Tree`]s may share it, since a slot is in at most one tree of a role. Equal keys
 //! keep their order of insertion. No recursion; a key behind the last or before the first is attached without a
-//! descent; first, last and removal by slot look nothing up.
+//! descent; first, last, neighbours and removal by slot look nothing up, as each node knows those beside it.
 //!
 //! The trees are relaxed AVL trees (Sen, Tarjan, Kim: "Deletion without rebalancing in binary search trees", 2016):
 //! insertion balances as in an AVL tree, removal does not at all, and the height stays below 1.44 x log2 of the number
@@ -13,11 +13,14 @@ use core::hint::select_unpredictable;
 
 use super::{Array, NIL, NoMemory};
 
-/// 24 bytes, so that a thousand of them stay in the first-level cache.
+/// 32 bytes, so that a thousand of them stay in the first-level cache and none lies in two lines of it.
 #[derive(Copy, Clone, Debug)]
+#[repr(align(32))]
 struct Node {
     key: u64,
     children: [u32; 2],
+    /// The slots before and behind this one in the order: climbing to them is a mispredicted branch per level.
+    beside: [u32; 2],
     parent: u32,
     /// Greater than the children's: the height as of the insertions, which removals leave too large. [`MISSING`] for a
     /// slot in no tree.
@@ -27,8 +30,8 @@ struct Node {
 /// The rank of what is not there.
 const MISSING: i32 = -1;
 
-const FREE: Node = Node { key: 0, children: [NIL; 2], parent: NIL, rank: MISSING };
-const _: () = assert!(size_of::<Node>() == 24, "three words per node");
+const FREE: Node = Node { key: 0, children: [NIL; 2], beside: [NIL; 2], parent: NIL, rank: MISSING };
+const _: () = assert!(size_of::<Node>() == 32, "half a cache line per node");
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Side {
@@ -99,13 +102,15 @@ impl SortedLinks {
     /// The slot behind this one in its tree.
     #[inline]
     pub fn next(&self, slot: u32) -> Option<u32> {
-        self.neighbour(slot, Side::Right)
+        let [_, next] = self.0.at(slot).beside;
+        (next != NIL).then_some(next)
     }
 
     /// The slot before this one in its tree.
     #[inline]
     pub fn prev(&self, slot: u32) -> Option<u32> {
-        self.neighbour(slot, Side::Left)
+        let [prev, _] = self.0.at(slot).beside;
+        (prev != NIL).then_some(prev)
     }
 
     // These two forget what is meant for a slot out of range, as `Array::at_mut` would, without a call.
@@ -121,35 +126,6 @@ impl SortedLinks {
     fn set_rank(&mut self, slot: u32, rank: i32) {
         if let Some(node) = self.0.get_mut(slot) {
             node.rank = rank;
-        }
-    }
-
-    #[inline]
-    fn neighbour(&self, slot: u32, side: Side) -> Option<u32> {
-        let child = self.0.at(slot).child(side);
-        if child != NIL {
-            return Some(self.outermost(child, side.opposite()));
-        }
-        let (mut child, mut parent) = (slot, self.0.at(slot).parent);
-        while let Some(node) = self.0.get(parent) {
-            if node.child(side) != child {
-                return Some(parent);
-            }
-            (child, parent) = (parent, node.parent);
-        }
-        None
-    }
-
-    /// The end of the subtree under `top` on one side.
-    #[inline]
-    fn outermost(&self, top: u32, side: Side) -> u32 {
-        let mut slot = top;
-        loop {
-            let child = self.0.at(slot).child(side);
-            if child == NIL {
-                return slot;
-            }
-            slot = child;
         }
     }
 }
@@ -205,18 +181,20 @@ impl Tree {
             return false;
         }
         let (parent, side) = self.place_for(links, key);
-        links.put(slot, Node { key, parent, rank: 0, ..FREE });
         self.len = self.len.wrapping_add(1);
         let Some(node) = links.0.get_mut(parent) else {
             (self.root, self.first, self.last) = (slot, slot, slot);
+            links.put(slot, Node { key, rank: 0, ..FREE });
             return true;
         };
         node.set_child(side, slot);
-        match side {
-            Side::Left if self.first == parent => self.first = slot,
-            Side::Right if self.last == parent => self.last = slot,
-            _ => {}
-        }
+        let [before, behind] = node.beside;
+        let is_left = side == Side::Left;
+        let (before, behind) =
+            (select_unpredictable(is_left, before, parent), select_unpredictable(is_left, parent, behind));
+        links.put(slot, Node { key, beside: [before, behind], parent, rank: 0, ..FREE });
+        self.join(links, before, slot);
+        self.join(links, slot, behind);
         self.restore(links, slot, parent);
         true
     }
@@ -231,12 +209,8 @@ impl Tree {
         if node.rank == MISSING || (node.parent == NIL && self.root != slot) {
             return false;
         }
-        if self.first == slot {
-            self.first = links.next(slot).unwrap_or(NIL);
-        }
-        if self.last == slot {
-            self.last = links.prev(slot).unwrap_or(NIL);
-        }
+        let [before, behind] = node.beside;
+        self.join(links, before, behind);
         let side = links.0.at(node.parent).side_of(slot);
         match node.children {
             [NIL, child] | [child, NIL] => self.hang(links, child, node.parent, side),
@@ -337,6 +311,19 @@ impl Tree {
         self.hang(links, top, pivot, side.opposite());
     }
 
+    /// Makes two slots neighbours; without the one before, or behind, the other is an end of the tree.
+    #[inline]
+    fn join(&mut self, links: &mut SortedLinks, before: u32, behind: u32) {
+        match links.0.get_mut(before) {
+            Some(Node { beside: [_, next], .. }) => *next = behind,
+            None => self.first = behind,
+        }
+        match links.0.get_mut(behind) {
+            Some(Node { beside: [prev, _], .. }) => *prev = before,
+            None => self.last = before,
+        }
+    }
+
     /// Makes `child` (or nothing) the child of `parent`, or the root where there is no parent.
     #[inline]
     fn hang(&mut self, links: &mut SortedLinks, child: u32, parent: u32, side: Side) {
@@ -353,7 +340,7 @@ impl Tree {
     #[inline]
     fn replace_by_successor(&mut self, links: &mut SortedLinks, slot: u32, node: &Node, side: Side) {
         let [left, right] = node.children;
-        let successor = links.outermost(right, Side::Left);
+        let [_, successor] = node.beside;
         let Node { parent, children: [_, orphan], .. } = *links.0.at(successor);
         if parent != slot {
             self.hang(links, orphan, parent, Side::Left);

@@ -19,6 +19,7 @@ use crate::units;
   sudo hoistway tune /dev/sdb --from sdb.json --apply          sets it now; --undo takes it back
   sudo hoistway tune /dev/sdb --from sdb.json --persist        and at every boot, by WWN or serial
   hoistway tune /mnt/disk --load jobs.fio           what suits this load, in a temporary file of that directory
+  hoistway tune /dev/sdb --from-fio none=a.json --from-fio bfq=b.json    from what fio has measured; nothing is touched
   hoistway tune model:ssd --iocost --emit iocost    the lines of io.cost.model and io.cost.qos
   hoistway tune model:sata --classic                iostune's table of 2010
 
@@ -88,6 +89,14 @@ pub struct ProbingArguments {
     /// Use stored measurements instead of new ones
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_probe", "current_only", "load", "classic"])]
     pub from: Option<PathBuf>,
+    /// Use results of fio (--output-format=json or json+) instead of measuring; SPEC= says under which scheduler they were
+    /// made; repeatable
+    #[arg(
+        long,
+        value_name = "[SPEC=]FILE",
+        conflicts_with_all = ["no_probe", "current_only", "load", "classic", "from", "iocost", "html"]
+    )]
+    pub from_fio: Vec<String>,
 }
 
 /// What is done about it.

@@ -152,7 +152,7 @@ fn measurement(target: &str, jobs: &[FioJob]) -> Measurement {
 }
 
 /// The job by its own options, as far as our reader takes them all.
-fn described(job: &FioJob) -> Job {
+pub fn described(job: &FioJob) -> Job {
     let plain = Job { name: job.name.clone(), ..Job::default() };
     let own = job.options.iter().filter(|(key, _)| !matches!(key.as_str(), "name" | "time_based"));
     let lines: Vec<String> = own.map(|(key, value)| format!("{key}={value}\n")).collect();
@@ -162,7 +162,8 @@ fn described(job: &FioJob) -> Job {
     first.map_or(plain, |first| Job { name: job.name.clone(), ..first })
 }
 
-fn tally(direction: &FioDirection, window_s: f64) -> Tally {
+/// What one direction of a job did in so many seconds at the rate it had.
+pub fn tally(direction: &FioDirection, window_s: f64) -> Tally {
     let latency = [&direction.lat, &direction.clat].into_iter().find_map(|latency| {
         let listed = || steps(&latency.percentiles_ns, direction.total_ios);
         latency.histogram.clone().or_else(listed)

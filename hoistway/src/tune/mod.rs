@@ -8,6 +8,7 @@
 mod applied;
 mod boot;
 mod facts;
+mod from_fio;
 mod identity;
 mod load;
 mod measure;
@@ -60,6 +61,9 @@ pub fn run(arguments: &TuneArguments, voice: Voice) -> Outcome {
     if let Some(path) = &arguments.probing.from {
         return conclude(&again(path, arguments)?, arguments, voice);
     }
+    if !arguments.probing.from_fio.is_empty() {
+        return conclude(&by_fio(arguments, voice)?, arguments, voice);
+    }
     match &arguments.target {
         Some(target) => measured(target, arguments, voice),
         None => listed(),
@@ -97,6 +101,42 @@ fn again(path: &Path, arguments: &TuneArguments) -> Result<Found, Error> {
         saved.device.name.clone_from(target);
     }
     let recommendation = recommend(&saved.device, &saved.findings, arguments.probing.goal, &saved.only);
+    Ok(Found { saved, recommendation })
+}
+
+/// Decides from what fio has measured; of the device only its facts are read.
+fn by_fio(arguments: &TuneArguments, voice: Voice) -> Result<Found, Error> {
+    let sources = &arguments.probing.from_fio;
+    let findings = from_fio::read(sources, voice)?;
+    let Some(text) = arguments.target.clone().or_else(|| from_fio::device_of(sources)) else {
+        let what = "the results name no block device, or several".to_owned();
+        return Err(Error::usage(what, "name it: hoistway tune /dev/sdb --from-fio FILE").at("--from-fio"));
+    };
+    let device = match text.strip_prefix("/dev/") {
+        Some(_) => Disk::of(Path::new(&text))?.device(&text, false),
+        None => {
+            let plan = plan(&text, arguments, voice)?;
+            let interrupt = Interrupt::install()?;
+            let target = plan.target.open(arguments.probing.size_bytes, &plan.place, &interrupt, voice)?;
+            let bench =
+                Bench { host: plan.host, target: &target, text: &text, may_write: false, interrupt: &interrupt };
+            facts::of_host(bench.host().as_mut(), plan.host, &text, None)?
+        }
+    };
+    // What was tried is what can be chosen from; with figures of the device alone its class decides.
+    let only: Vec<SchedulerSpec> = findings.candidates.iter().filter_map(|it| it.spec.parse().ok()).collect();
+    let recommendation = recommend(&device, &findings, arguments.probing.goal, &only);
+    let saved = Saved {
+        version: Saved::VERSION,
+        hoistway: env!("CARGO_PKG_VERSION").to_owned(),
+        device,
+        findings,
+        only,
+        load: None,
+    };
+    if let Some(path) = &arguments.showing.save {
+        saved.write(path)?;
+    }
     Ok(Found { saved, recommendation })
 }
 

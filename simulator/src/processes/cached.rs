@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use block::{Flags, Nanos, Operation, Priority, Status};
+use block::{Direction, Flags, Nanos, Operation, Priority, Status};
 use elevator::{Bio, Elevator};
 use queue::RequestQueue;
 use workload::Io;
@@ -227,6 +227,11 @@ impl Processes {
             }
             let is_missing = self.cache.state(file, at) == PageState::Missing;
             if is_missing || self.cache.take_marker(file, at) {
+                if !is_missing && self.flusher.avoids_congestion() && queue.is_congested(Direction::Read) {
+                    // 2.6 puts reading ahead off while the queue has hardly a request left, and the marker is gone
+                    // (mm/readahead.c, page_cache_async_readahead): whoever comes to the window's end waits for the next.
+                    continue;
+                }
                 let is_there = !is_missing && self.cache.state(file, at) != PageState::InFlight;
                 self.fetch(number, !is_missing, now, queue);
                 if is_there {

@@ -52,6 +52,12 @@ impl Flusher {
 }
 
 impl Flusher {
+    /// Whether this kernel puts off what nobody waits for while the queue is congested (2.6).
+    #[inline]
+    pub(super) fn avoids_congestion(&self) -> bool {
+        self.avoids_congestion
+    }
+
     /// Whether somebody waits for the queue to become less full.
     #[inline]
     pub(super) fn watches_congestion(&self) -> bool {

@@ -129,7 +129,8 @@ fn unmeasured(case: &Case<'_>) -> Advice {
     if spec == case.device.current {
         return keep(case, Verdict::Keep, None, vec![format!("R-STATIC: {spec} is the usual choice already")]);
     }
-    let evidence = format!("nothing was measured; the usual choice for {}: {}", case.class.class, case.class.why);
+    let known = if case.findings.depths.is_empty() { "nothing was measured" } else { "no scheduler was tried" };
+    let evidence = format!("{known}; the usual choice for {}: {}", case.class.class, case.class.why);
     let mut items = settings::items(case, &case.device.current, &spec, "R-STATIC", &evidence);
     items.iter_mut().for_each(|item| item.confidence = Confidence::Low);
     Advice { carrier: Carrier::Kernel, verdict: Verdict::Change, spec, items, left: Vec::new(), scores: None }
