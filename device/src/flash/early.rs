@@ -171,7 +171,7 @@ mod tests {
                     let roll = random.below(100);
                     let is_read = roll >= others_percent;
                     let (operation, sectors) = match roll {
-                        _ if is_read => (Operation::Read, [4, 8][usize::from(roll % 5 == 0)]),
+                        _ if is_read => (Operation::Read, [4, 8][usize::from(roll.is_multiple_of(5))]),
                         // Overwrites end the order of the mapping for good: they come late.
                         0..5 if step >= 16_000 => (Operation::Write, 8),
                         0..5 => (Operation::Flush, 0),

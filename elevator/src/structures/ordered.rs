@@ -249,6 +249,14 @@ impl OrderedLinks {
         self.nodes.get(leaf.next).map(|next| next.item_at(0))
     }
 
+    /// The slot is in no set any more.
+    #[inline]
+    fn forget_home(&mut self, slot: u32) {
+        if let Some(home) = self.homes.get_mut(slot) {
+            *home = NIL;
+        }
+    }
+
     fn take_free(&mut self) -> Option<u32> {
         let index = self.free;
         self.free = self.nodes.get(index)?.next;
@@ -485,13 +493,13 @@ impl OrderedSet {
             let (key, _) = leaf.entry(home);
             leaf.set_entry(home, (u64::MAX, NIL));
             (leaf.len, self.len) = (0, 0);
-            *links.homes.at_mut(slot) = NIL;
+            links.forget_home(slot);
             return Some(Removed { key, next: None });
         }
         let rank = leaf.rank_of(home);
         let (key, _) = leaf.take(rank, home & 15);
         let is_short = leaf.len < FEWEST && leaf.home != NIL;
-        *links.homes.at_mut(slot) = NIL;
+        links.forget_home(slot);
         self.len = self.len.wrapping_sub(1);
         let next = links.at_rank(links.nodes.at(index), rank);
         if is_short {

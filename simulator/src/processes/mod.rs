@@ -12,6 +12,7 @@
 mod cached;
 mod construction;
 mod flusher;
+mod in_hand;
 mod journalling;
 mod submission;
 
@@ -19,7 +20,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use block::random::fnv1a64_continued;
-use block::{Flags, Nanos, Operation, Priority, SECTOR_BYTES, Status};
+use block::{Nanos, SECTOR_BYTES, Status};
 use elevator::{Bio, Elevator};
 use experiment::recorder::Outcome;
 use experiment::{Completion, IoDirection, Recorder, Schedule};
@@ -36,6 +37,7 @@ use crate::os::write_back::WriteBack;
 use cached::{Call, Sleeper};
 pub(crate) use construction::{Parts, queues_of, template};
 use flusher::Flusher;
+use in_hand::{InHand, is_counted, moves_data};
 use journalling::JournalThread;
 use submission::Transfers;
 
@@ -94,26 +96,6 @@ pub(crate) struct Process {
     /// Pages dirtied since it was last asked to pause.
     dirtied_pages: u64,
 }
-
-/// An I/O that an issuer has in hand; indexed by the process's first plus the token.
-#[derive(Copy, Clone, Debug)]
-struct InHand {
-    process: u32,
-    submitted_ns: Nanos,
-    /// What has not been submitted yet of a transfer between device and process, in bytes of the file.
-    next_byte: u64,
-    left_bytes: u32,
-    bytes: u32,
-    bios_left: u32,
-    device_ns: Nanos,
-    operation: Operation,
-    flags: Flags,
-    priority: Priority,
-    actor: u16,
-    status: Status,
-}
-
-const _: () = assert!(size_of::<InHand>() == 48, "one for each I/O that may be in flight");
 
 /// The lock round the elevator, where holding it is to cost time: one insertion, choice or completion after the other.
 #[derive(Debug)]
@@ -502,43 +484,6 @@ impl Processes {
         }
         self.pump(index, now, queue);
     }
-}
-
-/// Whether results know of an I/O: creating, renaming and removing files are neither transfers nor syncs.
-#[inline]
-const fn is_counted(bytes: u32, operation: Operation) -> bool {
-    bytes > 0 || matches!(operation, Operation::Flush)
-}
-
-impl InHand {
-    /// The end of what has not been submitted yet.
-    #[inline]
-    const fn end_byte(&self) -> u64 {
-        self.next_byte + self.left_bytes as u64
-    }
-
-    const fn idle(process: u32) -> Self {
-        Self {
-            process,
-            submitted_ns: 0,
-            next_byte: 0,
-            left_bytes: 0,
-            bytes: 0,
-            bios_left: 0,
-            device_ns: 0,
-            operation: Operation::Read,
-            flags: Flags::NONE,
-            priority: Priority::NONE,
-            actor: 0,
-            status: Status::Ok,
-        }
-    }
-}
-
-/// Whether an I/O transfers what its range says.
-#[inline]
-fn moves_data(io: &Io) -> bool {
-    matches!(io.call, workload::Call::Data | workload::Call::Append) && io.operation != Operation::Flush
 }
 
 /// A count or index of things that a run has far fewer of than 2^28.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use block::random::Stream;
 use block::{Extent, Operation};
-use device::{AnyDevice, Device, Model};
+use device::{AnyDevice, Device, DeviceInfo, Model};
 use elevator::{Bio, Configuration, Depth, Version, registry};
 use queue::{Era, Limits, Merging, Plug, RequestQueue, Settings};
 
@@ -54,16 +54,7 @@ impl Weather {
         let temper = Temper::draw(&mut random);
         let device = device(&mut random, temper.hardware_queues)?;
         let info = device.info();
-        let limits = Limits {
-            max_sectors: info.max_sectors,
-            max_discard_sectors: 512,
-            max_write_zeroes_sectors: 256,
-            max_segments: [4, 16, 128][below(&mut random, 3)],
-            max_discard_segments: 1,
-            chunk_sectors: [0, 0, 1_024][below(&mut random, 3)],
-            volatile_cache: info.volatile_cache,
-            fua: info.fua,
-        };
+        let limits = limits(&mut random, info);
         let queues = u32::from(temper.hardware_queues);
         let configuration = Configuration {
             slots: 64 + queues,
@@ -120,6 +111,19 @@ impl Weather {
         };
         weather.begin_limiting()?;
         Ok(weather)
+    }
+}
+
+fn limits(random: &mut Stream, info: &DeviceInfo) -> Limits {
+    Limits {
+        max_sectors: info.max_sectors,
+        max_discard_sectors: 512,
+        max_write_zeroes_sectors: 256,
+        max_segments: [4, 16, 128][below(random, 3)],
+        max_discard_segments: 1,
+        chunk_sectors: [0, 0, 1_024][below(random, 3)],
+        volatile_cache: info.volatile_cache,
+        fua: info.fua,
     }
 }
 

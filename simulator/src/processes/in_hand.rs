@@ -1,0 +1,61 @@
+//! An I/O between its issue and its completion, as its process keeps it.
+
+use block::{Flags, Nanos, Operation, Priority, Status};
+use workload::Io;
+
+/// An I/O that an issuer has in hand; indexed by the process's first plus the token.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct InHand {
+    pub(super) process: u32,
+    pub(super) submitted_ns: Nanos,
+    /// What has not been submitted yet of a transfer between device and process, in bytes of the file.
+    pub(super) next_byte: u64,
+    pub(super) left_bytes: u32,
+    pub(super) bytes: u32,
+    pub(super) bios_left: u32,
+    pub(super) device_ns: Nanos,
+    pub(super) operation: Operation,
+    pub(super) flags: Flags,
+    pub(super) priority: Priority,
+    pub(super) actor: u16,
+    pub(super) status: Status,
+}
+
+const _: () = assert!(size_of::<InHand>() == 48, "one for each I/O that may be in flight");
+
+/// Whether results know of an I/O: creating, renaming and removing files are neither transfers nor syncs.
+#[inline]
+pub(super) const fn is_counted(bytes: u32, operation: Operation) -> bool {
+    bytes > 0 || matches!(operation, Operation::Flush)
+}
+
+impl InHand {
+    /// The end of what has not been submitted yet.
+    #[inline]
+    pub(super) const fn end_byte(&self) -> u64 {
+        self.next_byte + self.left_bytes as u64
+    }
+
+    pub(super) const fn idle(process: u32) -> Self {
+        Self {
+            process,
+            submitted_ns: 0,
+            next_byte: 0,
+            left_bytes: 0,
+            bytes: 0,
+            bios_left: 0,
+            device_ns: 0,
+            operation: Operation::Read,
+            flags: Flags::NONE,
+            priority: Priority::NONE,
+            actor: 0,
+            status: Status::Ok,
+        }
+    }
+}
+
+/// Whether an I/O transfers what its range says.
+#[inline]
+pub(super) fn moves_data(io: &Io) -> bool {
+    matches!(io.call, workload::Call::Data | workload::Call::Append) && io.operation != Operation::Flush
+}
