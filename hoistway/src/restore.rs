@@ -45,6 +45,8 @@ fn put_back(stale: Vec<Stale>, voice: Voice, say: impl Fn(&str) -> Result<(), Er
         restored.failed.iter().for_each(|what| voice.warn(format!("not restored: {what}"), ""));
         if restored.is_complete() {
             fs::remove_file(&path).map_err(|error| Error::file(&path, "remove", &error))?;
+            // What was being written when the process was killed; mostly there is none.
+            let _ = fs::remove_file(path.with_extension("new"));
             say(&format!("restored what process {pid} had left: {} settings\n", restored.files))?;
         } else {
             exit = Exit::NotRestored;

@@ -165,8 +165,12 @@ fn rows_that_cannot_be_calibrated_with() {
 
 #[test]
 fn hosts_that_do_not_exist_or_cannot_use_the_target() {
-    refused(&["test", "--host", "kernel"], 2, &["needs a block device, and 'model:sata' is none", "(--host)"]);
-    refused(&["test", "--host", "native", "."], 2, &["needs a block device, and '.' is none"]);
+    refused(
+        &["test", "--host", "kernel"],
+        2,
+        &["needs a block device, a file or a directory, and 'model:sata' is none", "(--host)"],
+    );
+    refused(&["test", "--host", "native", "memory:1MiB"], 2, &["a file or a directory, and 'memory:1MiB' is none"]);
     refused(&["test", "--host", "native", "Cargo.toml"], 2, &["does not exist"]);
     refused(&["test", "--host", "engin"], 2, &["no host 'engin'", "did you mean 'engine'"]);
     refused(&["test", "--host", "sim", "/tmp"], 2, &["the simulator has no target '/tmp'"]);

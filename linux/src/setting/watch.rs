@@ -58,6 +58,8 @@ pub fn watch(journal: &Path) -> io::Result<Restored> {
     if said.contains(&ALL_IS_WELL) {
         return Ok(Restored::default());
     }
+    // What the parent was writing when it was killed; the journal itself is whole.
+    let _ = fs::remove_file(journal.with_extension("new"));
     let content = match Content::read(journal) {
         Ok(content) => content,
         // The parent had tidied up already.

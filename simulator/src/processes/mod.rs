@@ -349,6 +349,7 @@ impl Processes {
             && (io.offset_bytes | u64::from(io.length_bytes)).is_multiple_of(SECTOR_BYTES)
             && io.deadline_ns.is_none()
             && io.due_ns.is_none();
+        self.recorder.log_begin(index, io, now);
         if is_one_bio && process.transfers_only && self.deadlines.is_empty() && moves_data(io) {
             self.start_transfer(index, io, now, queue);
         } else {
@@ -385,7 +386,6 @@ impl Processes {
         }
         if is_counted(self.ios[number as usize].bytes, io.operation) {
             self.recorder.submitted(index, IoDirection::from(io.operation), now);
-            self.recorder.log_begin(index, &io, now);
         }
         match &process.path {
             Path::Direct if self.calls.is_empty() => self.submit_io(number, now, queue),

@@ -11,6 +11,7 @@
 //! where rate, pause, runtime or a program's own logic say so, on the times at which the host asks.
 
 mod flow;
+mod flying;
 mod governor;
 mod region;
 mod steady;

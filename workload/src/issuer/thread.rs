@@ -10,6 +10,7 @@ use block::random::Stream;
 use block::{Flags, Nanos, Operation, Priority};
 
 use super::flow::{Flows, Part};
+use super::flying::Flying;
 use super::governor::{Ending, Governor};
 use super::region::{regions_of, whole_blocks};
 use super::{Call, Io, Next, Tokens, Unsuitable, root_stream};
@@ -36,15 +37,6 @@ enum Stage {
     BeforeEndSync,
     /// Over.
     Finished,
-}
-
-/// What a token stands for while in flight: a byte, as a thread may have thousands.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Flying {
-    Data(Direction),
-    /// A read whose block is written back when it has come; [`Originals`] knows which.
-    Original,
-    Sync,
 }
 
 /// The end of the work, counted down.
@@ -327,11 +319,7 @@ impl Thread {
         if self.stage == Stage::Running && was != Flying::Sync && self.pauses.as_mut().is_some_and(Pauses::completed) {
             self.stage = Stage::BeforePause;
         }
-        let direction = match was {
-            Flying::Data(direction) => Some(direction),
-            Flying::Original => Some(Direction::Read),
-            Flying::Sync => None,
-        };
+        let direction = was.direction();
         if !errno.is_none_or(|errno| self.goes_on_after(errno, direction)) {
             self.stage = Stage::Finished;
         }
@@ -352,7 +340,6 @@ impl Thread {
         self.continue_on_error[index] || self.ignored_errnos[index].contains(&errno)
     }
 
-    /// As [`super::Issuer::join`].
     pub(super) fn join(&mut self, flows: &mut Flows) {
         self.flow = self.wanted_flow.map(|flow| Part::join(flow, flows));
     }
@@ -363,7 +350,6 @@ impl Thread {
         }
     }
 
-    /// Why it ended early, and what it found.
     pub(super) fn ending(&self) -> Option<Ending> {
         self.governor.as_ref().and_then(|governor| governor.ending())
     }
