@@ -79,6 +79,9 @@ static ssize_t store_row(struct elevator_queue *eq, const char *page, size_t byt
 		error = -ERANGE;
 	hoist_timer_follows(device);
 	spin_unlock_irq(&device->lock);
+	/* It may have ended a wait. */
+	if (!error)
+		hoist_run_all(device);
 	return error ? error : bytes;
 }
 

@@ -10,6 +10,9 @@ mkdir -p /sys/fs/cgroup/a /sys/fs/cgroup/b
 echo +io >/sys/fs/cgroup/cgroup.subtree_control
 # 100,000 requests, and what merges on top.
 requests=100000
+for word in $(cat /proc/cmdline); do
+    case $word in requests=*) eval "$word" ;; esac
+done
 at=0
 for name in $(tr -d '[]' </sys/block/v0/queue/scheduler); do
     case $name in hw-*) ;; *) continue ;; esac
