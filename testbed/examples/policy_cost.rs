@@ -29,7 +29,9 @@ fn main() -> ExitCode {
     let number = |at: usize, default: u64| arguments.get(at).map_or(Some(default), |text| text.parse().ok());
     let parsed = (arguments.first(), arguments.get(1), number(2, 0), number(3, 0), number(4, 1));
     let (Some(what), Some(name), Some(queues @ 1..=100_000), Some(turns @ 1..), Some(rounds @ 1..)) = parsed else {
-        eprintln!("usage: policy_cost policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS [DEPTH]]]   (QUEUES up to 100000)");
+        eprintln!(
+            "usage: policy_cost policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS [DEPTH]]]   (QUEUES up to 100000)"
+        );
         return ExitCode::from(2);
     };
     let queues = u32::try_from(queues).expect("in range");
