@@ -1,6 +1,6 @@
 //! Storms of many kinds over each policy, and over each pair of policy and limiter; every invariant after every step that
 //! can have changed something. Every third storm has limiters in place, with limits that change all the time. A million
-//! requests for each policy and each pair, which take about 40 minutes of processor time together, are
+//! requests for each policy and each pair, which take about an hour of processor time together, are
 //! `HOISTWAY_STORM_REQUESTS=1000000 cargo test --release -p hoistway-simulator --test storm`.
 
 use hoistway_simulator::{Storm, StormReport};

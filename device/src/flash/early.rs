@@ -14,6 +14,7 @@ use block::random::Stream;
 use super::operations::Event;
 use super::read::SensedPage;
 use super::{Flash, Source};
+use crate::interface::NEVER;
 
 /// Reads that may have begun and not started. More wait for their start.
 const MOST: usize = 128;
@@ -93,7 +94,9 @@ impl Flash {
             && self.buffer.is_at_rest()
             && self.translation.is_in_order()
             && self.holding.is_empty()
-            && !self.collector.is_working();
+            && !self.collector.is_working()
+            // An idle moment after writes could still begin a collection.
+            && self.idle_at == NEVER;
         #[cfg(test)]
         if self.early.is_off {
             self.early.is_calm = false;

@@ -11,7 +11,6 @@ use crate::invariants::Broken;
 
 impl Weather {
     pub(super) fn submit_some(&mut self) -> Result<(), Broken> {
-        self.is_touched = true;
         let plug = self.random.chance(self.temper.plug_percent, 100).then(|| below(&mut self.random, PLUGS));
         for _ in 0..=self.random.below(4) {
             let bio = self.draw_bio();
@@ -22,6 +21,8 @@ impl Weather {
                 Some(plug) => self.queue.submit_plugged(&bio, cookie, &mut self.plugs[plug], self.now),
                 None => self.queue.submit(&bio, cookie, self.now),
             };
+            // A queue without room has not changed, but for what limiters let go then.
+            self.is_touched |= submitted != Err(Full) || self.queue.limiters().next().is_some();
             match submitted {
                 Ok(Submitted::Nothing) => self.ledger.nothing_to_do(cookie)?,
                 Ok(submitted) => {
@@ -35,6 +36,7 @@ impl Weather {
             self.starvation.observe(&mut self.queue)?;
         }
         if let Some(plug) = plug.filter(|_| self.random.chance(1, 2)) {
+            self.is_touched |= !self.plugs[plug].is_empty();
             self.queue.unplug(&mut self.plugs[plug], self.now);
         }
         Ok(())
