@@ -416,6 +416,18 @@ fn files_and_directories_lie_on_a_disk_whose_scheduler_is_chosen() {
     );
 }
 
+/// Runs that never begin, each with its exit code.
+const BAD_INPUT: [(&str, i32); 8] = [
+    ("-s cfq -w drr", 2),
+    ("-s bfq:slice_idle=x -w drr", 2),
+    ("-s none -w nosuch", 2),
+    ("-s none -w drw", 3),
+    ("-s none --weights 1,2 --queue-requests 9999 -w drr --runtime 200ms --ramp 0", 1),
+    ("-s none -w drr:size=1t", 2),
+    ("-s none --trace /no/such/trace", 2),
+    ("-s none -w drr --outdir /proc/nowhere", 1),
+];
+
 /// Every way a run may end, also one that never begins, leaves schedulers, groups, devices, mounts and files as they were.
 #[test]
 fn no_way_out_leaves_anything_behind() {
@@ -427,43 +439,13 @@ fn no_way_out_leaves_anything_behind() {
         assert_eq!(left_since(&left), [""; 0], "{what}");
         assert_eq!(now(&rig), before, "{what}");
     };
-    let bad: [(&[&str], i32); 8] = [
-        (&["-s", "cfq", "-w", "drr"], 2),
-        (&["-s", "bfq:slice_idle=x", "-w", "drr"], 2),
-        (&["-s", "none", "-w", "nosuch"], 2),
-        (&["-s", "none", "-w", "drw"], 3),
-        (
-            &[
-                "-s",
-                "none",
-                "--weights",
-                "1,2",
-                "--queue-requests",
-                "9999",
-                "-w",
-                "drr",
-                "--runtime",
-                "200ms",
-                "--ramp",
-                "0",
-            ],
-            1,
-        ),
-        (&["-s", "none", "-w", "drr:size=1t"], 2),
-        (&["-s", "none", "--trace", "/no/such/trace"], 2),
-        (&["-s", "none", "-w", "drr", "--outdir", "/proc/nowhere"], 1),
-    ];
-    for (arguments, code) in bad {
-        let said =
-            hoistway(directory.path(), &[&["test", &rig.node, "--host", "native", "--no-store"], arguments].concat());
-        let said = if arguments.contains(&"--outdir") {
-            hoistway(directory.path(), &[&["test", &rig.node, "--host", "native"], arguments].concat())
-        } else {
-            said
-        };
-        assert_eq!(said.code, code, "{arguments:?}: {}", said.stderr);
-        check(&format!("{arguments:?}"));
-        assert_eq!(program::entries(directory.path()), [""; 0], "{arguments:?}");
+    for (arguments, code) in BAD_INPUT {
+        let store = if arguments.contains("--outdir") { "" } else { " --no-store" };
+        let words = format!("test {} --host native {arguments}{store}", rig.node);
+        let said = hoistway(directory.path(), &words.split_ascii_whitespace().collect::<Vec<_>>());
+        assert_eq!(said.code, code, "{arguments}: {}", said.stderr);
+        check(arguments);
+        assert_eq!(program::entries(directory.path()), [""; 0], "{arguments}");
     }
     for (name, code) in [("-INT", Some(130)), ("-TERM", Some(143)), ("-HUP", None), ("-KILL", None)] {
         let mut child = under_way(&rig);
