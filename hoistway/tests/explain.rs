@@ -1,0 +1,68 @@
+//! `test --explain` and `--format figure`: what could be had, and what shares cost.
+
+#[expect(dead_code, reason = "other tests look into directories")]
+mod program;
+
+use program::hoistway;
+
+const SHALLOW: &str =
+    "test model:ssd-lsi --weights 60,20 -w drr:bs=4k,iodepth=4 --runtime 300ms --ramp 500ms --no-store --quiet";
+
+fn words(text: &str) -> Vec<&str> {
+    text.split_whitespace().collect()
+}
+
+#[test]
+fn what_cannot_be_had_is_told_with_its_reason() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let arguments = [words(SHALLOW), words("-s none -s paternoster:give=100 --format explain")].concat();
+    let result = hoistway(directory.path(), &arguments);
+    assert_eq!(result.code, 0, "{}", result.stderr);
+    let blocks: Vec<&str> = result.stdout.split("\n\n").collect();
+    assert_eq!(blocks.len(), 2, "a block for each scheduler: {}", result.stdout);
+    // 60:20 with 4 outstanding each: 5.3 inside at most, less what is on its way through the host.
+    assert!(result.stdout.contains("(N*)") && result.stdout.contains("would cost"), "{}", result.stdout);
+    assert!(blocks[0].contains("this scheduler knows no weights"), "{}", blocks[0]);
+    assert!(blocks[1].contains("exact whatever it costs"), "{}", blocks[1]);
+    assert!(blocks[1].lines().filter(|line| line.contains("and it has that")).count() == 2, "{}", blocks[1]);
+}
+
+#[test]
+fn where_nothing_can_be_said_that_is_said() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mixed = "test model:ssd --no-store --quiet -s none --runtime 100ms --ramp 0 --explain \
+        --group name=a,weight=100,workload=drr:bs=4k --group name=b,weight=100,workload=drr:bs=64k";
+    let result = hoistway(directory.path(), &words(mixed));
+    assert_eq!(result.code, 0, "{}", result.stderr);
+    assert!(
+        result.stdout.contains("what can be had is not known: the groups ask for different kinds"),
+        "{}",
+        result.stdout
+    );
+}
+
+#[test]
+fn the_figure_is_written_and_give_is_a_curve() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let arguments = [
+        words(SHALLOW),
+        words(
+            "-s none -s wfq -s paternoster:give=0 -s paternoster:give=30 -s paternoster:give=100 --format figure=f.svg",
+        ),
+    ]
+    .concat();
+    let result = hoistway(directory.path(), &arguments);
+    assert_eq!(result.code, 0, "{}", result.stderr);
+    let svg = std::fs::read_to_string(directory.path().join("f.svg")).expect("the figure");
+    assert!(svg.contains("<title>paternoster 30: ") && svg.contains("curve"), "{svg}");
+    assert!(svg.contains("3 values"));
+}
+
+#[test]
+fn one_group_has_no_share_to_draw() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let one = "test model:ssd --no-store --quiet -s none --runtime 100ms --ramp 0 --group name=a,workload=drr --format figure=f.svg";
+    let result = hoistway(directory.path(), &words(one));
+    assert_ne!(result.code, 0);
+    assert!(result.stderr.contains("no run has two groups"), "{}", result.stderr);
+}

@@ -1,0 +1,213 @@
+//! paternoster on calibrated devices beside loads that are not random readers of one size: writes, thinkers, mixed sizes, flushes; its
+//! bound of latency; and what its probes cost a disk (its specification, section 14).
+
+mod experiments;
+
+use experiment::{Experiment, Measurement};
+use experiments::{KIB, MS, buffered_stream, experiment, random_reads, run};
+use workload::Job;
+use workload::job::{BlockSize, Mix, Pattern, PerDirection, Think};
+
+fn question(model: &str, scheduler: &str, groups: Vec<(&str, u32, Job)>) -> Experiment {
+    let mut question = experiment(model, scheduler, groups);
+    (question.ramp_ns, question.runtime_ns) = (1_500 * MS, 500 * MS);
+    question
+}
+
+fn of_size(bytes: u32, depth: u32) -> Job {
+    Job { block_sizes: PerDirection::all(BlockSize::Fixed(bytes)), ..random_reads(depth) }
+}
+
+/// Sequential writes of so many KiB.
+fn writes(kib: u32, depth: u32) -> Job {
+    Job { mix: Mix::Write, pattern: Pattern::Sequential { skip_bytes: 0 }, ..of_size(kib * KIB, depth) }
+}
+
+fn megabytes(measurement: &Measurement) -> Vec<f64> {
+    measurement.groups.iter().map(|group| measurement.per_s(group.bytes()) / 1e6).collect()
+}
+
+fn total(measurement: &Measurement) -> f64 {
+    megabytes(measurement).iter().sum()
+}
+
+/// Median and 99th percentile of the first group's reads, in microseconds.
+fn latency_us(measurement: &Measurement, percent: f64) -> u64 {
+    measurement.groups[0].read.latency.percentile_unclamped_ns(percent) / 1_000
+}
+
+/// A device whose link is its bound, and one whose dies are.
+const LINK: &str = "ssd-lsi,link_MBps=260";
+const DIES: &str = "ssd";
+
+struct Pair {
+    none: Measurement,
+    ours: Measurement,
+}
+
+fn both(model: &str, settings: &str, groups: impl Fn() -> Vec<(&'static str, u32, Job)>) -> Pair {
+    Pair {
+        none: run(&question(model, "none", groups())),
+        ours: run(&question(model, &format!("paternoster:{settings}"), groups())),
+    }
+}
+
+impl Pair {
+    fn percent(&self) -> f64 {
+        total(&self.ours) / total(&self.none) * 100.0
+    }
+
+    fn print(&self, what: &str) {
+        println!(
+            "{what}: none {:.1?} p50/p99 {}/{} us; ours {:.1?} {}/{} us, {:.1} %",
+            megabytes(&self.none),
+            latency_us(&self.none, 50.0),
+            latency_us(&self.none, 99.0),
+            megabytes(&self.ours),
+            latency_us(&self.ours, 50.0),
+            latency_us(&self.ours, 99.0),
+            self.percent()
+        );
+    }
+}
+
+#[test]
+fn t06_ten_per_cent_buy_three_to_one_of_sixteen_each() {
+    let groups = || vec![("a", 60, random_reads(16)), ("b", 20, random_reads(16))];
+    let small = both(DIES, "give=3", groups);
+    small.print("give=3");
+    assert!(small.percent() >= 96.5, "{:.1} %", small.percent());
+    let large = both(DIES, "give=10", groups);
+    large.print("give=10");
+    assert!(large.percent() >= 90.0, "{:.1} %", large.percent());
+    let before = megabytes(&small.ours)[0] / total(&small.ours);
+    assert!(megabytes(&large.ours)[0] / total(&large.ours) >= before, "more to give buys more");
+}
+
+#[test]
+fn t07_many_outstanding_are_exact_on_nvme_and_few_are_equal() {
+    let deep = both("nvme", "give=3", || vec![("a", 60, random_reads(192)), ("b", 20, random_reads(192))]);
+    deep.print("192 each");
+    let [a, b] = megabytes(&deep.ours)[..] else { panic!("two groups") };
+    assert!(deep.percent() >= 97.0 && (a / b / 3.0 - 1.0).abs() <= 0.02, "{a} {b}");
+}
+
+#[test]
+fn t19_mixed_sizes_share_a_link_equally() {
+    for settings in ["give=3", "give=100"] {
+        let pair = both(LINK, settings, || vec![("a", 100, of_size(4 * KIB, 32)), ("b", 100, of_size(64 * KIB, 32))]);
+        pair.print(settings);
+        let [a, b] = megabytes(&pair.ours)[..] else { panic!("two groups") };
+        assert!((a / b - 1.0).abs() <= 0.02 && pair.percent() >= 97.0, "{a} {b}, {:.1} %", pair.percent());
+    }
+}
+
+#[test]
+fn t23_a_reader_beside_a_write_bomb() {
+    let pair = both(LINK, "give=3", || vec![("a", 100, random_reads(1)), ("b", 100, writes(128, 64))]);
+    pair.print("write bomb");
+    assert!(latency_us(&pair.ours, 50.0) * 10 <= latency_us(&pair.none, 50.0), "a tenth of none's median");
+    assert!(pair.percent() >= 96.0, "{:.1} %", pair.percent());
+}
+
+#[test]
+fn t24_a_reader_that_thinks() {
+    let thinking = || Job { think: Think { time_ns: 2 * MS, blocks: 1, ..Think::default() }, ..random_reads(1) };
+    let pair = both(LINK, "give=3", || vec![("a", 100, thinking()), ("b", 100, random_reads(32))]);
+    pair.print("thinks 2 ms");
+    assert!(latency_us(&pair.ours, 50.0) * 2 <= latency_us(&pair.none, 50.0) + 20, "half of none's median");
+    assert!(pair.percent() >= 96.5, "{:.1} %", pair.percent());
+}
+
+#[test]
+fn t25_the_bound_of_latency_holds() {
+    let groups = || vec![("a", 100, random_reads(1)), ("b", 100, random_reads(255))];
+    let mut before = f64::MAX;
+    for bound_us in [1_000, 500, 250] {
+        let pair = both(DIES, &format!("give=3,lat_us={bound_us}"), groups);
+        pair.print(&format!("lat_us={bound_us}"));
+        // Of the reader, whose requests wait for a slot at most.
+        assert!(
+            latency_us(&pair.ours, 95.0) <= bound_us + bound_us / 4,
+            "{bound_us}: {}",
+            latency_us(&pair.ours, 95.0)
+        );
+        assert!(pair.percent() <= before + 1.0, "a tighter bound costs more");
+        before = pair.percent();
+    }
+}
+
+/// A tenant that flushes behind every write, beside a reader of the same weight: the reader has its half, or all it had without scheduler.
+#[test]
+fn flushes_gain_nothing() {
+    let flushing = || Job { fsync_every: 1, ..writes(4, 1) };
+    let pair = both(DIES, "give=3", || vec![("a", 100, random_reads(16)), ("b", 100, flushing())]);
+    pair.print("flushes");
+    let [reader, flusher] = megabytes(&pair.ours)[..] else { panic!("two groups") };
+    assert!(reader >= flusher && reader >= 0.95 * megabytes(&pair.none)[0], "{reader} {flusher}");
+}
+
+/// 1 MiB writes only, beside a reader of 4 KiB with as much outstanding.
+#[test]
+fn large_writes_gain_nothing() {
+    let pair = both(LINK, "give=3", || vec![("a", 100, random_reads(64)), ("b", 100, writes(1024, 64))]);
+    pair.print("1 MiB writes");
+    let [reader, writer] = megabytes(&pair.ours)[..] else { panic!("two groups") };
+    assert!(writer <= 1.05 * (reader + writer) / 2.0, "{reader} {writer}");
+}
+
+/// The total of 1 s windows scatters no more than none's.
+#[test]
+fn the_floor_does_not_swing() {
+    let variation = |scheduler: &str, groups: Vec<(&str, u32, Job)>| {
+        let mut question = question(DIES, scheduler, groups);
+        (question.ramp_ns, question.runtime_ns) = (2_000 * MS, 8_000 * MS);
+        let measurement = run(&question);
+        let seconds: Vec<f64> = (0..8)
+            .map(|second| measurement.groups.iter().map(|group| group.read.samples[second].bytes as f64).sum())
+            .collect();
+        let mean = seconds.iter().sum::<f64>() / 8.0;
+        (seconds.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 8.0).sqrt() / mean
+    };
+    for groups in [[(60, 8), (20, 8)], [(60, 16), (20, 16)], [(100, 3), (800, 3)]] {
+        let groups =
+            || groups.iter().zip(["a", "b"]).map(|((weight, depth), name)| (name, *weight, random_reads(*depth)));
+        let (none, ours) = (variation("none", groups().collect()), variation("paternoster:give=3", groups().collect()));
+        println!("variation {:.3} % against {:.3} %", ours * 100.0, none * 100.0);
+        // Below half a per cent nobody calls it swinging.
+        assert!(ours <= (1.2 * none).max(0.005), "{ours} against {none}");
+    }
+}
+
+/// Two streams keep a disk in turns; looking for something better now and then costs next to nothing.
+#[test]
+fn t40_probes_cost_a_disk_little() {
+    let of = |settings: &str| {
+        let groups = vec![("a", 100, buffered_stream(Mix::Read)), ("b", 100, buffered_stream(Mix::Read))];
+        let mut question = experiment("sata", &format!("paternoster{settings}"), groups);
+        (question.ramp_ns, question.runtime_ns) = (10_000 * MS, 180_000 * MS);
+        total(&run(&question))
+    };
+    let (one, searching) = (of(":cabins=one"), of(""));
+    println!("one {one:.2}, searching {searching:.2} MB/s: {:.2} %", searching / one * 100.0);
+    assert!(searching >= 0.985 * one, "{searching} of {one}");
+}
+
+/// A stream whose reader thinks for 300 us keeps its slice: the disk is not given away before 8 ms have passed.
+#[test]
+fn t41_who_thinks_briefly_keeps_the_disk() {
+    let thinking = || Job {
+        think: Think { time_ns: 300_000, blocks: 1, ..Think::default() },
+        pattern: Pattern::Sequential { skip_bytes: 0 },
+        block_sizes: PerDirection::all(BlockSize::Fixed(64 * KIB)),
+        ..random_reads(1)
+    };
+    let mut question =
+        experiment("sata", "paternoster:cabins=one", vec![("a", 100, thinking()), ("b", 100, thinking())]);
+    (question.ramp_ns, question.runtime_ns) = (5_000 * MS, 20_000 * MS);
+    let together = total(&run(&question));
+    question.groups.pop();
+    let alone = total(&run(&question));
+    println!("{together:.1} of {alone:.1} MB/s");
+    assert!(together >= 0.85 * alone, "{together} of {alone}");
+}
