@@ -318,7 +318,9 @@ fn t38_weights_of_100_and_800_are_shares_of_1_to_8_above_every_policy() {
     let limiter =
         io_cost(&[("rbps", rbps), ("rseqiops", rseqiops), ("rrandiops", rrandiops), ("min", rate), ("max", rate)]);
     // By turns a device of many channels never does so much that the clock would bind: what counts then is whose turn it is.
-    for entry in ENTRIES.iter().filter(|entry| !BY_TURNS.contains(&entry.name)) {
+    // Nor where latency sets how many are inside: sfq-d2 keeps 0.87 of what the device can do by itself.
+    let binds = |name: &str| name != "sfq-d2" && !BY_TURNS.contains(&name);
+    for entry in ENTRIES.iter().filter(|entry| binds(entry.name)) {
         let groups = vec![("a", 100, random_reads(32)), ("b", 800, random_reads(32))];
         let mut question = experiment("ssd", entry.name, groups);
         (question.ramp_ns, question.runtime_ns) = (500 * MS, 2_000 * MS);

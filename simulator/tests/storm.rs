@@ -38,7 +38,11 @@ fn storms_of(policy: &str, bios: u64, requests: u64) -> StormReport {
 }
 
 fn storms(policy: &str) {
-    let total = storms_of(policy, BIOS, REQUESTS);
+    storms_over(policy, REQUESTS);
+}
+
+fn storms_over(policy: &str, requests: u64) {
+    let total = storms_of(policy, BIOS, requests);
     // The storms must have done what they are for.
     let StormReport { merged, requeued, switches, groups, failed, lost, held, limit_changes, .. } = total;
     assert!(held > 500 && limit_changes > 500, "{total:?}");
@@ -175,7 +179,8 @@ fn p1_to_p11_hold_for_sfq() {
 
 #[test]
 fn p1_to_p11_hold_for_sfq_d2() {
-    storms("sfq-d2");
+    // It has few inside, of which few are lost.
+    storms_over("sfq-d2", 2 * REQUESTS);
 }
 
 #[test]
