@@ -34,7 +34,7 @@ for name in hw-wfq hw-bfq hw-paternoster hw-cfq bfq; do
     # A turn of bfq is so long that 4 s hold a few dozen: 9 % off were seen in as much, so it is given 16 s and twice as much room.
     case $name in
     bfq) file=io.bfq.weight tolerance=0 loose=0 long=16 ;;
-    hw-bfq) loose=100 long=16 ;;
+    hw-bfq) loose=50 long=16 ;;
     hw-cfq) tolerance=0 loose=0 ;;
     esac
     advised=256
