@@ -93,6 +93,19 @@ impl Goal {
             Goal::Balanced => self.weights(),
         }
     }
+
+    /// Whether a candidate's figure of this probe is one that the goal is about: noise elsewhere decides nothing.
+    pub(crate) fn is_about(self, probe: &str) -> bool {
+        let [streams, random, latency, shares, _] = self.main_weights();
+        let kind = probe.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('-');
+        match kind {
+            "streams" => streams > 0.0,
+            "random" => random > 0.0,
+            "reader-among-readers" | "reader-among-writers" => latency > 0.0,
+            "shares" => shares > 0.0,
+            _ => true,
+        }
+    }
 }
 
 /// A figure as a part of the best one, and how far it may be trusted.

@@ -220,6 +220,11 @@ fn t45_noise_leaves_everything_as_it_is_and_is_named() {
     assert_eq!((text(&advice).as_str(), advice.verdict), ("mq-deadline", Verdict::Inconclusive));
     assert!(advice.items.is_empty());
     assert_eq!(advice.left[0], "R-NOISE: streams-8 under bfq:low_latency=0 varies by 25 % between repetitions");
+    // A figure that the goal is not about decides nothing, however noisy.
+    findings.noisy[0].probe = "reader-among-readers".into();
+    assert_eq!(recommend(&device(1, true), &findings, Goal::Throughput, &[]).kernel.verdict, Verdict::Change);
+    assert_eq!(recommend(&device(1, true), &findings, Goal::Latency, &[]).kernel.verdict, Verdict::Inconclusive);
+    findings.noisy[0].probe = "streams-8".into();
     // What nobody would choose anyway may be as noisy as it likes.
     findings.noisy[0].spec = "bfq".into();
     assert_eq!(recommend(&device(1, true), &findings, Goal::Balanced, &[]).kernel.verdict, Verdict::Change);

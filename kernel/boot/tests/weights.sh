@@ -31,7 +31,7 @@ window() {
 for name in hw-wfq hw-bfq hw-paternoster hw-cfq bfq; do
     use v0 $name || die 14 "switch to $name"
     file=io.hoist.weight tolerance=50 loose=50 long=4
-    # A turn of bfq is so long that 4 s hold a few dozen: 9 % off were seen in as much, so it is given 16 s and twice as much room.
+    # A turn of bfq is so long that 4 s hold a few dozen: 9 % off were seen in as much, so it is given 16 s.
     case $name in
     bfq) file=io.bfq.weight tolerance=0 loose=0 long=16 ;;
     hw-bfq) loose=50 long=16 ;;

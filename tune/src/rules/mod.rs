@@ -18,7 +18,7 @@ use experiment::SchedulerSpec;
 use crate::candidates::{BFQ_EAGER, BFQ_WAITING, Carrier, short_list};
 use crate::class::{Class, Classified, classify, static_choice};
 use crate::device::Device;
-use crate::findings::Findings;
+use crate::findings::{Findings, Noisy};
 use crate::heritage::{Idling, idling};
 use crate::recommendation::{Advice, Confidence, Item, Recommendation, Verdict};
 use crate::score::{Goal, STREAMS, Score, Scores, score};
@@ -221,7 +221,9 @@ fn not_worth_it(case: &Case<'_>, scores: &Scores) -> Option<String> {
 /// Figures that this decision hangs on and that vary too much.
 fn hinges_on_noise(case: &Case<'_>, scores: &Scores) -> Vec<String> {
     let matter = [scores.best().spec.to_string(), case.device.current.to_string()];
-    let noisy = case.findings.noisy.iter().filter(|noisy| !noisy.is_candidates || matter.contains(&noisy.spec));
+    let decides =
+        |noisy: &&Noisy| !noisy.is_candidates || (matter.contains(&noisy.spec) && case.goal.is_about(&noisy.probe));
+    let noisy = case.findings.noisy.iter().filter(decides);
     noisy
         .map(|noisy| {
             let percent = noisy.variation * 100.0;
