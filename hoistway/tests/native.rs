@@ -232,7 +232,8 @@ fn t30_a_device_is_measured_by_one_at_a_time() {
 #[test]
 fn t47_bfq_shares_by_weight_and_none_does_not() {
     let Some(_alone) = possible("t47") else { return };
-    let times = ["--runtime", "3s", "--ramp", "500ms", "--cooldown", "0", "--no-store", "--format", "json"];
+    // BFQ's turns take up to an eighth of a second: 8 s hold some dozens of each group.
+    let times = ["--runtime", "8s", "--ramp", "500ms", "--cooldown", "0", "--no-store", "--format", "json"];
     let load = ["-w", "drr:bs=4k,iodepth=32", "--weights", "100,800", "-s"];
     let measured = |rig: &Rig, scheduler: &str, note: &str| {
         let said = test(rig, &[&times[..], &load, &[scheduler]].concat());
