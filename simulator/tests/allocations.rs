@@ -133,7 +133,7 @@ fn queue_bytes(scheduler: &str, requests: u32) -> usize {
     bytes
 }
 
-/// The goal is 200 bytes for everything. In bytes:
+/// The goal is 200 bytes for everything but what a policy keeps for itself beyond links. In bytes:
 ///
 /// | queue and policy, 103 | | simulator and device, 93 | |
 /// | --- | --- | --- | --- |
