@@ -3,9 +3,10 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 
+/// Whole turns only: a queue gives so many requests at a time, and waits for them.
 fn benches(criterion: &mut Criterion) {
     for policy in ["cfq", "uchida", "tarasov"] {
-        testbed::policy_benches(criterion, policy);
+        testbed::turn_benches(criterion, policy);
     }
 }
 

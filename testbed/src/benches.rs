@@ -1,13 +1,11 @@
-//! The three benches that every policy has: what it costs by itself, without a queue round it.
+//! The benches that policies have in common: what one costs by itself, without a queue round it.
 
-use crate::testbed::split_version;
+use crate::load::{GroupedLoad, STEP_NS};
+use crate::spec::Spec;
 use block::random::Stream;
 use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId};
 use criterion::{BenchmarkId, Criterion, Throughput};
-use elevator::{
-    Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Place, Position, Requests, registry,
-};
-use std::collections::VecDeque;
+use elevator::{Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Position, Requests};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -17,25 +15,36 @@ const BACKLOGS: [u32; 4] = [1, 100, 1_000, 10_000];
 /// How many calls are timed together.
 const CHUNK: u64 = 32;
 
-/// Time per call, so that shares and deadlines move: a device of 100,000 requests per second.
-const STEP_NS: Nanos = 10_000;
-
 /// Measures `insert`, `choose+dispatch` and `full_turn` (insert, choose, complete) at 1 to 10,000 queued requests.
 ///
 /// # Panics
-/// When there is no such policy, or it answers nothing with a full queue.
-pub fn policy_benches(criterion: &mut Criterion, policy: &str) {
-    let mut group = criterion.benchmark_group(policy);
+/// When there is no such policy, form or tunable, or it answers nothing with a full queue: a policy that keeps requests back
+/// while others are inside has [`turn_benches`] only.
+pub fn policy_benches(criterion: &mut Criterion, spec: &str) {
+    let mut group = criterion.benchmark_group(spec);
     group.throughput(Throughput::Elements(1));
     for backlog in BACKLOGS {
         group.bench_function(BenchmarkId::new("insert", backlog), |bencher| {
-            bencher.iter_custom(|turns| Bench::new(policy, backlog).chunks(turns, Timed::Insert));
+            bencher.iter_custom(|turns| Bench::new(spec, backlog).chunks(turns, Timed::Insert));
         });
         group.bench_function(BenchmarkId::new("choose+dispatch", backlog), |bencher| {
-            bencher.iter_custom(|turns| Bench::new(policy, backlog).chunks(turns, Timed::Choose));
+            bencher.iter_custom(|turns| Bench::new(spec, backlog).chunks(turns, Timed::Choose));
         });
+    }
+    group.finish();
+    turn_benches(criterion, spec);
+}
+
+/// Measures `full_turn` alone, in which nothing else is inside.
+///
+/// # Panics
+/// When there is no such policy, form or tunable, or it answers nothing with a full queue.
+pub fn turn_benches(criterion: &mut Criterion, spec: &str) {
+    let mut group = criterion.benchmark_group(spec);
+    group.throughput(Throughput::Elements(1));
+    for backlog in BACKLOGS {
         group.bench_function(BenchmarkId::new("full_turn", backlog), |bencher| {
-            bencher.iter_custom(|turns| Bench::new(policy, backlog).full_turns(turns));
+            bencher.iter_custom(|turns| Bench::new(spec, backlog).full_turns(turns));
         });
     }
     group.finish();
@@ -55,124 +64,6 @@ pub fn grouped_benches(criterion: &mut Criterion, specs: &[&str], issuers: u32, 
     group.finish();
 }
 
-/// A policy with a constant number of backlogged issuers in groups of different weight: whoever was served asks again. A
-/// turn takes 10 us, so that slices end and groups take turns; each issuer has two random 4 KiB reads outstanding.
-#[derive(Debug)]
-pub struct GroupedLoad {
-    policy: Any,
-    requests: Requests,
-    groups: u32,
-    sectors: Vec<u64>,
-    turns: usize,
-    now: Nanos,
-    inside: VecDeque<RequestId>,
-    depth: usize,
-}
-
-impl GroupedLoad {
-    /// The policy by name, with `@VERSION` in that form.
-    ///
-    /// # Panics
-    /// When there is no such policy.
-    pub fn new(spec: &str, issuers: u32, groups: u32) -> Self {
-        Self::over(false, 1, spec, issuers, groups)
-    }
-
-    /// The same over flash that has so many requests inside at a time.
-    ///
-    /// # Panics
-    /// As [`Self::new`], and when the depth is 0.
-    pub fn with_depth(depth: usize, spec: &str, issuers: u32, groups: u32) -> Self {
-        assert!(depth > 0, "one is inside at least");
-        Self::over(false, depth, spec, issuers, groups)
-    }
-
-    /// The same over a device where positioning costs time.
-    ///
-    /// # Panics
-    /// As [`Self::new`].
-    pub fn on_disk(spec: &str, issuers: u32, groups: u32) -> Self {
-        Self::over(true, 1, spec, issuers, groups)
-    }
-
-    fn over(rotational: bool, depth: usize, spec: &str, issuers: u32, groups: u32) -> Self {
-        let slots = 2 * issuers + 8;
-        let configuration = Configuration {
-            slots,
-            rotational,
-            contexts: issuers + 1,
-            groups: groups + 1,
-            depth: Depth { requests: slots, device: 32 },
-            ..Configuration::default()
-        };
-        let (name, version) = split_version(spec);
-        let policy = registry::build(name, version, &configuration);
-        let mut random = Stream::new(7);
-        let mut load = Self {
-            policy: policy.unwrap_or_else(|error| panic!("{spec}: {error:?}")),
-            requests: Requests::try_new(slots).expect("memory"),
-            groups,
-            sectors: (0..4096).map(|_| random.next() >> 30).collect(),
-            turns: 0,
-            now: 0,
-            inside: VecDeque::with_capacity(depth + 1),
-            depth,
-        };
-        for group in 1..=groups {
-            load.policy.group_added(GroupId(group), &GroupSettings::with_weight(100 + group), 0);
-        }
-        for ask in 0..2 * issuers {
-            load.ask(ask % issuers);
-        }
-        load
-    }
-
-    fn ask(&mut self, issuer: u32) {
-        // A power of two of them, so that picking the next costs a mask.
-        let first_sector = self.sectors[self.turns % 4096];
-        self.turns += 1;
-        let mut bio = Attributes::new(Operation::Read, Extent::new(first_sector, 8));
-        (bio.context, bio.group) = (ContextId(issuer), GroupId(1 + issuer % self.groups));
-        let id = self.requests.allocate(bio, self.now).expect("a slot");
-        self.policy.allocated(&self.requests, id, self.now);
-        self.requests.move_to(id, Place::Queued);
-        let _ = self.policy.insert(&self.requests, id, Position::Sorted(Hint::None), self.now);
-    }
-
-    /// One request is chosen and started, the oldest inside is completed, and its issuer asks again.
-    ///
-    /// # Panics
-    /// When nothing is chosen although nothing is inside.
-    pub fn turn(&mut self) {
-        self.now += STEP_NS;
-        while self.inside.len() < self.depth {
-            match self.policy.choose(&self.requests, HardwareQueue(0), self.now) {
-                Dispatch::Request { id, .. } => {
-                    self.requests.move_to(id, Place::Dispatched);
-                    self.requests.move_to(id, Place::Started);
-                    let _ = self.policy.started(&self.requests, id, self.now);
-                    self.inside.push_back(id);
-                }
-                // A policy that waits for somebody may be waiting for one of those inside.
-                _ if !self.inside.is_empty() => break,
-                Dispatch::Hold { until, .. } => {
-                    self.now = self.now.max(until);
-                    let _ = self.policy.timer(&self.requests, self.now);
-                }
-                answer => panic!("everybody is backlogged, and the answer is {answer:?}"),
-            }
-        }
-        let Some(id) = self.inside.pop_front() else { return };
-        self.requests.move_to(id, Place::Complete);
-        let _ = self.policy.completed(&self.requests, id, self.now);
-        let _ = self.policy.released(&self.requests, id, self.now);
-        let issuer = self.requests.attributes(id).context.0;
-        self.policy.freed(&self.requests, id, self.now);
-        self.requests.free(id);
-        self.ask(issuer);
-    }
-}
-
 #[derive(Copy, Clone, PartialEq, Eq)]
 enum Timed {
     Insert,
@@ -190,7 +81,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(name: &str, backlog: u32) -> Self {
+    fn new(spec: &str, backlog: u32) -> Self {
         let slots = backlog + u32::try_from(CHUNK).expect("small");
         let configuration = Configuration {
             slots,
@@ -199,8 +90,7 @@ impl Bench {
             depth: Depth { requests: slots, device: slots },
             ..Configuration::default()
         };
-        let mut policy =
-            registry::build(name, None, &configuration).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        let mut policy = Spec::parse(spec).build(&configuration);
         let mut requests = Requests::try_new(slots).expect("memory");
         let mut spare = Vec::new();
         for n in 0..slots {

@@ -1,7 +1,8 @@
 //! Random host calls: bytes become what a host does, for property tests and fuzzers.
 
 use crate::notation::show;
-use crate::testbed::{Testbed, split_version};
+use crate::spec::Spec;
+use crate::testbed::Testbed;
 use block::random::Stream;
 use block::{
     Class, ContextId, Extent, Flags, GroupId, HardwareQueue, Nanos, Operation, Priority, SoftwareQueue, Status,
@@ -350,7 +351,7 @@ impl Testbed {
     /// # Panics
     /// When there is no such policy.
     pub fn switch(&mut self, spec: &str, handover: Handover) {
-        let (name, version) = split_version(spec);
+        let Spec { name, version, .. } = Spec::parse(spec);
         self.history.push(format!("switch:{spec}:{handover:?}"));
         let next = registry::build(name, version, &self.settings.configuration);
         let next = next.unwrap_or_else(|error| panic!("{spec}: {error:?}"));

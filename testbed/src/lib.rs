@@ -17,11 +17,14 @@
 mod benches;
 mod calls;
 mod document;
+mod load;
 pub mod notation;
+mod spec;
 mod testbed;
 
-pub use benches::{GroupedLoad, grouped_benches, policy_benches};
+pub use benches::{grouped_benches, policy_benches, turn_benches};
 pub use calls::{Call, Calls};
 pub use document::{check_table, check_tunables_table};
+pub use load::GroupedLoad;
 pub use queue;
 pub use testbed::{Started, Testbed};

@@ -1,6 +1,7 @@
 //! A tiny host round a request queue: one clock, one device that does what the script says, checks after every call.
 
 use crate::notation::{Step, bio, script, show};
+use crate::spec::Spec;
 use block::time::SECOND;
 use block::{ContextId, Flags, HardwareQueue, Nanos, RequestId, Status};
 use elevator::limiters::LIMITERS;
@@ -72,9 +73,9 @@ impl Testbed {
     /// # Panics
     /// As [`Testbed::new`].
     pub fn with(spec: &str, settings: &Settings) -> Self {
-        let (policy, tunables) = spec.split_once(':').unwrap_or((spec, ""));
-        let (name, version) = split_version(policy);
-        let queue = RequestQueue::build(name, version, settings).unwrap_or_else(|error| panic!("{spec}: {error:?}"));
+        let parsed = Spec::parse(spec);
+        let queue = RequestQueue::build(parsed.name, parsed.version, settings);
+        let queue = queue.unwrap_or_else(|error| panic!("{spec}: {error:?}"));
         let mut testbed = Self {
             queue,
             settings: *settings,
@@ -88,8 +89,7 @@ impl Testbed {
             inside: BTreeMap::new(),
             cookie: 0,
         };
-        for setting in tunables.split(',').filter(|setting| !setting.is_empty()) {
-            let Some((row, value)) = setting.split_once('=') else { panic!("{spec}: {setting:?} is not name=value") };
+        for (row, value) in parsed.settings() {
             testbed.set(row, value);
         }
         testbed
@@ -112,17 +112,6 @@ impl Testbed {
     pub fn policies() -> Vec<String> {
         let forms = registry::ENTRIES.iter().flat_map(|entry| entry.versions.iter().map(move |since| (entry, since)));
         forms.map(|(entry, Version(major, minor, patch))| format!("{}@{major}.{minor}.{patch}", entry.name)).collect()
-    }
-}
-
-/// The registry's name and version of `name@version`.
-pub(crate) fn split_version(policy: &str) -> (&str, Option<Version>) {
-    match policy.split_once('@') {
-        None => (policy, None),
-        Some((name, text)) => match registry::parse_version(text) {
-            Some(version) => (name, Some(version)),
-            None => panic!("{policy}: {text:?} is no kernel version"),
-        },
     }
 }
 

@@ -52,6 +52,8 @@ pub(super) struct Agenda {
 
 impl Agenda {
     const SOURCE_BITS: u32 = SOURCES.len().trailing_zeros();
+    /// The latest time of an event: what is left of a number beside the source, and below NEVER.
+    const LATEST: Nanos = (NEVER >> Self::SOURCE_BITS) - 1;
 
     pub(super) fn new() -> Self {
         Self { due: [NEVER; SOURCES.len()], first_of_writes: NEVER, first: NEVER }
@@ -88,7 +90,7 @@ impl Agenda {
     #[inline]
     pub(super) fn first_until(&self, latest: Nanos) -> Option<(Nanos, Source)> {
         // NEVER itself comes behind every time there is.
-        let latest = (latest.min(NEVER / 16) << Self::SOURCE_BITS) | (SOURCES.len() as u64 - 1);
+        let latest = (latest.min(Self::LATEST) << Self::SOURCE_BITS) | (SOURCES.len() as u64 - 1);
         if self.first > latest {
             return None;
         }
@@ -118,8 +120,21 @@ mod tests {
             order.push((at, source));
             agenda.set_of_writes(source, NEVER);
         }
-        assert_eq!(agenda.first_at(), NEVER);
+        assert_eq!((agenda.first_at(), agenda.first_until(NEVER)), (NEVER, None));
         let expected = [(50, Source::Operation), (50, Source::WritesIdle), (70, Source::Start), (90, Source::Fetch)];
         assert_eq!(order, expected);
+    }
+
+    /// A limiter with absurd costs may hold a bio for half a century.
+    #[test]
+    fn events_come_up_to_the_latest_time_that_fits() {
+        for at in [Agenda::LATEST / 2 - 1, Agenda::LATEST / 2 + 1, Agenda::LATEST] {
+            let mut agenda = Agenda::new();
+            agenda.set(Source::ReadDone, at);
+            agenda.settle();
+            assert_eq!(agenda.first_until(at - 1), None);
+            assert_eq!(agenda.first_until(at), Some((at, Source::ReadDone)));
+            assert_eq!(agenda.first_until(NEVER), Some((at, Source::ReadDone)));
+        }
     }
 }

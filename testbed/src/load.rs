@@ -1,0 +1,128 @@
+//! A constant number of backlogged issuers in groups: whoever was served asks again.
+
+use crate::spec::Spec;
+use block::random::Stream;
+use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId};
+use elevator::{
+    Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Place, Position, Requests,
+};
+use std::collections::VecDeque;
+
+/// Time per turn, so that shares and deadlines move: a device of 100,000 requests per second.
+pub(crate) const STEP_NS: Nanos = 10_000;
+
+/// A policy with a constant number of backlogged issuers in groups of different weight: whoever was served asks again. A
+/// turn takes 10 us, so that slices end and groups take turns; each issuer has two random 4 KiB reads outstanding.
+#[derive(Debug)]
+pub struct GroupedLoad {
+    policy: Any,
+    requests: Requests,
+    groups: u32,
+    sectors: Vec<u64>,
+    turns: usize,
+    now: Nanos,
+    inside: VecDeque<RequestId>,
+    depth: usize,
+}
+
+impl GroupedLoad {
+    /// The policy of this name, form and settings, as in [`crate::Testbed::new`].
+    ///
+    /// # Panics
+    /// When there is no such policy, form or tunable.
+    pub fn new(spec: &str, issuers: u32, groups: u32) -> Self {
+        Self::over(false, 1, spec, issuers, groups)
+    }
+
+    /// The same over flash that has so many requests inside at a time.
+    ///
+    /// # Panics
+    /// As [`Self::new`], and when the depth is 0.
+    pub fn with_depth(depth: usize, spec: &str, issuers: u32, groups: u32) -> Self {
+        assert!(depth > 0, "one is inside at least");
+        Self::over(false, depth, spec, issuers, groups)
+    }
+
+    /// The same over a device where positioning costs time.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    pub fn on_disk(spec: &str, issuers: u32, groups: u32) -> Self {
+        Self::over(true, 1, spec, issuers, groups)
+    }
+
+    fn over(rotational: bool, depth: usize, spec: &str, issuers: u32, groups: u32) -> Self {
+        let slots = 2 * issuers + 8;
+        let configuration = Configuration {
+            slots,
+            rotational,
+            contexts: issuers + 1,
+            groups: groups + 1,
+            depth: Depth { requests: slots, device: 32 },
+            ..Configuration::default()
+        };
+        let mut random = Stream::new(7);
+        let mut load = Self {
+            policy: Spec::parse(spec).build(&configuration),
+            requests: Requests::try_new(slots).expect("memory"),
+            groups,
+            sectors: (0..4096).map(|_| random.next() >> 30).collect(),
+            turns: 0,
+            now: 0,
+            inside: VecDeque::with_capacity(depth + 1),
+            depth,
+        };
+        for group in 1..=groups {
+            load.policy.group_added(GroupId(group), &GroupSettings::with_weight(100 + group), 0);
+        }
+        for ask in 0..2 * issuers {
+            load.ask(ask % issuers);
+        }
+        load
+    }
+
+    fn ask(&mut self, issuer: u32) {
+        // A power of two of them, so that picking the next costs a mask.
+        let first_sector = self.sectors[self.turns % 4096];
+        self.turns += 1;
+        let mut bio = Attributes::new(Operation::Read, Extent::new(first_sector, 8));
+        (bio.context, bio.group) = (ContextId(issuer), GroupId(1 + issuer % self.groups));
+        let id = self.requests.allocate(bio, self.now).expect("a slot");
+        self.policy.allocated(&self.requests, id, self.now);
+        self.requests.move_to(id, Place::Queued);
+        let _ = self.policy.insert(&self.requests, id, Position::Sorted(Hint::None), self.now);
+    }
+
+    /// One request is chosen and started, the oldest inside is completed, and its issuer asks again.
+    ///
+    /// # Panics
+    /// When nothing is chosen although nothing is inside.
+    pub fn turn(&mut self) {
+        self.now += STEP_NS;
+        while self.inside.len() < self.depth {
+            match self.policy.choose(&self.requests, HardwareQueue(0), self.now) {
+                Dispatch::Request { id, .. } => {
+                    self.requests.move_to(id, Place::Dispatched);
+                    self.requests.move_to(id, Place::Started);
+                    let _ = self.policy.started(&self.requests, id, self.now);
+                    self.inside.push_back(id);
+                }
+                // A policy that waits for somebody may be waiting for one of those inside.
+                _ if !self.inside.is_empty() => break,
+                Dispatch::Hold { until, .. } => {
+                    self.now = self.now.max(until);
+                    let _ = self.policy.timer(&self.requests, self.now);
+                }
+                answer => panic!("everybody is backlogged, and the answer is {answer:?}"),
+            }
+        }
+        let Some(id) = self.inside.pop_front() else { return };
+        self.requests.move_to(id, Place::Complete);
+        let _ = self.policy.completed(&self.requests, id, self.now);
+        let _ = self.policy.released(&self.requests, id, self.now);
+        let issuer = self.requests.attributes(id).context.0;
+        self.policy.freed(&self.requests, id, self.now);
+        self.requests.free(id);
+        self.ask(issuer);
+    }
+}
