@@ -188,7 +188,7 @@ fn job_file(experiment: &Experiment, index: usize, ground: &Ground) -> Result<St
             directory: String::new(),
             placement: Placement::Shared,
             offset: Amount::Bytes(ground.first_byte + area.first_byte + start),
-            offset_increment_bytes: 0,
+            offset_increment: Amount::Bytes(0),
             size: Some(Amount::Bytes(end - start)),
             file_bytes: None,
             io_size: None,

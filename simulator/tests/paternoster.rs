@@ -8,7 +8,7 @@ use experiment::{Experiment, Measurement};
 use experiments::{MS, buffered_stream, experiment, random_reads, run, run_with};
 use hoistway_simulator::HostCosts;
 use workload::Job;
-use workload::job::Mix;
+use workload::job::{Amount, Mix};
 
 /// Long enough for bisection and some steps on these devices; the example measures longer.
 const RAMP_MS: u64 = 1_500;
@@ -213,7 +213,7 @@ fn t35_streams_have_a_disk_one_at_a_time() {
 #[test]
 fn t36_groups_of_buffered_readers() {
     // Readers of one group read different parts of its file: what one has read is in the page cache for the others.
-    let apart = Job { offset_increment_bytes: 4 << 30, ..buffered_stream(Mix::Read) };
+    let apart = Job { offset_increment: Amount::Bytes(4 << 30), ..buffered_stream(Mix::Read) };
     let of = |scheduler: &str| {
         let mut question = experiment("sata", scheduler, eight_on_disk(&apart, 4));
         // The lightest has a slice in 3.6 s.

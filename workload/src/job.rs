@@ -509,7 +509,7 @@ pub struct Job {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zones: Option<Zones>,
     /// Added to `offset` once per earlier thread.
-    pub offset_increment_bytes: u64,
+    pub offset_increment: Amount,
     /// Bytes used, from `offset`; None = to the end of the area.
     pub size: Option<Amount>,
     /// Size in bytes of the file to lay out; None = what offset and size need.
@@ -637,7 +637,7 @@ impl Default for Job {
             offset_align_bytes: 0,
             zones: None,
             offset: Amount::Bytes(0),
-            offset_increment_bytes: 0,
+            offset_increment: Amount::Bytes(0),
             size: None,
             file_bytes: None,
             io_size: None,
@@ -776,16 +776,15 @@ impl Job {
             None => self.program?.area_bytes()?,
         };
         let threads = u64::from(self.threads.max(1));
-        let first = match self.offset {
-            Amount::Bytes(bytes) => bytes,
-            Amount::Percent(_) => return None,
+        let (Amount::Bytes(first), Amount::Bytes(increment_bytes)) = (self.offset, self.offset_increment) else {
+            return None;
         };
         Some(all_files(match self.placement {
             Placement::Split => {
                 first.saturating_add(crate::pattern::round_up_to_mib(size_bytes).saturating_mul(threads))
             }
             Placement::Shared | Placement::Own => {
-                first.saturating_add(self.offset_increment_bytes.saturating_mul(threads - 1)).saturating_add(size_bytes)
+                first.saturating_add(increment_bytes.saturating_mul(threads - 1)).saturating_add(size_bytes)
             }
         }))
     }

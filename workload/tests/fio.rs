@@ -505,6 +505,7 @@ const RIGHT: &[&str] = &[
     "offset=1m",
     "offset=20%",
     "offset_increment=1m",
+    "offset_increment=12%",
     "number_ios=50",
     "loops=3",
     "rwmixread=70",

@@ -75,7 +75,7 @@ pub(super) fn resolved<'a>(
         file: given.file,
         directory: given.directory,
         offset: given.offset,
-        offset_increment_bytes: given.offset_increment_bytes,
+        offset_increment: given.offset_increment,
         size: given.size.filter(|size| *size != Amount::Bytes(0)),
         file_bytes: given.file_bytes,
         loops: given.loops,

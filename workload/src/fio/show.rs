@@ -132,7 +132,10 @@ impl Section {
         self.amount("filesize", job.file_bytes.map(Amount::Bytes));
         self.amount("offset", (job.offset != self.default.offset).then_some(job.offset));
         self.number("offset_align", job.offset_align_bytes, 0);
-        self.number("offset_increment", job.offset_increment_bytes, 0);
+        self.amount(
+            "offset_increment",
+            (job.offset_increment != self.default.offset_increment).then_some(job.offset_increment),
+        );
         if let Some(zones) = job.zones {
             self.line("zonemode", "strided");
             self.line("zonesize", zones.size_bytes);

@@ -157,8 +157,8 @@ pub const ROWS: &[Row] = &[
         "offset_increment",
         &[],
         Honoured,
-        Integer(0, u64::MAX, |d, v| d.job.offset_increment_bytes = v),
-        "Added to offset per clone.",
+        Size(|d, v| d.job.offset_increment = v),
+        "Added to offset per clone, in bytes or percent of the file.",
     ),
     row(
         "offset_align",

@@ -25,7 +25,7 @@ pub(crate) fn part_of(job: &Job, thread: u32, area_bytes: u64) -> Region {
             if job.offset_align_bytes > 0 { job.offset_align_bytes } else { smallest.min().unwrap_or(1).into() };
         skipped = skipped.checked_next_multiple_of(align.max(1)).unwrap_or(u64::MAX);
     }
-    let increments = job.offset_increment_bytes.saturating_mul(u64::from(thread));
+    let increments = whole_pages(job.offset_increment, end - base).saturating_mul(u64::from(thread));
     let start_bytes = base.saturating_add(skipped).saturating_add(increments).min(end);
     let room = end - start_bytes;
     let size_bytes = match job.size {
@@ -76,6 +76,11 @@ mod tests {
         assert_eq!((part.start_bytes % 4096, part.end_bytes % 4096), (0, 0));
         // fio's way: the offset goes up to the next block.
         assert_eq!(part.start_bytes / 4096, 25_606_051_430_u64.div_ceil(4096));
+        let shifted = Job { offset: Amount::Bytes(4096), offset_increment: Amount::Percent(30), ..Job::default() };
+        assert_eq!(
+            [0, 1, 2].map(|thread| part_of(&shifted, thread, 10 << 20).start_bytes),
+            [4096, 3_149_824, 6_295_552]
+        );
         let bytes = Job { offset: Amount::Bytes(512), ..Job::default() };
         assert_eq!(part_of(&bytes, 0, 8192).start_bytes, 512);
     }
