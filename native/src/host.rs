@@ -15,6 +15,7 @@ use linux::cgroup::{BFQ_WEIGHT_MAX, Hierarchy, Version};
 
 use crate::crew::Crew;
 use crate::ground::Ground;
+use crate::io_cost;
 use crate::message::Order;
 use crate::recordings::Recordings;
 use crate::run::Run;
@@ -158,20 +159,14 @@ fn check_scheduler(experiment: &Experiment, queue: &BlockQueue) -> Result<(), Re
         let message = format!("{}: the kernel has its own {}, not that of {version}", spec, spec.name);
         return Err(Refusal::usage(message, format!("write {}, or use --host simulator", spec.name)));
     }
-    if spec.name == "io.cost" {
-        let what = match Hierarchy::find().map(|hierarchy| hierarchy.version) {
-            Some(Version::V2) => "io.cost is switched on by its own lines, not by the scheduler's name",
-            _ => "io.cost is a controller of cgroup v2, and the I/O controller here is not v2's",
-        };
-        let help = "hoistway tune DEVICE --emit iocost prints the lines for io.cost.qos and io.cost.model; then --sched none: \
-                    weights go to io.weight while the controller is on";
-        return Err(Refusal::usage(what, help));
+    if spec.name == io_cost::NAME {
+        io_cost::check(spec, Hierarchy::find().as_ref())?;
     }
     let Some(schedulers) = queue.schedulers() else {
         let message = format!("{} has no request queue: no scheduler can be chosen", queue.name());
         return Err(Refusal::usage(message, format!("use --sched {CURRENT}, or the device below it")));
     };
-    let name = tunables::canonical(&spec.name);
+    let name = tunables::scheduler_of(&spec.name);
     let is_offered = schedulers.names.iter().any(|known| known == name) || SCHEDULERS.contains(&name);
     if name == CURRENT {
         return match spec.settings.first() {
@@ -193,12 +188,18 @@ fn check_scheduler(experiment: &Experiment, queue: &BlockQueue) -> Result<(), Re
     }
     let live = queue.tunables();
     for setting in &spec.settings {
+        if spec.name == io_cost::NAME && io_cost::is_key(&setting.key) {
+            continue;
+        }
         let known = tunables::known(name).find(|tunable| tunable.name == setting.key);
         let is_live = schedulers.active == name && live.iter().any(|(tunable, _)| *tunable == setting.key);
         let Some(known) = known else {
             // What our module's elevators have, sysfs says when they are switched on.
             if is_live || tunables::is_of_our_module(name) {
                 continue;
+            }
+            if spec.name == io_cost::NAME {
+                return Err(io_cost::no_such_key(&setting.key, tunables::known(name).map(|tunable| tunable.name)));
             }
             return Err(no_such_tunable(name, &setting.key, tunables::known(name).map(|tunable| tunable.name)));
         };

@@ -14,6 +14,7 @@ mod crew;
 mod fio;
 pub mod ground;
 mod host;
+pub mod io_cost;
 mod merge;
 mod message;
 mod recordings;

@@ -14,6 +14,7 @@ use linux::setting::{Journal, Restored, Watcher};
 use rustix::fs::FlockOperation;
 
 use crate::ground::Ground;
+use crate::io_cost::{self, Lines, MODEL_FILE, QOS_FILE};
 use crate::tunables::{self, CURRENT};
 use crate::weights::Scaled;
 
@@ -105,7 +106,7 @@ impl Stage {
         let before = self.queue.schedulers();
         let path = self.queue.attribute_path("scheduler");
         let active = before.map_or_else(|| "none".to_owned(), |schedulers| schedulers.active);
-        let name = if spec.name == CURRENT { active.clone() } else { tunables::canonical(&spec.name).to_owned() };
+        let name = if spec.name == CURRENT { active.clone() } else { tunables::scheduler_of(&spec.name).to_owned() };
         let keep = |journal: &mut Journal, path: &Path, scheduler: Option<&str>| {
             journal.keep(path, scheduler).map_err(failed(path.display()))
         };
@@ -126,13 +127,40 @@ impl Stage {
         if let Some(requests) = experiment.queue_requests {
             self.set_attribute("nr_requests", &self.queue.attribute_path("nr_requests"), &requests.to_string())?;
         }
-        for setting in &spec.settings {
+        let is_cost = spec.name == io_cost::NAME;
+        for setting in spec.settings.iter().filter(|setting| !(is_cost && io_cost::is_key(&setting.key))) {
             let path = self.path_of(&name, &setting.key)?;
             self.set_attribute(&setting.key, &path, &setting.value)?;
         }
+        let controller = if is_cost { self.switch_cost_control_on(spec)? } else { Vec::new() };
         self.journal.look_again().map_err(failed("the journal in /run/hoistway"))?;
         self.scheduler = self.in_force(&name, spec, &defaults);
+        if is_cost {
+            io_cost::NAME.clone_into(&mut self.scheduler.name);
+            self.scheduler.tunables.splice(0..0, controller);
+        }
         Ok(())
+    }
+
+    /// Writes the controller's lines, and answers what they say then.
+    fn switch_cost_control_on(&mut self, spec: &SchedulerSpec) -> Result<Vec<TunableInForce>, RunError> {
+        let Lines { model, qos } = Lines::of(spec)?;
+        let number = self.queue.number();
+        let Some(hierarchy) = Hierarchy::find() else { return Ok(Vec::new()) };
+        let mut in_force = Vec::new();
+        for (file, text) in [(MODEL_FILE, model), (QOS_FILE, qos)] {
+            let (path, line) = (hierarchy.mount.join(file), io_cost::line_of(&number, file));
+            let stored = self.journal.set_line(&path, &line, &text);
+            let stored = stored.map_err(failed(format!("{number} {text} ({})", path.display())))?;
+            let pairs = stored.split_ascii_whitespace().filter_map(|word| word.split_once('='));
+            in_force.extend(pairs.filter(|(key, _)| io_cost::is_key(key)).map(|(key, value)| TunableInForce {
+                name: key.to_owned(),
+                value: value.to_owned(),
+                unit: String::new(),
+                is_default: spec.setting(key).is_none(),
+            }));
+        }
+        Ok(in_force)
     }
 
     fn switch(&mut self, path: &Path, name: &str) -> Result<(), RunError> {

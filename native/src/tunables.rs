@@ -68,6 +68,11 @@ pub fn canonical(name: &str) -> &str {
     if name == "deadline" { "mq-deadline" } else { name }
 }
 
+/// The kernel's scheduler that a name asks for: below io.cost there is none.
+pub fn scheduler_of(name: &str) -> &str {
+    if name == crate::io_cost::NAME { "none" } else { canonical(name) }
+}
+
 /// The tunables of a scheduler, then those of every queue; of a scheduler that is not known here only the latter.
 pub fn known(scheduler: &str) -> impl Iterator<Item = &'static Tunable> + Clone + use<> {
     let own: &[Tunable] = match canonical(scheduler) {

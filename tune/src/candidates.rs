@@ -41,7 +41,7 @@ fn of_kernel(behaves: Class, class: Class) -> (&'static [&'static str], &'static
         (_, Class::Array) => (&["mq-deadline", "none", BFQ_EAGER], &[BFQ_WAITING]),
         (Class::Virtual, _) => (&["none", "mq-deadline", "bfq"], &[]),
         (_, Class::FlashSq) => (&["mq-deadline", "none", "bfq", BFQ_EAGER, "kyber"], &[]),
-        (_, Class::FlashMq) => (&["none", "kyber", "mq-deadline", BFQ_EAGER], &[]),
+        (_, Class::FlashMq) => (&["none", "kyber", "mq-deadline", "io.cost", BFQ_EAGER], &[]),
         _ => (&[], &[]),
     }
 }

@@ -10,7 +10,9 @@ use std::process::Command;
 
 use block::random::fnv1a64;
 use experiment::Exit;
+use linux::cgroup::Hierarchy;
 use linux::setting::{Content, Journal};
+use native::io_cost;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
@@ -90,7 +92,14 @@ fn set_all(journal: &mut Journal, disk: &Disk, list: &[Assignment], voice: Voice
         let path = queue.attribute_path(attribute);
         journal.keep(&path, None).map_err(failed(&path))?;
     }
-    for (file, value) in list {
+    for assignment in list {
+        let (file, value) = match assignment {
+            Assignment::Queue { file, value } => (file, value),
+            Assignment::Cost { file, words } => {
+                set_cost(journal, disk, file, words)?;
+                continue;
+            }
+        };
         let path = queue.attribute_path(file);
         if file == "scheduler" && *value == active {
             // Writing the name of the active one changes nothing; leaving it and coming back resets what somebody had set,
@@ -111,6 +120,17 @@ fn set_all(journal: &mut Journal, disk: &Disk, list: &[Assignment], voice: Voice
     }
     let place = queue.attribute_path("");
     journal.look_again().map_err(failed(&place))
+}
+
+/// The device's line in a file of io.cost.
+fn set_cost(journal: &mut Journal, disk: &Disk, file: &str, words: &str) -> Result<(), Error> {
+    let Some(hierarchy) = Hierarchy::find() else {
+        return Err(Error::failed("io.cost needs cgroup v2", "mount -t cgroup2 none /sys/fs/cgroup"));
+    };
+    let (number, path) = (disk.queue.number(), hierarchy.mount.join(file));
+    let set = journal.set_line(&path, &io_cost::line_of(&number, file), words);
+    set.map(|_| ())
+        .map_err(|error| Error::failed(format!("{}: {number} {words}: {error}", path.display()), "run as root"))
 }
 
 /// What was there before the first of several applications counts.

@@ -4,32 +4,69 @@ use std::fmt::Write;
 
 use block::DeviceNumber;
 use experiment::io_cost_lines::{format_model, format_qos};
+use native::io_cost;
 use tune::{Class, Device, Findings, Recommendation};
 
 use super::identity::Identity;
 use crate::exit::Error;
 
-/// One value below the device's `queue/`.
-pub type Assignment = (String, String);
+/// Where systems mount cgroup v2.
+const CGROUP_ROOT: &str = "/sys/fs/cgroup";
+
+/// One value that is to be in force.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Assignment {
+    /// Of a file below the device's `queue/`.
+    Queue {
+        /// Below `queue/`.
+        file: String,
+        /// Its text.
+        value: String,
+    },
+    /// Of the device's line in a file of the root of cgroup v2.
+    Cost {
+        /// `io.cost.model` or `io.cost.qos`.
+        file: &'static str,
+        /// What stands behind the device.
+        words: String,
+    },
+}
+
+impl Assignment {
+    fn queue(file: impl Into<String>, value: impl Into<String>) -> Self {
+        Assignment::Queue { file: file.into(), value: value.into() }
+    }
+
+    fn is_of(&self, wanted: &str) -> bool {
+        matches!(self, Assignment::Queue { file, .. } if file == wanted)
+    }
+}
 
 /// What is to be in force: the flag first, because the rest reads it; then the scheduler, its own settings, the queue's.
 pub fn assignments(recommendation: &Recommendation) -> Vec<Assignment> {
     let advice = &recommendation.kernel;
+    let spec = &advice.spec;
+    let is_cost = spec.name == io_cost::NAME;
     let mut list: Vec<Assignment> = Vec::new();
     let flag = advice.items.iter().filter(|item| item.setting == "rotational");
-    list.extend(flag.map(|item| (item.setting.clone(), item.new.clone())));
-    list.push(("scheduler".to_owned(), advice.spec.name.clone()));
+    list.extend(flag.map(|item| Assignment::queue(&item.setting, &item.new)));
+    list.push(Assignment::queue("scheduler", if is_cost { "none" } else { &spec.name }));
     let file = |key: &str| match key {
         "nr_requests" | "wbt_lat_usec" | "rotational" | "nomerges" | "read_ahead_kb" => key.to_owned(),
         _ => format!("iosched/{key}"),
     };
-    let own = advice.spec.settings.iter().map(|setting| (file(&setting.key), setting.value.clone()));
-    list.extend(own);
+    let own = spec.settings.iter().filter(|setting| !(is_cost && io_cost::is_key(&setting.key)));
+    list.extend(own.map(|setting| Assignment::queue(file(&setting.key), &setting.value)));
     // Under the same scheduler a setting that is taken back must be written; a switch would reset it.
     for item in advice.items.iter().filter(|item| item.setting.contains('/')) {
-        if !list.iter().any(|(known, _)| *known == item.setting) {
-            list.push((item.setting.clone(), item.new.clone()));
+        if !list.iter().any(|known| known.is_of(&item.setting)) {
+            list.push(Assignment::queue(&item.setting, &item.new));
         }
+    }
+    // What was measured is what the kernel takes.
+    if let Some(lines) = io_cost::Lines::of(spec).ok().filter(|_| is_cost) {
+        list.push(Assignment::Cost { file: io_cost::MODEL_FILE, words: lines.model });
+        list.push(Assignment::Cost { file: io_cost::QOS_FILE, words: lines.qos });
     }
     list
 }
@@ -42,11 +79,18 @@ pub fn heading(date: &str) -> String {
 /// The rule: one line per setting, in order; a later one may exist only because of an earlier one.
 pub fn udev(identity: &Identity, list: &[Assignment], date: &str) -> String {
     let mut text = heading(date) + "\n";
-    for (file, value) in list {
+    for assignment in list {
+        let action = match assignment {
+            Assignment::Queue { file, value } => format!("ATTR{{queue/{file}}}=\"{value}\""),
+            // udev writes into sysfs only; it knows the device's number, which another boot may change.
+            Assignment::Cost { file, words } => {
+                format!("RUN+=\"/bin/sh -c 'echo $major:$minor {words} > {CGROUP_ROOT}/{file}'\"")
+            }
+        };
         let _ = writeln!(
             text,
             "ACTION==\"add|change\", SUBSYSTEM==\"block\", ENV{{DEVTYPE}}==\"disk\", ENV{{{}}}==\"{}\", \
-             ATTR{{queue/zoned}}==\"none\", ENV{{DM_MULTIPATH_DEVICE_PATH}}!=\"1\", ATTR{{queue/{file}}}=\"{value}\"",
+             ATTR{{queue/zoned}}==\"none\", ENV{{DM_MULTIPATH_DEVICE_PATH}}!=\"1\", {action}",
             identity.property, identity.value
         );
     }
@@ -64,13 +108,21 @@ pub fn systemd(identity: &Identity, list: &[Assignment], cost: &[String], date: 
     text.push_str("[Service]\nType=oneshot\nRemainAfterExit=yes\n");
     // %% is systemd's %, $$ its $: the shell sees one of each.
     let queue = format!("/sys/block/$$(basename $$(readlink -f {link}))/queue");
-    for (file, value) in list {
-        let _ = writeln!(text, "ExecStart=/bin/sh -c 'echo {value} > {queue}/{file}'");
+    let number = format!("$$(cat {queue}/../dev)");
+    for assignment in list {
+        let _ = match assignment {
+            Assignment::Queue { file, value } => {
+                writeln!(text, "ExecStart=/bin/sh -c 'echo {value} > {queue}/{file}'")
+            }
+            Assignment::Cost { file, words } => {
+                writeln!(text, "ExecStart=/bin/sh -c 'echo {number} {words} > {CGROUP_ROOT}/{file}'")
+            }
+        };
     }
-    for (file, line) in ["io.cost.model", "io.cost.qos"].iter().zip(cost) {
+    // Measured coefficients come last: they replace those that the kernel would use.
+    for (file, line) in [io_cost::MODEL_FILE, io_cost::QOS_FILE].iter().zip(cost) {
         let values = line.split_once(' ').map_or("", |(_, values)| values);
-        let number = format!("$$(cat {queue}/../dev)");
-        let _ = writeln!(text, "ExecStart=/bin/sh -c 'echo {number} {values} > /sys/fs/cgroup/{file}'");
+        let _ = writeln!(text, "ExecStart=/bin/sh -c 'echo {number} {values} > {CGROUP_ROOT}/{file}'");
     }
     text.push_str("\n[Install]\nWantedBy=multi-user.target\n");
     Ok(text)
@@ -80,28 +132,42 @@ pub fn systemd(identity: &Identity, list: &[Assignment], cost: &[String], date: 
 pub fn tuned(identity: &Identity, list: &[Assignment], active: &str, name: &str) -> String {
     let mut text = String::from("[main]\n");
     let _ = writeln!(text, "summary=I/O scheduler of {}\ninclude={active}\n", identity.value);
-    let scheduler = list.iter().find(|(file, _)| file == "scheduler").map_or("none", |(_, value)| value.as_str());
+    let scheduler = list.iter().find_map(|assignment| match assignment {
+        Assignment::Queue { file, value } if file == "scheduler" => Some(value.as_str()),
+        _ => None,
+    });
+    let scheduler = scheduler.unwrap_or("none");
     let _ = writeln!(
         text,
         "[disk_hoistway]\ntype=disk\ndevices_udev_regex={}={}\nelevator={scheduler}",
         identity.property, identity.value
     );
-    let rest: Vec<&Assignment> = list.iter().filter(|(file, _)| file != "scheduler").collect();
+    let rest: Vec<&Assignment> = list.iter().filter(|assignment| !assignment.is_of("scheduler")).collect();
     if !rest.is_empty() {
         // TuneD's disk plugin knows no tunables of schedulers; its sysfs plugin knows only paths.
         text.push_str("\n[sysfs]\n");
-        for (file, value) in rest {
-            let _ = writeln!(text, "/sys/block/{name}/queue/{file}={value}");
+        for assignment in rest {
+            let _ = match assignment {
+                Assignment::Queue { file, value } => writeln!(text, "/sys/block/{name}/queue/{file}={value}"),
+                Assignment::Cost { file, .. } => {
+                    writeln!(text, "# {file}: a line of one device is nothing TuneD can write; see --emit systemd")
+                }
+            };
         }
     }
     text
 }
 
-/// Commands for a shell.
-pub fn sysfs(list: &[Assignment], name: &str) -> String {
+/// Commands for a shell; `number` is the device's.
+pub fn sysfs(list: &[Assignment], name: &str, number: DeviceNumber) -> String {
     let mut text = String::new();
-    for (file, value) in list {
-        let _ = writeln!(text, "echo {value} > /sys/block/{name}/queue/{file}");
+    for assignment in list {
+        let _ = match assignment {
+            Assignment::Queue { file, value } => writeln!(text, "echo {value} > /sys/block/{name}/queue/{file}"),
+            Assignment::Cost { file, words } => {
+                writeln!(text, "echo '{}:{} {words}' > {CGROUP_ROOT}/{file}", number.major, number.minor)
+            }
+        };
     }
     text
 }
@@ -168,8 +234,29 @@ mod tests {
 
     fn list() -> Vec<Assignment> {
         [("rotational", "0"), ("scheduler", "bfq"), ("iosched/low_latency", "0")]
-            .map(|(file, value)| (file.to_owned(), value.to_owned()))
+            .map(|(file, value)| Assignment::queue(file, value))
             .to_vec()
+    }
+
+    fn with_cost() -> Vec<Assignment> {
+        let cost = |file, words: &str| Assignment::Cost { file, words: words.to_owned() };
+        let lines = [cost("io.cost.model", "ctrl=auto"), cost("io.cost.qos", "enable=1 ctrl=auto")];
+        [vec![Assignment::queue("scheduler", "none")], lines.to_vec()].concat()
+    }
+
+    #[test]
+    fn io_cost_is_switched_on_by_the_device_s_number() {
+        let rule = udev(&identity(), &with_cost(), "2026-11-22");
+        let last = rule.lines().last().unwrap();
+        assert!(
+            last.ends_with("RUN+=\"/bin/sh -c 'echo $major:$minor enable=1 ctrl=auto > /sys/fs/cgroup/io.cost.qos'\""),
+            "{last}"
+        );
+        let unit = systemd(&identity(), &with_cost(), &[], "2026-11-22").unwrap();
+        assert!(unit.contains("/../dev) enable=1 ctrl=auto > /sys/fs/cgroup/io.cost.qos'"), "{unit}");
+        let commands = sysfs(&with_cost(), "sda", DeviceNumber { major: 8, minor: 0 });
+        assert!(commands.ends_with("echo '8:0 enable=1 ctrl=auto' > /sys/fs/cgroup/io.cost.qos\n"), "{commands}");
+        assert!(tuned(&identity(), &with_cost(), "balanced", "sda").contains("# io.cost.qos"));
     }
 
     #[test]

@@ -82,6 +82,9 @@ impl Disk {
                 names.push(name.to_owned());
             }
         }
+        if native::io_cost::is_there() {
+            names.push(native::io_cost::NAME.to_owned());
+        }
         names
     }
 

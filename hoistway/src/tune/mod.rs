@@ -401,7 +401,7 @@ fn emitted(emit: Emit, found: &Found, voice: Voice) -> Result<String, Error> {
             let active = active.trim();
             boot::tuned(&identity()?, &list, if active.is_empty() { "balanced" } else { active }, &name)
         }
-        Emit::Sysfs => boot::sysfs(&list, &name),
+        Emit::Sysfs => boot::sysfs(&list, &name, number),
         Emit::Iocost => {
             if number.major == 0 && number.minor == 0 {
                 voice.note("0:0 stands for the device's number; a model has none");

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::device_line::DeviceLine;
 use super::restore::{Restored, restore};
 use crate::process::Process;
 use crate::run_directory;
@@ -23,6 +24,32 @@ pub struct Entry {
     /// The file exists under this scheduler only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requires_scheduler: Option<String>,
+    /// It is this device's line of the file that was changed; none: the file as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<DeviceLine>,
+}
+
+impl Entry {
+    /// What the setting is now.
+    pub(super) fn value(&self) -> io::Result<String> {
+        match &self.line {
+            Some(line) => line.read(&self.path),
+            None => value(&self.path),
+        }
+    }
+
+    /// Gives it a value that it had.
+    pub(super) fn write(&self, text: &str) -> io::Result<()> {
+        match &self.line {
+            Some(line) => line.write(&self.path, text),
+            None => fs::write(&self.path, text),
+        }
+    }
+
+    /// Whether it is, or does, what it did before.
+    pub(super) fn is_back(&self, now: &str) -> bool {
+        self.line.as_ref().map_or(now == self.old, |line| line.is_back(now, &self.old))
+    }
 }
 
 /// Everything that has to be undone.
@@ -122,11 +149,16 @@ impl Journal {
     /// # Errors
     /// What the system says.
     pub fn keep(&mut self, path: &Path, requires_scheduler: Option<&str>) -> io::Result<()> {
+        self.keep_as(path, requires_scheduler.map(str::to_owned), None)
+    }
+
+    fn keep_as(&mut self, path: &Path, requires_scheduler: Option<String>, line: Option<DeviceLine>) -> io::Result<()> {
         if self.entry(path).is_some() {
             return Ok(());
         }
-        let (old, requires_scheduler) = (value(path)?, requires_scheduler.map(str::to_owned));
-        self.content.entries.push(Entry { path: path.to_owned(), old, new: None, requires_scheduler });
+        let mut entry = Entry { path: path.to_owned(), old: String::new(), new: None, requires_scheduler, line };
+        entry.old = entry.value()?;
+        self.content.entries.push(entry);
         self.save()
     }
 
@@ -136,10 +168,26 @@ impl Journal {
     /// What the system says; the journal knows of the attempt.
     pub fn set(&mut self, path: &Path, text: &str) -> io::Result<String> {
         self.keep(path, None)?;
+        self.write(path, text)
+    }
+
+    /// Writes one device's line of a file, and answers what the line is then; one device per file and journal.
+    ///
+    /// # Errors
+    /// What the system says; the journal knows of the attempt.
+    pub fn set_line(&mut self, path: &Path, line: &DeviceLine, text: &str) -> io::Result<String> {
+        self.keep_as(path, None, Some(line.clone()))?;
+        self.write(path, text)
+    }
+
+    fn write(&mut self, path: &Path, text: &str) -> io::Result<String> {
+        let Some(entry) = self.entry(path) else { return Err(io::ErrorKind::NotFound.into()) };
         // What is about to be written counts as written: between the two writes the process may end.
-        self.note_new(path, text)?;
-        let written = fs::write(path, text);
-        let now = value(path)?;
+        entry.new = Some(text.to_owned());
+        let entry = entry.clone();
+        self.save()?;
+        let written = entry.write(text);
+        let now = entry.value()?;
         self.note_new(path, &now)?;
         written.map(|()| now)
     }
@@ -151,7 +199,7 @@ impl Journal {
     /// What the system says.
     pub fn look_again(&mut self) -> io::Result<()> {
         for entry in &mut self.content.entries {
-            if let Ok(now) = value(&entry.path) {
+            if let Ok(now) = entry.value() {
                 entry.new = Some(now);
             }
         }

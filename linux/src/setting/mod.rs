@@ -9,10 +9,12 @@
 //! ```
 //! Only what still has the value that was written is put back: what somebody else changed meanwhile is theirs.
 
+mod device_line;
 mod journal;
 mod restore;
 mod watch;
 
+pub use device_line::DeviceLine;
 pub use journal::{Content, Entry, Journal};
 pub use restore::{Restored, restore};
 pub use watch::{Watcher, watch};

@@ -92,20 +92,20 @@ struct Found<'a> {
 
 impl<'a> Found<'a> {
     fn of(entry: &'a Entry) -> Self {
-        Self { entry, value: value(&entry.path).ok() }
+        Self { entry, value: entry.value().ok() }
     }
 
     /// What somebody else has made of it, if it is not what we left there.
     fn foreign(&self) -> Option<&str> {
         let (now, new) = (self.value.as_deref()?, self.entry.new.as_deref()?);
-        (now != new && now != self.entry.old).then_some(now)
+        (now != new && !self.entry.is_back(now)).then_some(now)
     }
 }
 
 fn put_back(found: &Found<'_>, restored: &mut Restored) {
     let entry = found.entry;
     let place = entry.path.display();
-    let Ok(now) = value(&entry.path) else {
+    let Ok(now) = entry.value() else {
         // The device has gone, and its settings with it.
         return;
     };
@@ -114,16 +114,16 @@ fn put_back(found: &Found<'_>, restored: &mut Restored) {
         restored.foreign.push(format!("{place} was changed by someone else: now {foreign}, we had set {new}"));
         if now != foreign {
             // Our switch of the scheduler has reset it; under this one the value may be impossible.
-            let _ = fs::write(&entry.path, foreign);
+            let _ = entry.write(foreign);
         }
         return;
     }
-    if now == entry.old {
+    if entry.is_back(&now) {
         return;
     }
-    let written = fs::write(&entry.path, &entry.old);
-    match (written, value(&entry.path)) {
-        (Ok(()), Ok(now)) if now == entry.old => restored.files += 1,
+    let written = entry.write(&entry.old);
+    match (written, entry.value()) {
+        (Ok(()), Ok(now)) if entry.is_back(&now) => restored.files += 1,
         (Ok(()), Ok(now)) => restored.failed.push(format!("{place}: the kernel stored {now} instead of {}", entry.old)),
         (Err(error), _) | (_, Err(error)) => restored.failed.push(format!("{place}: {error} (it was {})", entry.old)),
     }
@@ -168,6 +168,7 @@ fn end_members(group: &Path, own: i32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::setting::DeviceLine;
 
     /// A directory that looks like a queue's.
     fn queue(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -185,6 +186,7 @@ mod tests {
             old: old.to_owned(),
             new: new.map(str::to_owned),
             requires_scheduler: name.starts_with("iosched").then(|| "bfq".to_owned()),
+            line: None,
         }
     }
 
@@ -214,6 +216,23 @@ mod tests {
         let now = ["scheduler", "nr_requests", "iosched/slice_idle"].map(|name| text(&directory, name));
         assert_eq!(now, ["bfq", "64", "4"]);
         assert_eq!(restore(&content), Restored::default());
+    }
+
+    #[test]
+    fn a_device_s_line_that_was_not_there_is_switched_off_and_stays_off() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("io.cost.qos");
+        fs::write(&path, "8:0 enable=1 ctrl=auto rpct=0.00\n").unwrap();
+        let line = DeviceLine { device: "8:0".to_owned(), absent: "enable=0 ctrl=auto".to_owned() };
+        let new = Some("enable=1 ctrl=auto rpct=0.00".to_owned());
+        let entry = Entry { path: path.clone(), old: String::new(), new, requires_scheduler: None, line: Some(line) };
+        let content = content(vec![entry], Vec::new());
+        assert_eq!(restore(&content), Restored { files: 1, ..Restored::default() });
+        assert_eq!(fs::read_to_string(&path).unwrap(), "8:0 enable=0 ctrl=auto\n");
+        assert_eq!(restore(&content), Restored::default(), "twice does no harm");
+        // Somebody switches it on again, their way: theirs.
+        fs::write(&path, "8:0 enable=1 ctrl=user rpct=95.00\n").unwrap();
+        assert!(restore(&content).foreign[0].contains("rpct=95.00"));
     }
 
     #[test]

@@ -1,0 +1,183 @@
+//! `--sched io.cost[:KEY=VALUE,...]`: no scheduler, below the kernel's controller io.cost (cgroup v2), which shares the device
+//! out by `io.weight`.
+//!
+//! The controller is switched on by a line of `io.cost.model` and one of `io.cost.qos` in the root of the hierarchy; keys are
+//! those of the lines. Without any the kernel uses what it knows of the class of the device (`model=auto`).
+
+use experiment::diagnostic::nearest;
+use experiment::io_cost_lines::{ModelValues, Percent, QosValues, parse_model, parse_qos};
+use experiment::{Refusal, SchedulerSpec};
+use linux::cgroup::{Hierarchy, Version};
+use linux::setting::DeviceLine;
+
+/// As users write it.
+pub const NAME: &str = "io.cost";
+
+/// The files, in the order in which they are written: the controller must not begin with another device's numbers.
+pub const MODEL_FILE: &str = "io.cost.model";
+/// As above.
+pub const QOS_FILE: &str = "io.cost.qos";
+
+const MODEL: &str = "model";
+const COEFFICIENTS: [&str; 6] = ["rbps", "rseqiops", "rrandiops", "wbps", "wseqiops", "wrandiops"];
+const QOS: [&str; 6] = ["rpct", "rlat", "wpct", "wlat", "min", "max"];
+
+/// What the two files are given, without the device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lines {
+    /// For [`MODEL_FILE`].
+    pub model: String,
+    /// For [`QOS_FILE`].
+    pub qos: String,
+}
+
+/// Whether a setting belongs into the lines; others are the queue's.
+pub fn is_key(key: &str) -> bool {
+    key == MODEL || COEFFICIENTS.contains(&key) || QOS.contains(&key)
+}
+
+/// The names that such a scheduler takes, besides those of the queue.
+pub fn keys() -> impl Iterator<Item = &'static str> + Clone {
+    std::iter::once(MODEL).chain(COEFFICIENTS).chain(QOS)
+}
+
+/// The controller's line of a device in one of its files, as the journal keeps it.
+pub fn line_of(device: &str, file: &str) -> DeviceLine {
+    let absent = if file == QOS_FILE { "enable=0 ctrl=auto" } else { "ctrl=auto" };
+    DeviceLine { device: device.to_owned(), absent: absent.to_owned() }
+}
+
+impl Lines {
+    /// Those of a scheduler named [`NAME`].
+    ///
+    /// # Errors
+    /// What the kernel would refuse, and coefficients beside `model=auto`.
+    pub fn of(spec: &SchedulerSpec) -> Result<Self, Refusal> {
+        let coefficients = words(spec, &COEFFICIENTS);
+        let model = match spec.setting(MODEL) {
+            None | Some("auto") if coefficients.is_empty() => "ctrl=auto".to_owned(),
+            Some("auto") => {
+                let message =
+                    format!("{NAME}: model=auto leaves the coefficients to the kernel, and {coefficients} does not");
+                return Err(Refusal::usage(message, "leave out one of the two"));
+            }
+            model => format!("ctrl=user model={} {coefficients}", model.unwrap_or("linear")),
+        };
+        let wishes = words(spec, &QOS);
+        let qos = if wishes.is_empty() { "ctrl=auto".to_owned() } else { format!("ctrl=user {wishes}") };
+        let lines = Self { model, qos: format!("enable=1 {qos}") };
+        let refused = |error: experiment::io_cost_lines::LineError| Refusal::from(error.diagnostic);
+        let auto = ModelValues { is_user: false, read: [1; 3], write: [1; 3] };
+        parse_model(&format!("0:0 {}", lines.model), &auto).map_err(refused)?;
+        parse_qos(&format!("0:0 {}", lines.qos), &widest()).map_err(refused)?;
+        Ok(lines)
+    }
+}
+
+/// What holds where nothing is said: any latency, the whole range of the device's clock.
+fn widest() -> QosValues {
+    let none = Percent::whole(0);
+    QosValues {
+        is_enabled: false,
+        is_user: false,
+        read_percent: none,
+        read_latency_us: 0,
+        write_percent: none,
+        write_latency_us: 0,
+        min: Percent::whole(1),
+        max: Percent::whole(10_000),
+    }
+}
+
+fn words(spec: &SchedulerSpec, keys: &[&str]) -> String {
+    let named = spec.settings.iter().filter(|setting| keys.contains(&setting.key.as_str()));
+    named.map(|setting| format!("{}={}", setting.key, setting.value)).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether the controller can be had, and takes these settings.
+///
+/// # Errors
+/// Where there is no cgroup v2 with the I/O controller, or no io.cost in the kernel; [`Lines::of`].
+pub fn check(spec: &SchedulerSpec, hierarchy: Option<&Hierarchy>) -> Result<(), Refusal> {
+    let Some(hierarchy) = hierarchy.filter(|hierarchy| hierarchy.version == Version::V2) else {
+        let message = "io.cost is a controller of cgroup v2, and the I/O controller here is not v2's";
+        return Err(Refusal::usage(
+            message,
+            "boot with cgroup_no_v1=io, or use bfq, whose weights version 1 has as well",
+        ));
+    };
+    if !hierarchy.mount.join(QOS_FILE).exists() {
+        let message = "this kernel has no io.cost (CONFIG_BLK_CGROUP_IOCOST)";
+        return Err(Refusal::usage(message, "use bfq, or --host simulator with --limiter io.cost"));
+    }
+    Lines::of(spec).map(|_| ())
+}
+
+/// Whether this machine has the controller.
+pub fn is_there() -> bool {
+    check(&SchedulerSpec::named(NAME), Hierarchy::find().as_ref()).is_ok()
+}
+
+/// A setting that neither the lines nor the queue have.
+pub fn no_such_key(key: &str, of_queue: impl Iterator<Item = &'static str> + Clone) -> Refusal {
+    let names = keys().chain(of_queue);
+    let meant = nearest(key, names.clone()).map_or_else(String::new, |meant| format!("did you mean '{meant}'? "));
+    let available = names.collect::<Vec<_>>().join(", ");
+    Refusal::usage(format!("{NAME} has no setting '{key}'"), format!("{meant}(available: {available})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Result<Lines, String> {
+        Lines::of(&text.parse().unwrap()).map_err(|refusal| refusal.to_string())
+    }
+
+    fn pair(model: &str, qos: &str) -> Lines {
+        Lines { model: model.to_owned(), qos: qos.to_owned() }
+    }
+
+    #[test]
+    fn settings_become_lines_as_the_kernel_reads_them() {
+        assert_eq!(lines("io.cost").unwrap(), pair("ctrl=auto", "enable=1 ctrl=auto"));
+        assert_eq!(lines("io.cost:model=auto").unwrap(), lines("io.cost").unwrap());
+        assert_eq!(
+            lines("io.cost:rbps=1000000,rrandiops=380,min=100,max=100,nr_requests=64").unwrap(),
+            pair("ctrl=user model=linear rbps=1000000 rrandiops=380", "enable=1 ctrl=user min=100 max=100")
+        );
+    }
+
+    #[test]
+    fn what_the_kernel_would_refuse_is_refused_before() {
+        for (text, expected) in [
+            ("io.cost:model=cubic", "cubic"),
+            ("io.cost:min=150,max=100", "above"),
+            ("io.cost:rbps=many", "many"),
+            ("io.cost:model=auto,rbps=1000", "leaves the coefficients to the kernel"),
+        ] {
+            let error = lines(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn it_needs_version_2_and_a_kernel_that_has_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let of = |version| Hierarchy { version, mount: directory.path().to_owned() };
+        let refused = |hierarchy: Option<Hierarchy>| {
+            check(&SchedulerSpec::named(NAME), hierarchy.as_ref()).map_err(|refusal| refusal.message)
+        };
+        assert!(refused(None).unwrap_err().contains("cgroup v2"));
+        assert!(refused(Some(of(Version::V1))).unwrap_err().contains("cgroup v2"));
+        assert!(refused(Some(of(Version::V2))).unwrap_err().contains("CONFIG_BLK_CGROUP_IOCOST"));
+        std::fs::write(directory.path().join(QOS_FILE), "").unwrap();
+        assert_eq!(refused(Some(of(Version::V2))), Ok(()));
+    }
+
+    #[test]
+    fn a_key_that_nobody_has_is_answered_with_the_nearest() {
+        let refusal = no_such_key("rpcnt", ["nr_requests"].into_iter());
+        assert!(refusal.help.contains("'rpct'") && refusal.help.contains("nr_requests"), "{refusal}");
+    }
+}
