@@ -37,7 +37,8 @@ pub enum Verdict {
 /// One setting.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Item {
-    /// `scheduler`, `iosched/low_latency`, `wbt_lat_usec`, ...: a file below the device's `queue/`.
+    /// `scheduler`, `iosched/low_latency`, `wbt_lat_usec`, ...: a file below the device's `queue/`; `io.cost/rbps`, ...: a word
+    /// of the device's lines in `io.cost.model` and `io.cost.qos`.
     pub setting: String,
     /// What it is now.
     pub old: String,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use block::DeviceNumber;
 use experiment::io_cost_lines::{format_model, format_qos};
 use native::io_cost;
-use tune::{Class, Device, Findings, Recommendation};
+use tune::{Advice, Class, Device, Findings, Recommendation};
 
 use super::identity::Identity;
 use crate::exit::Error;
@@ -43,8 +43,7 @@ impl Assignment {
 }
 
 /// What is to be in force: the flag first, because the rest reads it; then the scheduler, its own settings, the queue's.
-pub fn assignments(recommendation: &Recommendation) -> Vec<Assignment> {
-    let advice = &recommendation.kernel;
+pub fn assignments(advice: &Advice) -> Vec<Assignment> {
     let spec = &advice.spec;
     let is_cost = spec.name == io_cost::NAME;
     let mut list: Vec<Assignment> = Vec::new();
@@ -58,7 +57,7 @@ pub fn assignments(recommendation: &Recommendation) -> Vec<Assignment> {
     let own = spec.settings.iter().filter(|setting| !(is_cost && io_cost::is_key(&setting.key)));
     list.extend(own.map(|setting| Assignment::queue(file(&setting.key), &setting.value)));
     // Under the same scheduler a setting that is taken back must be written; a switch would reset it.
-    for item in advice.items.iter().filter(|item| item.setting.contains('/')) {
+    for item in advice.items.iter().filter(|item| item.setting.starts_with("iosched/")) {
         if !list.iter().any(|known| known.is_of(&item.setting)) {
             list.push(Assignment::queue(&item.setting, &item.new));
         }
@@ -227,6 +226,7 @@ pub fn seastar(mountpoint: &str, findings: &Findings) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tune::{Carrier, Confidence, Item, Verdict};
 
     fn identity() -> Identity {
         Identity { property: "ID_WWN", value: "0x5002538f00000001".into() }
@@ -242,6 +242,31 @@ mod tests {
         let cost = |file, words: &str| Assignment::Cost { file, words: words.to_owned() };
         let lines = [cost("io.cost.model", "ctrl=auto"), cost("io.cost.qos", "enable=1 ctrl=auto")];
         [vec![Assignment::queue("scheduler", "none")], lines.to_vec()].concat()
+    }
+
+    #[test]
+    fn settings_of_io_cost_become_words_of_its_lines_and_no_files() {
+        let items =
+            [("scheduler", "io.cost"), ("io.cost/rbps", "1000000"), ("nr_requests", "64")].map(|(setting, new)| {
+                let [setting, new, old, rule, evidence] = [setting, new, "", "R-KEEP", ""].map(str::to_owned);
+                Item { setting, old, new, rule, evidence, confidence: Confidence::High, unless: String::new() }
+            });
+        let advice = Advice {
+            carrier: Carrier::Kernel,
+            verdict: Verdict::Change,
+            spec: "io.cost:rbps=1000000,nr_requests=64".parse().unwrap(),
+            items: items.to_vec(),
+            left: Vec::new(),
+            scores: None,
+        };
+        let cost = |file, words: &str| Assignment::Cost { file, words: words.to_owned() };
+        let expected = [
+            Assignment::queue("scheduler", "none"),
+            Assignment::queue("nr_requests", "64"),
+            cost("io.cost.model", "ctrl=user model=linear rbps=1000000"),
+            cost("io.cost.qos", "enable=1 ctrl=auto"),
+        ];
+        assert_eq!(assignments(&advice), expected);
     }
 
     #[test]

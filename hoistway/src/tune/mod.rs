@@ -385,7 +385,7 @@ fn emitted(emit: Emit, found: &Found, voice: Voice) -> Result<String, Error> {
     let disk = || Disk::of(Path::new(&saved.device.name)).ok();
     let identity = || disk().as_ref().and_then(Identity::of).ok_or_else(|| identity::missing(&saved.device.name));
     let name = disk().map_or_else(|| device_name(&saved.device.name), |disk| disk.queue.name());
-    let list = boot::assignments(recommendation);
+    let list = boot::assignments(&recommendation.kernel);
     let date = date();
     let number = disk().and_then(|disk| number_of(&disk)).unwrap_or(DeviceNumber { major: 0, minor: 0 });
     let cost = || boot::io_cost(number, &saved.findings, recommendation);
@@ -461,9 +461,9 @@ fn act(found: &Found, arguments: &TuneArguments, voice: Voice) -> Outcome {
     let rule = match (arguments.acting.persist, &identity) {
         (false, _) => None,
         (true, None) => return Err(identity::missing(&saved.device.name)),
-        (true, Some(identity)) => Some(boot::udev(identity, &boot::assignments(recommendation), &date())),
+        (true, Some(identity)) => Some(boot::udev(identity, &boot::assignments(&recommendation.kernel), &date())),
     };
-    applied::apply(&disk, &id, &boot::assignments(recommendation), root, voice)?;
+    applied::apply(&disk, &id, &boot::assignments(&recommendation.kernel), root, voice)?;
     voice.note(format!("{name} is set; hoistway tune --undo {} takes it back", saved.device.name));
     if let Some(rule) = rule {
         let place: PathBuf =

@@ -218,23 +218,26 @@ pub(crate) fn items(
         if !is_same {
             let old = old_value(case, current, target, &setting.key);
             let (rule, evidence) = reason(case, target, &setting.key, rule, evidence);
-            items.push(item(&file_of(&setting.key), &old, &setting.value, rule, evidence));
+            items.push(item(&place_of(target, &setting.key), &old, &setting.value, rule, evidence));
         }
     }
     if current.name == target.name {
         for setting in current.settings.iter().filter(|setting| target.setting(&setting.key).is_none()) {
             if let Some(default) = default_of(&target.name, &setting.key) {
-                items.push(item(&file_of(&setting.key), &setting.value, default, rule, evidence));
+                items.push(item(&place_of(target, &setting.key), &setting.value, default, rule, evidence));
             }
         }
     }
     items
 }
 
-/// Where a setting lies below the device's `queue/`.
-fn file_of(key: &str) -> String {
-    let of_queue = matches!(key, "nr_requests" | "wbt_lat_usec" | "rotational" | "nomerges" | "read_ahead_kb");
-    if of_queue { key.to_owned() } else { format!("iosched/{key}") }
+/// Where a setting lies below the device's `queue/`; one of io.cost is a word of the device's lines.
+fn place_of(scheduler: &SchedulerSpec, key: &str) -> String {
+    match key {
+        "nr_requests" | "wbt_lat_usec" | "rotational" | "nomerges" | "read_ahead_kb" => key.to_owned(),
+        _ if scheduler.name == "io.cost" => format!("io.cost/{key}"),
+        _ => format!("iosched/{key}"),
+    }
 }
 
 fn old_value(case: &Case<'_>, current: &SchedulerSpec, target: &SchedulerSpec, key: &str) -> String {
