@@ -12,6 +12,7 @@
 //! Read `select.rs` first: whose request goes. Then `wf2q.rs`: who is next; `plugging.rs`: when the device waits; `expire.rs`:
 //! how a turn ends. The forms differ in data only (`profile.rs`).
 
+mod accounts;
 mod activation;
 mod arrival;
 mod budget;
@@ -247,22 +248,23 @@ impl Elevator for Bfq {
             self.complain();
             return Wake::No;
         }
-        let queue = self.queue_for(requests.attributes(id));
-        self.bind(requests, id, queue);
+        let bio = requests.attributes(id);
+        let queue = self.queue_for(bio);
+        self.bind(bio, id, queue);
         match at {
-            Position::Sorted(_) => self.add(requests, id.slot()),
+            Position::Sorted(_) => self.add(bio, id.slot(), queue),
             Position::Head | Position::Requeue => self.add_direct(id.slot()),
         }
         (self.is_holding, self.repoll_at) = (false, None);
         Wake::All
     }
 
-    fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
+    fn choose(&mut self, _requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.clock.set(now);
         (self.is_holding, self.repoll_at) = (false, None);
         match self.next_direct() {
             Some(direct) => direct,
-            None => self.dispatch(requests),
+            None => self.dispatch(),
         }
     }
 
@@ -294,14 +296,14 @@ impl Elevator for Bfq {
         if !self.holds(id, Held::Dispatched) {
             return Wake::No;
         }
-        self.account_service(requests, id.slot());
+        self.account_completion(requests, id.slot());
         let wake = self.come_back(id.slot());
         if self.settings.repoll_on_completion { self.schedule_dispatch() } else { wake }
     }
 
     fn released(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.clock.set(now);
-        let slot = *self.slots.at(id.slot());
+        let slot = self.slots.at(id.slot());
         if slot.id != id {
             return Wake::No;
         }
@@ -313,7 +315,6 @@ impl Elevator for Bfq {
             Held::Queued => self.take_out(id.slot()),
             Held::Direct => {
                 self.direct.remove(&mut self.fifo_links, id.slot());
-                self.groups.at_mut(slot.group).account.queued.take(slot.direction, slot.is_sync, 1);
             }
         }
         self.unbind(id.slot());
@@ -385,12 +386,13 @@ impl Elevator for Bfq {
     }
 
     fn group_account(&self, group: GroupId) -> Option<GroupAccount> {
-        self.groups.get(group.0).map(|group| group.account)
+        self.account_of(group)
     }
 
     fn reset_group_account(&mut self, group: GroupId, now: Nanos) -> bool {
         let Some(state) = self.groups.get_mut(group.0) else { return false };
         state.account.reset();
+        state.served = accounts::Served::ZERO;
         if self.entities.at(self.in_service).parent == group.0 {
             self.wait_began_ns = self.wait_began_ns.max(now);
         }

@@ -529,12 +529,13 @@ impl Bfq {
         while entity != NIL {
             let of_entity = self.entities.at_mut(entity);
             of_entity.service = of_entity.service.saturating_add(sectors);
-            let tree = tree_of(of_entity.parent, of_entity.class);
-            let above = self.parent_entity(entity);
+            let (group, tree) = (of_entity.parent, tree_of(of_entity.parent, of_entity.class));
             let state = self.trees.at_mut(tree);
             state.vtime = state.vtime.wrapping_add(state.weight_sum.quotient(shifted));
-            self.forget_idle(tree);
-            entity = above;
+            if !state.idle.is_empty() {
+                self.forget_idle(tree);
+            }
+            entity = self.group_entity(group);
         }
         self.say_queue(queue, "bfqq_served {0} secs", &[u64::from(sectors)]);
     }
