@@ -91,15 +91,17 @@ impl Bfq {
     #[inline(never)]
     pub(super) fn bind(&mut self, bio: &Bio, id: RequestId, queue: u32) {
         let context = self.context_index(bio.context);
-        let is_sync = bio.is_sync();
+        let (direction, is_sync) = (bio.direction(), bio.is_sync());
+        let group = self.count_allocated(queue, 1);
+        self.groups.at_mut(group).account.queued.add(direction, is_sync, 1);
         *self.slots.at_mut(id.slot()) = Slot {
             id,
             held: Held::Queued,
-            direction: bio.direction(),
+            direction,
             is_sync,
             kind: Slot::kind(is_sync, bio.flags.contains(Flags::META)),
             queue,
-            group: self.count_allocated(queue, 1),
+            group,
             context,
             sectors: bio.extent.sectors,
             due_ns: self.clock.ns.saturating_add(self.settings.fifo_expire_ns(is_sync)),
@@ -153,10 +155,11 @@ impl Bfq {
             return false;
         }
         let group = self.count_allocated(target, 1);
-        let entry = self.slots.at_mut(slot);
-        let before = core::mem::replace(&mut entry.queue, target);
-        entry.group = group;
-        self.count_allocated(before, 1_u32.wrapping_neg());
+        self.groups.at_mut(entry.group).account.queued.take(entry.direction, entry.is_sync, 1);
+        self.groups.at_mut(group).account.queued.add(entry.direction, entry.is_sync, 1);
+        let moved = self.slots.at_mut(slot);
+        (moved.queue, moved.group) = (target, group);
+        self.count_allocated(entry.queue, 1_u32.wrapping_neg());
         true
     }
 

@@ -25,6 +25,7 @@ fn count(items: impl Iterator) -> u32 {
 struct GroupSums {
     active: u32,
     allocated: u32,
+    queued: u64,
     classes: [ClassSums; CLASSES as usize],
 }
 
@@ -201,6 +202,11 @@ impl Bfq {
             class.weight += if state.is_on_tree { u64::from(state.weight) } else { 0 };
             class.linked += u32::from(self.stamps.is_linked(entity));
         }
+        for slot in self.slots.iter().filter(|slot| matches!(slot.held, Held::Queued | Held::Direct)) {
+            if let Some(group) = sums.get_mut(slot.group as usize) {
+                group.queued += 1;
+            }
+        }
         for (group, sums) in (0..self.groups.len()).zip(&sums) {
             self.check_group(group, sums)?;
         }
@@ -224,7 +230,8 @@ impl Bfq {
         must(last == NIL || self.queues.at(last).has(Marks::USED), "the queue made last is in use", index)?;
         let entity = self.group_entity(index);
         let is_counted = entity == NIL || sums.allocated == self.entities.at(entity).allocated;
-        must(is_counted, "a group counts its requests", index)
+        must(is_counted, "a group counts its requests", index)?;
+        must(sums.queued == group.account.queued.total(), "queued requests are accounted", index)
     }
 
     fn check_sums(&self) -> Result<(), Violation> {

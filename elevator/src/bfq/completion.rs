@@ -4,6 +4,7 @@ use super::Bfq;
 use super::budget::TurnEnd;
 use super::state::{Held, Marks};
 use crate::interface::Wake;
+use crate::request::Requests;
 use crate::structures::NIL;
 
 /// A device that holds more at a time reorders them itself.
@@ -112,6 +113,17 @@ impl Bfq {
         self.hw_tag = Some(queues);
         (self.deepest, self.depth_samples) = (0, 0);
         self.flash_queues = !self.is_rotational && queues;
+    }
+
+    #[inline]
+    pub(super) fn account_service(&mut self, requests: &Requests, slot: u32) {
+        let entry = self.slots.at(slot);
+        let request = requests.at(entry.id);
+        let served_ns = self.clock.ns.saturating_sub(request.issued_ns);
+        let waited_ns = request.issued_ns.saturating_sub(request.start_ns);
+        let account = &mut self.groups.at_mut(entry.group).account;
+        account.service_time_ns.add(entry.direction, entry.is_sync, served_ns);
+        account.wait_time_ns.add(entry.direction, entry.is_sync, waited_ns);
     }
 
     /// The device may be asked for again, although nothing was said of it by an arrival.

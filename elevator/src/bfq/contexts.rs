@@ -70,7 +70,7 @@ impl Bfq {
     }
 
     /// The same for an issuer about which something may have changed.
-    #[inline(never)]
+    #[inline(always)]
     fn queue_after_changes(&mut self, index: u32, bio: &Bio) -> u32 {
         let is_sync = bio.is_sync();
         self.refresh_context(index, bio);
@@ -95,6 +95,7 @@ impl Bfq {
     }
 
     /// Notices what has changed about an issuer since it was last seen.
+    #[inline(always)]
     fn refresh_context(&mut self, index: u32, bio: &Bio) {
         let context = self.contexts.at(index);
         let (is_unknown, group_before) = (!context.is_alive && context.requests == 0, context.group);

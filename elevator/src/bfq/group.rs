@@ -182,9 +182,18 @@ impl Bfq {
         }
         for slot in 0..self.slots.len() {
             if self.slots.at(slot).held != Held::Nowhere && self.slots.at(slot).group == group {
-                self.slots.at_mut(slot).group = GroupId::ROOT.0;
+                self.move_request_to_root(slot);
             }
         }
+    }
+
+    fn move_request_to_root(&mut self, slot: u32) {
+        let entry = self.slots.at_mut(slot);
+        let group = core::mem::replace(&mut entry.group, GroupId::ROOT.0);
+        let entry = *entry;
+        let queued = u64::from(matches!(entry.held, Held::Queued | Held::Direct));
+        self.groups.at_mut(group).account.queued.take(entry.direction, entry.is_sync, queued);
+        self.groups.at_mut(GroupId::ROOT.0).account.queued.add(entry.direction, entry.is_sync, queued);
     }
 
     // ---- groups with requests ----

@@ -12,7 +12,6 @@
 //! Read `select.rs` first: whose request goes. Then `wf2q.rs`: who is next; `plugging.rs`: when the device waits; `expire.rs`:
 //! how a turn ends. The forms differ in data only (`profile.rs`).
 
-mod accounts;
 mod activation;
 mod arrival;
 mod budget;
@@ -296,7 +295,7 @@ impl Elevator for Bfq {
         if !self.holds(id, Held::Dispatched) {
             return Wake::No;
         }
-        self.account_completion(requests, id.slot());
+        self.account_service(requests, id.slot());
         let wake = self.come_back(id.slot());
         if self.settings.repoll_on_completion { self.schedule_dispatch() } else { wake }
     }
@@ -315,6 +314,7 @@ impl Elevator for Bfq {
             Held::Queued => self.take_out(id.slot()),
             Held::Direct => {
                 self.direct.remove(&mut self.fifo_links, id.slot());
+                self.groups.at_mut(slot.group).account.queued.take(slot.direction, slot.is_sync, 1);
             }
         }
         self.unbind(id.slot());
@@ -386,13 +386,12 @@ impl Elevator for Bfq {
     }
 
     fn group_account(&self, group: GroupId) -> Option<GroupAccount> {
-        self.account_of(group)
+        self.groups.get(group.0).map(|group| group.account)
     }
 
     fn reset_group_account(&mut self, group: GroupId, now: Nanos) -> bool {
         let Some(state) = self.groups.get_mut(group.0) else { return false };
         state.account.reset();
-        state.served = accounts::Served::ZERO;
         if self.entities.at(self.in_service).parent == group.0 {
             self.wait_began_ns = self.wait_began_ns.max(now);
         }

@@ -134,6 +134,7 @@ impl Bfq {
         }
         entry.held = Held::Nowhere;
         let (queue, is_sync) = (entry.queue, entry.is_sync);
+        self.groups.at_mut(entry.group).account.queued.take(entry.direction, is_sync, 1);
         let mut left = Left::Something;
         if self.queues.at(queue).next == slot {
             let next = self.successor(queue, slot);

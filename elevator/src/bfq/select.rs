@@ -216,14 +216,20 @@ impl Bfq {
     fn enter_device(&mut self, slot: u32) {
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Dispatched;
-        self.groups.at_mut(entry.group).served.count_dispatch(entry);
+        let account = &mut self.groups.at_mut(entry.group).account;
+        let sectors = u64::from(entry.sectors);
+        account.sectors = account.sectors.wrapping_add(sectors);
+        account.serviced.add(entry.direction, entry.is_sync, 1);
+        account.service_bytes.add(entry.direction, entry.is_sync, sectors.saturating_mul(512));
         self.in_driver = self.in_driver.wrapping_add(1);
     }
 
     /// The first of those that the host put before everything.
     pub(super) fn next_direct(&mut self) -> Option<Dispatch> {
         let slot = self.direct.pop_front(&mut self.fifo_links)?;
-        let (id, queue) = (self.slots.at(slot).id, self.slots.at(slot).queue);
+        let entry = self.slots.at(slot);
+        let (id, queue) = (entry.id, entry.queue);
+        self.groups.at_mut(entry.group).account.queued.take(entry.direction, entry.is_sync, 1);
         let state = self.queues.at_mut(queue);
         state.dispatched = state.dispatched.wrapping_add(1);
         self.enter_device(slot);

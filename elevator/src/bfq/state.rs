@@ -1,6 +1,5 @@
 //! What BFQ keeps: of a request, of what is scheduled (queues and groups), of a queue, of an issuer, of a group.
 
-use super::accounts::Served;
 use super::contexts::SPARE_QUEUE;
 use crate::account::GroupAccount;
 use crate::structures::{List, NIL, Tree};
@@ -455,8 +454,6 @@ pub struct Group {
     pub last_created: u32,
     /// Its queues that have a request, by that request's position.
     pub positions: Tree,
-    pub served: Served,
-    /// The rest of its account.
     pub account: GroupAccount,
 }
 
@@ -470,6 +467,5 @@ pub const UNKNOWN_GROUP: Group = Group {
     pending_queues: 0,
     last_created: NIL,
     positions: Tree::EMPTY,
-    served: Served::ZERO,
     account: GroupAccount::ZERO,
 };
