@@ -191,7 +191,8 @@ impl Bfq {
             }
         };
         let root = self.groups.at(GroupId::ROOT.0);
-        (wants && root.next_in_service != root.in_service) || self.is_owed_before(served)
+        (wants && root.next_in_service != root.in_service)
+            || (self.settings.bounded_hold && self.is_owed_before(served))
     }
 
     /// Of a higher class or a larger weight, compared where the two meet: among siblings, or their groups.

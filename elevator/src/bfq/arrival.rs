@@ -2,12 +2,13 @@
 
 use super::Bfq;
 use super::budget::TurnEnd;
+use super::next_request::is_far_from;
 use super::profile::IoBound;
-use super::state::{Held, Marks, Slot};
-use crate::request::Requests;
+use super::state::{Held, Marks, Queue, Slot};
+use crate::request::Bio;
 use crate::structures::NIL;
 use block::time::MILLISECOND;
-use block::{Flags, Nanos, RequestId};
+use block::{Flags, GroupId, Nanos, RequestId};
 
 /// Shorter requests do not end a wait for throughput: others may yet join them.
 const SMALL_SECTORS: u32 = 32;
@@ -21,20 +22,42 @@ const ENOUGH_ARRIVALS: u32 = 120;
 struct Put {
     factor_before: u32,
     is_next_changed: bool,
+    was_busy: bool,
+}
+
+impl Queue {
+    /// How much of its time the queue has nothing to do. A request is on its way into it.
+    #[inline]
+    fn judge_io_bound(&mut self, now: Nanos) {
+        let total = now.saturating_sub(self.io_start_ns);
+        if self.is_empty() && self.dispatched == 0 {
+            self.total_idle_ns = self.total_idle_ns.saturating_add(now.saturating_sub(self.think.last_end_ns));
+        }
+        if self.has(Marks::JUST_CREATED) {
+            return;
+        }
+        let is_bound = self.total_idle_ns.saturating_mul(5) <= total;
+        self.marks.put(Marks::IO_BOUND, is_bound);
+        if total > IO_WINDOW_NS {
+            self.io_start_ns = now.wrapping_sub(total / 2);
+            self.total_idle_ns /= 2;
+        }
+    }
 }
 
 impl Bfq {
     /// An ordinary request, bound to its queue: into it. Phase after phase, so that none of them lies below another on the
     /// stack.
     #[inline]
-    pub(super) fn add(&mut self, requests: &Requests, slot: u32) {
-        self.redirect(requests, slot);
-        self.learn_from_arrival(requests, slot);
-        let put = self.put_into_queue(requests, slot);
-        let queue = self.slots.at(slot).queue;
+    pub(super) fn add(&mut self, bio: &Bio, slot: u32, bound_to: u32) {
+        let context = self.context_index(bio.context);
+        let queue = if self.stays_alone(bound_to, context) { bound_to } else { self.redirect(bio, slot) };
+        let put = self.take_in(bio, slot, queue);
         let mut is_interactive = false;
-        if self.queues.at(queue).has(Marks::BUSY) {
-            self.raise_async(queue, slot, put.factor_before);
+        if put.was_busy {
+            if put.factor_before == 1 && !bio.is_sync() {
+                self.raise_async(queue);
+            }
             if put.is_next_changed {
                 self.next_request_changed(queue);
             }
@@ -46,28 +69,14 @@ impl Bfq {
                 self.end_turn(self.in_service, TurnEnd::Preempted, self.clock.ns);
             }
         }
-        if self.settle_arrival(requests, slot, is_interactive || put.factor_before == 1) {
-            self.end_turn(queue, TurnEnd::BudgetTimeout, self.clock.ns);
-        }
-    }
-
-    /// What is left to be noted of a request that is in its queue; whether it comes after a wait that took all the time of
-    /// the turn.
-    #[inline(never)]
-    fn settle_arrival(&mut self, requests: &Requests, slot: u32, is_raising_new: bool) -> bool {
-        let entry = *self.slots.at(slot);
-        let queue = entry.queue;
         let state = self.queues.at_mut(queue);
-        if self.settings.low_latency && (is_raising_new || state.raising.factor == 1) {
+        if self.settings.low_latency && (is_interactive || put.factor_before == 1 || state.raising.factor == 1) {
             state.raising.since_ticks = self.clock.ticks;
         }
-        let due_ns = self.clock.ns.saturating_add(self.settings.fifo_expire_ns(entry.is_sync));
-        self.slots.at_mut(slot).due_ns = due_ns;
-        if !self.queues.at_mut(queue).fifo.push_back(&mut self.fifo_links, slot) {
-            self.complain();
+        let is_waited_for = queue == self.in_service && state.has(Marks::WAIT_REQUEST);
+        if is_waited_for && self.end_wait(queue, slot) {
+            self.end_turn(queue, TurnEnd::BudgetTimeout, self.clock.ns);
         }
-        self.queues.at_mut(queue).last_end_sector = requests.attributes(entry.id).extent.end();
-        self.end_wait(queue, slot)
     }
 
     /// A request that goes before everything; it belongs to a queue all the same.
@@ -76,165 +85,143 @@ impl Bfq {
         if !self.direct.push_front(&mut self.fifo_links, slot) {
             self.complain();
         }
-        let entry = *self.slots.at(slot);
-        self.groups.at_mut(entry.group).account.queued.add(entry.direction, entry.is_sync, 1);
     }
 
     /// Gives a request its queue, and counts it there and in all groups above.
     #[inline(never)]
-    pub(super) fn bind(&mut self, requests: &Requests, id: RequestId, queue: u32) {
-        let request = requests.attributes(id);
-        let context = self.context_index(request.context);
+    pub(super) fn bind(&mut self, bio: &Bio, id: RequestId, queue: u32) {
+        let context = self.context_index(bio.context);
+        let (direction, is_sync) = (bio.direction(), bio.is_sync());
+        let group = self.count_allocated(queue, 1);
+        self.groups.at_mut(group).account.queued.add(direction, is_sync, 1);
         *self.slots.at_mut(id.slot()) = Slot {
             id,
             held: Held::Queued,
-            direction: request.direction(),
-            is_sync: request.is_sync(),
-            is_meta: request.flags.contains(Flags::META),
+            direction,
+            is_sync,
+            kind: Slot::kind(is_sync, bio.flags.contains(Flags::META)),
             queue,
-            group: self.entities.at(queue).parent,
+            group,
             context,
-            sectors: request.extent.sectors,
-            due_ns: 0,
+            sectors: bio.extent.sectors,
+            due_ns: self.clock.ns.saturating_add(self.settings.fifo_expire_ns(is_sync)),
         };
-        self.count_allocated(queue, true);
         let issuer = self.contexts.at_mut(context);
         issuer.requests = issuer.requests.wrapping_add(1);
-        self.own_if_alone(queue, context);
-        self.note_burst(queue);
-    }
-
-    /// The queue and all groups above have a request more, or one less.
-    pub(super) fn count_allocated(&mut self, queue: u32, is_more: bool) {
-        let mut entity = queue;
-        while entity != NIL {
-            let state = self.entities.at_mut(entity);
-            state.allocated = if is_more { state.allocated.wrapping_add(1) } else { state.allocated.saturating_sub(1) };
-            entity = self.parent_entity(entity);
+        let state = self.queues.at_mut(queue);
+        state.own_if_alone(queue, context);
+        if state.has(Marks::JUST_CREATED) {
+            self.note_burst(queue);
         }
     }
 
-    /// The queue is about to be merged into another: the request goes there at once.
+    /// The queue and all groups above have so many requests more (modulo 2^32, so that it may be one less); its group.
     #[inline]
-    fn redirect(&mut self, requests: &Requests, slot: u32) {
-        let (queue, context) = (self.slots.at(slot).queue, self.slots.at(slot).context);
-        if !self.move_to_target(requests, slot) {
-            return;
+    pub(super) fn count_allocated(&mut self, queue: u32, more: u32) -> u32 {
+        let state = self.entities.at_mut(queue);
+        state.allocated = state.allocated.wrapping_add(more);
+        let group = state.parent;
+        let mut above = group;
+        while above != GroupId::ROOT.0 {
+            let state = self.entities.at_mut(self.queues.len().wrapping_add(above));
+            state.allocated = state.allocated.wrapping_add(more);
+            above = state.parent;
         }
-        let is_held_by_it = self.contexts.at(context).queue(self.slots.at(slot).is_sync) == queue;
+        group
+    }
+
+    /// The queue is about to be merged into another: the request goes there at once. Where it goes.
+    #[inline]
+    fn redirect(&mut self, bio: &Bio, slot: u32) -> u32 {
+        let (queue, context) = (self.slots.at(slot).queue, self.slots.at(slot).context);
+        if !self.move_to_target(bio, slot) {
+            return queue;
+        }
+        let is_held_by_it = self.contexts.at(context).queue(bio.is_sync()) == queue;
         if is_held_by_it {
             self.complete_merge(context, queue);
         }
         self.queues.at_mut(queue).marks.clear(Marks::JUST_CREATED);
         self.release_if_unused(queue);
+        self.slots.at(slot).queue
     }
 
     /// False if there is no other queue to go to.
     #[inline(never)]
-    fn move_to_target(&mut self, requests: &Requests, slot: u32) -> bool {
+    fn move_to_target(&mut self, bio: &Bio, slot: u32) -> bool {
         let entry = *self.slots.at(slot);
-        let first_sector = requests.attributes(entry.id).extent.first_sector;
-        let target = self.merge_target(entry.queue, entry.context, first_sector);
+        let target = self.merge_target(entry.queue, entry.context, bio.extent.first_sector);
         if target == NIL {
             return false;
         }
-        self.count_allocated(target, true);
-        self.slots.at_mut(slot).queue = target;
-        self.slots.at_mut(slot).group = self.entities.at(target).parent;
-        self.count_allocated(entry.queue, false);
+        let group = self.count_allocated(target, 1);
+        self.groups.at_mut(entry.group).account.queued.take(entry.direction, entry.is_sync, 1);
+        self.groups.at_mut(group).account.queued.add(entry.direction, entry.is_sync, 1);
+        let moved = self.slots.at_mut(slot);
+        (moved.queue, moved.group) = (target, group);
+        self.count_allocated(entry.queue, 1_u32.wrapping_neg());
         true
+    }
+
+    /// Learns from a request, and puts it into its queue's orders.
+    #[inline(never)]
+    fn take_in(&mut self, bio: &Bio, slot: u32, queue: u32) -> Put {
+        let context = self.context_index(bio.context);
+        self.learn_from_arrival(bio, queue, context);
+        if self.messages.is_on() {
+            self.say_queue(queue, "add_request {0}", &[u64::from(bio.is_sync())]);
+        }
+        self.requests_queued = self.requests_queued.wrapping_add(1);
+        let state = self.queues.at_mut(queue);
+        let [asynchronous, sync] = &mut state.queued;
+        let queued = if bio.is_sync() { sync } else { asynchronous };
+        *queued = queued.wrapping_add(1);
+        let (factor_before, was_busy) = (state.raising.factor, state.has(Marks::BUSY));
+        if state.is_sync() {
+            if self.contexts.at(context).requests <= 1 {
+                self.look_for_waker(queue);
+                self.sample_for_injection(queue);
+            }
+            if self.profile.io_bound == IoBound::ShareOfTime {
+                self.queues.at_mut(queue).judge_io_bound(self.clock.ns);
+            }
+        }
+        let is_next_changed = self.sort_in(queue, slot, bio.extent.first_sector);
+        if is_next_changed {
+            self.note_position(queue);
+        }
+        Put { factor_before, is_next_changed, was_busy }
     }
 
     // ---- what is learned ----
 
-    #[inline(never)]
-    fn learn_from_arrival(&mut self, requests: &Requests, slot: u32) {
-        let entry = *self.slots.at(slot);
-        let (now, most_ns) = (self.clock.ns, self.settings.slice_idle_ns().saturating_mul(2));
-        let state = self.queues.at_mut(entry.queue);
+    #[inline(always)]
+    fn learn_from_arrival(&mut self, bio: &Bio, queue: u32, context: u32) {
+        let (now, idle_ns) = (self.clock.ns, self.settings.slice_idle_ns());
+        let is_alive = self.contexts.at(context).is_alive;
+        let is_idle_class = self.is_idle_class(queue);
+        let state = self.queues.at_mut(queue);
         if state.dispatched == 0 && !state.has(Marks::BUSY) {
-            state.think.add(now, most_ns);
+            state.think.add(now, idle_ns.saturating_mul(2));
         }
-        self.judge_think_time(entry.queue, entry.context);
-        let extent = requests.attributes(entry.id).extent;
-        let last_end = self.queues.at(entry.queue).last_end_sector;
-        let is_far = self.is_seeky_after(last_end, extent.first_sector, extent.sectors);
-        let state = self.queues.at_mut(entry.queue);
+        let split_over = state.split_ticks.wrapping_add(self.spans.least_idle);
+        if state.is_sync() && !is_idle_class && idle_ns != 0 && self.clock.is_past(split_over) {
+            let is_short = is_alive && !state.think.is_above(idle_ns / 2);
+            let was_short = state.has(Marks::SHORT_THINK_TIME);
+            state.marks.put(Marks::SHORT_THINK_TIME, is_short);
+            let barrier = state.inject.decreased_ticks.wrapping_add(self.spans.inject_barrier);
+            let is_changed = is_short != was_short && state.inject.last_service_ns == 0;
+            if is_changed && (!is_short || self.clock.is_past_or_now(barrier)) {
+                self.reset_injection(queue);
+            }
+        }
+        let state = self.queues.at_mut(queue);
+        let is_far = is_far_from(state.last_end_sector, bio.extent, self.is_rotational);
+        state.last_end_sector = bio.extent.end();
         state.seek_history = (state.seek_history << 1) | u32::from(is_far);
         if self.profile.knows_totally_seeky && state.is_raised() && state.is_totally_seeky() {
-            self.doubt_soft_real_time(entry.queue);
+            self.doubt_soft_real_time(queue);
         }
-    }
-
-    fn judge_think_time(&mut self, queue: u32, context: u32) {
-        let idle_ns = self.settings.slice_idle_ns();
-        let is_alive = self.contexts.at(context).is_alive;
-        let state = self.queues.at(queue);
-        let (is_idle_class, split_over) =
-            (self.is_idle_class(queue), state.split_ticks.wrapping_add(self.spans.least_idle));
-        if !state.is_sync() || is_idle_class || idle_ns == 0 || !self.clock.is_past(split_over) {
-            return;
-        }
-        let is_short = is_alive && !state.think.is_above(idle_ns / 2);
-        let was_short = state.has(Marks::SHORT_THINK_TIME);
-        let barrier = state.inject.decreased_ticks.wrapping_add(self.spans.inject_barrier);
-        let begins_anew = state.inject.last_service_ns == 0 && (!is_short || self.clock.is_past_or_now(barrier));
-        self.queues.at_mut(queue).marks.put(Marks::SHORT_THINK_TIME, is_short);
-        if is_short != was_short && begins_anew {
-            self.reset_injection(queue);
-        }
-    }
-
-    /// How much of its time the queue has nothing to do.
-    fn judge_io_bound(&mut self, queue: u32) {
-        let now = self.clock.ns;
-        let state = self.queues.at_mut(queue);
-        let total = now.saturating_sub(state.io_start_ns);
-        if state.is_empty() && state.dispatched == 0 {
-            state.total_idle_ns = state.total_idle_ns.saturating_add(now.saturating_sub(state.think.last_end_ns));
-        }
-        if state.has(Marks::JUST_CREATED) {
-            return;
-        }
-        let is_bound = state.total_idle_ns.saturating_mul(5) <= total;
-        state.marks.put(Marks::IO_BOUND, is_bound);
-        if total > IO_WINDOW_NS {
-            state.io_start_ns = now.wrapping_sub(total / 2);
-            state.total_idle_ns /= 2;
-        }
-    }
-
-    // ---- into the queue ----
-
-    #[inline(never)]
-    fn put_into_queue(&mut self, requests: &Requests, slot: u32) -> Put {
-        let entry = *self.slots.at(slot);
-        let queue = entry.queue;
-        let factor_before = self.queues.at(queue).raising.factor;
-        if self.messages.is_on() {
-            let numbers = [u64::from(entry.is_sync)];
-            self.say_queue(queue, "add_request {0}", &numbers);
-        }
-        self.requests_queued = self.requests_queued.wrapping_add(1);
-        self.groups.at_mut(entry.group).account.queued.add(entry.direction, entry.is_sync, 1);
-        let state = self.queues.at_mut(queue);
-        let [asynchronous, sync] = &mut state.queued;
-        let queued = if entry.is_sync { sync } else { asynchronous };
-        *queued = queued.wrapping_add(1);
-        let is_sync_queue = state.is_sync();
-        if is_sync_queue && self.contexts.at(entry.context).requests <= 1 {
-            self.look_for_waker(queue);
-            self.sample_for_injection(queue);
-        }
-        if is_sync_queue && self.profile.io_bound == IoBound::ShareOfTime {
-            self.judge_io_bound(queue);
-        }
-        let first_sector = requests.attributes(entry.id).extent.first_sector;
-        let is_next_changed = self.sort_in(queue, slot, first_sector);
-        if is_next_changed {
-            self.note_position(queue);
-        }
-        Put { factor_before, is_next_changed }
     }
 
     /// Older forms: enough arrivals in time in a row make a queue one that does nothing but I/O.
@@ -249,12 +236,10 @@ impl Bfq {
         }
     }
 
-    /// A wait for this queue is over, unless others may yet join a small request; whether its turn is so as well.
+    /// The wait for this queue is over, unless others may yet join a small request; whether its turn is so as well.
+    #[inline(never)]
     fn end_wait(&mut self, queue: u32, slot: u32) -> bool {
         let state = self.queues.at(queue);
-        if queue != self.in_service || !state.has(Marks::WAIT_REQUEST) {
-            return false;
-        }
         let entry = self.slots.at(slot);
         let [asynchronous, sync] = state.queued;
         let of_kind = if entry.is_sync { sync } else { asynchronous };

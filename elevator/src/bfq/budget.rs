@@ -49,7 +49,7 @@ impl Bfq {
     /// The budget follows the next request, while the queue waits for its turn.
     #[inline(always)]
     pub(super) fn next_request_changed(&mut self, queue: u32) {
-        if self.renews_budget(queue) {
+        if queue != self.in_service && self.renews_budget(queue) {
             self.activate_or_requeue(queue, false, false);
         }
     }
@@ -57,7 +57,7 @@ impl Bfq {
     #[inline(never)]
     fn renews_budget(&mut self, queue: u32) -> bool {
         let state = self.queues.at(queue);
-        if state.next == NIL || queue == self.in_service || !state.has(Marks::BUSY) {
+        if state.next == NIL || !state.has(Marks::BUSY) {
             return false;
         }
         let charge = self.charge(state.next, queue);
@@ -139,14 +139,14 @@ impl Bfq {
 
     /// Whether the time of a turn is over; while a queue is waited for only if it has most of its budget left.
     pub(super) fn may_end_for_time(&mut self, queue: u32) -> bool {
-        let (is_timed_out, has_most) = (self.is_timed_out(queue), self.has_third_left(queue));
-        let waits = self.queues.at(queue).has(Marks::WAIT_REQUEST);
+        let is_timed_out = self.is_timed_out(queue);
         if self.messages.is_on() {
+            let (waits, has_most) = (self.queues.at(queue).has(Marks::WAIT_REQUEST), self.has_third_left(queue));
             let text = "may_budget_timeout: wait_request {0} left {1} timeout {2}";
             let numbers = [u64::from(waits), u64::from(has_most), u64::from(is_timed_out)];
             self.say_queue(queue, text, &numbers);
         }
-        is_timed_out && (!waits || has_most)
+        is_timed_out && (!self.queues.at(queue).has(Marks::WAIT_REQUEST) || self.has_third_left(queue))
     }
 
     fn has_third_left(&self, queue: u32) -> bool {

@@ -19,10 +19,11 @@ pub struct Burst {
 }
 
 impl Bfq {
-    /// A queue gets a request: a new one belongs to the burst under way, or begins one.
+    /// A new queue gets a request: it belongs to the burst under way, or begins one.
+    #[inline(never)]
     pub(super) fn note_burst(&mut self, queue: u32) {
         let state = self.queues.at(queue);
-        if !state.has(Marks::JUST_CREATED) || (self.burst.queues == 0 && self.busy_total() > 0) {
+        if self.burst.queues == 0 && self.busy_total() > 0 {
             return;
         }
         let was_split = !self.clock.is_past(state.split_ticks.wrapping_add(self.spans.split_grace));

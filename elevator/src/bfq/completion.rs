@@ -2,7 +2,6 @@
 
 use super::Bfq;
 use super::budget::TurnEnd;
-use super::profile::Injection;
 use super::state::{Held, Marks};
 use crate::interface::Wake;
 use crate::request::Requests;
@@ -36,35 +35,40 @@ impl Bfq {
 
     #[inline(never)]
     fn leave_device(&mut self, slot: u32) -> Then {
-        let entry = *self.slots.at(slot);
-        let queue = entry.queue;
-        if self.profile.injection == Injection::ServiceTime {
-            self.learn_injection(queue, entry.id);
+        let entry = self.slots.at_mut(slot);
+        entry.held = Held::Nowhere;
+        let (queue, id) = (entry.queue, entry.id);
+        // Older forms have none.
+        if self.sampled == Some(id) {
+            self.learn_injection(queue);
         }
         self.learn_depth();
-        self.slots.at_mut(slot).held = Held::Nowhere;
         self.in_driver = self.in_driver.saturating_sub(1);
-        self.count_out(queue);
         self.sample_completion();
-        self.last_completed = if self.queues.at(queue).has(Marks::COOP) { NIL } else { queue };
-        let state = self.queues.at(queue);
-        if state.has(Marks::SOFTRT_UPDATE) && state.dispatched == 0 && state.is_empty() && !self.is_interactive(queue) {
-            let next = self.soft_real_time_start(queue);
-            self.queues.at_mut(queue).soft_next_start_ticks = next;
+        let state = self.queues.at_mut(queue);
+        self.last_completed = if state.has(Marks::COOP) { NIL } else { queue };
+        state.dispatched = state.dispatched.saturating_sub(1);
+        state.think.last_end_ns = self.clock.ns;
+        if state.dispatched == 0 {
+            self.has_none_in_device(queue);
         }
         if queue == self.in_service { self.look_at_service(queue) } else { Then::GoesOn }
     }
 
-    /// One request less of a queue in the device.
-    fn count_out(&mut self, queue: u32) {
-        let (now, now_ticks) = (self.clock.ns, self.clock.ticks);
+    /// The queue has no more requests in the device.
+    #[inline]
+    fn has_none_in_device(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
-        state.dispatched = state.dispatched.saturating_sub(1);
-        state.think.last_end_ns = now;
-        if state.dispatched == 0 && !state.has(Marks::BUSY) {
-            state.budget_timeout_ticks = now_ticks;
+        let is_out = !state.has(Marks::BUSY);
+        let ends_soft_batch = state.has(Marks::SOFTRT_UPDATE) && state.is_empty();
+        if is_out {
+            state.budget_timeout_ticks = self.clock.ticks;
             self.stop_pending(queue);
             self.uncount_weight(queue);
+        }
+        if ends_soft_batch && !self.is_interactive(queue) {
+            let next = self.soft_real_time_start(queue);
+            self.queues.at_mut(queue).soft_next_start_ticks = next;
         }
     }
 
@@ -111,8 +115,9 @@ impl Bfq {
         self.flash_queues = !self.is_rotational && queues;
     }
 
+    #[inline]
     pub(super) fn account_service(&mut self, requests: &Requests, slot: u32) {
-        let entry = *self.slots.at(slot);
+        let entry = self.slots.at(slot);
         let request = requests.at(entry.id);
         let served_ns = self.clock.ns.saturating_sub(request.issued_ns);
         let waited_ns = request.issued_ns.saturating_sub(request.start_ns);

@@ -58,6 +58,21 @@ impl Bfq {
     pub(super) fn queue_for(&mut self, bio: &Bio) -> u32 {
         let index = self.context_index(bio.context);
         let is_sync = bio.is_sync();
+        let context = self.contexts.at(index);
+        let is_known = context.is_alive & (context.group == bio.group.0) & (context.priority == bio.priority);
+        let queue = context.queue(is_sync);
+        // A group that an issuer is known in is online.
+        let splits = self.queues.at(queue).has(Marks::SPLIT_COOP) && !context.is_stably_merged;
+        if is_known && queue != NIL && !splits {
+            return queue;
+        }
+        self.queue_after_changes(index, bio)
+    }
+
+    /// The same for an issuer about which something may have changed.
+    #[inline(always)]
+    fn queue_after_changes(&mut self, index: u32, bio: &Bio) -> u32 {
+        let is_sync = bio.is_sync();
         self.refresh_context(index, bio);
         let queue = self.contexts.at(index).queue(is_sync);
         if queue == NIL {
@@ -80,7 +95,7 @@ impl Bfq {
     }
 
     /// Notices what has changed about an issuer since it was last seen.
-    #[inline]
+    #[inline(always)]
     fn refresh_context(&mut self, index: u32, bio: &Bio) {
         let context = self.contexts.at(index);
         let (is_unknown, group_before) = (!context.is_alive && context.requests == 0, context.group);
@@ -206,14 +221,6 @@ impl Bfq {
         queue
     }
 
-    /// The issuer is its only user: the queue is its own.
-    pub(super) fn own_if_alone(&mut self, queue: u32, context: u32) {
-        let state = self.queues.at_mut(queue);
-        if queue != SPARE_QUEUE && state.merges_into == NIL && state.process_references() == 1 {
-            (state.owner, state.issuer) = (context, context);
-        }
-    }
-
     // ---- letting go ----
 
     /// An issuer uses a queue no more; what it was promised of others along the way goes with it.
@@ -302,8 +309,10 @@ impl Bfq {
         if queue == NIL {
             return;
         }
-        self.count_allocated(queue, false);
-        self.release_if_unused(queue);
+        self.count_allocated(queue, 1_u32.wrapping_neg());
+        if self.queues.at(queue).processes == 0 {
+            self.release_if_unused(queue);
+        }
         let issuer = self.contexts.at_mut(context);
         issuer.requests = issuer.requests.saturating_sub(1);
         if !issuer.is_alive && issuer.requests == 0 {

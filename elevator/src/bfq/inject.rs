@@ -5,7 +5,6 @@ use super::next_request::LONG_ON_FLASH_SECTORS;
 use super::profile::Injection;
 use super::state::{InjectState, Marks};
 use crate::structures::NIL;
-use block::RequestId;
 
 /// Of 4.12: so many times the service that the queue itself had.
 const INJECTED_TIMES: u64 = 10;
@@ -131,10 +130,8 @@ impl Bfq {
     }
 
     /// The request that was measured is back.
-    pub(super) fn learn_injection(&mut self, queue: u32, id: RequestId) {
-        if self.sampled != Some(id) {
-            return;
-        }
+    #[inline(never)]
+    pub(super) fn learn_injection(&mut self, queue: u32) {
         let took_ns = self.clock.ns.saturating_sub(self.sample_began_ns);
         let (now, in_driver, deepest, is_injected) = (self.clock.ticks, self.in_driver, self.deepest, self.is_injected);
         let inject = &mut self.queues.at_mut(queue).inject;

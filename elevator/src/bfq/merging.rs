@@ -24,6 +24,16 @@ impl Bfq {
         state.service_from_backlogged > 0 && self.clock.is_past(state.first_io_ticks.wrapping_add(self.spans.merge))
     }
 
+    /// Whether nothing can come of looking for another queue that a request should go to: see [`Bfq::merge_target`].
+    #[inline]
+    pub(super) fn stays_alone(&self, queue: u32, context: u32) -> bool {
+        let is_unplanned = self.queues.at(queue).merges_into == NIL;
+        let is_far_from_it = self.is_spared()
+            || (self.contexts.at(context).stable_candidate == NIL
+                && (self.busy_total() <= 1 || self.merges_too_late(queue)));
+        is_unplanned && is_far_from_it
+    }
+
     /// The queue that an issuer's next request goes to instead of its own, or NIL.
     #[inline(never)]
     pub(super) fn merge_target(&mut self, queue: u32, context: u32, first_sector: u64) -> u32 {
@@ -305,7 +315,7 @@ impl Bfq {
         }
         state.marks.clear(Marks::COOP);
         state.marks.clear(Marks::SPLIT_COOP);
-        self.own_if_alone(queue, context);
+        self.queues.at_mut(queue).own_if_alone(queue, context);
         self.resume_state(queue, context);
         true
     }
@@ -317,7 +327,7 @@ impl Bfq {
         if is_still_there && waker != fresh {
             self.join_waker(fresh, waker);
         }
-        self.own_if_alone(fresh, context);
+        self.queues.at_mut(fresh).own_if_alone(fresh, context);
         self.resume_state(fresh, context);
     }
 
@@ -409,10 +419,16 @@ impl Bfq {
     // ---- by position ----
 
     /// The queue's next request has changed: it is found where that is, if it may be merged at all.
+    #[inline]
     pub(super) fn note_position(&mut self, queue: u32) {
-        if self.is_spared() {
-            return;
+        let has_any = self.position_links.is_linked(queue) || !self.merges_too_late(queue);
+        if !self.is_spared() && has_any {
+            self.renew_position(queue);
         }
+    }
+
+    #[inline(never)]
+    fn renew_position(&mut self, queue: u32) {
         self.forget_position(queue);
         let next = self.queues.at(queue).next;
         let is_idle = self.is_idle_class(queue);

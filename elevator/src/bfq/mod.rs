@@ -247,22 +247,23 @@ impl Elevator for Bfq {
             self.complain();
             return Wake::No;
         }
-        let queue = self.queue_for(requests.attributes(id));
-        self.bind(requests, id, queue);
+        let bio = requests.attributes(id);
+        let queue = self.queue_for(bio);
+        self.bind(bio, id, queue);
         match at {
-            Position::Sorted(_) => self.add(requests, id.slot()),
+            Position::Sorted(_) => self.add(bio, id.slot(), queue),
             Position::Head | Position::Requeue => self.add_direct(id.slot()),
         }
         (self.is_holding, self.repoll_at) = (false, None);
         Wake::All
     }
 
-    fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
+    fn choose(&mut self, _requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.clock.set(now);
         (self.is_holding, self.repoll_at) = (false, None);
         match self.next_direct() {
             Some(direct) => direct,
-            None => self.dispatch(requests),
+            None => self.dispatch(),
         }
     }
 
@@ -301,7 +302,7 @@ impl Elevator for Bfq {
 
     fn released(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.clock.set(now);
-        let slot = *self.slots.at(id.slot());
+        let slot = self.slots.at(id.slot());
         if slot.id != id {
             return Wake::No;
         }

@@ -3,6 +3,7 @@
 use super::Bfq;
 use super::state::{Held, Marks};
 use crate::structures::NIL;
+use block::Extent;
 use core::hint::select_unpredictable;
 
 /// Requests that begin farther from where the last one ended are far off; on flash only short ones are.
@@ -20,81 +21,92 @@ enum Left {
     Nothing,
 }
 
-impl Bfq {
-    /// Whether a request at `first_sector` is far from where another ended; `last_end` 0 = there was none.
-    pub(super) fn is_seeky_after(&self, last_end: u64, first_sector: u64, sectors: u32) -> bool {
-        last_end != 0
-            && first_sector.abs_diff(last_end) > FAR_SECTORS
-            && (self.is_rotational || sectors < LONG_ON_FLASH_SECTORS)
-    }
+/// Whether a request is far from where another ended; `last_end` 0 = there was none.
+#[inline]
+pub const fn is_far_from(last_end: u64, extent: Extent, is_rotational: bool) -> bool {
+    last_end != 0
+        && extent.first_sector.abs_diff(last_end) > FAR_SECTORS
+        && (is_rotational || extent.sectors < LONG_ON_FLASH_SECTORS)
+}
 
+impl Bfq {
     #[inline]
     pub(super) fn first_sector(&self, slot: u32) -> u64 {
         self.sort_links.key(slot).unwrap_or(0)
     }
 
-    /// The better of two queued requests, either of which may be NIL: sync before async, metadata before data, then the
-    /// nearer to `last`; what lies too far back counts as behind everything.
+    /// The better of two queued requests: sync before async, metadata before data, then the nearer to `last`; what lies too
+    /// far back counts as behind everything.
+    #[inline]
     fn better(&self, one: u32, other: u32, last: u64) -> u32 {
-        if one == NIL || one == other {
-            return other;
-        }
-        if other == NIL {
-            return one;
-        }
-        let (a, b) = (self.rank(one, last), self.rank(other, last));
+        let (first, second) = (self.first_sector(one), self.first_sector(other));
+        let (a, b) = (self.rank(one, first, last), self.rank(other, second, last));
         // As far ahead as the other lies back: ahead. At the same place: the first.
-        let is_first_better = a < b || (a == b && self.first_sector(one) >= self.first_sector(other));
+        let is_first_better = (a < b) | ((a == b) & (first >= second));
         select_unpredictable(is_first_better, one, other)
     }
 
     /// Less is better. One number, since which of two requests is nearer is a coin toss and a branch on it is mispredicted
     /// every other time: kind above whether the head goes round for it above how far it has to go.
     #[inline]
-    fn rank(&self, slot: u32, last: u64) -> u128 {
-        let (entry, first_sector) = (self.slots.at(slot), self.first_sector(slot));
+    fn rank(&self, slot: u32, first_sector: u64, last: u64) -> u128 {
         let is_ahead = first_sector >= last;
         let behind = last.wrapping_sub(first_sector);
         let goes_round = !is_ahead & (behind > self.settings.back_seek_max_sectors);
-        let back = behind.saturating_mul(self.settings.back_seek_penalty);
+        // Of a way back that is short enough: less than 2^32 sectors, as often as 2^31.
+        let back = behind.wrapping_mul(self.settings.back_seek_penalty);
         // All that the head goes round for is counted from the device's first sector.
         let far = select_unpredictable(goes_round, first_sector, back);
         let distance = select_unpredictable(is_ahead, first_sector.wrapping_sub(last), far);
-        let kind = u128::from(!entry.is_sync) << 66 | u128::from(!entry.is_meta) << 65;
-        kind | u128::from(goes_round) << 64 | u128::from(distance)
+        let kind = u64::from(self.slots.at(slot).kind) << 1 | u64::from(goes_round);
+        u128::from(kind) << 64 | u128::from(distance)
     }
 
-    /// Puts a request into its queue's order; whether another comes next now.
+    /// Puts a request into its queue's two orders; whether another comes next now.
+    #[inline]
     pub(super) fn sort_in(&mut self, queue: u32, slot: u32, first_sector: u64) -> bool {
-        let last = self.last_position_sectors;
         let state = self.queues.at_mut(queue);
-        if !state.sorted.insert(&mut self.sort_links, slot, first_sector) {
+        let is_in = state.sorted.insert(&mut self.sort_links, slot, first_sector)
+            && state.fifo.push_back(&mut self.fifo_links, slot);
+        let before = state.next;
+        if !is_in {
             self.complain();
             return false;
         }
-        let before = state.next;
-        let next = self.better(before, slot, last);
+        let next = if before == NIL { slot } else { self.better(before, slot, self.last_position_sectors) };
         self.queues.at_mut(queue).next = next;
         next != before
     }
 
-    /// What goes next when `slot` leaves: the oldest if its time has passed (looked at once a turn), else a neighbour.
-    fn successor(&mut self, queue: u32, slot: u32) -> u32 {
-        let now = self.clock.ns;
+    /// The request whose time has passed, if this is the first look in this turn and the oldest is such a one.
+    fn overdue(&mut self, queue: u32, slot: u32) -> u32 {
         let state = self.queues.at_mut(queue);
-        if !state.has(Marks::FIFO_EXPIRE) {
-            state.marks.set(Marks::FIFO_EXPIRE);
-            let oldest = state.fifo.first().unwrap_or(NIL);
-            let is_overdue = oldest != slot && now >= self.slots.at(oldest).due_ns;
-            if oldest != NIL && is_overdue {
-                self.say_queue(queue, "check_fifo: returned {0}", &[u64::from(oldest)]);
-                return oldest;
+        state.marks.set(Marks::FIFO_EXPIRE);
+        let oldest = state.fifo.first().unwrap_or(NIL);
+        let is_overdue = oldest != slot && self.clock.ns >= self.slots.at(oldest).due_ns;
+        if oldest == NIL || !is_overdue {
+            return NIL;
+        }
+        self.say_queue(queue, "check_fifo: returned {0}", &[u64::from(oldest)]);
+        oldest
+    }
+
+    /// What goes next when `slot` leaves: the oldest if its time has passed (looked at once a turn), else a neighbour.
+    #[inline]
+    fn successor(&mut self, queue: u32, slot: u32) -> u32 {
+        if !self.queues.at(queue).has(Marks::FIFO_EXPIRE) {
+            let overdue = self.overdue(queue, slot);
+            if overdue != NIL {
+                return overdue;
             }
         }
-        let first = self.queues.at(queue).sorted.first().filter(|first| *first != slot);
-        let next = self.sort_links.next(slot).or(first).unwrap_or(NIL);
         let previous = self.sort_links.prev(slot).unwrap_or(NIL);
-        self.better(next, previous, self.first_sector(slot))
+        let first = self.queues.at(queue).sorted.first().filter(|_| previous != NIL);
+        match (self.sort_links.next(slot).or(first), previous) {
+            (Some(next), NIL) => next,
+            (Some(next), previous) => self.better(next, previous, self.first_sector(slot)),
+            (None, previous) => previous,
+        }
     }
 
     /// A request leaves its queue's orders: chosen, or absorbed by another.
@@ -115,12 +127,14 @@ impl Bfq {
 
     #[inline(never)]
     fn unlink(&mut self, slot: u32) -> Left {
-        let entry = *self.slots.at(slot);
-        let queue = entry.queue;
+        let entry = self.slots.at_mut(slot);
         if entry.held != Held::Queued {
             self.complain();
             return Left::Something;
         }
+        entry.held = Held::Nowhere;
+        let (queue, is_sync) = (entry.queue, entry.is_sync);
+        self.groups.at_mut(entry.group).account.queued.take(entry.direction, is_sync, 1);
         let mut left = Left::Something;
         if self.queues.at(queue).next == slot {
             let next = self.successor(queue, slot);
@@ -129,24 +143,24 @@ impl Bfq {
         }
         let state = self.queues.at_mut(queue);
         let is_out = state.fifo.remove(&mut self.fifo_links, slot) && state.sorted.remove(&mut self.sort_links, slot);
+        let [asynchronous, sync] = &mut state.queued;
+        let queued = if is_sync { sync } else { asynchronous };
+        *queued = queued.saturating_sub(1);
+        if state.is_empty() {
+            state.next = NIL;
+            left = if state.has(Marks::BUSY) && queue != self.in_service { Left::Nothing } else { Left::Something };
+        }
+        let is_empty = state.is_empty();
+        self.requests_queued = self.requests_queued.saturating_sub(1);
         if !is_out {
             self.complain();
         }
-        let state = self.queues.at_mut(queue);
-        let [asynchronous, sync] = &mut state.queued;
-        let queued = if entry.is_sync { sync } else { asynchronous };
-        *queued = queued.saturating_sub(1);
-        self.requests_queued = self.requests_queued.saturating_sub(1);
-        self.slots.at_mut(slot).held = Held::Nowhere;
-        self.groups.at_mut(entry.group).account.queued.take(entry.direction, entry.is_sync, 1);
-        if !self.queues.at(queue).is_empty() {
+        if is_empty {
+            self.forget_position(queue);
+        } else {
             self.note_position(queue);
-            return left;
         }
-        self.queues.at_mut(queue).next = NIL;
-        self.forget_position(queue);
-        let leaves = self.queues.at(queue).has(Marks::BUSY) && queue != self.in_service;
-        if leaves { Left::Nothing } else { Left::Something }
+        left
     }
 
     /// A front merge moved a queued request's first sector; whether another request of its queue comes next now.
@@ -162,7 +176,7 @@ impl Bfq {
             self.complain();
             return false;
         }
-        let next = self.better(before, slot, last);
+        let next = if before == slot || before == NIL { slot } else { self.better(before, slot, last) };
         self.queues.at_mut(queue).next = next;
         self.note_position(queue);
         next != before

@@ -1,9 +1,9 @@
 //! How fast the device is at its best, measured from dispatch to dispatch; budgets and the length of raising follow.
 
 use super::Bfq;
-use crate::request::Requests;
-use block::Nanos;
+use super::next_request::is_far_from;
 use block::time::{MICROSECOND, MILLISECOND, SECOND};
+use block::{Extent, Nanos};
 
 /// Rates are sectors a microsecond, with so many binary places.
 const RATE_SHIFT: u32 = 16;
@@ -115,12 +115,11 @@ impl Bfq {
     }
 
     /// A request is about to leave its queue for the device.
-    #[inline(never)]
-    pub(super) fn sample_dispatch(&mut self, requests: &Requests, slot: u32) {
+    #[inline]
+    pub(super) fn sample_dispatch(&mut self, extent: Extent, is_served: bool) {
         let now = self.clock.ns;
-        let extent = requests.attributes(self.slots.at(slot).id).extent;
         let sectors = u64::from(extent.sectors);
-        let is_seeky = self.is_seeky_after(self.last_position_sectors, extent.first_sector, extent.sectors);
+        let is_seeky = is_far_from(self.last_position_sectors, extent, self.is_rotational);
         if self.peak.samples == 0 {
             self.peak.begin(now, sectors);
         } else if now.saturating_sub(self.peak.last_dispatch_ns) > PAUSE_NS && self.in_driver == 0 {
@@ -141,13 +140,14 @@ impl Bfq {
             }
         }
         self.last_position_sectors = extent.end();
-        if self.slots.at(slot).queue == self.in_service {
+        if is_served {
             self.last_position_in_service = extent.end();
         }
         self.peak.last_dispatch_ns = now;
     }
 
     /// Ends a measurement, and begins the next with a request of this size (without one, with the next dispatch).
+    #[inline(never)]
     fn conclude_rate(&mut self, begins_with: Option<u64>) {
         let now = self.clock.ns;
         if self.peak.conclude() && self.settings.max_budget == 0 {
@@ -163,11 +163,12 @@ impl Bfq {
     }
 
     /// A request is back; one that took suspiciously long ends the measurement.
+    #[inline]
     pub(super) fn sample_completion(&mut self) {
         let now = self.clock.ns;
         let since_us = now.saturating_sub(self.peak.last_completion_ns) / MICROSECOND;
-        let rate = (self.peak.last_size << RATE_SHIFT).checked_div(since_us).unwrap_or(u64::MAX);
-        if since_us > NO_PAUSE_NS / MICROSECOND && rate < SLOW_RATE {
+        let is_late = since_us > NO_PAUSE_NS / MICROSECOND;
+        if is_late && (self.peak.last_size << RATE_SHIFT).checked_div(since_us).is_some_and(|rate| rate < SLOW_RATE) {
             self.conclude_rate(None);
         }
         self.peak.last_completion_ns = now;

@@ -59,10 +59,9 @@ impl Bfq {
 
     /// An async queue that was silent for a while is raised as if somebody waited for it.
     #[inline(never)]
-    pub(super) fn raise_async(&mut self, queue: u32, slot: u32, factor_before: u32) {
+    pub(super) fn raise_async(&mut self, queue: u32) {
         let silent_until = self.queues.at(queue).raising.since_ticks.wrapping_add(self.spans.async_arrivals);
-        let is_due = self.settings.low_latency && factor_before == 1 && !self.slots.at(slot).is_sync;
-        if !is_due || !self.clock.is_past(silent_until) {
+        if !self.settings.low_latency || !self.clock.is_past(silent_until) {
             return;
         }
         let longest = self.raising_ticks();
@@ -73,8 +72,16 @@ impl Bfq {
     }
 
     /// A request of the queue in service has just gone: whether its raising ends, and what its weight is then.
-    #[inline(never)]
+    #[inline]
     pub(super) fn look_at_raising(&mut self, queue: u32) {
+        let entity = self.entities.at(queue);
+        if entity.weight > entity.original_weight || self.queues.at(queue).is_raised() {
+            self.reconsider_raising(queue);
+        }
+    }
+
+    #[inline(never)]
+    fn reconsider_raising(&mut self, queue: u32) {
         if self.queues.at(queue).is_raised() {
             self.end_raising_in_time(queue);
         }

@@ -4,10 +4,9 @@ use super::budget::TurnEnd;
 use super::state::{Held, Marks};
 use super::{Bfq, Why};
 use crate::interface::Dispatch;
-use crate::request::Requests;
 use crate::structures::NIL;
-use block::Nanos;
 use block::time::MILLISECOND;
+use block::{Extent, Nanos};
 
 /// Linux looks at a device that is kept for a queue again after this (BLK_MQ_BUDGET_DELAY).
 const REPOLL_NS: Nanos = 3 * MILLISECOND;
@@ -21,8 +20,8 @@ enum Look {
     Nobody,
     /// The turn in service is over.
     Ends(TurnEnd),
-    /// This queue may send a request.
-    Sends(u32),
+    /// This queue may send a request, at this charge.
+    Sends(u32, u32),
     /// The device is kept for the queue in service.
     Keeps,
 }
@@ -40,7 +39,7 @@ impl Bfq {
 
     /// The next request, or what the device waits for.
     #[inline]
-    pub(super) fn dispatch(&mut self, requests: &Requests) -> Dispatch {
+    pub(super) fn dispatch(&mut self) -> Dispatch {
         if self.busy_total() == 0 {
             return Dispatch::Empty;
         }
@@ -59,13 +58,13 @@ impl Bfq {
                     }
                 }
                 Look::Ends(end) => self.end_turn(self.in_service, end, self.clock.ns),
-                Look::Sends(queue) => {
+                Look::Sends(queue, charge) => {
                     let why = match () {
                         () if queue == self.in_service && queue == before => Why::TurnGoesOn,
                         () if queue == self.in_service => Why::NextTurn,
                         () => Why::Injected,
                     };
-                    return self.send(requests, queue, why);
+                    return self.send(queue, charge, why);
                 }
                 Look::Keeps => break,
             }
@@ -102,22 +101,28 @@ impl Bfq {
             if self.may_end_for_time(queue) && !self.must_idle(queue) {
                 return Look::Ends(TurnEnd::BudgetTimeout);
             }
-            if self.is_owed_before(queue) {
+            if self.settings.bounded_hold && self.is_owed_before(queue) {
                 return Look::Ends(TurnEnd::Preempted);
             }
         }
         let state = self.queues.at(queue);
         let next = state.next;
         if next != NIL {
-            if self.charge(next, queue) <= self.budget_left(queue) {
-                self.stop_wait(queue);
-                return Look::Sends(queue);
+            let charge = self.charge(next, queue);
+            if charge > self.budget_left(queue) {
+                return Look::Ends(TurnEnd::BudgetExhausted);
             }
-            return Look::Ends(TurnEnd::BudgetExhausted);
+            if self.queues.at(queue).has(Marks::WAIT_REQUEST) {
+                self.stop_wait(queue);
+            }
+            return Look::Sends(queue, charge);
         }
         if state.has(Marks::WAIT_REQUEST) || (state.dispatched > 0 && self.better_to_idle(queue)) {
             let other = self.choose_for_injection();
-            return if other == NIL { Look::Keeps } else { Look::Sends(other) };
+            if other == NIL {
+                return Look::Keeps;
+            }
+            return Look::Sends(other, self.charge(self.queues.at(other).next, other));
         }
         Look::Ends(TurnEnd::NoMoreRequests)
     }
@@ -137,10 +142,8 @@ impl Bfq {
 
     /// With `bounded_hold`: somebody whom virtual time owes service, and who would finish first, waits for the end of
     /// a turn that has had more than its due (the repair of Q17).
+    #[inline(never)]
     pub(super) fn is_owed_before(&self, served: u32) -> bool {
-        if !self.settings.bounded_hold {
-            return false;
-        }
         let mut entity = served;
         while entity != NIL {
             let state = self.entities.at(entity);
@@ -161,15 +164,15 @@ impl Bfq {
 
     /// The request leaves its queue for the device.
     #[inline]
-    fn send(&mut self, requests: &Requests, queue: u32, why: Why) -> Dispatch {
+    fn send(&mut self, queue: u32, charge: u32, why: Why) -> Dispatch {
         let slot = self.queues.at(queue).next;
         if slot == NIL {
             self.complain();
             return Dispatch::Throttled;
         }
         let is_served = queue == self.in_service;
-        self.account_dispatch(requests, slot, is_served);
-        self.move_to_device(slot);
+        self.account_dispatch(slot, charge, is_served);
+        self.move_to_device(slot, queue);
         if is_served {
             self.look_at_raising(queue);
             if self.busy_total() > 1 && self.is_idle_class(queue) && self.in_service == queue {
@@ -185,23 +188,22 @@ impl Bfq {
 
     /// The queue's service, what is measured of its requests, and the rate of the device.
     #[inline(never)]
-    fn account_dispatch(&mut self, requests: &Requests, slot: u32, is_served: bool) {
-        let queue = self.slots.at(slot).queue;
-        let charge = self.charge(slot, queue);
+    fn account_dispatch(&mut self, slot: u32, charge: u32, is_served: bool) {
+        let entry = self.slots.at(slot);
+        let (id, queue, extent) = (entry.id, entry.queue, Extent::new(self.first_sector(slot), entry.sectors));
         self.served(queue, charge);
-        if is_served && self.waits_for_dispatch {
-            self.waits_for_dispatch = false;
-            self.sampled = Some(self.slots.at(slot).id);
-        } else if !is_served {
+        if !is_served {
             let served = self.queues.at_mut(self.in_service);
             served.injected_sectors = served.injected_sectors.saturating_add(charge);
+        } else if self.waits_for_dispatch {
+            self.waits_for_dispatch = false;
+            self.sampled = Some(id);
         }
-        self.sample_dispatch(requests, slot);
+        self.sample_dispatch(extent, is_served);
     }
 
     #[inline(always)]
-    fn move_to_device(&mut self, slot: u32) {
-        let queue = self.slots.at(slot).queue;
+    fn move_to_device(&mut self, slot: u32, queue: u32) {
         // Before it leaves the queue, so that the queue does not look as if it had nothing anywhere.
         let state = self.queues.at_mut(queue);
         state.dispatched = state.dispatched.wrapping_add(1);
@@ -209,29 +211,29 @@ impl Bfq {
         self.enter_device(slot);
     }
 
-    /// Counts a request into the device, for its queue and its group.
-    #[inline(never)]
-    pub(super) fn enter_device(&mut self, slot: u32) {
+    /// Counts a request into the device, and for its group.
+    #[inline]
+    fn enter_device(&mut self, slot: u32) {
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Dispatched;
-        let entry = *entry;
-        self.in_driver = self.in_driver.wrapping_add(1);
         let account = &mut self.groups.at_mut(entry.group).account;
         let sectors = u64::from(entry.sectors);
         account.sectors = account.sectors.wrapping_add(sectors);
         account.serviced.add(entry.direction, entry.is_sync, 1);
         account.service_bytes.add(entry.direction, entry.is_sync, sectors.saturating_mul(512));
+        self.in_driver = self.in_driver.wrapping_add(1);
     }
 
     /// The first of those that the host put before everything.
     pub(super) fn next_direct(&mut self) -> Option<Dispatch> {
         let slot = self.direct.pop_front(&mut self.fifo_links)?;
-        let entry = *self.slots.at(slot);
+        let entry = self.slots.at(slot);
+        let (id, queue) = (entry.id, entry.queue);
         self.groups.at_mut(entry.group).account.queued.take(entry.direction, entry.is_sync, 1);
-        let state = self.queues.at_mut(entry.queue);
+        let state = self.queues.at_mut(queue);
         state.dispatched = state.dispatched.wrapping_add(1);
         self.enter_device(slot);
-        Some(Dispatch::Request { id: entry.id, reason: Why::HeadInsert.into() })
+        Some(Dispatch::Request { id, reason: Why::HeadInsert.into() })
     }
 
     /// Everything out by force: queue after queue as virtual time has them, without waiting.
@@ -243,14 +245,15 @@ impl Bfq {
         if self.in_service == NIL {
             let queue = self.first_with_requests()?;
             let slot = self.queues.at(queue).next;
-            self.move_to_device(slot);
+            self.move_to_device(slot, queue);
             return Some(slot);
         }
-        let slot = self.queues.at(self.in_service).next;
+        let queue = self.in_service;
+        let slot = self.queues.at(queue).next;
         if slot == NIL {
             return None;
         }
-        self.move_to_device(slot);
+        self.move_to_device(slot, queue);
         Some(slot)
     }
 

@@ -1,5 +1,6 @@
 //! What BFQ keeps: of a request, of what is scheduled (queues and groups), of a queue, of an issuer, of a group.
 
+use super::contexts::SPARE_QUEUE;
 use crate::account::GroupAccount;
 use crate::structures::{List, NIL, Tree};
 use block::{Class, Direction, GroupId, Nanos, RequestId};
@@ -24,8 +25,8 @@ pub struct Slot {
     pub held: Held,
     pub direction: Direction,
     pub is_sync: bool,
-    /// Metadata: goes first in its queue.
-    pub is_meta: bool,
+    /// Less goes first in its queue: sync before async, metadata before data.
+    pub kind: u8,
     pub queue: u32,
     /// The queue's group when the request came.
     pub group: u32,
@@ -40,13 +41,20 @@ pub const FREE_SLOT: Slot = Slot {
     held: Held::Nowhere,
     direction: Direction::Read,
     is_sync: false,
-    is_meta: false,
+    kind: 0,
     queue: NIL,
     group: GroupId::ROOT.0,
     context: NIL,
     sectors: 0,
     due_ns: 0,
 };
+
+impl Slot {
+    #[inline]
+    pub const fn kind(is_sync: bool, is_meta: bool) -> u8 {
+        (!is_sync as u8) << 1 | !is_meta as u8
+    }
+}
 
 /// Service trees of a scheduler, one a class.
 pub const CLASSES: u32 = 3;
@@ -322,6 +330,14 @@ impl Queue {
     pub const fn queued_total(&self) -> u32 {
         let [asynchronous, sync] = self.queued;
         asynchronous.wrapping_add(sync)
+    }
+
+    /// An issuer that is its only user: the queue is its own.
+    #[inline]
+    pub const fn own_if_alone(&mut self, index: u32, context: u32) {
+        if index != SPARE_QUEUE && self.merges_into == NIL && self.process_references() == 1 {
+            (self.owner, self.issuer) = (context, context);
+        }
     }
 
     /// Whether anybody may still send requests to it.

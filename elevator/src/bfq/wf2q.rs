@@ -353,9 +353,30 @@ impl Bfq {
 
     // ---- coming and going ----
 
+    // Each of the two below is a row of steps in whoever calls it, so that each step finds the stack shallow.
+
     /// It was on no set, or on the idle one. With `back_shift` it may start where it left off, as if it had never gone.
-    #[inline(never)]
+    #[inline(always)]
     fn activate(&mut self, entity: u32, back_shift: bool) {
+        let is_shifted = self.start_again(entity, back_shift);
+        self.apply_weight(entity, true);
+        self.enter(entity, is_shifted);
+    }
+
+    /// In service or on the active set: what it had so far counts, and it queues up again.
+    #[inline(always)]
+    fn requeue(&mut self, entity: u32) {
+        if self.entities.at(entity).set == Set::Active {
+            self.leave_set(entity);
+        }
+        self.start_behind_service(entity);
+        self.apply_weight(entity, true);
+        self.enter(entity, false);
+    }
+
+    /// The start of one that comes; whether it lies back.
+    #[inline(never)]
+    fn start_again(&mut self, entity: u32, back_shift: bool) -> bool {
         let tree = self.tree_index(entity);
         let vtime = self.trees.at(tree).vtime;
         let finish = self.stamps.at(entity).finish;
@@ -374,21 +395,11 @@ impl Bfq {
             earliest
         };
         self.stamps.set(entity, start, finish);
-        self.enter(entity, is_shifted);
-    }
-
-    /// In service or on the active set: what it had so far counts, and it queues up again. One step after the other, so
-    /// that each finds the stack shallow.
-    #[inline(always)]
-    fn requeue(&mut self, entity: u32) {
-        if self.entities.at(entity).set == Set::Active {
-            self.leave_set(entity);
-        }
-        self.enter_again(entity);
+        is_shifted
     }
 
     #[inline(never)]
-    fn enter_again(&mut self, entity: u32) {
+    fn start_behind_service(&mut self, entity: u32) {
         let state = self.entities.at(entity);
         let (service, parent) = (state.service, state.parent);
         if self.groups.at(parent).in_service == entity {
@@ -396,11 +407,11 @@ impl Bfq {
             let finish = self.stamps.at(entity).finish;
             self.stamps.set(entity, finish, finish);
         }
-        self.enter(entity, false);
     }
 
+    /// It has a start and its weight: where it finishes, and so its place.
+    #[inline(never)]
     fn enter(&mut self, entity: u32, is_shifted: bool) {
-        self.apply_weight(entity, true);
         self.set_finish(entity, self.entities.at(entity).budget);
         let vtime = self.trees.at(self.tree_index(entity)).vtime;
         let stamps = *self.stamps.at(entity);
@@ -529,12 +540,13 @@ impl Bfq {
         while entity != NIL {
             let of_entity = self.entities.at_mut(entity);
             of_entity.service = of_entity.service.saturating_add(sectors);
-            let tree = tree_of(of_entity.parent, of_entity.class);
-            let above = self.parent_entity(entity);
+            let (group, tree) = (of_entity.parent, tree_of(of_entity.parent, of_entity.class));
             let state = self.trees.at_mut(tree);
             state.vtime = state.vtime.wrapping_add(state.weight_sum.quotient(shifted));
-            self.forget_idle(tree);
-            entity = above;
+            if !state.idle.is_empty() {
+                self.forget_idle(tree);
+            }
+            entity = self.group_entity(group);
         }
         self.say_queue(queue, "bfqq_served {0} secs", &[u64::from(sectors)]);
     }
@@ -542,11 +554,16 @@ impl Bfq {
     // ---- weights ----
 
     /// A changed weight, raising or class comes into force. The class of one that is in service waits (`with_class`).
+    #[inline]
     pub(super) fn apply_weight(&mut self, entity: u32, with_class: bool) {
-        let state = *self.entities.at(entity);
-        if !state.is_prio_changed {
-            return;
+        if self.entities.at(entity).is_prio_changed {
+            self.put_in_force(entity, with_class);
         }
+    }
+
+    #[inline(never)]
+    fn put_in_force(&mut self, entity: u32, with_class: bool) {
+        let state = *self.entities.at(entity);
         let (tree_before, is_queue) = (self.tree_index(entity), self.is_queue(entity));
         if state.is_on_tree {
             self.change_weight_sum(entity, false);

@@ -68,6 +68,13 @@ impl Node {
     }
 
     #[inline]
+    fn set_beside(&mut self, side: Side, slot: u32) {
+        if let Some(place) = self.beside.get_mut(side as usize) {
+            *place = slot;
+        }
+    }
+
+    #[inline]
     fn side_of(&self, child: u32) -> Side {
         if self.child(Side::Left) == child { Side::Left } else { Side::Right }
     }
@@ -187,14 +194,20 @@ impl Tree {
             links.put(slot, Node { key, rank: 0, ..FREE });
             return true;
         };
+        // The parent is its neighbour on the one side, and who was the parent's on the other.
         node.set_child(side, slot);
         let [before, behind] = node.beside;
         let is_left = side == Side::Left;
-        let (before, behind) =
-            (select_unpredictable(is_left, before, parent), select_unpredictable(is_left, parent, behind));
-        links.put(slot, Node { key, beside: [before, behind], parent, rank: 0, ..FREE });
-        self.join(links, before, slot);
-        self.join(links, slot, behind);
+        node.beside = [select_unpredictable(is_left, slot, before), select_unpredictable(is_left, behind, slot)];
+        let outer = select_unpredictable(is_left, before, behind);
+        let beside = [select_unpredictable(is_left, before, parent), select_unpredictable(is_left, parent, behind)];
+        links.put(slot, Node { key, beside, parent, rank: 0, ..FREE });
+        match links.0.get_mut(outer) {
+            // Its place on the outer one's side that is turned to it: behind that if it lies left of the parent.
+            Some(node) => node.set_beside(side.opposite(), slot),
+            None if is_left => self.first = slot,
+            None => self.last = slot,
+        }
         self.restore(links, slot, parent);
         true
     }

@@ -124,7 +124,7 @@ fn measured(rig: &mut Rig, queue: u32, took_ns: Nanos, is_injected: bool) -> u32
     (rig.bfq.sampled, rig.bfq.sample_began_ns) = (Some(id), rig.now);
     (rig.bfq.is_injected, rig.bfq.in_driver) = (is_injected, 1);
     rig.pass(took_ns);
-    rig.bfq.learn_injection(queue, id);
+    rig.bfq.learn_injection(queue);
     assert!(rig.bfq.sampled.is_none() && !rig.bfq.is_injected);
     rig.bfq.in_driver = 0;
     rig.bfq.queues.at(queue).inject.limit

@@ -1,27 +1,18 @@
 //! The peak rate, and what slow turns are charged: cases 17 to 19.
 
 use super::super::budget::TurnEnd;
-use super::super::state::{Held, Slot};
 use super::{ROOT, Rig};
-use block::Nanos;
 use block::time::{MILLISECOND, SECOND};
+use block::{Extent, Nanos};
 
 /// So many dispatches of a size, from the first to the last exactly a second, into a device that is never empty.
 fn a_second_of(rig: &mut Rig, count: u64, sectors: u32, step: u64) {
     let begin = rig.now;
-    let queue = rig.queue(ROOT, 40, 16_384);
     rig.bfq.in_driver = 1;
     for n in 0..count {
         let at: Nanos = begin + n * SECOND / (count - 1);
         rig.pass(at - rig.now);
-        let mut bio = crate::request::Bio::new(block::Operation::Read, block::Extent::new(1_000 + n * step, sectors));
-        bio.context = block::ContextId(0);
-        let id = rig.requests.allocate(bio, rig.now).unwrap();
-        let slot = id.slot();
-        *rig.bfq.slots.at_mut(slot) = Slot { id, held: Held::Queued, queue, sectors, ..super::super::state::FREE_SLOT };
-        rig.bfq.sample_dispatch(&rig.requests, slot);
-        rig.bfq.slots.at_mut(slot).held = Held::Nowhere;
-        rig.requests.free(id);
+        rig.bfq.sample_dispatch(Extent::new(1_000 + n * step, sectors), true);
     }
     assert_eq!(rig.now, begin + SECOND);
 }
