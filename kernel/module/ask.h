@@ -114,6 +114,28 @@ static inline struct hoist_ask hoist_ask_of_request(struct hoist_device *device,
 	};
 }
 
+/* What is 0 in all of them stands there already. */
+static inline void hoist_describe(struct hoist_device *device, struct request *rq, struct hoist_attributes *attributes)
+{
+	u32 bits = (__force u32)rq->cmd_flags;
+
+	attributes->sector = blk_rq_pos(rq);
+	attributes->sectors = blk_rq_sectors(rq);
+	attributes->context = hoist_issuer_of(rq);
+	attributes->group = hoist_group_of_bio(device, rq->bio);
+	attributes->priority = req_get_ioprio(rq);
+	attributes->segments = rq->nr_phys_segments;
+	attributes->hardware_queue = rq->mq_hctx->queue_num;
+	/* Reads and writes of nothing special have the numbers and, shifted, the bits of the core. */
+	if (hoist_is_plain(rq)) {
+		attributes->operation = bits & 1;
+		attributes->flags = ((bits >> __REQ_SYNC) & 1) * HOIST_SYNC | ((bits >> __REQ_IDLE) & 1) * HOIST_IDLE;
+		return;
+	}
+	attributes->operation = hoist_operation_of(rq->cmd_flags);
+	attributes->flags = hoist_flags_of(rq->cmd_flags);
+}
+
 static inline struct hoist_ask hoist_ask_of_bio(struct hoist_device *device, struct bio *bio)
 {
 	return (struct hoist_ask) {
