@@ -94,13 +94,14 @@ static inline u32 hoist_issuer_now(struct hoist_device *device)
 
 	if (!(device->wants & HOIST_WANTS_CONTEXTS) || !ioc)
 		return 0;
-	rcu_read_lock();
-	icq = rcu_dereference(ioc->icq_hint);
+	/* The hint may be of another queue, and go at any time. Without preemption, which is RCU's as well, because it takes no call. */
+	rcu_read_lock_sched();
+	icq = rcu_dereference_sched(ioc->icq_hint);
 	if (unlikely(!icq || icq->q != device->q))
 		icq = radix_tree_lookup(&ioc->icq_tree, device->q->id);
 	if (icq && icq->q == device->q)
 		id = container_of(icq, struct hoist_icq, icq)->id;
-	rcu_read_unlock();
+	rcu_read_unlock_sched();
 	return id;
 }
 

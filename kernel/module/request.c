@@ -111,7 +111,6 @@ void hoist_prepare_request(struct request *rq)
 
 	if (unlikely(!id && wants & HOIST_WANTS_CONTEXTS))
 		id = meet_issuer(device);
-	rq->elv.icq = NULL;
 	rq->elv.priv[0] = NULL;
 	rq->elv.priv[1] = (void *)(unsigned long)id;
 	if (wants & HOIST_LIMITS_READS)

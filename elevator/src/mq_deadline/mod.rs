@@ -2,7 +2,7 @@
 //!
 //! Promise  inside a class, a request older than its `*_expire` goes first when the next batch is chosen; a lower class
 //!          waits while a higher one is queued or in flight, but no longer than about `prio_aging_expire`.
-//! Cost     insert O(log n), choose O(1) but for a jump, 79 bytes a slot.
+//! Cost     insert O(log n), choose O(1) but for a jump, 79 bytes a slot and 59 KB.
 //! Fits     SATA, eMMC, one logical unit of an array. One lock for all hardware queues: not for fast NVMe. No groups.
 //! Source   Linux 6.1 and 6.12 block/mq-deadline.c; order compared with a running 6.18.
 //!

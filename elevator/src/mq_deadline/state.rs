@@ -49,7 +49,8 @@ pub struct Queue {
 }
 
 impl Queue {
-    pub const EMPTY: Queue = Queue { sorted: OrderedSet::EMPTY, fifo: List::EMPTY, next: NIL, next_sector: 0, position_sectors: 0 };
+    pub const EMPTY: Queue =
+        Queue { sorted: OrderedSet::EMPTY, fifo: List::EMPTY, next: NIL, next_sector: 0, position_sectors: 0 };
 
     /// What a newcomer (or a request that moved) means for `next`.
     #[inline]

@@ -466,7 +466,7 @@ impl OrderedSet {
     }
 
     /// Puts the slot behind all whose key is not greater. False, and nothing happens, if it is in a set already or does
-    /// not exist, or if this is one set more than the links were made for.
+    /// not exist, or if there is no node for it, as can be with more sets than the links were made for.
     #[inline(never)]
     pub fn insert(&mut self, links: &mut OrderedLinks, slot: u32, key: u64) -> bool {
         self.insert_inline(links, slot, key)
@@ -940,8 +940,9 @@ mod tests {
         assert_eq!([1, 2, NIL].map(|slot| ours.remove(&mut links, slot)), [None; 3]);
         assert_eq!(theirs.remove(&mut links, 2), None);
         assert!(!theirs.insert(&mut links, 1, 5) && !theirs.insert(&mut links, 3, 5));
-        assert!(!ours.insert(&mut links, 0, 5), "the links were made for one set");
         assert!(theirs.iter(&links).eq([1]) && ours.is_empty());
+        let mut links = OrderedLinks::try_new(3, 0).unwrap();
+        assert!(!ours.insert(&mut links, 0, 5) && ours.is_empty(), "the links were made for no set");
         assert_eq!(OrderedLinks::try_new(u32::MAX, 1).err(), Some(NoMemory));
     }
 }

@@ -107,17 +107,8 @@ mod tests {
         for name in ["noop", "mq-deadline", "anticipatory", "bfq", "cfq", "kyber", "wfq"] {
             assert!(offers().any(|offer| offer.entry.name == name), "{name}");
         }
-        let lists = [
-            OF_CONTEXTS,
-            OF_GROUPS,
-            OF_QUEUES,
-            OF_TAGS,
-            OF_READS,
-            OF_WRITES,
-            OF_TICKS,
-            OF_WRITEBACK,
-            NOT_OFFERED,
-        ];
+        let lists =
+            [OF_CONTEXTS, OF_GROUPS, OF_QUEUES, OF_TAGS, OF_READS, OF_WRITES, OF_TICKS, OF_WRITEBACK, NOT_OFFERED];
         for name in lists.concat() {
             assert!(ENTRIES.iter().any(|entry| entry.name == name), "{name} is no policy any more");
         }

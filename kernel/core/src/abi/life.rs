@@ -6,8 +6,8 @@ use crate::life;
 use crate::records::{Call, pair};
 use crate::values::{Action, Ask, Effect, NONE};
 use core::marker::PhantomData;
-use elevator::{Attributes, Elevator};
 use elevator::registry::Visitor;
+use elevator::{Attributes, Elevator};
 
 /// The functions of one policy. Only the glue calls them; no code in here knows them by more than their name.
 #[repr(C)]
