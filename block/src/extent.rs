@@ -8,6 +8,7 @@ pub const SECTOR_BYTES: u64 = 512;
 
 /// A contiguous range: first sector and length.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(C)]
 pub struct Extent {
     /// First sector.
     pub first_sector: Sector,

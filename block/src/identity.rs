@@ -51,10 +51,12 @@ impl RequestId {
 
 /// Who issues: a process, a connection, a virtqueue set.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(transparent)]
 pub struct ContextId(pub u32);
 
 /// A group of issuers: a cgroup, a tenant.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(transparent)]
 pub struct GroupId(pub u32);
 
 impl GroupId {
@@ -64,10 +66,12 @@ impl GroupId {
 
 /// A software (per-CPU) queue.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(transparent)]
 pub struct SoftwareQueue(pub u16);
 
 /// A hardware queue of the device.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(transparent)]
 pub struct HardwareQueue(pub u16);
 
 /// A block device's number, `MAJ:MIN`.

@@ -1,6 +1,7 @@
 //! What is asked of the device.
 
 /// The operation of a bio or request.
+#[repr(u8)]
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Operation {
     /// Data from the device.
@@ -61,6 +62,7 @@ impl Direction {
 
 /// Properties of a bio beside its operation, as a set of bits.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(transparent)]
 pub struct Flags(pub u16);
 
 impl Flags {

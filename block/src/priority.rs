@@ -13,6 +13,7 @@ pub enum Class {
 
 /// A request's I/O priority, exactly as the kernel encodes it. Two I/Os of different value never merge.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(transparent)]
 pub struct Priority(pub u16);
 
 impl Priority {

@@ -8,7 +8,7 @@
 use crate::account::GroupAccount;
 use crate::group::GroupSettings;
 use crate::message::Message;
-use crate::request::{Bio, Requests};
+use crate::request::{Attributes, Bio, Requests};
 use crate::tunable::{SettingError, Tunable};
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 
@@ -265,6 +265,13 @@ pub trait Elevator {
 
     /// A request joins the policy's queues. It leaves them exactly once: chosen, drained or absorbed.
     fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake;
+
+    /// The same of a request that was allocated a moment ago with these attributes, at [`Position::Sorted`] without a hint: what
+    /// comes with every request where counted instructions matter. Whoever overrides it does exactly what `insert` does.
+    #[inline(always)]
+    fn insert_newcomer(&mut self, requests: &Requests, id: RequestId, _attributes: &Attributes, now: Nanos) -> Wake {
+        self.insert(requests, id, Position::Sorted(Hint::None), now)
+    }
 
     /// The next request for a hardware queue. Only called while [`Elevator::has_work`] says so.
     fn choose(&mut self, requests: &Requests, queue: HardwareQueue, now: Nanos) -> Dispatch;

@@ -2,12 +2,14 @@
 
 use crate::structures::{Array, NoMemory};
 use block::{
-    Class, ContextId, Direction, Extent, Flags, GroupId, HardwareQueue, NIL, Nanos, Operation, Priority, RequestId,
+    Class, ContextId, Direction, Extent, Flags, GroupId, HardwareQueue, Nanos, Operation, Priority, RequestId,
     SoftwareQueue, is_sync,
 };
 use core::cell::Cell;
 
 /// One contiguous transfer asked for by one submitter; a request carries the same attributes for all its bios.
+/// Laid out as C does, so that a host in C can write one.
+#[repr(C)]
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Attributes {
     /// Range on the device.
@@ -130,27 +132,25 @@ pub struct Request {
     pub start_ns: Nanos,
     /// When the driver took it; 0 = not yet.
     pub issued_ns: Nanos,
+    /// In use: its id. Free: generation of the next use, and the next free slot in place of its own, so that no id of this
+    /// slot is equal to it and one comparison tells whether an id is alive.
+    word: RequestId,
     /// Where it is now.
     pub place: Place,
-    /// How often the slot was given back; 12 bits of it are in the id.
-    generation: u16,
-    next_free: u32,
 }
 
 const _: () = assert!(size_of::<Request>() == 64, "as long as a cache line");
 
-/// Generations are counted in as many bits as an id has for them.
-const GENERATION_MASK: u16 = 0x0fff;
-const _: () = assert!(GENERATION_MASK as u32 == u32::MAX >> RequestId::SLOT_BITS);
+/// Behind the last of the free slots: no table is so long.
+const LAST: u32 = RequestId::MAX_SLOTS;
 
 impl Request {
     const EMPTY: Request = Request {
         attributes: Attributes::new(Operation::Read, Extent::new(0, 0)),
         start_ns: 0,
         issued_ns: 0,
+        word: RequestId::new(LAST, 0),
         place: Place::Free,
-        generation: 0,
-        next_free: NIL,
     };
 
     /// First sector.
@@ -181,9 +181,9 @@ impl Requests {
         let count = slots.min(RequestId::MAX_SLOTS);
         let mut table = Array::try_new(count, Request::EMPTY)?;
         for slot in 0..count {
-            table.at_mut(slot).next_free = if slot + 1 < count { slot + 1 } else { NIL };
+            table.at_mut(slot).word = RequestId::new(if slot + 1 < count { slot + 1 } else { LAST }, 0);
         }
-        let first_free = if count == 0 { NIL } else { 0 };
+        let first_free = if count == 0 { LAST } else { 0 };
         Ok(Self { slots: table, first_free, in_use: 0, violations: Cell::new(0) })
     }
 
@@ -202,39 +202,52 @@ impl Requests {
     #[inline(always)]
     fn allocate_in(&mut self, attributes: Attributes, now: Nanos, place: Place) -> Option<RequestId> {
         let slot = self.first_free;
-        if slot == NIL {
-            return None;
-        }
-        let request = self.slots.at_mut(slot);
-        self.first_free = request.next_free;
+        // None is free: the number behind the last is that of no slot.
+        let request = self.slots.get_mut(slot)?;
+        self.first_free = request.word.slot();
         request.attributes = attributes;
         request.start_ns = now;
         request.issued_ns = 0;
         request.place = place;
+        let id = RequestId::new(slot, request.word.generation());
+        request.word = id;
         self.in_use += 1;
-        Some(RequestId::new(slot, u32::from(request.generation)))
+        Some(id)
     }
 
     /// Gives a slot back; every id of it becomes stale.
     #[inline]
     pub fn free(&mut self, id: RequestId) {
+        self.give_back(id);
+    }
+
+    /// The same, and answers whose the request was; `None` if the id was stale.
+    #[inline]
+    pub fn give_back(&mut self, id: RequestId) -> Option<(GroupId, ContextId)> {
         let first_free = self.first_free;
-        let Some(request) = self.live_mut(id) else { return };
+        let request = self.live_mut(id)?;
+        let holders = (request.attributes.group, request.attributes.context);
         request.place = Place::Free;
-        request.generation = request.generation.wrapping_add(1) & GENERATION_MASK;
-        request.next_free = first_free;
+        // One more than a generation can say is 0 again.
+        request.word = RequestId::new(first_free, id.generation().wrapping_add(1));
         self.first_free = id.slot();
         // Only what is in use is found alive.
         self.in_use = self.in_use.wrapping_sub(1);
+        Some(holders)
     }
 
     /// The request; an empty one if the id is stale.
     #[inline]
     pub fn at(&self, id: RequestId) -> &Request {
-        let request = self.slots.at(id.slot());
-        if u32::from(request.generation) == id.generation() && request.place != Place::Free {
-            return request;
+        match self.slots.get(id.slot()) {
+            Some(request) if request.word == id => request,
+            _ => self.stale(),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stale(&self) -> &Request {
         self.complain();
         &Request::EMPTY
     }
@@ -248,32 +261,34 @@ impl Requests {
     /// The request, for its host to change; `None` if the id is stale.
     #[inline]
     pub fn live_mut(&mut self, id: RequestId) -> Option<&mut Request> {
-        let request = self.slots.at_mut(id.slot());
-        if u32::from(request.generation) == id.generation() && request.place != Place::Free {
-            return Some(request);
+        match self.slots.get_mut(id.slot()) {
+            Some(request) if request.word == id => Some(request),
+            _ => {
+                self.violations.set(self.violations.get().saturating_add(1));
+                None
+            }
         }
-        self.violations.set(self.violations.get().saturating_add(1));
-        None
     }
 
     /// Whether the id names a request that is in use; a stale id is no violation here.
     #[inline]
     pub fn is_live(&self, id: RequestId) -> bool {
-        let request = self.slots.at(id.slot());
-        u32::from(request.generation) == id.generation() && request.place != Place::Free
+        self.slots.get(id.slot()).is_some_and(|request| request.word == id)
     }
 
     /// Moves a request to another place, where its host may change it; an illegal move is counted and done all the
     /// same. `None` if the id is stale.
     #[inline]
     pub fn move_to(&mut self, id: RequestId, place: Place) -> Option<&mut Request> {
-        let request = self.slots.at_mut(id.slot());
-        let is_live = u32::from(request.generation) == id.generation() && request.place != Place::Free;
-        if !is_live || !request.place.may_become(place) {
+        let request = match self.slots.get_mut(id.slot()) {
+            Some(request) if request.word == id => request,
+            _ => {
+                self.violations.set(self.violations.get().saturating_add(1));
+                return None;
+            }
+        };
+        if !request.place.may_become(place) {
             self.violations.set(self.violations.get().saturating_add(1));
-        }
-        if !is_live {
-            return None;
         }
         request.place = place;
         Some(request)
@@ -290,28 +305,31 @@ impl Requests {
             self.violations.set(self.violations.get().saturating_add(1));
         }
         request.place = place;
-        Some((RequestId::new(slot, u32::from(request.generation)), request))
+        Some((request.word, request))
     }
 
     /// What was chosen goes to the driver at `now`, where no list lies between the two. False, and counted, if it was not
     /// queued.
     #[inline]
     pub fn start(&mut self, id: RequestId, now: Nanos) -> bool {
-        let request = self.slots.at_mut(id.slot());
-        if u32::from(request.generation) != id.generation() || request.place != Place::Queued {
-            self.complain();
-            return false;
+        match self.slots.get_mut(id.slot()) {
+            Some(request) if request.word == id && request.place == Place::Queued => {
+                (request.place, request.issued_ns) = (Place::Started, now);
+                true
+            }
+            _ => {
+                self.complain();
+                false
+            }
         }
-        (request.place, request.issued_ns) = (Place::Started, now);
-        true
     }
 
     /// Takes a request that the device has back from it, to another place; the hardware queue it was sent through. `None`,
     /// and nothing happens, if the device does not have it.
     #[inline]
     pub fn take_back(&mut self, id: RequestId, place: Place) -> Option<HardwareQueue> {
-        let request = self.slots.at_mut(id.slot());
-        if u32::from(request.generation) != id.generation() || request.place != Place::Started {
+        let request = self.slots.get_mut(id.slot())?;
+        if request.word != id || request.place != Place::Started {
             return None;
         }
         request.place = place;
@@ -321,16 +339,15 @@ impl Requests {
     /// The id of a slot in its present use; `None` while the slot is free. Links are slots, ids are for outside.
     #[inline]
     pub fn id_of(&self, slot: u32) -> Option<RequestId> {
-        let request = self.slots.at(slot);
-        (slot < self.slots.len() && request.place != Place::Free)
-            .then(|| RequestId::new(slot, u32::from(request.generation)))
+        let request = self.slots.get(slot)?;
+        (request.place != Place::Free).then_some(request.word)
     }
 
     /// The request in a slot, with its id; `None` while the slot is free.
     #[inline]
     pub fn in_slot(&self, slot: u32) -> Option<(RequestId, &Request)> {
         let request = self.slots.get(slot)?;
-        (request.place != Place::Free).then(|| (RequestId::new(slot, u32::from(request.generation)), request))
+        (request.place != Place::Free).then_some((request.word, request))
     }
 
     /// Number of slots.

@@ -50,6 +50,7 @@ class Reference:
     address: int
     kind: str
     symbol: str
+    addend: int = 0
 
 
 def tool(*command, text=None):
@@ -86,7 +87,8 @@ class Object:
                 section = line.split("'")[1].removeprefix(".rela").removeprefix(".rel")
             elif "R_X86_64_" in line and not section.startswith((".debug", ".eh_frame")):
                 parts = line.split()
-                references.append(Reference(section, int(parts[0], 16), parts[2], parts[4] if len(parts) > 4 else ""))
+                addend = int(parts[6], 16) * (-1 if parts[5] == "-" else 1) if len(parts) > 6 else 0
+                references.append(Reference(section, int(parts[0], 16), parts[2], parts[4] if len(parts) > 4 else "", addend))
         return references
 
     def _read_code(self):

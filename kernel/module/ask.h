@@ -94,13 +94,14 @@ static inline u32 hoist_issuer_now(struct hoist_device *device)
 
 	if (!(device->wants & HOIST_WANTS_CONTEXTS) || !ioc)
 		return 0;
-	rcu_read_lock();
-	icq = rcu_dereference(ioc->icq_hint);
+	/* The hint may be of another queue, and go at any time. Without preemption, which is RCU's as well, because it takes no call. */
+	rcu_read_lock_sched();
+	icq = rcu_dereference_sched(ioc->icq_hint);
 	if (unlikely(!icq || icq->q != device->q))
 		icq = radix_tree_lookup(&ioc->icq_tree, device->q->id);
 	if (icq && icq->q == device->q)
 		id = container_of(icq, struct hoist_icq, icq)->id;
-	rcu_read_unlock();
+	rcu_read_unlock_sched();
 	return id;
 }
 
@@ -112,6 +113,28 @@ static inline struct hoist_ask hoist_ask_of_request(struct hoist_device *device,
 		.priority = req_get_ioprio(rq), .segments = rq->nr_phys_segments, .hardware_queue = rq->mq_hctx->queue_num,
 		.operation = hoist_operation_of(rq->cmd_flags),
 	};
+}
+
+/* What is 0 in all of them stands there already. */
+static inline void hoist_describe(struct hoist_device *device, struct request *rq, struct hoist_attributes *attributes)
+{
+	u32 bits = (__force u32)rq->cmd_flags;
+
+	attributes->sector = blk_rq_pos(rq);
+	attributes->sectors = blk_rq_sectors(rq);
+	attributes->context = hoist_issuer_of(rq);
+	attributes->group = hoist_group_of_bio(device, rq->bio);
+	attributes->priority = req_get_ioprio(rq);
+	attributes->segments = rq->nr_phys_segments;
+	attributes->hardware_queue = rq->mq_hctx->queue_num;
+	/* Reads and writes of nothing special have the numbers and, shifted, the bits of the core. */
+	if (hoist_is_plain(rq)) {
+		attributes->operation = bits & 1;
+		attributes->flags = ((bits >> __REQ_SYNC) & 1) * HOIST_SYNC | ((bits >> __REQ_IDLE) & 1) * HOIST_IDLE;
+		return;
+	}
+	attributes->operation = hoist_operation_of(rq->cmd_flags);
+	attributes->flags = hoist_flags_of(rq->cmd_flags);
 }
 
 static inline struct hoist_ask hoist_ask_of_bio(struct hoist_device *device, struct bio *bio)

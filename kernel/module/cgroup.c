@@ -66,11 +66,11 @@ u32 hoist_group_of_current(struct hoist_device *device)
 
 	if (!(device->wants & HOIST_WANTS_GROUPS))
 		return 0;
-	rcu_read_lock();
-	blkcg = hoist_blkcg_of(task_css(current, io_cgrp_id));
+	rcu_read_lock_sched();
+	blkcg = hoist_blkcg_of(task_css_check(current, io_cgrp_id, rcu_read_lock_sched_held()));
 	if (blkcg != &blkcg_root)
 		id = hoist_group_of_blkg(hoist_blkg_of(blkcg, device->q));
-	rcu_read_unlock();
+	rcu_read_unlock_sched();
 	return id;
 }
 

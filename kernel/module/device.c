@@ -93,7 +93,6 @@ static struct hoist_device *new_device(struct request_queue *q, const struct hoi
 	device->kind = kind;
 	device->wants = kind->wants;
 	device->slot_count = config->slots;
-	device->armed_at_ns = HOIST_NEVER;
 	spin_lock_init(&device->lock);
 	INIT_LIST_HEAD(&device->spill);
 	hrtimer_init(&device->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
@@ -164,6 +163,8 @@ static int take_queue(struct request_queue *q, struct elevator_queue *eq)
 		free_device(device);
 		return error;
 	}
+	if (kind->wants & HOIST_SCHEDULES_WRITES)
+		hoist_throttle_stands_aside(q, eq);
 	hoist_show_calls(device);
 	advise(device);
 	blk_add_trace_msg(q, "hoistway %s on", kind->name);
@@ -206,6 +207,8 @@ void hoist_exit_sched(struct elevator_queue *eq)
 	WARN_ONCE(device->core->queued || device->core->in_driver || !list_empty(&device->spill) || stats.faults,
 		  "hoistway: requests were lost, or the policy met what cannot be\n");
 	blk_add_trace_msg(device->q, "hoistway %s off", device->kind->name);
+	if (device->wants & HOIST_SCHEDULES_WRITES)
+		hoist_throttle_comes_back(device->q, eq);
 	free_device(device);
 }
 

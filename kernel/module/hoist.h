@@ -41,7 +41,8 @@ struct hoist_device {
 	bool is_traced;
 	/* The latest time that the core was told: it must not run backwards. */
 	u64 now_ns;
-	u64 armed_at_ns;
+	/* The tick in which the clock was read last. */
+	unsigned long read_at;
 	/* Requests that the core does not know: it had no slot, or blk-mq will not tell of their end. First come, first served. */
 	struct list_head spill;
 	u64 spilled;
@@ -73,7 +74,16 @@ static inline u64 hoist_at(struct hoist_device *device, u64 now_ns)
 
 static inline u64 hoist_now(struct hoist_device *device)
 {
+	device->read_at = jiffies;
 	return hoist_at(device, ktime_get_ns());
+}
+
+/* The same for policies that count in ticks: the clock is read once in each. */
+static inline u64 hoist_now_or_tick(struct hoist_device *device)
+{
+	if (device->wants & HOIST_TICKS_DO && likely(device->read_at == jiffies))
+		return device->now_ns;
+	return hoist_now(device);
 }
 
 /* Under the lock, after each call: a group that nothing holds any more. */
@@ -88,17 +98,45 @@ static inline void hoist_timer_follows(struct hoist_device *device)
 {
 	u64 at_ns = device->core->timer_at_ns;
 
-	if (likely(at_ns >= device->armed_at_ns))
+	if (likely(at_ns >= device->core->armed_at_ns))
 		return;
-	device->armed_at_ns = at_ns;
+	device->core->armed_at_ns = at_ns;
 	hrtimer_start(&device->timer, ns_to_ktime(at_ns), HRTIMER_MODE_ABS);
 }
 
-/* Under the lock: a request that leaves the policy is no company any more. What elv_rqhash_del does, without a call. */
+/* Under the lock, after a call that comes with every request: the core says whether any of the two above is to be done. */
+static inline void hoist_attend(struct hoist_device *device)
+{
+	if (likely(!device->core->attention))
+		return;
+	device->core->attention = 0;
+	hoist_bury(device);
+	hoist_timer_follows(device);
+}
+
+/* Under the lock: what elv_rqhash_add does, without a call. */
+static inline void hoist_keep_for_merging(struct request_queue *q, struct request *rq)
+{
+	hash_add(q->elevator->hash, &rq->hash, blk_rq_pos(rq) + blk_rq_sectors(rq));
+	rq->rq_flags |= RQF_HASHED;
+}
+
+/* Under the lock: whether blk-mq's search for company, which is long, is worth being asked: most of the hash is empty. */
+static inline bool hoist_may_find_company(struct request_queue *q, struct request *rq)
+{
+	sector_t sector = blk_rq_pos(rq);
+
+	return q->last_merge || !hlist_empty(&q->elevator->hash[hash_min(sector, HASH_BITS(q->elevator->hash))]);
+}
+
+/*
+ * Under the lock: a request that leaves the policy is no company any more. What elv_rqhash_del does, without a call, and without
+ * making the links empty: the flag says whether they mean anything.
+ */
 static inline void hoist_forget_for_merging(struct request_queue *q, struct request *rq)
 {
 	if (rq->rq_flags & RQF_HASHED) {
-		hash_del(&rq->hash);
+		__hlist_del(&rq->hash);
 		rq->rq_flags &= ~RQF_HASHED;
 	}
 	if (q->last_merge == rq)

@@ -3,9 +3,10 @@
 #ifndef HOIST_CORE_H
 #define HOIST_CORE_H
 
+#include <linux/stddef.h>
 #include <linux/types.h>
 
-#define HOIST_ABI 2
+#define HOIST_ABI 3
 #define HOIST_NONE 0xffffffffu
 #define HOIST_NEVER 0xffffffffffffffffull
 /* An id is a slot and a generation; the slot is the part that tables are indexed by. */
@@ -18,6 +19,8 @@
 #define HOIST_CHARGES_GROUPS (1u << 3)
 #define HOIST_LIMITS_READS (1u << 4)
 #define HOIST_LIMITS_WRITES (1u << 5)
+#define HOIST_TICKS_DO (1u << 6)
+#define HOIST_SCHEDULES_WRITES (1u << 7)
 
 enum hoist_search { HOIST_PIPELINE, HOIST_FRONT, HOIST_OWN };
 enum hoist_side { HOIST_BACK = 1, HOIST_FRONT_SIDE = 2, HOIST_DISCARD = 3 };
@@ -53,6 +56,16 @@ struct hoist_ask {
 	u8 operation, unused;
 };
 
+/* A newcomer, as the policies keep it: written once, here. */
+struct hoist_attributes {
+	u64 sector;
+	u32 sectors, unused;
+	u8 operation;
+	u16 flags, priority, segments;
+	u32 device, context, group;
+	u16 software_queue, hardware_queue;
+};
+
 struct hoist_action {
 	u32 kind, id;
 	u64 until_ns;
@@ -62,17 +75,18 @@ struct hoist_core;
 
 /* The policy's own functions, for what comes with every request. */
 struct hoist_entries {
-	u32 (*insert)(struct hoist_core *core, u32 known, const struct hoist_ask *ask, u32 at, u64 now);
+	/* Of one that the core does not know yet, and that the policy sorts in; for others there is hoist_insert. */
+	u32 (*insert)(struct hoist_core *core, const struct hoist_attributes *attributes, u64 now);
 	struct hoist_action (*dispatch)(struct hoist_core *core, u16 queue, u64 now);
 	u32 (*finish)(struct hoist_core *core, u32 id, u64 now);
 };
 
-/* Every handle begins with this; the glue only reads it. */
+/* Every handle begins with this; the glue only reads it, but says when its timer will come, and takes back the call for attention. */
 struct hoist_core {
 	const struct hoist_entries *entries;
 	u64 policy_at_bytes;
-	u64 timer_at_ns;
-	u32 queued, has_work, in_driver, dying_group, search, throttled;
+	u64 timer_at_ns, armed_at_ns;
+	u32 queued, has_work, in_driver, dying_group, search, throttled, attention, unused;
 };
 
 struct hoist_stats {
@@ -108,7 +122,10 @@ struct hoist_record {
 _Static_assert(sizeof(struct hoist_config) == 64, "config");
 _Static_assert(sizeof(struct hoist_ask) == 32, "ask");
 _Static_assert(sizeof(struct hoist_action) == 16, "action");
-_Static_assert(sizeof(struct hoist_core) == 48, "core");
+_Static_assert(sizeof(struct hoist_core) == 64, "core");
+_Static_assert(sizeof(struct hoist_attributes) == 40 && offsetof(struct hoist_attributes, operation) == 16 &&
+	       offsetof(struct hoist_attributes, flags) == 18 && offsetof(struct hoist_attributes, device) == 24 &&
+	       offsetof(struct hoist_attributes, hardware_queue) == 38, "attributes");
 _Static_assert(sizeof(struct hoist_stats) == 15 * 8, "stats");
 _Static_assert(sizeof(struct hoist_row) == 48, "row");
 _Static_assert(sizeof(struct hoist_said) == 96, "said");
@@ -124,6 +141,7 @@ u64 hoist_recorded(struct hoist_core *core, u64 *lost);
 
 u32 hoist_admit(struct hoist_core *core, const struct hoist_ask *ask, u64 now);
 u32 hoist_allocate(struct hoist_core *core, const struct hoist_ask *ask, u64 now);
+u32 hoist_insert(struct hoist_core *core, u32 known, const struct hoist_ask *ask, u32 at, u64 now);
 u32 hoist_requeue(struct hoist_core *core, u32 id, u64 now);
 void hoist_note_insert(struct hoist_core *core, u32 known, const struct hoist_ask *ask, u32 at, u64 now, u32 id);
 void hoist_note_dispatch(struct hoist_core *core, u16 queue, u64 now, struct hoist_action action);

@@ -53,6 +53,41 @@ void blkg_conf_finish(struct blkg_conf_ctx *context);
 #endif
 extern struct blkcg blkcg_root;
 
+/* blk-mq's throttling of writeback, where it is built: off as long as an elevator does that work. */
+#if !IS_ENABLED(CONFIG_BLK_WBT)
+static inline void hoist_throttle_stands_aside(struct request_queue *q, struct elevator_queue *eq) {}
+static inline void hoist_throttle_comes_back(struct request_queue *q, struct elevator_queue *eq) {}
+#elif defined(HOIST_EQ_FLAGS)
+void wbt_disable_default(struct gendisk *disk);
+void wbt_enable_default(struct gendisk *disk);
+
+/* Bit 1 of the elevator's flags keeps it off. */
+static inline void hoist_throttle_stands_aside(struct request_queue *q, struct elevator_queue *eq)
+{
+	set_bit(1, &eq->flags);
+	wbt_disable_default(q->disk);
+}
+
+static inline void hoist_throttle_comes_back(struct request_queue *q, struct elevator_queue *eq)
+{
+	clear_bit(1, &eq->flags);
+	wbt_enable_default(q->disk);
+}
+#else
+void wbt_disable_default(struct request_queue *q);
+void wbt_enable_default(struct request_queue *q);
+
+static inline void hoist_throttle_stands_aside(struct request_queue *q, struct elevator_queue *eq)
+{
+	wbt_disable_default(q);
+}
+
+static inline void hoist_throttle_comes_back(struct request_queue *q, struct elevator_queue *eq)
+{
+	wbt_enable_default(q);
+}
+#endif
+
 /* Bit 0 of the flags that insert_requests takes since 6.4. */
 #define HOIST_INSERT_AT_HEAD 1u
 
@@ -66,8 +101,16 @@ static inline bool hoist_is_prepared(const struct request *rq)
 #endif
 }
 
+/* A read or a write that nobody wants anything special of. */
+static inline bool hoist_is_plain(const struct request *rq)
+{
+	return likely(!(rq->cmd_flags & ~(REQ_OP_WRITE | REQ_SYNC | REQ_IDLE | REQ_ALLOC_CACHE)));
+}
+
 static inline bool hoist_may_take_part_in_merging(struct request *rq)
 {
+	if (hoist_is_plain(rq))
+		return !(rq->rq_flags & RQF_NOMERGE_FLAGS);
 	if (blk_rq_is_passthrough(rq) || req_op(rq) == REQ_OP_FLUSH || req_op(rq) == REQ_OP_WRITE_ZEROES ||
 	    req_op(rq) == REQ_OP_ZONE_APPEND)
 		return false;

@@ -99,7 +99,6 @@ static noinline u32 meet_issuer(struct hoist_device *device)
 /* For policies that know neither issuers nor groups. Without this operation blk-mq would not tell of a request's end. */
 void hoist_prepare_plain(struct request *rq)
 {
-	rq->elv.icq = NULL;
 	rq->elv.priv[0] = NULL;
 	rq->elv.priv[1] = NULL;
 }
@@ -112,7 +111,6 @@ void hoist_prepare_request(struct request *rq)
 
 	if (unlikely(!id && wants & HOIST_WANTS_CONTEXTS))
 		id = meet_issuer(device);
-	rq->elv.icq = NULL;
 	rq->elv.priv[0] = NULL;
 	rq->elv.priv[1] = (void *)(unsigned long)id;
 	if (wants & HOIST_LIMITS_READS)
@@ -136,33 +134,61 @@ static void spill(struct hoist_device *device, struct request *rq, bool at_head)
 	device->spilled++;
 }
 
-/* The core's id of the request, none if it has no slot for it. */
-static inline u32 tell_of(struct hoist_device *device, struct request *rq, bool at_head, u64 now)
+static noinline void note_insert(struct hoist_device *device, struct request *rq, u64 now, u32 id)
+{
+	struct hoist_ask ask = hoist_ask_of_request(device, rq);
+
+	hoist_note_insert(device->core, HOIST_NONE, &ask, 0, now, id);
+}
+
+/* One that was charged, that goes before all others, or that the driver gave back; and all of a policy that searches by itself. */
+static noinline u32 tell_at_length(struct hoist_device *device, struct request *rq, bool at_head, u64 now)
 {
 	struct hoist_ask ask = hoist_ask_of_request(device, rq);
 	u32 known = hoist_id_of(rq);
-	u32 id = device->core->entries->insert(device->core, known, &ask, at_head, now);
+	u32 id = hoist_insert(device->core, known, &ask, at_head, now);
 
 	if (unlikely(device->records))
 		hoist_note_insert(device->core, known, &ask, at_head, now, id);
 	return id;
 }
 
-static inline void insert_one(struct hoist_device *device, struct request *rq, bool at_head, struct list_head *free, u64 now)
+/* The core's id of the request, none if it has no slot for it. */
+static inline u32 tell_of(struct hoist_device *device, struct request *rq, bool at_head, u64 now,
+			  struct hoist_attributes *attributes)
 {
-	struct request_queue *q = device->q;
+	u32 id;
+
+	if (unlikely(at_head || rq->elv.priv[0] || device->core->search == HOIST_OWN))
+		return tell_at_length(device, rq, at_head, now);
+	hoist_describe(device, rq, attributes);
+	id = device->core->entries->insert(device->core, attributes, now);
+	if (unlikely(device->records))
+		note_insert(device, rq, now, id);
+	return id;
+}
+
+static noinline bool has_found_company(struct hoist_device *device, struct request *rq, struct list_head *free)
+{
+	INIT_LIST_HEAD(&rq->queuelist);
+	return blk_mq_sched_try_insert_merge(device->q, rq, free);
+}
+
+static inline void insert_one(struct hoist_device *device, struct request_queue *q, struct request *rq, bool at_head,
+			      struct list_head *free, u64 now, struct hoist_attributes *attributes)
+{
 	bool may_merge = hoist_may_take_part_in_merging(rq);
 	u32 id;
 
-	if (may_merge && device->core->queued && blk_mq_sched_try_insert_merge(q, rq, free))
+	if (may_merge && device->core->queued && hoist_may_find_company(q, rq) && has_found_company(device, rq, free))
 		return;
 	trace_block_rq_insert(rq);
 	if (unlikely(!hoist_is_prepared(rq))) {
 		spill(device, rq, at_head);
 		return;
 	}
-	id = tell_of(device, rq, at_head, now);
-	hoist_bury(device);
+	id = tell_of(device, rq, at_head, now, attributes);
+	hoist_attend(device);
 	if (unlikely(id == HOIST_NONE)) {
 		spill(device, rq, at_head);
 		return;
@@ -170,7 +196,7 @@ static inline void insert_one(struct hoist_device *device, struct request *rq, b
 	hoist_set_id(device, rq, id);
 	/* The hash finds it; q->last_merge, which blk-mq tries first, is set by blk-mq once a bio has joined. */
 	if (may_merge && !at_head && device->core->search != HOIST_OWN)
-		elv_rqhash_add(q, rq);
+		hoist_keep_for_merging(q, rq);
 }
 
 #ifdef HOIST_INSERT_FLAGS
@@ -181,21 +207,21 @@ void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, b
 void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, bool at_head)
 {
 #endif
-	struct hoist_device *device = hoist_device_of(hctx->queue);
+	struct request_queue *q = hctx->queue;
+	struct hoist_device *device = hoist_device_of(q);
 	struct request *rq, *next;
+	/* Outside of the loop: many kernels fill what is not, and some of it is the same for all. */
+	struct hoist_attributes attributes = {};
 	LIST_HEAD(free);
 	u64 now;
 
 	follow_trace(device);
 	spin_lock_irq(&device->lock);
 	now = hoist_now(device);
-	/* All leave the list, so that it is made empty once. */
-	list_for_each_entry_safe(rq, next, list, queuelist) {
-		INIT_LIST_HEAD(&rq->queuelist);
-		insert_one(device, rq, at_head, &free, now);
-	}
+	/* All leave the list, so that it is made empty once, and none is on a list of ours: what its links say means nothing. */
+	list_for_each_entry_safe(rq, next, list, queuelist)
+		insert_one(device, q, rq, at_head, &free, now, &attributes);
 	INIT_LIST_HEAD(list);
-	hoist_timer_follows(device);
 	spin_unlock_irq(&device->lock);
 	list_for_each_entry_safe(rq, next, &free, queuelist) {
 		list_del_init(&rq->queuelist);
@@ -210,35 +236,36 @@ static struct request *next_spilled(struct hoist_device *device)
 	struct request *rq = list_first_entry(&device->spill, struct request, queuelist);
 
 	list_del_init(&rq->queuelist);
+	hoist_forget_for_merging(device->q, rq);
+	rq->rq_flags |= RQF_STARTED;
 	return rq;
 }
 
 /* The policy's choice. */
 static inline struct request *choose(struct hoist_device *device, u16 queue)
 {
-	u64 now = hoist_now(device);
+	u64 now = hoist_now_or_tick(device);
 	struct hoist_action action = device->core->entries->dispatch(device->core, queue, now);
+	struct request *rq;
 
 	if (unlikely(device->records))
 		hoist_note_dispatch(device->core, queue, now, action);
-	hoist_timer_follows(device);
+	hoist_attend(device);
 	if (action.kind != HOIST_DISPATCH || WARN_ON_ONCE(HOIST_SLOT(action.id) >= device->slot_count))
 		return NULL;
-	return device->slots[HOIST_SLOT(action.id)];
+	rq = device->slots[HOIST_SLOT(action.id)];
+	hoist_forget_for_merging(device->q, rq);
+	rq->rq_flags |= RQF_STARTED;
+	return rq;
 }
 
 struct request *hoist_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
-	struct request_queue *q = hctx->queue;
-	struct hoist_device *device = hoist_device_of(q);
+	struct hoist_device *device = hoist_device_of(hctx->queue);
 	struct request *rq;
 
 	spin_lock_irq(&device->lock);
 	rq = likely(list_empty(&device->spill)) ? choose(device, hctx->queue_num) : next_spilled(device);
-	if (likely(rq)) {
-		hoist_forget_for_merging(q, rq);
-		rq->rq_flags |= RQF_STARTED;
-	}
 	spin_unlock_irq(&device->lock);
 	if (unlikely(device->is_traced))
 		hoist_tell(device);
@@ -281,10 +308,8 @@ static inline void end_request(struct hoist_device *device, struct request *rq, 
 	effect = device->core->entries->finish(device->core, id, now);
 	if (unlikely(device->records))
 		hoist_note_finish(device->core, id, now, effect);
-	hoist_bury(device);
-	device->slots[HOIST_SLOT(id)] = NULL;
 	rq->elv.priv[0] = NULL;
-	hoist_timer_follows(device);
+	hoist_attend(device);
 	spin_unlock_irqrestore(&device->lock, flags);
 	if (likely(!(effect & HOIST_RUN_QUEUE)))
 		return;
@@ -347,7 +372,7 @@ enum hrtimer_restart hoist_time_has_come(struct hrtimer *timer)
 
 	spin_lock_irqsave(&device->lock, flags);
 	now = hoist_now(device);
-	device->armed_at_ns = HOIST_NEVER;
+	device->core->armed_at_ns = HOIST_NEVER;
 	if (device->core->timer_at_ns <= now)
 		effect = hoist_timer(device->core, now);
 	hoist_timer_follows(device);

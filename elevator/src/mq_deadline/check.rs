@@ -51,7 +51,10 @@ impl MqDeadline {
         }
         let next = (queue.next != NIL).then_some(queue.next);
         let is_right = match self.profile.remembers {
-            Remembers::SectorPosition => next == queue.sorted.lower_bound(&self.sorted, queue.position_sectors),
+            Remembers::SectorPosition => {
+                next == queue.sorted.lower_bound(&self.sorted, queue.position_sectors)
+                    && next.is_none_or(|slot| self.sorted.key(slot) == Some(queue.next_sector))
+            }
             Remembers::NextRequest => next.is_none_or(|slot| {
                 let entry = self.slots.at(slot);
                 (entry.held, entry.class, entry.direction) == (Held::Sorted, class, direction)

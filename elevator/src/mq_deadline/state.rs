@@ -42,21 +42,24 @@ pub struct Queue {
     pub fifo: List,
     /// Where the direction goes on, or NIL. In the position form: the first request at or behind `position_sectors`.
     pub next: u32,
+    /// First sector of `next`, which the position form wants to know of every newcomer.
+    pub next_sector: u64,
     /// First sector of the request sent last.
     pub position_sectors: u64,
 }
 
 impl Queue {
-    pub const EMPTY: Queue = Queue { sorted: OrderedSet::EMPTY, fifo: List::EMPTY, next: NIL, position_sectors: 0 };
+    pub const EMPTY: Queue =
+        Queue { sorted: OrderedSet::EMPTY, fifo: List::EMPTY, next: NIL, next_sector: 0, position_sectors: 0 };
 
     /// What a newcomer (or a request that moved) means for `next`.
     #[inline]
-    pub fn joined(&mut self, sorted: &OrderedLinks, slot: u32, first_sector: u64, remembers: Remembers) {
-        let (is_ahead, next) = (first_sector >= self.position_sectors, sorted.key(self.next));
-        // Both are asked at once: of a random sector, nobody can foretell the first answer.
-        let is_nearest = is_ahead & next.is_none_or(|next| first_sector < next);
-        if remembers == Remembers::SectorPosition && is_nearest {
-            self.next = slot;
+    pub fn joined(&mut self, slot: u32, first_sector: u64, remembers: Remembers) {
+        // All are asked at once: of a random sector, nobody can foretell the first answer.
+        let is_ahead = first_sector >= self.position_sectors;
+        let is_nearest = is_ahead & ((first_sector < self.next_sector) | (self.next == NIL));
+        if is_nearest && remembers == Remembers::SectorPosition {
+            (self.next, self.next_sector) = (slot, first_sector);
         }
     }
 
@@ -65,7 +68,7 @@ impl Queue {
     pub fn unsort(&mut self, sorted: &mut OrderedLinks, slot: u32) -> bool {
         let Some(removed) = self.sorted.remove(sorted, slot) else { return false };
         if self.next == slot {
-            self.next = removed.next.unwrap_or(NIL);
+            (self.next, self.next_sector) = (removed.next.unwrap_or(NIL), removed.next_key);
         }
         true
     }
@@ -75,6 +78,7 @@ impl Queue {
     pub fn moved_to(&mut self, sorted: &OrderedLinks, position_sectors: u64) {
         self.position_sectors = position_sectors;
         self.next = self.sorted.lower_bound(sorted, position_sectors).unwrap_or(NIL);
+        self.next_sector = sorted.key(self.next).unwrap_or(u64::MAX);
     }
 }
 

@@ -104,7 +104,17 @@ impl List {
     /// Puts the slot behind all others. False, and nothing happens, if it is on a list already or does not exist.
     #[inline]
     pub fn push_back(&mut self, links: &mut Links, slot: u32) -> bool {
-        self.link(links, slot, self.tail, NIL)
+        match links.0.get_mut(slot) {
+            Some(link) if link.next == OFF => *link = Link { prev: self.tail, next: NIL },
+            _ => return false,
+        }
+        match links.0.get_mut(self.tail) {
+            Some(link) => link.next = slot,
+            None => self.head = slot,
+        }
+        self.tail = slot;
+        self.len = self.len.wrapping_add(1);
+        true
     }
 
     /// Puts the slot before all others. False, and nothing happens, if it is on a list already or does not exist.
@@ -141,10 +151,12 @@ impl List {
     /// slot is recognised as foreign, and the two lengths would be wrong.
     #[inline]
     pub fn remove(&mut self, links: &mut Links, slot: u32) -> bool {
-        let Link { prev, next } = *links.0.at(slot);
+        let Some(link) = links.0.get_mut(slot) else { return false };
+        let Link { prev, next } = *link;
         if next == OFF || (prev == NIL && self.head != slot) || (next == NIL && self.tail != slot) {
             return false;
         }
+        *link = Link { prev: NIL, next: OFF };
         match links.0.get_mut(prev) {
             Some(link) => link.next = next,
             None => self.head = next,
@@ -153,7 +165,6 @@ impl List {
             Some(link) => link.prev = prev,
             None => self.tail = prev,
         }
-        *links.0.at_mut(slot) = Link { prev: NIL, next: OFF };
         self.len = self.len.wrapping_sub(1);
         true
     }
@@ -233,10 +244,12 @@ impl Stack {
     /// That the slot is on *this* stack is the caller's duty: of another's only the first is recognised as foreign.
     #[inline]
     pub fn remove(&mut self, links: &mut Links, slot: u32) -> bool {
-        let Link { prev, next } = *links.0.at(slot);
+        let Some(link) = links.0.get_mut(slot) else { return false };
+        let Link { prev, next } = *link;
         if next == OFF || (prev == NIL && self.head != slot) {
             return false;
         }
+        *link = Link { prev: NIL, next: OFF };
         match links.0.get_mut(prev) {
             Some(link) => link.next = next,
             None => self.head = next,
@@ -244,7 +257,6 @@ impl Stack {
         if let Some(link) = links.0.get_mut(next) {
             link.prev = prev;
         }
-        *links.0.at_mut(slot) = Link { prev: NIL, next: OFF };
         true
     }
 }

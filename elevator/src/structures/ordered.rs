@@ -18,10 +18,15 @@ use super::{Array, NIL, NoMemory};
 /// Entries of a node: what one word can order.
 const WIDTH: u32 = 16;
 const HALF: u32 = WIDTH / 2;
-/// Every node but a root has as many, which bounds the pool to a node for five slots.
+/// Every node but a root has as many, which bounds the pool to a node for five slots; leaves of a small set excepted.
 const FEWEST: u32 = 6;
+/// In a set of fewer slots a leaf stays until it is empty: refilling costs more than a sweep through the set does (Johnson,
+/// Shasha: "B-trees with inserts and deletes: why free-at-empty is better than merge-at-half", 1989).
+const SMALL: u32 = 32;
 /// Two neighbours become one node if it has at most as many: far from a split, so that sets at rest do not flap.
-const MERGED: u32 = 12;
+const MERGED: u32 = 14;
+/// So few children of an inner node are looked at one by one.
+const FEW: u32 = 4;
 
 /// A place is a node and one of its sixteen entries.
 const PLACE_BITS: u32 = 4;
@@ -89,6 +94,20 @@ impl Node {
         count
     }
 
+    /// The same of an inner node, whose first key is below all. A node of few children is common above few entries, and a
+    /// third as long to read; the keys where there is no child are the largest.
+    #[inline]
+    fn child_behind(&self, key: u64) -> u32 {
+        if self.len > FEW {
+            return self.rank_behind(key);
+        }
+        let mut rank = 1;
+        for other in 1..FEW {
+            rank += u32::from(self.entry(self.place_at(other)).0 <= key);
+        }
+        rank.min(self.len)
+    }
+
     #[inline]
     fn place_at(&self, rank: u32) -> u32 {
         (self.order.wrapping_shr(rank * PLACE_BITS) & 15) as u32
@@ -134,7 +153,7 @@ impl Node {
     }
 
     /// Takes the entry of this rank and place out.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, rank: u32, place: u32) -> (u64, u32) {
         let kept = mask(rank * PLACE_BITS);
         self.order = (self.order & kept) | ((self.order >> PLACE_BITS) & !kept) | (u64::from(place) << 60);
@@ -202,8 +221,10 @@ impl OrderedLinks {
         if slots > 1 << 28 {
             return Err(NoMemory);
         }
-        // Each level has at most a sixth of the entries of the one below, or one node: less than a fifth and a root.
-        let count = (slots / (FEWEST - 1)).saturating_add(sets);
+        // Each level has at most a sixth of the entries of the one below, or one node: less than a fifth and a root. A set
+        // that was small may have kept short leaves, of a slot each, and what is above these.
+        let short = sets.saturating_mul(SMALL).min(slots);
+        let count = (slots + short) / (FEWEST - 1) + short.saturating_add(sets);
         let (homes, nodes) = (Array::try_new(slots, NIL)?, Nodes::try_new(count)?);
         Ok(Self { homes, nodes, free: if count == 0 { NIL } else { 0 } })
     }
@@ -247,14 +268,6 @@ impl OrderedLinks {
             return Some(leaf.item_at(rank));
         }
         self.nodes.get(leaf.next).map(|next| next.item_at(0))
-    }
-
-    /// The slot is in no set any more.
-    #[inline]
-    fn forget_home(&mut self, slot: u32) {
-        if let Some(home) = self.homes.get_mut(slot) {
-            *home = NIL;
-        }
     }
 
     fn take_free(&mut self) -> Option<u32> {
@@ -418,7 +431,8 @@ impl OrderedLinks {
 #[derive(Clone, Debug)]
 pub struct OrderedSet {
     root: u32,
-    /// The first leaf, which is the first node the set had: splits put nodes behind others, merges leave the front one.
+    /// The first leaf: the first node the set had, as splits put nodes behind others and merges leave the front one, or what
+    /// was behind it when it became empty.
     front: u32,
     len: u32,
 }
@@ -452,9 +466,15 @@ impl OrderedSet {
     }
 
     /// Puts the slot behind all whose key is not greater. False, and nothing happens, if it is in a set already or does
-    /// not exist, or if this is one set more than the links were made for.
-    #[inline]
+    /// not exist, or if there is no node for it, as can be with more sets than the links were made for.
+    #[inline(never)]
     pub fn insert(&mut self, links: &mut OrderedLinks, slot: u32, key: u64) -> bool {
+        self.insert_inline(links, slot, key)
+    }
+
+    /// The same, for the one place from which most insertions come.
+    #[inline(always)]
+    pub fn insert_inline(&mut self, links: &mut OrderedLinks, slot: u32, key: u64) -> bool {
         let Some(home @ &mut NIL) = links.homes.get_mut(slot) else { return false };
         // One request at a time is common, and in an empty set there is nothing to search and nothing to order.
         if self.len == 0
@@ -471,8 +491,10 @@ impl OrderedSet {
             let Some(room) = self.make_room(links, index, rank) else { return false };
             (index, rank) = room;
         }
-        links.put(index, rank, (key, slot));
-        self.len = self.len.wrapping_add(1);
+        if let (Some(leaf), Some(home)) = (links.nodes.get_mut(index), links.homes.get_mut(slot)) {
+            *home = index << PLACE_BITS | leaf.put(rank, (key, slot));
+            self.len = self.len.wrapping_add(1);
+        }
         true
     }
 
@@ -483,29 +505,35 @@ impl OrderedSet {
     // Always: as a function of its own it would be one more frame below a choice, and slower.
     #[inline(always)]
     pub fn remove(&mut self, links: &mut OrderedLinks, slot: u32) -> Option<Removed> {
-        let home = *links.homes.at(slot);
+        let place = links.homes.get_mut(slot)?;
+        let home = *place;
         let index = home >> PLACE_BITS;
         let leaf = links.nodes.get_mut(index)?;
         if leaf.home == NIL && self.root != index {
             return None;
         }
+        *place = NIL;
         if self.len == 1 {
             let (key, _) = leaf.entry(home);
             leaf.set_entry(home, (u64::MAX, NIL));
             (leaf.len, self.len) = (0, 0);
-            links.forget_home(slot);
-            return Some(Removed { key, next: None });
+            return Some(Removed { key, next: None, next_key: u64::MAX });
         }
+        self.len = self.len.wrapping_sub(1);
         let rank = leaf.rank_of(home);
         let (key, _) = leaf.take(rank, home & 15);
-        let is_short = leaf.len < FEWEST && leaf.home != NIL;
-        links.forget_home(slot);
-        self.len = self.len.wrapping_sub(1);
-        let next = links.at_rank(links.nodes.at(index), rank);
+        let is_short = leaf.len < FEWEST && leaf.home != NIL && (leaf.len == 0 || self.len >= SMALL);
+        let behind = leaf.next;
+        let next = if rank < leaf.len {
+            Some(leaf.entry(leaf.place_at(rank)))
+        } else {
+            links.nodes.get(behind).map(|leaf| leaf.entry(leaf.place_at(0)))
+        };
         if is_short {
             self.rebalance(links, index);
         }
-        Some(Removed { key, next })
+        let (next, next_key) = next.map_or((None, u64::MAX), |(key, slot)| (Some(slot), key));
+        Some(Removed { key, next, next_key })
     }
 
     /// The first slot whose key is not below `key`.
@@ -543,11 +571,11 @@ impl OrderedSet {
     fn place_for(&self, links: &OrderedLinks, key: u64) -> (u32, u32) {
         let (mut index, mut rank) = (self.root, 0);
         while let Some(node) = links.nodes.get(index) {
-            rank = node.rank_behind(key);
             if node.level == 0 {
+                rank = node.rank_behind(key);
                 break;
             }
-            index = node.item_at(rank.wrapping_sub(1));
+            index = node.item_at(node.child_behind(key).wrapping_sub(1));
         }
         (index, rank)
     }
@@ -593,10 +621,30 @@ impl OrderedSet {
         Some(())
     }
 
+    /// Takes an empty leaf that is no root out; answers its parent.
+    fn vacate(&mut self, links: &mut OrderedLinks, leaf: u32) -> u32 {
+        let Node { home, prev, next, .. } = *links.nodes.at(leaf);
+        if prev == NIL {
+            self.front = next;
+        }
+        links.link(prev, next);
+        if let Some(parent) = links.nodes.get_mut(home >> PLACE_BITS) {
+            let rank = parent.rank_of(home);
+            parent.take(rank, home & 15);
+            if rank == 0 {
+                // Nothing separates the new first one from anything here.
+                let first = parent.place_at(0);
+                parent.set_entry(first, (0, parent.entry(first).1));
+            }
+        }
+        links.give_back(leaf);
+        home >> PLACE_BITS
+    }
+
     /// A leaf has too few entries.
     #[inline(never)]
     fn rebalance(&mut self, links: &mut OrderedLinks, leaf: u32) {
-        let mut index = leaf;
+        let mut index = if links.nodes.at(leaf).len == 0 { self.vacate(links, leaf) } else { leaf };
         // Bounded by the height, as each turn goes one level up.
         while links.nodes.at(index).len < FEWEST
             && let ControlFlow::Continue(parent) = links.refill(index)
@@ -625,6 +673,8 @@ pub struct Removed {
     pub key: u64,
     /// The slot that was behind it.
     pub next: Option<u32>,
+    /// That one's key; the largest there is if there was none.
+    pub next_key: u64,
 }
 
 /// The slots of a set from smallest to largest key.
@@ -660,7 +710,7 @@ mod tests {
         /// the number of nodes.
         fn check(&self, links: &OrderedLinks) -> usize {
             let mut level = Vec::from_iter(links.nodes.get(self.root).map(|_| (self.root, NIL, 0, u64::MAX)));
-            let (mut nodes, mut entries) = (0, 0);
+            let (mut nodes, mut entries, mut short) = (0, 0, 0);
             while !level.is_empty() {
                 let mut below = Vec::new();
                 for (at, &(index, home, least, most)) in level.iter().enumerate() {
@@ -668,7 +718,9 @@ mod tests {
                     assert_eq!((node.home, node.level), (home, links.nodes.at(level[0].0).level));
                     assert_eq!(node.prev, if at == 0 { NIL } else { level[at - 1].0 });
                     assert_eq!(node.next, level.get(at + 1).map_or(NIL, |next| next.0));
-                    assert!(node.len <= WIDTH && (index == self.root || node.len >= FEWEST));
+                    short += usize::from(node.level == 0 && node.len < FEWEST);
+                    let fewest = if node.level == 0 { 1 } else { FEWEST };
+                    assert!(node.len <= WIDTH && (index == self.root || node.len >= fewest));
                     let mut places = Vec::from_iter((0..WIDTH).map(|rank| node.place_at(rank)));
                     for rank in 0..WIDTH {
                         let place = node.place_at(rank);
@@ -700,6 +752,7 @@ mod tests {
                 level = below;
             }
             assert_eq!(entries, self.len());
+            assert!(short <= SMALL as usize, "short leaves are those of a small set");
             nodes
         }
     }
@@ -734,8 +787,9 @@ mod tests {
             let home = self.homes.remove(&slot);
             let (set, at) = home.unwrap_or_default();
             let removed = self.sets[set].remove(&mut self.links, slot);
-            let next = self.models[set].range(at..).nth(1).map(|(_, &slot)| slot);
-            assert_eq!(removed, home.map(|_| Removed { key: at.0, next }));
+            let (next, next_key) =
+                self.models[set].range(at..).nth(1).map_or((None, u64::MAX), |(at, &slot)| (Some(slot), at.0));
+            assert_eq!(removed, home.map(|_| Removed { key: at.0, next, next_key }));
             if home.is_some() {
                 self.models[set].remove(&at);
             }
@@ -886,8 +940,9 @@ mod tests {
         assert_eq!([1, 2, NIL].map(|slot| ours.remove(&mut links, slot)), [None; 3]);
         assert_eq!(theirs.remove(&mut links, 2), None);
         assert!(!theirs.insert(&mut links, 1, 5) && !theirs.insert(&mut links, 3, 5));
-        assert!(!ours.insert(&mut links, 0, 5), "the links were made for one set");
         assert!(theirs.iter(&links).eq([1]) && ours.is_empty());
+        let mut links = OrderedLinks::try_new(3, 0).unwrap();
+        assert!(!ours.insert(&mut links, 0, 5) && ours.is_empty(), "the links were made for no set");
         assert_eq!(OrderedLinks::try_new(u32::MAX, 1).err(), Some(NoMemory));
     }
 }

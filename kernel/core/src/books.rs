@@ -70,20 +70,17 @@ impl Books {
         }
         if group != 0 && self.group_ids.let_go(group) {
             self.shared.dying_group.store(group, Relaxed);
+            self.shared.attention.store(1, Relaxed);
         }
     }
 
     /// Gives the slot back, and with it its hold on group and issuer.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn forget(&mut self, id: RequestId) {
-        if !self.has_holders {
-            self.requests.free(id);
-            return;
+        let Some((group, context)) = self.requests.give_back(id) else { return };
+        if self.has_holders {
+            self.let_go(group.0, context.0);
         }
-        let attributes = self.requests.attributes(id);
-        let (group, context) = (attributes.group.0, attributes.context.0);
-        self.requests.free(id);
-        self.let_go(group, context);
     }
 
     #[inline]
@@ -127,8 +124,29 @@ impl Books {
         let has_work = may_go && policy.has_work(HardwareQueue(0));
         let had_work = self.shared.has_work.load(Relaxed) != 0;
         self.shared.has_work.store(u32::from(has_work), Relaxed);
-        self.shared.timer_at_ns.store(policy.next_timer().unwrap_or(u64::MAX), Relaxed);
+        self.tell_timer(policy);
         if wake.is_wanted() { self.effect(has_work, had_work) } else { 0 }
+    }
+
+    /// The same after an insertion: something is queued, nothing is throttled, and blk-mq runs the queue by itself.
+    #[inline(always)]
+    pub(crate) fn after_insertion<E: Elevator>(&mut self, policy: &E, wake: Wake) {
+        let has_work = policy.has_work(HardwareQueue(0));
+        self.shared.has_work.store(u32::from(has_work), Relaxed);
+        if wake.is_wanted() && (has_work || self.is_per_queue) {
+            self.was_refused = false;
+        }
+        self.tell_timer(policy);
+    }
+
+    /// The glue has to know only of a time that is earlier than the one that its timer is set to.
+    #[inline(always)]
+    fn tell_timer<E: Elevator>(&mut self, policy: &E) {
+        let at_ns = policy.next_timer().unwrap_or(u64::MAX);
+        self.shared.timer_at_ns.store(at_ns, Relaxed);
+        if at_ns != u64::MAX && at_ns < self.shared.armed_at_ns.load(Relaxed) {
+            self.shared.attention.store(1, Relaxed);
+        }
     }
 
     /// While blk-mq knows of work it asks by itself for as long as the device takes any, and again when the device can.

@@ -42,11 +42,19 @@ pub(crate) fn insert<E: Elevator>(
     if known != NONE || at != SORTED || books.shared.search.load(Relaxed) == OWN_SEARCH {
         return insert_elsewhere(books, policy, known, ask, at, now);
     }
-    let attributes = ask.attributes();
-    let Some(id) = books.requests.allocate_queued(attributes, now) else { return NONE };
-    books.hold(&attributes);
+    sort_in(books, policy, &ask.attributes(), now)
+}
+
+/// A newcomer that the policy sorts by itself.
+#[inline(always)]
+pub(crate) fn sort_in<E: Elevator>(books: &mut Books, policy: &mut E, attributes: &Attributes, now: Nanos) -> u32 {
+    let Some(id) = books.requests.allocate_queued(*attributes, now) else { return NONE };
+    books.hold(attributes);
     policy.allocated(&books.requests, id, now);
-    put(books, policy, id, Position::Sorted(Hint::None), now)
+    count_insertion(books);
+    let wake = policy.insert_newcomer(&books.requests, id, attributes, now);
+    books.after_insertion(policy, wake);
+    id.raw()
 }
 
 /// One whose tag was charged, that goes before everything, or that was with the driver already; and every one of a policy
@@ -81,13 +89,17 @@ fn insert_elsewhere<E: Elevator>(books: &mut Books, policy: &mut E, known: u32, 
 }
 
 #[inline(always)]
-fn put<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId, at: Position, now: Nanos) -> u32 {
+fn count_insertion(books: &mut Books) {
     books.one_more_queued();
     books.stats.inserted = books.stats.inserted.wrapping_add(1);
     // A newcomer may be what the policy was throttled for.
     books.shared.throttled.store(0, Relaxed);
+}
+
+fn put<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId, at: Position, now: Nanos) -> u32 {
+    count_insertion(books);
     let wake = policy.insert(&books.requests, id, at, now);
-    books.after(policy, wake);
+    books.after_insertion(policy, wake);
     id.raw()
 }
 

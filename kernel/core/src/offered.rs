@@ -21,6 +21,11 @@ pub const LIMITS_READS: u32 = 1 << 4;
 /// Writes may be.
 pub const LIMITS_WRITES: u32 = 1 << 5;
 
+/// Time in ticks of the kernel is fine enough for what this policy measures.
+pub const TICKS_DO: u32 = 1 << 6;
+/// The policy schedules what nobody waits for by itself: blk-mq's throttling of writeback stands aside, as for the kernel's bfq.
+pub const SCHEDULES_WRITES: u32 = 1 << 7;
+
 /// Policies that look at issuers.
 const OF_CONTEXTS: &[&str] =
     &["wfq", "anticipatory", "cfq", "uchida", "tarasov", "bfq", "paternoster", "sfq", "sfq-d2", "mqfq"];
@@ -35,6 +40,10 @@ const OF_TAGS: &[&str] = &["wfq", "paternoster"];
 const OF_READS: &[&str] = &["wfq", "bfq", "paternoster"];
 /// Policies whose `admit` limits writes alone.
 const OF_WRITES: &[&str] = &["mq-deadline", "kyber"];
+/// Policies whose times are milliseconds: the kernel's own forms of them count in ticks.
+const OF_TICKS: &[&str] = &["noop", "linus", "nas", "deadline", "mq-deadline"];
+/// Policies that share out or hold back asynchronous writes.
+const OF_WRITEBACK: &[&str] = &["cfq", "uchida", "tarasov", "bfq", "paternoster"];
 /// What the kernel has under `none` is no elevator at all.
 const NOT_OFFERED: &[&str] = &["none"];
 
@@ -73,6 +82,12 @@ pub fn offers() -> impl Iterator<Item = Offer> {
         if OF_WRITES.contains(&entry.name) {
             wants |= LIMITS_WRITES;
         }
+        if OF_TICKS.contains(&entry.name) {
+            wants |= TICKS_DO;
+        }
+        if OF_WRITEBACK.contains(&entry.name) {
+            wants |= SCHEDULES_WRITES;
+        }
         Offer { entry, wants }
     })
 }
@@ -92,7 +107,9 @@ mod tests {
         for name in ["noop", "mq-deadline", "anticipatory", "bfq", "cfq", "kyber", "wfq"] {
             assert!(offers().any(|offer| offer.entry.name == name), "{name}");
         }
-        for name in [OF_CONTEXTS, OF_GROUPS, OF_QUEUES, OF_TAGS, OF_READS, OF_WRITES, NOT_OFFERED].concat() {
+        let lists =
+            [OF_CONTEXTS, OF_GROUPS, OF_QUEUES, OF_TAGS, OF_READS, OF_WRITES, OF_TICKS, OF_WRITEBACK, NOT_OFFERED];
+        for name in lists.concat() {
             assert!(ENTRIES.iter().any(|entry| entry.name == name), "{name} is no policy any more");
         }
     }

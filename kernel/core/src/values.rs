@@ -90,7 +90,7 @@ pub struct Ask {
 }
 
 impl Ask {
-    #[inline(always)]
+    #[inline]
     pub(crate) fn attributes(&self) -> Attributes {
         let operation = match self.operation {
             0 => Operation::Read,
@@ -149,6 +149,8 @@ pub const RUN_QUEUE: Effect = 1;
 pub struct Shared {
     /// When `hoist_timer` wants to be called; all ones: never.
     pub timer_at_ns: AtomicU64,
+    /// When the glue's timer will call it; the glue writes this.
+    pub armed_at_ns: AtomicU64,
     /// Requests in the policy.
     pub queued: AtomicU32,
     /// 1 if calling dispatch can bring something (for any hardware queue).
@@ -161,18 +163,25 @@ pub struct Shared {
     pub search: AtomicU32,
     /// 1 while nothing may go before a completion or a newcomer.
     pub throttled: AtomicU32,
+    /// 1: there is a group to bury, or the timer is to be set earlier. The glue looks after each call, and takes it back.
+    pub attention: AtomicU32,
+    /// Room.
+    pub unused: u32,
 }
 
 impl Shared {
     pub(crate) const fn new() -> Self {
         Self {
             timer_at_ns: AtomicU64::new(u64::MAX),
+            armed_at_ns: AtomicU64::new(u64::MAX),
             queued: AtomicU32::new(0),
             has_work: AtomicU32::new(0),
             in_driver: AtomicU32::new(0),
             dying_group: AtomicU32::new(0),
             search: AtomicU32::new(0),
             throttled: AtomicU32::new(0),
+            attention: AtomicU32::new(0),
+            unused: 0,
         }
     }
 }
@@ -230,5 +239,16 @@ impl Line {
 }
 
 const _: () = assert!(size_of::<Config>() == 64 && align_of::<Config>() == 8);
-const _: () = assert!(size_of::<Ask>() == 32 && size_of::<Action>() == 16 && size_of::<Shared>() == 32);
+const _: () = assert!(size_of::<Ask>() == 32 && size_of::<Action>() == 16 && size_of::<Shared>() == 48);
+const _: () = {
+    // `struct hoist_attributes` of the glue, which writes the attributes of a newcomer as the policies have them.
+    use core::mem::offset_of;
+    assert!(size_of::<Attributes>() == 40 && size_of::<Extent>() == 16 && size_of::<Operation>() == 1);
+    assert!(offset_of!(Attributes, extent) == 0 && offset_of!(Extent, sectors) == 8);
+    assert!(offset_of!(Attributes, operation) == 16 && offset_of!(Attributes, flags) == 18);
+    assert!(offset_of!(Attributes, priority) == 20 && offset_of!(Attributes, segments) == 22);
+    assert!(offset_of!(Attributes, device) == 24 && offset_of!(Attributes, context) == 28);
+    assert!(offset_of!(Attributes, group) == 32 && offset_of!(Attributes, software_queue) == 36);
+    assert!(offset_of!(Attributes, hardware_queue) == 38);
+};
 const _: () = assert!(size_of::<Stats>() == 15 * 8 && size_of::<Line>() == 16);

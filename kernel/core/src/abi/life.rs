@@ -6,13 +6,13 @@ use crate::life;
 use crate::records::{Call, pair};
 use crate::values::{Action, Ask, Effect, NONE};
 use core::marker::PhantomData;
-use elevator::Elevator;
 use elevator::registry::Visitor;
+use elevator::{Attributes, Elevator};
 
 /// The functions of one policy. Only the glue calls them; no code in here knows them by more than their name.
 #[repr(C)]
 pub struct Entries {
-    insert: unsafe extern "C" fn(*mut Handle, u32, *const Ask, u32, u64) -> u32,
+    insert: unsafe extern "C" fn(*mut Handle, *const Attributes, u64) -> u32,
     dispatch: unsafe extern "C" fn(*mut Handle, u16, u64) -> Action,
     finish: unsafe extern "C" fn(*mut Handle, u32, u64) -> Effect,
 }
@@ -48,11 +48,21 @@ unsafe fn parts<'a, E: Elevator>(handle: *mut Handle) -> (&'a mut Books, &'a mut
     }
 }
 
-/// [`crate::Carried::insert`].
-unsafe extern "C" fn insert<E: Elevator>(handle: *mut Handle, known: u32, ask: *const Ask, at: u32, now: u64) -> u32 {
+/// [`crate::Carried::insert`] of a newcomer that the policy sorts in; all others come by `hoist_insert`.
+unsafe extern "C" fn insert<E: Elevator>(handle: *mut Handle, attributes: *const Attributes, now: u64) -> u32 {
     // SAFETY: this function is only in the table of handles whose policy is an `E`.
     let (books, policy) = unsafe { parts::<E>(handle) };
-    life::insert(books, policy, known, at!(ask), at, now)
+    // The glue writes an operation's number as `hoist_operation_of` has it, which gives no others.
+    life::sort_in(books, policy, at!(attributes), now)
+}
+
+/// [`crate::Carried::insert`].
+///
+/// # Safety
+/// See the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hoist_insert(handle: *mut Handle, known: u32, ask: *const Ask, at: u32, now: u64) -> u32 {
+    of!(handle).carried.insert(known, at!(ask), at, now)
 }
 
 /// [`crate::Carried::dispatch`].

@@ -11,7 +11,7 @@ use core::alloc::Layout;
 use elevator::registry::BuildError;
 
 /// Changes with every change of this interface; the glue compares it when the module is loaded.
-pub const ABI: u32 = 2;
+pub const ABI: u32 = 3;
 
 /// A device's policy, and where its calls are written down.
 #[repr(C)]
