@@ -57,15 +57,19 @@ unix = "/run/hoistway/control.sock"
 metrics = ""
 "#;
 
-fn only_wfq(text: &str) -> Verdict {
-    if text.starts_with("wfq") { Ok(()) } else { Err((format!("no scheduler {text}"), "hoistway list".into())) }
+fn two_are_known(text: &str) -> Verdict {
+    if text.starts_with("wfq") || text == "paternoster" {
+        Ok(())
+    } else {
+        Err((format!("no scheduler {text}"), "hoistway list".into()))
+    }
 }
 
 fn nothing_odd(text: &str) -> Verdict {
     if text.contains("odd") { Err((format!("{text} is odd"), "choose another".into())) } else { Ok(()) }
 }
 
-const CHECKS: Checks<'_> = Checks { scheduler: &only_wfq, backing: &nothing_odd };
+const CHECKS: Checks<'_> = Checks { scheduler: &two_are_known, backing: &nothing_odd };
 
 fn read(text: &str) -> Result<Configuration, Vec<Problem>> {
     let configuration = file::read("serve.toml", text)?;

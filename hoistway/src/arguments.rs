@@ -82,7 +82,7 @@ pub enum Command {
     Compare(CompareArguments),
     /// Serve block devices to NBD clients, with shares
     #[command(after_help = "Examples:
-  hoistway serve --nbd unix:/run/hoistway.sock --export a=/srv/a.img,weight=300 --export b=/srv/b.img -s wfq
+  hoistway serve --nbd unix:/run/hoistway.sock --export a=/srv/a.img,weight=300 --export b=/srv/b.img
   hoistway serve --check /etc/hoistway/serve.toml
   hoistway serve /etc/hoistway/serve.toml")]
     Serve(Box<ServeArguments>),

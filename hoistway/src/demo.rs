@@ -31,7 +31,7 @@ database 400, web 200, batch 100. Batch, which was promised the least, asks for 
 Three schedulers decide whose request goes next:
   none         no scheduler: takes them as they come, from each processor in turn
   mq-deadline  Linux's usual choice: sorts them, but knows nothing of promises
-  wfq          weighted fair queueing: serves in proportion to the weights
+  paternoster  our own: shares by weight at full throughput
 ";
 
 /// The two halves.
@@ -65,7 +65,7 @@ impl Half {
             "-s",
             "mq-deadline",
             "-s",
-            "wfq",
+            "paternoster",
             "--device-depth",
             "8",
             "--queue-requests",

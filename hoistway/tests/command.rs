@@ -453,7 +453,7 @@ fn the_simulated_half_of_the_demo_shows_who_gets_what_and_writes_its_page() {
     let directory = directory();
     let said = hoistway(directory.path(), &["demo", "--no-file", "--quiet"]);
     assert_eq!(said.code, 0, "{}", said.stderr);
-    for word in ["none", "mq-deadline", "wfq", "database", "57.1%", "hoistway-demo.html"] {
+    for word in ["none", "mq-deadline", "paternoster", "database", "57.1%", "hoistway-demo.html"] {
         assert!(said.stdout.contains(word), "{word}: {}", said.stdout);
     }
     assert_eq!(entries(directory.path()), ["hoistway-demo.html"]);

@@ -6,7 +6,7 @@ mod experiments;
 use experiment::{Experiment, Measurement};
 use experiments::{KIB, MS, buffered_stream, experiment, random_reads, run};
 use workload::Job;
-use workload::job::{BlockSize, Mix, Pattern, PerDirection, Think};
+use workload::job::{Amount, BlockSize, Mix, Pattern, PerDirection, Think};
 
 fn question(model: &str, scheduler: &str, groups: Vec<(&str, u32, Job)>) -> Experiment {
     let mut question = experiment(model, scheduler, groups);
@@ -87,7 +87,6 @@ fn t06_three_per_cent_are_not_overspent_and_ten_buy_more() {
 }
 
 #[test]
-#[ignore = "missed: 88.7 % of none's throughput at give=10, where the shares are exact already (docs/elevators/paternoster.md)"]
 fn t06_ten_per_cent_are_not_overspent() {
     let large = sixteen_each("give=10");
     assert!(large.percent() >= 90.0, "{:.1} %", large.percent());
@@ -111,13 +110,20 @@ fn t19_mixed_sizes_share_a_link_equally() {
     }
 }
 
+/// Neighbouring writes merge into 1.3 MB each where nobody else is there: 5 ms of this link, and 32 of them inside.
 #[test]
-#[ignore = "missed: neighbouring writes merge into 1.3 MB each, and the floor counts requests (docs/elevators/paternoster.md)"]
 fn t23_a_reader_beside_a_write_bomb() {
-    let pair = both(LINK, "give=3", || vec![("a", 100, random_reads(1)), ("b", 100, writes(128, 64))]);
+    let groups = || vec![("a", 100, random_reads(1)), ("b", 100, writes(128, 64))];
+    let pair = both(LINK, "give=3", groups);
     pair.print("write bomb");
     assert!(latency_us(&pair.ours, 50.0) * 10 <= latency_us(&pair.none, 50.0), "a tenth of none's median");
     assert!(pair.percent() >= 96.0, "{:.1} %", pair.percent());
+    // Once the floor is learned: cycles last for a second here.
+    let mut later = question(LINK, "paternoster:give=3", groups());
+    later.ramp_ns = 20_000 * MS;
+    let later = run(&later);
+    println!("later {:.1?} {}/{} us", megabytes(&later), latency_us(&later, 50.0), latency_us(&later, 99.0));
+    assert!(latency_us(&later, 50.0) <= 1_000 && total(&later) >= 0.96 * total(&pair.none));
 }
 
 #[test]
@@ -204,22 +210,26 @@ fn t40_probes_cost_a_disk_little() {
     assert!(searching >= 0.985 * one, "{searching} of {one}");
 }
 
-/// A stream whose reader thinks for 300 us keeps its slice: the disk is not given away before 8 ms have passed.
+/// Streams whose readers think for 300 us keep their slices: the disk is not given away before 8 ms have passed. What they have
+/// together is measured by what each has alone in its half of the disk: the inner one is a fifth slower.
 #[test]
-#[ignore = "missed: 80 % of what one stream has alone, 85 wanted here (docs/elevators/paternoster.md)"]
 fn t41_who_thinks_briefly_keeps_the_disk() {
-    let thinking = || Job {
+    let thinking = |first_byte: u64| Job {
         think: Think { time_ns: 300_000, blocks: 1, ..Think::default() },
         pattern: Pattern::Sequential { skip_bytes: 0 },
         block_sizes: PerDirection::all(BlockSize::Fixed(64 * KIB)),
+        offset: Amount::Bytes(first_byte),
         ..random_reads(1)
     };
-    let mut question =
-        experiment("sata", "paternoster:cabins=one", vec![("a", 100, thinking()), ("b", 100, thinking())]);
-    (question.ramp_ns, question.runtime_ns) = (5_000 * MS, 20_000 * MS);
-    let together = total(&run(&question));
-    question.groups.pop();
-    let alone = total(&run(&question));
-    println!("{together:.1} of {alone:.1} MB/s");
-    assert!(together >= 0.85 * alone, "{together} of {alone}");
+    let of = |groups: Vec<(&str, u32, Job)>| {
+        let mut question = experiment("sata", "paternoster:cabins=one", groups);
+        (question.ramp_ns, question.runtime_ns) = (5_000 * MS, 20_000 * MS);
+        total(&run(&question))
+    };
+    let together = of(vec![("a", 100, thinking(0)), ("b", 100, thinking(0))]);
+    // Two areas share the disk's 250 GB in equal parts.
+    let alone = [0, 125_000_000_000].map(|first_byte| of(vec![("a", 100, thinking(first_byte))]));
+    let mean = alone.iter().sum::<f64>() / 2.0;
+    println!("{together:.1} of {mean:.1} MB/s ({alone:.1?})");
+    assert!(together >= 0.85 * mean, "{together} of {alone:?}");
 }

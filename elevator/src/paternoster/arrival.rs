@@ -1,7 +1,7 @@
 //! A request comes in: its leaf, and the groups above that become active with it.
 
 use super::Paternoster;
-use super::state::{FREE_LEAF, Held, Leaf, Member, Place, ROOT, Slot};
+use super::state::{FREE_LEAF, Held, Leaf, Member, Place, ROOT, Slot, Taken};
 use crate::request::Requests;
 use crate::structures::NIL;
 use block::time::MILLISECOND;
@@ -70,12 +70,8 @@ impl Paternoster {
             Class::RealTime => self.push(slot, true),
             Class::Idle => self.push(slot, false),
             Class::BestEffort => {
-                if core::mem::replace(&mut state.waits, false) {
-                    let thought = self.now.saturating_sub(self.members.at(leaf).last_done_ns).min(LONGEST_THINK_NS);
-                    let change = thought.cast_signed().wrapping_sub(state.think_ns.cast_signed()) / 8;
-                    state.think_ns = state.think_ns.saturating_add_signed(change);
-                }
-                let is_in = state.fifo.push_back(&mut self.fifo_links, slot);
+                self.learn_think_time(leaf);
+                let is_in = self.leaves.at_mut(leaf).fifo.push_back(&mut self.fifo_links, slot);
                 let is_aged = self.oldest.push_back(&mut self.age_links, slot);
                 self.must(is_in && is_aged);
                 self.queue_up(leaf, entry.bytes, entry.is_sync);
@@ -101,15 +97,40 @@ impl Paternoster {
             let state = self.members.at_mut(member);
             state.queued = state.queued.wrapping_add(1);
             (state.newest_bytes, state.newest_is_sync) = (bytes, is_sync);
-            let had_ghost = state.ghosts.take(self.generation);
             let parent = state.parent;
             if parent == ROOT {
-                if had_ghost {
-                    self.ghosts.take(self.generation);
-                }
-                return;
+                break;
             }
             member = self.group_member(parent);
+        }
+        self.came_back(leaf);
+    }
+
+    /// A leaf's issuer has sent something: one fewer is expected of it.
+    #[inline]
+    pub(super) fn came_back(&mut self, leaf: u32) {
+        let (generation, state) = (self.generation, self.members.at_mut(leaf));
+        let taken = state.ghosts.take(generation);
+        if taken == Taken::None {
+            return;
+        }
+        let mut parent = state.parent;
+        while parent != ROOT {
+            let state = self.members.at_mut(self.group_member(parent));
+            state.ghosts.take_same(taken, generation);
+            parent = state.parent;
+        }
+        self.ghosts.take_same(taken, generation);
+    }
+
+    /// How long its issuer thought before it sent this.
+    #[inline]
+    pub(super) fn learn_think_time(&mut self, leaf: u32) {
+        let state = self.leaves.at_mut(leaf);
+        if core::mem::replace(&mut state.waits, false) {
+            let thought = self.now.saturating_sub(self.members.at(leaf).last_done_ns).min(LONGEST_THINK_NS);
+            let change = thought.cast_signed().wrapping_sub(state.think_ns.cast_signed()) / 8;
+            state.think_ns = state.think_ns.saturating_add_signed(change);
         }
     }
 

@@ -5,12 +5,15 @@ use super::ladder::Way;
 use super::state::{Held, Place, ROOT, Slot};
 use super::walker::{Phase, Step};
 use crate::structures::NIL;
-use block::time::MICROSECOND;
+use block::time::{MICROSECOND, MILLISECOND};
 use block::{Class, Direction, Nanos};
 
 const LEAST_GHOST_NS: Nanos = 20 * MICROSECOND;
 /// Epochs with fewer sync reads say nothing about latency.
 const LATENCY_READS: u32 = 64;
+/// The device is busy for so long at most with a request that was merged, unless it is this small.
+const MERGED_NS: Nanos = MILLISECOND / 2;
+pub const LEAST_MERGED_BYTES: u64 = 65_536;
 
 impl Paternoster {
     /// For how long a request is expected at once.
@@ -128,6 +131,7 @@ impl Paternoster {
         // Bytes charged in 2^20 ns, half new and half old.
         let rate = (self.charged.min(1 << 40) << 20).checked_div(since).unwrap_or(0);
         self.rate = (self.rate.wrapping_add(rate)) / 2;
+        self.merged_bytes = (self.rate.saturating_mul(MERGED_NS) >> 20).max(LEAST_MERGED_BYTES);
         (self.charged, self.completions, self.window_ns) = (0, 0, self.now);
         self.guard_latency();
         if self.ladder.way() == Way::Flow {

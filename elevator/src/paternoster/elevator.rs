@@ -20,13 +20,21 @@ impl Elevator for Paternoster {
 
     fn may_merge(&self, requests: &Requests, id: RequestId, bio: &Bio) -> bool {
         let request = requests.attributes(id);
-        request.is_sync() == bio.is_sync() && (!bio.is_sync() || request.context == bio.context)
+        let is_of_one = request.is_sync() == bio.is_sync() && (!bio.is_sync() || request.context == bio.context);
+        is_of_one && self.may_grow(id, request.extent.sectors.saturating_add(bio.extent.sectors))
     }
 
     fn bio_merged(&mut self, requests: &Requests, id: RequestId, _side: Side, now: Nanos) {
         self.now = now;
         if self.holds_request(id, Held::Queued) {
             self.note_merged(requests, id);
+            let entry = self.slots.at(id.slot());
+            let (leaf, class) = (entry.leaf, entry.class);
+            if class == Class::BestEffort {
+                self.roll_generation();
+                self.learn_think_time(leaf);
+                self.came_back(leaf);
+            }
         }
     }
 
@@ -314,6 +322,28 @@ impl Paternoster {
         self.account_queued(&entry, false);
         self.enter_device(slot, &entry);
         Some(entry.id)
+    }
+
+    /// Where positioning costs nothing, a request that competes with others grows only while the device is busy with it for a short
+    /// time: a lagging reader waits behind it, and the floor cannot let in less than one.
+    fn may_grow(&self, id: RequestId, sectors: u32) -> bool {
+        let bytes = u64::from(sectors).saturating_mul(512);
+        if self.is_rotational || bytes <= self.merged_bytes || !self.holds_request(id, Held::Queued) {
+            return true;
+        }
+        let mut member = self.slots.at(id.slot()).leaf;
+        for _ in 0..=self.groups.len() {
+            let parent = self.members.at(member).parent;
+            let group = self.groups.at(parent);
+            if group.ready.len().wrapping_add(group.wait.len()) > 1 {
+                return false;
+            }
+            if parent == ROOT {
+                break;
+            }
+            member = self.group_member(parent);
+        }
+        true
     }
 
     fn note_merged(&mut self, requests: &Requests, id: RequestId) {

@@ -115,6 +115,8 @@ pub struct Paternoster {
     /// Bytes charged in 2^20 ns, a moving average.
     rate: u64,
     charged: u64,
+    /// Requests that compete are not merged beyond this.
+    merged_bytes: u64,
     /// The farthest that a child of the root went in one request of this window.
     longest_stride: u64,
     completions: u64,
@@ -199,6 +201,7 @@ impl Policy for Paternoster {
             request_ns: 0,
             rate: 0,
             charged: 0,
+            merged_bytes: completion::LEAST_MERGED_BYTES,
             longest_stride: 0,
             completions: 0,
             window_ns: 0,

@@ -94,18 +94,47 @@ impl Ghosts {
         self.present = self.present.saturating_add(1);
     }
 
-    /// The older first; false if there was none.
+    /// The older first.
     #[inline]
-    pub fn take(&mut self, generation: u32) -> bool {
+    pub fn take(&mut self, generation: u32) -> Taken {
         if self.present == 0 && self.before == 0 {
-            return false;
+            return Taken::None;
         }
         self.roll(generation);
-        let from = if self.before > 0 { &mut self.before } else { &mut self.present };
-        let had = *from > 0;
-        *from = from.saturating_sub(1);
-        had
+        let taken = match (self.before, self.present) {
+            (0, 0) => Taken::None,
+            (0, _) => Taken::Present,
+            _ => Taken::Before,
+        };
+        self.take_rolled(taken);
+        taken
     }
+
+    const fn take_rolled(&mut self, taken: Taken) {
+        match taken {
+            Taken::None => {}
+            Taken::Before => self.before = self.before.saturating_sub(1),
+            Taken::Present => self.present = self.present.saturating_sub(1),
+        }
+    }
+
+    /// What was taken from a leaf is missing in all that counts it, and not one of another age: that would be somebody else's.
+    #[inline]
+    pub fn take_same(&mut self, taken: Taken, generation: u32) {
+        if taken != Taken::None {
+            self.roll(generation);
+            self.take_rolled(taken);
+        }
+    }
+}
+
+/// Which of its ghosts came true.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Taken {
+    None,
+    /// One of the generation before.
+    Before,
+    Present,
 }
 
 /// A leaf or a group, as its parent sees it: all that a request's way up and down touches, in one cache line. The index of a
@@ -229,3 +258,30 @@ impl Group {
 
 /// The root group.
 pub const ROOT: u32 = GroupId::ROOT.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two leaves in a group: what the group counts is always what the leaves do, whoever comes back when.
+    #[test]
+    fn a_group_counts_the_ghosts_of_its_leaves() {
+        let (mut leaves, mut group, mut random) = ([Ghosts::NONE; 2], Ghosts::NONE, 1_u32);
+        for step in 0..10_000_u32 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let generation = step / 7;
+            let leaf = &mut leaves[(random >> 20 & 1) as usize];
+            if random >> 24 & 1 == 0 {
+                leaf.add(generation);
+                group.add(generation);
+            } else {
+                let taken = leaf.take(generation);
+                if taken != Taken::None {
+                    group.take_same(taken, generation);
+                }
+            }
+            let sum: u32 = leaves.iter().map(|leaf| leaf.live(generation)).sum();
+            assert_eq!(group.live(generation), sum, "step {step}");
+        }
+    }
+}

@@ -7,6 +7,8 @@
 //!
 //! Rates are bytes per 2^24 ns and ratios have 16 binary places: no float, no wide division.
 
+mod steering;
+
 use block::Nanos;
 use block::time::{MILLISECOND, SECOND};
 
@@ -24,28 +26,20 @@ const FAST_REFERENCES: u32 = 2;
 const SLOW_EPOCHS: u32 = 16;
 /// Where rates scatter by more than half of what may be given, references have to be many: they are what is known least.
 const NOISY_EPOCHS: u32 = 4;
-const CALM_CYCLES: u32 = 4;
 const LEAST_RESTART_NS: Nanos = SECOND;
-const MOST_RESTART_NS: Nanos = 32 * SECOND;
-const QUIET_NS: Nanos = 64 * SECOND;
 /// One of what may be given, in the units of errors.
 const ERROR_ONE: i64 = 256;
-/// No step is longer than this part of what lies between the floor and the reference.
-const LONGEST_STEP: i64 = 4;
-/// A scatter of a quarter of what may be given doubles the number of cycles that a step is divided by.
-const SCATTER_SQUARE: i64 = ERROR_ONE * ERROR_ONE / 16;
-/// Cycles after which a step is not shortened further but for noise.
-const MOST_AGE: i64 = 1 << 10;
 
-/// Bytes and time of the epochs of a kind.
+/// Bytes and time of the epochs of a kind, from completion to completion, and how long they were measured in all.
 #[derive(Copy, Clone, Default, Debug)]
 struct Sum {
     work: u64,
     ns: u64,
+    all_ns: u64,
 }
 
 impl Sum {
-    const NONE: Sum = Sum { work: 0, ns: 0 };
+    const NONE: Sum = Sum { work: 0, ns: 0, all_ns: 0 };
 
     fn rate(self) -> u64 {
         (self.work.min(1 << 39) << 24).checked_div(self.ns).unwrap_or(0)
@@ -89,11 +83,16 @@ pub struct Walker {
     high_ratio: u64,
     calm: u32,
     calm_cycles: u32,
-    /// Length of cycles: in bisection 6 epochs, doubled so often; when tracking.
-    fast_doublings: u32,
+    /// Bisection: cycles at this floor that did not decide.
+    undecided: u32,
+    /// Length of cycles when tracking.
     slow_epochs: u32,
     /// Errors of one sign in a row; negative: too little throughput.
     streak: i32,
+    /// Exact shares are tried once more: the floor to go back to, or 0.
+    trial_from_q4: u64,
+    /// With exact shares: errors added up, with less than what was kept for noise set against each; never above 0.
+    shortfall: i64,
     /// What was left over of the last step.
     rest: i64,
     /// Which epoch of its cycle, since when, how long, and when measuring begins.
@@ -101,7 +100,10 @@ pub struct Walker {
     began_ns: Nanos,
     length_ns: Nanos,
     measured_from_ns: Nanos,
+    /// What completed behind the first completion in the measured part, when that was, and when the last one.
     work: u64,
+    first_done_ns: Nanos,
+    last_done_ns: Nanos,
     /// Requests inside times how long they were, in tests and in references of this cycle; counted up to when.
     inside_ns: [u64; 2],
     counted_ns: Nanos,
@@ -113,8 +115,9 @@ pub struct Walker {
     /// Mean difference between the rates of successive tests, as a ratio; and the rate of the last one.
     noise: u64,
     last_test_rate: u64,
-    /// Cycles since bisection, or since the load became another one.
+    /// What steps are divided by, because errors changed their sign so often; and the last one's sign.
     age: i64,
+    last_sign: i64,
     /// Holds or injections happened in this epoch.
     is_contended: bool,
     /// Test epochs, reference epochs.
@@ -146,15 +149,19 @@ impl Walker {
             high_ratio: ONE,
             calm: 0,
             calm_cycles: 0,
-            fast_doublings: 0,
+            undecided: 0,
             slow_epochs: SLOW_EPOCHS,
             streak: 0,
+            trial_from_q4: 0,
+            shortfall: 0,
             rest: 0,
             index: 0,
             began_ns: 0,
             length_ns: 0,
             measured_from_ns: 0,
             work: 0,
+            first_done_ns: 0,
+            last_done_ns: 0,
             inside_ns: [0; 2],
             counted_ns: 0,
             mean_inside_q4: 0,
@@ -163,6 +170,7 @@ impl Walker {
             noise: 0,
             last_test_rate: 0,
             age: 0,
+            last_sign: 0,
             is_contended: false,
             cycle: [Sum::NONE; 2],
             deepest: 1,
@@ -223,14 +231,14 @@ impl Walker {
 
     const fn references(&self) -> u32 {
         match self.phase {
-            Phase::Fast => FAST_REFERENCES << self.fast_doublings,
+            Phase::Fast => FAST_REFERENCES,
             Phase::Slow => 1,
         }
     }
 
     const fn epochs_a_cycle(&self) -> u32 {
         match self.phase {
-            Phase::Fast => FAST_EPOCHS << self.fast_doublings,
+            Phase::Fast => FAST_EPOCHS,
             Phase::Slow => self.slow_epochs,
         }
     }
@@ -269,9 +277,23 @@ impl Walker {
     #[inline]
     pub fn completed(&mut self, now: Nanos, work: u64, inside: u64) {
         self.deepest = self.deepest.max(inside);
-        if now >= self.measured_from_ns {
+        if now < self.measured_from_ns {
+            return;
+        }
+        if self.first_done_ns == 0 {
+            self.first_done_ns = now;
+        } else {
             self.work = self.work.saturating_add(work);
         }
+        self.last_done_ns = now;
+    }
+
+    /// Of this epoch: from completion to completion, because a large request more or less within fixed times would be as much as may be
+    /// given. Without any nothing was done all the time.
+    fn measured(&self, now: Nanos) -> Sum {
+        let between = self.last_done_ns.saturating_sub(self.first_done_ns);
+        let all_ns = now.saturating_sub(self.measured_from_ns);
+        Sum { work: self.work, ns: if between > 0 { between } else { all_ns }, all_ns }
     }
 
     /// So many were inside until now.
@@ -298,9 +320,11 @@ impl Walker {
         if self.is_contended && self.length_ns > 0 {
             let kind = usize::from(self.is_reference());
             self.learn_noise(now);
+            let measured = self.measured(now);
             if let Some(sum) = self.cycle.get_mut(kind) {
-                sum.work = sum.work.saturating_add(self.work);
-                sum.ns = sum.ns.saturating_add(now.saturating_sub(self.measured_from_ns));
+                sum.work = sum.work.saturating_add(measured.work);
+                sum.ns = sum.ns.saturating_add(measured.ns);
+                sum.all_ns = sum.all_ns.saturating_add(measured.all_ns);
             }
             self.epochs = self.epochs.wrapping_add(1);
             self.index = self.index.wrapping_add(1);
@@ -319,8 +343,7 @@ impl Walker {
             self.last_test_rate = 0;
             return;
         }
-        let ns = now.saturating_sub(self.measured_from_ns);
-        let rate = Sum { work: self.work, ns }.rate();
+        let rate = self.measured(now).rate();
         let before = core::mem::replace(&mut self.last_test_rate, rate);
         if before > 0 {
             let difference = (rate.abs_diff(before) << 16).checked_div(before).unwrap_or(0).min(ONE);
@@ -350,7 +373,7 @@ impl Walker {
         self.length_ns = length.wrapping_sub(length / 8).wrapping_add((length / 4).saturating_mul(jitter % 256) / 256);
         self.began_ns = now;
         self.measured_from_ns = now.saturating_add(self.length_ns / 4);
-        (self.work, self.is_contended) = (0, false);
+        (self.work, self.first_done_ns, self.last_done_ns, self.is_contended) = (0, 0, 0, false);
     }
 
     /// What may be lost in tests, as a ratio. Of what may be given three twentieths are kept for noise; references lose nothing,
@@ -361,178 +384,5 @@ impl Walker {
         let tests = epochs.saturating_sub(u64::from(self.references()));
         let in_tests = all.saturating_mul(epochs).checked_div(tests).unwrap_or(all);
         if self.phase == Phase::Slow { in_tests.max(1) } else { all.max(1) }
-    }
-
-    fn end_cycle(&mut self, now: Nanos) -> Step {
-        self.index = 0;
-        let [tests, references] = core::mem::replace(&mut self.cycle, [Sum::NONE; 2]);
-        let now_rate = references.rate();
-        self.reference_rate =
-            if self.reference_rate == 0 { now_rate } else { (self.reference_rate.wrapping_add(now_rate)) / 2 };
-        let ratio = (tests.rate() << 16).checked_div(now_rate).unwrap_or(ONE);
-        self.last_ratio = ratio;
-        let [in_tests, in_references] = self.inside_ns;
-        self.mean_inside_q4 = in_tests.saturating_mul(SIXTEENTHS).checked_div(tests.ns).unwrap_or(0);
-        self.full_inside_q4 = in_references.saturating_mul(SIXTEENTHS).checked_div(references.ns).unwrap_or(0);
-        self.inside_ns = [0; 2];
-        // With leaders let in there are more inside, never fewer.
-        let is_exact = self.floor_q4 == 0;
-        if is_exact || self.mean_inside_q4 < self.exact_inside_q4 {
-            self.exact_inside_q4 = self.mean_inside_q4;
-        }
-        self.deepest_of_late = self.deepest.max(self.deepest_of_late.saturating_sub(self.deepest_of_late.div_ceil(8)));
-        self.deepest = 1;
-        let spare = self.spare();
-        let target = ONE.saturating_sub(spare);
-        match self.phase {
-            Phase::Fast => self.bisect(ratio, target, spare),
-            Phase::Slow => {
-                self.track(ratio, target, spare);
-                if self.has_changed(now) {
-                    self.restart();
-                    return Step::Restart;
-                }
-            }
-        }
-        self.fast_doublings = u32::from(self.is_noisy()).saturating_mul(2);
-        let is_exact = self.floor_q4 < SIXTEENTHS;
-        self.slow_epochs = if self.is_noisy() && !is_exact { NOISY_EPOCHS } else { SLOW_EPOCHS << self.calm };
-        Step::Cycle
-    }
-
-    fn bisect(&mut self, ratio: u64, target: u64, spare: u64) {
-        if ratio >= target.saturating_sub(spare / 4) {
-            (self.high_q4, self.high_ratio) = (self.floor_q4, ratio.min(ONE));
-        } else {
-            // A floor below what is inside anyway has no effect: no need to look there.
-            let (floor, inside) = (self.floor_q4, self.exact_inside_q4);
-            (self.low_q4, self.low_ratio) = (floor.max(inside).max(1), ratio);
-            self.high_q4 = self.high_q4.min(self.deepest_of_late.saturating_mul(SIXTEENTHS)).max(self.low_q4);
-        }
-        let width = self.high_q4.saturating_sub(self.low_q4);
-        if self.high_q4 == 0 || width <= SIXTEENTHS.max(self.high_q4 / 8) {
-            self.end_bisection(target, width);
-        } else {
-            self.floor_q4 = (self.low_q4.wrapping_add(self.high_q4) / 2).next_multiple_of(SIXTEENTHS);
-            if self.floor_q4 >= self.high_q4 {
-                self.end_bisection(target, width);
-            }
-        }
-    }
-
-    /// Between too low and enough, where a straight line crosses the target.
-    fn end_bisection(&mut self, target: u64, width: u64) {
-        let rise = self.high_ratio.saturating_sub(self.low_ratio).max(1);
-        let wanted = target.saturating_sub(self.low_ratio).min(rise);
-        let part = width.saturating_mul(wanted).checked_div(rise).unwrap_or(width);
-        self.floor_q4 = if self.high_q4 == 0 { 0 } else { self.low_q4.wrapping_add(part) };
-        self.phase = Phase::Slow;
-        self.rate_at_start = self.reference_rate;
-        let is_exact = self.floor_q4 < SIXTEENTHS;
-        (self.calm, self.calm_cycles, self.strange_cycles, self.streak) = (if is_exact { 2 } else { 0 }, 0, 0, 0);
-        (self.age, self.rest) = (0, 0);
-    }
-
-    fn track(&mut self, ratio: u64, target: u64, spare: u64) {
-        let most_q4 = self.depth.min(self.deepest_of_late).saturating_mul(SIXTEENTHS);
-        let missed = ratio.cast_signed().wrapping_sub(target.cast_signed());
-        let raw = missed.saturating_mul(ERROR_ONE).checked_div(spare.cast_signed()).unwrap_or(0);
-        let error = raw.clamp(-3 * ERROR_ONE, 3 * ERROR_ONE);
-        let is_exact = self.floor_q4 < SIXTEENTHS;
-        self.count_streak(error);
-        if raw <= (-4 * ERROR_ONE).min(-4 * self.scatter()) {
-            // Far too little throughput: a change that cannot wait for steps.
-            let from = self.floor_q4.max(self.exact_inside_q4).max(SIXTEENTHS / 2);
-            self.floor_q4 = from.saturating_mul(3) / 2;
-            (self.calm, self.calm_cycles, self.age) = (0, 0, 0);
-        } else if is_exact && error < 0 {
-            // Exact shares are not given up for one bad cycle.
-            if self.streak <= -2 {
-                self.floor_q4 = self.exact_inside_q4;
-                (self.calm, self.calm_cycles, self.age) = (0, 0, 0);
-            }
-        } else {
-            self.make_step(error);
-        }
-        self.floor_q4 = self.floor_q4.min(most_q4);
-        self.grow_calm(error);
-    }
-
-    /// Large errors of one sign in a row are no noise.
-    fn count_streak(&mut self, error: i64) {
-        let is_large = error.abs() >= (ERROR_ONE / 2).max(self.scatter());
-        let sign: i32 = if error < 0 { -1 } else { 1 };
-        self.streak = match self.streak {
-            _ if !is_large => 0,
-            streak if streak.signum() == sign => streak.saturating_add(sign),
-            _ => sign,
-        };
-        if self.streak.abs() >= 4 {
-            (self.age, self.streak) = (0, 0);
-        }
-    }
-
-    /// Robbins and Monro: steps in proportion to the error, each a little shorter than the one before, down to what the noise
-    /// asks for. They are measured by the way from the floor to the reference, because that is what throughput is lost by.
-    fn make_step(&mut self, error: i64) {
-        if error < 0 {
-            self.floor_q4 = self.floor_q4.max(self.exact_inside_q4);
-        } else if self.floor_q4 < self.exact_inside_q4.saturating_mul(7) / 8 {
-            // No effect down here: exact shares are enough.
-            self.floor_q4 /= 2;
-            return;
-        }
-        self.age = self.age.saturating_add(1).min(MOST_AGE);
-        let way = self.full_inside_q4.saturating_sub(self.floor_q4).min(self.floor_q4 / 8).max(SIXTEENTHS / 2);
-        let scatter = self.scatter();
-        let for_noise = 4_i64.saturating_add(scatter.saturating_mul(scatter) / SCATTER_SQUARE);
-        let divisor = self.age.clamp(LONGEST_STEP, for_noise.max(LONGEST_STEP));
-        // In 256ths of a sixteenth; what does not make a whole one is kept for the next step.
-        let step = way.cast_signed().saturating_mul(error).wrapping_add(self.rest).checked_div(divisor).unwrap_or(0);
-        let whole = step / ERROR_ONE;
-        self.rest = step.wrapping_sub(whole.saturating_mul(ERROR_ONE)).saturating_mul(divisor);
-        self.floor_q4 = self.floor_q4.saturating_add_signed(whole.wrapping_neg());
-    }
-
-    fn grow_calm(&mut self, error: i64) {
-        let is_exact = self.floor_q4 < SIXTEENTHS;
-        if error.abs() < ERROR_ONE / 2 || (is_exact && error > 0) {
-            self.calm_cycles = self.calm_cycles.wrapping_add(1);
-            if self.calm_cycles >= CALM_CYCLES {
-                self.calm_cycles = 0;
-                self.calm = self.calm.wrapping_add(1).min(if is_exact { 3 } else { 1 });
-            }
-        } else if error < -ERROR_ONE {
-            (self.calm, self.calm_cycles) = (0, 0);
-        }
-    }
-
-    /// Whether device or load have become another one; learned anew then, but not all the time.
-    fn has_changed(&mut self, now: Nanos) -> bool {
-        let (rate, before) = (self.reference_rate, self.rate_at_start);
-        let is_strange = rate > before.saturating_mul(130) / 100 || rate < before.saturating_mul(75) / 100;
-        self.strange_cycles = if is_strange { self.strange_cycles.wrapping_add(1) } else { 0 };
-        let since = now.saturating_sub(self.restarted_ns);
-        if self.strange_cycles < 2 || since < self.restart_pause_ns {
-            return false;
-        }
-        self.restart_pause_ns = if since > QUIET_NS {
-            LEAST_RESTART_NS
-        } else {
-            self.restart_pause_ns.saturating_mul(2).min(MOST_RESTART_NS)
-        };
-        self.restarted_ns = now;
-        self.restarts = self.restarts.wrapping_add(1);
-        true
-    }
-
-    fn restart(&mut self) {
-        self.phase = Phase::Fast;
-        (self.floor_q4, self.low_q4, self.low_ratio) = (0, 0, 0);
-        (self.high_q4, self.high_ratio) = (self.depth.saturating_mul(SIXTEENTHS), ONE);
-        (self.index, self.calm, self.calm_cycles, self.strange_cycles, self.streak) = (0, 0, 0, 0, 0);
-        self.cycle = [Sum::NONE; 2];
-        self.inside_ns = [0; 2];
-        (self.deepest, self.deepest_of_late) = (1, 1);
     }
 }

@@ -1,0 +1,289 @@
+//! Where the floor goes at the end of a cycle: bisection first, then steps that get shorter.
+
+use super::{ERROR_ONE, LEAST_RESTART_NS, NOISY_EPOCHS, ONE, Phase, SIXTEENTHS, SLOW_EPOCHS, Step, Sum, Walker};
+use block::Nanos;
+use block::time::SECOND;
+
+/// A floor whose throughput is so near to the wanted that it may be noise is looked at so often in bisection.
+const MOST_UNDECIDED: u32 = 3;
+const CALM_CYCLES: u32 = 4;
+const MOST_RESTART_NS: Nanos = 32 * SECOND;
+const QUIET_NS: Nanos = 64 * SECOND;
+/// No step is longer than this part of what lies between the floor and the reference.
+const LONGEST_STEP: i64 = 4;
+/// How fast the number of cycles that a step is divided by grows with the square of the scatter.
+const SCATTER_SQUARE: i64 = ERROR_ONE * ERROR_ONE / 128;
+/// What is kept for noise is nothing to give up exact shares for, however often it is missing.
+const SHORTFALL_SLACK: i64 = ERROR_ONE * 3 / 17;
+/// Cycles after which a step is not shortened further but for noise.
+const MOST_AGE: i64 = 1 << 10;
+
+impl Walker {
+    /// Bisection: what was measured so far may be noise.
+    fn is_undecided(&self) -> bool {
+        if self.phase == Phase::Slow || self.undecided >= MOST_UNDECIDED {
+            return false;
+        }
+        let [tests, references] = &self.cycle;
+        let ratio = (tests.rate() << 16).checked_div(references.rate()).unwrap_or(ONE);
+        ratio.abs_diff(self.least_enough()) < self.noise
+    }
+
+    /// Bisection: with this ratio a floor is high enough.
+    fn least_enough(&self) -> u64 {
+        let spare = self.spare();
+        ONE.saturating_sub(spare).saturating_sub(spare / 4)
+    }
+
+    pub(super) fn end_cycle(&mut self, now: Nanos) -> Step {
+        self.index = 0;
+        if self.is_undecided() {
+            self.undecided = self.undecided.wrapping_add(1);
+            return Step::Epoch;
+        }
+        self.undecided = 0;
+        let [tests, references] = core::mem::replace(&mut self.cycle, [Sum::NONE; 2]);
+        let now_rate = references.rate();
+        self.reference_rate =
+            if self.reference_rate == 0 { now_rate } else { (self.reference_rate.wrapping_add(now_rate)) / 2 };
+        let ratio = (tests.rate() << 16).checked_div(now_rate).unwrap_or(ONE);
+        self.last_ratio = ratio;
+        let [in_tests, in_references] = self.inside_ns;
+        self.mean_inside_q4 = in_tests.saturating_mul(SIXTEENTHS).checked_div(tests.all_ns).unwrap_or(0);
+        self.full_inside_q4 = in_references.saturating_mul(SIXTEENTHS).checked_div(references.all_ns).unwrap_or(0);
+        self.inside_ns = [0; 2];
+        // With leaders let in there are more inside, never fewer.
+        let is_exact = self.floor_q4 == 0;
+        if is_exact || self.mean_inside_q4 < self.exact_inside_q4 {
+            self.exact_inside_q4 = self.mean_inside_q4;
+        }
+        self.deepest_of_late = self.deepest.max(self.deepest_of_late.saturating_sub(self.deepest_of_late.div_ceil(8)));
+        self.deepest = 1;
+        let spare = self.spare();
+        let target = ONE.saturating_sub(spare);
+        match self.phase {
+            Phase::Fast => self.bisect(ratio, target),
+            Phase::Slow => {
+                self.track(ratio, target, spare);
+                if self.has_changed(now) {
+                    self.restart();
+                    return Step::Restart;
+                }
+            }
+        }
+        let is_exact = self.floor_q4 < SIXTEENTHS;
+        self.slow_epochs = if self.is_noisy() && !is_exact { NOISY_EPOCHS } else { SLOW_EPOCHS << self.calm };
+        Step::Cycle
+    }
+
+    fn bisect(&mut self, ratio: u64, target: u64) {
+        // With clearly more inside than the floor it may not be needed.
+        let is_doubtful =
+            self.floor_q4.saturating_add(self.floor_q4 / 32).saturating_add(SIXTEENTHS) < self.mean_inside_q4;
+        // Another floor scatters in another way.
+        (self.noise, self.last_test_rate) = (0, 0);
+        if ratio >= self.least_enough() {
+            (self.high_q4, self.high_ratio) = (self.floor_q4, ratio.min(ONE));
+        } else {
+            // A floor below what is inside anyway has no effect: no need to look there.
+            let (floor, inside) = (self.floor_q4, self.exact_inside_q4);
+            (self.low_q4, self.low_ratio) = (floor.max(inside).max(1), ratio);
+            self.high_q4 = self.high_q4.min(self.deepest_of_late.saturating_mul(SIXTEENTHS)).max(self.low_q4);
+        }
+        let width = self.high_q4.saturating_sub(self.low_q4);
+        if self.high_q4 == 0 || width <= SIXTEENTHS.max(self.high_q4 / 8) {
+            self.end_bisection(target, width, is_doubtful);
+        } else {
+            self.floor_q4 = (self.low_q4.wrapping_add(self.high_q4) / 2).next_multiple_of(SIXTEENTHS);
+            if self.floor_q4 >= self.high_q4 {
+                self.end_bisection(target, width, is_doubtful);
+            }
+        }
+    }
+
+    /// Between too low and enough, where a straight line crosses the target.
+    fn end_bisection(&mut self, target: u64, width: u64, is_doubtful: bool) {
+        let rise = self.high_ratio.saturating_sub(self.low_ratio).max(1);
+        let wanted = target.saturating_sub(self.low_ratio).min(rise);
+        let part = width.saturating_mul(wanted).checked_div(rise).unwrap_or(width);
+        self.floor_q4 = if self.high_q4 == 0 { 0 } else { self.low_q4.wrapping_add(part) };
+        self.phase = Phase::Slow;
+        self.rate_at_start = self.reference_rate;
+        let is_exact = self.floor_q4 < SIXTEENTHS;
+        (self.calm, self.calm_cycles, self.strange_cycles, self.streak) = (if is_exact { 2 } else { 0 }, 0, 0, 0);
+        (self.age, self.rest, self.shortfall) = (0, 0, 0);
+        self.trial_from_q4 = 0;
+        if is_doubtful && !is_exact {
+            // Exact shares were tried in the very first epochs only, and beside many references: once more, for a whole cycle.
+            (self.trial_from_q4, self.floor_q4) = (self.floor_q4, 0);
+        }
+    }
+
+    fn track(&mut self, ratio: u64, target: u64, spare: u64) {
+        let most_q4 = self.depth.min(self.deepest_of_late).saturating_mul(SIXTEENTHS);
+        let missed = ratio.cast_signed().wrapping_sub(target.cast_signed());
+        let raw = missed.saturating_mul(ERROR_ONE).checked_div(spare.cast_signed()).unwrap_or(0);
+        let error = raw.clamp(-3 * ERROR_ONE, 3 * ERROR_ONE);
+        let tried_from_q4 = core::mem::replace(&mut self.trial_from_q4, 0);
+        if tried_from_q4 > 0 && error < -ERROR_ONE / 2 {
+            self.floor_q4 = tried_from_q4.min(most_q4);
+            return;
+        }
+        let is_exact = self.floor_q4 < SIXTEENTHS;
+        self.count_streak(error);
+        if raw <= (-4 * ERROR_ONE).min(-4 * self.scatter()) {
+            // Far too little throughput: a change that cannot wait for steps.
+            let from = self.floor_q4.max(self.exact_inside_q4).max(SIXTEENTHS / 2);
+            self.floor_q4 = from.saturating_mul(3) / 2;
+            (self.calm, self.calm_cycles, self.age) = (0, 0, 0);
+        } else if is_exact && error < 0 {
+            // Exact shares are not given up for one bad cycle, but for many that are a little too bad.
+            self.shortfall = self.shortfall.saturating_add(error).saturating_add(SHORTFALL_SLACK).min(0);
+            if self.streak <= -2 || self.shortfall <= -ERROR_ONE.max(self.scatter()) {
+                self.floor_q4 = self.exact_inside_q4;
+                (self.calm, self.calm_cycles, self.age, self.shortfall) = (0, 0, 0, 0);
+            }
+        } else {
+            self.shortfall = self.shortfall.saturating_add(error.max(0)).min(0);
+            self.make_step(error);
+        }
+        self.floor_q4 = self.floor_q4.min(most_q4);
+        self.grow_calm(error);
+    }
+
+    /// Large errors of one sign in a row are no noise.
+    fn count_streak(&mut self, error: i64) {
+        let is_large = error.abs() >= (ERROR_ONE / 2).max(self.scatter());
+        let sign: i32 = if error < 0 { -1 } else { 1 };
+        self.streak = match self.streak {
+            _ if !is_large => 0,
+            streak if streak.signum() == sign => streak.saturating_add(sign),
+            _ => sign,
+        };
+        if self.streak.abs() >= 4 {
+            (self.age, self.streak) = (0, 0);
+        }
+    }
+
+    /// Robbins and Monro: steps in proportion to the error that get shorter down to what the noise asks for. They are measured by the way from the floor to the reference, because that is what throughput is lost by.
+    fn make_step(&mut self, error: i64) {
+        if error < 0 {
+            self.floor_q4 = self.floor_q4.max(self.exact_inside_q4);
+        } else if self.floor_q4 < self.exact_inside_q4.saturating_mul(7) / 8 {
+            // No effect down here: exact shares are enough.
+            self.floor_q4 /= 2;
+            return;
+        }
+        // Kesten: as long as errors keep their sign, steps keep their length. By chance every other one changes it.
+        if error.signum() != core::mem::replace(&mut self.last_sign, error.signum()) {
+            self.age = self.age.saturating_add(2).min(MOST_AGE);
+        }
+        let way = self.full_inside_q4.saturating_sub(self.floor_q4).min(self.floor_q4 / 8).max(SIXTEENTHS / 2);
+        let scatter = self.scatter();
+        let for_noise = 4_i64.saturating_add(scatter.saturating_mul(scatter) / SCATTER_SQUARE);
+        let divisor = self.age.clamp(LONGEST_STEP, for_noise.max(LONGEST_STEP));
+        // In 256ths of a sixteenth; what does not make a whole one is kept for the next step.
+        let step = way.cast_signed().saturating_mul(error).wrapping_add(self.rest).checked_div(divisor).unwrap_or(0);
+        let whole = step / ERROR_ONE;
+        self.rest = step.wrapping_sub(whole.saturating_mul(ERROR_ONE)).saturating_mul(divisor);
+        self.floor_q4 = self.floor_q4.saturating_add_signed(whole.wrapping_neg());
+    }
+
+    fn grow_calm(&mut self, error: i64) {
+        let is_exact = self.floor_q4 < SIXTEENTHS;
+        if self.shortfall < -SHORTFALL_SLACK {
+            // To be settled soon.
+            (self.calm, self.calm_cycles) = (0, 0);
+        } else if error.abs() < ERROR_ONE / 2 || (is_exact && error > 0) {
+            self.calm_cycles = self.calm_cycles.wrapping_add(1);
+            if self.calm_cycles >= CALM_CYCLES {
+                self.calm_cycles = 0;
+                self.calm = self.calm.wrapping_add(1).min(if is_exact { 3 } else { 1 });
+            }
+        } else if error < -ERROR_ONE {
+            (self.calm, self.calm_cycles) = (0, 0);
+        }
+    }
+
+    /// Whether device or load have become another one; learned anew then, but not all the time.
+    fn has_changed(&mut self, now: Nanos) -> bool {
+        let (rate, before) = (self.reference_rate, self.rate_at_start);
+        let is_strange = rate > before.saturating_mul(130) / 100 || rate < before.saturating_mul(75) / 100;
+        self.strange_cycles = if is_strange { self.strange_cycles.wrapping_add(1) } else { 0 };
+        let since = now.saturating_sub(self.restarted_ns);
+        if self.strange_cycles < 2 || since < self.restart_pause_ns {
+            return false;
+        }
+        self.restart_pause_ns = if since > QUIET_NS {
+            LEAST_RESTART_NS
+        } else {
+            self.restart_pause_ns.saturating_mul(2).min(MOST_RESTART_NS)
+        };
+        self.restarted_ns = now;
+        self.restarts = self.restarts.wrapping_add(1);
+        true
+    }
+
+    pub(super) fn restart(&mut self) {
+        self.phase = Phase::Fast;
+        (self.floor_q4, self.low_q4, self.low_ratio) = (0, 0, 0);
+        (self.high_q4, self.high_ratio) = (self.depth.saturating_mul(SIXTEENTHS), ONE);
+        (self.index, self.calm, self.calm_cycles, self.strange_cycles, self.streak) = (0, 0, 0, 0, 0);
+        self.cycle = [Sum::NONE; 2];
+        self.inside_ns = [0; 2];
+        self.undecided = 0;
+        (self.deepest, self.deepest_of_late) = (1, 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Exact shares keep `exact` requests inside, nobody held back 32, and n of them deliver n / (n + knee). What the walker
+    /// makes of it in so many seconds: throughput of the last half in thousandths of the most, and the floor.
+    fn walk(give: u64, exact: u64, knee: u64, seconds: u64) -> (u64, u64) {
+        let mut walker = Walker::new(give, 32, false);
+        let took_ns = |inside: u64| 10_000 * 32 * (inside + knee) / ((32 + knee) * inside);
+        let (mut now, mut counted, mut from) = (1_000, 0, 0);
+        while now < seconds * SECOND {
+            let inside = exact.max(walker.floor_now(now, 300_000));
+            walker.were_inside(now, inside);
+            now += took_ns(inside);
+            walker.contended();
+            walker.completed(now, 4096, inside);
+            if walker.is_due(now) || walker.epoch_ns() == 0 {
+                walker.step(now, 300_000, took_ns(inside), 128);
+            }
+            if now < seconds * SECOND / 2 {
+                (counted, from) = (0, now);
+            }
+            counted += 1;
+        }
+        (counted * took_ns(32) * 1_000 / (now - from), walker.floor_q4())
+    }
+
+    #[test]
+    fn exact_shares_stay_where_they_cost_no_more_than_is_given() {
+        // 18 of 32 deliver 97.2 %.
+        let (delivered, floor_q4) = walk(3, 24, 3, 20);
+        assert_eq!(floor_q4, 0, "{delivered}");
+        assert!(delivered >= 970, "{delivered}");
+    }
+
+    #[test]
+    fn exact_shares_that_cost_a_little_too_much_are_given_up_for_a_floor() {
+        // 21 deliver 88.7 %: so near to what ten per cent may cost that one cycle proves nothing.
+        let (delivered, floor_q4) = walk(10, 21, 10, 30);
+        assert!((900..=925).contains(&delivered), "{delivered}");
+        assert!(floor_q4 > 21 * SIXTEENTHS && floor_q4 < 26 * SIXTEENTHS, "{floor_q4}");
+    }
+
+    #[test]
+    fn a_floor_is_found_where_exact_shares_cost_far_too_much() {
+        // 8 deliver 50 %, which is far too little, and 28 what three per cent buy.
+        let (delivered, floor_q4) = walk(3, 8, 16, 30);
+        assert!((970..=980).contains(&delivered), "{delivered}");
+        assert!(floor_q4 > 26 * SIXTEENTHS, "{floor_q4}");
+    }
+}
