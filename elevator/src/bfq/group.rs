@@ -2,7 +2,7 @@
 
 use super::Bfq;
 use super::budget::TurnEnd;
-use super::contexts::{ASYNC_QUEUES, SPARE_QUEUE};
+use super::contexts::{SPARE_QUEUE, async_places};
 use super::state::{Entity, Held, Marks, NEW_ENTITY, Set, UNKNOWN_GROUP};
 use super::wf2q::{ServiceTree, WEIGHT_MAX, WEIGHT_MIN};
 use crate::group::GroupSettings;
@@ -152,12 +152,13 @@ impl Bfq {
             return;
         }
         self.groups.at_mut(group).is_online = false;
-        for kind in 0..ASYNC_QUEUES {
-            let place = group.wrapping_mul(ASYNC_QUEUES).wrapping_add(kind);
-            let queue = core::mem::replace(self.async_queues.at_mut(place), NIL);
-            if queue != NIL {
-                self.queues.at_mut(queue).marks.clear(Marks::PINNED);
-                self.release_if_unused(queue);
+        for actuator in 0..self.arms.count {
+            for place in async_places(group, actuator, self.groups.len()) {
+                let queue = core::mem::replace(self.async_queues.at_mut(place), NIL);
+                if queue != NIL {
+                    self.queues.at_mut(queue).marks.clear(Marks::PINNED);
+                    self.release_if_unused(queue);
+                }
             }
         }
         for queue in 0..self.queues.len() {

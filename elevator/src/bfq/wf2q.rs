@@ -276,7 +276,7 @@ impl Bfq {
         let parent = state.parent;
         let group = self.groups.at_mut(parent);
         group.active_entities = group.active_entities.wrapping_add(1);
-        let is_listed = !self.is_queue(entity) || self.active_list.push_front(&mut self.active_links, entity);
+        let is_listed = !self.is_queue(entity) || self.list_active(entity);
         if !is_in || !is_listed {
             self.complain();
         }
@@ -291,7 +291,7 @@ impl Bfq {
         let parent = state.parent;
         let group = self.groups.at_mut(parent);
         group.active_entities = group.active_entities.wrapping_sub(1);
-        let is_unlisted = !self.is_queue(entity) || self.active_list.remove(&mut self.active_links, entity);
+        let is_unlisted = !self.is_queue(entity) || self.unlist_active(entity);
         if !is_out || !is_unlisted {
             self.complain();
         }
