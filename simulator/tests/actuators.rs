@@ -62,8 +62,12 @@ fn with_one_arm_nothing_is_different() {
     assert!((before - knowing).abs() < 1e-9, "{knowing} after {before}");
 }
 
+/// Half of the reads for each arm. That bfq gives the arm whose turn it is not at most four requests costs it some of what
+/// reordering would gain: of both forms, the one that knows of the arms is not the faster here.
 #[test]
-fn random_reads_keep_both_arms_busy() {
-    let [none, before, knowing] = ["none", "bfq@6.2", "bfq"].map(|scheduler| readers_at_random(2, scheduler));
-    assert!(knowing >= before, "{knowing} after {before}, {none} without a scheduler");
+fn random_reads_gain_by_the_second_arm() {
+    for scheduler in ["none", "bfq"] {
+        let [one, two] = [1, 2].map(|actuators| readers_at_random(actuators, scheduler));
+        assert!(two > one, "{scheduler}: {two} with two arms, {one} with one");
+    }
 }

@@ -8,7 +8,7 @@
 //! Not modelled: arms that shake each other, and the power that both at once take.
 
 use block::random::Stream;
-use block::{Extent, Nanos, Operation, SectorRange, Status};
+use block::{Nanos, Operation, SectorRange, Status};
 
 use super::drive::Disk;
 use super::parameters::DiskParameters;
@@ -203,7 +203,7 @@ impl Device for Arms {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::{Flags, HardwareQueue};
+    use block::{Extent, Flags, HardwareQueue};
 
     const CAPACITY: u64 = 488_282_256;
 

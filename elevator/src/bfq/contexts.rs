@@ -109,7 +109,7 @@ impl Bfq {
     }
 
     /// With all the queues that it has, whichever request told of it.
-    #[inline(never)]
+    #[inline(always)]
     fn move_issuer(&mut self, index: u32, group: u32) {
         for record in self.arms.records(self.arms.issuer_of(index)) {
             let context = self.contexts.at_mut(record);
@@ -380,7 +380,7 @@ impl Bfq {
         wake
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn record_gone(&mut self, index: u32) -> Wake {
         self.contexts.at_mut(index).is_alive = false;
         let mut wake = Wake::No;

@@ -98,6 +98,7 @@ impl Bfq {
         if is_busy {
             self.deactivate(queue, false, false);
         }
+        self.leave_idle_set(queue);
         self.change_parent(queue, group);
         if is_busy {
             self.activate_by_mark(queue);
@@ -108,14 +109,18 @@ impl Bfq {
     }
 
     #[inline(never)]
+    fn leave_idle_set(&mut self, queue: u32) {
+        if self.entities.at(queue).set == Set::Idle {
+            self.idle_remove(queue);
+            self.forget(queue, false);
+        }
+    }
+
+    #[inline(never)]
     fn change_parent(&mut self, queue: u32, group: u32) {
         let is_pending = self.queues.at(queue).has(Marks::PENDING);
         if is_pending {
             self.stop_pending(queue);
-        }
-        if self.entities.at(queue).set == Set::Idle {
-            self.idle_remove(queue);
-            self.forget(queue, false);
         }
         self.forget_last_created(queue);
         self.forget_position(queue);
