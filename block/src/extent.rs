@@ -53,3 +53,28 @@ impl Extent {
         self.first_sector.abs_diff(position)
     }
 }
+
+/// A part of a device, such as one of its actuators serves.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub struct SectorRange {
+    /// First sector.
+    pub first_sector: Sector,
+    /// Length in sectors.
+    pub sectors: u64,
+}
+
+impl SectorRange {
+    /// Whether a sector lies in it.
+    #[inline]
+    pub const fn holds(self, sector: Sector) -> bool {
+        sector.wrapping_sub(self.first_sector) < self.sectors
+    }
+
+    /// What of an extent lies in it, counted from the range's first sector; of no length if nothing does.
+    pub fn part_of(self, extent: Extent) -> Extent {
+        let first = extent.first_sector.max(self.first_sector);
+        let end = extent.end().min(self.first_sector.saturating_add(self.sectors));
+        let sectors = u32::try_from(end.saturating_sub(first)).unwrap_or(0);
+        Extent::new(first.wrapping_sub(self.first_sector), sectors)
+    }
+}

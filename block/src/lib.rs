@@ -14,7 +14,7 @@ pub mod random;
 mod status;
 pub mod time;
 
-pub use extent::{Extent, SECTOR_BYTES, Sector};
+pub use extent::{Extent, SECTOR_BYTES, Sector, SectorRange};
 pub use identity::{ContextId, DeviceNumber, GroupId, HardwareQueue, NIL, RequestId, SoftwareQueue};
 pub use operation::{Direction, Flags, Operation, is_sync};
 pub use priority::{Class, Priority};

@@ -4,7 +4,7 @@ use block::Nanos;
 
 use crate::array::Array;
 use crate::delay::Delay;
-use crate::disk::Disk;
+use crate::disk::{Arms, Disk};
 use crate::fault::Faulty;
 use crate::flash::Flash;
 use crate::interface::{Command, Completion, Counters, Device, DeviceInfo, Submit};
@@ -17,6 +17,8 @@ pub enum AnyDevice {
     Null(Box<Null>),
     /// Zones, rotation, caches, NCQ.
     Disk(Box<Disk>),
+    /// A disk with several actuators.
+    Arms(Box<Arms>),
     /// Disks behind a controller with a cache.
     Array(Box<Array>),
     /// Dies, channels, garbage collection.
@@ -32,6 +34,7 @@ macro_rules! each {
         match $any {
             AnyDevice::Null($device) => $call,
             AnyDevice::Disk($device) => $call,
+            AnyDevice::Arms($device) => $call,
             AnyDevice::Array($device) => $call,
             AnyDevice::Flash($device) => $call,
             AnyDevice::Delay($device) => $call,

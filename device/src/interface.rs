@@ -1,6 +1,6 @@
 //! What every device model offers: the calls of one command's life.
 
-use block::{Extent, Flags, HardwareQueue, Nanos, Operation, Sector, Status};
+use block::{Extent, Flags, HardwareQueue, Nanos, Operation, Sector, SectorRange, Status};
 
 /// "No event ahead", as [`Device::next_event`] says it.
 pub const NEVER: Nanos = Nanos::MAX;
@@ -65,6 +65,8 @@ pub struct DeviceInfo {
     pub fua: bool,
     /// Preferred length of a transfer in bytes; 0 = none.
     pub optimal_io_bytes: u32,
+    /// The sectors of each actuator, which work at the same time; empty = there is one, or none.
+    pub ranges: Vec<SectorRange>,
 }
 
 impl DeviceInfo {

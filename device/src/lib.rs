@@ -38,7 +38,7 @@ mod tags;
 pub use any::AnyDevice;
 pub use array::{Array, ArrayParameters, Layout as ArrayLayout};
 pub use delay::{Delay, DelayParameters};
-pub use disk::{Disk, DiskParameters};
+pub use disk::{Arms, Disk, DiskParameters};
 pub use fault::{FaultParameters, Faulty};
 pub use flash::{Flash, FlashCounters, FlashParameters};
 pub use interface::{Command, Completion, Counters, Device, DeviceInfo, NEVER, Submit};

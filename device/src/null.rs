@@ -88,6 +88,7 @@ impl Null {
             volatile_cache: parameters.volatile_cache != 0,
             fua: parameters.fua != 0,
             optimal_io_bytes: 0,
+            ranges: Vec::new(),
         };
         let total_depth = info.total_depth();
         Self {

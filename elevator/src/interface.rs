@@ -6,6 +6,7 @@
 //! Read [`Elevator::insert`], [`Elevator::choose`] and [`Elevator::completed`] first: they are a request's life.
 
 use crate::account::GroupAccount;
+use crate::actuators::Actuators;
 use crate::group::GroupSettings;
 use crate::message::Message;
 use crate::request::{Attributes, Bio, Requests};
@@ -35,6 +36,8 @@ pub struct Configuration {
     pub max_sectors: u32,
     /// Size of the device in sectors.
     pub capacity_sectors: u64,
+    /// Which sectors each of its actuators serves.
+    pub actuators: Actuators,
     /// Clock tick that waits are rounded up to, in ns; 0 = exact. Reproduces kernels that count jiffies.
     pub tick_ns: Nanos,
     /// Clock tick with whose begin delayed work begins (looking again at a device that was kept), in ns; 0 = when it is due,
@@ -58,6 +61,7 @@ impl Default for Configuration {
             queueing: true,
             max_sectors: 2560,
             capacity_sectors: 1 << 31,
+            actuators: Actuators::ONE,
             tick_ns: 0,
             work_tick_ns: 0,
             seed: 1,

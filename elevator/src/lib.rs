@@ -31,6 +31,7 @@
 extern crate alloc;
 
 pub mod account;
+mod actuators;
 pub mod group;
 mod interface;
 pub mod limiter;
@@ -60,6 +61,7 @@ pub mod wbt;
 mod wfq;
 
 pub use account::{ByKind, GroupAccount, Kind};
+pub use actuators::Actuators;
 pub use group::{GroupPriority, GroupSettings, GroupState, GroupTree, IoLimits, Rates};
 pub use interface::{
     Admission, Configuration, Depth, Dispatch, Elevator, Form, Hint, Merge, MergeSearch, Policy, Position, Reason,

@@ -11,8 +11,9 @@
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use block::{Priority, SECTOR_BYTES};
+use block::{Priority, SECTOR_BYTES, SectorRange};
 use device::Model;
+use elevator::Actuators;
 use linux::device::{Facts, Kind, Opened, Opening, can_empty, memory_file, open};
 use linux::ioctl::{FileExtent, file_extents};
 use linux::ring::Emptying;
@@ -339,6 +340,14 @@ impl OpenVolume {
         }
     }
 
+    /// What each actuator of the drive below serves, in the sectors that positions are in.
+    pub fn actuators(&self) -> Actuators {
+        let Some(opened) = &self.opened else { return Actuators::ONE };
+        let ranges = linux::actuators::actuator_ranges(opened.file.as_fd());
+        let range = |(first_sector, sectors)| SectorRange { first_sector, sectors };
+        Actuators::of(&ranges.into_iter().map(range).collect::<Vec<_>>())
+    }
+
     /// How many commands the device takes at a time, by its kind.
     pub fn usual_depth(&self) -> u32 {
         if self.facts.is_rotational { 32 } else { 128 }
@@ -380,6 +389,13 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::RegularFile => "file",
         Kind::MemoryFile => "file in memory",
     }
+}
+
+/// What the actuators below a shard's volumes serve, where all volumes lie on the same drive.
+pub(crate) fn common_actuators(volumes: &[OpenVolume]) -> Actuators {
+    let mut drives = volumes.iter().map(OpenVolume::actuators);
+    let first = drives.next().unwrap_or(Actuators::ONE);
+    if drives.all(|other| other == first) { first } else { Actuators::ONE }
 }
 
 /// The one model of a shard's volumes, with room for all of them; an error where they differ.

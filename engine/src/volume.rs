@@ -16,9 +16,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use block::{ContextId, Priority};
+use elevator::Actuators;
 use experiment::SchedulerSpec;
 
-use crate::backing::{OpenVolume, VolumeFacts, VolumeSettings, common_model};
+use crate::backing::{OpenVolume, VolumeFacts, VolumeSettings, common_actuators, common_model};
 use crate::client::{Client, Correspondent};
 use crate::error::EngineError;
 use crate::gate::Gate;
@@ -207,12 +208,14 @@ pub fn start(settings: ShardSettings, volumes: &[VolumeSettings]) -> Result<Shar
     let is_rotational = opened.iter().any(|volume| volume.facts.is_rotational);
     let mut depth = opened.iter().map(OpenVolume::usual_depth).min().unwrap_or(128);
     let mut rotational = is_rotational;
+    let mut actuators = common_actuators(&opened);
     let mut gate = None;
     if let Some(model) = model {
         let device = model.build(settings.seed, "dev0");
         let info = device::Device::info(&device);
         depth = u32::try_from(info.total_depth()).unwrap_or(u32::MAX);
         rotational = info.rotational;
+        actuators = Actuators::of(&info.ranges);
         let capacity_bytes = info.capacity_sectors * block::SECTOR_BYTES;
         gate = Some((Gate::new(device, GATE_TAGS), capacity_bytes));
     }
@@ -230,6 +233,7 @@ pub fn start(settings: ShardSettings, volumes: &[VolumeSettings]) -> Result<Shar
         queue_requests: settings.queue_requests,
         max_part_bytes: settings.max_request_bytes,
         is_rotational: rotational,
+        actuators,
         capacity_sectors: gate.as_ref().map_or(1 << 50, |(_, bytes)| bytes / block::SECTOR_BYTES),
         scheduler: settings.scheduler.name.clone(),
         version,

@@ -3,6 +3,7 @@
 //! Unsafe code lives in `ring`, `aio`, `buffer` and `ioctl` only, each behind an interface that cannot be misused from safe
 //! code. The crate knows nothing of requests, elevators or protocols.
 
+pub mod actuators;
 pub mod aio;
 pub mod block_queue;
 pub mod buffer;

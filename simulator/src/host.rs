@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use block::{GroupId, Nanos, Operation};
 use device::{AnyDevice, Device, DeviceInfo, Model};
 use elevator::registry::Carrier;
-use elevator::{Any, Configuration, Depth, Elevator};
+use elevator::{Actuators, Any, Configuration, Depth, Elevator};
 use experiment::blkio::Statistics;
 use experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag};
 use experiment::{
@@ -212,6 +212,7 @@ fn settings(
         queueing: info.depth > 1,
         max_sectors,
         capacity_sectors: info.capacity_sectors,
+        actuators: Actuators::of(&info.ranges),
         tick_ns,
         work_tick_ns: tick_ns,
         seed: experiment.run_seed(),

@@ -136,6 +136,7 @@ impl<M: Device> Array<M> {
             volatile_cache: false,
             fua: true,
             optimal_io_bytes: layout.row_sectors().saturating_mul(512),
+            ranges: Vec::new(),
         };
         let depth = info.total_depth();
         Self {

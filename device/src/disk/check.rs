@@ -43,6 +43,12 @@ impl DiskParameters {
             let text = format!("one zone has tracks of one length: {} like spt_outer", self.spt_outer);
             return fail("spt_inner", text);
         }
+        if !self.heads.is_multiple_of(self.actuators) {
+            return fail("actuators", format!("{} surfaces cannot be shared out among {}", self.heads, self.actuators));
+        }
+        if self.capacity_sectors < self.actuators {
+            return fail("actuators", format!("{} for {} sectors", self.actuators, self.capacity_sectors));
+        }
         let cylinders = geometry::cylinders(self);
         if cylinders > MOST_CYLINDERS {
             let text = format!(
@@ -143,6 +149,7 @@ mod tests {
     #[test]
     fn contradictions_name_the_key() {
         assert_eq!(key(|p| p.spt_inner = 2_000), Some("spt_inner"));
+        assert_eq!(key(|p| p.actuators = 4), Some("actuators"));
         assert_eq!(key(|p| p.zones = 1), Some("spt_inner"));
         assert_eq!(key(|p| p.capacity_sectors = 1 << 45), Some("capacity_sectors"));
         assert_eq!(key(|p| p.head_switch_ns = 9_000_000), Some("head_switch_ms"));

@@ -20,7 +20,7 @@ use crate::rate::Rate;
 /// From the last sector of a read to its status at the host.
 pub(super) const STATUS_NS: Nanos = 5_000;
 
-/// A hard disk with zones, skews, rotation, read-ahead, a write cache and NCQ.
+/// A hard disk of one arm with zones, skews, rotation, read-ahead, a write cache and NCQ.
 ///
 /// What the specification leaves open: a command beyond the medium fails after its firmware time. A read of a range
 /// that one dirty extent holds is a hit, as the medium has older data. A discard takes its firmware time and drops the
@@ -128,6 +128,7 @@ impl Disk {
             // The queued write command carries the bit; disks without queueing are flushed instead.
             fua: depth > 1,
             optimal_io_bytes: 0,
+            ranges: Vec::new(),
         };
         let timing = Timing {
             command_ns: parameters.cmd_overhead_ns,

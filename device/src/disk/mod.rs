@@ -11,6 +11,7 @@
 //! Begin with `drive`, which holds the order of events; `media` and `arrive` are what happens in them, `choose` is what
 //! the drive is known for, and `geometry`, `rotation`, `seek` are the arithmetic below.
 
+mod arms;
 mod arrive;
 mod cache;
 mod check;
@@ -25,6 +26,7 @@ mod rotation;
 mod seek;
 mod write_cache;
 
+pub use arms::Arms;
 pub use drive::Disk;
 pub(crate) use parameters::DISK;
 pub use parameters::DiskParameters;

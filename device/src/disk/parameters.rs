@@ -13,6 +13,8 @@ pub struct DiskParameters {
     pub rpm: u64,
     /// Surfaces.
     pub heads: u64,
+    /// Arms that move by themselves; each has an equal share of the sectors, surfaces and caches.
+    pub actuators: u64,
     /// Zones of equal cylinder count.
     pub zones: u64,
     /// Sectors per track of the first zone; in sectors.
@@ -82,6 +84,7 @@ impl Default for DiskParameters {
             capacity_sectors: 488_282_256,
             rpm: 7_200,
             heads: 6,
+            actuators: 1,
             zones: 16,
             spt_outer: 1_157,
             spt_inner: 800,
@@ -121,6 +124,7 @@ pub(crate) const DISK: &[Row<DiskParameters>] = rows! { DiskParameters:
     "capacity_sectors", Sectors, SECTORS, capacity_sectors, "Usable sectors.";
     "rpm", Count, (60..=100_000), rpm, "Revolutions per minute.";
     "heads", Count, (1..=64), heads, "Surfaces.";
+    "actuators", Count, (1..=16), actuators, "Arms that move by themselves; each has an equal share of sectors, surfaces and caches.";
     "zones", Count, (1..=256), zones, "Zones of equal cylinder count.";
     "spt_outer", Sectors, (8..=100_000), spt_outer, "Sectors per track of the first zone.";
     "spt_inner", Sectors, (8..=100_000), spt_inner, "Sectors per track of the last zone; linear in between.";

@@ -112,6 +112,7 @@ impl Flash {
             volatile_cache: parameters.power_loss_protection == 0,
             fua: true,
             optimal_io_bytes: 0,
+            ranges: Vec::new(),
         };
         let layout = Layout::new(parameters);
         let translation = preconditioned(parameters, &layout, &mut stream);

@@ -74,6 +74,10 @@ impl Kind {
             Kind::Array(parameters, disk) => {
                 parameters.check().map_err(own)?;
                 disk.check().map_err(|(key, what)| (format!("{MEMBER}{key}"), what))?;
+                if disk.actuators > 1 {
+                    let what = "the members of an array have one: its controller knows no more".to_owned();
+                    return Err((format!("{MEMBER}actuators"), what));
+                }
                 if self.capacity_sectors() == 0 {
                     let (chunk, sectors) = (chunk_sectors(parameters), disk.capacity_sectors);
                     let what = format!("a chunk of {chunk} sectors does not fit on a disk of {sectors}");

@@ -16,7 +16,7 @@ use block::random::Stream;
 use crate::any::AnyDevice;
 use crate::array::Array;
 use crate::delay::{Delay, DelayParameters};
-use crate::disk::Disk;
+use crate::disk::{Arms, Disk};
 use crate::fault::{FaultParameters, Faulty};
 use crate::flash::Flash;
 use crate::null::Null;
@@ -114,6 +114,10 @@ impl Model {
         let stream = |part: &str| Stream::of(seed, &format!("{path}{part}"));
         let mut device = match &self.kind {
             Kind::Null(parameters) => AnyDevice::Null(Box::new(Null::new(&self.name, parameters))),
+            Kind::Disk(parameters) if parameters.actuators > 1 => {
+                let stream_of = |arm: usize| stream(&format!("/arm{arm}"));
+                AnyDevice::Arms(Box::new(Arms::new(&self.name, parameters, stream_of)))
+            }
             Kind::Disk(parameters) => AnyDevice::Disk(Box::new(Disk::new(&self.name, parameters, stream("")))),
             Kind::Array(parameters, disk) => {
                 AnyDevice::Array(Box::new(Array::new(&self.name, parameters, disk, seed, path)))

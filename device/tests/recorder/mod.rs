@@ -47,6 +47,7 @@ impl Recorder {
             volatile_cache: false,
             fua: false,
             optimal_io_bytes: 0,
+            ranges: Vec::new(),
         };
         let member = |disk| Self {
             info: info.clone(),

@@ -49,10 +49,9 @@ impl Bfq {
     /// An ordinary request, bound to its queue: into it. Phase after phase, so that none of them lies below another on the
     /// stack.
     #[inline]
-    pub(super) fn add(&mut self, bio: &Bio, slot: u32, bound_to: u32) {
-        let context = self.context_index(bio.context);
+    pub(super) fn add(&mut self, bio: &Bio, slot: u32, bound_to: u32, context: u32) {
         let queue = if self.stays_alone(bound_to, context) { bound_to } else { self.redirect(bio, slot) };
-        let put = self.take_in(bio, slot, queue);
+        let put = self.take_in(bio, slot, queue, context);
         let mut is_interactive = false;
         if put.was_busy {
             if put.factor_before == 1 && !bio.is_sync() {
@@ -89,8 +88,7 @@ impl Bfq {
 
     /// Gives a request its queue, and counts it there and in all groups above.
     #[inline(never)]
-    pub(super) fn bind(&mut self, bio: &Bio, id: RequestId, queue: u32) {
-        let context = self.context_index(bio.context);
+    pub(super) fn bind(&mut self, bio: &Bio, id: RequestId, queue: u32, context: u32) {
         let (direction, is_sync) = (bio.direction(), bio.is_sync());
         let group = self.count_allocated(queue, 1);
         self.groups.at_mut(group).account.queued.add(direction, is_sync, 1);
@@ -165,8 +163,7 @@ impl Bfq {
 
     /// Learns from a request, and puts it into its queue's orders.
     #[inline(never)]
-    fn take_in(&mut self, bio: &Bio, slot: u32, queue: u32) -> Put {
-        let context = self.context_index(bio.context);
+    fn take_in(&mut self, bio: &Bio, slot: u32, queue: u32, context: u32) -> Put {
         self.learn_from_arrival(bio, queue, context);
         if self.messages.is_on() {
             self.say_queue(queue, "add_request {0}", &[u64::from(bio.is_sync())]);
@@ -178,7 +175,7 @@ impl Bfq {
         *queued = queued.wrapping_add(1);
         let (factor_before, was_busy) = (state.raising.factor, state.has(Marks::BUSY));
         if state.is_sync() {
-            if self.contexts.at(context).requests <= 1 {
+            if self.is_its_only_request(context) {
                 self.look_for_waker(queue);
                 self.sample_for_injection(queue);
             }

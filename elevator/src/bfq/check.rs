@@ -2,7 +2,7 @@
 
 use super::Bfq;
 use super::contexts::SPARE_QUEUE;
-use super::state::{CLASSES, Held, Marks, Set};
+use super::state::{CLASSES, Held, Marks, Set, Slot};
 use super::wf2q::tree_of;
 use crate::interface::Violation;
 use crate::request::Requests;
@@ -248,11 +248,26 @@ impl Bfq {
         }
         must(queued == self.requests_queued, "queued requests add up", queued)?;
         must(dispatched == self.in_driver, "requests in the device add up", dispatched)?;
+        self.check_actuators()?;
         must(busy == self.busy_queues, "busy queues are counted", busy.iter().sum())?;
         must(raised == self.raised_busy, "raised busy queues are counted", self.raised_busy)?;
         let pending = self.groups.iter().filter(|group| group.pending_queues > 0);
         must(count(pending) == self.pending_groups, "groups with requests are counted", self.pending_groups)?;
         self.check_weights()
+    }
+
+    fn check_actuators(&self) -> Result<(), Violation> {
+        for actuator in (0..self.arms.count).filter(|_| !self.arms.is_one()) {
+            let is_its_own =
+                |slot: &&Slot| slot.held == Held::Dispatched && self.arms.of_record(slot.context) == actuator;
+            let inside = count(self.slots.iter().filter(is_its_own));
+            must(inside == self.arms.in_driver(actuator), "requests of an actuator add up", actuator)?;
+        }
+        for queue in self.queues.iter().filter(|queue| queue.owner != NIL) {
+            let actuator = self.arms.of_record(queue.owner);
+            must(u32::from(queue.actuator) == actuator, "an issuer's queue is its actuator's", queue.owner)?;
+        }
+        Ok(())
     }
 
     /// There are many more weights than queues: those of queues are looked at one by one, the others all at once.

@@ -38,6 +38,7 @@ impl Bfq {
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Nowhere;
         let (queue, id) = (entry.queue, entry.id);
+        self.arms.count_in_driver(entry.context, 1_u32.wrapping_neg());
         // Older forms have none.
         if self.sampled == Some(id) {
             self.learn_injection(queue);

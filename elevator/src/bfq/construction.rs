@@ -1,6 +1,7 @@
 //! A policy of a form, with all its tables, and what is there from the beginning: the root group and the spare queue.
 
 use super::Bfq;
+use super::actuator::Arms;
 use super::budget::DEFAULT_MAX_BUDGET;
 use super::burst::Burst;
 use super::clock::{Clock, Spans};
@@ -27,8 +28,11 @@ impl Policy for Bfq {
         let slots = configuration.slots;
         let groups = configuration.groups.max(1);
         // One record more, for contexts out of range.
-        let contexts = configuration.contexts.saturating_add(1);
-        let async_queues = groups.saturating_mul(ASYNC_QUEUES);
+        let issuers = configuration.contexts.saturating_add(1);
+        let arms = Arms::try_new(&configuration.actuators, profile.knows_actuators, issuers)?;
+        let actuators = arms.count;
+        let contexts = issuers.saturating_mul(actuators);
+        let async_queues = groups.saturating_mul(ASYNC_QUEUES).saturating_mul(actuators);
         // Queues that nobody uses any more hold a request each.
         let queues = contexts.saturating_add(async_queues).saturating_add(slots).saturating_add(1);
         let entities = queues.saturating_add(groups);
@@ -53,7 +57,8 @@ impl Policy for Bfq {
             groups: groups_with_root(groups)?,
             contexts: Array::try_new(contexts, UNKNOWN_CONTEXT)?,
             async_queues: Array::try_new(async_queues, NIL)?,
-            active_list: List::EMPTY,
+            arms,
+            active_lists: Array::try_new(actuators, List::EMPTY)?,
             active_links: Links::try_new(queues)?,
             burst: Burst { list: List::EMPTY, queues: 0, group: NIL, last_ticks: 0, is_large: false },
             burst_links: Links::try_new(queues)?,

@@ -46,17 +46,10 @@ impl Context {
 }
 
 impl Bfq {
-    /// Where a context is kept: those out of range share the last record.
-    #[inline]
-    pub(super) fn context_index(&self, context: ContextId) -> u32 {
-        context.0.min(self.contexts.len().wrapping_sub(1))
-    }
-
     /// The queue that a new request goes to. Issuers change queues here, when they are first seen or their group or level
     /// has changed, or when a shared queue is split.
     #[inline]
-    pub(super) fn queue_for(&mut self, bio: &Bio) -> u32 {
-        let index = self.context_index(bio.context);
+    pub(super) fn queue_for(&mut self, bio: &Bio, index: u32) -> u32 {
         let is_sync = bio.is_sync();
         let context = self.contexts.at(index);
         let is_known = context.is_alive & (context.group == bio.group.0) & (context.priority == bio.priority);
@@ -91,7 +84,7 @@ impl Bfq {
 
     /// The queue that a bio would go to as things are, without making one.
     pub(super) fn present_queue(&self, bio: &Bio) -> u32 {
-        self.contexts.at(self.context_index(bio.context)).queue(bio.is_sync())
+        self.contexts.at(self.record_of(bio)).queue(bio.is_sync())
     }
 
     /// Notices what has changed about an issuer since it was last seen.
@@ -107,12 +100,23 @@ impl Bfq {
             return;
         }
         if group_before != group {
-            self.contexts.at_mut(index).group = group;
-            self.change_group(index, group);
+            self.move_issuer(index, group);
         }
         if self.contexts.at(index).priority != bio.priority {
             self.contexts.at_mut(index).priority = bio.priority;
             self.change_priority(index);
+        }
+    }
+
+    /// With all the queues that it has, whichever request told of it.
+    #[inline(always)]
+    fn move_issuer(&mut self, index: u32, group: u32) {
+        for record in self.arms.records(self.arms.issuer_of(index)) {
+            let context = self.contexts.at_mut(record);
+            if record == index || (context.is_alive && context.group != group) {
+                context.group = group;
+                self.change_group(record, group);
+            }
         }
     }
 
@@ -150,7 +154,7 @@ impl Bfq {
     pub(super) fn get_queue(&mut self, index: u32, is_sync: bool) -> u32 {
         let Context { priority, group, .. } = *self.contexts.at(index);
         let (class, level) = class_and_level(priority);
-        let place = async_place(group, class, level);
+        let place = self.async_place(index, group, class, level);
         if !is_sync {
             let known = *self.async_queues.at(place);
             if known != NIL {
@@ -195,9 +199,11 @@ impl Bfq {
             marks.put(Marks::SHORT_THINK_TIME, !matches!(class, Class::Idle));
         }
         let max_budget = (u64::from(self.present_max_budget()) * 2 / 3).min(u64::from(u32::MAX));
+        let actuator = u8::try_from(self.arms.of_record(index)).unwrap_or(0);
         let fresh = self.queues.at_mut(queue);
         *fresh = FREE_QUEUE;
         fresh.marks = marks;
+        fresh.actuator = actuator;
         (fresh.level, fresh.new_level, fresh.issuer, fresh.serial) = (level, level, index, serial);
         fresh.max_budget = u32::try_from(max_budget).unwrap_or(u32::MAX);
         // In the future, so that the first pause wraps to the longest there is.
@@ -363,10 +369,19 @@ impl Bfq {
     /// An issuer has gone: its turn ends, and nobody waits for it any more.
     #[inline]
     pub(super) fn context_gone(&mut self, context: ContextId) -> Wake {
-        let index = self.context_index(context);
-        if context.0 != index {
+        let issuer = self.arms.issuer(context);
+        if context.0 != issuer {
             return Wake::No;
         }
+        let mut wake = Wake::No;
+        for record in self.arms.records(issuer) {
+            wake = wake.and(self.record_gone(record));
+        }
+        wake
+    }
+
+    #[inline(always)]
+    fn record_gone(&mut self, index: u32) -> Wake {
         self.contexts.at_mut(index).is_alive = false;
         let mut wake = Wake::No;
         for is_sync in [false, true] {
@@ -380,14 +395,20 @@ impl Bfq {
         self.contexts.at_mut(index).is_stably_merged = false;
         wake
     }
+
+    /// Where a group's async queue of a class and level is kept, for the actuator of a record.
+    fn async_place(&self, index: u32, group: u32, class: Class, level: u8) -> u32 {
+        let kind = match class {
+            Class::Idle => ASYNC_QUEUES - 1,
+            class => class_index(class).wrapping_mul(8).wrapping_add(u32::from(level.min(7))),
+        };
+        async_places(group, self.arms.of_record(index), self.groups.len()).start.wrapping_add(kind)
+    }
 }
 
-/// Where a group's async queue of a class and level is kept.
+/// Where a group's async queues for an actuator are kept.
 #[inline]
-pub fn async_place(group: u32, class: Class, level: u8) -> u32 {
-    let kind = match class {
-        Class::Idle => ASYNC_QUEUES - 1,
-        class => class_index(class).wrapping_mul(8).wrapping_add(u32::from(level.min(7))),
-    };
-    group.wrapping_mul(ASYNC_QUEUES).wrapping_add(kind)
+pub fn async_places(group: u32, actuator: u32, groups: u32) -> core::ops::Range<u32> {
+    let first = actuator.wrapping_mul(groups).wrapping_add(group).wrapping_mul(ASYNC_QUEUES);
+    first..first.wrapping_add(ASYNC_QUEUES)
 }

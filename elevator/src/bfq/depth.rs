@@ -16,7 +16,10 @@ impl Bfq {
         let all = self.tags;
         let reads_sync = bio.is_sync() && bio.direction() == Direction::Read;
         let depth = if reads_sync { all } else { self.limited_depth(bio.is_sync()) };
-        if self.profile.limits_tags_by_weight && self.is_over_share(bio, depth) {
+        let limits = self.profile.limits_tags_by_weight;
+        let mut records = self.arms.records(self.arms.issuer(bio.context));
+        // Too many in one range are too many in all.
+        if limits && records.any(|record| self.is_over_share(self.contexts.at(record).queue(bio.is_sync()), depth)) {
             return Admission::Shallow(LAST_TAG);
         }
         if depth >= all { Admission::Full } else { Admission::Shallow(depth) }
@@ -34,8 +37,7 @@ impl Bfq {
     }
 
     /// Whether the queue, or a group above it, has as many requests as its weight is good for.
-    fn is_over_share(&self, bio: &Bio, depth: u32) -> bool {
-        let queue = self.present_queue(bio);
+    fn is_over_share(&self, queue: u32, depth: u32) -> bool {
         if queue == NIL || queue == super::contexts::SPARE_QUEUE {
             return false;
         }

@@ -2,7 +2,7 @@
 
 use super::Bfq;
 use super::budget::TurnEnd;
-use super::contexts::{ASYNC_QUEUES, SPARE_QUEUE};
+use super::contexts::{SPARE_QUEUE, async_places};
 use super::state::{Entity, Held, Marks, NEW_ENTITY, Set, UNKNOWN_GROUP};
 use super::wf2q::{ServiceTree, WEIGHT_MAX, WEIGHT_MIN};
 use crate::group::GroupSettings;
@@ -98,6 +98,7 @@ impl Bfq {
         if is_busy {
             self.deactivate(queue, false, false);
         }
+        self.leave_idle_set(queue);
         self.change_parent(queue, group);
         if is_busy {
             self.activate_by_mark(queue);
@@ -108,14 +109,18 @@ impl Bfq {
     }
 
     #[inline(never)]
+    fn leave_idle_set(&mut self, queue: u32) {
+        if self.entities.at(queue).set == Set::Idle {
+            self.idle_remove(queue);
+            self.forget(queue, false);
+        }
+    }
+
+    #[inline(never)]
     fn change_parent(&mut self, queue: u32, group: u32) {
         let is_pending = self.queues.at(queue).has(Marks::PENDING);
         if is_pending {
             self.stop_pending(queue);
-        }
-        if self.entities.at(queue).set == Set::Idle {
-            self.idle_remove(queue);
-            self.forget(queue, false);
         }
         self.forget_last_created(queue);
         self.forget_position(queue);
@@ -152,12 +157,13 @@ impl Bfq {
             return;
         }
         self.groups.at_mut(group).is_online = false;
-        for kind in 0..ASYNC_QUEUES {
-            let place = group.wrapping_mul(ASYNC_QUEUES).wrapping_add(kind);
-            let queue = core::mem::replace(self.async_queues.at_mut(place), NIL);
-            if queue != NIL {
-                self.queues.at_mut(queue).marks.clear(Marks::PINNED);
-                self.release_if_unused(queue);
+        for actuator in 0..self.arms.count {
+            for place in async_places(group, actuator, self.groups.len()) {
+                let queue = core::mem::replace(self.async_queues.at_mut(place), NIL);
+                if queue != NIL {
+                    self.queues.at_mut(queue).marks.clear(Marks::PINNED);
+                    self.release_if_unused(queue);
+                }
             }
         }
         for queue in 0..self.queues.len() {

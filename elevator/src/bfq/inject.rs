@@ -48,7 +48,7 @@ impl Bfq {
     }
 
     /// Busy, with a request and the budget for it.
-    fn may_inject(&self, queue: u32) -> bool {
+    pub(super) fn may_inject(&self, queue: u32) -> bool {
         let Some(state) = self.queues.get(queue) else { return false };
         queue != self.in_service
             && state.has(Marks::BUSY)
@@ -74,7 +74,7 @@ impl Bfq {
             return NIL;
         }
         let bears_all = !state.is_raised() || !state.has(Marks::SHORT_THINK_TIME);
-        let found = self.active_list.iter(&self.active_links).find(|queue| {
+        let found = self.active_queues().find(|queue| {
             let other = self.queues.at(*queue);
             let is_long = self.slots.at(other.next).sectors >= LONG_ON_FLASH_SECTORS;
             let disturbs = !self.is_rotational && is_long && self.in_driver > 0;
@@ -94,7 +94,7 @@ impl Bfq {
         if !bears || u64::from(state.injected_sectors) >= most {
             return NIL;
         }
-        self.active_list.iter(&self.active_links).find(|queue| self.may_inject(*queue)).unwrap_or(NIL)
+        self.active_queues().find(|queue| self.may_inject(*queue)).unwrap_or(NIL)
     }
 
     // ---- what the queue in service can bear ----

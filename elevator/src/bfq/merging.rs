@@ -109,6 +109,7 @@ impl Bfq {
         let (class, target_class) = (self.entities.at(queue).class, self.entities.at(other).class);
         !self.merges_too_late(other)
             && class == target_class
+            && state.actuator == target.actuator
             && !matches!(class, Class::Idle)
             && !state.is_seeky()
             && !target.is_seeky()
@@ -207,10 +208,12 @@ impl Bfq {
     pub(super) fn plan_stable_merge(&mut self, context: u32, queue: u32) -> bool {
         let entity = *self.entities.at(queue);
         let last = self.groups.at(entity.parent).last_created;
-        let (level, created) = (self.queues.at(queue).level, self.queues.at(queue).created_ticks);
+        let state = self.queues.at(queue);
+        let (level, actuator, created) = (state.level, state.actuator, state.created_ticks);
         let other = self.queues.at(last);
         let is_akin = last != NIL
             && other.level == level
+            && other.actuator == actuator
             && self.entities.at(last).class == entity.class
             && self.entities.at(last).parent == entity.parent
             && !is_before(other.created_ticks.wrapping_add(self.spans.stable_merge), created);

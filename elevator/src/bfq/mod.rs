@@ -13,6 +13,7 @@
 //! how a turn ends. The forms differ in data only (`profile.rs`).
 
 mod activation;
+mod actuator;
 mod arrival;
 mod budget;
 mod burst;
@@ -50,6 +51,7 @@ use crate::message::{Message, Messages};
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, Bitmap, Links, List, NIL, SortedLinks};
 use crate::tunable::{SettingError, Tunable};
+use actuator::Arms;
 use block::time::is_due;
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 use burst::Burst;
@@ -96,11 +98,13 @@ pub struct Bfq {
     stamps: Stamps,
     trees: Array<ServiceTree>,
     groups: Array<Group>,
+    /// By issuer and actuator: see [`Arms`].
     contexts: Array<Context>,
+    arms: Arms,
     async_queues: Array<u32>,
 
-    /// Queues on active sets, the latest first: in this order they are let into others' turns.
-    active_list: List,
+    /// Queues on active sets by actuator, the latest first: in this order they are let into others' turns.
+    active_lists: Array<List>,
     active_links: Links,
     burst: Burst,
     burst_links: Links,
@@ -248,10 +252,11 @@ impl Elevator for Bfq {
             return Wake::No;
         }
         let bio = requests.attributes(id);
-        let queue = self.queue_for(bio);
-        self.bind(bio, id, queue);
+        let context = self.record_of(bio);
+        let queue = self.queue_for(bio, context);
+        self.bind(bio, id, queue, context);
         match at {
-            Position::Sorted(_) => self.add(bio, id.slot(), queue),
+            Position::Sorted(_) => self.add(bio, id.slot(), queue, context),
             Position::Head | Position::Requeue => self.add_direct(id.slot()),
         }
         (self.is_holding, self.repoll_at) = (false, None);
@@ -404,6 +409,9 @@ impl Elevator for Bfq {
 
     fn trace(&mut self, on: bool) {
         self.messages.switch(on);
+        if let Some(actuators) = self.arms.surplus() {
+            self.say("{0} actuators are more than can be told apart: taken as one", &[u64::from(actuators)]);
+        }
     }
 
     fn violations(&self) -> u32 {

@@ -32,6 +32,8 @@ pub struct Profile {
     pub(super) symmetric_groups: u32,
     /// A group counts for its own queues, the root included; before, for all queues below it, and the root not.
     pub(super) counts_own_queues: bool,
+    /// An issuer has a queue for each actuator of the drive.
+    pub(super) knows_actuators: bool,
     /// A burst that nobody else's queue disturbs begins with the queue that ended the one before.
     pub(super) begins_bursts_always: bool,
 }
@@ -79,6 +81,7 @@ const FIRST: Profile = Profile {
     limits_tags_by_weight: false,
     symmetric_groups: 0,
     counts_own_queues: false,
+    knows_actuators: false,
     begins_bursts_always: true,
 };
 
@@ -104,12 +107,15 @@ const WITH_WAKERS: Profile = Profile {
     ..MARCH_2019
 };
 
-const NEWEST: Profile = Profile { symmetric_groups: 1, counts_own_queues: true, ..WITH_WAKERS };
+const OWN_QUEUES: Profile = Profile { symmetric_groups: 1, counts_own_queues: true, ..WITH_WAKERS };
+
+const NEWEST: Profile = Profile { knows_actuators: true, ..OWN_QUEUES };
 
 /// By version: 4.12 stands for all up to 5.1, 5.2 is the series of March 2019.
 pub const FORMS: &[Form<&'static Profile>] = &[
     Form { since: Version(4, 12, 0), profile: &FIRST },
     Form { since: Version(5, 2, 0), profile: &MARCH_2019 },
     Form { since: Version(5, 17, 0), profile: &WITH_WAKERS },
-    Form { since: Version(6, 2, 0), profile: &NEWEST },
+    Form { since: Version(6, 2, 0), profile: &OWN_QUEUES },
+    Form { since: Version(6, 3, 0), profile: &NEWEST },
 ];

@@ -105,6 +105,12 @@ impl Bfq {
                 return Look::Ends(TurnEnd::Preempted);
             }
         }
+        if !self.arms.is_one() {
+            let other = self.queue_for_idle_actuator();
+            if other != NIL && other != queue {
+                return Look::Sends(other, self.charge(self.queues.at(other).next, other));
+            }
+        }
         let state = self.queues.at(queue);
         let next = state.next;
         if next != NIL {
@@ -221,6 +227,7 @@ impl Bfq {
         account.sectors = account.sectors.wrapping_add(sectors);
         account.serviced.add(entry.direction, entry.is_sync, 1);
         account.service_bytes.add(entry.direction, entry.is_sync, sectors.saturating_mul(512));
+        self.arms.count_in_driver(entry.context, 1);
         self.in_driver = self.in_driver.wrapping_add(1);
     }
 
@@ -258,6 +265,6 @@ impl Bfq {
     }
 
     fn first_with_requests(&self) -> Option<u32> {
-        self.active_list.iter(&self.active_links).find(|queue| !self.queues.at(*queue).is_empty())
+        self.active_queues().find(|queue| !self.queues.at(*queue).is_empty())
     }
 }

@@ -237,6 +237,8 @@ pub struct Queue {
     /// Level inside its class, as its weight says.
     pub level: u8,
     pub new_level: u8,
+    /// Which one serves its requests.
+    pub actuator: u8,
     /// The best next request, or NIL.
     pub next: u32,
     pub sorted: Tree,
@@ -350,6 +352,7 @@ impl Queue {
 pub const FREE_QUEUE: Queue = Queue {
     marks: Marks::NONE,
     level: DEFAULT_LEVEL,
+    actuator: 0,
     new_level: DEFAULT_LEVEL,
     next: NIL,
     sorted: Tree::EMPTY,

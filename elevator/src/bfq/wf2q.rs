@@ -276,7 +276,7 @@ impl Bfq {
         let parent = state.parent;
         let group = self.groups.at_mut(parent);
         group.active_entities = group.active_entities.wrapping_add(1);
-        let is_listed = !self.is_queue(entity) || self.active_list.push_front(&mut self.active_links, entity);
+        let is_listed = !self.is_queue(entity) || self.list_active(entity);
         if !is_in || !is_listed {
             self.complain();
         }
@@ -291,7 +291,7 @@ impl Bfq {
         let parent = state.parent;
         let group = self.groups.at_mut(parent);
         group.active_entities = group.active_entities.wrapping_sub(1);
-        let is_unlisted = !self.is_queue(entity) || self.active_list.remove(&mut self.active_links, entity);
+        let is_unlisted = !self.is_queue(entity) || self.unlist_active(entity);
         if !is_out || !is_unlisted {
             self.complain();
         }
@@ -358,7 +358,11 @@ impl Bfq {
     /// It was on no set, or on the idle one. With `back_shift` it may start where it left off, as if it had never gone.
     #[inline(always)]
     fn activate(&mut self, entity: u32, back_shift: bool) {
-        let is_shifted = self.start_again(entity, back_shift);
+        let was_idle = self.entities.at(entity).set == Set::Idle;
+        if was_idle {
+            self.leave_set(entity);
+        }
+        let is_shifted = self.start_again(entity, was_idle, back_shift);
         self.apply_weight(entity, true);
         self.enter(entity, is_shifted);
     }
@@ -374,16 +378,15 @@ impl Bfq {
         self.enter(entity, false);
     }
 
-    /// The start of one that comes; whether it lies back.
+    /// The start of one that comes, behind its last finish if it was on the idle set; whether it lies back.
     #[inline(never)]
-    fn start_again(&mut self, entity: u32, back_shift: bool) -> bool {
+    fn start_again(&mut self, entity: u32, was_idle: bool, back_shift: bool) -> bool {
         let tree = self.tree_index(entity);
         let vtime = self.trees.at(tree).vtime;
         let finish = self.stamps.at(entity).finish;
         let is_shifted = back_shift && is_later(vtime, finish);
         let earliest = if is_shifted { finish } else { vtime };
-        let start = if self.entities.at(entity).set == Set::Idle {
-            self.idle_remove(entity);
+        let start = if was_idle {
             if is_later(earliest, finish) { earliest } else { finish }
         } else {
             if self.entities.at(entity).is_on_tree {

@@ -4,9 +4,10 @@
 //! by tags and merging.
 
 use block::time::{MILLISECOND, SECOND};
-use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
+use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId, SectorRange};
 use elevator::{
-    Admission, Any, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Place, Position, Requests, registry,
+    Actuators, Admission, Any, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Place, Position,
+    Requests, registry,
 };
 use hoistway_elevator as elevator;
 use testbed::notation::{bio, show};
@@ -33,6 +34,17 @@ impl Host {
     }
 
     pub fn new(spec: &str, rotational: bool, tick_ns: Nanos) -> Self {
+        Self::over(spec, rotational, tick_ns, Actuators::ONE)
+    }
+
+    /// Over a disk of so many actuators, with 1,000,000 sectors each.
+    pub fn on_arms(spec: &str, count: u64) -> Self {
+        let range = |arm: u64| SectorRange { first_sector: arm * 1_000_000, sectors: 1_000_000 };
+        let ranges: Vec<_> = (0..count).map(range).collect();
+        Self::over(spec, true, MILLISECOND, Actuators::of(&ranges))
+    }
+
+    fn over(spec: &str, rotational: bool, tick_ns: Nanos, actuators: Actuators) -> Self {
         let (version, tunables) = spec.split_once(':').unwrap_or((spec, ""));
         let configuration = Configuration {
             slots: 1_024,
@@ -41,6 +53,7 @@ impl Host {
             depth: Depth { requests: 64, device: 64 },
             rotational,
             tick_ns,
+            actuators,
             ..Configuration::default()
         };
         let policy = registry::build("bfq", registry::parse_version(version), &configuration);

@@ -1,6 +1,7 @@
 //! bfq: the cases of the specification, section 25, under their numbers, as far as a host can see them. Those about the
 //! engine are inside the crate (`src/bfq/tests`), 43 to 52 in `tests/bfq_table.rs`.
 
+mod actuators;
 mod budgets;
 mod host;
 mod merging;

@@ -5,7 +5,7 @@ use block::{GroupId, Nanos, Priority};
 use elevator::Violation;
 use elevator::registry::BuildError;
 use elevator::tunable::{SettingError, Tunable};
-use elevator::{Any, Configuration, Depth, Elevator, GroupPriority, GroupSettings, Version, registry};
+use elevator::{Actuators, Any, Configuration, Depth, Elevator, GroupPriority, GroupSettings, Version, registry};
 use experiment::blkio::Statistics;
 use experiment::{Limits, SchedulerSpec, Setting};
 use linux::TOP_CLASS_BYTES;
@@ -35,6 +35,7 @@ pub(crate) struct TurnSettings {
     pub queue_requests: u32,
     pub max_part_bytes: u32,
     pub is_rotational: bool,
+    pub actuators: Actuators,
     pub capacity_sectors: u64,
     pub scheduler: String,
     pub version: Option<Version>,
@@ -52,6 +53,7 @@ impl TurnSettings {
             queue_requests: 0,
             max_part_bytes: 1 << 20,
             is_rotational: false,
+            actuators: Actuators::ONE,
             capacity_sectors: 1 << 30,
             scheduler: String::new(),
             version: None,
@@ -67,6 +69,7 @@ impl TurnSettings {
             contexts: self.connections,
             depth: Depth { requests, device: self.device_depth },
             rotational: self.is_rotational,
+            actuators: self.actuators,
             queueing: self.device_depth > 1,
             max_sectors: self.max_part_bytes / 512,
             capacity_sectors: self.capacity_sectors,

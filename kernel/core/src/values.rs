@@ -2,7 +2,7 @@
 
 use block::{ContextId, Extent, Flags, GroupId, HardwareQueue, NIL, Operation, Priority, SoftwareQueue};
 use core::sync::atomic::{AtomicU32, AtomicU64};
-use elevator::{Attributes, Configuration, Depth};
+use elevator::{Actuators, Attributes, Configuration, Depth};
 
 /// No request, no group, no issuer.
 pub const NONE: u32 = NIL;
@@ -54,6 +54,7 @@ impl Config {
             queueing: self.queueing != 0,
             max_sectors: self.max_sectors,
             capacity_sectors: self.capacity_sectors,
+            actuators: Actuators::ONE,
             tick_ns: 0,
             work_tick_ns: 0,
             seed: self.seed,

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use block::random::Stream;
-use block::{Extent, Operation};
+use block::{Extent, Operation, SectorRange};
 use device::{AnyDevice, Device, DeviceInfo, Model};
-use elevator::{Bio, Configuration, Depth, Version, registry};
+use elevator::{Actuators, Bio, Configuration, Depth, Version, registry};
 use queue::{Era, Limits, Merging, Plug, RequestQueue, Settings};
 
 use super::limiting::Limiting;
@@ -68,6 +68,7 @@ impl Weather {
             queueing: info.depth > 1,
             max_sectors: limits.max_sectors,
             capacity_sectors: CAPACITY_SECTORS,
+            actuators: actuators(storm.seed),
             tick_ns: [0, 0, 4_000_000][below(&mut random, 3)],
             work_tick_ns: 0,
             seed: storm.seed,
@@ -112,6 +113,15 @@ impl Weather {
         weather.begin_limiting()?;
         Ok(weather)
     }
+}
+
+/// Some storms are over a drive with two, four or too many arms, as the policy is told. Drawn from the seed alone, so that
+/// the rest of a storm does not depend on it.
+fn actuators(seed: u64) -> Actuators {
+    let count = [1, 1, 1, 2, 1, 1, 4, 9][below(&mut Stream::of(seed, "storm/actuators"), 8)];
+    let sectors = CAPACITY_SECTORS / count;
+    let ranges: Vec<_> = (0..count).map(|arm| SectorRange { first_sector: arm * sectors, sectors }).collect();
+    Actuators::of(&ranges)
 }
 
 fn limits(random: &mut Stream, info: &DeviceInfo) -> Limits {

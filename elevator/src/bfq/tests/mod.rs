@@ -21,11 +21,11 @@ use block::{Class, ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, 
 /// The root group's tree of the best-effort class.
 const ROOT: u32 = GroupId::ROOT.0;
 
-/// Forms by their place: 4.12, 5.2, 6.1 and 6.2.
+/// Forms by their place: 4.12, 5.2, 6.1 and, behind 6.2, 6.3.
 pub const FIRST: usize = 0;
 pub const MARCH_2019: usize = 1;
 pub const WITH_WAKERS: usize = 2;
-pub const NEWEST: usize = 3;
+pub const NEWEST: usize = 4;
 
 /// A policy of the newest form as the specification's cases have it, and what it is given.
 pub struct Rig {

@@ -1,0 +1,158 @@
+//! Drives with several actuators (Linux 6.3): an issuer has a queue for each range of sectors, and an actuator that has
+//! little to do gets a request of its own out of turn.
+//!
+//! An issuer's records, one a range, lie apart by the number of issuers, so that with one actuator a record is an issuer.
+
+use super::Bfq;
+use crate::actuators::Actuators;
+use crate::request::Bio;
+use crate::structures::{Array, NIL, NoMemory};
+use block::{ContextId, Sector, SectorRange};
+
+/// An actuator with fewer requests is short of work.
+const SHORT_OF_WORK: u32 = 4;
+
+/// The actuators, and whose records are whose.
+#[derive(Debug)]
+pub struct Arms {
+    pub count: u32,
+    reported: u32,
+    /// Issuers, and one record for all that are out of range.
+    issuers: u32,
+    ranges: Array<SectorRange>,
+    /// Requests in each; kept only where there are several.
+    in_driver: Array<u32>,
+}
+
+impl Arms {
+    /// Of a drive with these, or of one with a single one where the form knows no others.
+    #[inline(never)]
+    pub fn try_new(actuators: &Actuators, is_known: bool, issuers: u32) -> Result<Self, NoMemory> {
+        let actuators = if is_known { actuators } else { &Actuators::ONE };
+        let count = actuators.count();
+        let mut ranges = Array::try_new(count, SectorRange::default())?;
+        for (number, range) in (0..count).zip(actuators.ranges()) {
+            *ranges.at_mut(number) = *range;
+        }
+        Ok(Self { count, reported: actuators.reported(), issuers, ranges, in_driver: Array::try_new(count, 0)? })
+    }
+
+    #[inline]
+    pub const fn is_one(&self) -> bool {
+        self.count <= 1
+    }
+
+    /// Those that the drive has, if that is more than are told apart.
+    pub fn surplus(&self) -> Option<u32> {
+        (self.reported > self.count).then_some(self.reported)
+    }
+
+    /// Where an issuer is kept: those out of range share the last record.
+    #[inline]
+    pub fn issuer(&self, context: ContextId) -> u32 {
+        context.0.min(self.issuers.wrapping_sub(1))
+    }
+
+    /// The actuator whose requests a record is for.
+    #[inline]
+    pub fn of_record(&self, record: u32) -> u32 {
+        if self.is_one() { 0 } else { record.checked_div(self.issuers).unwrap_or(0) }
+    }
+
+    /// The issuer that a record is of.
+    #[inline]
+    pub fn issuer_of(&self, record: u32) -> u32 {
+        if self.is_one() { record } else { record.checked_rem(self.issuers).unwrap_or(record) }
+    }
+
+    /// The records of an issuer, by actuator.
+    #[inline]
+    pub fn records(&self, issuer: u32) -> impl Iterator<Item = u32> + use<> {
+        let issuers = self.issuers;
+        (0..self.count).map(move |actuator| actuator.wrapping_mul(issuers).wrapping_add(issuer))
+    }
+
+    #[inline]
+    pub fn count_in_driver(&mut self, record: u32, more: u32) {
+        if !self.is_one() {
+            let count = self.in_driver.at_mut(self.of_record(record));
+            *count = count.wrapping_add(more);
+        }
+    }
+
+    pub fn in_driver(&self, actuator: u32) -> u32 {
+        *self.in_driver.at(actuator)
+    }
+
+    /// Which of them serves a sector; the first where nobody does.
+    fn serving(&self, sector: Sector) -> u32 {
+        (0..self.count).find(|number| self.ranges.at(*number).holds(sector)).unwrap_or(0)
+    }
+}
+
+impl Bfq {
+    /// Where the issuer of a bio is kept, as far as the actuator of its last sector is concerned.
+    #[inline]
+    pub(super) fn record_of(&self, bio: &Bio) -> u32 {
+        let issuer = self.arms.issuer(bio.context);
+        if self.arms.is_one() { issuer } else { self.record_by_range(issuer, bio) }
+    }
+
+    #[inline(never)]
+    fn record_by_range(&self, issuer: u32, bio: &Bio) -> u32 {
+        let last_sector = bio.extent.end().wrapping_sub(u64::from(bio.extent.sectors > 0));
+        let actuator = self.arms.serving(last_sector);
+        actuator.wrapping_mul(self.arms.issuers).wrapping_add(issuer)
+    }
+
+    /// Whether the issuer of a record has at most this one request, in whatever range.
+    #[inline]
+    pub(super) fn is_its_only_request(&self, record: u32) -> bool {
+        self.contexts.at(record).requests <= 1 && (self.arms.is_one() || self.requests_of_issuer(record) <= 1)
+    }
+
+    #[inline(never)]
+    fn requests_of_issuer(&self, record: u32) -> u32 {
+        let records = self.arms.records(self.arms.issuer_of(record));
+        records.fold(0, |sum, record| sum.wrapping_add(self.contexts.at(record).requests))
+    }
+
+    /// A queue has come into an active set; false if it was listed already.
+    #[inline]
+    pub(super) fn list_active(&mut self, queue: u32) -> bool {
+        let list = self.active_lists.at_mut(u32::from(self.queues.at(queue).actuator));
+        list.push_front(&mut self.active_links, queue)
+    }
+
+    #[inline]
+    pub(super) fn unlist_active(&mut self, queue: u32) -> bool {
+        let list = self.active_lists.at_mut(u32::from(self.queues.at(queue).actuator));
+        list.remove(&mut self.active_links, queue)
+    }
+
+    /// Queues on active sets, actuator after actuator, the latest first.
+    pub(super) fn active_queues(&self) -> impl Iterator<Item = u32> {
+        self.active_lists.iter().flat_map(|list| list.iter(&self.active_links))
+    }
+
+    /// Whose request an actuator that is short of work should get, or NIL: the first such one for which there is a queue
+    /// decides, and the queue in service comes before all others of its actuator.
+    #[inline(never)]
+    pub(super) fn queue_for_idle_actuator(&self) -> u32 {
+        let last = self.arms.count.wrapping_sub(1);
+        let short = (0..self.arms.count).filter(|actuator| {
+            let inside = self.arms.in_driver(*actuator);
+            let is_behind_next = *actuator == last || inside < self.arms.in_driver(actuator.wrapping_add(1));
+            inside < SHORT_OF_WORK && is_behind_next
+        });
+        short.map(|actuator| self.queue_of_actuator(actuator)).find(|queue| *queue != NIL).unwrap_or(NIL)
+    }
+
+    fn queue_of_actuator(&self, actuator: u32) -> u32 {
+        let served = self.in_service;
+        if served != NIL && u32::from(self.queues.at(served).actuator) == actuator {
+            return served;
+        }
+        self.active_lists.at(actuator).iter(&self.active_links).find(|queue| self.may_inject(*queue)).unwrap_or(NIL)
+    }
+}

@@ -1,0 +1,73 @@
+//! A drive with two actuators, and what it is worth to know of them (bfq since Linux 6.3).
+
+mod experiments;
+
+use experiment::Measurement;
+use experiments::{KIB, MS, experiment, random_reads, run};
+use workload::Job;
+use workload::job::{Amount, BlockSize, Pattern, PerDirection};
+
+/// A reader of blocks of 128 KiB, one after the other, from somewhere on the disk of 250 GB.
+fn stream_from(gigabytes: u64) -> Job {
+    Job {
+        name: "stream".to_owned(),
+        pattern: Pattern::Sequential { skip_bytes: 0 },
+        block_sizes: PerDirection::all(BlockSize::Fixed(128 * KIB)),
+        file: "disk".to_owned(),
+        offset: Amount::Bytes(gigabytes * 1_000_000_000),
+        size: Some(Amount::Bytes(20_000_000_000)),
+        ..random_reads(1)
+    }
+}
+
+/// Reads from anywhere on it.
+fn anywhere(depth: u32) -> Job {
+    Job { file: "disk".to_owned(), size: Some(Amount::Bytes(240_000_000_000)), ..random_reads(depth) }
+}
+
+/// Megabytes a second of each group.
+fn rates(measurement: &Measurement) -> Vec<f64> {
+    measurement.groups.iter().map(|group| measurement.per_s(group.bytes()) / 1e6).collect()
+}
+
+fn on_drive(actuators: u32, scheduler: &str, groups: Vec<(&str, u32, Job)>) -> f64 {
+    let mut question = experiment(&format!("sata,actuators={actuators}"), scheduler, groups);
+    (question.ramp_ns, question.runtime_ns) = (1_000 * MS, 4_000 * MS);
+    let measurement = run(&question);
+    let rates = rates(&measurement);
+    let sum = rates.iter().sum();
+    println!("{actuators} actuators {scheduler:12} {rates:.2?} together {sum:.2}");
+    sum
+}
+
+/// Two readers, each in the half of an arm.
+fn two_streams(actuators: u32, scheduler: &str) -> f64 {
+    on_drive(actuators, scheduler, vec![("a", 100, stream_from(10)), ("b", 100, stream_from(130))])
+}
+
+fn readers_at_random(actuators: u32, scheduler: &str) -> f64 {
+    on_drive(actuators, scheduler, vec![("a", 100, anywhere(8)), ("b", 100, anywhere(8))])
+}
+
+#[test]
+fn two_streams_go_on_at_once_if_bfq_knows_of_both_arms() {
+    let [none, before, knowing] = ["none", "bfq@6.2", "bfq"].map(|scheduler| two_streams(2, scheduler));
+    assert!(knowing > 1.5 * before, "{knowing} after {before}");
+    assert!(knowing > 0.9 * none, "{knowing} beside {none} without a scheduler");
+}
+
+#[test]
+fn with_one_arm_nothing_is_different() {
+    let [before, knowing] = ["bfq@6.2", "bfq"].map(|scheduler| two_streams(1, scheduler));
+    assert!((before - knowing).abs() < 1e-9, "{knowing} after {before}");
+}
+
+/// Half of the reads for each arm. That bfq gives the arm whose turn it is not at most four requests costs it some of what
+/// reordering would gain: of both forms, the one that knows of the arms is not the faster here.
+#[test]
+fn random_reads_gain_by_the_second_arm() {
+    for scheduler in ["none", "bfq"] {
+        let [one, two] = [1, 2].map(|actuators| readers_at_random(actuators, scheduler));
+        assert!(two > one, "{scheduler}: {two} with two arms, {one} with one");
+    }
+}
