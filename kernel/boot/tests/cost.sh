@@ -30,8 +30,8 @@ done
 echo "= above none: mq-deadline $((mq_deadline - none)), hw-mq-deadline $((hw_mq_deadline - none)); bfq $((bfq - none)), hw-bfq $((hw_bfq - none))"
 [ $hw_mq_deadline -le $mq_deadline ] || echo "= hw-mq-deadline costs $((hw_mq_deadline - mq_deadline)) more than the kernel's"
 # What each may cost above none on this kernel: as recorded on 22 November 2026, and 1 % more. Less is to be recorded here.
-recorded="noop 1020 wfq 1740 mq_deadline 1402 linus 3381 nas 3256 anticipatory 2330 deadline 1450 cfq 3540
-    uchida 3597 tarasov 3586 bfq 3821 paternoster 2585 kyber 2220"
+recorded="noop 1019 wfq 1705 mq_deadline 1401 linus 3379 nas 3254 anticipatory 2312 deadline 1449 cfq 3522
+    uchida 3579 tarasov 3569 bfq 3801 paternoster 2549 kyber 2217"
 case $(uname -r) in
 6.1.*) [ $hw_mq_deadline -le $mq_deadline ] || over=" hw-mq-deadline:$((hw_mq_deadline - none))>$((mq_deadline - none)) of the kernel's" ;;
 *) recorded= ;;
