@@ -131,12 +131,14 @@ static inline bool hoist_may_find_company(struct request_queue *q, struct reques
 
 /*
  * Under the lock: a request that leaves the policy is no company any more. What elv_rqhash_del does, without a call, and without
- * making the links empty: the flag says whether they mean anything.
+ * what need not be: the flag says that it is in the hash. blk-mq may take out once more what it takes for company, and looks at
+ * pprev alone then.
  */
 static inline void hoist_forget_for_merging(struct request_queue *q, struct request *rq)
 {
 	if (rq->rq_flags & RQF_HASHED) {
 		__hlist_del(&rq->hash);
+		rq->hash.pprev = NULL;
 		rq->rq_flags &= ~RQF_HASHED;
 	}
 	if (q->last_merge == rq)
