@@ -345,7 +345,7 @@ impl MqDeadline {
 
     /// A request of a lower class that has waited long enough. It is the one whose turn it is that is looked at, not
     /// the oldest, and looking at it moves the shared batch even when it is too young: both are the kernel's way.
-    #[inline(never)]
+    #[inline]
     fn choose_aged(&mut self, requests: &Requests, now: Nanos) -> Option<u32> {
         let age = AnyAge::AtLeast(self.settings.prio_aging_expire_ns.unsigned_abs());
         for class in [Class::BestEffort, Class::Idle] {
