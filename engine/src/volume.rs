@@ -87,7 +87,7 @@ impl Default for ShardSettings {
     fn default() -> Self {
         Self {
             name: "device".to_owned(),
-            scheduler: SchedulerSpec::named("wfq"),
+            scheduler: SchedulerSpec::named("paternoster"),
             memory_bytes: 256 << 20,
             queue_depth: 0,
             queue_requests: 0,

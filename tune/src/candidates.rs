@@ -61,7 +61,7 @@ fn of_serve(behaves: Class) -> &'static [&'static str] {
     match behaves {
         Class::SeekBound => &["cfq", BFQ_WAITING, "mq-deadline"],
         Class::Array => &[CFQ_BY_GROUP, "wfq", "mq-deadline"],
-        Class::FlashSq | Class::FlashMq => &["wfq", CFQ_BY_GROUP, "none"],
+        Class::FlashSq | Class::FlashMq => &["paternoster", "wfq", CFQ_BY_GROUP, "none"],
         _ => &[],
     }
 }
