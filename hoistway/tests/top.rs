@@ -117,7 +117,7 @@ fn a_server_shows_who_gets_what() {
     let intervals = intervals(&said);
     assert_eq!(intervals.len(), 2);
     for interval in &intervals {
-        assert_eq!(interval["devices"][0]["scheduler"], "wfq");
+        assert_eq!(interval["devices"][0]["scheduler"], "paternoster");
         for name in ["db", "ci"] {
             let group = group(interval, name);
             assert!(group["read_ios_per_s"].as_f64().unwrap() > 100.0, "{interval}");
