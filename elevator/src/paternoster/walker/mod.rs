@@ -329,7 +329,7 @@ impl Walker {
             self.epochs = self.epochs.wrapping_add(1);
             self.index = self.index.wrapping_add(1);
             step = Step::Epoch;
-            if self.index >= self.epochs_a_cycle() {
+            if self.index >= self.epochs_a_cycle() || self.is_hopeless() {
                 step = self.end_cycle(now);
             }
         }

@@ -35,6 +35,17 @@ impl Walker {
         ONE.saturating_sub(spare).saturating_sub(spare / 4)
     }
 
+    /// Exact shares are being tried once more, and cost so much that no rest of the cycle could make up for it: a cycle may
+    /// last for a second.
+    pub(super) fn is_hopeless(&self) -> bool {
+        let [tests, references] = &self.cycle;
+        if self.trial_from_q4 == 0 || tests.ns == 0 {
+            return false;
+        }
+        let ratio = (tests.rate() << 16).checked_div(references.rate()).unwrap_or(ONE);
+        ratio.saturating_add(self.spare().saturating_mul(5)) < ONE
+    }
+
     pub(super) fn end_cycle(&mut self, now: Nanos) -> Step {
         self.index = 0;
         if self.is_undecided() {
