@@ -61,11 +61,7 @@ for name in hw-wfq hw-bfq hw-cfq hw-paternoster; do
         kill $job
         wait
     done
-    # The kernel tells of a group's end when it gets round to it: in tenths of a second, later since 6.12.
-    for try in $(seq 30); do
-        [ "$(stat groups)" = 1 ] && break
-        sleep 0.1
-    done
+    sleep 0.2
     [ "$(stat groups)" = 1 ] && [ "$(stat faults)" = 0 ] || die 23 "$name: $(stat groups) groups left, $(stat faults) faults"
     # Processes: 200 with a few reads each.
     for round in $(seq 200); do
