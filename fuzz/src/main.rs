@@ -19,8 +19,11 @@ mod worker;
 
 use clap::Parser;
 use driver::Outcome;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 use target::Target;
 use targets::{CANARY, TARGETS};
@@ -81,14 +84,7 @@ fn act(arguments: &Arguments) -> std::io::Result<bool> {
             }
             Ok(true)
         }
-        ("smoke", ..) => {
-            let budget = budget(arguments, SMOKE_SECONDS);
-            let mut is_clean = true;
-            for target in TARGETS {
-                is_clean &= fuzz(target, *seed, budget)?;
-            }
-            Ok(is_clean)
-        }
+        ("smoke", ..) => smoke(*seed, budget(arguments, SMOKE_SECONDS)),
         (name, Some(current), _) => {
             let Tally { runs, seen } = worker::work(&find(name)?, *seed, budget(arguments, DEFAULT_SECONDS), current)?;
             println!("{runs} inputs, {seen} different outcomes");
@@ -101,6 +97,26 @@ fn act(arguments: &Arguments) -> std::io::Result<bool> {
         (name, None, Some(file)) => replay(&find(name)?, file),
         (name, None, None) => fuzz(&find(name)?, *seed, budget(arguments, DEFAULT_SECONDS)),
     }
+}
+
+/// All targets, as many at a time as there are processors: each is a process of its own.
+fn smoke(seed: u64, budget: Budget) -> std::io::Result<bool> {
+    let next = AtomicUsize::new(0);
+    let some = || {
+        let mut is_clean = true;
+        while let Some(target) = TARGETS.get(next.fetch_add(1, Ordering::Relaxed)) {
+            is_clean &= fuzz(target, seed, budget)?;
+        }
+        Ok(is_clean)
+    };
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..processors).map(|_| scope.spawn(some)).collect();
+        workers.into_iter().try_fold(true, |is_clean, worker| {
+            let own: std::io::Result<bool> = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok(is_clean & own?)
+        })
+    })
 }
 
 fn budget(arguments: &Arguments, default_seconds: u64) -> Budget {

@@ -138,6 +138,48 @@ fn a_load_decides_instead_of_our_own() {
     assert_eq!(said.code, 2);
 }
 
+/// Eight readers, each going through its own part one read after the other: what the trace of a video server may look like. A
+/// read every 0.3 ms is more than a disk can do that goes back and forth for each.
+fn trace_of_streams(reads: u64) -> String {
+    let mut text = String::from("time_ns,device,op,offset_bytes,length_bytes,flags,pid,comm,cpu,group,latency_ns\n");
+    for number in 0..reads {
+        let (reader, step) = (number % 8, number / 8);
+        let offset = reader * (8 << 30) + step * (128 << 10);
+        text +=
+            &format!("{},8:16,read,{offset},131072,,{},reader{reader},0,,2000000\n", number * 300_000, 100 + reader);
+    }
+    text
+}
+
+#[test]
+fn a_trace_is_a_load_at_its_own_times_and_as_fast_as_it_goes() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("sdb.csv"), trace_of_streams(30_000)).expect("the trace");
+    let tune = |more: &[&str]| {
+        let first = ["tune", "model:sata", "--quick", "--load", "sdb.csv", "--json"];
+        hoistway(directory.path(), &[&first[..], more].concat())
+    };
+    // Eight processes, each of which waits for its reads, are worth waiting for; one that has eight places to read is not.
+    for (more, expected) in [(&["--own-processes"][..], "bfq:low_latency=0"), (&[], "mq-deadline")] {
+        let said = tune(&[more, &["--pace", "dependent", "--goal", "throughput"]].concat());
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        let found: Value = serde_json::from_str(&said.stdout).expect("JSON");
+        assert_eq!(text(&kernel(&found)["spec"]), expected, "{}", evidence(kernel(&found)));
+    }
+
+    let said = tune(&["--goal", "latency", "--time", "0s-2s"]);
+    assert!([0, 5].contains(&said.code), "{}", said.stderr);
+    assert!(said.stderr.contains("your load"), "{}", said.stderr);
+    let found: Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let loads: Vec<&Value> = found["findings"]["candidates"].as_array().expect("candidates").iter().collect();
+    assert!(loads.iter().filter(|it| !it["load"].is_null()).count() >= 2, "{loads:?}");
+    // Nothing waits to be measured for a trace that is not there, or an option without one.
+    let said = hoistway(directory.path(), &["tune", "model:sata", "--load", "sdc.csv"]);
+    assert!(said.code == 2 && said.stderr.contains("sdc.csv"), "{}", said.stderr);
+    let said = hoistway(directory.path(), &["tune", "model:sata", "--pace", "closed"]);
+    assert!(said.code == 2 && said.stderr.contains("--load"), "{}", said.stderr);
+}
+
 #[test]
 fn t40_the_classic_table_has_a_block_per_scheduler_and_the_rule() {
     let said = tune(&["model:raid5x12", "--classic", "--quick", "--candidates", "noop", "--candidates", "cfq"]);

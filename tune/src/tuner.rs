@@ -25,8 +25,13 @@ const DEPTHS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 /// Where zones are read, in percent.
 const ZONES: [u8; 5] = [0, 25, 50, 75, 98];
 /// Parts of the budget: what the device alone, and what the candidates may take; the rest is for trials and noise.
-const FOR_DEVICE: f64 = 0.35;
-const FOR_CANDIDATES: f64 = 0.45;
+const PARTS: [f64; 2] = [0.35, 0.45];
+/// The same where waits decide, which take longer to know than rates.
+const PARTS_FOR_LATENCY: [f64; 2] = [0.25, 0.60];
+/// A random read that takes as long, in nanoseconds, leaves a step with too few of them for a 99th percentile,
+const SLOW_READ_NS: f64 = 2e6;
+/// so that a wait is then looked at for so many steps, if it is what matters.
+const STEPS_OF_A_WAIT: u64 = 4;
 /// Nothing shorter says anything.
 const SHORTEST_STEP_NS: u64 = 300_000_000;
 /// Noisy steps are repeated so often, each time twice as long.
@@ -60,6 +65,8 @@ pub struct Request {
     pub only: Vec<SchedulerSpec>,
     /// The user's own load, which then decides instead of ours; empty = none.
     pub load: Vec<Group>,
+    /// How long that takes by itself, in nanoseconds: a run lasts as long, if the budget allows; none = it has no end.
+    pub load_ns: Option<u64>,
     /// Coefficients of io.cost as well.
     pub with_cost: bool,
     /// Nothing is measured.
@@ -168,7 +175,7 @@ impl Tuner {
             self.stage = following(stage);
             if !questions.is_empty() {
                 self.tries = 0;
-                self.timing = self.timing_of(stage, questions.len());
+                self.timing = self.timing_of(stage, &questions);
                 return Step::Measure(Box::new(self.batch(title, questions)));
             }
         }
@@ -292,13 +299,14 @@ impl Tuner {
         self.under_bare(probes)
     }
 
-    fn timing_of(&self, stage: Stage, questions: usize) -> Timing {
+    fn timing_of(&self, stage: Stage, questions: &[Question]) -> Timing {
         let pace = self.request.pace;
         let mut timing = Timing { ramp_ns: pace.ramp_ns, step_ns: pace.step_ns, repeats: pace.repeats, first_set: 1 };
+        let [for_device, for_candidates] = self.parts();
         let part = match stage {
-            Stage::Device => FOR_DEVICE,
-            Stage::Candidates => FOR_CANDIDATES,
-            _ => 1.0 - FOR_DEVICE - FOR_CANDIDATES,
+            Stage::Device => for_device,
+            Stage::Candidates => for_candidates,
+            _ => 1.0 - for_device - for_candidates,
         };
         match stage {
             Stage::Cost | Stage::Paced => {
@@ -308,19 +316,38 @@ impl Tuner {
             Stage::Device => {}
             _ => timing.first_set = FIRST_SET_OF_CANDIDATES,
         }
-        if self.device.host == HostKind::Simulator && !self.device.is_rotational {
+        let load_ns = self.request.load_ns.filter(|_| stage == Stage::Candidates);
+        if let Some(load_ns) = load_ns {
+            // What it begins with belongs to it.
+            (timing.step_ns, timing.ramp_ns) = (load_ns.max(timing.step_ns), 0);
+        } else if self.device.host == HostKind::Simulator && !self.device.is_rotational {
             // A second of flash has as many requests as an hour of a disk.
             timing.step_ns = (timing.step_ns / 3).max(SHORTEST_STEP_NS);
         }
         let is_cost = matches!(stage, Stage::Cost | Stage::Paced);
         if let Some(budget_ns) = pace.budget_ns.filter(|_| !is_cost) {
-            let runs = questions as u64 * u64::from(timing.repeats);
-            let left_ns = budget_ns.saturating_sub(self.spent_ns);
-            let share_ns = fraction(budget_ns, part).min(left_ns) / runs.max(1);
-            let longest_ns = share_ns.saturating_sub(timing.ramp_ns + self.overhead_ns());
+            let share_ns = fraction(budget_ns, part).min(budget_ns.saturating_sub(self.spent_ns));
+            let beside_ns = questions.len() as u64 * (timing.ramp_ns + self.overhead_ns());
+            let once_ns = (share_ns / u64::from(timing.repeats)).saturating_sub(beside_ns);
+            let longest_ns = once_ns / self.steps_of(questions).max(1);
             timing.step_ns = timing.step_ns.min(longest_ns).max(SHORTEST_STEP_NS);
         }
         timing
+    }
+
+    const fn parts(&self) -> [f64; 2] {
+        if matches!(self.request.goal, Goal::Latency) { PARTS_FOR_LATENCY } else { PARTS }
+    }
+
+    /// How many steps long a run of this is.
+    fn steps(&self, probe: Probe) -> u64 {
+        let is_wait = matches!(probe, Probe::AmongReaders | Probe::AmongWriters);
+        let is_slow = || self.findings().random_read_p50_ns().is_some_and(|p50_ns| p50_ns >= SLOW_READ_NS);
+        if is_wait && self.request.goal == Goal::Latency && is_slow() { STEPS_OF_A_WAIT } else { 1 }
+    }
+
+    fn steps_of(&self, questions: &[Question]) -> u64 {
+        questions.iter().map(|question| self.steps(question.probe)).sum()
     }
 
     /// What a run costs beside its own time.
@@ -333,22 +360,34 @@ impl Tuner {
     }
 
     fn batch(&mut self, title: &str, questions: Vec<Question>) -> Batch {
-        let Timing { repeats, step_ns, ramp_ns, .. } = self.timing;
+        let Timing { repeats, step_ns, .. } = self.timing;
+        let timed: Vec<(&Question, Timing)> = questions
+            .iter()
+            .map(|question| (question, Timing { step_ns: step_ns * self.steps(question.probe), ..self.timing }))
+            .collect();
         let mut experiments = Vec::new();
         for set in 0..repeats {
             // Each repetition begins elsewhere and every other one goes backwards: drift becomes noise, not bias.
-            let mut order: Vec<&Question> = questions.iter().collect();
+            let mut order: Vec<&(&Question, Timing)> = timed.iter().collect();
             let shift = set as usize * questions.len() / repeats.max(1) as usize;
             order.rotate_left(shift);
             if set % 2 == 1 {
                 order.reverse();
             }
-            experiments.extend(order.into_iter().map(|question| {
-                question.probe.experiment(&self.device, &question.spec, &self.request.load, self.timing, set)
+            experiments.extend(order.into_iter().map(|(question, timing)| {
+                question.probe.experiment(&self.device, &question.spec, &self.request.load, *timing, set)
             }));
         }
-        self.spent_ns += experiments.len() as u64 * (step_ns + ramp_ns + self.overhead_ns());
-        let what = what_of(questions.iter().map(|question| question.probe));
+        let lengths_ns: u64 = experiments.iter().map(Experiment::length_ns).sum();
+        self.spent_ns += lengths_ns + experiments.len() as u64 * self.overhead_ns();
+        let mut what = what_of(questions.iter().map(|question| question.probe));
+        let is_load = questions.iter().any(|question| question.probe == Probe::Load);
+        if let Some(load_ns) = self.request.load_ns.filter(|load_ns| is_load && *load_ns > step_ns) {
+            let [part, whole] = [step_ns, load_ns].map(|ns| ns as f64 / SECOND_NS as f64);
+            what.push(format!(
+                "of its {whole:.0} s only the first {part:.1} s, to fit the budget: --budget or --thorough"
+            ));
+        }
         self.pending = questions;
         Batch { title: title.to_owned(), what, experiments }
     }
@@ -370,7 +409,7 @@ impl Tuner {
         if questions.is_empty() || self.tries >= TRIES || self.timing.repeats < 2 {
             return None;
         }
-        let timing = self.affordable(questions.len() as u64)?;
+        let timing = self.affordable(&questions)?;
         self.measurements.retain(|run| {
             let own = run.experiment.set >= FIRST_SET_OF_CANDIDATES;
             let is_replaced = questions
@@ -384,19 +423,21 @@ impl Tuner {
     }
 
     /// Twice as long, as often as that fits, at least twice.
-    fn affordable(&self, questions: u64) -> Option<Timing> {
+    fn affordable(&self, questions: &[Question]) -> Option<Timing> {
         let step_ns = self.timing.step_ns * 2;
         let first_set = self.timing.first_set + self.timing.repeats;
-        let one_ns = step_ns + self.timing.ramp_ns + self.overhead_ns();
+        let beside_ns = questions.len() as u64 * (self.timing.ramp_ns + self.overhead_ns());
+        let once_ns = self.steps_of(questions) * step_ns + beside_ns;
         // Noise of the device alone must not cost the candidates their time.
         let is_device = self.timing.first_set < FIRST_SET_OF_CANDIDATES;
-        let reserved = if is_device { FOR_CANDIDATES } else { 0.0 };
+        let [_, for_candidates] = self.parts();
+        let reserved = if is_device { for_candidates } else { 0.0 };
         let left_ns = self
             .request
             .pace
             .budget_ns
             .map(|budget_ns| budget_ns.saturating_sub(self.spent_ns).saturating_sub(fraction(budget_ns, reserved)));
-        let fits = |repeats: &u32| left_ns.is_none_or(|left_ns| questions * u64::from(*repeats) * one_ns <= left_ns);
+        let fits = |repeats: &u32| left_ns.is_none_or(|left_ns| u64::from(*repeats) * once_ns <= left_ns);
         let repeats = (2..=self.timing.repeats).rev().find(fits)?;
         Some(Timing { step_ns, first_set, repeats, ..self.timing })
     }

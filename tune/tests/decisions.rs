@@ -326,7 +326,7 @@ mod loop_of_questions {
 
     use experiment::measurement::{DeviceCounters, GroupMeasurement, Tally};
     use experiment::{Experiment, Histogram, Measurement, SchedulerInForce, TargetFacts};
-    use hoistway_tune::{Goal, Pace, Request, Step, Tuner, Verdict};
+    use hoistway_tune::{Goal, Pace, Probe, Request, Step, Tuner, Verdict};
 
     const SECOND_NS: u64 = 1_000_000_000;
 
@@ -384,7 +384,15 @@ mod loop_of_questions {
         let budget_ns = budget_s.map(|seconds| seconds * SECOND_NS);
         let (step_ns, ramp_ns) = (3 * SECOND_NS, SECOND_NS / 4);
         let pace = Pace { step_ns, ramp_ns, repeats: 3, cost_step_ns: SECOND_NS, budget_ns };
-        Request { goal: Goal::Balanced, pace, only: vec![], load: vec![], with_cost: false, by_facts: false }
+        Request {
+            goal: Goal::Balanced,
+            pace,
+            only: vec![],
+            load: vec![],
+            load_ns: None,
+            with_cost: false,
+            by_facts: false,
+        }
     }
 
     /// Asks until the end; answers the titles of the batches, the time they took and the recommendation's verdict.
@@ -418,6 +426,34 @@ mod loop_of_questions {
         let again = "again";
         assert_eq!(titles, ["the device without a scheduler", again, again, "the candidates", again, again]);
         assert_eq!((verdict, spec.as_str()), (Verdict::Inconclusive, "mq-deadline"));
+    }
+
+    /// The lengths of the runs of a load of so many seconds, and what is said of them.
+    fn runs_of_a_load(load_s: u64, budget_s: Option<u64>) -> (Vec<u64>, Vec<String>) {
+        let streams = Probe::Streams(8).groups(&[]);
+        let request = Request { load: streams, load_ns: Some(load_s * SECOND_NS), ..request(budget_s) };
+        let mut tuner = Tuner::new(super::device(1, true), request);
+        loop {
+            let Step::Measure(batch) = tuner.next_step() else { panic!("no candidate was given the load") };
+            if batch.title == "the candidates" {
+                let of_load = batch.experiments.iter().filter(|experiment| experiment.workload == "load");
+                return (of_load.map(Experiment::length_ns).collect(), batch.what);
+            }
+            tuner.hear(batch.experiments.iter().map(|it| answer(it, 0)).collect());
+        }
+    }
+
+    #[test]
+    fn a_load_with_an_end_is_run_to_it_or_as_far_as_the_budget_goes() {
+        let (runs, what) = runs_of_a_load(40, None);
+        assert!(!runs.is_empty() && runs.iter().all(|run| *run == 40 * SECOND_NS), "{runs:?}");
+        assert_eq!(what, ["your load"]);
+        let (runs, _) = runs_of_a_load(1, None);
+        assert!(runs.iter().all(|run| *run == 3 * SECOND_NS), "a short one goes round: {runs:?}");
+        let (runs, what) = runs_of_a_load(600, Some(270));
+        let all_ns: u64 = runs.iter().sum();
+        assert!((SECOND_NS..130 * SECOND_NS).contains(&all_ns), "{runs:?}");
+        assert!(what.iter().any(|line| line.starts_with("of its 600 s only the first ")), "{what:?}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use tune::Goal;
 
 use super::test::ProgressName;
+use super::trace::ReplayOptions;
 use crate::units;
 
 /// `hoistway tune`.
@@ -19,6 +20,7 @@ use crate::units;
   sudo hoistway tune /dev/sdb --from sdb.json --apply          sets it now; --undo takes it back
   sudo hoistway tune /dev/sdb --from sdb.json --persist        and at every boot, by WWN or serial
   hoistway tune /mnt/disk --load jobs.fio           what suits this load, in a temporary file of that directory
+  hoistway tune /dev/sdb --load sdb --groups-by comm           or the trace of a real one (hoistway trace record)
   hoistway tune /dev/sdb --from-fio none=a.json --from-fio bfq=b.json    from what fio has measured; nothing is touched
   hoistway tune model:ssd --iocost --emit iocost    the lines of io.cost.model and io.cost.qos
   hoistway tune model:sata --classic                iostune's table of 2010
@@ -64,9 +66,15 @@ pub struct ProbingArguments {
     /// Try these instead of the class's own: NAME[:KEY=VALUE,...]; repeatable
     #[arg(long, value_name = "SPEC")]
     pub candidates: Vec<String>,
-    /// Recommend for this load: a job file (.fio)
-    #[arg(long, value_name = "FILE")]
+    /// Recommend for this load: a job file (.fio), or a trace of what the device had to do
+    // Under this name the options of a replay ask for it.
+    #[arg(id = "trace", long = "load", value_name = "FILE")]
     pub load: Option<PathBuf>,
+    #[command(flatten)]
+    pub replay: ReplayOptions,
+    /// A trace that goes beyond the target is an error
+    #[arg(long, requires = "trace", help_heading = "Replay")]
+    pub strict: bool,
     /// Measure reads beside writes too, on a block device: its content is lost, so its path must be repeated here. On a
     /// model and in a directory that is done anyway
     #[arg(long, value_name = "DEVICE")]
@@ -87,14 +95,14 @@ pub struct ProbingArguments {
     #[arg(long)]
     pub exclusive: bool,
     /// Use stored measurements instead of new ones
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_probe", "current_only", "load", "classic"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_probe", "current_only", "trace", "classic"])]
     pub from: Option<PathBuf>,
     /// Use results of fio (--output-format=json or json+) instead of measuring; SPEC= says under which scheduler they were
     /// made; repeatable
     #[arg(
         long,
         value_name = "[SPEC=]FILE",
-        conflicts_with_all = ["no_probe", "current_only", "load", "classic", "from", "iocost", "html"]
+        conflicts_with_all = ["no_probe", "current_only", "trace", "classic", "from", "iocost", "html"]
     )]
     pub from_fio: Vec<String>,
 }

@@ -1,5 +1,6 @@
 //! From a trace to the workload of a test: read, selected, one job per group.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use block::Nanos;
@@ -37,45 +38,99 @@ pub struct Traced {
 pub fn read(arguments: &TestArguments, writes: bool, is_made: bool, voice: Voice) -> Result<Option<Traced>, Error> {
     let Some(path) = &arguments.workload.trace else { return Ok(None) };
     refuse_what_contradicts(arguments)?;
-    let options = &ReplayOptions { strict: arguments.groups.strict, ..arguments.replay.clone() };
-    let settings = Settings::read(options)?;
-    let grouping = Grouping::read(options.groups_by.as_deref())?.unwrap_or_default();
-    let reading = FormatArguments {
-        time_unit: options.time_unit.unwrap_or_default(),
-        iolog_wait: options.iolog_wait.unwrap_or_default(),
-    };
-    let mut trace = Opened::new(path, How::new(options.trace_format.as_deref(), &reading))?;
-    let mut builder = Builder::new(Selection {
-        devices: options.devices.clone(),
-        time_ns: options.time.map_or((0, Nanos::MAX), |span| (span.from_ns, span.to_ns)),
+    let wanted = Wanted {
+        path,
+        options: &ReplayOptions { strict: arguments.groups.strict, ..arguments.replay.clone() },
+        weights: arguments.groups.weights.as_deref(),
+        iodepth: arguments.workload.iodepth,
+        size_bytes: arguments.workload.size_bytes,
         writes,
-        by: grouping.by.clone(),
-        own_threads: options.own_processes,
-        is_start_up: trace.format().name == "start-up",
-    });
-    let unusable = |wrong: workload::trace::recording::Unusable| {
-        Error::usage(format!("{}: {wrong}", path.display()), "hoistway trace info shows what is in it")
+        is_made,
     };
-    while let Some(item) = trace.next()? {
-        builder.add(item).map_err(unusable)?;
-    }
-    trace.conclude(voice)?;
-    voice.note(trace.summary());
-    let recorded = builder.finish().map_err(unusable)?;
-    say(&recorded, writes, settings.pace, voice);
-    check_pace(&recorded, settings.pace)?;
-    let name = Opened::short_name(path);
-    let weights = weights(arguments, &recorded, &grouping)?;
-    let groups = recorded.groups.iter().zip(weights).map(|((group, recording), weight)| {
-        let job = job(arguments, &settings, &name, (group, recording), is_made);
-        Group::new(group.clone(), weight, vec![job])
-    });
-    let groups = groups.collect();
-    let plan = WorkloadPlan { name, groups };
-    experiment::group::check(&plan.groups)?;
-    let expected_ns = (settings.pace == Pace::AsRecorded).then(|| settings.length_ns(recorded.duration_ns));
+    let (plan, expected_ns) = wanted.plan(voice)?;
     let runtime_ns = arguments.workload.runtime.unwrap_or(expected_ns.unwrap_or(0).max(ENDLESS_NS));
     Ok(Some(Traced { plan, expected_ns, runtime_ns }))
+}
+
+/// A trace, and what is wanted of it.
+#[derive(Debug)]
+pub struct Wanted<'a> {
+    /// A file, or the base name of blktrace's files.
+    pub path: &'a Path,
+    /// What is read of it, and how it is replayed.
+    pub options: &'a ReplayOptions,
+    /// Of the groups in their order; none = of the table that makes the groups, or the usual one.
+    pub weights: Option<&'a str>,
+    /// I/Os in flight at most; none = as many as were.
+    pub iodepth: Option<u32>,
+    /// Bytes of the target that are used; none = all.
+    pub size_bytes: Option<u64>,
+    /// Its writes may be replayed.
+    pub writes: bool,
+    /// A file is made for it.
+    pub is_made: bool,
+}
+
+impl Wanted<'_> {
+    /// The workload, and how long it takes where the trace says it.
+    pub fn plan(&self, voice: Voice) -> Result<(WorkloadPlan, Option<Nanos>), Error> {
+        let settings = Settings::read(self.options)?;
+        let grouping = Grouping::read(self.options.groups_by.as_deref())?.unwrap_or_default();
+        let recorded = self.recorded(&grouping, voice)?;
+        say(&recorded, self.writes, settings.pace, voice);
+        check_pace(&recorded, settings.pace)?;
+        let name = Opened::short_name(self.path);
+        let weights = weights(self.weights, &recorded, &grouping)?;
+        let groups = recorded.groups.iter().zip(weights).map(|((group, recording), weight)| {
+            let job = self.job(&settings, &name, (group, recording));
+            Group::new(group.clone(), weight, vec![job])
+        });
+        let groups = groups.collect();
+        let plan = WorkloadPlan { name, groups };
+        experiment::group::check(&plan.groups)?;
+        let length_ns = (settings.pace == Pace::AsRecorded).then(|| settings.length_ns(recorded.duration_ns));
+        Ok((plan, length_ns))
+    }
+
+    fn recorded(&self, grouping: &Grouping, voice: Voice) -> Result<Recorded, Error> {
+        let Self { path, options, .. } = self;
+        let reading = FormatArguments {
+            time_unit: options.time_unit.unwrap_or_default(),
+            iolog_wait: options.iolog_wait.unwrap_or_default(),
+        };
+        let mut trace = Opened::new(path, How::new(options.trace_format.as_deref(), &reading))?;
+        let mut builder = Builder::new(Selection {
+            devices: options.devices.clone(),
+            time_ns: options.time.map_or((0, Nanos::MAX), |span| (span.from_ns, span.to_ns)),
+            writes: self.writes,
+            by: grouping.by.clone(),
+            own_threads: options.own_processes,
+            is_start_up: trace.format().name == "start-up",
+        });
+        let unusable = |wrong: workload::trace::recording::Unusable| {
+            Error::usage(format!("{}: {wrong}", path.display()), "hoistway trace info shows what is in it")
+        };
+        while let Some(item) = trace.next()? {
+            builder.add(item).map_err(unusable)?;
+        }
+        trace.conclude(voice)?;
+        voice.note(trace.summary());
+        builder.finish().map_err(unusable)
+    }
+
+    fn job(&self, settings: &Settings, trace: &str, (group, recording): (&str, &Arc<Recording>)) -> Job {
+        let mut replay = Replay::new(trace, Arc::clone(recording));
+        (replay.pace, replay.speed_permille, replay.repeats) =
+            (settings.pace, settings.speed_permille, settings.repeats);
+        replay.fit = settings.fit;
+        let depth = self.iodepth.unwrap_or_else(|| replay.usual_depth());
+        let span_bytes = replay.span_bytes.max(1).next_multiple_of(1 << 20);
+        let mut job = replay.job(group, depth);
+        group.clone_into(&mut job.group);
+        let size_bytes = self.size_bytes.or(self.is_made.then_some(span_bytes.min(MADE_BYTES)));
+        job.size = size_bytes.map(Amount::Bytes);
+        job
+    }
 }
 
 /// What the options say, checked.
@@ -187,29 +242,10 @@ fn say(recorded: &Recorded, writes: bool, pace: Pace, voice: Voice) {
     }
 }
 
-fn job(
-    arguments: &TestArguments,
-    settings: &Settings,
-    trace: &str,
-    (group, recording): (&str, &Arc<Recording>),
-    is_made: bool,
-) -> Job {
-    let mut replay = Replay::new(trace, Arc::clone(recording));
-    (replay.pace, replay.speed_permille, replay.repeats) = (settings.pace, settings.speed_permille, settings.repeats);
-    replay.fit = settings.fit;
-    let depth = arguments.workload.iodepth.unwrap_or_else(|| replay.usual_depth());
-    let span_bytes = replay.span_bytes.max(1).next_multiple_of(1 << 20);
-    let mut job = replay.job(group, depth);
-    group.clone_into(&mut job.group);
-    let size_bytes = arguments.workload.size_bytes.or(is_made.then_some(span_bytes.min(MADE_BYTES)));
-    job.size = size_bytes.map(Amount::Bytes);
-    job
-}
-
 /// Of `--weights`, of the table, or the usual one.
-fn weights(arguments: &TestArguments, recorded: &Recorded, grouping: &Grouping) -> Result<Vec<Weight>, Error> {
+fn weights(given: Option<&str>, recorded: &Recorded, grouping: &Grouping) -> Result<Vec<Weight>, Error> {
     let count = recorded.groups.len();
-    let Some(text) = &arguments.groups.weights else {
+    let Some(text) = given else {
         let weight = |(group, _): &(String, Arc<Recording>)| grouping.weights.get(group).copied();
         return Ok(recorded.groups.iter().map(|group| weight(group).unwrap_or(Weight::DEFAULT)).collect());
     };

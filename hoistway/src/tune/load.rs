@@ -1,34 +1,70 @@
-//! The user's own load, for which the recommendation is then made.
-//!
-//! This is the one place that knows what a load may be: a job file. A trace would be recognised here, and become the groups
-//! (or whatever replaces them) that [`tune::Probe::Load`] runs.
+//! The user's own load, for which the recommendation is then made: a job file, or a trace of what the device had to do.
 
 use std::path::Path;
 
+use block::Nanos;
 use experiment::Group;
 
+use crate::arguments::trace::ReplayOptions;
+use crate::arguments::tune::ProbingArguments;
 use crate::exit::{Error, Voice};
+use crate::replay::{job_file, workload::Wanted};
 use crate::workloads;
 
-/// Reads it.
-pub fn read(path: &Path, is_made: bool, voice: Voice) -> Result<Vec<Group>, Error> {
-    if path.extension().is_none_or(|ending| ending != "fio") {
-        let what = format!("{} is no job file: only .fio files can be a load", path.display());
-        return Err(Error::usage(what, "describe the load as a job file of fio").at("--load"));
-    }
-    let mut groups = workloads::groups_of(path, workloads::jobs_of(path, false, voice)?)?;
-    for job in groups.iter_mut().flat_map(|group| &mut group.jobs) {
+/// Longer than any run, and far from overflow.
+const ENDLESS_NS: Nanos = 1 << 50;
+
+/// Who does what.
+#[derive(Clone, Debug, Default)]
+pub struct Load {
+    /// All of it.
+    pub groups: Vec<Group>,
+    /// How long it takes by itself: a trace at its recorded times.
+    pub length_ns: Option<Nanos>,
+}
+
+/// Reads it. `writes` says whether the writes of a trace may be replayed, `is_made` whether a file is made for it.
+pub fn read(path: &Path, probing: &ProbingArguments, writes: bool, is_made: bool, voice: Voice) -> Result<Load, Error> {
+    let mut load = match path.extension().is_some_and(|ending| ending == "fio") {
+        true => Load { groups: of_jobs(path, voice)?, length_ns: None },
+        false => of_trace(path, probing, writes, is_made, voice)?,
+    };
+    for job in load.groups.iter_mut().flat_map(|group| &mut group.jobs) {
         // A load goes on for as long as it is measured, whatever the file says.
         job.time_based = true;
         job.runtime_ns = Some(ENDLESS_NS);
         job.ramp_ns = 0;
+        if let Some(replay) = &mut job.replay {
+            replay.repeats = u32::MAX;
+        }
     }
     if is_made {
-        workloads::give_sizes(&mut groups);
+        workloads::give_sizes(&mut load.groups);
     }
-    experiment::group::check(&groups)?;
-    Ok(groups)
+    experiment::group::check(&load.groups)?;
+    Ok(load)
 }
 
-/// Longer than any run, and far from overflow.
-const ENDLESS_NS: u64 = 1 << 50;
+fn of_jobs(path: &Path, voice: Voice) -> Result<Vec<Group>, Error> {
+    let jobs = workloads::jobs_of(path, false, voice)?.into_iter().map(|job| job_file::with_trace(job, voice));
+    workloads::groups_of(path, jobs.collect::<Result<_, _>>()?)
+}
+
+fn of_trace(path: &Path, probing: &ProbingArguments, writes: bool, is_made: bool, voice: Voice) -> Result<Load, Error> {
+    let wanted = Wanted {
+        path,
+        options: &ReplayOptions { strict: probing.strict, ..probing.replay.clone() },
+        weights: None,
+        iodepth: None,
+        size_bytes: None,
+        writes,
+        is_made,
+    };
+    let (plan, length_ns) = wanted.plan(voice)?;
+    if length_ns.is_some() && probing.goal == tune::Goal::Throughput {
+        voice.note(
+            "at recorded times a load has its own throughput, whatever serves it in time; --pace closed asks for the most",
+        );
+    }
+    Ok(Load { groups: plan.groups, length_ns })
+}

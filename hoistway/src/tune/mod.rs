@@ -19,7 +19,7 @@ mod show;
 use std::path::{Path, PathBuf};
 
 use block::DeviceNumber;
-use experiment::{Exit, Group, SchedulerSpec};
+use experiment::{Exit, SchedulerSpec};
 use serde::Serialize;
 use tune::{
     Device, Findings, HostKind, Pace, Recommendation, Request, Tuner, Verdict, classic_batch, gather, idling, recommend,
@@ -36,6 +36,7 @@ use crate::target::{HostName, Target};
 use crate::test::show::check_place;
 use facts::Disk;
 use identity::Identity;
+use load::Load;
 use measure::Bench;
 use saved::Saved;
 
@@ -173,15 +174,15 @@ fn plan(text: &str, arguments: &TuneArguments, voice: Voice) -> Result<Plan, Err
         return Err(Error::usage(what, "name the directory that it lies in, or its device"));
     }
     target.check_destructive(host, &place, true)?;
+    let may_write = host != HostName::Native || place.destructive.is_some();
     let load = match &probing.load {
-        Some(path) => load::read(path, target.is_made(), voice)?,
-        None => Vec::new(),
+        Some(path) => load::read(path, probing, may_write, target.is_made(), voice)?,
+        None => Load::default(),
     };
-    let writes = load.iter().flat_map(|group| &group.jobs).any(|job| job.mix.has_writes());
+    let writes = load.groups.iter().flat_map(|group| &group.jobs).any(|job| job.mix.has_writes());
     if writes {
         target.check_writes(host, &place)?;
     }
-    let may_write = host != HostName::Native || place.destructive.is_some();
     let mut request = request(arguments, host, load)?;
     if probing.current_only {
         request.only = vec![SchedulerSpec::named(CURRENT)];
@@ -192,7 +193,7 @@ fn plan(text: &str, arguments: &TuneArguments, voice: Voice) -> Result<Plan, Err
 /// The kernel's settings as they are.
 const CURRENT: &str = "current";
 
-fn request(arguments: &TuneArguments, host: HostName, load: Vec<Group>) -> Result<Request, Error> {
+fn request(arguments: &TuneArguments, host: HostName, load: Load) -> Result<Request, Error> {
     let probing = &arguments.probing;
     let specs = probing.candidates.iter().map(|text| text.parse::<SchedulerSpec>());
     let only = specs.collect::<Result<Vec<_>, _>>().map_err(|error| Error::from(error).at("--candidates"))?;
@@ -214,7 +215,8 @@ fn request(arguments: &TuneArguments, host: HostName, load: Vec<Group>) -> Resul
         budget_ns: budget_ns.filter(|_| !is_simulated || probing.budget.is_some()),
     };
     let by_facts = probing.no_probe;
-    Ok(Request { goal: probing.goal, pace, only, load, with_cost: probing.iocost, by_facts })
+    let Load { groups: load, length_ns: load_ns } = load;
+    Ok(Request { goal: probing.goal, pace, only, load, load_ns, with_cost: probing.iocost, by_facts })
 }
 
 /// Measures and concludes.
