@@ -159,6 +159,9 @@ pub struct GroupMeasurement {
     /// How much later than recorded the I/Os of a replay were submitted; empty for everything without times of its own.
     #[serde(default, skip_serializing_if = "Histogram::is_empty")]
     pub slip: Histogram,
+    /// How much of each second a limit kept some of its requests waiting, in nanoseconds; empty where nobody counts it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub throttled_ns: Vec<Nanos>,
     /// Its threads in the order of jobs and thread numbers.
     #[serde(default)]
     pub threads: Vec<ThreadTally>,

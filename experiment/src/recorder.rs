@@ -385,6 +385,7 @@ impl Recorder {
                 sync,
                 late,
                 slip,
+                throttled_ns: Vec::new(),
                 threads,
             });
         }

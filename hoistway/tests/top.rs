@@ -63,6 +63,18 @@ fn case_51_three_intervals_of_a_simulated_run_are_three_lines() {
 }
 
 #[test]
+fn a_simulated_run_shows_whom_a_limit_keeps_waiting() {
+    let [limited, free] =
+        ["name=limited,rbps=4M,workload=drr:bs=4k,iodepth=8", "name=free,workload=drr:bs=4k,iodepth=8"];
+    let arguments = ["-b", "-n", "2", "--speed", "1000", "--format", "json", "--", "model:ssd", "-s", "none"];
+    let said = top(&[&arguments[..], &["--group", limited, "--group", free]].concat());
+    for interval in intervals(&said) {
+        let percent = |name| group(&interval, name)["throttled_pct"].as_f64().expect("counted");
+        assert!(percent("limited") > 90.0 && percent("free") < 0.1, "{interval}");
+    }
+}
+
+#[test]
 fn a_stored_result_is_played_to_its_end() {
     let directory = directory();
     let test = ["test", "model:ssd", "-s", "none", "-w", "drr", "--runtime", "2s", "--outdir", "result", "--quiet"];

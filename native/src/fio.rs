@@ -231,6 +231,7 @@ fn answer(
         sync: Tally::default(),
         late: 0,
         slip: Histogram::default(),
+        throttled_ns: Vec::new(),
         threads: Vec::new(),
     };
     let groups: Vec<GroupMeasurement> = experiment.groups.iter().zip(tallies).enumerate().map(group).collect();

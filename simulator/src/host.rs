@@ -136,7 +136,7 @@ impl Prospect {
         }
         limiting::put_in_place(&mut queue, experiment, &groups.ids)?;
         let run = Run::new(queue, device, processes, experiment.machine.irq_coalesce_ns);
-        Ok(Prepared { run, names, groups: groups.ids, scheduler, info })
+        Ok(Prepared { run, names, groups: groups.ids, throttled: Vec::new(), scheduler, info })
     }
 }
 
@@ -146,6 +146,8 @@ struct Prepared<E> {
     names: Names,
     /// Id of each group of the experiment.
     groups: Vec<GroupId>,
+    /// What limits did to each of them; empty without limits.
+    throttled: Vec<limiting::Throttled>,
     scheduler: Scheduler,
     info: DeviceInfo,
 }
@@ -307,11 +309,21 @@ fn drive(
     let (window_begin, run_end) = (experiment.ramp_ns, experiment.length_ns());
     let wall_start_ns = clock.map_or(0, |clock| clock());
     let mut reporter = Reporter { steps: 0, groups: Vec::new(), clock, wall_start_ns, total_ns: run_end };
-    let Prepared { run, names, .. } = prepared;
+    let Prepared { run, names, groups, throttled, .. } = prepared;
     run.start();
     advance(run, names, window_begin, (&mut reporter, audience), progress)?;
     let begin = run.snapshot();
     audience.record(&mut run.queue, progress.wanted_dispatches(), window_begin);
+    if run.queue.limiters().next().is_some() {
+        // Stops at every second, to see how much of it limits kept whom waiting.
+        *throttled = groups.iter().map(|&group| limiting::Throttled::new(group, &run.queue, window_begin)).collect();
+        let mut second_end = window_begin;
+        while second_end < run_end && !run.processes.is_over() {
+            second_end = second_end.saturating_add(block::time::SECOND).min(run_end);
+            advance(run, names, second_end, (&mut reporter, audience), progress)?;
+            throttled.iter_mut().for_each(|group| group.see(&run.queue, second_end));
+        }
+    }
     advance(run, names, run_end, (&mut reporter, audience), progress)?;
     let end = run.snapshot();
     if run.processes.is_over() {
@@ -395,13 +407,16 @@ fn measure(
     begin: &Snapshot,
     end: &Snapshot,
 ) -> Measurement {
-    let Prepared { run, scheduler, info, names, .. } = prepared;
+    let Prepared { run, scheduler, info, names, throttled, .. } = prepared;
     let scheduler = scheduler.in_force(run.queue.elevator());
     let blkio = blkio(run.queue.elevator(), &names);
     let checksum = run.processes.checksum();
     let recorder = run.processes.recorder;
     let window = recorder.window();
-    let groups = recorder.finish(experiment, None);
+    let mut groups = recorder.finish(experiment, None);
+    for (group, throttled) in groups.iter_mut().zip(throttled) {
+        group.throttled_ns = throttled.seconds_ns;
+    }
     let flags = Flag::of_run(experiment, window.length_ns(), &groups, &scheduler);
     let mut notes = BTreeMap::new();
     if let Some(checksum) = checksum {

@@ -1,6 +1,6 @@
 //! Limiters of an experiment: put in place above the queue's policy, with the groups' limits.
 
-use block::GroupId;
+use block::{GroupId, Nanos};
 use elevator::limiters::{AnyLimiter, LIMITERS, LimiterError};
 use elevator::tunable::SettingError;
 use elevator::{Elevator, IoLimits, Limiter, Rates};
@@ -24,6 +24,29 @@ pub(crate) fn put_in_place(
         queue.set_limits(*id, &io_limits(&group.limits), 0);
     }
     Ok(())
+}
+
+/// How long limits keep some bio of a group waiting, second by second.
+pub(crate) struct Throttled {
+    group: GroupId,
+    /// At the end of the last second.
+    before_ns: Nanos,
+    /// In each second so far.
+    pub seconds_ns: Vec<Nanos>,
+}
+
+impl Throttled {
+    /// From now on.
+    pub(crate) fn new(group: GroupId, queue: &RequestQueue<impl Elevator>, now: Nanos) -> Self {
+        Self { group, before_ns: queue.throttled_ns(group, now), seconds_ns: Vec::new() }
+    }
+
+    /// A second is over.
+    pub(crate) fn see(&mut self, queue: &RequestQueue<impl Elevator>, now: Nanos) {
+        let all_ns = queue.throttled_ns(self.group, now);
+        self.seconds_ns.push(all_ns.saturating_sub(self.before_ns));
+        self.before_ns = all_ns;
+    }
 }
 
 /// The limiters in place with what is in force, as text; none without any.

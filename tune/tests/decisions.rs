@@ -344,6 +344,7 @@ mod loop_of_questions {
             sync: Tally::default(),
             late: 0,
             slip: Histogram::default(),
+            throttled_ns: Vec::new(),
             threads: Vec::new(),
         }
     }

@@ -111,6 +111,7 @@ fn measurement(target: &str, jobs: &[FioJob]) -> Measurement {
             sync: Tally::default(),
             late: 0,
             slip: Histogram::default(),
+            throttled_ns: Vec::new(),
             threads: Vec::new(),
         };
         groups.push((group, measured));

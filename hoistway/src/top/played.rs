@@ -55,6 +55,7 @@ fn group(group: &GroupMeasurement, at: usize) -> GroupLook {
         weight: group.effective_weight,
         flows: [&group.read, &group.write].map(|tally| tally.samples.get(at).map(flow).unwrap_or_default()),
         outstanding: Some(outstanding),
+        throttled_ns: group.throttled_ns.get(at).copied(),
         ..GroupLook::default()
     }
 }

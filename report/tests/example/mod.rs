@@ -188,6 +188,7 @@ fn measurement(experiment: experiment::Experiment, behaviour: &Behaviour) -> Mea
             sync,
             late: 0,
             slip: Histogram::default(),
+            throttled_ns: Vec::new(),
             threads,
         }
     });
