@@ -365,6 +365,13 @@ fn each_mistake_is_named() {
     assert!(code == 2 && text.contains("no settings of the kernel"), "{text}");
     let (code, _) = said(&["--from", "nothing.json"]);
     assert_eq!(code, 2);
+    match ["/dev/vda", "/dev/sda", "/dev/nvme0n1", "/dev/loop0"].into_iter().find(|path| Path::new(path).exists()) {
+        Some(disk) => {
+            let (code, text) = said(&[disk, "--probe-writes"]);
+            assert!(code == 2 && text.contains(&format!("--destructive {disk}")), "{text}");
+        }
+        None => eprintln!("skipped: there is no block device to ask for writes on"),
+    }
     assert!(entries(directory.path()).is_empty());
 }
 

@@ -75,6 +75,9 @@ pub struct ProbingArguments {
     /// A trace that goes beyond the target is an error
     #[arg(long, requires = "trace", help_heading = "Replay")]
     pub strict: bool,
+    /// Measure reads beside writes too; on a block device that needs --destructive, elsewhere it is done anyway
+    #[arg(long, conflicts_with_all = ["no_probe", "from", "from_fio"])]
+    pub probe_writes: bool,
     /// Measure reads beside writes too, on a block device: its content is lost, so its path must be repeated here. On a
     /// model and in a directory that is done anyway
     #[arg(long, value_name = "DEVICE")]
