@@ -168,6 +168,10 @@ fn plan(text: &str, arguments: &TuneArguments, voice: Voice) -> Result<Plan, Err
         destructive: probing.destructive.clone(),
         overwrite_signature: probing.overwrite_signature,
     };
+    if probing.probe_writes && is_node && place.destructive.is_none() {
+        let help = format!("if all of its content may be lost: --destructive {text}");
+        return Err(Error::usage(format!("writing to {text} is not allowed"), help).at("--probe-writes"));
+    }
     let (host, target) = Target::resolve(Some(text), &place)?;
     if host == HostName::Engine && !target.is_made() {
         let what = format!("{text} is neither a model, a directory nor a block device");
@@ -175,10 +179,6 @@ fn plan(text: &str, arguments: &TuneArguments, voice: Voice) -> Result<Plan, Err
     }
     target.check_destructive(host, &place, true)?;
     let may_write = host != HostName::Native || place.destructive.is_some();
-    if probing.probe_writes && !may_write {
-        let help = format!("if all of its content may be lost: --destructive {text}");
-        return Err(Error::usage(format!("writing to {text} is not allowed"), help).at("--probe-writes"));
-    }
     let load = match &probing.load {
         Some(path) => load::read(path, probing, may_write, target.is_made(), voice)?,
         None => Load::default(),
