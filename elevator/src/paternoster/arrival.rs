@@ -60,8 +60,8 @@ impl Paternoster {
     #[inline(always)]
     pub(super) fn add(&mut self, request: &Bio, id: RequestId) {
         let slot = id.slot();
-        let (leaf, group) = self.leaf_for(request);
         let (class, is_sync) = (request.class(), request.is_sync());
+        let (leaf, group) = self.leaf_for(request, is_sync);
         let is_read = request.direction() == Direction::Read;
         let bytes = request.extent.sectors.saturating_mul(512);
         let tally = Tallies::number(group, is_read, is_sync);
@@ -115,17 +115,21 @@ impl Paternoster {
 
     #[inline(always)]
     fn make_ready(&mut self, member: u32, bytes: u32, is_sync: bool) -> &mut Member {
-        let place = self.members.at(member).place();
-        if place != Place::Ready {
-            if place == Place::Inactive || self.is_over(member) {
-                self.wake(member);
-            }
-            self.seat(member, Place::Ready);
+        if self.members.at(member).place() != Place::Ready {
+            self.become_ready(member);
         }
         let state = self.members.at_mut(member);
         state.queued = state.queued.wrapping_add(1);
         state.note_newest(bytes, is_sync);
         state
+    }
+
+    #[inline(never)]
+    fn become_ready(&mut self, member: u32) {
+        if self.members.at(member).place() == Place::Inactive || self.is_over(member) {
+            self.wake(member);
+        }
+        self.seat(member, Place::Ready);
     }
 
     /// A leaf's issuer has sent something that joined a request: one fewer is expected of it.
@@ -171,11 +175,11 @@ impl Paternoster {
 
     /// The leaf of a request, found or made, and its group.
     #[inline(always)]
-    fn leaf_for(&mut self, request: &Bio) -> (u32, u32) {
+    fn leaf_for(&mut self, request: &Bio, is_sync: bool) -> (u32, u32) {
         let group = request.group.0;
         let known = self.known_leaf(request.context.0);
         let member = self.members.at(known);
-        let is_usual = request.is_sync() && member.parent == group && member.weight() == leaf_weight(request.priority);
+        let is_usual = is_sync && member.parent == group && member.weight() == leaf_weight(request.priority);
         if is_usual && known != NIL && self.members.at(self.group_member(group)).is(mark::ONLINE) {
             return (known, group);
         }

@@ -80,30 +80,25 @@ impl Paternoster {
         if self.ladder.is_due() && self.ladder.step() {
             self.change_way();
         }
-        let mut found = if self.ladder.way() == Way::Cabin { self.serve_cabin() } else { self.descend() };
-        if let Found::HeldBelow(_) = found {
-            found = self.look_elsewhere(found);
-        }
-        match found {
-            Found::Request { slot, why } => Decision::Send { slot, why },
-            _ => self.instead(&found),
-        }
-    }
-
-    /// Leaders below a group are held back: the next ones are looked at instead.
-    #[inline(never)]
-    fn look_elsewhere(&mut self, held: Found) -> Found {
-        let mut found = held;
-        while let Found::HeldBelow(member) = found {
-            found = if self.set_aside(member) { self.descend() } else { Found::Held };
-        }
+        let mut found = loop {
+            let found = if self.ladder.way() == Way::Cabin { self.serve_cabin() } else { self.descend() };
+            // Leaders below a group are held back: the next ones are looked at instead.
+            match found {
+                Found::HeldBelow(member) if self.set_aside(member) => {}
+                Found::HeldBelow(_) => break Found::Held,
+                _ => break found,
+            }
+        };
         if self.set_aside_vt.is_some() {
             self.put_back();
             if let Found::Nobody = found {
                 found = Found::Held;
             }
         }
-        found
+        match found {
+            Found::Request { slot, why } => Decision::Send { slot, why },
+            _ => self.instead(&found),
+        }
     }
 
     /// What does not ask whose turn it is.
@@ -146,7 +141,7 @@ impl Paternoster {
         }
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn descend(&mut self) -> Found {
         let mut group = ROOT;
         let mut top = NIL;
@@ -178,6 +173,7 @@ impl Paternoster {
     }
 
     /// The first of a group's children, if it may go.
+    #[inline(always)]
     fn choose_in(&mut self, group: u32) -> Chosen {
         let first = self.first_of(group, Place::Ready);
         if first == NIL {
@@ -342,8 +338,8 @@ impl Paternoster {
         Some(slot)
     }
 
-    /// The request leaves for the device.
-    #[inline(always)]
+    /// The request leaves for the device. Apart from the choice, so that their stacks are not added.
+    #[inline(never)]
     pub(super) fn send(&mut self, slot: u32, why: Why) -> Dispatch {
         let now = self.now;
         let entry = self.slots.at_mut(slot);

@@ -44,8 +44,10 @@ impl Paternoster {
     pub(super) fn count_tag<const IS_TAKEN: bool>(&mut self, group: GroupId) {
         self.tags_taken = if IS_TAKEN { self.tags_taken.wrapping_add(1) } else { self.tags_taken.saturating_sub(1) };
         let mut at = group.0;
-        let mut levels = 0;
-        while at != ROOT && levels < self.groups.len() {
+        for _ in 0..self.groups.len() {
+            if at == ROOT {
+                return;
+            }
             let state = self.groups.at_mut(at);
             let before = state.tags;
             let parent = state.parent;
@@ -54,7 +56,6 @@ impl Paternoster {
                 self.count_holder::<IS_TAKEN>(at, parent);
             }
             at = parent;
-            levels = levels.wrapping_add(1);
         }
     }
 

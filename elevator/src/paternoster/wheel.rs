@@ -192,7 +192,7 @@ impl Wheel {
         }
         let distance = self.distance(vt);
         let Chains { rows, links, .. } = chains;
-        let row = rows.at_mut(self.number);
+        let row = rows.get_mut(self.number)?;
         let index;
         let is_in = if distance < 0 {
             // Who is behind all others goes before those in the first slot.
@@ -215,7 +215,8 @@ impl Wheel {
     #[inline]
     pub fn remove(&mut self, chains: &mut Chains, index: u8, child: u32) -> bool {
         let Chains { rows, links, .. } = chains;
-        let slot = slot_of(rows.at_mut(self.number), index);
+        let Some(row) = rows.get_mut(self.number) else { return false };
+        let slot = slot_of(row, index);
         let is_out = slot.remove(links, child);
         if is_out {
             self.len = self.len.wrapping_sub(1);
@@ -235,7 +236,7 @@ impl Wheel {
             self.base = vt.wrapping_shr(self.shift);
             let to = round(self.base);
             if to != from {
-                let row = chains.rows.at_mut(self.number);
+                let row = chains.rows.get_mut(self.number)?;
                 *slot_of(row, from) = EMPTY;
                 *slot_of(row, to) = Slot { first: child, last: child };
                 self.occupied = 1 << (to & 63);
@@ -248,7 +249,7 @@ impl Wheel {
         }
         let to = round(self.base.wrapping_add(distance.unsigned_abs().min(MASK)));
         let Chains { rows, links, .. } = chains;
-        let Some(link) = links.get_mut(child) else { return None };
+        let link = links.get_mut(child)?;
         let Link { prev, next } = *link;
         if to == from && next == NIL {
             // The last of its slot stays what it is.
@@ -257,7 +258,7 @@ impl Wheel {
         if next == OFF {
             return None;
         }
-        let row = rows.at_mut(self.number);
+        let row = rows.get_mut(self.number)?;
         let last = slot_of(row, to).last;
         // If it stays in its slot another one is behind it, so that `last` is not the child itself.
         *link = Link { prev: last, next: NIL };
@@ -363,7 +364,7 @@ impl Wheel {
     fn take_all(&self, chains: &mut Chains, seats: &impl Seats) -> (u32, u64) {
         let (mut least, mut most) = (NIL, NIL);
         let Chains { rows, links, waiting } = chains;
-        for slot in rows.at_mut(self.number) {
+        for slot in rows.get_mut(self.number).into_iter().flatten() {
             while let Some(child) = slot.pop_front(links) {
                 let vt = seats.vt(child);
                 if least == NIL || is_later(seats.vt(least), vt) {
@@ -529,9 +530,12 @@ mod tests {
             }
             for _ in 0..4_000 {
                 let any = u32::try_from(stream.below(u64::from(count))).unwrap();
-                let child = if stream.below(3) == 0 { any } else { wheels[0].look(&links[0], &seats).0 };
-                let _ = wheels[1].look(&links[1], &others);
-                let stride = stream.below(1 << [12, 18, 22, 25][stream.below(4) as usize]);
+                // A look moves the chain's begin.
+                let first = wheels[0].look(&links[0], &seats).0;
+                assert_eq!(wheels[1].look(&links[1], &others).0, first);
+                let child = if stream.below(3) == 0 { any } else { first };
+                let most = 1 << [12, 18, 22, 25][stream.below(4) as usize];
+                let stride = stream.below(most);
                 let vt = seats.vt(child);
                 let vt = if stream.below(20) == 0 { vt.wrapping_sub(stride) } else { vt.wrapping_add(stride) };
                 (seats.at_mut(child).vt, others.at_mut(child).vt) = (vt, vt);
