@@ -72,10 +72,10 @@ impl Paternoster {
     /// Who is sent, or what is answered instead.
     #[inline(always)]
     pub(super) fn whose_turn(&mut self) -> Decision {
-        if !self.real_time.is_empty() || self.now >= self.overdue_from_ns {
-            if let Some((slot, why)) = self.urgent() {
-                return Decision::Send { slot, why };
-            }
+        if (!self.real_time.is_empty() || self.now >= self.overdue_from_ns)
+            && let Some((slot, why)) = self.urgent()
+        {
+            return Decision::Send { slot, why };
         }
         if self.ladder.is_due() && self.ladder.step() {
             self.change_way();

@@ -534,7 +534,7 @@ mod tests {
                 let first = wheels[0].look(&links[0], &seats).0;
                 assert_eq!(wheels[1].look(&links[1], &others).0, first);
                 let child = if stream.below(3) == 0 { any } else { first };
-                let most = 1 << [12, 18, 22, 25][stream.below(4) as usize];
+                let most = 1 << (12 + 4 * stream.below(4));
                 let stride = stream.below(most);
                 let vt = seats.vt(child);
                 let vt = if stream.below(20) == 0 { vt.wrapping_sub(stride) } else { vt.wrapping_add(stride) };
