@@ -1,16 +1,19 @@
 //! A request comes in: its leaf, and the groups above that become active with it.
 
 use super::Paternoster;
-use super::state::{FREE_LEAF, Held, Leaf, Member, Place, ROOT, Slot, Taken};
-use crate::request::Requests;
+use super::lines::{ByAge, ByPlace, Line, Link};
+use super::state::{Held, Member, Place, ROOT, Slot, Taken, mark};
+use super::tally::Tallies;
+use crate::request::Bio;
 use crate::structures::NIL;
 use block::time::MILLISECOND;
-use block::{Class, Priority, RequestId};
+use block::{Class, Direction, Nanos, Priority, RequestId};
 
 /// The leaf that takes what no other has room for.
 pub const SPARE_LEAF: u32 = 0;
 /// Longer pauses count as this.
-const LONGEST_THINK_NS: u64 = 16 * MILLISECOND;
+const LONGEST_THINK_NS: u32 = 16_000_000;
+const _: () = assert!(LONGEST_THINK_NS as u64 == 16 * MILLISECOND);
 /// Every request is charged at least so many bytes.
 pub const LEAST_BYTES: u64 = 4096;
 
@@ -22,6 +25,15 @@ fn leaf_weight(priority: Priority) -> u32 {
         _ => u32::from(priority.level().min(7)),
     };
     (8 - level) * 10
+}
+
+/// How long its issuer thought before it sent this.
+#[inline]
+fn learn_think_time(leaf: &mut Member, now: Nanos) {
+    let thought = now.saturating_sub(leaf.last_done_ns).min(u64::from(LONGEST_THINK_NS));
+    let thought = u32::try_from(thought).unwrap_or(LONGEST_THINK_NS);
+    let change = thought.cast_signed().wrapping_sub(leaf.think_ns.cast_signed()) / 8;
+    leaf.think_ns = leaf.think_ns.saturating_add_signed(change);
 }
 
 impl Paternoster {
@@ -44,70 +56,83 @@ impl Paternoster {
         }
     }
 
-    #[inline(never)]
-    pub(super) fn add(&mut self, requests: &Requests, id: RequestId) {
-        let request = requests.attributes(id);
+    /// A newcomer, whose slot is free.
+    #[inline(always)]
+    pub(super) fn add(&mut self, request: &Bio, id: RequestId) {
         let slot = id.slot();
-        let (leaf, group) = self.leaf_for(request);
-        let entry = Slot {
-            id,
-            held: Held::Queued,
-            class: request.class(),
-            direction: request.direction(),
-            is_sync: request.is_sync(),
-            leaf,
-            group,
-            bytes: request.extent.sectors.saturating_mul(512),
-            since_ns: self.now,
-        };
-        *self.slots.at_mut(slot) = entry;
-        self.queued_total = self.queued_total.wrapping_add(1);
-        let queued = &mut self.tallies.at_mut(group).of(entry.direction, entry.is_sync).queued;
-        *queued = queued.wrapping_add(1);
-        let state = self.leaves.at_mut(leaf);
+        let (class, is_sync) = (request.class(), request.is_sync());
+        let (leaf, group) = self.leaf_for(request, is_sync);
+        let is_read = request.direction() == Direction::Read;
+        let bytes = request.extent.sectors.saturating_mul(512);
+        let tally = Tallies::number(group, is_read, is_sync);
+        let state = self.members.at_mut(leaf);
         state.held = state.held.wrapping_add(1);
-        match entry.class {
-            Class::RealTime => self.push(slot, true),
-            Class::Idle => self.push(slot, false),
-            Class::BestEffort => {
-                self.learn_think_time(leaf);
-                let is_in = self.leaves.at_mut(leaf).fifo.push_back(&mut self.fifo_links, slot);
-                let is_aged = self.oldest.push_back(&mut self.age_links, slot);
-                self.must(is_in && is_aged);
-                self.queue_up(leaf, entry.bytes, entry.is_sync);
+        let (mut place, mut age) = (Link::NONE, Link::NONE);
+        if class == Class::BestEffort {
+            if state.is(mark::WAITS) {
+                state.marks &= !mark::WAITS;
+                learn_think_time(state, self.now);
             }
+            place = state.line.push_back::<ByPlace>(&mut self.slots, slot);
+            age = self.oldest.push_back::<ByAge>(&mut self.slots, slot);
+        }
+        let now = self.now;
+        *self.slots.at_mut(slot) =
+            Slot { id, leaf, bytes, tally, since_ns: now, place, age, held: Held::Queued, class, is_sync, is_read };
+        self.queued_total = self.queued_total.wrapping_add(1);
+        let queued = &mut self.tallies.at_mut(tally).queued;
+        *queued = queued.wrapping_add(1);
+        if class == Class::BestEffort {
+            self.queue_up(leaf, bytes, is_sync);
+        } else {
+            self.push(slot, class);
         }
     }
 
-    fn push(&mut self, slot: u32, is_real_time: bool) {
-        let list = if is_real_time { &mut self.real_time } else { &mut self.idle };
-        let is_in = list.push_back(&mut self.fifo_links, slot);
-        self.must(is_in);
+    #[inline(never)]
+    fn push(&mut self, slot: u32, class: Class) {
+        let line = if class == Class::RealTime { &mut self.real_time } else { &mut self.idle };
+        let link = line.push_back::<ByPlace>(&mut self.slots, slot);
+        self.slots.at_mut(slot).place = link;
+        self.queued_of_classes = self.queued_of_classes.wrapping_add(1);
     }
 
-    /// A request more below this leaf: it and the groups above are ready, and take up the claims they have.
-    #[inline]
+    /// A request more below this leaf: it and the groups above are ready, and take up the claims they have. One fewer is
+    /// expected of its issuer.
+    #[inline(always)]
     fn queue_up(&mut self, leaf: u32, bytes: u32, is_sync: bool) {
-        let mut member = leaf;
-        loop {
-            if self.members.at(member).place != Place::Ready {
-                self.wake(member);
-                self.seat(member, Place::Ready);
-            }
-            let state = self.members.at_mut(member);
-            state.queued = state.queued.wrapping_add(1);
-            (state.newest_bytes, state.newest_is_sync) = (bytes, is_sync);
-            let parent = state.parent;
-            if parent == ROOT {
-                break;
-            }
-            member = self.group_member(parent);
+        let generation = self.generation;
+        let state = self.make_ready(leaf, bytes, is_sync);
+        let taken = state.ghosts.take(generation);
+        let mut parent = state.parent;
+        while parent != ROOT {
+            let state = self.make_ready(self.group_member(parent), bytes, is_sync);
+            state.ghosts.take_same(taken, generation);
+            parent = state.parent;
         }
-        self.came_back(leaf);
+        self.ghosts.take_same(taken, generation);
     }
 
-    /// A leaf's issuer has sent something: one fewer is expected of it.
-    #[inline]
+    #[inline(always)]
+    fn make_ready(&mut self, member: u32, bytes: u32, is_sync: bool) -> &mut Member {
+        if self.members.at(member).place() != Place::Ready {
+            self.become_ready(member);
+        }
+        let state = self.members.at_mut(member);
+        state.queued = state.queued.wrapping_add(1);
+        state.note_newest(bytes, is_sync);
+        state
+    }
+
+    #[inline(never)]
+    fn become_ready(&mut self, member: u32) {
+        if self.members.at(member).place() == Place::Inactive || self.is_over(member) {
+            self.wake(member);
+        }
+        self.seat(member, Place::Ready);
+    }
+
+    /// A leaf's issuer has sent something that joined a request: one fewer is expected of it.
     pub(super) fn came_back(&mut self, leaf: u32) {
         let (generation, state) = (self.generation, self.members.at_mut(leaf));
         let taken = state.ghosts.take(generation);
@@ -123,57 +148,56 @@ impl Paternoster {
         self.ghosts.take_same(taken, generation);
     }
 
-    /// How long its issuer thought before it sent this.
-    #[inline]
+    /// A leaf's issuer has sent something more, to a request that waits already.
     pub(super) fn learn_think_time(&mut self, leaf: u32) {
-        let state = self.leaves.at_mut(leaf);
-        if core::mem::replace(&mut state.waits, false) {
-            let thought = self.now.saturating_sub(self.members.at(leaf).last_done_ns).min(LONGEST_THINK_NS);
-            let change = thought.cast_signed().wrapping_sub(state.think_ns.cast_signed()) / 8;
-            state.think_ns = state.think_ns.saturating_add_signed(change);
+        let state = self.members.at_mut(leaf);
+        if state.is(mark::WAITS) {
+            state.marks &= !mark::WAITS;
+            learn_think_time(state, self.now);
         }
     }
 
     /// One that had been idle begins where the others are: what it did not ask for is not owed to it.
     #[inline(never)]
     fn wake(&mut self, member: u32) {
-        let (place, parent) = (self.members.at(member).place, self.members.at(member).parent);
-        let is_idle = match place {
-            Place::Inactive => true,
-            Place::Ready => false,
-            Place::Wait => self.is_over(member),
-        };
-        if !is_idle {
-            return;
-        }
+        let parent = self.members.at(member).parent;
         self.leave_wheel(member);
         let ready = self.first_of(parent, Place::Ready);
         let first = if ready == NIL { self.first_of(parent, Place::Wait) } else { ready };
         if first != NIL {
-            let vt = self.members.at(first).seat.vt;
-            let seat = &mut self.members.at_mut(member).seat;
-            if super::wheel::is_later(vt, seat.vt) {
-                seat.vt = vt;
+            let vt = self.members.at(first).vt;
+            let state = self.members.at_mut(member);
+            if super::wheel::is_later(vt, state.vt) {
+                state.vt = vt;
             }
         }
     }
 
     /// The leaf of a request, found or made, and its group.
-    #[inline]
-    fn leaf_for(&mut self, request: &crate::request::Bio) -> (u32, u32) {
+    #[inline(always)]
+    fn leaf_for(&mut self, request: &Bio, is_sync: bool) -> (u32, u32) {
         let group = request.group.0;
-        let known = *self.contexts.at(request.context.0.min(self.contexts.len().wrapping_sub(1)));
+        let known = self.known_leaf(request.context.0);
         let member = self.members.at(known);
-        let is_usual = known != NIL && request.is_sync() && member.parent == group && self.groups.at(group).is_online;
-        if is_usual && member.weight == leaf_weight(request.priority) {
+        let is_usual = is_sync && member.parent == group && member.weight() == leaf_weight(request.priority);
+        if is_usual && known != NIL && self.members.at(self.group_member(group)).is(mark::ONLINE) {
             return (known, group);
         }
         let leaf = self.other_leaf_for(request);
         (leaf, self.members.at(leaf).parent)
     }
 
+    /// The leaf of an issuer; the last one is that of all beyond the table.
+    #[inline]
+    fn known_leaf(&self, context: u32) -> u32 {
+        match self.contexts.get(context) {
+            Some(leaf) => *leaf,
+            None => *self.contexts.at(self.contexts.len().wrapping_sub(1)),
+        }
+    }
+
     #[inline(never)]
-    fn other_leaf_for(&mut self, request: &crate::request::Bio) -> u32 {
+    fn other_leaf_for(&mut self, request: &Bio) -> u32 {
         let group = self.nearest_online(request.group.0);
         let index = request.context.0.min(self.contexts.len().wrapping_sub(1));
         if !request.is_sync() {
@@ -190,7 +214,7 @@ impl Paternoster {
         let weight = leaf_weight(request.priority);
         let known = *self.contexts.at(index);
         if known != NIL && self.members.at(known).parent == group {
-            if self.members.at(known).weight != weight {
+            if self.members.at(known).weight() != weight {
                 self.change_weight(known, weight);
             }
             return known;
@@ -205,10 +229,14 @@ impl Paternoster {
 
     fn new_leaf(&mut self, group: u32, context: u32, weight: u32, is_async: bool) -> u32 {
         let leaf = self.first_free_leaf;
-        let Some(state) = self.leaves.get_mut(leaf) else { return SPARE_LEAF };
-        self.first_free_leaf = state.next_free;
-        *state = Leaf { context, is_async, is_used: true, ..FREE_LEAF };
-        *self.members.at_mut(leaf) = Member::new(group, weight);
+        if leaf >= self.first_group {
+            return SPARE_LEAF;
+        }
+        let state = self.members.at_mut(leaf);
+        self.first_free_leaf = state.line.first;
+        *state = Member::new(group, weight);
+        state.marks =
+            mark::USED | if is_async { mark::ASYNC } else { 0 } | if context == NIL { 0 } else { mark::OWNED };
         *self.other_vts.at_mut(leaf) = 0;
         // Of equal rank with those that are there (see `wake`).
         leaf
@@ -216,14 +244,14 @@ impl Paternoster {
 
     /// Nobody will send requests to it any more; it goes with its last one.
     pub(super) fn abandon_leaf(&mut self, leaf: u32) {
-        self.leaves.at_mut(leaf).context = NIL;
+        self.members.at_mut(leaf).marks &= !mark::OWNED;
         self.recycle_if_unused(leaf);
     }
 
     pub(super) fn recycle_if_unused(&mut self, leaf: u32) {
-        let state = self.leaves.at(leaf);
-        let is_wanted = state.context != NIL || state.is_async || state.held > 0 || leaf == SPARE_LEAF;
-        if is_wanted || !state.is_used {
+        let state = self.members.at(leaf);
+        let is_wanted = state.is(mark::OWNED | mark::ASYNC) || state.held > 0 || leaf == SPARE_LEAF;
+        if is_wanted || !state.is(mark::USED) {
             return;
         }
         if self.aboard == leaf {
@@ -231,17 +259,18 @@ impl Paternoster {
         }
         self.leave_wheel(leaf);
         let next_free = self.first_free_leaf;
-        let state = self.leaves.at_mut(leaf);
-        (state.is_used, state.next_free) = (false, next_free);
+        let state = self.members.at_mut(leaf);
+        state.marks &= !mark::USED;
+        state.line = Line::next_free(next_free);
         self.first_free_leaf = leaf;
     }
 
     /// New weight at once; virtual time stays.
     pub(super) fn change_weight(&mut self, member: u32, weight: u32) {
         let state = self.members.at_mut(member);
-        let before = u64::from(state.weight);
+        let before = u64::from(state.weight());
         state.set_weight(weight);
-        let (after, parent, is_active) = (u64::from(state.weight), state.parent, state.place != Place::Inactive);
+        let (after, parent, is_active) = (u64::from(state.weight()), state.parent, state.place() != Place::Inactive);
         let holds_tags = !self.is_leaf(member) && self.groups.at(member.wrapping_sub(self.first_group)).tags > 0;
         let group = self.groups.at_mut(parent);
         if holds_tags {

@@ -2,7 +2,7 @@
 
 use super::ladder::{Ladder, Way};
 use super::pick::Found;
-use super::state::{Place, ROOT};
+use super::state::{Place, ROOT, mark};
 use super::wheel::is_later;
 use super::{Paternoster, Why};
 use crate::structures::NIL;
@@ -37,7 +37,7 @@ impl Paternoster {
             (self.aboard, self.boarded_ns, self.slice_from_ns) = (first, self.now, 0);
             self.tell_of(first, "board q={0}", [u64::from(first)]);
         }
-        match self.leaves.at(self.aboard).fifo.first() {
+        match self.members.at(self.aboard).line.first() {
             Some(slot) => Found::Request { slot, why: Why::Aboard },
             None => Found::Held,
         }
@@ -46,12 +46,11 @@ impl Paternoster {
     /// Its slice is over and others wait, or it has nothing and is not worth waiting for. Sets the timer if it is.
     fn has_to_leave(&mut self) -> bool {
         let member = self.members.at(self.aboard);
-        let leaf = self.leaves.at(self.aboard);
         let others_wait = self.queued_best_effort() > member.queued;
         if others_wait {
             self.ladder.contended();
         }
-        let slice_ns = if leaf.is_async { ASYNC_SLICE_NS } else { self.settings.slice_ns.unsigned_abs() };
+        let slice_ns = if member.is(mark::ASYNC) { ASYNC_SLICE_NS } else { self.settings.slice_ns.unsigned_abs() };
         // The way there is not part of the slice.
         let begin_ns = if self.slice_from_ns == 0 { self.now } else { self.slice_from_ns };
         let end_ns = begin_ns.saturating_add(slice_ns);
@@ -62,7 +61,7 @@ impl Paternoster {
             return false;
         }
         let idle_ns = self.settings.idle_ns.unsigned_abs();
-        let is_expected = leaf.context != NIL && !leaf.is_async && leaf.think_ns < idle_ns;
+        let is_expected = member.is(mark::OWNED) && !member.is(mark::ASYNC) && u64::from(member.think_ns) < idle_ns;
         let until_ns = member.last_done_ns.max(self.boarded_ns).saturating_add(idle_ns);
         if member.in_flight == 0 && !(is_expected && self.now < until_ns) {
             return true;
@@ -74,7 +73,7 @@ impl Paternoster {
     }
 
     fn queued_best_effort(&self) -> u32 {
-        self.oldest.len()
+        self.queued_total.saturating_sub(self.queued_of_classes)
     }
 
     /// The leaf whose turn it is.
@@ -105,8 +104,8 @@ impl Paternoster {
         let mut member = leaf;
         while member != NIL {
             let state = self.members.at_mut(member);
-            state.seat.vt = state.seat.vt.wrapping_add(state.span(charge));
-            let place = state.place;
+            state.vt = state.vt.wrapping_add(state.span(charge));
+            let place = state.place();
             if place != Place::Inactive {
                 self.seat(member, place);
             }
@@ -122,18 +121,18 @@ impl Paternoster {
         }
         for group in 0..self.groups.len() {
             let first = self.first_of(group, Place::Ready);
-            let least = if first == NIL { 0 } else { self.members.at(first).seat.vt };
+            let least = if first == NIL { 0 } else { self.members.at(first).vt };
             let state = self.groups.at_mut(group);
             // Who comes meanwhile begins where the least of those that are here is now.
             let kept = if is_later(least, state.floor_vt) { least } else { state.floor_vt };
             state.floor_vt = core::mem::replace(&mut state.other_floor_vt, kept);
         }
         for member in 0..self.members.len() {
-            let place = self.members.at(member).place;
+            let place = self.members.at(member).place();
             if place != Place::Inactive {
                 self.leave_wheel(member);
             }
-            core::mem::swap(&mut self.members.at_mut(member).seat.vt, self.other_vts.at_mut(member));
+            core::mem::swap(&mut self.members.at_mut(member).vt, self.other_vts.at_mut(member));
             if place != Place::Inactive {
                 self.seat(member, place);
             }

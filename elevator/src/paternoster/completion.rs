@@ -2,11 +2,10 @@
 
 use super::Paternoster;
 use super::ladder::Way;
-use super::state::{Held, Place, ROOT, Slot};
+use super::state::{Held, Place, ROOT, mark};
 use super::walker::{Phase, Step};
-use crate::structures::NIL;
 use block::time::{MICROSECOND, MILLISECOND};
-use block::{Class, Direction, Nanos};
+use block::{Class, Nanos};
 
 const LEAST_GHOST_NS: Nanos = 20 * MICROSECOND;
 /// Epochs with fewer sync reads say nothing about latency.
@@ -14,6 +13,7 @@ const LATENCY_READS: u32 = 64;
 /// The device is busy for so long at most with a request that was merged, unless it is this small.
 const MERGED_NS: Nanos = MILLISECOND / 2;
 pub const LEAST_MERGED_BYTES: u64 = 65_536;
+const LEAST_WINDOW_NS: Nanos = 4 * MILLISECOND;
 
 impl Paternoster {
     /// For how long a request is expected at once.
@@ -22,7 +22,15 @@ impl Paternoster {
         (self.residence_ns / 2).max(LEAST_GHOST_NS)
     }
 
+    #[inline]
     pub(super) fn roll_generation(&mut self) {
+        if self.now >= self.generation_ends_ns {
+            self.begin_generation();
+        }
+    }
+
+    #[inline(never)]
+    fn begin_generation(&mut self) {
         let span = self.ghost_ns();
         let since = self.now.saturating_sub(self.generation_ns);
         if since >= span {
@@ -30,53 +38,76 @@ impl Paternoster {
             self.generation = self.generation.wrapping_add(steps);
             self.generation_ns = self.now;
         }
+        self.generation_ends_ns = self.generation_ns.saturating_add(span);
     }
 
-    #[inline]
-    pub(super) fn enter_device(&mut self, slot: u32, entry: &Slot) {
+    /// A request that came at some time goes to the device: counted, and what its group had of it.
+    #[inline(always)]
+    pub(super) fn enter_device(&mut self, tally: u32, bytes: u32, came_ns: Nanos) {
         let now = self.now;
-        *self.slots.at_mut(slot) = Slot { held: Held::Dispatched, since_ns: now, ..*entry };
         self.walker.were_inside(now, u64::from(self.inside));
         self.inside = self.inside.wrapping_add(1);
-        let tally = self.tallies.at_mut(entry.group).of(entry.direction, entry.is_sync);
-        tally.wait_ns = tally.wait_ns.wrapping_add(now.saturating_sub(entry.since_ns));
+        let tally = self.tallies.at_mut(tally);
+        tally.queued = tally.queued.wrapping_sub(1);
+        tally.wait_ns = tally.wait_ns.wrapping_add(now.saturating_sub(came_ns));
         tally.serviced = tally.serviced.wrapping_add(1);
-        tally.bytes = tally.bytes.wrapping_add(u64::from(entry.bytes));
+        tally.bytes = tally.bytes.wrapping_add(u64::from(bytes));
     }
 
-    /// The device finished it (or gave it back: then nothing is learned).
+    /// The device gave it back: nothing is learned.
     #[inline(never)]
-    pub(super) fn leave_device(&mut self, slot: u32, is_done: bool) {
-        let entry = *self.slots.at(slot);
-        self.slots.at_mut(slot).held = Held::Nowhere;
+    pub(super) fn give_up(&mut self, slot: u32) {
+        self.leave_device::<false>(slot);
+    }
+
+    /// The device finished it, or else gave it back.
+    #[inline(always)]
+    pub(super) fn leave_device<const IS_DONE: bool>(&mut self, slot: u32) {
+        let entry = self.slots.at_mut(slot);
+        entry.held = Held::Nowhere;
+        let (leaf, class) = (entry.leaf, entry.class);
+        let (bytes, tally, since_ns, is_sync_read) =
+            (entry.bytes, entry.tally, entry.since_ns, entry.is_sync && entry.is_read);
         self.walker.were_inside(self.now, u64::from(self.inside));
         self.inside = self.inside.saturating_sub(1);
         self.roll_generation();
-        if is_done {
-            self.learn(&entry);
+        if IS_DONE {
+            let stayed_ns = self.now.saturating_sub(since_ns);
+            self.learn(bytes, stayed_ns, is_sync_read);
+            let tally = self.tallies.at_mut(tally);
+            tally.service_ns = tally.service_ns.wrapping_add(stayed_ns);
         }
-        if entry.class != Class::BestEffort {
-            return;
+        if class == Class::BestEffort {
+            self.one_less_inside::<IS_DONE>(leaf);
         }
-        if entry.leaf == self.aboard && self.slice_from_ns == 0 {
+    }
+
+    /// Of a leaf, and of the groups above it.
+    #[inline(always)]
+    fn one_less_inside<const IS_DONE: bool>(&mut self, leaf: u32) {
+        if leaf == self.aboard && self.slice_from_ns == 0 {
             self.slice_from_ns = self.now;
         }
-        let state = self.leaves.at_mut(entry.leaf);
-        state.waits = is_done;
-        let comes_back = is_done && !state.is_async && state.context != NIL && state.think_ns <= self.residence_ns / 2;
-        let generation = self.generation;
-        let mut member = entry.leaf;
+        let state = self.members.at_mut(leaf);
+        state.marks &= !mark::WAITS;
+        if IS_DONE {
+            state.marks |= mark::WAITS;
+        }
+        let comes_back = IS_DONE
+            && state.marks & (mark::ASYNC | mark::OWNED) == mark::OWNED
+            && u64::from(state.think_ns) <= self.residence_ns / 2;
+        let (now, generation) = (self.now, self.generation);
+        let mut member = leaf;
         loop {
             let state = self.members.at_mut(member);
             state.in_flight = state.in_flight.saturating_sub(1);
-            state.last_done_ns = self.now;
+            state.last_done_ns = now;
             if comes_back {
                 state.ghosts.add(generation);
             }
             let parent = state.parent;
-            let is_gone = state.queued == 0 && state.in_flight == 0 && state.place == Place::Wait;
-            if is_gone && self.give() >= 100 && self.is_over(member) {
-                self.leave_wheel(member);
+            if state.queued == 0 && state.in_flight == 0 {
+                self.forget_if_exact(member);
             }
             if parent == ROOT {
                 break;
@@ -88,40 +119,54 @@ impl Paternoster {
         }
     }
 
-    #[inline]
-    fn learn(&mut self, entry: &Slot) {
-        let stayed_ns = self.now.saturating_sub(entry.since_ns);
+    /// With exact shares nobody lingers who has nothing.
+    #[inline(never)]
+    fn forget_if_exact(&mut self, member: u32) {
+        if self.give() >= 100 && self.members.at(member).place() == Place::Wait && self.is_over(member) {
+            self.leave_wheel(member);
+        }
+    }
+
+    #[inline(always)]
+    fn learn(&mut self, bytes: u32, stayed_ns: Nanos, is_sync_read: bool) {
         self.residence_ns = if self.residence_ns == 0 {
             stayed_ns
         } else {
             let change = stayed_ns.cast_signed().wrapping_sub(self.residence_ns.cast_signed()) / 64;
             self.residence_ns.saturating_add_signed(change)
         };
-        let work = u64::from(entry.bytes)
+        self.generation_ends_ns = self.generation_ns.saturating_add(self.ghost_ns());
+        let work = u64::from(bytes)
             .max(super::arrival::LEAST_BYTES)
             .saturating_add(self.settings.work_kib.unsigned_abs().saturating_mul(1024));
         self.ladder.completed(work, self.now.saturating_sub(self.busy_from_ns));
         self.busy_from_ns = self.now;
         self.walker.completed(self.now, work, u64::from(self.inside).wrapping_add(1));
         self.completions = self.completions.wrapping_add(1);
-        if entry.is_sync && entry.direction == Direction::Read {
+        if is_sync_read {
             self.sync_reads = self.sync_reads.wrapping_add(1);
             let is_late = stayed_ns > self.settings.lat_ns.unsigned_abs();
             self.late_reads = self.late_reads.wrapping_add(u32::from(is_late));
         }
-        let tally = self.tallies.at_mut(entry.group).of(entry.direction, entry.is_sync);
-        tally.service_ns = tally.service_ns.wrapping_add(stayed_ns);
     }
 
     /// Looked at with every pick: epochs end, and with them what is measured over one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn step_epoch(&mut self) {
-        if self.now.saturating_sub(self.window_ns) >= self.walker.epoch_ns().max(4_000_000) {
+        if self.now < self.look_ns {
+            return;
+        }
+        if self.now.saturating_sub(self.window_ns) >= self.window_length_ns() {
             self.end_window();
         }
         if self.walker.is_due(self.now) {
             self.end_epoch();
         }
+        self.look_ns = self.window_ns.saturating_add(self.window_length_ns()).min(self.walker.ends_ns());
+    }
+
+    fn window_length_ns(&self) -> Nanos {
+        self.walker.epoch_ns().max(LEAST_WINDOW_NS)
     }
 
     #[inline(never)]

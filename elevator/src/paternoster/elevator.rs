@@ -1,9 +1,11 @@
 //! The calls of a host.
 
 use super::arrival::SPARE_LEAF;
-use super::pick::{Decision, Found};
+use super::lines::Link;
+use super::pick::Decision;
 use super::state::{Held, Place, ROOT};
 use super::*;
+use block::Direction;
 
 impl Elevator for Paternoster {
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
@@ -11,11 +13,11 @@ impl Elevator for Paternoster {
     }
 
     fn allocated(&mut self, requests: &Requests, id: RequestId, _now: Nanos) {
-        self.count_tag(requests.attributes(id).group, true);
+        self.count_tag::<true>(requests.attributes(id).group);
     }
 
     fn freed(&mut self, requests: &Requests, id: RequestId, _now: Nanos) {
-        self.count_tag(requests.attributes(id).group, false);
+        self.count_tag::<false>(requests.attributes(id).group);
     }
 
     fn may_merge(&self, requests: &Requests, id: RequestId, bio: &Bio) -> bool {
@@ -48,24 +50,24 @@ impl Elevator for Paternoster {
         }
     }
 
+    #[inline]
     fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
-        self.now = now;
-        let is_free = self.slots.get(id.slot()).is_some_and(|slot| slot.held == Held::Nowhere && slot.leaf == NIL);
-        if !is_free {
-            self.complain();
+        match at {
+            Position::Sorted(_) => self.insert_newcomer(requests, id, requests.attributes(id), now),
+            Position::Head | Position::Requeue => self.insert_direct(requests, id, now),
+        }
+    }
+
+    #[inline]
+    fn insert_newcomer(&mut self, _requests: &Requests, id: RequestId, attributes: &Bio, now: Nanos) -> Wake {
+        if !self.begin_insertion(id, now) {
             return Wake::No;
         }
-        self.roll_generation();
-        if self.inside == 0 && self.queued_total == 0 {
-            self.busy_from_ns = now;
-        }
-        match at {
-            Position::Sorted(_) => self.add(requests, id),
-            Position::Head | Position::Requeue => self.add_direct(requests, id),
-        }
+        self.add(attributes, id);
         self.wake_up()
     }
 
+    #[inline]
     fn choose(&mut self, _requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.now = now;
         (self.is_holding, self.hold_until) = (false, None);
@@ -77,26 +79,7 @@ impl Elevator for Paternoster {
         }
         self.step_epoch();
         self.roll_generation();
-        if let Some((slot, why)) = self.urgent() {
-            return self.send(slot, why);
-        }
-        if self.ladder.is_due() && self.ladder.step() {
-            self.change_way();
-        }
-        let mut found = if self.ladder.way() == Way::Cabin { self.serve_cabin() } else { self.descend() };
-        while let Found::HeldBelow(member) = found {
-            found = if self.set_aside(member) { self.descend() } else { Found::Held };
-        }
-        if self.set_aside_vt.is_some() {
-            self.put_back();
-            if let Found::Nobody = found {
-                found = Found::Held;
-            }
-        }
-        if let Found::Request { slot, why } = found {
-            return self.send(slot, why);
-        }
-        match self.instead(&found) {
+        match self.whose_turn() {
             Decision::Send { slot, why } => self.send(slot, why),
             Decision::Answer(answer) => answer,
         }
@@ -121,36 +104,31 @@ impl Elevator for Paternoster {
     fn requeued(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.now = now;
         if self.holds_request(id, Held::Dispatched) {
-            self.leave_device(id.slot(), false);
+            self.give_up(id.slot());
             self.unbind(id.slot());
         }
         self.wake_up()
     }
 
+    #[inline]
     fn completed(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.now = now;
         if self.holds_request(id, Held::Dispatched) {
-            self.leave_device(id.slot(), true);
+            self.leave_device::<true>(id.slot());
             self.until_overdue = self.until_overdue.saturating_sub(1);
         }
         self.wake_up()
     }
 
+    #[inline]
     fn released(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.now = now;
-        let slot = *self.slots.at(id.slot());
+        let slot = self.slots.at(id.slot());
         if slot.id != id {
             return Wake::No;
         }
-        match slot.held {
-            Held::Nowhere => {}
-            // Ended without a completion: drained, or failed before the device.
-            Held::Dispatched => self.leave_device(id.slot(), false),
-            Held::Queued => self.take_out(id.slot()),
-            Held::Direct => {
-                self.direct.remove(&mut self.fifo_links, id.slot());
-                self.account_queued(&slot, false);
-            }
+        if slot.held != Held::Nowhere {
+            self.release_unfinished(id.slot());
         }
         self.unbind(id.slot());
         self.wake_up()
@@ -186,9 +164,10 @@ impl Elevator for Paternoster {
         }
         let member = self.group_member(group.0);
         *self.members.at_mut(member) = Member::new(settings.parent.0, settings.clamped_weight());
-        *self.tallies.at_mut(group.0) = Tallies::ZERO;
+        self.members.at_mut(member).marks = mark::ONLINE;
+        self.tallies.clear(group.0);
         *self.other_vts.at_mut(member) = 0;
-        *self.groups.at_mut(group.0) = Group { is_online: true, ..Group::unknown(group.0) };
+        *self.groups.at_mut(group.0) = Group::numbered(group.0, settings.parent.0);
     }
 
     fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> Wake {
@@ -206,10 +185,11 @@ impl Elevator for Paternoster {
             return;
         }
         let Some(state) = self.groups.get_mut(group.0) else { return };
-        state.is_online = false;
         let leaf = core::mem::replace(&mut state.async_leaf, NIL);
+        let member = self.group_member(group.0);
+        self.members.at_mut(member).marks &= !mark::ONLINE;
         if leaf != NIL {
-            self.leaves.at_mut(leaf).is_async = false;
+            self.members.at_mut(leaf).marks &= !mark::ASYNC;
             self.recycle_if_unused(leaf);
         }
     }
@@ -235,6 +215,7 @@ impl Elevator for Paternoster {
         self.tags = u64::from(depth.requests);
         self.cap_q4 = self.depth_q4();
         self.walker.set_depth(self.depth);
+        self.look_ns = 0;
     }
 
     fn reasons(&self) -> &'static [&'static str] {
@@ -261,18 +242,17 @@ impl Elevator for Paternoster {
             self.change_way();
         }
         self.cap_q4 = self.depth_q4();
+        (self.look_ns, self.overdue_from_ns) = (0, 0);
         (self.is_holding, self.hold_until) = (false, None);
         Ok(())
     }
 
     fn group_account(&self, group: GroupId) -> Option<GroupAccount> {
-        self.tallies.get(group.0).map(Tallies::account)
+        self.tallies.account(group.0)
     }
 
     fn reset_group_account(&mut self, group: GroupId, _now: Nanos) -> bool {
-        let Some(tallies) = self.tallies.get_mut(group.0) else { return false };
-        tallies.reset();
-        true
+        self.tallies.reset(group.0)
     }
 
     fn take_message(&mut self) -> Option<Message> {
@@ -293,35 +273,83 @@ impl Elevator for Paternoster {
 }
 
 impl Paternoster {
-    fn add_direct(&mut self, requests: &Requests, id: RequestId) {
-        let request = *requests.attributes(id);
-        let slot = id.slot();
-        // Uncharged, and in nobody's order; its class keeps it out of the tree.
-        let entry = Slot {
-            id,
-            held: Held::Direct,
-            class: Class::RealTime,
-            direction: request.direction(),
-            is_sync: request.is_sync(),
-            leaf: SPARE_LEAF,
-            group: ROOT,
-            bytes: request.extent.sectors.saturating_mul(512),
-            since_ns: self.now,
-        };
-        *self.slots.at_mut(slot) = entry;
-        let spare = self.leaves.at_mut(SPARE_LEAF);
-        spare.held = spare.held.wrapping_add(1);
-        self.account_queued(&entry, true);
-        let is_in = self.direct.push_front(&mut self.fifo_links, slot);
-        self.must(is_in);
+    /// What comes before every insertion. False, and counted, if the slot is taken.
+    #[inline(always)]
+    fn begin_insertion(&mut self, id: RequestId, now: Nanos) -> bool {
+        self.now = now;
+        let is_free = self.slots.get(id.slot()).is_some_and(|slot| slot.held == Held::Nowhere && slot.leaf == NIL);
+        if !is_free {
+            self.complain();
+            return false;
+        }
+        self.roll_generation();
+        if self.inside == 0 && self.queued_total == 0 {
+            self.busy_from_ns = now;
+        }
+        true
     }
 
+    #[inline(never)]
+    fn insert_direct(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        if !self.begin_insertion(id, now) {
+            return Wake::No;
+        }
+        let request = requests.attributes(id);
+        let slot = id.slot();
+        // Uncharged, and in nobody's order; its class keeps it out of the tree.
+        let is_read = request.direction() == Direction::Read;
+        let tally = Tallies::number(ROOT, is_read, request.is_sync());
+        let entry = Slot {
+            id,
+            leaf: SPARE_LEAF,
+            bytes: request.extent.sectors.saturating_mul(512),
+            tally,
+            since_ns: self.now,
+            place: Link::NONE,
+            age: Link::NONE,
+            held: Held::Direct,
+            class: Class::RealTime,
+            is_sync: request.is_sync(),
+            is_read,
+        };
+        *self.slots.at_mut(slot) = entry;
+        let spare = self.members.at_mut(SPARE_LEAF);
+        spare.held = spare.held.wrapping_add(1);
+        let queued = &mut self.tallies.at_mut(tally).queued;
+        *queued = queued.wrapping_add(1);
+        self.direct.push_front(&mut self.slots, slot);
+        self.wake_up()
+    }
+
+    #[inline(never)]
     fn next_direct(&mut self) -> Option<RequestId> {
-        let slot = self.direct.pop_front(&mut self.fifo_links)?;
-        let entry = *self.slots.at(slot);
-        self.account_queued(&entry, false);
-        self.enter_device(slot, &entry);
-        Some(entry.id)
+        let slot = self.direct.first()?;
+        let now = self.now;
+        let entry = self.slots.at_mut(slot);
+        entry.held = Held::Dispatched;
+        let came_ns = core::mem::replace(&mut entry.since_ns, now);
+        let (id, tally, bytes, place) = (entry.id, entry.tally, entry.bytes, entry.place);
+        self.direct.unlink_first(&mut self.slots, place);
+        self.enter_device(tally, bytes, came_ns);
+        Some(id)
+    }
+
+    /// Ended without a completion: drained, absorbed, or failed before the device.
+    #[inline(never)]
+    fn release_unfinished(&mut self, slot: u32) {
+        let entry = self.slots.at(slot);
+        match entry.held {
+            Held::Nowhere => {}
+            Held::Dispatched => self.give_up(slot),
+            Held::Queued => self.take_out(slot),
+            Held::Direct => {
+                let (tally, place) = (entry.tally, entry.place);
+                self.slots.at_mut(slot).held = Held::Nowhere;
+                self.direct.unlink::<ByPlace>(&mut self.slots, place);
+                let queued = &mut self.tallies.at_mut(tally).queued;
+                *queued = queued.wrapping_sub(1);
+            }
+        }
     }
 
     /// Where positioning costs nothing, a request that competes with others grows only while the device is busy with it for a short
@@ -348,16 +376,16 @@ impl Paternoster {
 
     fn note_merged(&mut self, requests: &Requests, id: RequestId) {
         let sectors = requests.attributes(id).extent.sectors;
-        let slot = self.slots.at_mut(id.slot());
-        slot.bytes = sectors.saturating_mul(512);
-        let entry = *slot;
-        let merged = &mut self.tallies.at_mut(entry.group).of(entry.direction, entry.is_sync).merged;
+        let entry = self.slots.at_mut(id.slot());
+        entry.bytes = sectors.saturating_mul(512);
+        let (bytes, leaf, class, tally) = (entry.bytes, entry.leaf, entry.class, entry.tally);
+        let merged = &mut self.tallies.at_mut(tally).merged;
         *merged = merged.wrapping_add(1);
-        if entry.class == Class::BestEffort {
+        if class == Class::BestEffort {
             // It is as large as requests are here.
-            let mut member = entry.leaf;
+            let mut member = leaf;
             while member != NIL {
-                self.members.at_mut(member).newest_bytes = entry.bytes;
+                self.members.at_mut(member).newest_bytes = bytes;
                 member = self.parent_member(member);
             }
         }
@@ -367,18 +395,23 @@ impl Paternoster {
         let must = |holds: bool, what, at| if holds { Ok(()) } else { Err(Violation { what, at }) };
         let queued = self.slots.iter().filter(|slot| slot.held == Held::Queued).count();
         must(u32::try_from(queued) == Ok(self.queued_total), "queued requests are counted", self.queued_total)?;
+        let of_classes =
+            self.real_time.count::<ByPlace>(&self.slots).wrapping_add(self.idle.count::<ByPlace>(&self.slots));
+        must(of_classes == self.queued_of_classes, "lines of classes are counted", of_classes)?;
+        let aged = self.oldest.count::<ByAge>(&self.slots);
+        must(aged.wrapping_add(of_classes) == self.queued_total, "the others are in the order of age", aged)?;
         let inside = self.slots.iter().filter(|slot| slot.held == Held::Dispatched).count();
         must(u32::try_from(inside) == Ok(self.inside), "requests in the device are counted", self.inside)?;
         for index in 0..self.members.len() {
             let member = self.members.at(index);
             let is_linked = self.chains.is_linked(index);
-            must(is_linked == (member.place != Place::Inactive), "an active member is in a wheel", index)?;
-            must((member.queued > 0) == (member.place == Place::Ready), "who has queued requests is ready", index)?;
-            let is_busy = member.in_flight > 0;
-            must(!is_busy || member.place != Place::Inactive, "who has requests inside is active", index)?;
-            if self.is_leaf(index) {
-                let leaf = self.leaves.at(index);
-                must(leaf.fifo.len() == member.queued, "a leaf counts its requests", index)?;
+            let place = member.place();
+            must(is_linked == (place != Place::Inactive), "an active member is in a wheel", index)?;
+            must((member.queued > 0) == (place == Place::Ready), "who has queued requests is ready", index)?;
+            must(member.in_flight == 0 || place != Place::Inactive, "who has requests inside is active", index)?;
+            if self.is_leaf(index) && member.is(mark::USED) {
+                let count = member.line.count::<ByPlace>(&self.slots);
+                must(count == member.queued, "a leaf counts its requests", index)?;
             }
         }
         for index in 0..self.groups.len() {
@@ -386,9 +419,9 @@ impl Paternoster {
             let children = || {
                 (0..self.members.len())
                     .map(|child| self.members.at(child))
-                    .filter(|child| child.parent == index && child.place != Place::Inactive)
+                    .filter(|child| child.parent == index && child.place() != Place::Inactive)
             };
-            let sum: u64 = children().map(|child| u64::from(child.weight)).sum();
+            let sum: u64 = children().map(|child| u64::from(child.weight())).sum();
             must(sum == group.weight_sum, "weights of active children add up", index)?;
             let len = group.ready.len().wrapping_add(group.wait.len());
             must(u32::try_from(children().count()) == Ok(len), "wheels hold the active children", index)?;

@@ -16,6 +16,7 @@ mod cabin;
 mod completion;
 mod elevator;
 mod ladder;
+mod lines;
 mod log;
 mod pick;
 mod state;
@@ -33,14 +34,15 @@ use crate::interface::{
 };
 use crate::message::{Message, Messages};
 use crate::request::{Bio, Requests};
-use crate::structures::{Array, Links, List, NIL, NoMemory};
+use crate::structures::{Array, NIL, NoMemory};
 use crate::tunable::{SettingError, Tunable};
 use arrival::SPARE_LEAF;
 use block::random::Stream;
 use block::time::is_due;
 use block::{Class, ContextId, GroupId, HardwareQueue, Nanos, RequestId};
-use ladder::{Ladder, Way};
-use state::{FREE_LEAF, FREE_SLOT, Ghosts, Group, Held, Leaf, Member, Place, ROOT, Slot};
+use ladder::Ladder;
+use lines::{ByAge, ByPlace, Line, Link};
+use state::{FREE_SLOT, Ghosts, Group, Held, Member, Place, ROOT, Slot, mark};
 use tally::Tallies;
 use tunables::Settings;
 use walker::Walker;
@@ -78,19 +80,18 @@ pub struct Paternoster {
     now: Nanos,
 
     slots: Array<Slot>,
-    /// A slot is in a leaf, in the list of its class, or on the direct list.
-    fifo_links: Links,
-    direct: List,
-    real_time: List,
+    direct: Line,
+    real_time: Line,
     real_time_run: u32,
-    idle: List,
-    /// Best-effort requests by age.
-    oldest: List,
-    age_links: Links,
+    idle: Line,
+    /// In the lines of these two classes.
+    queued_of_classes: u32,
+    /// Best-effort requests by age; before this time none of them is overdue.
+    oldest: Line,
+    overdue_from_ns: Nanos,
     /// Completions until one that is overdue may go.
     until_overdue: u32,
 
-    leaves: Array<Leaf>,
     first_free_leaf: u32,
     /// Leaves, and behind them groups, from this index on.
     members: Array<Member>,
@@ -99,7 +100,7 @@ pub struct Paternoster {
     other_vts: Array<u64>,
     chains: Chains,
     groups: Array<Group>,
-    tallies: Array<Tallies>,
+    tallies: Tallies,
     /// The sync leaf of an issuer.
     contexts: Array<u32>,
 
@@ -108,6 +109,7 @@ pub struct Paternoster {
     ghosts: Ghosts,
     generation: u32,
     generation_ns: Nanos,
+    generation_ends_ns: Nanos,
     /// How long a request stays in the device, a moving average.
     residence_ns: Nanos,
     /// From completion to completion.
@@ -121,6 +123,8 @@ pub struct Paternoster {
     longest_stride: u64,
     completions: u64,
     window_ns: Nanos,
+    /// Before this time neither a window nor an epoch ends.
+    look_ns: Nanos,
     walker: Walker,
     /// One issuer at a time, or all: where positioning costs time.
     ladder: Ladder,
@@ -175,21 +179,20 @@ impl Policy for Paternoster {
             tags_taken: 0,
             now: 0,
             slots: Array::try_new(slots, FREE_SLOT)?,
-            fifo_links: Links::try_new(slots)?,
-            direct: List::EMPTY,
-            real_time: List::EMPTY,
+            direct: Line::EMPTY,
+            real_time: Line::EMPTY,
             real_time_run: 0,
-            idle: List::EMPTY,
-            oldest: List::EMPTY,
-            age_links: Links::try_new(slots)?,
+            idle: Line::EMPTY,
+            queued_of_classes: 0,
+            oldest: Line::EMPTY,
+            overdue_from_ns: 0,
             until_overdue: 0,
-            leaves: free_leaves(leaves)?,
             first_free_leaf: if leaves > 1 { SPARE_LEAF + 1 } else { NIL },
             first_group: leaves,
-            members: Array::try_new(members, Member::new(ROOT, WEIGHT_DEFAULT))?,
+            members: members_with_root(members, leaves)?,
             chains: Chains::try_new(groups.saturating_mul(2), members)?,
-            groups: groups_with_root(groups)?,
-            tallies: Array::try_new(groups, Tallies::ZERO)?,
+            groups: groups_by_number(groups)?,
+            tallies: Tallies::try_new(groups)?,
             other_vts: Array::try_new(members, 0)?,
             contexts: Array::try_new(contexts, NIL)?,
             queued_total: 0,
@@ -197,6 +200,7 @@ impl Policy for Paternoster {
             ghosts: Ghosts::NONE,
             generation: 0,
             generation_ns: 0,
+            generation_ends_ns: 0,
             residence_ns: 0,
             request_ns: 0,
             rate: 0,
@@ -205,6 +209,7 @@ impl Policy for Paternoster {
             longest_stride: 0,
             completions: 0,
             window_ns: 0,
+            look_ns: 0,
             walker: Walker::new(give, depth, configuration.rotational),
             ladder: Paternoster::ladder_for(configuration.rotational, 0),
             aboard: NIL,
@@ -229,23 +234,24 @@ impl Policy for Paternoster {
     }
 }
 
+/// Leaves, all free but the spare one, and behind them groups, of which only the root is there.
 #[inline(never)]
-fn free_leaves(count: u32) -> Result<Array<Leaf>, NoMemory> {
-    let mut leaves = Array::try_new(count, FREE_LEAF)?;
-    for leaf in SPARE_LEAF + 1..count {
-        leaves.at_mut(leaf).next_free = if leaf + 1 < count { leaf + 1 } else { NIL };
+fn members_with_root(count: u32, leaves: u32) -> Result<Array<Member>, NoMemory> {
+    let mut members = Array::try_new(count, Member::new(ROOT, WEIGHT_DEFAULT))?;
+    for leaf in SPARE_LEAF + 1..leaves {
+        members.at_mut(leaf).line = Line::next_free(if leaf + 1 < leaves { leaf + 1 } else { NIL });
     }
-    leaves.at_mut(SPARE_LEAF).is_used = true;
-    Ok(leaves)
+    members.at_mut(SPARE_LEAF).marks = mark::USED;
+    members.at_mut(leaves.saturating_add(ROOT)).marks = mark::ONLINE;
+    Ok(members)
 }
 
 #[inline(never)]
-fn groups_with_root(count: u32) -> Result<Array<Group>, NoMemory> {
-    let mut groups = Array::try_new(count, Group::unknown(0))?;
+fn groups_by_number(count: u32) -> Result<Array<Group>, NoMemory> {
+    let mut groups = Array::try_new(count, Group::numbered(0, ROOT))?;
     for number in 1..count {
-        *groups.at_mut(number) = Group::unknown(number);
+        *groups.at_mut(number) = Group::numbered(number, ROOT);
     }
-    groups.at_mut(ROOT).is_online = true;
     Ok(groups)
 }
 
@@ -285,53 +291,48 @@ impl Paternoster {
         Wake::All
     }
 
-    fn account_queued(&mut self, entry: &Slot, is_more: bool) {
-        let queued = &mut self.tallies.at_mut(entry.group).of(entry.direction, entry.is_sync).queued;
-        *queued = if is_more { queued.wrapping_add(1) } else { queued.wrapping_sub(1) };
-    }
-
-    /// A queued request leaves its list, and those that are counted.
-    #[inline]
-    fn take_off_list(&mut self, slot: u32, entry: &Slot) {
-        let list = match entry.class {
-            Class::RealTime => &mut self.real_time,
-            Class::Idle => &mut self.idle,
-            Class::BestEffort => &mut self.leaves.at_mut(entry.leaf).fifo,
-        };
-        let is_out = list.remove(&mut self.fifo_links, slot);
-        if entry.class == Class::BestEffort {
-            self.oldest.remove(&mut self.age_links, slot);
-        }
-        self.must(is_out);
-        self.account_queued(entry, false);
-        self.queued_total = self.queued_total.saturating_sub(1);
-    }
-
     /// A queued request goes without having been chosen: absorbed, or released.
     #[inline(never)]
     fn take_out(&mut self, slot: u32) {
-        let entry = *self.slots.at(slot);
-        self.take_off_list(slot, &entry);
-        self.slots.at_mut(slot).held = Held::Nowhere;
-        if entry.class != Class::BestEffort {
+        let entry = self.slots.at_mut(slot);
+        entry.held = Held::Nowhere;
+        let (leaf, tally, class, place, age) = (entry.leaf, entry.tally, entry.class, entry.place, entry.age);
+        let queued = &mut self.tallies.at_mut(tally).queued;
+        *queued = queued.wrapping_sub(1);
+        self.queued_total = self.queued_total.saturating_sub(1);
+        if class != Class::BestEffort {
+            self.unlink_of_class(class, place);
             return;
         }
-        let mut member = entry.leaf;
+        self.members.at_mut(leaf).line.unlink::<ByPlace>(&mut self.slots, place);
+        self.oldest.unlink::<ByAge>(&mut self.slots, age);
+        let mut member = leaf;
         while member != NIL {
             let state = self.members.at_mut(member);
             state.queued = state.queued.saturating_sub(1);
-            if state.queued == 0 && state.place == Place::Ready {
+            if state.queued == 0 && state.place() == Place::Ready {
                 self.seat(member, Place::Wait);
             }
             member = self.parent_member(member);
         }
     }
 
+    /// A request of one of the classes that have a line each leaves it.
+    fn unlink_of_class(&mut self, class: Class, place: Link) {
+        let line = if class == Class::RealTime { &mut self.real_time } else { &mut self.idle };
+        line.unlink::<ByPlace>(&mut self.slots, place);
+        self.queued_of_classes = self.queued_of_classes.saturating_sub(1);
+    }
+
+    #[inline]
     fn unbind(&mut self, slot: u32) {
         let leaf = core::mem::replace(&mut self.slots.at_mut(slot).leaf, NIL);
-        if leaf != NIL {
-            let state = self.leaves.at_mut(leaf);
-            state.held = state.held.saturating_sub(1);
+        if leaf == NIL {
+            return;
+        }
+        let state = self.members.at_mut(leaf);
+        state.held = state.held.saturating_sub(1);
+        if !state.is(mark::OWNED | mark::ASYNC) {
             self.recycle_if_unused(leaf);
         }
     }

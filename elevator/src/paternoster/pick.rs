@@ -2,7 +2,8 @@
 
 use super::arrival::LEAST_BYTES;
 use super::ladder::Way;
-use super::state::{Held, Place, ROOT};
+use super::lines::{ByAge, ByPlace};
+use super::state::{Held, Place, ROOT, mark};
 use super::wheel::is_later;
 use super::{Paternoster, Why};
 use crate::interface::Dispatch;
@@ -68,8 +69,41 @@ impl Paternoster {
         if self.settings.fair == 1 { LEAST_BYTES } else { u64::from(bytes).max(LEAST_BYTES) }
     }
 
+    /// Who is sent, or what is answered instead.
+    #[inline(always)]
+    pub(super) fn whose_turn(&mut self) -> Decision {
+        if (!self.real_time.is_empty() || self.now >= self.overdue_from_ns)
+            && let Some((slot, why)) = self.urgent()
+        {
+            return Decision::Send { slot, why };
+        }
+        if self.ladder.is_due() && self.ladder.step() {
+            self.change_way();
+        }
+        let mut found = loop {
+            let found = if self.ladder.way() == Way::Cabin { self.serve_cabin() } else { self.descend() };
+            // Leaders below a group are held back: the next ones are looked at instead.
+            match found {
+                Found::HeldBelow(member) if self.set_aside(member) => {}
+                Found::HeldBelow(_) => break Found::Held,
+                _ => break found,
+            }
+        };
+        if self.set_aside_vt.is_some() {
+            self.put_back();
+            if let Found::Nobody = found {
+                found = Found::Held;
+            }
+        }
+        match found {
+            Found::Request { slot, why } => Decision::Send { slot, why },
+            _ => self.instead(&found),
+        }
+    }
+
     /// What does not ask whose turn it is.
-    pub(super) fn urgent(&mut self) -> Option<(u32, Why)> {
+    #[inline(never)]
+    fn urgent(&mut self) -> Option<(u32, Why)> {
         if let Some(slot) = self.next_real_time() {
             return Some((slot, Why::RealTime));
         }
@@ -78,7 +112,7 @@ impl Paternoster {
 
     /// The answer when nobody's turn it is.
     #[inline(never)]
-    pub(super) fn instead(&mut self, found: &Found) -> Decision {
+    fn instead(&mut self, found: &Found) -> Decision {
         if let Some(slot) = self.real_time.first() {
             // Its turn was the others', who have nothing that may go.
             return Decision::Send { slot, why: Why::RealTime };
@@ -88,16 +122,16 @@ impl Paternoster {
 
     /// Leaders below a group are held back: it is set aside while the next ones are looked at. False after too many.
     #[inline(never)]
-    pub(super) fn set_aside(&mut self, member: u32) -> bool {
+    fn set_aside(&mut self, member: u32) -> bool {
         let Some(place) = self.aside.iter_mut().find(|place| **place == NIL) else { return false };
         *place = member;
-        self.set_aside_vt.get_or_insert(self.members.at(member).seat.vt);
+        self.set_aside_vt.get_or_insert(self.members.at(member).vt);
         self.leave_wheel(member);
         true
     }
 
     #[inline(never)]
-    pub(super) fn put_back(&mut self) {
+    fn put_back(&mut self) {
         self.set_aside_vt = None;
         for index in 0..self.aside.len() {
             let member = self.aside.get_mut(index).map_or(NIL, |place| core::mem::replace(place, NIL));
@@ -107,8 +141,8 @@ impl Paternoster {
         }
     }
 
-    #[inline(never)]
-    pub(super) fn descend(&mut self) -> Found {
+    #[inline(always)]
+    fn descend(&mut self) -> Found {
         let mut group = ROOT;
         let mut top = NIL;
         let mut was_injected = false;
@@ -127,7 +161,7 @@ impl Paternoster {
                         top = member;
                     }
                     if self.is_leaf(member) {
-                        let slot = self.leaves.at(member).fifo.first().unwrap_or(NIL);
+                        let slot = self.members.at(member).line.first;
                         return Found::Request { slot, why: if was_injected { Why::LetIn } else { Why::FirstInOrder } };
                     }
                     group = member.wrapping_sub(self.first_group);
@@ -139,6 +173,7 @@ impl Paternoster {
     }
 
     /// The first of a group's children, if it may go.
+    #[inline(always)]
     fn choose_in(&mut self, group: u32) -> Chosen {
         let first = self.first_of(group, Place::Ready);
         if first == NIL {
@@ -148,12 +183,12 @@ impl Paternoster {
         if is_full && self.is_capped(first) {
             return Chosen::Held;
         }
-        let vt = self.members.at(first).seat.vt;
+        let vt = self.members.at(first).vt;
         let waiting = self.first_of(group, Place::Wait);
         let least = match (waiting, self.set_aside_vt) {
             (_, Some(aside)) if group == ROOT => aside,
             (NIL, _) => vt,
-            _ => self.members.at(waiting).seat.vt,
+            _ => self.members.at(waiting).vt,
         };
         let lead = if is_later(vt, least) { vt.wrapping_sub(least) } else { 0 };
         if group == ROOT {
@@ -199,16 +234,17 @@ impl Paternoster {
     fn is_capped(&self, member: u32) -> bool {
         let state = self.members.at(member);
         let sum = self.groups.at(ROOT).weight_sum.max(1);
-        let share = (self.cap_q4 / 16).saturating_mul(u64::from(state.weight)).checked_div(sum).unwrap_or(0).max(1);
-        !(state.newest_is_sync && u64::from(state.in_flight) < share)
+        let share = (self.cap_q4 / 16).saturating_mul(u64::from(state.weight())).checked_div(sum).unwrap_or(0).max(1);
+        !(state.is(mark::NEWEST_IS_SYNC) && u64::from(state.in_flight) < share)
     }
 
     /// What the next request below a member is charged: a leaf's is known, a group's is taken to be as its newest.
     #[inline]
     fn next_charge(&self, member: u32) -> u64 {
-        match self.leaves.get(member).and_then(|leaf| leaf.fifo.first()) {
-            Some(slot) => self.charge(slot),
-            None => self.charge_of(self.members.at(member).newest_bytes),
+        let state = self.members.at(member);
+        match state.line.first() {
+            Some(slot) if self.is_leaf(member) => self.charge(slot),
+            _ => self.charge_of(state.newest_bytes),
         }
     }
 
@@ -230,7 +266,7 @@ impl Paternoster {
         }
         // Who was let in is still ahead behind it: otherwise it would have as many as may be ahead for nothing (the prototype's
         // smallest group had up to 69 % too much by that).
-        let (increment, vt) = (state.span(charge), state.seat.vt);
+        let (increment, vt) = (state.span(charge), state.vt);
         let ahead = state.span(lead_bytes(charge)).wrapping_add(increment);
         let least_ns = self.residence_ns.saturating_mul(4);
         // Exact shares: what reference epochs gave away is repaid.
@@ -285,10 +321,16 @@ impl Paternoster {
         if self.until_overdue > 0 || self.ladder.way() == Way::Cabin {
             return None;
         }
-        let slot = self.oldest.first()?;
+        let Some(slot) = self.oldest.first() else {
+            // Who comes from now on has time.
+            self.overdue_from_ns = self.now.saturating_add(SYNC_WAITS_NS);
+            return None;
+        };
         let entry = self.slots.at(slot);
         let limit = if entry.is_sync { SYNC_WAITS_NS } else { ASYNC_WAITS_NS };
         if self.now.saturating_sub(entry.since_ns) < limit {
+            // The others came later.
+            self.overdue_from_ns = entry.since_ns.saturating_add(SYNC_WAITS_NS);
             return None;
         }
         // Shares hold all the same: who waits long because little is due to it must not get the device by that.
@@ -296,53 +338,65 @@ impl Paternoster {
         Some(slot)
     }
 
-    /// The request leaves for the device.
+    /// The request leaves for the device. Apart from the choice, so that their stacks are not added.
+    #[inline(never)]
     pub(super) fn send(&mut self, slot: u32, why: Why) -> Dispatch {
-        let entry = *self.slots.at(slot);
+        let now = self.now;
+        let entry = self.slots.at_mut(slot);
         if entry.held != Held::Queued {
             self.complain();
             return Dispatch::Throttled;
         }
-        let charge = self.charge_of(entry.bytes);
-        self.take_off_list(slot, &entry);
+        entry.held = Held::Dispatched;
+        let came_ns = core::mem::replace(&mut entry.since_ns, now);
+        let (id, leaf, bytes, tally) = (entry.id, entry.leaf, entry.bytes, entry.tally);
+        let (class, place, age) = (entry.class, entry.place, entry.age);
+        self.queued_total = self.queued_total.saturating_sub(1);
         if self.messages.is_on() {
-            self.tell_pick(&entry);
+            self.tell_pick(leaf);
         }
-        if entry.class == Class::BestEffort {
+        if class == Class::BestEffort {
+            self.members.at_mut(leaf).line.unlink::<ByPlace>(&mut self.slots, place);
+            self.oldest.unlink::<ByAge>(&mut self.slots, age);
             // Who is aboard pays for time when it leaves.
-            self.board(entry.leaf, if self.aboard == entry.leaf { 0 } else { charge });
+            let charge = if self.aboard == leaf { 0 } else { self.charge_of(bytes) };
+            self.board(leaf, charge);
+        } else {
+            self.unlink_of_class(class, place);
         }
-        self.enter_device(slot, &entry);
-        Dispatch::Request { id: entry.id, reason: why.into() }
+        self.enter_device(tally, bytes, came_ns);
+        Dispatch::Request { id, reason: why.into() }
     }
 
     #[inline(never)]
-    fn tell_pick(&mut self, entry: &super::state::Slot) {
-        let vt = self.members.at(entry.leaf).seat.vt;
+    fn tell_pick(&mut self, leaf: u32) {
+        let vt = self.members.at(leaf).vt;
         let floor = self.walker.floor_q4();
-        let numbers = [
-            u64::from(entry.leaf),
-            vt,
-            self.lead,
-            u64::from(self.inside),
-            floor / 16,
-            (floor % 16).saturating_mul(100) / 16,
-        ];
-        self.tell_of(entry.leaf, "pick q={0} vt={1} lead={2} n={3} f={4}.{5}", numbers);
+        let numbers =
+            [u64::from(leaf), vt, self.lead, u64::from(self.inside), floor / 16, (floor % 16).saturating_mul(100) / 16];
+        self.tell_of(leaf, "pick q={0} vt={1} lead={2} n={3} f={4}.{5}", numbers);
     }
 
     /// A request fewer waits and one more is inside; virtual time of the leaf and the groups above runs on.
+    #[inline(always)]
     fn board(&mut self, leaf: u32, charge: u64) {
         let mut member = leaf;
         let increment = loop {
             let state = self.members.at_mut(member);
             let increment = state.span(charge);
-            state.seat.vt = state.seat.vt.wrapping_add(increment);
+            state.vt = state.vt.wrapping_add(increment);
             state.in_flight = state.in_flight.wrapping_add(1);
             state.queued = state.queued.saturating_sub(1);
-            let place = if state.queued > 0 { Place::Ready } else { Place::Wait };
             let parent = state.parent;
-            self.seat(member, place);
+            let group = self.groups.at_mut(parent);
+            if state.queued == 0 || is_later(group.floor_vt, state.vt) || state.place() != Place::Ready {
+                self.move_seat(member);
+            } else {
+                match group.ready.advance(&mut self.chains, state.vt, state.slot(), member) {
+                    Some(slot) => state.settle(Place::Ready, slot),
+                    None => self.complain(),
+                }
+            }
             if parent == ROOT {
                 break increment;
             }
@@ -350,5 +404,12 @@ impl Paternoster {
         };
         self.longest_stride = self.longest_stride.max(increment);
         self.charged = self.charged.saturating_add(charge);
+    }
+
+    /// To the wheel that it belongs in.
+    #[inline(never)]
+    fn move_seat(&mut self, member: u32) {
+        let place = if self.members.at(member).queued > 0 { Place::Ready } else { Place::Wait };
+        self.seat(member, place);
     }
 }

@@ -1,15 +1,16 @@
-//! What paternoster keeps: of a request, of a member of the tree (leaf or group), of a leaf, of a group, of an issuer.
+//! What paternoster keeps: of a request, of a member of the tree (leaf or group), and of a group.
 
-use super::wheel::{Seat, Wheel};
-use crate::structures::{List, NIL};
-use block::{Class, Direction, GroupId, Nanos, RequestId};
+use super::lines::{Line, Link};
+use super::wheel::Wheel;
+use crate::structures::NIL;
+use block::{Class, GroupId, Nanos, RequestId};
 
 /// Where a request is, as far as paternoster is concerned.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Held {
     /// Not with us.
     Nowhere,
-    /// In its leaf, or in the list of its class.
+    /// In its leaf, or in the line of its class.
     Queued,
     /// Goes before everything: put there by the host.
     Direct,
@@ -17,34 +18,41 @@ pub enum Held {
     Dispatched,
 }
 
-/// What is kept of a request beside the table's. It names its leaf for as long as it is inserted.
+/// What is kept of a request beside the table's, in one cache line. It names its leaf for as long as it is inserted.
 #[derive(Copy, Clone, Debug)]
+#[repr(align(64))]
 pub struct Slot {
     pub id: RequestId,
-    pub held: Held,
-    pub class: Class,
-    pub direction: Direction,
-    pub is_sync: bool,
     pub leaf: u32,
-    /// The leaf's.
-    pub group: u32,
     pub bytes: u32,
+    /// Where requests of its group and kind are counted.
+    pub tally: u32,
     /// When it came; once it is in the device, when it went there.
     pub since_ns: Nanos,
+    /// Its neighbours in its leaf, or in the line of its class, or of those that go before everything.
+    pub place: Link,
+    /// Its neighbours by age.
+    pub age: Link,
+    pub held: Held,
+    pub class: Class,
+    pub is_sync: bool,
+    pub is_read: bool,
 }
 
-const _: () = assert!(size_of::<Slot>() == 32, "two in a cache line");
+const _: () = assert!(size_of::<Slot>() == 64, "one cache line");
 
 pub const FREE_SLOT: Slot = Slot {
     id: RequestId::from_raw(NIL),
+    leaf: NIL,
+    bytes: 0,
+    tally: 0,
+    since_ns: 0,
+    place: Link::NONE,
+    age: Link::NONE,
     held: Held::Nowhere,
     class: Class::BestEffort,
-    direction: Direction::Read,
     is_sync: false,
-    leaf: NIL,
-    group: ROOT,
-    bytes: 0,
-    since_ns: 0,
+    is_read: true,
 };
 
 /// Which wheel of its parent a member is in.
@@ -140,82 +148,132 @@ pub enum Taken {
 /// A leaf or a group, as its parent sees it: all that a request's way up and down touches, in one cache line. The index of a
 /// group lies behind those of leaves.
 #[derive(Copy, Clone, Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub struct Member {
-    pub seat: Seat,
-    /// 2^32 through the weight.
-    pub inverse: u64,
+    /// Virtual time: bytes times 2^16 through the weight.
+    pub vt: u64,
     pub last_done_ns: Nanos,
+    /// 2^32 through the weight, less 1, which makes it fit.
+    inverse_less_one: u32,
     /// The group it competes in.
     pub parent: u32,
-    pub weight: u32,
     pub queued: u32,
     pub in_flight: u32,
-    /// Of its newest request, for the size that requests have.
-    pub newest_bytes: u32,
     pub ghosts: Ghosts,
-    pub newest_is_sync: bool,
-    pub place: Place,
+    /// The requests of a leaf, as many as are queued. In one that is free `first` is the next free leaf.
+    pub line: Line,
+    /// Of its newest request, for the size that requests have below a group.
+    pub newest_bytes: u32,
+    /// Of a leaf: requests inserted and not yet released.
+    pub held: u32,
+    /// Of a leaf: from a completion to the next request, a moving average.
+    pub think_ns: u32,
+    weight: u16,
+    /// Its slot in the wheel that it is in, and in the two highest bits which wheel that is.
+    berth: u8,
+    pub marks: u8,
 }
 
 const _: () = assert!(size_of::<Member>() == 64, "one cache line");
 
+/// What is true of a member, as bits.
+pub mod mark {
+    /// A leaf of requests that nobody waits for.
+    pub const ASYNC: u8 = 1 << 0;
+    /// A leaf whose issuer has something done and has not come back yet.
+    pub const WAITS: u8 = 1 << 1;
+    /// A leaf whose issuer is there.
+    pub const OWNED: u8 = 1 << 2;
+    /// A leaf in use.
+    pub const USED: u8 = 1 << 3;
+    /// A group that takes requests.
+    pub const ONLINE: u8 = 1 << 4;
+    /// Somebody waits for its newest request.
+    pub const NEWEST_IS_SYNC: u8 = 1 << 5;
+}
+
+const SLOT_BITS: u32 = 6;
+const SLOT_MASK: u8 = (1 << SLOT_BITS) - 1;
+
 impl Member {
     pub const fn new(parent: u32, weight: u32) -> Self {
-        let weight = if weight == 0 { 1 } else { weight };
-        Self {
-            seat: Seat::at(0),
-            inverse: (1 << 32) / weight as u64,
+        let mut member = Self {
+            vt: 0,
             last_done_ns: 0,
+            inverse_less_one: 0,
             parent,
-            weight,
             queued: 0,
             in_flight: 0,
-            newest_bytes: 0,
             ghosts: Ghosts::NONE,
-            newest_is_sync: false,
-            place: Place::Inactive,
-        }
+            line: Line::EMPTY,
+            newest_bytes: 0,
+            held: 0,
+            think_ns: 0,
+            weight: 0,
+            berth: 0,
+            marks: 0,
+        };
+        member.set_weight(weight);
+        member
     }
 
+    /// At most 2^16 - 1; groups have 10,000 at most.
+    #[allow(clippy::cast_possible_truncation, reason = "bounded before")]
     pub const fn set_weight(&mut self, weight: u32) {
         let weight = if weight == 0 { 1 } else { weight };
-        (self.weight, self.inverse) = (weight, (1 << 32) / weight as u64);
+        self.weight = if weight > u16::MAX as u32 { u16::MAX } else { weight as u16 };
+        self.inverse_less_one = ((1 << 32) / self.weight as u64 - 1) as u32;
+    }
+
+    #[inline]
+    pub const fn weight(&self) -> u32 {
+        self.weight as u32
     }
 
     /// How far its virtual time goes for so many bytes.
     #[inline]
     pub const fn span(&self, bytes: u64) -> u64 {
-        bytes.wrapping_mul(self.inverse) >> 16
+        bytes.wrapping_mul(self.inverse_less_one as u64 + 1) >> 16
+    }
+
+    #[inline]
+    pub const fn place(&self) -> Place {
+        match self.berth >> SLOT_BITS {
+            0 => Place::Inactive,
+            1 => Place::Ready,
+            _ => Place::Wait,
+        }
+    }
+
+    /// Its slot in the wheel it is in.
+    #[inline]
+    pub const fn slot(&self) -> u8 {
+        self.berth & SLOT_MASK
+    }
+
+    #[inline]
+    pub const fn set_slot(&mut self, slot: u8) {
+        self.berth = (self.berth & !SLOT_MASK) | (slot & SLOT_MASK);
+    }
+
+    #[inline]
+    pub const fn settle(&mut self, place: Place, slot: u8) {
+        self.berth = ((place as u8) << SLOT_BITS) | (slot & SLOT_MASK);
+    }
+
+    /// What came last, below or in it.
+    #[inline]
+    pub const fn note_newest(&mut self, bytes: u32, is_sync: bool) {
+        self.newest_bytes = bytes;
+        self.marks = (self.marks & !mark::NEWEST_IS_SYNC) | if is_sync { mark::NEWEST_IS_SYNC } else { 0 };
+    }
+
+    /// Whether any of these is true of it.
+    #[inline]
+    pub const fn is(&self, mark: u8) -> bool {
+        self.marks & mark != 0
     }
 }
-
-/// The requests of one issuer in one group: sync ones, or the async ones of all.
-#[derive(Clone, Debug)]
-pub struct Leaf {
-    pub fifo: List,
-    pub is_async: bool,
-    /// From a completion to the next request, a moving average.
-    pub think_ns: Nanos,
-    pub waits: bool,
-    /// The issuer that owns it; NIL once it has gone, or for the async one of a group.
-    pub context: u32,
-    /// Requests inserted and not yet released.
-    pub held: u32,
-    pub is_used: bool,
-    pub next_free: u32,
-}
-
-pub const FREE_LEAF: Leaf = Leaf {
-    fifo: List::EMPTY,
-    is_async: false,
-    think_ns: 0,
-    waits: false,
-    context: NIL,
-    held: 0,
-    is_used: false,
-    next_free: NIL,
-};
 
 /// What a group keeps of its children. What a request touches on its way comes first.
 #[derive(Clone, Debug)]
@@ -230,8 +288,8 @@ pub struct Group {
     /// Tags that it and the groups below hold, and the weights of the children that hold any.
     pub tags_weight: u64,
     pub tags: u32,
+    pub parent: u32,
     pub async_leaf: u32,
-    pub is_online: bool,
     /// `floor_vt` when a disk is used the other way.
     pub other_floor_vt: u64,
 }
@@ -239,17 +297,17 @@ pub struct Group {
 const _: () = assert!(size_of::<Group>() == 128, "two cache lines");
 
 impl Group {
-    /// One that does not exist yet.
-    pub const fn unknown(number: u32) -> Self {
+    /// The empty one of this number.
+    pub const fn numbered(number: u32, parent: u32) -> Self {
         let first = number.saturating_mul(2);
         Self {
-            is_online: false,
             ready: Wheel::numbered(first),
             wait: Wheel::numbered(first.saturating_add(1)),
             weight_sum: 0,
             floor_vt: 0,
             other_floor_vt: 0,
             async_leaf: NIL,
+            parent,
             tags: 0,
             tags_weight: 0,
         }

@@ -23,7 +23,7 @@ impl Paternoster {
         let mut limit = self.tags;
         for group in path.into_iter().rev().filter(|group| *group != ROOT) {
             let state = self.groups.at(group);
-            let weight = u64::from(self.members.at(self.group_member(group)).weight);
+            let weight = u64::from(self.members.at(self.group_member(group)).weight());
             let siblings = self.groups.at(self.parent_group(group)).tags_weight;
             let of_all = if state.tags == 0 { siblings.saturating_add(weight) } else { siblings };
             limit = limit.saturating_mul(weight).checked_div(of_all).unwrap_or(limit).max(1);
@@ -34,27 +34,36 @@ impl Paternoster {
         Admission::Full
     }
 
+    #[inline]
     fn parent_group(&self, group: u32) -> u32 {
-        self.members.at(self.group_member(group)).parent
+        self.groups.at(group).parent
     }
 
-    pub(super) fn count_tag(&mut self, group: GroupId, is_taken: bool) {
-        self.tags_taken = if is_taken { self.tags_taken.wrapping_add(1) } else { self.tags_taken.saturating_sub(1) };
+    /// Of a group, and of those above it.
+    #[inline]
+    pub(super) fn count_tag<const IS_TAKEN: bool>(&mut self, group: GroupId) {
+        self.tags_taken = if IS_TAKEN { self.tags_taken.wrapping_add(1) } else { self.tags_taken.saturating_sub(1) };
         let mut at = group.0;
         for _ in 0..self.groups.len() {
             if at == ROOT {
                 return;
             }
-            let (parent, weight) = (self.parent_group(at), u64::from(self.members.at(self.group_member(at)).weight));
             let state = self.groups.at_mut(at);
             let before = state.tags;
-            state.tags = if is_taken { before.wrapping_add(1) } else { before.saturating_sub(1) };
-            let is_edge = before == u32::from(!is_taken);
-            if is_edge {
-                let of_parent = &mut self.groups.at_mut(parent).tags_weight;
-                *of_parent = if is_taken { of_parent.saturating_add(weight) } else { of_parent.saturating_sub(weight) };
+            let parent = state.parent;
+            state.tags = if IS_TAKEN { before.wrapping_add(1) } else { before.saturating_sub(1) };
+            if before == u32::from(!IS_TAKEN) {
+                self.count_holder::<IS_TAKEN>(at, parent);
             }
             at = parent;
         }
+    }
+
+    /// A group holds its first tag, or its last one no more.
+    #[inline(never)]
+    fn count_holder<const IS_TAKEN: bool>(&mut self, group: u32, parent: u32) {
+        let weight = u64::from(self.members.at(self.group_member(group)).weight());
+        let of_parent = &mut self.groups.at_mut(parent).tags_weight;
+        *of_parent = if IS_TAKEN { of_parent.saturating_add(weight) } else { of_parent.saturating_sub(weight) };
     }
 }

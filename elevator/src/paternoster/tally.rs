@@ -1,7 +1,8 @@
 //! What is counted of each group's service, so that a request touches one cache line of it; [`GroupAccount`] is what hosts see.
 
 use crate::account::{ByKind, GroupAccount};
-use block::{Direction, Nanos};
+use crate::structures::{Array, NoMemory};
+use block::Nanos;
 
 /// Of the requests of one direction that somebody waits for, or that nobody does.
 #[derive(Copy, Clone, Debug)]
@@ -21,36 +22,51 @@ impl Tally {
     pub const ZERO: Tally = Tally { serviced: 0, bytes: 0, service_ns: 0, wait_ns: 0, merged: 0, queued: 0 };
 }
 
-/// All requests of a group.
-#[derive(Copy, Clone, Debug)]
-pub struct Tallies([Tally; 4]);
+/// All groups': of each, async reads and writes, sync reads and writes.
+#[derive(Debug)]
+pub struct Tallies(Array<Tally>);
+
+/// Kinds of a group's requests.
+const KINDS: u32 = 4;
 
 impl Tallies {
-    pub const ZERO: Tallies = Tallies([Tally::ZERO; 4]);
+    /// # Errors
+    /// When memory is short.
+    pub fn try_new(groups: u32) -> Result<Self, NoMemory> {
+        Ok(Self(Array::try_new(groups.checked_mul(KINDS).ok_or(NoMemory)?, Tally::ZERO)?))
+    }
+
+    /// Where requests of a group and a kind are counted.
+    #[inline]
+    pub fn number(group: u32, is_read: bool, is_sync: bool) -> u32 {
+        group.saturating_mul(KINDS).saturating_add(u32::from(is_sync) * 2).saturating_add(u32::from(!is_read))
+    }
 
     #[inline]
-    pub const fn of(&mut self, direction: Direction, is_sync: bool) -> &mut Tally {
-        let [async_reads, async_writes, sync_reads, sync_writes] = &mut self.0;
-        match (direction, is_sync) {
-            (Direction::Read, true) => sync_reads,
-            (Direction::Read, false) => async_reads,
-            (Direction::Write, true) => sync_writes,
-            (Direction::Write, false) => async_writes,
+    pub fn at_mut(&mut self, number: u32) -> &mut Tally {
+        self.0.at_mut(number)
+    }
+
+    /// Everything of a group is zero, what is queued as well.
+    pub fn clear(&mut self, group: u32) {
+        for kind in 0..KINDS {
+            *self.0.at_mut(group.saturating_mul(KINDS).saturating_add(kind)) = Tally::ZERO;
         }
     }
 
-    /// `reset_stats`: everything is zero, but for what is queued.
-    pub fn reset(&mut self) {
-        for tally in &mut self.0 {
+    /// `reset_stats`: everything is zero, but for what is queued. False without such a group.
+    pub fn reset(&mut self, group: u32) -> bool {
+        for kind in 0..KINDS {
+            let Some(tally) = self.0.get_mut(group.saturating_mul(KINDS).saturating_add(kind)) else { return false };
             *tally = Tally { queued: tally.queued, ..Tally::ZERO };
         }
+        true
     }
 
-    fn by_kind(&self, of: impl Fn(&Tally) -> u64) -> ByKind {
-        // By reference: a copy of all four would be half of the stack that a kernel has for a call.
-        let [async_reads, async_writes, sync_reads, sync_writes] = &self.0;
-        let [async_reads, async_writes] = [of(async_reads), of(async_writes)];
-        let [sync_reads, sync_writes] = [of(sync_reads), of(sync_writes)];
+    fn by_kind(&self, group: u32, of: impl Fn(&Tally) -> u64) -> ByKind {
+        let count = |is_read, is_sync| of(self.0.at(Self::number(group, is_read, is_sync)));
+        let [async_reads, async_writes] = [count(true, false), count(false, false)];
+        let [sync_reads, sync_writes] = [count(true, true), count(false, true)];
         ByKind {
             reads: async_reads.wrapping_add(sync_reads),
             writes: async_writes.wrapping_add(sync_writes),
@@ -60,16 +76,18 @@ impl Tallies {
         }
     }
 
-    pub fn account(&self) -> GroupAccount {
+    /// `None` without such a group.
+    pub fn account(&self, group: u32) -> Option<GroupAccount> {
+        self.0.get(group.checked_mul(KINDS)?)?;
         let mut account = GroupAccount::ZERO;
-        account.service_bytes = self.by_kind(|tally| tally.bytes);
+        account.service_bytes = self.by_kind(group, |tally| tally.bytes);
         account.sectors = account.service_bytes.total() / 512;
-        account.serviced = self.by_kind(|tally| tally.serviced);
-        account.service_time_ns = self.by_kind(|tally| tally.service_ns);
-        account.wait_time_ns = self.by_kind(|tally| tally.wait_ns);
-        account.merged = self.by_kind(|tally| tally.merged);
-        account.queued = self.by_kind(|tally| u64::from(tally.queued));
-        account
+        account.serviced = self.by_kind(group, |tally| tally.serviced);
+        account.service_time_ns = self.by_kind(group, |tally| tally.service_ns);
+        account.wait_time_ns = self.by_kind(group, |tally| tally.wait_ns);
+        account.merged = self.by_kind(group, |tally| tally.merged);
+        account.queued = self.by_kind(group, |tally| u64::from(tally.queued));
+        Some(account)
     }
 }
 
@@ -79,14 +97,18 @@ mod tests {
 
     #[test]
     fn kinds_add_up_and_a_reset_leaves_what_is_queued() {
-        let mut tallies = Tallies::ZERO;
-        for (direction, is_sync, bytes) in [(Direction::Read, true, 512), (Direction::Write, false, 4096)] {
-            let tally = tallies.of(direction, is_sync);
+        let mut tallies = Tallies::try_new(2).unwrap();
+        for (is_read, is_sync, bytes) in [(true, true, 512), (false, false, 4096)] {
+            let tally = tallies.at_mut(Tallies::number(1, is_read, is_sync));
             (tally.bytes, tally.queued) = (bytes, 3);
         }
-        let account = tallies.account();
+        let account = tallies.account(1).unwrap();
         assert_eq!((account.sectors, account.service_bytes.reads, account.service_bytes.asynchronous), (9, 512, 4096));
-        tallies.reset();
-        assert_eq!((tallies.account().sectors, tallies.account().queued.total()), (0, 6));
+        assert!(tallies.reset(1) && !tallies.reset(2));
+        let account = tallies.account(1).unwrap();
+        assert_eq!((account.sectors, account.queued.total()), (0, 6));
+        assert_eq!((tallies.account(0).unwrap().queued.total(), tallies.account(2)), (0, None));
+        tallies.clear(1);
+        assert_eq!(tallies.account(1).unwrap().queued.total(), 0);
     }
 }

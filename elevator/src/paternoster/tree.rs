@@ -1,8 +1,8 @@
 //! Who is first where: the two wheels of each group, and when a member that has nothing is forgotten.
 
 use super::Paternoster;
-use super::state::{Member, Place};
-use super::wheel::{Seat, Seats, is_later};
+use super::state::{Member, Place, mark};
+use super::wheel::{Seats, is_later};
 use crate::structures::{Array, NIL};
 use block::Nanos;
 use block::time::MILLISECOND;
@@ -13,13 +13,18 @@ const LINGER_NS: core::ops::RangeInclusive<Nanos> = 2 * MILLISECOND..=50 * MILLI
 
 impl Seats for Array<Member> {
     #[inline]
-    fn seat(&self, child: u32) -> &Seat {
-        &self.at(child).seat
+    fn vt(&self, child: u32) -> u64 {
+        self.at(child).vt
     }
 
     #[inline]
-    fn seat_mut(&mut self, child: u32) -> &mut Seat {
-        &mut self.at_mut(child).seat
+    fn slot(&self, child: u32) -> u8 {
+        self.at(child).slot()
+    }
+
+    #[inline]
+    fn set_slot(&mut self, child: u32, slot: u8) {
+        self.at_mut(child).set_slot(slot);
     }
 }
 
@@ -31,21 +36,21 @@ impl Paternoster {
         let Self { members, groups, chains, .. } = self;
         let state = members.at_mut(member);
         let group = groups.at_mut(state.parent);
-        let before = core::mem::replace(&mut state.place, place);
-        if is_later(group.floor_vt, state.seat.vt) {
-            state.seat.vt = group.floor_vt;
+        if is_later(group.floor_vt, state.vt) {
+            state.vt = group.floor_vt;
         }
-        let is_out = match before {
+        let is_out = match state.place() {
             Place::Inactive => {
-                group.weight_sum = group.weight_sum.wrapping_add(u64::from(state.weight));
+                group.weight_sum = group.weight_sum.wrapping_add(u64::from(state.weight()));
                 true
             }
-            Place::Ready => group.ready.remove(chains, &state.seat, member),
-            Place::Wait => group.wait.remove(chains, &state.seat, member),
+            Place::Ready => group.ready.remove(chains, state.slot(), member),
+            Place::Wait => group.wait.remove(chains, state.slot(), member),
         };
         let wheel = if place == Place::Ready { &mut group.ready } else { &mut group.wait };
-        let is_in = wheel.insert(chains, &mut state.seat, member);
-        self.must(is_out && is_in);
+        let slot = wheel.insert(chains, state.vt, member);
+        state.settle(place, slot.unwrap_or(state.slot()));
+        self.must(is_out && slot.is_some());
     }
 
     #[inline(never)]
@@ -53,13 +58,14 @@ impl Paternoster {
         let Self { members, groups, chains, .. } = self;
         let state = members.at_mut(member);
         let group = groups.at_mut(state.parent);
-        let wheel = match core::mem::replace(&mut state.place, Place::Inactive) {
+        let wheel = match state.place() {
             Place::Inactive => return,
             Place::Ready => &mut group.ready,
             Place::Wait => &mut group.wait,
         };
-        let is_out = wheel.remove(chains, &state.seat, member);
-        group.weight_sum = group.weight_sum.saturating_sub(u64::from(state.weight));
+        let is_out = wheel.remove(chains, state.slot(), member);
+        state.settle(Place::Inactive, 0);
+        group.weight_sum = group.weight_sum.saturating_sub(u64::from(state.weight()));
         self.must(is_out);
     }
 
@@ -113,7 +119,7 @@ impl Paternoster {
     #[inline]
     fn may_stay(&self, member: u32, place: Place, floor: u64) -> bool {
         let is_over = place == Place::Wait && self.is_over(member);
-        !is_over && !is_later(floor, self.members.at(member).seat.vt)
+        !is_over && !is_later(floor, self.members.at(member).vt)
     }
 
     /// One that was found too far back, or is to be forgotten.
@@ -145,21 +151,25 @@ impl Paternoster {
     }
 
     /// Has nothing, and is expected back no more.
+    #[inline]
     pub(super) fn is_over(&self, member: u32) -> bool {
         let state = self.members.at(member);
-        state.queued == 0
-            && state.in_flight == 0
-            && state.ghosts.live(self.generation) == 0
-            && self.now > state.last_done_ns.saturating_add(self.linger_ns())
+        state.queued == 0 && state.in_flight == 0 && self.is_forgotten(state)
+    }
+
+    #[inline(never)]
+    fn is_forgotten(&self, state: &Member) -> bool {
+        state.ghosts.live(self.generation) == 0 && self.now > state.last_done_ns.saturating_add(self.linger_ns())
     }
 
     pub(super) fn nearest_online(&self, group: u32) -> u32 {
         let mut at = group;
         for _ in 0..self.groups.len() {
-            if self.groups.at(at).is_online || at == super::state::ROOT {
+            let state = self.members.at(self.group_member(at));
+            if state.is(mark::ONLINE) || at == super::state::ROOT {
                 return at;
             }
-            at = self.members.at(self.group_member(at)).parent;
+            at = state.parent;
         }
         super::state::ROOT
     }
@@ -181,7 +191,7 @@ mod tests {
             policy.group_added(GroupId(group), &GroupSettings::with_weight(weight), 0);
         }
         for member in 0..policy.members.len() {
-            policy.members.at_mut(member).seat.vt = begin;
+            policy.members.at_mut(member).vt = begin;
         }
         for group in 0..policy.groups.len() {
             policy.groups.at_mut(group).floor_vt = begin;

@@ -7,7 +7,7 @@ use crate::structures::{Array, NIL, NoMemory};
 
 const MASK: u64 = 63;
 /// Slots of a wheel.
-const SLOTS: u32 = 64;
+const SLOTS: usize = 64;
 
 /// The children of a slot, in the order of their coming.
 #[derive(Copy, Clone, Debug)]
@@ -15,6 +15,9 @@ struct Slot {
     first: u32,
     last: u32,
 }
+
+/// The slots of a wheel.
+type Row = [Slot; SLOTS];
 
 #[derive(Copy, Clone, Debug)]
 struct Link {
@@ -28,7 +31,7 @@ const OFF: u32 = NIL - 1;
 /// The slots of all wheels, and the links of all children.
 #[derive(Debug)]
 pub struct Chains {
-    slots: Array<Slot>,
+    rows: Array<Row>,
     links: Array<Link>,
     /// Children that are being seated anew.
     waiting: Slot,
@@ -43,8 +46,8 @@ impl Chains {
         if children > OFF {
             return Err(NoMemory);
         }
-        let slots = Array::try_new(wheels.checked_mul(SLOTS).ok_or(NoMemory)?, EMPTY)?;
-        Ok(Self { slots, links: Array::try_new(children, Link { prev: NIL, next: OFF })?, waiting: EMPTY })
+        let rows = Array::try_new(wheels, [EMPTY; SLOTS])?;
+        Ok(Self { rows, links: Array::try_new(children, Link { prev: NIL, next: OFF })?, waiting: EMPTY })
     }
 
     pub fn is_linked(&self, child: u32) -> bool {
@@ -108,28 +111,14 @@ impl Slot {
     }
 }
 
-/// Where a child is in a wheel, kept with the child.
-#[derive(Copy, Clone, Debug)]
-pub struct Seat {
-    /// Virtual time: bytes times 2^16 through the weight.
-    pub vt: u64,
-    slot: u8,
-}
-
-impl Seat {
-    pub const fn at(vt: u64) -> Self {
-        Self { vt, slot: 0 }
-    }
-}
-
 /// Children with anything in common, by their virtual time.
 #[derive(Clone, Debug)]
 pub struct Wheel {
     occupied: u64,
     /// Number of the first slot, counted from virtual time 0.
     base: u64,
-    /// The first of its slots among those of all wheels.
-    first_slot: u32,
+    /// Which row of slots is its.
+    number: u32,
     shift: u32,
     len: u32,
     /// Somebody was so far behind the chain's begin that the order in its first slot may be wrong.
@@ -150,14 +139,20 @@ fn shift_of(span: u64) -> u32 {
 /// A slot's number round the wheel, which always is one.
 #[inline]
 #[allow(clippy::cast_possible_truncation, reason = "below 64")]
-const fn round(number: u64) -> u32 {
-    (number & MASK) as u32
+const fn round(number: u64) -> u8 {
+    (number & MASK) as u8
+}
+
+/// The slot of this number, which the mask shows to be one.
+#[inline]
+const fn slot_of(row: &mut Row, index: u8) -> &mut Slot {
+    &mut row[index as usize & (SLOTS - 1)]
 }
 
 impl Wheel {
     /// The empty wheel of this number.
     pub const fn numbered(number: u32) -> Self {
-        Self { occupied: 0, base: 0, first_slot: number.saturating_mul(SLOTS), shift: 18, len: 0, is_disordered: false }
+        Self { occupied: 0, base: 0, number, shift: 18, len: 0, is_disordered: false }
     }
 
     #[inline]
@@ -189,46 +184,112 @@ impl Wheel {
         }
     }
 
-    /// False, and nothing happens, if the child is in a wheel already.
+    /// The slot that the child is in now, which its keeper notes. `None`, and nothing happens, if it is in a wheel already.
     #[inline]
-    pub fn insert(&mut self, chains: &mut Chains, seat: &mut Seat, child: u32) -> bool {
+    pub fn insert(&mut self, chains: &mut Chains, vt: u64, child: u32) -> Option<u8> {
         if self.occupied == 0 {
-            self.base = seat.vt.wrapping_shr(self.shift);
+            self.base = vt.wrapping_shr(self.shift);
         }
-        let distance = self.distance(seat.vt);
-        let Chains { slots, links, .. } = chains;
+        let distance = self.distance(vt);
+        let Chains { rows, links, .. } = chains;
+        let row = rows.get_mut(self.number)?;
         let index;
         let is_in = if distance < 0 {
             // Who is behind all others goes before those in the first slot.
             self.go_back(distance.unsigned_abs());
             index = round(self.base);
-            slots.at_mut(self.first_slot.wrapping_add(index)).push_front(links, child)
+            slot_of(row, index).push_front(links, child)
         } else {
             index = round(self.base.wrapping_add(distance.unsigned_abs().min(MASK)));
-            slots.at_mut(self.first_slot.wrapping_add(index)).push_back(links, child)
+            slot_of(row, index).push_back(links, child)
         };
-        if is_in {
-            self.occupied |= 1 << index;
-            self.len = self.len.wrapping_add(1);
-            seat.slot = u8::try_from(index).unwrap_or(0);
+        if !is_in {
+            return None;
         }
-        is_in
+        self.occupied |= 1 << (index & 63);
+        self.len = self.len.wrapping_add(1);
+        Some(index)
     }
 
-    /// False, and nothing happens, if the child is in no wheel. That it is in this one is the caller's duty.
+    /// From the slot that it is in. False, and nothing happens, if the child is in no wheel. That it is in this one is the caller's duty.
     #[inline]
-    pub fn remove(&mut self, chains: &mut Chains, seat: &Seat, child: u32) -> bool {
-        let index = round(u64::from(seat.slot));
-        let Chains { slots, links, .. } = chains;
-        let slot = slots.at_mut(self.first_slot.wrapping_add(index));
+    pub fn remove(&mut self, chains: &mut Chains, index: u8, child: u32) -> bool {
+        let Chains { rows, links, .. } = chains;
+        let Some(row) = rows.get_mut(self.number) else { return false };
+        let slot = slot_of(row, index);
         let is_out = slot.remove(links, child);
         if is_out {
             self.len = self.len.wrapping_sub(1);
             if slot.first == NIL {
-                self.occupied &= !(1 << index);
+                self.occupied &= !(1 << (index & 63));
             }
         }
         is_out
+    }
+
+    /// Takes a child of this wheel from the slot that it is in to where its virtual time belongs, exactly as [`Self::remove`]
+    /// and [`Self::insert`] would: answers like the latter.
+    #[inline]
+    pub fn advance(&mut self, chains: &mut Chains, vt: u64, from: u8, child: u32) -> Option<u8> {
+        if self.len <= 1 {
+            // Alone, it is where the chain begins.
+            self.base = vt.wrapping_shr(self.shift);
+            let to = round(self.base);
+            if to != from {
+                let row = chains.rows.get_mut(self.number)?;
+                *slot_of(row, from) = EMPTY;
+                *slot_of(row, to) = Slot { first: child, last: child };
+                self.occupied = 1 << (to & 63);
+            }
+            return Some(to);
+        }
+        let distance = self.distance(vt);
+        if distance < 0 {
+            return self.fall_back(chains, vt, from, child);
+        }
+        let to = round(self.base.wrapping_add(distance.unsigned_abs().min(MASK)));
+        let Chains { rows, links, .. } = chains;
+        let link = links.get_mut(child)?;
+        let Link { prev, next } = *link;
+        if to == from && next == NIL {
+            // The last of its slot stays what it is.
+            return Some(to);
+        }
+        if next == OFF {
+            return None;
+        }
+        let row = rows.get_mut(self.number)?;
+        let last = slot_of(row, to).last;
+        // If it stays in its slot another one is behind it, so that `last` is not the child itself.
+        *link = Link { prev: last, next: NIL };
+        let slot = slot_of(row, from);
+        match links.get_mut(next) {
+            Some(link) => link.prev = prev,
+            None => slot.last = prev,
+        }
+        match links.get_mut(prev) {
+            Some(link) => link.next = next,
+            None => slot.first = next,
+        }
+        if slot.first == NIL {
+            self.occupied &= !(1 << (from & 63));
+        }
+        let slot = slot_of(row, to);
+        slot.last = child;
+        match links.get_mut(last) {
+            Some(link) => link.next = child,
+            None => slot.first = child,
+        }
+        self.occupied |= 1 << (to & 63);
+        Some(to)
+    }
+
+    #[inline(never)]
+    fn fall_back(&mut self, chains: &mut Chains, vt: u64, from: u8, child: u32) -> Option<u8> {
+        if !self.remove(chains, from, child) {
+            return None;
+        }
+        self.insert(chains, vt, child)
     }
 
     /// The child of the smallest virtual time, to within a slot, if the chain is in order; NIL if there is none. Far, if it waits in the
@@ -239,7 +300,7 @@ impl Wheel {
             return (NIL, false);
         }
         let head = self.head(chains);
-        (head, self.distance(seats.seat(head).vt) > 0)
+        (head, self.distance(seats.vt(head)) > 0)
     }
 
     /// All that are first are far, for a whole round: the order is wrong until [`Self::gather`] is called.
@@ -257,21 +318,27 @@ impl Wheel {
     fn head(&mut self, chains: &Chains) -> u32 {
         let ahead = self.occupied.rotate_right(u32::try_from(self.base & MASK).unwrap_or(0)).trailing_zeros();
         self.base = self.base.wrapping_add(u64::from(ahead & 63));
-        chains.slots.at(self.first_slot.wrapping_add(round(self.base))).first
+        chains.rows.at(self.number)[usize::from(round(self.base)) & (SLOTS - 1)].first
     }
 
     /// Puts one that was found far in its place.
     #[inline(never)]
     pub fn move_on(&mut self, chains: &mut Chains, seats: &mut impl Seats, child: u32) {
-        let seat = seats.seat_mut(child);
-        self.remove_first(chains, seat, child);
-        self.insert(chains, seat, child);
+        self.remove_first(chains, seats.slot(child), child);
+        self.put(chains, seats, child);
     }
 
     /// Apart from the way in, so that their stacks are not added.
     #[inline(never)]
-    fn remove_first(&mut self, chains: &mut Chains, seat: &Seat, child: u32) {
-        self.remove(chains, seat, child);
+    fn remove_first(&mut self, chains: &mut Chains, index: u8, child: u32) {
+        self.remove(chains, index, child);
+    }
+
+    #[inline]
+    fn put(&mut self, chains: &mut Chains, seats: &mut impl Seats, child: u32) {
+        if let Some(slot) = self.insert(chains, seats.vt(child), child) {
+            seats.set_slot(child, slot);
+        }
     }
 
     /// Seats everybody anew, from the one of the smallest virtual time on, in slots as wide as the children lie apart.
@@ -285,10 +352,10 @@ impl Wheel {
         (self.occupied, self.len, self.shift, self.is_disordered) = (0, 0, shift, false);
         let mut waiting = core::mem::replace(&mut chains.waiting, EMPTY);
         if waiting.remove(&mut chains.links, least) {
-            self.insert(chains, seats.seat_mut(least), least);
+            self.put(chains, seats, least);
         }
         while let Some(child) = waiting.pop_front(&mut chains.links) {
-            self.insert(chains, seats.seat_mut(child), child);
+            self.put(chains, seats, child);
         }
     }
 
@@ -296,21 +363,20 @@ impl Wheel {
     #[inline(never)]
     fn take_all(&self, chains: &mut Chains, seats: &impl Seats) -> (u32, u64) {
         let (mut least, mut most) = (NIL, NIL);
-        let Chains { slots, links, waiting } = chains;
-        for index in 0..SLOTS {
-            let slot = slots.at_mut(self.first_slot.wrapping_add(index));
+        let Chains { rows, links, waiting } = chains;
+        for slot in rows.get_mut(self.number).into_iter().flatten() {
             while let Some(child) = slot.pop_front(links) {
-                let vt = seats.seat(child).vt;
-                if least == NIL || is_later(seats.seat(least).vt, vt) {
+                let vt = seats.vt(child);
+                if least == NIL || is_later(seats.vt(least), vt) {
                     least = child;
                 }
-                if most == NIL || is_later(vt, seats.seat(most).vt) {
+                if most == NIL || is_later(vt, seats.vt(most)) {
                     most = child;
                 }
                 waiting.push_back(links, child);
             }
         }
-        (least, seats.seat(most).vt.wrapping_sub(seats.seat(least).vt))
+        (least, seats.vt(most).wrapping_sub(seats.vt(least)))
     }
 
     /// The width of a slot in virtual time.
@@ -330,10 +396,11 @@ impl Wheel {
     }
 }
 
-/// Who keeps the seats.
+/// Who keeps virtual times, and the slot that each child was put in.
 pub trait Seats {
-    fn seat(&self, child: u32) -> &Seat;
-    fn seat_mut(&mut self, child: u32) -> &mut Seat;
+    fn vt(&self, child: u32) -> u64;
+    fn slot(&self, child: u32) -> u8;
+    fn set_slot(&mut self, child: u32, slot: u8);
 }
 
 #[cfg(test)]
@@ -343,13 +410,31 @@ mod tests {
     use alloc::vec::Vec;
     use block::random::Stream;
 
+    #[derive(Copy, Clone, PartialEq, Debug)]
+    struct Seat {
+        vt: u64,
+        slot: u8,
+    }
+
     impl Seats for Array<Seat> {
-        fn seat(&self, child: u32) -> &Seat {
-            self.at(child)
+        fn vt(&self, child: u32) -> u64 {
+            self.at(child).vt
         }
-        fn seat_mut(&mut self, child: u32) -> &mut Seat {
-            self.at_mut(child)
+        fn slot(&self, child: u32) -> u8 {
+            self.at(child).slot
         }
+        fn set_slot(&mut self, child: u32, slot: u8) {
+            self.at_mut(child).slot = slot;
+        }
+    }
+
+    /// False if it is in a wheel already.
+    fn insert(wheel: &mut Wheel, links: &mut Chains, seats: &mut Array<Seat>, child: u32) -> bool {
+        let slot = wheel.insert(links, seats.vt(child), child);
+        if let Some(slot) = slot {
+            seats.set_slot(child, slot);
+        }
+        slot.is_some()
     }
 
     /// As the policy does it.
@@ -371,13 +456,13 @@ mod tests {
             let mut stream = Stream::of(seed, "paternoster/wheel");
             let begin = if seed % 2 == 0 { 1 << 40 } else { u64::MAX - (1 << 22) };
             let mut links = Chains::try_new(1, 100).unwrap();
-            let mut seats = Array::try_new(100, Seat::at(begin)).unwrap();
+            let mut seats = Array::try_new(100, Seat { vt: begin, slot: 0 }).unwrap();
             let mut wheel = Wheel::numbered(0);
             let mut members: Vec<u32> = Vec::new();
             for child in 0..100 {
                 seats.at_mut(child).vt = begin.wrapping_add(stream.below(1 << 26));
-                assert!(wheel.insert(&mut links, seats.at_mut(child), child));
-                assert!(!wheel.insert(&mut links, seats.at_mut(child), child));
+                assert!(insert(&mut wheel, &mut links, &mut seats, child));
+                assert!(!insert(&mut wheel, &mut links, &mut seats, child));
                 members.push(child);
             }
             for _ in 0..20_000 {
@@ -396,17 +481,70 @@ mod tests {
                     .unwrap();
                 let error = seats.at(first).vt.wrapping_sub(least);
                 assert!(error <= wheel.slot_span(), "seed {seed}: {error} of {}", wheel.slot_span());
-                assert!(wheel.remove(&mut links, seats.at(first), first));
+                assert!(wheel.remove(&mut links, seats.slot(first), first));
                 seats.at_mut(first).vt = seats.at(first).vt.wrapping_add(1 + stream.below(1 << 22));
                 if stream.below(10) == 0 {
                     // Away for a while, and then behind everybody else.
                     seats.at_mut(first).vt = least.wrapping_sub(stream.below(1 << 20));
                 }
-                assert!(wheel.insert(&mut links, seats.at_mut(first), first));
+                assert!(insert(&mut wheel, &mut links, &mut seats, first));
                 if stream.below(500) == 0 {
                     wheel.resize(&mut links, &mut seats, 1 << (12 + stream.below(14)));
                 }
                 assert_eq!(wheel.len() as usize, members.len());
+            }
+        }
+    }
+
+    /// What a wheel is, whatever its children are called by.
+    fn contents(wheel: &Wheel, links: &Chains) -> (u64, u64, u32, bool, Vec<Vec<u32>>) {
+        let of_slot = |slot: &Slot| {
+            let mut children = Vec::new();
+            let mut at = slot.first;
+            while at != NIL {
+                children.push(at);
+                at = links.links.at(at).next;
+            }
+            assert_eq!(slot.last, children.last().copied().unwrap_or(NIL));
+            children
+        };
+        let slots = links.rows.at(wheel.number).iter().map(of_slot).collect();
+        (wheel.occupied, wheel.base, wheel.len, wheel.is_disordered, slots)
+    }
+
+    /// Populations from one child up, by strides within a slot, over many and over the chain's end, forwards and back.
+    #[test]
+    fn to_advance_is_to_leave_and_to_come() {
+        for seed in 0..60 {
+            let mut stream = Stream::of(seed, "paternoster/wheel/advance");
+            let count = [1, 2, 3, 10, 64, 200][(seed % 6) as usize];
+            let mut seats = Array::try_new(count, Seat { vt: 0, slot: 0 }).unwrap();
+            let mut links = [Chains::try_new(1, count).unwrap(), Chains::try_new(1, count).unwrap()];
+            let mut wheels = [Wheel::numbered(0), Wheel::numbered(0)];
+            let mut others = Array::try_new(count, Seat { vt: 0, slot: 0 }).unwrap();
+            for child in 0..count {
+                let vt = (1_u64 << 40).wrapping_add(stream.below(1 << 24));
+                (seats.at_mut(child).vt, others.at_mut(child).vt) = (vt, vt);
+                assert!(insert(&mut wheels[0], &mut links[0], &mut seats, child));
+                assert!(insert(&mut wheels[1], &mut links[1], &mut others, child));
+            }
+            for _ in 0..4_000 {
+                let any = u32::try_from(stream.below(u64::from(count))).unwrap();
+                // A look moves the chain's begin.
+                let first = wheels[0].look(&links[0], &seats).0;
+                assert_eq!(wheels[1].look(&links[1], &others).0, first);
+                let child = if stream.below(3) == 0 { any } else { first };
+                let most = 1 << (12 + 4 * stream.below(4));
+                let stride = stream.below(most);
+                let vt = seats.vt(child);
+                let vt = if stream.below(20) == 0 { vt.wrapping_sub(stride) } else { vt.wrapping_add(stride) };
+                (seats.at_mut(child).vt, others.at_mut(child).vt) = (vt, vt);
+                let slot = wheels[0].advance(&mut links[0], vt, seats.slot(child), child).unwrap();
+                seats.set_slot(child, slot);
+                assert!(wheels[1].remove(&mut links[1], others.slot(child), child));
+                assert!(insert(&mut wheels[1], &mut links[1], &mut others, child));
+                assert_eq!(contents(&wheels[0], &links[0]), contents(&wheels[1], &links[1]), "seed {seed}");
+                assert!(seats.iter().eq(others.iter()));
             }
         }
     }

@@ -104,9 +104,14 @@ pub struct Walker {
     work: u64,
     first_done_ns: Nanos,
     last_done_ns: Nanos,
-    /// Requests inside times how long they were, in tests and in references of this cycle; counted up to when.
-    inside_ns: [u64; 2],
+    /// Requests inside times how long they were, from the beginning up to the last change, and from where on they count.
+    all_inside_ns: u64,
     counted_ns: Nanos,
+    count_from_ns: Nanos,
+    /// The same when counting began, which it has once `count_from_ns` is never; and what was counted so far, in tests and in references
+    /// of this cycle.
+    uncounted_inside_ns: u64,
+    inside_ns: [u64; 2],
     /// Their mean in the last cycle, and what it is with exact shares: a lower floor has no effect.
     mean_inside_q4: u64,
     exact_inside_q4: u64,
@@ -162,8 +167,11 @@ impl Walker {
             work: 0,
             first_done_ns: 0,
             last_done_ns: 0,
-            inside_ns: [0; 2],
+            all_inside_ns: 0,
             counted_ns: 0,
+            count_from_ns: 0,
+            uncounted_inside_ns: 0,
+            inside_ns: [0; 2],
             mean_inside_q4: 0,
             exact_inside_q4: 0,
             full_inside_q4: 0,
@@ -298,15 +306,40 @@ impl Walker {
 
     /// So many were inside until now.
     #[inline]
-    pub fn were_inside(&mut self, now: Nanos, inside: u64) {
-        if now >= self.measured_from_ns {
-            let since = self.counted_ns.max(self.measured_from_ns);
-            let is_reference = self.is_reference();
-            let [tests, references] = &mut self.inside_ns;
-            let sum = if is_reference { references } else { tests };
-            *sum = sum.saturating_add(inside.saturating_mul(now.saturating_sub(since)));
+    pub const fn were_inside(&mut self, now: Nanos, inside: u64) {
+        if now >= self.count_from_ns {
+            self.begin_to_count(inside);
         }
+        let since = now.wrapping_sub(self.counted_ns);
+        self.all_inside_ns = self.all_inside_ns.wrapping_add(inside.wrapping_mul(since));
         self.counted_ns = now;
+    }
+
+    /// So many were inside when measuring began.
+    #[cold]
+    #[inline(never)]
+    const fn begin_to_count(&mut self, inside: u64) {
+        let before = self.count_from_ns.wrapping_sub(self.counted_ns);
+        self.uncounted_inside_ns = self.all_inside_ns.wrapping_add(inside.wrapping_mul(before));
+        self.count_from_ns = Nanos::MAX;
+    }
+
+    /// Up to the last change, for the kind of epoch that there is until now.
+    fn count_inside(&mut self) {
+        if self.count_from_ns != Nanos::MAX {
+            return;
+        }
+        let counted = self.all_inside_ns.wrapping_sub(self.uncounted_inside_ns);
+        self.uncounted_inside_ns = self.all_inside_ns;
+        let is_reference = self.is_reference();
+        let [tests, references] = &mut self.inside_ns;
+        let sum = if is_reference { references } else { tests };
+        *sum = sum.saturating_add(counted);
+    }
+
+    /// When an epoch ends; never if nothing is learned.
+    pub const fn ends_ns(&self) -> Nanos {
+        if self.learns() { self.began_ns.saturating_add(self.length_ns) } else { Nanos::MAX }
     }
 
     #[inline]
@@ -317,6 +350,7 @@ impl Walker {
     /// Ends the epoch.
     pub fn step(&mut self, now: Nanos, residence_ns: Nanos, request_ns: Nanos, jitter: u64) -> Step {
         let mut step = Step::None;
+        self.count_inside();
         if self.is_contended && self.length_ns > 0 {
             let kind = usize::from(self.is_reference());
             self.learn_noise(now);
@@ -373,6 +407,7 @@ impl Walker {
         self.length_ns = length.wrapping_sub(length / 8).wrapping_add((length / 4).saturating_mul(jitter % 256) / 256);
         self.began_ns = now;
         self.measured_from_ns = now.saturating_add(self.length_ns / 4);
+        self.count_from_ns = self.measured_from_ns;
         (self.work, self.first_done_ns, self.last_done_ns, self.is_contended) = (0, 0, 0, false);
     }
 

@@ -242,6 +242,7 @@ impl Walker {
         (self.index, self.calm, self.calm_cycles, self.strange_cycles, self.streak) = (0, 0, 0, 0, 0);
         self.cycle = [Sum::NONE; 2];
         self.inside_ns = [0; 2];
+        self.uncounted_inside_ns = self.all_inside_ns;
         self.undecided = 0;
         (self.deepest, self.deepest_of_late) = (1, 1);
     }

@@ -1,0 +1,204 @@
+//! Lines of requests whose links lie in what is kept of each: first come, first served, and out of the middle.
+//!
+//! A request is in at most two: one that says where it is, and the one of all by age. Every operation is O(1). Whether a
+//! request is in a line is not asked: what is kept of it says so ([`super::state::Held`]).
+
+use super::state::Slot;
+use crate::structures::{Array, NIL};
+
+/// A request's neighbours in a line.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Link {
+    prev: u32,
+    next: u32,
+}
+
+impl Link {
+    pub const NONE: Link = Link { prev: NIL, next: NIL };
+}
+
+/// Which of its two links a line goes by.
+pub trait Role {
+    fn of(slot: &Slot) -> Link;
+    fn of_mut(slot: &mut Slot) -> &mut Link;
+}
+
+/// Leaves, classes, and what goes before everything.
+pub enum ByPlace {}
+
+/// All of the best-effort class.
+pub enum ByAge {}
+
+impl Role for ByPlace {
+    #[inline]
+    fn of(slot: &Slot) -> Link {
+        slot.place
+    }
+
+    #[inline]
+    fn of_mut(slot: &mut Slot) -> &mut Link {
+        &mut slot.place
+    }
+}
+
+impl Role for ByAge {
+    #[inline]
+    fn of(slot: &Slot) -> Link {
+        slot.age
+    }
+
+    #[inline]
+    fn of_mut(slot: &mut Slot) -> &mut Link {
+        &mut slot.age
+    }
+}
+
+/// A line: its two ends, NIL if nobody is in it.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Line {
+    pub first: u32,
+    last: u32,
+}
+
+impl Line {
+    pub const EMPTY: Line = Line { first: NIL, last: NIL };
+
+    /// In what is free: who is free next.
+    pub const fn next_free(next: u32) -> Self {
+        Self { first: next, last: NIL }
+    }
+
+    #[inline]
+    pub const fn first(&self) -> Option<u32> {
+        if self.first == NIL { None } else { Some(self.first) }
+    }
+
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.first == NIL
+    }
+
+    /// `link` is that of `slot` itself, which the caller writes.
+    #[inline]
+    #[must_use]
+    pub fn push_back<R: Role>(&mut self, slots: &mut Array<Slot>, slot: u32) -> Link {
+        let prev = core::mem::replace(&mut self.last, slot);
+        match slots.get_mut(prev) {
+            Some(before) => R::of_mut(before).next = slot,
+            None => self.first = slot,
+        }
+        Link { prev, next: NIL }
+    }
+
+    pub fn push_front(&mut self, slots: &mut Array<Slot>, slot: u32) {
+        let next = core::mem::replace(&mut self.first, slot);
+        match slots.get_mut(next) {
+            Some(behind) => behind.place.prev = slot,
+            None => self.last = slot,
+        }
+        slots.at_mut(slot).place = Link { prev: NIL, next };
+    }
+
+    /// Out of the line, given the request's own link, which is left as it is.
+    #[inline]
+    pub fn unlink<R: Role>(&mut self, slots: &mut Array<Slot>, link: Link) {
+        let Link { prev, next } = link;
+        match slots.get_mut(next) {
+            Some(behind) => R::of_mut(behind).prev = prev,
+            None => self.last = prev,
+        }
+        match slots.get_mut(prev) {
+            Some(before) => R::of_mut(before).next = next,
+            None => self.first = next,
+        }
+    }
+
+    /// The first leaves: given its link.
+    #[inline]
+    pub fn unlink_first(&mut self, slots: &mut Array<Slot>, link: Link) {
+        self.first = link.next;
+        match slots.get_mut(link.next) {
+            Some(behind) => behind.place.prev = NIL,
+            None => self.last = NIL,
+        }
+    }
+
+    /// How many there are, by walking along; for checks.
+    pub fn count<R: Role>(&self, slots: &Array<Slot>) -> u32 {
+        let (mut at, mut count) = (self.first, 0_u32);
+        while let Some(slot) = slots.get(at) {
+            count = count.wrapping_add(1);
+            if count > slots.len() {
+                break;
+            }
+            at = R::of(slot).next;
+        }
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::FREE_SLOT;
+    use super::*;
+    use alloc::collections::VecDeque;
+    use alloc::vec::Vec;
+    use block::random::Stream;
+
+    fn put<R: Role>(line: &mut Line, slots: &mut Array<Slot>, slot: u32) {
+        let link = line.push_back::<R>(slots, slot);
+        *R::of_mut(slots.at_mut(slot)) = link;
+    }
+
+    fn walk<R: Role>(line: &Line, slots: &Array<Slot>) -> Vec<u32> {
+        let mut found = Vec::new();
+        let mut at = line.first;
+        while let Some(slot) = slots.get(at) {
+            found.push(at);
+            at = R::of(slot).next;
+        }
+        found
+    }
+
+    /// Two lines by place and one by age, against queues that need no links.
+    #[test]
+    fn lines_behave_as_queues() {
+        const SLOTS: u32 = 20;
+        let mut random = Stream::of(3, "paternoster/lines");
+        let mut slots = Array::try_new(SLOTS, FREE_SLOT).unwrap();
+        let (mut lines, mut by_age) = ([Line::EMPTY; 2], Line::EMPTY);
+        let (mut models, mut ages) = ([VecDeque::new(), VecDeque::new()], Vec::new());
+        for _ in 0..20_000 {
+            let slot = u32::try_from(random.below(u64::from(SLOTS))).unwrap();
+            let of = (slot % 2) as usize;
+            if !models[of].contains(&slot) {
+                if random.below(4) == 0 {
+                    lines[of].push_front(&mut slots, slot);
+                    models[of].push_front(slot);
+                } else {
+                    put::<ByPlace>(&mut lines[of], &mut slots, slot);
+                    models[of].push_back(slot);
+                }
+                put::<ByAge>(&mut by_age, &mut slots, slot);
+                ages.push(slot);
+            } else {
+                let gone = if random.below(2) == 0 { models[of][0] } else { slot };
+                let (link, age) = (slots.at(gone).place, slots.at(gone).age);
+                if gone == models[of][0] && random.below(2) == 0 {
+                    lines[of].unlink_first(&mut slots, link);
+                } else {
+                    lines[of].unlink::<ByPlace>(&mut slots, link);
+                }
+                by_age.unlink::<ByAge>(&mut slots, age);
+                models[of].retain(|other| *other != gone);
+                ages.retain(|other| *other != gone);
+            }
+            for (line, model) in lines.iter().zip(&models) {
+                assert_eq!(walk::<ByPlace>(line, &slots), model.iter().copied().collect::<Vec<_>>());
+                assert_eq!((line.first(), line.is_empty()), (model.front().copied(), model.is_empty()));
+                assert_eq!(line.count::<ByPlace>(&slots) as usize, model.len());
+            }
+            assert_eq!(walk::<ByAge>(&by_age, &slots), ages);
+        }
+    }
+}
