@@ -296,7 +296,7 @@ impl Bfq {
             return queue;
         }
         let waker = self.queues.at(queue).waker;
-        self.leave_sync_queue(context);
+        self.leave_sync_queue_here(context);
         let fresh = self.get_queue(context, true);
         if fresh != SPARE_QUEUE {
             self.begin_own_life(context, fresh, waker);
