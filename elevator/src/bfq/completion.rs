@@ -78,7 +78,7 @@ impl Bfq {
     }
 
     /// The queue has no more requests in the device.
-    #[inline]
+    #[inline(always)]
     fn has_none_in_device(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
         let is_out = !state.has(Marks::BUSY);
@@ -95,7 +95,18 @@ impl Bfq {
     }
 
     /// The queue in service has a request less in the device: its turn may be over, or it is waited for.
+    #[inline(always)]
     fn look_at_service(&mut self, queue: u32) -> Then {
+        // What comes with nearly every request.
+        let state = self.queues.at(queue);
+        if !(state.is_empty() | self.clock.is_past_or_now(state.budget_timeout_ticks) | self.messages.is_on()) {
+            return Then::GoesOn;
+        }
+        self.look_closely_at_service(queue)
+    }
+
+    #[inline(never)]
+    fn look_closely_at_service(&mut self, queue: u32) -> Then {
         if self.must_idle(queue) {
             if self.queues.at(queue).dispatched == 0 {
                 self.begin_wait();

@@ -98,6 +98,7 @@ impl Bfq {
     }
 
     /// The request whose time has passed, if this is the first look in this turn and the oldest is such a one.
+    #[inline(never)]
     fn overdue(&mut self, queue: u32, slot: u32) -> u32 {
         let state = self.queues.at_mut(queue);
         state.marks.set(Marks::FIFO_EXPIRE);
@@ -111,7 +112,7 @@ impl Bfq {
     }
 
     /// What goes next when `slot` leaves: the oldest if its time has passed (looked at once a turn), else a neighbour.
-    #[inline]
+    #[inline(always)]
     fn successor(&mut self, queue: u32, slot: u32) -> u32 {
         if !self.queues.at(queue).has(Marks::FIFO_EXPIRE) {
             let overdue = self.overdue(queue, slot);

@@ -259,7 +259,7 @@ impl Bfq {
     }
 
     /// Counts a request into the device, and for its group.
-    #[inline]
+    #[inline(always)]
     fn enter_device(&mut self, slot: u32) {
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Dispatched;
