@@ -49,7 +49,6 @@ fn distance(first_sector: u64, last: u64, back: BackSeeks) -> Option<u64> {
 
 impl Cfq {
     /// The better of two queued requests, either of which may be NIL.
-    #[inline]
     pub(super) fn better(&self, one: u32, other: u32, last: u64) -> u32 {
         if one == NIL || one == other {
             return other;
@@ -57,11 +56,6 @@ impl Cfq {
         if other == NIL {
             return one;
         }
-        self.better_of_two(one, other, last)
-    }
-
-    #[inline(never)]
-    fn better_of_two(&self, one: u32, other: u32, last: u64) -> u32 {
         let back =
             BackSeeks { most_sectors: self.settings.back_seek_max_sectors, penalty: self.settings.back_seek_penalty };
         if goes_first(self.candidate(one), self.candidate(other), last, back) { one } else { other }
