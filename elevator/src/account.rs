@@ -75,6 +75,22 @@ impl ByKind {
         *by_waiting = by_waiting.wrapping_add(amount);
     }
 
+    /// The same, and quicker for reads that somebody waits for.
+    #[inline]
+    const fn count_first(&mut self, kind: Kind, is_sync: bool, amount: u64) {
+        if is_sync && matches!(kind, Kind::Read) {
+            self.add_sync_reads(amount);
+        } else {
+            self.count(kind, is_sync, amount);
+        }
+    }
+
+    #[inline]
+    const fn add_sync_reads(&mut self, amount: u64) {
+        self.reads = self.reads.wrapping_add(amount);
+        self.sync = self.sync.wrapping_add(amount);
+    }
+
     /// The reverse of [`ByKind::count`].
     #[inline]
     pub const fn uncount(&mut self, kind: Kind, is_sync: bool, amount: u64) {
@@ -174,6 +190,46 @@ impl GroupAccount {
         self.merged.absorb(&other.merged);
     }
 
+    // What comes with every request. Reads that somebody waits for first: for these one question is enough.
+
+    /// A request is queued.
+    #[inline]
+    pub const fn queue(&mut self, kind: Kind, is_sync: bool) {
+        self.queued.count_first(kind, is_sync, 1);
+    }
+
+    /// It no longer is.
+    #[inline]
+    pub const fn unqueue(&mut self, kind: Kind, is_sync: bool) {
+        self.queued.count_first(kind, is_sync, 1_u64.wrapping_neg());
+    }
+
+    /// A request of so many sectors goes to the device.
+    #[inline]
+    pub const fn serve(&mut self, kind: Kind, is_sync: bool, sectors: u32) {
+        let (sectors, bytes) = (sectors as u64, sectors as u64 * 512);
+        self.sectors = self.sectors.wrapping_add(sectors);
+        if is_sync && matches!(kind, Kind::Read) {
+            self.serviced.add_sync_reads(1);
+            self.service_bytes.add_sync_reads(bytes);
+        } else {
+            self.serviced.count(kind, is_sync, 1);
+            self.service_bytes.count(kind, is_sync, bytes);
+        }
+    }
+
+    /// The device is done with one: how long it had it, and how long it had been waited for before.
+    #[inline]
+    pub const fn complete(&mut self, kind: Kind, is_sync: bool, service_ns: Nanos, wait_ns: Nanos) {
+        if is_sync && matches!(kind, Kind::Read) {
+            self.service_time_ns.add_sync_reads(service_ns);
+            self.wait_time_ns.add_sync_reads(wait_ns);
+        } else {
+            self.service_time_ns.count(kind, is_sync, service_ns);
+            self.wait_time_ns.count(kind, is_sync, wait_ns);
+        }
+    }
+
     /// `reset_stats`: everything is zero, but for what is queued.
     pub const fn reset(&mut self) {
         let queued = self.queued;
@@ -198,6 +254,34 @@ mod tests {
         assert_eq!((counted, counted.total()), (expected, 1111));
         counted.uncount(Kind::Discard, false, 100);
         assert_eq!((counted.discards, counted.total()), (0, 1011));
+    }
+
+    #[test]
+    fn a_request_is_counted_as_its_kind_asks() {
+        let (mut one_by_one, mut at_once) = (GroupAccount::ZERO, GroupAccount::ZERO);
+        for (kind, is_sync, sectors) in [
+            (Kind::Read, true, 1),
+            (Kind::Read, false, 2),
+            (Kind::Write, true, 4),
+            (Kind::Write, false, 8),
+            (Kind::Discard, true, 16),
+            (Kind::Discard, false, 32),
+        ] {
+            let (service_ns, wait_ns) = (u64::from(sectors) * 3, u64::from(sectors) * 5);
+            for _ in 0..2 {
+                at_once.queue(kind, is_sync);
+            }
+            at_once.unqueue(kind, is_sync);
+            at_once.serve(kind, is_sync, sectors);
+            at_once.complete(kind, is_sync, service_ns, wait_ns);
+            one_by_one.queued.count(kind, is_sync, 1);
+            one_by_one.sectors += u64::from(sectors);
+            one_by_one.serviced.count(kind, is_sync, 1);
+            one_by_one.service_bytes.count(kind, is_sync, u64::from(sectors) * 512);
+            one_by_one.service_time_ns.count(kind, is_sync, service_ns);
+            one_by_one.wait_time_ns.count(kind, is_sync, wait_ns);
+        }
+        assert_eq!((at_once, at_once.sectors), (one_by_one, 63));
     }
 
     #[test]

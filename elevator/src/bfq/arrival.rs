@@ -5,10 +5,11 @@ use super::budget::TurnEnd;
 use super::next_request::is_far_from;
 use super::profile::IoBound;
 use super::state::{Held, Marks, Queue, Slot};
+use crate::account::Kind;
 use crate::request::Bio;
 use crate::structures::NIL;
 use block::time::MILLISECOND;
-use block::{Flags, GroupId, Nanos, RequestId};
+use block::{Direction, Flags, GroupId, Nanos, RequestId};
 
 /// Shorter requests do not end a wait for throughput: others may yet join them.
 const SMALL_SECTORS: u32 = 32;
@@ -23,6 +24,8 @@ struct Put {
     factor_before: u32,
     is_next_changed: bool,
     was_busy: bool,
+    /// The queue's, as are those of all its requests.
+    is_sync: bool,
 }
 
 impl Queue {
@@ -46,12 +49,21 @@ impl Queue {
 }
 
 impl Bfq {
-    /// An ordinary request, bound to its queue: into it. Phase after phase, so that none of them lies below another on the
-    /// stack.
-    #[inline]
-    pub(super) fn add(&mut self, bio: &Bio, slot: u32, bound_to: u32, context: u32) {
-        let queue = if self.stays_alone(bound_to, context) { bound_to } else { self.redirect(bio, slot) };
-        let put = self.take_in(bio, slot, queue, context);
+    /// An ordinary request: into its queue. Phase after phase, so that none of them lies below another on the stack.
+    #[inline(always)]
+    pub(super) fn add(&mut self, bio: &Bio, id: RequestId, bound_to: u32, context: u32) {
+        let slot = id.slot();
+        let (queue, put) = if self.stays_alone(bound_to, context) {
+            (bound_to, self.bind_and_take_in(bio, id, bound_to, context))
+        } else {
+            self.bind(bio, id, bound_to, context);
+            let queue = self.redirect(bio, slot);
+            (queue, self.take_in_elsewhere(bio, slot, queue, context))
+        };
+        if put.is_sync && self.is_its_only_request(context) {
+            self.look_for_waker(queue);
+            self.sample_for_injection(queue);
+        }
         let mut is_interactive = false;
         if put.was_busy {
             if put.factor_before == 1 && !bio.is_sync() {
@@ -89,13 +101,29 @@ impl Bfq {
     /// Gives a request its queue, and counts it there and in all groups above.
     #[inline(never)]
     pub(super) fn bind(&mut self, bio: &Bio, id: RequestId, queue: u32, context: u32) {
-        let (direction, is_sync) = (bio.direction(), bio.is_sync());
+        self.bind_here(bio, id, queue, context);
+    }
+
+    #[inline(never)]
+    fn bind_and_take_in(&mut self, bio: &Bio, id: RequestId, queue: u32, context: u32) -> Put {
+        self.bind_here(bio, id, queue, context);
+        self.take_in(bio, id.slot(), queue, context)
+    }
+
+    /// [`Bfq::bind`] in the frame of its callers.
+    #[inline(always)]
+    fn bind_here(&mut self, bio: &Bio, id: RequestId, queue: u32, context: u32) {
+        let is_sync = bio.is_sync();
+        let counts_as = match bio.direction() {
+            Direction::Read => Kind::Read,
+            Direction::Write => Kind::Write,
+        };
         let group = self.count_allocated(queue, 1);
-        self.groups.at_mut(group).account.queued.add(direction, is_sync, 1);
+        self.groups.at_mut(group).account.queue(counts_as, is_sync);
         *self.slots.at_mut(id.slot()) = Slot {
             id,
             held: Held::Queued,
-            direction,
+            counts_as,
             is_sync,
             kind: Slot::kind(is_sync, bio.flags.contains(Flags::META)),
             queue,
@@ -153,16 +181,21 @@ impl Bfq {
             return false;
         }
         let group = self.count_allocated(target, 1);
-        self.groups.at_mut(entry.group).account.queued.take(entry.direction, entry.is_sync, 1);
-        self.groups.at_mut(group).account.queued.add(entry.direction, entry.is_sync, 1);
+        self.groups.at_mut(entry.group).account.unqueue(entry.counts_as, entry.is_sync);
+        self.groups.at_mut(group).account.queue(entry.counts_as, entry.is_sync);
         let moved = self.slots.at_mut(slot);
         (moved.queue, moved.group) = (target, group);
         self.count_allocated(entry.queue, 1_u32.wrapping_neg());
         true
     }
 
-    /// Learns from a request, and puts it into its queue's orders.
     #[inline(never)]
+    fn take_in_elsewhere(&mut self, bio: &Bio, slot: u32, queue: u32, context: u32) -> Put {
+        self.take_in(bio, slot, queue, context)
+    }
+
+    /// Learns from a request, and puts it into its queue's orders. In the frame of its callers.
+    #[inline(always)]
     fn take_in(&mut self, bio: &Bio, slot: u32, queue: u32, context: u32) -> Put {
         self.learn_from_arrival(bio, queue, context);
         if self.messages.is_on() {
@@ -174,20 +207,16 @@ impl Bfq {
         let queued = if bio.is_sync() { sync } else { asynchronous };
         *queued = queued.wrapping_add(1);
         let (factor_before, was_busy) = (state.raising.factor, state.has(Marks::BUSY));
-        if state.is_sync() {
-            if self.is_its_only_request(context) {
-                self.look_for_waker(queue);
-                self.sample_for_injection(queue);
-            }
-            if self.profile.io_bound == IoBound::ShareOfTime {
-                self.queues.at_mut(queue).judge_io_bound(self.clock.ns);
-            }
+        let is_sync = state.is_sync();
+        if is_sync && self.profile.io_bound == IoBound::ShareOfTime {
+            state.judge_io_bound(self.clock.ns);
         }
-        let is_next_changed = self.sort_in(queue, slot, bio.extent.first_sector);
+        let kind = Slot::kind(bio.is_sync(), bio.flags.contains(Flags::META));
+        let is_next_changed = self.sort_in(queue, slot, bio.extent.first_sector, kind);
         if is_next_changed {
             self.note_position(queue);
         }
-        Put { factor_before, is_next_changed, was_busy }
+        Put { factor_before, is_next_changed, was_busy, is_sync }
     }
 
     // ---- what is learned ----
@@ -201,6 +230,7 @@ impl Bfq {
         if state.dispatched == 0 && !state.has(Marks::BUSY) {
             state.think.add(now, idle_ns.saturating_mul(2));
         }
+        let mut begins_anew = false;
         let split_over = state.split_ticks.wrapping_add(self.spans.least_idle);
         if state.is_sync() && !is_idle_class && idle_ns != 0 && self.clock.is_past(split_over) {
             let is_short = is_alive && !state.think.is_above(idle_ns / 2);
@@ -208,16 +238,19 @@ impl Bfq {
             state.marks.put(Marks::SHORT_THINK_TIME, is_short);
             let barrier = state.inject.decreased_ticks.wrapping_add(self.spans.inject_barrier);
             let is_changed = is_short != was_short && state.inject.last_service_ns == 0;
-            if is_changed && (!is_short || self.clock.is_past_or_now(barrier)) {
-                self.reset_injection(queue);
-            }
+            begins_anew = is_changed && (!is_short || self.clock.is_past_or_now(barrier));
         }
-        let state = self.queues.at_mut(queue);
         let is_far = is_far_from(state.last_end_sector, bio.extent, self.is_rotational);
         state.last_end_sector = bio.extent.end();
         state.seek_history = (state.seek_history << 1) | u32::from(is_far);
-        if self.profile.knows_totally_seeky && state.is_raised() && state.is_totally_seeky() {
-            self.doubt_soft_real_time(queue);
+        let is_soft = state.is_raised() && state.raising.longest_ticks == self.spans.soft_real_time_ticks;
+        let is_doubtful = self.profile.knows_totally_seeky && is_soft && state.is_totally_seeky();
+        if begins_anew {
+            self.reset_injection(queue);
+        }
+        if is_doubtful {
+            // A soft real-time queue whose last requests were all far off is none.
+            self.fall_back(queue);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Every invariant that BFQ knows (specification 6.1, and the links and counts behind it).
 
 use super::Bfq;
+use super::clock::NEVER;
 use super::contexts::SPARE_QUEUE;
 use super::state::{CLASSES, Held, Marks, Set, Slot};
 use super::wf2q::tree_of;
@@ -292,7 +293,7 @@ impl Bfq {
             must(!waits || queue == self.in_service, "only the queue in service is waited for", queue)?;
         }
         let waits = self.queues.at(self.in_service).has(Marks::WAIT_REQUEST);
-        must(self.timer_at.is_some() == waits, "the timer runs while a queue is waited for", self.in_service)?;
+        must((self.timer_at != NEVER) == waits, "the timer runs while a queue is waited for", self.in_service)?;
         let mut entity = self.in_service;
         while entity != NIL {
             let group = self.groups.at(self.entities.at(entity).parent);

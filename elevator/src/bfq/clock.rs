@@ -5,6 +5,9 @@ use block::Nanos;
 use block::time::{MILLISECOND, SECOND};
 use core::num::NonZeroU64;
 
+/// The time of a timer that is not set.
+pub const NEVER: Nanos = Nanos::MAX;
+
 /// The time of the event.
 #[derive(Copy, Clone, Debug)]
 pub struct Clock {

@@ -2,10 +2,12 @@
 
 use super::Bfq;
 use super::budget::TurnEnd;
+use super::clock::NEVER;
 use super::state::{Held, Marks};
 use crate::interface::Wake;
 use crate::request::Requests;
 use crate::structures::NIL;
+use block::RequestId;
 
 /// A device that holds more at a time reorders them itself.
 const QUEUEING_ABOVE: u32 = 3;
@@ -14,7 +16,7 @@ const SAMPLES: u32 = 32;
 
 /// What a completion makes of the turn in service.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-enum Then {
+pub enum Then {
     GoesOn,
     /// The device is kept for its queue.
     IsKept,
@@ -22,10 +24,10 @@ enum Then {
 }
 
 impl Bfq {
-    /// The device finished a request, or gave it back: for the queue there is no difference.
+    /// What follows when a request has left the device.
     #[inline]
-    pub(super) fn come_back(&mut self, slot: u32) -> Wake {
-        match self.leave_device(slot) {
+    pub(super) fn come_back(&mut self, then: Then) -> Wake {
+        match then {
             Then::IsKept => return Wake::No,
             Then::GoesOn => {}
             Then::Ends(end) => self.end_turn(self.in_service, end, self.clock.ns),
@@ -33,8 +35,27 @@ impl Bfq {
         if self.in_driver == 0 { self.schedule_dispatch() } else { Wake::No }
     }
 
+    /// The device gave a request back, or never had it: for the queue that is as if it had finished it.
     #[inline(never)]
-    fn leave_device(&mut self, slot: u32) -> Then {
+    pub(super) fn leave_device(&mut self, slot: u32) -> Then {
+        self.count_out(slot)
+    }
+
+    /// The device finished a request.
+    #[inline(never)]
+    pub(super) fn leave_device_served(&mut self, requests: &Requests, id: RequestId) -> Then {
+        let request = requests.at(id);
+        let served_ns = self.clock.ns.saturating_sub(request.issued_ns);
+        let waited_ns = request.issued_ns.saturating_sub(request.start_ns);
+        let entry = self.slots.at(id.slot());
+        let account = &mut self.groups.at_mut(entry.group).account;
+        account.complete(entry.counts_as, entry.is_sync, served_ns, waited_ns);
+        self.count_out(id.slot())
+    }
+
+    /// In the frame of its callers.
+    #[inline(always)]
+    fn count_out(&mut self, slot: u32) -> Then {
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Nowhere;
         let (queue, id) = (entry.queue, entry.id);
@@ -57,7 +78,7 @@ impl Bfq {
     }
 
     /// The queue has no more requests in the device.
-    #[inline]
+    #[inline(always)]
     fn has_none_in_device(&mut self, queue: u32) {
         let state = self.queues.at_mut(queue);
         let is_out = !state.has(Marks::BUSY);
@@ -74,7 +95,18 @@ impl Bfq {
     }
 
     /// The queue in service has a request less in the device: its turn may be over, or it is waited for.
+    #[inline(always)]
     fn look_at_service(&mut self, queue: u32) -> Then {
+        // What comes with nearly every request.
+        let state = self.queues.at(queue);
+        if !(state.is_empty() | self.clock.is_past_or_now(state.budget_timeout_ticks) | self.messages.is_on()) {
+            return Then::GoesOn;
+        }
+        self.look_closely_at_service(queue)
+    }
+
+    #[inline(never)]
+    fn look_closely_at_service(&mut self, queue: u32) -> Then {
         if self.must_idle(queue) {
             if self.queues.at(queue).dispatched == 0 {
                 self.begin_wait();
@@ -116,31 +148,20 @@ impl Bfq {
         self.flash_queues = !self.is_rotational && queues;
     }
 
-    #[inline]
-    pub(super) fn account_service(&mut self, requests: &Requests, slot: u32) {
-        let entry = self.slots.at(slot);
-        let request = requests.at(entry.id);
-        let served_ns = self.clock.ns.saturating_sub(request.issued_ns);
-        let waited_ns = request.issued_ns.saturating_sub(request.start_ns);
-        let account = &mut self.groups.at_mut(entry.group).account;
-        account.service_time_ns.add(entry.direction, entry.is_sync, served_ns);
-        account.wait_time_ns.add(entry.direction, entry.is_sync, waited_ns);
-    }
-
     /// The device may be asked for again, although nothing was said of it by an arrival.
     pub(super) fn schedule_dispatch(&mut self) -> Wake {
         if self.requests_queued == 0 && self.direct.is_empty() {
             return Wake::No;
         }
         self.say("schedule dispatch", &[]);
-        (self.is_holding, self.repoll_at) = (false, None);
+        (self.is_holding, self.repoll_at) = (false, NEVER);
         Wake::All
     }
 
     /// Nobody came in time.
     #[inline]
     pub(super) fn wait_is_over(&mut self) -> Wake {
-        self.timer_at = None;
+        self.timer_at = NEVER;
         let queue = self.in_service;
         if queue == NIL {
             return self.schedule_dispatch();

@@ -4,7 +4,7 @@ use super::Bfq;
 use super::actuator::Arms;
 use super::budget::DEFAULT_MAX_BUDGET;
 use super::burst::Burst;
-use super::clock::{Clock, Spans};
+use super::clock::{Clock, NEVER, Spans};
 use super::contexts::{ASYNC_QUEUES, SPARE_QUEUE};
 use super::peak_rate::PeakRate;
 use super::profile::{FORMS, Profile};
@@ -39,7 +39,7 @@ impl Policy for Bfq {
         let clock = Clock::new(configuration);
         let spans = Spans::new(&clock);
         Ok(Self {
-            profile,
+            profile: *profile,
             settings: Settings::new(&spans),
             clock,
             spans,
@@ -86,9 +86,9 @@ impl Policy for Bfq {
             turn_began_ns: 0,
             was_slow: false,
             wait_began_ns: 0,
-            timer_at: None,
+            timer_at: NEVER,
             is_holding: false,
-            repoll_at: None,
+            repoll_at: NEVER,
             work_tick_ns: configuration.work_tick_ns,
             is_injected: false,
             waits_for_dispatch: false,

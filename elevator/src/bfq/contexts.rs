@@ -48,7 +48,7 @@ impl Context {
 impl Bfq {
     /// The queue that a new request goes to. Issuers change queues here, when they are first seen or their group or level
     /// has changed, or when a shared queue is split.
-    #[inline]
+    #[inline(always)]
     pub(super) fn queue_for(&mut self, bio: &Bio, index: u32) -> u32 {
         let is_sync = bio.is_sync();
         let context = self.contexts.at(index);
@@ -307,6 +307,7 @@ impl Bfq {
     }
 
     /// The request is no longer inserted: its queue may go as well.
+    #[inline]
     pub(super) fn unbind(&mut self, slot: u32) {
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Nowhere;
@@ -344,6 +345,12 @@ impl Bfq {
     /// Its sync queue, alone.
     #[inline(never)]
     pub(super) fn leave_sync_queue(&mut self, index: u32) {
+        self.leave_sync_queue_here(index);
+    }
+
+    /// In the frame of its callers.
+    #[inline(always)]
+    pub(super) fn leave_sync_queue_here(&mut self, index: u32) {
         let context = self.contexts.at_mut(index);
         let queue = context.queue(true);
         context.set_queue(true, NIL);

@@ -198,8 +198,8 @@ impl Bfq {
         let group = core::mem::replace(&mut entry.group, GroupId::ROOT.0);
         let entry = *entry;
         let queued = u64::from(matches!(entry.held, Held::Queued | Held::Direct));
-        self.groups.at_mut(group).account.queued.take(entry.direction, entry.is_sync, queued);
-        self.groups.at_mut(GroupId::ROOT.0).account.queued.add(entry.direction, entry.is_sync, queued);
+        self.groups.at_mut(group).account.queued.uncount(entry.counts_as, entry.is_sync, queued);
+        self.groups.at_mut(GroupId::ROOT.0).account.queued.count(entry.counts_as, entry.is_sync, queued);
     }
 
     // ---- groups with requests ----

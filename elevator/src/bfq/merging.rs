@@ -296,7 +296,7 @@ impl Bfq {
             return queue;
         }
         let waker = self.queues.at(queue).waker;
-        self.leave_sync_queue(context);
+        self.leave_sync_queue_here(context);
         let fresh = self.get_queue(context, true);
         if fresh != SPARE_QUEUE {
             self.begin_own_life(context, fresh, waker);
@@ -424,10 +424,24 @@ impl Bfq {
     /// The queue's next request has changed: it is found where that is, if it may be merged at all.
     #[inline]
     pub(super) fn note_position(&mut self, queue: u32) {
-        let has_any = self.position_links.is_linked(queue) || !self.merges_too_late(queue);
-        if !self.is_spared() && has_any {
+        if self.is_spared() {
+            return;
+        }
+        let (is_listed, is_late) = (self.position_links.is_linked(queue), self.merges_too_late(queue));
+        if (is_listed || !is_late) && !(is_listed && !is_late && self.moves_alone(queue)) {
             self.renew_position(queue);
         }
+    }
+
+    /// Where it is the only one of its group: [`Bfq::renew_position`] would come to the same.
+    #[inline]
+    fn moves_alone(&mut self, queue: u32) -> bool {
+        let next = self.queues.at(queue).next;
+        let entity = self.entities.at(queue);
+        let (group, is_idle) = (entity.parent, matches!(entity.class, Class::Idle));
+        let Some(first_sector) = self.sort_links.key(next) else { return false };
+        let positions = &mut self.groups.at_mut(group).positions;
+        !is_idle && positions.change_key_of_only(&mut self.position_links, queue, first_sector)
     }
 
     #[inline(never)]

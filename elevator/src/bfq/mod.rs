@@ -55,7 +55,7 @@ use actuator::Arms;
 use block::time::is_due;
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 use burst::Burst;
-use clock::{Clock, Spans};
+use clock::{Clock, NEVER, Spans};
 use peak_rate::PeakRate;
 use profile::Profile;
 use state::{CLASSES, Context, Entity, Group, Held, Queue, Slot};
@@ -77,7 +77,8 @@ crate::reasons! {
 /// The policy's state.
 #[derive(Debug)]
 pub struct Bfq {
-    profile: &'static Profile,
+    /// A copy, because every event asks it.
+    profile: Profile,
     settings: Settings,
     clock: Clock,
     spans: Spans,
@@ -143,10 +144,12 @@ pub struct Bfq {
     was_slow: bool,
 
     wait_began_ns: Nanos,
-    timer_at: Option<Nanos>,
+    /// When the wait for the queue in service is over, or [`NEVER`].
+    timer_at: Nanos,
     /// Nothing has happened since the device was found to be kept for somebody.
     is_holding: bool,
-    repoll_at: Option<Nanos>,
+    /// When a kept device is looked at again, or [`NEVER`].
+    repoll_at: Nanos,
     work_tick_ns: Nanos,
 
     /// Others' requests were let in since the measurement began.
@@ -166,6 +169,28 @@ impl Bfq {
         self.violations = self.violations.saturating_add(1);
     }
 
+    /// In the frame of its callers.
+    #[inline(always)]
+    fn insert_at(&mut self, bio: &Bio, id: RequestId, is_sorted: bool, now: Nanos) -> Wake {
+        self.clock.set(now);
+        let is_free = self.slots.get(id.slot()).is_some_and(|slot| slot.held == Held::Nowhere && slot.queue == NIL);
+        if !is_free {
+            self.complain();
+            return Wake::No;
+        }
+        let context = self.record_of(bio);
+        let queue = self.queue_for(bio, context);
+        if is_sorted {
+            self.add(bio, id, queue, context);
+        } else {
+            self.bind(bio, id, queue, context);
+            self.add_direct(id.slot());
+        }
+        (self.is_holding, self.repoll_at) = (false, NEVER);
+        Wake::All
+    }
+
+    #[inline]
     fn holds(&self, id: RequestId, held: Held) -> bool {
         let slot = self.slots.at(id.slot());
         slot.id == id && slot.held == held
@@ -212,7 +237,7 @@ impl Elevator for Bfq {
         let slot = self.slots.at_mut(id.slot());
         slot.sectors = extent.sectors;
         let slot = *slot;
-        self.groups.at_mut(slot.group).account.merged.add(slot.direction, slot.is_sync, 1);
+        self.groups.at_mut(slot.group).account.merged.count(slot.counts_as, slot.is_sync, 1);
         if side == Side::Front && self.moved_forward(id.slot(), extent.first_sector) {
             self.next_request_changed(slot.queue);
         }
@@ -233,7 +258,7 @@ impl Elevator for Bfq {
             self.inherit(keep.slot(), gone.slot());
         }
         self.take_out(gone.slot());
-        self.groups.at_mut(absorbed.group).account.merged.add(absorbed.direction, absorbed.is_sync, 1);
+        self.groups.at_mut(absorbed.group).account.merged.count(absorbed.counts_as, absorbed.is_sync, 1);
     }
 
     fn former(&self, _requests: &Requests, id: RequestId) -> Option<RequestId> {
@@ -245,27 +270,18 @@ impl Elevator for Bfq {
     }
 
     fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
-        self.clock.set(now);
-        let is_free = self.slots.get(id.slot()).is_some_and(|slot| slot.held == Held::Nowhere && slot.queue == NIL);
-        if !is_free {
-            self.complain();
-            return Wake::No;
-        }
         let bio = requests.attributes(id);
-        let context = self.record_of(bio);
-        let queue = self.queue_for(bio, context);
-        self.bind(bio, id, queue, context);
-        match at {
-            Position::Sorted(_) => self.add(bio, id.slot(), queue, context),
-            Position::Head | Position::Requeue => self.add_direct(id.slot()),
-        }
-        (self.is_holding, self.repoll_at) = (false, None);
-        Wake::All
+        self.insert_at(bio, id, matches!(at, Position::Sorted(_)), now)
+    }
+
+    #[inline(always)]
+    fn insert_newcomer(&mut self, _requests: &Requests, id: RequestId, bio: &Bio, now: Nanos) -> Wake {
+        self.insert_at(bio, id, true, now)
     }
 
     fn choose(&mut self, _requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.clock.set(now);
-        (self.is_holding, self.repoll_at) = (false, None);
+        (self.is_holding, self.repoll_at) = (false, NEVER);
         match self.next_direct() {
             Some(direct) => direct,
             None => self.dispatch(),
@@ -290,7 +306,8 @@ impl Elevator for Bfq {
         if !self.holds(id, Held::Dispatched) {
             return Wake::No;
         }
-        let wake = self.come_back(id.slot());
+        let then = self.leave_device(id.slot());
+        let wake = self.come_back(then);
         self.unbind(id.slot());
         wake
     }
@@ -300,8 +317,8 @@ impl Elevator for Bfq {
         if !self.holds(id, Held::Dispatched) {
             return Wake::No;
         }
-        self.account_service(requests, id.slot());
-        let wake = self.come_back(id.slot());
+        let then = self.leave_device_served(requests, id);
+        let wake = self.come_back(then);
         if self.settings.repoll_on_completion { self.schedule_dispatch() } else { wake }
     }
 
@@ -315,11 +332,14 @@ impl Elevator for Bfq {
         match slot.held {
             Held::Nowhere => {}
             // Ended without a completion: drained, or failed before the device.
-            Held::Dispatched => wake = self.come_back(id.slot()),
+            Held::Dispatched => {
+                let then = self.leave_device(id.slot());
+                wake = self.come_back(then);
+            }
             Held::Queued => self.take_out(id.slot()),
             Held::Direct => {
                 self.direct.remove(&mut self.fifo_links, id.slot());
-                self.groups.at_mut(slot.group).account.queued.take(slot.direction, slot.is_sync, 1);
+                self.groups.at_mut(slot.group).account.unqueue(slot.counts_as, slot.is_sync);
             }
         }
         self.unbind(id.slot());
@@ -327,20 +347,19 @@ impl Elevator for Bfq {
     }
 
     fn next_timer(&self) -> Option<Nanos> {
-        match (self.timer_at, self.repoll_at) {
-            (Some(timer), Some(repoll)) => Some(timer.min(repoll)),
-            (timer, repoll) => timer.or(repoll),
-        }
+        let first = self.timer_at.min(self.repoll_at);
+        (first != NEVER).then_some(first)
     }
 
     fn timer(&mut self, _requests: &Requests, now: Nanos) -> Wake {
         self.clock.set(now);
         let mut wake = Wake::No;
-        if self.repoll_at.is_some_and(|at| is_due(now, at)) {
-            (self.is_holding, self.repoll_at) = (false, None);
+        let has_come = |at: Nanos| at != NEVER && is_due(now, at);
+        if has_come(self.repoll_at) {
+            (self.is_holding, self.repoll_at) = (false, NEVER);
             wake = Wake::All;
         }
-        if self.timer_at.is_some_and(|at| is_due(now, at)) { self.wait_is_over().and(wake) } else { wake }
+        if has_come(self.timer_at) { self.wait_is_over().and(wake) } else { wake }
     }
 
     fn context_exited(&mut self, context: ContextId, now: Nanos) -> Wake {
@@ -386,7 +405,7 @@ impl Elevator for Bfq {
     }
 
     fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError> {
-        (self.is_holding, self.repoll_at) = (false, None);
+        (self.is_holding, self.repoll_at) = (false, NEVER);
         self.change_setting(index, value)
     }
 

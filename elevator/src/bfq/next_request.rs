@@ -10,9 +10,18 @@ use core::hint::select_unpredictable;
 const FAR_SECTORS: u64 = 800;
 pub const LONG_ON_FLASH_SECTORS: u32 = 64;
 
+/// What the choice among the requests of a queue sees of one.
+#[derive(Copy, Clone, Debug)]
+struct Candidate {
+    slot: u32,
+    first_sector: u64,
+    /// Less goes first, whatever the way.
+    kind: u8,
+}
+
 /// What a queue has when a request has left it.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-enum Left {
+pub enum Left {
     /// As before, or nothing, which is looked at elsewhere.
     Something,
     /// Another request comes next.
@@ -35,21 +44,29 @@ impl Bfq {
         self.sort_links.key(slot).unwrap_or(0)
     }
 
+    /// What the choice among requests sees of one that is queued.
+    #[inline]
+    fn candidate(&self, slot: u32) -> Candidate {
+        Candidate { slot, first_sector: self.first_sector(slot), kind: self.slots.at(slot).kind }
+    }
+
     /// The better of two queued requests: sync before async, metadata before data, then the nearer to `last`; what lies too
     /// far back counts as behind everything.
-    #[inline]
-    fn better(&self, one: u32, other: u32, last: u64) -> u32 {
-        let (first, second) = (self.first_sector(one), self.first_sector(other));
-        let (a, b) = (self.rank(one, first, last), self.rank(other, second, last));
+    #[inline(always)]
+    fn better(&self, one: Candidate, other: Candidate, last: u64) -> u32 {
+        if one.kind != other.kind {
+            return if one.kind < other.kind { one.slot } else { other.slot };
+        }
+        let (a, b) = (self.way(one.first_sector, last), self.way(other.first_sector, last));
         // As far ahead as the other lies back: ahead. At the same place: the first.
-        let is_first_better = (a < b) | ((a == b) & (first >= second));
-        select_unpredictable(is_first_better, one, other)
+        let is_first_better = (a < b) | ((a == b) & (one.first_sector >= other.first_sector));
+        select_unpredictable(is_first_better, one.slot, other.slot)
     }
 
     /// Less is better. One number, since which of two requests is nearer is a coin toss and a branch on it is mispredicted
-    /// every other time: kind above whether the head goes round for it above how far it has to go.
-    #[inline]
-    fn rank(&self, slot: u32, first_sector: u64, last: u64) -> u128 {
+    /// every other time: whether the head goes round for it above how far it has to go.
+    #[inline(always)]
+    fn way(&self, first_sector: u64, last: u64) -> u128 {
         let is_ahead = first_sector >= last;
         let behind = last.wrapping_sub(first_sector);
         let goes_round = !is_ahead & (behind > self.settings.back_seek_max_sectors);
@@ -58,13 +75,12 @@ impl Bfq {
         // All that the head goes round for is counted from the device's first sector.
         let far = select_unpredictable(goes_round, first_sector, back);
         let distance = select_unpredictable(is_ahead, first_sector.wrapping_sub(last), far);
-        let kind = u64::from(self.slots.at(slot).kind) << 1 | u64::from(goes_round);
-        u128::from(kind) << 64 | u128::from(distance)
+        u128::from(goes_round) << 64 | u128::from(distance)
     }
 
     /// Puts a request into its queue's two orders; whether another comes next now.
-    #[inline]
-    pub(super) fn sort_in(&mut self, queue: u32, slot: u32, first_sector: u64) -> bool {
+    #[inline(always)]
+    pub(super) fn sort_in(&mut self, queue: u32, slot: u32, first_sector: u64, kind: u8) -> bool {
         let state = self.queues.at_mut(queue);
         let is_in = state.sorted.insert(&mut self.sort_links, slot, first_sector)
             && state.fifo.push_back(&mut self.fifo_links, slot);
@@ -73,12 +89,16 @@ impl Bfq {
             self.complain();
             return false;
         }
-        let next = if before == NIL { slot } else { self.better(before, slot, self.last_position_sectors) };
+        let newcomer = Candidate { slot, first_sector, kind };
+        let is_first = before == NIL;
+        let next =
+            if is_first { slot } else { self.better(self.candidate(before), newcomer, self.last_position_sectors) };
         self.queues.at_mut(queue).next = next;
         next != before
     }
 
     /// The request whose time has passed, if this is the first look in this turn and the oldest is such a one.
+    #[inline(never)]
     fn overdue(&mut self, queue: u32, slot: u32) -> u32 {
         let state = self.queues.at_mut(queue);
         state.marks.set(Marks::FIFO_EXPIRE);
@@ -92,7 +112,7 @@ impl Bfq {
     }
 
     /// What goes next when `slot` leaves: the oldest if its time has passed (looked at once a turn), else a neighbour.
-    #[inline]
+    #[inline(always)]
     fn successor(&mut self, queue: u32, slot: u32) -> u32 {
         if !self.queues.at(queue).has(Marks::FIFO_EXPIRE) {
             let overdue = self.overdue(queue, slot);
@@ -104,7 +124,9 @@ impl Bfq {
         let first = self.queues.at(queue).sorted.first().filter(|_| previous != NIL);
         match (self.sort_links.next(slot).or(first), previous) {
             (Some(next), NIL) => next,
-            (Some(next), previous) => self.better(next, previous, self.first_sector(slot)),
+            (Some(next), previous) => {
+                self.better(self.candidate(next), self.candidate(previous), self.first_sector(slot))
+            }
             (None, previous) => previous,
         }
     }
@@ -113,7 +135,19 @@ impl Bfq {
     #[inline]
     pub(super) fn take_out(&mut self, slot: u32) {
         let queue = self.slots.at(slot).queue;
-        match self.unlink(slot) {
+        let left = self.unlink_alone(slot);
+        self.after_leaving(queue, left);
+    }
+
+    #[inline(never)]
+    fn unlink_alone(&mut self, slot: u32) -> Left {
+        self.unlink(slot)
+    }
+
+    /// What follows when a request has left its queue's orders.
+    #[inline(always)]
+    pub(super) fn after_leaving(&mut self, queue: u32, left: Left) {
+        match left {
             Left::Something => {}
             Left::AnotherNext => self.next_request_changed(queue),
             Left::Nothing => {
@@ -125,8 +159,9 @@ impl Bfq {
         }
     }
 
-    #[inline(never)]
-    fn unlink(&mut self, slot: u32) -> Left {
+    /// Out of both orders. In the frame of its callers.
+    #[inline(always)]
+    pub(super) fn unlink(&mut self, slot: u32) -> Left {
         let entry = self.slots.at_mut(slot);
         if entry.held != Held::Queued {
             self.complain();
@@ -134,7 +169,7 @@ impl Bfq {
         }
         entry.held = Held::Nowhere;
         let (queue, is_sync) = (entry.queue, entry.is_sync);
-        self.groups.at_mut(entry.group).account.queued.take(entry.direction, is_sync, 1);
+        self.groups.at_mut(entry.group).account.unqueue(entry.counts_as, is_sync);
         let mut left = Left::Something;
         if self.queues.at(queue).next == slot {
             let next = self.successor(queue, slot);
@@ -176,7 +211,8 @@ impl Bfq {
             self.complain();
             return false;
         }
-        let next = if before == slot || before == NIL { slot } else { self.better(before, slot, last) };
+        let is_it = before == slot || before == NIL;
+        let next = if is_it { slot } else { self.better(self.candidate(before), self.candidate(slot), last) };
         self.queues.at_mut(queue).next = next;
         self.note_position(queue);
         next != before

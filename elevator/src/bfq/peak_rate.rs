@@ -166,11 +166,16 @@ impl Bfq {
     #[inline]
     pub(super) fn sample_completion(&mut self) {
         let now = self.clock.ns;
-        let since_us = now.saturating_sub(self.peak.last_completion_ns) / MICROSECOND;
-        let is_late = since_us > NO_PAUSE_NS / MICROSECOND;
-        if is_late && (self.peak.last_size << RATE_SHIFT).checked_div(since_us).is_some_and(|rate| rate < SLOW_RATE) {
+        let since_ns = now.saturating_sub(self.peak.last_completion_ns);
+        // In whole microseconds more than that.
+        if since_ns >= NO_PAUSE_NS + MICROSECOND && self.was_slow_since(since_ns / MICROSECOND) {
             self.conclude_rate(None);
         }
         self.peak.last_completion_ns = now;
+    }
+
+    #[inline(never)]
+    fn was_slow_since(&self, since_us: u64) -> bool {
+        (self.peak.last_size << RATE_SHIFT).checked_div(since_us).is_some_and(|rate| rate < SLOW_RATE)
     }
 }

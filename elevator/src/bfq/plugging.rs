@@ -1,6 +1,7 @@
 //! Whether the device is kept idle for a queue that has just become empty: for throughput, or for its share.
 
 use super::Bfq;
+use super::clock::NEVER;
 use super::state::Marks;
 use crate::structures::NIL;
 use block::time::MILLISECOND;
@@ -95,7 +96,7 @@ impl Bfq {
         }
         self.queues.at_mut(queue).marks.set(Marks::WAIT_REQUEST);
         self.wait_began_ns = self.clock.ns;
-        self.timer_at = Some(self.clock.ns.saturating_add(wait_ns));
+        self.timer_at = self.clock.ns.saturating_add(wait_ns);
     }
 
     /// The wait is over, for whatever reason.
@@ -105,7 +106,7 @@ impl Bfq {
             return;
         }
         state.marks.clear(Marks::WAIT_REQUEST);
-        self.timer_at = None;
+        self.timer_at = NEVER;
         let waited_ns = self.clock.ns.saturating_sub(self.wait_began_ns);
         let account = &mut self.groups.at_mut(self.entities.at(queue).parent).account;
         account.idle_ns = account.idle_ns.saturating_add(waited_ns);

@@ -74,8 +74,19 @@ impl Bfq {
     /// A request of the queue in service has just gone: whether its raising ends, and what its weight is then.
     #[inline]
     pub(super) fn look_at_raising(&mut self, queue: u32) {
-        let entity = self.entities.at(queue);
-        if entity.weight > entity.original_weight || self.queues.at(queue).is_raised() {
+        let (entity, state) = (self.entities.at(queue), self.queues.at(queue));
+        let is_in_force = entity.weight > entity.original_weight;
+        if !state.is_raised() {
+            if is_in_force {
+                self.reconsider_raising(queue);
+            }
+            return;
+        }
+        // That it goes on as it is is what comes with nearly every request.
+        let raising = &state.raising;
+        let is_over = self.clock.is_past(raising.since_ticks.wrapping_add(raising.longest_ticks));
+        let had_enough = raising.service_sectors > MOST_SERVICE_SECTORS;
+        if !is_in_force | is_over | had_enough | state.has(Marks::IN_LARGE_BURST) | self.messages.is_on() {
             self.reconsider_raising(queue);
         }
     }
@@ -117,7 +128,8 @@ impl Bfq {
     }
 
     /// The period is over: a queue that was interactive before it became soft real-time is so again, if time is left.
-    fn fall_back(&mut self, queue: u32) {
+    #[inline(never)]
+    pub(super) fn fall_back(&mut self, queue: u32) {
         let raising = self.queues.at(queue).raising;
         let interactive_until = raising.before_soft_real_time_ticks.wrapping_add(self.raising_ticks());
         if raising.longest_ticks != self.spans.soft_real_time_ticks || self.clock.is_past(interactive_until) {
@@ -143,13 +155,6 @@ impl Bfq {
             longest_ticks: self.raising_ticks(),
             since_ticks: self.clock.ticks,
             before_soft_real_time_ticks: self.clock.long_ago(),
-        }
-    }
-
-    /// A soft real-time queue whose last requests were all far off is none.
-    pub(super) fn doubt_soft_real_time(&mut self, queue: u32) {
-        if self.queues.at(queue).raising.longest_ticks == self.spans.soft_real_time_ticks {
-            self.fall_back(queue);
         }
     }
 

@@ -1,6 +1,8 @@
 //! Whose request goes next: the turn goes on, or ends; or the device is kept, and others' requests are let in meanwhile.
 
 use super::budget::TurnEnd;
+use super::clock::NEVER;
+use super::next_request::Left;
 use super::state::{Held, Marks};
 use super::{Bfq, Why};
 use crate::interface::Dispatch;
@@ -40,11 +42,38 @@ impl Bfq {
     /// The next request, or what the device waits for.
     #[inline]
     pub(super) fn dispatch(&mut self) -> Dispatch {
+        let sends = match self.goes_on() {
+            Some((slot, charge)) => Ok((slot, self.in_service, charge, Why::TurnGoesOn)),
+            None => self.decide(),
+        };
+        match sends {
+            Ok((slot, queue, charge, why)) => self.send(slot, queue, charge, why),
+            Err(nothing) => nothing,
+        }
+    }
+
+    /// The request and its charge where the turn plainly goes on, which is what comes with nearly every request:
+    /// [`Bfq::look`] would come to the same.
+    #[inline(always)]
+    fn goes_on(&self) -> Option<(u32, u32)> {
+        let queue = self.in_service;
+        let state = self.queues.get(queue)?;
+        let slot = state.next;
+        let sectors = self.slots.get(slot)?.sectors;
+        let looks_closely = self.settings.strict_guarantees | self.settings.bounded_hold | self.messages.is_on();
+        let is_plain = state.is_sync() & !state.has(Marks::WAIT_REQUEST) & self.arms.is_one() & !looks_closely;
+        let fits = sectors <= self.budget_left(queue);
+        (is_plain & fits & !self.clock.is_past_or_now(state.budget_timeout_ticks)).then_some((slot, sectors))
+    }
+
+    /// Which request goes, of which queue, at which charge and why; or what is answered instead.
+    #[inline(always)]
+    fn decide(&mut self) -> Result<(u32, u32, u32, Why), Dispatch> {
         if self.busy_total() == 0 {
-            return Dispatch::Empty;
+            return Err(Dispatch::Empty);
         }
         if self.settings.strict_guarantees && self.in_driver > 0 {
-            return self.nothing_now();
+            return Err(self.nothing_now());
         }
         let before = self.in_service;
         let mut looks_at_time = before != NIL;
@@ -64,13 +93,13 @@ impl Bfq {
                         () if queue == self.in_service => Why::NextTurn,
                         () => Why::Injected,
                     };
-                    return self.send(queue, charge, why);
+                    return Ok((self.queues.at(queue).next, queue, charge, why));
                 }
                 Look::Keeps => break,
             }
             looks_at_time = false;
         }
-        self.nothing_now()
+        Err(self.nothing_now())
     }
 
     /// Nothing goes, although something is queued: it is looked at again in a while.
@@ -83,10 +112,10 @@ impl Bfq {
         let due = self.clock.ns.saturating_add(REPOLL_NS);
         let into_tick = self.clock.ns.checked_rem(self.work_tick_ns).unwrap_or(0);
         let at = due.saturating_sub(into_tick);
-        self.repoll_at = Some(at.checked_next_multiple_of(self.work_tick_ns).unwrap_or(at));
+        self.repoll_at = at.checked_next_multiple_of(self.work_tick_ns).unwrap_or(at);
         match self.timer_at {
-            Some(until) => Dispatch::Hold { until, reason: Why::WaitsForQueue.into() },
-            None => Dispatch::Throttled,
+            NEVER => Dispatch::Throttled,
+            until => Dispatch::Hold { until, reason: Why::WaitsForQueue.into() },
         }
     }
 
@@ -170,15 +199,14 @@ impl Bfq {
 
     /// The request leaves its queue for the device.
     #[inline]
-    fn send(&mut self, queue: u32, charge: u32, why: Why) -> Dispatch {
-        let slot = self.queues.at(queue).next;
+    fn send(&mut self, slot: u32, queue: u32, charge: u32, why: Why) -> Dispatch {
         if slot == NIL {
             self.complain();
             return Dispatch::Throttled;
         }
         let is_served = queue == self.in_service;
-        self.account_dispatch(slot, charge, is_served);
-        self.move_to_device(slot, queue);
+        let left = self.charge_and_move(slot, queue, charge, is_served);
+        self.after_leaving(queue, left);
         if is_served {
             self.look_at_raising(queue);
             if self.busy_total() > 1 && self.is_idle_class(queue) && self.in_service == queue {
@@ -192,12 +220,12 @@ impl Bfq {
         Dispatch::Request { id: self.slots.at(slot).id, reason: why.into() }
     }
 
-    /// The queue's service, what is measured of its requests, and the rate of the device.
+    /// The queue's service, what is measured of its requests, and the rate of the device; then the request goes.
     #[inline(never)]
-    fn account_dispatch(&mut self, slot: u32, charge: u32, is_served: bool) {
+    fn charge_and_move(&mut self, slot: u32, queue: u32, charge: u32, is_served: bool) -> Left {
         let entry = self.slots.at(slot);
-        let (id, queue, extent) = (entry.id, entry.queue, Extent::new(self.first_sector(slot), entry.sectors));
-        self.served(queue, charge);
+        let (id, extent) = (entry.id, Extent::new(self.first_sector(slot), entry.sectors));
+        self.serve(queue, charge);
         if !is_served {
             let served = self.queues.at_mut(self.in_service);
             served.injected_sectors = served.injected_sectors.saturating_add(charge);
@@ -206,27 +234,36 @@ impl Bfq {
             self.sampled = Some(id);
         }
         self.sample_dispatch(extent, is_served);
+        self.move_out(slot, queue)
     }
 
     #[inline(always)]
     fn move_to_device(&mut self, slot: u32, queue: u32) {
+        let left = self.move_by_force(slot, queue);
+        self.after_leaving(queue, left);
+    }
+
+    #[inline(never)]
+    fn move_by_force(&mut self, slot: u32, queue: u32) -> Left {
+        self.move_out(slot, queue)
+    }
+
+    #[inline(always)]
+    fn move_out(&mut self, slot: u32, queue: u32) -> Left {
         // Before it leaves the queue, so that the queue does not look as if it had nothing anywhere.
         let state = self.queues.at_mut(queue);
         state.dispatched = state.dispatched.wrapping_add(1);
-        self.take_out(slot);
+        let left = self.unlink(slot);
         self.enter_device(slot);
+        left
     }
 
     /// Counts a request into the device, and for its group.
-    #[inline]
+    #[inline(always)]
     fn enter_device(&mut self, slot: u32) {
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Dispatched;
-        let account = &mut self.groups.at_mut(entry.group).account;
-        let sectors = u64::from(entry.sectors);
-        account.sectors = account.sectors.wrapping_add(sectors);
-        account.serviced.add(entry.direction, entry.is_sync, 1);
-        account.service_bytes.add(entry.direction, entry.is_sync, sectors.saturating_mul(512));
+        self.groups.at_mut(entry.group).account.serve(entry.counts_as, entry.is_sync, entry.sectors);
         self.arms.count_in_driver(entry.context, 1);
         self.in_driver = self.in_driver.wrapping_add(1);
     }
@@ -236,7 +273,7 @@ impl Bfq {
         let slot = self.direct.pop_front(&mut self.fifo_links)?;
         let entry = self.slots.at(slot);
         let (id, queue) = (entry.id, entry.queue);
-        self.groups.at_mut(entry.group).account.queued.take(entry.direction, entry.is_sync, 1);
+        self.groups.at_mut(entry.group).account.unqueue(entry.counts_as, entry.is_sync);
         let state = self.queues.at_mut(queue);
         state.dispatched = state.dispatched.wrapping_add(1);
         self.enter_device(slot);

@@ -1,9 +1,9 @@
 //! What BFQ keeps: of a request, of what is scheduled (queues and groups), of a queue, of an issuer, of a group.
 
 use super::contexts::SPARE_QUEUE;
-use crate::account::GroupAccount;
+use crate::account::{GroupAccount, Kind};
 use crate::structures::{List, NIL, Tree};
-use block::{Class, Direction, GroupId, Nanos, RequestId};
+use block::{Class, GroupId, Nanos, RequestId};
 
 /// Where a request is, as far as BFQ is concerned.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -23,7 +23,8 @@ pub enum Held {
 pub struct Slot {
     pub id: RequestId,
     pub held: Held,
-    pub direction: Direction,
+    /// How its group counts it: discards are writes.
+    pub counts_as: Kind,
     pub is_sync: bool,
     /// Less goes first in its queue: sync before async, metadata before data.
     pub kind: u8,
@@ -39,7 +40,7 @@ pub struct Slot {
 pub const FREE_SLOT: Slot = Slot {
     id: RequestId::from_raw(NIL),
     held: Held::Nowhere,
-    direction: Direction::Read,
+    counts_as: Kind::Read,
     is_sync: false,
     kind: 0,
     queue: NIL,

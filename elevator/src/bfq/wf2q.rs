@@ -526,9 +526,15 @@ impl Bfq {
 
     // ---- service ----
 
-    /// Sectors go to the device, or are charged: virtual time runs, here and in all groups above.
+    /// Sectors are charged: virtual time runs, here and in all groups above.
     #[inline(never)]
     pub(super) fn served(&mut self, queue: u32, sectors: u32) {
+        self.serve(queue, sectors);
+    }
+
+    /// The same for sectors that go to the device. In the frame of its callers.
+    #[inline(always)]
+    pub(super) fn serve(&mut self, queue: u32, sectors: u32) {
         let now = self.clock.ticks;
         let state = self.queues.at_mut(queue);
         if state.service_from_backlogged == 0 {

@@ -20,66 +20,73 @@ const PAGE_SECTORS: u32 = 8;
 const SEEKY_ABOVE_SECTORS: u64 = 8_192;
 
 impl Cfq {
-    /// A request joins its queue. Its steps are apart, so that a turn that ends in one of them needs little stack.
+    /// A request joins its queue. What it means for whoever has the device comes when the steps before have left the stack.
+    #[inline]
     pub(super) fn add(&mut self, requests: &Requests, id: RequestId) {
         let request = requests.at(id);
         let bio = &request.attributes;
-        let queue = self.queue_for(bio);
-        self.bury_abandoned();
-        self.bind(queue, id, bio, request.start_ns);
-        self.enqueue(queue, id.slot(), bio);
-        self.learn(queue, id.slot(), bio);
+        let mut queue = self.known_queue(bio);
+        if queue == NIL {
+            queue = self.queue_for(bio);
+            self.bury_abandoned();
+        }
+        self.take_in(queue, id, bio, request.start_ns);
         self.announce(queue, id.slot(), bio);
     }
 
+    /// Binds a request to its queue, puts it there, and learns from it.
     #[inline(never)]
-    fn bind(&mut self, queue: u32, id: RequestId, bio: &Bio, start_ns: Nanos) {
-        let due_from = if self.profile.has_one_level { self.ticks.follow(self.now, start_ns) } else { self.now };
+    fn take_in(&mut self, queue: u32, id: RequestId, bio: &Bio, start_ns: Nanos) {
+        let (slot, is_sync) = (id.slot(), bio.is_sync());
         let context = self.context_index(bio.context);
-        let is_sync = bio.is_sync();
-        let is_write = bio.direction() == Direction::Write;
-        let favoured = if self.profile.favours_prio { Flags::META.with(Flags::PRIO) } else { Flags::META };
-        let expires_as_sync = if self.profile.has_one_level { self.queues.at(queue).is_sync() } else { is_sync };
-        let due_ticks = due_from.saturating_add(self.settings.expire(expires_as_sync));
+        let issuer = self.contexts.at_mut(context);
+        issuer.inserted = issuer.inserted.wrapping_add(1);
+        let priority = issuer.priority;
         let state = self.queues.at_mut(queue);
         state.allocated = state.allocated.wrapping_add(1);
         state.references = state.references.wrapping_add(1);
         let group = state.group;
-        *self.slots.at_mut(id.slot()) = Slot {
+        let (due_from, expires_as_sync) = if self.profile.has_one_level {
+            (self.ticks.follow(self.now, start_ns), state.is_sync())
+        } else {
+            (self.now, is_sync)
+        };
+        let favoured = if self.profile.favours_prio { Flags::META.with(Flags::PRIO) } else { Flags::META };
+        let is_favoured = bio.flags.intersects(favoured);
+        let is_write = bio.direction() == Direction::Write;
+        let kind = Kind::of(bio.operation);
+        *self.slots.at_mut(slot) = Slot {
             id,
             held: Held::Queued,
-            kind: Kind::of(bio.operation),
+            kind,
             is_sync,
-            is_favoured: bio.flags.intersects(favoured),
+            is_favoured,
             is_last: is_write && bio.flags.contains(Flags::SYNC) && !bio.flags.intersects(Flags::IDLE),
             is_in_driver: false,
             queue,
             group,
             context,
-            due_ticks,
+            due_ticks: due_from.saturating_add(self.settings.expire(expires_as_sync)),
         };
-        let context = self.contexts.at_mut(context);
-        context.inserted = context.inserted.wrapping_add(1);
-    }
-
-    #[inline(never)]
-    fn enqueue(&mut self, queue: u32, slot: u32, bio: &Bio) {
         self.say_queue(queue, "insert_request", &[]);
-        let entry = *self.slots.at(slot);
-        let priority = self.contexts.at(entry.context).priority;
         self.refresh_priority(queue, priority);
         let state = self.queues.at_mut(queue);
         let is_linked = state.fifo.push_back(&mut self.fifo_links, slot);
+        state.favoured = state.favoured.wrapping_add(u32::from(is_favoured));
         if !is_linked {
             self.complain();
         }
-        let state = self.queues.at_mut(queue);
-        state.favoured = state.favoured.wrapping_add(u32::from(entry.is_favoured));
-        self.sort_in(queue, slot, bio.extent.first_sector);
+        self.sort_in(queue, slot, bio.extent.first_sector, is_sync);
         self.requests_queued = self.requests_queued.wrapping_add(1);
-        let (now_ns, is_served) = (self.now_ns, self.serving.group == entry.group);
-        let group = self.groups.at_mut(entry.group);
-        group.account.queued.count(entry.kind, entry.is_sync, 1);
+        self.account_arrival(group, kind, is_sync);
+        self.learn(queue, context, bio);
+    }
+
+    #[inline(always)]
+    fn account_arrival(&mut self, group: u32, kind: Kind, is_sync: bool) {
+        let (now_ns, is_served) = (self.now_ns, self.serving.group == group);
+        let group = self.groups.at_mut(group);
+        group.account.queue(kind, is_sync);
         if let Some(since) = group.empty_since_ns.take() {
             group.account.empty_ns = group.account.empty_ns.wrapping_add(now_ns.saturating_sub(since));
         }
@@ -89,14 +96,25 @@ impl Cfq {
     }
 
     /// Think time, seeks, and whether the queue is worth waiting for.
-    #[inline(never)]
-    fn learn(&mut self, queue: u32, slot: u32, bio: &Bio) {
-        let entry = *self.slots.at(slot);
+    #[inline(always)]
+    fn learn(&mut self, queue: u32, context: u32, bio: &Bio) {
         let (now, idle) = (self.now, self.settings.slice_idle_ticks);
-        let state = self.queues.at(queue);
+        let state = self.queues.at_mut(queue);
         let (is_sync, tree, group) = (state.is_sync(), state.tree, state.group);
+        let first_sector = bio.extent.first_sector;
+        let distance = if state.last_end_sector == 0 { 0 } else { first_sector.abs_diff(state.last_end_sector) };
+        let is_seek =
+            if self.is_rotational { distance > SEEK_ABOVE_SECTORS } else { bio.extent.sectors < SMALL_BELOW_SECTORS };
+        state.seek_history = (state.seek_history << 1) | u32::from(is_seek);
+        state.last_end_sector = bio.extent.end();
+        let is_judged = is_sync && !state.is_idle_class();
+        let issuer = self.contexts.at_mut(context);
         if is_sync || !self.profile.has_wide_think_times {
-            self.contexts.at_mut(entry.context).think.add(now, idle);
+            issuer.think.add(now, idle);
+        }
+        if self.profile.has_one_level {
+            issuer.seek.add(first_sector);
+            issuer.seek.last_end_sector = bio.extent.end();
         }
         if self.profile.has_wide_think_times {
             if is_sync && let Some(think) = self.tree_thinks.get_mut(tree) {
@@ -104,23 +122,12 @@ impl Cfq {
             }
             self.groups.at_mut(group).think.add(now, self.settings.group_idle_ticks);
         }
-        let first_sector = bio.extent.first_sector;
-        if self.profile.has_one_level {
-            let seek = &mut self.contexts.at_mut(entry.context).seek;
-            seek.add(first_sector);
-            seek.last_end_sector = bio.extent.end();
-        }
-        let state = self.queues.at_mut(queue);
-        let distance = if state.last_end_sector == 0 { 0 } else { first_sector.abs_diff(state.last_end_sector) };
-        let is_seek =
-            if self.is_rotational { distance > SEEK_ABOVE_SECTORS } else { bio.extent.sectors < SMALL_BELOW_SECTORS };
-        state.seek_history = (state.seek_history << 1) | u32::from(is_seek);
-        state.last_end_sector = bio.extent.end();
-        if is_sync && !state.is_idle_class() {
-            self.judge_idling(queue, entry.context);
+        if is_judged {
+            self.judge_idling(queue, context);
         }
     }
 
+    #[inline(always)]
     fn judge_idling(&mut self, queue: u32, context: u32) {
         let state = self.queues.at_mut(queue);
         if state.queued_total() >= DEEP_REQUESTS {
@@ -155,6 +162,7 @@ impl Cfq {
     }
 
     /// What the newcomer means for whoever has the device.
+    #[inline]
     fn announce(&mut self, queue: u32, slot: u32, bio: &Bio) {
         if self.active != queue {
             if self.should_preempt(queue, slot) {

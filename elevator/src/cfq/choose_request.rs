@@ -1,7 +1,7 @@
 //! Inside a queue: which request is the best next one, and the two orders it is found in.
 
 use super::Cfq;
-use super::state::{Held, Marks};
+use super::state::{Held, Marks, Slot};
 use crate::structures::NIL;
 
 /// What the rule sees of a request.
@@ -81,8 +81,8 @@ impl Cfq {
     }
 
     /// Puts a request into its queue's order. The queue is busy from now on.
-    pub(super) fn sort_in(&mut self, queue: u32, slot: u32, first_sector: u64) {
-        let is_sync = self.slots.at(slot).is_sync;
+    #[inline(always)]
+    pub(super) fn sort_in(&mut self, queue: u32, slot: u32, first_sector: u64, is_sync: bool) {
         let state = self.queues.at_mut(queue);
         if !state.sorted.insert(&mut self.sort_links, slot, first_sector) {
             self.complain();
@@ -103,52 +103,52 @@ impl Cfq {
     }
 
     /// What goes next is looked for from a request that leaves for the device, even if it was not the one expected.
-    pub(super) fn go_on_from(&mut self, slot: u32) {
-        let queue = self.slots.at(slot).queue;
+    #[inline]
+    pub(super) fn go_on_from(&mut self, queue: u32, slot: u32) {
         let next = self.successor(queue, slot);
         self.queues.at_mut(queue).next = next;
     }
 
-    /// A request leaves its queue's orders: chosen, or absorbed by another.
+    /// A request leaves its queue's orders: absorbed by another, or taken back.
+    #[inline(never)]
     pub(super) fn take_out(&mut self, slot: u32) {
-        let entry = *self.slots.at(slot);
-        let queue = entry.queue;
-        if entry.held != Held::Queued {
+        let Slot { queue, held, group, kind, is_sync, .. } = *self.slots.at(slot);
+        if held != Held::Queued {
             self.complain();
             return;
         }
         let is_next = self.queues.at(queue).next == slot;
         if is_next {
-            self.go_on_from(slot);
+            self.go_on_from(queue, slot);
         }
-        self.unsort(queue, slot);
+        self.slots.at_mut(slot).held = Held::Nowhere;
+        self.unlink_request(queue, slot);
         // Nobody looks for neighbours while the active queue has requests, and afterwards it is noted all the same.
         if is_next && self.active != queue {
             self.note_next(queue);
         }
-        let state = self.queues.at_mut(queue);
-        if !state.fifo.remove(&mut self.fifo_links, slot) {
-            self.complain();
-        }
-        self.slots.at_mut(slot).held = Held::Nowhere;
-        self.requests_queued = self.requests_queued.wrapping_sub(1);
-        let state = self.queues.at_mut(queue);
-        state.favoured = state.favoured.wrapping_sub(u32::from(entry.is_favoured));
-        let account = &mut self.groups.at_mut(entry.group).account;
-        account.queued.uncount(entry.kind, entry.is_sync, 1);
+        self.groups.at_mut(group).account.unqueue(kind, is_sync);
     }
 
-    fn unsort(&mut self, queue: u32, slot: u32) {
-        let is_sync = self.slots.at(slot).is_sync;
+    /// Off both orders of its queue, which says so if it has nothing now. In the frame of its callers.
+    #[inline(always)]
+    pub(super) fn unlink_request(&mut self, queue: u32, slot: u32) {
+        let Slot { is_sync, is_favoured, .. } = *self.slots.at(slot);
         let state = self.queues.at_mut(queue);
-        if !state.sorted.remove(&mut self.sort_links, slot) {
-            self.complain();
-            return;
+        let is_unsorted = state.sorted.remove(&mut self.sort_links, slot);
+        if is_unsorted {
+            let [asynchronous, sync] = &mut state.queued;
+            let queued = if is_sync { sync } else { asynchronous };
+            *queued = queued.wrapping_sub(1);
         }
-        let [asynchronous, sync] = &mut state.queued;
-        let queued = if is_sync { sync } else { asynchronous };
-        *queued = queued.wrapping_sub(1);
-        if state.is_empty() {
+        let is_out = is_unsorted & state.fifo.remove(&mut self.fifo_links, slot);
+        state.favoured = state.favoured.wrapping_sub(u32::from(is_favoured));
+        let is_spent = is_unsorted && state.is_empty();
+        self.requests_queued = self.requests_queued.wrapping_sub(1);
+        if !is_out {
+            self.complain();
+        }
+        if is_spent {
             self.note_next(queue);
         }
     }

@@ -5,6 +5,7 @@ use super::expire::Rest;
 use super::state::{Marks, Slot};
 use crate::request::Requests;
 use crate::structures::NIL;
+use block::Nanos;
 
 /// A device that takes fewer at a time reorders nothing.
 const QUEUEING_FROM: u32 = 5;
@@ -13,6 +14,7 @@ const SAMPLES: u32 = 50;
 
 impl Cfq {
     /// The driver took the request.
+    #[inline]
     pub(super) fn activate(&mut self, requests: &Requests, slot: u32) {
         let entry = self.slots.at_mut(slot);
         if entry.is_in_driver {
@@ -29,6 +31,7 @@ impl Cfq {
     }
 
     /// The driver gave it back, or it is done.
+    #[inline]
     pub(super) fn deactivate(&mut self, slot: u32) {
         let entry = self.slots.at_mut(slot);
         if core::mem::replace(&mut entry.is_in_driver, false) {
@@ -51,56 +54,55 @@ impl Cfq {
     /// Learns from a completion; the request's queue, and whether it was sync and announced no other.
     #[inline(never)]
     fn take_back(&mut self, requests: &Requests, slot: u32) -> (u32, bool, bool) {
-        let entry = *self.slots.at(slot);
-        let queue = entry.queue;
-        self.say_queue(queue, "complete rqnoidle {0}", &[u64::from(entry.is_last)]);
+        let Slot { id, queue, kind, is_sync, is_last, context, .. } = *self.slots.at(slot);
+        self.say_queue(queue, "complete rqnoidle {0}", &[u64::from(is_last)]);
         if !self.profile.has_one_level {
             self.learn_depth();
         }
-        self.account_service(requests, &entry);
-        self.leave_device(slot);
-        if entry.is_sync {
-            self.sync_completed(requests, &entry);
-        }
+        let request = requests.at(id);
+        let served_ns = self.now_ns.saturating_sub(request.issued_ns);
+        let waited_ns = request.issued_ns.saturating_sub(request.start_ns);
+        let group = self.count_out(slot);
+        let group = self.groups.at_mut(group);
+        group.account.complete(kind, is_sync, served_ns, waited_ns);
         if self.profile.has_wide_think_times {
-            let group = self.queues.at(queue).group;
-            self.groups.at_mut(group).think.last_end_ticks = self.now;
+            group.think.last_end_ticks = self.now;
         }
-        (queue, entry.is_sync, entry.is_last)
+        if is_sync {
+            self.sync_completed(request.start_ns, queue, context);
+        }
+        (queue, is_sync, is_last)
     }
 
-    /// Counts a request out of the device, however it ended.
+    /// Counts a request out of the device that ended without a completion.
     #[inline(never)]
     pub(super) fn leave_device(&mut self, slot: u32) {
+        self.count_out(slot);
+    }
+
+    /// Counts a request out of the device, however it ended; its queue's group.
+    #[inline(always)]
+    fn count_out(&mut self, slot: u32) -> u32 {
         self.deactivate(slot);
         let entry = self.slots.at_mut(slot);
         entry.held = super::state::Held::Nowhere;
-        let entry = *entry;
-        let state = self.queues.at_mut(entry.queue);
+        let (queue, group) = (entry.queue, entry.group);
+        let state = self.queues.at_mut(queue);
         state.dispatched = state.dispatched.saturating_sub(1);
         let [asynchronous, sync] = &mut self.in_flight;
         let in_flight = if state.is_sync() { sync } else { asynchronous };
         *in_flight = in_flight.wrapping_sub(1);
-        let group = self.groups.at_mut(entry.group);
+        let group_now = state.group;
+        let group = self.groups.at_mut(group);
         group.dispatched = group.dispatched.saturating_sub(1);
+        group_now
     }
 
-    #[inline(never)]
-    fn account_service(&mut self, requests: &Requests, entry: &Slot) {
-        let request = requests.at(entry.id);
-        let group = self.queues.at(entry.queue).group;
-        let account = &mut self.groups.at_mut(group).account;
-        let served_ns = self.now_ns.saturating_sub(request.issued_ns);
-        let waited_ns = request.issued_ns.saturating_sub(request.start_ns);
-        account.service_time_ns.count(entry.kind, entry.is_sync, served_ns);
-        account.wait_time_ns.count(entry.kind, entry.is_sync, waited_ns);
-    }
-
-    #[inline(never)]
-    fn sync_completed(&mut self, requests: &Requests, entry: &Slot) {
+    #[inline(always)]
+    fn sync_completed(&mut self, start_ns: Nanos, queue: u32, context: u32) {
         let now = self.now;
-        self.contexts.at_mut(entry.context).think.last_end_ticks = now;
-        let state = self.queues.at(entry.queue);
+        self.contexts.at_mut(context).think.last_end_ticks = now;
+        let state = self.queues.at(queue);
         if self.profile.has_wide_think_times {
             let own = self.tree_index(state.group, state.class, state.workload_type());
             let tree = if state.tree == NIL { own } else { state.tree };
@@ -108,7 +110,7 @@ impl Cfq {
         }
         // Whether the tick in which it was allocated lies so long back, without a division.
         let late_before = (now + 1).saturating_sub(self.settings.expire(true));
-        if requests.at(entry.id).start_ns < self.ticks.ns(late_before) {
+        if start_ns < self.ticks.ns(late_before) {
             self.last_delayed_sync_ticks = now;
         }
     }

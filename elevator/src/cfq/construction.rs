@@ -47,7 +47,7 @@ impl Cfq {
         let ticks = Ticks::new(profile.clock, configuration);
         let settings = Settings::new(profile, &ticks, configuration.rotational);
         Ok(Self {
-            profile,
+            profile: *profile,
             settings,
             ticks,
             is_rotational: configuration.rotational,
@@ -135,18 +135,25 @@ fn no_accounts(count: u32) -> Result<Array<GroupAccount>, NoMemory> {
 #[inline(never)]
 fn groups_with_root(count: u32, profile: &Profile) -> Result<Array<Group>, NoMemory> {
     let mut groups = Array::try_new(count, UNKNOWN_GROUP)?;
-    let root = new_group(profile, GroupId::ROOT, &GroupSettings::with_weight(WEIGHT_DEFAULT));
-    *groups.at_mut(GroupId::ROOT.0) = root;
+    groups.at_mut(GroupId::ROOT.0).begin(profile, GroupId::ROOT, &GroupSettings::with_weight(WEIGHT_DEFAULT));
     Ok(groups)
 }
 
-/// A group that has done nothing; its weights in the form's range.
-pub fn new_group(profile: &Profile, group: GroupId, settings: &GroupSettings) -> Group {
-    let weight = own_weight(profile, group, settings);
+impl Group {
+    /// As one that has done nothing. In its place: it is large, and the stack of a kernel is not.
+    pub fn begin(&mut self, profile: &Profile, group: GroupId, settings: &GroupSettings) {
+        *self = UNKNOWN_GROUP;
+        let (weight, leaf_weight) = weights(profile, group, settings);
+        (self.weight, self.leaf_weight) = (weight, leaf_weight);
+        (self.new_weight, self.new_leaf_weight, self.parent) = (weight, leaf_weight, settings.parent.0);
+    }
+}
+
+/// The weights of a group and of its own queues, in the form's range.
+pub fn weights(profile: &Profile, group: GroupId, settings: &GroupSettings) -> (u32, u32) {
     let own = settings.leaf_weight.unwrap_or(settings.weight);
-    let leaf_weight = own_weight(profile, group, &GroupSettings { weight: own, ..*settings });
-    let (new_weight, new_leaf_weight, parent) = (weight, leaf_weight, settings.parent.0);
-    Group { weight, leaf_weight, new_weight, new_leaf_weight, parent, ..UNKNOWN_GROUP }
+    let of_queues = GroupSettings { weight: own, ..*settings };
+    (own_weight(profile, group, settings), own_weight(profile, group, &of_queues))
 }
 
 /// The weight in the form's range; the root counts double.

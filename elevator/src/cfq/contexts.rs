@@ -33,6 +33,21 @@ impl Cfq {
         context.0.min(self.contexts.len().wrapping_sub(1))
     }
 
+    /// The queue that a new request goes to, if nothing has changed about its issuer; NIL: [`Cfq::queue_for`] knows.
+    #[inline]
+    pub(super) fn known_queue(&self, bio: &Bio) -> u32 {
+        let context = self.contexts.at(self.context_index(bio.context));
+        let is_as_before =
+            context.is_alive & (context.priority == bio.priority) & (context.group == self.sync_group(bio).0);
+        if !(is_as_before & bio.is_sync()) {
+            return NIL;
+        }
+        match self.queues.get(context.queue) {
+            Some(queue) if queue.merges_into == NIL && !queue.has(Marks::SPLIT_COOP) => context.queue,
+            _ => NIL,
+        }
+    }
+
     /// The queue that a new request goes to. Issuers change queues here and nowhere else: when they are first seen, when
     /// their group has changed, when queues were merged and when they part again.
     #[inline(never)]
@@ -170,6 +185,7 @@ impl Cfq {
     }
 
     /// Works class and level out, if they may have changed.
+    #[inline]
     pub(super) fn refresh_priority(&mut self, queue: u32, priority: Priority) {
         let state = self.queues.at_mut(queue);
         if !state.has(Marks::PRIO_CHANGED) || queue == SPARE_QUEUE {
@@ -222,6 +238,7 @@ impl Cfq {
     }
 
     /// The request is no longer inserted: its queue may go as well.
+    #[inline]
     pub(super) fn unbind(&mut self, slot: u32) {
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Nowhere;
@@ -234,6 +251,9 @@ impl Cfq {
         state.allocated = state.allocated.saturating_sub(1);
         if queue == SPARE_QUEUE {
             state.references = state.references.saturating_sub(1);
+        } else if state.process_references() > 1 {
+            // As [`Cfq::drop_reference`] where an issuer holds on to it, which is what comes with nearly every request.
+            state.references = state.references.wrapping_sub(1);
         } else {
             self.drop_reference(queue);
         }

@@ -5,7 +5,7 @@ use super::Why;
 use super::expire::Rest;
 use super::select::{Selected, Waits};
 use super::slices::async_allowance;
-use super::state::{Held, Marks};
+use super::state::{Held, Marks, Slot};
 use crate::interface::Dispatch;
 use crate::request::Requests;
 use crate::structures::NIL;
@@ -95,28 +95,34 @@ impl Cfq {
     }
 
     /// A queued request leaves its queue for the device and is counted there.
+    #[inline]
     pub(super) fn move_to_device(&mut self, requests: &Requests, slot: u32) {
-        self.go_on_from(slot);
-        self.take_out(slot);
         let entry = self.slots.at_mut(slot);
+        let Slot { id, queue, group: group_then, kind, is_sync: is_request_sync, held, .. } = *entry;
         entry.held = Held::Dispatched;
-        let entry = *entry;
-        let sectors = u64::from(requests.attributes(entry.id).extent.sectors);
-        let state = self.queues.at_mut(entry.queue);
+        self.go_on_from(queue, slot);
+        let is_here = held == Held::Queued;
+        if is_here {
+            self.unlink_request(queue, slot);
+        } else {
+            self.complain();
+        }
+        let of_request = self.groups.at_mut(group_then);
+        of_request.dispatched = of_request.dispatched.wrapping_add(1);
+        if is_here {
+            of_request.account.unqueue(kind, is_request_sync);
+        }
+        let sectors = requests.attributes(id).extent.sectors;
+        let state = self.queues.at_mut(queue);
         state.dispatched = state.dispatched.wrapping_add(1);
-        state.slice_sectors = state.slice_sectors.wrapping_add(sectors);
+        state.slice_sectors = state.slice_sectors.wrapping_add(u64::from(sectors));
         let (is_sync, group, is_spent) = (state.is_sync(), state.group, state.is_empty());
         let [asynchronous, sync] = &mut self.in_flight;
         let in_flight = if is_sync { sync } else { asynchronous };
         *in_flight = in_flight.wrapping_add(1);
-        let of_request = self.groups.at_mut(entry.group);
-        of_request.dispatched = of_request.dispatched.wrapping_add(1);
-        let account = &mut self.groups.at_mut(group).account;
-        account.sectors = account.sectors.wrapping_add(sectors);
-        account.serviced.count(entry.kind, entry.is_sync, 1);
-        account.service_bytes.count(entry.kind, entry.is_sync, sectors.saturating_mul(512));
+        self.groups.at_mut(group).account.serve(kind, is_request_sync, sectors);
         if is_spent && self.profile.has_one_level {
-            self.become_idle(entry.queue);
+            self.become_idle(queue);
         }
     }
 
@@ -183,12 +189,11 @@ impl Cfq {
                 _ => break,
             };
             let why = if before == queue { Why::SliceGoesOn } else { Why::NextQueue };
-            let began = self.move_round(requests, queue, why);
-            first = first.or(began);
+            self.move_round(requests, queue, why, &mut first);
         }
-        match (first, self.next_of_round()) {
-            (Some(reason), Some(id)) => Dispatch::Request { id, reason: reason.into() },
-            _ => Dispatch::Throttled,
+        match first {
+            Some((slot, reason)) => Dispatch::Request { id: self.slots.at(slot).id, reason: reason.into() },
+            None => Dispatch::Throttled,
         }
     }
 
@@ -204,11 +209,11 @@ impl Cfq {
         if self.queues.at(queue).is_idle_class() { 1 } else { self.settings.quantum_requests }
     }
 
-    /// Up to `quantum` requests of a queue; the reason of the first.
-    fn move_round(&mut self, requests: &Requests, queue: u32, why: Why) -> Option<Why> {
+    /// Up to `quantum` requests of a queue. The first of all goes at once, with its reason, the others wait for their turn.
+    fn move_round(&mut self, requests: &Requests, queue: u32, why: Why, first: &mut Option<(u32, Why)>) {
         self.cancel_timer();
         self.queues.at_mut(queue).marks.clear(Marks::WAIT_REQUEST);
-        let (most, mut moved, mut first) = (self.round_size(queue), 0_u64, None);
+        let (most, mut moved) = (self.round_size(queue), 0_u64);
         while moved < most && !self.queues.at(queue).is_empty() {
             let overdue = self.overdue(queue);
             let slot = overdue.unwrap_or(self.queues.at(queue).next);
@@ -217,15 +222,17 @@ impl Cfq {
                 break;
             }
             self.take_for_device(requests, queue, slot);
-            self.slots.at_mut(slot).held = Held::Round;
-            if !self.round.push_back(&mut self.fifo_links, slot) {
-                self.complain();
+            if first.is_none() {
+                *first = Some((slot, if overdue.is_some() { Why::Overdue } else { why }));
+            } else {
+                self.slots.at_mut(slot).held = Held::Round;
+                if !self.round.push_back(&mut self.fifo_links, slot) {
+                    self.complain();
+                }
             }
-            first = first.or(Some(if overdue.is_some() { Why::Overdue } else { why }));
             moved = moved.saturating_add(1);
         }
         self.end_short_turn(queue, moved);
-        first
     }
 
     /// The oldest of those that were moved out of their queue with others.

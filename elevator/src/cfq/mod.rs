@@ -69,7 +69,8 @@ const LEVELS: u32 = 8;
 /// The policy's state.
 #[derive(Debug)]
 pub struct Cfq {
-    profile: &'static Profile,
+    /// A copy, because every event asks it.
+    profile: Profile,
     settings: Settings,
     ticks: Ticks,
     is_rotational: bool,
@@ -306,11 +307,11 @@ impl Elevator for Cfq {
 
     fn released(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.tick(now);
-        let slot = *self.slots.at(id.slot());
-        if slot.id != id {
+        let Slot { id: known, held, queue, .. } = *self.slots.at(id.slot());
+        if known != id {
             return Wake::No;
         }
-        match slot.held {
+        match held {
             Held::Nowhere => {}
             // Ended without a completion: drained, or failed before the device.
             Held::Dispatched => self.leave_device(id.slot()),
@@ -320,11 +321,11 @@ impl Elevator for Cfq {
             }
             Held::Queued => {
                 self.take_out(id.slot());
-                self.leave_if_empty(slot.queue);
+                self.leave_if_empty(queue);
             }
             Held::Head => {
                 self.head.remove(&mut self.fifo_links, id.slot());
-                if slot.queue != NIL {
+                if queue != NIL {
                     self.leave_device(id.slot());
                 }
             }
@@ -358,15 +359,16 @@ impl Elevator for Cfq {
             *removed = GroupAccount::ZERO;
         }
         if let Some(state) = self.groups.get_mut(group.0) {
-            *state = Group { think, ..construction::new_group(self.profile, group, settings) };
+            state.begin(&self.profile, group, settings);
+            state.think = think;
         }
     }
 
     fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> Wake {
         self.tick(now);
-        let Group { weight, leaf_weight, .. } = construction::new_group(self.profile, group, settings);
+        let weights = construction::weights(&self.profile, group, settings);
         if let Some(state) = self.groups.get_mut(group.0) {
-            (state.new_weight, state.new_leaf_weight) = (weight, leaf_weight);
+            (state.new_weight, state.new_leaf_weight) = weights;
         }
         Wake::No
     }

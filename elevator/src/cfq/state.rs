@@ -377,7 +377,7 @@ pub const UNKNOWN_CONTEXT: Context = Context {
 };
 
 /// One group on this device.
-#[derive(Clone, Debug)]
+#[derive(Copy, Clone, Debug)]
 pub struct Group {
     pub vdisktime: u64,
     pub weight: u32,

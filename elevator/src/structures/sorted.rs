@@ -218,10 +218,11 @@ impl Tree {
     /// recognised as foreign, and both trees would be wrong afterwards.
     #[inline]
     pub fn remove(&mut self, links: &mut SortedLinks, slot: u32) -> bool {
-        let node = *links.0.at(slot);
-        if node.rank == MISSING || (node.parent == NIL && self.root != slot) {
+        let Some(place) = links.0.get_mut(slot) else { return false };
+        if place.rank == MISSING || (place.parent == NIL && self.root != slot) {
             return false;
         }
+        let node = core::mem::replace(place, FREE);
         let [before, behind] = node.beside;
         self.join(links, before, behind);
         let side = links.0.at(node.parent).side_of(slot);
@@ -229,8 +230,18 @@ impl Tree {
             [NIL, child] | [child, NIL] => self.hang(links, child, node.parent, side),
             _ => self.replace_by_successor(links, slot, &node, side),
         }
-        links.put(slot, FREE);
         self.len = self.len.wrapping_sub(1);
+        true
+    }
+
+    /// Gives the only slot of the tree another key. False, and nothing happens, if it is not the only one, or not of this tree.
+    #[inline]
+    pub fn change_key_of_only(&mut self, links: &mut SortedLinks, slot: u32, key: u64) -> bool {
+        let is_only = self.len == 1 && self.root == slot;
+        match links.0.get_mut(slot) {
+            Some(node) if is_only => node.key = key,
+            _ => return false,
+        }
         true
     }
 

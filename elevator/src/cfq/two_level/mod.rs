@@ -133,7 +133,7 @@ impl<L: Layer> Policy for TwoLevel<L> {
 
 impl<L: Layer> TwoLevel<L> {
     /// The engine turns to a group. An idle timer that ran out meanwhile fires now: nobody could have noticed before.
-    #[inline(never)]
+    #[inline]
     fn attend(&mut self, group: u32, now: Nanos) {
         self.engine.tick(now);
         self.engine.attend(group);
@@ -405,6 +405,7 @@ impl Cfq {
     }
 
     /// An idle timer that ran out while nobody attended to it.
+    #[inline]
     fn fire_overdue(&mut self) {
         if let Some(at) = self.timer_at
             && is_due(self.now, at)

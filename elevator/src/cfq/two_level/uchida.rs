@@ -209,7 +209,7 @@ impl super::Layer for Layer {
     }
 
     /// The first completion of a turn begins the slice, any may end it.
-    #[inline(never)]
+    #[inline]
     fn completed(&mut self, engine: &mut Cfq, group: u32) {
         if group == NIL {
             return;
