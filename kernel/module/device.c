@@ -95,6 +95,7 @@ static struct hoist_device *new_device(struct request_queue *q, const struct hoi
 	device->slot_count = config->slots;
 	spin_lock_init(&device->lock);
 	INIT_LIST_HEAD(&device->spill);
+	INIT_LIST_HEAD(&device->groups);
 	hrtimer_init(&device->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
 	device->timer.function = hoist_time_has_come;
 	/* The queue is frozen: memory must not be made by writing to it. */

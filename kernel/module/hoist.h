@@ -46,6 +46,8 @@ struct hoist_device {
 	/* Requests that the core does not know: it had no slot, or blk-mq will not tell of their end. First come, first served. */
 	struct list_head spill;
 	u64 spilled;
+	/* Groups that have an id of the core's; see cgroup.c. */
+	struct list_head groups;
 	struct hrtimer timer;
 	struct hoist_record *records;
 	u64 record_room;

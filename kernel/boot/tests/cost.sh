@@ -1,5 +1,6 @@
 #!/bin/sh
 # Instructions per 4 KiB read on a disk that costs nothing: the framework, our elevators, the kernel's own; merging counted.
+# kernel: released
 load null_blk nr_devices=0 || die 10 "null_blk"
 load bfq || die 10 "bfq"
 load kyber-iosched || die 10 "kyber"
