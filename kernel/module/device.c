@@ -229,8 +229,14 @@ static void depth_changed(struct blk_mq_hw_ctx *hctx)
 
 int hoist_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
 {
+	hctx->sched_data = hoist_device_of(hctx->queue);
 	depth_changed(hctx);
 	return 0;
+}
+
+void hoist_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
+{
+	hctx->sched_data = NULL;
 }
 
 #ifdef HOIST_DEPTH_UPDATED_Q
