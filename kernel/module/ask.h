@@ -115,20 +115,21 @@ static inline struct hoist_ask hoist_ask_of_request(struct hoist_device *device,
 	};
 }
 
-/* What is 0 in all of them stands there already. */
-static inline void hoist_describe(struct hoist_device *device, struct request *rq, struct hoist_attributes *attributes)
+/* What is 0 in all of them stands there already, and so does the hardware queue. */
+static inline void hoist_describe(struct hoist_device *device, struct request *rq, bool is_plain, struct hoist_attributes *attributes)
 {
 	u32 bits = (__force u32)rq->cmd_flags;
 
 	attributes->sector = blk_rq_pos(rq);
 	attributes->sectors = blk_rq_sectors(rq);
-	attributes->context = hoist_issuer_of(rq);
-	attributes->group = hoist_group_of_bio(device, rq->bio);
+	if (device->wants & (HOIST_WANTS_CONTEXTS | HOIST_WANTS_GROUPS)) {
+		attributes->context = hoist_issuer_of(rq);
+		attributes->group = hoist_group_of_bio(device, rq->bio);
+	}
 	attributes->priority = req_get_ioprio(rq);
 	attributes->segments = rq->nr_phys_segments;
-	attributes->hardware_queue = rq->mq_hctx->queue_num;
 	/* Reads and writes of nothing special have the numbers and, shifted, the bits of the core. */
-	if (hoist_is_plain(rq)) {
+	if (is_plain) {
 		attributes->operation = bits & 1;
 		attributes->flags = ((bits >> __REQ_SYNC) & 1) * HOIST_SYNC | ((bits >> __REQ_IDLE) & 1) * HOIST_IDLE;
 		return;

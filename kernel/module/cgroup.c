@@ -5,6 +5,7 @@
  */
 #define pr_fmt(fmt) "hoistway: " fmt
 
+#include <linux/delay.h>
 #include <linux/kernel.h>
 #include <linux/module.h>
 #include <linux/slab.h>
@@ -24,14 +25,22 @@ struct group_everywhere {
 /* A cgroup on a device. */
 struct group_here {
 	struct blkg_policy_data data;
+	/* Whose id it has; NULL without one, after it was given back, and after the device left us. Under `membership`. */
+	struct hoist_device *device;
+	struct list_head others;
 	u32 id;
-	bool has_id;
 	/* A weight for this device alone; 0 = the cgroup's. It is forgotten with the elevator, as bfq's is. */
 	u32 own_weight;
 	struct rcu_head rcu;
 };
 
 static struct blkcg_policy policy;
+
+/* A group may end after its elevator or before: whichever comes second finds nothing to do. Taken before the device's lock. */
+static DEFINE_SPINLOCK(membership);
+
+/* Groups' data that is not freed. The kernel gives that of a dying group back when its last request is gone, through the policy. */
+static atomic_t data_out = ATOMIC_INIT(0);
 
 static struct group_here *here_of(struct blkg_policy_data *data)
 {
@@ -101,7 +110,10 @@ static struct blkg_policy_data *alloc_here(gfp_t gfp, struct request_queue *q, s
 	struct group_here *here = kzalloc_node(sizeof(*here), gfp, q->node);
 #endif
 
-	return here ? &here->data : NULL;
+	if (!here)
+		return NULL;
+	atomic_inc(&data_out);
+	return &here->data;
 }
 
 /* Parents come before their children. */
@@ -114,36 +126,56 @@ static void init_here(struct blkg_policy_data *data)
 
 	if (!data->blkg->parent)
 		return;
-	spin_lock_irqsave(&device->lock, flags);
+	spin_lock_irqsave(&membership, flags);
+	spin_lock(&device->lock);
 	here->id = hoist_group_added(device->core, above ? above->id : 0, group ? group->weight : WEIGHT_DEFAULT, hoist_now(device));
-	here->has_id = here->id != 0;
 	hoist_timer_follows(device);
-	spin_unlock_irqrestore(&device->lock, flags);
+	spin_unlock(&device->lock);
+	if (here->id) {
+		here->device = device;
+		list_add(&here->others, &device->groups);
+	}
+	spin_unlock_irqrestore(&membership, flags);
 }
 
 /* What is queued stays and drains; later bios of the group count as its parent's. */
 static void leave_here(struct blkg_policy_data *data)
 {
-	struct group_here *here = here_of(data), *above = here_in(data->blkg->parent);
-	struct hoist_device *device = hoist_device_of(data->blkg->q);
+	struct group_here *here = here_of(data), *above;
+	struct hoist_device *device;
 	unsigned long flags;
 
-	spin_lock_irqsave(&device->lock, flags);
-	if (here->has_id) {
+	spin_lock_irqsave(&membership, flags);
+	device = here->device;
+	if (device) {
+		above = here_in(data->blkg->parent);
+		list_del(&here->others);
+		here->device = NULL;
+		spin_lock(&device->lock);
 		hoist_group_offline(device->core, here->id, hoist_now(device));
 		hoist_bury(device);
-		here->has_id = false;
 		WRITE_ONCE(here->id, above ? above->id : 0);
 		hoist_timer_follows(device);
+		spin_unlock(&device->lock);
 	}
-	spin_unlock_irqrestore(&device->lock, flags);
+	spin_unlock_irqrestore(&membership, flags);
 }
 
+/* Somebody may have found it a moment ago without a lock (hoist_group_of_current). */
+static void drop_here(struct rcu_head *rcu)
+{
+	kfree(container_of(rcu, struct group_here, rcu));
+	atomic_dec(&data_out);
+}
+
+/*
+ * Nobody said that it goes offline if it was on its way out when this elevator came (6.12 shows such groups to a newcomer), or if the
+ * kernel could not finish making it: it leaves here.
+ */
 static void free_here(struct blkg_policy_data *data)
 {
-	struct group_here *here = here_of(data);
-
-	kfree_rcu(here, rcu);
+	leave_here(data);
+	call_rcu(&here_of(data)->rcu, drop_here);
 }
 
 /* ---- weights ---- */
@@ -155,9 +187,10 @@ static void weigh_here(struct blkcg_gq *blkg, u32 weight)
 	unsigned long flags;
 	u32 effect;
 
-	if (!here || !here->has_id)
+	/* The caller holds what every group takes to come or go. */
+	device = here ? here->device : NULL;
+	if (!device)
 		return;
-	device = hoist_device_of(blkg->q);
 	spin_lock_irqsave(&device->lock, flags);
 	effect = hoist_group_weighed(device->core, here->id, weight, hoist_now(device));
 	hoist_timer_follows(device);
@@ -302,15 +335,33 @@ static struct blkcg_policy policy = {
 
 /* ---- on and off ---- */
 
+/* The core goes: groups that the kernel still has, but in no list of this device's, have nothing to give back any more. */
+static void forget_groups(struct hoist_device *device)
+{
+	struct group_here *here, *next;
+
+	spin_lock_irq(&membership);
+	list_for_each_entry_safe(here, next, &device->groups, others) {
+		list_del(&here->others);
+		here->device = NULL;
+	}
+	spin_unlock_irq(&membership);
+}
+
 int hoist_groups_on(struct hoist_device *device)
 {
+	int error;
+
 	if (!(device->wants & HOIST_WANTS_GROUPS))
 		return 0;
 #ifdef HOIST_PD_ALLOC_DISK
-	return blkcg_activate_policy(device->q->disk, &policy);
+	error = blkcg_activate_policy(device->q->disk, &policy);
 #else
-	return blkcg_activate_policy(device->q, &policy);
+	error = blkcg_activate_policy(device->q, &policy);
 #endif
+	if (error)
+		forget_groups(device);
+	return error;
 }
 
 void hoist_groups_off(struct hoist_device *device)
@@ -322,6 +373,7 @@ void hoist_groups_off(struct hoist_device *device)
 #else
 	blkcg_deactivate_policy(device->q, &policy);
 #endif
+	forget_groups(device);
 }
 
 int hoist_groups_init(void)
@@ -329,7 +381,10 @@ int hoist_groups_init(void)
 	return blkcg_policy_register(&policy);
 }
 
+/* No device is ours any more; but 6.1 asks for the policy of a dying group's data without looking whether there is one. */
 void hoist_groups_exit(void)
 {
+	while (atomic_read(&data_out))
+		msleep(1);
 	blkcg_policy_unregister(&policy);
 }

@@ -95,6 +95,7 @@ static struct hoist_device *new_device(struct request_queue *q, const struct hoi
 	device->slot_count = config->slots;
 	spin_lock_init(&device->lock);
 	INIT_LIST_HEAD(&device->spill);
+	INIT_LIST_HEAD(&device->groups);
 	hrtimer_init(&device->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
 	device->timer.function = hoist_time_has_come;
 	/* The queue is frozen: memory must not be made by writing to it. */
@@ -228,8 +229,14 @@ static void depth_changed(struct blk_mq_hw_ctx *hctx)
 
 int hoist_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
 {
+	hctx->sched_data = hoist_device_of(hctx->queue);
 	depth_changed(hctx);
 	return 0;
+}
+
+void hoist_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
+{
+	hctx->sched_data = NULL;
 }
 
 #ifdef HOIST_DEPTH_UPDATED_Q

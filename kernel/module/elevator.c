@@ -21,6 +21,7 @@ static const struct elevator_mq_ops operations = {
 	.init_sched = hoist_init_sched,
 	.exit_sched = hoist_exit_sched,
 	.init_hctx = hoist_init_hctx,
+	.exit_hctx = hoist_exit_hctx,
 	.depth_updated = hoist_depth_updated,
 	.prepare_request = hoist_prepare_request,
 	.bio_merge = hoist_bio_merge,

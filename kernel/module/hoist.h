@@ -39,6 +39,8 @@ struct hoist_device {
 	struct request **slots;
 	u32 slot_count;
 	bool is_traced;
+	/* `spill` has something. */
+	bool has_spilled;
 	/* The latest time that the core was told: it must not run backwards. */
 	u64 now_ns;
 	/* The tick in which the clock was read last. */
@@ -46,6 +48,8 @@ struct hoist_device {
 	/* Requests that the core does not know: it had no slot, or blk-mq will not tell of their end. First come, first served. */
 	struct list_head spill;
 	u64 spilled;
+	/* Groups that have an id of the core's; see cgroup.c. */
+	struct list_head groups;
 	struct hrtimer timer;
 	struct hoist_record *records;
 	u64 record_room;
@@ -62,6 +66,12 @@ struct hoist_icq {
 static inline struct hoist_device *hoist_device_of(struct request_queue *q)
 {
 	return q->elevator->elevator_data;
+}
+
+/* The same for those who are given a hardware queue: one look instead of three. */
+static inline struct hoist_device *hoist_device_at(struct blk_mq_hw_ctx *hctx)
+{
+	return hctx->sched_data;
 }
 
 /* Under the lock: a time that somebody read is later than all that the core knows, or it counts as the latest of them. */
@@ -109,7 +119,7 @@ static inline void hoist_attend(struct hoist_device *device)
 {
 	if (likely(!device->core->attention))
 		return;
-	device->core->attention = 0;
+	device->core->attention &= HOIST_RECORDED;
 	hoist_bury(device);
 	hoist_timer_follows(device);
 }
@@ -191,6 +201,7 @@ int hoist_init_sched(struct request_queue *q, struct elevator_queue *eq);
 int hoist_init_sched(struct request_queue *q, struct elevator_type *type);
 #endif
 void hoist_exit_sched(struct elevator_queue *eq);
+void hoist_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index);
 int hoist_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index);
 #ifdef HOIST_DEPTH_UPDATED_Q
 void hoist_depth_updated(struct request_queue *q);

@@ -6,7 +6,7 @@
 #include <linux/stddef.h>
 #include <linux/types.h>
 
-#define HOIST_ABI 3
+#define HOIST_ABI 4
 #define HOIST_NONE 0xffffffffu
 #define HOIST_NEVER 0xffffffffffffffffull
 /* An id is a slot and a generation; the slot is the part that tables are indexed by. */
@@ -80,6 +80,10 @@ struct hoist_entries {
 	struct hoist_action (*dispatch)(struct hoist_core *core, u16 queue, u64 now);
 	u32 (*finish)(struct hoist_core *core, u32 id, u64 now);
 };
+
+/* Bits of `attention`: the timer or a dying group; calls are written down, which stays. */
+#define HOIST_TO_BE_DONE (1u << 0)
+#define HOIST_RECORDED (1u << 1)
 
 /* Every handle begins with this; the glue only reads it, but says when its timer will come, and takes back the call for attention. */
 struct hoist_core {

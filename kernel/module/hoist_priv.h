@@ -101,15 +101,25 @@ static inline bool hoist_is_prepared(const struct request *rq)
 #endif
 }
 
+/* The same of one that completed_request was told of: kernels that have the flag tell of those alone. */
+static inline bool hoist_is_prepared_if_completed(const struct request *rq)
+{
+#ifdef RQF_USE_SCHED
+	return true;
+#else
+	return hoist_is_prepared(rq);
+#endif
+}
+
 /* A read or a write that nobody wants anything special of. */
 static inline bool hoist_is_plain(const struct request *rq)
 {
 	return likely(!(rq->cmd_flags & ~(REQ_OP_WRITE | REQ_SYNC | REQ_IDLE | REQ_ALLOC_CACHE)));
 }
 
-static inline bool hoist_may_take_part_in_merging(struct request *rq)
+static inline bool hoist_may_take_part_in_merging(struct request *rq, bool is_plain)
 {
-	if (hoist_is_plain(rq))
+	if (is_plain)
 		return !(rq->rq_flags & RQF_NOMERGE_FLAGS);
 	if (blk_rq_is_passthrough(rq) || req_op(rq) == REQ_OP_FLUSH || req_op(rq) == REQ_OP_WRITE_ZEROES ||
 	    req_op(rq) == REQ_OP_ZONE_APPEND)

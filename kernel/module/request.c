@@ -131,14 +131,19 @@ static void spill(struct hoist_device *device, struct request *rq, bool at_head)
 		list_add(&rq->queuelist, &device->spill);
 	else
 		list_add_tail(&rq->queuelist, &device->spill);
+	device->has_spilled = true;
 	device->spilled++;
 }
 
-static noinline void note_insert(struct hoist_device *device, struct request *rq, u64 now, u32 id)
+static noinline void attend_insert(struct hoist_device *device, struct request *rq, u64 now, u32 id)
 {
-	struct hoist_ask ask = hoist_ask_of_request(device, rq);
+	struct hoist_ask ask;
 
-	hoist_note_insert(device->core, HOIST_NONE, &ask, 0, now, id);
+	if (device->records) {
+		ask = hoist_ask_of_request(device, rq);
+		hoist_note_insert(device->core, HOIST_NONE, &ask, 0, now, id);
+	}
+	hoist_attend(device);
 }
 
 /* One that was charged, that goes before all others, or that the driver gave back; and all of a policy that searches by itself. */
@@ -150,21 +155,22 @@ static noinline u32 tell_at_length(struct hoist_device *device, struct request *
 
 	if (unlikely(device->records))
 		hoist_note_insert(device->core, known, &ask, at_head, now, id);
+	hoist_attend(device);
 	return id;
 }
 
 /* The core's id of the request, none if it has no slot for it. */
-static inline u32 tell_of(struct hoist_device *device, struct request *rq, bool at_head, u64 now,
-			  struct hoist_attributes *attributes)
+static inline u32 tell_of(struct hoist_device *device, struct hoist_core *core, struct request *rq, bool is_plain, bool at_head,
+			  bool is_sorted, u64 now, struct hoist_attributes *attributes)
 {
 	u32 id;
 
-	if (unlikely(at_head || rq->elv.priv[0] || device->core->search == HOIST_OWN))
+	if (unlikely(!is_sorted || rq->elv.priv[0]))
 		return tell_at_length(device, rq, at_head, now);
-	hoist_describe(device, rq, attributes);
-	id = device->core->entries->insert(device->core, attributes, now);
-	if (unlikely(device->records))
-		note_insert(device, rq, now, id);
+	hoist_describe(device, rq, is_plain, attributes);
+	id = core->entries->insert(core, attributes, now);
+	if (unlikely(core->attention))
+		attend_insert(device, rq, now, id);
 	return id;
 }
 
@@ -174,28 +180,28 @@ static noinline bool has_found_company(struct hoist_device *device, struct reque
 	return blk_mq_sched_try_insert_merge(device->q, rq, free);
 }
 
-static inline void insert_one(struct hoist_device *device, struct request_queue *q, struct request *rq, bool at_head,
-			      struct list_head *free, u64 now, struct hoist_attributes *attributes)
+/* `is_sorted`: the policy chooses the place, not whoever inserts it. */
+static inline void insert_one(struct hoist_device *device, struct hoist_core *core, struct request_queue *q, struct request *rq,
+			      bool at_head, bool is_sorted, struct list_head *free, u64 now, struct hoist_attributes *attributes)
 {
-	bool may_merge = hoist_may_take_part_in_merging(rq);
+	bool is_plain = hoist_is_plain(rq), may_merge = hoist_may_take_part_in_merging(rq, is_plain);
 	u32 id;
 
-	if (may_merge && device->core->queued && hoist_may_find_company(q, rq) && has_found_company(device, rq, free))
+	if (may_merge && core->queued && hoist_may_find_company(q, rq) && has_found_company(device, rq, free))
 		return;
 	trace_block_rq_insert(rq);
 	if (unlikely(!hoist_is_prepared(rq))) {
 		spill(device, rq, at_head);
 		return;
 	}
-	id = tell_of(device, rq, at_head, now, attributes);
-	hoist_attend(device);
+	id = tell_of(device, core, rq, is_plain, at_head, is_sorted, now, attributes);
 	if (unlikely(id == HOIST_NONE)) {
 		spill(device, rq, at_head);
 		return;
 	}
 	hoist_set_id(device, rq, id);
 	/* The hash finds it; q->last_merge, which blk-mq tries first, is set by blk-mq once a bio has joined. */
-	if (may_merge && !at_head && device->core->search != HOIST_OWN)
+	if (may_merge && is_sorted)
 		hoist_keep_for_merging(q, rq);
 }
 
@@ -208,10 +214,12 @@ void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, b
 {
 #endif
 	struct request_queue *q = hctx->queue;
-	struct hoist_device *device = hoist_device_of(q);
+	struct hoist_device *device = hoist_device_at(hctx);
+	struct hoist_core *core = device->core;
 	struct request *rq, *next;
-	/* Outside of the loop: many kernels fill what is not, and some of it is the same for all. */
-	struct hoist_attributes attributes = {};
+	/* Outside of the loop: many kernels fill what is not, and some of it is the same for all: they are for one hardware queue. */
+	struct hoist_attributes attributes = { .hardware_queue = hctx->queue_num };
+	bool is_sorted = !at_head && core->search != HOIST_OWN;
 	LIST_HEAD(free);
 	u64 now;
 
@@ -220,7 +228,7 @@ void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, b
 	now = hoist_now(device);
 	/* All leave the list, so that it is made empty once, and none is on a list of ours: what its links say means nothing. */
 	list_for_each_entry_safe(rq, next, list, queuelist)
-		insert_one(device, q, rq, at_head, &free, now, &attributes);
+		insert_one(device, core, q, rq, at_head, is_sorted, &free, now, &attributes);
 	INIT_LIST_HEAD(list);
 	spin_unlock_irq(&device->lock);
 	list_for_each_entry_safe(rq, next, &free, queuelist) {
@@ -236,23 +244,39 @@ static struct request *next_spilled(struct hoist_device *device)
 	struct request *rq = list_first_entry(&device->spill, struct request, queuelist);
 
 	list_del_init(&rq->queuelist);
+	device->has_spilled = !list_empty(&device->spill);
 	hoist_forget_for_merging(device->q, rq);
 	rq->rq_flags |= RQF_STARTED;
 	return rq;
+}
+
+static noinline void attend_dispatch(struct hoist_device *device, u16 queue, u64 now, struct hoist_action action)
+{
+	if (device->records)
+		hoist_note_dispatch(device->core, queue, now, action);
+	hoist_attend(device);
+}
+
+static noinline struct request *no_such_slot(void)
+{
+	WARN_ON_ONCE(1);
+	return NULL;
 }
 
 /* The policy's choice. */
 static inline struct request *choose(struct hoist_device *device, u16 queue)
 {
 	u64 now = hoist_now_or_tick(device);
-	struct hoist_action action = device->core->entries->dispatch(device->core, queue, now);
+	struct hoist_core *core = device->core;
+	struct hoist_action action = core->entries->dispatch(core, queue, now);
 	struct request *rq;
 
-	if (unlikely(device->records))
-		hoist_note_dispatch(device->core, queue, now, action);
-	hoist_attend(device);
-	if (action.kind != HOIST_DISPATCH || WARN_ON_ONCE(HOIST_SLOT(action.id) >= device->slot_count))
+	if (unlikely(core->attention))
+		attend_dispatch(device, queue, now, action);
+	if (action.kind != HOIST_DISPATCH)
 		return NULL;
+	if (unlikely(HOIST_SLOT(action.id) >= device->slot_count))
+		return no_such_slot();
 	rq = device->slots[HOIST_SLOT(action.id)];
 	hoist_forget_for_merging(device->q, rq);
 	rq->rq_flags |= RQF_STARTED;
@@ -261,11 +285,11 @@ static inline struct request *choose(struct hoist_device *device, u16 queue)
 
 struct request *hoist_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
-	struct hoist_device *device = hoist_device_of(hctx->queue);
+	struct hoist_device *device = hoist_device_at(hctx);
 	struct request *rq;
 
 	spin_lock_irq(&device->lock);
-	rq = likely(list_empty(&device->spill)) ? choose(device, hctx->queue_num) : next_spilled(device);
+	rq = likely(!device->has_spilled) ? choose(device, hctx->queue_num) : next_spilled(device);
 	spin_unlock_irq(&device->lock);
 	if (unlikely(device->is_traced))
 		hoist_tell(device);
@@ -275,19 +299,19 @@ struct request *hoist_dispatch_request(struct blk_mq_hw_ctx *hctx)
 /* Without the lock: a wrong answer costs one useless or one late run, and whatever changes it runs the queue afterwards. */
 bool hoist_has_work_for(struct blk_mq_hw_ctx *hctx)
 {
-	struct hoist_device *device = hoist_device_of(hctx->queue);
+	struct hoist_device *device = hoist_device_at(hctx);
 
-	return likely(READ_ONCE(device->core->has_work)) || !list_empty_careful(&device->spill);
+	return likely(READ_ONCE(device->core->has_work)) || READ_ONCE(device->has_spilled);
 }
 
 /* For policies that have queues of their own for each hardware queue. */
 bool hoist_has_work_of_its_own(struct blk_mq_hw_ctx *hctx)
 {
-	struct hoist_device *device = hoist_device_of(hctx->queue);
+	struct hoist_device *device = hoist_device_at(hctx);
 	unsigned long flags;
 	bool has;
 
-	if (unlikely(!list_empty_careful(&device->spill)))
+	if (unlikely(READ_ONCE(device->has_spilled)))
 		return true;
 	if (!READ_ONCE(device->core->queued) || READ_ONCE(device->core->throttled))
 		return false;
@@ -297,6 +321,14 @@ bool hoist_has_work_of_its_own(struct blk_mq_hw_ctx *hctx)
 	return has;
 }
 
+static noinline void attend_finish(struct hoist_device *device, u32 id, u32 effect)
+{
+	/* Nobody has read a later time since. */
+	if (device->records)
+		hoist_note_finish(device->core, id, device->now_ns, effect);
+	hoist_attend(device);
+}
+
 /* The request ends, at a time that is known. */
 static inline void end_request(struct hoist_device *device, struct request *rq, u64 now)
 {
@@ -304,12 +336,10 @@ static inline void end_request(struct hoist_device *device, struct request *rq, 
 	unsigned long flags;
 
 	spin_lock_irqsave(&device->lock, flags);
-	now = hoist_at(device, now);
-	effect = device->core->entries->finish(device->core, id, now);
-	if (unlikely(device->records))
-		hoist_note_finish(device->core, id, now, effect);
+	effect = device->core->entries->finish(device->core, id, hoist_at(device, now));
 	rq->elv.priv[0] = NULL;
-	hoist_attend(device);
+	if (unlikely(device->core->attention))
+		attend_finish(device, id, effect);
 	spin_unlock_irqrestore(&device->lock, flags);
 	if (likely(!(effect & HOIST_RUN_QUEUE)))
 		return;
@@ -323,8 +353,8 @@ static inline void end_request(struct hoist_device *device, struct request *rq, 
 /* Before finish_request, with the time that blk-mq has read already. */
 void hoist_completed_request(struct request *rq, u64 now)
 {
-	if (likely(hoist_is_prepared(rq) && rq->elv.priv[0]))
-		end_request(hoist_device_of(rq->q), rq, now);
+	if (likely(hoist_is_prepared_if_completed(rq) && rq->elv.priv[0]))
+		end_request(hoist_device_at(rq->mq_hctx), rq, now);
 }
 
 /* It was never completed: merged into another, or never sent. */

@@ -49,6 +49,8 @@ pub struct MqDeadline {
     /// Whether a setting has changed since something was queued: only then can a request seem younger than new.
     is_retuned: bool,
     tick_ns: Nanos,
+    /// The latest time that was rounded to ticks, and its ticks: requests come in batches.
+    rounded_ns: (Nanos, Nanos),
     violations: u32,
 }
 
@@ -76,6 +78,7 @@ impl Policy for MqDeadline {
             retry_at: None,
             is_retuned: false,
             tick_ns: configuration.tick_ns,
+            rounded_ns: (0, 0),
             violations: 0,
         };
         policy.round_settings();
@@ -152,7 +155,10 @@ impl Elevator for MqDeadline {
     #[inline(always)]
     fn insert_newcomer(&mut self, _requests: &Requests, id: RequestId, attributes: &Attributes, now: Nanos) -> Wake {
         let (class, direction) = (attributes.class(), attributes.direction());
-        let due_ns = self.whole_ticks(now).wrapping_add(self.expire_ns(direction));
+        if self.rounded_ns.0 != now {
+            self.rounded_ns = (now, self.whole_ticks(now));
+        }
+        let due_ns = self.rounded_ns.1.wrapping_add(self.expire_ns(direction));
         match self.slots.get_mut(id.slot()) {
             Some(slot) if !slot.is_counted => {
                 *slot = Slot { due_ns, id, class, direction, held: Held::Sorted, is_counted: true };

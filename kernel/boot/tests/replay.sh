@@ -1,6 +1,7 @@
 #!/bin/sh
 # Every call of every elevator is written down under a mixed load and played again in user space: identical answers.
 # record: 80
+# kernel: released
 # time: real
 load virtio_pci && load virtio_blk && [ -b /dev/vdb ] || die 10 "no second disk"
 load null_blk nr_devices=0 || die 10 "null_blk"

@@ -70,7 +70,7 @@ impl Books {
         }
         if group != 0 && self.group_ids.let_go(group) {
             self.shared.dying_group.store(group, Relaxed);
-            self.shared.attention.store(1, Relaxed);
+            self.shared.call_for_attention();
         }
     }
 
@@ -92,7 +92,8 @@ impl Books {
     #[inline]
     pub(crate) fn one_less_queued(&mut self) {
         let queued = self.shared.queued.load(Relaxed);
-        self.shared.queued.store(queued.saturating_sub(1), Relaxed);
+        // Every one that leaves was counted when it came.
+        self.shared.queued.store(queued.wrapping_sub(1), Relaxed);
     }
 
     #[inline]
@@ -104,7 +105,7 @@ impl Books {
     #[inline]
     pub(crate) fn one_less_in_driver(&mut self) {
         let in_driver = self.shared.in_driver.load(Relaxed);
-        self.shared.in_driver.store(in_driver.saturating_sub(1), Relaxed);
+        self.shared.in_driver.store(in_driver.wrapping_sub(1), Relaxed);
     }
 
     #[inline]
@@ -122,10 +123,14 @@ impl Books {
         }
         let may_go = self.shared.queued.load(Relaxed) != 0 && self.shared.throttled.load(Relaxed) == 0;
         let has_work = may_go && policy.has_work(HardwareQueue(0));
-        let had_work = self.shared.has_work.load(Relaxed) != 0;
+        let mut effect = 0;
+        if wake.is_wanted() {
+            let had_work = self.shared.has_work.load(Relaxed) != 0;
+            effect = self.effect(has_work, had_work);
+        }
         self.shared.has_work.store(u32::from(has_work), Relaxed);
         self.tell_timer(policy);
-        if wake.is_wanted() { self.effect(has_work, had_work) } else { 0 }
+        effect
     }
 
     /// The same after an insertion: something is queued, nothing is throttled, and blk-mq runs the queue by itself.
@@ -145,7 +150,7 @@ impl Books {
         let at_ns = policy.next_timer().unwrap_or(u64::MAX);
         self.shared.timer_at_ns.store(at_ns, Relaxed);
         if at_ns != u64::MAX && at_ns < self.shared.armed_at_ns.load(Relaxed) {
-            self.shared.attention.store(1, Relaxed);
+            self.shared.call_for_attention();
         }
     }
 

@@ -292,7 +292,7 @@ impl Carried {
         self.policy.group_offline(GroupId(group), now);
         if self.books.group_ids.leave(group) {
             self.books.shared.dying_group.store(group, Relaxed);
-            self.books.shared.attention.store(1, Relaxed);
+            self.books.shared.call_for_attention();
         }
         self.after(Wake::No);
     }

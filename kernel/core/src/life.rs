@@ -144,34 +144,28 @@ pub(crate) fn dispatch<E: Elevator>(books: &mut Books, policy: &mut E, queue: u1
         books.refuse();
         return Action { kind: EMPTY, id: NONE, until_ns: 0 };
     }
-    let chosen = policy.choose(&books.requests, queue, now);
-    if let Dispatch::Request { id, reason } = chosen {
-        books.count_reason(reason.0);
-        let wake = start(books, policy, id, now);
-        books.after(policy, wake);
-        return Action { kind: DISPATCH, id: id.raw(), until_ns: 0 };
-    }
-    books.refuse();
-    let action = nothing_goes(books, chosen);
-    books.after(policy, Wake::No);
-    action
-}
-
-#[inline(never)]
-fn nothing_goes(books: &mut Books, chosen: Dispatch) -> Action {
-    match chosen {
+    let (kind, id, until_ns) = match policy.choose(&books.requests, queue, now) {
+        Dispatch::Request { id, reason } => {
+            books.count_reason(reason.0);
+            let wake = start(books, policy, id, now);
+            books.after(policy, wake);
+            return Action { kind: DISPATCH, id: id.raw(), until_ns: 0 };
+        }
         Dispatch::Hold { until, reason } => {
             books.count_reason(reason.0);
             books.stats.holds = books.stats.holds.wrapping_add(1);
-            Action { kind: HOLD, id: NONE, until_ns: until }
+            (HOLD, NONE, until)
         }
         Dispatch::Throttled => {
             books.stats.throttled = books.stats.throttled.wrapping_add(1);
             books.shared.throttled.store(1, Relaxed);
-            Action { kind: THROTTLED, id: NONE, until_ns: 0 }
+            (THROTTLED, NONE, 0)
         }
-        Dispatch::Empty | Dispatch::Request { .. } => Action { kind: EMPTY, id: NONE, until_ns: 0 },
-    }
+        Dispatch::Empty => (EMPTY, NONE, 0),
+    };
+    books.refuse();
+    books.after(policy, Wake::No);
+    Action { kind, id, until_ns }
 }
 
 /// blk-mq gives what was chosen to the driver as soon as it has a tag of the device for it.

@@ -1,6 +1,7 @@
 //! What crosses the border to C: plain values of fixed layout. `kernel/hoist_core.h` says the same in C.
 
 use block::{ContextId, Extent, Flags, GroupId, HardwareQueue, NIL, Operation, Priority, SoftwareQueue};
+use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use elevator::{Actuators, Attributes, Configuration, Depth};
 
@@ -164,11 +165,16 @@ pub struct Shared {
     pub search: AtomicU32,
     /// 1 while nothing may go before a completion or a newcomer.
     pub throttled: AtomicU32,
-    /// 1: there is a group to bury, or the timer is to be set earlier. The glue looks after each call, and takes it back.
+    /// Bit 0: there is a group to bury, or the timer is to be set earlier. The glue looks after each call, and takes it back.
+    /// Bit 1: calls are written down, as long as they are.
     pub attention: AtomicU32,
     /// Room.
     pub unused: u32,
 }
+
+/// Bits of [`Shared::attention`].
+const TO_BE_DONE: u32 = 1;
+const RECORDED: u32 = 2;
 
 impl Shared {
     pub(crate) const fn new() -> Self {
@@ -184,6 +190,17 @@ impl Shared {
             attention: AtomicU32::new(0),
             unused: 0,
         }
+    }
+
+    /// Of the glue, after this call.
+    pub(crate) fn call_for_attention(&self) {
+        self.attention.store(self.attention.load(Relaxed) | TO_BE_DONE, Relaxed);
+    }
+
+    /// Whether calls are written down from now on.
+    pub(crate) fn is_recorded(&self, is_recorded: bool) {
+        let others = self.attention.load(Relaxed) & !RECORDED;
+        self.attention.store(if is_recorded { others | RECORDED } else { others }, Relaxed);
     }
 }
 

@@ -11,7 +11,7 @@ use core::alloc::Layout;
 use elevator::registry::BuildError;
 
 /// Changes with every change of this interface; the glue compares it when the module is loaded.
-pub const ABI: u32 = 3;
+pub const ABI: u32 = 4;
 
 /// A device's policy, and where its calls are written down.
 #[repr(C)]
@@ -152,7 +152,9 @@ pub unsafe extern "C" fn hoist_delete(handle: *mut Handle) {
 /// `into` has room for that many until the handle is deleted or another place is given.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_record(handle: *mut Handle, into: *mut Record, room: u64) {
-    of!(handle).recorder = Recorder { into, room, written: 0, lost: 0 };
+    let handle = of!(handle);
+    handle.recorder = Recorder { into, room, written: 0, lost: 0 };
+    handle.carried.books.shared.is_recorded(room != 0);
 }
 
 /// How many calls are written, and how many found no room.
