@@ -31,8 +31,8 @@ done
 echo "= above none: mq-deadline $((mq_deadline - none)), hw-mq-deadline $((hw_mq_deadline - none)); bfq $((bfq - none)), hw-bfq $((hw_bfq - none))"
 [ $hw_mq_deadline -le $mq_deadline ] || echo "= hw-mq-deadline costs $((hw_mq_deadline - mq_deadline)) more than the kernel's"
 # What each may cost above none on this kernel: as recorded on 22 November 2026, and 1 % more. Less is to be recorded here.
-recorded="noop 985 wfq 1684 mq_deadline 1354 linus 3350 nas 3229 anticipatory 2288 deadline 1416 cfq 3505
-    uchida 3569 tarasov 3558 bfq 3174 paternoster 2549 kyber 2183"
+recorded="noop 985 wfq 1684 mq_deadline 1354 linus 3350 nas 3229 anticipatory 2288 deadline 1416 cfq 3237
+    uchida 3254 tarasov 3241 bfq 2886 paternoster 2075 kyber 2183"
 case $(uname -r) in
 6.1.*) [ $hw_mq_deadline -le $mq_deadline ] || over=" hw-mq-deadline:$((hw_mq_deadline - none))>$((mq_deadline - none)) of the kernel's" ;;
 *) recorded= ;;
