@@ -152,20 +152,32 @@ fn jobs_of_one_flow_keep_their_parts_as_in_fio() {
     assert!((ratio(&ours) - 4.0).abs() < 0.05, "{ours:?}");
     let apart = by_turns(&FLOWS.replace("flow=4\n", "flow=4\nflow_id=9\n"), 10_000);
     assert_eq!(apart, [10_000, 10_000], "each alone in its flow");
-    let Ok(directory) = tempfile::tempdir() else { return };
+    // A flow binds its jobs while both run. Where the machine lets one of fio's threads end milliseconds before the other, that one
+    // goes on alone, so that a run proves nothing; one in which they end together is exact.
+    let mut seen = Vec::new();
+    for _ in 0..5 {
+        let Some(ios) = fios_own() else {
+            eprintln!("skipped: flows against fio: fio is not installed");
+            return;
+        };
+        if ios[1].abs_diff(4 * ios[0]) <= 8 {
+            return;
+        }
+        seen.push(ios);
+    }
+    panic!("fio's own, five times: {seen:?}");
+}
+
+/// I/Os of the threads of [`FLOWS`] in the fio program; none without it.
+fn fios_own() -> Option<[u64; 2]> {
+    let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("flow.fio");
     std::fs::write(&path, FLOWS).expect("written");
     let said =
         Command::new("fio").args(["--output-format=json", "--thread"]).arg(&path).current_dir(&directory).output();
-    let Ok(said) = said else {
-        eprintln!("skipped: flows against fio: fio is not installed");
-        return;
-    };
-    let text = String::from_utf8_lossy(&said.stdout);
+    let text = String::from_utf8_lossy(&said.ok()?.stdout).into_owned();
     let document: serde_json::Value = serde_json::from_str(&text[text.find('{').expect("a document")..]).expect("JSON");
-    let ios: Vec<u64> =
-        (0..2).map(|job| document["jobs"][job]["read"]["total_ios"].as_u64().expect("a count")).collect();
-    assert!(ios[1].abs_diff(4 * ios[0]) <= 8, "fio's own: {ios:?}");
+    Some([0, 1].map(|job| document["jobs"][job]["read"]["total_ios"].as_u64().expect("a count")))
 }
 
 #[test]
