@@ -155,7 +155,7 @@ fn jobs_of_one_flow_keep_their_parts_as_in_fio() {
     // A flow binds its jobs while both run. Where the machine lets one of fio's threads end milliseconds before the other, that one
     // goes on alone, so that a run proves nothing; one in which they end together is exact.
     let mut seen = Vec::new();
-    for _ in 0..5 {
+    for _ in 0..12 {
         let Some(ios) = fios_own() else {
             eprintln!("skipped: flows against fio: fio is not installed");
             return;
@@ -165,7 +165,7 @@ fn jobs_of_one_flow_keep_their_parts_as_in_fio() {
         }
         seen.push(ios);
     }
-    panic!("fio's own, five times: {seen:?}");
+    panic!("fio's own, twelve times: {seen:?}");
 }
 
 /// I/Os of the threads of [`FLOWS`] in the fio program; none without it.
