@@ -42,7 +42,7 @@ impl Bfq {
     }
 
     /// The device finished a request.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn leave_device_served(&mut self, requests: &Requests, id: RequestId) -> Then {
         let request = requests.at(id);
         let served_ns = self.clock.ns.saturating_sub(request.issued_ns);
@@ -97,10 +97,13 @@ impl Bfq {
     /// The queue in service has a request less in the device: its turn may be over, or it is waited for.
     #[inline(always)]
     fn look_at_service(&mut self, queue: u32) -> Then {
-        // What comes with nearly every request.
+        // What comes with nearly every request: the turn goes on, or its queue has all that it sent still in the device.
         let state = self.queues.at(queue);
         if !(state.is_empty() | self.clock.is_past_or_now(state.budget_timeout_ticks) | self.messages.is_on()) {
             return Then::GoesOn;
+        }
+        if state.is_empty() && state.dispatched != 0 && self.is_plainly_better_to_idle(queue) {
+            return Then::IsKept;
         }
         self.look_closely_at_service(queue)
     }

@@ -307,8 +307,14 @@ impl Bfq {
     }
 
     /// The request is no longer inserted: its queue may go as well.
-    #[inline]
+    #[inline(never)]
     pub(super) fn unbind(&mut self, slot: u32) {
+        self.unbind_here(slot);
+    }
+
+    /// In the frame of its callers.
+    #[inline(always)]
+    pub(super) fn unbind_here(&mut self, slot: u32) {
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Nowhere;
         let queue = core::mem::replace(&mut entry.queue, NIL);

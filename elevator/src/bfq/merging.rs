@@ -15,7 +15,7 @@ const CLOSE_SECTORS: u64 = 8_192;
 impl Bfq {
     /// Whether flash that takes several commands is spared early merging and its bookkeeping: it reorders well enough.
     #[inline]
-    fn is_spared(&self) -> bool {
+    pub(super) fn is_spared(&self) -> bool {
         self.profile.spares_queueing_flash && self.flash_queues
     }
 
@@ -28,10 +28,13 @@ impl Bfq {
     #[inline]
     pub(super) fn stays_alone(&self, queue: u32, context: u32) -> bool {
         let is_unplanned = self.queues.at(queue).merges_into == NIL;
-        let is_far_from_it = self.is_spared()
-            || (self.contexts.at(context).stable_candidate == NIL
-                && (self.busy_total() <= 1 || self.merges_too_late(queue)));
-        is_unplanned && is_far_from_it
+        is_unplanned && (self.is_spared() || self.is_far_from_merging(queue, context))
+    }
+
+    /// Whether there is nobody that it could be merged with, or it is too late.
+    #[inline(always)]
+    pub(super) fn is_far_from_merging(&self, queue: u32, context: u32) -> bool {
+        self.contexts.at(context).stable_candidate == NIL && (self.busy_total() <= 1 || self.merges_too_late(queue))
     }
 
     /// The queue that an issuer's next request goes to instead of its own, or NIL.
@@ -422,11 +425,15 @@ impl Bfq {
     // ---- by position ----
 
     /// The queue's next request has changed: it is found where that is, if it may be merged at all.
-    #[inline]
+    #[inline(always)]
     pub(super) fn note_position(&mut self, queue: u32) {
-        if self.is_spared() {
-            return;
+        if !self.is_spared() {
+            self.change_position(queue);
         }
+    }
+
+    #[inline(never)]
+    fn change_position(&mut self, queue: u32) {
         let (is_listed, is_late) = (self.position_links.is_linked(queue), self.merges_too_late(queue));
         if (is_listed || !is_late) && !(is_listed && !is_late && self.moves_alone(queue)) {
             self.renew_position(queue);
@@ -462,6 +469,7 @@ impl Bfq {
         }
     }
 
+    #[inline(never)]
     pub(super) fn forget_position(&mut self, queue: u32) {
         if self.position_links.is_linked(queue) {
             let group = self.entities.at(queue).parent;

@@ -52,6 +52,7 @@ use crate::request::{Bio, Requests};
 use crate::structures::{Array, Bitmap, Links, List, NIL, SortedLinks};
 use crate::tunable::{SettingError, Tunable};
 use actuator::Arms;
+use arrival::Joined;
 use block::time::is_due;
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 use burst::Burst;
@@ -179,12 +180,19 @@ impl Bfq {
             return Wake::No;
         }
         let context = self.record_of(bio);
-        let queue = self.queue_for(bio, context);
-        if is_sorted {
-            self.add(bio, id, queue, context);
+        if is_sorted && let Some(queue) = self.busy_queue_of(bio, context) {
+            let joined = self.join_busy(bio, id, queue, context);
+            if joined != Joined::NOTHING {
+                self.settle_joined(queue, context, joined);
+            }
         } else {
+            let queue = self.queue_for(bio, context);
             self.bind(bio, id, queue, context);
-            self.add_direct(id.slot());
+            if is_sorted {
+                self.add(bio, id.slot(), queue, context);
+            } else {
+                self.add_direct(id.slot());
+            }
         }
         (self.is_holding, self.repoll_at) = (false, NEVER);
         Wake::All
@@ -279,13 +287,15 @@ impl Elevator for Bfq {
         self.insert_at(bio, id, true, now)
     }
 
+    /// That the turn goes on is what comes with nearly every request; all else is a call.
+    #[inline(always)]
     fn choose(&mut self, _requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.clock.set(now);
         (self.is_holding, self.repoll_at) = (false, NEVER);
-        match self.next_direct() {
-            Some(direct) => direct,
-            None => self.dispatch(),
+        if self.direct.is_empty() && self.goes_on() {
+            return Dispatch::Request { id: self.send_in_turn(), reason: Why::TurnGoesOn.into() };
         }
+        self.choose_otherwise()
     }
 
     fn drain(&mut self, _requests: &Requests, now: Nanos) -> Option<RequestId> {
@@ -322,6 +332,22 @@ impl Elevator for Bfq {
         if self.settings.repoll_on_completion { self.schedule_dispatch() } else { wake }
     }
 
+    #[inline(always)]
+    fn completed_and_released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        self.clock.set(now);
+        if !self.holds(id, Held::Dispatched) {
+            return self.released(requests, id, now);
+        }
+        let then = self.leave_device_served(requests, id);
+        let mut wake = self.come_back(then);
+        if self.settings.repoll_on_completion {
+            wake = self.schedule_dispatch();
+        }
+        self.unbind_here(id.slot());
+        wake
+    }
+
+    #[inline(never)]
     fn released(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.clock.set(now);
         let slot = self.slots.at(id.slot());

@@ -114,8 +114,13 @@ impl Bfq {
         self.clock.round_up(self.peak.raising_ms() * MILLISECOND)
     }
 
+    #[inline(never)]
+    pub(super) fn sample_dispatch_apart(&mut self, extent: Extent, is_served: bool) {
+        self.sample_dispatch(extent, is_served);
+    }
+
     /// A request is about to leave its queue for the device.
-    #[inline]
+    #[inline(always)]
     pub(super) fn sample_dispatch(&mut self, extent: Extent, is_served: bool) {
         let now = self.clock.ns;
         let sectors = u64::from(extent.sectors);

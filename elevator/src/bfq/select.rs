@@ -8,7 +8,7 @@ use super::{Bfq, Why};
 use crate::interface::Dispatch;
 use crate::structures::NIL;
 use block::time::MILLISECOND;
-use block::{Extent, Nanos};
+use block::{Extent, Nanos, RequestId};
 
 /// Linux looks at a device that is kept for a queue again after this (BLK_MQ_BUDGET_DELAY).
 const REPOLL_NS: Nanos = 3 * MILLISECOND;
@@ -40,30 +40,55 @@ impl Bfq {
     }
 
     /// The next request, or what the device waits for.
-    #[inline]
-    pub(super) fn dispatch(&mut self) -> Dispatch {
-        let sends = match self.goes_on() {
-            Some((slot, charge)) => Ok((slot, self.in_service, charge, Why::TurnGoesOn)),
-            None => self.decide(),
-        };
-        match sends {
+    #[inline(never)]
+    pub(super) fn choose_otherwise(&mut self) -> Dispatch {
+        if let Some(direct) = self.next_direct() {
+            return direct;
+        }
+        match self.decide() {
             Ok((slot, queue, charge, why)) => self.send(slot, queue, charge, why),
             Err(nothing) => nothing,
         }
     }
 
-    /// The request and its charge where the turn plainly goes on, which is what comes with nearly every request:
-    /// [`Bfq::look`] would come to the same.
+    /// Whether the turn plainly goes on, and nobody listens: [`Bfq::look`] would come to the same.
     #[inline(always)]
-    fn goes_on(&self) -> Option<(u32, u32)> {
+    pub(super) fn goes_on(&self) -> bool {
         let queue = self.in_service;
-        let state = self.queues.get(queue)?;
-        let slot = state.next;
-        let sectors = self.slots.get(slot)?.sectors;
+        let Some(state) = self.queues.get(queue) else { return false };
+        let Some(entry) = self.slots.get(state.next) else { return false };
         let looks_closely = self.settings.strict_guarantees | self.settings.bounded_hold | self.messages.is_on();
         let is_plain = state.is_sync() & !state.has(Marks::WAIT_REQUEST) & self.arms.is_one() & !looks_closely;
-        let fits = sectors <= self.budget_left(queue);
-        (is_plain & fits & !self.clock.is_past_or_now(state.budget_timeout_ticks)).then_some((slot, sectors))
+        let fits = entry.sectors <= self.budget_left(queue);
+        is_plain & fits & !self.clock.is_past_or_now(state.budget_timeout_ticks)
+    }
+
+    /// [`Bfq::send`] where [`Bfq::goes_on`]: the next request of the queue in service, with each table looked into once.
+    #[inline(never)]
+    pub(super) fn send_in_turn(&mut self) -> RequestId {
+        let queue = self.in_service;
+        let state = self.queues.at_mut(queue);
+        let slot = state.next;
+        let entry = self.slots.at_mut(slot);
+        let (id, sectors, is_sync) = (entry.id, entry.sectors, entry.is_sync);
+        entry.held = Held::Dispatched;
+        self.groups.at_mut(entry.group).account.dispatch(entry.counts_as, is_sync, sectors);
+        state.count_service(sectors, self.clock.ticks);
+        state.dispatched = state.dispatched.wrapping_add(1);
+        let extent = Extent::new(self.sort_links.key(slot).unwrap_or(0), sectors);
+        self.run_vtime(queue, sectors);
+        if self.waits_for_dispatch {
+            self.waits_for_dispatch = false;
+            self.sampled = Some(id);
+        }
+        self.sample_dispatch(extent, true);
+        self.next_leaves(queue, slot, is_sync);
+        self.in_driver = self.in_driver.wrapping_add(1);
+        self.look_at_raising(queue);
+        if self.busy_total() > 1 && self.is_idle_class(queue) {
+            self.end_turn(queue, TurnEnd::BudgetExhausted, self.clock.ns);
+        }
+        id
     }
 
     /// Which request goes, of which queue, at which charge and why; or what is answered instead.
@@ -225,7 +250,7 @@ impl Bfq {
     fn charge_and_move(&mut self, slot: u32, queue: u32, charge: u32, is_served: bool) -> Left {
         let entry = self.slots.at(slot);
         let (id, extent) = (entry.id, Extent::new(self.first_sector(slot), entry.sectors));
-        self.serve(queue, charge);
+        self.served(queue, charge);
         if !is_served {
             let served = self.queues.at_mut(self.in_service);
             served.injected_sectors = served.injected_sectors.saturating_add(charge);
@@ -233,22 +258,17 @@ impl Bfq {
             self.waits_for_dispatch = false;
             self.sampled = Some(id);
         }
-        self.sample_dispatch(extent, is_served);
+        self.sample_dispatch_apart(extent, is_served);
         self.move_out(slot, queue)
     }
 
     #[inline(always)]
     fn move_to_device(&mut self, slot: u32, queue: u32) {
-        let left = self.move_by_force(slot, queue);
+        let left = self.move_out(slot, queue);
         self.after_leaving(queue, left);
     }
 
     #[inline(never)]
-    fn move_by_force(&mut self, slot: u32, queue: u32) -> Left {
-        self.move_out(slot, queue)
-    }
-
-    #[inline(always)]
     fn move_out(&mut self, slot: u32, queue: u32) -> Left {
         // Before it leaves the queue, so that the queue does not look as if it had nothing anywhere.
         let state = self.queues.at_mut(queue);
