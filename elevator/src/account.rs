@@ -219,7 +219,7 @@ impl GroupAccount {
     }
 
     /// A queued request of so many sectors goes to the device: [`GroupAccount::unqueue`] and [`GroupAccount::serve`].
-    #[inline]
+    #[inline(always)]
     pub const fn dispatch(&mut self, kind: Kind, is_sync: bool, sectors: u32) {
         if is_sync && matches!(kind, Kind::Read) {
             self.queued.add_sync_reads(1_u64.wrapping_neg());

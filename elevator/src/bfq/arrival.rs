@@ -29,19 +29,31 @@ struct Put {
     is_sync: bool,
 }
 
-/// What follows from a request's joining a busy queue.
+/// Whether a request has joined a busy queue, and what follows from that: a set.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub struct Joined {
-    /// What the queue can bear of others is to be learned anew.
-    begins_anew: bool,
-    /// Its issuer has no other there.
-    is_only: bool,
-    /// It comes next in its queue, whose turn it is not.
-    is_next_changed: bool,
-}
+pub struct Joined(u8);
 
 impl Joined {
-    pub const NOTHING: Joined = Joined { begins_anew: false, is_only: false, is_next_changed: false };
+    /// It has not: there is more to be done.
+    pub const NOT: Joined = Joined(1 << 7);
+    /// It has, and nothing follows.
+    pub const PLAINLY: Joined = Joined(0);
+    /// What the queue can bear of others is to be learned anew.
+    const BEGINS_ANEW: Joined = Joined(1 << 0);
+    /// Its issuer has no other in the same range of sectors.
+    const IS_ONLY: Joined = Joined(1 << 1);
+    /// It comes next in its queue, whose turn it is not.
+    const COMES_NEXT: Joined = Joined(1 << 2);
+
+    #[inline]
+    const fn has(self, other: Joined) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    #[inline]
+    const fn with(self, other: Joined) -> Joined {
+        Joined(self.0 | other.0)
+    }
 }
 
 /// Discards are writes.
@@ -79,7 +91,7 @@ impl Queue {
     }
 
     /// How much of its time the queue has nothing to do. A request is on its way into it.
-    #[inline]
+    #[inline(always)]
     fn judge_io_bound(&mut self, now: Nanos) {
         let total = now.saturating_sub(self.io_start_ns);
         if self.is_empty() && self.dispatched == 0 {
@@ -98,39 +110,36 @@ impl Queue {
 }
 
 impl Bfq {
-    /// The queue of a sync request that nothing is to be done for but to put it in and to learn from it, which is what comes
-    /// with nearly every request: its issuer's own, busy, not waited for, and nobody listens.
-    #[inline(always)]
-    pub(super) fn busy_queue_of(&self, bio: &Bio, index: u32) -> Option<u32> {
-        let context = self.contexts.at(index);
-        let is_known = context.is_alive & (context.group == bio.group.0) & (context.priority == bio.priority);
-        let queue = context.queue(true);
-        let state = self.queues.get(queue)?;
+    /// [`Bfq::bind`] and [`Bfq::add`] for a sync request that nothing is to be done for but to put it in and to learn from it,
+    /// which is what comes with nearly every one: its queue is its issuer's own, busy, not waited for, and nobody listens.
+    /// Each table is looked into once. What is seldom is left to [`Bfq::settle_joined`]. To be asked where
+    /// [`Bfq::has_nobody_to_merge`].
+    #[inline(never)]
+    pub(super) fn join_busy(&mut self, bio: &Bio, id: RequestId) -> Joined {
+        let context = self.record_of(bio);
+        let is_spared = self.is_spared();
+        let Some(issuer) = self.contexts.get_mut(context) else { return Joined::NOT };
+        let is_known = issuer.is_alive & (issuer.group == bio.group.0) & (issuer.priority == bio.priority);
+        let queue = issuer.queue(true);
+        let Some(state) = self.queues.get_mut(queue) else { return Joined::NOT };
         let is_plain = state.marks.of(Marks::DECISIVE) == Marks::BUSY.with(Marks::SYNC);
         if !(is_known & is_plain & bio.is_sync()) || self.messages.is_on() {
-            return None;
+            return Joined::NOT;
         }
+        let may_merge = state.merges_into != NIL || (!is_spared && issuer.stable_candidate != NIL);
         // One that is raised for being soft real-time may be none after this request.
         let may_fall_back = state.is_raised() && state.raising.longest_ticks == self.spans.soft_real_time_ticks;
-        let stays_alone = state.merges_into == NIL && (self.is_spared() || self.is_far_from_merging(queue, index));
-        (stays_alone && !may_fall_back).then_some(queue)
-    }
-
-    /// [`Bfq::bind`] and [`Bfq::add`] for a request whose [`Bfq::busy_queue_of`] this is, with each table looked into once.
-    /// What is seldom is left to [`Bfq::settle_joined`].
-    #[inline(never)]
-    pub(super) fn join_busy(&mut self, bio: &Bio, id: RequestId, queue: u32, context: u32) -> Joined {
-        let (slot, now) = (id.slot(), self.clock.ns);
+        let slot = id.slot();
+        let Some(entry) = self.slots.get_mut(slot) else { return Joined::NOT };
+        if may_merge || may_fall_back || entry.held != Held::Nowhere || entry.queue != NIL {
+            return Joined::NOT;
+        }
         let entity = self.entities.at_mut(queue);
         entity.allocated = entity.allocated.wrapping_add(1);
         let (group, is_idle_class) = (entity.parent, matches!(entity.class, Class::Idle));
-        if group != GroupId::ROOT.0 {
-            self.count_allocated_above(group, 1);
-        }
-        let counts_as = kind_of(bio);
-        self.groups.at_mut(group).account.queue(counts_as, true);
+        let (now, counts_as) = (self.clock.ns, kind_of(bio));
         let kind = Slot::kind(true, bio.flags.contains(Flags::META));
-        *self.slots.at_mut(slot) = Slot {
+        *entry = Slot {
             id,
             held: Held::Queued,
             counts_as,
@@ -142,14 +151,16 @@ impl Bfq {
             sectors: bio.extent.sectors,
             due_ns: now.saturating_add(self.settings.fifo_expire_ns(true)),
         };
-        let issuer = self.contexts.at_mut(context);
         issuer.requests = issuer.requests.wrapping_add(1);
-        let (is_only, is_alive) = (issuer.requests <= 1, issuer.is_alive);
-        self.requests_queued = self.requests_queued.wrapping_add(1);
-        let state = self.queues.at_mut(queue);
         state.own_if_alone(queue, context);
         let idle_ns = if is_idle_class { 0 } else { self.settings.slice_idle_ns() };
-        let begins_anew = state.judge_think_time(is_alive, idle_ns, &self.clock, &self.spans);
+        let mut joined = Joined::PLAINLY;
+        if state.judge_think_time(true, idle_ns, &self.clock, &self.spans) {
+            joined = joined.with(Joined::BEGINS_ANEW);
+        }
+        if issuer.requests <= 1 {
+            joined = joined.with(Joined::IS_ONLY);
+        }
         state.note_place(bio.extent, self.is_rotational);
         let [_, sync] = &mut state.queued;
         *sync = sync.wrapping_add(1);
@@ -159,34 +170,48 @@ impl Bfq {
         if self.settings.low_latency && !state.is_raised() {
             state.raising.since_ticks = self.clock.ticks;
         }
-        let is_next_changed = self.sort_in(queue, slot, bio.extent.first_sector, kind);
-        if is_next_changed {
-            self.note_position(queue);
+        self.groups.at_mut(group).account.queue(counts_as, true);
+        self.requests_queued = self.requests_queued.wrapping_add(1);
+        if group != GroupId::ROOT.0 {
+            self.count_allocated_above(group, 1);
         }
-        Joined { begins_anew, is_only, is_next_changed: is_next_changed && queue != self.in_service }
+        if self.sort_in(queue, slot, bio.extent.first_sector, kind) {
+            self.note_position(queue);
+            if queue != self.in_service {
+                joined = joined.with(Joined::COMES_NEXT);
+            }
+        }
+        joined
     }
 
     /// What follows when a request has joined a busy queue, and seldom does.
     #[inline(always)]
-    pub(super) fn settle_joined(&mut self, queue: u32, context: u32, joined: Joined) {
-        if joined.begins_anew {
+    pub(super) fn settle_joined(&mut self, context: u32, joined: Joined) {
+        let queue = self.contexts.at(context).queue(true);
+        if joined.has(Joined::BEGINS_ANEW) {
             self.reset_injection(queue);
         }
-        if joined.is_only && self.is_its_only_request(context) {
+        if joined.has(Joined::IS_ONLY) && self.is_its_only_request(context) {
             self.look_for_waker(queue);
             self.sample_for_injection(queue);
         }
-        if joined.is_next_changed {
+        if joined.has(Joined::COMES_NEXT) {
             self.next_request_changed(queue);
         }
     }
 
-    /// An ordinary request, bound to a queue: into it, or where that is merged into. Phase after phase, so that none of them
+    /// An ordinary request: into its queue, or where that is merged into. Phase after phase, so that none of them
     /// lies below another on the stack.
     #[inline(always)]
-    pub(super) fn add(&mut self, bio: &Bio, slot: u32, bound_to: u32, context: u32) {
-        let queue = if self.stays_alone(bound_to, context) { bound_to } else { self.redirect(bio, slot) };
-        let put = self.take_in(bio, slot, queue, context);
+    pub(super) fn add(&mut self, bio: &Bio, id: RequestId, bound_to: u32, context: u32) {
+        let slot = id.slot();
+        let (queue, put) = if self.stays_alone(bound_to, context) {
+            (bound_to, self.bind_and_take_in(bio, id, bound_to, context))
+        } else {
+            self.bind(bio, id, bound_to, context);
+            let queue = self.redirect(bio, slot);
+            (queue, self.take_in_elsewhere(bio, slot, queue, context))
+        };
         if put.is_sync && self.is_its_only_request(context) {
             self.look_for_waker(queue);
             self.sample_for_injection(queue);
@@ -228,6 +253,18 @@ impl Bfq {
     /// Gives a request its queue, and counts it there and in all groups above.
     #[inline(never)]
     pub(super) fn bind(&mut self, bio: &Bio, id: RequestId, queue: u32, context: u32) {
+        self.bind_here(bio, id, queue, context);
+    }
+
+    #[inline(never)]
+    fn bind_and_take_in(&mut self, bio: &Bio, id: RequestId, queue: u32, context: u32) -> Put {
+        self.bind_here(bio, id, queue, context);
+        self.take_in(bio, id.slot(), queue, context)
+    }
+
+    /// [`Bfq::bind`] in the frame of its callers.
+    #[inline(always)]
+    fn bind_here(&mut self, bio: &Bio, id: RequestId, queue: u32, context: u32) {
         let is_sync = bio.is_sync();
         let counts_as = kind_of(bio);
         let group = self.count_allocated(queue, 1);
@@ -265,7 +302,7 @@ impl Bfq {
         group
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn count_allocated_above(&mut self, group: u32, more: u32) {
         let mut above = group;
         while above != GroupId::ROOT.0 {
@@ -308,8 +345,13 @@ impl Bfq {
         true
     }
 
-    /// Learns from a request, and puts it into its queue's orders.
     #[inline(never)]
+    fn take_in_elsewhere(&mut self, bio: &Bio, slot: u32, queue: u32, context: u32) -> Put {
+        self.take_in(bio, slot, queue, context)
+    }
+
+    /// Learns from a request, and puts it into its queue's orders. In the frame of its callers.
+    #[inline(always)]
     fn take_in(&mut self, bio: &Bio, slot: u32, queue: u32, context: u32) -> Put {
         self.learn_from_arrival(bio, queue, context);
         if self.messages.is_on() {

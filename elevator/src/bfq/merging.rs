@@ -24,17 +24,20 @@ impl Bfq {
         state.service_from_backlogged > 0 && self.clock.is_past(state.first_io_ticks.wrapping_add(self.spans.merge))
     }
 
+    /// Whether queues are not looked for to be merged early, or there are not two.
+    #[inline(always)]
+    pub(super) fn has_nobody_to_merge(&self) -> bool {
+        self.is_spared() || self.busy_total() <= 1
+    }
+
     /// Whether nothing can come of looking for another queue that a request should go to: see [`Bfq::merge_target`].
     #[inline]
     pub(super) fn stays_alone(&self, queue: u32, context: u32) -> bool {
         let is_unplanned = self.queues.at(queue).merges_into == NIL;
-        is_unplanned && (self.is_spared() || self.is_far_from_merging(queue, context))
-    }
-
-    /// Whether there is nobody that it could be merged with, or it is too late.
-    #[inline(always)]
-    pub(super) fn is_far_from_merging(&self, queue: u32, context: u32) -> bool {
-        self.contexts.at(context).stable_candidate == NIL && (self.busy_total() <= 1 || self.merges_too_late(queue))
+        let is_far_from_it = self.is_spared()
+            || (self.contexts.at(context).stable_candidate == NIL
+                && (self.busy_total() <= 1 || self.merges_too_late(queue)));
+        is_unplanned && is_far_from_it
     }
 
     /// The queue that an issuer's next request goes to instead of its own, or NIL.

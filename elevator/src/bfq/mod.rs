@@ -174,28 +174,35 @@ impl Bfq {
     #[inline(always)]
     fn insert_at(&mut self, bio: &Bio, id: RequestId, is_sorted: bool, now: Nanos) -> Wake {
         self.clock.set(now);
-        let is_free = self.slots.get(id.slot()).is_some_and(|slot| slot.held == Held::Nowhere && slot.queue == NIL);
-        if !is_free {
-            self.complain();
+        let joined = if is_sorted && self.has_nobody_to_merge() { self.join_busy(bio, id) } else { Joined::NOT };
+        if joined != Joined::PLAINLY && !self.insert_closely(bio, id, is_sorted, joined) {
             return Wake::No;
-        }
-        let context = self.record_of(bio);
-        if is_sorted && let Some(queue) = self.busy_queue_of(bio, context) {
-            let joined = self.join_busy(bio, id, queue, context);
-            if joined != Joined::NOTHING {
-                self.settle_joined(queue, context, joined);
-            }
-        } else {
-            let queue = self.queue_for(bio, context);
-            self.bind(bio, id, queue, context);
-            if is_sorted {
-                self.add(bio, id.slot(), queue, context);
-            } else {
-                self.add_direct(id.slot());
-            }
         }
         (self.is_holding, self.repoll_at) = (false, NEVER);
         Wake::All
+    }
+
+    /// What [`Bfq::join_busy`] leaves to be done. False if the slot has a request already.
+    #[inline(always)]
+    fn insert_closely(&mut self, bio: &Bio, id: RequestId, is_sorted: bool, joined: Joined) -> bool {
+        let context = self.record_of(bio);
+        if joined != Joined::NOT {
+            self.settle_joined(context, joined);
+            return true;
+        }
+        let is_free = self.slots.get(id.slot()).is_some_and(|slot| slot.held == Held::Nowhere && slot.queue == NIL);
+        if !is_free {
+            self.complain();
+            return false;
+        }
+        let queue = self.queue_for(bio, context);
+        if is_sorted {
+            self.add(bio, id, queue, context);
+        } else {
+            self.bind(bio, id, queue, context);
+            self.add_direct(id.slot());
+        }
+        true
     }
 
     #[inline]
@@ -292,8 +299,10 @@ impl Elevator for Bfq {
     fn choose(&mut self, _requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.clock.set(now);
         (self.is_holding, self.repoll_at) = (false, NEVER);
-        if self.direct.is_empty() && self.goes_on() {
-            return Dispatch::Request { id: self.send_in_turn(), reason: Why::TurnGoesOn.into() };
+        if self.in_service != NIL
+            && let Some(id) = self.send_in_turn()
+        {
+            return Dispatch::Request { id, reason: Why::TurnGoesOn.into() };
         }
         self.choose_otherwise()
     }
@@ -335,16 +344,7 @@ impl Elevator for Bfq {
     #[inline(always)]
     fn completed_and_released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.clock.set(now);
-        if !self.holds(id, Held::Dispatched) {
-            return self.released(requests, id, now);
-        }
-        let then = self.leave_device_served(requests, id);
-        let mut wake = self.come_back(then);
-        if self.settings.repoll_on_completion {
-            wake = self.schedule_dispatch();
-        }
-        self.unbind_here(id.slot());
-        wake
+        self.end_served(requests, id).unwrap_or_else(|| self.released(requests, id, now))
     }
 
     #[inline(never)]

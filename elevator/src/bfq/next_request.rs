@@ -173,7 +173,7 @@ impl Bfq {
         let state = self.queues.at(queue);
         let (is_next, is_out_of_turn) = (state.next == slot, state.has(Marks::BUSY) && queue != self.in_service);
         let next = if is_next { self.successor(queue, slot) } else { state.next };
-        let is_empty = self.leave_orders(queue, slot, is_sync, next);
+        let is_empty = self.leave_orders::<false>(queue, slot, is_sync, next);
         match () {
             () if is_empty && is_out_of_turn => Left::Nothing,
             () if is_empty || !is_next => Left::Something,
@@ -185,15 +185,20 @@ impl Bfq {
     #[inline(always)]
     pub(super) fn next_leaves(&mut self, queue: u32, slot: u32, is_sync: bool) {
         let next = self.successor(queue, slot);
-        self.leave_orders(queue, slot, is_sync, next);
+        self.leave_orders::<true>(queue, slot, is_sync, next);
     }
 
-    /// Whether the queue is empty now; if not, `next` comes next in it.
+    /// Whether the queue is empty now; if not, `next` comes next in it. With a call less where the stack allows it.
     #[inline(always)]
-    fn leave_orders(&mut self, queue: u32, slot: u32, is_sync: bool, next: u32) -> bool {
+    fn leave_orders<const INLINE: bool>(&mut self, queue: u32, slot: u32, is_sync: bool, next: u32) -> bool {
         let state = self.queues.at_mut(queue);
-        let is_out = state.fifo.remove(&mut self.fifo_links, slot)
-            && state.sorted.remove_inline(&mut self.sort_links, slot);
+        let is_out = state.fifo.remove(&mut self.fifo_links, slot);
+        let is_out = is_out
+            && if INLINE {
+                state.sorted.remove_inline(&mut self.sort_links, slot)
+            } else {
+                state.sorted.remove(&mut self.sort_links, slot)
+            };
         let [asynchronous, sync] = &mut state.queued;
         let queued = if is_sync { sync } else { asynchronous };
         *queued = queued.saturating_sub(1);

@@ -114,11 +114,6 @@ impl Bfq {
         self.clock.round_up(self.peak.raising_ms() * MILLISECOND)
     }
 
-    #[inline(never)]
-    pub(super) fn sample_dispatch_apart(&mut self, extent: Extent, is_served: bool) {
-        self.sample_dispatch(extent, is_served);
-    }
-
     /// A request is about to leave its queue for the device.
     #[inline(always)]
     pub(super) fn sample_dispatch(&mut self, extent: Extent, is_served: bool) {

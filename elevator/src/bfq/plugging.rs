@@ -52,10 +52,11 @@ impl Bfq {
         self.profile.spares_lowest_weight && counted != 0 && self.weights_in_use.first_set() == Some(counted)
     }
 
-    /// Whether it is the only busy queue, in a form that waits for one that is.
+    /// Whether only one queue is busy, in a form that waits for one that is, and it may be waited for by its class.
     #[inline]
-    fn is_lone_protected(&self) -> bool {
-        self.profile.protects_lone_queue && self.busy_total() == 1
+    pub(super) fn is_lone_protected(&self) -> bool {
+        let [real_time, best_effort, idle] = self.busy_queues;
+        self.profile.protects_lone_queue && idle == 0 && real_time.wrapping_add(best_effort) == 1
     }
 
     pub(super) fn needed_for_guarantees(&self, queue: u32) -> bool {
@@ -64,7 +65,7 @@ impl Bfq {
             return false;
         }
         // What only looks is asked in the order of what it costs.
-        if self.is_lone_protected() {
+        if self.profile.protects_lone_queue && self.busy_total() == 1 {
             return true;
         }
         let is_crowded = self.in_driver >= state.dispatched.saturating_add(OTHERS_IN_DEVICE);
@@ -84,14 +85,6 @@ impl Bfq {
             return false;
         }
         self.is_lone_protected() || self.idling_boosts_throughput(queue) || self.needed_for_guarantees(queue)
-    }
-
-    /// [`Bfq::better_to_idle`] where a look is enough: the queue in service is alone, and is waited for.
-    #[inline(always)]
-    pub(super) fn is_plainly_better_to_idle(&self, queue: u32) -> bool {
-        let state = self.queues.at(queue);
-        let may_wait = state.is_sync() & (state.process_references() != 0) & (self.settings.slice_idle_ns() != 0);
-        may_wait && self.is_lone_protected() && !self.is_idle_class(queue)
     }
 
     pub(super) fn must_idle(&self, queue: u32) -> bool {

@@ -51,26 +51,25 @@ impl Bfq {
         }
     }
 
-    /// Whether the turn plainly goes on, and nobody listens: [`Bfq::look`] would come to the same.
-    #[inline(always)]
-    pub(super) fn goes_on(&self) -> bool {
-        let queue = self.in_service;
-        let Some(state) = self.queues.get(queue) else { return false };
-        let Some(entry) = self.slots.get(state.next) else { return false };
-        let looks_closely = self.settings.strict_guarantees | self.settings.bounded_hold | self.messages.is_on();
-        let is_plain = state.is_sync() & !state.has(Marks::WAIT_REQUEST) & self.arms.is_one() & !looks_closely;
-        let fits = entry.sectors <= self.budget_left(queue);
-        is_plain & fits & !self.clock.is_past_or_now(state.budget_timeout_ticks)
-    }
-
-    /// [`Bfq::send`] where [`Bfq::goes_on`]: the next request of the queue in service, with each table looked into once.
+    /// [`Bfq::send`] where the turn plainly goes on and nobody listens: the next request of the queue in service, with each
+    /// table looked into once. [`Bfq::look`] would come to the same.
     #[inline(never)]
-    pub(super) fn send_in_turn(&mut self) -> RequestId {
+    pub(super) fn send_in_turn(&mut self) -> Option<RequestId> {
         let queue = self.in_service;
-        let state = self.queues.at_mut(queue);
+        let looks_closely = self.settings.strict_guarantees | self.settings.bounded_hold | self.messages.is_on();
+        if looks_closely | !self.arms.is_one() | !self.direct.is_empty() {
+            return None;
+        }
+        let state = self.queues.get_mut(queue)?;
         let slot = state.next;
-        let entry = self.slots.at_mut(slot);
+        let entry = self.slots.get_mut(slot)?;
+        let entity = self.entities.get_mut(queue)?;
         let (id, sectors, is_sync) = (entry.id, entry.sectors, entry.is_sync);
+        let is_plain = state.is_sync() & !state.has(Marks::WAIT_REQUEST);
+        let fits = sectors <= entity.budget.saturating_sub(entity.service);
+        if !(is_plain & fits) || self.clock.is_past_or_now(state.budget_timeout_ticks) {
+            return None;
+        }
         entry.held = Held::Dispatched;
         self.groups.at_mut(entry.group).account.dispatch(entry.counts_as, is_sync, sectors);
         state.count_service(sectors, self.clock.ticks);
@@ -88,7 +87,7 @@ impl Bfq {
         if self.busy_total() > 1 && self.is_idle_class(queue) {
             self.end_turn(queue, TurnEnd::BudgetExhausted, self.clock.ns);
         }
-        id
+        Some(id)
     }
 
     /// Which request goes, of which queue, at which charge and why; or what is answered instead.
@@ -250,7 +249,7 @@ impl Bfq {
     fn charge_and_move(&mut self, slot: u32, queue: u32, charge: u32, is_served: bool) -> Left {
         let entry = self.slots.at(slot);
         let (id, extent) = (entry.id, Extent::new(self.first_sector(slot), entry.sectors));
-        self.served(queue, charge);
+        self.serve(queue, charge);
         if !is_served {
             let served = self.queues.at_mut(self.in_service);
             served.injected_sectors = served.injected_sectors.saturating_add(charge);
@@ -258,17 +257,22 @@ impl Bfq {
             self.waits_for_dispatch = false;
             self.sampled = Some(id);
         }
-        self.sample_dispatch_apart(extent, is_served);
+        self.sample_dispatch(extent, is_served);
         self.move_out(slot, queue)
     }
 
     #[inline(always)]
     fn move_to_device(&mut self, slot: u32, queue: u32) {
-        let left = self.move_out(slot, queue);
+        let left = self.move_by_force(slot, queue);
         self.after_leaving(queue, left);
     }
 
     #[inline(never)]
+    fn move_by_force(&mut self, slot: u32, queue: u32) -> Left {
+        self.move_out(slot, queue)
+    }
+
+    #[inline(always)]
     fn move_out(&mut self, slot: u32, queue: u32) -> Left {
         // Before it leaves the queue, so that the queue does not look as if it had nothing anywhere.
         let state = self.queues.at_mut(queue);

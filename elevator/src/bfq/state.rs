@@ -51,6 +51,13 @@ pub const FREE_SLOT: Slot = Slot {
 };
 
 impl Slot {
+    /// The request is no longer inserted; queue and issuer that it had, or NIL.
+    #[inline(always)]
+    pub const fn let_go(&mut self) -> (u32, u32) {
+        self.held = Held::Nowhere;
+        (core::mem::replace(&mut self.queue, NIL), core::mem::replace(&mut self.context, NIL))
+    }
+
     #[inline]
     pub const fn kind(is_sync: bool, is_meta: bool) -> u8 {
         (!is_sync as u8) << 1 | !is_meta as u8

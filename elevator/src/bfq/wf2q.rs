@@ -529,6 +529,12 @@ impl Bfq {
     /// Sectors are charged: virtual time runs, here and in all groups above.
     #[inline(never)]
     pub(super) fn served(&mut self, queue: u32, sectors: u32) {
+        self.serve(queue, sectors);
+    }
+
+    /// The same for sectors that go to the device. In the frame of its callers.
+    #[inline(always)]
+    pub(super) fn serve(&mut self, queue: u32, sectors: u32) {
         self.queues.at_mut(queue).count_service(sectors, self.clock.ticks);
         self.run_vtime(queue, sectors);
         self.say_queue(queue, "bfqq_served {0} secs", &[u64::from(sectors)]);

@@ -302,7 +302,7 @@ impl Tree {
     }
 
     /// Whose child a new node of `key` becomes, and on which side. In an empty tree nobody's.
-    #[inline]
+    #[inline(always)]
     fn place_for(&self, links: &SortedLinks, key: u64) -> (u32, Side) {
         // Sequential I/O and virtual times arrive in order: the ends are tried before the descent.
         if links.0.at(self.last).key <= key {
