@@ -2,38 +2,80 @@
 
 use super::profile::Remembers;
 use crate::structures::{List, NIL, OrderedLinks, OrderedSet};
-use block::{Class, Direction, Nanos, RequestId};
+use block::{Class, Direction, Generation, Nanos, RequestId};
 
-/// Where a slot is linked.
+/// Where a request is, as far as the policy knows it.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Held {
-    Nowhere,
+    /// Unknown here.
+    Free,
+    /// Sent, and not yet completed; or on its way to one of the two below.
+    Sent,
     Sorted,
     DispatchList,
 }
 
-/// What is kept of a request, so that choosing one does not touch the table of requests.
-#[derive(Copy, Clone, Debug)]
-pub struct Slot {
-    pub due_ns: Nanos,
-    pub id: RequestId,
-    pub class: Class,
-    pub direction: Direction,
-    pub held: Held,
-    /// Counted as inserted and not yet as completed.
-    pub is_counted: bool,
+impl Held {
+    #[inline]
+    pub const fn is_on_list(self) -> bool {
+        matches!(self, Held::Sorted | Held::DispatchList)
+    }
 }
 
-const _: () = assert!(size_of::<Slot>() == 16, "four slots in a cache line");
+/// What is kept of a request, so that choosing one does not touch the table of requests. It counts as inserted and not yet
+/// as completed unless it is free.
+#[derive(Copy, Clone, Debug)]
+#[repr(C, packed(4))]
+pub struct Slot {
+    pub due_ns: Nanos,
+    pub generation: Generation,
+    /// Class and direction: the class in the upper bits.
+    pub queue: u8,
+    pub held: Held,
+}
 
-pub const FREE: Slot = Slot {
-    due_ns: 0,
-    id: RequestId::from_raw(NIL),
-    class: Class::BestEffort,
-    direction: Direction::Read,
-    held: Held::Nowhere,
-    is_counted: false,
-};
+const _: () = assert!(size_of::<Slot>() == 12, "one for each request there may be");
+
+impl Slot {
+    pub const FREE: Slot = Slot { due_ns: 0, generation: Generation::NONE, queue: 0, held: Held::Free };
+
+    #[inline]
+    pub const fn new(due_ns: Nanos, id: RequestId, (class, direction): (Class, Direction), held: Held) -> Self {
+        Self { due_ns, generation: Generation::of(id), queue: (class as u8) << 1 | direction as u8, held }
+    }
+
+    /// The id of the request that has this slot.
+    #[inline]
+    pub const fn id(&self, slot: u32) -> RequestId {
+        self.generation.id(slot)
+    }
+
+    /// Whether this is about that use of the slot.
+    #[inline]
+    pub fn is_of(&self, id: RequestId) -> bool {
+        self.generation == Generation::of(id)
+    }
+
+    #[inline]
+    pub const fn class(&self) -> Class {
+        match self.queue >> 1 {
+            0 => Class::RealTime,
+            1 => Class::BestEffort,
+            _ => Class::Idle,
+        }
+    }
+
+    #[inline]
+    pub const fn direction(&self) -> Direction {
+        if self.queue & 1 == 0 { Direction::Read } else { Direction::Write }
+    }
+
+    /// Which queue it belongs to, or would.
+    #[inline]
+    pub const fn queue(&self) -> (Class, Direction) {
+        (self.class(), self.direction())
+    }
+}
 
 /// One direction of a class.
 #[derive(Clone, Debug)]
