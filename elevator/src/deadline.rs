@@ -80,8 +80,7 @@ struct Slot {
 
 const _: () = assert!(size_of::<Slot>() == 12, "one for each request there may be");
 
-const FREE: Slot =
-    Slot { due_ns: 0, generation: Generation::NONE, direction: Direction::Read, held: Held::Nowhere };
+const FREE: Slot = Slot { due_ns: 0, generation: Generation::NONE, direction: Direction::Read, held: Held::Nowhere };
 
 /// One direction.
 #[derive(Debug)]

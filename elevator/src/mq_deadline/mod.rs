@@ -110,7 +110,7 @@ impl Elevator for MqDeadline {
 
     fn bio_merged(&mut self, requests: &Requests, id: RequestId, side: Side, _now: Nanos) {
         let slot = *self.slots.at(id.slot());
-        if slot.held != Held::Sorted {
+        if slot.held() != Held::Sorted {
             self.complain();
         } else if side == Side::Front {
             self.re_sort(id.slot(), slot, requests.at(id).first_sector());
@@ -118,14 +118,14 @@ impl Elevator for MqDeadline {
     }
 
     fn requests_merged(&mut self, _requests: &Requests, keep: RequestId, gone: RequestId, _now: Nanos) {
-        if self.slots.at(gone.slot()).held == Held::Free {
+        if self.slots.at(gone.slot()).held() == Held::Free {
             // Absorbed on its way in: it was never here.
             return;
         }
         let (kept, absorbed) = (*self.slots.at(keep.slot()), *self.slots.at(gone.slot()));
         if kept.queue() == absorbed.queue()
-            && kept.held == Held::Sorted
-            && absorbed.held == Held::Sorted
+            && kept.held() == Held::Sorted
+            && absorbed.held() == Held::Sorted
             && !is_due(absorbed.due_ns, kept.due_ns)
         {
             self.inherit_place(keep.slot(), gone.slot(), kept, absorbed.due_ns);
@@ -159,7 +159,7 @@ impl Elevator for MqDeadline {
         }
         let due_ns = self.rounded_ns.1.wrapping_add(self.expire_ns(direction));
         match self.slots.get_mut(id.slot()) {
-            Some(slot) if slot.held == Held::Free => *slot = Slot::new(due_ns, id, (class, direction), Held::Sorted),
+            Some(slot) if slot.held() == Held::Free => *slot = Slot::new(due_ns, id, (class, direction), Held::Sorted),
             _ => return self.insert_elsewhere(attributes, id, Position::Sorted(Hint::None), now),
         }
         let level = self.level_mut(class);
@@ -203,18 +203,17 @@ impl Elevator for MqDeadline {
 
     #[inline]
     fn released(&mut self, _requests: &Requests, id: RequestId, _now: Nanos) -> Wake {
-        // Field by field: reading the whole would wait for what was just written to a part of it.
         let Some(slot) = self.slots.get_mut(id.slot()) else { return Wake::No };
-        if slot.held == Held::Free || !slot.is_of(id) {
+        if slot.held() == Held::Free || !slot.is_of(id) {
             return Wake::No;
         }
-        let (class, held) = (slot.class(), slot.held);
-        if held == Held::Sent {
-            slot.held = Held::Free;
+        let class = slot.class();
+        if slot.held() == Held::Sent {
+            slot.set_held(Held::Free);
         } else {
             // Taken back before it was chosen: it leaves as if it had been sent.
             self.unlink(id.slot());
-            self.slots.at_mut(id.slot()).held = Held::Free;
+            self.slots.at_mut(id.slot()).set_held(Held::Free);
             self.count_dispatched(class);
         }
         let level = self.level_mut(class);
@@ -308,7 +307,8 @@ impl MqDeadline {
         level.dispatched = level.dispatched.wrapping_add(1);
         self.batch.served = served.saturating_add(1);
         if done {
-            (entry.held, self.held) = (Held::Sent, self.held.wrapping_sub(1));
+            entry.set_held(Held::Sent);
+            self.held = self.held.wrapping_sub(1);
         } else {
             self.complain();
         }
@@ -437,7 +437,7 @@ impl MqDeadline {
     #[cold]
     #[inline(never)]
     fn insert_elsewhere(&mut self, attributes: &Attributes, id: RequestId, at: Position, now: Nanos) -> Wake {
-        if self.slots.get(id.slot()).is_none_or(|slot| slot.held.is_on_list()) {
+        if self.slots.get(id.slot()).is_none_or(|slot| slot.held().is_on_list()) {
             self.complain();
             return Wake::No;
         }
@@ -454,12 +454,12 @@ impl MqDeadline {
     fn insert_sorted(&mut self, slot: u32, entry: Slot, first_sector: u64, now: Nanos) {
         let (class, direction) = entry.queue();
         let due_ns = now.wrapping_add(self.expire_ns(direction));
-        *self.slots.at_mut(slot) = Slot { due_ns, held: Held::Sorted, ..entry };
+        *self.slots.at_mut(slot) = entry.put(Held::Sorted, due_ns);
         self.sort_in(slot, class, direction, first_sector);
     }
 
     fn insert_at_head(&mut self, slot: u32, entry: Slot, now: Nanos) {
-        *self.slots.at_mut(slot) = Slot { due_ns: now, held: Held::DispatchList, ..entry };
+        *self.slots.at_mut(slot) = entry.put(Held::DispatchList, now);
         let (list, links) = self.dispatch_list_and_links(entry.class());
         list.push_front(links, slot);
     }
@@ -534,7 +534,7 @@ impl MqDeadline {
 
     fn unlink(&mut self, slot: u32) {
         let entry = *self.slots.at(slot);
-        let done = match entry.held {
+        let done = match entry.held() {
             Held::Sorted => {
                 let (level, sorted, links) = self.level_and_links(entry.class());
                 let queue = level.queue_mut(entry.direction());
@@ -556,7 +556,7 @@ impl MqDeadline {
             self.complain();
             return;
         }
-        self.slots.at_mut(slot).held = Held::Sent;
+        self.slots.at_mut(slot).set_held(Held::Sent);
         self.held = self.held.wrapping_sub(1);
     }
 
@@ -565,7 +565,7 @@ impl MqDeadline {
     /// Counts a request once, however often it comes; answers what is to be kept of it.
     #[inline]
     fn count(&mut self, id: RequestId, attributes: &Attributes) -> Slot {
-        if self.slots.at(id.slot()).held != Held::Free {
+        if self.slots.at(id.slot()).held() != Held::Free {
             return self.count_again(id, attributes);
         }
         self.count_first(id, attributes)

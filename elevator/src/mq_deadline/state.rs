@@ -2,17 +2,17 @@
 
 use super::profile::Remembers;
 use crate::structures::{List, NIL, OrderedLinks, OrderedSet};
-use block::{Class, Direction, Generation, Nanos, RequestId};
+use block::{Class, Direction, Nanos, RequestId};
 
 /// Where a request is, as far as the policy knows it.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Held {
     /// Unknown here.
-    Free,
+    Free = 0,
     /// Sent, and not yet completed; or on its way to one of the two below.
-    Sent,
-    Sorted,
-    DispatchList,
+    Sent = 1,
+    Sorted = 2,
+    DispatchList = 3,
 }
 
 impl Held {
@@ -28,37 +28,41 @@ impl Held {
 #[repr(C, packed(4))]
 pub struct Slot {
     pub due_ns: Nanos,
-    pub generation: Generation,
-    /// Class and direction: the class in the upper bits.
-    pub queue: u8,
-    pub held: Held,
+    /// The generation where an id has it; class, direction and where it is held in place of the slot. One word, so that
+    /// who reads some of it does not wait for what was just written to a part.
+    word: u32,
 }
 
 const _: () = assert!(size_of::<Slot>() == 12, "one for each request there may be");
 
 impl Slot {
-    pub const FREE: Slot = Slot { due_ns: 0, generation: Generation::NONE, queue: 0, held: Held::Free };
+    pub const FREE: Slot = Slot { due_ns: 0, word: 0 };
+
+    const HELD: u32 = 3;
+    const DIRECTION_SHIFT: u32 = 2;
+    const CLASS_SHIFT: u32 = 3;
 
     #[inline]
     pub const fn new(due_ns: Nanos, id: RequestId, (class, direction): (Class, Direction), held: Held) -> Self {
-        Self { due_ns, generation: Generation::of(id), queue: (class as u8) << 1 | direction as u8, held }
+        let queue = (class as u32) << Self::CLASS_SHIFT | (direction as u32) << Self::DIRECTION_SHIFT;
+        Self { due_ns, word: (id.raw() & !RequestId::MAX_SLOTS) | queue | held as u32 }
     }
 
     /// The id of the request that has this slot.
     #[inline]
     pub const fn id(&self, slot: u32) -> RequestId {
-        self.generation.id(slot)
+        RequestId::from_raw((self.word & !RequestId::MAX_SLOTS) | slot)
     }
 
     /// Whether this is about that use of the slot.
     #[inline]
-    pub fn is_of(&self, id: RequestId) -> bool {
-        self.generation == Generation::of(id)
+    pub const fn is_of(&self, id: RequestId) -> bool {
+        (self.word ^ id.raw()) & !RequestId::MAX_SLOTS == 0
     }
 
     #[inline]
     pub const fn class(&self) -> Class {
-        match self.queue >> 1 {
+        match self.word >> Self::CLASS_SHIFT & 3 {
             0 => Class::RealTime,
             1 => Class::BestEffort,
             _ => Class::Idle,
@@ -67,13 +71,36 @@ impl Slot {
 
     #[inline]
     pub const fn direction(&self) -> Direction {
-        if self.queue & 1 == 0 { Direction::Read } else { Direction::Write }
+        if self.word >> Self::DIRECTION_SHIFT & 1 == 0 { Direction::Read } else { Direction::Write }
     }
 
     /// Which queue it belongs to, or would.
     #[inline]
     pub const fn queue(&self) -> (Class, Direction) {
         (self.class(), self.direction())
+    }
+
+    #[inline]
+    pub const fn held(&self) -> Held {
+        match self.word & Self::HELD {
+            0 => Held::Free,
+            1 => Held::Sent,
+            2 => Held::Sorted,
+            _ => Held::DispatchList,
+        }
+    }
+
+    /// The same request on a list, to be overdue from then on.
+    #[inline]
+    pub const fn put(mut self, held: Held, due_ns: Nanos) -> Self {
+        self.due_ns = due_ns;
+        self.set_held(held);
+        self
+    }
+
+    #[inline]
+    pub const fn set_held(&mut self, held: Held) {
+        self.word = (self.word & !Self::HELD) | held as u32;
     }
 }
 

@@ -239,8 +239,8 @@ impl OrderedLinks {
 
 // ---- nodes that become fewer ----
 impl OrderedLinks {
-    /// Takes an empty leaf that is no root out of its parent, and sees to what that means above.
-    pub(super) fn vacate(&mut self, leaf: u32) {
+    /// Takes an empty leaf that is no root out of its parent, which it answers: that has lost a child.
+    pub(super) fn vacate(&mut self, leaf: u32) -> u32 {
         let Node { home, prev, next, .. } = *self.nodes.at(leaf);
         self.link(prev, next);
         if let Some(parent) = self.nodes.get_mut(home >> PLACE_BITS) {
@@ -253,24 +253,39 @@ impl OrderedLinks {
             }
         }
         self.give_back(leaf);
-        self.settle(home >> PLACE_BITS);
+        home >> PLACE_BITS
     }
 
-    /// An inner node has lost a child. Bounded by the height, as each turn goes one level up.
-    fn settle(&mut self, mut index: u32) {
+    /// An inner node has lost a child: what that means for it and above. Bounded by the height, as each turn goes one level
+    /// up.
+    // Always: the two come one after the other, not nested on a stack.
+    #[inline(always)]
+    pub(super) fn settle(&mut self, node: u32) {
+        let highest = self.refill_all(node);
+        self.pull_up(highest);
+    }
+
+    /// Answers the highest node that has lost a child.
+    #[inline(never)]
+    fn refill_all(&mut self, mut index: u32) -> u32 {
         while self.nodes.at(index).len() < FEWEST
             && let ControlFlow::Continue(parent) = self.refill(index)
         {
             index = parent;
         }
-        let Node { len: 1, level: 2.., .. } = *self.nodes.at(index) else { return };
-        // A root of one inner child becomes that child. It keeps its index: whose root it is, is not known here.
-        let below = self.nodes.at(index).item_at(0);
-        if let Some(root) = self.nodes.get_mut(index) {
+        index
+    }
+
+    /// A root of one inner child becomes that child. It keeps its index: whose root it is, is not known here.
+    #[inline(never)]
+    fn pull_up(&mut self, root: u32) {
+        let Node { len: 1, level: 2.., .. } = *self.nodes.at(root) else { return };
+        let below = self.nodes.at(root).item_at(0);
+        if let Some(root) = self.nodes.get_mut(root) {
             root.take(0, root.place_at(0));
             root.level = root.level.wrapping_sub(1);
         }
-        self.move_left(index, below, self.nodes.at(below).len());
+        self.move_left(root, below, self.nodes.at(below).len());
         self.give_back(below);
     }
 
@@ -280,20 +295,19 @@ impl OrderedLinks {
         let home = self.nodes.at(index).home;
         let Some(parent) = self.nodes.get(home >> PLACE_BITS) else { return ControlFlow::Break(()) };
         let rank = parent.rank_of(home).max(1);
-        let (left, right, place) = (parent.item_at(rank - 1), parent.item_at(rank), parent.place_at(rank));
-        let parent = home >> PLACE_BITS;
-        let home = parent << PLACE_BITS | place;
-        let (left_len, right_len) = (self.nodes.at(left).len(), self.nodes.at(right).len());
-        let key = self.replace_key(home, 0);
+        let (left, right) = (parent.item_at(rank - 1), parent.item_at(rank));
+        let key = self.replace_key(self.nodes.at(right).home, 0);
         self.replace_first_key(right, key);
+        let (left_len, right_len) = (self.nodes.at(left).len(), self.nodes.at(right).len());
         if left_len + right_len <= MERGED {
             self.move_left(left, right, right_len);
-            self.link(left, self.nodes.at(right).next);
-            if let Some(parent) = self.nodes.get_mut(parent) {
-                parent.take(rank, place);
+            let Node { home, next, .. } = *self.nodes.at(right);
+            self.link(left, next);
+            if let Some(parent) = self.nodes.get_mut(home >> PLACE_BITS) {
+                parent.take(parent.rank_of(home), home & 15);
             }
             self.give_back(right);
-            return ControlFlow::Continue(parent);
+            return ControlFlow::Continue(home >> PLACE_BITS);
         }
         let kept = (left_len + right_len) / 2;
         if left_len < kept {
@@ -302,49 +316,54 @@ impl OrderedLinks {
             self.move_right(left, right, left_len - kept);
         }
         let key = self.replace_first_key(right, 0);
-        self.replace_key(home, key);
+        self.replace_key(self.nodes.at(right).home, key);
         ControlFlow::Break(())
     }
 
-    /// Sees to it that an insertion into a tree of so many levels above its leaves finds the nodes it needs. False if there
-    /// are not as many, as can be with more sets than the links were made for.
-    pub(super) fn reserve(&mut self, levels: u16) -> bool {
+    /// Sees to it that an insertion into a tree of so many levels above its leaves finds the nodes it needs; answers whether
+    /// leaves have been dissolved for that. `None` if there are not as many, as can be with more sets than the links were
+    /// made for.
+    #[inline]
+    pub(super) fn reserve(&mut self, levels: u16) -> Option<bool> {
+        let mut is_changed = false;
         while self.unused < u32::from(levels) + 2 {
-            if !self.dissolve_any() {
-                return false;
-            }
+            let (leaf, next) = self.find_dissolvable()?;
+            self.share_out(leaf);
+            let parent = self.vacate(leaf);
+            self.settle(parent);
+            self.separate(next, self.first_key(next));
+            is_changed = true;
         }
-        true
+        Some(is_changed)
     }
 
+    /// A leaf whose two neighbours have room for its entries, and the one behind it.
     #[cold]
     #[inline(never)]
-    fn dissolve_any(&mut self) -> bool {
+    fn find_dissolvable(&mut self) -> Option<(u32, u32)> {
         let count = self.nodes.count();
         for _ in 0..count {
             self.swept = if self.swept + 1 < count { self.swept + 1 } else { 0 };
-            if self.dissolve(self.swept) {
-                return true;
+            let leaf = self.nodes.at(self.swept);
+            // The first and the last leaf of a set have one neighbour, what is unused has none.
+            if leaf.level == 0
+                && let (Some(before), Some(behind)) = (self.nodes.get(leaf.prev), self.nodes.get(leaf.next))
+                && before.len() + leaf.len() + behind.len() <= 2 * WIDTH
+            {
+                return Some((self.swept, leaf.next));
             }
         }
-        false
+        None
     }
 
-    /// Shares the entries of a leaf out to its two neighbours, if they have room.
-    fn dissolve(&mut self, leaf: u32) -> bool {
-        let Node { level: 0, prev, next, .. } = *self.nodes.at(leaf) else { return false };
-        // The first and the last leaf of a set have only one, what is unused has none.
-        let (Some(before), Some(behind)) = (self.nodes.get(prev), self.nodes.get(next)) else { return false };
-        let (len, before_len, behind_len) = (self.nodes.at(leaf).len(), before.len(), behind.len());
-        if before_len + len + behind_len > 2 * WIDTH {
-            return false;
-        }
-        // So that both have as many afterwards, as far as this one's can do that.
-        let to_left = ((len + behind_len).saturating_sub(before_len) / 2).min(len);
+    /// Moves the entries of a leaf to its neighbours, so that both have as many as far as these can do that.
+    #[cold]
+    #[inline(never)]
+    fn share_out(&mut self, leaf: u32) {
+        let Node { prev, next, .. } = *self.nodes.at(leaf);
+        let [before, len, behind] = [prev, leaf, next].map(|index| self.nodes.at(index).len());
+        let to_left = ((len + behind).saturating_sub(before) / 2).min(len);
         self.move_left(prev, leaf, to_left);
         self.move_right(leaf, next, len - to_left);
-        self.vacate(leaf);
-        self.separate(next, self.first_key(next));
-        true
     }
 }

@@ -170,23 +170,28 @@ impl OrderedSet {
         (index, rank)
     }
 
-    /// Splits a full leaf, or begins the first one: where an entry that was to have this place goes now.
+    /// A leaf is full, or there is none: where an entry that was to have this place goes now.
     #[cold]
     #[inline(never)]
-    fn make_room(&mut self, links: &mut OrderedLinks, key: u64, place: (u32, u32)) -> Option<(u32, u32)> {
-        let was_unused = links.unused;
-        if !links.reserve(links.nodes.at(self.root).level) {
-            return None;
+    fn make_room(&mut self, links: &mut OrderedLinks, key: u64, (leaf, rank): (u32, u32)) -> Option<(u32, u32)> {
+        if !links.reserve(links.nodes.at(self.root).level)? {
+            return self.split_leaf(links, leaf, rank);
         }
-        if self.root == NIL {
+        // What was dissolved may have been beside it.
+        let (leaf, rank) = self.place_for(links, key);
+        self.split_leaf(links, leaf, rank)
+    }
+
+    /// Splits a leaf if it is full, or begins the first one.
+    #[inline(never)]
+    fn split_leaf(&mut self, links: &mut OrderedLinks, leaf: u32, rank: u32) -> Option<(u32, u32)> {
+        if leaf == NIL {
             self.root = links.take_free()?;
             self.front = self.root;
             links.link(NIL, self.root);
             links.link(self.root, NIL);
             return Some((self.root, 0));
         }
-        // What was dissolved may have been beside it.
-        let (leaf, rank) = if links.unused == was_unused { place } else { self.place_for(links, key) };
         if links.nodes.at(leaf).len() < WIDTH {
             return Some((leaf, rank));
         }
@@ -227,7 +232,8 @@ impl OrderedSet {
         if empty.prev == NIL {
             self.front = empty.next;
         }
-        links.vacate(leaf);
+        let parent = links.vacate(leaf);
+        links.settle(parent);
         let root = links.nodes.at(self.root);
         if root.len == 1 && root.level != 0 {
             // One leaf is left.

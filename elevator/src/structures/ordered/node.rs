@@ -33,7 +33,8 @@ pub(super) struct Node {
     pub(super) items: [u32; WIDTH as usize],
 }
 
-const _: () = assert!(size_of::<Node>() == 216, "no padding: there is a node for ten slots, and each byte counts as a tenth");
+const _: () =
+    assert!(size_of::<Node>() == 216, "no padding: there is a node for ten slots, and each byte counts as a tenth");
 
 impl Node {
     pub(super) const EMPTY: Node = Node {
