@@ -5,7 +5,7 @@
 //! of ten, and has no branch that random keys could mislead; for small or many sets the tree is the better one.
 //!
 //! A node keeps its entries unsorted and their order as sixteen four-bit places in one word, so that putting and taking
-//! move no entry, and an entry's place holds until its node is split or merged: removal by slot looks nothing up. The
+//! move no entry, and an entry's place holds until its node is split or dissolved: removal by slot looks nothing up. The
 //! rank of a key is the number of keys not above it, whatever their order (Mao, Kohler, Morris: "Cache craftiness for
 //! fast multicore key-value storage", 2012, section 4.6.2, has such a word for readers without locks).
 
@@ -21,8 +21,8 @@ use node::{HALF, PLACE_BITS, WIDTH};
 #[derive(Clone, Debug)]
 pub struct OrderedSet {
     root: u32,
-    /// The first leaf: the first node the set had, as splits put nodes behind others and merges leave the front one, or what
-    /// was behind it when it became empty.
+    /// The first leaf: the first node the set had, as splits put nodes behind others and the front one is never dissolved, or
+    /// what was behind it when it became empty.
     front: u32,
     len: u32,
 }
@@ -543,7 +543,7 @@ mod tests {
             for count in 0..MANY {
                 let slot = shuffled(count);
                 forest.remove(slot);
-                let offset = if (slot / 33 + round) % 3 == 0 { 2000 + slot % 3 } else { slot % 7 };
+                let offset = if (slot / 33 + round).is_multiple_of(3) { 2000 + slot % 3 } else { slot % 7 };
                 forest.insert(0, slot, key(slot, offset));
             }
             forest.check();
