@@ -49,6 +49,29 @@ impl RequestId {
     }
 }
 
+/// What of an id a table indexed by slot has to keep: half as long as the whole.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub struct Generation(u16);
+
+impl Generation {
+    /// That of no id.
+    pub const NONE: Generation = Generation(u16::MAX);
+
+    /// The generation of this id.
+    #[inline]
+    pub const fn of(id: RequestId) -> Self {
+        let [_, _, low, high] = id.0.to_le_bytes();
+        Self(u16::from_le_bytes([low, high]) >> (RequestId::SLOT_BITS - 16))
+    }
+
+    /// The id of this generation's use of a slot.
+    #[inline]
+    pub const fn id(self, slot: u32) -> RequestId {
+        RequestId::new(slot, self.0 as u32)
+    }
+}
+
 /// Who issues: a process, a connection, a virtqueue set.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(transparent)]
@@ -86,5 +109,19 @@ pub struct DeviceNumber {
 impl fmt::Display for DeviceNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.major, self.minor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generation_and_a_slot_make_the_id() {
+        for id in [RequestId::new(0, 0), RequestId::new(RequestId::MAX_SLOTS - 1, 4_095), RequestId::new(77, 1_234)] {
+            assert_eq!(Generation::of(id).id(id.slot()), id);
+            assert!(Generation::of(id) != Generation::NONE);
+            assert!(Generation::of(RequestId::new(id.slot(), id.generation() + 1)) != Generation::of(id));
+        }
     }
 }

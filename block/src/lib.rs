@@ -15,7 +15,7 @@ mod status;
 pub mod time;
 
 pub use extent::{Extent, SECTOR_BYTES, Sector, SectorRange};
-pub use identity::{ContextId, DeviceNumber, GroupId, HardwareQueue, NIL, RequestId, SoftwareQueue};
+pub use identity::{ContextId, DeviceNumber, Generation, GroupId, HardwareQueue, NIL, RequestId, SoftwareQueue};
 pub use operation::{Direction, Flags, Operation, is_sync};
 pub use priority::{Class, Priority};
 pub use status::Status;

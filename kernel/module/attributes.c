@@ -167,6 +167,8 @@ int hoist_files_of(struct hoist_kind *kind)
 		struct elv_fs_entry *file = &kind->files[kind->rows];
 
 		hoist_row(core, kind->rows, &row);
+		/* They are not part of the module's data, so lockdep asks for a key. */
+		sysfs_attr_init(&file->attr);
 		file->attr.name = kstrndup(row.name.text, row.name.bytes, GFP_KERNEL);
 		file->attr.mode = 0644;
 		file->show = pairs[kind->rows].show;
@@ -179,10 +181,12 @@ int hoist_files_of(struct hoist_kind *kind)
 		hoist_no_files_of(kind);
 		return -ENOMEM;
 	}
+	sysfs_attr_init(&kind->files[rows].attr);
 	kind->files[rows].attr.name = "stats";
 	kind->files[rows].attr.mode = 0444;
 	kind->files[rows].show = show_stats;
 	if (kind->wants & HOIST_WANTS_GROUPS) {
+		sysfs_attr_init(&kind->files[rows + 1].attr);
 		kind->files[rows + 1].attr.name = "nr_requests_advised";
 		kind->files[rows + 1].attr.mode = 0444;
 		kind->files[rows + 1].show = show_advice;

@@ -224,10 +224,41 @@ fn t45_noise_leaves_everything_as_it_is_and_is_named() {
     findings.noisy[0].probe = "reader-among-readers".into();
     assert_eq!(recommend(&device(1, true), &findings, Goal::Throughput, &[]).kernel.verdict, Verdict::Change);
     assert_eq!(recommend(&device(1, true), &findings, Goal::Latency, &[]).kernel.verdict, Verdict::Inconclusive);
-    findings.noisy[0].probe = "streams-8".into();
     // What nobody would choose anyway may be as noisy as it likes.
+    findings.noisy[0].probe = "streams-8".into();
     findings.noisy[0].spec = "bfq".into();
     assert_eq!(recommend(&device(1, true), &findings, Goal::Balanced, &[]).kernel.verdict, Verdict::Change);
+}
+
+#[test]
+fn t45_a_noisy_figure_of_what_is_set_now_counts_if_it_could_change_the_advice() {
+    let verdict = |goal, probe: &str, variation| {
+        let mut findings = disk();
+        findings.noisy.push(Noisy { probe: probe.into(), spec: "mq-deadline".into(), is_candidates: true, variation });
+        recommend(&device(1, true), &findings, goal, &[]).kernel.verdict
+    };
+    // 11 MB/s of 61 is no place for mq-deadline, whatever its random reads, and if it were 17;
+    assert_eq!(verdict(Goal::Throughput, "random-32", 0.25), Verdict::Change);
+    assert_eq!(verdict(Goal::Throughput, "streams-8", 0.25), Verdict::Change);
+    // of a figure that may be anything nobody knows what it is.
+    assert_eq!(verdict(Goal::Throughput, "streams-8", 0.5), Verdict::Inconclusive);
+    // An array under none: a reader's p99 of 500 ms that varies by a third is not 110, but 160 could be.
+    let verdict = |p99_ms, variation| {
+        let mut findings = found([62.5, 86.5, 98.7, 112.5], 6.0, 11.0);
+        findings.candidates =
+            vec![did("mq-deadline", 379.0, 1700.0, 110.0, None), did("none", 379.0, 1700.0, p99_ms, None)];
+        findings.noisy.push(Noisy {
+            probe: "reader-among-readers".into(),
+            spec: "none".into(),
+            is_candidates: true,
+            variation,
+        });
+        let device = Device { current: SchedulerSpec::named("none"), ..device(1, true) };
+        let advice = recommend(&device, &findings, Goal::Latency, &[]).kernel;
+        (text(&advice), advice.verdict)
+    };
+    assert_eq!(verdict(500.0, 0.34), ("mq-deadline".to_owned(), Verdict::Change));
+    assert_eq!(verdict(160.0, 0.34), ("none".to_owned(), Verdict::Inconclusive));
 }
 
 #[test]

@@ -37,11 +37,12 @@ impl MqDeadline {
         let mut before = 0;
         for slot in queue.sorted.iter(&self.sorted).take(self.slots.len() as usize) {
             let entry = self.slots.at(slot);
-            if (entry.held, entry.class, entry.direction) != (Held::Sorted, class, direction) {
+            if (entry.held(), entry.queue()) != (Held::Sorted, (class, direction)) {
                 return Err(Violation { what: "a sorted request is in the tree of its class and direction", at: slot });
             }
             let key = self.sorted.key(slot).unwrap_or(0);
-            if !requests.is_live(entry.id) || key != requests.at(entry.id).first_sector() {
+            let id = entry.id(slot);
+            if !requests.is_live(id) || key != requests.at(id).first_sector() {
                 return Err(Violation { what: "a request is sorted by its first sector", at: slot });
             }
             if key < before {
@@ -57,7 +58,7 @@ impl MqDeadline {
             }
             Remembers::NextRequest => next.is_none_or(|slot| {
                 let entry = self.slots.at(slot);
-                (entry.held, entry.class, entry.direction) == (Held::Sorted, class, direction)
+                (entry.held(), entry.queue()) == (Held::Sorted, (class, direction))
             }),
         };
         if is_right {
@@ -70,14 +71,13 @@ impl MqDeadline {
     fn check_counters(&self, requests: &Requests, class: Class) -> Result<(), Violation> {
         let level = self.level(class);
         let (mut held, mut counted) = (0u32, 0u32);
-        for entry in self.slots.iter().filter(|entry| entry.is_counted && entry.class == class) {
+        let known =
+            (0..).zip(self.slots.iter()).filter(|(_, entry)| entry.held() != Held::Free && entry.class() == class);
+        for (slot, entry) in known {
             counted = counted.wrapping_add(1);
-            held = held.wrapping_add(u32::from(entry.held != Held::Nowhere));
-            if !requests.is_live(entry.id) {
-                return Err(Violation {
-                    what: "a counted request is released before it is freed",
-                    at: entry.id.slot(),
-                });
+            held = held.wrapping_add(u32::from(entry.held().is_on_list()));
+            if !requests.is_live(entry.id(slot)) {
+                return Err(Violation { what: "a counted request is released before it is freed", at: slot });
             }
         }
         if level.unfinished() != counted {

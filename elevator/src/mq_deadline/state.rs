@@ -4,36 +4,105 @@ use super::profile::Remembers;
 use crate::structures::{List, NIL, OrderedLinks, OrderedSet};
 use block::{Class, Direction, Nanos, RequestId};
 
-/// Where a slot is linked.
+/// Where a request is, as far as the policy knows it.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Held {
-    Nowhere,
-    Sorted,
-    DispatchList,
+    /// Unknown here.
+    Free = 0,
+    /// Sent, and not yet completed; or on its way to one of the two below.
+    Sent = 1,
+    Sorted = 2,
+    DispatchList = 3,
 }
 
-/// What is kept of a request, so that choosing one does not touch the table of requests.
+impl Held {
+    #[inline]
+    pub const fn is_on_list(self) -> bool {
+        matches!(self, Held::Sorted | Held::DispatchList)
+    }
+}
+
+/// What is kept of a request, so that choosing one does not touch the table of requests. It counts as inserted and not yet
+/// as completed unless it is free.
 #[derive(Copy, Clone, Debug)]
+#[repr(C, packed(4))]
 pub struct Slot {
     pub due_ns: Nanos,
-    pub id: RequestId,
-    pub class: Class,
-    pub direction: Direction,
-    pub held: Held,
-    /// Counted as inserted and not yet as completed.
-    pub is_counted: bool,
+    /// The generation where an id has it; class, direction and where it is held in place of the slot. One word, so that
+    /// who reads some of it does not wait for what was just written to a part.
+    word: u32,
 }
 
-const _: () = assert!(size_of::<Slot>() == 16, "four slots in a cache line");
+const _: () = assert!(size_of::<Slot>() == 12, "one for each request there may be");
 
-pub const FREE: Slot = Slot {
-    due_ns: 0,
-    id: RequestId::from_raw(NIL),
-    class: Class::BestEffort,
-    direction: Direction::Read,
-    held: Held::Nowhere,
-    is_counted: false,
-};
+impl Slot {
+    pub const FREE: Slot = Slot { due_ns: 0, word: 0 };
+
+    const HELD: u32 = 3;
+    const DIRECTION_SHIFT: u32 = 2;
+    const CLASS_SHIFT: u32 = 3;
+
+    #[inline]
+    pub const fn new(due_ns: Nanos, id: RequestId, (class, direction): (Class, Direction), held: Held) -> Self {
+        let queue = (class as u32) << Self::CLASS_SHIFT | (direction as u32) << Self::DIRECTION_SHIFT;
+        Self { due_ns, word: (id.raw() & !RequestId::MAX_SLOTS) | queue | held as u32 }
+    }
+
+    /// The id of the request that has this slot.
+    #[inline]
+    pub const fn id(&self, slot: u32) -> RequestId {
+        RequestId::from_raw((self.word & !RequestId::MAX_SLOTS) | slot)
+    }
+
+    /// Whether this is about that use of the slot.
+    #[inline]
+    pub const fn is_of(&self, id: RequestId) -> bool {
+        (self.word ^ id.raw()) & !RequestId::MAX_SLOTS == 0
+    }
+
+    #[inline]
+    pub const fn class(&self) -> Class {
+        match self.word >> Self::CLASS_SHIFT & 3 {
+            0 => Class::RealTime,
+            1 => Class::BestEffort,
+            _ => Class::Idle,
+        }
+    }
+
+    #[inline]
+    pub const fn direction(&self) -> Direction {
+        if self.word >> Self::DIRECTION_SHIFT & 1 == 0 { Direction::Read } else { Direction::Write }
+    }
+
+    /// Which queue it belongs to, or would.
+    #[inline]
+    pub const fn queue(&self) -> (Class, Direction) {
+        (self.class(), self.direction())
+    }
+
+    #[inline]
+    pub const fn held(&self) -> Held {
+        match self.word & Self::HELD {
+            0 => Held::Free,
+            1 => Held::Sent,
+            2 => Held::Sorted,
+            _ => Held::DispatchList,
+        }
+    }
+
+    /// The same request on a list, to be overdue from then on.
+    #[inline]
+    pub const fn put(mut self, held: Held, due_ns: Nanos) -> Self {
+        self.due_ns = due_ns;
+        self.set_held(held);
+        self
+    }
+
+    #[inline]
+    pub const fn set_held(&mut self, held: Held) {
+        self.word = (self.word & !Self::HELD) | held as u32;
+    }
+}
 
 /// One direction of a class.
 #[derive(Clone, Debug)]

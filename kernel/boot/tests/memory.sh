@@ -16,6 +16,8 @@ done
 fail=/sys/kernel/debug/failslab
 echo N >$fail/ignore-gfp-wait && echo 0 >$fail/verbose || die 10 "no failslab"
 
+# Opened before memory runs short: a redirection that fails skips what it is a redirection of.
+exec 9>/dev/null
 # after NAME: a switch to it that may have failed. It is on or nothing is, and the disk works.
 after() {
     now=$(sed 's/.*\[\(.*\)\].*/\1/' /sys/block/v0/queue/scheduler)
@@ -34,9 +36,9 @@ for name in hw-noop hw-bfq hw-paternoster; do
         nth=$((nth + 1))
         use v0 none || die 14 "none"
         echo $nth >/proc/self/fail-nth
-        echo $name 2>/dev/null >/sys/block/v0/queue/scheduler
+        echo $name 2>&9 >/sys/block/v0/queue/scheduler
         left=
-        read left 2>/dev/null </proc/self/fail-nth
+        read left 2>&9 </proc/self/fail-nth
         echo 0 >/proc/self/fail-nth
         after $name
         [ $nth -lt 3000 ] || die 22 "no end of allocations under $name"
@@ -49,8 +51,8 @@ for name in hw-noop hw-bfq hw-paternoster; do
     for round in $(seq 60); do
         use v0 none || die 14 "none"
         echo 1 >/proc/self/make-it-fail
-        echo $name 2>/dev/null >/sys/block/v0/queue/scheduler
-        until echo 0 >/proc/self/make-it-fail; do :; done 2>/dev/null
+        echo $name 2>&9 >/sys/block/v0/queue/scheduler
+        until echo 0 2>&9 >/proc/self/make-it-fail; do :; done
         after $name
     done
     echo 0 >$fail/probability

@@ -4,7 +4,7 @@
 # time: real
 load virtio_pci && load virtio_blk && [ -b /dev/vda ] || die 10 "virtio-blk"
 load null_blk nr_devices=0 requeue=1,3,0,-1 || die 10 "null_blk"
-load bfq || die 10 "bfq"
+load bfq && load mq-deadline || die 10 "the kernel's elevators"
 echo +io >/sys/fs/cgroup/cgroup.subtree_control || die 12 "no io controller"
 mkdir -p /sys/fs/cgroup/p && echo +io >/sys/fs/cgroup/p/cgroup.subtree_control || die 12 "groups"
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Forty switches through every elevator, and other depths, under verified load; refused rmmod; a device that goes away.
 load null_blk nr_devices=0 || die 10 "null_blk"
+load mq-deadline || die 10 "mq-deadline"
 insmod /hoistway.ko || die 10 "insmod"
 insmod /hoistway.ko 2>/dev/null && die 12 "a second insmod went through"
 nullb v0 memory_backed=1 size=64 submit_queues=2 hw_queue_depth=32 irqmode=2 completion_nsec=20000 discard=1 || die 11 "nullb"

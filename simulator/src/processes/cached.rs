@@ -11,7 +11,7 @@ use queue::RequestQueue;
 use workload::Io;
 
 use super::submission::{Carriage, Mover};
-use super::{InHand, Path, Processes, RESUME};
+use super::{Path, Processes, RESUME, Rest};
 use crate::events::{NEVER, Payload};
 use crate::os::pages::{PAGE_BYTES, PageState};
 use crate::os::read_ahead::{Place, Window};
@@ -60,8 +60,8 @@ impl Call {
 }
 
 /// The pages of an I/O's range.
-pub(super) fn pages_of(io: &InHand) -> Range<u64> {
-    io.next_byte / PAGE_BYTES..io.end_byte().div_ceil(PAGE_BYTES)
+pub(super) fn pages_of(range: &Rest) -> Range<u64> {
+    range.next_byte / PAGE_BYTES..range.end_byte().div_ceil(PAGE_BYTES)
 }
 
 /// A call that waits for a page, or for its file's pages to be written.
@@ -122,12 +122,12 @@ impl Processes {
 
     /// Reads the next unknown part of the block map, or begins with the data.
     fn map(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
-        let io = self.ios[number as usize];
+        let (io, range) = (self.ios[number as usize], self.rests[number as usize]);
         let process = &mut self.processes[io.process as usize];
         let has_data = matches!(self.calls[number as usize].call, workload::Call::Data | workload::Call::Append);
         let is_data = has_data && io.operation != Operation::Flush && io.status.is_ok();
         if let Some(map) = process.block_map.as_mut().filter(|_| is_data)
-            && let Some(at) = map.learn(io.next_byte, io.end_byte())
+            && let Some(at) = map.learn(range.next_byte, range.end_byte())
         {
             return self.submit_map_read(number, at, now, queue);
         }
@@ -160,7 +160,8 @@ impl Processes {
         let io = self.ios[number as usize];
         let file = self.processes[io.process as usize].file as usize;
         let said = self.calls[number as usize].call;
-        if said != workload::Call::Data || io.operation != Operation::Write || io.end_byte() <= self.written_to[file] {
+        let is_write = said == workload::Call::Data && io.operation == Operation::Write;
+        if !is_write || self.rests[number as usize].end_byte() <= self.written_to[file] {
             return said;
         }
         workload::Call::Append
@@ -168,10 +169,9 @@ impl Processes {
 
     /// Creating, renaming and removing a file is done when its metadata is in a transaction.
     fn change_names(&mut self, number: u32, change: workload::Call, now: Nanos) {
-        let io = self.ios[number as usize];
-        let index = io.process as usize;
+        let index = self.ios[number as usize].process as usize;
         if change == workload::Call::Unlink {
-            self.cache.drop_pages(self.processes[index].file, pages_of(&io));
+            self.cache.drop_pages(self.processes[index].file, pages_of(&self.rests[number as usize]));
         }
         let done_at = self.work(index, now, 0);
         self.complete_at(number, done_at);
@@ -183,9 +183,9 @@ impl Processes {
     }
 
     /// The bytes of a call that lie in some of its pages.
-    fn bytes_in(io: &InHand, pages: &Range<u64>) -> u64 {
-        let start = (pages.start * PAGE_BYTES).max(io.next_byte);
-        let end = (pages.end * PAGE_BYTES).min(io.end_byte());
+    fn bytes_in(range: &Rest, pages: &Range<u64>) -> u64 {
+        let start = (pages.start * PAGE_BYTES).max(range.next_byte);
+        let end = (pages.end * PAGE_BYTES).min(range.end_byte());
         end.saturating_sub(start)
     }
 
@@ -204,7 +204,7 @@ impl Processes {
 // ---- reading ----
 impl Processes {
     fn read(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
-        let io = self.ios[number as usize];
+        let (io, range) = (self.ios[number as usize], self.rests[number as usize]);
         let index = io.process as usize;
         let file = self.processes[index].file;
         loop {
@@ -214,7 +214,7 @@ impl Processes {
             }
             let stop = self.cache.ready_up_to(file, at..end);
             if stop > at {
-                let copy_ns = self.costs.copy_ns(Self::bytes_in(&io, &(at..stop)));
+                let copy_ns = self.costs.copy_ns(Self::bytes_in(&range, &(at..stop)));
                 let done_at = self.work(index, now, copy_ns);
                 self.calls[number as usize].at = stop;
                 if let Path::Buffered(read_ahead) = &mut self.processes[index].path {
@@ -249,10 +249,9 @@ impl Processes {
     /// Asks for the window that the page under the reader calls for.
     fn fetch(&mut self, number: u32, is_marked: bool, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         let Call { at, end, .. } = self.calls[number as usize];
-        let io = self.ios[number as usize];
-        let index = io.process as usize;
+        let index = self.ios[number as usize].process as usize;
         let file = self.processes[index].file;
-        let first_page = io.next_byte / PAGE_BYTES;
+        let first_page = self.rests[number as usize].next_byte / PAGE_BYTES;
         let place = Place { file, page: at, left: end - at, call: end - first_page, is_marked };
         let Path::Buffered(read_ahead) = &mut self.processes[index].path else { return };
         let window = read_ahead.decide(&self.read_ahead, place, &self.cache);
@@ -321,8 +320,7 @@ impl Processes {
 // ---- writing ----
 impl Processes {
     fn write(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
-        let io = self.ios[number as usize];
-        let index = io.process as usize;
+        let (index, range) = (self.ios[number as usize].process as usize, self.rests[number as usize]);
         let Call { at, end, .. } = self.calls[number as usize];
         let quota = self.throttle.quota(self.dirty_pages());
         let dirtied = self.processes[index].dirtied_pages;
@@ -348,8 +346,8 @@ impl Processes {
         self.processes[index].dirtied_pages += newly;
         self.calls[number as usize].at = stop;
         let written_to = &mut self.written_to[file as usize];
-        *written_to = io.end_byte().max(*written_to);
-        let done_at = self.work(index, now, self.costs.copy_ns(Self::bytes_in(&io, &(at..stop))));
+        *written_to = range.end_byte().max(*written_to);
+        let done_at = self.work(index, now, self.costs.copy_ns(Self::bytes_in(&range, &(at..stop))));
         self.flush(now, queue);
         let must_ask = self.processes[index].dirtied_pages >= quota;
         if stop == end && !must_ask { self.complete_at(number, done_at) } else { self.resume_at(number, done_at) }
@@ -454,8 +452,8 @@ impl Processes {
             return;
         }
         // The range named what to sync; the flush itself has none.
-        let io = &mut self.ios[number as usize];
-        (io.next_byte, io.left_bytes) = (0, 0);
+        let range = &mut self.rests[number as usize];
+        (range.next_byte, range.left_bytes) = (0, 0);
         self.submit_io(number, now, queue);
     }
 

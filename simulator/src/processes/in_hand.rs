@@ -8,11 +8,7 @@ use workload::Io;
 pub(super) struct InHand {
     pub(super) process: u32,
     pub(super) submitted_ns: Nanos,
-    /// What has not been submitted yet of a transfer between device and process, in bytes of the file.
-    pub(super) next_byte: u64,
-    pub(super) left_bytes: u32,
     pub(super) bytes: u32,
-    pub(super) bios_left: u32,
     pub(super) device_ns: Nanos,
     pub(super) operation: Operation,
     pub(super) flags: Flags,
@@ -21,7 +17,28 @@ pub(super) struct InHand {
     pub(super) status: Status,
 }
 
-const _: () = assert!(size_of::<InHand>() == 48, "one for each I/O that may be in flight");
+const _: () = assert!(size_of::<InHand>() == 32, "one for each I/O that may be in flight");
+
+/// What of an I/O is still to come; apart, as an I/O that is one bio needs none.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Rest {
+    /// What has not been submitted yet of a transfer between device and process, in bytes of the file.
+    pub(super) next_byte: u64,
+    pub(super) left_bytes: u32,
+    /// Bios that have not ended yet.
+    pub(super) bios_left: u32,
+}
+
+impl Rest {
+    /// Of an I/O that is one bio, or none.
+    pub(super) const ONE_BIO: Self = Self { next_byte: 0, left_bytes: 0, bios_left: 1 };
+
+    /// The end of what has not been submitted yet.
+    #[inline]
+    pub(super) const fn end_byte(&self) -> u64 {
+        self.next_byte + self.left_bytes as u64
+    }
+}
 
 /// Whether results know of an I/O: creating, renaming and removing files are neither transfers nor syncs.
 #[inline]
@@ -30,20 +47,11 @@ pub(super) const fn is_counted(bytes: u32, operation: Operation) -> bool {
 }
 
 impl InHand {
-    /// The end of what has not been submitted yet.
-    #[inline]
-    pub(super) const fn end_byte(&self) -> u64 {
-        self.next_byte + self.left_bytes as u64
-    }
-
     pub(super) const fn idle(process: u32) -> Self {
         Self {
             process,
             submitted_ns: 0,
-            next_byte: 0,
-            left_bytes: 0,
             bytes: 0,
-            bios_left: 0,
             device_ns: 0,
             operation: Operation::Read,
             flags: Flags::NONE,

@@ -78,11 +78,11 @@ impl JournalThread {
 impl Processes {
     /// A call joins the running transaction with what it changes. False: it waits, and is resumed.
     pub(super) fn joins_transaction(&mut self, number: u32, call: Call, now: Nanos) -> bool {
-        let io = self.ios[number as usize];
+        let (io, range) = (self.ios[number as usize], self.rests[number as usize]);
         let file = self.processes[io.process as usize].file;
         let Some(thread) = &mut self.journal else { return true };
-        let pages = super::cached::pages_of(&io);
-        if thread.journal.join(call, io.next_byte, (file, pages), now).is_err() {
+        let pages = super::cached::pages_of(&range);
+        if thread.journal.join(call, range.next_byte, (file, pages), now).is_err() {
             thread.frozen_out.push(number);
             return false;
         }

@@ -37,7 +37,7 @@ use crate::os::write_back::WriteBack;
 use cached::{Call, Sleeper};
 pub(crate) use construction::{Parts, queues_of, template};
 use flusher::Flusher;
-use in_hand::{InHand, is_counted, moves_data};
+use in_hand::{InHand, Rest, is_counted, moves_data};
 use journalling::JournalThread;
 use submission::Transfers;
 
@@ -131,6 +131,8 @@ pub(crate) struct Processes {
     schedule: Schedule,
     processes: Vec<Process>,
     ios: Vec<InHand>,
+    /// By I/O; empty as long as each has been one bio.
+    rests: Vec<Rest>,
     /// When each I/O has to be complete; empty until one has a deadline.
     deadlines: Vec<Nanos>,
     /// When each processor is idle again; without a limit every process has one to itself.
@@ -365,11 +367,8 @@ impl Processes {
         self.ios[number as usize] = InHand {
             process: super::processes::number(index),
             submitted_ns: now,
-            next_byte: io.offset_bytes,
-            left_bytes: io.length_bytes,
             // A range says what is changed or synced; only data counts as throughput.
             bytes: if moves_data(io) { io.length_bytes } else { 0 },
-            bios_left: 0,
             device_ns: 0,
             operation: io.operation,
             flags: io.flags,
@@ -377,6 +376,12 @@ impl Processes {
             actor: io.actor,
             status: Status::Ok,
         };
+        if self.rests.is_empty() {
+            // Those in flight are one bio each.
+            self.rests.resize(self.ios.len(), Rest::ONE_BIO);
+        }
+        let (next_byte, left_bytes) = (io.offset_bytes, io.length_bytes);
+        self.rests[number as usize] = Rest { next_byte, left_bytes, bios_left: 0 };
         if io.deadline_ns.is_some() || !self.deadlines.is_empty() {
             self.deadlines.resize(self.ios.len(), NEVER);
             self.deadlines[number as usize] = io.deadline_ns.unwrap_or(NEVER);

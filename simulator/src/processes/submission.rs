@@ -12,7 +12,7 @@ use experiment::{IoDirection, KernelEra, Machine};
 use queue::{RequestQueue, Submitted};
 use workload::Io;
 
-use super::{InHand, Processes};
+use super::{InHand, Processes, Rest};
 use crate::os::pages::PAGE_BYTES;
 
 /// What a bio's cookie stands for: kind in the upper byte, the number of an I/O or a transfer below.
@@ -133,10 +133,7 @@ impl Processes {
         self.ios[number as usize] = InHand {
             process: super::number(index),
             submitted_ns: now,
-            next_byte: end_byte,
-            left_bytes: 0,
             bytes: io.length_bytes,
-            bios_left: 1,
             device_ns: 0,
             operation: io.operation,
             flags: io.flags,
@@ -144,6 +141,9 @@ impl Processes {
             actor: io.actor,
             status: Status::Ok,
         };
+        if let Some(rest) = self.rests.get_mut(number as usize) {
+            *rest = Rest::ONE_BIO;
+        }
         if io.length_bytes > 0 {
             self.recorder.submitted(index, IoDirection::from(io.operation), now);
         }
@@ -152,7 +152,6 @@ impl Processes {
         self.processes[index].sleeping += u32::from(submitted == Submitted::Waiting);
         let done_at = self.has_submitted(index, 1, now);
         if submitted == Submitted::Nothing {
-            self.ios[number as usize].bios_left = 0;
             self.complete_at(number, if self.is_free { now } else { done_at });
         }
     }
@@ -161,8 +160,8 @@ impl Processes {
     #[inline]
     pub(super) fn submit_io(&mut self, number: u32, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         // Part by part, as it has just been written: the processor would wait before it could read it as a whole.
-        let InHand { process, operation, flags, priority, actor, next_byte, left_bytes, .. } =
-            self.ios[number as usize];
+        let InHand { process, operation, flags, priority, actor, .. } = self.ios[number as usize];
+        let Rest { next_byte, left_bytes, .. } = self.rests[number as usize];
         let end_byte = next_byte + u64::from(left_bytes);
         let index = process as usize;
         let process = &self.processes[index];
@@ -195,11 +194,11 @@ impl Processes {
         self.unplug(is_plugged, now, queue);
         // Direct calls unplug, whether they wait or not.
         self.begins_to_wait(now, queue);
-        let io = &mut self.ios[number as usize];
+        let rest = &mut self.rests[number as usize];
         // Less than the whole was left before.
-        (io.next_byte, io.left_bytes) = (at, u32::try_from(end_byte.saturating_sub(at)).unwrap_or(0));
-        io.bios_left += bios - ended;
-        let is_over = at >= end && io.bios_left == 0;
+        (rest.next_byte, rest.left_bytes) = (at, u32::try_from(end_byte.saturating_sub(at)).unwrap_or(0));
+        rest.bios_left += bios - ended;
+        let is_over = at >= end && rest.bios_left == 0;
         self.processes[index].sleeping += u32::from(sleeps);
         let done_at = self.has_submitted(index, bios, now);
         if is_over {
@@ -342,7 +341,7 @@ impl Processes {
                 let io = self.ios[number as usize];
                 let index = io.process as usize;
                 self.processes[index].sleeping -= 1;
-                if kind == IO_COOKIE && io.left_bytes > 0 {
+                if kind == IO_COOKIE && self.rests.get(number as usize).is_some_and(|rest| rest.left_bytes > 0) {
                     self.submit_io(number, now, queue);
                 }
                 self.pump(index, now, queue);
@@ -356,12 +355,15 @@ impl Processes {
         match cookie >> COOKIE_SHIFT {
             IO_COOKIE => {
                 let io = &mut self.ios[number as usize];
-                io.bios_left -= 1;
                 io.device_ns += device_ns;
                 if !status.is_ok() {
                     io.status = status;
                 }
-                if io.bios_left == 0 && io.left_bytes == 0 {
+                let is_last = self.rests.get_mut(number as usize).is_none_or(|rest| {
+                    rest.bios_left -= 1;
+                    rest.bios_left == 0 && rest.left_bytes == 0
+                });
+                if is_last {
                     let index = io.process as usize;
                     let at = self.runs_again(index, now);
                     self.complete_at(number, at);

@@ -10,6 +10,7 @@
 //! | R-KEEP, R-NOISE | why nothing is to be changed |
 //! | R-ZONED, R-STACK, R-STATIC | what follows from facts alone |
 
+mod noise;
 pub(crate) mod settings;
 mod words;
 
@@ -18,7 +19,7 @@ use experiment::SchedulerSpec;
 use crate::candidates::{BFQ_EAGER, BFQ_WAITING, Carrier, short_list};
 use crate::class::{Class, Classified, classify, static_choice};
 use crate::device::Device;
-use crate::findings::{Findings, Noisy};
+use crate::findings::Findings;
 use crate::heritage::{Idling, idling};
 use crate::recommendation::{Advice, Confidence, Item, Recommendation, Verdict};
 use crate::score::{Goal, STREAMS, Score, Scores, score};
@@ -28,6 +29,7 @@ use words::{against, megabytes, reason_of};
 const SHARES_LOST: f64 = 0.25;
 
 /// What everything is decided from.
+#[derive(Copy, Clone)]
 pub(crate) struct Case<'a> {
     pub device: &'a Device,
     pub findings: &'a Findings,
@@ -142,7 +144,7 @@ fn chosen(case: &Case<'_>, scores: Scores) -> Advice {
     let mut left = Vec::new();
     left.extend(idling_that_costs(case, &scores.best().spec));
     left.extend(scores.scores.iter().filter_map(|score| Some(format!("{}: {}", score.spec, score.dropped.as_ref()?))));
-    let noisy = hinges_on_noise(case, &scores);
+    let noisy = noise::hinges(case, &scores);
     if !noisy.is_empty() {
         left.splice(0..0, noisy);
         return keep(case, Verdict::Inconclusive, Some(scores), left);
@@ -216,20 +218,6 @@ fn not_worth_it(case: &Case<'_>, scores: &Scores) -> Option<String> {
         let (gain, margin) = (gain * 100.0, margin * 100.0);
         format!("R-KEEP: {} would be {gain:+.1} % by what the goal is about, less than the {margin:.0} % that a change must bring", best.spec)
     })
-}
-
-/// Figures that this decision hangs on and that vary too much.
-fn hinges_on_noise(case: &Case<'_>, scores: &Scores) -> Vec<String> {
-    let matter = [scores.best().spec.to_string(), case.device.current.to_string()];
-    let decides =
-        |noisy: &&Noisy| !noisy.is_candidates || (matter.contains(&noisy.spec) && case.goal.is_about(&noisy.probe));
-    let noisy = case.findings.noisy.iter().filter(decides);
-    noisy
-        .map(|noisy| {
-            let percent = noisy.variation * 100.0;
-            format!("R-NOISE: {} under {} varies by {percent:.0} % between repetitions", noisy.probe, noisy.spec)
-        })
-        .collect()
 }
 
 /// How clearly the winner is ahead of what is set now.

@@ -5,258 +5,24 @@
 //! of ten, and has no branch that random keys could mislead; for small or many sets the tree is the better one.
 //!
 //! A node keeps its entries unsorted and their order as sixteen four-bit places in one word, so that putting and taking
-//! move no entry, and an entry's place holds until its node is split or merged: removal by slot looks nothing up. The
+//! move no entry, and an entry's place holds until its node is split or dissolved: removal by slot looks nothing up. The
 //! rank of a key is the number of keys not above it, whatever their order (Mao, Kohler, Morris: "Cache craftiness for
 //! fast multicore key-value storage", 2012, section 4.6.2, has such a word for readers without locks).
 
+mod links;
 mod node;
 
-use core::ops::ControlFlow;
+pub use links::OrderedLinks;
 
-use super::{Array, NIL, NoMemory};
-use node::{HALF, Node, Nodes, PLACE_BITS, WIDTH};
-
-/// Every node but a root has as many, which bounds the pool to a node for five slots; leaves of a small set excepted.
-const FEWEST: u32 = 6;
-/// In a set of fewer slots a leaf stays until it is empty: refilling costs more than a sweep through the set does (Johnson,
-/// Shasha: "B-trees with inserts and deletes: why free-at-empty is better than merge-at-half", 1989).
-const SMALL: u32 = 32;
-/// Two neighbours become one node if it has at most as many: far from a split, so that sets at rest do not flap.
-const MERGED: u32 = 14;
-
-const _: () = assert!(MERGED.div_ceil(2) >= FEWEST && MERGED + 1 >= 2 * FEWEST, "what is not merged can be shared out");
-
-/// The entries of all slots in one role.
-#[derive(Debug)]
-pub struct OrderedLinks {
-    /// Node and place of each slot; NIL for a slot in no set.
-    homes: Array<u32>,
-    nodes: Nodes,
-    /// The unused nodes, linked by `next`.
-    free: u32,
-}
-
-impl OrderedLinks {
-    /// Entries for `slots` slots (at most 2^28), none of them in a set, and nodes for them in up to `sets` sets.
-    ///
-    /// # Errors
-    /// [`NoMemory`] when the allocator refuses, or for more slots than places.
-    pub fn try_new(slots: u32, sets: u32) -> Result<Self, NoMemory> {
-        if slots > 1 << 28 {
-            return Err(NoMemory);
-        }
-        // Each level has at most a sixth of the entries of the one below, or one node: less than a fifth and a root. A set
-        // that was small may have kept short leaves, of a slot each, and what is above these.
-        let short = sets.saturating_mul(SMALL).min(slots);
-        let count = (slots + short) / (FEWEST - 1) + short.saturating_add(sets);
-        let (homes, nodes) = (Array::try_new(slots, NIL)?, Nodes::try_new(count)?);
-        Ok(Self { homes, nodes, free: if count == 0 { NIL } else { 0 } })
-    }
-
-    /// Whether the slot is in some set of this role.
-    #[inline]
-    pub fn is_linked(&self, slot: u32) -> bool {
-        *self.homes.at(slot) != NIL
-    }
-
-    /// The key the slot was inserted with; `None` if it is in no set.
-    #[inline]
-    pub fn key(&self, slot: u32) -> Option<u64> {
-        let home = *self.homes.at(slot);
-        Some(self.nodes.get(home >> PLACE_BITS)?.entry(home).0)
-    }
-
-    /// The slot behind this one in its set.
-    #[inline]
-    pub fn next(&self, slot: u32) -> Option<u32> {
-        let home = *self.homes.at(slot);
-        let node = self.nodes.get(home >> PLACE_BITS)?;
-        self.at_rank(node, node.rank_of(home) + 1)
-    }
-
-    /// The slot before this one in its set.
-    #[inline]
-    pub fn prev(&self, slot: u32) -> Option<u32> {
-        let home = *self.homes.at(slot);
-        let node = self.nodes.get(home >> PLACE_BITS)?;
-        match node.rank_of(home).checked_sub(1) {
-            Some(rank) => Some(node.item_at(rank)),
-            None => self.nodes.get(node.prev).map(|before| before.item_at(before.len.wrapping_sub(1))),
-        }
-    }
-
-    /// The slot of this rank in a leaf, or, behind its last, the first of the next leaf.
-    #[inline]
-    fn at_rank(&self, leaf: &Node, rank: u32) -> Option<u32> {
-        if rank < leaf.len {
-            return Some(leaf.item_at(rank));
-        }
-        self.nodes.get(leaf.next).map(|next| next.item_at(0))
-    }
-
-    fn take_free(&mut self) -> Option<u32> {
-        let index = self.free;
-        self.free = self.nodes.get(index)?.next;
-        Some(index)
-    }
-
-    /// An empty node becomes unused.
-    fn give_back(&mut self, index: u32) {
-        if let Some(node) = self.nodes.get_mut(index) {
-            (node.level, node.home, node.prev, node.next) = (0, NIL, NIL, self.free);
-            self.free = index;
-        }
-    }
-
-    /// Puts an entry into a node that has room, and tells the item where it is.
-    #[inline]
-    fn put(&mut self, index: u32, rank: u32, entry: (u64, u32)) {
-        let Some(node) = self.nodes.get_mut(index) else { return };
-        let (level, place) = (node.level, node.put(rank, entry));
-        self.set_home(level, entry.1, index << PLACE_BITS | place);
-    }
-
-    #[inline]
-    fn set_home(&mut self, level: u32, item: u32, home: u32) {
-        if level == 0 {
-            if let Some(place) = self.homes.get_mut(item) {
-                *place = home;
-            }
-        } else if let Some(child) = self.nodes.get_mut(item) {
-            child.home = home;
-        }
-    }
-
-    /// Moves the last `count` entries of a node to the front of another that has room for them.
-    fn move_right(&mut self, left: u32, right: u32, count: u32) {
-        let (Some(from), Some(to)) = (self.nodes.get(left), self.nodes.get(right)) else { return };
-        let sources = from.order.wrapping_shr(from.len.wrapping_sub(count) * PLACE_BITS);
-        // The free places from behind come to the front.
-        let places = to.order.rotate_left(count * PLACE_BITS);
-        self.move_entries((left, sources), (right, places), count);
-        if let Some(from) = self.nodes.get_mut(left) {
-            from.len = from.len.wrapping_sub(count);
-        }
-        if let Some(to) = self.nodes.get_mut(right) {
-            (to.len, to.order) = (to.len.wrapping_add(count), places);
-        }
-    }
-
-    /// Moves the first `count` entries of a node behind those of another that has room for them.
-    fn move_left(&mut self, left: u32, right: u32, count: u32) {
-        let (Some(to), Some(from)) = (self.nodes.get(left), self.nodes.get(right)) else { return };
-        let (places, sources) = (to.order.wrapping_shr(to.len * PLACE_BITS), from.order);
-        self.move_entries((right, sources), (left, places), count);
-        if let Some(to) = self.nodes.get_mut(left) {
-            to.len = to.len.wrapping_add(count);
-        }
-        if let Some(from) = self.nodes.get_mut(right) {
-            // What was at the front is free now, and so goes behind.
-            (from.len, from.order) = (from.len.wrapping_sub(count), sources.rotate_right(count * PLACE_BITS));
-        }
-    }
-
-    /// Moves the entries at the first `count` places of one order to those of the other.
-    #[inline]
-    fn move_entries(&mut self, from: (u32, u64), to: (u32, u64), count: u32) {
-        let level = self.nodes.at(from.0).level;
-        for rank in 0..count.min(WIDTH) {
-            let [source, target] = [from.1, to.1].map(|order| (order.wrapping_shr(rank * PLACE_BITS) & 15) as u32);
-            let Some(node) = self.nodes.get_mut(from.0) else { return };
-            let entry = node.entry(source);
-            node.set_entry(source, (u64::MAX, NIL));
-            let Some(node) = self.nodes.get_mut(to.0) else { return };
-            node.set_entry(target, entry);
-            self.set_home(level, entry.1, to.0 << PLACE_BITS | target);
-        }
-    }
-
-    /// Sets the key of the first entry, and answers what it was.
-    fn replace_first_key(&mut self, index: u32, key: u64) -> u64 {
-        self.replace_key(index << PLACE_BITS | self.nodes.at(index).place_at(0), key)
-    }
-
-    fn replace_key(&mut self, home: u32, key: u64) -> u64 {
-        let Some(node) = self.nodes.get_mut(home >> PLACE_BITS) else { return 0 };
-        let (old_key, item) = node.entry(home);
-        node.set_entry(home, (key, item));
-        old_key
-    }
-
-    /// The key that separates a node from the one before it. In a leaf the first key says it, and keeps saying it.
-    fn separator(&mut self, index: u32) -> u64 {
-        let node = self.nodes.at(index);
-        if node.level == 0 { node.entry(node.place_at(0)).0 } else { self.replace_first_key(index, 0) }
-    }
-
-    /// Moves the upper half of a full node, whose parent has room, into a new node behind it.
-    fn split(&mut self, left: u32) -> Option<u32> {
-        let right = self.take_free()?;
-        let Node { level, home, next, .. } = *self.nodes.at(left);
-        if let Some(node) = self.nodes.get_mut(right) {
-            (node.level, node.prev, node.next) = (level, left, next);
-        }
-        self.move_right(left, right, HALF);
-        self.link(left, right);
-        self.link(right, next);
-        let key = self.separator(right);
-        let parent = home >> PLACE_BITS;
-        let rank = self.nodes.at(parent).rank_of(home) + 1;
-        self.put(parent, rank, (key, right));
-        Some(right)
-    }
-
-    /// Makes two nodes neighbours; either may be NIL.
-    fn link(&mut self, left: u32, right: u32) {
-        if let Some(node) = self.nodes.get_mut(left) {
-            node.next = right;
-        }
-        if let Some(node) = self.nodes.get_mut(right) {
-            node.prev = left;
-        }
-    }
-
-    /// A node that is no root has too few entries: it becomes one with a neighbour, or takes some over. Answers the
-    /// parent, if that has one child less.
-    fn refill(&mut self, index: u32) -> ControlFlow<(), u32> {
-        let home = self.nodes.at(index).home;
-        let Some(parent) = self.nodes.get(home >> PLACE_BITS) else { return ControlFlow::Break(()) };
-        let rank = parent.rank_of(home).max(1);
-        let (left, right, home) = (parent.item_at(rank - 1), parent.item_at(rank), parent.place_at(rank));
-        let parent = self.nodes.at(index).home >> PLACE_BITS;
-        let home = parent << PLACE_BITS | home;
-        let (left_len, right_len) = (self.nodes.at(left).len, self.nodes.at(right).len);
-        if self.nodes.at(right).level != 0 {
-            let key = self.replace_key(home, 0);
-            self.replace_first_key(right, key);
-        }
-        if left_len + right_len <= MERGED {
-            self.move_left(left, right, right_len);
-            self.link(left, self.nodes.at(right).next);
-            if let Some(parent) = self.nodes.get_mut(parent) {
-                parent.take(rank, home & 15);
-            }
-            self.give_back(right);
-            return ControlFlow::Continue(parent);
-        }
-        let kept = (left_len + right_len) / 2;
-        if left_len < kept {
-            self.move_left(left, right, kept - left_len);
-        } else {
-            self.move_right(left, right, left_len - kept);
-        }
-        let key = self.separator(right);
-        self.replace_key(home, key);
-        ControlFlow::Break(())
-    }
-}
+use super::NIL;
+use node::{HALF, PLACE_BITS, WIDTH};
 
 /// One ordered set of slots. An operation must be given the [`OrderedLinks`] the set was filled through.
 #[derive(Clone, Debug)]
 pub struct OrderedSet {
     root: u32,
-    /// The first leaf: the first node the set had, as splits put nodes behind others and merges leave the front one, or what
-    /// was behind it when it became empty.
+    /// The first leaf: the first node the set had, as splits put nodes behind others and the front one is never dissolved, or
+    /// what was behind it when it became empty.
     front: u32,
     len: u32,
 }
@@ -311,8 +77,8 @@ impl OrderedSet {
             return true;
         }
         let (mut index, mut rank) = if self.len == 0 { (self.root, 0) } else { self.place_for(links, key) };
-        if links.nodes.get(index).is_none_or(|leaf| leaf.len == WIDTH) {
-            let Some(room) = self.make_room(links, index, rank) else { return false };
+        if links.nodes.get(index).is_none_or(|leaf| leaf.len() == WIDTH) {
+            let Some(room) = self.make_room(links, key, (index, rank)) else { return false };
             (index, rank) = room;
         }
         if let (Some(leaf), Some(home)) = (links.nodes.get_mut(index), links.homes.get_mut(slot)) {
@@ -346,15 +112,15 @@ impl OrderedSet {
         self.len = self.len.wrapping_sub(1);
         let rank = leaf.rank_of(home);
         let (key, _) = leaf.take(rank, home & 15);
-        let is_short = leaf.len < FEWEST && leaf.home != NIL && (leaf.len == 0 || self.len >= SMALL);
+        let is_done_with = leaf.len == 0;
         let behind = leaf.next;
-        let next = if rank < leaf.len {
+        let next = if rank < leaf.len() {
             Some(leaf.entry(leaf.place_at(rank)))
         } else {
             links.nodes.get(behind).map(|leaf| leaf.entry(leaf.place_at(0)))
         };
-        if is_short {
-            self.rebalance(links, index);
+        if is_done_with {
+            self.give_up(links, index);
         }
         let (next, next_key) = next.map_or((None, u64::MAX), |(key, slot)| (Some(slot), key));
         Some(Removed { key, next, next_key })
@@ -404,10 +170,21 @@ impl OrderedSet {
         (index, rank)
     }
 
-    /// Splits a full leaf, or begins the first one: where an entry of this rank in the leaf goes now.
+    /// A leaf is full, or there is none: where an entry that was to have this place goes now.
     #[cold]
     #[inline(never)]
-    fn make_room(&mut self, links: &mut OrderedLinks, leaf: u32, rank: u32) -> Option<(u32, u32)> {
+    fn make_room(&mut self, links: &mut OrderedLinks, key: u64, (leaf, rank): (u32, u32)) -> Option<(u32, u32)> {
+        if !links.reserve(links.nodes.at(self.root).level)? {
+            return self.split_leaf(links, leaf, rank);
+        }
+        // What was dissolved may have been beside it.
+        let (leaf, rank) = self.place_for(links, key);
+        self.split_leaf(links, leaf, rank)
+    }
+
+    /// Splits a leaf if it is full, or begins the first one.
+    #[inline(never)]
+    fn split_leaf(&mut self, links: &mut OrderedLinks, leaf: u32, rank: u32) -> Option<(u32, u32)> {
         if leaf == NIL {
             self.root = links.take_free()?;
             self.front = self.root;
@@ -415,11 +192,14 @@ impl OrderedSet {
             links.link(self.root, NIL);
             return Some((self.root, 0));
         }
+        if links.nodes.at(leaf).len() < WIDTH {
+            return Some((leaf, rank));
+        }
         // A split needs room above: the topmost of the full ones goes first, and the leaf last. Bounded by the height.
         loop {
             let (mut top, mut home) = (leaf, links.nodes.at(leaf).home);
             while let Some(above) = links.nodes.get(home >> PLACE_BITS)
-                && above.len == WIDTH
+                && above.len() == WIDTH
             {
                 (top, home) = (home >> PLACE_BITS, above.home);
             }
@@ -445,47 +225,27 @@ impl OrderedSet {
         Some(())
     }
 
-    /// Takes an empty leaf that is no root out; answers its parent.
-    fn vacate(&mut self, links: &mut OrderedLinks, leaf: u32) -> u32 {
-        let Node { home, prev, next, .. } = *links.nodes.at(leaf);
-        if prev == NIL {
-            self.front = next;
-        }
-        links.link(prev, next);
-        if let Some(parent) = links.nodes.get_mut(home >> PLACE_BITS) {
-            let rank = parent.rank_of(home);
-            parent.take(rank, home & 15);
-            if rank == 0 {
-                // Nothing separates the new first one from anything here.
-                let first = parent.place_at(0);
-                parent.set_entry(first, (0, parent.entry(first).1));
-            }
-        }
-        links.give_back(leaf);
-        home >> PLACE_BITS
-    }
-
-    /// A leaf has too few entries.
+    /// Takes an empty leaf that is no root out.
     #[inline(never)]
-    fn rebalance(&mut self, links: &mut OrderedLinks, leaf: u32) {
-        let mut index = if links.nodes.at(leaf).len == 0 { self.vacate(links, leaf) } else { leaf };
-        // Bounded by the height, as each turn goes one level up.
-        while links.nodes.at(index).len < FEWEST
-            && let ControlFlow::Continue(parent) = links.refill(index)
-        {
-            index = parent;
+    fn give_up(&mut self, links: &mut OrderedLinks, leaf: u32) {
+        let empty = links.nodes.at(leaf);
+        if empty.prev == NIL {
+            self.front = empty.next;
         }
+        let parent = links.vacate(leaf);
+        links.settle(parent);
         let root = links.nodes.at(self.root);
         if root.len == 1 && root.level != 0 {
-            let below = root.item_at(0);
+            // One leaf is left.
+            let last = root.item_at(0);
             if let Some(root) = links.nodes.get_mut(self.root) {
                 root.take(0, root.place_at(0));
             }
             links.give_back(self.root);
-            if let Some(node) = links.nodes.get_mut(below) {
-                node.home = NIL;
+            if let Some(last) = links.nodes.get_mut(last) {
+                last.home = NIL;
             }
-            self.root = below;
+            self.root = last;
         }
     }
 }
@@ -527,7 +287,9 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use super::links::{FEWEST, SPARE};
     use super::*;
+    use crate::structures::NoMemory;
     use alloc::vec::Vec;
 
     impl OrderedSet {
@@ -535,7 +297,7 @@ mod tests {
         /// the number of nodes.
         fn check(&self, links: &OrderedLinks) -> usize {
             let mut level = Vec::from_iter(links.nodes.get(self.root).map(|_| (self.root, NIL, 0, u64::MAX)));
-            let (mut nodes, mut entries, mut short) = (0, 0, 0);
+            let (mut nodes, mut entries) = (0, 0);
             while !level.is_empty() {
                 let mut below = Vec::new();
                 for (at, &(index, home, least, most)) in level.iter().enumerate() {
@@ -543,19 +305,18 @@ mod tests {
                     assert_eq!((node.home, node.level), (home, links.nodes.at(level[0].0).level));
                     assert_eq!(node.prev, if at == 0 { NIL } else { level[at - 1].0 });
                     assert_eq!(node.next, level.get(at + 1).map_or(NIL, |next| next.0));
-                    short += usize::from(node.level == 0 && node.len < FEWEST);
                     let fewest = if node.level == 0 { 1 } else { FEWEST };
-                    assert!(node.len <= WIDTH && (index == self.root || node.len >= fewest));
+                    assert!(node.len() <= WIDTH && (index == self.root || node.len() >= fewest));
                     let mut places = Vec::from_iter((0..WIDTH).map(|rank| node.place_at(rank)));
                     for rank in 0..WIDTH {
                         let place = node.place_at(rank);
                         assert_eq!(node.rank_of(place), rank);
                         let (key, item) = node.entry(place);
-                        if rank >= node.len {
+                        if rank >= node.len() {
                             assert_eq!((key, item), (u64::MAX, NIL));
                             continue;
                         }
-                        let next = if rank + 1 < node.len { node.entry(node.place_at(rank + 1)).0 } else { most };
+                        let next = if rank + 1 < node.len() { node.entry(node.place_at(rank + 1)).0 } else { most };
                         if node.level == 0 {
                             assert!(least <= key && key <= next);
                             assert_eq!(*links.homes.at(item), index << PLACE_BITS | place);
@@ -577,7 +338,6 @@ mod tests {
                 level = below;
             }
             assert_eq!(entries, self.len());
-            assert!(short <= SMALL as usize, "short leaves are those of a small set");
             nodes
         }
     }
@@ -589,13 +349,28 @@ mod tests {
         models: [BTreeMap<(u64, usize), u32>; 3],
         homes: BTreeMap<u32, (usize, (u64, usize))>,
         time: usize,
+        /// Nodes that nobody has.
+        hidden: usize,
     }
 
     impl Forest {
         fn new(slots: u32) -> Self {
             let links = OrderedLinks::try_new(slots, 3).unwrap();
             let sets = [OrderedSet::EMPTY, OrderedSet::EMPTY, OrderedSet::EMPTY];
-            Self { links, sets, models: Default::default(), homes: BTreeMap::new(), time: 0 }
+            Self { links, sets, models: Default::default(), homes: BTreeMap::new(), time: 0, hidden: 0 }
+        }
+
+        /// With so few nodes that there is always a leaf to dissolve, but perhaps not more than one: 33 entries for three
+        /// leaves, and what every set adds.
+        fn of_fewest_nodes(slots: u32) -> Self {
+            let mut forest = Self::new(slots);
+            let leaves = slots / 11 + 3 * 2;
+            let needed = leaves + leaves / (FEWEST - 1) + 3 + SPARE;
+            while forest.links.unused > needed {
+                forest.links.take_free().unwrap();
+                forest.hidden += 1;
+            }
+            forest
         }
 
         fn insert(&mut self, set: usize, slot: u32, key: u64) {
@@ -643,8 +418,9 @@ mod tests {
                 assert_eq!(set.len() as usize, model.len());
             }
             let unused = core::iter::successors(Some(self.links.free), |&index| Some(self.links.nodes.at(index).next));
-            nodes += unused.take_while(|&index| index != NIL).count();
-            assert_eq!(nodes, self.links.nodes.0.len(), "a node was lost");
+            let unused = unused.take_while(|&index| index != NIL).count();
+            assert_eq!(unused, self.links.unused as usize);
+            assert_eq!(nodes + unused + self.hidden, self.links.nodes.0.len(), "a node was lost");
             for slot in 0..=self.links.homes.len() {
                 let key = self.homes.get(&slot).map(|(_, (key, _))| *key);
                 assert_eq!((self.links.is_linked(slot), self.links.key(slot)), (key.is_some(), key));
@@ -660,10 +436,11 @@ mod tests {
         #[test]
         fn three_sets_over_shared_nodes_behave_as_three_maps(
             slots in 1u32..400,
+            is_tight: bool,
             operations in prop::collection::vec(
                 (0u8..4, 0usize..4, 0..402u32, prop_oneof![Just(0), Just(u64::MAX), 0..60u64, any::<u64>()]), 2000),
         ) {
-            let mut forest = Forest::new(slots);
+            let mut forest = if is_tight { Forest::of_fewest_nodes(slots) } else { Forest::new(slots) };
             for (time, &(what, set, slot, key)) in operations.iter().enumerate() {
                 let (set, slot) = (set.min(2), slot % (slots + 2));
                 match what {
@@ -686,7 +463,7 @@ mod tests {
 
     /// Fills and empties three sets; `key` and `victim` say with which keys and in which order, of a number that counts.
     fn fill_and_empty(key: impl Fn(u32) -> u64, victim: impl Fn(u32) -> u32) {
-        let mut forest = Forest::new(MANY);
+        let mut forest = Forest::of_fewest_nodes(MANY);
         for slot in 0..MANY {
             forest.insert((slot / (MANY / 2)) as usize, slot, key(slot));
             if slot % 1000 == 0 {
@@ -734,9 +511,48 @@ mod tests {
         fill_and_empty(|slot| u64::from(slot / 100), shuffled);
     }
 
+    /// One set is thinned out until most of its leaves have one entry or two, and another one needs their nodes.
+    #[test]
+    fn nodes_of_a_sparse_set_come_to_those_that_need_them() {
+        for stride in [7, 12, 17, 40] {
+            let mut forest = Forest::of_fewest_nodes(MANY);
+            (0..MANY).for_each(|slot| forest.insert(0, slot, u64::from(shuffled(slot))));
+            let moved = Vec::from_iter((0..MANY).filter(|&slot| !shuffled(slot).is_multiple_of(stride)));
+            moved.iter().for_each(|&slot| forest.remove(slot));
+            let nodes_before = forest.sets[0].check(&forest.links);
+            for (count, &slot) in moved.iter().enumerate() {
+                forest.insert(1 + count % 2, slot, u64::from(slot));
+                if count % 1000 == 0 {
+                    forest.check();
+                }
+            }
+            forest.check();
+            assert!(forest.sets[0].check(&forest.links) < nodes_before, "nothing was dissolved");
+            (0..MANY).for_each(|count| forest.remove(shuffled(count)));
+            forest.check();
+        }
+    }
+
+    /// Arrivals crowd together where others leave: full leaves beside leaves of one, which is what cannot be dissolved.
+    #[test]
+    fn crowds_find_room() {
+        let mut forest = Forest::of_fewest_nodes(MANY);
+        let key = |slot: u32, offset: u32| u64::from(slot / 33 * 33) << 8 | u64::from(offset);
+        (0..MANY).for_each(|slot| forest.insert(0, slot, key(slot, 64 * (slot % 33))));
+        for round in 0..5 {
+            for count in 0..MANY {
+                let slot = shuffled(count);
+                forest.remove(slot);
+                let offset = if (slot / 33 + round).is_multiple_of(3) { 2000 + slot % 3 } else { slot % 7 };
+                forest.insert(0, slot, key(slot, offset));
+            }
+            forest.check();
+        }
+    }
+
     #[test]
     fn a_sweep_over_random_arrivals_a_hundred_thousand_times() {
-        let (mut forest, mut random, mut position) = (Forest::new(1000), 1u64, 0);
+        let (mut forest, mut random, mut position) = (Forest::of_fewest_nodes(1000), 1u64, 0);
         let mut key = || {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             random >> 44

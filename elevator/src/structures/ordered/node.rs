@@ -17,40 +17,47 @@ const EVERY: u64 = 0x1111_1111_1111_1111;
 /// On level 0 the items are slots, above they are nodes of the level below. The key of an inner item separates what is
 /// under it from what is under the item before it; the first has 0, since there is nothing to separate it from.
 #[derive(Clone, Debug)]
-#[repr(align(64))]
+#[repr(C)]
 pub(super) struct Node {
-    /// The largest key where there is no entry, so that a search need not ask how many there are.
-    pub(super) keys: [u64; WIDTH as usize],
-    pub(super) items: [u32; WIDTH as usize],
     /// The places by rank, the lowest in the lowest four bits; behind the occupied ones those that are free.
     pub(super) order: u64,
-    pub(super) len: u32,
-    pub(super) level: u32,
     /// Where the level above has this node; NIL for a root.
     pub(super) home: u32,
     /// The neighbours on the same level.
     pub(super) prev: u32,
     pub(super) next: u32,
+    pub(super) len: u16,
+    pub(super) level: u16,
+    /// The largest key where there is no entry, so that a search need not ask how many there are.
+    pub(super) keys: [u64; WIDTH as usize],
+    pub(super) items: [u32; WIDTH as usize],
 }
 
-const _: () = assert!(size_of::<Node>() == 256, "four cache lines");
+const _: () =
+    assert!(size_of::<Node>() == 216, "no padding: there is a node for ten slots, and each byte counts as a tenth");
 
 impl Node {
     pub(super) const EMPTY: Node = Node {
-        keys: [u64::MAX; WIDTH as usize],
-        items: [NIL; WIDTH as usize],
         order: 0xfedc_ba98_7654_3210,
-        len: 0,
-        level: 0,
         home: NIL,
         prev: NIL,
         next: NIL,
+        len: 0,
+        level: 0,
+        keys: [u64::MAX; WIDTH as usize],
+        items: [NIL; WIDTH as usize],
     };
+
+    /// The number of entries.
+    #[inline]
+    pub(super) const fn len(&self) -> u32 {
+        self.len as u32
+    }
 
     /// The entries whose key is at most `key`.
     #[inline]
     pub(super) fn rank_behind(&self, key: u64) -> u32 {
-        self.count(|other| other <= key).min(self.len)
+        self.count(|other| other <= key).min(self.len())
     }
 
     /// The entries whose key is below `key`.
@@ -77,14 +84,14 @@ impl Node {
     /// third as long to read; the keys where there is no child are the largest.
     #[inline]
     pub(super) fn child_behind(&self, key: u64) -> u32 {
-        if self.len > FEW {
+        if self.len() > FEW {
             return self.rank_behind(key);
         }
         let mut rank = 1;
         for other in 1..FEW {
             rank += u32::from(self.entry(self.place_at(other)).0 <= key);
         }
-        rank.min(self.len)
+        rank.min(self.len())
     }
 
     #[inline]
@@ -143,7 +150,7 @@ impl Node {
     }
 }
 
-/// The pool. An [`Array`] would keep two nodes by value for indices out of range, in the policy and so on the stack of
+/// The pool. An [`Array`](crate::structures::Array) would keep two nodes by value for indices out of range, in the policy and so on the stack of
 /// whoever builds it.
 #[derive(Debug)]
 pub(super) struct Nodes(pub(super) Vec<Node>);
@@ -157,6 +164,11 @@ impl Nodes {
             node.next = next;
         }
         Ok(Self(nodes))
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        // As many as `try_new` was told.
+        u32::try_from(self.0.len()).unwrap_or(u32::MAX)
     }
 
     #[inline]
