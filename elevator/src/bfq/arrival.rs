@@ -185,8 +185,9 @@ impl Bfq {
     }
 
     /// What follows when a request has joined a busy queue, and seldom does.
-    #[inline(always)]
-    pub(super) fn settle_joined(&mut self, context: u32, joined: Joined) {
+    #[inline(never)]
+    pub(super) fn settle_joined(&mut self, bio: &Bio, joined: Joined) {
+        let context = self.record_of(bio);
         let queue = self.contexts.at(context).queue(true);
         if joined.has(Joined::BEGINS_ANEW) {
             self.reset_injection(queue);

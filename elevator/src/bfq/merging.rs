@@ -385,7 +385,8 @@ impl Bfq {
     }
 
     fn resume_state(&mut self, queue: u32, context: u32) {
-        let Some(saved) = self.contexts.at(context).saved else { return };
+        // Where it lies: a copy is too much for the stack of a kernel.
+        let Some(saved) = &self.contexts.at(context).saved else { return };
         let factor_before = self.queues.at(queue).raising.factor;
         let state = self.queues.at_mut(queue);
         state.marks.put(Marks::SHORT_THINK_TIME, saved.has_short_think_time);

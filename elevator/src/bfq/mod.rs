@@ -175,34 +175,50 @@ impl Bfq {
     fn insert_at(&mut self, bio: &Bio, id: RequestId, is_sorted: bool, now: Nanos) -> Wake {
         self.clock.set(now);
         let joined = if is_sorted && self.has_nobody_to_merge() { self.join_busy(bio, id) } else { Joined::NOT };
-        if joined != Joined::PLAINLY && !self.insert_closely(bio, id, is_sorted, joined) {
-            return Wake::No;
+        if joined == Joined::NOT {
+            let is_free = self.slots.get(id.slot()).is_some_and(|slot| slot.held == Held::Nowhere && slot.queue == NIL);
+            if !is_free {
+                self.complain();
+                return Wake::No;
+            }
+            let context = self.record_of(bio);
+            let queue = self.queue_for(bio, context);
+            if is_sorted {
+                self.add(bio, id, queue, context);
+            } else {
+                self.bind(bio, id, queue, context);
+                self.add_direct(id.slot());
+            }
+        } else if joined != Joined::PLAINLY {
+            self.settle_joined(bio, joined);
         }
         (self.is_holding, self.repoll_at) = (false, NEVER);
         Wake::All
     }
 
-    /// What [`Bfq::join_busy`] leaves to be done. False if the slot has a request already.
+    /// The request is no longer inserted, wherever it was. In the frame of its callers.
     #[inline(always)]
-    fn insert_closely(&mut self, bio: &Bio, id: RequestId, is_sorted: bool, joined: Joined) -> bool {
-        let context = self.record_of(bio);
-        if joined != Joined::NOT {
-            self.settle_joined(context, joined);
-            return true;
+    fn let_go(&mut self, id: RequestId) -> Wake {
+        let slot = self.slots.at(id.slot());
+        if slot.id != id {
+            return Wake::No;
         }
-        let is_free = self.slots.get(id.slot()).is_some_and(|slot| slot.held == Held::Nowhere && slot.queue == NIL);
-        if !is_free {
-            self.complain();
-            return false;
+        let mut wake = Wake::No;
+        match slot.held {
+            Held::Nowhere => {}
+            // Ended without a completion: drained, or failed before the device.
+            Held::Dispatched => {
+                let then = self.leave_device(id.slot());
+                wake = self.come_back(then);
+            }
+            Held::Queued => self.take_out(id.slot()),
+            Held::Direct => {
+                self.direct.remove(&mut self.fifo_links, id.slot());
+                self.groups.at_mut(slot.group).account.unqueue(slot.counts_as, slot.is_sync);
+            }
         }
-        let queue = self.queue_for(bio, context);
-        if is_sorted {
-            self.add(bio, id, queue, context);
-        } else {
-            self.bind(bio, id, queue, context);
-            self.add_direct(id.slot());
-        }
-        true
+        self.unbind(id.slot());
+        wake
     }
 
     #[inline]
@@ -344,32 +360,15 @@ impl Elevator for Bfq {
     #[inline(always)]
     fn completed_and_released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.clock.set(now);
-        self.end_served(requests, id).unwrap_or_else(|| self.released(requests, id, now))
+        match self.end_served(requests, id) {
+            Some(wake) => wake,
+            None => self.let_go(id),
+        }
     }
 
-    #[inline(never)]
     fn released(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.clock.set(now);
-        let slot = self.slots.at(id.slot());
-        if slot.id != id {
-            return Wake::No;
-        }
-        let mut wake = Wake::No;
-        match slot.held {
-            Held::Nowhere => {}
-            // Ended without a completion: drained, or failed before the device.
-            Held::Dispatched => {
-                let then = self.leave_device(id.slot());
-                wake = self.come_back(then);
-            }
-            Held::Queued => self.take_out(id.slot()),
-            Held::Direct => {
-                self.direct.remove(&mut self.fifo_links, id.slot());
-                self.groups.at_mut(slot.group).account.unqueue(slot.counts_as, slot.is_sync);
-            }
-        }
-        self.unbind(id.slot());
-        wake
+        self.let_go(id)
     }
 
     fn next_timer(&self) -> Option<Nanos> {

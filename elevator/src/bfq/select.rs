@@ -8,7 +8,7 @@ use super::{Bfq, Why};
 use crate::interface::Dispatch;
 use crate::structures::NIL;
 use block::time::MILLISECOND;
-use block::{Extent, Nanos, RequestId};
+use block::{Class, Extent, Nanos, RequestId};
 
 /// Linux looks at a device that is kept for a queue again after this (BLK_MQ_BUDGET_DELAY).
 const REPOLL_NS: Nanos = 3 * MILLISECOND;
@@ -65,7 +65,7 @@ impl Bfq {
         let entry = self.slots.get_mut(slot)?;
         let entity = self.entities.get_mut(queue)?;
         let (id, sectors, is_sync) = (entry.id, entry.sectors, entry.is_sync);
-        let is_plain = state.is_sync() & !state.has(Marks::WAIT_REQUEST);
+        let is_plain = state.is_sync() & !state.has(Marks::WAIT_REQUEST) & !matches!(entity.class, Class::Idle);
         let fits = sectors <= entity.budget.saturating_sub(entity.service);
         if !(is_plain & fits) || self.clock.is_past_or_now(state.budget_timeout_ticks) {
             return None;
@@ -84,9 +84,6 @@ impl Bfq {
         self.next_leaves(queue, slot, is_sync);
         self.in_driver = self.in_driver.wrapping_add(1);
         self.look_at_raising(queue);
-        if self.busy_total() > 1 && self.is_idle_class(queue) {
-            self.end_turn(queue, TurnEnd::BudgetExhausted, self.clock.ns);
-        }
         Some(id)
     }
 
