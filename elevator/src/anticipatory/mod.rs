@@ -270,7 +270,7 @@ impl Elevator for Anticipatory {
     fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         if let Some(slot) = self.head.pop_front(&mut self.links) {
             self.held = self.held.wrapping_sub(1);
-            self.sent(requests, slot);
+            self.sent(slot, self.context_of(requests, slot));
             return Dispatch::Request { id: self.id_in(slot), reason: Why::HeadInsert.into() };
         }
         if self.held == 0 {
@@ -292,7 +292,7 @@ impl Elevator for Anticipatory {
         let slot = match self.head.pop_front(&mut self.links) {
             Some(slot) => {
                 self.held = self.held.wrapping_sub(1);
-                self.sent(requests, slot);
+                self.sent(slot, self.context_of(requests, slot));
                 slot
             }
             None => {
@@ -311,7 +311,7 @@ impl Elevator for Anticipatory {
     }
 
     fn requeued(&mut self, requests: &Requests, id: RequestId, _now: Nanos) -> Wake {
-        self.back_from_device(requests, id);
+        self.back_from_device(id, requests.attributes(id).context);
         Wake::No
     }
 
@@ -321,7 +321,7 @@ impl Elevator for Anticipatory {
             return Wake::No;
         }
         let context = requests.attributes(id).context;
-        self.back_from_device(requests, id);
+        self.back_from_device(id, context);
         if self.is_new && self.batch == kind {
             self.size_write_batch(now);
             self.batch_ends_ns = now.saturating_add(self.batch_ns(Kind::Sync));
@@ -346,8 +346,8 @@ impl Elevator for Anticipatory {
         match held {
             Held::Dispatched => {
                 // Ended without a completion: drained, or failed before the device. Nobody must wait for one.
-                self.back_from_device(requests, id);
                 let context = requests.attributes(id).context;
+                self.back_from_device(id, context);
                 if self.awaited.is_some_and(|awaited| awaited.context == context) {
                     self.awaited_done(now);
                 }
@@ -552,28 +552,25 @@ impl Anticipatory {
             }
         }
         let best = self.best_neighbour(requests, slot);
-        self.unlink_sorted(requests, slot);
+        self.unlink_sorted(slot, kind, context);
         self.class_and_links(kind).0.next = best;
-        self.sent(requests, slot);
+        self.sent(slot, context);
     }
 
     /// A slot is on its way to the device.
-    fn sent(&mut self, requests: &Requests, slot: u32) {
-        let entry = self.slots.at_mut(slot);
-        entry.held = Held::Dispatched;
-        let context = requests.attributes(entry.generation.id(slot)).context;
+    fn sent(&mut self, slot: u32, context: ContextId) {
+        self.slots.at_mut(slot).held = Held::Dispatched;
         self.dispatched = self.dispatched.wrapping_add(1);
         let issuer = self.issuers.at_mut(context.0);
         issuer.dispatched = issuer.dispatched.wrapping_add(1);
     }
 
-    fn back_from_device(&mut self, requests: &Requests, id: RequestId) {
+    fn back_from_device(&mut self, id: RequestId, context: ContextId) {
         let entry = self.slots.at_mut(id.slot());
         if entry.held != Held::Dispatched || entry.generation != Generation::of(id) {
             return;
         }
         entry.held = Held::Nowhere;
-        let context = requests.attributes(id).context;
         self.dispatched = self.dispatched.wrapping_sub(1);
         let issuer = self.issuers.at_mut(context.0);
         issuer.dispatched = issuer.dispatched.saturating_sub(1);
@@ -590,7 +587,7 @@ impl Anticipatory {
                 } else {
                     class.next
                 };
-                self.unlink_sorted(requests, slot);
+                self.unlink_sorted(slot, kind, self.context_of(requests, slot));
                 self.class_and_links(kind).0.next = next;
                 self.slots.at_mut(slot).held = Held::Nowhere;
             }
@@ -603,9 +600,7 @@ impl Anticipatory {
         }
     }
 
-    fn unlink_sorted(&mut self, requests: &Requests, slot: u32) {
-        let Slot { generation, kind, .. } = *self.slots.at(slot);
-        let context = requests.attributes(generation.id(slot)).context;
+    fn unlink_sorted(&mut self, slot: u32, kind: Kind, context: ContextId) {
         let (class, sorted, links) = self.class_and_links(kind);
         let done = class.sorted.remove(sorted, slot).is_some() && class.fifo.remove(links, slot);
         if !done {
@@ -671,6 +666,10 @@ impl Anticipatory {
 
     fn first_sector(&self, requests: &Requests, slot: u32) -> u64 {
         requests.at(self.id_in(slot)).first_sector()
+    }
+
+    fn context_of(&self, requests: &Requests, slot: u32) -> ContextId {
+        requests.attributes(self.id_in(slot)).context
     }
 
     #[inline]

@@ -203,19 +203,16 @@ impl Elevator for MqDeadline {
 
     #[inline]
     fn released(&mut self, _requests: &Requests, id: RequestId, _now: Nanos) -> Wake {
-        let Some(slot) = self.slots.get_mut(id.slot()) else { return Wake::No };
-        if slot.held() == Held::Free || !slot.is_of(id) {
-            return Wake::No;
-        }
-        let class = slot.class();
-        if slot.held() == Held::Sent {
-            slot.set_held(Held::Free);
-        } else {
-            // Taken back before it was chosen: it leaves as if it had been sent.
-            self.unlink(id.slot());
-            self.slots.at_mut(id.slot()).set_held(Held::Free);
-            self.count_dispatched(class);
-        }
+        let class = match self.slots.get_mut(id.slot()) {
+            Some(slot) if slot.is_sent(id) => {
+                slot.set_held(Held::Free);
+                slot.class()
+            }
+            _ => match self.take_back(id) {
+                Some(class) => class,
+                None => return Wake::No,
+            },
+        };
         let level = self.level_mut(class);
         level.completed = level.completed.wrapping_add(1);
         // The last of its class was what kept the lower ones back.
@@ -558,6 +555,20 @@ impl MqDeadline {
         }
         self.slots.at_mut(slot).set_held(Held::Sent);
         self.held = self.held.wrapping_sub(1);
+    }
+
+    /// One that was not sent is released: it leaves as if it had been. Answers its class, nothing if it is not known.
+    #[cold]
+    #[inline(never)]
+    fn take_back(&mut self, id: RequestId) -> Option<Class> {
+        let entry = *self.slots.at(id.slot());
+        if entry.held() == Held::Free || !entry.is_of(id) {
+            return None;
+        }
+        self.unlink(id.slot());
+        self.slots.at_mut(id.slot()).set_held(Held::Free);
+        self.count_dispatched(entry.class());
+        Some(entry.class())
     }
 
     // ---- counting ----

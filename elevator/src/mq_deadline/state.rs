@@ -60,6 +60,12 @@ impl Slot {
         (self.word ^ id.raw()) & !RequestId::MAX_SLOTS == 0
     }
 
+    /// The same, and whether it is sent.
+    #[inline]
+    pub const fn is_sent(&self, id: RequestId) -> bool {
+        (self.word ^ (id.raw() & !RequestId::MAX_SLOTS)) & (!RequestId::MAX_SLOTS | Self::HELD) == Held::Sent as u32
+    }
+
     #[inline]
     pub const fn class(&self) -> Class {
         match self.word >> Self::CLASS_SHIFT & 3 {
