@@ -43,6 +43,15 @@ fn ended(policy: &mut Any, is_short: bool, table: &Requests, id: RequestId, now:
     completed.and(policy.released(table, id, now))
 }
 
+fn random_bio(random: &mut Stream, seed: u64, groups: u32) -> Attributes {
+    let operation = if random.below(5) == 0 { Operation::Write } else { Operation::Read };
+    let mut bio = Attributes::new(operation, Extent::new(random.below(1 << 22) * 8, 8));
+    bio.context = ContextId(u32::try_from(random.below(1 + seed % 6)).expect("small"));
+    bio.group = GroupId(bio.context.0 % groups);
+    bio.flags = if random.below(9) == 0 { Flags::META } else { Flags::NONE };
+    bio
+}
+
 /// A random load under two of the same form, one by the shortcuts and one by the long way.
 fn both_agree(version: Option<Version>, seed: u64) {
     let mut random = Stream::of(seed, "bfq/shortcuts");
@@ -67,11 +76,7 @@ fn both_agree(version: Option<Version>, seed: u64) {
         now += random.below(if seed.is_multiple_of(2) { 40_000 } else { 2_000_000 });
         match random.below(5) {
             0 | 1 => {
-                let operation = if random.below(5) == 0 { Operation::Write } else { Operation::Read };
-                let mut bio = Attributes::new(operation, Extent::new(random.below(1 << 22) * 8, 8));
-                bio.context = ContextId(u32::try_from(random.below(1 + seed % 6)).expect("small"));
-                bio.group = GroupId(bio.context.0 % groups);
-                bio.flags = if random.below(9) == 0 { Flags::META } else { Flags::NONE };
+                let bio = random_bio(&mut random, seed, groups);
                 let Some(id) = table.allocate_queued(bio, now) else { continue };
                 let wakes = [false, true]
                     .map(|is_short| inserted(&mut pair[usize::from(is_short)], is_short, &table, id, &bio, now));
