@@ -218,6 +218,20 @@ impl GroupAccount {
         }
     }
 
+    /// A queued request of so many sectors goes to the device: [`GroupAccount::unqueue`] and [`GroupAccount::serve`].
+    #[inline(always)]
+    pub const fn dispatch(&mut self, kind: Kind, is_sync: bool, sectors: u32) {
+        if is_sync && matches!(kind, Kind::Read) {
+            self.queued.add_sync_reads(1_u64.wrapping_neg());
+            self.sectors = self.sectors.wrapping_add(sectors as u64);
+            self.serviced.add_sync_reads(1);
+            self.service_bytes.add_sync_reads(sectors as u64 * 512);
+        } else {
+            self.unqueue(kind, is_sync);
+            self.serve(kind, is_sync, sectors);
+        }
+    }
+
     /// The device is done with one: how long it had it, and how long it had been waited for before.
     #[inline]
     pub const fn complete(&mut self, kind: Kind, is_sync: bool, service_ns: Nanos, wait_ns: Nanos) {

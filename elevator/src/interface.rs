@@ -317,6 +317,14 @@ pub trait Elevator {
         Wake::No
     }
 
+    /// `completed` and `released`, one right after the other, of a request that the device finished: what comes with every
+    /// request where counted instructions matter. Whoever overrides it does exactly what the two do.
+    #[inline(always)]
+    fn completed_and_released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        let completed = self.completed(requests, id, now);
+        completed.and(self.released(requests, id, now))
+    }
+
     // ---- time and change ----
 
     /// When [`Elevator::timer`] wants to be called. Asked after every other call; the host keeps no second timer.

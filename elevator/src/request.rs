@@ -158,6 +158,12 @@ impl Request {
     pub const fn first_sector(&self) -> u64 {
         self.attributes.extent.first_sector
     }
+
+    /// Of one that ends at `now`: how long the driver had it, and how long it had waited before.
+    #[inline]
+    pub const fn times(&self, now: Nanos) -> (Nanos, Nanos) {
+        (now.saturating_sub(self.issued_ns), self.issued_ns.saturating_sub(self.start_ns))
+    }
 }
 
 /// The table of requests: sized once, ids checked by generation, never a panic.

@@ -45,6 +45,8 @@ struct hoist_device {
 	u64 now_ns;
 	/* The tick in which the clock was read last. */
 	unsigned long read_at;
+	/* The time of the last choice that read the clock. */
+	u64 chosen_ns;
 	/* Requests that the core does not know: it had no slot, or blk-mq will not tell of their end. First come, first served. */
 	struct list_head spill;
 	u64 spilled;
@@ -88,12 +90,16 @@ static inline u64 hoist_now(struct hoist_device *device)
 	return hoist_at(device, ktime_get_ns());
 }
 
-/* The same for policies that count in ticks: the clock is read once in each. */
-static inline u64 hoist_now_or_tick(struct hoist_device *device)
+/*
+ * The same where a request is chosen: in a tick, a row of choices that nothing else comes between is one time, as it goes to the
+ * driver together; and all choices are for policies that count in ticks.
+ */
+static inline u64 hoist_now_of_choice(struct hoist_device *device)
 {
-	if (device->wants & HOIST_TICKS_DO && likely(device->read_at == jiffies))
+	if ((device->wants & HOIST_TICKS_DO || device->now_ns == device->chosen_ns) && likely(device->read_at == jiffies))
 		return device->now_ns;
-	return hoist_now(device);
+	device->chosen_ns = hoist_now(device);
+	return device->chosen_ns;
 }
 
 /* Under the lock, after each call: a group that nothing holds any more. */

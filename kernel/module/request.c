@@ -266,7 +266,7 @@ static noinline struct request *no_such_slot(void)
 /* The policy's choice. */
 static inline struct request *choose(struct hoist_device *device, u16 queue)
 {
-	u64 now = hoist_now_or_tick(device);
+	u64 now = hoist_now_of_choice(device);
 	struct hoist_core *core = device->core;
 	struct hoist_action action = core->entries->dispatch(core, queue, now);
 	struct request *rq;

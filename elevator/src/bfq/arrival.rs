@@ -2,6 +2,7 @@
 
 use super::Bfq;
 use super::budget::TurnEnd;
+use super::clock::{Clock, Spans};
 use super::next_request::is_far_from;
 use super::profile::IoBound;
 use super::state::{Held, Marks, Queue, Slot};
@@ -9,7 +10,7 @@ use crate::account::Kind;
 use crate::request::Bio;
 use crate::structures::NIL;
 use block::time::MILLISECOND;
-use block::{Direction, Flags, GroupId, Nanos, RequestId};
+use block::{Class, Direction, Extent, Flags, GroupId, Nanos, RequestId};
 
 /// Shorter requests do not end a wait for throughput: others may yet join them.
 const SMALL_SECTORS: u32 = 32;
@@ -28,9 +29,69 @@ struct Put {
     is_sync: bool,
 }
 
-impl Queue {
-    /// How much of its time the queue has nothing to do. A request is on its way into it.
+/// Whether a request has joined a busy queue, and what follows from that: a set.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Joined(u8);
+
+impl Joined {
+    /// It has not: there is more to be done.
+    pub const NOT: Joined = Joined(1 << 7);
+    /// It has, and nothing follows.
+    pub const PLAINLY: Joined = Joined(0);
+    /// What the queue can bear of others is to be learned anew.
+    const BEGINS_ANEW: Joined = Joined(1 << 0);
+    /// Its issuer has no other in the same range of sectors.
+    const IS_ONLY: Joined = Joined(1 << 1);
+    /// It comes next in its queue, whose turn it is not.
+    const COMES_NEXT: Joined = Joined(1 << 2);
+
     #[inline]
+    const fn has(self, other: Joined) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    #[inline]
+    const fn with(self, other: Joined) -> Joined {
+        Joined(self.0 | other.0)
+    }
+}
+
+/// Discards are writes.
+#[inline]
+const fn kind_of(bio: &Bio) -> Kind {
+    match bio.direction() {
+        Direction::Read => Kind::Read,
+        Direction::Write => Kind::Write,
+    }
+}
+
+impl Queue {
+    /// Whether its issuer comes back soon, which is known where it may be waited for so long; whether what was learned for
+    /// injection is void with a change of that. `idle_ns` is 0 where nobody waits.
+    #[inline(always)]
+    fn judge_think_time(&mut self, is_alive: bool, idle_ns: Nanos, clock: &Clock, spans: &Spans) -> bool {
+        let is_short = is_alive && !self.think.is_above(idle_ns / 2);
+        if is_short == self.has(Marks::SHORT_THINK_TIME) || idle_ns == 0 {
+            return false;
+        }
+        if !clock.is_past(self.split_ticks.wrapping_add(spans.least_idle)) {
+            return false;
+        }
+        self.marks.put(Marks::SHORT_THINK_TIME, is_short);
+        let barrier = self.inject.decreased_ticks.wrapping_add(spans.inject_barrier);
+        self.inject.last_service_ns == 0 && (!is_short || clock.is_past_or_now(barrier))
+    }
+
+    /// Whether its requests lie far from one another.
+    #[inline(always)]
+    fn note_place(&mut self, extent: Extent, is_rotational: bool) {
+        let is_far = is_far_from(self.last_end_sector, extent, is_rotational);
+        self.last_end_sector = extent.end();
+        self.seek_history = (self.seek_history << 1) | u32::from(is_far);
+    }
+
+    /// How much of its time the queue has nothing to do. A request is on its way into it.
+    #[inline(always)]
     fn judge_io_bound(&mut self, now: Nanos) {
         let total = now.saturating_sub(self.io_start_ns);
         if self.is_empty() && self.dispatched == 0 {
@@ -49,7 +110,99 @@ impl Queue {
 }
 
 impl Bfq {
-    /// An ordinary request: into its queue. Phase after phase, so that none of them lies below another on the stack.
+    /// [`Bfq::bind`] and [`Bfq::add`] for a sync request that nothing is to be done for but to put it in and to learn from it,
+    /// which is what comes with nearly every one: its queue is its issuer's own, busy, not waited for, and nobody listens.
+    /// Each table is looked into once. What is seldom is left to [`Bfq::settle_joined`]. To be asked where
+    /// [`Bfq::has_nobody_to_merge`].
+    #[inline(never)]
+    pub(super) fn join_busy(&mut self, bio: &Bio, id: RequestId) -> Joined {
+        let context = self.record_of(bio);
+        let is_spared = self.is_spared();
+        let Some(issuer) = self.contexts.get_mut(context) else { return Joined::NOT };
+        let is_known = issuer.is_alive & (issuer.group == bio.group.0) & (issuer.priority == bio.priority);
+        let queue = issuer.queue(true);
+        let Some(state) = self.queues.get_mut(queue) else { return Joined::NOT };
+        let is_plain = state.marks.of(Marks::DECISIVE) == Marks::BUSY.with(Marks::SYNC);
+        if !(is_known & is_plain & bio.is_sync()) || self.messages.is_on() {
+            return Joined::NOT;
+        }
+        let may_merge = state.merges_into != NIL || (!is_spared && issuer.stable_candidate != NIL);
+        // One that is raised for being soft real-time may be none after this request.
+        let may_fall_back = state.is_raised() && state.raising.longest_ticks == self.spans.soft_real_time_ticks;
+        let slot = id.slot();
+        let Some(entry) = self.slots.get_mut(slot) else { return Joined::NOT };
+        if may_merge || may_fall_back || entry.held != Held::Nowhere || entry.queue != NIL {
+            return Joined::NOT;
+        }
+        let entity = self.entities.at_mut(queue);
+        entity.allocated = entity.allocated.wrapping_add(1);
+        let (group, is_idle_class) = (entity.parent, matches!(entity.class, Class::Idle));
+        let (now, counts_as) = (self.clock.ns, kind_of(bio));
+        let kind = Slot::kind(true, bio.flags.contains(Flags::META));
+        *entry = Slot {
+            id,
+            held: Held::Queued,
+            counts_as,
+            is_sync: true,
+            kind,
+            queue,
+            group,
+            context,
+            sectors: bio.extent.sectors,
+            due_ns: now.saturating_add(self.settings.fifo_expire_ns(true)),
+        };
+        issuer.requests = issuer.requests.wrapping_add(1);
+        state.own_if_alone(queue, context);
+        let idle_ns = if is_idle_class { 0 } else { self.settings.slice_idle_ns() };
+        let mut joined = Joined::PLAINLY;
+        if state.judge_think_time(true, idle_ns, &self.clock, &self.spans) {
+            joined = joined.with(Joined::BEGINS_ANEW);
+        }
+        if issuer.requests <= 1 {
+            joined = joined.with(Joined::IS_ONLY);
+        }
+        state.note_place(bio.extent, self.is_rotational);
+        let [_, sync] = &mut state.queued;
+        *sync = sync.wrapping_add(1);
+        if self.profile.io_bound == IoBound::ShareOfTime {
+            state.judge_io_bound(now);
+        }
+        if self.settings.low_latency && !state.is_raised() {
+            state.raising.since_ticks = self.clock.ticks;
+        }
+        self.groups.at_mut(group).account.queue(counts_as, true);
+        self.requests_queued = self.requests_queued.wrapping_add(1);
+        if group != GroupId::ROOT.0 {
+            self.count_allocated_above(group, 1);
+        }
+        if self.sort_in(queue, slot, bio.extent.first_sector, kind) {
+            self.note_position(queue);
+            if queue != self.in_service {
+                joined = joined.with(Joined::COMES_NEXT);
+            }
+        }
+        joined
+    }
+
+    /// What follows when a request has joined a busy queue, and seldom does.
+    #[inline(never)]
+    pub(super) fn settle_joined(&mut self, bio: &Bio, joined: Joined) {
+        let context = self.record_of(bio);
+        let queue = self.contexts.at(context).queue(true);
+        if joined.has(Joined::BEGINS_ANEW) {
+            self.reset_injection(queue);
+        }
+        if joined.has(Joined::IS_ONLY) && self.is_its_only_request(context) {
+            self.look_for_waker(queue);
+            self.sample_for_injection(queue);
+        }
+        if joined.has(Joined::COMES_NEXT) {
+            self.next_request_changed(queue);
+        }
+    }
+
+    /// An ordinary request: into its queue, or where that is merged into. Phase after phase, so that none of them
+    /// lies below another on the stack.
     #[inline(always)]
     pub(super) fn add(&mut self, bio: &Bio, id: RequestId, bound_to: u32, context: u32) {
         let slot = id.slot();
@@ -114,10 +267,7 @@ impl Bfq {
     #[inline(always)]
     fn bind_here(&mut self, bio: &Bio, id: RequestId, queue: u32, context: u32) {
         let is_sync = bio.is_sync();
-        let counts_as = match bio.direction() {
-            Direction::Read => Kind::Read,
-            Direction::Write => Kind::Write,
-        };
+        let counts_as = kind_of(bio);
         let group = self.count_allocated(queue, 1);
         self.groups.at_mut(group).account.queue(counts_as, is_sync);
         *self.slots.at_mut(id.slot()) = Slot {
@@ -147,13 +297,20 @@ impl Bfq {
         let state = self.entities.at_mut(queue);
         state.allocated = state.allocated.wrapping_add(more);
         let group = state.parent;
+        if group != GroupId::ROOT.0 {
+            self.count_allocated_above(group, more);
+        }
+        group
+    }
+
+    #[inline(always)]
+    fn count_allocated_above(&mut self, group: u32, more: u32) {
         let mut above = group;
         while above != GroupId::ROOT.0 {
             let state = self.entities.at_mut(self.queues.len().wrapping_add(above));
             state.allocated = state.allocated.wrapping_add(more);
             above = state.parent;
         }
-        group
     }
 
     /// The queue is about to be merged into another: the request goes there at once. Where it goes.
@@ -230,19 +387,9 @@ impl Bfq {
         if state.dispatched == 0 && !state.has(Marks::BUSY) {
             state.think.add(now, idle_ns.saturating_mul(2));
         }
-        let mut begins_anew = false;
-        let split_over = state.split_ticks.wrapping_add(self.spans.least_idle);
-        if state.is_sync() && !is_idle_class && idle_ns != 0 && self.clock.is_past(split_over) {
-            let is_short = is_alive && !state.think.is_above(idle_ns / 2);
-            let was_short = state.has(Marks::SHORT_THINK_TIME);
-            state.marks.put(Marks::SHORT_THINK_TIME, is_short);
-            let barrier = state.inject.decreased_ticks.wrapping_add(self.spans.inject_barrier);
-            let is_changed = is_short != was_short && state.inject.last_service_ns == 0;
-            begins_anew = is_changed && (!is_short || self.clock.is_past_or_now(barrier));
-        }
-        let is_far = is_far_from(state.last_end_sector, bio.extent, self.is_rotational);
-        state.last_end_sector = bio.extent.end();
-        state.seek_history = (state.seek_history << 1) | u32::from(is_far);
+        let idle_ns = if is_idle_class || !state.is_sync() { 0 } else { idle_ns };
+        let begins_anew = state.judge_think_time(is_alive, idle_ns, &self.clock, &self.spans);
+        state.note_place(bio.extent, self.is_rotational);
         let is_soft = state.is_raised() && state.raising.longest_ticks == self.spans.soft_real_time_ticks;
         let is_doubtful = self.profile.knows_totally_seeky && is_soft && state.is_totally_seeky();
         if begins_anew {

@@ -38,28 +38,56 @@ impl Bfq {
     /// The device gave a request back, or never had it: for the queue that is as if it had finished it.
     #[inline(never)]
     pub(super) fn leave_device(&mut self, slot: u32) -> Then {
-        self.count_out(slot)
+        self.leave_device_here(slot)
+    }
+
+    /// In the frame of its callers.
+    #[inline(always)]
+    fn leave_device_here(&mut self, slot: u32) -> Then {
+        let entry = self.slots.at_mut(slot);
+        entry.held = Held::Nowhere;
+        let (queue, context, id) = (entry.queue, entry.context, entry.id);
+        self.count_out(queue, context, id)
     }
 
     /// The device finished a request.
     #[inline(never)]
     pub(super) fn leave_device_served(&mut self, requests: &Requests, id: RequestId) -> Then {
-        let request = requests.at(id);
-        let served_ns = self.clock.ns.saturating_sub(request.issued_ns);
-        let waited_ns = request.issued_ns.saturating_sub(request.start_ns);
-        let entry = self.slots.at(id.slot());
+        let (request, entry) = (requests.at(id), self.slots.at(id.slot()));
+        let (served_ns, waited_ns) = request.times(self.clock.ns);
         let account = &mut self.groups.at_mut(entry.group).account;
         account.complete(entry.counts_as, entry.is_sync, served_ns, waited_ns);
-        self.count_out(id.slot())
+        self.leave_device_here(id.slot())
+    }
+
+    /// The device finished a request, and that is its end; `None` if the device does not have it.
+    #[inline(always)]
+    pub(super) fn end_served(&mut self, requests: &Requests, id: RequestId) -> Option<Wake> {
+        let entry = self.slots.get_mut(id.slot())?;
+        if entry.id != id || entry.held != Held::Dispatched {
+            return None;
+        }
+        let (group, counts_as, is_sync) = (entry.group, entry.counts_as, entry.is_sync);
+        let (queue, context) = entry.let_go();
+        let (served_ns, waited_ns) = requests.at(id).times(self.clock.ns);
+        self.groups.at_mut(group).account.complete(counts_as, is_sync, served_ns, waited_ns);
+        let then = self.count_out(queue, context, id);
+        let mut wake = self.come_back(then);
+        if self.settings.repoll_on_completion {
+            wake = self.schedule_dispatch();
+        }
+        self.count_allocated(queue, 1_u32.wrapping_neg());
+        if self.queues.at(queue).processes == 0 {
+            self.release_if_unused(queue);
+        }
+        self.lose_request(context);
+        Some(wake)
     }
 
     /// In the frame of its callers.
     #[inline(always)]
-    fn count_out(&mut self, slot: u32) -> Then {
-        let entry = self.slots.at_mut(slot);
-        entry.held = Held::Nowhere;
-        let (queue, id) = (entry.queue, entry.id);
-        self.arms.count_in_driver(entry.context, 1_u32.wrapping_neg());
+    fn count_out(&mut self, queue: u32, context: u32, id: RequestId) -> Then {
+        self.arms.count_in_driver(context, 1_u32.wrapping_neg());
         // Older forms have none.
         if self.sampled == Some(id) {
             self.learn_injection(queue);
@@ -71,10 +99,22 @@ impl Bfq {
         self.last_completed = if state.has(Marks::COOP) { NIL } else { queue };
         state.dispatched = state.dispatched.saturating_sub(1);
         state.think.last_end_ns = self.clock.ns;
-        if state.dispatched == 0 {
+        let (has_more, is_empty) = (state.dispatched != 0, state.is_empty());
+        let is_timed_out = self.clock.is_past_or_now(state.budget_timeout_ticks);
+        let is_waited_for = state.is_sync() & (state.process_references() != 0);
+        if !has_more {
             self.has_none_in_device(queue);
         }
-        if queue == self.in_service { self.look_at_service(queue) } else { Then::GoesOn }
+        // What comes with nearly every request: it is not the queue's turn, the turn goes on, or its queue is alone, has all that
+        // it sent still in the device, and is waited for.
+        let goes_on = !(is_empty | is_timed_out | self.messages.is_on());
+        if queue != self.in_service || goes_on {
+            return Then::GoesOn;
+        }
+        if is_empty & has_more & is_waited_for && self.settings.slice_idle_ns() != 0 && self.is_lone_protected() {
+            return Then::IsKept;
+        }
+        self.look_at_service(queue)
     }
 
     /// The queue has no more requests in the device.
@@ -95,18 +135,8 @@ impl Bfq {
     }
 
     /// The queue in service has a request less in the device: its turn may be over, or it is waited for.
-    #[inline(always)]
-    fn look_at_service(&mut self, queue: u32) -> Then {
-        // What comes with nearly every request.
-        let state = self.queues.at(queue);
-        if !(state.is_empty() | self.clock.is_past_or_now(state.budget_timeout_ticks) | self.messages.is_on()) {
-            return Then::GoesOn;
-        }
-        self.look_closely_at_service(queue)
-    }
-
     #[inline(never)]
-    fn look_closely_at_service(&mut self, queue: u32) -> Then {
+    fn look_at_service(&mut self, queue: u32) -> Then {
         if self.must_idle(queue) {
             if self.queues.at(queue).dispatched == 0 {
                 self.begin_wait();

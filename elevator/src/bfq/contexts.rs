@@ -2,7 +2,7 @@
 
 use super::Bfq;
 use super::state::{
-    Context, DEFAULT_LEVEL, Entity, FREE_QUEUE, Held, Marks, NEW_ENTITY, ThinkTime, UNKNOWN_CONTEXT, class_index,
+    Context, DEFAULT_LEVEL, Entity, FREE_QUEUE, Marks, NEW_ENTITY, ThinkTime, UNKNOWN_CONTEXT, class_index,
 };
 use super::wf2q::weight_of;
 use crate::interface::Wake;
@@ -307,12 +307,9 @@ impl Bfq {
     }
 
     /// The request is no longer inserted: its queue may go as well.
-    #[inline]
+    #[inline(never)]
     pub(super) fn unbind(&mut self, slot: u32) {
-        let entry = self.slots.at_mut(slot);
-        entry.held = Held::Nowhere;
-        let queue = core::mem::replace(&mut entry.queue, NIL);
-        let context = core::mem::replace(&mut entry.context, NIL);
+        let (queue, context) = self.slots.at_mut(slot).let_go();
         if queue == NIL {
             return;
         }
@@ -320,9 +317,15 @@ impl Bfq {
         if self.queues.at(queue).processes == 0 {
             self.release_if_unused(queue);
         }
+        self.lose_request(context);
+    }
+
+    /// An issuer has one less.
+    #[inline(always)]
+    pub(super) fn lose_request(&mut self, context: u32) {
         let issuer = self.contexts.at_mut(context);
         issuer.requests = issuer.requests.saturating_sub(1);
-        if !issuer.is_alive && issuer.requests == 0 {
+        if issuer.requests == 0 && !issuer.is_alive {
             // One of those who sent something after their exit.
             self.leave_queues(context);
         }

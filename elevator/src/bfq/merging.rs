@@ -15,13 +15,19 @@ const CLOSE_SECTORS: u64 = 8_192;
 impl Bfq {
     /// Whether flash that takes several commands is spared early merging and its bookkeeping: it reorders well enough.
     #[inline]
-    fn is_spared(&self) -> bool {
+    pub(super) fn is_spared(&self) -> bool {
         self.profile.spares_queueing_flash && self.flash_queues
     }
 
     fn merges_too_late(&self, queue: u32) -> bool {
         let state = self.queues.at(queue);
         state.service_from_backlogged > 0 && self.clock.is_past(state.first_io_ticks.wrapping_add(self.spans.merge))
+    }
+
+    /// Whether queues are not looked for to be merged early, or there are not two.
+    #[inline(always)]
+    pub(super) fn has_nobody_to_merge(&self) -> bool {
+        self.is_spared() || self.busy_total() <= 1
     }
 
     /// Whether nothing can come of looking for another queue that a request should go to: see [`Bfq::merge_target`].
@@ -379,7 +385,8 @@ impl Bfq {
     }
 
     fn resume_state(&mut self, queue: u32, context: u32) {
-        let Some(saved) = self.contexts.at(context).saved else { return };
+        // Where it lies: a copy is too much for the stack of a kernel.
+        let Some(saved) = &self.contexts.at(context).saved else { return };
         let factor_before = self.queues.at(queue).raising.factor;
         let state = self.queues.at_mut(queue);
         state.marks.put(Marks::SHORT_THINK_TIME, saved.has_short_think_time);
@@ -422,11 +429,15 @@ impl Bfq {
     // ---- by position ----
 
     /// The queue's next request has changed: it is found where that is, if it may be merged at all.
-    #[inline]
+    #[inline(always)]
     pub(super) fn note_position(&mut self, queue: u32) {
-        if self.is_spared() {
-            return;
+        if !self.is_spared() {
+            self.change_position(queue);
         }
+    }
+
+    #[inline(never)]
+    fn change_position(&mut self, queue: u32) {
         let (is_listed, is_late) = (self.position_links.is_linked(queue), self.merges_too_late(queue));
         if (is_listed || !is_late) && !(is_listed && !is_late && self.moves_alone(queue)) {
             self.renew_position(queue);
@@ -462,6 +473,7 @@ impl Bfq {
         }
     }
 
+    #[inline(never)]
     pub(super) fn forget_position(&mut self, queue: u32) {
         if self.position_links.is_linked(queue) {
             let group = self.entities.at(queue).parent;

@@ -52,6 +52,7 @@ use crate::request::{Bio, Requests};
 use crate::structures::{Array, Bitmap, Links, List, NIL, SortedLinks};
 use crate::tunable::{SettingError, Tunable};
 use actuator::Arms;
+use arrival::Joined;
 use block::time::is_due;
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 use burst::Burst;
@@ -173,21 +174,51 @@ impl Bfq {
     #[inline(always)]
     fn insert_at(&mut self, bio: &Bio, id: RequestId, is_sorted: bool, now: Nanos) -> Wake {
         self.clock.set(now);
-        let is_free = self.slots.get(id.slot()).is_some_and(|slot| slot.held == Held::Nowhere && slot.queue == NIL);
-        if !is_free {
-            self.complain();
-            return Wake::No;
-        }
-        let context = self.record_of(bio);
-        let queue = self.queue_for(bio, context);
-        if is_sorted {
-            self.add(bio, id, queue, context);
-        } else {
-            self.bind(bio, id, queue, context);
-            self.add_direct(id.slot());
+        let joined = if is_sorted && self.has_nobody_to_merge() { self.join_busy(bio, id) } else { Joined::NOT };
+        if joined == Joined::NOT {
+            let is_free = self.slots.get(id.slot()).is_some_and(|slot| slot.held == Held::Nowhere && slot.queue == NIL);
+            if !is_free {
+                self.complain();
+                return Wake::No;
+            }
+            let context = self.record_of(bio);
+            let queue = self.queue_for(bio, context);
+            if is_sorted {
+                self.add(bio, id, queue, context);
+            } else {
+                self.bind(bio, id, queue, context);
+                self.add_direct(id.slot());
+            }
+        } else if joined != Joined::PLAINLY {
+            self.settle_joined(bio, joined);
         }
         (self.is_holding, self.repoll_at) = (false, NEVER);
         Wake::All
+    }
+
+    /// The request is no longer inserted, wherever it was. In the frame of its callers.
+    #[inline(always)]
+    fn let_go(&mut self, id: RequestId) -> Wake {
+        let slot = self.slots.at(id.slot());
+        if slot.id != id {
+            return Wake::No;
+        }
+        let mut wake = Wake::No;
+        match slot.held {
+            Held::Nowhere => {}
+            // Ended without a completion: drained, or failed before the device.
+            Held::Dispatched => {
+                let then = self.leave_device(id.slot());
+                wake = self.come_back(then);
+            }
+            Held::Queued => self.take_out(id.slot()),
+            Held::Direct => {
+                self.direct.remove(&mut self.fifo_links, id.slot());
+                self.groups.at_mut(slot.group).account.unqueue(slot.counts_as, slot.is_sync);
+            }
+        }
+        self.unbind(id.slot());
+        wake
     }
 
     #[inline]
@@ -279,13 +310,17 @@ impl Elevator for Bfq {
         self.insert_at(bio, id, true, now)
     }
 
+    /// That the turn goes on is what comes with nearly every request; all else is a call.
+    #[inline(always)]
     fn choose(&mut self, _requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.clock.set(now);
         (self.is_holding, self.repoll_at) = (false, NEVER);
-        match self.next_direct() {
-            Some(direct) => direct,
-            None => self.dispatch(),
+        if self.in_service != NIL
+            && let Some(id) = self.send_in_turn()
+        {
+            return Dispatch::Request { id, reason: Why::TurnGoesOn.into() };
         }
+        self.choose_otherwise()
     }
 
     fn drain(&mut self, _requests: &Requests, now: Nanos) -> Option<RequestId> {
@@ -322,28 +357,18 @@ impl Elevator for Bfq {
         if self.settings.repoll_on_completion { self.schedule_dispatch() } else { wake }
     }
 
+    #[inline(always)]
+    fn completed_and_released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        self.clock.set(now);
+        match self.end_served(requests, id) {
+            Some(wake) => wake,
+            None => self.let_go(id),
+        }
+    }
+
     fn released(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.clock.set(now);
-        let slot = self.slots.at(id.slot());
-        if slot.id != id {
-            return Wake::No;
-        }
-        let mut wake = Wake::No;
-        match slot.held {
-            Held::Nowhere => {}
-            // Ended without a completion: drained, or failed before the device.
-            Held::Dispatched => {
-                let then = self.leave_device(id.slot());
-                wake = self.come_back(then);
-            }
-            Held::Queued => self.take_out(id.slot()),
-            Held::Direct => {
-                self.direct.remove(&mut self.fifo_links, id.slot());
-                self.groups.at_mut(slot.group).account.unqueue(slot.counts_as, slot.is_sync);
-            }
-        }
-        self.unbind(id.slot());
-        wake
+        self.let_go(id)
     }
 
     fn next_timer(&self) -> Option<Nanos> {

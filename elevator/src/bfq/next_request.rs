@@ -2,6 +2,7 @@
 
 use super::Bfq;
 use super::state::{Held, Marks};
+use super::tunables::Settings;
 use crate::structures::NIL;
 use block::Extent;
 use core::hint::select_unpredictable;
@@ -38,6 +39,23 @@ pub const fn is_far_from(last_end: u64, extent: Extent, is_rotational: bool) -> 
         && (is_rotational || extent.sectors < LONG_ON_FLASH_SECTORS)
 }
 
+impl Settings {
+    /// Less is better. One number, since which of two requests is nearer is a coin toss and a branch on it is mispredicted
+    /// every other time: whether the head goes round for it, above how far it has to go, which is less than 2^63 sectors.
+    #[inline(always)]
+    fn way(&self, first_sector: u64, last: u64) -> u64 {
+        let is_ahead = first_sector >= last;
+        let behind = last.wrapping_sub(first_sector);
+        let goes_round = !is_ahead & (behind > self.back_seek_max_sectors);
+        // Of a way back that is short enough: less than 2^32 sectors, as often as 2^31.
+        let back = behind.wrapping_mul(self.back_seek_penalty);
+        // All that the head goes round for is counted from the device's first sector.
+        let far = select_unpredictable(goes_round, first_sector, back);
+        let distance = select_unpredictable(is_ahead, first_sector.wrapping_sub(last), far);
+        u64::from(goes_round) << 63 | distance
+    }
+}
+
 impl Bfq {
     #[inline]
     pub(super) fn first_sector(&self, slot: u32) -> u64 {
@@ -45,7 +63,7 @@ impl Bfq {
     }
 
     /// What the choice among requests sees of one that is queued.
-    #[inline]
+    #[inline(always)]
     fn candidate(&self, slot: u32) -> Candidate {
         Candidate { slot, first_sector: self.first_sector(slot), kind: self.slots.at(slot).kind }
     }
@@ -57,32 +75,17 @@ impl Bfq {
         if one.kind != other.kind {
             return if one.kind < other.kind { one.slot } else { other.slot };
         }
-        let (a, b) = (self.way(one.first_sector, last), self.way(other.first_sector, last));
+        let (a, b) = (self.settings.way(one.first_sector, last), self.settings.way(other.first_sector, last));
         // As far ahead as the other lies back: ahead. At the same place: the first.
         let is_first_better = (a < b) | ((a == b) & (one.first_sector >= other.first_sector));
         select_unpredictable(is_first_better, one.slot, other.slot)
-    }
-
-    /// Less is better. One number, since which of two requests is nearer is a coin toss and a branch on it is mispredicted
-    /// every other time: whether the head goes round for it above how far it has to go.
-    #[inline(always)]
-    fn way(&self, first_sector: u64, last: u64) -> u128 {
-        let is_ahead = first_sector >= last;
-        let behind = last.wrapping_sub(first_sector);
-        let goes_round = !is_ahead & (behind > self.settings.back_seek_max_sectors);
-        // Of a way back that is short enough: less than 2^32 sectors, as often as 2^31.
-        let back = behind.wrapping_mul(self.settings.back_seek_penalty);
-        // All that the head goes round for is counted from the device's first sector.
-        let far = select_unpredictable(goes_round, first_sector, back);
-        let distance = select_unpredictable(is_ahead, first_sector.wrapping_sub(last), far);
-        u128::from(goes_round) << 64 | u128::from(distance)
     }
 
     /// Puts a request into its queue's two orders; whether another comes next now.
     #[inline(always)]
     pub(super) fn sort_in(&mut self, queue: u32, slot: u32, first_sector: u64, kind: u8) -> bool {
         let state = self.queues.at_mut(queue);
-        let is_in = state.sorted.insert(&mut self.sort_links, slot, first_sector)
+        let is_in = state.sorted.insert_inline(&mut self.sort_links, slot, first_sector)
             && state.fifo.push_back(&mut self.fifo_links, slot);
         let before = state.next;
         if !is_in {
@@ -120,15 +123,12 @@ impl Bfq {
                 return overdue;
             }
         }
-        let previous = self.sort_links.prev(slot).unwrap_or(NIL);
-        let first = self.queues.at(queue).sorted.first().filter(|_| previous != NIL);
-        match (self.sort_links.next(slot).or(first), previous) {
-            (Some(next), NIL) => next,
-            (Some(next), previous) => {
-                self.better(self.candidate(next), self.candidate(previous), self.first_sector(slot))
-            }
-            (None, previous) => previous,
+        let [previous, behind] = self.sort_links.beside(slot);
+        if previous == NIL {
+            return behind;
         }
+        let next = if behind == NIL { self.queues.at(queue).sorted.first().unwrap_or(NIL) } else { behind };
+        self.better(self.candidate(next), self.candidate(previous), self.first_sector(slot))
     }
 
     /// A request leaves its queue's orders: chosen, or absorbed by another.
@@ -170,22 +170,40 @@ impl Bfq {
         entry.held = Held::Nowhere;
         let (queue, is_sync) = (entry.queue, entry.is_sync);
         self.groups.at_mut(entry.group).account.unqueue(entry.counts_as, is_sync);
-        let mut left = Left::Something;
-        if self.queues.at(queue).next == slot {
-            let next = self.successor(queue, slot);
-            self.queues.at_mut(queue).next = next;
-            left = Left::AnotherNext;
+        let state = self.queues.at(queue);
+        let (is_next, is_out_of_turn) = (state.next == slot, state.has(Marks::BUSY) && queue != self.in_service);
+        let next = if is_next { self.successor(queue, slot) } else { state.next };
+        let is_empty = self.leave_orders::<false>(queue, slot, is_sync, next);
+        match () {
+            () if is_empty && is_out_of_turn => Left::Nothing,
+            () if is_empty || !is_next => Left::Something,
+            () => Left::AnotherNext,
         }
+    }
+
+    /// The queue's next request goes, of which the account is told already: out of both orders.
+    #[inline(always)]
+    pub(super) fn next_leaves(&mut self, queue: u32, slot: u32, is_sync: bool) {
+        let next = self.successor(queue, slot);
+        self.leave_orders::<true>(queue, slot, is_sync, next);
+    }
+
+    /// Whether the queue is empty now; if not, `next` comes next in it. With a call less where the stack allows it.
+    #[inline(always)]
+    fn leave_orders<const INLINE: bool>(&mut self, queue: u32, slot: u32, is_sync: bool, next: u32) -> bool {
         let state = self.queues.at_mut(queue);
-        let is_out = state.fifo.remove(&mut self.fifo_links, slot) && state.sorted.remove(&mut self.sort_links, slot);
+        let is_out = state.fifo.remove(&mut self.fifo_links, slot);
+        let is_out = is_out
+            && if INLINE {
+                state.sorted.remove_inline(&mut self.sort_links, slot)
+            } else {
+                state.sorted.remove(&mut self.sort_links, slot)
+            };
         let [asynchronous, sync] = &mut state.queued;
         let queued = if is_sync { sync } else { asynchronous };
         *queued = queued.saturating_sub(1);
-        if state.is_empty() {
-            state.next = NIL;
-            left = if state.has(Marks::BUSY) && queue != self.in_service { Left::Nothing } else { Left::Something };
-        }
         let is_empty = state.is_empty();
+        state.next = if is_empty { NIL } else { next };
         self.requests_queued = self.requests_queued.saturating_sub(1);
         if !is_out {
             self.complain();
@@ -195,7 +213,7 @@ impl Bfq {
         } else {
             self.note_position(queue);
         }
-        left
+        is_empty
     }
 
     /// A front merge moved a queued request's first sector; whether another request of its queue comes next now.

@@ -115,7 +115,7 @@ impl Bfq {
     }
 
     /// A request is about to leave its queue for the device.
-    #[inline]
+    #[inline(always)]
     pub(super) fn sample_dispatch(&mut self, extent: Extent, is_served: bool) {
         let now = self.clock.ns;
         let sectors = u64::from(extent.sectors);

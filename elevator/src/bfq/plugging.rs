@@ -39,15 +39,24 @@ impl Bfq {
 
     /// Whether shares would be lost if nobody were waited for: weights, classes or groups differ.
     pub(super) fn is_asymmetric(&self, queue: u32) -> bool {
-        let varied = self.weights_in_use.count() >= 2;
-        let counted = self.queues.at(queue).counted_weight;
-        let is_lowest =
-            self.profile.spares_lowest_weight && counted != 0 && self.weights_in_use.first_set() == Some(counted);
-        if varied && !is_lowest {
+        let [real_time, best_effort, idle] = self.busy_queues.map(|busy| u32::from(busy > 0));
+        if real_time + best_effort + idle > 1 || self.pending_groups > self.profile.symmetric_groups {
             return true;
         }
-        let busy_classes = self.busy_queues.iter().filter(|busy| **busy > 0).count();
-        busy_classes > 1 || self.pending_groups > self.profile.symmetric_groups
+        self.weights_in_use.count() >= 2 && !self.is_of_lowest_weight(queue)
+    }
+
+    /// Whether it is one of those that are not waited for because nobody counts for less.
+    fn is_of_lowest_weight(&self, queue: u32) -> bool {
+        let counted = self.queues.at(queue).counted_weight;
+        self.profile.spares_lowest_weight && counted != 0 && self.weights_in_use.first_set() == Some(counted)
+    }
+
+    /// Whether only one queue is busy, in a form that waits for one that is, and it may be waited for by its class.
+    #[inline]
+    pub(super) fn is_lone_protected(&self) -> bool {
+        let [real_time, best_effort, idle] = self.busy_queues;
+        self.profile.protects_lone_queue && idle == 0 && real_time.wrapping_add(best_effort) == 1
     }
 
     pub(super) fn needed_for_guarantees(&self, queue: u32) -> bool {
@@ -55,12 +64,13 @@ impl Bfq {
         if state.process_references() == 0 {
             return false;
         }
-        let busy = self.busy_total();
-        let is_lone_protected = self.profile.protects_lone_queue;
-        let others_crowd = is_lone_protected && self.in_driver >= state.dispatched.saturating_add(OTHERS_IN_DEVICE);
-        (state.is_raised() && (self.raised_busy < busy || others_crowd))
-            || self.is_asymmetric(queue)
-            || (is_lone_protected && busy == 1)
+        // What only looks is asked in the order of what it costs.
+        if self.profile.protects_lone_queue && self.busy_total() == 1 {
+            return true;
+        }
+        let is_crowded = self.in_driver >= state.dispatched.saturating_add(OTHERS_IN_DEVICE);
+        let others_crowd = self.profile.protects_lone_queue && is_crowded;
+        (state.is_raised() && (self.raised_busy < self.busy_total() || others_crowd)) || self.is_asymmetric(queue)
     }
 
     pub(super) fn better_to_idle(&self, queue: u32) -> bool {
@@ -74,7 +84,7 @@ impl Bfq {
         if self.settings.slice_idle_ns() == 0 || !state.is_sync() || self.is_idle_class(queue) {
             return false;
         }
-        self.idling_boosts_throughput(queue) || self.needed_for_guarantees(queue)
+        self.is_lone_protected() || self.idling_boosts_throughput(queue) || self.needed_for_guarantees(queue)
     }
 
     pub(super) fn must_idle(&self, queue: u32) -> bool {

@@ -72,7 +72,7 @@ impl Bfq {
     }
 
     /// A request of the queue in service has just gone: whether its raising ends, and what its weight is then.
-    #[inline]
+    #[inline(always)]
     pub(super) fn look_at_raising(&mut self, queue: u32) {
         let (entity, state) = (self.entities.at(queue), self.queues.at(queue));
         let is_in_force = entity.weight > entity.original_weight;

@@ -8,7 +8,7 @@ use super::{Bfq, Why};
 use crate::interface::Dispatch;
 use crate::structures::NIL;
 use block::time::MILLISECOND;
-use block::{Extent, Nanos};
+use block::{Class, Extent, Nanos, RequestId};
 
 /// Linux looks at a device that is kept for a queue again after this (BLK_MQ_BUDGET_DELAY).
 const REPOLL_NS: Nanos = 3 * MILLISECOND;
@@ -40,30 +40,51 @@ impl Bfq {
     }
 
     /// The next request, or what the device waits for.
-    #[inline]
-    pub(super) fn dispatch(&mut self) -> Dispatch {
-        let sends = match self.goes_on() {
-            Some((slot, charge)) => Ok((slot, self.in_service, charge, Why::TurnGoesOn)),
-            None => self.decide(),
-        };
-        match sends {
+    #[inline(never)]
+    pub(super) fn choose_otherwise(&mut self) -> Dispatch {
+        if let Some(direct) = self.next_direct() {
+            return direct;
+        }
+        match self.decide() {
             Ok((slot, queue, charge, why)) => self.send(slot, queue, charge, why),
             Err(nothing) => nothing,
         }
     }
 
-    /// The request and its charge where the turn plainly goes on, which is what comes with nearly every request:
-    /// [`Bfq::look`] would come to the same.
-    #[inline(always)]
-    fn goes_on(&self) -> Option<(u32, u32)> {
+    /// [`Bfq::send`] where the turn plainly goes on and nobody listens: the next request of the queue in service, with each
+    /// table looked into once. [`Bfq::look`] would come to the same.
+    #[inline(never)]
+    pub(super) fn send_in_turn(&mut self) -> Option<RequestId> {
         let queue = self.in_service;
-        let state = self.queues.get(queue)?;
-        let slot = state.next;
-        let sectors = self.slots.get(slot)?.sectors;
         let looks_closely = self.settings.strict_guarantees | self.settings.bounded_hold | self.messages.is_on();
-        let is_plain = state.is_sync() & !state.has(Marks::WAIT_REQUEST) & self.arms.is_one() & !looks_closely;
-        let fits = sectors <= self.budget_left(queue);
-        (is_plain & fits & !self.clock.is_past_or_now(state.budget_timeout_ticks)).then_some((slot, sectors))
+        if looks_closely | !self.arms.is_one() | !self.direct.is_empty() {
+            return None;
+        }
+        let state = self.queues.get_mut(queue)?;
+        let slot = state.next;
+        let entry = self.slots.get_mut(slot)?;
+        let entity = self.entities.get_mut(queue)?;
+        let (id, sectors, is_sync) = (entry.id, entry.sectors, entry.is_sync);
+        let is_plain = state.is_sync() & !state.has(Marks::WAIT_REQUEST) & !matches!(entity.class, Class::Idle);
+        let fits = sectors <= entity.budget.saturating_sub(entity.service);
+        if !(is_plain & fits) || self.clock.is_past_or_now(state.budget_timeout_ticks) {
+            return None;
+        }
+        entry.held = Held::Dispatched;
+        self.groups.at_mut(entry.group).account.dispatch(entry.counts_as, is_sync, sectors);
+        state.count_service(sectors, self.clock.ticks);
+        state.dispatched = state.dispatched.wrapping_add(1);
+        let extent = Extent::new(self.sort_links.key(slot).unwrap_or(0), sectors);
+        self.run_vtime(queue, sectors);
+        if self.waits_for_dispatch {
+            self.waits_for_dispatch = false;
+            self.sampled = Some(id);
+        }
+        self.sample_dispatch(extent, true);
+        self.next_leaves(queue, slot, is_sync);
+        self.in_driver = self.in_driver.wrapping_add(1);
+        self.look_at_raising(queue);
+        Some(id)
     }
 
     /// Which request goes, of which queue, at which charge and why; or what is answered instead.

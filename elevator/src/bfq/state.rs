@@ -51,6 +51,13 @@ pub const FREE_SLOT: Slot = Slot {
 };
 
 impl Slot {
+    /// The request is no longer inserted; queue and issuer that it had, or NIL.
+    #[inline(always)]
+    pub const fn let_go(&mut self) -> (u32, u32) {
+        self.held = Held::Nowhere;
+        (core::mem::replace(&mut self.queue, NIL), core::mem::replace(&mut self.context, NIL))
+    }
+
     #[inline]
     pub const fn kind(is_sync: bool, is_meta: bool) -> u8 {
         (!is_sync as u8) << 1 | !is_meta as u8
@@ -147,9 +154,19 @@ impl Marks {
     /// Held by its group, as the async queues are.
     pub const PINNED: Marks = Marks(1 << 14);
 
+    /// Those that decide whether a request may simply be put in.
+    pub const DECISIVE: Marks =
+        Marks(Self::BUSY.0 | Self::SYNC.0 | Self::JUST_CREATED.0 | Self::SPLIT_COOP.0 | Self::WAIT_REQUEST.0);
+
     #[inline]
     pub const fn has(self, mark: Marks) -> bool {
         self.0 & mark.0 != 0
+    }
+
+    /// Those that both have.
+    #[inline]
+    pub const fn of(self, other: Marks) -> Marks {
+        Marks(self.0 & other.0)
     }
 
     #[inline]
@@ -333,6 +350,18 @@ impl Queue {
     pub const fn queued_total(&self) -> u32 {
         let [asynchronous, sync] = self.queued;
         asynchronous.wrapping_add(sync)
+    }
+
+    /// Sectors are charged: what the queue itself keeps of it.
+    #[inline(always)]
+    pub const fn count_service(&mut self, sectors: u32, now_ticks: u64) {
+        if self.service_from_backlogged == 0 {
+            self.first_io_ticks = now_ticks;
+        }
+        if self.is_raised() {
+            self.raising.service_sectors = self.raising.service_sectors.saturating_add(sectors);
+        }
+        self.service_from_backlogged = self.service_from_backlogged.saturating_add(sectors);
     }
 
     /// An issuer that is its only user: the queue is its own.

@@ -307,13 +307,13 @@ impl ByFinish {
     /// `child`, which may be NIL, comes below `parent`; NIL stands for the place above all.
     #[inline]
     fn hang(&mut self, stamps: &mut Stamps, parent: u32, side: usize, child: u32) {
-        if parent == NIL {
-            self.root = child;
-        } else {
-            stamps.0.at_mut(parent).set_child(side, child);
+        // NIL is nobody's index.
+        match stamps.0.get_mut(parent) {
+            Some(above) => above.set_child(side, child),
+            None => self.root = child,
         }
-        if child != NIL {
-            stamps.0.at_mut(child).parent = parent;
+        if let Some(below) = stamps.0.get_mut(child) {
+            below.parent = parent;
         }
     }
 

@@ -535,15 +535,14 @@ impl Bfq {
     /// The same for sectors that go to the device. In the frame of its callers.
     #[inline(always)]
     pub(super) fn serve(&mut self, queue: u32, sectors: u32) {
-        let now = self.clock.ticks;
-        let state = self.queues.at_mut(queue);
-        if state.service_from_backlogged == 0 {
-            state.first_io_ticks = now;
-        }
-        if state.is_raised() {
-            state.raising.service_sectors = state.raising.service_sectors.saturating_add(sectors);
-        }
-        state.service_from_backlogged = state.service_from_backlogged.saturating_add(sectors);
+        self.queues.at_mut(queue).count_service(sectors, self.clock.ticks);
+        self.run_vtime(queue, sectors);
+        self.say_queue(queue, "bfqq_served {0} secs", &[u64::from(sectors)]);
+    }
+
+    /// What the trees make of it. In the frame of its callers.
+    #[inline(always)]
+    pub(super) fn run_vtime(&mut self, queue: u32, sectors: u32) {
         let shifted = u64::from(sectors) << SHIFT;
         let mut entity = queue;
         while entity != NIL {
@@ -557,7 +556,6 @@ impl Bfq {
             }
             entity = self.group_entity(group);
         }
-        self.say_queue(queue, "bfqq_served {0} secs", &[u64::from(sectors)]);
     }
 
     // ---- weights ----

@@ -102,7 +102,7 @@ impl List {
     }
 
     /// Puts the slot behind all others. False, and nothing happens, if it is on a list already or does not exist.
-    #[inline]
+    #[inline(always)]
     pub fn push_back(&mut self, links: &mut Links, slot: u32) -> bool {
         match links.0.get_mut(slot) {
             Some(link) if link.next == OFF => *link = Link { prev: self.tail, next: NIL },
@@ -149,7 +149,7 @@ impl List {
     ///
     /// That the slot is on *this* list is the caller's duty: with another list of the same links only a first or last
     /// slot is recognised as foreign, and the two lengths would be wrong.
-    #[inline]
+    #[inline(always)]
     pub fn remove(&mut self, links: &mut Links, slot: u32) -> bool {
         let Some(link) = links.0.get_mut(slot) else { return false };
         let Link { prev, next } = *link;

@@ -113,6 +113,12 @@ impl SortedLinks {
         (next != NIL).then_some(next)
     }
 
+    /// The slots before and behind this one in its tree; [`NIL`] where there is none.
+    #[inline]
+    pub fn beside(&self, slot: u32) -> [u32; 2] {
+        self.0.at(slot).beside
+    }
+
     /// The slot before this one in its tree.
     #[inline]
     pub fn prev(&self, slot: u32) -> Option<u32> {
@@ -182,8 +188,21 @@ impl Tree {
 
     /// Puts the slot behind all whose key is not greater. False, and nothing happens, if it is in a tree already or
     /// does not exist.
-    #[inline]
+    #[inline(never)]
     pub fn insert(&mut self, links: &mut SortedLinks, slot: u32, key: u64) -> bool {
+        self.insert_with::<false>(links, slot, key)
+    }
+
+    /// The same, for the one place from which most insertions come.
+    #[inline(always)]
+    pub fn insert_inline(&mut self, links: &mut SortedLinks, slot: u32, key: u64) -> bool {
+        self.insert_with::<true>(links, slot, key)
+    }
+
+    /// With rotations apart, because less than every other insertion needs any, and they take more registers than all of the
+    /// rest; or within, for the sake of the stack.
+    #[inline(always)]
+    fn insert_with<const APART: bool>(&mut self, links: &mut SortedLinks, slot: u32, key: u64) -> bool {
         if links.0.get(slot).is_none_or(|node| node.rank != MISSING) {
             return false;
         }
@@ -208,7 +227,7 @@ impl Tree {
             None if is_left => self.first = slot,
             None => self.last = slot,
         }
-        self.restore(links, slot, parent);
+        self.restore::<APART>(links, slot, parent);
         true
     }
 
@@ -216,8 +235,19 @@ impl Tree {
     ///
     /// That the slot is in *this* tree is the caller's duty: in another tree of the same links only a root is
     /// recognised as foreign, and both trees would be wrong afterwards.
-    #[inline]
+    #[inline(never)]
     pub fn remove(&mut self, links: &mut SortedLinks, slot: u32) -> bool {
+        self.remove_with::<false>(links, slot)
+    }
+
+    /// The same, for the one place from which most removals come.
+    #[inline(always)]
+    pub fn remove_inline(&mut self, links: &mut SortedLinks, slot: u32) -> bool {
+        self.remove_with::<true>(links, slot)
+    }
+
+    #[inline(always)]
+    fn remove_with<const APART: bool>(&mut self, links: &mut SortedLinks, slot: u32) -> bool {
         let Some(place) = links.0.get_mut(slot) else { return false };
         if place.rank == MISSING || (place.parent == NIL && self.root != slot) {
             return false;
@@ -228,6 +258,7 @@ impl Tree {
         let side = links.0.at(node.parent).side_of(slot);
         match node.children {
             [NIL, child] | [child, NIL] => self.hang(links, child, node.parent, side),
+            _ if APART => self.replace_apart(links, slot, &node, side),
             _ => self.replace_by_successor(links, slot, &node, side),
         }
         self.len = self.len.wrapping_sub(1);
@@ -271,7 +302,7 @@ impl Tree {
     }
 
     /// Whose child a new node of `key` becomes, and on which side. In an empty tree nobody's.
-    #[inline]
+    #[inline(always)]
     fn place_for(&self, links: &SortedLinks, key: u64) -> (u32, Side) {
         // Sequential I/O and virtual times arrive in order: the ends are tried before the descent.
         if links.0.at(self.last).key <= key {
@@ -292,15 +323,19 @@ impl Tree {
 
     /// `child` has the rank its parent may have as well: raises the parent, as long as its other child allows, or else
     /// rotates.
-    #[inline]
-    fn restore(&mut self, links: &mut SortedLinks, child: u32, parent: u32) {
+    #[inline(always)]
+    fn restore<const APART: bool>(&mut self, links: &mut SortedLinks, child: u32, parent: u32) {
         let (mut child, mut parent, mut rank) = (child, parent, links.0.at(child).rank);
         while let Some(node) = links.0.get(parent).copied()
             && node.rank == rank
         {
             let side = node.side_of(child);
             if links.0.at(node.child(side.opposite())).rank != rank - 1 {
-                self.rebalance(links, parent, child, side);
+                if APART {
+                    self.rebalance_apart(links, parent, child, side);
+                } else {
+                    self.rebalance(links, parent, child, side);
+                }
                 return;
             }
             rank += 1;
@@ -309,8 +344,13 @@ impl Tree {
         }
     }
 
+    #[inline(never)]
+    fn rebalance_apart(&mut self, links: &mut SortedLinks, top: u32, child: u32, side: Side) {
+        self.rebalance(links, top, child, side);
+    }
+
     /// `child` on `side` of `top` is as high as `top` itself, the other child two or more lower: one rotation, or two.
-    #[inline]
+    #[inline(always)]
     fn rebalance(&mut self, links: &mut SortedLinks, top: u32, child: u32, side: Side) {
         let Node { rank, .. } = *links.0.at(child);
         let inner = links.0.at(child).child(side.opposite());
@@ -324,7 +364,7 @@ impl Tree {
     }
 
     /// The child of `top` on `side` comes up, `top` goes down on the other side. Ranks are the caller's.
-    #[inline]
+    #[inline(always)]
     fn rotate(&mut self, links: &mut SortedLinks, top: u32, side: Side) {
         let Node { parent, .. } = *links.0.at(top);
         let pivot = links.0.at(top).child(side);
@@ -336,7 +376,7 @@ impl Tree {
     }
 
     /// Makes two slots neighbours; without the one before, or behind, the other is an end of the tree.
-    #[inline]
+    #[inline(always)]
     fn join(&mut self, links: &mut SortedLinks, before: u32, behind: u32) {
         match links.0.get_mut(before) {
             Some(Node { beside: [_, next], .. }) => *next = behind,
@@ -349,7 +389,7 @@ impl Tree {
     }
 
     /// Makes `child` (or nothing) the child of `parent`, or the root where there is no parent.
-    #[inline]
+    #[inline(always)]
     fn hang(&mut self, links: &mut SortedLinks, child: u32, parent: u32, side: Side) {
         match links.0.get_mut(parent) {
             Some(node) => node.set_child(side, child),
@@ -360,8 +400,13 @@ impl Tree {
         }
     }
 
+    #[inline(never)]
+    fn replace_apart(&mut self, links: &mut SortedLinks, slot: u32, node: &Node, side: Side) {
+        self.replace_by_successor(links, slot, node, side);
+    }
+
     /// Puts the successor of a node with two children in its place, on `side` of its parent.
-    #[inline]
+    #[inline(always)]
     fn replace_by_successor(&mut self, links: &mut SortedLinks, slot: u32, node: &Node, side: Side) {
         let [left, right] = node.children;
         let [_, successor] = node.beside;

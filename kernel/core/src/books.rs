@@ -63,15 +63,21 @@ impl Books {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn let_go(&mut self, group: u32, context: u32) {
         if context != 0 && self.context_ids.let_go(context) {
-            self.context_ids.release(context);
+            self.release_context(context);
         }
         if group != 0 && self.group_ids.let_go(group) {
             self.shared.dying_group.store(group, Relaxed);
             self.shared.call_for_attention();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn release_context(&mut self, context: u32) {
+        self.context_ids.release(context);
     }
 
     /// Gives the slot back, and with it its hold on group and issuer.

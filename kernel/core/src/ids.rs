@@ -62,7 +62,7 @@ impl Ids {
     }
 
     /// One holder less; whether the id can be released now.
-    #[inline]
+    #[inline(always)]
     pub fn let_go(&mut self, id: u32) -> bool {
         let entry = self.ids.at_mut(id);
         entry.held = entry.held.saturating_sub(1);

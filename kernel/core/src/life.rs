@@ -208,8 +208,7 @@ pub(crate) fn finish<E: Elevator>(books: &mut Books, policy: &mut E, id: u32, no
 #[inline(always)]
 fn ended<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId, now: Nanos) -> Wake {
     books.stats.finished = books.stats.finished.wrapping_add(1);
-    let completed = policy.completed(&books.requests, id, now);
-    completed.and(policy.released(&books.requests, id, now))
+    policy.completed_and_released(&books.requests, id, now)
 }
 
 /// One that the device does not have, as far as the policy knows: absorbed, never inserted, or given back and then sent to
