@@ -243,6 +243,18 @@ fn t36_groups_of_buffered_readers() {
     assert!(rates.windows(2).all(|pair| pair[0] < pair[1]), "by weight: {rates:?}");
 }
 
+/// 36 as specified: a disk that delivers the same everywhere, as the specification's does, so that bytes are time.
+#[test]
+fn t36_groups_of_buffered_readers_on_a_disk_without_zones() {
+    let apart = Job { offset_increment: Amount::Bytes(4 << 30), ..buffered_stream(Mix::Read) };
+    let mut question = experiment("sata,spt_inner=1157", "paternoster", eight_on_disk(&apart, 4));
+    (question.ramp_ns, question.runtime_ns) = (20_000 * MS, 60_000 * MS);
+    let got = run(&question);
+    let total: f64 = megabytes(&got).iter().sum();
+    println!("{total:.1} MB/s, error {:.1} %: {:.2?}", farthest(&got), megabytes(&got));
+    assert!(total >= 50.0 && farthest(&got) <= 5.0, "{:?}", megabytes(&got));
+}
+
 #[test]
 fn t37_random_readers_use_the_whole_queue_of_a_disk() {
     let job = random_reads(1);

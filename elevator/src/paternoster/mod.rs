@@ -86,7 +86,7 @@ pub struct Paternoster {
     idle: Line,
     /// In the lines of these two classes.
     queued_of_classes: u32,
-    /// Best-effort requests by age; before this time none of them is overdue.
+    /// Best-effort requests by age; before this time none of them goes out of order because of it.
     oldest: Line,
     overdue_from_ns: Nanos,
     /// Completions until one that is overdue may go.
@@ -131,6 +131,9 @@ pub struct Paternoster {
     /// The leaf that has the device, and since when.
     aboard: u32,
     boarded_ns: Nanos,
+    /// What it sent, as charged, and the best rate of a turn of late, in bytes per 2^20 ns.
+    aboard_bytes: u64,
+    best_rate: u64,
     /// Since its first completion; 0 before.
     slice_from_ns: Nanos,
     /// Since when there was something to do that the ladder has not counted.
@@ -214,6 +217,8 @@ impl Policy for Paternoster {
             ladder: Paternoster::ladder_for(configuration.rotational, 0),
             aboard: NIL,
             boarded_ns: 0,
+            aboard_bytes: 0,
+            best_rate: cabin::FIRST_BEST_RATE,
             slice_from_ns: 0,
             busy_from_ns: 0,
             jitter: Stream::of(configuration.seed, "paternoster"),
