@@ -251,7 +251,11 @@ fn main() {
         print!("{text}");
         verdicts.extend(of_row);
     }
-    println!("\n{} rows; ahead of {OURS} (better by more than 5 %, in nothing worse by more): {}", rows.len(), verdicts.len());
+    println!(
+        "\n{} rows; ahead of {OURS} (better by more than 5 %, in nothing worse by more): {}",
+        rows.len(),
+        verdicts.len()
+    );
     for verdict in verdicts {
         println!("- {verdict}");
     }

@@ -110,9 +110,12 @@ fn the_chain_errs_by_a_few_requests() {
         let due = all as f64 * f64::from(*weight) / f64::from(sum);
         (*bytes as f64 / 4096.0 - due, due)
     };
-    let (most, due) = host.bytes.iter().zip(&weights).map(off).fold((0.0, 1.0), |worst: (f64, f64), one| {
-        if one.0.abs() > worst.0.abs() { one } else { worst }
-    });
+    let (most, due) = host
+        .bytes
+        .iter()
+        .zip(&weights)
+        .map(off)
+        .fold((0.0, 1.0), |worst: (f64, f64), one| if one.0.abs() > worst.0.abs() { one } else { worst });
     println!("{all} requests: {most:.2} of {due:.0}, {:.4} %", most / due * 100.0);
     // A hundredth of a per cent of what is due in three million.
     assert!(most.abs() <= 4.0, "{most} of {due}");

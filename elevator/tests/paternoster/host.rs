@@ -248,7 +248,7 @@ impl Host {
             if message.text.starts_with("pick ") && !self.keeps_picks {
                 continue;
             }
-            self.lines.push(format!("{} {message}", message.at_ns - BEGIN_NS));
+            self.lines.push(format!("{} {message}", message.at_ns.saturating_sub(BEGIN_NS)));
         }
         // P6: with work and nothing inside, something must lie ahead.
         let stalls = self.inside == 0 && self.policy.has_work(HardwareQueue(0));
