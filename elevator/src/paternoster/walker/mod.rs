@@ -407,7 +407,7 @@ impl Walker {
     /// Once it is noisy it remains so until it is clearly not: with each change the share of references is another one, and with it
     /// throughput.
     fn judge_noise(&mut self) {
-        let most = if self.is_noisy { ERROR_ONE / 2 } else { ERROR_ONE };
+        let most = if self.is_noisy { ERROR_ONE / 4 } else { ERROR_ONE * 3 / 4 };
         self.is_noisy = self.scatter() > most;
     }
 
@@ -423,10 +423,11 @@ impl Walker {
         (self.work, self.first_done_ns, self.last_done_ns, self.is_contended) = (0, 0, 0, false);
     }
 
-    /// What may be lost in tests, as a ratio. Of what may be given three twentieths are kept for noise; references lose nothing,
-    /// so tests may lose a little more.
+    /// What may be lost in tests, as a ratio. Of what may be given three twentieths are kept for noise, or one where there is little;
+    /// references lose nothing, so tests may lose a little more.
     fn spare(&self) -> u64 {
-        let all = self.give.saturating_mul(ONE).saturating_mul(17) / 2000;
+        let twentieths = if self.phase == Phase::Slow && !self.is_noisy { 19 } else { 17 };
+        let all = self.give.saturating_mul(ONE).saturating_mul(twentieths) / 2000;
         let epochs = u64::from(self.epochs_a_cycle());
         let tests = epochs.saturating_sub(u64::from(self.references()));
         let in_tests = all.saturating_mul(epochs).checked_div(tests).unwrap_or(all);
