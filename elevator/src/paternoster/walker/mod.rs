@@ -14,10 +14,8 @@ use block::time::{MILLISECOND, SECOND};
 
 /// One, as a ratio.
 const ONE: u64 = 1 << 16;
-/// A request of the floor has so many parts: where few are inside, a sixteenth more is half a per cent of throughput.
-const PARTS: u64 = 256;
-/// As it is told.
-const SIXTEENTH: u64 = PARTS / 16;
+/// Requests of the floor in sixteenths.
+const SIXTEENTHS: u64 = 16;
 const EPOCH_NS: core::ops::RangeInclusive<Nanos> = 4 * MILLISECOND..=60 * MILLISECOND;
 const LONGEST_ON_DISK_NS: Nanos = SECOND;
 /// An epoch spans so many residences, and so many requests.
@@ -28,8 +26,6 @@ const FAST_REFERENCES: u32 = 2;
 const SLOW_EPOCHS: u32 = 16;
 /// Where rates scatter by more than half of what may be given, references have to be many: they are what is known least.
 const NOISY_EPOCHS: u32 = 4;
-/// Scatter is the mean over so many of the last differences.
-const MOST_DIFFERENCES: u64 = 64;
 const LEAST_RESTART_NS: Nanos = SECOND;
 /// One of what may be given, in the units of errors.
 const ERROR_ONE: i64 = 256;
@@ -79,11 +75,11 @@ pub struct Walker {
     is_rotational: bool,
     depth: u64,
     phase: Phase,
-    floor_q8: u64,
+    floor_q4: u64,
     /// Bisection: too low, with what it brought; and enough.
-    low_q8: u64,
+    low_q4: u64,
     low_ratio: u64,
-    high_q8: u64,
+    high_q4: u64,
     high_ratio: u64,
     calm: u32,
     calm_cycles: u32,
@@ -94,7 +90,7 @@ pub struct Walker {
     /// Errors of one sign in a row; negative: too little throughput.
     streak: i32,
     /// Exact shares are tried once more: the floor to go back to, or 0.
-    trial_from_q8: u64,
+    trial_from_q4: u64,
     /// With exact shares: errors added up, with less than what was kept for noise set against each; never above 0.
     shortfall: i64,
     /// What was left over of the last step.
@@ -117,16 +113,13 @@ pub struct Walker {
     uncounted_inside_ns: u64,
     inside_ns: [u64; 2],
     /// Their mean in the last cycle, and what it is with exact shares: a lower floor has no effect.
-    mean_inside_q8: u64,
-    exact_inside_q8: u64,
+    mean_inside_q4: u64,
+    exact_inside_q4: u64,
     /// Mean in the references.
-    full_inside_q8: u64,
+    full_inside_q4: u64,
     /// Mean difference between the rates of successive tests, as a ratio; and the rate of the last one.
     noise: u64,
     last_test_rate: u64,
-    differences: u64,
-    /// Whether that is much, of late.
-    is_noisy: bool,
     /// What steps are divided by, because errors changed their sign so often; and the last one's sign.
     age: i64,
     last_sign: i64,
@@ -154,17 +147,17 @@ impl Walker {
             is_rotational,
             depth,
             phase: Phase::Fast,
-            floor_q8: 0,
-            low_q8: 0,
+            floor_q4: 0,
+            low_q4: 0,
             low_ratio: 0,
-            high_q8: depth.saturating_mul(PARTS),
+            high_q4: depth.saturating_mul(SIXTEENTHS),
             high_ratio: ONE,
             calm: 0,
             calm_cycles: 0,
             undecided: 0,
             slow_epochs: SLOW_EPOCHS,
             streak: 0,
-            trial_from_q8: 0,
+            trial_from_q4: 0,
             shortfall: 0,
             rest: 0,
             index: 0,
@@ -179,13 +172,11 @@ impl Walker {
             count_from_ns: 0,
             uncounted_inside_ns: 0,
             inside_ns: [0; 2],
-            mean_inside_q8: 0,
-            exact_inside_q8: 0,
-            full_inside_q8: 0,
+            mean_inside_q4: 0,
+            exact_inside_q4: 0,
+            full_inside_q4: 0,
             noise: 0,
             last_test_rate: 0,
-            differences: 0,
-            is_noisy: false,
             age: 0,
             last_sign: 0,
             is_contended: false,
@@ -225,7 +216,7 @@ impl Walker {
 
     /// The floor in sixteenths of a request.
     pub const fn floor_q4(&self) -> u64 {
-        if self.give >= 100 { 0 } else { self.floor_q8 / SIXTEENTH }
+        if self.give >= 100 { 0 } else { self.floor_q4 }
     }
 
     /// Test epochs over reference epochs, in 65536ths.
@@ -235,7 +226,7 @@ impl Walker {
 
     /// Requests inside during the tests of the last cycle, on average, in sixteenths.
     pub const fn mean_inside_q4(&self) -> u64 {
-        self.mean_inside_q8 / SIXTEENTH
+        self.mean_inside_q4
     }
 
     pub const fn calm(&self) -> u32 {
@@ -269,7 +260,7 @@ impl Walker {
         self.index < self.references()
     }
 
-    /// With fewer requests inside than this a leader is let in. The fraction is dithered in time, spread evenly over every span of it.
+    /// With fewer requests inside than this a leader is let in. The fraction is dithered in time.
     #[inline]
     pub fn floor_now(&self, now: Nanos, residence_ns: Nanos) -> u64 {
         match self.give {
@@ -278,14 +269,12 @@ impl Walker {
             1..100 => {}
             _ => return 0,
         }
-        let (whole, fraction) = (self.floor_q8 / PARTS, self.floor_q8 % PARTS);
+        let (whole, fraction) = (self.floor_q4 / SIXTEENTHS, self.floor_q4 % SIXTEENTHS);
         if fraction == 0 {
             return whole;
         }
-        let step = now.checked_div(residence_ns.saturating_mul(2)).unwrap_or(0) % PARTS;
-        // Its eight bits the other way round: neighbours lie far apart.
-        let place = step.reverse_bits() >> (u64::BITS - PARTS.trailing_zeros());
-        whole.wrapping_add(u64::from(place < fraction))
+        let step = now.checked_div(residence_ns.saturating_mul(2)).unwrap_or(0) % SIXTEENTHS;
+        whole.wrapping_add(u64::from(step < fraction))
     }
 
     #[inline]
@@ -392,9 +381,11 @@ impl Walker {
         let before = core::mem::replace(&mut self.last_test_rate, rate);
         if before > 0 {
             let difference = (rate.abs_diff(before) << 16).checked_div(before).unwrap_or(0).min(ONE);
-            self.differences = self.differences.wrapping_add(1).min(MOST_DIFFERENCES);
-            let sum = self.noise.saturating_mul(self.differences.wrapping_sub(1)).wrapping_add(difference);
-            self.noise = sum.checked_div(self.differences).unwrap_or(difference);
+            self.noise = if self.noise == 0 {
+                difference
+            } else {
+                (self.noise.saturating_mul(15).wrapping_add(difference)) / 16
+            };
         }
     }
 
@@ -404,11 +395,8 @@ impl Walker {
         (self.noise.saturating_mul(ERROR_ONE.unsigned_abs())).checked_div(spare).unwrap_or(0).cast_signed()
     }
 
-    /// Once it is noisy it remains so until it is clearly not: with each change the share of references is another one, and with it
-    /// throughput.
-    fn judge_noise(&mut self) {
-        let most = if self.is_noisy { ERROR_ONE / 4 } else { ERROR_ONE * 3 / 4 };
-        self.is_noisy = self.scatter() > most;
+    fn is_noisy(&self) -> bool {
+        self.scatter() > ERROR_ONE / 2
     }
 
     fn begin_epoch(&mut self, now: Nanos, residence_ns: Nanos, request_ns: Nanos, jitter: u64) {
@@ -423,11 +411,10 @@ impl Walker {
         (self.work, self.first_done_ns, self.last_done_ns, self.is_contended) = (0, 0, 0, false);
     }
 
-    /// What may be lost in tests, as a ratio. Of what may be given three twentieths are kept for noise, or one where there is little;
-    /// references lose nothing, so tests may lose a little more.
+    /// What may be lost in tests, as a ratio. Of what may be given three twentieths are kept for noise; references lose nothing,
+    /// so tests may lose a little more.
     fn spare(&self) -> u64 {
-        let twentieths = if self.phase == Phase::Slow && !self.is_noisy { 19 } else { 17 };
-        let all = self.give.saturating_mul(ONE).saturating_mul(twentieths) / 2000;
+        let all = self.give.saturating_mul(ONE).saturating_mul(17) / 2000;
         let epochs = u64::from(self.epochs_a_cycle());
         let tests = epochs.saturating_sub(u64::from(self.references()));
         let in_tests = all.saturating_mul(epochs).checked_div(tests).unwrap_or(all);
