@@ -194,7 +194,8 @@ fn table(row: &Row, schedulers: &[String], seeds: &[u64]) -> (String, Vec<String
     text += "| --- | --: | --: | --: | --: | --: | --- | --- |\n";
     let mut verdicts = Vec::new();
     for (name, got) in &got {
-        let ahead = if *name == OURS { None } else { ahead(row, got, ours) };
+        // With other settings it is no other scheduler.
+        let ahead = if name.starts_with(OURS) { None } else { ahead(row, got, ours) };
         verdicts.extend(ahead.map(|goal| format!("{} on {}: {name} in {goal}", row.name, row.model)));
         let rates: Vec<String> = got.rates.iter().map(|rate| format!("{rate:.1}")).collect();
         text += &format!(

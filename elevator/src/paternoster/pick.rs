@@ -376,14 +376,13 @@ impl Paternoster {
         if class == Class::BestEffort {
             self.members.at_mut(leaf).line.unlink::<ByPlace>(&mut self.slots, place);
             self.oldest.unlink::<ByAge>(&mut self.slots, age);
-            let charge = self.charge_of(bytes);
+            let mut charge = self.charge_of(bytes);
             if self.aboard == leaf {
                 // It pays when it leaves.
                 self.aboard_bytes = self.aboard_bytes.saturating_add(charge);
-                self.board(leaf, 0);
-            } else {
-                self.board(leaf, charge);
+                charge = 0;
             }
+            self.board(leaf, charge);
         } else {
             self.unlink_of_class(class, place);
         }
