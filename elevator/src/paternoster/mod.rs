@@ -40,6 +40,7 @@ use arrival::SPARE_LEAF;
 use block::random::Stream;
 use block::time::is_due;
 use block::{Class, ContextId, GroupId, HardwareQueue, Nanos, RequestId};
+use cabin::Fare;
 use ladder::Ladder;
 use lines::{ByAge, ByPlace, Line, Link};
 use state::{FREE_SLOT, Ghosts, Group, Held, Member, Place, ROOT, Slot, mark};
@@ -131,9 +132,7 @@ pub struct Paternoster {
     /// The leaf that has the device, and since when.
     aboard: u32,
     boarded_ns: Nanos,
-    /// What it sent, as charged, and the best rate of a turn of late, in bytes per 2^20 ns.
-    aboard_bytes: u64,
-    best_rate: u64,
+    fare: Fare,
     /// Since its first completion; 0 before.
     slice_from_ns: Nanos,
     /// Since when there was something to do that the ladder has not counted.
@@ -217,8 +216,7 @@ impl Policy for Paternoster {
             ladder: Paternoster::ladder_for(configuration.rotational, 0),
             aboard: NIL,
             boarded_ns: 0,
-            aboard_bytes: 0,
-            best_rate: cabin::FIRST_BEST_RATE,
+            fare: Fare::FIRST,
             slice_from_ns: 0,
             busy_from_ns: 0,
             jitter: Stream::of(configuration.seed, "paternoster"),

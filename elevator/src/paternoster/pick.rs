@@ -379,7 +379,7 @@ impl Paternoster {
             let mut charge = self.charge_of(bytes);
             if self.aboard == leaf {
                 // It pays when it leaves.
-                self.aboard_bytes = self.aboard_bytes.saturating_add(charge);
+                self.fare.bytes = self.fare.bytes.saturating_add(charge);
                 charge = 0;
             }
             self.board(leaf, charge);
