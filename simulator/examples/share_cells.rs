@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! cargo run --release -p hoistway-simulator --example share_cells -- simulator/examples/cells/development.txt
-//! share_cells FILE [-s SCHEDULER]... [--seeds 1,2,3] [--ramp 5] [--runtime 3] [--only TEXT] [--walk N]
+//! share_cells FILE [-s SCHEDULER]... [--seeds 1,2,3] [--ramp 5] [--runtime 3] [--only TEXT] [--walk N] [--swing 0]
 //! ```
-//! `--walk N` prints instead what the scheduler tells of the N-th of those cells. Otherwise a Markdown table. Each row: N* and the population that 97 % of the throughput need, then of each scheduler the
+//! `--walk N` prints instead what the scheduler tells of the N-th of those cells; `--swing 0` how much the throughput of 1 s windows scatters,
+//! seed by seed, beside none's. Otherwise a Markdown table. Each row: N* and the population that 97 % of the throughput need, then of each scheduler the
 //! throughput in per cent of none's (and of the worst seed), the share error in per cent, and how far the farthest tenant of at
 //! least 2 % share is from what can be had at 3 % loss (`experiment::attainable`), in per cent.
 
@@ -231,10 +232,36 @@ fn row(cell: &Cell, schedulers: &[String], seeds: &[u64], length: &Length, curve
     text + &format!(" {} |", can.join(":"))
 }
 
+/// Coefficient of variation of the throughput of 1 s windows.
+fn swing(cell: &Cell, scheduler: &str, seed: u64, length: &Length) -> f64 {
+    let measurement = run(Simulator::default(), &question(cell, scheduler, seed, length));
+    let seconds = usize::try_from(length.runtime_ns / SECOND).expect("few");
+    let bytes = |second: usize| measurement.groups.iter().map(|group| group.read.samples[second].bytes as f64).sum();
+    let windows: Vec<f64> = (0..seconds).map(bytes).collect();
+    let mean = windows.iter().sum::<f64>() / seconds as f64;
+    (windows.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (seconds as f64 - 1.0)).sqrt() / mean
+}
+
+/// None's scatter and a scheduler's, in per cent, seed by seed, and how many times as large it is.
+fn print_swing(cell: &Cell, scheduler: &str, seeds: &[u64], length: &Length) {
+    let pairs: Vec<(f64, f64)> =
+        seeds.iter().map(|seed| (swing(cell, "none", *seed, length), swing(cell, scheduler, *seed, length))).collect();
+    let text: Vec<String> = pairs
+        .iter()
+        .map(|(none, ours)| format!("{:.3}/{:.3} ({:.2})", ours * 100.0, none * 100.0, ours / none))
+        .collect();
+    let [of_none, of_ours] = [0, 1].map(|which| {
+        let squares = pairs.iter().map(|pair| if which == 0 { pair.0 * pair.0 } else { pair.1 * pair.1 });
+        (squares.sum::<f64>() / pairs.len() as f64).sqrt()
+    });
+    println!("{} {}, {scheduler}: {}; all {:.2}", cell.model, cell.text, text.join(" "), of_ours / of_none);
+}
+
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let file = arguments.next().expect("a file of cells");
     let (mut schedulers, mut seeds) = (Vec::new(), vec![1, 2, 3]);
+    let mut is_swing = false;
     let (mut length, mut only) = (Length { ramp_ns: 5 * SECOND, runtime_ns: 3 * SECOND }, String::new());
     while let Some(option) = arguments.next() {
         let value = arguments.next().expect("a value");
@@ -244,6 +271,7 @@ fn main() {
             "--ramp" => length.ramp_ns = value.parse::<u64>().expect("seconds") * SECOND,
             "--runtime" => length.runtime_ns = value.parse::<u64>().expect("seconds") * SECOND,
             "--only" => only = value,
+            "--swing" => is_swing = true,
             "--walk" => {
                 let text = std::fs::read_to_string(&file).expect("the file");
                 let line = text.lines().filter(|line| line.contains(&only)).nth(value.parse().expect("a number"));
@@ -262,6 +290,12 @@ fn main() {
     let text = std::fs::read_to_string(&file).expect("the file");
     let lines = text.lines().filter(|line| !line.starts_with('#') && line.contains('|') && line.contains(&only));
     let cells: Vec<Cell> = lines.map(cell).collect();
+    if is_swing {
+        for cell in &cells {
+            schedulers.iter().for_each(|scheduler| print_swing(cell, scheduler, &seeds, &length));
+        }
+        return;
+    }
     let mut curves: Vec<(String, Curve, f64)> = Vec::new();
     for cell in &cells {
         if !curves.iter().any(|(model, ..)| *model == cell.model) {

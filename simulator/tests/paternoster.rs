@@ -210,37 +210,29 @@ fn t35_streams_have_a_disk_one_at_a_time() {
     }
 }
 
+/// 36 on a disk whose outer zone delivers half as much again as its inner one: in bytes, as the specification has it.
 #[test]
 fn t36_groups_of_buffered_readers() {
     // Readers of one group read different parts of its file: what one has read is in the page cache for the others.
     let apart = Job { offset_increment: Amount::Bytes(4 << 30), ..buffered_stream(Mix::Read) };
-    let of = |scheduler: &str, weight_of: &dyn Fn(u32) -> u32| {
-        let mut groups = eight_on_disk(&apart, 4);
-        for (_, weight, _) in &mut groups {
-            *weight = weight_of(*weight);
-        }
-        let mut question = experiment("sata", scheduler, groups);
-        // The lightest has a slice in 3.6 s.
-        (question.ramp_ns, question.runtime_ns) = (20_000 * MS, 60_000 * MS);
+    let of = |model: &str, scheduler: &str, runtime_s: u64| {
+        let mut question = experiment(model, scheduler, eight_on_disk(&apart, 4));
+        (question.ramp_ns, question.runtime_ns) = (20_000 * MS, runtime_s * 1_000 * MS);
         run(&question)
     };
-    let (got, cfq) = (of("paternoster", &|weight| weight), of("cfq", &|weight| weight));
     let total = |measurement: &Measurement| megabytes(measurement).iter().sum::<f64>();
-    println!("{:.1} MB/s, error {:.1} %: {:?}", total(&got), farthest(&got), megabytes(&got));
-    println!("cfq {:.1} MB/s, error {:.1} %: {:?}", total(&cfq), farthest(&cfq), megabytes(&cfq));
-    // What is shared out is time, and the lightest has the outermost eighth of the disk, which delivers a third more in the
-    // same time than the innermost: what equal weights get tells how much each has of it.
-    let equal = megabytes(&of("paternoster", &|_| 100));
-    let times: Vec<f64> = megabytes(&got).iter().zip(&equal).map(|(rate, of_equal)| rate / of_equal).collect();
-    let all: f64 = times.iter().sum();
-    let error = |(time, weight): (&f64, u32)| (time / all / (f64::from(weight) / 36.0) - 1.0).abs() * 100.0;
-    let error = times.iter().zip(1..).map(error).fold(0.0, f64::max);
-    println!("in time: error {error:.1} %; equal weights {equal:.1?}");
-    assert!(total(&got) >= 0.97 * total(&cfq) && error <= 5.0, "{times:?}");
-    // In bytes the goal of 5 % is missed; held is what was reached.
-    assert!(farthest(&got) <= 22.0, "{:?}", megabytes(&got));
-    let rates = megabytes(&got);
-    assert!(rates.windows(2).all(|pair| pair[0] < pair[1]), "by weight: {rates:?}");
+    let print = |what: &str, got: &Measurement| {
+        println!("{what}: {:.1} MB/s, error {:.1} %: {:.2?}", total(got), farthest(got), megabytes(got));
+    };
+    // The lightest has a slice in 3.6 s: one more or less in a minute is 6 %.
+    let (got, cfq) = (of("sata", "paternoster", 240), of("sata", "cfq", 60));
+    print("sata", &got);
+    print("sata, cfq", &cfq);
+    assert!(total(&got) >= 0.97 * total(&cfq) && farthest(&got) <= 5.0, "{:?}", megabytes(&got));
+    // The specification's disk is equally fast everywhere.
+    let even = of("sata,spt_inner=1157", "paternoster", 120);
+    print("without zones", &even);
+    assert!(total(&even) >= 50.0 && farthest(&even) <= 5.0, "{:?}", megabytes(&even));
 }
 
 #[test]

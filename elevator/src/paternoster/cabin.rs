@@ -1,4 +1,8 @@
-//! One issuer at a time: a leaf is aboard for a slice, is waited for while it is empty, and pays for the time.
+//! One issuer at a time: a leaf is aboard for a slice, is waited for while it is empty, and pays for bytes, or for time if it is slow.
+//!
+//! Specification paternoster.md, 7, charges time, on a disk that is equally fast everywhere. On one with zones that gives a
+//! stream on the outer edge a third more than one of the same weight inside. So who moves at least half as much as the
+//! best of late pays for its bytes, as with BFQ; who seeks pays for its time at the best rate.
 
 use super::ladder::{Ladder, Way};
 use super::pick::Found;
@@ -11,8 +15,32 @@ use block::time::MILLISECOND;
 
 /// An async leaf's slice is shorter.
 const ASYNC_SLICE_NS: Nanos = 40 * MILLISECOND;
-/// Time is charged as the bytes that a disk transfers in it, 62.5 MB/s, so that claims mean something after a change of ways.
-const NS_PER_BYTE: u64 = 16;
+/// Only turns of at least this length tell a rate: shorter ones may have filled a cache.
+const TELLING_NS: Nanos = 50 * MILLISECOND;
+
+/// What a turn is charged.
+#[derive(Debug)]
+pub struct Fare {
+    /// What the leaf aboard sent, as charged.
+    pub bytes: u64,
+    /// Of a turn of late, in bytes per 2^20 ns.
+    best_rate: u64,
+}
+
+impl Fare {
+    /// Until more is known a disk's best are 62.5 MB/s.
+    pub const FIRST: Fare = Fare { bytes: 0, best_rate: (1 << 20) / 16 };
+
+    /// Of a turn that is over.
+    fn take(&mut self, used_ns: Nanos) -> u64 {
+        let bytes = core::mem::take(&mut self.bytes);
+        let rate = (bytes.min(1 << 40) << 20).checked_div(used_ns).unwrap_or(0);
+        if used_ns >= TELLING_NS {
+            self.best_rate = rate.max(self.best_rate.saturating_sub(self.best_rate.div_ceil(64)));
+        }
+        if rate.saturating_mul(2) >= self.best_rate { bytes } else { used_ns.saturating_mul(self.best_rate) >> 20 }
+    }
+}
 
 impl Paternoster {
     pub(super) fn ladder_for(is_rotational: bool, cabins: i64) -> Ladder {
@@ -34,7 +62,7 @@ impl Paternoster {
             if first == NIL {
                 return Found::Nobody;
             }
-            (self.aboard, self.boarded_ns, self.slice_from_ns) = (first, self.now, 0);
+            (self.aboard, self.boarded_ns, self.slice_from_ns, self.fare.bytes) = (first, self.now, 0, 0);
             self.tell_of(first, "board q={0}", [u64::from(first)]);
         }
         match self.members.at(self.aboard).line.first() {
@@ -94,13 +122,13 @@ impl Paternoster {
         NIL
     }
 
-    /// Pays for its time. Back in the order of all, it may be the next again.
+    /// Pays for its turn. Back in the order of all, it may be the next again.
     #[inline(never)]
     pub(super) fn alight(&mut self) {
         let leaf = core::mem::replace(&mut self.aboard, NIL);
         let used_ns = self.now.saturating_sub(self.boarded_ns);
         self.tell_of(leaf, "leave q={0} used={1}", [u64::from(leaf), used_ns]);
-        let charge = used_ns / NS_PER_BYTE;
+        let charge = self.fare.take(used_ns);
         let mut member = leaf;
         while member != NIL {
             let state = self.members.at_mut(member);

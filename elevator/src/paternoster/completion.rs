@@ -143,7 +143,7 @@ impl Paternoster {
         self.busy_from_ns = self.now;
         self.walker.completed(self.now, work, u64::from(self.inside).wrapping_add(1));
         self.completions = self.completions.wrapping_add(1);
-        if is_sync_read {
+        if is_sync_read && self.settings.lat_ns != 0 {
             self.sync_reads = self.sync_reads.wrapping_add(1);
             let is_late = stayed_ns > self.settings.lat_ns.unsigned_abs();
             self.late_reads = self.late_reads.wrapping_add(u32::from(is_late));

@@ -71,7 +71,9 @@ impl Elevator for Paternoster {
     fn choose(&mut self, _requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.now = now;
         (self.is_holding, self.hold_until) = (false, None);
-        if let Some(id) = self.next_direct() {
+        if !self.direct.is_empty()
+            && let Some(id) = self.next_direct()
+        {
             return Dispatch::Request { id, reason: Why::HeadInsert.into() };
         }
         if self.disordered != NIL {

@@ -40,6 +40,7 @@ use arrival::SPARE_LEAF;
 use block::random::Stream;
 use block::time::is_due;
 use block::{Class, ContextId, GroupId, HardwareQueue, Nanos, RequestId};
+use cabin::Fare;
 use ladder::Ladder;
 use lines::{ByAge, ByPlace, Line, Link};
 use state::{FREE_SLOT, Ghosts, Group, Held, Member, Place, ROOT, Slot, mark};
@@ -86,7 +87,7 @@ pub struct Paternoster {
     idle: Line,
     /// In the lines of these two classes.
     queued_of_classes: u32,
-    /// Best-effort requests by age; before this time none of them is overdue.
+    /// Best-effort requests by age; before this time none of them goes out of order because of it.
     oldest: Line,
     overdue_from_ns: Nanos,
     /// Completions until one that is overdue may go.
@@ -131,6 +132,7 @@ pub struct Paternoster {
     /// The leaf that has the device, and since when.
     aboard: u32,
     boarded_ns: Nanos,
+    fare: Fare,
     /// Since its first completion; 0 before.
     slice_from_ns: Nanos,
     /// Since when there was something to do that the ladder has not counted.
@@ -214,6 +216,7 @@ impl Policy for Paternoster {
             ladder: Paternoster::ladder_for(configuration.rotational, 0),
             aboard: NIL,
             boarded_ns: 0,
+            fare: Fare::FIRST,
             slice_from_ns: 0,
             busy_from_ns: 0,
             jitter: Stream::of(configuration.seed, "paternoster"),

@@ -19,10 +19,12 @@ const REPAID_NS: u64 = 20 * MILLISECOND;
 const REAL_TIME_RUN: u32 = 16;
 /// One of the idle class goes at the latest after this.
 const IDLE_WAITS_NS: u64 = 5 * SECOND;
-/// Sync and async requests go at the latest after this, held or not.
+/// Once a sync or an async request has waited for so long, leaders are not held back any more, one at a time.
 const SYNC_WAITS_NS: u64 = 500 * MILLISECOND;
 const ASYNC_WAITS_NS: u64 = 5 * SECOND;
-/// Completions from one overdue request to the next.
+/// And after this it goes out of order. Much later: where many wait for a slow device, who waits for a second has his share all the same.
+const ORDER_WAITS_NS: u64 = 30 * SECOND;
+/// Completions from one of these to the next.
 const OVERDUE_EVERY: u32 = 16;
 
 /// Whom to send, or what to answer instead.
@@ -33,7 +35,7 @@ pub enum Decision {
 
 /// What a level says.
 enum Chosen {
-    Member { member: u32, injected_bytes: u64 },
+    Member { member: u32, is_let_in: bool, forgiven_for: u64 },
     Held,
     Nobody,
 }
@@ -49,6 +51,10 @@ pub enum Found {
     HeldBelow(u32),
     Held,
     Nobody,
+}
+
+const fn in_order(member: u32) -> Chosen {
+    Chosen::Member { member, is_let_in: false, forgiven_for: 0 }
 }
 
 /// By how much who has requests of this size may be ahead.
@@ -152,10 +158,10 @@ impl Paternoster {
                 Chosen::Nobody => break,
                 Chosen::Held if group == ROOT => return Found::Held,
                 Chosen::Held => return Found::HeldBelow(top),
-                Chosen::Member { member, injected_bytes } => {
-                    if injected_bytes > 0 {
-                        was_injected = true;
-                        self.forgive_after(group, member, injected_bytes);
+                Chosen::Member { member, is_let_in, forgiven_for } => {
+                    was_injected |= is_let_in;
+                    if forgiven_for > 0 {
+                        self.forgive_after(group, member, forgiven_for);
                     }
                     if group == ROOT {
                         top = member;
@@ -195,11 +201,11 @@ impl Paternoster {
             self.lead = lead;
         }
         if lead == 0 {
-            return Chosen::Member { member: first, injected_bytes: 0 };
+            return in_order(first);
         }
         let charge = self.next_charge(first);
         if lead <= self.members.at(first).span(lead_bytes(charge)) {
-            return Chosen::Member { member: first, injected_bytes: 0 };
+            return in_order(first);
         }
         self.hold_back(group, first, lead, charge)
     }
@@ -210,10 +216,12 @@ impl Paternoster {
         self.walker.contended();
         let of_others = self.ghosts_of_others(group, first);
         let inside = u64::from(self.inside).wrapping_add(u64::from(of_others));
-        if inside < self.walker.floor_now(self.now, self.residence_ns) || inside == 0 {
+        let is_below = inside < self.walker.floor_now(self.now, self.residence_ns) || inside == 0;
+        if is_below || self.is_held_for_long() {
             self.injections = self.injections.wrapping_add(1);
             self.tell_of(first, "inject lead={0} n={1}", [lead, inside]);
-            return Chosen::Member { member: first, injected_bytes: charge };
+            // Who goes because it was held for long owes what it got.
+            return Chosen::Member { member: first, is_let_in: true, forgiven_for: if is_below { charge } else { 0 } };
         }
         self.holds = self.holds.wrapping_add(1);
         if of_others > 0 {
@@ -315,7 +323,19 @@ impl Paternoster {
         if self.queued_total == 0 { Dispatch::Empty } else { Dispatch::Throttled }
     }
 
-    /// The oldest request, if it has waited too long; at most one in so many completions.
+    /// Somebody has waited for so long that leaders are not held back for once.
+    fn is_held_for_long(&mut self) -> bool {
+        let Some(slot) = self.oldest.first() else { return false };
+        let entry = self.slots.at(slot);
+        let limit = if entry.is_sync { SYNC_WAITS_NS } else { ASYNC_WAITS_NS };
+        let is_long = self.until_overdue == 0 && self.now.saturating_sub(entry.since_ns) >= limit;
+        if is_long {
+            self.until_overdue = OVERDUE_EVERY;
+        }
+        is_long
+    }
+
+    /// The oldest request, if it has waited so long that order does not matter any more; at most one in so many completions.
     fn overdue(&mut self) -> Option<u32> {
         // Slices bound how long anybody waits for the cabin.
         if self.until_overdue > 0 || self.ladder.way() == Way::Cabin {
@@ -323,17 +343,15 @@ impl Paternoster {
         }
         let Some(slot) = self.oldest.first() else {
             // Who comes from now on has time.
-            self.overdue_from_ns = self.now.saturating_add(SYNC_WAITS_NS);
+            self.overdue_from_ns = self.now.saturating_add(ORDER_WAITS_NS);
             return None;
         };
-        let entry = self.slots.at(slot);
-        let limit = if entry.is_sync { SYNC_WAITS_NS } else { ASYNC_WAITS_NS };
-        if self.now.saturating_sub(entry.since_ns) < limit {
+        let due_ns = self.slots.at(slot).since_ns.saturating_add(ORDER_WAITS_NS);
+        if self.now < due_ns {
             // The others came later.
-            self.overdue_from_ns = entry.since_ns.saturating_add(SYNC_WAITS_NS);
+            self.overdue_from_ns = due_ns;
             return None;
         }
-        // Shares hold all the same: who waits long because little is due to it must not get the device by that.
         self.until_overdue = OVERDUE_EVERY;
         Some(slot)
     }
@@ -358,8 +376,12 @@ impl Paternoster {
         if class == Class::BestEffort {
             self.members.at_mut(leaf).line.unlink::<ByPlace>(&mut self.slots, place);
             self.oldest.unlink::<ByAge>(&mut self.slots, age);
-            // Who is aboard pays for time when it leaves.
-            let charge = if self.aboard == leaf { 0 } else { self.charge_of(bytes) };
+            let mut charge = self.charge_of(bytes);
+            if self.aboard == leaf {
+                // It pays when it leaves.
+                self.fare.bytes = self.fare.bytes.saturating_add(charge);
+                charge = 0;
+            }
             self.board(leaf, charge);
         } else {
             self.unlink_of_class(class, place);

@@ -1,5 +1,6 @@
 //! A device of so many servers and a fixed time each, and issuers that ask again when they are answered.
 
+use block::random::Stream;
 use block::time::SECOND;
 use block::{Class, ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, Priority, RequestId};
 use elevator::{
@@ -16,6 +17,8 @@ pub struct Issuer {
     pub depth: u32,
     pub sectors: u32,
     pub think_ns: Nanos,
+    /// Pauses are exponential with that mean.
+    pub is_random: bool,
     pub from_ns: Nanos,
     pub until_ns: Nanos,
     pub priority: Priority,
@@ -35,6 +38,7 @@ impl Issuer {
             depth,
             sectors: 8,
             think_ns: 5_000,
+            is_random: false,
             from_ns: 0,
             until_ns: Nanos::MAX,
             priority,
@@ -88,6 +92,7 @@ pub struct Host {
     free_contexts: Vec<u32>,
     /// Bytes done by issuers.
     pub bytes: Vec<u64>,
+    pauses: Stream,
 }
 
 /// Begin of time: no wait of the policy reaches back before it.
@@ -146,6 +151,7 @@ impl Host {
             issuer_of: vec![0; contexts as usize],
             free_contexts: (0..contexts).rev().collect(),
             bytes: Vec::new(),
+            pauses: Stream::of(1, "host/pauses"),
         }
     }
 
@@ -209,7 +215,15 @@ impl Host {
             let _ = self.policy.context_exited(ContextId(context), self.now);
             self.free_contexts.insert(0, context);
         }
-        self.at(self.now + self.issuers[number as usize].think_ns, Event::Ask(number));
+        let issuer = self.issuers[number as usize];
+        let think_ns = if issuer.is_random { self.exponential(issuer.think_ns) } else { issuer.think_ns };
+        self.at(self.now + think_ns, Event::Ask(number));
+    }
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive time")]
+    fn exponential(&mut self, mean_ns: Nanos) -> Nanos {
+        let part = (self.pauses.below(1 << 32) + 1) as f64 / 2.0_f64.powi(32);
+        (-part.ln() * mean_ns as f64) as Nanos
     }
 
     fn dispatch(&mut self) {
@@ -234,7 +248,7 @@ impl Host {
             if message.text.starts_with("pick ") && !self.keeps_picks {
                 continue;
             }
-            self.lines.push(format!("{} {message}", message.at_ns - BEGIN_NS));
+            self.lines.push(format!("{} {message}", message.at_ns.saturating_sub(BEGIN_NS)));
         }
         // P6: with work and nothing inside, something must lie ahead.
         let stalls = self.inside == 0 && self.policy.has_work(HardwareQueue(0));
