@@ -11,15 +11,12 @@ stat() { awk -v key="$1" '$1 == key { print $2 }' /sys/block/v0/queue/iosched/st
 # A loop of reads in a group, until it is told to end.
 load_in() { (
     echo 0 >$1/cgroup.procs
-    exec tester /dev/v0 16 stream 20000 >/dev/null
+    exec tester /dev/v0 16 stream 4000 >/dev/null
 ) & }
 
 # p (100) with children q and r (100 each), and s (100) beside p: s gets half, q and r a quarter each.
 mkdir p s && echo +io >p/cgroup.subtree_control && mkdir p/q p/r || die 12 "groups"
-# hw-bfq shares in turns of up to an eighth of a second: more of them are looked at.
-for looked in "hw-wfq 2" "hw-bfq 8" "hw-paternoster 2"; do
-    set -- $looked
-    name=$1 seconds=$2
+for name in hw-wfq hw-bfq hw-paternoster; do
     use v0 $name || die 14 "switch to $name"
     echo 256 >/sys/block/v0/queue/nr_requests
     [ -e /sys/block/v0/queue/iosched/low_latency ] && echo 0 >/sys/block/v0/queue/iosched/low_latency
@@ -30,7 +27,7 @@ for looked in "hw-wfq 2" "hw-bfq 8" "hw-paternoster 2"; do
     done
     sleep 1
     q=$(ios p/q) r=$(ios p/r) s=$(ios s)
-    sleep $seconds
+    sleep 2
     q=$(($(ios p/q) - q)) r=$(($(ios p/r) - r)) s=$(($(ios s) - s))
     kill $jobs
     wait

@@ -1,6 +1,5 @@
 #!/bin/sh
 # Weights of two cgroups divide a busy disk: 300:100 and 100:800 to 5 %, and new weights count at once; bfq of the kernel beside.
-# kernel: released
 load null_blk nr_devices=0 || die 10 "null_blk"
 load bfq || die 10 "bfq"
 insmod /hoistway.ko || die 10 "insmod"
