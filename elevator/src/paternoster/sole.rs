@@ -24,6 +24,8 @@ pub struct Sole {
     context: ContextId,
     group: GroupId,
     priority: Priority,
+    /// Where its reads are counted; its writes are one further.
+    tally: u32,
     /// From this time on a choice has to look at more than the leaf.
     until_ns: Nanos,
     /// Choices in a row at which one was alone.
@@ -36,6 +38,7 @@ impl Sole {
         context: ContextId(0),
         group: GroupId::ROOT,
         priority: Priority::NONE,
+        tally: 0,
         until_ns: 0,
         choices: 0,
     };
@@ -60,7 +63,7 @@ impl Paternoster {
         let (slot, leaf) = (id.slot(), self.sole.leaf);
         let is_read = request.direction() == Direction::Read;
         let bytes = request.extent.sectors.saturating_mul(512);
-        let tally = Tallies::number(request.group.0, is_read, true);
+        let tally = self.sole.tally.wrapping_add(u32::from(!is_read));
         let generation = self.generation;
         let state = self.members.at_mut(leaf);
         state.held = state.held.wrapping_add(1);
@@ -162,6 +165,7 @@ impl Paternoster {
             context: request.context,
             group: request.group,
             priority: request.priority,
+            tally: Tallies::number(request.group.0, true, true),
             until_ns: self.look_ns.min(self.overdue_from_ns),
             choices: 0,
         };
