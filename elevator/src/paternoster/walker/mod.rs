@@ -26,8 +26,10 @@ const REQUESTS: u64 = 300;
 const FAST_EPOCHS: u32 = 6;
 const FAST_REFERENCES: u32 = 2;
 const SLOW_EPOCHS: u32 = 16;
-/// Where rates scatter by more than half of what may be given, references have to be many: they are what is known least.
-const NOISY_EPOCHS: u32 = 4;
+/// Where rates scatter by a good part of what may be given, references have to be many: they are what is known least. But they give
+/// shares away, so they are not more than that asks for.
+const NOISY_EPOCHS: u32 = 8;
+const LOUD_EPOCHS: u32 = 4;
 /// Scatter is the mean over so many of the last differences.
 const MOST_DIFFERENCES: u64 = 64;
 const LEAST_RESTART_NS: Nanos = SECOND;
@@ -131,8 +133,8 @@ pub struct Walker {
     noise: u64,
     last_test_rate: u64,
     differences: u64,
-    /// Whether that is much, of late.
-    is_noisy: bool,
+    /// Epochs of a cycle because that is much; or 0.
+    noisy_epochs: u32,
     /// What steps are divided by, because errors changed their sign so often; and the last one's sign.
     age: i64,
     last_sign: i64,
@@ -195,7 +197,7 @@ impl Walker {
             noise: 0,
             last_test_rate: 0,
             differences: 0,
-            is_noisy: false,
+            noisy_epochs: 0,
             age: 0,
             last_sign: 0,
             is_contended: false,
@@ -417,10 +419,19 @@ impl Walker {
         (self.noise.saturating_mul(ERROR_ONE.unsigned_abs())).checked_div(spare).unwrap_or(0).cast_signed()
     }
 
-    /// Once it is noisy it remains so until it is clearly not: with each change the share of references is another one.
+    /// Once references are many they remain so until they clearly need not be: with each change throughput is another one until the
+    /// floor has followed.
     fn judge_noise(&mut self) {
-        let most = if self.is_noisy { ERROR_ONE / 4 } else { ERROR_ONE / 2 };
-        self.is_noisy = self.scatter() > most;
+        let (loud, noisy) = match self.noisy_epochs {
+            LOUD_EPOCHS => (ERROR_ONE / 2, ERROR_ONE / 4),
+            NOISY_EPOCHS => (ERROR_ONE * 3 / 4, ERROR_ONE / 4),
+            _ => (ERROR_ONE * 3 / 4, ERROR_ONE * 3 / 8),
+        };
+        self.noisy_epochs = match self.scatter() {
+            scatter if scatter > loud => LOUD_EPOCHS,
+            scatter if scatter > noisy => NOISY_EPOCHS,
+            _ => 0,
+        };
     }
 
     fn begin_epoch(&mut self, now: Nanos, residence_ns: Nanos, request_ns: Nanos, jitter: u64) {

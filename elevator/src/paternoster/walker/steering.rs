@@ -1,6 +1,6 @@
 //! Where the floor goes at the end of a cycle: bisection first, then steps that get shorter.
 
-use super::{ERROR_ONE, LEAST_RESTART_NS, NOISY_EPOCHS, ONE, Phase, PARTS, SLOW_EPOCHS, Step, Sum, Walker};
+use super::{ERROR_ONE, LEAST_RESTART_NS, ONE, PARTS, Phase, SLOW_EPOCHS, Step, Sum, Walker};
 use block::Nanos;
 use block::time::SECOND;
 
@@ -97,7 +97,7 @@ impl Walker {
         }
         let is_exact = self.floor_q8 < PARTS;
         self.judge_noise();
-        let epochs = if self.is_noisy && !is_exact { NOISY_EPOCHS } else { SLOW_EPOCHS << self.calm };
+        let epochs = if is_exact || self.noisy_epochs == 0 { SLOW_EPOCHS << self.calm } else { self.noisy_epochs };
         let before = core::mem::replace(&mut self.slow_epochs, epochs);
         if before != epochs && self.phase == Phase::Slow && !is_exact {
             self.fit_to_references(spare);
