@@ -11,10 +11,12 @@ const MOST_RESTART_NS: Nanos = 32 * SECOND;
 const QUIET_NS: Nanos = 64 * SECOND;
 /// No step is longer than this part of what lies between the floor and the reference.
 const LONGEST_STEP: i64 = 4;
-/// How fast the number of cycles that a step is divided by grows with the square of the scatter.
+/// A step is divided by up to so many cycles, growing with the square of the scatter: then the floor wanders no more than the device scatters.
 const SCATTER_SQUARE: i64 = 8;
-/// But steps are never divided by more cycles than last for so long.
+/// But not by more than last for so long, by which what the floor adds to the scatter of seconds is a tenth of it.
 const AVERAGED_NS: Nanos = 32 * SECOND;
+/// Unless cycles are so long that errors would be followed one by one.
+const LONG_SCATTER_SQUARE: i64 = ERROR_ONE * ERROR_ONE / 128;
 /// Errors whose sum, less half of what chance makes of each, exceeds so many times what chance makes of one are no chance.
 const MOST_DRIFT: i64 = 8;
 /// What is kept for noise is nothing to give up exact shares for, however often it is missing.
@@ -26,7 +28,11 @@ const MOST_AGE: i64 = 1 << 13;
 /// references did, and whether it was much or little has nothing to do with which of both were better. A quotient of the two is too
 /// large on average, by a tenth of what may be given where rates scatter by 5 %.
 fn missed(tests: Sum, references: Sum, target: u64) -> i64 {
-    let all = Sum { work: tests.work.saturating_add(references.work), ns: tests.ns.saturating_add(references.ns), all_ns: 0 };
+    let all =
+        Sum { work: tests.work.saturating_add(references.work), ns: tests.ns.saturating_add(references.ns), all_ns: 0 };
+    if references.rate() == 0 {
+        return ONE.saturating_sub(target).cast_signed();
+    }
     let (got, asked) = (tests.rate().saturating_mul(ONE), references.rate().saturating_mul(target));
     got.cast_signed().saturating_sub(asked.cast_signed()).checked_div(all.rate().cast_signed()).unwrap_or(0)
 }
@@ -107,8 +113,7 @@ impl Walker {
 
     fn bisect(&mut self, ratio: u64, target: u64) {
         // With clearly more inside than the floor it may not be needed.
-        let is_doubtful =
-            self.floor_q8.saturating_add(self.floor_q8 / 32).saturating_add(PARTS) < self.mean_inside_q8;
+        let is_doubtful = self.floor_q8.saturating_add(self.floor_q8 / 32).saturating_add(PARTS) < self.mean_inside_q8;
         // Another floor scatters in another way.
         (self.noise, self.last_test_rate, self.differences) = (0, 0, 0);
         if ratio >= self.least_enough() {
@@ -214,7 +219,8 @@ impl Walker {
         };
     }
 
-    /// Robbins and Monro: steps in proportion to the error that get shorter down to what the noise asks for. They are measured by the way from the floor to the reference, because that is what throughput is lost by.
+    /// Robbins and Monro: steps in proportion to the error that get shorter down to what the noise asks for. They are measured by the
+    /// way from the floor to the reference, because that is what throughput is lost by.
     fn make_step(&mut self, error: i64) {
         if self.floor_q8 < self.exact_inside_q8.saturating_mul(7) / 8 {
             if error >= 0 {
@@ -231,8 +237,9 @@ impl Walker {
         let scatter = self.scatter();
         let cycle_ns = self.length_ns.saturating_mul(u64::from(self.epochs_a_cycle()));
         let most = AVERAGED_NS.checked_div(cycle_ns).unwrap_or(0).cast_signed();
-        let for_noise = LONGEST_STEP.saturating_add(scatter.saturating_mul(scatter) / SCATTER_SQUARE).min(most);
-        let divisor = self.age.clamp(LONGEST_STEP, for_noise.max(LONGEST_STEP)).saturating_mul(ERROR_ONE);
+        let square = scatter.saturating_mul(scatter);
+        let for_noise = (square / SCATTER_SQUARE).min(most.max(square / LONG_SCATTER_SQUARE));
+        let divisor = self.age.clamp(LONGEST_STEP, LONGEST_STEP.saturating_add(for_noise)).saturating_mul(ERROR_ONE);
         // What does not make a whole part is kept for the next step.
         let way = self.way().saturating_mul(error).saturating_add(self.rest);
         let step = way.checked_div(divisor).unwrap_or(0);
@@ -339,5 +346,44 @@ mod tests {
         let (delivered, floor_q4) = walk(3, 8, 16, 30);
         assert!((970..=980).contains(&delivered), "{delivered}");
         assert!(floor_q4 > 26 * SIXTEENTHS, "{floor_q4}");
+    }
+
+    /// Scatter of the throughput of 1 s windows, 6 s after the begin, on a device where n requests deliver n / (n + knee) and each
+    /// takes up to `spread` per cent of the mean more or less than it should; with all 32 inside, and as the walker has it.
+    fn wander(seed: u64, knee: u64, spread: u64) -> (f64, f64) {
+        const SECONDS: usize = 60;
+        let run = |learns: bool| {
+            let mut walker = Walker::new(3, 32, false);
+            let mut chance = block::random::Stream::new(seed);
+            let (mut now, mut done) = (SECOND, [0.0_f64; 6 + SECONDS]);
+            while let Some(count) = usize::try_from(now / SECOND - 1).ok().and_then(|second| done.get_mut(second)) {
+                let inside = if learns { walker.floor_now(now, 300_000).clamp(8, 32) } else { 32 };
+                let mean_ns = 50_000 * 32 * (inside + knee) / ((32 + knee) * inside);
+                walker.were_inside(now, inside);
+                now += mean_ns * (100 - spread) / 100 + chance.below(mean_ns * spread / 50);
+                *count += 1.0;
+                walker.contended();
+                walker.completed(now, 4096, inside);
+                if walker.is_due(now) || walker.epoch_ns() == 0 {
+                    walker.step(now, 300_000, mean_ns, chance.next());
+                }
+            }
+            let mean = done[6..].iter().sum::<f64>() / SECONDS as f64;
+            done[6..].iter().map(|value| (value - mean).powi(2)).sum::<f64>() / SECONDS as f64 / (mean * mean)
+        };
+        (run(false), run(true))
+    }
+
+    /// Where scatter asks for a quarter and for an eighth of references: in 60 windows chance makes a tenth of a ratio, in 16 times 60 a
+    /// fortieth.
+    #[test]
+    fn the_floor_wanders_less_than_the_device_scatters() {
+        for spread in [100, 40] {
+            let sums = (1..=16)
+                .map(|seed| wander(seed, 16, spread))
+                .fold((0.0, 0.0), |all, run| (all.0 + run.0, all.1 + run.1));
+            let (none, ours) = ((sums.0 / 16.0_f64).sqrt(), (sums.1 / 16.0_f64).sqrt());
+            assert!(ours <= 1.2 * none, "{spread}: {ours} against {none}");
+        }
     }
 }
