@@ -5,7 +5,7 @@
 //! share_cells FILE [-s SCHEDULER]... [--seeds 1,2,3] [--ramp 5] [--runtime 3] [--only TEXT] [--walk N] [--swing 0]
 //! ```
 //! `--walk N` prints instead what the scheduler tells of the N-th of those cells; `--swing 0` how much the throughput of 1 s windows scatters,
-//! seed by seed, beside none's. Otherwise a Markdown table. Each row: N* and the population that 97 % of the throughput need, then of each scheduler the
+//! seed by seed, beside none's, and how much it is. Otherwise a Markdown table. Each row: N* and the population that 97 % of the throughput need, then of each scheduler the
 //! throughput in per cent of none's (and of the worst seed), the share error in per cent, and how far the farthest tenant of at
 //! least 2 % share is from what can be had at 3 % loss (`experiment::attainable`), in per cent.
 
@@ -232,29 +232,37 @@ fn row(cell: &Cell, schedulers: &[String], seeds: &[u64], length: &Length, curve
     text + &format!(" {} |", can.join(":"))
 }
 
-/// Coefficient of variation of the throughput of 1 s windows.
-fn swing(cell: &Cell, scheduler: &str, seed: u64, length: &Length) -> f64 {
+/// Mean and coefficient of variation of the throughput of 1 s windows.
+fn swing(cell: &Cell, scheduler: &str, seed: u64, length: &Length) -> (f64, f64) {
     let measurement = run(Simulator::default(), &question(cell, scheduler, seed, length));
     let seconds = usize::try_from(length.runtime_ns / SECOND).expect("few");
     let bytes = |second: usize| measurement.groups.iter().map(|group| group.read.samples[second].bytes as f64).sum();
     let windows: Vec<f64> = (0..seconds).map(bytes).collect();
     let mean = windows.iter().sum::<f64>() / seconds as f64;
-    (windows.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (seconds as f64 - 1.0)).sqrt() / mean
+    (mean, (windows.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (seconds as f64 - 1.0)).sqrt() / mean)
 }
 
-/// None's scatter and a scheduler's, in per cent, seed by seed, and how many times as large it is.
+/// None's scatter and a scheduler's, in per cent, seed by seed, how many times as large it is, and the throughput in per cent of none's.
 fn print_swing(cell: &Cell, scheduler: &str, seeds: &[u64], length: &Length) {
-    let pairs: Vec<(f64, f64)> =
-        seeds.iter().map(|seed| (swing(cell, "none", *seed, length), swing(cell, scheduler, *seed, length))).collect();
+    let of = |scheduler: &str| seeds.iter().map(|seed| swing(cell, scheduler, *seed, length)).collect::<Vec<_>>();
+    let (none, ours) = (of("none"), of(scheduler));
+    let pairs = none.iter().zip(&ours);
     let text: Vec<String> = pairs
-        .iter()
-        .map(|(none, ours)| format!("{:.3}/{:.3} ({:.2})", ours * 100.0, none * 100.0, ours / none))
+        .clone()
+        .map(|(none, ours)| format!("{:.3}/{:.3} ({:.2})", ours.1 * 100.0, none.1 * 100.0, ours.1 / none.1))
         .collect();
-    let [of_none, of_ours] = [0, 1].map(|which| {
-        let squares = pairs.iter().map(|pair| if which == 0 { pair.0 * pair.0 } else { pair.1 * pair.1 });
-        (squares.sum::<f64>() / pairs.len() as f64).sqrt()
-    });
-    println!("{} {}, {scheduler}: {}; all {:.2}", cell.model, cell.text, text.join(" "), of_ours / of_none);
+    let count = seeds.len() as f64;
+    let root = |runs: &[(f64, f64)]| (runs.iter().map(|run| run.1.powi(2)).sum::<f64>() / count).sqrt();
+    let mean = |each: fn((&(f64, f64), &(f64, f64))) -> f64| pairs.clone().map(each).sum::<f64>() / count;
+    println!(
+        "{} {}, {scheduler}: {}; mean {:.2}, all {:.2}, throughput {:.2} %",
+        cell.model,
+        cell.text,
+        text.join(" "),
+        mean(|(none, ours)| ours.1 / none.1),
+        root(&ours) / root(&none),
+        mean(|(none, ours)| ours.0 / none.0 * 100.0)
+    );
 }
 
 fn main() {

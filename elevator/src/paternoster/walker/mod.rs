@@ -14,8 +14,10 @@ use block::time::{MILLISECOND, SECOND};
 
 /// One, as a ratio.
 const ONE: u64 = 1 << 16;
-/// Requests of the floor in sixteenths.
-const SIXTEENTHS: u64 = 16;
+/// A request of the floor has so many parts: where few are inside, a sixteenth more is half a per cent of throughput.
+const PARTS: u64 = 256;
+/// As it is told.
+const SIXTEENTH: u64 = PARTS / 16;
 const EPOCH_NS: core::ops::RangeInclusive<Nanos> = 4 * MILLISECOND..=60 * MILLISECOND;
 const LONGEST_ON_DISK_NS: Nanos = SECOND;
 /// An epoch spans so many residences, and so many requests.
@@ -24,8 +26,12 @@ const REQUESTS: u64 = 300;
 const FAST_EPOCHS: u32 = 6;
 const FAST_REFERENCES: u32 = 2;
 const SLOW_EPOCHS: u32 = 16;
-/// Where rates scatter by more than half of what may be given, references have to be many: they are what is known least.
-const NOISY_EPOCHS: u32 = 4;
+/// Where rates scatter by a good part of what may be given, references have to be many: they are what is known least. But they give
+/// shares away, so they are not more than that asks for.
+const NOISY_EPOCHS: u32 = 8;
+const LOUD_EPOCHS: u32 = 4;
+/// Scatter is the mean over so many of the last differences.
+const MOST_DIFFERENCES: u64 = 64;
 const LEAST_RESTART_NS: Nanos = SECOND;
 /// One of what may be given, in the units of errors.
 const ERROR_ONE: i64 = 256;
@@ -75,11 +81,15 @@ pub struct Walker {
     is_rotational: bool,
     depth: u64,
     phase: Phase,
-    floor_q4: u64,
+    floor_q8: u64,
+    /// Until when the floor is rounded up or down, which of them, and what that left over.
+    dithered_until_ns: Nanos,
+    is_above: bool,
+    dither_rest_q8: u64,
     /// Bisection: too low, with what it brought; and enough.
-    low_q4: u64,
+    low_q8: u64,
     low_ratio: u64,
-    high_q4: u64,
+    high_q8: u64,
     high_ratio: u64,
     calm: u32,
     calm_cycles: u32,
@@ -89,8 +99,10 @@ pub struct Walker {
     slow_epochs: u32,
     /// Errors of one sign in a row; negative: too little throughput.
     streak: i32,
+    /// Errors added up to each side.
+    drift: [i64; 2],
     /// Exact shares are tried once more: the floor to go back to, or 0.
-    trial_from_q4: u64,
+    trial_from_q8: u64,
     /// With exact shares: errors added up, with less than what was kept for noise set against each; never above 0.
     shortfall: i64,
     /// What was left over of the last step.
@@ -113,13 +125,16 @@ pub struct Walker {
     uncounted_inside_ns: u64,
     inside_ns: [u64; 2],
     /// Their mean in the last cycle, and what it is with exact shares: a lower floor has no effect.
-    mean_inside_q4: u64,
-    exact_inside_q4: u64,
+    mean_inside_q8: u64,
+    exact_inside_q8: u64,
     /// Mean in the references.
-    full_inside_q4: u64,
+    full_inside_q8: u64,
     /// Mean difference between the rates of successive tests, as a ratio; and the rate of the last one.
     noise: u64,
     last_test_rate: u64,
+    differences: u64,
+    /// Epochs of a cycle because that is much; or 0.
+    noisy_epochs: u32,
     /// What steps are divided by, because errors changed their sign so often; and the last one's sign.
     age: i64,
     last_sign: i64,
@@ -147,17 +162,21 @@ impl Walker {
             is_rotational,
             depth,
             phase: Phase::Fast,
-            floor_q4: 0,
-            low_q4: 0,
+            floor_q8: 0,
+            dithered_until_ns: 0,
+            is_above: false,
+            dither_rest_q8: 0,
+            low_q8: 0,
             low_ratio: 0,
-            high_q4: depth.saturating_mul(SIXTEENTHS),
+            high_q8: depth.saturating_mul(PARTS),
             high_ratio: ONE,
             calm: 0,
             calm_cycles: 0,
             undecided: 0,
             slow_epochs: SLOW_EPOCHS,
             streak: 0,
-            trial_from_q4: 0,
+            drift: [0; 2],
+            trial_from_q8: 0,
             shortfall: 0,
             rest: 0,
             index: 0,
@@ -172,11 +191,13 @@ impl Walker {
             count_from_ns: 0,
             uncounted_inside_ns: 0,
             inside_ns: [0; 2],
-            mean_inside_q4: 0,
-            exact_inside_q4: 0,
-            full_inside_q4: 0,
+            mean_inside_q8: 0,
+            exact_inside_q8: 0,
+            full_inside_q8: 0,
             noise: 0,
             last_test_rate: 0,
+            differences: 0,
+            noisy_epochs: 0,
             age: 0,
             last_sign: 0,
             is_contended: false,
@@ -216,7 +237,7 @@ impl Walker {
 
     /// The floor in sixteenths of a request.
     pub const fn floor_q4(&self) -> u64 {
-        if self.give >= 100 { 0 } else { self.floor_q4 }
+        if self.give >= 100 { 0 } else { self.floor_q8 / SIXTEENTH }
     }
 
     /// Test epochs over reference epochs, in 65536ths.
@@ -226,7 +247,7 @@ impl Walker {
 
     /// Requests inside during the tests of the last cycle, on average, in sixteenths.
     pub const fn mean_inside_q4(&self) -> u64 {
-        self.mean_inside_q4
+        self.mean_inside_q8 / SIXTEENTH
     }
 
     pub const fn calm(&self) -> u32 {
@@ -260,21 +281,26 @@ impl Walker {
         self.index < self.references()
     }
 
-    /// With fewer requests inside than this a leader is let in. The fraction is dithered in time.
+    /// With fewer requests inside than this a leader is let in. The fraction is dithered in time, spread evenly.
     #[inline]
-    pub fn floor_now(&self, now: Nanos, residence_ns: Nanos) -> u64 {
+    pub fn floor_now(&mut self, now: Nanos, residence_ns: Nanos) -> u64 {
         match self.give {
             0 => return self.depth,
             1..100 if self.is_reference() => return self.depth,
             1..100 => {}
             _ => return 0,
         }
-        let (whole, fraction) = (self.floor_q4 / SIXTEENTHS, self.floor_q4 % SIXTEENTHS);
+        let (whole, fraction) = (self.floor_q8 / PARTS, self.floor_q8 % PARTS);
         if fraction == 0 {
             return whole;
         }
-        let step = now.checked_div(residence_ns.saturating_mul(2)).unwrap_or(0) % SIXTEENTHS;
-        whole.wrapping_add(u64::from(step < fraction))
+        if now >= self.dithered_until_ns {
+            let parts = self.dither_rest_q8.wrapping_add(fraction);
+            self.is_above = parts >= PARTS;
+            self.dither_rest_q8 = parts % PARTS;
+            self.dithered_until_ns = now.saturating_add(residence_ns.saturating_mul(2));
+        }
+        whole.wrapping_add(u64::from(self.is_above))
     }
 
     #[inline]
@@ -381,11 +407,9 @@ impl Walker {
         let before = core::mem::replace(&mut self.last_test_rate, rate);
         if before > 0 {
             let difference = (rate.abs_diff(before) << 16).checked_div(before).unwrap_or(0).min(ONE);
-            self.noise = if self.noise == 0 {
-                difference
-            } else {
-                (self.noise.saturating_mul(15).wrapping_add(difference)) / 16
-            };
+            self.differences = self.differences.wrapping_add(1).min(MOST_DIFFERENCES);
+            let sum = self.noise.saturating_mul(self.differences.wrapping_sub(1)).wrapping_add(difference);
+            self.noise = sum.checked_div(self.differences).unwrap_or(difference);
         }
     }
 
@@ -395,8 +419,19 @@ impl Walker {
         (self.noise.saturating_mul(ERROR_ONE.unsigned_abs())).checked_div(spare).unwrap_or(0).cast_signed()
     }
 
-    fn is_noisy(&self) -> bool {
-        self.scatter() > ERROR_ONE / 2
+    /// Once references are many they remain so until they clearly need not be: with each change throughput is another one until the
+    /// floor has followed.
+    fn judge_noise(&mut self) {
+        let (loud, noisy) = match self.noisy_epochs {
+            LOUD_EPOCHS => (ERROR_ONE / 2, ERROR_ONE / 4),
+            NOISY_EPOCHS => (ERROR_ONE * 3 / 4, ERROR_ONE / 4),
+            _ => (ERROR_ONE * 3 / 4, ERROR_ONE * 3 / 8),
+        };
+        self.noisy_epochs = match self.scatter() {
+            scatter if scatter > loud => LOUD_EPOCHS,
+            scatter if scatter > noisy => NOISY_EPOCHS,
+            _ => 0,
+        };
     }
 
     fn begin_epoch(&mut self, now: Nanos, residence_ns: Nanos, request_ns: Nanos, jitter: u64) {
