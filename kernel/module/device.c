@@ -202,10 +202,10 @@ void hoist_exit_sched(struct elevator_queue *eq)
 	/* Groups that went may have started it once more. */
 	hrtimer_cancel(&device->timer);
 	hoist_stats(device->core, &stats);
-	pr_info("%s off: inserted %llu dispatched %llu finished %llu requeued %llu absorbed %llu queued %u in driver %u spilled %llu faults %llu\n",
+	pr_info("%s off: inserted %llu dispatched %llu finished %llu requeued %llu absorbed %llu queued %u in driver %llu spilled %llu faults %llu\n",
 		device->kind->name, stats.inserted, stats.dispatched, stats.finished, stats.requeued, stats.absorbed,
-		device->core->queued, device->core->in_driver, device->spilled, stats.faults);
-	WARN_ONCE(device->core->queued || device->core->in_driver || !list_empty(&device->spill) || stats.faults,
+		device->core->queued, stats.in_driver, device->spilled, stats.faults);
+	WARN_ONCE(device->core->queued || stats.in_driver || !list_empty(&device->spill) || stats.faults,
 		  "hoistway: requests were lost, or the policy met what cannot be\n");
 	blk_add_trace_msg(device->q, "hoistway %s off", device->kind->name);
 	if (device->wants & HOIST_SCHEDULES_WRITES)

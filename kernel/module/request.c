@@ -14,10 +14,10 @@ static void follow_trace(struct hoist_device *device)
 	bool is_traced = rcu_access_pointer(device->q->blk_trace);
 	unsigned long flags;
 
-	if (likely(is_traced == device->is_traced))
+	if (likely(is_traced == !!(device->unusual & HOIST_TRACED)))
 		return;
 	spin_lock_irqsave(&device->lock, flags);
-	device->is_traced = is_traced;
+	hoist_becomes(device, HOIST_TRACED, is_traced);
 	hoist_trace(device->core, is_traced);
 	spin_unlock_irqrestore(&device->lock, flags);
 }
@@ -32,7 +32,7 @@ static noinline void ask_depth(struct hoist_device *device, blk_opf_t opf, struc
 {
 	struct hoist_ask ask = {
 		.flags = hoist_flags_of(opf), .operation = hoist_operation_of(opf),
-		.context = hoist_issuer_now(device), .group = hoist_group_of_current(device),
+		.context = hoist_issuer_if_wanted(device), .group = hoist_group_of_current(device),
 	};
 	u32 depth;
 
@@ -71,7 +71,7 @@ void hoist_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 static noinline void charge_group(struct hoist_device *device, struct request *rq, u32 group)
 {
 	struct hoist_ask ask = {
-		.context = hoist_issuer_of(rq), .group = group, .flags = hoist_flags_of(rq->cmd_flags),
+		.context = hoist_issuer_of(device, rq), .group = group, .flags = hoist_flags_of(rq->cmd_flags),
 		.hardware_queue = rq->mq_hctx->queue_num, .operation = hoist_operation_of(rq->cmd_flags),
 	};
 	u32 id;
@@ -100,22 +100,39 @@ static noinline u32 meet_issuer(struct hoist_device *device)
 void hoist_prepare_plain(struct request *rq)
 {
 	rq->elv.priv[0] = NULL;
-	rq->elv.priv[1] = NULL;
 }
 
 /* The issuer's id is enough, so that no reference to its entry has to be kept: the core holds the id for the request. */
+static inline void note_issuer(struct hoist_device *device, struct request *rq)
+{
+	u32 id = hoist_issuer_now(device);
+
+	if (unlikely(!id))
+		id = meet_issuer(device);
+	rq->elv.priv[1] = (void *)(unsigned long)id;
+}
+
+/* For policies that know issuers or groups, and limit no reads. */
 void hoist_prepare_request(struct request *rq)
 {
 	struct hoist_device *device = hoist_device_of(rq->q);
-	u32 id = hoist_issuer_now(device), wants = device->wants, group;
 
-	if (unlikely(!id && wants & HOIST_WANTS_CONTEXTS))
-		id = meet_issuer(device);
 	rq->elv.priv[0] = NULL;
-	rq->elv.priv[1] = (void *)(unsigned long)id;
-	if (wants & HOIST_LIMITS_READS)
-		atomic_inc(&device->tags_held);
-	if (wants & HOIST_CHARGES_GROUPS) {
+	rq->elv.priv[1] = NULL;
+	if (device->wants & HOIST_WANTS_CONTEXTS)
+		note_issuer(device, rq);
+}
+
+/* For policies that limit reads: all of those know issuers. */
+void hoist_prepare_counted(struct request *rq)
+{
+	struct hoist_device *device = hoist_device_of(rq->q);
+	u32 group;
+
+	rq->elv.priv[0] = HOIST_COUNTED;
+	atomic_inc(&device->tags_held);
+	note_issuer(device, rq);
+	if (unlikely(READ_ONCE(device->group_count)) && device->wants & HOIST_CHARGES_GROUPS) {
 		group = hoist_group_of_current(device);
 		if (group)
 			charge_group(device, rq, group);
@@ -131,47 +148,8 @@ static void spill(struct hoist_device *device, struct request *rq, bool at_head)
 		list_add(&rq->queuelist, &device->spill);
 	else
 		list_add_tail(&rq->queuelist, &device->spill);
-	device->has_spilled = true;
+	hoist_becomes(device, HOIST_SPILLED, true);
 	device->spilled++;
-}
-
-static noinline void attend_insert(struct hoist_device *device, struct request *rq, u64 now, u32 id)
-{
-	struct hoist_ask ask;
-
-	if (device->records) {
-		ask = hoist_ask_of_request(device, rq);
-		hoist_note_insert(device->core, HOIST_NONE, &ask, 0, now, id);
-	}
-	hoist_attend(device);
-}
-
-/* One that was charged, that goes before all others, or that the driver gave back; and all of a policy that searches by itself. */
-static noinline u32 tell_at_length(struct hoist_device *device, struct request *rq, bool at_head, u64 now)
-{
-	struct hoist_ask ask = hoist_ask_of_request(device, rq);
-	u32 known = hoist_id_of(rq);
-	u32 id = hoist_insert(device->core, known, &ask, at_head, now);
-
-	if (unlikely(device->records))
-		hoist_note_insert(device->core, known, &ask, at_head, now, id);
-	hoist_attend(device);
-	return id;
-}
-
-/* The core's id of the request, none if it has no slot for it. */
-static inline u32 tell_of(struct hoist_device *device, struct hoist_core *core, struct request *rq, bool is_plain, bool at_head,
-			  bool is_sorted, u64 now, struct hoist_attributes *attributes)
-{
-	u32 id;
-
-	if (unlikely(!is_sorted || rq->elv.priv[0]))
-		return tell_at_length(device, rq, at_head, now);
-	hoist_describe(device, rq, is_plain, attributes);
-	id = core->entries->insert(core, attributes, now);
-	if (unlikely(core->attention))
-		attend_insert(device, rq, now, id);
-	return id;
 }
 
 static noinline bool has_found_company(struct hoist_device *device, struct request *rq, struct list_head *free)
@@ -180,29 +158,81 @@ static noinline bool has_found_company(struct hoist_device *device, struct reque
 	return blk_mq_sched_try_insert_merge(device->q, rq, free);
 }
 
-/* `is_sorted`: the policy chooses the place, not whoever inserts it. */
-static inline void insert_one(struct hoist_device *device, struct hoist_core *core, struct request_queue *q, struct request *rq,
-			      bool at_head, bool is_sorted, struct list_head *free, u64 now, struct hoist_attributes *attributes)
+/* A newcomer that the policy sorts in. Whether the core has a slot for it. */
+static inline bool tell_of_newcomer(struct hoist_device *device, struct hoist_core *core, struct request *rq,
+				    const struct hoist_attributes *attributes, u64 now)
 {
-	bool is_plain = hoist_is_plain(rq), may_merge = hoist_may_take_part_in_merging(rq, is_plain);
-	u32 id;
+	s64 told = core->entries->insert(core, attributes, now);
 
-	if (may_merge && core->queued && hoist_may_find_company(q, rq) && has_found_company(device, rq, free))
+	if (unlikely(told < 0)) {
+		hoist_attend(device);
+		if ((u32)told == HOIST_NONE)
+			return false;
+	}
+	hoist_set_id(device, rq, told);
+	return true;
+}
+
+/* One that was charged, that goes before all others, or that the driver gave back; and all of a policy that searches by itself. */
+static bool tell_at_length(struct hoist_device *device, struct request *rq, bool at_head, u64 now)
+{
+	struct hoist_ask ask = hoist_ask_of_request(device, rq);
+	u32 id = hoist_insert(device->core, hoist_id_of(rq), &ask, at_head, now);
+
+	hoist_attend(device);
+	if (id != HOIST_NONE)
+		hoist_set_id(device, rq, id);
+	return id != HOIST_NONE;
+}
+
+/* How a list of requests comes in; outside of the loop, because some of it is the same for all: they are for one hardware queue. */
+struct arrival {
+	u64 now;
+	bool at_head;
+	/* The policy chooses the place, not whoever inserts them. */
+	bool is_sorted;
+	struct list_head free;
+	struct hoist_attributes attributes;
+};
+
+/* Whatever is not as nearly all are. */
+static noinline void insert_unusual(struct hoist_device *device, struct request *rq, struct arrival *arrival)
+{
+	bool may_merge = hoist_may_take_part_in_merging(rq), is_known;
+
+	if (may_merge && hoist_may_find_company(device->q, rq) && has_found_company(device, rq, &arrival->free))
 		return;
 	trace_block_rq_insert(rq);
-	if (unlikely(!hoist_is_prepared(rq))) {
-		spill(device, rq, at_head);
+	if (!hoist_is_prepared(rq)) {
+		is_known = false;
+	} else if (arrival->is_sorted && hoist_id_of(rq) == HOIST_NONE) {
+		hoist_describe(device, rq, &arrival->attributes);
+		is_known = tell_of_newcomer(device, device->core, rq, &arrival->attributes, arrival->now);
+	} else {
+		is_known = tell_at_length(device, rq, arrival->at_head, arrival->now);
+	}
+	if (!is_known)
+		spill(device, rq, arrival->at_head);
+	else if (may_merge && arrival->is_sorted)
+		hoist_keep_for_merging(device->q, rq);
+}
+
+static inline void insert_one(struct hoist_device *device, struct hoist_core *core, struct request_queue *q, struct request *rq,
+			      struct arrival *arrival)
+{
+	if (unlikely(!arrival->is_sorted || !hoist_is_plain_newcomer(rq))) {
+		insert_unusual(device, rq, arrival);
 		return;
 	}
-	id = tell_of(device, core, rq, is_plain, at_head, is_sorted, now, attributes);
-	if (unlikely(id == HOIST_NONE)) {
-		spill(device, rq, at_head);
+	if (hoist_may_find_company(q, rq) && has_found_company(device, rq, &arrival->free))
 		return;
-	}
-	hoist_set_id(device, rq, id);
+	trace_block_rq_insert(rq);
+	hoist_describe_plain(device, rq, &arrival->attributes);
 	/* The hash finds it; q->last_merge, which blk-mq tries first, is set by blk-mq once a bio has joined. */
-	if (may_merge && is_sorted)
+	if (likely(tell_of_newcomer(device, core, rq, &arrival->attributes, arrival->now)))
 		hoist_keep_for_merging(q, rq);
+	else
+		spill(device, rq, false);
 }
 
 #ifdef HOIST_INSERT_FLAGS
@@ -216,26 +246,28 @@ void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, b
 	struct request_queue *q = hctx->queue;
 	struct hoist_device *device = hoist_device_at(hctx);
 	struct hoist_core *core = device->core;
-	struct request *rq, *next;
-	/* Outside of the loop: many kernels fill what is not, and some of it is the same for all: they are for one hardware queue. */
-	struct hoist_attributes attributes = { .hardware_queue = hctx->queue_num };
-	bool is_sorted = !at_head && core->search != HOIST_OWN;
-	LIST_HEAD(free);
-	u64 now;
+	struct list_head *at, *next;
+	struct request *rq;
+	struct arrival arrival = {
+		.at_head = at_head, .is_sorted = !at_head && core->search != HOIST_OWN,
+		.attributes = { .hardware_queue = hctx->queue_num },
+	};
 
+	INIT_LIST_HEAD(&arrival.free);
 	follow_trace(device);
 	spin_lock_irq(&device->lock);
-	now = hoist_now(device);
+	arrival.now = hoist_now(device);
 	/* All leave the list, so that it is made empty once, and none is on a list of ours: what its links say means nothing. */
-	list_for_each_entry_safe(rq, next, list, queuelist)
-		insert_one(device, core, q, rq, at_head, is_sorted, &free, now, &attributes);
+	list_for_each_safe(at, next, list)
+		insert_one(device, core, q, list_entry(at, struct request, queuelist), &arrival);
 	INIT_LIST_HEAD(list);
 	spin_unlock_irq(&device->lock);
-	list_for_each_entry_safe(rq, next, &free, queuelist) {
+	while (!list_empty(&arrival.free)) {
+		rq = list_first_entry(&arrival.free, struct request, queuelist);
 		list_del_init(&rq->queuelist);
 		blk_mq_free_request(rq);
 	}
-	if (unlikely(device->is_traced))
+	if (unlikely(device->unusual & HOIST_TRACED))
 		hoist_tell(device);
 }
 
@@ -244,56 +276,78 @@ static struct request *next_spilled(struct hoist_device *device)
 	struct request *rq = list_first_entry(&device->spill, struct request, queuelist);
 
 	list_del_init(&rq->queuelist);
-	device->has_spilled = !list_empty(&device->spill);
+	hoist_becomes(device, HOIST_SPILLED, !list_empty(&device->spill));
 	hoist_forget_for_merging(device->q, rq);
 	rq->rq_flags |= RQF_STARTED;
 	return rq;
 }
 
-static noinline void attend_dispatch(struct hoist_device *device, u16 queue, u64 now, struct hoist_action action)
+/* Something is to be done besides, or nothing was chosen. Whether something was. */
+static noinline bool has_chosen_besides(struct hoist_device *device, u32 kind)
 {
-	if (device->records)
-		hoist_note_dispatch(device->core, queue, now, action);
 	hoist_attend(device);
-}
-
-static noinline struct request *no_such_slot(void)
-{
-	WARN_ON_ONCE(1);
-	return NULL;
+	return (kind & ~HOIST_ATTEND) == HOIST_DISPATCH;
 }
 
 /* The policy's choice. */
-static inline struct request *choose(struct hoist_device *device, u16 queue)
+static inline struct request *choose(struct hoist_device *device, u16 queue, bool ticks_do)
 {
-	u64 now = hoist_now_of_choice(device);
+	u64 now = hoist_now_of_choice(device, ticks_do);
 	struct hoist_core *core = device->core;
 	struct hoist_action action = core->entries->dispatch(core, queue, now);
 	struct request *rq;
 
-	if (unlikely(core->attention))
-		attend_dispatch(device, queue, now, action);
-	if (action.kind != HOIST_DISPATCH)
+	if (unlikely(action.kind != HOIST_DISPATCH) && !has_chosen_besides(device, action.kind))
 		return NULL;
-	if (unlikely(HOIST_SLOT(action.id) >= device->slot_count))
-		return no_such_slot();
+	/* The core found it in its table, which has as many slots as ours. */
 	rq = device->slots[HOIST_SLOT(action.id)];
 	hoist_forget_for_merging(device->q, rq);
 	rq->rq_flags |= RQF_STARTED;
 	return rq;
 }
 
-struct request *hoist_dispatch_request(struct blk_mq_hw_ctx *hctx)
+static noinline struct request *dispatch_unusual(struct hoist_device *device, u16 queue, bool ticks_do)
+{
+	struct request *rq;
+
+	spin_lock_irq(&device->lock);
+	rq = device->unusual & HOIST_SPILLED ? next_spilled(device) : choose(device, queue, ticks_do);
+	spin_unlock_irq(&device->lock);
+	if (device->unusual & HOIST_TRACED)
+		hoist_tell(device);
+	return rq;
+}
+
+/* What is unusual is looked at without the lock: it is seen one request later then. */
+static inline struct request *dispatch(struct blk_mq_hw_ctx *hctx, u16 queue, bool ticks_do)
 {
 	struct hoist_device *device = hoist_device_at(hctx);
 	struct request *rq;
 
+	if (unlikely(READ_ONCE(device->unusual)))
+		return dispatch_unusual(device, queue, ticks_do);
 	spin_lock_irq(&device->lock);
-	rq = likely(!device->has_spilled) ? choose(device, hctx->queue_num) : next_spilled(device);
+	rq = choose(device, queue, ticks_do);
 	spin_unlock_irq(&device->lock);
-	if (unlikely(device->is_traced))
-		hoist_tell(device);
 	return rq;
+}
+
+/* For policies that choose for all hardware queues alike. */
+struct request *hoist_dispatch_request(struct blk_mq_hw_ctx *hctx)
+{
+	return dispatch(hctx, 0, false);
+}
+
+/* And that count in ticks. */
+struct request *hoist_dispatch_in_ticks(struct blk_mq_hw_ctx *hctx)
+{
+	return dispatch(hctx, 0, true);
+}
+
+/* For policies that have queues of their own for each hardware queue. */
+struct request *hoist_dispatch_of_its_own(struct blk_mq_hw_ctx *hctx)
+{
+	return dispatch(hctx, hctx->queue_num, false);
 }
 
 /* Without the lock: a wrong answer costs one useless or one late run, and whatever changes it runs the queue afterwards. */
@@ -301,7 +355,7 @@ bool hoist_has_work_for(struct blk_mq_hw_ctx *hctx)
 {
 	struct hoist_device *device = hoist_device_at(hctx);
 
-	return likely(READ_ONCE(device->core->has_work)) || READ_ONCE(device->has_spilled);
+	return likely(READ_ONCE(device->core->has_work)) || READ_ONCE(device->unusual) & HOIST_SPILLED;
 }
 
 /* For policies that have queues of their own for each hardware queue. */
@@ -311,9 +365,9 @@ bool hoist_has_work_of_its_own(struct blk_mq_hw_ctx *hctx)
 	unsigned long flags;
 	bool has;
 
-	if (unlikely(READ_ONCE(device->has_spilled)))
+	if (unlikely(READ_ONCE(device->unusual) & HOIST_SPILLED))
 		return true;
-	if (!READ_ONCE(device->core->queued) || READ_ONCE(device->core->throttled))
+	if (!READ_ONCE(device->core->queued) || READ_ONCE(device->core->stalled) & HOIST_THROTTLED)
 		return false;
 	spin_lock_irqsave(&device->lock, flags);
 	has = hoist_has_work(device->core, hctx->queue_num);
@@ -321,59 +375,73 @@ bool hoist_has_work_of_its_own(struct blk_mq_hw_ctx *hctx)
 	return has;
 }
 
-static noinline void attend_finish(struct hoist_device *device, u32 id, u32 effect)
+/* Under the lock, which it gives back. */
+static noinline void attend_end(struct hoist_device *device, struct blk_mq_hw_ctx *hctx, u32 effect, unsigned long flags)
 {
-	/* Nobody has read a later time since. */
-	if (device->records)
-		hoist_note_finish(device->core, id, device->now_ns, effect);
 	hoist_attend(device);
-}
-
-/* The request ends, at a time that is known. */
-static inline void end_request(struct hoist_device *device, struct request *rq, u64 now)
-{
-	u32 effect, id = hoist_id_of(rq);
-	unsigned long flags;
-
-	spin_lock_irqsave(&device->lock, flags);
-	effect = device->core->entries->finish(device->core, id, hoist_at(device, now));
-	rq->elv.priv[0] = NULL;
-	if (unlikely(device->core->attention))
-		attend_finish(device, id, effect);
 	spin_unlock_irqrestore(&device->lock, flags);
-	if (likely(!(effect & HOIST_RUN_QUEUE)))
+	if (!(effect & HOIST_RUN_QUEUE))
 		return;
 	/* blk-mq looks at the mark when it frees the request, right after this. */
 	if (device->wants & HOIST_PER_QUEUE)
 		hoist_run_all(device);
 	else
-		blk_mq_sched_mark_restart_hctx(rq->mq_hctx);
+		blk_mq_sched_mark_restart_hctx(hctx);
+}
+
+/* The request ends, at a time that is known. */
+static inline void end_request(struct hoist_device *device, struct request *rq, u32 id, u64 now)
+{
+	struct blk_mq_hw_ctx *hctx = rq->mq_hctx;
+	unsigned long flags;
+	u32 effect;
+
+	rq->elv.priv[0] = NULL;
+	spin_lock_irqsave(&device->lock, flags);
+	effect = device->core->entries->finish(device->core, id, hoist_at(device, now));
+	if (unlikely(effect))
+		attend_end(device, hctx, effect, flags);
+	else
+		spin_unlock_irqrestore(&device->lock, flags);
 }
 
 /* Before finish_request, with the time that blk-mq has read already. */
 void hoist_completed_request(struct request *rq, u64 now)
 {
-	if (likely(hoist_is_prepared_if_completed(rq) && rq->elv.priv[0]))
-		end_request(hoist_device_at(rq->mq_hctx), rq, now);
-}
+	u32 id = hoist_id_of(rq);
 
-/* It was never completed: merged into another, or never sent. */
-static noinline void end_uncompleted(struct request *rq)
-{
-	end_request(hoist_device_of(rq->q), rq, ktime_get_ns());
-}
-
-void hoist_finish_plain(struct request *rq)
-{
-	if (unlikely(rq->elv.priv[0]))
-		end_uncompleted(rq);
+	if (likely(hoist_is_prepared_if_completed(rq) && id != HOIST_NONE))
+		end_request(hoist_device_at(rq->mq_hctx), rq, id, now);
 }
 
 /* For policies that limit reads. */
-void hoist_finish_counted(struct request *rq)
+void hoist_completed_counted(struct request *rq, u64 now)
 {
-	hoist_finish_plain(rq);
-	atomic_dec(&hoist_device_of(rq->q)->tags_held);
+	struct hoist_device *device = hoist_device_at(rq->mq_hctx);
+	u32 id = hoist_id_of(rq);
+
+	if (unlikely(!hoist_is_prepared_if_completed(rq) || id == HOIST_NONE))
+		return;
+	atomic_dec(&device->tags_held);
+	end_request(device, rq, id, now);
+}
+
+/* It was never completed, being merged into another or never sent; or the core does not know it, and only its tag is counted. */
+static noinline void end_uncompleted(struct request *rq)
+{
+	struct hoist_device *device = hoist_device_of(rq->q);
+	u32 id = hoist_id_of(rq);
+
+	if (device->wants & HOIST_LIMITS_READS)
+		atomic_dec(&device->tags_held);
+	if (id != HOIST_NONE)
+		end_request(device, rq, id, ktime_get_ns());
+}
+
+void hoist_finish_request(struct request *rq)
+{
+	if (unlikely(rq->elv.priv[0]))
+		end_uncompleted(rq);
 }
 
 /* It keeps its id: it comes again by insert, or goes to the driver without, and ends in finish either way. */
@@ -397,14 +465,13 @@ enum hrtimer_restart hoist_time_has_come(struct hrtimer *timer)
 {
 	struct hoist_device *device = container_of(timer, struct hoist_device, timer);
 	unsigned long flags;
-	u32 effect = 0;
+	u32 effect;
 	u64 now;
 
 	spin_lock_irqsave(&device->lock, flags);
 	now = hoist_now(device);
 	device->core->armed_at_ns = HOIST_NEVER;
-	if (device->core->timer_at_ns <= now)
-		effect = hoist_timer(device->core, now);
+	effect = hoist_timer(device->core, now);
 	hoist_timer_follows(device);
 	spin_unlock_irqrestore(&device->lock, flags);
 	if (effect & HOIST_RUN_QUEUE)
