@@ -95,11 +95,28 @@ static inline bool hoist_is_plain_newcomer(const struct request *rq)
 }
 
 /*
- * Who asks, 0 if this device has not met it yet. Without queue_lock: an issuer's entry for a queue goes only with the issuer, or
- * with the elevator, which waits until no request is on its way. That is why the hint may be set, too: whoever takes the entry away
- * comes later, and looks at the hint.
+ * Who asks, as far as the hint of its I/O context says, else 0. Without queue_lock: an issuer's entry for a queue goes only with the
+ * issuer, or with the elevator, which waits until no request is on its way.
  */
-static inline u32 hoist_issuer_now(struct hoist_device *device)
+static inline u32 hoist_issuer_hinted(struct hoist_device *device)
+{
+	struct io_context *ioc = current->io_context;
+	struct io_cq *icq;
+	u32 id = 0;
+
+	if (unlikely(!ioc))
+		return 0;
+	/* The hint may be of another queue, and go at any time. Without preemption, which is RCU's as well, because it takes no call. */
+	rcu_read_lock_sched();
+	icq = rcu_dereference_sched(ioc->icq_hint);
+	if (likely(icq && icq->q == device->q))
+		id = container_of(icq, struct hoist_icq, icq)->id;
+	rcu_read_unlock_sched();
+	return id;
+}
+
+/* The same without a hint, which is set: whoever takes the entry away comes later, and looks at the hint. 0: never met. */
+static inline u32 hoist_issuer_searched(struct hoist_device *device)
 {
 	struct io_context *ioc = current->io_context;
 	struct io_cq *icq;
@@ -107,20 +124,21 @@ static inline u32 hoist_issuer_now(struct hoist_device *device)
 
 	if (!ioc)
 		return 0;
-	/* The hint may be of another queue, and go at any time. Without preemption, which is RCU's as well, because it takes no call. */
 	rcu_read_lock_sched();
-	icq = rcu_dereference_sched(ioc->icq_hint);
-	if (likely(icq && icq->q == device->q)) {
+	icq = radix_tree_lookup(&ioc->icq_tree, device->q->id);
+	if (icq && icq->q == device->q) {
+		rcu_assign_pointer(ioc->icq_hint, icq);
 		id = container_of(icq, struct hoist_icq, icq)->id;
-	} else {
-		icq = radix_tree_lookup(&ioc->icq_tree, device->q->id);
-		if (icq && icq->q == device->q) {
-			rcu_assign_pointer(ioc->icq_hint, icq);
-			id = container_of(icq, struct hoist_icq, icq)->id;
-		}
 	}
 	rcu_read_unlock_sched();
 	return id;
+}
+
+static inline u32 hoist_issuer_now(struct hoist_device *device)
+{
+	u32 id = hoist_issuer_hinted(device);
+
+	return likely(id) ? id : hoist_issuer_searched(device);
 }
 
 static inline u32 hoist_issuer_if_wanted(struct hoist_device *device)
@@ -138,22 +156,18 @@ static inline struct hoist_ask hoist_ask_of_request(struct hoist_device *device,
 	};
 }
 
-/* What is 0 in all of them stands there already, and so does the hardware queue. */
-static inline void hoist_describe_rest(struct hoist_device *device, struct request *rq, struct hoist_attributes *attributes)
+/* What is 0 in all of them stands there already, and so does the hardware queue; holders are whoever inserts it's affair. */
+static inline void hoist_describe_rest(struct request *rq, struct hoist_attributes *attributes)
 {
 	attributes->sector = blk_rq_pos(rq);
 	attributes->sectors = blk_rq_sectors(rq);
-	if (device->wants & (HOIST_WANTS_CONTEXTS | HOIST_WANTS_GROUPS)) {
-		attributes->context = (u32)(unsigned long)rq->elv.priv[1];
-		attributes->group = hoist_group_of_bio(device, rq->bio);
-	}
 	attributes->priority = req_get_ioprio(rq);
 	attributes->segments = rq->nr_phys_segments;
 }
 
-static inline void hoist_describe(struct hoist_device *device, struct request *rq, struct hoist_attributes *attributes)
+static inline void hoist_describe(struct request *rq, struct hoist_attributes *attributes)
 {
-	hoist_describe_rest(device, rq, attributes);
+	hoist_describe_rest(rq, attributes);
 	attributes->operation = hoist_operation_of(rq->cmd_flags);
 	attributes->flags = hoist_flags_of(rq->cmd_flags);
 }
@@ -178,9 +192,9 @@ HOIST_PLAIN_HOLDS(1u, 0u, 1u);
 HOIST_PLAIN_HOLDS(1u, 1u, 0u);
 HOIST_PLAIN_HOLDS(1u, 1u, 1u);
 
-static inline void hoist_describe_plain(struct hoist_device *device, struct request *rq, struct hoist_attributes *attributes)
+static inline void hoist_describe_plain(struct request *rq, struct hoist_attributes *attributes)
 {
-	hoist_describe_rest(device, rq, attributes);
+	hoist_describe_rest(rq, attributes);
 	attributes->operation_and_flags = HOIST_PLAIN_WORD((__force u32)rq->cmd_flags);
 }
 

@@ -221,6 +221,7 @@ static void depth_changed(struct blk_mq_hw_ctx *hctx)
 	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, 1);
 	spin_lock_irq(&device->lock);
 	/* Not q->nr_requests: blk-mq writes that after it told us. */
+	WRITE_ONCE(device->few_tags, hctx->sched_tags->bitmap_tags.sb.depth / 4);
 	hoist_depth_changed(device->core, hctx->sched_tags->bitmap_tags.sb.depth,
 			    hctx->queue->tag_set ? hctx->queue->tag_set->queue_depth : 32);
 	hoist_timer_follows(device);

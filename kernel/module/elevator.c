@@ -61,7 +61,9 @@ static void choose_operations(struct hoist_kind *kind, struct elevator_mq_ops *o
 		ops->limit_depth = hoist_limit_writes;
 	}
 	/* Where neither issuers nor groups count, anybody may join anybody. */
-	if (!(wants & (HOIST_WANTS_CONTEXTS | HOIST_WANTS_GROUPS))) {
+	if (wants & (HOIST_WANTS_CONTEXTS | HOIST_WANTS_GROUPS)) {
+		ops->insert_requests = hoist_insert_of_holders;
+	} else {
 		ops->allow_merge = NULL;
 		ops->prepare_request = hoist_prepare_plain;
 	}

@@ -38,6 +38,8 @@ struct hoist_device {
 	u32 wants;
 	/* Requests that hold a tag, for the policies that limit reads. Without the lock. */
 	atomic_t tags_held;
+	/* As many of them held leave three quarters of the tags free. */
+	u32 few_tags;
 	/* Groups besides the root that have an id of the core's. Written under `membership` (cgroup.c), read without. */
 	u32 group_count;
 	struct hoist_core *core;
@@ -156,11 +158,13 @@ static inline void hoist_keep_for_merging(struct request_queue *q, struct reques
 static inline bool hoist_may_find_company(struct request_queue *q, struct request *rq)
 {
 	sector_t sector = blk_rq_pos(rq);
+	struct hlist_node *node;
 	struct request *other;
 
 	if (unlikely(q->last_merge))
 		return true;
-	hlist_for_each_entry(other, &q->elevator->hash[hash_min(sector, HASH_BITS(q->elevator->hash))], hash) {
+	hlist_for_each(node, &q->elevator->hash[hash_min(sector, HASH_BITS(q->elevator->hash))]) {
+		other = hlist_entry(node, struct request, hash);
 		if (blk_rq_pos(other) + blk_rq_sectors(other) == sector)
 			return true;
 	}
@@ -195,10 +199,12 @@ void hoist_prepare_request(struct request *rq);
 void hoist_prepare_counted(struct request *rq);
 void hoist_prepare_plain(struct request *rq);
 #ifdef HOIST_INSERT_FLAGS
-void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, blk_insert_t how);
+typedef blk_insert_t hoist_insert_t;
 #else
-void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, bool at_head);
+typedef bool hoist_insert_t;
 #endif
+void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how);
+void hoist_insert_of_holders(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how);
 struct request *hoist_dispatch_request(struct blk_mq_hw_ctx *hctx);
 struct request *hoist_dispatch_in_ticks(struct blk_mq_hw_ctx *hctx);
 struct request *hoist_dispatch_of_its_own(struct blk_mq_hw_ctx *hctx);

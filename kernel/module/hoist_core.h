@@ -24,11 +24,7 @@
 
 enum hoist_search { HOIST_PIPELINE, HOIST_FRONT, HOIST_OWN };
 enum hoist_side { HOIST_BACK = 1, HOIST_FRONT_SIDE = 2, HOIST_DISCARD = 3 };
-enum hoist_kind_of_action { HOIST_EMPTY, HOIST_DISPATCH, HOIST_WAIT_UNTIL, HOIST_WAIT_COMPLETION };
-
 #define HOIST_RUN_QUEUE 1u
-/* Of what comes with every request, beside the effect or the kind of action: `attention` says more. */
-#define HOIST_ATTEND (1u << 16)
 
 /* Flags of struct hoist_ask. */
 #define HOIST_SYNC (1u << 0)
@@ -75,21 +71,17 @@ struct hoist_attributes {
 	u16 software_queue, hardware_queue;
 };
 
-struct hoist_action {
-	u32 kind, id;
-	u64 until_ns;
-};
-
 struct hoist_core;
 
-/* The policy's own functions, for what comes with every request. */
+/*
+ * The policy's own functions, for what comes with every request. The first two answer with an id; below 0 if `attention` may say more,
+ * with the id or HOIST_NONE in the lower half.
+ */
 struct hoist_entries {
-	/*
-	 * Of one that the core does not know yet, and that the policy sorts in; for others there is hoist_insert. Its id; below 0 if
-	 * `attention` says more, with the id or HOIST_NONE in the lower half.
-	 */
+	/* Of one that the core does not know yet, and that the policy sorts in; for others there is hoist_insert. */
 	s64 (*insert)(struct hoist_core *core, const struct hoist_attributes *attributes, u64 now);
-	struct hoist_action (*dispatch)(struct hoist_core *core, u16 queue, u64 now);
+	s64 (*dispatch)(struct hoist_core *core, u16 queue, u64 now);
+	/* Not 0: HOIST_RUN_QUEUE is among the bits, or `attention` says more. */
 	u32 (*finish)(struct hoist_core *core, u32 id, u64 now);
 };
 
@@ -139,7 +131,6 @@ struct hoist_record {
 
 _Static_assert(sizeof(struct hoist_config) == 64, "config");
 _Static_assert(sizeof(struct hoist_ask) == 32, "ask");
-_Static_assert(sizeof(struct hoist_action) == 16, "action");
 _Static_assert(sizeof(struct hoist_core) == 56, "core");
 _Static_assert(sizeof(struct hoist_attributes) == 40 && offsetof(struct hoist_attributes, operation) == 16 &&
 	       offsetof(struct hoist_attributes, flags) == 18 && offsetof(struct hoist_attributes, device) == 24 &&

@@ -63,7 +63,7 @@ void hoist_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct hoist_device *device = hoist_device_of(data->q);
 
-	if ((opf & REQ_OP_MASK) != REQ_OP_READ || atomic_read(&device->tags_held) >= data->q->nr_requests / 4)
+	if ((opf & REQ_OP_MASK) != REQ_OP_READ || (u32)atomic_read(&device->tags_held) >= READ_ONCE(device->few_tags))
 		ask_depth(device, opf, data);
 }
 
@@ -84,7 +84,7 @@ static noinline void charge_group(struct hoist_device *device, struct request *r
 	spin_unlock_irq(&device->lock);
 }
 
-static noinline u32 meet_issuer(struct hoist_device *device)
+static u32 meet_issuer(struct hoist_device *device)
 {
 	struct io_cq *icq = ioc_find_get_icq(device->q);
 	u32 id;
@@ -103,12 +103,8 @@ void hoist_prepare_plain(struct request *rq)
 }
 
 /* The issuer's id is enough, so that no reference to its entry has to be kept: the core holds the id for the request. */
-static inline void note_issuer(struct hoist_device *device, struct request *rq)
+static inline void note_issuer(struct request *rq, u32 id)
 {
-	u32 id = hoist_issuer_now(device);
-
-	if (unlikely(!id))
-		id = meet_issuer(device);
 	rq->elv.priv[1] = (void *)(unsigned long)id;
 }
 
@@ -116,27 +112,43 @@ static inline void note_issuer(struct hoist_device *device, struct request *rq)
 void hoist_prepare_request(struct request *rq)
 {
 	struct hoist_device *device = hoist_device_of(rq->q);
+	u32 id = hoist_issuer_if_wanted(device);
 
 	rq->elv.priv[0] = NULL;
-	rq->elv.priv[1] = NULL;
-	if (device->wants & HOIST_WANTS_CONTEXTS)
-		note_issuer(device, rq);
+	if (unlikely(!id && device->wants & HOIST_WANTS_CONTEXTS))
+		id = meet_issuer(device);
+	note_issuer(rq, id);
+}
+
+/* Of an issuer that the hint does not name, or while there are groups. */
+static noinline void prepare_counted(struct request *rq, struct hoist_device *device, u32 id)
+{
+	u32 group;
+
+	if (!id)
+		id = hoist_issuer_searched(device);
+	if (!id)
+		id = meet_issuer(device);
+	note_issuer(rq, id);
+	if (device->wants & HOIST_CHARGES_GROUPS) {
+		group = hoist_group_of_current(device);
+		if (group)
+			charge_group(device, rq, group);
+	}
 }
 
 /* For policies that limit reads: all of those know issuers. */
 void hoist_prepare_counted(struct request *rq)
 {
 	struct hoist_device *device = hoist_device_of(rq->q);
-	u32 group;
+	u32 id = hoist_issuer_hinted(device);
 
 	rq->elv.priv[0] = HOIST_COUNTED;
 	atomic_inc(&device->tags_held);
-	note_issuer(device, rq);
-	if (unlikely(READ_ONCE(device->group_count)) && device->wants & HOIST_CHARGES_GROUPS) {
-		group = hoist_group_of_current(device);
-		if (group)
-			charge_group(device, rq, group);
-	}
+	if (unlikely(!id || READ_ONCE(device->group_count)))
+		prepare_counted(rq, device, id);
+	else
+		note_issuer(rq, id);
 }
 
 /* ---- in and out ---- */
@@ -158,6 +170,13 @@ static noinline bool has_found_company(struct hoist_device *device, struct reque
 	return blk_mq_sched_try_insert_merge(device->q, rq, free);
 }
 
+/* The core calls for attention, or has no id to name. */
+static noinline u32 attended(struct hoist_device *device, u64 told)
+{
+	hoist_attend(device);
+	return told;
+}
+
 /* A newcomer that the policy sorts in. Whether the core has a slot for it. */
 static inline bool tell_of_newcomer(struct hoist_device *device, struct hoist_core *core, struct request *rq,
 				    const struct hoist_attributes *attributes, u64 now)
@@ -165,8 +184,8 @@ static inline bool tell_of_newcomer(struct hoist_device *device, struct hoist_co
 	s64 told = core->entries->insert(core, attributes, now);
 
 	if (unlikely(told < 0)) {
-		hoist_attend(device);
-		if ((u32)told == HOIST_NONE)
+		told = attended(device, told);
+		if (told == HOIST_NONE)
 			return false;
 	}
 	hoist_set_id(device, rq, told);
@@ -191,9 +210,18 @@ struct arrival {
 	bool at_head;
 	/* The policy chooses the place, not whoever inserts them. */
 	bool is_sorted;
+	/* There are groups besides the root. */
+	bool has_groups;
 	struct list_head free;
 	struct hoist_attributes attributes;
 };
+
+static inline void describe_holders(struct request *rq, struct arrival *arrival)
+{
+	arrival->attributes.context = (u32)(unsigned long)rq->elv.priv[1];
+	if (unlikely(arrival->has_groups))
+		arrival->attributes.group = rq->bio ? hoist_group_of_blkg(rq->bio->bi_blkg) : 0;
+}
 
 /* Whatever is not as nearly all are. */
 static noinline void insert_unusual(struct hoist_device *device, struct request *rq, struct arrival *arrival)
@@ -206,7 +234,9 @@ static noinline void insert_unusual(struct hoist_device *device, struct request 
 	if (!hoist_is_prepared(rq)) {
 		is_known = false;
 	} else if (arrival->is_sorted && hoist_id_of(rq) == HOIST_NONE) {
-		hoist_describe(device, rq, &arrival->attributes);
+		hoist_describe(rq, &arrival->attributes);
+		if (device->wants & (HOIST_WANTS_CONTEXTS | HOIST_WANTS_GROUPS))
+			describe_holders(rq, arrival);
 		is_known = tell_of_newcomer(device, device->core, rq, &arrival->attributes, arrival->now);
 	} else {
 		is_known = tell_at_length(device, rq, arrival->at_head, arrival->now);
@@ -218,7 +248,7 @@ static noinline void insert_unusual(struct hoist_device *device, struct request 
 }
 
 static inline void insert_one(struct hoist_device *device, struct hoist_core *core, struct request_queue *q, struct request *rq,
-			      struct arrival *arrival)
+			      struct arrival *arrival, bool has_holders)
 {
 	if (unlikely(!arrival->is_sorted || !hoist_is_plain_newcomer(rq))) {
 		insert_unusual(device, rq, arrival);
@@ -227,7 +257,9 @@ static inline void insert_one(struct hoist_device *device, struct hoist_core *co
 	if (hoist_may_find_company(q, rq) && has_found_company(device, rq, &arrival->free))
 		return;
 	trace_block_rq_insert(rq);
-	hoist_describe_plain(device, rq, &arrival->attributes);
+	hoist_describe_plain(rq, &arrival->attributes);
+	if (has_holders)
+		describe_holders(rq, arrival);
 	/* The hash finds it; q->last_merge, which blk-mq tries first, is set by blk-mq once a bio has joined. */
 	if (likely(tell_of_newcomer(device, core, rq, &arrival->attributes, arrival->now)))
 		hoist_keep_for_merging(q, rq);
@@ -235,13 +267,12 @@ static inline void insert_one(struct hoist_device *device, struct hoist_core *co
 		spill(device, rq, false);
 }
 
-#ifdef HOIST_INSERT_FLAGS
-void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, blk_insert_t how)
+static __always_inline void insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how, bool has_holders)
 {
+#ifdef HOIST_INSERT_FLAGS
 	bool at_head = (__force u32)how & HOIST_INSERT_AT_HEAD;
 #else
-void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, bool at_head)
-{
+	bool at_head = how;
 #endif
 	struct request_queue *q = hctx->queue;
 	struct hoist_device *device = hoist_device_at(hctx);
@@ -250,7 +281,7 @@ void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, b
 	struct request *rq;
 	struct arrival arrival = {
 		.at_head = at_head, .is_sorted = !at_head && core->search != HOIST_OWN,
-		.attributes = { .hardware_queue = hctx->queue_num },
+		.has_groups = has_holders && READ_ONCE(device->group_count), .attributes = { .hardware_queue = hctx->queue_num },
 	};
 
 	INIT_LIST_HEAD(&arrival.free);
@@ -259,7 +290,7 @@ void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, b
 	arrival.now = hoist_now(device);
 	/* All leave the list, so that it is made empty once, and none is on a list of ours: what its links say means nothing. */
 	list_for_each_safe(at, next, list)
-		insert_one(device, core, q, list_entry(at, struct request, queuelist), &arrival);
+		insert_one(device, core, q, list_entry(at, struct request, queuelist), &arrival, has_holders);
 	INIT_LIST_HEAD(list);
 	spin_unlock_irq(&device->lock);
 	while (!list_empty(&arrival.free)) {
@@ -269,6 +300,17 @@ void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, b
 	}
 	if (unlikely(device->unusual & HOIST_TRACED))
 		hoist_tell(device);
+}
+
+void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how)
+{
+	insert_requests(hctx, list, how, false);
+}
+
+/* For policies that know issuers or groups. */
+void hoist_insert_of_holders(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how)
+{
+	insert_requests(hctx, list, how, true);
 }
 
 static struct request *next_spilled(struct hoist_device *device)
@@ -282,25 +324,21 @@ static struct request *next_spilled(struct hoist_device *device)
 	return rq;
 }
 
-/* Something is to be done besides, or nothing was chosen. Whether something was. */
-static noinline bool has_chosen_besides(struct hoist_device *device, u32 kind)
-{
-	hoist_attend(device);
-	return (kind & ~HOIST_ATTEND) == HOIST_DISPATCH;
-}
-
 /* The policy's choice. */
 static inline struct request *choose(struct hoist_device *device, u16 queue, bool ticks_do)
 {
 	u64 now = hoist_now_of_choice(device, ticks_do);
 	struct hoist_core *core = device->core;
-	struct hoist_action action = core->entries->dispatch(core, queue, now);
+	s64 told = core->entries->dispatch(core, queue, now);
 	struct request *rq;
 
-	if (unlikely(action.kind != HOIST_DISPATCH) && !has_chosen_besides(device, action.kind))
-		return NULL;
+	if (unlikely(told < 0)) {
+		told = attended(device, told);
+		if (told == HOIST_NONE)
+			return NULL;
+	}
 	/* The core found it in its table, which has as many slots as ours. */
-	rq = device->slots[HOIST_SLOT(action.id)];
+	rq = device->slots[HOIST_SLOT(told)];
 	hoist_forget_for_merging(device->q, rq);
 	rq->rq_flags |= RQF_STARTED;
 	return rq;
@@ -389,18 +427,18 @@ static noinline void attend_end(struct hoist_device *device, struct blk_mq_hw_ct
 		blk_mq_sched_mark_restart_hctx(hctx);
 }
 
-/* The request ends, at a time that is known. */
-static inline void end_request(struct hoist_device *device, struct request *rq, u32 id, u64 now)
+/* A request that the core knows ends, at a time that is known. */
+static inline void end_request(struct hoist_device *device, struct request *rq, u64 now)
 {
-	struct blk_mq_hw_ctx *hctx = rq->mq_hctx;
 	unsigned long flags;
-	u32 effect;
+	u32 effect, id;
 
-	rq->elv.priv[0] = NULL;
 	spin_lock_irqsave(&device->lock, flags);
+	id = hoist_id_of(rq);
+	rq->elv.priv[0] = NULL;
 	effect = device->core->entries->finish(device->core, id, hoist_at(device, now));
 	if (unlikely(effect))
-		attend_end(device, hctx, effect, flags);
+		attend_end(device, rq->mq_hctx, effect, flags);
 	else
 		spin_unlock_irqrestore(&device->lock, flags);
 }
@@ -408,34 +446,30 @@ static inline void end_request(struct hoist_device *device, struct request *rq, 
 /* Before finish_request, with the time that blk-mq has read already. */
 void hoist_completed_request(struct request *rq, u64 now)
 {
-	u32 id = hoist_id_of(rq);
-
-	if (likely(hoist_is_prepared_if_completed(rq) && id != HOIST_NONE))
-		end_request(hoist_device_at(rq->mq_hctx), rq, id, now);
+	if (likely(hoist_is_prepared_if_completed(rq) && hoist_id_of(rq) != HOIST_NONE))
+		end_request(hoist_device_at(rq->mq_hctx), rq, now);
 }
 
 /* For policies that limit reads. */
 void hoist_completed_counted(struct request *rq, u64 now)
 {
 	struct hoist_device *device = hoist_device_at(rq->mq_hctx);
-	u32 id = hoist_id_of(rq);
 
-	if (unlikely(!hoist_is_prepared_if_completed(rq) || id == HOIST_NONE))
+	if (unlikely(!hoist_is_prepared_if_completed(rq) || hoist_id_of(rq) == HOIST_NONE))
 		return;
 	atomic_dec(&device->tags_held);
-	end_request(device, rq, id, now);
+	end_request(device, rq, now);
 }
 
 /* It was never completed, being merged into another or never sent; or the core does not know it, and only its tag is counted. */
 static noinline void end_uncompleted(struct request *rq)
 {
 	struct hoist_device *device = hoist_device_of(rq->q);
-	u32 id = hoist_id_of(rq);
 
 	if (device->wants & HOIST_LIMITS_READS)
 		atomic_dec(&device->tags_held);
-	if (id != HOIST_NONE)
-		end_request(device, rq, id, ktime_get_ns());
+	if (hoist_id_of(rq) != HOIST_NONE)
+		end_request(device, rq, ktime_get_ns());
 }
 
 void hoist_finish_request(struct request *rq)

@@ -3,13 +3,15 @@
 use crate::ids::Ids;
 use crate::offered::{PER_QUEUE, WANTS_CONTEXTS, WANTS_GROUPS, offer};
 use crate::values::{ATTEND, Config, Effect, REFUSED, RUN_QUEUE, Shared, Stats, THROTTLED};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use block::{HardwareQueue, RequestId};
 use core::sync::atomic::Ordering::Relaxed;
-use elevator::structures::{Array, NoMemory};
+use elevator::structures::NoMemory;
 use elevator::{Attributes, Configuration, Elevator, GroupTree, Requests, Wake};
 
-/// Numbers of reasons that are counted.
-const REASONS: u32 = 64;
+/// Numbers of reasons that are counted: no policy has more.
+const REASONS: usize = 64;
 
 /// The books of one device.
 #[repr(C)]
@@ -21,7 +23,7 @@ pub struct Books {
     pub(crate) groups: GroupTree,
     pub(crate) group_ids: Ids,
     pub(crate) context_ids: Ids,
-    pub(crate) reasons: Array<u64>,
+    pub(crate) reasons: Box<[u64; REASONS]>,
     pub(crate) stats: Stats,
     pub(crate) tallies: Tallies,
     /// The policy has queues of its own for each hardware queue, so that one question does not tell of all of them.
@@ -41,6 +43,14 @@ pub(crate) struct Tallies {
     pub finished_behind: u64,
 }
 
+/// Apart from the rest, so that the books stay small; of a length that the compiler knows.
+fn no_reasons() -> Result<Box<[u64; REASONS]>, NoMemory> {
+    let mut counts = Vec::new();
+    counts.try_reserve_exact(REASONS).map_err(|_| NoMemory)?;
+    counts.resize(REASONS, 0);
+    counts.try_into().map_err(|_: Vec<u64>| NoMemory)
+}
+
 impl Books {
     pub(crate) fn try_new(config: &Config) -> Result<Self, NoMemory> {
         let configuration: Configuration = config.configuration();
@@ -51,7 +61,7 @@ impl Books {
             groups: GroupTree::try_new(configuration.groups)?,
             group_ids: Ids::try_new(configuration.groups)?,
             context_ids: Ids::try_new(configuration.contexts)?,
-            reasons: Array::try_new(REASONS, 0)?,
+            reasons: no_reasons()?,
             stats: Stats::default(),
             is_per_queue: wants & PER_QUEUE != 0,
             has_holders: wants & (WANTS_GROUPS | WANTS_CONTEXTS) != 0,
@@ -116,9 +126,20 @@ impl Books {
 
     #[inline]
     pub(crate) fn count_reason(&mut self, reason: u8) {
-        if let Some(count) = self.reasons.get_mut(u32::from(reason)) {
-            *count = count.wrapping_add(1);
-        }
+        let count = &mut self.reasons[usize::from(reason) % REASONS];
+        *count = count.wrapping_add(1);
+    }
+
+    /// The same as [`Books::after`] when a request has just gone: blk-mq goes on asking, and nothing is throttled. A policy without
+    /// anything queued says itself that it has no work.
+    #[inline(always)]
+    pub(crate) fn after_choice<E: Elevator>(&mut self, policy: &E, wake: Wake) -> u32 {
+        self.shared.stalled.store(0, Relaxed);
+        let has_work = policy.has_work(HardwareQueue(0));
+        self.shared.has_work.store(u32::from(has_work), Relaxed);
+        // Whom it wakes is asking.
+        let _ = wake;
+        if self.is_earlier(policy) { ATTEND } else { 0 }
     }
 
     /// What the glue may read without asking, after any call.

@@ -366,7 +366,7 @@ impl Carried {
 
     /// How often a reason was given.
     pub fn reason_count(&self, reason: u32) -> u64 {
-        self.books.reasons.get(reason).copied().unwrap_or(0)
+        self.books.reasons.get(reason as usize).copied().unwrap_or(0)
     }
 
     /// What happened so far.

@@ -169,7 +169,7 @@ pub(crate) fn dispatch<E: Elevator>(books: &mut Books, policy: &mut E, queue: u1
             books.one_less_queued();
             books.stats.dispatched = books.stats.dispatched.wrapping_add(1);
             let wake = policy.started(&books.requests, id, now);
-            let attend = books.after(policy, wake) & ATTEND;
+            let attend = books.after_choice(policy, wake);
             return Action { kind: DISPATCH | attend, id: id.raw(), until_ns: 0 };
         }
         Dispatch::Hold { until, reason } => {

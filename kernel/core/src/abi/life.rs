@@ -4,7 +4,7 @@ use super::Handle;
 use crate::books::Books;
 use crate::life;
 use crate::records::{Call, pair};
-use crate::values::{ATTEND, Action, Ask, Effect, NONE};
+use crate::values::{ATTEND, Action, Ask, DISPATCH, Effect, NONE};
 use core::marker::PhantomData;
 use elevator::registry::Visitor;
 use elevator::{Attributes, Elevator};
@@ -13,7 +13,7 @@ use elevator::{Attributes, Elevator};
 #[repr(C)]
 pub struct Entries {
     insert: unsafe extern "C" fn(*mut Handle, *const Attributes, u64) -> i64,
-    dispatch: unsafe extern "C" fn(*mut Handle, u16, u64) -> Action,
+    dispatch: unsafe extern "C" fn(*mut Handle, u16, u64) -> i64,
     finish: unsafe extern "C" fn(*mut Handle, u32, u64) -> Effect,
 }
 
@@ -75,11 +75,18 @@ pub unsafe extern "C" fn hoist_insert(handle: *mut Handle, known: u32, ask: *con
     id
 }
 
-/// [`crate::Carried::dispatch`].
-unsafe extern "C" fn dispatch<E: Elevator>(handle: *mut Handle, queue: u16, now: u64) -> Action {
+/// [`crate::Carried::dispatch`], without the end of a wait, which is the timer's affair.
+unsafe extern "C" fn dispatch<E: Elevator>(handle: *mut Handle, queue: u16, now: u64) -> i64 {
     // SAFETY: see `insert`.
     let (books, policy) = unsafe { parts::<E>(handle) };
-    life::dispatch(books, policy, queue, now)
+    told(life::dispatch(books, policy, queue, now))
+}
+
+/// The id of what was chosen.
+#[inline(always)]
+fn told(action: Action) -> i64 {
+    let id = i64::from(action.id);
+    if action.kind == DISPATCH { id } else { id | i64::MIN }
 }
 
 /// [`crate::Carried::finish`].
@@ -98,12 +105,13 @@ unsafe extern "C" fn insert_recorded<E: Elevator>(handle: *mut Handle, attribute
     told
 }
 
-unsafe extern "C" fn dispatch_recorded<E: Elevator>(handle: *mut Handle, queue: u16, now: u64) -> Action {
+unsafe extern "C" fn dispatch_recorded<E: Elevator>(handle: *mut Handle, queue: u16, now: u64) -> i64 {
     // SAFETY: see `insert`.
-    let action = unsafe { dispatch::<E>(handle, queue, now) };
+    let (books, policy) = unsafe { parts::<E>(handle) };
+    let action = life::dispatch(books, policy, queue, now);
     let answer = (pair(action.kind & !ATTEND, action.id), action.until_ns);
     of!(handle).note_few(Call::Dispatch, queue.into(), now, (0, 0, 0), answer);
-    action
+    told(action)
 }
 
 unsafe extern "C" fn finish_recorded<E: Elevator>(handle: *mut Handle, id: u32, now: u64) -> Effect {
