@@ -217,6 +217,9 @@ pub struct Violation {
 /// limits of [`Configuration`]; a bio's group has been added. What the policy owes: no panic, bounded time, the same
 /// answers for the same calls. A call that breaks the rules is counted ([`Elevator::violations`]) and otherwise ignored.
 pub trait Elevator {
+    /// Whether issuers or groups mean anything to it. Where not, a host need not say whose a request is, nor keep ids for it.
+    const KNOWS_HOLDERS: bool = true;
+
     // ---- a bio looks for a tag and for company ----
 
     /// How deep a request like this may go into the scheduler tags. Asked without the queue's lock in the kernel, where
@@ -277,6 +280,14 @@ pub trait Elevator {
         self.insert(requests, id, Position::Sorted(Hint::None), now)
     }
 
+    /// `allocated` and `insert_newcomer`, one right after the other, where counted instructions matter. Whoever overrides it does
+    /// exactly what the two do.
+    #[inline(always)]
+    fn allocated_and_inserted(&mut self, requests: &Requests, id: RequestId, attributes: &Attributes, now: Nanos) -> Wake {
+        self.allocated(requests, id, now);
+        self.insert_newcomer(requests, id, attributes, now)
+    }
+
     /// The next request for a hardware queue. Only called while [`Elevator::has_work`] says so.
     fn choose(&mut self, requests: &Requests, queue: HardwareQueue, now: Nanos) -> Dispatch;
 
@@ -323,6 +334,14 @@ pub trait Elevator {
     fn completed_and_released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         let completed = self.completed(requests, id, now);
         completed.and(self.released(requests, id, now))
+    }
+
+    /// The same and `freed`: all of a request's end. Whoever overrides it does exactly what the three do.
+    #[inline(always)]
+    fn completed_and_freed(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        let wake = self.completed_and_released(requests, id, now);
+        self.freed(requests, id, now);
+        wake
     }
 
     // ---- time and change ----

@@ -50,6 +50,8 @@ impl Policy for Noop {
 }
 
 impl Elevator for Noop {
+    const KNOWS_HOLDERS: bool = false;
+
     fn merge_search(&self) -> MergeSearch {
         match self.company {
             Company::OwnScan => MergeSearch::Own,

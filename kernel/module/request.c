@@ -178,7 +178,7 @@ static noinline u32 attended(struct hoist_device *device, u64 told)
 }
 
 /* A newcomer that the policy sorts in. Whether the core has a slot for it. */
-static inline bool tell_of_newcomer(struct hoist_device *device, struct hoist_core *core, struct request *rq,
+static __always_inline bool tell_of_newcomer(struct hoist_device *device, struct hoist_core *core, struct request *rq,
 				    const struct hoist_attributes *attributes, u64 now)
 {
 	s64 told = core->entries->insert(core, attributes, now);
@@ -247,7 +247,7 @@ static noinline void insert_unusual(struct hoist_device *device, struct request 
 		hoist_keep_for_merging(device->q, rq);
 }
 
-static inline void insert_one(struct hoist_device *device, struct hoist_core *core, struct request_queue *q, struct request *rq,
+static __always_inline void insert_one(struct hoist_device *device, struct hoist_core *core, struct request_queue *q, struct request *rq,
 			      struct arrival *arrival, bool has_holders)
 {
 	if (unlikely(!arrival->is_sorted || !hoist_is_plain_newcomer(rq))) {
@@ -325,7 +325,7 @@ static struct request *next_spilled(struct hoist_device *device)
 }
 
 /* The policy's choice. */
-static inline struct request *choose(struct hoist_device *device, u16 queue, bool ticks_do)
+static __always_inline struct request *choose(struct hoist_device *device, u16 queue, bool ticks_do)
 {
 	u64 now = hoist_now_of_choice(device, ticks_do);
 	struct hoist_core *core = device->core;
@@ -357,7 +357,7 @@ static noinline struct request *dispatch_unusual(struct hoist_device *device, u1
 }
 
 /* What is unusual is looked at without the lock: it is seen one request later then. */
-static inline struct request *dispatch(struct blk_mq_hw_ctx *hctx, u16 queue, bool ticks_do)
+static __always_inline struct request *dispatch(struct blk_mq_hw_ctx *hctx, u16 queue, bool ticks_do)
 {
 	struct hoist_device *device = hoist_device_at(hctx);
 	struct request *rq;
@@ -428,7 +428,7 @@ static noinline void attend_end(struct hoist_device *device, struct blk_mq_hw_ct
 }
 
 /* A request that the core knows ends, at a time that is known. */
-static inline void end_request(struct hoist_device *device, struct request *rq, u64 now)
+static __always_inline void end_request(struct hoist_device *device, struct request *rq, u64 now)
 {
 	unsigned long flags;
 	u32 effect, id;

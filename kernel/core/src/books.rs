@@ -1,7 +1,7 @@
 //! What is kept of a device beside its policy: the table of requests, groups and issuers, counters, and what the glue reads.
 
 use crate::ids::Ids;
-use crate::offered::{PER_QUEUE, WANTS_CONTEXTS, WANTS_GROUPS, offer};
+use crate::offered::{PER_QUEUE, offer};
 use crate::values::{ATTEND, Config, Effect, REFUSED, RUN_QUEUE, Shared, Stats, THROTTLED};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -28,8 +28,6 @@ pub struct Books {
     pub(crate) tallies: Tallies,
     /// The policy has queues of its own for each hardware queue, so that one question does not tell of all of them.
     is_per_queue: bool,
-    /// Requests are of groups or issuers.
-    has_holders: bool,
 }
 
 /// Counts that others follow from (see [`Books::stats`]), so that each event counts once.
@@ -64,15 +62,14 @@ impl Books {
             reasons: no_reasons()?,
             stats: Stats::default(),
             is_per_queue: wants & PER_QUEUE != 0,
-            has_holders: wants & (WANTS_GROUPS | WANTS_CONTEXTS) != 0,
             tallies: Tallies::default(),
         })
     }
 
     /// Id 0 of either stands for nobody in particular and is never given back, so nobody has to hold it.
-    #[inline]
-    pub(crate) fn hold(&mut self, attributes: &Attributes) {
-        if !self.has_holders {
+    #[inline(always)]
+    pub(crate) fn hold<E: Elevator>(&mut self, attributes: &Attributes) {
+        if !E::KNOWS_HOLDERS {
             return;
         }
         if attributes.group.0 != 0 {
@@ -91,10 +88,16 @@ impl Books {
         }
         let is_last = group != 0 && self.group_ids.let_go(group);
         if is_last {
-            self.shared.dying_group.store(group, Relaxed);
-            self.shared.call_for_attention();
+            self.is_dying(group);
         }
         is_last
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn is_dying(&self, group: u32) {
+        self.shared.dying_group.store(group, Relaxed);
+        self.shared.call_for_attention();
     }
 
     #[cold]
@@ -106,9 +109,9 @@ impl Books {
     /// Gives the slot of a request that has just been found alive back, and with it its hold on group and issuer; whether that
     /// calls for attention.
     #[inline(always)]
-    pub(crate) fn forget(&mut self, id: RequestId) -> bool {
+    pub(crate) fn forget<E: Elevator>(&mut self, id: RequestId) -> bool {
         let (group, context) = self.requests.give_back_known(id);
-        self.has_holders && self.let_go(group.0, context.0)
+        E::KNOWS_HOLDERS && self.let_go(group.0, context.0)
     }
 
     #[inline]

@@ -24,7 +24,7 @@ pub(crate) fn allocate<E: Elevator>(
     now: Nanos,
 ) -> Option<RequestId> {
     let id = books.requests.allocate(attributes, now)?;
-    books.hold(&attributes);
+    books.hold::<E>(&attributes);
     policy.allocated(&books.requests, id, now);
     Some(id)
 }
@@ -63,11 +63,10 @@ pub(crate) fn id_in(told: i64) -> u32 {
 #[inline(always)]
 pub(crate) fn sort_in<E: Elevator>(books: &mut Books, policy: &mut E, attributes: &Attributes, now: Nanos) -> i64 {
     let Some(id) = books.requests.allocate_queued(*attributes, now) else { return i64::from(NONE) | i64::MIN };
-    books.hold(attributes);
-    policy.allocated(&books.requests, id, now);
+    books.hold::<E>(attributes);
     count_insertion(books);
     // blk-mq runs the queue in any case.
-    let _wake = policy.insert_newcomer(&books.requests, id, attributes, now);
+    let _wake = policy.allocated_and_inserted(&books.requests, id, attributes, now);
     let told = i64::from(id.raw());
     if books.after_insertion(policy) { told | i64::MIN } else { told }
 }
@@ -132,7 +131,7 @@ fn take_attributes<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId
         is_returning = request.issued_ns != 0;
     }
     if is_moved {
-        books.hold(&attributes);
+        books.hold::<E>(&attributes);
         // The glue looks for attention after every insertion at length.
         books.let_go(before.group.0, before.context.0);
         policy.allocated(&books.requests, id, now);
@@ -208,15 +207,9 @@ pub(crate) fn finish<E: Elevator>(books: &mut Books, policy: &mut E, id: u32, no
     if books.requests.take_back(id, Place::Complete).is_none() {
         return finish_unserved(books, policy, id, now);
     }
-    let wake = ended(books, policy, id, now);
-    policy.freed(&books.requests, id, now);
-    forget(books, policy, id, wake)
-}
-
-#[inline(always)]
-fn ended<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId, now: Nanos) -> Wake {
     books.stats.finished = books.stats.finished.wrapping_add(1);
-    policy.completed_and_released(&books.requests, id, now)
+    let wake = policy.completed_and_freed(&books.requests, id, now);
+    forget(books, policy, id, wake)
 }
 
 /// One that the device does not have, as far as the policy knows: absorbed, never inserted, or given back and then sent to
@@ -235,8 +228,9 @@ fn finish_unserved<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId
             books.requests.move_to(id, Place::Started);
             let started = policy.started(&books.requests, id, now);
             books.requests.move_to(id, Place::Complete);
+            books.stats.finished = books.stats.finished.wrapping_add(1);
             books.tallies.finished_behind = books.tallies.finished_behind.wrapping_add(1);
-            wake = started.and(ended(books, policy, id, now));
+            wake = started.and(policy.completed_and_released(&books.requests, id, now));
         }
         Place::Plugged | Place::Complete => {}
         Place::Queued | Place::Dispatched | Place::Started | Place::Free => return books.fault(),
@@ -247,7 +241,7 @@ fn finish_unserved<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId
 
 #[inline(always)]
 fn forget<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId, wake: Wake) -> Effect {
-    let attend = if books.forget(id) { ATTEND } else { 0 };
+    let attend = if books.forget::<E>(id) { ATTEND } else { 0 };
     books.after(policy, wake) | attend
 }
 

@@ -100,6 +100,35 @@ pub fn offer(index: u32) -> Option<Offer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Config;
+    use elevator::Elevator;
+    use elevator::registry::{Visitor, build};
+
+    struct KnowsHolders;
+
+    impl Visitor for KnowsHolders {
+        type Answer = bool;
+
+        fn visit<E: Elevator>(self, _policy: &mut E) -> bool {
+            E::KNOWS_HOLDERS
+        }
+    }
+
+    #[test]
+    fn what_is_wanted_fits_together() {
+        for offer in offers() {
+            let config = Config { slots: 8, requests: 8, device: 4, ..Config::default() };
+            let mut policy = build(offer.entry.name, None, &config.configuration()).unwrap();
+            let wants = |what: u32| offer.wants & what != 0;
+            // The books keep ids for holders, and the glue names some, for the same policies.
+            assert_eq!(policy.visited_by(KnowsHolders), wants(WANTS_GROUPS | WANTS_CONTEXTS), "{}", offer.entry.name);
+            // The glue looks for groups to charge where it counts tags, and counts tags where it knows issuers.
+            assert!(!wants(CHARGES_GROUPS) || wants(LIMITS_READS), "{}", offer.entry.name);
+            assert!(!wants(LIMITS_READS) || wants(WANTS_CONTEXTS), "{}", offer.entry.name);
+            // Who counts in ticks chooses for all hardware queues.
+            assert!(!(wants(TICKS_DO) && wants(PER_QUEUE)), "{}", offer.entry.name);
+        }
+    }
 
     #[test]
     fn names_fit_and_exceptions_exist() {
