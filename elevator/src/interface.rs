@@ -220,6 +220,9 @@ pub trait Elevator {
     /// Whether issuers or groups mean anything to it. Where not, a host need not say whose a request is, nor keep ids for it.
     const KNOWS_HOLDERS: bool = true;
 
+    /// Whether each hardware queue has queues of its own, so that what waits for one cannot go to another.
+    const IS_PER_QUEUE: bool = false;
+
     // ---- a bio looks for a tag and for company ----
 
     /// How deep a request like this may go into the scheduler tags. Asked without the queue's lock in the kernel, where

@@ -1,11 +1,10 @@
 //! What is kept of a device beside its policy: the table of requests, groups and issuers, counters, and what the glue reads.
 
 use crate::ids::Ids;
-use crate::offered::{PER_QUEUE, offer};
-use crate::values::{ATTEND, Config, Effect, REFUSED, RUN_QUEUE, Shared, Stats, THROTTLED};
+use crate::values::{ATTEND, Action, Config, Effect, NONE, REFUSED, RUN_QUEUE, Shared, Stats, THROTTLED};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use block::{HardwareQueue, RequestId};
+use block::{HardwareQueue, Nanos, RequestId};
 use core::sync::atomic::Ordering::Relaxed;
 use elevator::structures::NoMemory;
 use elevator::{Attributes, Configuration, Elevator, GroupTree, Requests, Wake};
@@ -26,8 +25,8 @@ pub struct Books {
     pub(crate) reasons: Box<[u64; REASONS]>,
     pub(crate) stats: Stats,
     pub(crate) tallies: Tallies,
-    /// The policy has queues of its own for each hardware queue, so that one question does not tell of all of them.
-    is_per_queue: bool,
+    /// What was said the last time that nothing was chosen.
+    pub(crate) refusal: Action,
 }
 
 /// Counts that others follow from (see [`Books::stats`]), so that each event counts once.
@@ -52,7 +51,6 @@ fn no_reasons() -> Result<Box<[u64; REASONS]>, NoMemory> {
 impl Books {
     pub(crate) fn try_new(config: &Config) -> Result<Self, NoMemory> {
         let configuration: Configuration = config.configuration();
-        let wants = offer(config.policy).map_or(0, |offer| offer.wants);
         Ok(Self {
             shared: Shared::new(),
             requests: Requests::try_new(configuration.slots)?,
@@ -61,8 +59,8 @@ impl Books {
             context_ids: Ids::try_new(configuration.contexts)?,
             reasons: no_reasons()?,
             stats: Stats::default(),
-            is_per_queue: wants & PER_QUEUE != 0,
             tallies: Tallies::default(),
+            refusal: Action::default(),
         })
     }
 
@@ -156,7 +154,7 @@ impl Books {
         let mut effect = 0;
         if wake.is_wanted() {
             let had_work = self.shared.has_work.load(Relaxed) != 0;
-            effect = self.effect(has_work, had_work);
+            effect = self.effect::<E>(has_work, had_work);
         }
         self.shared.has_work.store(u32::from(has_work), Relaxed);
         if self.is_earlier(policy) { effect | ATTEND } else { effect }
@@ -186,19 +184,22 @@ impl Books {
 
     /// While blk-mq knows of work it asks by itself for as long as the device takes any, and again when the device can.
     #[inline(always)]
-    fn effect(&mut self, has_work: bool, had_work: bool) -> Effect {
+    fn effect<E: Elevator>(&mut self, has_work: bool, had_work: bool) -> Effect {
         let is_news = has_work && (!had_work || self.shared.is(REFUSED));
-        if is_news || self.is_per_queue {
+        // With queues of its own for each, one question does not tell of all of them.
+        if is_news || E::IS_PER_QUEUE {
             self.shared.is_no_longer(REFUSED);
             return RUN_QUEUE;
         }
         0
     }
 
-    /// Nothing went, although something may be queued.
-    pub(crate) fn refuse(&mut self) {
+    /// Nothing goes, although something may be queued.
+    pub(crate) fn refuse(&mut self, kind: u32, until_ns: Nanos) -> Action {
         self.tallies.refusals = self.tallies.refusals.wrapping_add(1);
         self.shared.becomes(REFUSED);
+        self.refusal = Action { kind, id: NONE, until_ns };
+        self.refusal
     }
 
     /// What happened so far. What is queued was inserted and is neither dispatched nor absorbed; what the driver has was

@@ -6,7 +6,9 @@
 use crate::books::Books;
 use crate::life;
 use crate::offered::offer;
-use crate::values::{ATTEND, Action, Ask, Config, Effect, NONE, Stats};
+#[cfg(not(feature = "module"))]
+use crate::values::Action;
+use crate::values::{ATTEND, Ask, Config, Effect, NONE, Stats};
 use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, RequestId};
 use core::sync::atomic::Ordering::Relaxed;
 use elevator::registry::{self, BuildError, Visitor};
@@ -45,10 +47,15 @@ macro_rules! calls {
 calls! {
     Insert: insert(known: u32, ask: &'a Ask, at: u32, now: Nanos) -> u32;
     Allocate: allocate(attributes: Attributes, now: Nanos) -> Option<RequestId>;
-    Choose: dispatch(queue: u16, now: Nanos) -> Action;
     Requeue: requeue(id: u32, now: Nanos) -> Effect;
-    Finish: finish(id: u32, now: Nanos) -> Effect;
     Absorb: absorbed(keep: u32, sectors: u32, gone: u32, now: Nanos) -> Effect;
+}
+
+// These come to the module by a table (`abi/life.rs`): a second place that calls them would be one that they are not inlined in.
+#[cfg(not(feature = "module"))]
+calls! {
+    Choose: dispatch(queue: u16, now: Nanos) -> Action;
+    Finish: finish(id: u32, now: Nanos) -> Effect;
 }
 
 /// Apart, so that its frame ends before the rest begins.
@@ -143,7 +150,7 @@ impl Carried {
     }
 
     /// The next request for a hardware queue.
-    #[inline(always)]
+    #[cfg(not(feature = "module"))]
     pub fn dispatch(&mut self, queue: u16, now: Nanos) -> Action {
         let action = self.policy.visited_by(Choose { books: &mut self.books, queue, now });
         Action { kind: action.kind & !ATTEND, ..action }
@@ -156,7 +163,7 @@ impl Carried {
     }
 
     /// The request ends: served, absorbed, or never inserted. Its id is stale afterwards.
-    #[inline(always)]
+    #[cfg(not(feature = "module"))]
     pub fn finish(&mut self, id: u32, now: Nanos) -> Effect {
         self.policy.visited_by(Finish { books: &mut self.books, id, now }) & !ATTEND
     }

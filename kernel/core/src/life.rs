@@ -154,16 +154,14 @@ fn list_hint<E: Elevator>(books: &mut Books, policy: &mut E, ask: &Ask, now: Nan
 pub(crate) fn dispatch<E: Elevator>(books: &mut Books, policy: &mut E, queue: u16, now: Nanos) -> Action {
     let queue = HardwareQueue(queue);
     if !policy.has_work(queue) {
-        books.refuse();
-        return Action { kind: EMPTY, id: NONE, until_ns: 0 };
+        return books.refuse(EMPTY, 0);
     }
-    let (kind, id, until_ns) = match policy.choose(&books.requests, queue, now) {
+    let (kind, until_ns) = match policy.choose(&books.requests, queue, now) {
         Dispatch::Request { id, reason } => {
             books.count_reason(reason.0);
             if !books.requests.start(id, now) {
                 // Nobody knows what this would send; that it is so was counted.
-                books.refuse();
-                return Action { kind: EMPTY, id: NONE, until_ns: 0 };
+                return books.refuse(EMPTY, 0);
             }
             books.one_less_queued();
             books.stats.dispatched = books.stats.dispatched.wrapping_add(1);
@@ -174,18 +172,18 @@ pub(crate) fn dispatch<E: Elevator>(books: &mut Books, policy: &mut E, queue: u1
         Dispatch::Hold { until, reason } => {
             books.count_reason(reason.0);
             books.stats.holds = books.stats.holds.wrapping_add(1);
-            (HOLD, NONE, until)
+            (HOLD, until)
         }
         Dispatch::Throttled => {
             books.stats.throttled = books.stats.throttled.wrapping_add(1);
             books.shared.becomes(THROTTLED);
-            (WAIT, NONE, 0)
+            (WAIT, 0)
         }
-        Dispatch::Empty => (EMPTY, NONE, 0),
+        Dispatch::Empty => (EMPTY, 0),
     };
-    books.refuse();
+    let action = books.refuse(kind, until_ns);
     let attend = books.after(policy, Wake::No) & ATTEND;
-    Action { kind: kind | attend, id, until_ns }
+    Action { kind: kind | attend, ..action }
 }
 
 /// See [`crate::Carried::requeue`].

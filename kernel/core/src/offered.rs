@@ -104,13 +104,13 @@ mod tests {
     use elevator::Elevator;
     use elevator::registry::{Visitor, build};
 
-    struct KnowsHolders;
+    struct SaysItself;
 
-    impl Visitor for KnowsHolders {
-        type Answer = bool;
+    impl Visitor for SaysItself {
+        type Answer = (bool, bool);
 
-        fn visit<E: Elevator>(self, _policy: &mut E) -> bool {
-            E::KNOWS_HOLDERS
+        fn visit<E: Elevator>(self, _policy: &mut E) -> (bool, bool) {
+            (E::KNOWS_HOLDERS, E::IS_PER_QUEUE)
         }
     }
 
@@ -120,8 +120,9 @@ mod tests {
             let config = Config { slots: 8, requests: 8, device: 4, ..Config::default() };
             let mut policy = build(offer.entry.name, None, &config.configuration()).unwrap();
             let wants = |what: u32| offer.wants & what != 0;
-            // The books keep ids for holders, and the glue names some, for the same policies.
-            assert_eq!(policy.visited_by(KnowsHolders), wants(WANTS_GROUPS | WANTS_CONTEXTS), "{}", offer.entry.name);
+            // The books go by what the policy says of itself, the glue by the offer.
+            let offered = (wants(WANTS_GROUPS | WANTS_CONTEXTS), wants(PER_QUEUE));
+            assert_eq!(policy.visited_by(SaysItself), offered, "{}", offer.entry.name);
             // The glue looks for groups to charge where it counts tags, and counts tags where it knows issuers.
             assert!(!wants(CHARGES_GROUPS) || wants(LIMITS_READS), "{}", offer.entry.name);
             assert!(!wants(LIMITS_READS) || wants(WANTS_CONTEXTS), "{}", offer.entry.name);

@@ -54,6 +54,7 @@ unsafe fn parts<'a, E: Elevator>(handle: *mut Handle) -> (&'a mut Books, &'a mut
 }
 
 /// [`crate::Carried::insert`] of a newcomer that the policy sorts in; all others come by `hoist_insert`.
+#[inline(never)]
 unsafe extern "C" fn insert<E: Elevator>(handle: *mut Handle, attributes: *const Attributes, now: u64) -> i64 {
     // SAFETY: this function is only in the table of handles whose policy is an `E`.
     let (books, policy) = unsafe { parts::<E>(handle) };
@@ -76,20 +77,17 @@ pub unsafe extern "C" fn hoist_insert(handle: *mut Handle, known: u32, ask: *con
 }
 
 /// [`crate::Carried::dispatch`], without the end of a wait, which is the timer's affair.
+#[inline(never)]
 unsafe extern "C" fn dispatch<E: Elevator>(handle: *mut Handle, queue: u16, now: u64) -> i64 {
     // SAFETY: see `insert`.
     let (books, policy) = unsafe { parts::<E>(handle) };
-    told(life::dispatch(books, policy, queue, now))
-}
-
-/// The id of what was chosen.
-#[inline(always)]
-fn told(action: Action) -> i64 {
+    let action = life::dispatch(books, policy, queue, now);
     let id = i64::from(action.id);
     if action.kind == DISPATCH { id } else { id | i64::MIN }
 }
 
 /// [`crate::Carried::finish`].
+#[inline(never)]
 unsafe extern "C" fn finish<E: Elevator>(handle: *mut Handle, id: u32, now: u64) -> Effect {
     // SAFETY: see `insert`.
     let (books, policy) = unsafe { parts::<E>(handle) };
@@ -107,11 +105,15 @@ unsafe extern "C" fn insert_recorded<E: Elevator>(handle: *mut Handle, attribute
 
 unsafe extern "C" fn dispatch_recorded<E: Elevator>(handle: *mut Handle, queue: u16, now: u64) -> i64 {
     // SAFETY: see `insert`.
-    let (books, policy) = unsafe { parts::<E>(handle) };
-    let action = life::dispatch(books, policy, queue, now);
-    let answer = (pair(action.kind & !ATTEND, action.id), action.until_ns);
-    of!(handle).note_few(Call::Dispatch, queue.into(), now, (0, 0, 0), answer);
-    told(action)
+    let told = unsafe { dispatch::<E>(handle, queue, now) };
+    let handle = of!(handle);
+    let action = match life::id_in(told) {
+        NONE => handle.carried.books.refusal,
+        id => Action { kind: DISPATCH, id, until_ns: 0 },
+    };
+    let answer = (pair(action.kind, action.id), action.until_ns);
+    handle.note_few(Call::Dispatch, queue.into(), now, (0, 0, 0), answer);
+    told
 }
 
 unsafe extern "C" fn finish_recorded<E: Elevator>(handle: *mut Handle, id: u32, now: u64) -> Effect {
