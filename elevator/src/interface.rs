@@ -286,7 +286,13 @@ pub trait Elevator {
     /// `allocated` and `insert_newcomer`, one right after the other, where counted instructions matter. Whoever overrides it does
     /// exactly what the two do.
     #[inline(always)]
-    fn allocated_and_inserted(&mut self, requests: &Requests, id: RequestId, attributes: &Attributes, now: Nanos) -> Wake {
+    fn allocated_and_inserted(
+        &mut self,
+        requests: &Requests,
+        id: RequestId,
+        attributes: &Attributes,
+        now: Nanos,
+    ) -> Wake {
         self.allocated(requests, id, now);
         self.insert_newcomer(requests, id, attributes, now)
     }

@@ -247,10 +247,11 @@ static noinline void insert_unusual(struct hoist_device *device, struct request 
 		hoist_keep_for_merging(device->q, rq);
 }
 
+/* One that the policy sorts in, if it is a newcomer. */
 static __always_inline void insert_one(struct hoist_device *device, struct hoist_core *core, struct request_queue *q, struct request *rq,
 			      struct arrival *arrival, bool has_holders)
 {
-	if (unlikely(!arrival->is_sorted || !hoist_is_plain_newcomer(rq))) {
+	if (unlikely(!hoist_is_plain_newcomer(rq))) {
 		insert_unusual(device, rq, arrival);
 		return;
 	}
@@ -289,8 +290,13 @@ static __always_inline void insert_requests(struct blk_mq_hw_ctx *hctx, struct l
 	spin_lock_irq(&device->lock);
 	arrival.now = hoist_now(device);
 	/* All leave the list, so that it is made empty once, and none is on a list of ours: what its links say means nothing. */
-	list_for_each_safe(at, next, list)
-		insert_one(device, core, q, list_entry(at, struct request, queuelist), &arrival, has_holders);
+	if (likely(arrival.is_sorted)) {
+		list_for_each_safe(at, next, list)
+			insert_one(device, core, q, list_entry(at, struct request, queuelist), &arrival, has_holders);
+	} else {
+		list_for_each_safe(at, next, list)
+			insert_unusual(device, list_entry(at, struct request, queuelist), &arrival);
+	}
 	INIT_LIST_HEAD(list);
 	spin_unlock_irq(&device->lock);
 	while (!list_empty(&arrival.free)) {
@@ -443,11 +449,16 @@ static __always_inline void end_request(struct hoist_device *device, struct requ
 		spin_unlock_irqrestore(&device->lock, flags);
 }
 
-/* Before finish_request, with the time that blk-mq has read already. */
+/*
+ * Before finish_request, with the time that blk-mq has read already. Nothing is left to be done there: blk-mq takes the mark away itself
+ * since 6.5, and calls nobody without it.
+ */
 void hoist_completed_request(struct request *rq, u64 now)
 {
-	if (likely(hoist_is_prepared_if_completed(rq) && hoist_id_of(rq) != HOIST_NONE))
-		end_request(hoist_device_at(rq->mq_hctx), rq, now);
+	if (unlikely(!hoist_is_prepared_if_completed(rq) || hoist_id_of(rq) == HOIST_NONE))
+		return;
+	rq->rq_flags &= ~HOIST_PREPARED;
+	end_request(hoist_device_at(rq->mq_hctx), rq, now);
 }
 
 /* For policies that limit reads. */
@@ -457,6 +468,7 @@ void hoist_completed_counted(struct request *rq, u64 now)
 
 	if (unlikely(!hoist_is_prepared_if_completed(rq) || hoist_id_of(rq) == HOIST_NONE))
 		return;
+	rq->rq_flags &= ~HOIST_PREPARED;
 	atomic_dec(&device->tags_held);
 	end_request(device, rq, now);
 }

@@ -379,10 +379,7 @@ impl Carried {
     /// What happened so far.
     pub fn stats(&self) -> Stats {
         let violations = u64::from(self.policy.violations()) + u64::from(self.books.requests.violations());
-        Stats {
-            faults: self.books.stats.faults + violations,
-            ..self.books.stats()
-        }
+        Stats { faults: self.books.stats.faults + violations, ..self.books.stats() }
     }
 
     /// Everything that should hold; for replays and tests.
