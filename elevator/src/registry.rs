@@ -212,6 +212,7 @@ impl Any {
         match self {
             Any::Noop(policy) => carrier.carry(policy),
             Any::MqDeadline(policy) => carrier.carry(policy),
+            Any::Paternoster(policy) => carrier.carry(policy),
             policy => carrier.carry(policy),
         }
     }

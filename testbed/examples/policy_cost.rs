@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! cargo run --release -p hoistway-testbed --example policy_cost -- policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS [DEPTH]]]
+//! cargo run --release -p hoistway-testbed --example policy_cost -- batch NAME REQUESTS TURNS [ROUNDS]
 //! ```
 //! NAME may bear a version (`cfq@2.6.36`). With GROUPS (policy only) the issuers are spread over so many groups, two reads
 //! of each are outstanding, and a turn takes 10 us, so that slices end and groups take turns; DEPTH are in the device (1).
 //!
-//! `policy` drives the elevator alone with its request table, `queue` the whole request queue round it. Every queue
+//! `batch` is one issuer alone: so many requests come at once, then each is chosen and completed before the next one, as in
+//! the kernel module's test `cost`; a turn is a request. `policy` drives the elevator alone with its request table, `queue` the whole request queue round it. Every queue
 //! (issuer) has one random 4 KiB read waiting. Prints the fewest nanoseconds per request of all rounds; `bench/policies/run`
 //! runs it for all policies, and once more under callgrind for the instructions.
 
@@ -30,7 +32,8 @@ fn main() -> ExitCode {
     let parsed = (arguments.first(), arguments.get(1), number(2, 0), number(3, 0), number(4, 1));
     let (Some(what), Some(name), Some(queues @ 1..=100_000), Some(turns @ 1..), Some(rounds @ 1..)) = parsed else {
         eprintln!(
-            "usage: policy_cost policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS [DEPTH]]]   (QUEUES up to 100000)"
+            "usage: policy_cost policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS [DEPTH]]]   (QUEUES up to 100000)\n       \
+             policy_cost batch NAME REQUESTS TURNS [ROUNDS]"
         );
         return ExitCode::from(2);
     };
@@ -39,10 +42,11 @@ fn main() -> ExitCode {
     let cost_ns = match what.as_str() {
         "policy" if groups > 0 => {
             let depth = usize::try_from(number(6, 1).unwrap_or(1)).unwrap_or(1).max(1);
-            let mut load = GroupedLoad::with_depth(depth, name, queues, groups);
-            fewest_ns(rounds, turns, |_| load.turn())
+            let policy = GroupedLoad::policy(false, name, queues, groups);
+            policy.carried_by(Grouped { queues, groups, depth, turns, rounds })
         }
         "policy" => policy_alone(name, queues, turns, rounds),
+        "batch" => in_batches(name, queues, turns, rounds),
         _ => with_queue(name, queues, turns, rounds),
     };
     println!("{cost_ns:.1}");
@@ -129,6 +133,85 @@ fn alone<E: Elevator>(mut policy: E, load: &Alone) -> f64 {
         requests.free(id);
         insert(&mut policy, &mut requests, &read_of(context, sector_of(&sectors, at)), at);
     })
+}
+
+/// As [`Alone`], of issuers in groups.
+struct Grouped {
+    queues: u32,
+    groups: u32,
+    depth: usize,
+    turns: u64,
+    rounds: u64,
+}
+
+impl Carrier for Grouped {
+    type Answer = f64;
+
+    fn carry<E: Elevator>(self, policy: E) -> f64 {
+        let mut load = GroupedLoad::of(policy, self.depth, self.queues, self.groups);
+        fewest_ns(self.rounds, self.turns, |_| load.turn())
+    }
+}
+
+fn in_batches(name: &str, requests: u32, turns: u64, rounds: u64) -> f64 {
+    let configuration = configuration(requests);
+    build(name, &configuration).carried_by(Batches { configuration, requests, turns, rounds })
+}
+
+/// As [`Alone`], of one issuer that sends so many requests at once.
+struct Batches {
+    configuration: Configuration,
+    requests: u32,
+    turns: u64,
+    rounds: u64,
+}
+
+impl Carrier for Batches {
+    type Answer = f64;
+
+    fn carry<E: Elevator>(self, mut policy: E) -> f64 {
+        let mut requests = Requests::try_new(self.configuration.slots).expect("memory");
+        let sectors = sectors();
+        let mut now = 0;
+        let batches = self.turns.div_ceil(u64::from(self.requests));
+        let ns = fewest_ns(self.rounds, batches, |batch| {
+            for at in 0..self.requests {
+                now += BATCH_STEP_NS;
+                insert_at_once(
+                    &mut policy,
+                    &mut requests,
+                    &read_of(1, sector_of(&sectors, batch + u64::from(at))),
+                    now,
+                );
+            }
+            for _ in 0..self.requests {
+                now += BATCH_STEP_NS;
+                serve(&mut policy, &mut requests, now);
+            }
+        });
+        ns / f64::from(self.requests)
+    }
+}
+
+/// About what a processor takes from one request to the next.
+const BATCH_STEP_NS: u64 = 1000;
+
+/// The calls of the kernel module's shell for a newcomer.
+fn insert_at_once<E: Elevator>(policy: &mut E, requests: &mut Requests, bio: &Bio, now: u64) {
+    let id = requests.allocate_queued(*bio, now).expect("a slot");
+    policy.allocated(requests, id, now);
+    let _ = policy.insert_newcomer(requests, id, bio, now);
+}
+
+/// And for a request that is chosen, and at once done.
+fn serve<E: Elevator>(policy: &mut E, requests: &mut Requests, now: u64) {
+    let Dispatch::Request { id, .. } = policy.choose(requests, QUEUE, now) else { panic!("queued") };
+    requests.start(id, now);
+    let _ = policy.started(requests, id, now);
+    let _ = requests.take_back(id, Place::Complete);
+    let _ = policy.completed_and_released(requests, id, now);
+    policy.freed(requests, id, now);
+    let _ = requests.give_back(id);
 }
 
 fn insert<E: Elevator>(policy: &mut E, requests: &mut Requests, bio: &Bio, now: u64) {

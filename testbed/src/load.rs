@@ -14,8 +14,8 @@ pub(crate) const STEP_NS: Nanos = 10_000;
 /// A policy with a constant number of backlogged issuers in groups of different weight: whoever was served asks again. A
 /// turn takes 10 us, so that slices end and groups take turns; each issuer has two random 4 KiB reads outstanding.
 #[derive(Debug)]
-pub struct GroupedLoad {
-    policy: Any,
+pub struct GroupedLoad<E = Any> {
+    policy: E,
     requests: Requests,
     groups: u32,
     sectors: Vec<u64>,
@@ -25,22 +25,13 @@ pub struct GroupedLoad {
     depth: usize,
 }
 
-impl GroupedLoad {
+impl GroupedLoad<Any> {
     /// The policy of this name, form and settings, as in [`crate::Testbed::new`].
     ///
     /// # Panics
     /// When there is no such policy, form or tunable.
     pub fn new(spec: &str, issuers: u32, groups: u32) -> Self {
-        Self::over(false, 1, spec, issuers, groups)
-    }
-
-    /// The same over flash that has so many requests inside at a time.
-    ///
-    /// # Panics
-    /// As [`Self::new`], and when the depth is 0.
-    pub fn with_depth(depth: usize, spec: &str, issuers: u32, groups: u32) -> Self {
-        assert!(depth > 0, "one is inside at least");
-        Self::over(false, depth, spec, issuers, groups)
+        Self::of(Self::policy(false, spec, issuers, groups), 1, issuers, groups)
     }
 
     /// The same over a device where positioning costs time.
@@ -48,11 +39,15 @@ impl GroupedLoad {
     /// # Panics
     /// As [`Self::new`].
     pub fn on_disk(spec: &str, issuers: u32, groups: u32) -> Self {
-        Self::over(true, 1, spec, issuers, groups)
+        Self::of(Self::policy(true, spec, issuers, groups), 1, issuers, groups)
     }
 
-    fn over(rotational: bool, depth: usize, spec: &str, issuers: u32, groups: u32) -> Self {
-        let slots = 2 * issuers + 8;
+    /// A policy with room for such a load.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    pub fn policy(rotational: bool, spec: &str, issuers: u32, groups: u32) -> Any {
+        let slots = slots_for(issuers);
         let configuration = Configuration {
             slots,
             rotational,
@@ -61,10 +56,25 @@ impl GroupedLoad {
             depth: Depth { requests: slots, device: 32 },
             ..Configuration::default()
         };
+        Spec::parse(spec).build(&configuration)
+    }
+}
+
+fn slots_for(issuers: u32) -> u32 {
+    2 * issuers + 8
+}
+
+impl<E: Elevator> GroupedLoad<E> {
+    /// Over a policy from [`GroupedLoad::policy`], known by its type or not, on a device that has so many requests inside at a time.
+    ///
+    /// # Panics
+    /// When the depth is 0.
+    pub fn of(policy: E, depth: usize, issuers: u32, groups: u32) -> Self {
+        assert!(depth > 0, "one is inside at least");
         let mut random = Stream::new(7);
         let mut load = Self {
-            policy: Spec::parse(spec).build(&configuration),
-            requests: Requests::try_new(slots).expect("memory"),
+            policy,
+            requests: Requests::try_new(slots_for(issuers)).expect("memory"),
             groups,
             sectors: (0..4096).map(|_| random.next() >> 30).collect(),
             turns: 0,

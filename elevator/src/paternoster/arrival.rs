@@ -27,13 +27,23 @@ fn leaf_weight(priority: Priority) -> u32 {
     (8 - level) * 10
 }
 
-/// How long its issuer thought before it sent this.
-#[inline]
-fn learn_think_time(leaf: &mut Member, now: Nanos) {
-    let thought = now.saturating_sub(leaf.last_done_ns).min(u64::from(LONGEST_THINK_NS));
-    let thought = u32::try_from(thought).unwrap_or(LONGEST_THINK_NS);
-    let change = thought.cast_signed().wrapping_sub(leaf.think_ns.cast_signed()) / 8;
-    leaf.think_ns = leaf.think_ns.saturating_add_signed(change);
+impl Member {
+    /// The issuer of a leaf is back, if it was waited for: how long it thought is learned.
+    #[inline(always)]
+    pub(super) fn note_return(&mut self, now: Nanos) {
+        if self.is(mark::WAITS) {
+            self.marks &= !mark::WAITS;
+            let thought = now.saturating_sub(self.last_done_ns).min(u64::from(LONGEST_THINK_NS));
+            let thought = u32::try_from(thought).unwrap_or(LONGEST_THINK_NS);
+            let change = thought.cast_signed().wrapping_sub(self.think_ns.cast_signed()) / 8;
+            self.think_ns = self.think_ns.saturating_add_signed(change);
+        }
+    }
+
+    /// Whether a leaf is for requests of this priority.
+    pub(super) fn is_of(&self, priority: Priority) -> bool {
+        self.weight() == leaf_weight(priority)
+    }
 }
 
 impl Paternoster {
@@ -69,10 +79,7 @@ impl Paternoster {
         state.held = state.held.wrapping_add(1);
         let (mut place, mut age) = (Link::NONE, Link::NONE);
         if class == Class::BestEffort {
-            if state.is(mark::WAITS) {
-                state.marks &= !mark::WAITS;
-                learn_think_time(state, self.now);
-            }
+            state.note_return(self.now);
             place = state.line.push_back::<ByPlace>(&mut self.slots, slot);
             age = self.oldest.push_back::<ByAge>(&mut self.slots, slot);
         }
@@ -148,15 +155,6 @@ impl Paternoster {
         self.ghosts.take_same(taken, generation);
     }
 
-    /// A leaf's issuer has sent something more, to a request that waits already.
-    pub(super) fn learn_think_time(&mut self, leaf: u32) {
-        let state = self.members.at_mut(leaf);
-        if state.is(mark::WAITS) {
-            state.marks &= !mark::WAITS;
-            learn_think_time(state, self.now);
-        }
-    }
-
     /// One that had been idle begins where the others are: what it did not ask for is not owed to it.
     #[inline(never)]
     fn wake(&mut self, member: u32) {
@@ -179,7 +177,7 @@ impl Paternoster {
         let group = request.group.0;
         let known = self.known_leaf(request.context.0);
         let member = self.members.at(known);
-        let is_usual = is_sync && member.parent == group && member.weight() == leaf_weight(request.priority);
+        let is_usual = is_sync && member.parent == group && member.is_of(request.priority);
         if is_usual && known != NIL && self.members.at(self.group_member(group)).is(mark::ONLINE) {
             return (known, group);
         }
@@ -189,7 +187,7 @@ impl Paternoster {
 
     /// The leaf of an issuer; the last one is that of all beyond the table.
     #[inline]
-    fn known_leaf(&self, context: u32) -> u32 {
+    pub(super) fn known_leaf(&self, context: u32) -> u32 {
         match self.contexts.get(context) {
             Some(leaf) => *leaf,
             None => *self.contexts.at(self.contexts.len().wrapping_sub(1)),

@@ -2,7 +2,7 @@
 
 use super::Paternoster;
 use super::ladder::Way;
-use super::state::{Held, Place, ROOT, mark};
+use super::state::{Held, ROOT, mark};
 use super::walker::{Phase, Step};
 use block::time::{MICROSECOND, MILLISECOND};
 use block::{Class, Nanos};
@@ -65,21 +65,29 @@ impl Paternoster {
     pub(super) fn leave_device<const IS_DONE: bool>(&mut self, slot: u32) {
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Nowhere;
-        let (leaf, class) = (entry.leaf, entry.class);
-        let (bytes, tally, since_ns, is_sync_read) =
-            (entry.bytes, entry.tally, entry.since_ns, entry.is_sync && entry.is_read);
+        let (leaf, class, bytes, tally, since_ns) = (entry.leaf, entry.class, entry.bytes, entry.tally, entry.since_ns);
+        let is_sync_read = entry.is_sync && entry.is_read;
+        self.one_out();
+        if IS_DONE {
+            self.learn(bytes, tally, since_ns, is_sync_read);
+        }
+        if class != Class::BestEffort {
+            return;
+        }
+        if IS_DONE && leaf == self.sole.leaf {
+            self.one_done_of_sole();
+        } else {
+            self.end_sole();
+            self.one_less_inside::<IS_DONE>(leaf);
+        }
+    }
+
+    /// A request fewer is inside.
+    #[inline(always)]
+    pub(super) fn one_out(&mut self) {
         self.walker.were_inside(self.now, u64::from(self.inside));
         self.inside = self.inside.saturating_sub(1);
         self.roll_generation();
-        if IS_DONE {
-            let stayed_ns = self.now.saturating_sub(since_ns);
-            self.learn(bytes, stayed_ns, is_sync_read);
-            let tally = self.tallies.at_mut(tally);
-            tally.service_ns = tally.service_ns.wrapping_add(stayed_ns);
-        }
-        if class == Class::BestEffort {
-            self.one_less_inside::<IS_DONE>(leaf);
-        }
     }
 
     /// Of a leaf, and of the groups above it.
@@ -106,9 +114,6 @@ impl Paternoster {
                 state.ghosts.add(generation);
             }
             let parent = state.parent;
-            if state.queued == 0 && state.in_flight == 0 {
-                self.forget_if_exact(member);
-            }
             if parent == ROOT {
                 break;
             }
@@ -119,35 +124,36 @@ impl Paternoster {
         }
     }
 
-    /// With exact shares nobody lingers who has nothing.
-    #[inline(never)]
-    fn forget_if_exact(&mut self, member: u32) {
-        if self.give() >= 100 && self.members.at(member).place() == Place::Wait && self.is_over(member) {
-            self.leave_wheel(member);
-        }
-    }
-
+    /// What a request that went inside at some time and is done says of the device.
     #[inline(always)]
-    fn learn(&mut self, bytes: u32, stayed_ns: Nanos, is_sync_read: bool) {
-        self.residence_ns = if self.residence_ns == 0 {
-            stayed_ns
-        } else {
-            let change = stayed_ns.cast_signed().wrapping_sub(self.residence_ns.cast_signed()) / 64;
-            self.residence_ns.saturating_add_signed(change)
+    pub(super) fn learn(&mut self, bytes: u32, tally: u32, since_ns: Nanos, is_sync_read: bool) {
+        let stayed_ns = self.now.saturating_sub(since_ns);
+        let service_ns = &mut self.tallies.at_mut(tally).service_ns;
+        *service_ns = service_ns.wrapping_add(stayed_ns);
+        let residence_ns = match self.residence_ns {
+            0 => stayed_ns,
+            // Between the two.
+            before => before.wrapping_add_signed(stayed_ns.cast_signed().wrapping_sub(before.cast_signed()) / 64),
         };
-        self.generation_ends_ns = self.generation_ns.saturating_add(self.ghost_ns());
-        let work = u64::from(bytes)
-            .max(super::arrival::LEAST_BYTES)
-            .saturating_add(self.settings.work_kib.unsigned_abs().saturating_mul(1024));
-        self.ladder.completed(work, self.now.saturating_sub(self.busy_from_ns));
+        self.residence_ns = residence_ns;
+        self.generation_ends_ns = self.generation_ns.wrapping_add(self.ghost_ns());
+        // 64 KiB at most, of what a table of settings keeps.
+        let beside = self.settings.work_kib.cast_unsigned() << 10;
+        let work = u64::from(bytes).max(super::arrival::LEAST_BYTES).wrapping_add(beside);
+        self.ladder.completed(work, self.now, self.busy_from_ns);
         self.busy_from_ns = self.now;
         self.walker.completed(self.now, work, u64::from(self.inside).wrapping_add(1));
         self.completions = self.completions.wrapping_add(1);
-        if is_sync_read && self.settings.lat_ns != 0 {
-            self.sync_reads = self.sync_reads.wrapping_add(1);
-            let is_late = stayed_ns > self.settings.lat_ns.unsigned_abs();
-            self.late_reads = self.late_reads.wrapping_add(u32::from(is_late));
+        if self.settings.lat_ns != 0 && is_sync_read {
+            self.note_latency(stayed_ns);
         }
+    }
+
+    #[inline(never)]
+    fn note_latency(&mut self, stayed_ns: Nanos) {
+        self.sync_reads = self.sync_reads.wrapping_add(1);
+        let is_late = stayed_ns > self.settings.lat_ns.unsigned_abs();
+        self.late_reads = self.late_reads.wrapping_add(u32::from(is_late));
     }
 
     /// Looked at with every pick: epochs end, and with them what is measured over one.

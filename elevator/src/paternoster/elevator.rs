@@ -12,10 +12,12 @@ impl Elevator for Paternoster {
         self.admission(bio.group)
     }
 
+    #[inline(always)]
     fn allocated(&mut self, requests: &Requests, id: RequestId, _now: Nanos) {
         self.count_tag::<true>(requests.attributes(id).group);
     }
 
+    #[inline(always)]
     fn freed(&mut self, requests: &Requests, id: RequestId, _now: Nanos) {
         self.count_tag::<false>(requests.attributes(id).group);
     }
@@ -28,13 +30,14 @@ impl Elevator for Paternoster {
 
     fn bio_merged(&mut self, requests: &Requests, id: RequestId, _side: Side, now: Nanos) {
         self.now = now;
+        self.end_sole();
         if self.holds_request(id, Held::Queued) {
             self.note_merged(requests, id);
             let entry = self.slots.at(id.slot());
             let (leaf, class) = (entry.leaf, entry.class);
             if class == Class::BestEffort {
                 self.roll_generation();
-                self.learn_think_time(leaf);
+                self.members.at_mut(leaf).note_return(now);
                 self.came_back(leaf);
             }
         }
@@ -42,6 +45,7 @@ impl Elevator for Paternoster {
 
     fn requests_merged(&mut self, requests: &Requests, keep: RequestId, gone: RequestId, now: Nanos) {
         self.now = now;
+        self.end_sole();
         if self.holds_request(keep, Held::Queued) {
             self.note_merged(requests, keep);
         }
@@ -60,35 +64,24 @@ impl Elevator for Paternoster {
 
     #[inline]
     fn insert_newcomer(&mut self, _requests: &Requests, id: RequestId, attributes: &Bio, now: Nanos) -> Wake {
-        if !self.begin_insertion(id, now) {
-            return Wake::No;
+        if self.sole.takes(attributes) {
+            return self.insert_of_sole(id, attributes, now);
         }
-        self.add(attributes, id);
-        self.wake_up()
+        self.insert_among(id, attributes, now)
     }
 
     #[inline]
-    fn choose(&mut self, _requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
+    fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.now = now;
-        (self.is_holding, self.hold_until) = (false, None);
-        if !self.direct.is_empty()
-            && let Some(id) = self.next_direct()
-        {
-            return Dispatch::Request { id, reason: Why::HeadInsert.into() };
+        if self.sole.leaf != NIL && !self.has_more_to_look_at() {
+            return self.choose_of_sole();
         }
-        if self.disordered != NIL {
-            self.put_in_order();
-        }
-        self.step_epoch();
-        self.roll_generation();
-        match self.whose_turn() {
-            Decision::Send { slot, why } => self.send(slot, why),
-            Decision::Answer(answer) => answer,
-        }
+        self.choose_among(requests)
     }
 
     fn drain(&mut self, _requests: &Requests, now: Nanos) -> Option<RequestId> {
         self.now = now;
+        self.end_sole();
         if let Some(id) = self.next_direct() {
             return Some(id);
         }
@@ -105,6 +98,7 @@ impl Elevator for Paternoster {
 
     fn requeued(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.now = now;
+        self.end_sole();
         if self.holds_request(id, Held::Dispatched) {
             self.give_up(id.slot());
             self.unbind(id.slot());
@@ -136,6 +130,26 @@ impl Elevator for Paternoster {
         self.wake_up()
     }
 
+    #[inline(always)]
+    fn completed_and_released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        let sole = self.sole.leaf;
+        match self.slots.get_mut(id.slot()) {
+            Some(slot) if slot.id == id && slot.held == Held::Dispatched && slot.is_of_leaf(sole) => {
+                (slot.leaf, slot.held) = (NIL, Held::Nowhere);
+                let (bytes, tally, since_ns, is_read) = (slot.bytes, slot.tally, slot.since_ns, slot.is_read);
+                self.now = now;
+                self.one_out();
+                self.learn(bytes, tally, since_ns, is_read);
+                self.until_overdue = self.until_overdue.saturating_sub(1);
+                let leaf = self.one_done_of_sole();
+                // It is kept by its issuer.
+                leaf.held = leaf.held.wrapping_sub(1);
+                Wake::All
+            }
+            _ => self.complete_and_release(requests, id, now),
+        }
+    }
+
     fn next_timer(&self) -> Option<Nanos> {
         self.hold_until
     }
@@ -148,6 +162,7 @@ impl Elevator for Paternoster {
 
     fn context_exited(&mut self, context: ContextId, now: Nanos) -> Wake {
         self.now = now;
+        self.end_sole();
         let index = context.0.min(self.contexts.len().wrapping_sub(1));
         if context.0 != index {
             return Wake::No;
@@ -161,6 +176,7 @@ impl Elevator for Paternoster {
 
     fn group_added(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) {
         self.now = now;
+        self.end_sole();
         if group.0 == ROOT || self.groups.get(group.0).is_none() {
             return;
         }
@@ -174,6 +190,7 @@ impl Elevator for Paternoster {
 
     fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> Wake {
         self.now = now;
+        self.end_sole();
         if group.0 != ROOT && self.groups.get(group.0).is_some() {
             self.change_weight(self.group_member(group.0), settings.clamped_weight());
         }
@@ -183,6 +200,7 @@ impl Elevator for Paternoster {
     /// What is queued drains where it is; issuers get a leaf elsewhere with their next request.
     fn group_offline(&mut self, group: GroupId, now: Nanos) {
         self.now = now;
+        self.end_sole();
         if group.0 == ROOT {
             return;
         }
@@ -198,6 +216,7 @@ impl Elevator for Paternoster {
 
     fn group_removed(&mut self, group: GroupId, now: Nanos) {
         self.now = now;
+        self.end_sole();
         if group.0 == ROOT || self.groups.get(group.0).is_none() {
             return;
         }
@@ -213,6 +232,7 @@ impl Elevator for Paternoster {
     }
 
     fn depth_changed(&mut self, depth: Depth) {
+        self.end_sole();
         self.depth = u64::from(depth.device).max(1).saturating_mul(self.hardware_queues);
         self.tags = u64::from(depth.requests);
         self.cap_q4 = self.depth_q4();
@@ -234,6 +254,7 @@ impl Elevator for Paternoster {
 
     fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError> {
         self.settings.set(index, value)?;
+        self.end_sole();
         if index == 0 {
             self.is_give_set = true;
             self.walker.set_give(self.give());
@@ -262,6 +283,7 @@ impl Elevator for Paternoster {
     }
 
     fn trace(&mut self, on: bool) {
+        self.end_sole();
         self.messages.switch(on);
     }
 
@@ -275,9 +297,52 @@ impl Elevator for Paternoster {
 }
 
 impl Paternoster {
+    /// A newcomer takes its place in the order.
+    #[inline(never)]
+    fn insert_among(&mut self, id: RequestId, attributes: &Bio, now: Nanos) -> Wake {
+        self.end_sole();
+        if !self.begin_insertion(id, now) {
+            return Wake::No;
+        }
+        self.add(attributes, id);
+        self.wake_up()
+    }
+
+    /// Whoever's turn it is.
+    #[inline(never)]
+    fn choose_among(&mut self, requests: &Requests) -> Dispatch {
+        self.end_sole();
+        (self.is_holding, self.hold_until) = (false, None);
+        if !self.direct.is_empty()
+            && let Some(id) = self.next_direct()
+        {
+            return Dispatch::Request { id, reason: Why::HeadInsert.into() };
+        }
+        if self.disordered != NIL {
+            self.put_in_order();
+        }
+        self.step_epoch();
+        self.roll_generation();
+        match self.whose_turn() {
+            Decision::Send { slot, why } => {
+                if matches!(why, Why::FirstInOrder) && self.is_alone_for_long() {
+                    self.begin_sole(slot, requests);
+                }
+                if self.sole.leaf == NIL { self.send(slot, why) } else { self.choose_of_sole() }
+            }
+            Decision::Answer(answer) => answer,
+        }
+    }
+
+    #[inline(never)]
+    fn complete_and_release(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        let completed = self.completed(requests, id, now);
+        completed.and(self.released(requests, id, now))
+    }
+
     /// What comes before every insertion. False, and counted, if the slot is taken.
     #[inline(always)]
-    fn begin_insertion(&mut self, id: RequestId, now: Nanos) -> bool {
+    pub(super) fn begin_insertion(&mut self, id: RequestId, now: Nanos) -> bool {
         self.now = now;
         let is_free = self.slots.get(id.slot()).is_some_and(|slot| slot.held == Held::Nowhere && slot.leaf == NIL);
         if !is_free {
@@ -293,6 +358,7 @@ impl Paternoster {
 
     #[inline(never)]
     fn insert_direct(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        self.end_sole();
         if !self.begin_insertion(id, now) {
             return Wake::No;
         }
@@ -339,6 +405,7 @@ impl Paternoster {
     /// Ended without a completion: drained, absorbed, or failed before the device.
     #[inline(never)]
     fn release_unfinished(&mut self, slot: u32) {
+        self.end_sole();
         let entry = self.slots.at(slot);
         match entry.held {
             Held::Nowhere => {}
@@ -400,7 +467,7 @@ impl Paternoster {
         let of_classes =
             self.real_time.count::<ByPlace>(&self.slots).wrapping_add(self.idle.count::<ByPlace>(&self.slots));
         must(of_classes == self.queued_of_classes, "lines of classes are counted", of_classes)?;
-        let aged = self.oldest.count::<ByAge>(&self.slots);
+        let aged = self.line_of_all().count::<ByAge>(&self.slots);
         must(aged.wrapping_add(of_classes) == self.queued_total, "the others are in the order of age", aged)?;
         let inside = self.slots.iter().filter(|slot| slot.held == Held::Dispatched).count();
         must(u32::try_from(inside) == Ok(self.inside), "requests in the device are counted", self.inside)?;
@@ -409,7 +476,9 @@ impl Paternoster {
             let is_linked = self.chains.is_linked(index);
             let place = member.place();
             must(is_linked == (place != Place::Inactive), "an active member is in a wheel", index)?;
-            must((member.queued > 0) == (place == Place::Ready), "who has queued requests is ready", index)?;
+            if !self.is_above_sole(index) {
+                must((member.queued > 0) == (place == Place::Ready), "who has queued requests is ready", index)?;
+            }
             must(member.in_flight == 0 || place != Place::Inactive, "who has requests inside is active", index)?;
             if self.is_leaf(index) && member.is(mark::USED) {
                 let count = member.line.count::<ByPlace>(&self.slots);

@@ -85,6 +85,11 @@ impl Ladder {
         self.way
     }
 
+    /// All at once, and nothing else is tried.
+    pub fn is_flow_for_good(&self) -> bool {
+        self.way == Way::Flow && !self.is_searching
+    }
+
     /// Of the last probe, in per cent of the other way.
     pub const fn last_percent(&self) -> u64 {
         self.last_percent
@@ -95,12 +100,15 @@ impl Ladder {
         self.is_contended = true;
     }
 
-    /// A request is done, after so much time in which there was something to do.
+    /// A request is done; since some time there was something to do.
     #[inline]
-    pub const fn completed(&mut self, work: u64, busy_ns: Nanos) {
-        if !self.is_searching {
-            return;
+    pub const fn completed(&mut self, work: u64, now: Nanos, busy_from_ns: Nanos) {
+        if self.is_searching {
+            self.count(work, now.saturating_sub(busy_from_ns));
         }
+    }
+
+    const fn count(&mut self, work: u64, busy_ns: Nanos) {
         if self.skipped_ns < SKIPPED_NS {
             self.skipped_ns = self.skipped_ns.saturating_add(busy_ns);
             return;

@@ -90,6 +90,18 @@ impl Line {
         Link { prev, next: NIL }
     }
 
+    /// Where another line is the same, its links are as well: `link` is both of `slot`'s.
+    #[inline(always)]
+    #[must_use]
+    pub fn push_back_twice(&mut self, slots: &mut Array<Slot>, slot: u32) -> Link {
+        let prev = core::mem::replace(&mut self.last, slot);
+        match slots.get_mut(prev) {
+            Some(before) => (before.place.next, before.age.next) = (slot, slot),
+            None => self.first = slot,
+        }
+        Link { prev, next: NIL }
+    }
+
     pub fn push_front(&mut self, slots: &mut Array<Slot>, slot: u32) {
         let next = core::mem::replace(&mut self.first, slot);
         match slots.get_mut(next) {
@@ -119,6 +131,16 @@ impl Line {
         self.first = link.next;
         match slots.get_mut(link.next) {
             Some(behind) => behind.place.prev = NIL,
+            None => self.last = NIL,
+        }
+    }
+
+    /// The same where another line is the same.
+    #[inline(always)]
+    pub fn unlink_first_twice(&mut self, slots: &mut Array<Slot>, link: Link) {
+        self.first = link.next;
+        match slots.get_mut(link.next) {
+            Some(behind) => (behind.place.prev, behind.age.prev) = (NIL, NIL),
             None => self.last = NIL,
         }
     }

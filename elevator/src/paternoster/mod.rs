@@ -9,7 +9,7 @@
 //!
 //! insert -> leaf -> chains of the groups above -> pick (lead against the floor) -> host -> completed -> walker
 //!
-//! Read `pick.rs` first, then `walker.rs`: how the floor is learned.
+//! Read `pick.rs` first, then `walker/`: how the floor is learned. `sole.rs` is a short cut: one issuer alone needs no order.
 
 mod arrival;
 mod cabin;
@@ -19,6 +19,7 @@ mod ladder;
 mod lines;
 mod log;
 mod pick;
+mod sole;
 mod state;
 mod tags;
 mod tally;
@@ -43,6 +44,7 @@ use block::{Class, ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 use cabin::Fare;
 use ladder::Ladder;
 use lines::{ByAge, ByPlace, Line, Link};
+use sole::Sole;
 use state::{FREE_SLOT, Ghosts, Group, Held, Member, Place, ROOT, Slot, mark};
 use tally::Tallies;
 use tunables::Settings;
@@ -129,6 +131,7 @@ pub struct Paternoster {
     walker: Walker,
     /// One issuer at a time, or all: where positioning costs time.
     ladder: Ladder,
+    sole: Sole,
     /// The leaf that has the device, and since when.
     aboard: u32,
     boarded_ns: Nanos,
@@ -168,15 +171,14 @@ impl Policy for Paternoster {
         // One of each issuer, one async of each group; those that nobody sends to any more hold a request each.
         let leaves = contexts.saturating_add(groups).saturating_add(slots).saturating_add(1);
         let members = leaves.saturating_add(groups);
-        let depth =
-            u64::from(configuration.depth.device).saturating_mul(u64::from(configuration.hardware_queues.max(1)));
-        let give = if configuration.rotational { 100 } else { 3 };
+        let hardware_queues = u64::from(configuration.hardware_queues.max(1));
+        let depth = u64::from(configuration.depth.device).saturating_mul(hardware_queues);
         Ok(Self {
             settings: Settings::DEFAULT,
             is_give_set: false,
             is_rotational: configuration.rotational,
             depth,
-            hardware_queues: u64::from(configuration.hardware_queues.max(1)),
+            hardware_queues,
             tags: u64::from(configuration.depth.requests),
             tags_taken: 0,
             now: 0,
@@ -212,8 +214,9 @@ impl Policy for Paternoster {
             completions: 0,
             window_ns: 0,
             look_ns: 0,
-            walker: Walker::new(give, depth, configuration.rotational),
+            walker: Walker::new(if configuration.rotational { 100 } else { 3 }, depth, configuration.rotational),
             ladder: Paternoster::ladder_for(configuration.rotational, 0),
+            sole: Sole::NOBODY,
             aboard: NIL,
             boarded_ns: 0,
             fare: Fare::FIRST,

@@ -71,7 +71,7 @@ impl Paternoster {
     }
 
     #[inline]
-    fn charge_of(&self, bytes: u32) -> u64 {
+    pub(super) fn charge_of(&self, bytes: u32) -> u64 {
         if self.settings.fair == 1 { LEAST_BYTES } else { u64::from(bytes).max(LEAST_BYTES) }
     }
 

@@ -41,6 +41,14 @@ pub struct Slot {
 
 const _: () = assert!(size_of::<Slot>() == 64, "one cache line");
 
+impl Slot {
+    /// Whether it is in this leaf's line, or was.
+    #[inline(always)]
+    pub fn is_of_leaf(&self, leaf: u32) -> bool {
+        self.leaf == leaf && self.class == Class::BestEffort
+    }
+}
+
 pub const FREE_SLOT: Slot = Slot {
     id: RequestId::from_raw(NIL),
     leaf: NIL,
@@ -78,7 +86,7 @@ pub struct Ghosts {
 impl Ghosts {
     pub const NONE: Ghosts = Ghosts { present: 0, before: 0, generation: 0 };
 
-    fn roll(&mut self, generation: u32) {
+    pub fn roll(&mut self, generation: u32) {
         match generation.wrapping_sub(self.generation) {
             0 => return,
             1 => (self.before, self.present) = (self.present, 0),
@@ -234,6 +242,28 @@ impl Member {
     #[inline]
     pub const fn span(&self, bytes: u64) -> u64 {
         bytes.wrapping_mul(self.inverse_less_one as u64 + 1) >> 16
+    }
+
+    /// Virtual time goes on by so many bytes; answers how far.
+    #[inline]
+    pub const fn go_on(&mut self, bytes: u64) -> u64 {
+        let increment = self.span(bytes);
+        self.vt = self.vt.wrapping_add(increment);
+        increment
+    }
+
+    /// Whether all that is counted of it is what another one counts.
+    pub fn counts_as(&self, other: &Member) -> bool {
+        (self.queued, self.in_flight, self.ghosts) == (other.queued, other.in_flight, other.ghosts)
+            && self.newest_bytes == other.newest_bytes
+            && self.is(mark::NEWEST_IS_SYNC) == other.is(mark::NEWEST_IS_SYNC)
+    }
+
+    /// Counts what a member below it does, which was the only one.
+    pub fn follow(&mut self, only: &Member) {
+        (self.queued, self.in_flight, self.ghosts) = (only.queued, only.in_flight, only.ghosts);
+        self.last_done_ns = self.last_done_ns.max(only.last_done_ns);
+        self.note_newest(only.newest_bytes, only.is(mark::NEWEST_IS_SYNC));
     }
 
     #[inline]

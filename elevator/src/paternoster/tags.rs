@@ -43,17 +43,24 @@ impl Paternoster {
     #[inline]
     pub(super) fn count_tag<const IS_TAKEN: bool>(&mut self, group: GroupId) {
         self.tags_taken = if IS_TAKEN { self.tags_taken.wrapping_add(1) } else { self.tags_taken.saturating_sub(1) };
-        let mut at = group.0;
+        if group.0 != ROOT {
+            self.count_tag_of::<IS_TAKEN>(group.0);
+        }
+    }
+
+    #[inline]
+    fn count_tag_of<const IS_TAKEN: bool>(&mut self, group: u32) {
+        let mut at = group;
         for _ in 0..self.groups.len() {
-            if at == ROOT {
-                return;
-            }
             let state = self.groups.at_mut(at);
             let before = state.tags;
             let parent = state.parent;
             state.tags = if IS_TAKEN { before.wrapping_add(1) } else { before.saturating_sub(1) };
             if before == u32::from(!IS_TAKEN) {
                 self.count_holder::<IS_TAKEN>(at, parent);
+            }
+            if parent == ROOT {
+                return;
             }
             at = parent;
         }

@@ -123,7 +123,7 @@ impl Paternoster {
     }
 
     /// One that was found too far back, or is to be forgotten.
-    #[inline(never)]
+    #[inline(always)]
     fn amend(&mut self, member: u32, place: Place) {
         if place == Place::Wait && self.is_over(member) {
             self.leave_wheel(member);

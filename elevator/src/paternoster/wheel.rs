@@ -322,7 +322,7 @@ impl Wheel {
     }
 
     /// Puts one that was found far in its place.
-    #[inline(never)]
+    #[inline(always)]
     pub fn move_on(&mut self, chains: &mut Chains, seats: &mut impl Seats, child: u32) {
         self.remove_first(chains, seats.slot(child), child);
         self.put(chains, seats, child);
@@ -334,7 +334,8 @@ impl Wheel {
         self.remove(chains, index, child);
     }
 
-    #[inline]
+    /// Apart from the way out, likewise.
+    #[inline(never)]
     fn put(&mut self, chains: &mut Chains, seats: &mut impl Seats, child: u32) {
         if let Some(slot) = self.insert(chains, seats.vt(child), child) {
             seats.set_slot(child, slot);
