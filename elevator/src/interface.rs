@@ -283,20 +283,6 @@ pub trait Elevator {
         self.insert(requests, id, Position::Sorted(Hint::None), now)
     }
 
-    /// `allocated` and `insert_newcomer`, one right after the other, where counted instructions matter. Whoever overrides it does
-    /// exactly what the two do.
-    #[inline(always)]
-    fn allocated_and_inserted(
-        &mut self,
-        requests: &Requests,
-        id: RequestId,
-        attributes: &Attributes,
-        now: Nanos,
-    ) -> Wake {
-        self.allocated(requests, id, now);
-        self.insert_newcomer(requests, id, attributes, now)
-    }
-
     /// The next request for a hardware queue. Only called while [`Elevator::has_work`] says so.
     fn choose(&mut self, requests: &Requests, queue: HardwareQueue, now: Nanos) -> Dispatch;
 
@@ -343,14 +329,6 @@ pub trait Elevator {
     fn completed_and_released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         let completed = self.completed(requests, id, now);
         completed.and(self.released(requests, id, now))
-    }
-
-    /// The same and `freed`: all of a request's end. Whoever overrides it does exactly what the three do.
-    #[inline(always)]
-    fn completed_and_freed(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
-        let wake = self.completed_and_released(requests, id, now);
-        self.freed(requests, id, now);
-        wake
     }
 
     // ---- time and change ----

@@ -64,9 +64,10 @@ pub(crate) fn id_in(told: i64) -> u32 {
 pub(crate) fn sort_in<E: Elevator>(books: &mut Books, policy: &mut E, attributes: &Attributes, now: Nanos) -> i64 {
     let Some(id) = books.requests.allocate_queued(*attributes, now) else { return i64::from(NONE) | i64::MIN };
     books.hold::<E>(attributes);
+    policy.allocated(&books.requests, id, now);
     count_insertion(books);
     // blk-mq runs the queue in any case.
-    let _wake = policy.allocated_and_inserted(&books.requests, id, attributes, now);
+    let _wake = policy.insert_newcomer(&books.requests, id, attributes, now);
     let told = i64::from(id.raw());
     if books.after_insertion(policy) { told | i64::MIN } else { told }
 }
@@ -206,7 +207,8 @@ pub(crate) fn finish<E: Elevator>(books: &mut Books, policy: &mut E, id: u32, no
         return finish_unserved(books, policy, id, now);
     }
     books.stats.finished = books.stats.finished.wrapping_add(1);
-    let wake = policy.completed_and_freed(&books.requests, id, now);
+    let wake = policy.completed_and_released(&books.requests, id, now);
+    policy.freed(&books.requests, id, now);
     forget(books, policy, id, wake)
 }
 
