@@ -147,6 +147,8 @@ impl Policy for Deadline {
 }
 
 impl Elevator for Deadline {
+    const KNOWS_HOLDERS: bool = false;
+
     fn merge_search(&self) -> MergeSearch {
         if self.settings.front_merges == 0 { MergeSearch::Pipeline } else { MergeSearch::PipelineThenFront }
     }

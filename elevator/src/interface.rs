@@ -217,6 +217,12 @@ pub struct Violation {
 /// limits of [`Configuration`]; a bio's group has been added. What the policy owes: no panic, bounded time, the same
 /// answers for the same calls. A call that breaks the rules is counted ([`Elevator::violations`]) and otherwise ignored.
 pub trait Elevator {
+    /// Whether issuers or groups mean anything to it. Where not, a host need not say whose a request is, nor keep ids for it.
+    const KNOWS_HOLDERS: bool = true;
+
+    /// Whether each hardware queue has queues of its own, so that what waits for one cannot go to another.
+    const IS_PER_QUEUE: bool = false;
+
     // ---- a bio looks for a tag and for company ----
 
     /// How deep a request like this may go into the scheduler tags. Asked without the queue's lock in the kernel, where

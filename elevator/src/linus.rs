@@ -127,6 +127,8 @@ struct Found {
 }
 
 impl<const READS_FORWARD: bool> Elevator for SortedList<READS_FORWARD> {
+    const KNOWS_HOLDERS: bool = false;
+
     fn merge_search(&self) -> MergeSearch {
         MergeSearch::Own
     }

@@ -86,6 +86,8 @@ struct Found {
 }
 
 impl Elevator for Nas {
+    const KNOWS_HOLDERS: bool = false;
+
     fn merge_search(&self) -> MergeSearch {
         MergeSearch::Own
     }

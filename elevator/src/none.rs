@@ -77,6 +77,9 @@ impl Policy for Unscheduled {
 }
 
 impl Elevator for Unscheduled {
+    const KNOWS_HOLDERS: bool = false;
+    const IS_PER_QUEUE: bool = true;
+
     fn merge_search(&self) -> MergeSearch {
         MergeSearch::Own
     }

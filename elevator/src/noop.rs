@@ -50,6 +50,8 @@ impl Policy for Noop {
 }
 
 impl Elevator for Noop {
+    const KNOWS_HOLDERS: bool = false;
+
     fn merge_search(&self) -> MergeSearch {
         match self.company {
             Company::OwnScan => MergeSearch::Own,
@@ -92,6 +94,7 @@ impl Elevator for Noop {
         requests.id_of(self.links.next(id.slot())?)
     }
 
+    #[inline]
     fn insert(&mut self, _requests: &Requests, id: RequestId, at: Position, _now: Nanos) -> Wake {
         let done = match at {
             Position::Sorted(Hint::None) => self.queued.push_back(&mut self.links, id.slot()),
@@ -103,6 +106,7 @@ impl Elevator for Noop {
         Wake::All
     }
 
+    #[inline]
     fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         match self.drain(requests, now) {
             Some(id) => Dispatch::Request { id, reason: Why::Oldest.into() },
@@ -110,6 +114,7 @@ impl Elevator for Noop {
         }
     }
 
+    #[inline]
     fn drain(&mut self, requests: &Requests, _now: Nanos) -> Option<RequestId> {
         requests.id_of(self.queued.pop_front(&mut self.links)?)
     }

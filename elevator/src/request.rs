@@ -215,7 +215,8 @@ impl Requests {
         request.start_ns = now;
         request.issued_ns = 0;
         request.place = place;
-        let id = RequestId::new(slot, request.word.generation());
+        // Its own slot for the next free one: what is left is the generation.
+        let id = RequestId::from_raw(request.word.raw().wrapping_sub(request.word.slot()).wrapping_add(slot));
         request.word = id;
         self.in_use += 1;
         Some(id)
@@ -230,8 +231,15 @@ impl Requests {
     /// The same, and answers whose the request was; `None` if the id was stale.
     #[inline]
     pub fn give_back(&mut self, id: RequestId) -> Option<(GroupId, ContextId)> {
+        self.live_mut(id)?;
+        Some(self.give_back_known(id))
+    }
+
+    /// The same of a request that its host has found alive since it last gave one back; nothing is asked again.
+    #[inline]
+    pub fn give_back_known(&mut self, id: RequestId) -> (GroupId, ContextId) {
         let first_free = self.first_free;
-        let request = self.live_mut(id)?;
+        let Some(request) = self.slots.get_mut(id.slot()) else { return (GroupId::ROOT, ContextId(0)) };
         let holders = (request.attributes.group, request.attributes.context);
         request.place = Place::Free;
         // One more than a generation can say is 0 again.
@@ -239,7 +247,7 @@ impl Requests {
         self.first_free = id.slot();
         // Only what is in use is found alive.
         self.in_use = self.in_use.wrapping_sub(1);
-        Some(holders)
+        holders
     }
 
     /// The request; an empty one if the id is stale.

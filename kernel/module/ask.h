@@ -58,7 +58,12 @@ static inline u8 hoist_operation_of(blk_opf_t opf)
 	}
 }
 
-/* The core's id of a request, in the first private word: 0 = it knows nothing of it. The second one has the issuer's id. */
+/*
+ * The core's id of a request, in the lower half of the first private word: 0 = it knows nothing of it. HOIST_COUNTED alone: its tag
+ * is counted (tags_held), and nobody has told the core. The second word has the issuer's id, where issuers count.
+ */
+#define HOIST_COUNTED ((void *)(1ul << 32))
+
 static inline u32 hoist_id_of(const struct request *rq)
 {
 	return (u32)(unsigned long)rq->elv.priv[0] - 1;
@@ -77,71 +82,126 @@ static inline struct request *hoist_request_of(struct hoist_device *device, u32 
 	return id != HOIST_NONE && slot < device->slot_count ? device->slots[slot] : NULL;
 }
 
-static inline u32 hoist_issuer_of(const struct request *rq)
+static inline u32 hoist_issuer_of(const struct hoist_device *device, const struct request *rq)
 {
-	return (u32)(unsigned long)rq->elv.priv[1];
+	return device->wants & HOIST_WANTS_CONTEXTS ? (u32)(unsigned long)rq->elv.priv[1] : 0;
+}
+
+/* Neither asked for anything special nor known to the core, and blk-mq will tell of its end: what nearly all are. */
+static inline bool hoist_is_plain_newcomer(const struct request *rq)
+{
+	return hoist_is_plain(rq) && (rq->rq_flags & (RQF_NOMERGE_FLAGS | HOIST_PREPARED)) == HOIST_PREPARED &&
+	       hoist_id_of(rq) == HOIST_NONE;
 }
 
 /*
- * Who asks, 0 if this device has not met it yet. Without queue_lock: an issuer's entry for a queue goes only with the issuer, or
- * with the elevator, which waits until no request is on its way.
+ * Who asks, as far as the hint of its I/O context says, else 0. Without queue_lock: an issuer's entry for a queue goes only with the
+ * issuer, or with the elevator, which waits until no request is on its way.
  */
-static inline u32 hoist_issuer_now(struct hoist_device *device)
+static inline u32 hoist_issuer_hinted(struct hoist_device *device)
 {
 	struct io_context *ioc = current->io_context;
 	struct io_cq *icq;
 	u32 id = 0;
 
-	if (!(device->wants & HOIST_WANTS_CONTEXTS) || !ioc)
+	if (unlikely(!ioc))
 		return 0;
 	/* The hint may be of another queue, and go at any time. Without preemption, which is RCU's as well, because it takes no call. */
 	rcu_read_lock_sched();
 	icq = rcu_dereference_sched(ioc->icq_hint);
-	if (unlikely(!icq || icq->q != device->q))
-		icq = radix_tree_lookup(&ioc->icq_tree, device->q->id);
-	if (icq && icq->q == device->q)
+	if (likely(icq && icq->q == device->q))
 		id = container_of(icq, struct hoist_icq, icq)->id;
 	rcu_read_unlock_sched();
 	return id;
 }
 
+/* The same without a hint, which is set: whoever takes the entry away comes later, and looks at the hint. 0: never met. */
+static inline u32 hoist_issuer_searched(struct hoist_device *device)
+{
+	struct io_context *ioc = current->io_context;
+	struct io_cq *icq;
+	u32 id = 0;
+
+	if (!ioc)
+		return 0;
+	rcu_read_lock_sched();
+	icq = radix_tree_lookup(&ioc->icq_tree, device->q->id);
+	if (icq && icq->q == device->q) {
+		rcu_assign_pointer(ioc->icq_hint, icq);
+		id = container_of(icq, struct hoist_icq, icq)->id;
+	}
+	rcu_read_unlock_sched();
+	return id;
+}
+
+static inline u32 hoist_issuer_now(struct hoist_device *device)
+{
+	u32 id = hoist_issuer_hinted(device);
+
+	return likely(id) ? id : hoist_issuer_searched(device);
+}
+
+static inline u32 hoist_issuer_if_wanted(struct hoist_device *device)
+{
+	return device->wants & HOIST_WANTS_CONTEXTS ? hoist_issuer_now(device) : 0;
+}
+
 static inline struct hoist_ask hoist_ask_of_request(struct hoist_device *device, struct request *rq)
 {
 	return (struct hoist_ask) {
-		.sector = blk_rq_pos(rq), .sectors = blk_rq_sectors(rq), .context = hoist_issuer_of(rq),
+		.sector = blk_rq_pos(rq), .sectors = blk_rq_sectors(rq), .context = hoist_issuer_of(device, rq),
 		.group = hoist_group_of_bio(device, rq->bio), .flags = hoist_flags_of(rq->cmd_flags),
 		.priority = req_get_ioprio(rq), .segments = rq->nr_phys_segments, .hardware_queue = rq->mq_hctx->queue_num,
 		.operation = hoist_operation_of(rq->cmd_flags),
 	};
 }
 
-/* What is 0 in all of them stands there already, and so does the hardware queue. */
-static inline void hoist_describe(struct hoist_device *device, struct request *rq, bool is_plain, struct hoist_attributes *attributes)
+/* What is 0 in all of them stands there already, and so does the hardware queue; holders are whoever inserts it's affair. */
+static inline void hoist_describe_rest(struct request *rq, struct hoist_attributes *attributes)
 {
-	u32 bits = (__force u32)rq->cmd_flags;
-
 	attributes->sector = blk_rq_pos(rq);
 	attributes->sectors = blk_rq_sectors(rq);
-	if (device->wants & (HOIST_WANTS_CONTEXTS | HOIST_WANTS_GROUPS)) {
-		attributes->context = hoist_issuer_of(rq);
-		attributes->group = hoist_group_of_bio(device, rq->bio);
-	}
 	attributes->priority = req_get_ioprio(rq);
 	attributes->segments = rq->nr_phys_segments;
-	/* Reads and writes of nothing special have the numbers and, shifted, the bits of the core. */
-	if (is_plain) {
-		attributes->operation = bits & 1;
-		attributes->flags = ((bits >> __REQ_SYNC) & 1) * HOIST_SYNC | ((bits >> __REQ_IDLE) & 1) * HOIST_IDLE;
-		return;
-	}
+}
+
+static inline void hoist_describe(struct request *rq, struct hoist_attributes *attributes)
+{
+	hoist_describe_rest(rq, attributes);
 	attributes->operation = hoist_operation_of(rq->cmd_flags);
 	attributes->flags = hoist_flags_of(rq->cmd_flags);
+}
+
+/*
+ * Operation and flags of a plain request: three bits go to other places. One multiplication makes a copy of each in its place and
+ * in others, no two in the same, and the mask takes what is wanted.
+ */
+#define HOIST_PLAIN_BITS (1u | 1u << __REQ_SYNC | 1u << __REQ_IDLE)
+#define HOIST_PLAIN_COPIES (1u | 1u << (16 - __REQ_SYNC) | 1u << (29 - __REQ_IDLE))
+#define HOIST_PLAIN_WORD(bits) (((bits) & HOIST_PLAIN_BITS) * HOIST_PLAIN_COPIES & (1u | HOIST_SYNC << 16 | HOIST_IDLE << 16))
+_Static_assert(HOIST_SYNC == 1 && HOIST_IDLE == 1u << 13, "the flags have moved");
+#define HOIST_PLAIN_HOLDS(op, sync, idle)                                                                             \
+	_Static_assert(HOIST_PLAIN_WORD((op) | (sync) << __REQ_SYNC | (idle) << __REQ_IDLE) ==                        \
+		       ((op) | (sync) * (HOIST_SYNC << 16) | (idle) * (HOIST_IDLE << 16)), "a plain request's bits")
+HOIST_PLAIN_HOLDS(0u, 0u, 0u);
+HOIST_PLAIN_HOLDS(0u, 0u, 1u);
+HOIST_PLAIN_HOLDS(0u, 1u, 0u);
+HOIST_PLAIN_HOLDS(0u, 1u, 1u);
+HOIST_PLAIN_HOLDS(1u, 0u, 0u);
+HOIST_PLAIN_HOLDS(1u, 0u, 1u);
+HOIST_PLAIN_HOLDS(1u, 1u, 0u);
+HOIST_PLAIN_HOLDS(1u, 1u, 1u);
+
+static inline void hoist_describe_plain(struct request *rq, struct hoist_attributes *attributes)
+{
+	hoist_describe_rest(rq, attributes);
+	attributes->operation_and_flags = HOIST_PLAIN_WORD((__force u32)rq->cmd_flags);
 }
 
 static inline struct hoist_ask hoist_ask_of_bio(struct hoist_device *device, struct bio *bio)
 {
 	return (struct hoist_ask) {
-		.sector = bio->bi_iter.bi_sector, .sectors = bio_sectors(bio), .context = hoist_issuer_now(device),
+		.sector = bio->bi_iter.bi_sector, .sectors = bio_sectors(bio), .context = hoist_issuer_if_wanted(device),
 		.group = hoist_group_of_bio(device, bio), .flags = hoist_flags_of(bio->bi_opf), .priority = bio_prio(bio),
 		.segments = 1, .operation = hoist_operation_of(bio->bi_opf),
 	};

@@ -113,23 +113,22 @@ static ssize_t show_stats(struct elevator_queue *eq, char *page)
 	struct hoist_stats stats;
 	struct hoist_line text;
 	u64 count, lost, written, spilled;
-	u32 queued, in_driver, i;
+	u32 queued, i;
 	int at;
 
 	spin_lock_irq(&device->lock);
 	hoist_stats(device->core, &stats);
 	queued = device->core->queued;
-	in_driver = device->core->in_driver;
 	written = hoist_recorded(device->core, &lost);
 	spilled = device->spilled;
 	spin_unlock_irq(&device->lock);
 	at = sysfs_emit(page,
 			"inserted %llu\ndispatched %llu\nfinished %llu\nrequeued %llu\nbios_merged %llu\nabsorbed %llu\n"
-			"queued %u\nin_driver %u\ndispatch_calls %llu\nholds %llu\nthrottled %llu\ntimers %llu\n"
+			"queued %u\nin_driver %llu\ndispatch_calls %llu\nholds %llu\nthrottled %llu\ntimers %llu\n"
 			"groups %llu\ncontexts %llu\ngroups_refused %llu\ncontexts_refused %llu\nspilled %llu\n"
 			"faults %llu\nrecorded %llu\nunrecorded %llu\n",
 			stats.inserted, stats.dispatched, stats.finished, stats.requeued, stats.bios_merged, stats.absorbed,
-			queued, in_driver, stats.dispatch_calls, stats.holds, stats.throttled, stats.timers, stats.groups,
+			queued, stats.in_driver, stats.dispatch_calls, stats.holds, stats.throttled, stats.timers, stats.groups,
 			stats.contexts, stats.groups_refused, stats.contexts_refused, spilled, stats.faults, written, lost);
 	for (i = 0; hoist_reason(device->core, i, &text, &count); i++)
 		at += sysfs_emit_at(page, at, "reason \"%.*s\" %llu\n", (int)text.bytes, text.text, count);

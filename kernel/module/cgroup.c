@@ -73,7 +73,7 @@ u32 hoist_group_of_current(struct hoist_device *device)
 	struct blkcg *blkcg;
 	u32 id = 0;
 
-	if (!(device->wants & HOIST_WANTS_GROUPS))
+	if (!READ_ONCE(device->group_count))
 		return 0;
 	rcu_read_lock_sched();
 	blkcg = hoist_blkcg_of(task_css_check(current, io_cgrp_id, rcu_read_lock_sched_held()));
@@ -134,6 +134,7 @@ static void init_here(struct blkg_policy_data *data)
 	if (here->id) {
 		here->device = device;
 		list_add(&here->others, &device->groups);
+		WRITE_ONCE(device->group_count, device->group_count + 1);
 	}
 	spin_unlock_irqrestore(&membership, flags);
 }
@@ -151,6 +152,7 @@ static void leave_here(struct blkg_policy_data *data)
 		above = here_in(data->blkg->parent);
 		list_del(&here->others);
 		here->device = NULL;
+		WRITE_ONCE(device->group_count, device->group_count - 1);
 		spin_lock(&device->lock);
 		hoist_group_offline(device->core, here->id, hoist_now(device));
 		hoist_bury(device);

@@ -202,10 +202,10 @@ void hoist_exit_sched(struct elevator_queue *eq)
 	/* Groups that went may have started it once more. */
 	hrtimer_cancel(&device->timer);
 	hoist_stats(device->core, &stats);
-	pr_info("%s off: inserted %llu dispatched %llu finished %llu requeued %llu absorbed %llu queued %u in driver %u spilled %llu faults %llu\n",
+	pr_info("%s off: inserted %llu dispatched %llu finished %llu requeued %llu absorbed %llu queued %u in driver %llu spilled %llu faults %llu\n",
 		device->kind->name, stats.inserted, stats.dispatched, stats.finished, stats.requeued, stats.absorbed,
-		device->core->queued, device->core->in_driver, device->spilled, stats.faults);
-	WARN_ONCE(device->core->queued || device->core->in_driver || !list_empty(&device->spill) || stats.faults,
+		device->core->queued, stats.in_driver, device->spilled, stats.faults);
+	WARN_ONCE(device->core->queued || stats.in_driver || !list_empty(&device->spill) || stats.faults,
 		  "hoistway: requests were lost, or the policy met what cannot be\n");
 	blk_add_trace_msg(device->q, "hoistway %s off", device->kind->name);
 	if (device->wants & HOIST_SCHEDULES_WRITES)
@@ -221,6 +221,7 @@ static void depth_changed(struct blk_mq_hw_ctx *hctx)
 	sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, 1);
 	spin_lock_irq(&device->lock);
 	/* Not q->nr_requests: blk-mq writes that after it told us. */
+	WRITE_ONCE(device->few_tags, hctx->sched_tags->bitmap_tags.sb.depth / 4);
 	hoist_depth_changed(device->core, hctx->sched_tags->bitmap_tags.sb.depth,
 			    hctx->queue->tag_set ? hctx->queue->tag_set->queue_depth : 32);
 	hoist_timer_follows(device);

@@ -35,7 +35,7 @@ static const struct elevator_mq_ops operations = {
 	.dispatch_request = hoist_dispatch_request,
 	.has_work = hoist_has_work_for,
 	.completed_request = hoist_completed_request,
-	.finish_request = hoist_finish_plain,
+	.finish_request = hoist_finish_request,
 	.requeue_request = hoist_requeue_request,
 	.init_icq = hoist_init_icq,
 	.exit_icq = hoist_exit_icq,
@@ -55,17 +55,24 @@ static void choose_operations(struct hoist_kind *kind, struct elevator_mq_ops *o
 	}
 	if (wants & HOIST_LIMITS_READS) {
 		ops->limit_depth = hoist_limit_depth;
-		ops->finish_request = hoist_finish_counted;
+		ops->prepare_request = hoist_prepare_counted;
+		ops->completed_request = hoist_completed_counted;
 	} else if (wants & HOIST_LIMITS_WRITES) {
 		ops->limit_depth = hoist_limit_writes;
 	}
 	/* Where neither issuers nor groups count, anybody may join anybody. */
-	if (!(wants & (HOIST_WANTS_CONTEXTS | HOIST_WANTS_GROUPS))) {
+	if (wants & (HOIST_WANTS_CONTEXTS | HOIST_WANTS_GROUPS)) {
+		ops->insert_requests = hoist_insert_of_holders;
+	} else {
 		ops->allow_merge = NULL;
 		ops->prepare_request = hoist_prepare_plain;
 	}
-	if (wants & HOIST_PER_QUEUE)
+	if (wants & HOIST_PER_QUEUE) {
 		ops->has_work = hoist_has_work_of_its_own;
+		ops->dispatch_request = hoist_dispatch_of_its_own;
+	} else if (wants & HOIST_TICKS_DO) {
+		ops->dispatch_request = hoist_dispatch_in_ticks;
+	}
 }
 
 static int offer_kind(struct hoist_kind *kind, u32 index)

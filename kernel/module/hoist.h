@@ -28,19 +28,23 @@ struct hoist_kind {
 
 /* A device under one of them. `lock` protects everything below it, and the core. */
 struct hoist_device {
+	/* First: the address of both is one. */
+	spinlock_t lock;
+	/* HOIST_SPILLED and HOIST_TRACED: what a choice has to look after besides. */
+	u32 unusual;
 	struct request_queue *q;
 	const struct hoist_kind *kind;
 	/* kind->wants, which is looked at with every request. */
 	u32 wants;
 	/* Requests that hold a tag, for the policies that limit reads. Without the lock. */
 	atomic_t tags_held;
-	spinlock_t lock;
+	/* As many of them held leave three quarters of the tags free. */
+	u32 few_tags;
+	/* Groups besides the root that have an id of the core's. Written under `membership` (cgroup.c), read without. */
+	u32 group_count;
 	struct hoist_core *core;
 	struct request **slots;
 	u32 slot_count;
-	bool is_traced;
-	/* `spill` has something. */
-	bool has_spilled;
 	/* The latest time that the core was told: it must not run backwards. */
 	u64 now_ns;
 	/* The tick in which the clock was read last. */
@@ -59,6 +63,10 @@ struct hoist_device {
 	struct hoist_config config;
 	struct debugfs_blob_wrapper config_blob;
 };
+
+/* `spill` has something; somebody traces the device. */
+#define HOIST_SPILLED (1u << 0)
+#define HOIST_TRACED (1u << 1)
 
 struct hoist_icq {
 	struct io_cq icq;
@@ -94,12 +102,18 @@ static inline u64 hoist_now(struct hoist_device *device)
  * The same where a request is chosen: in a tick, a row of choices that nothing else comes between is one time, as it goes to the
  * driver together; and all choices are for policies that count in ticks.
  */
-static inline u64 hoist_now_of_choice(struct hoist_device *device)
+static inline u64 hoist_now_of_choice(struct hoist_device *device, bool ticks_do)
 {
-	if ((device->wants & HOIST_TICKS_DO || device->now_ns == device->chosen_ns) && likely(device->read_at == jiffies))
+	if ((ticks_do || device->now_ns == device->chosen_ns) && likely(device->read_at == jiffies))
 		return device->now_ns;
 	device->chosen_ns = hoist_now(device);
 	return device->chosen_ns;
+}
+
+/* Under the lock. */
+static inline void hoist_becomes(struct hoist_device *device, u32 what, bool is_so)
+{
+	WRITE_ONCE(device->unusual, is_so ? device->unusual | what : device->unusual & ~what);
 }
 
 /* Under the lock, after each call: a group that nothing holds any more. */
@@ -125,7 +139,7 @@ static inline void hoist_attend(struct hoist_device *device)
 {
 	if (likely(!device->core->attention))
 		return;
-	device->core->attention &= HOIST_RECORDED;
+	device->core->attention = 0;
 	hoist_bury(device);
 	hoist_timer_follows(device);
 }
@@ -137,12 +151,24 @@ static inline void hoist_keep_for_merging(struct request_queue *q, struct reques
 	rq->rq_flags |= RQF_HASHED;
 }
 
-/* Under the lock: whether blk-mq's search for company, which is long, is worth being asked: most of the hash is empty. */
+/*
+ * Under the lock: whether blk-mq's search for company, which is long, is worth being asked: it tries the request that was joined
+ * last, and one in the hash that ends where this begins.
+ */
 static inline bool hoist_may_find_company(struct request_queue *q, struct request *rq)
 {
 	sector_t sector = blk_rq_pos(rq);
+	struct hlist_node *node;
+	struct request *other;
 
-	return q->last_merge || !hlist_empty(&q->elevator->hash[hash_min(sector, HASH_BITS(q->elevator->hash))]);
+	if (unlikely(q->last_merge))
+		return true;
+	hlist_for_each(node, &q->elevator->hash[hash_min(sector, HASH_BITS(q->elevator->hash))]) {
+		other = hlist_entry(node, struct request, hash);
+		if (blk_rq_pos(other) + blk_rq_sectors(other) == sector)
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -170,18 +196,23 @@ static inline void hoist_run_all(struct hoist_device *device)
 void hoist_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data);
 void hoist_limit_writes(blk_opf_t opf, struct blk_mq_alloc_data *data);
 void hoist_prepare_request(struct request *rq);
+void hoist_prepare_counted(struct request *rq);
 void hoist_prepare_plain(struct request *rq);
 #ifdef HOIST_INSERT_FLAGS
-void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, blk_insert_t how);
+typedef blk_insert_t hoist_insert_t;
 #else
-void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, bool at_head);
+typedef bool hoist_insert_t;
 #endif
+void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how);
+void hoist_insert_of_holders(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how);
 struct request *hoist_dispatch_request(struct blk_mq_hw_ctx *hctx);
+struct request *hoist_dispatch_in_ticks(struct blk_mq_hw_ctx *hctx);
+struct request *hoist_dispatch_of_its_own(struct blk_mq_hw_ctx *hctx);
 bool hoist_has_work_for(struct blk_mq_hw_ctx *hctx);
 bool hoist_has_work_of_its_own(struct blk_mq_hw_ctx *hctx);
 void hoist_completed_request(struct request *rq, u64 now);
-void hoist_finish_plain(struct request *rq);
-void hoist_finish_counted(struct request *rq);
+void hoist_completed_counted(struct request *rq, u64 now);
+void hoist_finish_request(struct request *rq);
 void hoist_requeue_request(struct request *rq);
 enum hrtimer_restart hoist_time_has_come(struct hrtimer *timer);
 
@@ -232,9 +263,10 @@ void hoist_groups_off(struct hoist_device *device);
 u32 hoist_group_of_blkg(struct blkcg_gq *blkg);
 u32 hoist_group_of_current(struct hoist_device *device);
 
+/* Without a look at the bio while there is no group but the root: a device that wants none never has another. */
 static inline u32 hoist_group_of_bio(struct hoist_device *device, struct bio *bio)
 {
-	return device->wants & HOIST_WANTS_GROUPS && bio ? hoist_group_of_blkg(bio->bi_blkg) : 0;
+	return unlikely(READ_ONCE(device->group_count)) && bio ? hoist_group_of_blkg(bio->bi_blkg) : 0;
 }
 
 #endif

@@ -6,7 +6,7 @@
 #include <linux/stddef.h>
 #include <linux/types.h>
 
-#define HOIST_ABI 4
+#define HOIST_ABI 5
 #define HOIST_NONE 0xffffffffu
 #define HOIST_NEVER 0xffffffffffffffffull
 /* An id is a slot and a generation; the slot is the part that tables are indexed by. */
@@ -24,8 +24,6 @@
 
 enum hoist_search { HOIST_PIPELINE, HOIST_FRONT, HOIST_OWN };
 enum hoist_side { HOIST_BACK = 1, HOIST_FRONT_SIDE = 2, HOIST_DISCARD = 3 };
-enum hoist_kind_of_action { HOIST_EMPTY, HOIST_DISPATCH, HOIST_WAIT_UNTIL, HOIST_WAIT_COMPLETION };
-
 #define HOIST_RUN_QUEUE 1u
 
 /* Flags of struct hoist_ask. */
@@ -60,42 +58,50 @@ struct hoist_ask {
 struct hoist_attributes {
 	u64 sector;
 	u32 sectors, unused;
-	u8 operation;
-	u16 flags, priority, segments;
+	union {
+		struct {
+			u8 operation;
+			u16 flags;
+		};
+		/* The operation in the lower half, the flags in the upper. */
+		u32 operation_and_flags;
+	};
+	u16 priority, segments;
 	u32 device, context, group;
 	u16 software_queue, hardware_queue;
 };
 
-struct hoist_action {
-	u32 kind, id;
-	u64 until_ns;
-};
-
 struct hoist_core;
 
-/* The policy's own functions, for what comes with every request. */
+/*
+ * The policy's own functions, for what comes with every request. The first two answer with an id; below 0 if `attention` may say more,
+ * with the id or HOIST_NONE in the lower half.
+ */
 struct hoist_entries {
 	/* Of one that the core does not know yet, and that the policy sorts in; for others there is hoist_insert. */
-	u32 (*insert)(struct hoist_core *core, const struct hoist_attributes *attributes, u64 now);
-	struct hoist_action (*dispatch)(struct hoist_core *core, u16 queue, u64 now);
+	s64 (*insert)(struct hoist_core *core, const struct hoist_attributes *attributes, u64 now);
+	s64 (*dispatch)(struct hoist_core *core, u16 queue, u64 now);
+	/* Not 0: HOIST_RUN_QUEUE is among the bits, or `attention` says more. */
 	u32 (*finish)(struct hoist_core *core, u32 id, u64 now);
 };
 
-/* Bits of `attention`: the timer or a dying group; calls are written down, which stays. */
-#define HOIST_TO_BE_DONE (1u << 0)
-#define HOIST_RECORDED (1u << 1)
+/* Bits of `stalled`: nothing may go before a completion or a newcomer. */
+#define HOIST_THROTTLED (1u << 0)
 
-/* Every handle begins with this; the glue only reads it, but says when its timer will come, and takes back the call for attention. */
+/*
+ * Every handle begins with this; the glue only reads it, but says when its timer will come, and takes back the call for attention,
+ * which is for the timer or a dying group.
+ */
 struct hoist_core {
 	const struct hoist_entries *entries;
 	u64 policy_at_bytes;
 	u64 timer_at_ns, armed_at_ns;
-	u32 queued, has_work, in_driver, dying_group, search, throttled, attention, unused;
+	u32 queued, has_work, stalled, dying_group, search, attention;
 };
 
 struct hoist_stats {
 	u64 inserted, dispatched, finished, requeued, bios_merged, absorbed, dispatch_calls, holds, throttled, timers;
-	u64 faults, groups, contexts, groups_refused, contexts_refused;
+	u64 faults, groups, contexts, groups_refused, contexts_refused, in_driver;
 };
 
 /* A text that is not terminated. */
@@ -125,12 +131,11 @@ struct hoist_record {
 
 _Static_assert(sizeof(struct hoist_config) == 64, "config");
 _Static_assert(sizeof(struct hoist_ask) == 32, "ask");
-_Static_assert(sizeof(struct hoist_action) == 16, "action");
-_Static_assert(sizeof(struct hoist_core) == 64, "core");
+_Static_assert(sizeof(struct hoist_core) == 56, "core");
 _Static_assert(sizeof(struct hoist_attributes) == 40 && offsetof(struct hoist_attributes, operation) == 16 &&
 	       offsetof(struct hoist_attributes, flags) == 18 && offsetof(struct hoist_attributes, device) == 24 &&
 	       offsetof(struct hoist_attributes, hardware_queue) == 38, "attributes");
-_Static_assert(sizeof(struct hoist_stats) == 15 * 8, "stats");
+_Static_assert(sizeof(struct hoist_stats) == 16 * 8, "stats");
 _Static_assert(sizeof(struct hoist_row) == 48, "row");
 _Static_assert(sizeof(struct hoist_said) == 96, "said");
 _Static_assert(sizeof(struct hoist_record) == 64, "record");
@@ -147,9 +152,6 @@ u32 hoist_admit(struct hoist_core *core, const struct hoist_ask *ask, u64 now);
 u32 hoist_allocate(struct hoist_core *core, const struct hoist_ask *ask, u64 now);
 u32 hoist_insert(struct hoist_core *core, u32 known, const struct hoist_ask *ask, u32 at, u64 now);
 u32 hoist_requeue(struct hoist_core *core, u32 id, u64 now);
-void hoist_note_insert(struct hoist_core *core, u32 known, const struct hoist_ask *ask, u32 at, u64 now, u32 id);
-void hoist_note_dispatch(struct hoist_core *core, u16 queue, u64 now, struct hoist_action action);
-void hoist_note_finish(struct hoist_core *core, u32 id, u64 now, u32 effect);
 bool hoist_has_work(struct hoist_core *core, u16 queue);
 
 u32 hoist_find_company(struct hoist_core *core, const struct hoist_ask *ask, u64 now, u32 *side);

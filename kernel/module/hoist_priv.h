@@ -91,14 +91,16 @@ static inline void hoist_throttle_comes_back(struct request_queue *q, struct ele
 /* Bit 0 of the flags that insert_requests takes since 6.4. */
 #define HOIST_INSERT_AT_HEAD 1u
 
+#ifdef RQF_USE_SCHED
+#define HOIST_PREPARED RQF_USE_SCHED
+#else
+#define HOIST_PREPARED RQF_ELVPRIV
+#endif
+
 /* Whether the request is one of those that prepare_request saw, and finish_request will. */
 static inline bool hoist_is_prepared(const struct request *rq)
 {
-#ifdef RQF_USE_SCHED
-	return rq->rq_flags & RQF_USE_SCHED;
-#else
-	return rq->rq_flags & RQF_ELVPRIV;
-#endif
+	return rq->rq_flags & HOIST_PREPARED;
 }
 
 /* The same of one that completed_request was told of: kernels that have the flag tell of those alone. */
@@ -117,10 +119,8 @@ static inline bool hoist_is_plain(const struct request *rq)
 	return likely(!(rq->cmd_flags & ~(REQ_OP_WRITE | REQ_SYNC | REQ_IDLE | REQ_ALLOC_CACHE)));
 }
 
-static inline bool hoist_may_take_part_in_merging(struct request *rq, bool is_plain)
+static inline bool hoist_may_take_part_in_merging(struct request *rq)
 {
-	if (is_plain)
-		return !(rq->rq_flags & RQF_NOMERGE_FLAGS);
 	if (blk_rq_is_passthrough(rq) || req_op(rq) == REQ_OP_FLUSH || req_op(rq) == REQ_OP_WRITE_ZEROES ||
 	    req_op(rq) == REQ_OP_ZONE_APPEND)
 		return false;

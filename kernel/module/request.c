@@ -14,10 +14,10 @@ static void follow_trace(struct hoist_device *device)
 	bool is_traced = rcu_access_pointer(device->q->blk_trace);
 	unsigned long flags;
 
-	if (likely(is_traced == device->is_traced))
+	if (likely(is_traced == !!(device->unusual & HOIST_TRACED)))
 		return;
 	spin_lock_irqsave(&device->lock, flags);
-	device->is_traced = is_traced;
+	hoist_becomes(device, HOIST_TRACED, is_traced);
 	hoist_trace(device->core, is_traced);
 	spin_unlock_irqrestore(&device->lock, flags);
 }
@@ -32,7 +32,7 @@ static noinline void ask_depth(struct hoist_device *device, blk_opf_t opf, struc
 {
 	struct hoist_ask ask = {
 		.flags = hoist_flags_of(opf), .operation = hoist_operation_of(opf),
-		.context = hoist_issuer_now(device), .group = hoist_group_of_current(device),
+		.context = hoist_issuer_if_wanted(device), .group = hoist_group_of_current(device),
 	};
 	u32 depth;
 
@@ -63,7 +63,7 @@ void hoist_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct hoist_device *device = hoist_device_of(data->q);
 
-	if ((opf & REQ_OP_MASK) != REQ_OP_READ || atomic_read(&device->tags_held) >= data->q->nr_requests / 4)
+	if ((opf & REQ_OP_MASK) != REQ_OP_READ || (u32)atomic_read(&device->tags_held) >= READ_ONCE(device->few_tags))
 		ask_depth(device, opf, data);
 }
 
@@ -71,7 +71,7 @@ void hoist_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 static noinline void charge_group(struct hoist_device *device, struct request *rq, u32 group)
 {
 	struct hoist_ask ask = {
-		.context = hoist_issuer_of(rq), .group = group, .flags = hoist_flags_of(rq->cmd_flags),
+		.context = hoist_issuer_of(device, rq), .group = group, .flags = hoist_flags_of(rq->cmd_flags),
 		.hardware_queue = rq->mq_hctx->queue_num, .operation = hoist_operation_of(rq->cmd_flags),
 	};
 	u32 id;
@@ -84,7 +84,7 @@ static noinline void charge_group(struct hoist_device *device, struct request *r
 	spin_unlock_irq(&device->lock);
 }
 
-static noinline u32 meet_issuer(struct hoist_device *device)
+static u32 meet_issuer(struct hoist_device *device)
 {
 	struct io_cq *icq = ioc_find_get_icq(device->q);
 	u32 id;
@@ -100,26 +100,55 @@ static noinline u32 meet_issuer(struct hoist_device *device)
 void hoist_prepare_plain(struct request *rq)
 {
 	rq->elv.priv[0] = NULL;
-	rq->elv.priv[1] = NULL;
 }
 
 /* The issuer's id is enough, so that no reference to its entry has to be kept: the core holds the id for the request. */
+static inline void note_issuer(struct request *rq, u32 id)
+{
+	rq->elv.priv[1] = (void *)(unsigned long)id;
+}
+
+/* For policies that know issuers or groups, and limit no reads. */
 void hoist_prepare_request(struct request *rq)
 {
 	struct hoist_device *device = hoist_device_of(rq->q);
-	u32 id = hoist_issuer_now(device), wants = device->wants, group;
+	u32 id = hoist_issuer_if_wanted(device);
 
-	if (unlikely(!id && wants & HOIST_WANTS_CONTEXTS))
-		id = meet_issuer(device);
 	rq->elv.priv[0] = NULL;
-	rq->elv.priv[1] = (void *)(unsigned long)id;
-	if (wants & HOIST_LIMITS_READS)
-		atomic_inc(&device->tags_held);
-	if (wants & HOIST_CHARGES_GROUPS) {
+	if (unlikely(!id && device->wants & HOIST_WANTS_CONTEXTS))
+		id = meet_issuer(device);
+	note_issuer(rq, id);
+}
+
+/* Of an issuer that the hint does not name, or while there are groups. */
+static noinline void prepare_counted(struct request *rq, struct hoist_device *device, u32 id)
+{
+	u32 group;
+
+	if (!id)
+		id = hoist_issuer_searched(device);
+	if (!id)
+		id = meet_issuer(device);
+	note_issuer(rq, id);
+	if (device->wants & HOIST_CHARGES_GROUPS) {
 		group = hoist_group_of_current(device);
 		if (group)
 			charge_group(device, rq, group);
 	}
+}
+
+/* For policies that limit reads: all of those know issuers. */
+void hoist_prepare_counted(struct request *rq)
+{
+	struct hoist_device *device = hoist_device_of(rq->q);
+	u32 id = hoist_issuer_hinted(device);
+
+	rq->elv.priv[0] = HOIST_COUNTED;
+	atomic_inc(&device->tags_held);
+	if (unlikely(!id || READ_ONCE(device->group_count)))
+		prepare_counted(rq, device, id);
+	else
+		note_issuer(rq, id);
 }
 
 /* ---- in and out ---- */
@@ -131,47 +160,8 @@ static void spill(struct hoist_device *device, struct request *rq, bool at_head)
 		list_add(&rq->queuelist, &device->spill);
 	else
 		list_add_tail(&rq->queuelist, &device->spill);
-	device->has_spilled = true;
+	hoist_becomes(device, HOIST_SPILLED, true);
 	device->spilled++;
-}
-
-static noinline void attend_insert(struct hoist_device *device, struct request *rq, u64 now, u32 id)
-{
-	struct hoist_ask ask;
-
-	if (device->records) {
-		ask = hoist_ask_of_request(device, rq);
-		hoist_note_insert(device->core, HOIST_NONE, &ask, 0, now, id);
-	}
-	hoist_attend(device);
-}
-
-/* One that was charged, that goes before all others, or that the driver gave back; and all of a policy that searches by itself. */
-static noinline u32 tell_at_length(struct hoist_device *device, struct request *rq, bool at_head, u64 now)
-{
-	struct hoist_ask ask = hoist_ask_of_request(device, rq);
-	u32 known = hoist_id_of(rq);
-	u32 id = hoist_insert(device->core, known, &ask, at_head, now);
-
-	if (unlikely(device->records))
-		hoist_note_insert(device->core, known, &ask, at_head, now, id);
-	hoist_attend(device);
-	return id;
-}
-
-/* The core's id of the request, none if it has no slot for it. */
-static inline u32 tell_of(struct hoist_device *device, struct hoist_core *core, struct request *rq, bool is_plain, bool at_head,
-			  bool is_sorted, u64 now, struct hoist_attributes *attributes)
-{
-	u32 id;
-
-	if (unlikely(!is_sorted || rq->elv.priv[0]))
-		return tell_at_length(device, rq, at_head, now);
-	hoist_describe(device, rq, is_plain, attributes);
-	id = core->entries->insert(core, attributes, now);
-	if (unlikely(core->attention))
-		attend_insert(device, rq, now, id);
-	return id;
 }
 
 static noinline bool has_found_company(struct hoist_device *device, struct request *rq, struct list_head *free)
@@ -180,63 +170,153 @@ static noinline bool has_found_company(struct hoist_device *device, struct reque
 	return blk_mq_sched_try_insert_merge(device->q, rq, free);
 }
 
-/* `is_sorted`: the policy chooses the place, not whoever inserts it. */
-static inline void insert_one(struct hoist_device *device, struct hoist_core *core, struct request_queue *q, struct request *rq,
-			      bool at_head, bool is_sorted, struct list_head *free, u64 now, struct hoist_attributes *attributes)
+/* The core calls for attention, or has no id to name. */
+static noinline u32 attended(struct hoist_device *device, u64 told)
 {
-	bool is_plain = hoist_is_plain(rq), may_merge = hoist_may_take_part_in_merging(rq, is_plain);
-	u32 id;
-
-	if (may_merge && core->queued && hoist_may_find_company(q, rq) && has_found_company(device, rq, free))
-		return;
-	trace_block_rq_insert(rq);
-	if (unlikely(!hoist_is_prepared(rq))) {
-		spill(device, rq, at_head);
-		return;
-	}
-	id = tell_of(device, core, rq, is_plain, at_head, is_sorted, now, attributes);
-	if (unlikely(id == HOIST_NONE)) {
-		spill(device, rq, at_head);
-		return;
-	}
-	hoist_set_id(device, rq, id);
-	/* The hash finds it; q->last_merge, which blk-mq tries first, is set by blk-mq once a bio has joined. */
-	if (may_merge && is_sorted)
-		hoist_keep_for_merging(q, rq);
+	hoist_attend(device);
+	return told;
 }
 
-#ifdef HOIST_INSERT_FLAGS
-void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, blk_insert_t how)
+/* A newcomer that the policy sorts in. Whether the core has a slot for it. */
+static __always_inline bool tell_of_newcomer(struct hoist_device *device, struct hoist_core *core, struct request *rq,
+				    const struct hoist_attributes *attributes, u64 now)
 {
+	s64 told = core->entries->insert(core, attributes, now);
+
+	if (unlikely(told < 0)) {
+		told = attended(device, told);
+		if (told == HOIST_NONE)
+			return false;
+	}
+	hoist_set_id(device, rq, told);
+	return true;
+}
+
+/* One that was charged, that goes before all others, or that the driver gave back; and all of a policy that searches by itself. */
+static bool tell_at_length(struct hoist_device *device, struct request *rq, bool at_head, u64 now)
+{
+	struct hoist_ask ask = hoist_ask_of_request(device, rq);
+	u32 id = hoist_insert(device->core, hoist_id_of(rq), &ask, at_head, now);
+
+	hoist_attend(device);
+	if (id != HOIST_NONE)
+		hoist_set_id(device, rq, id);
+	return id != HOIST_NONE;
+}
+
+/* How a list of requests comes in; outside of the loop, because some of it is the same for all: they are for one hardware queue. */
+struct arrival {
+	u64 now;
+	bool at_head;
+	/* The policy chooses the place, not whoever inserts them. */
+	bool is_sorted;
+	/* There are groups besides the root. */
+	bool has_groups;
+	struct list_head free;
+	struct hoist_attributes attributes;
+};
+
+static inline void describe_holders(struct request *rq, struct arrival *arrival)
+{
+	arrival->attributes.context = (u32)(unsigned long)rq->elv.priv[1];
+	if (unlikely(arrival->has_groups))
+		arrival->attributes.group = rq->bio ? hoist_group_of_blkg(rq->bio->bi_blkg) : 0;
+}
+
+/* Whatever is not as nearly all are. */
+static noinline void insert_unusual(struct hoist_device *device, struct request *rq, struct arrival *arrival)
+{
+	bool may_merge = hoist_may_take_part_in_merging(rq), is_known;
+
+	if (may_merge && hoist_may_find_company(device->q, rq) && has_found_company(device, rq, &arrival->free))
+		return;
+	trace_block_rq_insert(rq);
+	if (!hoist_is_prepared(rq)) {
+		is_known = false;
+	} else if (arrival->is_sorted && hoist_id_of(rq) == HOIST_NONE) {
+		hoist_describe(rq, &arrival->attributes);
+		if (device->wants & (HOIST_WANTS_CONTEXTS | HOIST_WANTS_GROUPS))
+			describe_holders(rq, arrival);
+		is_known = tell_of_newcomer(device, device->core, rq, &arrival->attributes, arrival->now);
+	} else {
+		is_known = tell_at_length(device, rq, arrival->at_head, arrival->now);
+	}
+	if (!is_known)
+		spill(device, rq, arrival->at_head);
+	else if (may_merge && arrival->is_sorted)
+		hoist_keep_for_merging(device->q, rq);
+}
+
+/* One that the policy sorts in, if it is a newcomer. */
+static __always_inline void insert_one(struct hoist_device *device, struct hoist_core *core, struct request_queue *q, struct request *rq,
+			      struct arrival *arrival, bool has_holders)
+{
+	if (unlikely(!hoist_is_plain_newcomer(rq))) {
+		insert_unusual(device, rq, arrival);
+		return;
+	}
+	if (hoist_may_find_company(q, rq) && has_found_company(device, rq, &arrival->free))
+		return;
+	trace_block_rq_insert(rq);
+	hoist_describe_plain(rq, &arrival->attributes);
+	if (has_holders)
+		describe_holders(rq, arrival);
+	/* The hash finds it; q->last_merge, which blk-mq tries first, is set by blk-mq once a bio has joined. */
+	if (likely(tell_of_newcomer(device, core, rq, &arrival->attributes, arrival->now)))
+		hoist_keep_for_merging(q, rq);
+	else
+		spill(device, rq, false);
+}
+
+static __always_inline void insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how, bool has_holders)
+{
+#ifdef HOIST_INSERT_FLAGS
 	bool at_head = (__force u32)how & HOIST_INSERT_AT_HEAD;
 #else
-void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, bool at_head)
-{
+	bool at_head = how;
 #endif
 	struct request_queue *q = hctx->queue;
 	struct hoist_device *device = hoist_device_at(hctx);
 	struct hoist_core *core = device->core;
-	struct request *rq, *next;
-	/* Outside of the loop: many kernels fill what is not, and some of it is the same for all: they are for one hardware queue. */
-	struct hoist_attributes attributes = { .hardware_queue = hctx->queue_num };
-	bool is_sorted = !at_head && core->search != HOIST_OWN;
-	LIST_HEAD(free);
-	u64 now;
+	struct list_head *at, *next;
+	struct request *rq;
+	struct arrival arrival = {
+		.at_head = at_head, .is_sorted = !at_head && core->search != HOIST_OWN,
+		.has_groups = has_holders && READ_ONCE(device->group_count), .attributes = { .hardware_queue = hctx->queue_num },
+	};
 
+	INIT_LIST_HEAD(&arrival.free);
 	follow_trace(device);
 	spin_lock_irq(&device->lock);
-	now = hoist_now(device);
+	arrival.now = hoist_now(device);
 	/* All leave the list, so that it is made empty once, and none is on a list of ours: what its links say means nothing. */
-	list_for_each_entry_safe(rq, next, list, queuelist)
-		insert_one(device, core, q, rq, at_head, is_sorted, &free, now, &attributes);
+	if (likely(arrival.is_sorted)) {
+		list_for_each_safe(at, next, list)
+			insert_one(device, core, q, list_entry(at, struct request, queuelist), &arrival, has_holders);
+	} else {
+		list_for_each_safe(at, next, list)
+			insert_unusual(device, list_entry(at, struct request, queuelist), &arrival);
+	}
 	INIT_LIST_HEAD(list);
 	spin_unlock_irq(&device->lock);
-	list_for_each_entry_safe(rq, next, &free, queuelist) {
+	while (!list_empty(&arrival.free)) {
+		rq = list_first_entry(&arrival.free, struct request, queuelist);
 		list_del_init(&rq->queuelist);
 		blk_mq_free_request(rq);
 	}
-	if (unlikely(device->is_traced))
+	if (unlikely(device->unusual & HOIST_TRACED))
 		hoist_tell(device);
+}
+
+void hoist_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how)
+{
+	insert_requests(hctx, list, how, false);
+}
+
+/* For policies that know issuers or groups. */
+void hoist_insert_of_holders(struct blk_mq_hw_ctx *hctx, struct list_head *list, hoist_insert_t how)
+{
+	insert_requests(hctx, list, how, true);
 }
 
 static struct request *next_spilled(struct hoist_device *device)
@@ -244,56 +324,74 @@ static struct request *next_spilled(struct hoist_device *device)
 	struct request *rq = list_first_entry(&device->spill, struct request, queuelist);
 
 	list_del_init(&rq->queuelist);
-	device->has_spilled = !list_empty(&device->spill);
+	hoist_becomes(device, HOIST_SPILLED, !list_empty(&device->spill));
 	hoist_forget_for_merging(device->q, rq);
 	rq->rq_flags |= RQF_STARTED;
 	return rq;
-}
-
-static noinline void attend_dispatch(struct hoist_device *device, u16 queue, u64 now, struct hoist_action action)
-{
-	if (device->records)
-		hoist_note_dispatch(device->core, queue, now, action);
-	hoist_attend(device);
-}
-
-static noinline struct request *no_such_slot(void)
-{
-	WARN_ON_ONCE(1);
-	return NULL;
 }
 
 /* The policy's choice. */
-static inline struct request *choose(struct hoist_device *device, u16 queue)
+static __always_inline struct request *choose(struct hoist_device *device, u16 queue, bool ticks_do)
 {
-	u64 now = hoist_now_of_choice(device);
+	u64 now = hoist_now_of_choice(device, ticks_do);
 	struct hoist_core *core = device->core;
-	struct hoist_action action = core->entries->dispatch(core, queue, now);
+	s64 told = core->entries->dispatch(core, queue, now);
 	struct request *rq;
 
-	if (unlikely(core->attention))
-		attend_dispatch(device, queue, now, action);
-	if (action.kind != HOIST_DISPATCH)
-		return NULL;
-	if (unlikely(HOIST_SLOT(action.id) >= device->slot_count))
-		return no_such_slot();
-	rq = device->slots[HOIST_SLOT(action.id)];
+	if (unlikely(told < 0)) {
+		told = attended(device, told);
+		if (told == HOIST_NONE)
+			return NULL;
+	}
+	/* The core found it in its table, which has as many slots as ours. */
+	rq = device->slots[HOIST_SLOT(told)];
 	hoist_forget_for_merging(device->q, rq);
 	rq->rq_flags |= RQF_STARTED;
 	return rq;
 }
 
-struct request *hoist_dispatch_request(struct blk_mq_hw_ctx *hctx)
+static noinline struct request *dispatch_unusual(struct hoist_device *device, u16 queue, bool ticks_do)
+{
+	struct request *rq;
+
+	spin_lock_irq(&device->lock);
+	rq = device->unusual & HOIST_SPILLED ? next_spilled(device) : choose(device, queue, ticks_do);
+	spin_unlock_irq(&device->lock);
+	if (device->unusual & HOIST_TRACED)
+		hoist_tell(device);
+	return rq;
+}
+
+/* What is unusual is looked at without the lock: it is seen one request later then. */
+static __always_inline struct request *dispatch(struct blk_mq_hw_ctx *hctx, u16 queue, bool ticks_do)
 {
 	struct hoist_device *device = hoist_device_at(hctx);
 	struct request *rq;
 
+	if (unlikely(READ_ONCE(device->unusual)))
+		return dispatch_unusual(device, queue, ticks_do);
 	spin_lock_irq(&device->lock);
-	rq = likely(!device->has_spilled) ? choose(device, hctx->queue_num) : next_spilled(device);
+	rq = choose(device, queue, ticks_do);
 	spin_unlock_irq(&device->lock);
-	if (unlikely(device->is_traced))
-		hoist_tell(device);
 	return rq;
+}
+
+/* For policies that choose for all hardware queues alike. */
+struct request *hoist_dispatch_request(struct blk_mq_hw_ctx *hctx)
+{
+	return dispatch(hctx, 0, false);
+}
+
+/* And that count in ticks. */
+struct request *hoist_dispatch_in_ticks(struct blk_mq_hw_ctx *hctx)
+{
+	return dispatch(hctx, 0, true);
+}
+
+/* For policies that have queues of their own for each hardware queue. */
+struct request *hoist_dispatch_of_its_own(struct blk_mq_hw_ctx *hctx)
+{
+	return dispatch(hctx, hctx->queue_num, false);
 }
 
 /* Without the lock: a wrong answer costs one useless or one late run, and whatever changes it runs the queue afterwards. */
@@ -301,7 +399,7 @@ bool hoist_has_work_for(struct blk_mq_hw_ctx *hctx)
 {
 	struct hoist_device *device = hoist_device_at(hctx);
 
-	return likely(READ_ONCE(device->core->has_work)) || READ_ONCE(device->has_spilled);
+	return likely(READ_ONCE(device->core->has_work)) || READ_ONCE(device->unusual) & HOIST_SPILLED;
 }
 
 /* For policies that have queues of their own for each hardware queue. */
@@ -311,9 +409,9 @@ bool hoist_has_work_of_its_own(struct blk_mq_hw_ctx *hctx)
 	unsigned long flags;
 	bool has;
 
-	if (unlikely(READ_ONCE(device->has_spilled)))
+	if (unlikely(READ_ONCE(device->unusual) & HOIST_SPILLED))
 		return true;
-	if (!READ_ONCE(device->core->queued) || READ_ONCE(device->core->throttled))
+	if (!READ_ONCE(device->core->queued) || READ_ONCE(device->core->stalled) & HOIST_THROTTLED)
 		return false;
 	spin_lock_irqsave(&device->lock, flags);
 	has = hoist_has_work(device->core, hctx->queue_num);
@@ -321,59 +419,75 @@ bool hoist_has_work_of_its_own(struct blk_mq_hw_ctx *hctx)
 	return has;
 }
 
-static noinline void attend_finish(struct hoist_device *device, u32 id, u32 effect)
+/* Under the lock, which it gives back. */
+static noinline void attend_end(struct hoist_device *device, struct blk_mq_hw_ctx *hctx, u32 effect, unsigned long flags)
 {
-	/* Nobody has read a later time since. */
-	if (device->records)
-		hoist_note_finish(device->core, id, device->now_ns, effect);
 	hoist_attend(device);
-}
-
-/* The request ends, at a time that is known. */
-static inline void end_request(struct hoist_device *device, struct request *rq, u64 now)
-{
-	u32 effect, id = hoist_id_of(rq);
-	unsigned long flags;
-
-	spin_lock_irqsave(&device->lock, flags);
-	effect = device->core->entries->finish(device->core, id, hoist_at(device, now));
-	rq->elv.priv[0] = NULL;
-	if (unlikely(device->core->attention))
-		attend_finish(device, id, effect);
 	spin_unlock_irqrestore(&device->lock, flags);
-	if (likely(!(effect & HOIST_RUN_QUEUE)))
+	if (!(effect & HOIST_RUN_QUEUE))
 		return;
 	/* blk-mq looks at the mark when it frees the request, right after this. */
 	if (device->wants & HOIST_PER_QUEUE)
 		hoist_run_all(device);
 	else
-		blk_mq_sched_mark_restart_hctx(rq->mq_hctx);
+		blk_mq_sched_mark_restart_hctx(hctx);
 }
 
-/* Before finish_request, with the time that blk-mq has read already. */
+/* A request that the core knows ends, at a time that is known. */
+static __always_inline void end_request(struct hoist_device *device, struct request *rq, u64 now)
+{
+	unsigned long flags;
+	u32 effect, id;
+
+	spin_lock_irqsave(&device->lock, flags);
+	id = hoist_id_of(rq);
+	rq->elv.priv[0] = NULL;
+	effect = device->core->entries->finish(device->core, id, hoist_at(device, now));
+	if (unlikely(effect))
+		attend_end(device, rq->mq_hctx, effect, flags);
+	else
+		spin_unlock_irqrestore(&device->lock, flags);
+}
+
+/*
+ * Before finish_request, with the time that blk-mq has read already. Nothing is left to be done there: blk-mq takes the mark away itself
+ * since 6.5, and calls nobody without it.
+ */
 void hoist_completed_request(struct request *rq, u64 now)
 {
-	if (likely(hoist_is_prepared_if_completed(rq) && rq->elv.priv[0]))
-		end_request(hoist_device_at(rq->mq_hctx), rq, now);
-}
-
-/* It was never completed: merged into another, or never sent. */
-static noinline void end_uncompleted(struct request *rq)
-{
-	end_request(hoist_device_of(rq->q), rq, ktime_get_ns());
-}
-
-void hoist_finish_plain(struct request *rq)
-{
-	if (unlikely(rq->elv.priv[0]))
-		end_uncompleted(rq);
+	if (unlikely(!hoist_is_prepared_if_completed(rq) || hoist_id_of(rq) == HOIST_NONE))
+		return;
+	rq->rq_flags &= ~HOIST_PREPARED;
+	end_request(hoist_device_at(rq->mq_hctx), rq, now);
 }
 
 /* For policies that limit reads. */
-void hoist_finish_counted(struct request *rq)
+void hoist_completed_counted(struct request *rq, u64 now)
 {
-	hoist_finish_plain(rq);
-	atomic_dec(&hoist_device_of(rq->q)->tags_held);
+	struct hoist_device *device = hoist_device_at(rq->mq_hctx);
+
+	if (unlikely(!hoist_is_prepared_if_completed(rq) || hoist_id_of(rq) == HOIST_NONE))
+		return;
+	rq->rq_flags &= ~HOIST_PREPARED;
+	atomic_dec(&device->tags_held);
+	end_request(device, rq, now);
+}
+
+/* It was never completed, being merged into another or never sent; or the core does not know it, and only its tag is counted. */
+static noinline void end_uncompleted(struct request *rq)
+{
+	struct hoist_device *device = hoist_device_of(rq->q);
+
+	if (device->wants & HOIST_LIMITS_READS)
+		atomic_dec(&device->tags_held);
+	if (hoist_id_of(rq) != HOIST_NONE)
+		end_request(device, rq, ktime_get_ns());
+}
+
+void hoist_finish_request(struct request *rq)
+{
+	if (unlikely(rq->elv.priv[0]))
+		end_uncompleted(rq);
 }
 
 /* It keeps its id: it comes again by insert, or goes to the driver without, and ends in finish either way. */
@@ -397,14 +511,13 @@ enum hrtimer_restart hoist_time_has_come(struct hrtimer *timer)
 {
 	struct hoist_device *device = container_of(timer, struct hoist_device, timer);
 	unsigned long flags;
-	u32 effect = 0;
+	u32 effect;
 	u64 now;
 
 	spin_lock_irqsave(&device->lock, flags);
 	now = hoist_now(device);
 	device->core->armed_at_ns = HOIST_NEVER;
-	if (device->core->timer_at_ns <= now)
-		effect = hoist_timer(device->core, now);
+	effect = hoist_timer(device->core, now);
 	hoist_timer_follows(device);
 	spin_unlock_irqrestore(&device->lock, flags);
 	if (effect & HOIST_RUN_QUEUE)

@@ -148,6 +148,9 @@ impl Policy for Kyber {
 }
 
 impl Elevator for Kyber {
+    const KNOWS_HOLDERS: bool = false;
+    const IS_PER_QUEUE: bool = true;
+
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
         let is_limited = match self.limited {
             Limited::Async => !bio.is_sync(),

@@ -88,6 +88,8 @@ impl Policy for MqDeadline {
 }
 
 impl Elevator for MqDeadline {
+    const KNOWS_HOLDERS: bool = false;
+
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
         // Reads are always sync. A sync write is limited as well: the flood is what the limit is for.
         match bio.operation {

@@ -1,15 +1,16 @@
 //! What is kept of a device beside its policy: the table of requests, groups and issuers, counters, and what the glue reads.
 
 use crate::ids::Ids;
-use crate::offered::{PER_QUEUE, WANTS_CONTEXTS, WANTS_GROUPS, offer};
-use crate::values::{Config, Effect, RUN_QUEUE, Shared, Stats};
-use block::{HardwareQueue, RequestId};
+use crate::values::{ATTEND, Action, Config, Effect, NONE, REFUSED, RUN_QUEUE, Shared, Stats, THROTTLED};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use block::{HardwareQueue, Nanos, RequestId};
 use core::sync::atomic::Ordering::Relaxed;
-use elevator::structures::{Array, NoMemory};
+use elevator::structures::NoMemory;
 use elevator::{Attributes, Configuration, Elevator, GroupTree, Requests, Wake};
 
-/// Numbers of reasons that are counted.
-const REASONS: u32 = 64;
+/// Numbers of reasons that are counted: no policy has more.
+const REASONS: usize = 64;
 
 /// The books of one device.
 #[repr(C)]
@@ -21,38 +22,52 @@ pub struct Books {
     pub(crate) groups: GroupTree,
     pub(crate) group_ids: Ids,
     pub(crate) context_ids: Ids,
-    pub(crate) reasons: Array<u64>,
+    pub(crate) reasons: Box<[u64; REASONS]>,
     pub(crate) stats: Stats,
-    /// The policy has queues of its own for each hardware queue, so that one question does not tell of all of them.
-    is_per_queue: bool,
-    /// Requests are of groups or issuers.
-    has_holders: bool,
-    /// blk-mq was told that nothing goes although something is queued: it asks again only when it is told to.
-    was_refused: bool,
+    pub(crate) tallies: Tallies,
+    /// What was said the last time that nothing was chosen.
+    pub(crate) refusal: Action,
+}
+
+/// Counts that others follow from (see [`Books::stats`]), so that each event counts once.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Tallies {
+    /// Queued requests that were absorbed.
+    pub absorbed_queued: u64,
+    /// Times nothing was chosen.
+    pub refusals: u64,
+    /// Requests that ended in the device behind the policy's back, after they had been given back.
+    pub finished_behind: u64,
+}
+
+/// Apart from the rest, so that the books stay small; of a length that the compiler knows.
+fn no_reasons() -> Result<Box<[u64; REASONS]>, NoMemory> {
+    let mut counts = Vec::new();
+    counts.try_reserve_exact(REASONS).map_err(|_| NoMemory)?;
+    counts.resize(REASONS, 0);
+    counts.try_into().map_err(|_: Vec<u64>| NoMemory)
 }
 
 impl Books {
     pub(crate) fn try_new(config: &Config) -> Result<Self, NoMemory> {
         let configuration: Configuration = config.configuration();
-        let wants = offer(config.policy).map_or(0, |offer| offer.wants);
         Ok(Self {
             shared: Shared::new(),
             requests: Requests::try_new(configuration.slots)?,
             groups: GroupTree::try_new(configuration.groups)?,
             group_ids: Ids::try_new(configuration.groups)?,
             context_ids: Ids::try_new(configuration.contexts)?,
-            reasons: Array::try_new(REASONS, 0)?,
+            reasons: no_reasons()?,
             stats: Stats::default(),
-            is_per_queue: wants & PER_QUEUE != 0,
-            has_holders: wants & (WANTS_GROUPS | WANTS_CONTEXTS) != 0,
-            was_refused: false,
+            tallies: Tallies::default(),
+            refusal: Action::default(),
         })
     }
 
     /// Id 0 of either stands for nobody in particular and is never given back, so nobody has to hold it.
-    #[inline]
-    pub(crate) fn hold(&mut self, attributes: &Attributes) {
-        if !self.has_holders {
+    #[inline(always)]
+    pub(crate) fn hold<E: Elevator>(&mut self, attributes: &Attributes) {
+        if !E::KNOWS_HOLDERS {
             return;
         }
         if attributes.group.0 != 0 {
@@ -63,15 +78,24 @@ impl Books {
         }
     }
 
+    /// Whether it calls for attention.
     #[inline(always)]
-    pub(crate) fn let_go(&mut self, group: u32, context: u32) {
+    pub(crate) fn let_go(&mut self, group: u32, context: u32) -> bool {
         if context != 0 && self.context_ids.let_go(context) {
             self.release_context(context);
         }
-        if group != 0 && self.group_ids.let_go(group) {
-            self.shared.dying_group.store(group, Relaxed);
-            self.shared.call_for_attention();
+        let is_last = group != 0 && self.group_ids.let_go(group);
+        if is_last {
+            self.is_dying(group);
         }
+        is_last
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn is_dying(&self, group: u32) {
+        self.shared.dying_group.store(group, Relaxed);
+        self.shared.call_for_attention();
     }
 
     #[cold]
@@ -80,13 +104,12 @@ impl Books {
         self.context_ids.release(context);
     }
 
-    /// Gives the slot back, and with it its hold on group and issuer.
+    /// Gives the slot of a request that has just been found alive back, and with it its hold on group and issuer; whether that
+    /// calls for attention.
     #[inline(always)]
-    pub(crate) fn forget(&mut self, id: RequestId) {
-        let Some((group, context)) = self.requests.give_back(id) else { return };
-        if self.has_holders {
-            self.let_go(group.0, context.0);
-        }
+    pub(crate) fn forget<E: Elevator>(&mut self, id: RequestId) -> bool {
+        let (group, context) = self.requests.give_back_known(id);
+        E::KNOWS_HOLDERS && self.let_go(group.0, context.0)
     }
 
     #[inline]
@@ -103,77 +126,98 @@ impl Books {
     }
 
     #[inline]
-    pub(crate) fn one_more_in_driver(&mut self) {
-        let in_driver = self.shared.in_driver.load(Relaxed);
-        self.shared.in_driver.store(in_driver.wrapping_add(1), Relaxed);
-    }
-
-    #[inline]
-    pub(crate) fn one_less_in_driver(&mut self) {
-        let in_driver = self.shared.in_driver.load(Relaxed);
-        self.shared.in_driver.store(in_driver.wrapping_sub(1), Relaxed);
-    }
-
-    #[inline]
     pub(crate) fn count_reason(&mut self, reason: u8) {
-        if let Some(count) = self.reasons.get_mut(u32::from(reason)) {
-            *count = count.wrapping_add(1);
-        }
+        let count = &mut self.reasons[usize::from(reason) % REASONS];
+        *count = count.wrapping_add(1);
+    }
+
+    /// The same as [`Books::after`] when a request has just gone: blk-mq goes on asking, and nothing is throttled. A policy without
+    /// anything queued says itself that it has no work.
+    #[inline(always)]
+    pub(crate) fn after_choice<E: Elevator>(&mut self, policy: &E, wake: Wake) -> u32 {
+        self.shared.stalled.store(0, Relaxed);
+        let has_work = policy.has_work(HardwareQueue(0));
+        self.shared.has_work.store(u32::from(has_work), Relaxed);
+        // Whom it wakes is asking.
+        let _ = wake;
+        if self.is_earlier(policy) { ATTEND } else { 0 }
     }
 
     /// What the glue may read without asking, after any call.
     #[inline(always)]
     pub(crate) fn after<E: Elevator>(&mut self, policy: &E, wake: Wake) -> Effect {
         if wake.is_wanted() {
-            self.shared.throttled.store(0, Relaxed);
+            self.shared.is_no_longer(THROTTLED);
         }
-        let may_go = self.shared.queued.load(Relaxed) != 0 && self.shared.throttled.load(Relaxed) == 0;
+        let may_go = self.shared.queued.load(Relaxed) != 0 && !self.shared.is(THROTTLED);
         let has_work = may_go && policy.has_work(HardwareQueue(0));
         let mut effect = 0;
         if wake.is_wanted() {
             let had_work = self.shared.has_work.load(Relaxed) != 0;
-            effect = self.effect(has_work, had_work);
+            effect = self.effect::<E>(has_work, had_work);
         }
         self.shared.has_work.store(u32::from(has_work), Relaxed);
-        self.tell_timer(policy);
-        effect
+        if self.is_earlier(policy) { effect | ATTEND } else { effect }
     }
 
-    /// The same after an insertion: something is queued, nothing is throttled, and blk-mq runs the queue by itself.
+    /// The same after an insertion: something is queued, nothing is throttled, and blk-mq runs the queue by itself. Whether it
+    /// calls for attention.
     #[inline(always)]
-    pub(crate) fn after_insertion<E: Elevator>(&mut self, policy: &E, wake: Wake) {
+    pub(crate) fn after_insertion<E: Elevator>(&mut self, policy: &E) -> bool {
         let has_work = policy.has_work(HardwareQueue(0));
         self.shared.has_work.store(u32::from(has_work), Relaxed);
-        if wake.is_wanted() && (has_work || self.is_per_queue) {
-            self.was_refused = false;
-        }
-        self.tell_timer(policy);
+        self.is_earlier(policy)
     }
 
     /// The glue has to know only of a time that is earlier than the one that its timer is set to.
     #[inline(always)]
-    fn tell_timer<E: Elevator>(&mut self, policy: &E) {
-        let at_ns = policy.next_timer().unwrap_or(u64::MAX);
-        self.shared.timer_at_ns.store(at_ns, Relaxed);
-        if at_ns != u64::MAX && at_ns < self.shared.armed_at_ns.load(Relaxed) {
-            self.shared.call_for_attention();
+    fn is_earlier<E: Elevator>(&mut self, policy: &E) -> bool {
+        match policy.next_timer() {
+            Some(at_ns) if at_ns < self.shared.armed_at_ns.load(Relaxed) => {
+                self.shared.timer_at_ns.store(at_ns, Relaxed);
+                self.shared.call_for_attention();
+                true
+            }
+            _ => false,
         }
     }
 
     /// While blk-mq knows of work it asks by itself for as long as the device takes any, and again when the device can.
     #[inline(always)]
-    fn effect(&mut self, has_work: bool, had_work: bool) -> Effect {
-        let is_news = has_work && (!had_work || self.was_refused);
-        if is_news || self.is_per_queue {
-            self.was_refused = false;
+    fn effect<E: Elevator>(&mut self, has_work: bool, had_work: bool) -> Effect {
+        let is_news = has_work && (!had_work || self.shared.is(REFUSED));
+        // With queues of its own for each, one question does not tell of all of them.
+        if is_news || E::IS_PER_QUEUE {
+            self.shared.is_no_longer(REFUSED);
             return RUN_QUEUE;
         }
         0
     }
 
-    /// Nothing went, although something may be queued.
-    pub(crate) fn refuse(&mut self) {
-        self.was_refused = true;
+    /// Nothing goes, although something may be queued.
+    pub(crate) fn refuse(&mut self, kind: u32, until_ns: Nanos) -> Action {
+        self.tallies.refusals = self.tallies.refusals.wrapping_add(1);
+        self.shared.becomes(REFUSED);
+        self.refusal = Action { kind, id: NONE, until_ns };
+        self.refusal
+    }
+
+    /// What happened so far. What is queued was inserted and is neither dispatched nor absorbed; what the driver has was
+    /// dispatched and neither came back nor ended.
+    pub(crate) fn stats(&self) -> Stats {
+        let (stats, tallies) = (self.stats, self.tallies);
+        let left = stats.dispatched.wrapping_add(tallies.absorbed_queued);
+        let ended = stats.finished.wrapping_sub(tallies.finished_behind);
+        Stats {
+            inserted: left.wrapping_add(u64::from(self.shared.queued.load(Relaxed))),
+            in_driver: stats.dispatched.wrapping_sub(stats.requeued).wrapping_sub(ended),
+            dispatch_calls: stats.dispatched.wrapping_add(tallies.refusals),
+            groups: u64::from(self.group_ids.in_use()),
+            contexts: u64::from(self.context_ids.in_use()),
+            groups_refused: self.group_ids.refused,
+            contexts_refused: self.context_ids.refused,
+            ..stats
+        }
     }
 
     #[cold]

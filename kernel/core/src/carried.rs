@@ -6,7 +6,9 @@
 use crate::books::Books;
 use crate::life;
 use crate::offered::offer;
-use crate::values::{Action, Ask, Config, Effect, NONE, Stats};
+#[cfg(not(feature = "module"))]
+use crate::values::Action;
+use crate::values::{ATTEND, Ask, Config, Effect, NONE, Stats};
 use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, RequestId};
 use core::sync::atomic::Ordering::Relaxed;
 use elevator::registry::{self, BuildError, Visitor};
@@ -45,10 +47,15 @@ macro_rules! calls {
 calls! {
     Insert: insert(known: u32, ask: &'a Ask, at: u32, now: Nanos) -> u32;
     Allocate: allocate(attributes: Attributes, now: Nanos) -> Option<RequestId>;
-    Choose: dispatch(queue: u16, now: Nanos) -> Action;
     Requeue: requeue(id: u32, now: Nanos) -> Effect;
-    Finish: finish(id: u32, now: Nanos) -> Effect;
     Absorb: absorbed(keep: u32, sectors: u32, gone: u32, now: Nanos) -> Effect;
+}
+
+// These come to the module by a table (`abi/life.rs`): a second place that calls them would be one that they are not inlined in.
+#[cfg(not(feature = "module"))]
+calls! {
+    Choose: dispatch(queue: u16, now: Nanos) -> Action;
+    Finish: finish(id: u32, now: Nanos) -> Effect;
 }
 
 /// Apart, so that its frame ends before the rest begins.
@@ -143,21 +150,22 @@ impl Carried {
     }
 
     /// The next request for a hardware queue.
-    #[inline(always)]
+    #[cfg(not(feature = "module"))]
     pub fn dispatch(&mut self, queue: u16, now: Nanos) -> Action {
-        self.policy.visited_by(Choose { books: &mut self.books, queue, now })
+        let action = self.policy.visited_by(Choose { books: &mut self.books, queue, now });
+        Action { kind: action.kind & !ATTEND, ..action }
     }
 
     /// The driver gave the request back. It comes again by `insert`, or goes to the device without.
     #[inline(always)]
     pub fn requeue(&mut self, id: u32, now: Nanos) -> Effect {
-        self.policy.visited_by(Requeue { books: &mut self.books, id, now })
+        self.policy.visited_by(Requeue { books: &mut self.books, id, now }) & !ATTEND
     }
 
     /// The request ends: served, absorbed, or never inserted. Its id is stale afterwards.
-    #[inline(always)]
+    #[cfg(not(feature = "module"))]
     pub fn finish(&mut self, id: u32, now: Nanos) -> Effect {
-        self.policy.visited_by(Finish { books: &mut self.books, id, now })
+        self.policy.visited_by(Finish { books: &mut self.books, id, now }) & !ATTEND
     }
 
     // ---- merging ----
@@ -215,7 +223,7 @@ impl Carried {
     /// `gone` was absorbed by `keep`, which is this long now. `gone` is finished later, without service.
     #[inline(always)]
     pub fn absorbed(&mut self, keep: u32, sectors: u32, gone: u32, now: Nanos) -> Effect {
-        self.policy.visited_by(Absorb { books: &mut self.books, keep, sectors, gone, now })
+        self.policy.visited_by(Absorb { books: &mut self.books, keep, sectors, gone, now }) & !ATTEND
     }
 
     /// The queued request before (`false`) or behind this one in the policy's order.
@@ -234,10 +242,13 @@ impl Carried {
 
     // ---- time and change ----
 
-    /// The time that `shared.timer_at_ns` named has come.
+    /// The time to which the glue's timer was set has come. What the policy wanted then it may be past wanting.
     pub fn timer(&mut self, now: Nanos) -> Effect {
-        self.books.stats.timers = self.books.stats.timers.wrapping_add(1);
-        let wake = self.policy.timer(&self.books.requests, now);
+        let mut wake = Wake::No;
+        if self.policy.next_timer().is_some_and(|at_ns| at_ns <= now) {
+            self.books.stats.timers = self.books.stats.timers.wrapping_add(1);
+            wake = self.policy.timer(&self.books.requests, now);
+        }
         self.after(wake)
     }
 
@@ -362,20 +373,13 @@ impl Carried {
 
     /// How often a reason was given.
     pub fn reason_count(&self, reason: u32) -> u64 {
-        self.books.reasons.get(reason).copied().unwrap_or(0)
+        self.books.reasons.get(reason as usize).copied().unwrap_or(0)
     }
 
     /// What happened so far.
     pub fn stats(&self) -> Stats {
         let violations = u64::from(self.policy.violations()) + u64::from(self.books.requests.violations());
-        Stats {
-            faults: self.books.stats.faults + violations,
-            groups: u64::from(self.books.group_ids.in_use()),
-            contexts: u64::from(self.books.context_ids.in_use()),
-            groups_refused: self.books.group_ids.refused,
-            contexts_refused: self.books.context_ids.refused,
-            ..self.books.stats
-        }
+        Stats { faults: self.books.stats.faults + violations, ..self.books.stats() }
     }
 
     /// Everything that should hold; for replays and tests.
@@ -386,9 +390,11 @@ impl Carried {
         self.policy.check(&self.books.requests)
     }
 
+    /// After a call that is seldom: the timer's time, whatever it is.
     #[inline(always)]
     fn after(&mut self, wake: Wake) -> Effect {
-        self.books.after(&self.policy, wake)
+        self.books.shared.timer_at_ns.store(self.policy.next_timer().unwrap_or(u64::MAX), Relaxed);
+        self.books.after(&self.policy, wake) & !ATTEND
     }
 }
 

@@ -65,7 +65,8 @@ impl Ids {
     #[inline(always)]
     pub fn let_go(&mut self, id: u32) -> bool {
         let entry = self.ids.at_mut(id);
-        entry.held = entry.held.saturating_sub(1);
+        // Whoever lets go has held it.
+        entry.held = entry.held.wrapping_sub(1);
         entry.held == 0 && entry.is_gone
     }
 

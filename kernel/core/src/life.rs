@@ -3,7 +3,7 @@
 //! Each function is one call of the glue; [`crate::Carried`] says which policy it is for.
 
 use crate::books::Books;
-use crate::values::{Action, Ask, DISPATCH, EMPTY, Effect, HOLD, NONE, THROTTLED};
+use crate::values::{ATTEND, Action, Ask, DISPATCH, EMPTY, Effect, HOLD, NONE, THROTTLED, WAIT};
 use block::{HardwareQueue, Nanos, RequestId};
 use core::sync::atomic::Ordering::Relaxed;
 use elevator::{Attributes, Dispatch, Elevator, Hint, Merge, Place, Position, Side, Wake};
@@ -24,7 +24,7 @@ pub(crate) fn allocate<E: Elevator>(
     now: Nanos,
 ) -> Option<RequestId> {
     let id = books.requests.allocate(attributes, now)?;
-    books.hold(&attributes);
+    books.hold::<E>(&attributes);
     policy.allocated(&books.requests, id, now);
     Some(id)
 }
@@ -42,19 +42,34 @@ pub(crate) fn insert<E: Elevator>(
     if known != NONE || at != SORTED || books.shared.search.load(Relaxed) == OWN_SEARCH {
         return insert_elsewhere(books, policy, known, ask, at, now);
     }
-    sort_in(books, policy, &ask.attributes(), now)
+    sort_in_apart(books, policy, ask, now)
 }
 
-/// A newcomer that the policy sorts by itself.
+/// Apart, because the glue's newcomers come by a table: this one is for a replay, and must not lengthen the others' stack.
+#[inline(never)]
+fn sort_in_apart<E: Elevator>(books: &mut Books, policy: &mut E, ask: &Ask, now: Nanos) -> u32 {
+    id_in(sort_in(books, policy, &ask.attributes(), now))
+}
+
+/// The id in what [`sort_in`] says.
 #[inline(always)]
-pub(crate) fn sort_in<E: Elevator>(books: &mut Books, policy: &mut E, attributes: &Attributes, now: Nanos) -> u32 {
-    let Some(id) = books.requests.allocate_queued(*attributes, now) else { return NONE };
-    books.hold(attributes);
+pub(crate) fn id_in(told: i64) -> u32 {
+    let [a, b, c, d, ..] = told.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
+}
+
+/// A newcomer that the policy sorts by itself: its id, below 0 if [`crate::values::Shared::attention`] says more, with the id or
+/// [`NONE`] in the lower half.
+#[inline(always)]
+pub(crate) fn sort_in<E: Elevator>(books: &mut Books, policy: &mut E, attributes: &Attributes, now: Nanos) -> i64 {
+    let Some(id) = books.requests.allocate_queued(*attributes, now) else { return i64::from(NONE) | i64::MIN };
+    books.hold::<E>(attributes);
     policy.allocated(&books.requests, id, now);
     count_insertion(books);
-    let wake = policy.insert_newcomer(&books.requests, id, attributes, now);
-    books.after_insertion(policy, wake);
-    id.raw()
+    // blk-mq runs the queue in any case.
+    let _wake = policy.insert_newcomer(&books.requests, id, attributes, now);
+    let told = i64::from(id.raw());
+    if books.after_insertion(policy) { told | i64::MIN } else { told }
 }
 
 /// One whose tag was charged, that goes before everything, or that was with the driver already; and every one of a policy
@@ -91,15 +106,14 @@ fn insert_elsewhere<E: Elevator>(books: &mut Books, policy: &mut E, known: u32, 
 #[inline(always)]
 fn count_insertion(books: &mut Books) {
     books.one_more_queued();
-    books.stats.inserted = books.stats.inserted.wrapping_add(1);
-    // A newcomer may be what the policy was throttled for.
-    books.shared.throttled.store(0, Relaxed);
+    // A newcomer may be what the policy was throttled for, and blk-mq asks again after it.
+    books.shared.stalled.store(0, Relaxed);
 }
 
 fn put<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId, at: Position, now: Nanos) -> u32 {
     count_insertion(books);
-    let wake = policy.insert(&books.requests, id, at, now);
-    books.after_insertion(policy, wake);
+    let _wake = policy.insert(&books.requests, id, at, now);
+    books.after_insertion(policy);
     id.raw()
 }
 
@@ -118,7 +132,8 @@ fn take_attributes<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId
         is_returning = request.issued_ns != 0;
     }
     if is_moved {
-        books.hold(&attributes);
+        books.hold::<E>(&attributes);
+        // The glue looks for attention after every insertion at length.
         books.let_go(before.group.0, before.context.0);
         policy.allocated(&books.requests, id, now);
     }
@@ -139,43 +154,37 @@ fn list_hint<E: Elevator>(books: &mut Books, policy: &mut E, ask: &Ask, now: Nan
 #[inline(always)]
 pub(crate) fn dispatch<E: Elevator>(books: &mut Books, policy: &mut E, queue: u16, now: Nanos) -> Action {
     let queue = HardwareQueue(queue);
-    books.stats.dispatch_calls = books.stats.dispatch_calls.wrapping_add(1);
     if !policy.has_work(queue) {
-        books.refuse();
-        return Action { kind: EMPTY, id: NONE, until_ns: 0 };
+        return books.refuse(EMPTY, 0);
     }
-    let (kind, id, until_ns) = match policy.choose(&books.requests, queue, now) {
+    let (kind, until_ns) = match policy.choose(&books.requests, queue, now) {
         Dispatch::Request { id, reason } => {
             books.count_reason(reason.0);
-            let wake = start(books, policy, id, now);
-            books.after(policy, wake);
-            return Action { kind: DISPATCH, id: id.raw(), until_ns: 0 };
+            if !books.requests.start(id, now) {
+                // Nobody knows what this would send; that it is so was counted.
+                return books.refuse(EMPTY, 0);
+            }
+            books.one_less_queued();
+            books.stats.dispatched = books.stats.dispatched.wrapping_add(1);
+            let wake = policy.started(&books.requests, id, now);
+            let attend = books.after_choice(policy, wake);
+            return Action { kind: DISPATCH | attend, id: id.raw(), until_ns: 0 };
         }
         Dispatch::Hold { until, reason } => {
             books.count_reason(reason.0);
             books.stats.holds = books.stats.holds.wrapping_add(1);
-            (HOLD, NONE, until)
+            (HOLD, until)
         }
         Dispatch::Throttled => {
             books.stats.throttled = books.stats.throttled.wrapping_add(1);
-            books.shared.throttled.store(1, Relaxed);
-            (THROTTLED, NONE, 0)
+            books.shared.becomes(THROTTLED);
+            (WAIT, 0)
         }
-        Dispatch::Empty => (EMPTY, NONE, 0),
+        Dispatch::Empty => (EMPTY, 0),
     };
-    books.refuse();
-    books.after(policy, Wake::No);
-    Action { kind, id, until_ns }
-}
-
-/// blk-mq gives what was chosen to the driver as soon as it has a tag of the device for it.
-#[inline(always)]
-fn start<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId, now: Nanos) -> Wake {
-    books.one_less_queued();
-    books.one_more_in_driver();
-    books.stats.dispatched = books.stats.dispatched.wrapping_add(1);
-    books.requests.start(id, now);
-    policy.started(&books.requests, id, now)
+    let action = books.refuse(kind, until_ns);
+    let attend = books.after(policy, Wake::No) & ATTEND;
+    Action { kind: kind | attend, ..action }
 }
 
 /// See [`crate::Carried::requeue`].
@@ -185,7 +194,6 @@ pub(crate) fn requeue<E: Elevator>(books: &mut Books, policy: &mut E, id: u32, n
     if books.requests.take_back(id, Place::Plugged).is_none() {
         return books.fault();
     }
-    books.one_less_in_driver();
     books.stats.requeued = books.stats.requeued.wrapping_add(1);
     let wake = policy.requeued(&books.requests, id, now);
     books.after(policy, wake)
@@ -198,17 +206,10 @@ pub(crate) fn finish<E: Elevator>(books: &mut Books, policy: &mut E, id: u32, no
     if books.requests.take_back(id, Place::Complete).is_none() {
         return finish_unserved(books, policy, id, now);
     }
-    books.one_less_in_driver();
-    let wake = ended(books, policy, id, now);
-    policy.freed(&books.requests, id, now);
-    books.forget(id);
-    books.after(policy, wake)
-}
-
-#[inline(always)]
-fn ended<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId, now: Nanos) -> Wake {
     books.stats.finished = books.stats.finished.wrapping_add(1);
-    policy.completed_and_released(&books.requests, id, now)
+    let wake = policy.completed_and_released(&books.requests, id, now);
+    policy.freed(&books.requests, id, now);
+    forget(books, policy, id, wake)
 }
 
 /// One that the device does not have, as far as the policy knows: absorbed, never inserted, or given back and then sent to
@@ -227,14 +228,21 @@ fn finish_unserved<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId
             books.requests.move_to(id, Place::Started);
             let started = policy.started(&books.requests, id, now);
             books.requests.move_to(id, Place::Complete);
-            wake = started.and(ended(books, policy, id, now));
+            books.stats.finished = books.stats.finished.wrapping_add(1);
+            books.tallies.finished_behind = books.tallies.finished_behind.wrapping_add(1);
+            wake = started.and(policy.completed_and_released(&books.requests, id, now));
         }
         Place::Plugged | Place::Complete => {}
         Place::Queued | Place::Dispatched | Place::Started | Place::Free => return books.fault(),
     }
     policy.freed(&books.requests, id, now);
-    books.forget(id);
-    books.after(policy, wake)
+    forget(books, policy, id, wake)
+}
+
+#[inline(always)]
+fn forget<E: Elevator>(books: &mut Books, policy: &mut E, id: RequestId, wake: Wake) -> Effect {
+    let attend = if books.forget::<E>(id) { ATTEND } else { 0 };
+    books.after(policy, wake) | attend
 }
 
 /// See [`crate::Carried::absorbed`].
@@ -265,6 +273,7 @@ pub(crate) fn absorbed<E: Elevator>(
     books.stats.absorbed = books.stats.absorbed.wrapping_add(1);
     if absorbed.place == Place::Queued {
         books.one_less_queued();
+        books.tallies.absorbed_queued = books.tallies.absorbed_queued.wrapping_add(1);
     }
     books.after(policy, wake)
 }

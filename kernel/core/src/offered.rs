@@ -100,6 +100,36 @@ pub fn offer(index: u32) -> Option<Offer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Config;
+    use elevator::Elevator;
+    use elevator::registry::{Visitor, build};
+
+    struct SaysItself;
+
+    impl Visitor for SaysItself {
+        type Answer = (bool, bool);
+
+        fn visit<E: Elevator>(self, _policy: &mut E) -> (bool, bool) {
+            (E::KNOWS_HOLDERS, E::IS_PER_QUEUE)
+        }
+    }
+
+    #[test]
+    fn what_is_wanted_fits_together() {
+        for offer in offers() {
+            let config = Config { slots: 8, requests: 8, device: 4, ..Config::default() };
+            let mut policy = build(offer.entry.name, None, &config.configuration()).unwrap();
+            let wants = |what: u32| offer.wants & what != 0;
+            // The books go by what the policy says of itself, the glue by the offer.
+            let offered = (wants(WANTS_GROUPS | WANTS_CONTEXTS), wants(PER_QUEUE));
+            assert_eq!(policy.visited_by(SaysItself), offered, "{}", offer.entry.name);
+            // The glue looks for groups to charge where it counts tags, and counts tags where it knows issuers.
+            assert!(!wants(CHARGES_GROUPS) || wants(LIMITS_READS), "{}", offer.entry.name);
+            assert!(!wants(LIMITS_READS) || wants(WANTS_CONTEXTS), "{}", offer.entry.name);
+            // Who counts in ticks chooses for all hardware queues.
+            assert!(!(wants(TICKS_DO) && wants(PER_QUEUE)), "{}", offer.entry.name);
+        }
+    }
 
     #[test]
     fn names_fit_and_exceptions_exist() {

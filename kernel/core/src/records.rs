@@ -1,5 +1,6 @@
 //! Every call written down as 64 bytes, and played again: the same calls must get the same answers in user space.
 
+#[cfg(not(feature = "module"))]
 use crate::carried::Carried;
 use crate::values::Ask;
 
@@ -75,6 +76,7 @@ pub(crate) const fn pair(high: u32, low: u32) -> u64 {
     ((high as u64) << 32) | low as u64
 }
 
+#[cfg(not(feature = "module"))]
 impl Record {
     /// Makes the recorded call and answers what the policy says now; `None` if the record is none.
     pub fn play(&self, carried: &mut Carried) -> Option<(u64, u64)> {
@@ -126,6 +128,7 @@ impl Record {
     }
 }
 
+#[cfg(not(feature = "module"))]
 const CALLS: &[Call] = &[
     Call::Allocate,
     Call::Insert,

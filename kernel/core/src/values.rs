@@ -119,6 +119,33 @@ impl Ask {
     }
 }
 
+impl From<&Attributes> for Ask {
+    fn from(attributes: &Attributes) -> Self {
+        Self {
+            sector: attributes.extent.first_sector,
+            sectors: attributes.extent.sectors,
+            context: attributes.context.0,
+            group: attributes.group.0,
+            flags: attributes.flags.0,
+            priority: attributes.priority.0,
+            segments: attributes.segments,
+            hardware_queue: attributes.hardware_queue.0,
+            software_queue: attributes.software_queue.0,
+            operation: match attributes.operation {
+                Operation::Read => 0,
+                Operation::Write => 1,
+                Operation::Discard => 2,
+                Operation::SecureErase => 3,
+                Operation::WriteZeroes => 4,
+                Operation::ZoneAppend => 5,
+                Operation::Flush => 6,
+                Operation::Passthrough => 7,
+            },
+            unused: 0,
+        }
+    }
+}
+
 /// Answer to "which request next?".
 #[repr(C)]
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
@@ -138,18 +165,21 @@ pub const DISPATCH: u32 = 1;
 /// [`Action::kind`]: the device is kept for somebody.
 pub const HOLD: u32 = 2;
 /// [`Action::kind`]: a completion must come first.
-pub const THROTTLED: u32 = 3;
+pub const WAIT: u32 = 3;
 
 /// Wishes of the policy after an event.
 pub type Effect = u32;
 /// Ask for another dispatch.
 pub const RUN_QUEUE: Effect = 1;
+/// Beside an effect or a kind of action: [`Shared::attention`] says more.
+pub const ATTEND: u32 = 1 << 16;
 
 /// What the glue reads without a call, some of it without the lock. First in the handle.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Shared {
-    /// When `hoist_timer` wants to be called; all ones: never.
+    /// When `hoist_timer` wants to be called, as far as the glue has to know: all ones, or a time that it is past wanting, stand
+    /// for no earlier than [`Shared::armed_at_ns`].
     pub timer_at_ns: AtomicU64,
     /// When the glue's timer will call it; the glue writes this.
     pub armed_at_ns: AtomicU64,
@@ -157,24 +187,21 @@ pub struct Shared {
     pub queued: AtomicU32,
     /// 1 if calling dispatch can bring something (for any hardware queue).
     pub has_work: AtomicU32,
-    /// Requests that were dispatched and have not come back.
-    pub in_driver: AtomicU32,
+    /// [`THROTTLED`] and [`REFUSED`].
+    pub stalled: AtomicU32,
     /// A group that nothing holds any more: call `hoist_bury_group`; 0: none.
     pub dying_group: AtomicU32,
     /// Where merge candidates are looked for: 0 by the block layer, 1 then by the policy for front merges, 2 by the policy.
     pub search: AtomicU32,
-    /// 1 while nothing may go before a completion or a newcomer.
-    pub throttled: AtomicU32,
-    /// Bit 0: there is a group to bury, or the timer is to be set earlier. The glue looks after each call, and takes it back.
-    /// Bit 1: calls are written down, as long as they are.
+    /// 1: there is a group to bury, or the timer is to be set earlier. The glue looks after each call, and takes it back.
     pub attention: AtomicU32,
-    /// Room.
-    pub unused: u32,
 }
 
-/// Bits of [`Shared::attention`].
-const TO_BE_DONE: u32 = 1;
-const RECORDED: u32 = 2;
+/// [`Shared::stalled`]: nothing may go before a completion or a newcomer.
+pub const THROTTLED: u32 = 1 << 0;
+/// [`Shared::stalled`]: blk-mq was told that nothing goes although something is queued: it asks again only when it is told to, or
+/// when something is inserted.
+pub const REFUSED: u32 = 1 << 1;
 
 impl Shared {
     pub(crate) const fn new() -> Self {
@@ -183,24 +210,28 @@ impl Shared {
             armed_at_ns: AtomicU64::new(u64::MAX),
             queued: AtomicU32::new(0),
             has_work: AtomicU32::new(0),
-            in_driver: AtomicU32::new(0),
+            stalled: AtomicU32::new(0),
             dying_group: AtomicU32::new(0),
             search: AtomicU32::new(0),
-            throttled: AtomicU32::new(0),
             attention: AtomicU32::new(0),
-            unused: 0,
         }
     }
 
     /// Of the glue, after this call.
     pub(crate) fn call_for_attention(&self) {
-        self.attention.store(self.attention.load(Relaxed) | TO_BE_DONE, Relaxed);
+        self.attention.store(1, Relaxed);
     }
 
-    /// Whether calls are written down from now on.
-    pub(crate) fn is_recorded(&self, is_recorded: bool) {
-        let others = self.attention.load(Relaxed) & !RECORDED;
-        self.attention.store(if is_recorded { others | RECORDED } else { others }, Relaxed);
+    pub(crate) fn is(&self, what: u32) -> bool {
+        self.stalled.load(Relaxed) & what != 0
+    }
+
+    pub(crate) fn becomes(&self, what: u32) {
+        self.stalled.store(self.stalled.load(Relaxed) | what, Relaxed);
+    }
+
+    pub(crate) fn is_no_longer(&self, what: u32) {
+        self.stalled.store(self.stalled.load(Relaxed) & !what, Relaxed);
     }
 }
 
@@ -238,6 +269,8 @@ pub struct Stats {
     pub groups_refused: u64,
     /// Issuers that found no id.
     pub contexts_refused: u64,
+    /// Requests that were dispatched and have not come back.
+    pub in_driver: u64,
 }
 
 /// A text that lives as long as the module.
@@ -257,7 +290,7 @@ impl Line {
 }
 
 const _: () = assert!(size_of::<Config>() == 64 && align_of::<Config>() == 8);
-const _: () = assert!(size_of::<Ask>() == 32 && size_of::<Action>() == 16 && size_of::<Shared>() == 48);
+const _: () = assert!(size_of::<Ask>() == 32 && size_of::<Action>() == 16 && size_of::<Shared>() == 40);
 const _: () = {
     // `struct hoist_attributes` of the glue, which writes the attributes of a newcomer as the policies have them.
     use core::mem::offset_of;
@@ -269,4 +302,4 @@ const _: () = {
     assert!(offset_of!(Attributes, group) == 32 && offset_of!(Attributes, software_queue) == 36);
     assert!(offset_of!(Attributes, hardware_queue) == 38);
 };
-const _: () = assert!(size_of::<Stats>() == 15 * 8 && size_of::<Line>() == 16);
+const _: () = assert!(size_of::<Stats>() == 16 * 8 && size_of::<Line>() == 16);

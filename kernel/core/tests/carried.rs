@@ -50,9 +50,9 @@ fn next(carried: &mut Carried, now: &mut u64) -> u32 {
     panic!("nothing comes");
 }
 
-fn left(carried: &Carried) -> (u32, u32) {
+fn left(carried: &Carried) -> (u32, u64) {
     use std::sync::atomic::Ordering::Relaxed;
-    (carried.books.shared.queued.load(Relaxed), carried.books.shared.in_driver.load(Relaxed))
+    (carried.books.shared.queued.load(Relaxed), carried.stats().in_driver)
 }
 
 #[test]

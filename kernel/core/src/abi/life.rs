@@ -4,7 +4,7 @@ use super::Handle;
 use crate::books::Books;
 use crate::life;
 use crate::records::{Call, pair};
-use crate::values::{Action, Ask, Effect, NONE};
+use crate::values::{ATTEND, Action, Ask, DISPATCH, Effect, NONE};
 use core::marker::PhantomData;
 use elevator::registry::Visitor;
 use elevator::{Attributes, Elevator};
@@ -12,8 +12,8 @@ use elevator::{Attributes, Elevator};
 /// The functions of one policy. Only the glue calls them; no code in here knows them by more than their name.
 #[repr(C)]
 pub struct Entries {
-    insert: unsafe extern "C" fn(*mut Handle, *const Attributes, u64) -> u32,
-    dispatch: unsafe extern "C" fn(*mut Handle, u16, u64) -> Action,
+    insert: unsafe extern "C" fn(*mut Handle, *const Attributes, u64) -> i64,
+    dispatch: unsafe extern "C" fn(*mut Handle, u16, u64) -> i64,
     finish: unsafe extern "C" fn(*mut Handle, u32, u64) -> Effect,
 }
 
@@ -21,16 +21,21 @@ struct Of<E>(PhantomData<E>);
 
 impl<E: Elevator> Of<E> {
     const ENTRIES: Entries = Entries { insert: insert::<E>, dispatch: dispatch::<E>, finish: finish::<E> };
+    const RECORDED: Entries =
+        Entries { insert: insert_recorded::<E>, dispatch: dispatch_recorded::<E>, finish: finish_recorded::<E> };
 }
 
-/// Finds a policy's table, and where the policy lies.
-pub(super) struct Meet;
+/// Finds a policy's table, the one that writes down what is called or the other, and where the policy lies.
+pub(super) struct Meet {
+    pub is_recorded: bool,
+}
 
 impl Visitor for Meet {
     type Answer = (&'static Entries, usize);
 
     fn visit<E: Elevator>(self, policy: &mut E) -> Self::Answer {
-        (&Of::<E>::ENTRIES, (&raw mut *policy).addr())
+        let entries = if self.is_recorded { &Of::<E>::RECORDED } else { &Of::<E>::ENTRIES };
+        (entries, (&raw mut *policy).addr())
     }
 }
 
@@ -49,7 +54,8 @@ unsafe fn parts<'a, E: Elevator>(handle: *mut Handle) -> (&'a mut Books, &'a mut
 }
 
 /// [`crate::Carried::insert`] of a newcomer that the policy sorts in; all others come by `hoist_insert`.
-unsafe extern "C" fn insert<E: Elevator>(handle: *mut Handle, attributes: *const Attributes, now: u64) -> u32 {
+#[inline(never)]
+unsafe extern "C" fn insert<E: Elevator>(handle: *mut Handle, attributes: *const Attributes, now: u64) -> i64 {
     // SAFETY: this function is only in the table of handles whose policy is an `E`.
     let (books, policy) = unsafe { parts::<E>(handle) };
     // The glue writes an operation's number as `hoist_operation_of` has it, which gives no others.
@@ -62,56 +68,59 @@ unsafe extern "C" fn insert<E: Elevator>(handle: *mut Handle, attributes: *const
 /// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hoist_insert(handle: *mut Handle, known: u32, ask: *const Ask, at: u32, now: u64) -> u32 {
-    of!(handle).carried.insert(known, at!(ask), at, now)
+    let (handle, ask) = (of!(handle), at!(ask));
+    let id = handle.carried.insert(known, ask, at, now);
+    if handle.recorder.is_on() {
+        handle.note(Call::Insert, known, now, ask, (id.into(), at.into()));
+    }
+    id
 }
 
-/// [`crate::Carried::dispatch`].
-unsafe extern "C" fn dispatch<E: Elevator>(handle: *mut Handle, queue: u16, now: u64) -> Action {
+/// [`crate::Carried::dispatch`], without the end of a wait, which is the timer's affair.
+#[inline(never)]
+unsafe extern "C" fn dispatch<E: Elevator>(handle: *mut Handle, queue: u16, now: u64) -> i64 {
     // SAFETY: see `insert`.
     let (books, policy) = unsafe { parts::<E>(handle) };
-    life::dispatch(books, policy, queue, now)
+    let action = life::dispatch(books, policy, queue, now);
+    let id = i64::from(action.id);
+    if action.kind == DISPATCH { id } else { id | i64::MIN }
 }
 
 /// [`crate::Carried::finish`].
+#[inline(never)]
 unsafe extern "C" fn finish<E: Elevator>(handle: *mut Handle, id: u32, now: u64) -> Effect {
     // SAFETY: see `insert`.
     let (books, policy) = unsafe { parts::<E>(handle) };
     life::finish(books, policy, id, now)
 }
 
-/// Writes a call of the table's `insert` down, with its answer.
-///
-/// # Safety
-/// See the module.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hoist_note_insert(
-    handle: *mut Handle,
-    known: u32,
-    ask: *const Ask,
-    at: u32,
-    now: u64,
-    id: u32,
-) {
-    of!(handle).note(Call::Insert, known, now, at!(ask), (id.into(), at.into()));
+/// The same, written down with its answer.
+unsafe extern "C" fn insert_recorded<E: Elevator>(handle: *mut Handle, attributes: *const Attributes, now: u64) -> i64 {
+    // SAFETY: see `insert`.
+    let told = unsafe { insert::<E>(handle, attributes, now) };
+    let ask = Ask::from(at!(attributes));
+    of!(handle).note(Call::Insert, NONE, now, &ask, (life::id_in(told).into(), 0));
+    told
 }
 
-/// Writes a call of the table's `dispatch` down.
-///
-/// # Safety
-/// See the module.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hoist_note_dispatch(handle: *mut Handle, queue: u16, now: u64, chosen: Action) {
-    let answer = (pair(chosen.kind, chosen.id), chosen.until_ns);
-    of!(handle).note_few(Call::Dispatch, queue.into(), now, (0, 0, 0), answer);
+unsafe extern "C" fn dispatch_recorded<E: Elevator>(handle: *mut Handle, queue: u16, now: u64) -> i64 {
+    // SAFETY: see `insert`.
+    let told = unsafe { dispatch::<E>(handle, queue, now) };
+    let handle = of!(handle);
+    let action = match life::id_in(told) {
+        NONE => handle.carried.books.refusal,
+        id => Action { kind: DISPATCH, id, until_ns: 0 },
+    };
+    let answer = (pair(action.kind, action.id), action.until_ns);
+    handle.note_few(Call::Dispatch, queue.into(), now, (0, 0, 0), answer);
+    told
 }
 
-/// Writes a call of the table's `finish` down.
-///
-/// # Safety
-/// See the module.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hoist_note_finish(handle: *mut Handle, id: u32, now: u64, effect: Effect) {
-    of!(handle).note_few(Call::Finish, id, now, (0, 0, 0), (effect.into(), 0));
+unsafe extern "C" fn finish_recorded<E: Elevator>(handle: *mut Handle, id: u32, now: u64) -> Effect {
+    // SAFETY: see `insert`.
+    let effect = unsafe { finish::<E>(handle, id, now) };
+    of!(handle).note_few(Call::Finish, id, now, (0, 0, 0), ((effect & !ATTEND).into(), 0));
+    effect
 }
 
 /// [`crate::Carried::admit`].

@@ -11,7 +11,7 @@ use core::alloc::Layout;
 use elevator::registry::BuildError;
 
 /// Changes with every change of this interface; the glue compares it when the module is loaded.
-pub const ABI: u32 = 4;
+pub const ABI: u32 = 5;
 
 /// A device's policy, and where its calls are written down.
 #[repr(C)]
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn hoist_new(config: *const Config, error: *mut u32) -> *m
             Ok(()) => {
                 // SAFETY: all but the first two fields is there, and these need nothing to be dropped.
                 unsafe {
-                    let (entries, policy) = (*place).carried.visited_by(life::Meet);
+                    let (entries, policy) = (*place).carried.visited_by(life::Meet { is_recorded: false });
                     (&raw mut (*place).entries).write(entries);
                     (&raw mut (*place).policy_at_bytes).write(policy - place.addr());
                 }
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn hoist_delete(handle: *mut Handle) {
 pub unsafe extern "C" fn hoist_record(handle: *mut Handle, into: *mut Record, room: u64) {
     let handle = of!(handle);
     handle.recorder = Recorder { into, room, written: 0, lost: 0 };
-    handle.carried.books.shared.is_recorded(room != 0);
+    (handle.entries, _) = handle.carried.visited_by(life::Meet { is_recorded: room != 0 });
 }
 
 /// How many calls are written, and how many found no room.
