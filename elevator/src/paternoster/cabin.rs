@@ -15,6 +15,8 @@ use block::time::MILLISECOND;
 
 /// An async leaf's slice is shorter.
 const ASYNC_SLICE_NS: Nanos = 40 * MILLISECOND;
+/// Who is still behind after its slice goes on for a part of one at a time: with another whole one, all others wait twice as long.
+const RENEWED: Nanos = 4;
 /// Only turns of at least this length tell a rate: shorter ones may have filled a cache.
 const TELLING_NS: Nanos = 50 * MILLISECOND;
 
@@ -54,7 +56,9 @@ impl Paternoster {
     /// The request of the leaf aboard, or of the one that boards now.
     #[inline(never)]
     pub(super) fn serve_cabin(&mut self) -> Found {
+        let mut before = NIL;
         if self.aboard != NIL && self.has_to_leave() {
+            before = self.aboard;
             self.alight();
         }
         if self.aboard == NIL {
@@ -63,10 +67,14 @@ impl Paternoster {
                 return Found::Nobody;
             }
             (self.aboard, self.boarded_ns, self.slice_from_ns, self.fare.bytes) = (first, self.now, 0, 0);
+            self.is_renewed = first == before;
             self.tell_of(first, "board q={0}", [u64::from(first)]);
         }
         match self.members.at(self.aboard).line.first() {
-            Some(slot) => Found::Request { slot, why: Why::Aboard },
+            Some(oldest) => {
+                let slot = if self.is_rotational { self.sweeps.next(self.aboard, oldest) } else { oldest };
+                Found::Request { slot, why: Why::Aboard }
+            }
             None => Found::Held,
         }
     }
@@ -78,7 +86,8 @@ impl Paternoster {
         if others_wait {
             self.ladder.contended();
         }
-        let slice_ns = if member.is(mark::ASYNC) { ASYNC_SLICE_NS } else { self.settings.slice_ns.unsigned_abs() };
+        let full_ns = if member.is(mark::ASYNC) { ASYNC_SLICE_NS } else { self.settings.slice_ns.unsigned_abs() };
+        let slice_ns = if self.is_renewed { full_ns / RENEWED } else { full_ns };
         // The way there is not part of the slice.
         let begin_ns = if self.slice_from_ns == 0 { self.now } else { self.slice_from_ns };
         let end_ns = begin_ns.saturating_add(slice_ns);

@@ -20,6 +20,7 @@ mod lines;
 mod log;
 mod pick;
 mod state;
+mod sweep;
 mod tags;
 mod tally;
 mod tree;
@@ -44,6 +45,7 @@ use cabin::Fare;
 use ladder::Ladder;
 use lines::{ByAge, ByPlace, Line, Link};
 use state::{FREE_SLOT, Ghosts, Group, Held, Member, Place, ROOT, Slot, mark};
+use sweep::Sweeps;
 use tally::Tallies;
 use tunables::Settings;
 use walker::Walker;
@@ -132,6 +134,10 @@ pub struct Paternoster {
     /// The leaf that has the device, and since when.
     aboard: u32,
     boarded_ns: Nanos,
+    /// It was aboard before, and is still behind.
+    is_renewed: bool,
+    /// Nothing in them where positioning costs nothing.
+    sweeps: Sweeps,
     fare: Fare,
     /// Since its first completion; 0 before.
     slice_from_ns: Nanos,
@@ -216,6 +222,8 @@ impl Policy for Paternoster {
             ladder: Paternoster::ladder_for(configuration.rotational, 0),
             aboard: NIL,
             boarded_ns: 0,
+            is_renewed: false,
+            sweeps: if configuration.rotational { Sweeps::try_new(slots, leaves)? } else { Sweeps::try_new(0, 0)? },
             fare: Fare::FIRST,
             slice_from_ns: 0,
             busy_from_ns: 0,
@@ -308,6 +316,9 @@ impl Paternoster {
             return;
         }
         self.members.at_mut(leaf).line.unlink::<ByPlace>(&mut self.slots, place);
+        if self.is_rotational {
+            self.sweeps.remove(leaf, slot);
+        }
         self.oldest.unlink::<ByAge>(&mut self.slots, age);
         let mut member = leaf;
         while member != NIL {

@@ -375,6 +375,9 @@ impl Paternoster {
         }
         if class == Class::BestEffort {
             self.members.at_mut(leaf).line.unlink::<ByPlace>(&mut self.slots, place);
+            if self.is_rotational {
+                self.sweeps.sent(leaf, slot);
+            }
             self.oldest.unlink::<ByAge>(&mut self.slots, age);
             let mut charge = self.charge_of(bytes);
             if self.aboard == leaf {
