@@ -56,19 +56,22 @@ impl Paternoster {
     /// The request of the leaf aboard, or of the one that boards now.
     #[inline(never)]
     pub(super) fn serve_cabin(&mut self) -> Found {
-        let mut before = NIL;
         if self.aboard != NIL && self.has_to_leave() {
-            before = self.aboard;
+            let before = self.aboard;
             self.alight();
+            if self.is_owed(before) {
+                self.go_aboard(before, true);
+                if self.has_to_leave() {
+                    self.alight();
+                }
+            }
         }
         if self.aboard == NIL {
             let first = self.first_leaf();
             if first == NIL {
                 return Found::Nobody;
             }
-            (self.aboard, self.boarded_ns, self.slice_from_ns, self.fare.bytes) = (first, self.now, 0, 0);
-            self.is_renewed = first == before;
-            self.tell_of(first, "board q={0}", [u64::from(first)]);
+            self.go_aboard(first, false);
         }
         match self.members.at(self.aboard).line.first() {
             Some(oldest) => {
@@ -77,6 +80,33 @@ impl Paternoster {
             }
             None => Found::Held,
         }
+    }
+
+    fn go_aboard(&mut self, leaf: u32, is_renewed: bool) {
+        (self.aboard, self.boarded_ns, self.slice_from_ns, self.fare.bytes) = (leaf, self.now, 0, 0);
+        self.is_renewed = is_renewed;
+        self.tell_of(leaf, "board q={0}", [u64::from(leaf)]);
+    }
+
+    /// Whether one that has paid for its slice is behind all others still although it has nothing here: several of its requests are
+    /// inside. Without this two that keep the device's queue full have a turn each, whatever their weights. Who has a single one
+    /// inside gives the disk to the next while it is served: otherwise writes beside a reader of depth 1 fall from 91 to 30 % of what
+    /// the disk `sata` delivers.
+    fn is_owed(&mut self, leaf: u32) -> bool {
+        let state = self.members.at(leaf);
+        if state.queued == 0 && state.in_flight < 2 {
+            return false;
+        }
+        let mut member = leaf;
+        while member != NIL {
+            let (parent, vt) = (self.members.at(member).parent, self.members.at(member).vt);
+            let first = self.first_in_order(parent);
+            if first != NIL && first != member && !is_later(self.members.at(first).vt, vt) {
+                return false;
+            }
+            member = self.parent_member(member);
+        }
+        true
     }
 
     /// Its slice is over and others wait, or it has nothing and is not worth waiting for. Sets the timer if it is.
@@ -117,18 +147,23 @@ impl Paternoster {
     fn first_leaf(&mut self) -> u32 {
         let mut group = ROOT;
         for _ in 0..=self.groups.len() {
-            let mut first = self.first_of(group, Place::Ready);
-            if self.disordered != NIL {
-                // Slices are far apart in virtual time.
-                self.put_in_order();
-                first = self.first_of(group, Place::Ready);
-            }
+            let first = self.first_in_order(group);
             if first == NIL || self.is_leaf(first) {
                 return first;
             }
             group = first.wrapping_sub(self.first_group);
         }
         NIL
+    }
+
+    fn first_in_order(&mut self, group: u32) -> u32 {
+        let first = self.first_of(group, Place::Ready);
+        if self.disordered == NIL {
+            return first;
+        }
+        // Slices are far apart in virtual time.
+        self.put_in_order();
+        self.first_of(group, Place::Ready)
     }
 
     /// Pays for its turn. Back in the order of all, it may be the next again.

@@ -90,6 +90,10 @@ fn a_stream_leaves_nobody_behind() {
         ahead += 8;
     }
     for _ in 0..100 {
+        // The disk is with the stream.
+        assert!(disk.serve() > 1_000);
+        disk.ask(ahead);
+        ahead += 8;
         disk.ask(16);
         disk.ask(0);
         let (mut since, mut left) = (0, Vec::new());
