@@ -201,6 +201,21 @@ fn a_reader_beside_a_flood_on_disks() {
     }
 }
 
+/// Two that keep an array's queue of 32 full, all of their requests inside when a slice ends: shares are by weight, and cost nothing.
+#[test]
+fn two_deep_queues_share_an_array_by_weight() {
+    let of = |scheduler: &str| {
+        let groups = vec![("a", 100, random_reads(32)), ("b", 200, random_reads(32))];
+        let mut question = question("raid5x12", scheduler, groups);
+        (question.ramp_ns, question.runtime_ns) = (20_000 * MS, 30_000 * MS);
+        megabytes(&run(&question))
+    };
+    let (none, ours) = (of("none"), of("paternoster"));
+    println!("none {none:.3?}, ours {ours:.3?} MB/s");
+    assert!((ours[1] / ours[0] / 2.0 - 1.0).abs() <= 0.05, "{ours:?}");
+    assert!(ours.iter().sum::<f64>() >= 0.97 * none.iter().sum::<f64>(), "{ours:?} of {none:?}");
+}
+
 /// The total of 1 s windows scatters no more than none's.
 #[test]
 fn the_floor_does_not_swing() {
