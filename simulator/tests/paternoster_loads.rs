@@ -174,7 +174,7 @@ fn large_writes_gain_nothing() {
 }
 
 /// A reader beside 255 random reads in a queue of one issuer, on an array of twelve disks and on one disk. bfq dispatches in the order of
-/// places as well; FIFO cost a fifth of the throughput here, and a second whole slice for whoever is behind a third of the 99th percentile.
+/// places as well; FIFO cost a fifth of the throughput here, and a second whole slice for whoever is behind a sixth of the 99th percentile.
 #[test]
 fn a_reader_beside_a_flood_on_disks() {
     for (model, seed) in [("raid5x12", 1), ("raid5x12", 2), ("sata", 1)] {
