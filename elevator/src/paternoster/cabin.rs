@@ -25,13 +25,15 @@ const TELLING_NS: Nanos = 50 * MILLISECOND;
 pub struct Fare {
     /// What the leaf aboard sent, as charged.
     pub bytes: u64,
+    /// It was aboard just before, and is still behind: a part of a slice.
+    is_renewed: bool,
     /// Of a turn of late, in bytes per 2^20 ns.
     best_rate: u64,
 }
 
 impl Fare {
     /// Until more is known a disk's best are 62.5 MB/s.
-    pub const FIRST: Fare = Fare { bytes: 0, best_rate: (1 << 20) / 16 };
+    pub const FIRST: Fare = Fare { bytes: 0, is_renewed: false, best_rate: (1 << 20) / 16 };
 
     /// Of a turn that is over.
     fn take(&mut self, used_ns: Nanos) -> u64 {
@@ -66,8 +68,8 @@ impl Paternoster {
             if first == NIL {
                 return Found::Nobody;
             }
-            self.is_renewed = first == before || self.is_owed(before, first);
-            let leaf = if self.is_renewed { before } else { first };
+            self.fare.is_renewed = first == before || self.is_owed(before, first);
+            let leaf = if self.fare.is_renewed { before } else { first };
             (self.aboard, self.boarded_ns, self.slice_from_ns, self.fare.bytes) = (leaf, self.now, 0, 0);
             self.tell_of(leaf, "board q={0}", [u64::from(leaf)]);
         }
@@ -114,7 +116,7 @@ impl Paternoster {
             self.ladder.contended();
         }
         let full_ns = if member.is(mark::ASYNC) { ASYNC_SLICE_NS } else { self.settings.slice_ns.unsigned_abs() };
-        let slice_ns = if self.is_renewed { full_ns / RENEWED } else { full_ns };
+        let slice_ns = if self.fare.is_renewed { full_ns / RENEWED } else { full_ns };
         // The way there is not part of the slice.
         let begin_ns = if self.slice_from_ns == 0 { self.now } else { self.slice_from_ns };
         let end_ns = begin_ns.saturating_add(slice_ns);

@@ -134,8 +134,6 @@ pub struct Paternoster {
     /// The leaf that has the device, and since when.
     aboard: u32,
     boarded_ns: Nanos,
-    /// It was aboard before, and is still behind.
-    is_renewed: bool,
     /// Nothing in them where positioning costs nothing.
     sweeps: Sweeps,
     fare: Fare,
@@ -176,7 +174,6 @@ impl Policy for Paternoster {
         let members = leaves.saturating_add(groups);
         let depth =
             u64::from(configuration.depth.device).saturating_mul(u64::from(configuration.hardware_queues.max(1)));
-        let give = if configuration.rotational { 100 } else { 3 };
         Ok(Self {
             settings: Settings::DEFAULT,
             is_give_set: false,
@@ -218,12 +215,11 @@ impl Policy for Paternoster {
             completions: 0,
             window_ns: 0,
             look_ns: 0,
-            walker: Walker::new(give, depth, configuration.rotational),
+            walker: Walker::new(if configuration.rotational { 100 } else { 3 }, depth, configuration.rotational),
             ladder: Paternoster::ladder_for(configuration.rotational, 0),
             aboard: NIL,
             boarded_ns: 0,
-            is_renewed: false,
-            sweeps: if configuration.rotational { Sweeps::try_new(slots, leaves)? } else { Sweeps::try_new(0, 0)? },
+            sweeps: Sweeps::try_new(configuration.rotational, slots, leaves)?,
             fare: Fare::FIRST,
             slice_from_ns: 0,
             busy_from_ns: 0,

@@ -35,7 +35,9 @@ pub struct Sweeps {
 }
 
 impl Sweeps {
-    pub fn try_new(slots: u32, leaves: u32) -> Result<Self, NoMemory> {
+    /// With room for nothing where positioning costs nothing.
+    pub fn try_new(is_rotational: bool, slots: u32, leaves: u32) -> Result<Self, NoMemory> {
+        let (slots, leaves) = if is_rotational { (slots, leaves) } else { (0, 0) };
         Ok(Self { links: SortedLinks::try_new(slots)?, leaves: Array::try_new(leaves, Sweep::NONE)? })
     }
 
@@ -105,7 +107,7 @@ mod tests {
 
     impl Leaf {
         fn new() -> Self {
-            Self { sweeps: Sweeps::try_new(64, 1).unwrap(), came: VecDeque::new() }
+            Self { sweeps: Sweeps::try_new(true, 64, 1).unwrap(), came: VecDeque::new() }
         }
 
         fn ask(&mut self, slot: u32, sector: Sector) {
