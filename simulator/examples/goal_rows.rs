@@ -185,6 +185,11 @@ fn ahead(row: &Row, got: &Got, ours: &Got) -> Option<&'static str> {
     goals.into_iter().filter(|(_, by)| !is_worse && *by > NOTABLE).map(|(name, _)| name).next()
 }
 
+/// Of a disk's few MB/s one decimal would hide what makes somebody ahead.
+fn digits(rate: f64) -> String {
+    if rate < 10.0 { format!("{rate:.3}") } else { format!("{rate:.1}") }
+}
+
 fn table(row: &Row, schedulers: &[String], seeds: &[u64]) -> (String, Vec<String>) {
     let got: Vec<(&String, Got)> = schedulers.iter().map(|name| (name, measure(row, name, seeds))).collect();
     let none = measure(row, "none", seeds).total;
@@ -197,10 +202,10 @@ fn table(row: &Row, schedulers: &[String], seeds: &[u64]) -> (String, Vec<String
         // With other settings it is no other scheduler.
         let ahead = if name.starts_with(OURS) { None } else { ahead(row, got, ours) };
         verdicts.extend(ahead.map(|goal| format!("{} on {}: {name} in {goal}", row.name, row.model)));
-        let rates: Vec<String> = got.rates.iter().map(|rate| format!("{rate:.1}")).collect();
+        let rates: Vec<String> = got.rates.iter().map(|rate| digits(*rate)).collect();
         text += &format!(
-            "| {name} | {:.1} | {:.1} | {:.1} | {:.0} | {:.0} | {} | {} |\n",
-            got.total,
+            "| {name} | {} | {:.1} | {:.1} | {:.0} | {:.0} | {} | {} |\n",
+            digits(got.total),
             got.total / none * 100.0,
             got.error * 100.0,
             got.median_us,

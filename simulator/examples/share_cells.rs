@@ -251,17 +251,18 @@ fn print_swing(cell: &Cell, scheduler: &str, seeds: &[u64], length: &Length) {
         .clone()
         .map(|(none, ours)| format!("{:.3}/{:.3} ({:.2})", ours.1 * 100.0, none.1 * 100.0, ours.1 / none.1))
         .collect();
+    let ratios = pairs.clone().map(|(none, ours)| ours.1 / none.1);
+    let throughputs = pairs.map(|(none, ours)| ours.0 / none.0 * 100.0);
     let count = seeds.len() as f64;
     let root = |runs: &[(f64, f64)]| (runs.iter().map(|run| run.1.powi(2)).sum::<f64>() / count).sqrt();
-    let mean = |each: fn((&(f64, f64), &(f64, f64))) -> f64| pairs.clone().map(each).sum::<f64>() / count;
     println!(
         "{} {}, {scheduler}: {}; mean {:.2}, all {:.2}, throughput {:.2} %",
         cell.model,
         cell.text,
         text.join(" "),
-        mean(|(none, ours)| ours.1 / none.1),
+        ratios.sum::<f64>() / count,
         root(&ours) / root(&none),
-        mean(|(none, ours)| ours.0 / none.0 * 100.0)
+        throughputs.sum::<f64>() / count
     );
 }
 

@@ -90,6 +90,9 @@ impl Paternoster {
         let queued = &mut self.tallies.at_mut(tally).queued;
         *queued = queued.wrapping_add(1);
         if class == Class::BestEffort {
+            if self.is_rotational {
+                self.sweeps.insert(leaf, slot, request.extent.first_sector);
+            }
             self.queue_up(leaf, bytes, is_sync);
         } else {
             self.push(slot, class);

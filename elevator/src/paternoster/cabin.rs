@@ -15,6 +15,8 @@ use block::time::MILLISECOND;
 
 /// An async leaf's slice is shorter.
 const ASYNC_SLICE_NS: Nanos = 40 * MILLISECOND;
+/// Who is still behind after its slice goes on for a part of one at a time: with another whole one, all others wait twice as long.
+const RENEWED: Nanos = 4;
 /// Only turns of at least this length tell a rate: shorter ones may have filled a cache.
 const TELLING_NS: Nanos = 50 * MILLISECOND;
 
@@ -23,13 +25,15 @@ const TELLING_NS: Nanos = 50 * MILLISECOND;
 pub struct Fare {
     /// What the leaf aboard sent, as charged.
     pub bytes: u64,
+    /// It was aboard just before, and is still behind: a part of a slice.
+    is_renewed: bool,
     /// Of a turn of late, in bytes per 2^20 ns.
     best_rate: u64,
 }
 
 impl Fare {
     /// Until more is known a disk's best are 62.5 MB/s.
-    pub const FIRST: Fare = Fare { bytes: 0, best_rate: (1 << 20) / 16 };
+    pub const FIRST: Fare = Fare { bytes: 0, is_renewed: false, best_rate: (1 << 20) / 16 };
 
     /// Of a turn that is over.
     fn take(&mut self, used_ns: Nanos) -> u64 {
@@ -54,7 +58,9 @@ impl Paternoster {
     /// The request of the leaf aboard, or of the one that boards now.
     #[inline(never)]
     pub(super) fn serve_cabin(&mut self) -> Found {
+        let mut before = NIL;
         if self.aboard != NIL && self.has_to_leave() {
+            before = self.aboard;
             self.alight();
         }
         if self.aboard == NIL {
@@ -62,13 +68,44 @@ impl Paternoster {
             if first == NIL {
                 return Found::Nobody;
             }
-            (self.aboard, self.boarded_ns, self.slice_from_ns, self.fare.bytes) = (first, self.now, 0, 0);
-            self.tell_of(first, "board q={0}", [u64::from(first)]);
+            self.fare.is_renewed = first == before || self.is_owed(before, first);
+            let leaf = if self.fare.is_renewed { before } else { first };
+            (self.aboard, self.boarded_ns, self.slice_from_ns, self.fare.bytes) = (leaf, self.now, 0, 0);
+            self.tell_of(leaf, "board q={0}", [u64::from(leaf)]);
         }
         match self.members.at(self.aboard).line.first() {
-            Some(slot) => Found::Request { slot, why: Why::Aboard },
+            Some(oldest) => {
+                let slot = if self.is_rotational { self.sweeps.next(self.aboard, oldest) } else { oldest };
+                Found::Request { slot, why: Why::Aboard }
+            }
             None => Found::Held,
         }
+    }
+
+    /// Whether one that has paid for its slice is behind the first of the others although it has nothing here: several of its requests
+    /// are inside. Without this two that keep the device's queue full have a turn each, whatever their weights. Who has a single one
+    /// inside gives the disk to the next while it is served: otherwise writes beside a reader of depth 1 fall from 91 to 30 % of what
+    /// the disk `sata` delivers.
+    #[inline(never)]
+    fn is_owed(&self, before: u32, first: u32) -> bool {
+        if before == NIL || self.members.at(before).queued > 0 || self.members.at(before).in_flight < 2 {
+            return false;
+        }
+        let mut own = before;
+        while own != NIL {
+            let state = self.members.at(own);
+            // Where their ways to the root meet, if it is here.
+            let mut other = first;
+            while other != NIL {
+                let competitor = self.members.at(other);
+                if competitor.parent == state.parent {
+                    return is_later(competitor.vt, state.vt);
+                }
+                other = self.parent_member(other);
+            }
+            own = self.parent_member(own);
+        }
+        false
     }
 
     /// Its slice is over and others wait, or it has nothing and is not worth waiting for. Sets the timer if it is.
@@ -78,7 +115,8 @@ impl Paternoster {
         if others_wait {
             self.ladder.contended();
         }
-        let slice_ns = if member.is(mark::ASYNC) { ASYNC_SLICE_NS } else { self.settings.slice_ns.unsigned_abs() };
+        let full_ns = if member.is(mark::ASYNC) { ASYNC_SLICE_NS } else { self.settings.slice_ns.unsigned_abs() };
+        let slice_ns = if self.fare.is_renewed { full_ns / RENEWED } else { full_ns };
         // The way there is not part of the slice.
         let begin_ns = if self.slice_from_ns == 0 { self.now } else { self.slice_from_ns };
         let end_ns = begin_ns.saturating_add(slice_ns);

@@ -201,7 +201,7 @@ impl Paternoster {
         let floor = [walker.floor_q4() / 16, walker.floor_q4() % 16];
         match step {
             Step::None => {}
-            Step::Epoch => self.tell("epoch {0}", [walker.epochs]),
+            Step::Epoch => self.tell("epoch {0}", [u64::from(walker.epochs)]),
             Step::Cycle if walker.phase() == Phase::Fast => {
                 self.tell(
                     "walk fast f={0}+{1}/16 r={2}/65536 n={3}/16",
@@ -215,7 +215,7 @@ impl Paternoster {
                     [whole, part, walker.ratio(), u64::from(walker.calm()), walker.mean_inside_q4()],
                 );
             }
-            Step::Restart => self.tell("restart {0}", [walker.restarts]),
+            Step::Restart => self.tell("restart {0}", [u64::from(walker.restarts)]),
         }
     }
 

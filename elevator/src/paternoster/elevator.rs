@@ -233,8 +233,8 @@ impl Elevator for Paternoster {
 
     fn depth_changed(&mut self, depth: Depth) {
         self.end_sole();
-        self.depth = u64::from(depth.device).max(1).saturating_mul(self.hardware_queues);
-        self.tags = u64::from(depth.requests);
+        self.depth = u64::from(depth.device).max(1).saturating_mul(u64::from(self.hardware_queues));
+        self.tags = depth.requests;
         self.cap_q4 = self.depth_q4();
         self.walker.set_depth(self.depth);
         self.look_ns = 0;
@@ -451,6 +451,9 @@ impl Paternoster {
         let merged = &mut self.tallies.at_mut(tally).merged;
         *merged = merged.wrapping_add(1);
         if class == Class::BestEffort {
+            if self.is_rotational {
+                self.sweeps.move_to(leaf, id.slot(), requests.attributes(id).extent.first_sector);
+            }
             // It is as large as requests are here.
             let mut member = leaf;
             while member != NIL {
@@ -483,6 +486,8 @@ impl Paternoster {
             if self.is_leaf(index) && member.is(mark::USED) {
                 let count = member.line.count::<ByPlace>(&self.slots);
                 must(count == member.queued, "a leaf counts its requests", index)?;
+                let sorted = if self.is_rotational { self.sweeps.len(index) } else { count };
+                must(sorted == count, "a leaf's requests are in its sweep", index)?;
             }
         }
         for index in 0..self.groups.len() {
@@ -498,8 +503,10 @@ impl Paternoster {
             must(u32::try_from(children().count()) == Ok(len), "wheels hold the active children", index)?;
         }
         for slot in self.slots.iter().filter(|slot| slot.held == Held::Queued) {
-            let sectors = requests.attributes(slot.id).extent.sectors;
-            must(slot.bytes == sectors.saturating_mul(512), "a request's length is known", slot.id.slot())?;
+            let extent = requests.attributes(slot.id).extent;
+            must(slot.bytes == extent.sectors.saturating_mul(512), "a request's length is known", slot.id.slot())?;
+            let place = self.sweeps.sector(slot.id.slot()).unwrap_or(extent.first_sector);
+            must(place == extent.first_sector, "a request is where its sweep looks for it", slot.id.slot())?;
         }
         Ok(())
     }

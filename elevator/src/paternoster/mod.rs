@@ -21,6 +21,7 @@ mod log;
 mod pick;
 mod sole;
 mod state;
+mod sweep;
 mod tags;
 mod tally;
 mod tree;
@@ -46,6 +47,7 @@ use ladder::Ladder;
 use lines::{ByAge, ByPlace, Line, Link};
 use sole::Sole;
 use state::{FREE_SLOT, Ghosts, Group, Held, Member, Place, ROOT, Slot, mark};
+use sweep::Sweeps;
 use tally::Tallies;
 use tunables::Settings;
 use walker::Walker;
@@ -76,10 +78,10 @@ pub struct Paternoster {
     is_give_set: bool,
     is_rotational: bool,
     depth: u64,
-    hardware_queues: u64,
+    hardware_queues: u32,
     /// Tags there are, and tags taken.
-    tags: u64,
-    tags_taken: u64,
+    tags: u32,
+    tags_taken: u32,
     now: Nanos,
 
     slots: Array<Slot>,
@@ -135,6 +137,8 @@ pub struct Paternoster {
     /// The leaf that has the device, and since when.
     aboard: u32,
     boarded_ns: Nanos,
+    /// Nothing in them where positioning costs nothing.
+    sweeps: Sweeps,
     fare: Fare,
     /// Since its first completion; 0 before.
     slice_from_ns: Nanos,
@@ -145,8 +149,6 @@ pub struct Paternoster {
     cap_q4: u64,
     sync_reads: u32,
     late_reads: u32,
-    holds: u64,
-    injections: u64,
 
     is_holding: bool,
     hold_until: Option<Nanos>,
@@ -171,15 +173,15 @@ impl Policy for Paternoster {
         // One of each issuer, one async of each group; those that nobody sends to any more hold a request each.
         let leaves = contexts.saturating_add(groups).saturating_add(slots).saturating_add(1);
         let members = leaves.saturating_add(groups);
-        let hardware_queues = u64::from(configuration.hardware_queues.max(1));
-        let depth = u64::from(configuration.depth.device).saturating_mul(hardware_queues);
+        let hardware_queues = u32::from(configuration.hardware_queues.max(1));
+        let depth = u64::from(configuration.depth.device).saturating_mul(u64::from(hardware_queues));
         Ok(Self {
             settings: Settings::DEFAULT,
             is_give_set: false,
             is_rotational: configuration.rotational,
             depth,
             hardware_queues,
-            tags: u64::from(configuration.depth.requests),
+            tags: configuration.depth.requests,
             tags_taken: 0,
             now: 0,
             slots: Array::try_new(slots, FREE_SLOT)?,
@@ -193,9 +195,9 @@ impl Policy for Paternoster {
             until_overdue: 0,
             first_free_leaf: if leaves > 1 { SPARE_LEAF + 1 } else { NIL },
             first_group: leaves,
-            members: members_with_root(members, leaves)?,
+            members: with_root(free_members(members)?, leaves),
             chains: Chains::try_new(groups.saturating_mul(2), members)?,
-            groups: groups_by_number(groups)?,
+            groups: by_number(groups_alike(groups)?),
             tallies: Tallies::try_new(groups)?,
             other_vts: Array::try_new(members, 0)?,
             contexts: Array::try_new(contexts, NIL)?,
@@ -219,6 +221,7 @@ impl Policy for Paternoster {
             sole: Sole::NOBODY,
             aboard: NIL,
             boarded_ns: 0,
+            sweeps: Sweeps::try_new(configuration.rotational, slots, leaves)?,
             fare: Fare::FIRST,
             slice_from_ns: 0,
             busy_from_ns: 0,
@@ -226,8 +229,6 @@ impl Policy for Paternoster {
             cap_q4: depth.saturating_mul(16),
             sync_reads: 0,
             late_reads: 0,
-            holds: 0,
-            injections: 0,
             is_holding: false,
             hold_until: None,
             aside: [NIL; ASIDE],
@@ -240,25 +241,34 @@ impl Policy for Paternoster {
     }
 }
 
+/// Apart from [`with_root`], so that their stacks are not added.
+#[inline(never)]
+fn free_members(count: u32) -> Result<Array<Member>, NoMemory> {
+    Array::try_new(count, Member::new(ROOT, WEIGHT_DEFAULT))
+}
+
 /// Leaves, all free but the spare one, and behind them groups, of which only the root is there.
 #[inline(never)]
-fn members_with_root(count: u32, leaves: u32) -> Result<Array<Member>, NoMemory> {
-    let mut members = Array::try_new(count, Member::new(ROOT, WEIGHT_DEFAULT))?;
+fn with_root(mut members: Array<Member>, leaves: u32) -> Array<Member> {
     for leaf in SPARE_LEAF + 1..leaves {
         members.at_mut(leaf).line = Line::next_free(if leaf + 1 < leaves { leaf + 1 } else { NIL });
     }
     members.at_mut(SPARE_LEAF).marks = mark::USED;
     members.at_mut(leaves.saturating_add(ROOT)).marks = mark::ONLINE;
-    Ok(members)
+    members
 }
 
 #[inline(never)]
-fn groups_by_number(count: u32) -> Result<Array<Group>, NoMemory> {
-    let mut groups = Array::try_new(count, Group::numbered(0, ROOT))?;
-    for number in 1..count {
+fn groups_alike(count: u32) -> Result<Array<Group>, NoMemory> {
+    Array::try_new(count, Group::numbered(0, ROOT))
+}
+
+#[inline(never)]
+fn by_number(mut groups: Array<Group>) -> Array<Group> {
+    for number in 1..groups.len() {
         *groups.at_mut(number) = Group::numbered(number, ROOT);
     }
-    Ok(groups)
+    groups
 }
 
 impl Paternoster {
@@ -311,6 +321,9 @@ impl Paternoster {
             return;
         }
         self.members.at_mut(leaf).line.unlink::<ByPlace>(&mut self.slots, place);
+        if self.is_rotational {
+            self.sweeps.remove(leaf, slot);
+        }
         self.oldest.unlink::<ByAge>(&mut self.slots, age);
         let mut member = leaf;
         while member != NIL {

@@ -218,12 +218,10 @@ impl Paternoster {
         let inside = u64::from(self.inside).wrapping_add(u64::from(of_others));
         let is_below = inside < self.walker.floor_now(self.now, self.residence_ns) || inside == 0;
         if is_below || self.is_held_for_long() {
-            self.injections = self.injections.wrapping_add(1);
             self.tell_of(first, "inject lead={0} n={1}", [lead, inside]);
             // Who goes because it was held for long owes what it got.
             return Chosen::Member { member: first, is_let_in: true, forgiven_for: if is_below { charge } else { 0 } };
         }
-        self.holds = self.holds.wrapping_add(1);
         if of_others > 0 {
             self.hold_until = Some(self.generation_ns.saturating_add(self.ghost_ns().saturating_mul(2)));
         }
@@ -375,6 +373,9 @@ impl Paternoster {
         }
         if class == Class::BestEffort {
             self.members.at_mut(leaf).line.unlink::<ByPlace>(&mut self.slots, place);
+            if self.is_rotational {
+                self.sweeps.sent(leaf, slot);
+            }
             self.oldest.unlink::<ByAge>(&mut self.slots, age);
             let mut charge = self.charge_of(bytes);
             if self.aboard == leaf {

@@ -173,10 +173,12 @@ impl Paternoster {
 
     /// Nobody else has anything anywhere, and the groups above count what the leaf does.
     fn is_sole(&mut self, leaf: u32, request: &Bio) -> bool {
+        // On a disk requests are kept by place as well.
+        let is_flash = !self.is_rotational && self.ladder.is_flow_for_good();
         let is_plain = self.direct.is_empty() && self.queued_of_classes == 0 && !self.messages.is_on();
         let is_its =
             self.known_leaf(request.context.0) == leaf && request.is_sync() && request.class() == Class::BestEffort;
-        if !is_plain || !is_its || self.disordered != NIL || !self.ladder.is_flow_for_good() {
+        if !is_plain || !is_its || !is_flash || self.disordered != NIL {
             return false;
         }
         let generation = self.generation;

@@ -11,7 +11,7 @@ const LEVELS_CHECKED: usize = 8;
 impl Paternoster {
     /// Whether a group above its share has to wait for one of its own tags. A quarter of the tags is kept for the others.
     pub(super) fn admission(&self, group: GroupId) -> Admission {
-        if self.tags_taken.saturating_mul(4) < self.tags.saturating_mul(3) {
+        if u64::from(self.tags_taken).saturating_mul(4) < u64::from(self.tags).saturating_mul(3) {
             return Admission::Full;
         }
         let mut path = [ROOT; LEVELS_CHECKED];
@@ -20,7 +20,7 @@ impl Paternoster {
             *place = at;
             at = self.parent_group(at);
         }
-        let mut limit = self.tags;
+        let mut limit = u64::from(self.tags);
         for group in path.into_iter().rev().filter(|group| *group != ROOT) {
             let state = self.groups.at(group);
             let weight = u64::from(self.members.at(self.group_member(group)).weight());

@@ -4,6 +4,7 @@
 mod adversaries;
 mod bounds;
 mod convergence;
+mod disk;
 mod host;
 
 use block::time::{MICROSECOND, MILLISECOND, SECOND};

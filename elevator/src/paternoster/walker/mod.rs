@@ -31,7 +31,7 @@ const SLOW_EPOCHS: u32 = 16;
 const NOISY_EPOCHS: u32 = 8;
 const LOUD_EPOCHS: u32 = 4;
 /// Scatter is the mean over so many of the last differences.
-const MOST_DIFFERENCES: u64 = 64;
+const MOST_DIFFERENCES: u32 = 64;
 const LEAST_RESTART_NS: Nanos = SECOND;
 /// One of what may be given, in the units of errors.
 const ERROR_ONE: i64 = 256;
@@ -85,7 +85,7 @@ pub struct Walker {
     /// Until when the floor is rounded up or down, which of them, and what that left over.
     dithered_until_ns: Nanos,
     is_above: bool,
-    dither_rest_q8: u64,
+    dither_rest_q8: u32,
     /// Bisection: too low, with what it brought; and enough.
     low_q8: u64,
     low_ratio: u64,
@@ -132,12 +132,12 @@ pub struct Walker {
     /// Mean difference between the rates of successive tests, as a ratio; and the rate of the last one.
     noise: u64,
     last_test_rate: u64,
-    differences: u64,
+    differences: u32,
     /// Epochs of a cycle because that is much; or 0.
     noisy_epochs: u32,
     /// What steps are divided by, because errors changed their sign so often; and the last one's sign.
     age: i64,
-    last_sign: i64,
+    last_sign: i8,
     /// Holds or injections happened in this epoch.
     is_contended: bool,
     /// Test epochs, reference epochs.
@@ -151,8 +151,8 @@ pub struct Walker {
     strange_cycles: u32,
     restarted_ns: Nanos,
     restart_pause_ns: Nanos,
-    pub epochs: u64,
-    pub restarts: u64,
+    pub epochs: u32,
+    pub restarts: u32,
 }
 
 impl Walker {
@@ -295,9 +295,9 @@ impl Walker {
             return whole;
         }
         if now >= self.dithered_until_ns {
-            let parts = self.dither_rest_q8.wrapping_add(fraction);
+            let parts = u64::from(self.dither_rest_q8).wrapping_add(fraction);
             self.is_above = parts >= PARTS;
-            self.dither_rest_q8 = parts % PARTS;
+            self.dither_rest_q8 = u32::try_from(parts % PARTS).unwrap_or(0);
             self.dithered_until_ns = now.saturating_add(residence_ns.saturating_mul(2));
         }
         whole.wrapping_add(u64::from(self.is_above))
@@ -408,8 +408,9 @@ impl Walker {
         if before > 0 {
             let difference = (rate.abs_diff(before) << 16).checked_div(before).unwrap_or(0).min(ONE);
             self.differences = self.differences.wrapping_add(1).min(MOST_DIFFERENCES);
-            let sum = self.noise.saturating_mul(self.differences.wrapping_sub(1)).wrapping_add(difference);
-            self.noise = sum.checked_div(self.differences).unwrap_or(difference);
+            let count = u64::from(self.differences);
+            let sum = self.noise.saturating_mul(count.wrapping_sub(1)).wrapping_add(difference);
+            self.noise = sum.checked_div(count).unwrap_or(difference);
         }
     }
 

@@ -231,7 +231,8 @@ impl Walker {
             self.floor_q8 = self.exact_inside_q8;
         }
         // Kesten: as long as errors keep their sign, steps keep their length. By chance every other one changes it.
-        if error.signum() != core::mem::replace(&mut self.last_sign, error.signum()) {
+        let sign = i8::try_from(error.signum()).unwrap_or(0);
+        if sign != core::mem::replace(&mut self.last_sign, sign) {
             self.age = self.age.saturating_add(2).min(MOST_AGE);
         }
         let scatter = self.scatter();
@@ -239,7 +240,7 @@ impl Walker {
         let most = AVERAGED_NS.checked_div(cycle_ns).unwrap_or(0).cast_signed();
         let square = scatter.saturating_mul(scatter);
         let for_noise = (square / SCATTER_SQUARE).min(most.max(square / LONG_SCATTER_SQUARE));
-        let divisor = self.age.clamp(LONGEST_STEP, LONGEST_STEP.saturating_add(for_noise)).saturating_mul(ERROR_ONE);
+        let divisor = self.age.min(LONGEST_STEP.saturating_add(for_noise)).max(LONGEST_STEP).saturating_mul(ERROR_ONE);
         // What does not make a whole part is kept for the next step.
         let way = self.way().saturating_mul(error).saturating_add(self.rest);
         let step = way.checked_div(divisor).unwrap_or(0);

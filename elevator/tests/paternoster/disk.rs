@@ -1,0 +1,113 @@
+//! A leaf that is aboard a disk: in which order its requests go, and that none of them is left behind.
+
+use block::time::MILLISECOND;
+use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId, Sector};
+use hoistway_elevator::{
+    Any, Attributes, Configuration, Dispatch, Elevator, Hint, Place, Position, Requests, Side, registry,
+};
+
+/// One issuer's queue before a disk that is asked for one request at a time.
+struct Disk {
+    policy: Any,
+    requests: Requests,
+    now: Nanos,
+}
+
+impl Disk {
+    fn new() -> Self {
+        let configuration = Configuration { rotational: true, slots: 64, ..Configuration::default() };
+        let policy = registry::build("paternoster", None, &configuration).expect("registered");
+        Self { policy, requests: Requests::try_new(64).expect("memory"), now: 1_000 * MILLISECOND }
+    }
+
+    fn ask(&mut self, sector: Sector) -> RequestId {
+        let mut bio = Attributes::new(Operation::Read, Extent::new(sector, 8));
+        (bio.group, bio.context) = (GroupId(0), ContextId(1));
+        let id = self.requests.allocate(bio, self.now).expect("a slot");
+        self.policy.allocated(&self.requests, id, self.now);
+        self.requests.move_to(id, Place::Queued);
+        let _ = self.policy.insert(&self.requests, id, Position::Sorted(Hint::None), self.now);
+        id
+    }
+
+    /// The next one is sent and done 5 ms later.
+    fn serve(&mut self) -> Sector {
+        let Dispatch::Request { id, .. } = self.policy.choose(&self.requests, HardwareQueue(0), self.now) else {
+            panic!("nothing is sent");
+        };
+        let sector = self.requests.attributes(id).extent.first_sector;
+        self.requests.move_to(id, Place::Dispatched);
+        self.requests.move_to(id, Place::Started);
+        self.now += 5 * MILLISECOND;
+        self.requests.move_to(id, Place::Complete);
+        let _ = self.policy.completed(&self.requests, id, self.now);
+        self.end(id);
+        sector
+    }
+
+    fn end(&mut self, id: RequestId) {
+        let _ = self.policy.released(&self.requests, id, self.now);
+        self.policy.freed(&self.requests, id, self.now);
+        self.requests.free(id);
+        self.policy.check(&self.requests).expect("invariants");
+        assert_eq!(self.policy.violations(), 0);
+    }
+}
+
+#[test]
+fn requests_go_upwards_and_then_from_below() {
+    let mut disk = Disk::new();
+    for sector in [500, 100, 900, 300] {
+        disk.ask(sector);
+    }
+    assert_eq!([disk.serve(), disk.serve()], [100, 300]);
+    disk.ask(200);
+    disk.ask(400);
+    assert_eq!([disk.serve(), disk.serve(), disk.serve(), disk.serve()], [400, 500, 900, 200]);
+}
+
+/// A bio that joins at the front changes where a request begins, and one that is given back before it was sent is gone.
+#[test]
+fn a_sweep_follows_merges_and_what_is_taken_back() {
+    let mut disk = Disk::new();
+    let [_, high, gone] = [100, 900, 500].map(|sector| disk.ask(sector));
+    let (front, now) = (Extent::new(400, 508), disk.now);
+    disk.requests.live_mut(high).expect("live").attributes.extent = front;
+    disk.policy.bio_merged(&disk.requests, high, Side::Front, now);
+    disk.end(gone);
+    disk.ask(300);
+    assert_eq!([disk.serve(), disk.serve(), disk.serve()], [100, 300, 400]);
+}
+
+/// An issuer with 15 requests of a stream always ahead of the disk's place, and two behind it. They are sent after no more than
+/// four times as many as wait, and a hundred times over.
+#[test]
+fn a_stream_leaves_nobody_behind() {
+    let mut disk = Disk::new();
+    let mut ahead = 1_000_000;
+    for _ in 0..15 {
+        disk.ask(ahead);
+        ahead += 8;
+    }
+    for _ in 0..100 {
+        // The disk is with the stream.
+        assert!(disk.serve() > 1_000);
+        disk.ask(ahead);
+        ahead += 8;
+        disk.ask(16);
+        disk.ask(0);
+        let (mut since, mut left) = (0, Vec::new());
+        while left.len() < 2 {
+            let sector = disk.serve();
+            since += 1;
+            if sector < 1_000 {
+                left.push(sector);
+            } else {
+                disk.ask(ahead);
+                ahead += 8;
+            }
+            assert!(since <= 2 * 4 * 18, "left behind: {left:?}");
+        }
+        assert_eq!(left, [16, 0], "who came first");
+    }
+}
