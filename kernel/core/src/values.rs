@@ -187,7 +187,7 @@ pub struct Shared {
     pub queued: AtomicU32,
     /// 1 if calling dispatch can bring something (for any hardware queue).
     pub has_work: AtomicU32,
-    /// [`THROTTLED`] and [`REFUSED`].
+    /// Bits: 1, nothing may go before a completion or a newcomer; 2, blk-mq was told that nothing goes, and asks only when it is told to.
     pub stalled: AtomicU32,
     /// A group that nothing holds any more: call `hoist_bury_group`; 0: none.
     pub dying_group: AtomicU32,
