@@ -3,7 +3,7 @@
 //! Each function is one call of the glue; [`crate::Carried`] says which policy it is for.
 
 use crate::books::Books;
-use crate::values::{ATTEND, Action, Ask, DISPATCH, EMPTY, Effect, HOLD, NONE, THROTTLED, WAIT};
+use crate::values::{ATTEND, Action, Ask, DISPATCH, EMPTY, Effect, HOLD, NONE, THROTTLED, WITHHELD};
 use block::{HardwareQueue, Nanos, RequestId};
 use core::sync::atomic::Ordering::Relaxed;
 use elevator::{Attributes, Dispatch, Elevator, Hint, Merge, Place, Position, Side, Wake};
@@ -178,7 +178,7 @@ pub(crate) fn dispatch<E: Elevator>(books: &mut Books, policy: &mut E, queue: u1
         Dispatch::Throttled => {
             books.stats.throttled = books.stats.throttled.wrapping_add(1);
             books.shared.becomes(THROTTLED);
-            (WAIT, 0)
+            (WITHHELD, 0)
         }
         Dispatch::Empty => (EMPTY, 0),
     };

@@ -165,7 +165,7 @@ pub const DISPATCH: u32 = 1;
 /// [`Action::kind`]: the device is kept for somebody.
 pub const HOLD: u32 = 2;
 /// [`Action::kind`]: a completion must come first.
-pub const WAIT: u32 = 3;
+pub const WITHHELD: u32 = 3;
 
 /// Wishes of the policy after an event.
 pub type Effect = u32;
