@@ -61,11 +61,17 @@ static struct group_everywhere *everywhere(struct blkcg *blkcg)
 
 /* ---- whose is it? ---- */
 
+/* A group without an id, having left or found none, counts as the nearest above it that has one; the root's is 0. */
 u32 hoist_group_of_blkg(struct blkcg_gq *blkg)
 {
-	struct group_here *here = here_in(blkg);
+	for (; blkg; blkg = blkg->parent) {
+		struct group_here *here = here_in(blkg);
+		u32 id = here ? READ_ONCE(here->id) : 0;
 
-	return here ? READ_ONCE(here->id) : 0;
+		if (likely(id))
+			return id;
+	}
+	return 0;
 }
 
 u32 hoist_group_of_current(struct hoist_device *device)
@@ -119,7 +125,7 @@ static struct blkg_policy_data *alloc_here(gfp_t gfp, struct request_queue *q, s
 /* Parents come before their children. */
 static void init_here(struct blkg_policy_data *data)
 {
-	struct group_here *here = here_of(data), *above = here_in(data->blkg->parent);
+	struct group_here *here = here_of(data);
 	struct hoist_device *device = hoist_device_of(data->blkg->q);
 	struct group_everywhere *group = everywhere(data->blkg->blkcg);
 	unsigned long flags;
@@ -128,7 +134,7 @@ static void init_here(struct blkg_policy_data *data)
 		return;
 	spin_lock_irqsave(&membership, flags);
 	spin_lock(&device->lock);
-	here->id = hoist_group_added(device->core, above ? above->id : 0, group ? group->weight : WEIGHT_DEFAULT, hoist_now(device));
+	here->id = hoist_group_added(device->core, hoist_group_of_blkg(data->blkg->parent), group ? group->weight : WEIGHT_DEFAULT, hoist_now(device));
 	hoist_timer_follows(device);
 	spin_unlock(&device->lock);
 	if (here->id) {
@@ -142,21 +148,20 @@ static void init_here(struct blkg_policy_data *data)
 /* What is queued stays and drains; later bios of the group count as its parent's. */
 static void leave_here(struct blkg_policy_data *data)
 {
-	struct group_here *here = here_of(data), *above;
+	struct group_here *here = here_of(data);
 	struct hoist_device *device;
 	unsigned long flags;
 
 	spin_lock_irqsave(&membership, flags);
 	device = here->device;
 	if (device) {
-		above = here_in(data->blkg->parent);
 		list_del(&here->others);
 		here->device = NULL;
 		WRITE_ONCE(device->group_count, device->group_count - 1);
 		spin_lock(&device->lock);
 		hoist_group_offline(device->core, here->id, hoist_now(device));
 		hoist_bury(device);
-		WRITE_ONCE(here->id, above ? above->id : 0);
+		WRITE_ONCE(here->id, 0);
 		hoist_timer_follows(device);
 		spin_unlock(&device->lock);
 	}

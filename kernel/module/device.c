@@ -17,7 +17,7 @@ MODULE_PARM_DESC(slots_max, "Most requests that a policy knows at one time; othe
 
 static unsigned int groups_max = 1024;
 module_param(groups_max, uint, 0444);
-MODULE_PARM_DESC(groups_max, "Most cgroups that a policy tells apart on a device; others count as the root (default 1024)");
+MODULE_PARM_DESC(groups_max, "Most cgroups that a policy tells apart on a device; others count as the nearest above that is (default 1024)");
 
 static unsigned int record;
 module_param(record, uint, 0644);

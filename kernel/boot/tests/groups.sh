@@ -6,7 +6,8 @@ insmod /hoistway.ko groups_max=200 || die 10 "insmod"
 nullb v0 size=1024 submit_queues=1 hw_queue_depth=4 irqmode=2 completion_nsec=2000000 || die 11 "nullb"
 cd /sys/fs/cgroup && echo +io >cgroup.subtree_control || die 12 "no io controller"
 number=$(cat /sys/block/v0/dev)
-ios() { awk -v disk="$number" '$1 == disk { for (i = 2; i <= NF; i++) if (sub("rios=", "", $i)) print $i }' $1/io.stat; }
+# Reads of these groups so far, at one moment.
+ios() { for group; do cat $group/io.stat; done | awk -v disk="$number" '$1 == disk { for (i = 2; i <= NF; i++) if (sub("rios=", "", $i)) print $i }'; }
 stat() { awk -v key="$1" '$1 == key { print $2 }' /sys/block/v0/queue/iosched/stats; }
 # A loop of reads in a group, until it is told to end.
 load_in() { (
@@ -26,9 +27,14 @@ for name in hw-wfq hw-bfq hw-paternoster; do
         jobs="$jobs $!"
     done
     sleep 1
-    q=$(ios p/q) r=$(ios p/r) s=$(ios s)
-    sleep 2
-    q=$(($(ios p/q) - q)) r=$(($(ios p/r) - r)) s=$(($(ios s) - s))
+    # Turns of bfq: see weights.
+    seconds=2
+    case $name-$(uname -r) in hw-bfq-*debug*) seconds=10 ;; esac
+    set -- $(ios p/q p/r s)
+    sleep $seconds
+    set -- "$@" $(ios p/q p/r s)
+    [ $# = 6 ] || die 20 "no counts: $*"
+    q=$(($4 - $1)) r=$(($5 - $2)) s=$(($6 - $3))
     kill $jobs
     wait
     sum=$((q + r + s))
@@ -68,7 +74,7 @@ for name in hw-wfq hw-bfq hw-cfq hw-paternoster; do
         tester /dev/v0 1 random 2 >/dev/null
     done
     [ "$(stat contexts)" -le 3 ] || die 24 "$name: $(stat contexts) issuers left of 200"
-    # More groups than there are ids: the last ones count as the root.
+    # More groups than there are ids: the last ones count as what is above them.
     for group in $(seq 240); do
         mkdir h$group
         (
@@ -80,6 +86,32 @@ for name in hw-wfq hw-bfq hw-cfq hw-paternoster; do
     echo "= $name: 30 groups and 200 processes came and went; of 240 groups $(stat groups_refused) without an id"
     for group in $(seq 240); do rmdir h$group; done
 done
+# A group that finds no id counts as the one above it, which has one: 300:100.
+use v0 hw-wfq || die 14 hw-wfq
+echo 256 >/sys/block/v0/queue/nr_requests
+for group in p s $(seq 240 | sed 's/^/h/'); do
+    mkdir $group
+    (
+        echo 0 >$group/cgroup.procs
+        exec tester /dev/v0 1 random 1 >/dev/null
+    ) || die 28 "a read in group $group"
+done
+refused=$(stat groups_refused)
+echo +io >p/cgroup.subtree_control && mkdir p/c && echo 300 >p/io.hoist.weight || die 28 "p/c"
+load_in p/c
+jobs=$!
+load_in s
+jobs="$jobs $!"
+sleep 0.5
+[ "$(stat groups_refused)" -gt $refused ] || die 28 "p/c has an id"
+set -- $(ios p/c s)
+sleep 2
+set -- "$@" $(ios p/c s)
+kill $jobs
+wait
+p=$(($3 - $1)) s=$(($4 - $2))
+echo "= hw-wfq, a group without an id below one of 300, beside one of 100: $p : $s"
+[ $((100 * p)) -ge $((285 * s)) ] && [ $((100 * p)) -le $((315 * s)) ] || die 29 "shares of who found no id: $p $s"
 use v0 none || die 14 none
 rmmod hoistway || die 26 rmmod
 dmesg | grep 'hoistway: hw-.* off' | grep -v 'queued 0 in driver 0 spilled 0 faults 0' && die 27 "something was left"

@@ -14,27 +14,39 @@ done
 [ "$(cat $weight)" = "default 100" ] || die 13 "a refused weight changed it: $(cat $weight)"
 echo "default 200" >$weight && [ "$(cat $weight)" = "default 200" ] || die 13 "default 200"
 number=$(cat /sys/block/v0/dev)
-ios() { awk -v disk="$number" '$1 == disk { for (i = 2; i <= NF; i++) if (sub("rios=", "", $i)) print $i }' /sys/fs/cgroup/$1/io.stat; }
+# Reads of both groups so far, at one moment: a process between the two would take longer than the tolerance on the debug kernel.
+ios() {
+    awk -v disk="$number" '$1 == disk { for (i = 2; i <= NF; i++) if (sub("rios=", "", $i)) print $i }' \
+        /sys/fs/cgroup/a/io.stat /sys/fs/cgroup/b/io.stat
+}
 wrong=
 # window A B SECONDS TOLERANCE: with these weights; a tolerance of 0 only looks.
 window() {
     local a b
     echo $1 >/sys/fs/cgroup/a/$file && echo $2 >/sys/fs/cgroup/b/$file || die 15 "weights"
     sleep 0.3
-    a=$(ios a) b=$(ios b)
+    set -- "$@" $(ios)
     sleep $3
-    a=$(($(ios a) - a)) b=$(($(ios b) - b))
+    set -- "$@" $(ios)
+    [ $# = 8 ] || die 17 "no counts: $*"
+    a=$(($7 - $5)) b=$(($8 - $6))
     off=$((1000 * a * $2 / (b * $1) - 1000))
     echo "= $name $1:$2: $a : $b, off by $off/1000"
     [ $4 = 0 ] || [ ${off#-} -le $4 ] || wrong="$wrong $name $1:$2"
 }
-for name in hw-wfq hw-bfq hw-paternoster hw-cfq bfq; do
+# hw-bfq first: a minute after its start the debug kernel lets no process submit for 10 to 18 ms once a second; queues run dry in that.
+for name in hw-bfq hw-wfq hw-paternoster hw-cfq bfq; do
     use v0 $name || die 14 "switch to $name"
-    file=io.hoist.weight tolerance=50 loose=50 long=4
-    # A turn of bfq is so long that 4 s hold a few dozen: 9 % off were seen in as much, so it is given 16 s.
+    file=io.hoist.weight tolerance=50 loose=50 short=1.5 long=4
+    # A turn of bfq takes 126 ms, so a round of 300:100 504, of 100:800 1,134 and of 100:100 252: 1.5 s are nearly whole rounds of the
+    # first and last, 4 s of 100:800 are not. On the debug kernel the window is 0.1 s longer than it is told to be, so that parts
+    # of a round count: there it holds twenty rounds.
     case $name in
     bfq) file=io.bfq.weight tolerance=0 loose=0 long=16 ;;
-    hw-bfq) loose=50 long=16 ;;
+    hw-bfq)
+        long=16
+        case $(uname -r) in *debug*) short=10 long=23 ;; esac
+        ;;
     hw-cfq) tolerance=0 loose=0 ;;
     esac
     advised=256
@@ -46,12 +58,12 @@ for name in hw-wfq hw-bfq hw-paternoster hw-cfq bfq; do
     for group in a b; do
         (
             echo 0 >/sys/fs/cgroup/$group/cgroup.procs
-            exec tester /dev/v0 16 stream 4000
+            exec tester /dev/v0 16 stream 6000
         ) &
         jobs="$jobs $!"
     done
-    window 300 100 1.5 $tolerance
-    window 100 100 1.5 $tolerance
+    window 300 100 $short $tolerance
+    window 100 100 $short $tolerance
     window 100 800 $long $loose
     kill $jobs
     wait
