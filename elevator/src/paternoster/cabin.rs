@@ -16,9 +16,7 @@ use block::time::MILLISECOND;
 /// An async leaf's slice is shorter.
 const ASYNC_SLICE_NS: Nanos = 40 * MILLISECOND;
 /// Who is still behind after its slice goes on for a part of one at a time: with another whole one, all others wait twice as long.
-const RENEWED: Nanos = 4;
-/// Who seeks with a single request inside has four of so many parts of a slice: its last request goes beyond it.
-const PARTS: Nanos = 5;
+const PARTS: Nanos = 4;
 /// Only turns of at least this length tell a rate: shorter ones may have filled a cache.
 const TELLING_NS: Nanos = 50 * MILLISECOND;
 
@@ -171,13 +169,14 @@ impl Paternoster {
         let member = self.members.at(self.aboard);
         let full_ns = if member.is(mark::ASYNC) { ASYNC_SLICE_NS } else { self.settings.slice_ns.unsigned_abs() };
         if self.fare.is_part {
-            full_ns / RENEWED
+            full_ns / PARTS
         } else if !self.is_single(self.aboard) || !self.fare.is_slow(self.fare.rate(since_ns)) {
             full_ns
         } else if self.a_write_waits() {
             // The disk goes to and fro between its reads and what is in its cache.
-            full_ns / RENEWED
+            full_ns / PARTS
         } else {
+            // Its last request goes beyond it.
             full_ns.saturating_sub(full_ns / PARTS)
         }
     }
