@@ -200,9 +200,34 @@ fn a_reader_beside_a_flood_on_disks() {
         let (ours, bfq) = (of("paternoster"), of("bfq"));
         assert!(ours[0] >= 0.97 * bfq[0] && ours[1] >= 0.97 * bfq[1], "{model}: {ours:?} against {bfq:?}");
         assert!(ours[2] <= 1.05 * bfq[2], "{model}: median of {ours:?} against {bfq:?}");
-        // On the single disk bfq keeps the reader out for so long that its slowest are no measure.
-        assert!(model == "sata" || ours[3] <= 1.25 * bfq[3], "{model}: p99 of {ours:?} against {bfq:?}");
+        assert!(ours[3] <= 1.05 * bfq[3], "{model}: p99 of {ours:?} against {bfq:?}");
     }
+}
+
+/// A reader beside sequential writes of 128 KiB, 64 outstanding, on a disk with a write cache (means of two seeds): no read is left
+/// inside to wait for 2 s behind writes that want room there, which was one in twenty.
+#[test]
+fn a_reader_beside_a_write_bomb_on_a_disk() {
+    let of = |scheduler: &str| {
+        let runs = [1, 2].map(|seed| {
+            let groups = vec![("a", 100, random_reads(1)), ("b", 100, writes(128, 64))];
+            let mut question = question("sata", scheduler, groups);
+            (question.ramp_ns, question.runtime_ns, question.seed) = (30_000 * MS, 30_000 * MS, seed);
+            run(&question)
+        });
+        let mean = |of: &dyn Fn(&Measurement) -> f64| runs.iter().map(of).sum::<f64>() / 2.0;
+        let got = [
+            mean(&total),
+            mean(&|run| megabytes(run)[0]),
+            mean(&|run| latency_us(run, 50.0) as f64),
+            mean(&|run| latency_us(run, 99.0) as f64),
+        ];
+        println!("{scheduler}: total, reader in MB/s, median, p99 in us: {got:.3?}");
+        got
+    };
+    let (ours, bfq) = (of("paternoster"), of("bfq"));
+    assert!(ours[0] >= 0.95 * bfq[0] && ours[1] >= 1.2 * bfq[1], "{ours:?} against {bfq:?}");
+    assert!(ours[2] <= 0.5 * bfq[2] && ours[3] <= 1.15 * bfq[3], "{ours:?} against {bfq:?}");
 }
 
 /// Two that keep an array's queue of 32 full, all of their requests inside when a slice ends: shares are by weight, and cost nothing.

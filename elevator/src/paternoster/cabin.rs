@@ -16,7 +16,7 @@ use block::time::MILLISECOND;
 /// An async leaf's slice is shorter.
 const ASYNC_SLICE_NS: Nanos = 40 * MILLISECOND;
 /// Who is still behind after its slice goes on for a part of one at a time: with another whole one, all others wait twice as long.
-const RENEWED: Nanos = 4;
+const PARTS: Nanos = 4;
 /// Only turns of at least this length tell a rate: shorter ones may have filled a cache.
 const TELLING_NS: Nanos = 50 * MILLISECOND;
 
@@ -25,24 +25,40 @@ const TELLING_NS: Nanos = 50 * MILLISECOND;
 pub struct Fare {
     /// What the leaf aboard sent, as charged.
     pub bytes: u64,
-    /// It was aboard just before, and is still behind: a part of a slice.
-    is_renewed: bool,
+    /// A part of a slice: it was aboard just before, and is still behind, or it writes and one that seeks will wait for it.
+    is_part: bool,
+    /// Others had requests inside when it boarded.
+    is_crowded: bool,
+    /// Whether the turn before was paid for by time.
+    was_slow: bool,
     /// Of a turn of late, in bytes per 2^20 ns.
     best_rate: u64,
 }
 
 impl Fare {
     /// Until more is known a disk's best are 62.5 MB/s.
-    pub const FIRST: Fare = Fare { bytes: 0, is_renewed: false, best_rate: (1 << 20) / 16 };
+    pub const FIRST: Fare =
+        Fare { bytes: 0, is_part: false, is_crowded: false, was_slow: false, best_rate: (1 << 20) / 16 };
 
-    /// Of a turn that is over.
-    fn take(&mut self, used_ns: Nanos) -> u64 {
+    /// In so much time.
+    fn rate(&self, used_ns: Nanos) -> u64 {
+        (self.bytes.min(1 << 40) << 20).checked_div(used_ns).unwrap_or(0)
+    }
+
+    /// Less than half of what the best did of late.
+    const fn is_slow(&self, rate: u64) -> bool {
+        rate.saturating_mul(2) < self.best_rate
+    }
+
+    /// Of a turn that is over, and of the part of it that was its own.
+    fn take(&mut self, used_ns: Nanos, own_ns: Nanos) -> u64 {
+        let rate = self.rate(used_ns);
         let bytes = core::mem::take(&mut self.bytes);
-        let rate = (bytes.min(1 << 40) << 20).checked_div(used_ns).unwrap_or(0);
         if used_ns >= TELLING_NS {
             self.best_rate = rate.max(self.best_rate.saturating_sub(self.best_rate.div_ceil(64)));
         }
-        if rate.saturating_mul(2) >= self.best_rate { bytes } else { used_ns.saturating_mul(self.best_rate) >> 20 }
+        self.was_slow = self.is_slow(rate);
+        if self.was_slow { own_ns.saturating_mul(self.best_rate) >> 20 } else { bytes }
     }
 }
 
@@ -60,6 +76,9 @@ impl Paternoster {
     pub(super) fn serve_cabin(&mut self) -> Found {
         let mut before = NIL;
         if self.aboard != NIL && self.has_to_leave() {
+            if self.would_starve_inside() {
+                return Found::Held;
+            }
             before = self.aboard;
             self.alight();
         }
@@ -68,8 +87,10 @@ impl Paternoster {
             if first == NIL {
                 return Found::Nobody;
             }
-            self.fare.is_renewed = first == before || self.is_owed(before, first);
-            let leaf = if self.fare.is_renewed { before } else { first };
+            let is_renewed = first == before || self.is_owed(before, first);
+            let leaf = if is_renewed { before } else { first };
+            self.fare.is_part = is_renewed || self.is_brief(before, leaf);
+            self.fare.is_crowded = self.inside > self.members.at(leaf).in_flight;
             (self.aboard, self.boarded_ns, self.slice_from_ns, self.fare.bytes) = (leaf, self.now, 0, 0);
             self.tell_of(leaf, "board q={0}", [u64::from(leaf)]);
         }
@@ -108,6 +129,58 @@ impl Paternoster {
         false
     }
 
+    /// Whether what has waited for longest is a write.
+    fn a_write_waits(&self) -> bool {
+        self.oldest.first().is_some_and(|slot| !self.slots.at(slot).is_read)
+    }
+
+    /// Whether who has to leave has one request inside, which writes would overtake as long as they come: those that wait for room in
+    /// a disk's cache go before a read until it is 2 s old. So it is done first.
+    fn would_starve_inside(&self) -> bool {
+        let state = self.members.at(self.aboard);
+        state.in_flight == 1 && state.queued == 0 && !state.is(mark::ASYNC) && self.a_write_waits()
+    }
+
+    /// Whether the turn of one that writes follows one who seeks and will be back at once: what it leaves inside keeps the disk
+    /// for long after it.
+    fn is_brief(&self, before: u32, leaf: u32) -> bool {
+        let is_read = |slot| self.slots.at(slot).is_read;
+        before != NIL
+            && self.fare.was_slow
+            && self.members.at(before).queued == 0
+            && !self.members.at(leaf).line.first().is_none_or(is_read)
+    }
+
+    /// How long who leaves now, and had a single request inside at a time, waited for requests of others that were there before: the
+    /// disk was theirs.
+    fn way_of_others_ns(&self, leaf: u32) -> Nanos {
+        let is_own = !self.fare.is_crowded || !self.is_single(leaf);
+        if is_own { 0 } else { self.slice_from_ns.saturating_sub(self.boarded_ns) }
+    }
+
+    /// Whether a leaf has one request here or inside at most, and none that waits.
+    fn is_single(&self, leaf: u32) -> bool {
+        let state = self.members.at(leaf);
+        state.queued == 0 && state.in_flight <= 1
+    }
+
+    /// How long the turn of the leaf aboard lasts from its first completion, since which so much time has passed.
+    fn slice_ns(&self, since_ns: Nanos) -> Nanos {
+        let member = self.members.at(self.aboard);
+        let full_ns = if member.is(mark::ASYNC) { ASYNC_SLICE_NS } else { self.settings.slice_ns.unsigned_abs() };
+        if self.fare.is_part {
+            full_ns / PARTS
+        } else if !self.is_single(self.aboard) || !self.fare.is_slow(self.fare.rate(since_ns)) {
+            full_ns
+        } else if self.a_write_waits() {
+            // The disk goes to and fro between its reads and what is in its cache.
+            full_ns / PARTS
+        } else {
+            // Its last request goes beyond it.
+            full_ns.saturating_sub(full_ns / PARTS)
+        }
+    }
+
     /// Its slice is over and others wait, or it has nothing and is not worth waiting for. Sets the timer if it is.
     fn has_to_leave(&mut self) -> bool {
         let member = self.members.at(self.aboard);
@@ -115,11 +188,9 @@ impl Paternoster {
         if others_wait {
             self.ladder.contended();
         }
-        let full_ns = if member.is(mark::ASYNC) { ASYNC_SLICE_NS } else { self.settings.slice_ns.unsigned_abs() };
-        let slice_ns = if self.fare.is_renewed { full_ns / RENEWED } else { full_ns };
         // The way there is not part of the slice.
         let begin_ns = if self.slice_from_ns == 0 { self.now } else { self.slice_from_ns };
-        let end_ns = begin_ns.saturating_add(slice_ns);
+        let end_ns = begin_ns.saturating_add(self.slice_ns(self.now.saturating_sub(begin_ns)));
         if others_wait && self.now >= end_ns {
             return true;
         }
@@ -166,7 +237,7 @@ impl Paternoster {
         let leaf = core::mem::replace(&mut self.aboard, NIL);
         let used_ns = self.now.saturating_sub(self.boarded_ns);
         self.tell_of(leaf, "leave q={0} used={1}", [u64::from(leaf), used_ns]);
-        let charge = self.fare.take(used_ns);
+        let charge = self.fare.take(used_ns, used_ns.saturating_sub(self.way_of_others_ns(leaf)));
         let mut member = leaf;
         while member != NIL {
             let state = self.members.at_mut(member);
