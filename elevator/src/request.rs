@@ -123,8 +123,9 @@ impl Place {
     }
 }
 
-/// A slot of the table.
+/// A slot of the table, in one cache line.
 #[derive(Copy, Clone, Debug)]
+#[repr(align(64))]
 pub struct Request {
     /// What it asks; the extent grows as bios and requests merge into it.
     pub attributes: Attributes,
@@ -139,7 +140,7 @@ pub struct Request {
     pub place: Place,
 }
 
-const _: () = assert!(size_of::<Request>() == 64, "as long as a cache line");
+const _: () = assert!(size_of::<Request>() == 64, "one cache line");
 
 /// Behind the last of the free slots: no table is so long.
 const LAST: u32 = RequestId::MAX_SLOTS;
