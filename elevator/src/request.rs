@@ -123,9 +123,8 @@ impl Place {
     }
 }
 
-/// A slot of the table, in one cache line.
+/// A slot of the table.
 #[derive(Copy, Clone, Debug)]
-#[repr(align(64))]
 pub struct Request {
     /// What it asks; the extent grows as bios and requests merge into it.
     pub attributes: Attributes,
@@ -140,7 +139,7 @@ pub struct Request {
     pub place: Place,
 }
 
-const _: () = assert!(size_of::<Request>() == 64, "one cache line");
+const _: () = assert!(size_of::<Request>() == 64, "as long as a cache line");
 
 /// Behind the last of the free slots: no table is so long.
 const LAST: u32 = RequestId::MAX_SLOTS;

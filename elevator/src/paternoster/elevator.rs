@@ -490,6 +490,8 @@ impl Paternoster {
             if self.is_leaf(index) && member.is(mark::USED) {
                 let count = member.line.count::<ByPlace>(&self.slots);
                 must(count == member.queued, "a leaf counts its requests", index)?;
+                let is_first = member.line.first().is_none_or(|slot| self.slots.at(slot).place.is_first());
+                must(is_first, "nobody is before the first of a leaf", index)?;
                 let sorted = if self.is_rotational { self.sweeps.len(index) } else { count };
                 must(sorted == count, "a leaf's requests are in its sweep", index)?;
             }
