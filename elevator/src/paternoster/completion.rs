@@ -5,7 +5,7 @@ use super::ladder::Way;
 use super::state::{Held, ROOT, mark};
 use super::walker::{Phase, Step};
 use block::time::{MICROSECOND, MILLISECOND};
-use block::{Class, Nanos};
+use block::{Class, Nanos, RequestId};
 
 const LEAST_GHOST_NS: Nanos = 20 * MICROSECOND;
 /// Epochs with fewer sync reads say nothing about latency.
@@ -56,14 +56,17 @@ impl Paternoster {
 
     /// The device gave it back: nothing is learned.
     #[inline(never)]
-    pub(super) fn give_up(&mut self, slot: u32) {
-        self.leave_device::<false>(slot);
+    pub(super) fn give_up(&mut self, id: RequestId) {
+        self.leave_device::<false>(id);
     }
 
-    /// The device finished it, or else gave it back.
+    /// The device finished it, or else gave it back. False, and nothing happens, if it did not have it.
     #[inline(always)]
-    pub(super) fn leave_device<const IS_DONE: bool>(&mut self, slot: u32) {
-        let entry = self.slots.at_mut(slot);
+    pub(super) fn leave_device<const IS_DONE: bool>(&mut self, id: RequestId) -> bool {
+        let entry = match self.slots.get_mut(id.slot()) {
+            Some(entry) if entry.id == id && entry.held == Held::Dispatched => entry,
+            _ => return false,
+        };
         entry.held = Held::Nowhere;
         let (leaf, class, bytes, tally, since_ns) = (entry.leaf, entry.class, entry.bytes, entry.tally, entry.since_ns);
         let is_sync_read = entry.is_sync && entry.is_read;
@@ -72,7 +75,7 @@ impl Paternoster {
             self.learn(bytes, tally, since_ns, is_sync_read);
         }
         if class != Class::BestEffort {
-            return;
+            return true;
         }
         if IS_DONE && leaf == self.sole.leaf {
             self.one_done_of_sole();
@@ -80,6 +83,7 @@ impl Paternoster {
             self.end_sole();
             self.one_less_inside::<IS_DONE>(leaf);
         }
+        true
     }
 
     /// A request fewer is inside.

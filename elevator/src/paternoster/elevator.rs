@@ -100,7 +100,7 @@ impl Elevator for Paternoster {
         self.now = now;
         self.end_sole();
         if self.holds_request(id, Held::Dispatched) {
-            self.give_up(id.slot());
+            self.give_up(id);
             self.unbind(id.slot());
         }
         self.wake_up()
@@ -109,8 +109,7 @@ impl Elevator for Paternoster {
     #[inline]
     fn completed(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.now = now;
-        if self.holds_request(id, Held::Dispatched) {
-            self.leave_device::<true>(id.slot());
+        if self.leave_device::<true>(id) {
             self.until_overdue = self.until_overdue.saturating_sub(1);
         }
         self.wake_up()
@@ -119,15 +118,19 @@ impl Elevator for Paternoster {
     #[inline]
     fn released(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.now = now;
-        let slot = self.slots.at(id.slot());
-        if slot.id != id {
-            return Wake::No;
+        match self.slots.get_mut(id.slot()) {
+            Some(slot) if slot.id == id => {
+                if slot.held == Held::Nowhere {
+                    let leaf = core::mem::replace(&mut slot.leaf, NIL);
+                    self.let_go(leaf);
+                } else {
+                    self.release_unfinished(id);
+                    self.unbind(id.slot());
+                }
+                self.wake_up()
+            }
+            _ => Wake::No,
         }
-        if slot.held != Held::Nowhere {
-            self.release_unfinished(id.slot());
-        }
-        self.unbind(id.slot());
-        self.wake_up()
     }
 
     #[inline(always)]
@@ -404,12 +407,13 @@ impl Paternoster {
 
     /// Ended without a completion: drained, absorbed, or failed before the device.
     #[inline(never)]
-    fn release_unfinished(&mut self, slot: u32) {
+    fn release_unfinished(&mut self, id: RequestId) {
         self.end_sole();
+        let slot = id.slot();
         let entry = self.slots.at(slot);
         match entry.held {
             Held::Nowhere => {}
-            Held::Dispatched => self.give_up(slot),
+            Held::Dispatched => self.give_up(id),
             Held::Queued => self.take_out(slot),
             Held::Direct => {
                 let (tally, place) = (entry.tally, entry.place);
@@ -486,6 +490,8 @@ impl Paternoster {
             if self.is_leaf(index) && member.is(mark::USED) {
                 let count = member.line.count::<ByPlace>(&self.slots);
                 must(count == member.queued, "a leaf counts its requests", index)?;
+                let is_first = member.line.first().is_none_or(|slot| self.slots.at(slot).place.is_first());
+                must(is_first, "nobody is before the first of a leaf", index)?;
                 let sorted = if self.is_rotational { self.sweeps.len(index) } else { count };
                 must(sorted == count, "a leaf's requests are in its sweep", index)?;
             }

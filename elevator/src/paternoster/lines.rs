@@ -15,6 +15,17 @@ pub struct Link {
 
 impl Link {
     pub const NONE: Link = Link { prev: NIL, next: NIL };
+
+    /// Nobody is before it.
+    #[inline]
+    pub const fn become_first(&mut self) {
+        self.prev = NIL;
+    }
+
+    #[inline]
+    pub const fn is_first(self) -> bool {
+        self.prev == NIL
+    }
 }
 
 /// Which of its two links a line goes by.

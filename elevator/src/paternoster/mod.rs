@@ -346,10 +346,13 @@ impl Paternoster {
     #[inline]
     fn unbind(&mut self, slot: u32) {
         let leaf = core::mem::replace(&mut self.slots.at_mut(slot).leaf, NIL);
-        if leaf == NIL {
-            return;
-        }
-        let state = self.members.at_mut(leaf);
+        self.let_go(leaf);
+    }
+
+    /// A request less is its leaf's.
+    #[inline(always)]
+    fn let_go(&mut self, leaf: u32) {
+        let Some(state) = self.members.get_mut(leaf) else { return };
         state.held = state.held.saturating_sub(1);
         if !state.is(mark::OWNED | mark::ASYNC) {
             self.recycle_if_unused(leaf);

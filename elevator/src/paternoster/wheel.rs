@@ -50,6 +50,12 @@ impl Chains {
         Ok(Self { rows, links: Array::try_new(children, Link { prev: NIL, next: OFF })?, waiting: EMPTY })
     }
 
+    /// Who is behind a child in its slot, or no index.
+    #[inline]
+    pub fn behind(&self, child: u32) -> u32 {
+        self.links.at(child).next
+    }
+
     pub fn is_linked(&self, child: u32) -> bool {
         self.links.at(child).next != OFF
     }
