@@ -151,11 +151,14 @@ impl Paternoster {
             && !self.members.at(leaf).line.first().is_none_or(is_read)
     }
 
-    /// How long who leaves now, and had a single request inside at a time, waited for requests of others that were there before: the
-    /// disk was theirs.
+    /// How long who leaves now, and had a single request inside at a time, need not pay for: it waited for requests of others that were
+    /// there before, and the disk was theirs. Beside reads half of it: with less the flood has too little of its time.
     fn way_of_others_ns(&self, leaf: u32) -> Nanos {
-        let is_own = !self.fare.is_crowded || !self.is_single(leaf);
-        if is_own { 0 } else { self.slice_from_ns.saturating_sub(self.boarded_ns) }
+        if !self.fare.is_crowded || !self.is_single(leaf) {
+            return 0;
+        }
+        let way_ns = self.slice_from_ns.saturating_sub(self.boarded_ns);
+        if self.a_write_waits() { way_ns } else { way_ns / 2 }
     }
 
     /// Whether a leaf has one request here or inside at most, and none that waits.
@@ -170,14 +173,11 @@ impl Paternoster {
         let full_ns = if member.is(mark::ASYNC) { ASYNC_SLICE_NS } else { self.settings.slice_ns.unsigned_abs() };
         if self.fare.is_part {
             full_ns / PARTS
-        } else if !self.is_single(self.aboard) || !self.fare.is_slow(self.fare.rate(since_ns)) {
-            full_ns
-        } else if self.a_write_waits() {
+        } else if self.is_single(self.aboard) && self.fare.is_slow(self.fare.rate(since_ns)) && self.a_write_waits() {
             // The disk goes to and fro between its reads and what is in its cache.
             full_ns / PARTS
         } else {
-            // Its last request goes beyond it.
-            full_ns.saturating_sub(full_ns / PARTS)
+            full_ns
         }
     }
 
