@@ -173,30 +173,34 @@ fn large_writes_gain_nothing() {
     assert!(writer <= 1.05 * (reader + writer) / 2.0, "{reader} {writer}");
 }
 
+/// A reader of single requests beside one that keeps a disk busy (means of two seeds): MB/s of both and of the reader, its median and
+/// 99th percentile in us.
+fn reader_beside(model: &str, scheduler: &str, other: fn() -> Job, queue_requests: Option<u32>) -> [f64; 4] {
+    let runs = [1, 2].map(|seed| {
+        let groups = vec![("a", 100, random_reads(1)), ("b", 100, other())];
+        let mut question = question(model, scheduler, groups);
+        (question.ramp_ns, question.runtime_ns, question.seed) = (30_000 * MS, 30_000 * MS, seed);
+        question.queue_requests = queue_requests.or(question.queue_requests);
+        run(&question)
+    });
+    let mean = |of: &dyn Fn(&Measurement) -> f64| runs.iter().map(of).sum::<f64>() / 2.0;
+    let got = [
+        mean(&total),
+        mean(&|run| megabytes(run)[0]),
+        mean(&|run| latency_us(run, 50.0) as f64),
+        mean(&|run| latency_us(run, 99.0) as f64),
+    ];
+    println!("{model}, {scheduler}: total, reader in MB/s, median, p99 in us: {got:.3?}");
+    got
+}
+
 /// A reader beside 255 random reads in a queue of one issuer, on an array of twelve disks and on one disk (means of two seeds). bfq
 /// dispatches in the order of places as well; FIFO cost a fifth of the throughput here, and a second whole slice for whoever is behind
 /// a sixth of the 99th percentile.
 #[test]
 fn a_reader_beside_a_flood_on_disks() {
     for model in ["raid5x12", "sata"] {
-        let of = |scheduler: &str| {
-            let runs = [1, 2].map(|seed| {
-                let groups = vec![("a", 100, random_reads(1)), ("b", 100, random_reads(255))];
-                let mut question = question(model, scheduler, groups);
-                (question.ramp_ns, question.runtime_ns, question.seed) = (30_000 * MS, 30_000 * MS, seed);
-                question.queue_requests = Some(512);
-                run(&question)
-            });
-            let mean = |of: &dyn Fn(&Measurement) -> f64| runs.iter().map(of).sum::<f64>() / 2.0;
-            let got = [
-                mean(&total),
-                mean(&|run| megabytes(run)[0]),
-                mean(&|run| latency_us(run, 50.0) as f64),
-                mean(&|run| latency_us(run, 99.0) as f64),
-            ];
-            println!("{model}, {scheduler}: total, reader in MB/s, median, p99 in us: {got:.3?}");
-            got
-        };
+        let of = |scheduler| reader_beside(model, scheduler, || random_reads(255), Some(512));
         let (ours, bfq) = (of("paternoster"), of("bfq"));
         assert!(ours[0] >= 0.97 * bfq[0] && ours[1] >= 0.97 * bfq[1], "{model}: {ours:?} against {bfq:?}");
         assert!(ours[2] <= 1.05 * bfq[2], "{model}: median of {ours:?} against {bfq:?}");
@@ -209,23 +213,7 @@ fn a_reader_beside_a_flood_on_disks() {
 /// inside to wait for 2 s behind writes that want room there, which was one in twenty.
 #[test]
 fn a_reader_beside_a_write_bomb_on_a_disk() {
-    let of = |scheduler: &str| {
-        let runs = [1, 2].map(|seed| {
-            let groups = vec![("a", 100, random_reads(1)), ("b", 100, writes(128, 64))];
-            let mut question = question("sata", scheduler, groups);
-            (question.ramp_ns, question.runtime_ns, question.seed) = (30_000 * MS, 30_000 * MS, seed);
-            run(&question)
-        });
-        let mean = |of: &dyn Fn(&Measurement) -> f64| runs.iter().map(of).sum::<f64>() / 2.0;
-        let got = [
-            mean(&total),
-            mean(&|run| megabytes(run)[0]),
-            mean(&|run| latency_us(run, 50.0) as f64),
-            mean(&|run| latency_us(run, 99.0) as f64),
-        ];
-        println!("{scheduler}: total, reader in MB/s, median, p99 in us: {got:.3?}");
-        got
-    };
+    let of = |scheduler| reader_beside("sata", scheduler, || writes(128, 64), None);
     let (ours, bfq) = (of("paternoster"), of("bfq"));
     assert!(ours[0] >= 0.95 * bfq[0] && ours[1] >= 1.2 * bfq[1], "{ours:?} against {bfq:?}");
     assert!(ours[2] <= 0.5 * bfq[2] && ours[3] <= 1.15 * bfq[3], "{ours:?} against {bfq:?}");
