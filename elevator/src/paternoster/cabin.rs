@@ -16,6 +16,7 @@ use block::time::MILLISECOND;
 /// An async leaf's slice is shorter.
 const ASYNC_SLICE_NS: Nanos = 40 * MILLISECOND;
 /// Who is still behind after its slice goes on for a part of one at a time: with another whole one, all others wait twice as long.
+/// A reader beside writes and the writer behind it have as much.
 const PARTS: Nanos = 4;
 /// Only turns of at least this length tell a rate: shorter ones may have filled a cache.
 const TELLING_NS: Nanos = 50 * MILLISECOND;
