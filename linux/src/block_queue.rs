@@ -99,11 +99,14 @@ impl BlockQueue {
         self.attribute_path("iosched").join(name)
     }
 
-    /// All tunables of the active scheduler with their values, by name.
+    /// All tunables of the active scheduler with their values, by name; what can only be read (counters of hoistway's module) is none.
     pub fn tunables(&self) -> Vec<(String, String)> {
         let entries = fs::read_dir(self.attribute_path("iosched")).into_iter().flatten().flatten();
         let mut tunables: Vec<(String, String)> = entries
             .filter_map(|entry| {
+                if entry.metadata().ok()?.permissions().readonly() {
+                    return None;
+                }
                 let value = fs::read_to_string(entry.path()).ok()?;
                 Some((entry.file_name().into_string().ok()?, value.trim().to_owned()))
             })
