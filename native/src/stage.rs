@@ -9,7 +9,7 @@ use experiment::diagnostic::nearest;
 use experiment::measurement::{SchedulerInForce, TunableInForce};
 use experiment::{Experiment, Group, Refusal, RunError, SchedulerSpec};
 use linux::block_queue::BlockQueue;
-use linux::cgroup::{BFQ_WEIGHT_MAX, COST_WEIGHT, COST_WEIGHT_MAX, Hierarchy, Rates, Tree};
+use linux::cgroup::{BFQ_WEIGHT_MAX, COST_WEIGHT, COST_WEIGHT_MAX, HOIST_WEIGHT_MAX, Hierarchy, Rates, Tree};
 use linux::setting::{Journal, Restored, Watcher};
 use rustix::fs::FlockOperation;
 
@@ -124,8 +124,11 @@ impl Stage {
             self.switch(&path, &name)?;
         }
         let defaults = self.queue.tunables();
+        let defaults_of_queue = RESET_BY_SWITCH.map(|attribute| (attribute, self.queue.attribute(attribute)));
         if let Some(requests) = experiment.queue_requests {
             self.set_attribute("nr_requests", &self.queue.attribute_path("nr_requests"), &requests.to_string())?;
+        } else if spec.name != CURRENT && spec.setting("nr_requests").is_none() {
+            self.heed_advice(&name, &experiment.groups)?;
         }
         let is_cost = spec.name == io_cost::NAME;
         for setting in spec.settings.iter().filter(|setting| !(is_cost && io_cost::is_key(&setting.key))) {
@@ -134,10 +137,27 @@ impl Stage {
         }
         let controller = if is_cost { self.switch_cost_control_on(spec)? } else { Vec::new() };
         self.journal.look_again().map_err(failed("the journal in /run/hoistway"))?;
-        self.scheduler = self.in_force(&name, spec, &defaults);
+        self.scheduler = self.in_force(&name, spec, &defaults, &defaults_of_queue);
         if is_cost {
             io_cost::NAME.clone_into(&mut self.scheduler.name);
             self.scheduler.tunables.splice(0..0, controller);
+        }
+        Ok(())
+    }
+
+    /// Raises `nr_requests` to what our module advises where groups share the device by weight: with fewer, processes wait for
+    /// tags, in which no policy has a say.
+    fn heed_advice(&mut self, scheduler: &str, groups: &[Group]) -> Result<(), RunError> {
+        let is_shared = groups.iter().filter(|group| !group.is_in_root).nth(1).is_some();
+        let number = |text: Option<String>| text.and_then(|text| text.parse::<u32>().ok());
+        let advised = number(self.queue.attribute("iosched/nr_requests_advised"));
+        let (Some(advised), Some(now)) = (advised, number(self.queue.attribute("nr_requests"))) else { return Ok(()) };
+        if is_shared && tunables::has_shares(scheduler) && now < advised {
+            let path = self.queue.attribute_path("nr_requests");
+            self.set_attribute("nr_requests", &path, &advised.to_string())?;
+            self.notes.push(format!(
+                "nr_requests raised from {now} to {advised}, as {scheduler} advises for shares (another: --queue-requests {now})"
+            ));
         }
         Ok(())
     }
@@ -203,7 +223,14 @@ impl Stage {
         Ok(())
     }
 
-    fn in_force(&self, name: &str, spec: &SchedulerSpec, defaults: &[(String, String)]) -> SchedulerInForce {
+    /// `defaults` are those of the scheduler, `defaults_of_queue` what the switch made of the queue's own files.
+    fn in_force(
+        &self,
+        name: &str,
+        spec: &SchedulerSpec,
+        defaults: &[(String, String)],
+        defaults_of_queue: &[(&str, Option<String>)],
+    ) -> SchedulerInForce {
         let is_kept = spec.name == CURRENT;
         let own = self.queue.tunables().into_iter().map(|(tunable, value)| {
             let default = defaults.iter().find(|(known, _)| *known == tunable);
@@ -212,7 +239,9 @@ impl Stage {
         });
         let of_queue = RESET_BY_SWITCH.iter().chain(&["nomerges"]).filter_map(|attribute| {
             let value = self.queue.attribute(attribute)?;
-            let is_default = spec.setting(attribute).is_none();
+            let default = defaults_of_queue.iter().find(|(known, _)| known == attribute);
+            let is_as_switched = default.is_none_or(|(_, default)| default.as_deref() == Some(&*value));
+            let is_default = spec.setting(attribute).is_none() && is_as_switched;
             let unit = tunables::unit(name, attribute).to_owned();
             Some(TunableInForce { name: (*attribute).to_owned(), value, unit, is_default })
         });
@@ -257,7 +286,11 @@ impl Stage {
         };
         self.mechanism = format!("{file} ({place})");
         let asked: Vec<u32> = experiment.groups.iter().map(|group| group.weight.get()).collect();
-        let most = if is_cost { COST_WEIGHT_MAX } else { BFQ_WEIGHT_MAX };
+        let most = match is_cost {
+            true => COST_WEIGHT_MAX,
+            false if tunables::is_of_our_module(&self.scheduler.name) => HOIST_WEIGHT_MAX,
+            false => BFQ_WEIGHT_MAX,
+        };
         let scaled = Scaled::into_range(&asked, most);
         self.notes.extend(scaled.warning(&asked, most));
         self.scheduler.has_shares = true;

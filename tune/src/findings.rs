@@ -62,6 +62,9 @@ pub struct Shares {
     pub has_mechanism: bool,
     /// Requests per second of both.
     pub ios_per_s: Estimate,
+    /// What `nr_requests` had to be raised to for it; none where it stayed as the switch left it.
+    #[serde(default)]
+    pub requests: Option<u32>,
 }
 
 /// The user's own load.
@@ -346,6 +349,7 @@ impl<'a> Gathered<'a> {
             error: self.figure(&name, share_error)?,
             has_mechanism: runs.iter().all(|run| run.scheduler.has_shares),
             ios_per_s: self.figure(&name, Measurement::ios_per_s)?,
+            requests: runs.first().and_then(|run| raised_requests(run)),
         })
     }
 
@@ -423,6 +427,14 @@ fn worst_p99_ns(run: &Measurement) -> f64 {
 
 fn bytes_of(run: &Measurement, path: &str) -> f64 {
     run.groups.iter().find(|group| group.path == path).map_or(0.0, |group| run.per_s(group.bytes()))
+}
+
+/// What a run had to raise `nr_requests` to, if its scheduler came with another number and nobody asked for this one.
+fn raised_requests(run: &Measurement) -> Option<u32> {
+    let spec = &run.experiment.scheduler;
+    let own = run.scheduler.tunables.iter().find(|tunable| tunable.name == "nr_requests" && !tunable.is_default)?;
+    let is_asked = spec.setting("nr_requests").is_some() || run.experiment.queue_requests.is_some();
+    if is_asked { None } else { own.value.parse().ok() }
 }
 
 fn share_ratio(run: &Measurement) -> Option<f64> {

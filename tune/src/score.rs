@@ -322,6 +322,7 @@ mod tests {
                 error: exact(share.unwrap_or(3.5)),
                 has_mechanism: share.is_some(),
                 ios_per_s: exact(random),
+                requests: None,
             }),
             ..CandidateFindings::default()
         }

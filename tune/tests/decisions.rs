@@ -65,6 +65,7 @@ fn did(spec: &str, streams: f64, random: f64, p99_ms: f64, ratio: Option<f64>) -
             error: exact(error(ratio)),
             has_mechanism: true,
             ios_per_s: exact(random),
+            requests: None,
         }),
         ..CandidateFindings::default()
     }
@@ -171,6 +172,30 @@ fn an_array_for_fairness_gets_bfq_without_waiting() {
     assert_eq!((idle.old.as_str(), idle.new.as_str(), idle.rule.as_str()), ("8", "0", "R-IDLE"));
     assert!(idle.evidence.starts_with("8 streams 8.8 MB/s -> 36.3 MB/s"), "{}", idle.evidence);
     assert!(recommendation.notes.iter().any(|note| note.contains("1:5.0")), "{:?}", recommendation.notes);
+}
+
+/// What the shares were measured with is part of the advice: applied without it the scheduler could not hold them.
+#[test]
+fn the_requests_that_shares_needed_are_recommended_with_the_scheduler() {
+    let mut findings = array();
+    let mut ours = did("hw-paternoster", 37.9, 565.0, 40.0, Some(7.9));
+    ours.shares.as_mut().expect("shares").requests = Some(256);
+    findings.candidates.push(ours);
+    let mut device = device(1, true);
+    device.schedulers.push("hw-paternoster".into());
+    let chosen = advice(&device, &findings, Goal::Fairness);
+    assert_eq!(text(&chosen), "hw-paternoster:nr_requests=256");
+    let item = chosen.items.iter().find(|item| item.setting == "nr_requests").expect("the item");
+    assert_eq!((item.old.as_str(), item.new.as_str(), item.rule.as_str()), ("64", "256", "R-GROUP"));
+    assert!(item.evidence.contains("1:7.9"), "{}", item.evidence);
+    // Set already: nothing is left to do.
+    device.current = "hw-paternoster".parse().unwrap();
+    device.nr_requests = Some(256);
+    let kept = advice(&device, &findings, Goal::Fairness);
+    assert_eq!((text(&kept).as_str(), kept.verdict, kept.items.len()), ("hw-paternoster", Verdict::Keep, 0));
+    // And too few again.
+    device.nr_requests = Some(8);
+    assert_eq!(advice(&device, &findings, Goal::Fairness).items.len(), 1);
 }
 
 #[test]

@@ -60,6 +60,8 @@ pub fn has_weights(scheduler: &str) -> bool {
 }
 /// The largest weight that BFQ takes.
 pub const BFQ_WEIGHT_MAX: u32 = 1_000;
+/// The largest weight of our kernel module (`io.hoist.weight`).
+pub const HOIST_WEIGHT_MAX: u32 = 10_000;
 
 impl Hierarchy {
     /// The hierarchy that owns the I/O controller, if there is one. Version 2 goes first; on hybrid systems only one of them has

@@ -146,6 +146,9 @@ pub(crate) fn settle(case: &Case<'_>, winner: &SchedulerSpec) -> (SchedulerSpec,
         }
     }
     let Some(found) = case.findings.of(winner) else { return (spec, left) };
+    if let Some(requests) = requests_of_shares(case, winner, found) {
+        spec = spec.with("nr_requests", &requests.to_string());
+    }
     for variant in variants(case, winner, found) {
         let Some(tried) = case.findings.of(&variant) else { continue };
         match verdict(found, tried) {
@@ -159,6 +162,15 @@ pub(crate) fn settle(case: &Case<'_>, winner: &SchedulerSpec) -> (SchedulerSpec,
         }
     }
     (spec, left)
+}
+
+/// What its shares were measured with, where the scheduler itself said that they need more requests than it came with, and
+/// there are not as many already.
+fn requests_of_shares(case: &Case<'_>, winner: &SchedulerSpec, found: &CandidateFindings) -> Option<u32> {
+    let requests = found.shares.as_ref()?.requests?;
+    let is_enough =
+        case.device.current.name == winner.name && case.device.nr_requests.is_some_and(|now| now >= requests);
+    (!is_enough).then_some(requests)
 }
 
 /// The variants of [`trials`] that are not about BFQ's waiting.
@@ -274,6 +286,10 @@ fn reason<'a>(case: &Case<'_>, target: &SchedulerSpec, key: &str, rule: &'a str,
     let mut without = target.clone();
     without.settings.retain(|setting| setting.key != key);
     let streams = || Some((case.streams(&without)?, case.streams(target)?));
+    let of_shares = || {
+        let shares = case.findings.of(&without)?.shares.as_ref()?;
+        (shares.requests?.to_string() == target.setting(key)?).then_some(shares)
+    };
     match key {
         "low_latency" | "slice_idle" => {
             let (rule, why) = match key {
@@ -285,6 +301,11 @@ fn reason<'a>(case: &Case<'_>, target: &SchedulerSpec, key: &str, rule: &'a str,
                 |(old, new)| format!("8 streams {} -> {}: {why}", megabytes(old), megabytes(new)),
             );
             (rule, text)
+        }
+        "nr_requests" if of_shares().is_some() => {
+            let ratio = of_shares().map_or(0.0, |shares| shares.ratio.mean);
+            let why = "with fewer, processes wait for a request, and no scheduler can divide what has not reached it";
+            ("R-GROUP", format!("1:8 came out as 1:{ratio:.1} with so many: {why}"))
         }
         "writes_starved" | "fifo_batch" | "wbt_lat_usec" | "read_lat_nsec" | "write_lat_nsec" | "nr_requests" => {
             let rule = match key {
