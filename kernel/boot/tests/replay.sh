@@ -3,6 +3,7 @@
 # record: 80
 # kernel: released
 # time: real
+# processors: 1
 load virtio_pci && load virtio_blk && [ -b /dev/vdb ] || die 10 "no second disk"
 load null_blk nr_devices=0 || die 10 "null_blk"
 insmod /hoistway.ko record=1300000 || die 10 "insmod"
