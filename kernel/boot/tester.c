@@ -3,8 +3,9 @@
  * tester DISK DEPTH random|sequential|descending|write BATCHES: batches of DEPTH 4 KiB requests submitted at once and waited for,
  * by io_submit on an O_DIRECT descriptor. Prints the median of the cycles per request. With QEMU's -icount one cycle is one
  * instruction, so the figure is exact.
- * tester DISK DEPTH stream|mixed BATCHES: the same number of requests, DEPTH of them outstanding all the time (mixed: three
+ * tester DISK DEPTH stream|mixed BATCHES [FILE]: the same number of requests, DEPTH of them outstanding all the time (mixed: three
  * quarters at least); stream: random reads of 4 KiB, mixed: random reads and writes, neighbours among them, of 4 to 16 KiB.
+ * With FILE behind, the requests done so far are kept there as a number of 8 bytes (od -A n -t d8).
  * Static, no library but libc: fio's start alone costs more than what is measured.
  */
 #define _GNU_SOURCE
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <x86intrin.h>
@@ -60,6 +62,19 @@ static struct iocb drawn(int i)
 			      .aio_nbytes = count * BLOCK_BYTES, .aio_offset = (at - count) * BLOCK_BYTES };
 }
 
+static volatile int64_t unseen, *done_so_far = &unseen;
+
+/* Where others can read how many requests are done. */
+static int show_in(const char *path)
+{
+	int file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
+
+	if (file < 0 || ftruncate(file, sizeof(*done_so_far)))
+		return 1;
+	done_so_far = mmap(NULL, sizeof(*done_so_far), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	return done_so_far == MAP_FAILED;
+}
+
 /* Keeps `depth` requests outstanding until `count` are done; a mixed load refills when a quarter has come back, which saves
  * the emulator most of its changes of context. */
 static int stream(aio_context_t context, int depth, long count)
@@ -93,6 +108,7 @@ static int stream(aio_context_t context, int depth, long count)
 			list[i] = &cbs[events[i].data];
 		}
 		done += got;
+		*done_so_far = done;
 		again = got;
 	}
 	return 0;
@@ -107,7 +123,9 @@ int main(int argc, char **argv)
 	aio_context_t context = 0;
 	int depth, batches, is_write;
 
-	if (argc != 5)
+	if (argc != 5 && argc != 6)
+		return 2;
+	if (argc == 6 && show_in(argv[5]))
 		return 2;
 	depth = atoi(argv[2]);
 	batches = atoi(argv[4]);

@@ -1,0 +1,74 @@
+#!/bin/sh
+# Weights of cgroup v1: blkio.hoist.weight divides a busy disk 300:100 and 100:800, nested groups as a tree, refused values change nothing.
+umount /sys/fs/cgroup
+mkdir -p /tmp/blkio && mount -t cgroup -o blkio blkio /tmp/blkio || die 12 "this kernel has no blkio of cgroup v1"
+load null_blk nr_devices=0 || die 10 "null_blk"
+insmod /hoistway.ko || die 10 "insmod"
+nullb v0 size=1024 submit_queues=1 hw_queue_depth=4 irqmode=2 completion_nsec=2000000 || die 11 "nullb"
+cd /tmp/blkio && mkdir a b a/c a/d || die 12 "groups"
+weight=a/blkio.hoist.weight
+for bad in 0 10001 text; do
+    echo $bad 2>/dev/null >$weight && die 13 "weight $bad was taken"
+done
+grep -q 100 $weight || die 13 "a refused weight changed it: $(cat $weight)"
+# Reads of these groups so far, at one moment.
+ios() { for group; do echo /tmp/$(basename $group); done | xargs cat | od -A n -t d8 -w8; }
+load_in() { (
+    echo 0 >$1/cgroup.procs
+    exec tester /dev/v0 16 stream 6000 /tmp/$(basename $1)
+) & }
+# window TOLERANCE GROUP PART...: for so many thousandths what each gets of what all get is its part of 1000.
+window() {
+    local tolerance=$1 groups= parts= sum=0 first last part
+    shift
+    while [ $# -gt 0 ]; do
+        groups="$groups $1" parts="$parts $2"
+        shift 2
+    done
+    sleep 0.3
+    first=$(ios $groups)
+    sleep $seconds
+    last=$(ios $groups)
+    set -- $(echo "$first
+$last" | awk -v n=$(echo $groups | wc -w) 'NR <= n { was[NR] = $1; next } { is[NR - n] = $1 - was[NR - n]; sum += is[NR - n] }
+        END { for (i = 1; i <= n; i++) printf "%d ", 1000 * is[i] / sum }')
+    echo "= $name$groups: $* of 1000, due$parts"
+    for part in $parts; do
+        [ $(($1 - part)) -le $((part * tolerance / 1000 + 1)) ] && [ $((part - $1)) -le $((part * tolerance / 1000 + 1)) ] ||
+            wrong="$wrong $name$groups"
+        shift
+    done
+}
+wrong=
+for name in hw-bfq hw-wfq hw-paternoster; do
+    use v0 $name || die 14 "switch to $name"
+    cat /sys/block/v0/queue/iosched/nr_requests_advised >/sys/block/v0/queue/nr_requests
+    [ -e /sys/block/v0/queue/iosched/low_latency ] && echo 0 >/sys/block/v0/queue/iosched/low_latency
+    echo 0 2>/dev/null >/sys/block/v0/queue/iosched/slice_idle
+    # Turns of bfq, 126 ms each: see weights.
+    seconds=1.5
+    [ $name = hw-bfq ] && seconds=10
+    echo 300 >$weight && echo 100 >b/blkio.hoist.weight || die 15 "weights"
+    load_in a
+    jobs=$!
+    load_in b
+    jobs="$jobs $!"
+    window 50 a 750 b 250
+    echo 100 >$weight && echo 800 >b/blkio.hoist.weight || die 15 "weights"
+    window 50 a 111 b 889
+    kill $jobs
+    wait
+    # c and d share what a has beside b: a quarter, a quarter, a half.
+    echo 100 >b/blkio.hoist.weight
+    jobs=
+    for group in a/c a/d b; do
+        load_in $group
+        jobs="$jobs $!"
+    done
+    window 50 a/c 250 a/d 250 b 500
+    kill $jobs
+    wait
+done
+use v0 none || die 14 none
+rmmod hoistway || die 23 rmmod
+[ -z "$wrong" ] || die 21 "shares:$wrong"
