@@ -216,7 +216,8 @@ impl Paternoster {
     /// A leader: held back, unless there are fewer inside than the floor.
     #[inline(never)]
     fn hold_back(&mut self, group: u32, first: u32, lead: u64, charge: u64) -> Chosen {
-        if self.is_rotational {
+        // A probe is too short for what is ahead to be repaid in it: it tells what exact shares deliver.
+        if self.is_rotational && !self.ladder.is_probing() {
             if self.is_within_a_slice(group, lead) {
                 return in_order(first);
             }
