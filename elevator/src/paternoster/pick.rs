@@ -256,8 +256,10 @@ impl Paternoster {
     /// That one has all the places that it asks for, and would not be faster if its equal was held back; but the array would have a stream
     /// fewer, and all streams of a group would go at the pace of the one whose disk is busiest.
     fn is_no_better_off(&mut self, group: u32, first: u32) -> bool {
-        let behind = self.first_of(group, Place::Wait);
-        if behind == NIL || !self.is_leaf(first) || !self.is_leaf(behind) {
+        // It was found a moment ago (`choose_in`), unless it is a group that has been set aside.
+        let (behind, _) = self.groups.at_mut(group).wait.look(&self.chains, &self.members);
+        let is_aside = group == ROOT && self.set_aside_vt.is_some();
+        if behind == NIL || is_aside || !self.is_leaf(first) || !self.is_leaf(behind) {
             return false;
         }
         let (own, other) = (self.members.at(first), self.members.at(behind));
