@@ -131,7 +131,7 @@ impl Paternoster {
     }
 
     /// Whether what has waited for longest is a write.
-    fn a_write_waits(&self) -> bool {
+    pub(super) fn a_write_waits(&self) -> bool {
         self.oldest.first().is_some_and(|slot| !self.slots.at(slot).is_read)
     }
 

@@ -85,6 +85,11 @@ impl Ladder {
         self.way
     }
 
+    /// The way that is used now is only being tried.
+    pub const fn is_probing(&self) -> bool {
+        self.is_probing
+    }
+
     /// All at once, and nothing else is tried.
     pub fn is_flow_for_good(&self) -> bool {
         self.way == Way::Flow && !self.is_searching

@@ -216,6 +216,16 @@ impl Paternoster {
     /// A leader: held back, unless there are fewer inside than the floor.
     #[inline(never)]
     fn hold_back(&mut self, group: u32, first: u32, lead: u64, charge: u64) -> Chosen {
+        // A probe is too short for what is ahead to be repaid in it: it tells what exact shares deliver.
+        if self.is_rotational && !self.ladder.is_probing() {
+            if self.is_within_a_slice(group, lead) {
+                return in_order(first);
+            }
+            if self.is_no_better_off(group, first) {
+                // That one asks for no more, so that what it leaves is not owed to it for ever.
+                return Chosen::Member { member: first, is_let_in: true, forgiven_for: charge };
+            }
+        }
         self.walker.contended();
         let of_others = self.ghosts_of_others(group, first);
         let inside = u64::from(self.inside).wrapping_add(u64::from(of_others));
@@ -230,6 +240,34 @@ impl Paternoster {
         }
         self.tell_of(first, "hold lead={0} n={1} gh={2}", [lead, u64::from(self.inside), u64::from(of_others)]);
         Chosen::Held
+    }
+
+    /// Whether a lead is no larger than what a member has of a slice in which the device serves it and its siblings by weight. One issuer
+    /// at a time, each is ahead by a slice behind its turn, so that shares on disks are no more exact than this anyway; and who is behind
+    /// because its disk of an array is busy does not stop those whose disks are idle. Not beside writes: they are done when a cache has
+    /// them, and what is ahead by then keeps the disk from a reader.
+    fn is_within_a_slice(&self, group: u32, lead: u64) -> bool {
+        let bytes = self.rate.saturating_mul(self.settings.slice_ns.unsigned_abs()) >> 20;
+        let most = (bytes << 16).checked_div(self.groups.at(group).weight_sum.max(1)).unwrap_or(0);
+        lead <= most && !self.a_write_waits()
+    }
+
+    /// Whether an issuer will have no more inside for its weight than the one of its group that is furthest behind, which has nothing here.
+    /// That one has all the places that it asks for, and would not be faster if its equal was held back; but the array would have a stream
+    /// fewer, and all streams of a group would go at the pace of the one whose disk is busiest.
+    fn is_no_better_off(&mut self, group: u32, first: u32) -> bool {
+        // It was found a moment ago (`choose_in`), unless it is a group that has been set aside.
+        let (behind, _) = self.groups.at_mut(group).wait.look(&self.chains, &self.members);
+        let is_aside = group == ROOT && self.set_aside_vt.is_some();
+        if behind == NIL || is_aside || !self.is_leaf(first) || !self.is_leaf(behind) {
+            return false;
+        }
+        let (own, other) = (self.members.at(first), self.members.at(behind));
+        let inside = u64::from(own.in_flight).wrapping_add(1);
+        !own.is(mark::ASYNC)
+            && !other.is(mark::ASYNC)
+            && inside.saturating_mul(other.weight().into())
+                <= u64::from(other.in_flight).saturating_mul(own.weight().into())
     }
 
     fn ghosts_of_others(&self, group: u32, member: u32) -> u32 {
