@@ -66,6 +66,58 @@ impl Paternoster {
         }
     }
 
+    /// The short way in: a sync request of the best-effort class, to the leaf that its issuer had before. False, and nothing has happened,
+    /// if it is anything else.
+    #[inline(never)]
+    pub(super) fn insert_usual(&mut self, id: RequestId, request: &Bio, now: Nanos) -> bool {
+        let (slot, group, leaf) = (id.slot(), request.group.0, self.known_leaf(request.context.0));
+        let is_known = self.members.get(leaf).is_some_and(|member| member.parent == group && member.is_of(request.priority));
+        let is_online = self.members.at(self.group_member(group)).is(mark::ONLINE);
+        let is_sync = request.class() == Class::BestEffort && request.is_sync();
+        if !self.is_plain || !is_known || !is_sync || !is_online || !self.is_free(slot) {
+            return false;
+        }
+        self.now = now;
+        self.begin_to_insert();
+        let generation = self.generation;
+        let is_read = request.direction() == Direction::Read;
+        let bytes = request.extent.sectors.saturating_mul(512);
+        let tally = Tallies::number(group, is_read, true);
+        let mut state = self.members.at_mut(leaf);
+        if state.place() != Place::Ready {
+            self.become_ready(leaf);
+            state = self.members.at_mut(leaf);
+        }
+        state.held = state.held.wrapping_add(1);
+        state.queued = state.queued.wrapping_add(1);
+        state.note_return(now);
+        state.note_newest(bytes, true);
+        let taken = state.ghosts.take(generation);
+        let place = state.line.push_back::<ByPlace>(&mut self.slots, slot);
+        let age = self.oldest.push_back::<ByAge>(&mut self.slots, slot);
+        let (held, class) = (Held::Queued, Class::BestEffort);
+        *self.slots.at_mut(slot) =
+            Slot { id, leaf, bytes, tally, since_ns: now, place, age, held, class, is_sync: true, is_read };
+        self.queued_total = self.queued_total.wrapping_add(1);
+        let queued = &mut self.tallies.at_mut(tally).queued;
+        *queued = queued.wrapping_add(1);
+        let mut parent = group;
+        while parent != ROOT {
+            let member = self.group_member(parent);
+            let mut state = self.members.at_mut(member);
+            if state.place() != Place::Ready {
+                self.become_ready(member);
+                state = self.members.at_mut(member);
+            }
+            state.queued = state.queued.wrapping_add(1);
+            state.note_newest(bytes, true);
+            state.ghosts.take_same(taken, generation);
+            parent = state.parent;
+        }
+        self.ghosts.take_same(taken, generation);
+        true
+    }
+
     /// A newcomer, whose slot is free.
     #[inline(always)]
     pub(super) fn add(&mut self, request: &Bio, id: RequestId) {

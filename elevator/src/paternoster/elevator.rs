@@ -64,7 +64,11 @@ impl Elevator for Paternoster {
 
     #[inline]
     fn insert_newcomer(&mut self, _requests: &Requests, id: RequestId, attributes: &Bio, now: Nanos) -> Wake {
-        if self.sole.takes(attributes) {
+        if self.sole.leaf == NIL {
+            if self.insert_usual(id, attributes, now) {
+                return self.wake_up();
+            }
+        } else if self.sole.takes(attributes) {
             return self.insert_of_sole(id, attributes, now);
         }
         self.insert_among(id, attributes, now)
@@ -73,7 +77,11 @@ impl Elevator for Paternoster {
     #[inline]
     fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.now = now;
-        if self.sole.leaf != NIL && !self.has_more_to_look_at() {
+        if self.sole.leaf == NIL {
+            if let Some(id) = self.choose_in_order() {
+                return Dispatch::Request { id, reason: Why::FirstInOrder.into() };
+            }
+        } else if !self.has_more_to_look_at() {
             return self.choose_of_sole();
         }
         self.choose_among(requests)
@@ -267,6 +275,7 @@ impl Elevator for Paternoster {
             self.ladder = Paternoster::ladder_for(self.is_rotational, self.settings.cabins);
             self.change_way();
         }
+        self.is_plain = self.has_nothing_special();
         self.cap_q4 = self.depth_q4();
         (self.look_ns, self.overdue_from_ns) = (0, 0);
         (self.is_holding, self.hold_until) = (false, None);
@@ -288,6 +297,7 @@ impl Elevator for Paternoster {
     fn trace(&mut self, on: bool) {
         self.end_sole();
         self.messages.switch(on);
+        self.is_plain = self.has_nothing_special();
     }
 
     fn violations(&self) -> u32 {
@@ -347,16 +357,25 @@ impl Paternoster {
     #[inline(always)]
     pub(super) fn begin_insertion(&mut self, id: RequestId, now: Nanos) -> bool {
         self.now = now;
-        let is_free = self.slots.get(id.slot()).is_some_and(|slot| slot.held == Held::Nowhere && slot.leaf == NIL);
-        if !is_free {
+        if !self.is_free(id.slot()) {
             self.complain();
             return false;
         }
+        self.begin_to_insert();
+        true
+    }
+
+    #[inline(always)]
+    pub(super) fn is_free(&self, slot: u32) -> bool {
+        self.slots.get(slot).is_some_and(|slot| slot.held == Held::Nowhere && slot.leaf == NIL)
+    }
+
+    #[inline(always)]
+    pub(super) fn begin_to_insert(&mut self) {
         self.roll_generation();
         if self.inside == 0 && self.queued_total == 0 {
-            self.busy_from_ns = now;
+            self.busy_from_ns = self.now;
         }
-        true
     }
 
     #[inline(never)]

@@ -77,6 +77,8 @@ pub struct Paternoster {
     /// Until `give` is set it goes by the device.
     is_give_set: bool,
     is_rotational: bool,
+    /// Requests take the short ways, [`Self::insert_usual`] and [`Self::choose_in_order`], unless something else stands against it.
+    is_plain: bool,
     depth: u64,
     hardware_queues: u32,
     /// Tags there are, and tags taken.
@@ -179,6 +181,7 @@ impl Policy for Paternoster {
             settings: Settings::DEFAULT,
             is_give_set: false,
             is_rotational: configuration.rotational,
+            is_plain: !configuration.rotational,
             depth,
             hardware_queues,
             tags: configuration.depth.requests,
@@ -291,6 +294,11 @@ impl Paternoster {
             (false, true) => 100,
             _ => self.settings.give.unsigned_abs(),
         }
+    }
+
+    /// Flash, all at once for good, and nobody who wants to be told.
+    fn has_nothing_special(&self) -> bool {
+        !self.is_rotational && self.ladder.is_flow_for_good() && !self.messages.is_on()
     }
 
     const fn depth_q4(&self) -> u64 {

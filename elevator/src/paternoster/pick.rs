@@ -8,7 +8,7 @@ use super::wheel::is_later;
 use super::{Paternoster, Why};
 use crate::interface::Dispatch;
 use crate::structures::NIL;
-use block::Class;
+use block::{Class, RequestId};
 use block::time::{MILLISECOND, SECOND};
 
 /// A lead of a few requests is let pass.
@@ -76,6 +76,74 @@ impl Paternoster {
     #[inline]
     pub(super) fn charge_of(&self, bytes: u32) -> u64 {
         if self.settings.fair == 1 { LEAST_BYTES } else { u64::from(bytes).max(LEAST_BYTES) }
+    }
+
+    /// The short way from the question to the device: who is first on each level goes, where nobody is ahead by too much. `None`, and
+    /// nothing has happened that [`Self::whose_turn`] would not do, if there is anything else to look at.
+    #[inline(never)]
+    pub(super) fn choose_in_order(&mut self) -> Option<RequestId> {
+        let unusual = self.direct.first & self.real_time.first & self.disordered;
+        let is_usual = self.is_plain && unusual == NIL;
+        let has_time = self.now < self.look_ns && self.now < self.overdue_from_ns;
+        if !is_usual || !has_time || u64::from(self.inside) << 4 >= self.cap_q4 {
+            return None;
+        }
+        self.roll_generation();
+        let (leaf, slot) = self.first_leaf_in_order()?;
+        let now = self.now;
+        let entry = self.slots.get_mut(slot)?;
+        if entry.held != Held::Queued || !self.sole.is_not_yet(self.groups.at(ROOT)) {
+            return None;
+        }
+        entry.held = Held::Dispatched;
+        let came_ns = core::mem::replace(&mut entry.since_ns, now);
+        let (id, bytes, tally, place, age) = (entry.id, entry.bytes, entry.tally, entry.place, entry.age);
+        (self.is_holding, self.hold_until, self.lead) = (false, None, 0);
+        self.queued_total = self.queued_total.wrapping_sub(1);
+        self.members.at_mut(leaf).line.unlink_first(&mut self.slots, place);
+        self.oldest.unlink::<ByAge>(&mut self.slots, age);
+        self.expect_behind(leaf);
+        self.board::<true>(leaf, self.charge_of(bytes));
+        self.enter_device(tally, bytes, came_ns);
+        Some(id)
+    }
+
+    /// The leaf that is first on each level, and its first request, if all of these are where they belong and none is ahead by too much.
+    #[inline(always)]
+    fn first_leaf_in_order(&mut self) -> Option<(u32, u32)> {
+        let mut group = ROOT;
+        loop {
+            let Self { groups, chains, members, .. } = self;
+            let state = groups.get_mut(group)?;
+            let (first, is_far) = state.ready.look(chains, members);
+            let member = members.get(first)?;
+            if is_far || state.ready.is_disordered() || is_later(state.floor_vt, member.vt) {
+                return None;
+            }
+            let slot = member.line.first;
+            if !state.wait.is_empty() && !self.may_lead(group, first) {
+                return None;
+            }
+            if self.is_leaf(first) {
+                return Some((first, slot));
+            }
+            group = first.wrapping_sub(self.first_group);
+        }
+    }
+
+    /// Whether the first of those that are ready is no further ahead of those that wait than it may be, if that is known without
+    /// moving any of these.
+    #[inline(never)]
+    fn may_lead(&mut self, group: u32, first: u32) -> bool {
+        let Self { groups, chains, members, .. } = self;
+        let state = groups.at_mut(group);
+        let (waiting, is_far) = state.wait.look(chains, members);
+        let floor = state.floor_vt;
+        if is_far || state.wait.is_disordered() || !self.may_stay(waiting, Place::Wait, floor) {
+            return false;
+        }
+        let lead = self.members.at(first).vt.wrapping_sub(self.members.at(waiting).vt);
+        lead.cast_signed() <= 0 || lead <= self.members.at(first).span(lead_bytes(self.next_charge(first)))
     }
 
     /// Who is sent, or what is answered instead.
@@ -392,7 +460,7 @@ impl Paternoster {
                 charge = 0;
             }
             self.expect_behind(leaf);
-            self.board(leaf, charge);
+            self.board::<false>(leaf, charge);
         } else {
             self.unlink_of_class(class, place);
         }
@@ -427,19 +495,22 @@ impl Paternoster {
         }
     }
 
-    /// A request fewer waits and one more is inside; virtual time of the leaf and the groups above runs on.
+    /// A request fewer waits and one more is inside; virtual time of the leaf and the groups above runs on. Who was chosen in order was
+    /// not behind the floor.
     #[inline(always)]
-    fn board(&mut self, leaf: u32, charge: u64) {
+    fn board<const IS_IN_ORDER: bool>(&mut self, leaf: u32, charge: u64) {
         let mut member = leaf;
         let increment = loop {
             let state = self.members.at_mut(member);
-            let increment = state.span(charge);
-            state.vt = state.vt.wrapping_add(increment);
+            let increment = state.go_on(charge);
             state.in_flight = state.in_flight.wrapping_add(1);
-            state.queued = state.queued.saturating_sub(1);
+            // Its request is counted here.
+            state.queued = state.queued.wrapping_sub(1);
             let parent = state.parent;
             let group = self.groups.at_mut(parent);
-            if state.queued == 0 || is_later(group.floor_vt, state.vt) || state.place() != Place::Ready {
+            let is_astray =
+                !IS_IN_ORDER && (is_later(group.floor_vt, state.vt) || state.place() != Place::Ready);
+            if state.queued == 0 || is_astray {
                 self.move_seat(member);
             } else {
                 match group.ready.advance(&mut self.chains, state.vt, state.slot(), member) {
@@ -453,7 +524,8 @@ impl Paternoster {
             member = self.group_member(parent);
         };
         self.longest_stride = self.longest_stride.max(increment);
-        self.charged = self.charged.saturating_add(charge);
+        // A window is over long before it wraps.
+        self.charged = self.charged.wrapping_add(charge);
     }
 
     /// To the wheel that it belongs in.

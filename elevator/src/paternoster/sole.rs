@@ -4,7 +4,7 @@
 //! as anything else than its next request comes. Every answer is what it would be without this.
 
 use super::lines::Line;
-use super::state::{Held, Member, Place, ROOT, Slot, mark};
+use super::state::{Group, Held, Member, Place, ROOT, Slot, mark};
 use super::tally::Tallies;
 use super::{Paternoster, Why};
 use crate::interface::{Dispatch, Wake};
@@ -42,6 +42,17 @@ impl Sole {
         until_ns: 0,
         choices: 0,
     };
+
+    /// Counts a choice: whether nobody counts as alone behind it. Where somebody might, nothing is counted.
+    #[inline(always)]
+    pub fn is_not_yet(&mut self, root: &Group) -> bool {
+        let choices = if root.has_one() { self.choices.wrapping_add(1) } else { 0 };
+        let is_not_yet = choices < ALONE_FOR;
+        if is_not_yet {
+            self.choices = choices;
+        }
+        is_not_yet
+    }
 
     /// Whether a newcomer is the next request of who is alone.
     #[inline(always)]
@@ -204,8 +215,7 @@ impl Paternoster {
 
     #[inline(always)]
     fn is_alone_in(&self, group: u32) -> bool {
-        let group = self.groups.at(group);
-        group.ready.len() == 1 && group.wait.is_empty()
+        self.groups.at(group).has_one()
     }
 
     /// Somebody else may come, or look: everything is where it belongs again.

@@ -104,14 +104,14 @@ impl Ghosts {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, generation: u32) {
         self.roll(generation);
         self.present = self.present.saturating_add(1);
     }
 
     /// The older first.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, generation: u32) -> Taken {
         if self.present == 0 && self.before == 0 {
             return Taken::None;
@@ -135,7 +135,7 @@ impl Ghosts {
     }
 
     /// What was taken from a leaf is missing in all that counts it, and not one of another age: that would be somebody else's.
-    #[inline]
+    #[inline(always)]
     pub fn take_same(&mut self, taken: Taken, generation: u32) {
         if taken != Taken::None {
             self.roll(generation);
@@ -341,6 +341,14 @@ impl Group {
             tags: 0,
             tags_weight: 0,
         }
+    }
+}
+
+impl Group {
+    /// One of its children has requests, and none is inside or expected.
+    #[inline(always)]
+    pub const fn has_one(&self) -> bool {
+        self.ready.len() == 1 && self.wait.is_empty()
     }
 }
 

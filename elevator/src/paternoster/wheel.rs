@@ -253,7 +253,7 @@ impl Wheel {
 
     /// Takes a child of this wheel from the slot that it is in to where its virtual time belongs, exactly as [`Self::remove`]
     /// and [`Self::insert`] would: answers like the latter.
-    #[inline]
+    #[inline(always)]
     pub fn advance(&mut self, chains: &mut Chains, vt: u64, from: u8, child: u32) -> Option<u8> {
         if self.len <= 1 {
             // Alone, it is where the chain begins.
