@@ -17,11 +17,14 @@ const _: () = assert!(LONGEST_THINK_NS as u64 == 16 * MILLISECOND);
 /// Every request is charged at least so many bytes.
 pub const LEAST_BYTES: u64 = 4096;
 
+/// The weight of requests that bear no priority.
+const WITHOUT_LEVEL: u32 = 40;
+
 /// The weight of a best-effort level: 80, 70, ... 10; without one that of level 4.
 fn leaf_weight(priority: Priority) -> u32 {
     let level = match priority.class() {
         Class::Idle => 7,
-        _ if priority.0 >> 13 == 0 => 4,
+        _ if priority.0 >> 13 == 0 => return WITHOUT_LEVEL,
         _ => u32::from(priority.level().min(7)),
     };
     (8 - level) * 10
@@ -35,9 +38,19 @@ impl Member {
             self.marks &= !mark::WAITS;
             let thought = now.saturating_sub(self.last_done_ns).min(u64::from(LONGEST_THINK_NS));
             let thought = u32::try_from(thought).unwrap_or(LONGEST_THINK_NS);
+            // Between the two, which are no more than the longest.
             let change = thought.cast_signed().wrapping_sub(self.think_ns.cast_signed()) / 8;
-            self.think_ns = self.think_ns.saturating_add_signed(change);
+            self.think_ns = self.think_ns.wrapping_add_signed(change);
         }
+    }
+
+    /// Whether a leaf is for requests of this priority, which is one of the best-effort class.
+    #[inline(always)]
+    fn is_for(&self, priority: Priority) -> bool {
+        if priority == Priority::NONE {
+            return self.weight() == WITHOUT_LEVEL;
+        }
+        priority.class() == Class::BestEffort && self.is_of(priority)
     }
 
     /// Whether a leaf is for requests of this priority.
@@ -71,10 +84,9 @@ impl Paternoster {
     #[inline(never)]
     pub(super) fn insert_usual(&mut self, id: RequestId, request: &Bio, now: Nanos) -> bool {
         let (slot, group, leaf) = (id.slot(), request.group.0, self.known_leaf(request.context.0));
-        let is_known = self.members.get(leaf).is_some_and(|member| member.parent == group && member.is_of(request.priority));
-        let is_online = self.members.at(self.group_member(group)).is(mark::ONLINE);
-        let is_sync = request.class() == Class::BestEffort && request.is_sync();
-        if !self.is_plain || !is_known || !is_sync || !is_online || !self.is_free(slot) {
+        let Some(state) = self.members.get(leaf) else { return false };
+        let is_its = state.parent == group && state.is_for(request.priority) && request.is_sync();
+        if !self.is_plain || !is_its || !self.is_online(group) || !self.is_free(slot) {
             return false;
         }
         self.now = now;
@@ -116,6 +128,11 @@ impl Paternoster {
         }
         self.ghosts.take_same(taken, generation);
         true
+    }
+
+    #[inline(always)]
+    fn is_online(&self, group: u32) -> bool {
+        self.members.get(self.group_member(group)).is_some_and(|member| member.is(mark::ONLINE))
     }
 
     /// A newcomer, whose slot is free.

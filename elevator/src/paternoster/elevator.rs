@@ -117,8 +117,8 @@ impl Elevator for Paternoster {
     #[inline]
     fn completed(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.now = now;
-        if self.leave_device::<true>(id) {
-            self.until_overdue = self.until_overdue.saturating_sub(1);
+        if self.leave_device::<true>(id) && self.until_overdue > 0 {
+            self.until_overdue = self.until_overdue.wrapping_sub(1);
         }
         self.wake_up()
     }

@@ -361,7 +361,8 @@ impl Paternoster {
     #[inline(always)]
     fn let_go(&mut self, leaf: u32) {
         let Some(state) = self.members.get_mut(leaf) else { return };
-        state.held = state.held.saturating_sub(1);
+        // A request that has a leaf is counted there.
+        state.held = state.held.wrapping_sub(1);
         if !state.is(mark::OWNED | mark::ASYNC) {
             self.recycle_if_unused(leaf);
         }

@@ -89,12 +89,14 @@ impl Paternoster {
             return None;
         }
         self.roll_generation();
+        let is_alone = self.groups.get(ROOT)?.has_one();
         let (leaf, slot) = self.first_leaf_in_order()?;
         let now = self.now;
         let entry = self.slots.get_mut(slot)?;
-        if entry.held != Held::Queued || !self.sole.is_not_yet(self.groups.at(ROOT)) {
+        if entry.held != Held::Queued || (is_alone && self.sole.is_due()) {
             return None;
         }
+        self.sole.count(is_alone);
         entry.held = Held::Dispatched;
         let came_ns = core::mem::replace(&mut entry.since_ns, now);
         let (id, bytes, tally, place, age) = (entry.id, entry.bytes, entry.tally, entry.place, entry.age);

@@ -4,7 +4,7 @@
 //! as anything else than its next request comes. Every answer is what it would be without this.
 
 use super::lines::Line;
-use super::state::{Group, Held, Member, Place, ROOT, Slot, mark};
+use super::state::{Held, Member, Place, ROOT, Slot, mark};
 use super::tally::Tallies;
 use super::{Paternoster, Why};
 use crate::interface::{Dispatch, Wake};
@@ -43,15 +43,16 @@ impl Sole {
         choices: 0,
     };
 
-    /// Counts a choice: whether nobody counts as alone behind it. Where somebody might, nothing is counted.
+    /// Whether somebody who is alone at this choice has been so for long enough.
     #[inline(always)]
-    pub fn is_not_yet(&mut self, root: &Group) -> bool {
-        let choices = if root.has_one() { self.choices.wrapping_add(1) } else { 0 };
-        let is_not_yet = choices < ALONE_FOR;
-        if is_not_yet {
-            self.choices = choices;
-        }
-        is_not_yet
+    pub fn is_due(&self) -> bool {
+        self.choices.wrapping_add(1) >= ALONE_FOR
+    }
+
+    /// A choice at which one was alone, or not.
+    #[inline(always)]
+    pub fn count(&mut self, is_alone: bool) {
+        self.choices = if is_alone { self.choices.wrapping_add(1) } else { 0 };
     }
 
     /// Whether a newcomer is the next request of who is alone.
@@ -156,9 +157,9 @@ impl Paternoster {
     /// A request is the first in order: whether it has been so for long enough, with nobody else below the root.
     #[inline(always)]
     pub(super) fn is_alone_for_long(&mut self) -> bool {
-        let choices = if self.is_alone_in(ROOT) { self.sole.choices.wrapping_add(1) } else { 0 };
-        self.sole.choices = choices;
-        choices >= ALONE_FOR
+        let is_alone = self.is_alone_in(ROOT);
+        self.sole.count(is_alone);
+        self.sole.choices >= ALONE_FOR
     }
 
     /// The issuer of the first in order counts as alone from now on, if it is.

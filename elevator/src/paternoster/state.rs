@@ -291,6 +291,16 @@ impl Member {
         self.berth = ((place as u8) << SLOT_BITS) | (slot & SLOT_MASK);
     }
 
+    /// One that is counted inside is inside no more, and its issuer is expected back or not.
+    #[inline(always)]
+    pub fn one_less(&mut self, now: Nanos, comes_back: bool, generation: u32) {
+        self.in_flight = self.in_flight.wrapping_sub(1);
+        self.last_done_ns = now;
+        if comes_back {
+            self.ghosts.add(generation);
+        }
+    }
+
     /// What came last, below or in it.
     #[inline]
     pub const fn note_newest(&mut self, bytes: u32, is_sync: bool) {
