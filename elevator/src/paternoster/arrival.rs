@@ -1,7 +1,7 @@
 //! A request comes in: its leaf, and the groups above that become active with it.
 
 use super::Paternoster;
-use super::lines::{ByAge, ByPlace, Line, Link};
+use super::lines::{ByAge, ByPlace, Line, Links};
 use super::state::{Held, Member, Place, ROOT, Slot, Taken, mark};
 use super::tally::Tallies;
 use crate::request::Bio;
@@ -105,11 +105,12 @@ impl Paternoster {
         state.note_return(now);
         state.note_newest(bytes, true);
         let taken = state.ghosts.take(generation);
-        let place = state.line.push_back::<ByPlace>(&mut self.slots, slot);
-        let age = self.oldest.push_back::<ByAge>(&mut self.slots, slot);
+        let place = state.line.push_back::<ByPlace>(&mut self.links, slot);
+        let age = self.oldest.push_back::<ByAge>(&mut self.links, slot);
+        *self.links.at_mut(slot) = Links { place, age };
         let (held, class) = (Held::Queued, Class::BestEffort);
         *self.slots.at_mut(slot) =
-            Slot { id, leaf, bytes, tally, since_ns: now, place, age, held, class, is_sync: true, is_read };
+            Slot { id, leaf, bytes, tally, since_ns: now, held, class, is_sync: true, is_read };
         self.queued_total = self.queued_total.wrapping_add(1);
         let queued = &mut self.tallies.at_mut(tally).queued;
         *queued = queued.wrapping_add(1);
@@ -146,15 +147,15 @@ impl Paternoster {
         let tally = Tallies::number(group, is_read, is_sync);
         let state = self.members.at_mut(leaf);
         state.held = state.held.wrapping_add(1);
-        let (mut place, mut age) = (Link::NONE, Link::NONE);
         if class == Class::BestEffort {
             state.note_return(self.now);
-            place = state.line.push_back::<ByPlace>(&mut self.slots, slot);
-            age = self.oldest.push_back::<ByAge>(&mut self.slots, slot);
+            let place = state.line.push_back::<ByPlace>(&mut self.links, slot);
+            let age = self.oldest.push_back::<ByAge>(&mut self.links, slot);
+            *self.links.at_mut(slot) = Links { place, age };
         }
         let now = self.now;
         *self.slots.at_mut(slot) =
-            Slot { id, leaf, bytes, tally, since_ns: now, place, age, held: Held::Queued, class, is_sync, is_read };
+            Slot { id, leaf, bytes, tally, since_ns: now, held: Held::Queued, class, is_sync, is_read };
         self.queued_total = self.queued_total.wrapping_add(1);
         let queued = &mut self.tallies.at_mut(tally).queued;
         *queued = queued.wrapping_add(1);
@@ -171,8 +172,8 @@ impl Paternoster {
     #[inline(never)]
     fn push(&mut self, slot: u32, class: Class) {
         let line = if class == Class::RealTime { &mut self.real_time } else { &mut self.idle };
-        let link = line.push_back::<ByPlace>(&mut self.slots, slot);
-        self.slots.at_mut(slot).place = link;
+        let place = line.push_back::<ByPlace>(&mut self.links, slot);
+        self.links.at_mut(slot).place = place;
         self.queued_of_classes = self.queued_of_classes.wrapping_add(1);
     }
 

@@ -1,7 +1,6 @@
 //! The calls of a host.
 
 use super::arrival::SPARE_LEAF;
-use super::lines::Link;
 use super::pick::Decision;
 use super::state::{Held, Place, ROOT};
 use super::*;
@@ -395,8 +394,6 @@ impl Paternoster {
             bytes: request.extent.sectors.saturating_mul(512),
             tally,
             since_ns: self.now,
-            place: Link::NONE,
-            age: Link::NONE,
             held: Held::Direct,
             class: Class::RealTime,
             is_sync: request.is_sync(),
@@ -407,7 +404,7 @@ impl Paternoster {
         spare.held = spare.held.wrapping_add(1);
         let queued = &mut self.tallies.at_mut(tally).queued;
         *queued = queued.wrapping_add(1);
-        self.direct.push_front(&mut self.slots, slot);
+        self.direct.push_front(&mut self.links, slot);
         self.wake_up()
     }
 
@@ -418,8 +415,8 @@ impl Paternoster {
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Dispatched;
         let came_ns = core::mem::replace(&mut entry.since_ns, now);
-        let (id, tally, bytes, place) = (entry.id, entry.tally, entry.bytes, entry.place);
-        self.direct.unlink_first(&mut self.slots, place);
+        let (id, tally, bytes) = (entry.id, entry.tally, entry.bytes);
+        self.direct.unlink_first(self.links.at(slot).place);
         self.enter_device(tally, bytes, came_ns);
         Some(id)
     }
@@ -435,9 +432,9 @@ impl Paternoster {
             Held::Dispatched => self.give_up(id),
             Held::Queued => self.take_out(slot),
             Held::Direct => {
-                let (tally, place) = (entry.tally, entry.place);
+                let (tally, place) = (entry.tally, self.links.at(slot).place);
                 self.slots.at_mut(slot).held = Held::Nowhere;
-                self.direct.unlink::<ByPlace>(&mut self.slots, place);
+                self.direct.unlink::<ByPlace>(&mut self.links, slot, place);
                 let queued = &mut self.tallies.at_mut(tally).queued;
                 *queued = queued.wrapping_sub(1);
             }
@@ -491,9 +488,9 @@ impl Paternoster {
         let queued = self.slots.iter().filter(|slot| slot.held == Held::Queued).count();
         must(u32::try_from(queued) == Ok(self.queued_total), "queued requests are counted", self.queued_total)?;
         let of_classes =
-            self.real_time.count::<ByPlace>(&self.slots).wrapping_add(self.idle.count::<ByPlace>(&self.slots));
+            self.real_time.count::<ByPlace>(&self.links).wrapping_add(self.idle.count::<ByPlace>(&self.links));
         must(of_classes == self.queued_of_classes, "lines of classes are counted", of_classes)?;
-        let aged = self.line_of_all().count::<ByAge>(&self.slots);
+        let aged = self.line_of_all().count::<ByAge>(&self.links);
         must(aged.wrapping_add(of_classes) == self.queued_total, "the others are in the order of age", aged)?;
         let inside = self.slots.iter().filter(|slot| slot.held == Held::Dispatched).count();
         must(u32::try_from(inside) == Ok(self.inside), "requests in the device are counted", self.inside)?;
@@ -507,10 +504,8 @@ impl Paternoster {
             }
             must(member.in_flight == 0 || place != Place::Inactive, "who has requests inside is active", index)?;
             if self.is_leaf(index) && member.is(mark::USED) {
-                let count = member.line.count::<ByPlace>(&self.slots);
+                let count = member.line.count::<ByPlace>(&self.links);
                 must(count == member.queued, "a leaf counts its requests", index)?;
-                let is_first = member.line.first().is_none_or(|slot| self.slots.at(slot).place.is_first());
-                must(is_first, "nobody is before the first of a leaf", index)?;
                 let sorted = if self.is_rotational { self.sweeps.len(index) } else { count };
                 must(sorted == count, "a leaf's requests are in its sweep", index)?;
             }

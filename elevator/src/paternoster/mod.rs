@@ -44,7 +44,7 @@ use block::time::is_due;
 use block::{Class, ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 use cabin::Fare;
 use ladder::Ladder;
-use lines::{ByAge, ByPlace, Line, Link};
+use lines::{ByAge, ByPlace, Line, Links};
 use sole::Sole;
 use state::{FREE_SLOT, Ghosts, Group, Held, Member, Place, ROOT, Slot, mark};
 use sweep::Sweeps;
@@ -87,6 +87,8 @@ pub struct Paternoster {
     now: Nanos,
 
     slots: Array<Slot>,
+    /// Of the same requests.
+    links: Array<Links>,
     direct: Line,
     real_time: Line,
     real_time_run: u32,
@@ -188,6 +190,7 @@ impl Policy for Paternoster {
             tags_taken: 0,
             now: 0,
             slots: Array::try_new(slots, FREE_SLOT)?,
+            links: Array::try_new(slots, Links::NONE)?,
             direct: Line::EMPTY,
             real_time: Line::EMPTY,
             real_time_run: 0,
@@ -320,19 +323,20 @@ impl Paternoster {
     fn take_out(&mut self, slot: u32) {
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Nowhere;
-        let (leaf, tally, class, place, age) = (entry.leaf, entry.tally, entry.class, entry.place, entry.age);
+        let (leaf, tally, class) = (entry.leaf, entry.tally, entry.class);
         let queued = &mut self.tallies.at_mut(tally).queued;
         *queued = queued.wrapping_sub(1);
         self.queued_total = self.queued_total.saturating_sub(1);
         if class != Class::BestEffort {
-            self.unlink_of_class(class, place);
+            self.unlink_of_class(class, slot);
             return;
         }
-        self.members.at_mut(leaf).line.unlink::<ByPlace>(&mut self.slots, place);
+        let Links { place, age } = *self.links.at(slot);
+        self.members.at_mut(leaf).line.unlink::<ByPlace>(&mut self.links, slot, place);
         if self.is_rotational {
             self.sweeps.remove(leaf, slot);
         }
-        self.oldest.unlink::<ByAge>(&mut self.slots, age);
+        self.oldest.unlink::<ByAge>(&mut self.links, slot, age);
         let mut member = leaf;
         while member != NIL {
             let state = self.members.at_mut(member);
@@ -345,9 +349,10 @@ impl Paternoster {
     }
 
     /// A request of one of the classes that have a line each leaves it.
-    fn unlink_of_class(&mut self, class: Class, place: Link) {
+    fn unlink_of_class(&mut self, class: Class, slot: u32) {
         let line = if class == Class::RealTime { &mut self.real_time } else { &mut self.idle };
-        line.unlink::<ByPlace>(&mut self.slots, place);
+        let place = self.links.at(slot).place;
+        line.unlink::<ByPlace>(&mut self.links, slot, place);
         self.queued_of_classes = self.queued_of_classes.saturating_sub(1);
     }
 

@@ -2,7 +2,7 @@
 
 use super::arrival::LEAST_BYTES;
 use super::ladder::Way;
-use super::lines::{ByAge, ByPlace};
+use super::lines::{ByAge, ByPlace, Links};
 use super::state::{Held, Place, ROOT, mark};
 use super::wheel::is_later;
 use super::{Paternoster, Why};
@@ -99,11 +99,12 @@ impl Paternoster {
         self.sole.count(is_alone);
         entry.held = Held::Dispatched;
         let came_ns = core::mem::replace(&mut entry.since_ns, now);
-        let (id, bytes, tally, place, age) = (entry.id, entry.bytes, entry.tally, entry.place, entry.age);
+        let (id, bytes, tally) = (entry.id, entry.bytes, entry.tally);
+        let Links { place, age } = *self.links.at(slot);
         (self.is_holding, self.hold_until, self.lead) = (false, None, 0);
         self.queued_total = self.queued_total.wrapping_sub(1);
-        self.members.at_mut(leaf).line.unlink_first(&mut self.slots, place);
-        self.oldest.unlink::<ByAge>(&mut self.slots, age);
+        self.members.at_mut(leaf).line.unlink_first(place);
+        self.oldest.unlink::<ByAge>(&mut self.links, slot, age);
         self.expect_behind(leaf);
         self.board::<true>(leaf, self.charge_of(bytes));
         self.enter_device(tally, bytes, came_ns);
@@ -439,22 +440,18 @@ impl Paternoster {
         entry.held = Held::Dispatched;
         let came_ns = core::mem::replace(&mut entry.since_ns, now);
         let (id, leaf, bytes, tally) = (entry.id, entry.leaf, entry.bytes, entry.tally);
-        let (class, place, age) = (entry.class, entry.place, entry.age);
+        let class = entry.class;
         self.queued_total = self.queued_total.saturating_sub(1);
         if self.messages.is_on() {
             self.tell_pick(leaf);
         }
         if class == Class::BestEffort {
-            let line = &mut self.members.at_mut(leaf).line;
-            if place.is_first() {
-                line.unlink_first(&mut self.slots, place);
-            } else {
-                line.unlink::<ByPlace>(&mut self.slots, place);
-            }
+            let Links { place, age } = *self.links.at(slot);
+            self.members.at_mut(leaf).line.unlink::<ByPlace>(&mut self.links, slot, place);
             if self.is_rotational {
                 self.sweeps.sent(leaf, slot);
             }
-            self.oldest.unlink::<ByAge>(&mut self.slots, age);
+            self.oldest.unlink::<ByAge>(&mut self.links, slot, age);
             let mut charge = self.charge_of(bytes);
             if self.aboard == leaf {
                 // It pays when it leaves.
@@ -464,7 +461,7 @@ impl Paternoster {
             self.expect_behind(leaf);
             self.board::<false>(leaf, charge);
         } else {
-            self.unlink_of_class(class, place);
+            self.unlink_of_class(class, slot);
         }
         self.enter_device(tally, bytes, came_ns);
         Dispatch::Request { id, reason: why.into() }
@@ -490,7 +487,7 @@ impl Paternoster {
         let Some(member) = self.members.get(next) else { return };
         let (first, parent) = (member.line.first, member.parent);
         if let Some(slot) = self.slots.get_mut(first) {
-            slot.place.become_first();
+            slot.held = Held::Queued;
         }
         if let Some(member) = self.members.get_mut(self.chains.behind(next)) {
             member.parent = parent;

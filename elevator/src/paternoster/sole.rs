@@ -3,7 +3,7 @@
 //! What a request changes outside its leaf is left out then (the lines of all, wheels, groups above), and made up for as soon
 //! as anything else than its next request comes. Every answer is what it would be without this.
 
-use super::lines::Line;
+use super::lines::{Line, Links};
 use super::state::{Held, Member, Place, ROOT, Slot, mark};
 use super::tally::Tallies;
 use super::{Paternoster, Why};
@@ -84,10 +84,11 @@ impl Paternoster {
         state.ghosts.take(generation);
         state.note_return(now);
         // One line serves as both: they are the same.
-        let place = state.line.push_back_twice(&mut self.slots, slot);
+        let place = state.line.push_back_twice(&mut self.links, slot);
+        *self.links.at_mut(slot) = Links { place, age: place };
         let (held, class) = (Held::Queued, Class::BestEffort);
         *self.slots.at_mut(slot) =
-            Slot { id, leaf, bytes, tally, since_ns: now, place, age: place, held, class, is_sync: true, is_read };
+            Slot { id, leaf, bytes, tally, since_ns: now, held, class, is_sync: true, is_read };
         self.queued_total = self.queued_total.wrapping_add(1);
         let queued = &mut self.tallies.at_mut(tally).queued;
         *queued = queued.wrapping_add(1);
@@ -110,13 +111,13 @@ impl Paternoster {
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Dispatched;
         let came_ns = core::mem::replace(&mut entry.since_ns, now);
-        let (id, bytes, tally, place) = (entry.id, entry.bytes, entry.tally, entry.place);
+        let (id, bytes, tally) = (entry.id, entry.bytes, entry.tally);
         self.queued_total = self.queued_total.wrapping_sub(1);
         let charge = self.charge_of(bytes);
         let state = self.members.at_mut(leaf);
         state.queued = state.queued.wrapping_sub(1);
         state.in_flight = state.in_flight.wrapping_add(1);
-        state.line.unlink_first_twice(&mut self.slots, place);
+        state.line.unlink_first(self.links.at(slot).place);
         let increment = state.go_on(charge);
         let parent = state.parent;
         let increment = if parent == ROOT { increment } else { self.groups_go_on(parent, charge) };

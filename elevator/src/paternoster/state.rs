@@ -1,6 +1,6 @@
 //! What paternoster keeps: of a request, of a member of the tree (leaf or group), and of a group.
 
-use super::lines::{Line, Link};
+use super::lines::Line;
 use super::wheel::Wheel;
 use crate::structures::NIL;
 use block::{Class, GroupId, Nanos, RequestId};
@@ -18,9 +18,9 @@ pub enum Held {
     Dispatched,
 }
 
-/// What is kept of a request beside the table's, in one cache line. It names its leaf for as long as it is inserted.
+/// What is kept of a request beside the table's, in half a cache line. It names its leaf for as long as it is inserted.
 #[derive(Copy, Clone, Debug)]
-#[repr(align(64))]
+#[repr(align(32))]
 pub struct Slot {
     pub id: RequestId,
     pub leaf: u32,
@@ -29,17 +29,13 @@ pub struct Slot {
     pub tally: u32,
     /// When it came; once it is in the device, when it went there.
     pub since_ns: Nanos,
-    /// Its neighbours in its leaf, or in the line of its class, or of those that go before everything.
-    pub place: Link,
-    /// Its neighbours by age.
-    pub age: Link,
     pub held: Held,
     pub class: Class,
     pub is_sync: bool,
     pub is_read: bool,
 }
 
-const _: () = assert!(size_of::<Slot>() == 64, "one cache line");
+const _: () = assert!(size_of::<Slot>() == 32, "half a cache line");
 
 impl Slot {
     /// Whether it is in this leaf's line, or was.
@@ -55,8 +51,6 @@ pub const FREE_SLOT: Slot = Slot {
     bytes: 0,
     tally: 0,
     since_ns: 0,
-    place: Link::NONE,
-    age: Link::NONE,
     held: Held::Nowhere,
     class: Class::BestEffort,
     is_sync: false,
