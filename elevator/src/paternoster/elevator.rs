@@ -77,7 +77,7 @@ impl Elevator for Paternoster {
     fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.now = now;
         if self.sole.leaf == NIL {
-            if let Some(id) = self.choose_in_order() {
+            if let Some(id) = self.choose_in_order(requests) {
                 return Dispatch::Request { id, reason: Why::FirstInOrder.into() };
             }
         } else if !self.has_more_to_look_at() {

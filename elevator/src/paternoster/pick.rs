@@ -7,6 +7,7 @@ use super::state::{Held, Place, ROOT, mark};
 use super::wheel::is_later;
 use super::{Paternoster, Why};
 use crate::interface::Dispatch;
+use crate::request::Requests;
 use crate::structures::NIL;
 use block::{Class, RequestId};
 use block::time::{MILLISECOND, SECOND};
@@ -81,7 +82,7 @@ impl Paternoster {
     /// The short way from the question to the device: who is first on each level goes, where nobody is ahead by too much. `None`, and
     /// nothing has happened that [`Self::whose_turn`] would not do, if there is anything else to look at.
     #[inline(never)]
-    pub(super) fn choose_in_order(&mut self) -> Option<RequestId> {
+    pub(super) fn choose_in_order(&mut self, requests: &Requests) -> Option<RequestId> {
         let unusual = self.direct.first & self.real_time.first & self.disordered;
         let is_usual = self.is_plain && unusual == NIL;
         let has_time = self.now < self.look_ns && self.now < self.overdue_from_ns;
@@ -105,7 +106,7 @@ impl Paternoster {
         self.queued_total = self.queued_total.wrapping_sub(1);
         self.members.at_mut(leaf).line.unlink_first(place);
         self.oldest.unlink::<ByAge>(&mut self.links, slot, age);
-        self.expect_behind(leaf);
+        self.expect_behind(leaf, requests);
         self.board::<true>(leaf, self.charge_of(bytes));
         self.enter_device(tally, bytes, came_ns);
         Some(id)
@@ -458,7 +459,6 @@ impl Paternoster {
                 self.fare.bytes = self.fare.bytes.saturating_add(charge);
                 charge = 0;
             }
-            self.expect_behind(leaf);
             self.board::<false>(leaf, charge);
         } else {
             self.unlink_of_class(class, slot);
@@ -479,7 +479,7 @@ impl Paternoster {
     /// Whoever is behind a leaf in its slot is likely to be the next of their group, and who is behind that one the next but one. What is
     /// kept of them is brought nearer meanwhile by writes that change nothing, for which nobody waits as one would for a read.
     #[inline(always)]
-    fn expect_behind(&mut self, leaf: u32) {
+    fn expect_behind(&mut self, leaf: u32, requests: &Requests) {
         if self.slots.len() < MANY {
             return;
         }
@@ -488,6 +488,7 @@ impl Paternoster {
         let (first, parent) = (member.line.first, member.parent);
         if let Some(slot) = self.slots.get_mut(first) {
             slot.held = Held::Queued;
+            requests.expect(first);
         }
         if let Some(member) = self.members.get_mut(self.chains.behind(next)) {
             member.parent = parent;
