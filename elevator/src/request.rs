@@ -123,8 +123,9 @@ impl Place {
     }
 }
 
-/// A slot of the table.
+/// A slot of the table, in one cache line.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub struct Request {
     /// What it asks; the extent grows as bios and requests merge into it.
     pub attributes: Attributes,

@@ -69,7 +69,7 @@ impl Paternoster {
         };
         entry.held = Held::Nowhere;
         let (leaf, class, bytes, tally, since_ns) = (entry.leaf, entry.class, entry.bytes, entry.tally, entry.since_ns);
-        let is_sync_read = entry.is_sync && entry.is_read;
+        let is_sync_read = entry.is_sync & entry.is_read;
         self.one_out();
         if IS_DONE {
             self.learn(bytes, tally, since_ns, is_sync_read);

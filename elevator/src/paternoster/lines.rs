@@ -20,6 +20,7 @@ impl Link {
 
 /// A request's neighbours in its leaf, or in the line of its class, or of those that go before everything; and by age.
 #[derive(Copy, Clone, Debug)]
+#[repr(align(16))]
 pub struct Links {
     pub place: Link,
     pub age: Link,
