@@ -109,8 +109,7 @@ impl Paternoster {
         let age = self.oldest.push_back::<ByAge>(&mut self.links, slot);
         *self.links.at_mut(slot) = Links { place, age };
         let (held, class) = (Held::Queued, Class::BestEffort);
-        *self.slots.at_mut(slot) =
-            Slot { id, leaf, bytes, tally, since_ns: now, held, class, is_sync: true, is_read };
+        *self.slots.at_mut(slot) = Slot { id, leaf, bytes, tally, since_ns: now, held, class, is_sync: true, is_read };
         self.queued_total = self.queued_total.wrapping_add(1);
         let queued = &mut self.tallies.at_mut(tally).queued;
         *queued = queued.wrapping_add(1);

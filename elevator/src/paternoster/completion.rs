@@ -176,7 +176,7 @@ impl Paternoster {
     #[inline(never)]
     fn end_window(&mut self) {
         let since = self.now.saturating_sub(self.window_ns);
-        self.request_ns = since.checked_div(self.completions).unwrap_or(since);
+        self.request_ns = since.checked_div(u64::from(self.completions)).unwrap_or(since);
         // Bytes charged in 2^20 ns, half new and half old.
         let rate = (self.charged.min(1 << 40) << 20).checked_div(since).unwrap_or(0);
         self.rate = (self.rate.wrapping_add(rate)) / 2;

@@ -99,7 +99,7 @@ pub struct Paternoster {
     oldest: Line,
     overdue_from_ns: Nanos,
     /// Completions until one that is overdue may go.
-    until_overdue: u32,
+    until_overdue: u8,
 
     first_free_leaf: u32,
     /// Leaves, and behind them groups, from this index on.
@@ -130,7 +130,7 @@ pub struct Paternoster {
     merged_bytes: u64,
     /// The farthest that a child of the root went in one request of this window.
     longest_stride: u64,
-    completions: u64,
+    completions: u32,
     window_ns: Nanos,
     /// Before this time neither a window nor an epoch ends.
     look_ns: Nanos,
@@ -156,9 +156,9 @@ pub struct Paternoster {
 
     is_holding: bool,
     hold_until: Option<Nanos>,
-    /// Groups passed over in this choice because leaders below them are held back, and the least of their virtual times.
+    /// Groups passed over in this choice because leaders below them are held back, and the virtual time of the first of these, which is the least.
     aside: [u32; ASIDE],
-    set_aside_vt: Option<u64>,
+    aside_vt: u64,
     /// By how much the last choice at the root was ahead.
     lead: u64,
     /// A group with a wheel that has to be put in order, or NIL.
@@ -238,7 +238,7 @@ impl Policy for Paternoster {
             is_holding: false,
             hold_until: None,
             aside: [NIL; ASIDE],
-            set_aside_vt: None,
+            aside_vt: 0,
             lead: 0,
             disordered: NIL,
             messages: Messages::try_new()?,

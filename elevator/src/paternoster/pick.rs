@@ -9,8 +9,8 @@ use super::{Paternoster, Why};
 use crate::interface::Dispatch;
 use crate::request::Requests;
 use crate::structures::NIL;
-use block::{Class, RequestId};
 use block::time::{MILLISECOND, SECOND};
+use block::{Class, RequestId};
 
 /// A lead of a few requests is let pass.
 const MOST_LEAD_BYTES: u64 = 262_144;
@@ -26,7 +26,7 @@ const ASYNC_WAITS_NS: u64 = 5 * SECOND;
 /// And after this it goes out of order. Much later: where many wait for a slow device, who waits for a second has his share all the same.
 const ORDER_WAITS_NS: u64 = 30 * SECOND;
 /// Completions from one of these to the next.
-const OVERDUE_EVERY: u32 = 16;
+const OVERDUE_EVERY: u8 = 16;
 
 /// With room for fewer requests all of them are in the nearest caches.
 const MANY: u32 = 1024;
@@ -170,7 +170,7 @@ impl Paternoster {
                 _ => break found,
             }
         };
-        if self.set_aside_vt.is_some() {
+        if self.is_anybody_aside() {
             self.put_back();
             if let Found::Nobody = found {
                 found = Found::Held;
@@ -204,16 +204,23 @@ impl Paternoster {
     /// Leaders below a group are held back: it is set aside while the next ones are looked at. False after too many.
     #[inline(never)]
     fn set_aside(&mut self, member: u32) -> bool {
+        let is_first = !self.is_anybody_aside();
         let Some(place) = self.aside.iter_mut().find(|place| **place == NIL) else { return false };
         *place = member;
-        self.set_aside_vt.get_or_insert(self.members.at(member).vt);
+        if is_first {
+            self.aside_vt = self.members.at(member).vt;
+        }
         self.leave_wheel(member);
         true
     }
 
+    #[inline]
+    fn is_anybody_aside(&self) -> bool {
+        self.aside.first().is_some_and(|first| *first != NIL)
+    }
+
     #[inline(never)]
     fn put_back(&mut self) {
-        self.set_aside_vt = None;
         for index in 0..self.aside.len() {
             let member = self.aside.get_mut(index).map_or(NIL, |place| core::mem::replace(place, NIL));
             if member != NIL {
@@ -266,10 +273,12 @@ impl Paternoster {
         }
         let vt = self.members.at(first).vt;
         let waiting = self.first_of(group, Place::Wait);
-        let least = match (waiting, self.set_aside_vt) {
-            (_, Some(aside)) if group == ROOT => aside,
-            (NIL, _) => vt,
-            _ => self.members.at(waiting).vt,
+        let least = if group == ROOT && self.is_anybody_aside() {
+            self.aside_vt
+        } else if waiting == NIL {
+            vt
+        } else {
+            self.members.at(waiting).vt
         };
         let lead = if is_later(vt, least) { vt.wrapping_sub(least) } else { 0 };
         if group == ROOT {
@@ -508,8 +517,7 @@ impl Paternoster {
             state.queued = state.queued.wrapping_sub(1);
             let parent = state.parent;
             let group = self.groups.at_mut(parent);
-            let is_astray =
-                !IS_IN_ORDER && (is_later(group.floor_vt, state.vt) || state.place() != Place::Ready);
+            let is_astray = !IS_IN_ORDER && (is_later(group.floor_vt, state.vt) || state.place() != Place::Ready);
             if state.queued == 0 || is_astray {
                 self.move_seat(member);
             } else {
@@ -548,14 +556,17 @@ mod tests {
 
     const ISSUERS: u32 = 60;
 
-    /// Who is sent in which order, if there is room for so many requests: 60 issuers, in two groups, one below these, and in none.
-    fn order(room: u32) -> Vec<RequestId> {
+    /// Who is sent in which order, if there is room for so many requests: 60 issuers, in two groups, one below these, and in none. With
+    /// the short ways or without; how many took the one out is the second answer.
+    fn order(room: u32, has_short_ways: bool) -> (Vec<RequestId>, u32) {
         let configuration = Configuration { slots: room, contexts: ISSUERS, groups: 4, ..Configuration::default() };
         let mut policy = Paternoster::build(&configuration, ()).unwrap();
         for (group, parent) in [(1, 0), (2, 0), (3, 2)] {
             let settings = GroupSettings { parent: GroupId(parent), ..GroupSettings::with_weight(100 * group) };
             policy.group_added(GroupId(group), &settings, 0);
         }
+        policy.is_plain = has_short_ways;
+        let mut shortly = 0;
         let mut requests = Requests::try_new(MANY).unwrap();
         let mut random = Stream::of(5, "paternoster/pick");
         let (mut inside, mut sent, mut now) = (Vec::new(), Vec::new(), 1_000_000);
@@ -570,7 +581,17 @@ mod tests {
                 requests.move_to(id, At::Queued);
                 let _ = policy.insert(&requests, id, Position::Sorted(Hint::None), now);
             }
-            if let Dispatch::Request { id, .. } = policy.choose(&requests, HardwareQueue(0), now) {
+            policy.now = now;
+            let short = if policy.sole.leaf == NIL { policy.choose_in_order(&requests) } else { None };
+            shortly += u32::from(short.is_some());
+            let choice = match short {
+                Some(id) => Some(id),
+                None => match policy.choose(&requests, HardwareQueue(0), now) {
+                    Dispatch::Request { id, .. } => Some(id),
+                    _ => None,
+                },
+            };
+            if let Some(id) = choice {
                 requests.move_to(id, At::Dispatched);
                 requests.move_to(id, At::Started);
                 sent.push(id);
@@ -589,14 +610,24 @@ mod tests {
             }
         }
         assert_eq!(policy.violations(), 0);
-        sent
+        (sent, shortly)
     }
 
     /// What is brought nearer is not changed by it.
     #[test]
     fn the_order_does_not_depend_on_room() {
-        let sent = order(MANY - 1);
+        let (sent, _) = order(MANY - 1, true);
         assert!(sent.len() > 15_000, "{}", sent.len());
-        assert!(sent == order(MANY), "another order");
+        assert!(sent == order(MANY, true).0, "another order");
+    }
+
+    /// Who goes by the short ways would have gone all the same.
+    #[test]
+    fn the_order_does_not_depend_on_the_way() {
+        let (sent, shortly) = order(MANY, true);
+        assert!(shortly > 5_000, "{shortly} of {}", sent.len());
+        let (others, none) = order(MANY, false);
+        assert_eq!(none, 0);
+        assert!(sent == others, "another order");
     }
 }

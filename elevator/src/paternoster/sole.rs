@@ -26,22 +26,13 @@ pub struct Sole {
     priority: Priority,
     /// Where its reads are counted; its writes are one further.
     tally: u32,
-    /// From this time on a choice has to look at more than the leaf.
-    until_ns: Nanos,
     /// Choices in a row at which one was alone.
     choices: u32,
 }
 
 impl Sole {
-    pub const NOBODY: Sole = Sole {
-        leaf: NIL,
-        context: ContextId(0),
-        group: GroupId::ROOT,
-        priority: Priority::NONE,
-        tally: 0,
-        until_ns: 0,
-        choices: 0,
-    };
+    pub const NOBODY: Sole =
+        Sole { leaf: NIL, context: ContextId(0), group: GroupId::ROOT, priority: Priority::NONE, tally: 0, choices: 0 };
 
     /// Whether somebody who is alone at this choice has been so for long enough.
     #[inline(always)]
@@ -87,8 +78,7 @@ impl Paternoster {
         let place = state.line.push_back_twice(&mut self.links, slot);
         *self.links.at_mut(slot) = Links { place, age: place };
         let (held, class) = (Held::Queued, Class::BestEffort);
-        *self.slots.at_mut(slot) =
-            Slot { id, leaf, bytes, tally, since_ns: now, held, class, is_sync: true, is_read };
+        *self.slots.at_mut(slot) = Slot { id, leaf, bytes, tally, since_ns: now, held, class, is_sync: true, is_read };
         self.queued_total = self.queued_total.wrapping_add(1);
         let queued = &mut self.tallies.at_mut(tally).queued;
         *queued = queued.wrapping_add(1);
@@ -99,7 +89,7 @@ impl Paternoster {
     /// It is time to look at more than the leaf, or the device has as many as it may.
     #[inline(always)]
     pub(super) fn has_more_to_look_at(&self) -> bool {
-        self.now >= self.sole.until_ns || u64::from(self.inside) << 4 >= self.cap_q4
+        self.now >= self.look_ns || self.now >= self.overdue_from_ns || u64::from(self.inside) << 4 >= self.cap_q4
     }
 
     /// The next request of who is alone.
@@ -179,7 +169,6 @@ impl Paternoster {
             group: request.group,
             priority: request.priority,
             tally: Tallies::number(request.group.0, true, true),
-            until_ns: self.look_ns.min(self.overdue_from_ns),
             choices: 0,
         };
     }
