@@ -148,14 +148,16 @@ const _: () = assert!(size_of::<Request>() == 64, "as long as a cache line");
 const LAST: u32 = RequestId::MAX_SLOTS;
 
 impl Request {
-    const EMPTY: Request = Request {
-        attributes: Attributes::new(Operation::Read, Extent::new(0, 0)),
-        start_ns: 0,
-        issued_ns: 0,
-        word: RequestId::new(LAST, 0),
-        place: Place::Free,
-        is_expected: Cell::new(false),
-    };
+    const fn empty() -> Self {
+        Self {
+            attributes: Attributes::new(Operation::Read, Extent::new(0, 0)),
+            start_ns: 0,
+            issued_ns: 0,
+            word: RequestId::new(LAST, 0),
+            place: Place::Free,
+            is_expected: Cell::new(false),
+        }
+    }
 
     /// First sector.
     #[inline]
@@ -189,7 +191,7 @@ impl Requests {
     /// When memory is short.
     pub fn try_new(slots: u32) -> Result<Self, NoMemory> {
         let count = slots.min(RequestId::MAX_SLOTS);
-        let mut table = Array::try_new(count, Request::EMPTY)?;
+        let mut table = Array::try_new(count, Request::empty())?;
         for slot in 0..count {
             table.at_mut(slot).word = RequestId::new(if slot + 1 < count { slot + 1 } else { LAST }, 0);
         }

@@ -172,10 +172,9 @@ impl Policy for Paternoster {
     const FORMS: &'static [Form<()>] = &[Form { since: Version(6, 12, 0), profile: () }];
 
     fn build(configuration: &Configuration, (): ()) -> Result<Self, NoMemory> {
-        let (slots, groups) = (configuration.slots, configuration.groups.max(1));
-        let contexts = configuration.contexts.saturating_add(1);
+        let (slots, contexts, groups) = (configuration.slots, configuration.contexts, configuration.groups.max(1));
         // One of each issuer, one async of each group; those that nobody sends to any more hold a request each.
-        let leaves = contexts.saturating_add(groups).saturating_add(slots).saturating_add(1);
+        let leaves = contexts.saturating_add(groups).saturating_add(slots).saturating_add(2);
         let members = leaves.saturating_add(groups);
         let hardware_queues = u32::from(configuration.hardware_queues.max(1));
         let depth = u64::from(configuration.depth.device).saturating_mul(u64::from(hardware_queues));
@@ -206,7 +205,7 @@ impl Policy for Paternoster {
             groups: by_number(groups_alike(groups)?),
             tallies: Tallies::try_new(groups)?,
             other_vts: Array::try_new(members, 0)?,
-            contexts: Array::try_new(contexts, NIL)?,
+            contexts: Array::try_new(contexts.saturating_add(1), NIL)?,
             queued_total: 0,
             inside: 0,
             ghosts: Ghosts::NONE,
