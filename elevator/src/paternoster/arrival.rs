@@ -1,7 +1,7 @@
 //! A request comes in: its leaf, and the groups above that become active with it.
 
 use super::Paternoster;
-use super::lines::{ByAge, ByPlace, Line, Link};
+use super::lines::{ByAge, ByPlace, Line, Links};
 use super::state::{Held, Member, Place, ROOT, Slot, Taken, mark};
 use super::tally::Tallies;
 use crate::request::Bio;
@@ -17,11 +17,14 @@ const _: () = assert!(LONGEST_THINK_NS as u64 == 16 * MILLISECOND);
 /// Every request is charged at least so many bytes.
 pub const LEAST_BYTES: u64 = 4096;
 
+/// The weight of requests that bear no priority.
+const WITHOUT_LEVEL: u32 = 40;
+
 /// The weight of a best-effort level: 80, 70, ... 10; without one that of level 4.
 fn leaf_weight(priority: Priority) -> u32 {
     let level = match priority.class() {
         Class::Idle => 7,
-        _ if priority.0 >> 13 == 0 => 4,
+        _ if priority.0 >> 13 == 0 => return WITHOUT_LEVEL,
         _ => u32::from(priority.level().min(7)),
     };
     (8 - level) * 10
@@ -35,9 +38,19 @@ impl Member {
             self.marks &= !mark::WAITS;
             let thought = now.saturating_sub(self.last_done_ns).min(u64::from(LONGEST_THINK_NS));
             let thought = u32::try_from(thought).unwrap_or(LONGEST_THINK_NS);
+            // Between the two, which are no more than the longest.
             let change = thought.cast_signed().wrapping_sub(self.think_ns.cast_signed()) / 8;
-            self.think_ns = self.think_ns.saturating_add_signed(change);
+            self.think_ns = self.think_ns.wrapping_add_signed(change);
         }
+    }
+
+    /// Whether a leaf is for requests of this priority, which is one of the best-effort class.
+    #[inline(always)]
+    fn is_for(&self, priority: Priority) -> bool {
+        if priority == Priority::NONE {
+            return self.weight() == WITHOUT_LEVEL;
+        }
+        priority.class() == Class::BestEffort && self.is_of(priority)
     }
 
     /// Whether a leaf is for requests of this priority.
@@ -66,6 +79,62 @@ impl Paternoster {
         }
     }
 
+    /// The short way in: a sync request of the best-effort class, to the leaf that its issuer had before. False, and nothing has happened,
+    /// if it is anything else.
+    #[inline(never)]
+    pub(super) fn insert_usual(&mut self, id: RequestId, request: &Bio, now: Nanos) -> bool {
+        let (slot, group, leaf) = (id.slot(), request.group.0, self.known_leaf(request.context.0));
+        let Some(state) = self.members.get(leaf) else { return false };
+        let is_its = state.parent == group && state.is_for(request.priority) && request.is_sync();
+        if !self.is_plain || !is_its || !self.is_online(group) || !self.is_free(slot) {
+            return false;
+        }
+        self.now = now;
+        self.begin_to_insert();
+        let generation = self.generation;
+        let is_read = request.direction() == Direction::Read;
+        let bytes = request.extent.sectors.saturating_mul(512);
+        let tally = Tallies::number(group, is_read, true);
+        let mut state = self.members.at_mut(leaf);
+        if state.place() != Place::Ready {
+            self.become_ready(leaf);
+            state = self.members.at_mut(leaf);
+        }
+        state.held = state.held.wrapping_add(1);
+        state.queued = state.queued.wrapping_add(1);
+        state.note_return(now);
+        state.note_newest(bytes, true);
+        let taken = state.ghosts.take(generation);
+        let place = state.line.push_back::<ByPlace>(&mut self.links, slot);
+        let age = self.oldest.push_back::<ByAge>(&mut self.links, slot);
+        *self.links.at_mut(slot) = Links { place, age };
+        let (held, class) = (Held::Queued, Class::BestEffort);
+        *self.slots.at_mut(slot) = Slot { id, leaf, bytes, tally, since_ns: now, held, class, is_sync: true, is_read };
+        self.queued_total = self.queued_total.wrapping_add(1);
+        let queued = &mut self.tallies.at_mut(tally).queued;
+        *queued = queued.wrapping_add(1);
+        let mut parent = group;
+        while parent != ROOT {
+            let member = self.group_member(parent);
+            let mut state = self.members.at_mut(member);
+            if state.place() != Place::Ready {
+                self.become_ready(member);
+                state = self.members.at_mut(member);
+            }
+            state.queued = state.queued.wrapping_add(1);
+            state.note_newest(bytes, true);
+            state.ghosts.take_same(taken, generation);
+            parent = state.parent;
+        }
+        self.ghosts.take_same(taken, generation);
+        true
+    }
+
+    #[inline(always)]
+    fn is_online(&self, group: u32) -> bool {
+        self.members.get(self.group_member(group)).is_some_and(|member| member.is(mark::ONLINE))
+    }
+
     /// A newcomer, whose slot is free.
     #[inline(always)]
     pub(super) fn add(&mut self, request: &Bio, id: RequestId) {
@@ -77,15 +146,15 @@ impl Paternoster {
         let tally = Tallies::number(group, is_read, is_sync);
         let state = self.members.at_mut(leaf);
         state.held = state.held.wrapping_add(1);
-        let (mut place, mut age) = (Link::NONE, Link::NONE);
         if class == Class::BestEffort {
             state.note_return(self.now);
-            place = state.line.push_back::<ByPlace>(&mut self.slots, slot);
-            age = self.oldest.push_back::<ByAge>(&mut self.slots, slot);
+            let place = state.line.push_back::<ByPlace>(&mut self.links, slot);
+            let age = self.oldest.push_back::<ByAge>(&mut self.links, slot);
+            *self.links.at_mut(slot) = Links { place, age };
         }
         let now = self.now;
         *self.slots.at_mut(slot) =
-            Slot { id, leaf, bytes, tally, since_ns: now, place, age, held: Held::Queued, class, is_sync, is_read };
+            Slot { id, leaf, bytes, tally, since_ns: now, held: Held::Queued, class, is_sync, is_read };
         self.queued_total = self.queued_total.wrapping_add(1);
         let queued = &mut self.tallies.at_mut(tally).queued;
         *queued = queued.wrapping_add(1);
@@ -102,8 +171,8 @@ impl Paternoster {
     #[inline(never)]
     fn push(&mut self, slot: u32, class: Class) {
         let line = if class == Class::RealTime { &mut self.real_time } else { &mut self.idle };
-        let link = line.push_back::<ByPlace>(&mut self.slots, slot);
-        self.slots.at_mut(slot).place = link;
+        let place = line.push_back::<ByPlace>(&mut self.links, slot);
+        self.links.at_mut(slot).place = place;
         self.queued_of_classes = self.queued_of_classes.wrapping_add(1);
     }
 

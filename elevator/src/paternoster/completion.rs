@@ -69,7 +69,7 @@ impl Paternoster {
         };
         entry.held = Held::Nowhere;
         let (leaf, class, bytes, tally, since_ns) = (entry.leaf, entry.class, entry.bytes, entry.tally, entry.since_ns);
-        let is_sync_read = entry.is_sync && entry.is_read;
+        let is_sync_read = entry.is_sync & entry.is_read;
         self.one_out();
         if IS_DONE {
             self.learn(bytes, tally, since_ns, is_sync_read);
@@ -90,7 +90,8 @@ impl Paternoster {
     #[inline(always)]
     pub(super) fn one_out(&mut self) {
         self.walker.were_inside(self.now, u64::from(self.inside));
-        self.inside = self.inside.saturating_sub(1);
+        // It is counted.
+        self.inside = self.inside.wrapping_sub(1);
         self.roll_generation();
     }
 
@@ -109,19 +110,12 @@ impl Paternoster {
             && state.marks & (mark::ASYNC | mark::OWNED) == mark::OWNED
             && u64::from(state.think_ns) <= self.residence_ns / 2;
         let (now, generation) = (self.now, self.generation);
-        let mut member = leaf;
-        loop {
-            let state = self.members.at_mut(member);
-            state.in_flight = state.in_flight.saturating_sub(1);
-            state.last_done_ns = now;
-            if comes_back {
-                state.ghosts.add(generation);
-            }
-            let parent = state.parent;
-            if parent == ROOT {
-                break;
-            }
-            member = self.group_member(parent);
+        state.one_less(now, comes_back, generation);
+        let mut parent = state.parent;
+        while parent != ROOT {
+            let state = self.members.at_mut(self.group_member(parent));
+            state.one_less(now, comes_back, generation);
+            parent = state.parent;
         }
         if comes_back {
             self.ghosts.add(generation);
@@ -182,7 +176,7 @@ impl Paternoster {
     #[inline(never)]
     fn end_window(&mut self) {
         let since = self.now.saturating_sub(self.window_ns);
-        self.request_ns = since.checked_div(self.completions).unwrap_or(since);
+        self.request_ns = since.checked_div(u64::from(self.completions)).unwrap_or(since);
         // Bytes charged in 2^20 ns, half new and half old.
         let rate = (self.charged.min(1 << 40) << 20).checked_div(since).unwrap_or(0);
         self.rate = (self.rate.wrapping_add(rate)) / 2;

@@ -1,7 +1,6 @@
 //! The calls of a host.
 
 use super::arrival::SPARE_LEAF;
-use super::lines::Link;
 use super::pick::Decision;
 use super::state::{Held, Place, ROOT};
 use super::*;
@@ -64,7 +63,11 @@ impl Elevator for Paternoster {
 
     #[inline]
     fn insert_newcomer(&mut self, _requests: &Requests, id: RequestId, attributes: &Bio, now: Nanos) -> Wake {
-        if self.sole.takes(attributes) {
+        if self.sole.leaf == NIL {
+            if self.insert_usual(id, attributes, now) {
+                return self.wake_up();
+            }
+        } else if self.sole.takes(attributes) {
             return self.insert_of_sole(id, attributes, now);
         }
         self.insert_among(id, attributes, now)
@@ -73,7 +76,11 @@ impl Elevator for Paternoster {
     #[inline]
     fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.now = now;
-        if self.sole.leaf != NIL && !self.has_more_to_look_at() {
+        if self.sole.leaf == NIL {
+            if let Some(id) = self.choose_in_order(requests) {
+                return Dispatch::Request { id, reason: Why::FirstInOrder.into() };
+            }
+        } else if !self.has_more_to_look_at() {
             return self.choose_of_sole();
         }
         self.choose_among(requests)
@@ -109,8 +116,8 @@ impl Elevator for Paternoster {
     #[inline]
     fn completed(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.now = now;
-        if self.leave_device::<true>(id) {
-            self.until_overdue = self.until_overdue.saturating_sub(1);
+        if self.leave_device::<true>(id) && self.until_overdue > 0 {
+            self.until_overdue = self.until_overdue.wrapping_sub(1);
         }
         self.wake_up()
     }
@@ -267,6 +274,7 @@ impl Elevator for Paternoster {
             self.ladder = Paternoster::ladder_for(self.is_rotational, self.settings.cabins);
             self.change_way();
         }
+        self.is_plain = self.has_nothing_special();
         self.cap_q4 = self.depth_q4();
         (self.look_ns, self.overdue_from_ns) = (0, 0);
         (self.is_holding, self.hold_until) = (false, None);
@@ -288,6 +296,7 @@ impl Elevator for Paternoster {
     fn trace(&mut self, on: bool) {
         self.end_sole();
         self.messages.switch(on);
+        self.is_plain = self.has_nothing_special();
     }
 
     fn violations(&self) -> u32 {
@@ -347,16 +356,25 @@ impl Paternoster {
     #[inline(always)]
     pub(super) fn begin_insertion(&mut self, id: RequestId, now: Nanos) -> bool {
         self.now = now;
-        let is_free = self.slots.get(id.slot()).is_some_and(|slot| slot.held == Held::Nowhere && slot.leaf == NIL);
-        if !is_free {
+        if !self.is_free(id.slot()) {
             self.complain();
             return false;
         }
+        self.begin_to_insert();
+        true
+    }
+
+    #[inline(always)]
+    pub(super) fn is_free(&self, slot: u32) -> bool {
+        self.slots.get(slot).is_some_and(|slot| slot.held == Held::Nowhere && slot.leaf == NIL)
+    }
+
+    #[inline(always)]
+    pub(super) fn begin_to_insert(&mut self) {
         self.roll_generation();
         if self.inside == 0 && self.queued_total == 0 {
-            self.busy_from_ns = now;
+            self.busy_from_ns = self.now;
         }
-        true
     }
 
     #[inline(never)]
@@ -376,8 +394,6 @@ impl Paternoster {
             bytes: request.extent.sectors.saturating_mul(512),
             tally,
             since_ns: self.now,
-            place: Link::NONE,
-            age: Link::NONE,
             held: Held::Direct,
             class: Class::RealTime,
             is_sync: request.is_sync(),
@@ -388,7 +404,7 @@ impl Paternoster {
         spare.held = spare.held.wrapping_add(1);
         let queued = &mut self.tallies.at_mut(tally).queued;
         *queued = queued.wrapping_add(1);
-        self.direct.push_front(&mut self.slots, slot);
+        self.direct.push_front(&mut self.links, slot);
         self.wake_up()
     }
 
@@ -399,8 +415,8 @@ impl Paternoster {
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Dispatched;
         let came_ns = core::mem::replace(&mut entry.since_ns, now);
-        let (id, tally, bytes, place) = (entry.id, entry.tally, entry.bytes, entry.place);
-        self.direct.unlink_first(&mut self.slots, place);
+        let (id, tally, bytes) = (entry.id, entry.tally, entry.bytes);
+        self.direct.unlink_first(self.links.at(slot).place);
         self.enter_device(tally, bytes, came_ns);
         Some(id)
     }
@@ -416,9 +432,9 @@ impl Paternoster {
             Held::Dispatched => self.give_up(id),
             Held::Queued => self.take_out(slot),
             Held::Direct => {
-                let (tally, place) = (entry.tally, entry.place);
+                let (tally, place) = (entry.tally, self.links.at(slot).place);
                 self.slots.at_mut(slot).held = Held::Nowhere;
-                self.direct.unlink::<ByPlace>(&mut self.slots, place);
+                self.direct.unlink::<ByPlace>(&mut self.links, slot, place);
                 let queued = &mut self.tallies.at_mut(tally).queued;
                 *queued = queued.wrapping_sub(1);
             }
@@ -472,9 +488,9 @@ impl Paternoster {
         let queued = self.slots.iter().filter(|slot| slot.held == Held::Queued).count();
         must(u32::try_from(queued) == Ok(self.queued_total), "queued requests are counted", self.queued_total)?;
         let of_classes =
-            self.real_time.count::<ByPlace>(&self.slots).wrapping_add(self.idle.count::<ByPlace>(&self.slots));
+            self.real_time.count::<ByPlace>(&self.links).wrapping_add(self.idle.count::<ByPlace>(&self.links));
         must(of_classes == self.queued_of_classes, "lines of classes are counted", of_classes)?;
-        let aged = self.line_of_all().count::<ByAge>(&self.slots);
+        let aged = self.line_of_all().count::<ByAge>(&self.links);
         must(aged.wrapping_add(of_classes) == self.queued_total, "the others are in the order of age", aged)?;
         let inside = self.slots.iter().filter(|slot| slot.held == Held::Dispatched).count();
         must(u32::try_from(inside) == Ok(self.inside), "requests in the device are counted", self.inside)?;
@@ -488,10 +504,8 @@ impl Paternoster {
             }
             must(member.in_flight == 0 || place != Place::Inactive, "who has requests inside is active", index)?;
             if self.is_leaf(index) && member.is(mark::USED) {
-                let count = member.line.count::<ByPlace>(&self.slots);
+                let count = member.line.count::<ByPlace>(&self.links);
                 must(count == member.queued, "a leaf counts its requests", index)?;
-                let is_first = member.line.first().is_none_or(|slot| self.slots.at(slot).place.is_first());
-                must(is_first, "nobody is before the first of a leaf", index)?;
                 let sorted = if self.is_rotational { self.sweeps.len(index) } else { count };
                 must(sorted == count, "a leaf's requests are in its sweep", index)?;
             }

@@ -1,12 +1,13 @@
 //! Lines of requests whose links lie in what is kept of each: first come, first served, and out of the middle.
 //!
 //! A request is in at most two: one that says where it is, and the one of all by age. Every operation is O(1). Whether a
-//! request is in a line is not asked: what is kept of it says so ([`super::state::Held`]).
+//! request is in a line is not asked: what is kept of it says so ([`super::state::Held`]). Links lie apart from the rest, close together:
+//! neighbours are anywhere, and all that is wanted of them is their links.
 
-use super::state::Slot;
 use crate::structures::{Array, NIL};
 
-/// A request's neighbours in a line.
+/// A request's neighbours in a line. Who is first is known to the line: in its link `prev` means nothing, so that nobody has to write to
+/// the next one when the first leaves.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Link {
     prev: u32,
@@ -15,23 +16,26 @@ pub struct Link {
 
 impl Link {
     pub const NONE: Link = Link { prev: NIL, next: NIL };
+}
 
-    /// Nobody is before it.
-    #[inline]
-    pub const fn become_first(&mut self) {
-        self.prev = NIL;
-    }
+/// A request's neighbours in its leaf, or in the line of its class, or of those that go before everything; and by age.
+#[derive(Copy, Clone, Debug)]
+#[repr(align(16))]
+pub struct Links {
+    pub place: Link,
+    pub age: Link,
+}
 
-    #[inline]
-    pub const fn is_first(self) -> bool {
-        self.prev == NIL
-    }
+const _: () = assert!(size_of::<Links>() == 16, "four to a cache line");
+
+impl Links {
+    pub const NONE: Links = Links { place: Link::NONE, age: Link::NONE };
 }
 
 /// Which of its two links a line goes by.
 pub trait Role {
-    fn of(slot: &Slot) -> Link;
-    fn of_mut(slot: &mut Slot) -> &mut Link;
+    fn of(links: &Links) -> Link;
+    fn of_mut(links: &mut Links) -> &mut Link;
 }
 
 /// Leaves, classes, and what goes before everything.
@@ -42,25 +46,25 @@ pub enum ByAge {}
 
 impl Role for ByPlace {
     #[inline]
-    fn of(slot: &Slot) -> Link {
-        slot.place
+    fn of(links: &Links) -> Link {
+        links.place
     }
 
     #[inline]
-    fn of_mut(slot: &mut Slot) -> &mut Link {
-        &mut slot.place
+    fn of_mut(links: &mut Links) -> &mut Link {
+        &mut links.place
     }
 }
 
 impl Role for ByAge {
     #[inline]
-    fn of(slot: &Slot) -> Link {
-        slot.age
+    fn of(links: &Links) -> Link {
+        links.age
     }
 
     #[inline]
-    fn of_mut(slot: &mut Slot) -> &mut Link {
-        &mut slot.age
+    fn of_mut(links: &mut Links) -> &mut Link {
+        &mut links.age
     }
 }
 
@@ -90,11 +94,11 @@ impl Line {
     }
 
     /// `link` is that of `slot` itself, which the caller writes.
-    #[inline]
+    #[inline(always)]
     #[must_use]
-    pub fn push_back<R: Role>(&mut self, slots: &mut Array<Slot>, slot: u32) -> Link {
+    pub fn push_back<R: Role>(&mut self, links: &mut Array<Links>, slot: u32) -> Link {
         let prev = core::mem::replace(&mut self.last, slot);
-        match slots.get_mut(prev) {
+        match links.get_mut(prev) {
             Some(before) => R::of_mut(before).next = slot,
             None => self.first = slot,
         }
@@ -104,67 +108,59 @@ impl Line {
     /// Where another line is the same, its links are as well: `link` is both of `slot`'s.
     #[inline(always)]
     #[must_use]
-    pub fn push_back_twice(&mut self, slots: &mut Array<Slot>, slot: u32) -> Link {
+    pub fn push_back_twice(&mut self, links: &mut Array<Links>, slot: u32) -> Link {
         let prev = core::mem::replace(&mut self.last, slot);
-        match slots.get_mut(prev) {
+        match links.get_mut(prev) {
             Some(before) => (before.place.next, before.age.next) = (slot, slot),
             None => self.first = slot,
         }
         Link { prev, next: NIL }
     }
 
-    pub fn push_front(&mut self, slots: &mut Array<Slot>, slot: u32) {
+    pub fn push_front(&mut self, links: &mut Array<Links>, slot: u32) {
         let next = core::mem::replace(&mut self.first, slot);
-        match slots.get_mut(next) {
+        match links.get_mut(next) {
             Some(behind) => behind.place.prev = slot,
             None => self.last = slot,
         }
-        slots.at_mut(slot).place = Link { prev: NIL, next };
+        links.at_mut(slot).place = Link { prev: NIL, next };
     }
 
     /// Out of the line, given the request's own link, which is left as it is.
-    #[inline]
-    pub fn unlink<R: Role>(&mut self, slots: &mut Array<Slot>, link: Link) {
+    #[inline(always)]
+    pub fn unlink<R: Role>(&mut self, links: &mut Array<Links>, slot: u32, link: Link) {
+        if self.first == slot {
+            self.unlink_first(link);
+            return;
+        }
         let Link { prev, next } = link;
-        match slots.get_mut(next) {
+        match links.get_mut(next) {
             Some(behind) => R::of_mut(behind).prev = prev,
             None => self.last = prev,
         }
-        match slots.get_mut(prev) {
-            Some(before) => R::of_mut(before).next = next,
-            None => self.first = next,
+        if let Some(before) = links.get_mut(prev) {
+            R::of_mut(before).next = next;
         }
     }
 
     /// The first leaves: given its link.
-    #[inline]
-    pub fn unlink_first(&mut self, slots: &mut Array<Slot>, link: Link) {
-        self.first = link.next;
-        match slots.get_mut(link.next) {
-            Some(behind) => behind.place.prev = NIL,
-            None => self.last = NIL,
-        }
-    }
-
-    /// The same where another line is the same.
     #[inline(always)]
-    pub fn unlink_first_twice(&mut self, slots: &mut Array<Slot>, link: Link) {
+    pub const fn unlink_first(&mut self, link: Link) {
         self.first = link.next;
-        match slots.get_mut(link.next) {
-            Some(behind) => (behind.place.prev, behind.age.prev) = (NIL, NIL),
-            None => self.last = NIL,
+        if link.next == NIL {
+            self.last = NIL;
         }
     }
 
     /// How many there are, by walking along; for checks.
-    pub fn count<R: Role>(&self, slots: &Array<Slot>) -> u32 {
+    pub fn count<R: Role>(&self, links: &Array<Links>) -> u32 {
         let (mut at, mut count) = (self.first, 0_u32);
-        while let Some(slot) = slots.get(at) {
+        while let Some(own) = links.get(at) {
             count = count.wrapping_add(1);
-            if count > slots.len() {
+            if count > links.len() {
                 break;
             }
-            at = R::of(slot).next;
+            at = R::of(own).next;
         }
         count
     }
@@ -172,18 +168,17 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use super::super::state::FREE_SLOT;
     use super::*;
     use alloc::collections::VecDeque;
     use alloc::vec::Vec;
     use block::random::Stream;
 
-    fn put<R: Role>(line: &mut Line, slots: &mut Array<Slot>, slot: u32) {
+    fn put<R: Role>(line: &mut Line, slots: &mut Array<Links>, slot: u32) {
         let link = line.push_back::<R>(slots, slot);
         *R::of_mut(slots.at_mut(slot)) = link;
     }
 
-    fn walk<R: Role>(line: &Line, slots: &Array<Slot>) -> Vec<u32> {
+    fn walk<R: Role>(line: &Line, slots: &Array<Links>) -> Vec<u32> {
         let mut found = Vec::new();
         let mut at = line.first;
         while let Some(slot) = slots.get(at) {
@@ -198,7 +193,7 @@ mod tests {
     fn lines_behave_as_queues() {
         const SLOTS: u32 = 20;
         let mut random = Stream::of(3, "paternoster/lines");
-        let mut slots = Array::try_new(SLOTS, FREE_SLOT).unwrap();
+        let mut slots = Array::try_new(SLOTS, Links::NONE).unwrap();
         let (mut lines, mut by_age) = ([Line::EMPTY; 2], Line::EMPTY);
         let (mut models, mut ages) = ([VecDeque::new(), VecDeque::new()], Vec::new());
         for _ in 0..20_000 {
@@ -218,11 +213,11 @@ mod tests {
                 let gone = if random.below(2) == 0 { models[of][0] } else { slot };
                 let (link, age) = (slots.at(gone).place, slots.at(gone).age);
                 if gone == models[of][0] && random.below(2) == 0 {
-                    lines[of].unlink_first(&mut slots, link);
+                    lines[of].unlink_first(link);
                 } else {
-                    lines[of].unlink::<ByPlace>(&mut slots, link);
+                    lines[of].unlink::<ByPlace>(&mut slots, gone, link);
                 }
-                by_age.unlink::<ByAge>(&mut slots, age);
+                by_age.unlink::<ByAge>(&mut slots, gone, age);
                 models[of].retain(|other| *other != gone);
                 ages.retain(|other| *other != gone);
             }

@@ -44,7 +44,7 @@ use block::time::is_due;
 use block::{Class, ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 use cabin::Fare;
 use ladder::Ladder;
-use lines::{ByAge, ByPlace, Line, Link};
+use lines::{ByAge, ByPlace, Line, Links};
 use sole::Sole;
 use state::{FREE_SLOT, Ghosts, Group, Held, Member, Place, ROOT, Slot, mark};
 use sweep::Sweeps;
@@ -77,6 +77,8 @@ pub struct Paternoster {
     /// Until `give` is set it goes by the device.
     is_give_set: bool,
     is_rotational: bool,
+    /// Requests take the short ways, [`Self::insert_usual`] and [`Self::choose_in_order`], unless something else stands against it.
+    is_plain: bool,
     depth: u64,
     hardware_queues: u32,
     /// Tags there are, and tags taken.
@@ -85,6 +87,8 @@ pub struct Paternoster {
     now: Nanos,
 
     slots: Array<Slot>,
+    /// Of the same requests.
+    links: Array<Links>,
     direct: Line,
     real_time: Line,
     real_time_run: u32,
@@ -95,7 +99,7 @@ pub struct Paternoster {
     oldest: Line,
     overdue_from_ns: Nanos,
     /// Completions until one that is overdue may go.
-    until_overdue: u32,
+    until_overdue: u8,
 
     first_free_leaf: u32,
     /// Leaves, and behind them groups, from this index on.
@@ -126,7 +130,7 @@ pub struct Paternoster {
     merged_bytes: u64,
     /// The farthest that a child of the root went in one request of this window.
     longest_stride: u64,
-    completions: u64,
+    completions: u32,
     window_ns: Nanos,
     /// Before this time neither a window nor an epoch ends.
     look_ns: Nanos,
@@ -152,9 +156,9 @@ pub struct Paternoster {
 
     is_holding: bool,
     hold_until: Option<Nanos>,
-    /// Groups passed over in this choice because leaders below them are held back, and the least of their virtual times.
+    /// Groups passed over in this choice because leaders below them are held back, and the virtual time of the first of these, which is the least.
     aside: [u32; ASIDE],
-    set_aside_vt: Option<u64>,
+    aside_vt: u64,
     /// By how much the last choice at the root was ahead.
     lead: u64,
     /// A group with a wheel that has to be put in order, or NIL.
@@ -168,10 +172,9 @@ impl Policy for Paternoster {
     const FORMS: &'static [Form<()>] = &[Form { since: Version(6, 12, 0), profile: () }];
 
     fn build(configuration: &Configuration, (): ()) -> Result<Self, NoMemory> {
-        let (slots, groups) = (configuration.slots, configuration.groups.max(1));
-        let contexts = configuration.contexts.saturating_add(1);
+        let (slots, contexts, groups) = (configuration.slots, configuration.contexts, configuration.groups.max(1));
         // One of each issuer, one async of each group; those that nobody sends to any more hold a request each.
-        let leaves = contexts.saturating_add(groups).saturating_add(slots).saturating_add(1);
+        let leaves = contexts.saturating_add(groups).saturating_add(slots).saturating_add(2);
         let members = leaves.saturating_add(groups);
         let hardware_queues = u32::from(configuration.hardware_queues.max(1));
         let depth = u64::from(configuration.depth.device).saturating_mul(u64::from(hardware_queues));
@@ -179,12 +182,14 @@ impl Policy for Paternoster {
             settings: Settings::DEFAULT,
             is_give_set: false,
             is_rotational: configuration.rotational,
+            is_plain: !configuration.rotational,
             depth,
             hardware_queues,
             tags: configuration.depth.requests,
             tags_taken: 0,
             now: 0,
             slots: Array::try_new(slots, FREE_SLOT)?,
+            links: Array::try_new(slots, Links::NONE)?,
             direct: Line::EMPTY,
             real_time: Line::EMPTY,
             real_time_run: 0,
@@ -200,7 +205,7 @@ impl Policy for Paternoster {
             groups: by_number(groups_alike(groups)?),
             tallies: Tallies::try_new(groups)?,
             other_vts: Array::try_new(members, 0)?,
-            contexts: Array::try_new(contexts, NIL)?,
+            contexts: Array::try_new(contexts.saturating_add(1), NIL)?,
             queued_total: 0,
             inside: 0,
             ghosts: Ghosts::NONE,
@@ -232,7 +237,7 @@ impl Policy for Paternoster {
             is_holding: false,
             hold_until: None,
             aside: [NIL; ASIDE],
-            set_aside_vt: None,
+            aside_vt: 0,
             lead: 0,
             disordered: NIL,
             messages: Messages::try_new()?,
@@ -293,6 +298,11 @@ impl Paternoster {
         }
     }
 
+    /// Flash, all at once for good, and nobody who wants to be told.
+    fn has_nothing_special(&self) -> bool {
+        !self.is_rotational && self.ladder.is_flow_for_good() && !self.messages.is_on()
+    }
+
     const fn depth_q4(&self) -> u64 {
         self.depth.saturating_mul(16)
     }
@@ -312,19 +322,20 @@ impl Paternoster {
     fn take_out(&mut self, slot: u32) {
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Nowhere;
-        let (leaf, tally, class, place, age) = (entry.leaf, entry.tally, entry.class, entry.place, entry.age);
+        let (leaf, tally, class) = (entry.leaf, entry.tally, entry.class);
         let queued = &mut self.tallies.at_mut(tally).queued;
         *queued = queued.wrapping_sub(1);
         self.queued_total = self.queued_total.saturating_sub(1);
         if class != Class::BestEffort {
-            self.unlink_of_class(class, place);
+            self.unlink_of_class(class, slot);
             return;
         }
-        self.members.at_mut(leaf).line.unlink::<ByPlace>(&mut self.slots, place);
+        let Links { place, age } = *self.links.at(slot);
+        self.members.at_mut(leaf).line.unlink::<ByPlace>(&mut self.links, slot, place);
         if self.is_rotational {
             self.sweeps.remove(leaf, slot);
         }
-        self.oldest.unlink::<ByAge>(&mut self.slots, age);
+        self.oldest.unlink::<ByAge>(&mut self.links, slot, age);
         let mut member = leaf;
         while member != NIL {
             let state = self.members.at_mut(member);
@@ -337,9 +348,10 @@ impl Paternoster {
     }
 
     /// A request of one of the classes that have a line each leaves it.
-    fn unlink_of_class(&mut self, class: Class, place: Link) {
+    fn unlink_of_class(&mut self, class: Class, slot: u32) {
         let line = if class == Class::RealTime { &mut self.real_time } else { &mut self.idle };
-        line.unlink::<ByPlace>(&mut self.slots, place);
+        let place = self.links.at(slot).place;
+        line.unlink::<ByPlace>(&mut self.links, slot, place);
         self.queued_of_classes = self.queued_of_classes.saturating_sub(1);
     }
 
@@ -353,7 +365,8 @@ impl Paternoster {
     #[inline(always)]
     fn let_go(&mut self, leaf: u32) {
         let Some(state) = self.members.get_mut(leaf) else { return };
-        state.held = state.held.saturating_sub(1);
+        // A request that has a leaf is counted there.
+        state.held = state.held.wrapping_sub(1);
         if !state.is(mark::OWNED | mark::ASYNC) {
             self.recycle_if_unused(leaf);
         }

@@ -2,14 +2,15 @@
 
 use super::arrival::LEAST_BYTES;
 use super::ladder::Way;
-use super::lines::{ByAge, ByPlace};
+use super::lines::{ByAge, ByPlace, Links};
 use super::state::{Held, Place, ROOT, mark};
 use super::wheel::is_later;
 use super::{Paternoster, Why};
 use crate::interface::Dispatch;
+use crate::request::Requests;
 use crate::structures::NIL;
-use block::Class;
 use block::time::{MILLISECOND, SECOND};
+use block::{Class, RequestId};
 
 /// A lead of a few requests is let pass.
 const MOST_LEAD_BYTES: u64 = 262_144;
@@ -25,7 +26,7 @@ const ASYNC_WAITS_NS: u64 = 5 * SECOND;
 /// And after this it goes out of order. Much later: where many wait for a slow device, who waits for a second has his share all the same.
 const ORDER_WAITS_NS: u64 = 30 * SECOND;
 /// Completions from one of these to the next.
-const OVERDUE_EVERY: u32 = 16;
+const OVERDUE_EVERY: u8 = 16;
 
 /// With room for fewer requests all of them are in the nearest caches.
 const MANY: u32 = 1024;
@@ -78,6 +79,77 @@ impl Paternoster {
         if self.settings.fair == 1 { LEAST_BYTES } else { u64::from(bytes).max(LEAST_BYTES) }
     }
 
+    /// The short way from the question to the device: who is first on each level goes, where nobody is ahead by too much. `None`, and
+    /// nothing has happened that [`Self::whose_turn`] would not do, if there is anything else to look at.
+    #[inline(never)]
+    pub(super) fn choose_in_order(&mut self, requests: &Requests) -> Option<RequestId> {
+        let unusual = self.direct.first & self.real_time.first & self.disordered;
+        let is_usual = self.is_plain && unusual == NIL;
+        let has_time = self.now < self.look_ns && self.now < self.overdue_from_ns;
+        if !is_usual || !has_time || u64::from(self.inside) << 4 >= self.cap_q4 {
+            return None;
+        }
+        self.roll_generation();
+        let is_alone = self.groups.get(ROOT)?.has_one();
+        let (leaf, slot) = self.first_leaf_in_order()?;
+        let now = self.now;
+        let entry = self.slots.get_mut(slot)?;
+        if entry.held != Held::Queued || (is_alone && self.sole.is_due()) {
+            return None;
+        }
+        self.sole.count(is_alone);
+        entry.held = Held::Dispatched;
+        let came_ns = core::mem::replace(&mut entry.since_ns, now);
+        let (id, bytes, tally) = (entry.id, entry.bytes, entry.tally);
+        let Links { place, age } = *self.links.at(slot);
+        (self.is_holding, self.hold_until, self.lead) = (false, None, 0);
+        self.queued_total = self.queued_total.wrapping_sub(1);
+        self.members.at_mut(leaf).line.unlink_first(place);
+        self.oldest.unlink::<ByAge>(&mut self.links, slot, age);
+        self.expect_behind(leaf, requests);
+        self.board::<true>(leaf, self.charge_of(bytes));
+        self.enter_device(tally, bytes, came_ns);
+        Some(id)
+    }
+
+    /// The leaf that is first on each level, and its first request, if all of these are where they belong and none is ahead by too much.
+    #[inline(always)]
+    fn first_leaf_in_order(&mut self) -> Option<(u32, u32)> {
+        let mut group = ROOT;
+        loop {
+            let Self { groups, chains, members, .. } = self;
+            let state = groups.get_mut(group)?;
+            let (first, is_far) = state.ready.look(chains, members);
+            let member = members.get(first)?;
+            if is_far || state.ready.is_disordered() || is_later(state.floor_vt, member.vt) {
+                return None;
+            }
+            let slot = member.line.first;
+            if !state.wait.is_empty() && !self.may_lead(group, first) {
+                return None;
+            }
+            if self.is_leaf(first) {
+                return Some((first, slot));
+            }
+            group = first.wrapping_sub(self.first_group);
+        }
+    }
+
+    /// Whether the first of those that are ready is no further ahead of those that wait than it may be, if that is known without
+    /// moving any of these.
+    #[inline(never)]
+    fn may_lead(&mut self, group: u32, first: u32) -> bool {
+        let Self { groups, chains, members, .. } = self;
+        let state = groups.at_mut(group);
+        let (waiting, is_far) = state.wait.look(chains, members);
+        let floor = state.floor_vt;
+        if is_far || state.wait.is_disordered() || !self.may_stay(waiting, Place::Wait, floor) {
+            return false;
+        }
+        let lead = self.members.at(first).vt.wrapping_sub(self.members.at(waiting).vt);
+        lead.cast_signed() <= 0 || lead <= self.members.at(first).span(lead_bytes(self.next_charge(first)))
+    }
+
     /// Who is sent, or what is answered instead.
     #[inline(always)]
     pub(super) fn whose_turn(&mut self) -> Decision {
@@ -98,7 +170,7 @@ impl Paternoster {
                 _ => break found,
             }
         };
-        if self.set_aside_vt.is_some() {
+        if self.is_anybody_aside() {
             self.put_back();
             if let Found::Nobody = found {
                 found = Found::Held;
@@ -132,16 +204,23 @@ impl Paternoster {
     /// Leaders below a group are held back: it is set aside while the next ones are looked at. False after too many.
     #[inline(never)]
     fn set_aside(&mut self, member: u32) -> bool {
+        let is_first = !self.is_anybody_aside();
         let Some(place) = self.aside.iter_mut().find(|place| **place == NIL) else { return false };
         *place = member;
-        self.set_aside_vt.get_or_insert(self.members.at(member).vt);
+        if is_first {
+            self.aside_vt = self.members.at(member).vt;
+        }
         self.leave_wheel(member);
         true
     }
 
+    #[inline]
+    fn is_anybody_aside(&self) -> bool {
+        self.aside.first().is_some_and(|first| *first != NIL)
+    }
+
     #[inline(never)]
     fn put_back(&mut self) {
-        self.set_aside_vt = None;
         for index in 0..self.aside.len() {
             let member = self.aside.get_mut(index).map_or(NIL, |place| core::mem::replace(place, NIL));
             if member != NIL {
@@ -194,10 +273,12 @@ impl Paternoster {
         }
         let vt = self.members.at(first).vt;
         let waiting = self.first_of(group, Place::Wait);
-        let least = match (waiting, self.set_aside_vt) {
-            (_, Some(aside)) if group == ROOT => aside,
-            (NIL, _) => vt,
-            _ => self.members.at(waiting).vt,
+        let least = if group == ROOT && self.is_anybody_aside() {
+            self.aside_vt
+        } else if waiting == NIL {
+            vt
+        } else {
+            self.members.at(waiting).vt
         };
         let lead = if is_later(vt, least) { vt.wrapping_sub(least) } else { 0 };
         if group == ROOT {
@@ -407,32 +488,27 @@ impl Paternoster {
         entry.held = Held::Dispatched;
         let came_ns = core::mem::replace(&mut entry.since_ns, now);
         let (id, leaf, bytes, tally) = (entry.id, entry.leaf, entry.bytes, entry.tally);
-        let (class, place, age) = (entry.class, entry.place, entry.age);
+        let class = entry.class;
         self.queued_total = self.queued_total.saturating_sub(1);
         if self.messages.is_on() {
             self.tell_pick(leaf);
         }
         if class == Class::BestEffort {
-            let line = &mut self.members.at_mut(leaf).line;
-            if place.is_first() {
-                line.unlink_first(&mut self.slots, place);
-            } else {
-                line.unlink::<ByPlace>(&mut self.slots, place);
-            }
+            let Links { place, age } = *self.links.at(slot);
+            self.members.at_mut(leaf).line.unlink::<ByPlace>(&mut self.links, slot, place);
             if self.is_rotational {
                 self.sweeps.sent(leaf, slot);
             }
-            self.oldest.unlink::<ByAge>(&mut self.slots, age);
+            self.oldest.unlink::<ByAge>(&mut self.links, slot, age);
             let mut charge = self.charge_of(bytes);
             if self.aboard == leaf {
                 // It pays when it leaves.
                 self.fare.bytes = self.fare.bytes.saturating_add(charge);
                 charge = 0;
             }
-            self.expect_behind(leaf);
-            self.board(leaf, charge);
+            self.board::<false>(leaf, charge);
         } else {
-            self.unlink_of_class(class, place);
+            self.unlink_of_class(class, slot);
         }
         self.enter_device(tally, bytes, came_ns);
         Dispatch::Request { id, reason: why.into() }
@@ -450,7 +526,7 @@ impl Paternoster {
     /// Whoever is behind a leaf in its slot is likely to be the next of their group, and who is behind that one the next but one. What is
     /// kept of them is brought nearer meanwhile by writes that change nothing, for which nobody waits as one would for a read.
     #[inline(always)]
-    fn expect_behind(&mut self, leaf: u32) {
+    fn expect_behind(&mut self, leaf: u32, requests: &Requests) {
         if self.slots.len() < MANY {
             return;
         }
@@ -458,26 +534,29 @@ impl Paternoster {
         let Some(member) = self.members.get(next) else { return };
         let (first, parent) = (member.line.first, member.parent);
         if let Some(slot) = self.slots.get_mut(first) {
-            slot.place.become_first();
+            slot.held = Held::Queued;
+            requests.expect(first);
         }
         if let Some(member) = self.members.get_mut(self.chains.behind(next)) {
             member.parent = parent;
         }
     }
 
-    /// A request fewer waits and one more is inside; virtual time of the leaf and the groups above runs on.
+    /// A request fewer waits and one more is inside; virtual time of the leaf and the groups above runs on. Who was chosen in order was
+    /// not behind the floor.
     #[inline(always)]
-    fn board(&mut self, leaf: u32, charge: u64) {
+    fn board<const IS_IN_ORDER: bool>(&mut self, leaf: u32, charge: u64) {
         let mut member = leaf;
         let increment = loop {
             let state = self.members.at_mut(member);
-            let increment = state.span(charge);
-            state.vt = state.vt.wrapping_add(increment);
+            let increment = state.go_on(charge);
             state.in_flight = state.in_flight.wrapping_add(1);
-            state.queued = state.queued.saturating_sub(1);
+            // Its request is counted here.
+            state.queued = state.queued.wrapping_sub(1);
             let parent = state.parent;
             let group = self.groups.at_mut(parent);
-            if state.queued == 0 || is_later(group.floor_vt, state.vt) || state.place() != Place::Ready {
+            let is_astray = !IS_IN_ORDER && (is_later(group.floor_vt, state.vt) || state.place() != Place::Ready);
+            if state.queued == 0 || is_astray {
                 self.move_seat(member);
             } else {
                 match group.ready.advance(&mut self.chains, state.vt, state.slot(), member) {
@@ -491,7 +570,8 @@ impl Paternoster {
             member = self.group_member(parent);
         };
         self.longest_stride = self.longest_stride.max(increment);
-        self.charged = self.charged.saturating_add(charge);
+        // A window is over long before it wraps.
+        self.charged = self.charged.wrapping_add(charge);
     }
 
     /// To the wheel that it belongs in.
@@ -514,14 +594,17 @@ mod tests {
 
     const ISSUERS: u32 = 60;
 
-    /// Who is sent in which order, if there is room for so many requests: 60 issuers, in two groups, one below these, and in none.
-    fn order(room: u32) -> Vec<RequestId> {
+    /// Who is sent in which order, if there is room for so many requests: 60 issuers, in two groups, one below these, and in none. With
+    /// the short ways or without; how many took the one out is the second answer.
+    fn order(room: u32, has_short_ways: bool) -> (Vec<RequestId>, u32) {
         let configuration = Configuration { slots: room, contexts: ISSUERS, groups: 4, ..Configuration::default() };
         let mut policy = Paternoster::build(&configuration, ()).unwrap();
         for (group, parent) in [(1, 0), (2, 0), (3, 2)] {
             let settings = GroupSettings { parent: GroupId(parent), ..GroupSettings::with_weight(100 * group) };
             policy.group_added(GroupId(group), &settings, 0);
         }
+        policy.is_plain = has_short_ways;
+        let mut shortly = 0;
         let mut requests = Requests::try_new(MANY).unwrap();
         let mut random = Stream::of(5, "paternoster/pick");
         let (mut inside, mut sent, mut now) = (Vec::new(), Vec::new(), 1_000_000);
@@ -536,7 +619,17 @@ mod tests {
                 requests.move_to(id, At::Queued);
                 let _ = policy.insert(&requests, id, Position::Sorted(Hint::None), now);
             }
-            if let Dispatch::Request { id, .. } = policy.choose(&requests, HardwareQueue(0), now) {
+            policy.now = now;
+            let short = if policy.sole.leaf == NIL { policy.choose_in_order(&requests) } else { None };
+            shortly += u32::from(short.is_some());
+            let choice = match short {
+                Some(id) => Some(id),
+                None => match policy.choose(&requests, HardwareQueue(0), now) {
+                    Dispatch::Request { id, .. } => Some(id),
+                    _ => None,
+                },
+            };
+            if let Some(id) = choice {
                 requests.move_to(id, At::Dispatched);
                 requests.move_to(id, At::Started);
                 sent.push(id);
@@ -555,14 +648,24 @@ mod tests {
             }
         }
         assert_eq!(policy.violations(), 0);
-        sent
+        (sent, shortly)
     }
 
     /// What is brought nearer is not changed by it.
     #[test]
     fn the_order_does_not_depend_on_room() {
-        let sent = order(MANY - 1);
+        let (sent, _) = order(MANY - 1, true);
         assert!(sent.len() > 15_000, "{}", sent.len());
-        assert!(sent == order(MANY), "another order");
+        assert!(sent == order(MANY, true).0, "another order");
+    }
+
+    /// Who goes by the short ways would have gone all the same.
+    #[test]
+    fn the_order_does_not_depend_on_the_way() {
+        let (sent, shortly) = order(MANY, true);
+        assert!(shortly > 5_000, "{shortly} of {}", sent.len());
+        let (others, none) = order(MANY, false);
+        assert_eq!(none, 0);
+        assert!(sent == others, "another order");
     }
 }

@@ -3,7 +3,7 @@
 //! What a request changes outside its leaf is left out then (the lines of all, wheels, groups above), and made up for as soon
 //! as anything else than its next request comes. Every answer is what it would be without this.
 
-use super::lines::Line;
+use super::lines::{Line, Links};
 use super::state::{Held, Member, Place, ROOT, Slot, mark};
 use super::tally::Tallies;
 use super::{Paternoster, Why};
@@ -26,22 +26,25 @@ pub struct Sole {
     priority: Priority,
     /// Where its reads are counted; its writes are one further.
     tally: u32,
-    /// From this time on a choice has to look at more than the leaf.
-    until_ns: Nanos,
     /// Choices in a row at which one was alone.
     choices: u32,
 }
 
 impl Sole {
-    pub const NOBODY: Sole = Sole {
-        leaf: NIL,
-        context: ContextId(0),
-        group: GroupId::ROOT,
-        priority: Priority::NONE,
-        tally: 0,
-        until_ns: 0,
-        choices: 0,
-    };
+    pub const NOBODY: Sole =
+        Sole { leaf: NIL, context: ContextId(0), group: GroupId::ROOT, priority: Priority::NONE, tally: 0, choices: 0 };
+
+    /// Whether somebody who is alone at this choice has been so for long enough.
+    #[inline(always)]
+    pub fn is_due(&self) -> bool {
+        self.choices.wrapping_add(1) >= ALONE_FOR
+    }
+
+    /// A choice at which one was alone, or not.
+    #[inline(always)]
+    pub fn count(&mut self, is_alone: bool) {
+        self.choices = if is_alone { self.choices.wrapping_add(1) } else { 0 };
+    }
 
     /// Whether a newcomer is the next request of who is alone.
     #[inline(always)]
@@ -72,10 +75,10 @@ impl Paternoster {
         state.ghosts.take(generation);
         state.note_return(now);
         // One line serves as both: they are the same.
-        let place = state.line.push_back_twice(&mut self.slots, slot);
+        let place = state.line.push_back_twice(&mut self.links, slot);
+        *self.links.at_mut(slot) = Links { place, age: place };
         let (held, class) = (Held::Queued, Class::BestEffort);
-        *self.slots.at_mut(slot) =
-            Slot { id, leaf, bytes, tally, since_ns: now, place, age: place, held, class, is_sync: true, is_read };
+        *self.slots.at_mut(slot) = Slot { id, leaf, bytes, tally, since_ns: now, held, class, is_sync: true, is_read };
         self.queued_total = self.queued_total.wrapping_add(1);
         let queued = &mut self.tallies.at_mut(tally).queued;
         *queued = queued.wrapping_add(1);
@@ -86,7 +89,7 @@ impl Paternoster {
     /// It is time to look at more than the leaf, or the device has as many as it may.
     #[inline(always)]
     pub(super) fn has_more_to_look_at(&self) -> bool {
-        self.now >= self.sole.until_ns || u64::from(self.inside) << 4 >= self.cap_q4
+        self.now >= self.look_ns || self.now >= self.overdue_from_ns || u64::from(self.inside) << 4 >= self.cap_q4
     }
 
     /// The next request of who is alone.
@@ -98,13 +101,13 @@ impl Paternoster {
         let entry = self.slots.at_mut(slot);
         entry.held = Held::Dispatched;
         let came_ns = core::mem::replace(&mut entry.since_ns, now);
-        let (id, bytes, tally, place) = (entry.id, entry.bytes, entry.tally, entry.place);
+        let (id, bytes, tally) = (entry.id, entry.bytes, entry.tally);
         self.queued_total = self.queued_total.wrapping_sub(1);
         let charge = self.charge_of(bytes);
         let state = self.members.at_mut(leaf);
         state.queued = state.queued.wrapping_sub(1);
         state.in_flight = state.in_flight.wrapping_add(1);
-        state.line.unlink_first_twice(&mut self.slots, place);
+        state.line.unlink_first(self.links.at(slot).place);
         let increment = state.go_on(charge);
         let parent = state.parent;
         let increment = if parent == ROOT { increment } else { self.groups_go_on(parent, charge) };
@@ -145,9 +148,9 @@ impl Paternoster {
     /// A request is the first in order: whether it has been so for long enough, with nobody else below the root.
     #[inline(always)]
     pub(super) fn is_alone_for_long(&mut self) -> bool {
-        let choices = if self.is_alone_in(ROOT) { self.sole.choices.wrapping_add(1) } else { 0 };
-        self.sole.choices = choices;
-        choices >= ALONE_FOR
+        let is_alone = self.is_alone_in(ROOT);
+        self.sole.count(is_alone);
+        self.sole.choices >= ALONE_FOR
     }
 
     /// The issuer of the first in order counts as alone from now on, if it is.
@@ -166,7 +169,6 @@ impl Paternoster {
             group: request.group,
             priority: request.priority,
             tally: Tallies::number(request.group.0, true, true),
-            until_ns: self.look_ns.min(self.overdue_from_ns),
             choices: 0,
         };
     }
@@ -204,8 +206,7 @@ impl Paternoster {
 
     #[inline(always)]
     fn is_alone_in(&self, group: u32) -> bool {
-        let group = self.groups.at(group);
-        group.ready.len() == 1 && group.wait.is_empty()
+        self.groups.at(group).has_one()
     }
 
     /// Somebody else may come, or look: everything is where it belongs again.

@@ -1,6 +1,6 @@
 //! What paternoster keeps: of a request, of a member of the tree (leaf or group), and of a group.
 
-use super::lines::{Line, Link};
+use super::lines::Line;
 use super::wheel::Wheel;
 use crate::structures::NIL;
 use block::{Class, GroupId, Nanos, RequestId};
@@ -18,9 +18,9 @@ pub enum Held {
     Dispatched,
 }
 
-/// What is kept of a request beside the table's, in one cache line. It names its leaf for as long as it is inserted.
+/// What is kept of a request beside the table's, in half a cache line. It names its leaf for as long as it is inserted.
 #[derive(Copy, Clone, Debug)]
-#[repr(align(64))]
+#[repr(align(32))]
 pub struct Slot {
     pub id: RequestId,
     pub leaf: u32,
@@ -29,17 +29,13 @@ pub struct Slot {
     pub tally: u32,
     /// When it came; once it is in the device, when it went there.
     pub since_ns: Nanos,
-    /// Its neighbours in its leaf, or in the line of its class, or of those that go before everything.
-    pub place: Link,
-    /// Its neighbours by age.
-    pub age: Link,
     pub held: Held,
     pub class: Class,
     pub is_sync: bool,
     pub is_read: bool,
 }
 
-const _: () = assert!(size_of::<Slot>() == 64, "one cache line");
+const _: () = assert!(size_of::<Slot>() == 32, "half a cache line");
 
 impl Slot {
     /// Whether it is in this leaf's line, or was.
@@ -55,8 +51,6 @@ pub const FREE_SLOT: Slot = Slot {
     bytes: 0,
     tally: 0,
     since_ns: 0,
-    place: Link::NONE,
-    age: Link::NONE,
     held: Held::Nowhere,
     class: Class::BestEffort,
     is_sync: false,
@@ -104,14 +98,14 @@ impl Ghosts {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, generation: u32) {
         self.roll(generation);
         self.present = self.present.saturating_add(1);
     }
 
     /// The older first.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, generation: u32) -> Taken {
         if self.present == 0 && self.before == 0 {
             return Taken::None;
@@ -135,7 +129,7 @@ impl Ghosts {
     }
 
     /// What was taken from a leaf is missing in all that counts it, and not one of another age: that would be somebody else's.
-    #[inline]
+    #[inline(always)]
     pub fn take_same(&mut self, taken: Taken, generation: u32) {
         if taken != Taken::None {
             self.roll(generation);
@@ -291,6 +285,16 @@ impl Member {
         self.berth = ((place as u8) << SLOT_BITS) | (slot & SLOT_MASK);
     }
 
+    /// One that is counted inside is inside no more, and its issuer is expected back or not.
+    #[inline(always)]
+    pub fn one_less(&mut self, now: Nanos, comes_back: bool, generation: u32) {
+        self.in_flight = self.in_flight.wrapping_sub(1);
+        self.last_done_ns = now;
+        if comes_back {
+            self.ghosts.add(generation);
+        }
+    }
+
     /// What came last, below or in it.
     #[inline]
     pub const fn note_newest(&mut self, bytes: u32, is_sync: bool) {
@@ -341,6 +345,14 @@ impl Group {
             tags: 0,
             tags_weight: 0,
         }
+    }
+}
+
+impl Group {
+    /// One of its children has requests, and none is inside or expected.
+    #[inline(always)]
+    pub const fn has_one(&self) -> bool {
+        self.ready.len() == 1 && self.wait.is_empty()
     }
 }
 

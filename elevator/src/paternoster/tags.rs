@@ -51,7 +51,7 @@ impl Paternoster {
     #[inline]
     fn count_tag_of<const IS_TAKEN: bool>(&mut self, group: u32) {
         let mut at = group;
-        for _ in 0..self.groups.len() {
+        loop {
             let state = self.groups.at_mut(at);
             let before = state.tags;
             let parent = state.parent;

@@ -117,7 +117,7 @@ impl Paternoster {
 
     /// Neither too far back nor to be forgotten.
     #[inline]
-    fn may_stay(&self, member: u32, place: Place, floor: u64) -> bool {
+    pub(super) fn may_stay(&self, member: u32, place: Place, floor: u64) -> bool {
         let is_over = place == Place::Wait && self.is_over(member);
         !is_over && !is_later(floor, self.members.at(member).vt)
     }

@@ -9,7 +9,8 @@ const MASK: u64 = 63;
 /// Slots of a wheel.
 const SLOTS: usize = 64;
 
-/// The children of a slot, in the order of their coming.
+/// The children of a slot, in the order of their coming. Who is first is known here: in its link `prev` means nothing, so that nobody
+/// has to write to the next one when the first leaves.
 #[derive(Copy, Clone, Debug)]
 struct Slot {
     first: u32,
@@ -94,21 +95,38 @@ impl Slot {
 
     #[inline]
     fn remove(&mut self, links: &mut Array<Link>, child: u32) -> bool {
-        let link = links.at_mut(child);
+        let Some(link) = links.get_mut(child) else { return false };
         let Link { prev, next } = *link;
-        if next == OFF || (prev == NIL && self.first != child) {
+        if next == OFF {
             return false;
         }
-        link.next = OFF;
+        if self.first == child {
+            link.next = OFF;
+            self.pop(next);
+            return true;
+        }
+        match links.get_mut(prev) {
+            Some(link) if link.next == child => link.next = next,
+            _ => return false,
+        }
         match links.get_mut(next) {
             Some(link) => link.prev = prev,
             None => self.last = prev,
         }
-        match links.get_mut(prev) {
-            Some(link) => link.next = next,
-            None => self.first = next,
+        if let Some(link) = links.get_mut(child) {
+            link.next = OFF;
         }
         true
+    }
+
+    /// The first leaves, and this one was behind it.
+    #[inline]
+    const fn pop(&mut self, next: u32) {
+        if next == NIL {
+            *self = EMPTY;
+        } else {
+            self.first = next;
+        }
     }
 
     fn pop_front(&mut self, links: &mut Array<Link>) -> Option<u32> {
@@ -235,7 +253,7 @@ impl Wheel {
 
     /// Takes a child of this wheel from the slot that it is in to where its virtual time belongs, exactly as [`Self::remove`]
     /// and [`Self::insert`] would: answers like the latter.
-    #[inline]
+    #[inline(always)]
     pub fn advance(&mut self, chains: &mut Chains, vt: u64, from: u8, child: u32) -> Option<u8> {
         if self.len <= 1 {
             // Alone, it is where the chain begins.
@@ -255,8 +273,7 @@ impl Wheel {
         }
         let to = round(self.base.wrapping_add(distance.unsigned_abs().min(MASK)));
         let Chains { rows, links, .. } = chains;
-        let link = links.get_mut(child)?;
-        let Link { prev, next } = *link;
+        let Link { prev, next } = *links.get(child)?;
         if to == from && next == NIL {
             // The last of its slot stays what it is.
             return Some(to);
@@ -265,26 +282,27 @@ impl Wheel {
             return None;
         }
         let row = rows.get_mut(self.number)?;
-        let last = slot_of(row, to).last;
-        // If it stays in its slot another one is behind it, so that `last` is not the child itself.
-        *link = Link { prev: last, next: NIL };
         let slot = slot_of(row, from);
-        match links.get_mut(next) {
-            Some(link) => link.prev = prev,
-            None => slot.last = prev,
-        }
-        match links.get_mut(prev) {
-            Some(link) => link.next = next,
-            None => slot.first = next,
-        }
-        if slot.first == NIL {
-            self.occupied &= !(1 << (from & 63));
+        if slot.first == child {
+            slot.pop(next);
+            if next == NIL {
+                self.occupied &= !(1 << (from & 63));
+            }
+        } else {
+            links.get_mut(prev)?.next = next;
+            match links.get_mut(next) {
+                Some(link) => link.prev = prev,
+                None => slot.last = prev,
+            }
         }
         let slot = slot_of(row, to);
-        slot.last = child;
+        let last = core::mem::replace(&mut slot.last, child);
         match links.get_mut(last) {
             Some(link) => link.next = child,
             None => slot.first = child,
+        }
+        if let Some(link) = links.get_mut(child) {
+            *link = Link { prev: last, next: NIL };
         }
         self.occupied |= 1 << (to & 63);
         Some(to)

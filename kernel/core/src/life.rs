@@ -259,7 +259,7 @@ pub(crate) fn absorbed<E: Elevator>(
     if !books.requests.is_live(keep) || !books.requests.is_live(gone) {
         return books.fault();
     }
-    let absorbed = *books.requests.at(gone);
+    let absorbed = books.requests.at(gone).clone();
     if let Some(request) = books.requests.live_mut(keep) {
         request.attributes.extent.sectors = sectors;
         request.start_ns = request.start_ns.min(absorbed.start_ns);

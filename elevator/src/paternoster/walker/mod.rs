@@ -317,7 +317,8 @@ impl Walker {
         if self.first_done_ns == 0 {
             self.first_done_ns = now;
         } else {
-            self.work = self.work.saturating_add(work);
+            // Of an epoch, or of less than a century.
+            self.work = self.work.wrapping_add(work);
         }
         self.last_done_ns = now;
     }
