@@ -339,7 +339,7 @@ impl Paternoster {
     fn is_no_better_off(&mut self, group: u32, first: u32) -> bool {
         // It was found a moment ago (`choose_in`), unless it is a group that has been set aside.
         let (behind, _) = self.groups.at_mut(group).wait.look(&self.chains, &self.members);
-        let is_aside = group == ROOT && self.set_aside_vt.is_some();
+        let is_aside = group == ROOT && self.is_anybody_aside();
         if behind == NIL || is_aside || !self.is_leaf(first) || !self.is_leaf(behind) {
             return false;
         }
