@@ -117,9 +117,9 @@ impl Paternoster {
     fn first_leaf_in_order(&mut self) -> Option<(u32, u32)> {
         let mut group = ROOT;
         loop {
-            let Self { groups, chains, members, .. } = self;
+            let Self { groups, members, .. } = self;
             let state = groups.get_mut(group)?;
-            let (first, is_far) = state.ready.look(chains, members);
+            let (first, is_far) = state.ready.look(members);
             let member = members.get(first)?;
             if is_far || state.ready.is_disordered() || is_later(state.floor_vt, member.vt) {
                 return None;
@@ -139,9 +139,9 @@ impl Paternoster {
     /// moving any of these.
     #[inline(never)]
     fn may_lead(&mut self, group: u32, first: u32) -> bool {
-        let Self { groups, chains, members, .. } = self;
+        let Self { groups, members, .. } = self;
         let state = groups.at_mut(group);
-        let (waiting, is_far) = state.wait.look(chains, members);
+        let (waiting, is_far) = state.wait.look(members);
         let floor = state.floor_vt;
         if is_far || state.wait.is_disordered() || !self.may_stay(waiting, Place::Wait, floor) {
             return false;
@@ -338,7 +338,7 @@ impl Paternoster {
     /// fewer, and all streams of a group would go at the pace of the one whose disk is busiest.
     fn is_no_better_off(&mut self, group: u32, first: u32) -> bool {
         // It was found a moment ago (`choose_in`), unless it is a group that has been set aside.
-        let (behind, _) = self.groups.at_mut(group).wait.look(&self.chains, &self.members);
+        let (behind, _) = self.groups.at_mut(group).wait.look(&self.members);
         let is_aside = group == ROOT && self.is_anybody_aside();
         if behind == NIL || is_aside || !self.is_leaf(first) || !self.is_leaf(behind) {
             return false;

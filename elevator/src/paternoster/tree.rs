@@ -75,7 +75,7 @@ impl Paternoster {
         let state = self.groups.at_mut(group);
         let floor = state.floor_vt;
         let wheel = if place == Place::Ready { &mut state.ready } else { &mut state.wait };
-        let (first, is_far) = wheel.look(&self.chains, &self.members);
+        let (first, is_far) = wheel.look(&self.members);
         if first == NIL || (!is_far && !wheel.is_disordered() && self.may_stay(first, place, floor)) {
             return first;
         }
@@ -91,7 +91,7 @@ impl Paternoster {
             let state = groups.at_mut(group);
             let floor = state.floor_vt;
             let wheel = if place == Place::Ready { &mut state.ready } else { &mut state.wait };
-            let (first, is_far) = wheel.look(chains, members);
+            let (first, is_far) = wheel.look(members);
             if first == NIL {
                 return NIL;
             }

@@ -143,8 +143,11 @@ pub struct Wheel {
     base: u64,
     /// Which row of slots is its.
     number: u32,
-    shift: u32,
     len: u32,
+    /// Who is first of all, or NIL, and in which slot. Known ahead: the next look need not wait for the row.
+    first: u32,
+    first_at: u8,
+    shift: u8,
     /// Somebody was so far behind the chain's begin that the order in its first slot may be wrong.
     is_disordered: bool,
 }
@@ -156,8 +159,9 @@ pub const fn is_later(one: u64, other: u64) -> bool {
 }
 
 /// The power of two for slots of about this width.
-fn shift_of(span: u64) -> u32 {
-    (u64::BITS - 1).wrapping_sub(span.max(1).leading_zeros()).clamp(8, 48)
+#[allow(clippy::cast_possible_truncation, reason = "below 64")]
+fn shift_of(span: u64) -> u8 {
+    (u64::BITS - 1).wrapping_sub(span.max(1).leading_zeros()).clamp(8, 48) as u8
 }
 
 /// A slot's number round the wheel, which always is one.
@@ -176,7 +180,7 @@ const fn slot_of(row: &mut Row, index: u8) -> &mut Slot {
 impl Wheel {
     /// The empty wheel of this number.
     pub const fn numbered(number: u32) -> Self {
-        Self { occupied: 0, base: 0, number, shift: 18, len: 0, is_disordered: false }
+        Self { occupied: 0, base: 0, number, len: 0, first: NIL, first_at: 0, shift: 18, is_disordered: false }
     }
 
     #[inline]
@@ -192,8 +196,35 @@ impl Wheel {
     /// Slot numbers wrap where virtual times do.
     #[inline]
     fn distance(&self, vt: u64) -> i64 {
-        let from = self.base.wrapping_shl(self.shift);
-        vt.wrapping_sub(from).cast_signed().wrapping_shr(self.shift)
+        let shift = u32::from(self.shift);
+        let from = self.base.wrapping_shl(shift);
+        vt.wrapping_sub(from).cast_signed().wrapping_shr(shift)
+    }
+
+    /// How far a slot lies from where the chain begins.
+    #[inline]
+    const fn ahead_of_base(&self, index: u8) -> u64 {
+        (index as u64).wrapping_sub(self.base) & MASK
+    }
+
+    /// Whoever was first is not any more.
+    #[inline]
+    fn find_first(&mut self, row: &mut Row) {
+        if self.occupied == 0 {
+            self.first = NIL;
+            return;
+        }
+        let ahead = self.occupied.rotate_right(u32::from(round(self.base))).trailing_zeros();
+        self.first_at = round(self.base.wrapping_add(u64::from(ahead)));
+        self.first = slot_of(row, self.first_at).first;
+    }
+
+    /// Somebody has come to a slot; the first of all now, if it lies before that of who was.
+    #[inline]
+    fn note_newcomer(&mut self, child: u32, index: u8) {
+        if self.first == NIL || self.ahead_of_base(index) < self.ahead_of_base(self.first_at) {
+            (self.first, self.first_at) = (child, index);
+        }
     }
 
     /// The chain begins earlier by so many slots, if all that is on it still has room.
@@ -212,7 +243,7 @@ impl Wheel {
     #[inline]
     pub fn insert(&mut self, chains: &mut Chains, vt: u64, child: u32) -> Option<u8> {
         if self.occupied == 0 {
-            self.base = vt.wrapping_shr(self.shift);
+            self.base = vt.wrapping_shr(u32::from(self.shift));
         }
         let distance = self.distance(vt);
         let Chains { rows, links, .. } = chains;
@@ -222,7 +253,11 @@ impl Wheel {
             // Who is behind all others goes before those in the first slot.
             self.go_back(distance.unsigned_abs());
             index = round(self.base);
-            slot_of(row, index).push_front(links, child)
+            let is_in = slot_of(row, index).push_front(links, child);
+            if is_in {
+                (self.first, self.first_at) = (child, index);
+            }
+            is_in
         } else {
             index = round(self.base.wrapping_add(distance.unsigned_abs().min(MASK)));
             slot_of(row, index).push_back(links, child)
@@ -230,6 +265,7 @@ impl Wheel {
         if !is_in {
             return None;
         }
+        self.note_newcomer(child, index);
         self.occupied |= 1 << (index & 63);
         self.len = self.len.wrapping_add(1);
         Some(index)
@@ -247,6 +283,9 @@ impl Wheel {
             if slot.first == NIL {
                 self.occupied &= !(1 << (index & 63));
             }
+            if self.first == child {
+                self.find_first(row);
+            }
         }
         is_out
     }
@@ -257,13 +296,14 @@ impl Wheel {
     pub fn advance(&mut self, chains: &mut Chains, vt: u64, from: u8, child: u32) -> Option<u8> {
         if self.len <= 1 {
             // Alone, it is where the chain begins.
-            self.base = vt.wrapping_shr(self.shift);
+            self.base = vt.wrapping_shr(u32::from(self.shift));
             let to = round(self.base);
             if to != from {
                 let row = chains.rows.get_mut(self.number)?;
                 *slot_of(row, from) = EMPTY;
                 *slot_of(row, to) = Slot { first: child, last: child };
                 self.occupied = 1 << (to & 63);
+                self.first_at = to;
             }
             return Some(to);
         }
@@ -305,6 +345,11 @@ impl Wheel {
             *link = Link { prev: last, next: NIL };
         }
         self.occupied |= 1 << (to & 63);
+        if self.first == child {
+            self.find_first(row);
+        } else {
+            self.note_newcomer(child, to);
+        }
         Some(to)
     }
 
@@ -319,12 +364,12 @@ impl Wheel {
     /// The child of the smallest virtual time, to within a slot, if the chain is in order; NIL if there is none. Far, if it waits in the
     /// last slot for the chain to come to its place: then it has to be moved on, and another one is looked for.
     #[inline(always)]
-    pub fn look(&mut self, chains: &Chains, seats: &impl Seats) -> (u32, bool) {
-        if self.occupied == 0 {
+    pub fn look(&mut self, seats: &impl Seats) -> (u32, bool) {
+        if self.first == NIL {
             return (NIL, false);
         }
-        let head = self.head(chains);
-        (head, self.distance(seats.vt(head)) > 0)
+        self.base = self.base.wrapping_add(self.ahead_of_base(self.first_at));
+        (self.first, self.distance(seats.vt(self.first)) > 0)
     }
 
     /// All that are first are far, for a whole round: the order is wrong until [`Self::gather`] is called.
@@ -336,13 +381,6 @@ impl Wheel {
     #[inline]
     pub const fn is_disordered(&self) -> bool {
         self.is_disordered
-    }
-
-    #[inline]
-    fn head(&mut self, chains: &Chains) -> u32 {
-        let ahead = self.occupied.rotate_right(u32::try_from(self.base & MASK).unwrap_or(0)).trailing_zeros();
-        self.base = self.base.wrapping_add(u64::from(ahead & 63));
-        chains.rows.at(self.number)[usize::from(round(self.base)) & (SLOTS - 1)].first
     }
 
     /// Puts one that was found far in its place.
@@ -373,8 +411,8 @@ impl Wheel {
     }
 
     #[inline(never)]
-    fn put_back(&mut self, chains: &mut Chains, seats: &mut impl Seats, least: u32, shift: u32) {
-        (self.occupied, self.len, self.shift, self.is_disordered) = (0, 0, shift, false);
+    fn put_back(&mut self, chains: &mut Chains, seats: &mut impl Seats, least: u32, shift: u8) {
+        (self.occupied, self.len, self.first, self.shift, self.is_disordered) = (0, 0, NIL, shift, false);
         let mut waiting = core::mem::replace(&mut chains.waiting, EMPTY);
         if waiting.remove(&mut chains.links, least) {
             self.put(chains, seats, least);
@@ -465,13 +503,13 @@ mod tests {
     /// As the policy does it.
     fn first(wheel: &mut Wheel, links: &mut Chains, seats: &mut Array<Seat>) -> u32 {
         for _ in 0..wheel.len() {
-            match wheel.look(links, seats) {
+            match wheel.look(seats) {
                 (child, true) => wheel.move_on(links, seats, child),
                 (child, false) => return child,
             }
         }
         wheel.give_up();
-        wheel.look(links, seats).0
+        wheel.look(seats).0
     }
 
     /// A closed population: the first goes on by its charge, over and over; sometimes one leaves or comes back.
@@ -533,7 +571,9 @@ mod tests {
             assert_eq!(slot.last, children.last().copied().unwrap_or(NIL));
             children
         };
-        let slots = links.rows.at(wheel.number).iter().map(of_slot).collect();
+        let slots: Vec<Vec<u32>> = links.rows.at(wheel.number).iter().map(of_slot).collect();
+        let round_from_base = (0..=63).map(|ahead| &slots[usize::from(round(wheel.base + ahead))]);
+        assert_eq!(wheel.first, round_from_base.flatten().next().copied().unwrap_or(NIL));
         (wheel.occupied, wheel.base, wheel.len, wheel.is_disordered, slots)
     }
 
@@ -556,8 +596,8 @@ mod tests {
             for _ in 0..4_000 {
                 let any = u32::try_from(stream.below(u64::from(count))).unwrap();
                 // A look moves the chain's begin.
-                let first = wheels[0].look(&links[0], &seats).0;
-                assert_eq!(wheels[1].look(&links[1], &others).0, first);
+                let first = wheels[0].look(&seats).0;
+                assert_eq!(wheels[1].look(&others).0, first);
                 let child = if stream.below(3) == 0 { any } else { first };
                 let most = 1 << (12 + 4 * stream.below(4));
                 let stride = stream.below(most);

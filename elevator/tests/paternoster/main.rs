@@ -6,6 +6,7 @@ mod bounds;
 mod convergence;
 mod disk;
 mod host;
+mod overdue;
 
 use block::time::{MICROSECOND, MILLISECOND, SECOND};
 use block::{Class, GroupId, Priority};

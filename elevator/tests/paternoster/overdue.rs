@@ -1,0 +1,73 @@
+//! Who has waited for half a minute goes whoever's turn it is.
+
+use block::time::{MILLISECOND, SECOND};
+use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation};
+use hoistway_elevator::{
+    Any, Attributes, Configuration, Dispatch, Elevator, GroupSettings, Hint, Place, Position, Requests, registry,
+};
+
+const LIGHT: u32 = 1;
+const HEAVY: u32 = 2;
+const ORDER_WAITS_NS: Nanos = 30 * SECOND;
+/// Completions from one that goes out of order to the next.
+const OVERDUE_EVERY: u64 = 16;
+const REQUEST_NS: Nanos = 10 * MILLISECOND;
+
+fn ask(policy: &mut Any, requests: &mut Requests, context: u32, group: u32, now: Nanos) {
+    let mut bio = Attributes::new(Operation::Read, Extent::new(u64::from(context) << 20, 8));
+    (bio.context, bio.group) = (ContextId(context), GroupId(group));
+    let id = requests.allocate(bio, now).expect("a slot");
+    policy.allocated(requests, id, now);
+    requests.move_to(id, Place::Queued);
+    let _ = policy.insert(requests, id, Position::Sorted(Hint::None), now);
+}
+
+/// One request in 10 ms: a group of weight 1 beside one of 10,000 would have one in 100 s. Its 39 requests, of which the first goes in
+/// order, wait for 30 s, and then go one in 16 completions, first come, first served.
+#[test]
+fn nobody_waits_for_much_more_than_half_a_minute() {
+    let configuration = Configuration { slots: 1000, contexts: 400, groups: 3, ..Configuration::default() };
+    let mut policy = registry::build("paternoster", None, &configuration).expect("registered");
+    for (group, weight) in [(LIGHT, 1), (HEAVY, 10_000)] {
+        policy.group_added(GroupId(group), &GroupSettings::with_weight(weight), 0);
+    }
+    let overdue = policy.reasons().iter().position(|name| *name == "overdue").expect("a reason");
+    let mut requests = Requests::try_new(1000).expect("memory");
+    let mut now = SECOND;
+    for context in 1..400 {
+        ask(&mut policy, &mut requests, context, HEAVY, now);
+        if context % 10 == 0 {
+            ask(&mut policy, &mut requests, 0, LIGHT, now);
+        }
+    }
+    let (mut done_overdue, mut light) = (0, Vec::new());
+    for _ in 0..4_500 {
+        now += REQUEST_NS;
+        let Dispatch::Request { id, reason } = policy.choose(&requests, HardwareQueue(0), now) else {
+            panic!("queued")
+        };
+        requests.move_to(id, Place::Dispatched);
+        requests.move_to(id, Place::Started);
+        let _ = policy.started(&requests, id, now);
+        let (context, waited_ns) = (requests.attributes(id).context.0, now - requests.at(id).start_ns);
+        if usize::from(reason.0) == overdue {
+            assert!(waited_ns >= ORDER_WAITS_NS, "{waited_ns}");
+            done_overdue += 1;
+        }
+        assert!(waited_ns <= ORDER_WAITS_NS + 39 * (OVERDUE_EVERY + 1) * REQUEST_NS, "{waited_ns}");
+        requests.move_to(id, Place::Complete);
+        let _ = policy.completed(&requests, id, now);
+        let _ = policy.released(&requests, id, now);
+        policy.freed(&requests, id, now);
+        requests.free(id);
+        if context == 0 {
+            light.push(id.slot());
+        } else {
+            ask(&mut policy, &mut requests, context, HEAVY, now);
+        }
+    }
+    assert_eq!((light.len(), done_overdue), (39, 38));
+    assert!(light.is_sorted(), "{light:?}");
+    policy.check(&requests).expect("in order");
+    assert_eq!((policy.violations(), requests.violations()), (0, 0));
+}
