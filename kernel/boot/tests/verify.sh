@@ -7,7 +7,7 @@ for name in $(tr -d '[]' </sys/block/v0/queue/scheduler); do
     case $name in hw-*) ;; *) continue ;; esac
     use v0 $name || die 14 "switch to $name"
     echo 64 >/sys/block/v0/queue/nr_requests || die 15 "nr_requests under $name"
-    fio --name=verify --filename=/dev/v0 --direct=1 --ioengine=libaio --iodepth=32 --rw=randrw --bsrange=4k-64k --size=4m \
+    fio --name=verify --filename=/dev/v0 --direct=1 --ioengine=libaio --iodepth=32 --rw=randrw --bsrange=4k-64k --size=8m \
         --verify=crc32c --verify_fatal=1 --eta=never --output=/tmp/fio.log || { tail -n 20 /tmp/fio.log; die 20 "verify under $name"; }
     for file in /sys/block/v0/queue/iosched/*; do cat $file >/dev/null || die 21 "cat $file"; done
     echo "= $name $(grep -E '^(inserted|finished|bios_merged|absorbed|holds|timers|contexts|faults) ' /sys/block/v0/queue/iosched/stats | tr '\n' ' ')"
