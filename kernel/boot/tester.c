@@ -5,7 +5,7 @@
  * instruction, so the figure is exact.
  * tester DISK DEPTH stream|mixed BATCHES [FILE]: the same number of requests, DEPTH of them outstanding all the time (mixed: three
  * quarters at least); stream: random reads of 4 KiB, mixed: random reads and writes, neighbours among them, of 4 to 16 KiB.
- * With FILE behind, the requests done so far are kept there as a number of 8 bytes (od -A n -t d8).
+ * With FILE behind, the requests done so far are kept there as a number of 8 bytes (od -v -A n -t d8).
  * Static, no library but libc: fio's start alone costs more than what is measured.
  */
 #define _GNU_SOURCE

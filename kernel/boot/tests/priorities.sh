@@ -16,9 +16,9 @@ window() {
         jobs="$jobs $!"
     done
     sleep 0.3
-    set -- $(cat /tmp/0 /tmp/1 | od -A n -t d8 -w8)
+    set -- $(cat /tmp/0 /tmp/1 | od -v -A n -t d8 -w8)
     sleep $seconds
-    set -- "$@" $(cat /tmp/0 /tmp/1 | od -A n -t d8 -w8)
+    set -- "$@" $(cat /tmp/0 /tmp/1 | od -v -A n -t d8 -w8)
     kill $jobs
     wait
     [ $# = 4 ] && [ $(($3 + $4)) -gt $(($1 + $2)) ] || die 20 "$name: no counts: $*"
