@@ -1,11 +1,13 @@
 //! What a policy costs per request: one insert, one choice, one completion, at a steady number of backlogged queues.
 //!
 //! ```text
-//! cargo run --release -p hoistway-testbed --example policy_cost -- policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS [DEPTH]]]
+//! cargo run --release -p hoistway-testbed --example policy_cost -- policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS [DEPTH [OUTSTANDING]]]]
 //! cargo run --release -p hoistway-testbed --example policy_cost -- batch NAME REQUESTS TURNS [ROUNDS]
+//! cargo run --release -p hoistway-testbed --example policy_cost -- calibrate
 //! ```
-//! NAME may bear a version (`cfq@2.6.36`). With GROUPS (policy only) the issuers are spread over so many groups, two reads
-//! of each are outstanding, and a turn takes 10 us, so that slices end and groups take turns; DEPTH are in the device (1).
+//! NAME may bear a version (`cfq@2.6.36`). With GROUPS (policy only) the issuers are spread over so many groups, OUTSTANDING reads
+//! of each (2) are queued or in the device, and a turn takes 10 us, so that slices end and groups take turns; DEPTH are in the device (1).
+//! `calibrate` prints the nanoseconds of one xorshift step, by which processors can be compared.
 //!
 //! `batch` is one issuer alone: so many requests come at once, then each is chosen and completed before the next one, as in
 //! the kernel module's test `cost`; a turn is a request. `policy` drives the elevator alone with its request table, `queue` the whole request queue round it. Every queue
@@ -17,7 +19,7 @@ use elevator::registry::Carrier;
 use elevator::{
     Any, Attributes, Bio, Configuration, Depth, Dispatch, Elevator, Hint, Place, Position, Requests, registry,
 };
-use hoistway_testbed::GroupedLoad;
+use hoistway_testbed::{Crowd, GroupedLoad};
 use hoistway_testbed::queue::{Era, Next, RequestQueue, Settings};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -28,6 +30,10 @@ const SECTORS: usize = 4096;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments == ["calibrate"] {
+        println!("{:.2}", xorshift_ns());
+        return ExitCode::SUCCESS;
+    }
     let number = |at: usize, default: u64| arguments.get(at).map_or(Some(default), |text| text.parse().ok());
     let parsed = (arguments.first(), arguments.get(1), number(2, 0), number(3, 0), number(4, 1));
     let (Some(what), Some(name), Some(queues @ 1..=100_000), Some(turns @ 1..), Some(rounds @ 1..)) = parsed else {
@@ -42,8 +48,10 @@ fn main() -> ExitCode {
     let cost_ns = match what.as_str() {
         "policy" if groups > 0 => {
             let depth = usize::try_from(number(6, 1).unwrap_or(1)).unwrap_or(1).max(1);
-            let policy = GroupedLoad::policy(false, name, queues, groups);
-            policy.carried_by(Grouped { queues, groups, depth, turns, rounds })
+            let outstanding = u32::try_from(number(7, 2).unwrap_or(2)).unwrap_or(2).max(1);
+            let crowd = Crowd { issuers: queues, groups, outstanding };
+            let policy = GroupedLoad::policy(false, name, crowd);
+            policy.carried_by(Grouped { crowd, depth, turns, rounds })
         }
         "policy" => policy_alone(name, queues, turns, rounds),
         "batch" => in_batches(name, queues, turns, rounds),
@@ -85,6 +93,18 @@ fn fewest_ns(rounds: u64, turns: u64, mut turn: impl FnMut(u64)) -> f64 {
         fewest = fewest.min(start.elapsed().as_nanos() as f64 / turns as f64);
     }
     fewest
+}
+
+/// Of a step that needs the one before it: three shifts and three exclusive ors.
+fn xorshift_ns() -> f64 {
+    let mut state = 88_172_645_463_325_252_u64;
+    let ns = fewest_ns(200, 10_000, |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+    });
+    std::hint::black_box(state);
+    ns
 }
 
 fn build(spec: &str, configuration: &Configuration) -> Any {
@@ -137,8 +157,7 @@ fn alone<E: Elevator>(mut policy: E, load: &Alone) -> f64 {
 
 /// As [`Alone`], of issuers in groups.
 struct Grouped {
-    queues: u32,
-    groups: u32,
+    crowd: Crowd,
     depth: usize,
     turns: u64,
     rounds: u64,
@@ -148,7 +167,7 @@ impl Carrier for Grouped {
     type Answer = f64;
 
     fn carry<E: Elevator>(self, policy: E) -> f64 {
-        let mut load = GroupedLoad::of(policy, self.depth, self.queues, self.groups);
+        let mut load = GroupedLoad::of(policy, self.depth, self.crowd);
         fewest_ns(self.rounds, self.turns, |_| load.turn())
     }
 }

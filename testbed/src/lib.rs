@@ -25,6 +25,6 @@ mod testbed;
 pub use benches::{grouped_benches, policy_benches, turn_benches};
 pub use calls::{Call, Calls};
 pub use document::{check_table, check_tunables_table};
-pub use load::GroupedLoad;
+pub use load::{Crowd, GroupedLoad};
 pub use queue;
 pub use testbed::{Started, Testbed};

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 pub(crate) const STEP_NS: Nanos = 10_000;
 
 /// A policy with a constant number of backlogged issuers in groups of different weight: whoever was served asks again. A
-/// turn takes 10 us, so that slices end and groups take turns; each issuer has two random 4 KiB reads outstanding.
+/// turn takes 10 us, so that slices end and groups take turns; each issuer has so many random 4 KiB reads outstanding.
 #[derive(Debug)]
 pub struct GroupedLoad<E = Any> {
     policy: E,
@@ -25,13 +25,36 @@ pub struct GroupedLoad<E = Any> {
     depth: usize,
 }
 
+/// How many issuers, in how many groups, with how much outstanding.
+#[derive(Copy, Clone, Debug)]
+pub struct Crowd {
+    /// Each a context of its own.
+    pub issuers: u32,
+    /// The issuers go round these.
+    pub groups: u32,
+    /// Reads of each issuer, queued or in the device.
+    pub outstanding: u32,
+}
+
+impl Crowd {
+    /// Two reads of each issuer: all are backlogged while one is served.
+    pub const fn of_two(issuers: u32, groups: u32) -> Self {
+        Self { issuers, groups, outstanding: 2 }
+    }
+
+    const fn slots(&self) -> u32 {
+        self.outstanding * self.issuers + 8
+    }
+}
+
 impl GroupedLoad<Any> {
     /// The policy of this name, form and settings, as in [`crate::Testbed::new`].
     ///
     /// # Panics
     /// When there is no such policy, form or tunable.
     pub fn new(spec: &str, issuers: u32, groups: u32) -> Self {
-        Self::of(Self::policy(false, spec, issuers, groups), 1, issuers, groups)
+        let crowd = Crowd::of_two(issuers, groups);
+        Self::of(Self::policy(false, spec, crowd), 1, crowd)
     }
 
     /// The same over a device where positioning costs time.
@@ -39,20 +62,21 @@ impl GroupedLoad<Any> {
     /// # Panics
     /// As [`Self::new`].
     pub fn on_disk(spec: &str, issuers: u32, groups: u32) -> Self {
-        Self::of(Self::policy(true, spec, issuers, groups), 1, issuers, groups)
+        let crowd = Crowd::of_two(issuers, groups);
+        Self::of(Self::policy(true, spec, crowd), 1, crowd)
     }
 
     /// A policy with room for such a load.
     ///
     /// # Panics
     /// As [`Self::new`].
-    pub fn policy(rotational: bool, spec: &str, issuers: u32, groups: u32) -> Any {
-        let slots = slots_for(issuers);
+    pub fn policy(rotational: bool, spec: &str, crowd: Crowd) -> Any {
+        let slots = crowd.slots();
         let configuration = Configuration {
             slots,
             rotational,
-            contexts: issuers + 1,
-            groups: groups + 1,
+            contexts: crowd.issuers + 1,
+            groups: crowd.groups + 1,
             depth: Depth { requests: slots, device: 32 },
             ..Configuration::default()
         };
@@ -60,21 +84,18 @@ impl GroupedLoad<Any> {
     }
 }
 
-fn slots_for(issuers: u32) -> u32 {
-    2 * issuers + 8
-}
-
 impl<E: Elevator> GroupedLoad<E> {
     /// Over a policy from [`GroupedLoad::policy`], known by its type or not, on a device that has so many requests inside at a time.
     ///
     /// # Panics
     /// When the depth is 0.
-    pub fn of(policy: E, depth: usize, issuers: u32, groups: u32) -> Self {
+    pub fn of(policy: E, depth: usize, crowd: Crowd) -> Self {
         assert!(depth > 0, "one is inside at least");
+        let Crowd { issuers, groups, outstanding } = crowd;
         let mut random = Stream::new(7);
         let mut load = Self {
             policy,
-            requests: Requests::try_new(slots_for(issuers)).expect("memory"),
+            requests: Requests::try_new(crowd.slots()).expect("memory"),
             groups,
             sectors: (0..4096).map(|_| random.next() >> 30).collect(),
             turns: 0,
@@ -85,7 +106,7 @@ impl<E: Elevator> GroupedLoad<E> {
         for group in 1..=groups {
             load.policy.group_added(GroupId(group), &GroupSettings::with_weight(100 + group), 0);
         }
-        for ask in 0..2 * issuers {
+        for ask in 0..outstanding * issuers {
             load.ask(ask % issuers);
         }
         load
