@@ -1,12 +1,12 @@
 //! What a policy costs per request: one insert, one choice, one completion, at a steady number of backlogged queues.
 //!
 //! ```text
-//! cargo run --release -p hoistway-testbed --example policy_cost -- policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS [DEPTH [OUTSTANDING]]]]
+//! cargo run --release -p hoistway-testbed --example policy_cost -- policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS [INSIDE [OUTSTANDING]]]]
 //! cargo run --release -p hoistway-testbed --example policy_cost -- batch NAME REQUESTS TURNS [ROUNDS]
 //! cargo run --release -p hoistway-testbed --example policy_cost -- calibrate
 //! ```
 //! NAME may bear a version (`cfq@2.6.36`). With GROUPS (policy only) the issuers are spread over so many groups, OUTSTANDING reads
-//! of each (2) are queued or in the device, and a turn takes 10 us, so that slices end and groups take turns; DEPTH are in the device (1).
+//! of each (2) are queued or in the device, and a turn takes 10 us, so that slices end and groups take turns; INSIDE are in the device (1).
 //! `calibrate` prints the nanoseconds of one xorshift step, by which processors can be compared.
 //!
 //! `batch` is one issuer alone: so many requests come at once, then each is chosen and completed before the next one, as in
@@ -19,8 +19,8 @@ use elevator::registry::Carrier;
 use elevator::{
     Any, Attributes, Bio, Configuration, Depth, Dispatch, Elevator, Hint, Place, Position, Requests, registry,
 };
-use hoistway_testbed::{Crowd, GroupedLoad};
 use hoistway_testbed::queue::{Era, Next, RequestQueue, Settings};
+use hoistway_testbed::{Crowd, GroupedLoad};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -47,11 +47,11 @@ fn main() -> ExitCode {
     let groups = u32::try_from(number(5, 0).unwrap_or(0)).unwrap_or(0);
     let cost_ns = match what.as_str() {
         "policy" if groups > 0 => {
-            let depth = usize::try_from(number(6, 1).unwrap_or(1)).unwrap_or(1).max(1);
-            let outstanding = u32::try_from(number(7, 2).unwrap_or(2)).unwrap_or(2).max(1);
-            let crowd = Crowd { issuers: queues, groups, outstanding };
+            let at_least_one = |at, default| u32::try_from(number(at, default).unwrap_or(default)).unwrap_or(1).max(1);
+            let (inside, outstanding) = (at_least_one(6, 1), at_least_one(7, 2));
+            let crowd = Crowd { issuers: queues, groups, outstanding, inside };
             let policy = GroupedLoad::policy(false, name, crowd);
-            policy.carried_by(Grouped { crowd, depth, turns, rounds })
+            policy.carried_by(Grouped { crowd, turns, rounds })
         }
         "policy" => policy_alone(name, queues, turns, rounds),
         "batch" => in_batches(name, queues, turns, rounds),
@@ -158,7 +158,6 @@ fn alone<E: Elevator>(mut policy: E, load: &Alone) -> f64 {
 /// As [`Alone`], of issuers in groups.
 struct Grouped {
     crowd: Crowd,
-    depth: usize,
     turns: u64,
     rounds: u64,
 }
@@ -167,7 +166,7 @@ impl Carrier for Grouped {
     type Answer = f64;
 
     fn carry<E: Elevator>(self, policy: E) -> f64 {
-        let mut load = GroupedLoad::of(policy, self.depth, self.crowd);
+        let mut load = GroupedLoad::of(policy, self.crowd);
         fewest_ns(self.rounds, self.turns, |_| load.turn())
     }
 }

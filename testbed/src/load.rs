@@ -25,7 +25,7 @@ pub struct GroupedLoad<E = Any> {
     depth: usize,
 }
 
-/// How many issuers, in how many groups, with how much outstanding.
+/// How many issuers, in how many groups, with how much outstanding, over a device that takes 32 requests, or as many as are inside.
 #[derive(Copy, Clone, Debug)]
 pub struct Crowd {
     /// Each a context of its own.
@@ -34,12 +34,14 @@ pub struct Crowd {
     pub groups: u32,
     /// Reads of each issuer, queued or in the device.
     pub outstanding: u32,
+    /// Requests in the device, one at least.
+    pub inside: u32,
 }
 
 impl Crowd {
-    /// Two reads of each issuer: all are backlogged while one is served.
+    /// Two reads of each issuer, one in the device: all are backlogged while one is served.
     pub const fn of_two(issuers: u32, groups: u32) -> Self {
-        Self { issuers, groups, outstanding: 2 }
+        Self { issuers, groups, outstanding: 2, inside: 1 }
     }
 
     const fn slots(&self) -> u32 {
@@ -54,7 +56,7 @@ impl GroupedLoad<Any> {
     /// When there is no such policy, form or tunable.
     pub fn new(spec: &str, issuers: u32, groups: u32) -> Self {
         let crowd = Crowd::of_two(issuers, groups);
-        Self::of(Self::policy(false, spec, crowd), 1, crowd)
+        Self::of(Self::policy(false, spec, crowd), crowd)
     }
 
     /// The same over a device where positioning costs time.
@@ -63,7 +65,7 @@ impl GroupedLoad<Any> {
     /// As [`Self::new`].
     pub fn on_disk(spec: &str, issuers: u32, groups: u32) -> Self {
         let crowd = Crowd::of_two(issuers, groups);
-        Self::of(Self::policy(true, spec, crowd), 1, crowd)
+        Self::of(Self::policy(true, spec, crowd), crowd)
     }
 
     /// A policy with room for such a load.
@@ -77,7 +79,7 @@ impl GroupedLoad<Any> {
             rotational,
             contexts: crowd.issuers + 1,
             groups: crowd.groups + 1,
-            depth: Depth { requests: slots, device: 32 },
+            depth: Depth { requests: slots, device: crowd.inside.max(32) },
             ..Configuration::default()
         };
         Spec::parse(spec).build(&configuration)
@@ -85,13 +87,14 @@ impl GroupedLoad<Any> {
 }
 
 impl<E: Elevator> GroupedLoad<E> {
-    /// Over a policy from [`GroupedLoad::policy`], known by its type or not, on a device that has so many requests inside at a time.
+    /// Over a policy from [`GroupedLoad::policy`], known by its type or not.
     ///
     /// # Panics
-    /// When the depth is 0.
-    pub fn of(policy: E, depth: usize, crowd: Crowd) -> Self {
-        assert!(depth > 0, "one is inside at least");
-        let Crowd { issuers, groups, outstanding } = crowd;
+    /// When nothing is to be inside.
+    pub fn of(policy: E, crowd: Crowd) -> Self {
+        let Crowd { issuers, groups, outstanding, inside } = crowd;
+        assert!(inside > 0, "one is inside at least");
+        let depth = inside as usize;
         let mut random = Stream::new(7);
         let mut load = Self {
             policy,
