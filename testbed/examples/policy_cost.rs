@@ -38,8 +38,8 @@ fn main() -> ExitCode {
     let parsed = (arguments.first(), arguments.get(1), number(2, 0), number(3, 0), number(4, 1));
     let (Some(what), Some(name), Some(queues @ 1..=100_000), Some(turns @ 1..), Some(rounds @ 1..)) = parsed else {
         eprintln!(
-            "usage: policy_cost policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS [DEPTH]]]   (QUEUES up to 100000)\n       \
-             policy_cost batch NAME REQUESTS TURNS [ROUNDS]"
+            "usage: policy_cost policy|queue NAME QUEUES TURNS [ROUNDS [GROUPS [INSIDE [OUTSTANDING]]]]   (QUEUES up to 100000)\n       \
+             policy_cost batch NAME REQUESTS TURNS [ROUNDS]\n       policy_cost calibrate"
         );
         return ExitCode::from(2);
     };
