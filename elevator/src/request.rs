@@ -138,8 +138,6 @@ pub struct Request {
     word: RequestId,
     /// Where it is now.
     pub place: Place,
-    /// See [`Requests::expect`].
-    is_expected: Cell<bool>,
 }
 
 const _: () = assert!(size_of::<Request>() == 64, "as long as a cache line");
@@ -155,7 +153,6 @@ impl Request {
             issued_ns: 0,
             word: RequestId::new(LAST, 0),
             place: Place::Free,
-            is_expected: Cell::new(false),
         }
     }
 
@@ -357,13 +354,10 @@ impl Requests {
         Some(request.attributes.hardware_queue)
     }
 
-    /// The request in a slot is likely to be asked for soon. By a write, for which nobody waits as one would for a read, what is kept of
-    /// it comes nearer; nothing else follows from it.
+    /// The request in a slot is likely to be asked for soon: what is kept of it comes nearer.
     #[inline]
-    pub fn expect(&self, slot: u32) {
-        if let Some(request) = self.slots.get(slot) {
-            request.is_expected.set(true);
-        }
+    pub fn prefetch(&self, slot: u32) {
+        self.slots.prefetch(slot);
     }
 
     /// The id of a slot in its present use; `None` while the slot is free. Links are slots, ids are for outside.

@@ -21,7 +21,8 @@ const EMPTY_NAMES: [&str; 9] =
 const IMPORTS: &[(&str, &[&str])] = &[
     ("block", &[]),
     ("linux", &[]),
-    ("elevator", &["block"]),
+    ("prefetch", &[]),
+    ("elevator", &["block", "prefetch"]),
     ("queue", &["block", "elevator"]),
     ("device", &["block"]),
     ("workload", &["block"]),
@@ -62,6 +63,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
 
 /// Files in which `unsafe` may stand (layout, section 3), and tests that count allocations or speak to the kernel.
 const UNSAFE_FILES: &[&str] = &[
+    "prefetch/src/lib.rs",
     "linux/src/aio.rs",
     "linux/src/ring.rs",
     "linux/src/buffer.rs",
@@ -76,7 +78,7 @@ const UNSAFE_FILES: &[&str] = &[
 ];
 
 /// Crates whose root cannot forbid `unsafe`, because a file of theirs is in [`UNSAFE_FILES`].
-const UNSAFE_CRATES: &[&str] = &["linux", "export", "kernel"];
+const UNSAFE_CRATES: &[&str] = &["prefetch", "linux", "export", "kernel"];
 
 /// What `structures/` may not know: a tree is a tree.
 const NOT_FOR_STRUCTURES: &[&str] =

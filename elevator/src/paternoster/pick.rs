@@ -524,22 +524,21 @@ impl Paternoster {
     }
 
     /// Whoever is behind a leaf in its slot is likely to be the next of their group, and who is behind that one the next but one. What is
-    /// kept of them is brought nearer meanwhile by writes that change nothing, for which nobody waits as one would for a read.
+    /// kept of them is brought nearer meanwhile.
     #[inline(always)]
-    fn expect_behind(&mut self, leaf: u32, requests: &Requests) {
+    fn expect_behind(&self, leaf: u32, requests: &Requests) {
         if self.slots.len() < MANY {
             return;
         }
         let next = self.chains.behind(leaf);
         let Some(member) = self.members.get(next) else { return };
-        let (first, parent) = (member.line.first, member.parent);
-        if let Some(slot) = self.slots.get_mut(first) {
-            slot.held = Held::Queued;
-            requests.expect(first);
-        }
-        if let Some(member) = self.members.get_mut(self.chains.behind(next)) {
-            member.parent = parent;
-        }
+        let first = member.line.first;
+        self.slots.prefetch(first);
+        self.links.prefetch(first);
+        requests.prefetch(first);
+        let next_but_one = self.chains.behind(next);
+        self.members.prefetch(next_but_one);
+        self.chains.prefetch(next_but_one);
     }
 
     /// A request fewer waits and one more is inside; virtual time of the leaf and the groups above runs on. Who was chosen in order was

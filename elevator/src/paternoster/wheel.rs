@@ -57,6 +57,12 @@ impl Chains {
         self.links.at(child).next
     }
 
+    /// A child is likely to be moved soon: its links come nearer.
+    #[inline]
+    pub fn prefetch(&self, child: u32) {
+        self.links.prefetch(child);
+    }
+
     pub fn is_linked(&self, child: u32) -> bool {
         self.links.at(child).next != OFF
     }

@@ -76,6 +76,14 @@ impl<T> Array<T> {
         self.items.get_mut(index as usize)
     }
 
+    /// The element at `index`, if there is one, is going to be changed soon: it comes nearer.
+    #[inline]
+    pub fn prefetch(&self, index: u32) {
+        if let Some(item) = self.items.get(index as usize) {
+            prefetch::for_write(item);
+        }
+    }
+
     /// The number of elements.
     #[inline]
     pub fn len(&self) -> u32 {
