@@ -138,7 +138,7 @@ fn whoever_is_killed_nothing_stays() {
         reader.wait().expect("fio ends, with errors or without");
         let mut seen = String::new();
         if victims.len() == 2 {
-            // What whoever looks next has before them: it failed once, and nobody knows whether a victim was still on its way out.
+            // What whoever looks next has before them: a victim may still be on its way out.
             for victim in victims {
                 let stat = format!("/proc/{}/stat", pid(&processes, victim));
                 seen +=

@@ -41,6 +41,12 @@ impl Process {
         start_time_ticks(&text) == Some(self.start_time_ticks) && !is_over(&text)
     }
 
+    /// Whether it still runs and is not to end at once: one that was killed may wait in the kernel for I/O, and ends when that is over.
+    pub fn goes_on(self) -> bool {
+        let text = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        start_time_ticks(&text) == Some(self.start_time_ticks) && !is_over(&text) && !is_killed(&text)
+    }
+
     /// Asks it to end (SIGTERM). It may have ended already.
     pub fn terminate(self) {
         self.signal(Signal::TERM);
@@ -75,6 +81,12 @@ fn is_over(stat: &str) -> bool {
     matches!(fields(stat).next(), Some("Z" | "X"))
 }
 
+/// Field 31 of `/proc/PID/stat`: signals that are pending, the lowest bit for signal 1.
+fn is_killed(stat: &str) -> bool {
+    let pending: u64 = fields(stat).nth(28).and_then(|field| field.parse().ok()).unwrap_or(0);
+    pending & 1 << (Signal::KILL.as_raw() - 1) != 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,14 +99,24 @@ mod tests {
     }
 
     #[test]
+    fn who_was_killed_and_waits_for_a_device_does_not_go_on() {
+        // As a kernel wrote it for a process that had a device open whose server was gone.
+        let before = "21798 (exe) D 1 21798 21798 0 -1 4718592 411 0 0 0 0 0 0 0 20 0 1 0 5226694 18583552 1864 18446744073709551615 \
+             94819072513040 94819082457392 140736544944320 0 0";
+        assert!(is_killed(&format!("{before} 256 0 4096 1088 1 0 0 17")));
+        assert!(!is_killed(&format!("{before} 0 0 4096 1088 1 0 0 17")));
+        assert!(!is_killed(&format!("{before} 512 0 4096 1088 1 0 0 17")), "SIGUSR1 alone");
+    }
+
+    #[test]
     fn a_process_is_known_while_it_runs_and_not_after() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let process = Process::of(i32::try_from(child.id()).unwrap()).unwrap();
-        assert!(process.is_alive());
+        assert!(process.is_alive() && process.goes_on());
         assert!(!Process { start_time_ticks: process.start_time_ticks + 1, ..process }.is_alive());
         process.kill();
         child.wait().unwrap();
-        assert!(!process.is_alive());
+        assert!(!process.is_alive() && !process.goes_on());
         process.kill();
     }
 }

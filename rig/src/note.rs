@@ -78,11 +78,12 @@ pub fn list() -> Vec<Rig> {
     let entries = fs::read_dir(directory()).into_iter().flatten().flatten();
     let mut rigs: Vec<Rig> = entries.filter_map(|entry| read(&entry.path())).collect();
     rigs.retain(|rig| {
-        let is_alive = rig.is_alive();
-        if !is_alive && (!rig.node().exists() || linux::loop_device::remove(rig.number)) {
+        // A keeper that was killed goes when it has closed the device, for which a removal waits.
+        let is_served = rig.server.goes_on() || rig.keeper.goes_on();
+        if !is_served && (!rig.node().exists() || linux::loop_device::remove(rig.number)) {
             remove(rig.number);
         }
-        is_alive
+        is_served
     });
     rigs.sort_by_key(|rig| rig.number);
     rigs
