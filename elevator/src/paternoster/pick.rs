@@ -558,7 +558,12 @@ impl Paternoster {
             if state.queued == 0 || is_astray {
                 self.move_seat(member);
             } else {
-                match group.ready.advance(&mut self.chains, state.vt, state.slot(), member) {
+                let slot = if IS_IN_ORDER {
+                    group.ready.advance_first(&mut self.chains, state.vt)
+                } else {
+                    group.ready.advance(&mut self.chains, state.vt, state.slot(), member)
+                };
+                match slot {
                     Some(slot) => state.settle(Place::Ready, slot),
                     None => self.complain(),
                 }

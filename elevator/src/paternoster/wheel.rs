@@ -298,7 +298,7 @@ impl Wheel {
 
     /// Takes a child of this wheel from the slot that it is in to where its virtual time belongs, exactly as [`Self::remove`]
     /// and [`Self::insert`] would: answers like the latter.
-    #[inline(always)]
+    #[inline(never)]
     pub fn advance(&mut self, chains: &mut Chains, vt: u64, from: u8, child: u32) -> Option<u8> {
         if self.len <= 1 {
             // Alone, it is where the chain begins.
@@ -355,6 +355,41 @@ impl Wheel {
             self.find_first(row);
         } else {
             self.note_newcomer(child, to);
+        }
+        Some(to)
+    }
+
+    /// The same for the first of all, which has nobody before it in its slot.
+    #[inline(always)]
+    pub fn advance_first(&mut self, chains: &mut Chains, vt: u64) -> Option<u8> {
+        let (child, from) = (self.first, self.first_at);
+        let distance = self.distance(vt);
+        if self.len <= 1 || distance < 0 {
+            return self.advance(chains, vt, from, child);
+        }
+        let to = round(self.base.wrapping_add(distance.unsigned_abs().min(MASK)));
+        let Chains { rows, links, .. } = chains;
+        let next = links.get(child)?.next;
+        if to == from && next == NIL {
+            return Some(to);
+        }
+        let row = rows.get_mut(self.number)?;
+        slot_of(row, from).pop(next);
+        let slot = slot_of(row, to);
+        let last = core::mem::replace(&mut slot.last, child);
+        match links.get_mut(last) {
+            Some(link) => link.next = child,
+            None => slot.first = child,
+        }
+        if let Some(link) = links.get_mut(child) {
+            *link = Link { prev: last, next: NIL };
+        }
+        self.occupied |= 1 << (to & 63);
+        if next == NIL {
+            self.occupied &= !(1 << (from & 63));
+            self.find_first(row);
+        } else {
+            self.first = next;
         }
         Some(to)
     }
