@@ -205,7 +205,14 @@ impl Paternoster {
 
     #[inline(never)]
     fn become_ready(&mut self, member: u32) {
-        if self.members.at(member).place() == Place::Inactive || self.is_over(member) {
+        let state = self.members.at(member);
+        // Who has a request inside, or one that came back a moment ago, is not over.
+        let is_expected = state.place() == Place::Wait && (state.in_flight > 0 || state.ghosts.live(self.generation) > 0);
+        if is_expected {
+            self.ready_from_wait(member);
+            return;
+        }
+        if state.place() == Place::Inactive || self.is_over(member) {
             self.wake(member);
         }
         self.seat(member, Place::Ready);

@@ -555,7 +555,9 @@ impl Paternoster {
             let parent = state.parent;
             let group = self.groups.at_mut(parent);
             let is_astray = !IS_IN_ORDER && (is_later(group.floor_vt, state.vt) || state.place() != Place::Ready);
-            if state.queued == 0 || is_astray {
+            if IS_IN_ORDER && state.queued == 0 {
+                self.wait_from_first(member);
+            } else if state.queued == 0 || is_astray {
                 self.move_seat(member);
             } else {
                 let slot = if IS_IN_ORDER {

@@ -277,6 +277,50 @@ impl Wheel {
         Some(index)
     }
 
+    /// As [`Self::insert`], for one that is not behind the chain's begin, as most are not.
+    #[inline(always)]
+    pub fn append(&mut self, chains: &mut Chains, vt: u64, child: u32) -> Option<u8> {
+        if self.occupied == 0 {
+            self.base = vt.wrapping_shr(u32::from(self.shift));
+        }
+        let distance = self.distance(vt);
+        if distance < 0 {
+            return self.insert(chains, vt, child);
+        }
+        let index = round(self.base.wrapping_add(distance.unsigned_abs().min(MASK)));
+        let Chains { rows, links, .. } = chains;
+        if !slot_of(rows.get_mut(self.number)?, index).push_back(links, child) {
+            return None;
+        }
+        self.note_newcomer(child, index);
+        self.occupied |= 1 << (index & 63);
+        self.len = self.len.wrapping_add(1);
+        Some(index)
+    }
+
+    /// Whether this child is first of all.
+    #[inline]
+    pub const fn is_first(&self, child: u32) -> bool {
+        self.first == child
+    }
+
+    /// The first of all leaves. False if there is none.
+    #[inline(always)]
+    pub fn take_first(&mut self, chains: &mut Chains) -> bool {
+        let Chains { rows, links, .. } = chains;
+        let (Some(row), Some(link)) = (rows.get_mut(self.number), links.get_mut(self.first)) else { return false };
+        let next = core::mem::replace(&mut link.next, OFF);
+        slot_of(row, self.first_at).pop(next);
+        self.len = self.len.wrapping_sub(1);
+        if next == NIL {
+            self.occupied &= !(1 << (self.first_at & 63));
+            self.find_first(row);
+        } else {
+            self.first = next;
+        }
+        true
+    }
+
     /// From the slot that it is in. False, and nothing happens, if the child is in no wheel. That it is in this one is the caller's duty.
     #[inline]
     pub fn remove(&mut self, chains: &mut Chains, index: u8, child: u32) -> bool {
