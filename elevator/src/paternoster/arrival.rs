@@ -207,7 +207,8 @@ impl Paternoster {
     fn become_ready(&mut self, member: u32) {
         let state = self.members.at(member);
         // Who has a request inside, or one that came back a moment ago, is not over.
-        let is_expected = state.place() == Place::Wait && (state.in_flight > 0 || state.ghosts.live(self.generation) > 0);
+        let is_expected =
+            state.place() == Place::Wait && (state.in_flight > 0 || state.ghosts.live(self.generation) > 0);
         if is_expected {
             self.ready_from_wait(member);
             return;
