@@ -84,6 +84,19 @@ impl Slot {
         true
     }
 
+    /// As [`Self::push_back`], one that is just leaving another slot.
+    #[inline(always)]
+    fn receive(&mut self, links: &mut Array<Link>, child: u32) {
+        let last = core::mem::replace(&mut self.last, child);
+        match links.get_mut(last) {
+            Some(link) => link.next = child,
+            None => self.first = child,
+        }
+        if let Some(link) = links.get_mut(child) {
+            *link = Link { prev: last, next: NIL };
+        }
+    }
+
     #[inline]
     fn push_front(&mut self, links: &mut Array<Link>, child: u32) -> bool {
         let first = self.first;
@@ -385,15 +398,7 @@ impl Wheel {
                 None => slot.last = prev,
             }
         }
-        let slot = slot_of(row, to);
-        let last = core::mem::replace(&mut slot.last, child);
-        match links.get_mut(last) {
-            Some(link) => link.next = child,
-            None => slot.first = child,
-        }
-        if let Some(link) = links.get_mut(child) {
-            *link = Link { prev: last, next: NIL };
-        }
+        slot_of(row, to).receive(links, child);
         self.occupied |= 1 << (to & 63);
         if self.first == child {
             self.find_first(row);
@@ -419,15 +424,7 @@ impl Wheel {
         }
         let row = rows.get_mut(self.number)?;
         slot_of(row, from).pop(next);
-        let slot = slot_of(row, to);
-        let last = core::mem::replace(&mut slot.last, child);
-        match links.get_mut(last) {
-            Some(link) => link.next = child,
-            None => slot.first = child,
-        }
-        if let Some(link) = links.get_mut(child) {
-            *link = Link { prev: last, next: NIL };
-        }
+        slot_of(row, to).receive(links, child);
         self.occupied |= 1 << (to & 63);
         if next == NIL {
             self.occupied &= !(1 << (from & 63));
