@@ -12,7 +12,7 @@
 ///
 /// ```
 /// let table = [0_u64; 1024];
-/// prefetch::for_write(&table[700]);
+/// hoistway_prefetch::for_write(&table[700]);
 /// ```
 #[inline(always)]
 #[allow(unsafe_code)]
