@@ -8,7 +8,6 @@ mod merging;
 mod plugging;
 mod raising;
 mod settings;
-mod shortcuts;
 
 #[test]
 fn the_page_shows_the_tunables() {
