@@ -3,9 +3,7 @@
 use crate::spec::Spec;
 use block::random::Stream;
 use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId};
-use elevator::{
-    Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Hint, Place, Position, Requests,
-};
+use elevator::{Any, Attributes, Configuration, Depth, Dispatch, Elevator, GroupSettings, Place, Requests};
 use std::collections::VecDeque;
 
 /// Time per turn, so that shares and deadlines move: a device of 100,000 requests per second.
@@ -17,7 +15,6 @@ pub(crate) const STEP_NS: Nanos = 10_000;
 pub struct GroupedLoad<E = Any> {
     policy: E,
     requests: Requests,
-    groups: u32,
     sectors: Vec<u64>,
     turns: usize,
     now: Nanos,
@@ -99,7 +96,6 @@ impl<E: Elevator> GroupedLoad<E> {
         let mut load = Self {
             policy,
             requests: Requests::try_new(crowd.slots()).expect("memory"),
-            groups,
             sectors: (0..4096).map(|_| random.next() >> 30).collect(),
             turns: 0,
             now: 0,
@@ -110,21 +106,21 @@ impl<E: Elevator> GroupedLoad<E> {
             load.policy.group_added(GroupId(group), &GroupSettings::with_weight(100 + group), 0);
         }
         for ask in 0..outstanding * issuers {
-            load.ask(ask % issuers);
+            let issuer = ask % issuers;
+            load.ask(GroupId(1 + issuer % groups), ContextId(issuer));
         }
         load
     }
 
-    fn ask(&mut self, issuer: u32) {
+    fn ask(&mut self, group: GroupId, issuer: ContextId) {
         // A power of two of them, so that picking the next costs a mask.
         let first_sector = self.sectors[self.turns % 4096];
         self.turns += 1;
         let mut bio = Attributes::new(Operation::Read, Extent::new(first_sector, 8));
-        (bio.context, bio.group) = (ContextId(issuer), GroupId(1 + issuer % self.groups));
-        let id = self.requests.allocate(bio, self.now).expect("a slot");
+        (bio.context, bio.group) = (issuer, group);
+        let id = self.requests.allocate_queued(bio, self.now).expect("a slot");
         self.policy.allocated(&self.requests, id, self.now);
-        self.requests.move_to(id, Place::Queued);
-        let _ = self.policy.insert(&self.requests, id, Position::Sorted(Hint::None), self.now);
+        let _ = self.policy.insert_newcomer(&self.requests, id, &bio, self.now);
     }
 
     /// One request is chosen and started, the oldest inside is completed, and its issuer asks again.
@@ -136,8 +132,7 @@ impl<E: Elevator> GroupedLoad<E> {
         while self.inside.len() < self.depth {
             match self.policy.choose(&self.requests, HardwareQueue(0), self.now) {
                 Dispatch::Request { id, .. } => {
-                    self.requests.move_to(id, Place::Dispatched);
-                    self.requests.move_to(id, Place::Started);
+                    self.requests.start(id, self.now);
                     let _ = self.policy.started(&self.requests, id, self.now);
                     self.inside.push_back(id);
                 }
@@ -151,12 +146,11 @@ impl<E: Elevator> GroupedLoad<E> {
             }
         }
         let Some(id) = self.inside.pop_front() else { return };
-        self.requests.move_to(id, Place::Complete);
-        let _ = self.policy.completed(&self.requests, id, self.now);
-        let _ = self.policy.released(&self.requests, id, self.now);
-        let issuer = self.requests.attributes(id).context.0;
+        let _ = self.requests.take_back(id, Place::Complete);
+        let _ = self.policy.completed_and_released(&self.requests, id, self.now);
         self.policy.freed(&self.requests, id, self.now);
-        self.requests.free(id);
-        self.ask(issuer);
+        if let Some((group, issuer)) = self.requests.give_back(id) {
+            self.ask(group, issuer);
+        }
     }
 }
