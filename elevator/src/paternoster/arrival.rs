@@ -213,7 +213,12 @@ impl Paternoster {
             self.ready_from_wait(member);
             return;
         }
-        if state.place() == Place::Inactive || self.is_over(member) {
+        self.become_ready_anew(member);
+    }
+
+    #[inline(never)]
+    fn become_ready_anew(&mut self, member: u32) {
+        if self.members.at(member).place() == Place::Inactive || self.is_over(member) {
             self.wake(member);
         }
         self.seat(member, Place::Ready);

@@ -97,7 +97,7 @@ impl Paternoster {
 
     /// Of a leaf, and of the groups above it.
     #[inline(always)]
-    fn one_less_inside<const IS_DONE: bool>(&mut self, leaf: u32) {
+    pub(super) fn one_less_inside<const IS_DONE: bool>(&mut self, leaf: u32) {
         if leaf == self.aboard && self.slice_from_ns == 0 {
             self.slice_from_ns = self.now;
         }

@@ -195,7 +195,7 @@ impl Elevator for Paternoster {
         self.members.at_mut(member).marks = mark::ONLINE;
         self.tallies.clear(group.0);
         *self.other_vts.at_mut(member) = 0;
-        *self.groups.at_mut(group.0) = Group::numbered(group.0, settings.parent.0);
+        *self.groups.at_mut(group.0) = Group::numbered(group.0, settings.parent.0, self.members.len());
     }
 
     fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> Wake {
@@ -346,10 +346,30 @@ impl Paternoster {
         }
     }
 
+    /// As [`Elevator::completed`] and [`Elevator::released`], of any but the sole issuer's.
     #[inline(never)]
     fn complete_and_release(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
-        let completed = self.completed(requests, id, now);
-        completed.and(self.released(requests, id, now))
+        let entry = match self.slots.get_mut(id.slot()) {
+            Some(entry) if entry.id == id && entry.held == Held::Dispatched && entry.class == Class::BestEffort => {
+                entry
+            }
+            _ => {
+                let completed = self.completed(requests, id, now);
+                return completed.and(self.released(requests, id, now));
+            }
+        };
+        entry.held = Held::Nowhere;
+        let leaf = core::mem::replace(&mut entry.leaf, NIL);
+        let (bytes, tally, since_ns, is_sync_read) =
+            (entry.bytes, entry.tally, entry.since_ns, entry.is_sync & entry.is_read);
+        self.now = now;
+        self.one_out();
+        self.learn(bytes, tally, since_ns, is_sync_read);
+        self.end_sole();
+        self.one_less_inside::<true>(leaf);
+        self.until_overdue = self.until_overdue.saturating_sub(1);
+        self.let_go(leaf);
+        self.wake_up()
     }
 
     /// What comes before every insertion. False, and counted, if the slot is taken.

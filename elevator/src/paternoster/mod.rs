@@ -13,6 +13,7 @@
 
 mod arrival;
 mod cabin;
+mod chains;
 mod completion;
 mod elevator;
 mod ladder;
@@ -43,6 +44,7 @@ use block::random::Stream;
 use block::time::is_due;
 use block::{Class, ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 use cabin::Fare;
+use chains::Chains;
 use ladder::Ladder;
 use lines::{ByAge, ByPlace, Line, Links};
 use sole::Sole;
@@ -51,7 +53,6 @@ use sweep::Sweeps;
 use tally::Tallies;
 use tunables::Settings;
 use walker::Walker;
-use wheel::Chains;
 
 crate::reasons! {
     /// Why a request was chosen, or what the device waits for.
@@ -202,7 +203,7 @@ impl Policy for Paternoster {
             first_group: leaves,
             members: with_root(free_members(members)?, leaves),
             chains: Chains::try_new(groups.saturating_mul(2), members)?,
-            groups: by_number(groups_alike(groups)?),
+            groups: by_number(groups_alike(groups)?, members),
             tallies: Tallies::try_new(groups)?,
             other_vts: Array::try_new(members, 0)?,
             contexts: Array::try_new(contexts.saturating_add(1), NIL)?,
@@ -265,13 +266,13 @@ fn with_root(mut members: Array<Member>, leaves: u32) -> Array<Member> {
 
 #[inline(never)]
 fn groups_alike(count: u32) -> Result<Array<Group>, NoMemory> {
-    Array::try_new(count, Group::numbered(0, ROOT))
+    Array::try_new(count, Group::numbered(0, ROOT, 0))
 }
 
 #[inline(never)]
-fn by_number(mut groups: Array<Group>) -> Array<Group> {
-    for number in 1..groups.len() {
-        *groups.at_mut(number) = Group::numbered(number, ROOT);
+fn by_number(mut groups: Array<Group>, members: u32) -> Array<Group> {
+    for number in 0..groups.len() {
+        *groups.at_mut(number) = Group::numbered(number, ROOT, members);
     }
     groups
 }

@@ -3,7 +3,7 @@
 use super::arrival::LEAST_BYTES;
 use super::ladder::Way;
 use super::lines::{ByAge, ByPlace, Links};
-use super::state::{Held, Place, ROOT, mark};
+use super::state::{Group, Held, Place, ROOT, mark};
 use super::wheel::is_later;
 use super::{Paternoster, Why};
 use crate::interface::Dispatch;
@@ -28,8 +28,10 @@ const ORDER_WAITS_NS: u64 = 30 * SECOND;
 /// Completions from one of these to the next.
 const OVERDUE_EVERY: u8 = 16;
 
-/// With room for fewer requests all of them are in the nearest caches.
+/// With room for fewer requests all of them are in the nearest cache.
 const MANY: u32 = 1024;
+/// And for fewer than so many, in the second one.
+const VERY_MANY: u32 = 16_384;
 
 /// Whom to send, or what to answer instead.
 pub enum Decision {
@@ -108,6 +110,7 @@ impl Paternoster {
         self.oldest.unlink::<ByAge>(&mut self.links, slot, age);
         self.expect_behind(leaf, requests);
         self.board::<true>(leaf, self.charge_of(bytes));
+        self.expect_next();
         self.enter_device(tally, bytes, came_ns);
         Some(id)
     }
@@ -524,10 +527,10 @@ impl Paternoster {
     }
 
     /// Whoever is behind a leaf in its slot is likely to be the next of their group, and who is behind that one the next but one. What is
-    /// kept of them is brought nearer meanwhile.
+    /// kept of them is brought nearer meanwhile, where there are so many that it comes from far away.
     #[inline(always)]
     fn expect_behind(&self, leaf: u32, requests: &Requests) {
-        if self.slots.len() < MANY {
+        if self.slots.len() < VERY_MANY {
             return;
         }
         let next = self.chains.behind(leaf);
@@ -539,6 +542,18 @@ impl Paternoster {
         let next_but_one = self.chains.behind(next);
         self.members.prefetch(next_but_one);
         self.chains.prefetch(next_but_one);
+    }
+
+    /// The first leaf of the group that is first now: the next one, if nobody comes before it.
+    #[inline(always)]
+    fn expect_next(&self) {
+        if self.slots.len() < MANY {
+            return;
+        }
+        let next = self.groups.at(ROOT).ready.first();
+        if let Some(group) = self.groups.get(next.wrapping_sub(self.first_group)) {
+            self.members.prefetch(group.ready.first());
+        }
     }
 
     /// A request fewer waits and one more is inside; virtual time of the leaf and the groups above runs on. Who was chosen in order was
@@ -556,7 +571,11 @@ impl Paternoster {
             let group = self.groups.at_mut(parent);
             let is_astray = !IS_IN_ORDER && (is_later(group.floor_vt, state.vt) || state.place() != Place::Ready);
             if IS_IN_ORDER && state.queued == 0 {
-                self.wait_from_first(member);
+                let Group { ready, wait, .. } = group;
+                match ready.hand_over_first(wait, &mut self.chains, state.vt) {
+                    Some(slot) => state.settle(Place::Wait, slot),
+                    None => self.complain(),
+                }
             } else if state.queued == 0 || is_astray {
                 self.move_seat(member);
             } else {

@@ -331,12 +331,12 @@ pub struct Group {
 const _: () = assert!(size_of::<Group>() == 128, "two cache lines");
 
 impl Group {
-    /// The empty one of this number.
-    pub const fn numbered(number: u32, parent: u32) -> Self {
+    /// The empty one of this number, where there are so many members.
+    pub const fn numbered(number: u32, parent: u32, members: u32) -> Self {
         let first = number.saturating_mul(2);
         Self {
-            ready: Wheel::numbered(first),
-            wait: Wheel::numbered(first.saturating_add(1)),
+            ready: Wheel::numbered(first, members),
+            wait: Wheel::numbered(first.saturating_add(1), members),
             weight_sum: 0,
             floor_vt: 0,
             other_floor_vt: 0,

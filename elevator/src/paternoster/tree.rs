@@ -1,7 +1,7 @@
 //! Who is first where: the two wheels of each group, and when a member that has nothing is forgotten.
 
 use super::Paternoster;
-use super::state::{Member, Place, mark};
+use super::state::{Group, Member, Place, mark};
 use super::wheel::{Seats, is_later};
 use crate::structures::{Array, NIL};
 use block::Nanos;
@@ -53,18 +53,6 @@ impl Paternoster {
         self.must(is_out && slot.is_some());
     }
 
-    /// As [`Self::seat`], for one that was chosen in order and has no more: it is first of those that are ready, and not behind the floor.
-    #[inline(never)]
-    pub(super) fn wait_from_first(&mut self, member: u32) {
-        let Self { members, groups, chains, .. } = self;
-        let state = members.at_mut(member);
-        let group = groups.at_mut(state.parent);
-        let is_out = group.ready.take_first(chains);
-        let slot = group.wait.append(chains, state.vt, member);
-        state.settle(Place::Wait, slot.unwrap_or(0));
-        self.must(is_out && slot.is_some());
-    }
-
     /// As [`Self::seat`], for one that waits and has something again.
     #[inline(always)]
     pub(super) fn ready_from_wait(&mut self, member: u32) {
@@ -74,14 +62,10 @@ impl Paternoster {
         if is_later(group.floor_vt, state.vt) {
             state.vt = group.floor_vt;
         }
-        let is_out = if group.wait.is_first(member) {
-            group.wait.take_first(chains)
-        } else {
-            group.wait.remove(chains, state.slot(), member)
-        };
-        let slot = group.ready.append(chains, state.vt, member);
+        let Group { ready, wait, .. } = group;
+        let slot = wait.hand_over(ready, chains, state.slot(), state.vt, member);
         state.settle(Place::Ready, slot.unwrap_or(0));
-        self.must(is_out && slot.is_some());
+        self.must(slot.is_some());
     }
 
     #[inline(never)]

@@ -3,156 +3,10 @@
 //! A slot spans 2^shift of virtual time; children inside a slot are in the order of their coming, so that order errs by one
 //! slot at most. What lies beyond the last slot waits in it and is put in its place when the chain has come there.
 
-use crate::structures::{Array, NIL, NoMemory};
+use super::chains::{Chains, Link, OFF, Rings, SLOTS};
+use crate::structures::NIL;
 
 const MASK: u64 = 63;
-/// Slots of a wheel.
-const SLOTS: usize = 64;
-
-/// The children of a slot, in the order of their coming. Who is first is known here: in its link `prev` means nothing, so that nobody
-/// has to write to the next one when the first leaves.
-#[derive(Copy, Clone, Debug)]
-struct Slot {
-    first: u32,
-    last: u32,
-}
-
-/// The slots of a wheel.
-type Row = [Slot; SLOTS];
-
-#[derive(Copy, Clone, Debug)]
-struct Link {
-    prev: u32,
-    next: u32,
-}
-
-/// In `next` of a child that is in no wheel; like [`NIL`] never an index.
-const OFF: u32 = NIL - 1;
-
-/// The slots of all wheels, and the links of all children.
-#[derive(Debug)]
-pub struct Chains {
-    rows: Array<Row>,
-    links: Array<Link>,
-    /// Children that are being seated anew.
-    waiting: Slot,
-}
-
-const EMPTY: Slot = Slot { first: NIL, last: NIL };
-
-impl Chains {
-    /// # Errors
-    /// When memory is short.
-    pub fn try_new(wheels: u32, children: u32) -> Result<Self, NoMemory> {
-        if children > OFF {
-            return Err(NoMemory);
-        }
-        let rows = Array::try_new(wheels, [EMPTY; SLOTS])?;
-        Ok(Self { rows, links: Array::try_new(children, Link { prev: NIL, next: OFF })?, waiting: EMPTY })
-    }
-
-    /// Who is behind a child in its slot, or no index.
-    #[inline]
-    pub fn behind(&self, child: u32) -> u32 {
-        self.links.at(child).next
-    }
-
-    /// A child is likely to be moved soon: its links come nearer.
-    #[inline]
-    pub fn prefetch(&self, child: u32) {
-        self.links.prefetch(child);
-    }
-
-    pub fn is_linked(&self, child: u32) -> bool {
-        self.links.at(child).next != OFF
-    }
-}
-
-impl Slot {
-    #[inline]
-    fn push_back(&mut self, links: &mut Array<Link>, child: u32) -> bool {
-        let last = self.last;
-        match links.get_mut(child) {
-            Some(link) if link.next == OFF => *link = Link { prev: last, next: NIL },
-            _ => return false,
-        }
-        self.last = child;
-        match links.get_mut(last) {
-            Some(link) => link.next = child,
-            None => self.first = child,
-        }
-        true
-    }
-
-    /// As [`Self::push_back`], one that is just leaving another slot.
-    #[inline(always)]
-    fn receive(&mut self, links: &mut Array<Link>, child: u32) {
-        let last = core::mem::replace(&mut self.last, child);
-        match links.get_mut(last) {
-            Some(link) => link.next = child,
-            None => self.first = child,
-        }
-        if let Some(link) = links.get_mut(child) {
-            *link = Link { prev: last, next: NIL };
-        }
-    }
-
-    #[inline]
-    fn push_front(&mut self, links: &mut Array<Link>, child: u32) -> bool {
-        let first = self.first;
-        match links.get_mut(child) {
-            Some(link) if link.next == OFF => *link = Link { prev: NIL, next: first },
-            _ => return false,
-        }
-        self.first = child;
-        match links.get_mut(first) {
-            Some(link) => link.prev = child,
-            None => self.last = child,
-        }
-        true
-    }
-
-    #[inline]
-    fn remove(&mut self, links: &mut Array<Link>, child: u32) -> bool {
-        let Some(link) = links.get_mut(child) else { return false };
-        let Link { prev, next } = *link;
-        if next == OFF {
-            return false;
-        }
-        if self.first == child {
-            link.next = OFF;
-            self.pop(next);
-            return true;
-        }
-        match links.get_mut(prev) {
-            Some(link) if link.next == child => link.next = next,
-            _ => return false,
-        }
-        match links.get_mut(next) {
-            Some(link) => link.prev = prev,
-            None => self.last = prev,
-        }
-        if let Some(link) = links.get_mut(child) {
-            link.next = OFF;
-        }
-        true
-    }
-
-    /// The first leaves, and this one was behind it.
-    #[inline]
-    const fn pop(&mut self, next: u32) {
-        if next == NIL {
-            *self = EMPTY;
-        } else {
-            self.first = next;
-        }
-    }
-
-    fn pop_front(&mut self, links: &mut Array<Link>) -> Option<u32> {
-        let first = self.first;
-        (first != NIL && self.remove(links, first)).then_some(first)
-    }
-}
 
 /// Children with anything in common, by their virtual time.
 #[derive(Clone, Debug)]
@@ -160,13 +14,15 @@ pub struct Wheel {
     occupied: u64,
     /// Number of the first slot, counted from virtual time 0.
     base: u64,
-    /// Which row of slots is its.
-    number: u32,
+    /// Where the heads of its slots begin.
+    heads: u32,
     len: u32,
-    /// Who is first of all, or NIL, and in which slot. Known ahead: the next look need not wait for the row.
+    /// Who is first of all, or NIL, and in which slot. Known ahead: the next look need not wait for the slot's head.
     first: u32,
     first_at: u8,
     shift: u8,
+    /// It has one child, of which its slot's head knows nothing: who comes to a wheel of its own touches nothing else.
+    is_lone: bool,
     /// Somebody was so far behind the chain's begin that the order in its first slot may be wrong.
     is_disordered: bool,
 }
@@ -190,21 +46,38 @@ const fn round(number: u64) -> u8 {
     (number & MASK) as u8
 }
 
-/// The slot of this number, which the mask shows to be one.
+/// The bit of a slot, if it is wanted.
 #[inline]
-const fn slot_of(row: &mut Row, index: u8) -> &mut Slot {
-    &mut row[index as usize & (SLOTS - 1)]
+const fn bit_if(is_wanted: bool, index: u8) -> u64 {
+    (is_wanted as u64) << (index & 63)
 }
 
 impl Wheel {
-    /// The empty wheel of this number.
-    pub const fn numbered(number: u32) -> Self {
-        Self { occupied: 0, base: 0, number, len: 0, first: NIL, first_at: 0, shift: 18, is_disordered: false }
+    /// The empty wheel of this number, in chains of so many children.
+    pub const fn numbered(number: u32, children: u32) -> Self {
+        let heads = children.wrapping_add(number.wrapping_mul(SLOTS));
+        Self {
+            occupied: 0,
+            base: 0,
+            heads,
+            len: 0,
+            first: NIL,
+            first_at: 0,
+            shift: 18,
+            is_lone: false,
+            is_disordered: false,
+        }
     }
 
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.occupied == 0
+    }
+
+    /// Who is first of all as far as is known without a look, or nobody's index.
+    #[inline]
+    pub const fn first(&self) -> u32 {
+        self.first
     }
 
     #[inline]
@@ -226,22 +99,23 @@ impl Wheel {
         (index as u64).wrapping_sub(self.base) & MASK
     }
 
-    /// Whoever was first is not any more.
     #[inline]
-    fn find_first(&mut self, row: &mut Row) {
-        if self.occupied == 0 {
-            self.first = NIL;
-            return;
-        }
+    const fn head(&self, index: u8) -> u32 {
+        self.heads.wrapping_add(index as u32)
+    }
+
+    /// Whoever was first is not any more, and somebody is there.
+    #[inline(always)]
+    fn find_first(&mut self, rings: &Rings<'_>) {
         let ahead = self.occupied.rotate_right(u32::from(round(self.base))).trailing_zeros();
         self.first_at = round(self.base.wrapping_add(u64::from(ahead)));
-        self.first = slot_of(row, self.first_at).first;
+        self.first = rings.first_behind(self.head(self.first_at));
     }
 
     /// Somebody has come to a slot; the first of all now, if it lies before that of who was.
     #[inline]
     fn note_newcomer(&mut self, child: u32, index: u8) {
-        if self.first == NIL || self.ahead_of_base(index) < self.ahead_of_base(self.first_at) {
+        if self.ahead_of_base(index) < self.ahead_of_base(self.first_at) {
             (self.first, self.first_at) = (child, index);
         }
     }
@@ -258,99 +132,139 @@ impl Wheel {
         }
     }
 
+    /// The slot of this virtual time, no further back than the chain's end; `None` if it lies before the chain's begin.
+    #[inline(always)]
+    fn slot_beside(&self, vt: u64) -> Option<u8> {
+        let distance = self.distance(vt);
+        let index = round(self.base.wrapping_add(distance.cast_unsigned().min(MASK)));
+        (distance >= 0).then_some(index)
+    }
+
     /// The slot that the child is in now, which its keeper notes. `None`, and nothing happens, if it is in a wheel already.
     #[inline]
     pub fn insert(&mut self, chains: &mut Chains, vt: u64, child: u32) -> Option<u8> {
-        if self.occupied == 0 {
-            self.base = vt.wrapping_shr(u32::from(self.shift));
+        if chains.is_linked(child) {
+            return None;
         }
-        let distance = self.distance(vt);
-        let Chains { rows, links, .. } = chains;
-        let row = rows.get_mut(self.number)?;
-        let index;
-        let is_in = if distance < 0 {
-            // Who is behind all others goes before those in the first slot.
-            self.go_back(distance.unsigned_abs());
-            index = round(self.base);
-            let is_in = slot_of(row, index).push_front(links, child);
-            if is_in {
-                (self.first, self.first_at) = (child, index);
-            }
-            is_in
-        } else {
-            index = round(self.base.wrapping_add(distance.unsigned_abs().min(MASK)));
-            slot_of(row, index).push_back(links, child)
+        self.receive(chains, vt, child)
+    }
+
+    /// One that is in no wheel, or has just left another one.
+    #[inline(always)]
+    fn receive(&mut self, chains: &mut Chains, vt: u64, child: u32) -> Option<u8> {
+        if self.len == 0 {
+            return self.begin_with(chains, vt, child);
+        }
+        let mut rings = chains.rings();
+        if self.is_lone {
+            self.tell_head(&mut rings);
+        }
+        let Some(index) = self.slot_beside(vt) else {
+            rings.set_off(child);
+            return self.insert_before(chains, vt, child);
         };
-        if !is_in {
-            return None;
-        }
+        rings.receive(self.head(index), child);
         self.note_newcomer(child, index);
-        self.occupied |= 1 << (index & 63);
-        self.len = self.len.wrapping_add(1);
+        self.count_in(index);
         Some(index)
     }
 
-    /// As [`Self::insert`], for one that is not behind the chain's begin, as most are not.
+    /// The chain begins where its only child is.
     #[inline(always)]
-    pub fn append(&mut self, chains: &mut Chains, vt: u64, child: u32) -> Option<u8> {
-        if self.occupied == 0 {
-            self.base = vt.wrapping_shr(u32::from(self.shift));
-        }
-        let distance = self.distance(vt);
-        if distance < 0 {
-            return self.insert(chains, vt, child);
-        }
-        let index = round(self.base.wrapping_add(distance.unsigned_abs().min(MASK)));
-        let Chains { rows, links, .. } = chains;
-        if !slot_of(rows.get_mut(self.number)?, index).push_back(links, child) {
-            return None;
-        }
-        self.note_newcomer(child, index);
-        self.occupied |= 1 << (index & 63);
-        self.len = self.len.wrapping_add(1);
+    fn begin_with(&mut self, chains: &mut Chains, vt: u64, child: u32) -> Option<u8> {
+        chains.rings().set_lone(child);
+        self.base = vt.wrapping_shr(u32::from(self.shift));
+        let index = round(self.base);
+        (self.first, self.first_at, self.is_lone) = (child, index, true);
+        (self.occupied, self.len) = (bit_if(true, index), 1);
         Some(index)
     }
 
-    /// Whether this child is first of all.
-    #[inline]
-    pub const fn is_first(&self, child: u32) -> bool {
-        self.first == child
+    /// Somebody comes to the only child.
+    #[inline(always)]
+    fn tell_head(&mut self, rings: &mut Rings<'_>) {
+        self.is_lone = false;
+        rings.receive(self.head(self.first_at), self.first);
     }
 
-    /// The first of all leaves. False if there is none.
+    /// Who is behind all others goes before those in the first slot.
+    #[inline(never)]
+    fn insert_before(&mut self, chains: &mut Chains, vt: u64, child: u32) -> Option<u8> {
+        self.go_back(self.distance(vt).unsigned_abs());
+        let index = round(self.base);
+        if !chains.rings().push_front(self.head(index), child) {
+            return None;
+        }
+        (self.first, self.first_at) = (child, index);
+        self.count_in(index);
+        Some(index)
+    }
+
     #[inline(always)]
-    pub fn take_first(&mut self, chains: &mut Chains) -> bool {
-        let Chains { rows, links, .. } = chains;
-        let (Some(row), Some(link)) = (rows.get_mut(self.number), links.get_mut(self.first)) else { return false };
-        let next = core::mem::replace(&mut link.next, OFF);
-        slot_of(row, self.first_at).pop(next);
+    const fn count_in(&mut self, index: u8) {
+        self.occupied |= bit_if(true, index);
+        self.len = self.len.wrapping_add(1);
+    }
+
+    /// The first of all is out of its slot, and this one was behind it there.
+    #[inline(always)]
+    fn first_is_out(&mut self, rings: &mut Rings<'_>, next: u32) {
         self.len = self.len.wrapping_sub(1);
-        if next == NIL {
-            self.occupied &= !(1 << (self.first_at & 63));
-            self.find_first(row);
-        } else {
-            self.first = next;
+        if core::mem::replace(&mut self.is_lone, false) {
+            (self.occupied, self.first) = (0, NIL);
+            return;
         }
-        true
+        let is_left = rings.pop(self.head(self.first_at), next);
+        self.occupied &= !bit_if(is_left, self.first_at);
+        if self.occupied == 0 {
+            self.first = NIL;
+        } else {
+            self.find_first(rings);
+        }
+    }
+
+    /// One that is not the first of all is out of its slot.
+    #[inline(always)]
+    fn is_out(&mut self, rings: &mut Rings<'_>, index: u8, child: u32, link: Link) {
+        let is_left = rings.unlink(self.head(index), child, link);
+        self.occupied &= !bit_if(is_left, index);
+        self.len = self.len.wrapping_sub(1);
     }
 
     /// From the slot that it is in. False, and nothing happens, if the child is in no wheel. That it is in this one is the caller's duty.
     #[inline]
     pub fn remove(&mut self, chains: &mut Chains, index: u8, child: u32) -> bool {
-        let Chains { rows, links, .. } = chains;
-        let Some(row) = rows.get_mut(self.number) else { return false };
-        let slot = slot_of(row, index);
-        let is_out = slot.remove(links, child);
-        if is_out {
-            self.len = self.len.wrapping_sub(1);
-            if slot.first == NIL {
-                self.occupied &= !(1 << (index & 63));
-            }
-            if self.first == child {
-                self.find_first(row);
-            }
+        let mut rings = chains.rings();
+        let Some(link) = rings.get(child).filter(|link| link.next != OFF) else { return false };
+        rings.set_off(child);
+        if self.first == child {
+            self.first_is_out(&mut rings, link.next);
+        } else {
+            self.is_out(&mut rings, index, child, link);
         }
-        is_out
+        true
+    }
+
+    /// The first of all leaves for another wheel, to where its virtual time belongs there; answers as [`Self::insert`].
+    #[inline(always)]
+    pub fn hand_over_first(&mut self, other: &mut Wheel, chains: &mut Chains, vt: u64) -> Option<u8> {
+        let child = self.first;
+        let mut rings = chains.rings();
+        let next = rings.get(child)?.next;
+        self.first_is_out(&mut rings, next);
+        other.receive(chains, vt, child)
+    }
+
+    /// The same for any of its children, from the slot that it is in.
+    #[inline(always)]
+    pub fn hand_over(&mut self, other: &mut Wheel, chains: &mut Chains, from: u8, vt: u64, child: u32) -> Option<u8> {
+        if self.first == child {
+            return self.hand_over_first(other, chains, vt);
+        }
+        let mut rings = chains.rings();
+        let link = rings.get(child).filter(|link| link.next != OFF)?;
+        self.is_out(&mut rings, from, child, link);
+        other.receive(chains, vt, child)
     }
 
     /// Takes a child of this wheel from the slot that it is in to where its virtual time belongs, exactly as [`Self::remove`]
@@ -358,50 +272,16 @@ impl Wheel {
     #[inline(never)]
     pub fn advance(&mut self, chains: &mut Chains, vt: u64, from: u8, child: u32) -> Option<u8> {
         if self.len <= 1 {
-            // Alone, it is where the chain begins.
-            self.base = vt.wrapping_shr(u32::from(self.shift));
-            let to = round(self.base);
-            if to != from {
-                let row = chains.rows.get_mut(self.number)?;
-                *slot_of(row, from) = EMPTY;
-                *slot_of(row, to) = Slot { first: child, last: child };
-                self.occupied = 1 << (to & 63);
-                self.first_at = to;
-            }
-            return Some(to);
+            return self.move_alone(chains, vt, from, child);
         }
-        let distance = self.distance(vt);
-        if distance < 0 {
-            return self.fall_back(chains, vt, from, child);
-        }
-        let to = round(self.base.wrapping_add(distance.unsigned_abs().min(MASK)));
-        let Chains { rows, links, .. } = chains;
-        let Link { prev, next } = *links.get(child)?;
-        if to == from && next == NIL {
-            // The last of its slot stays what it is.
-            return Some(to);
-        }
-        if next == OFF {
-            return None;
-        }
-        let row = rows.get_mut(self.number)?;
-        let slot = slot_of(row, from);
-        if slot.first == child {
-            slot.pop(next);
-            if next == NIL {
-                self.occupied &= !(1 << (from & 63));
-            }
-        } else {
-            links.get_mut(prev)?.next = next;
-            match links.get_mut(next) {
-                Some(link) => link.prev = prev,
-                None => slot.last = prev,
-            }
-        }
-        slot_of(row, to).receive(links, child);
-        self.occupied |= 1 << (to & 63);
+        let Some(to) = self.slot_beside(vt) else { return self.fall_back(chains, vt, from, child) };
+        let mut rings = chains.rings();
+        let link = rings.get(child).filter(|link| link.next != OFF)?;
+        let is_left = rings.unlink(self.head(from), child, link);
+        rings.receive(self.head(to), child);
+        self.occupied = (self.occupied & !bit_if(is_left, from)) | bit_if(true, to);
         if self.first == child {
-            self.find_first(row);
+            self.find_first(&rings);
         } else {
             self.note_newcomer(child, to);
         }
@@ -412,27 +292,28 @@ impl Wheel {
     #[inline(always)]
     pub fn advance_first(&mut self, chains: &mut Chains, vt: u64) -> Option<u8> {
         let (child, from) = (self.first, self.first_at);
-        let distance = self.distance(vt);
-        if self.len <= 1 || distance < 0 {
-            return self.advance(chains, vt, from, child);
-        }
-        let to = round(self.base.wrapping_add(distance.unsigned_abs().min(MASK)));
-        let Chains { rows, links, .. } = chains;
-        let next = links.get(child)?.next;
-        if to == from && next == NIL {
-            return Some(to);
-        }
-        let row = rows.get_mut(self.number)?;
-        slot_of(row, from).pop(next);
-        slot_of(row, to).receive(links, child);
-        self.occupied |= 1 << (to & 63);
-        if next == NIL {
-            self.occupied &= !(1 << (from & 63));
-            self.find_first(row);
-        } else {
-            self.first = next;
-        }
+        let to = match self.slot_beside(vt) {
+            Some(to) if self.len > 1 => to,
+            _ => return self.advance(chains, vt, from, child),
+        };
+        let mut rings = chains.rings();
+        let next = rings.get(child)?.next;
+        let is_left = rings.pop(self.head(from), next);
+        rings.receive(self.head(to), child);
+        self.occupied = (self.occupied & !bit_if(is_left, from)) | bit_if(true, to);
+        self.find_first(&rings);
         Some(to)
+    }
+
+    /// Alone, it is where the chain begins.
+    #[inline(always)]
+    fn move_alone(&mut self, chains: &mut Chains, vt: u64, from: u8, child: u32) -> Option<u8> {
+        if !self.is_lone {
+            let mut rings = chains.rings();
+            let next = rings.get(child).filter(|link| link.next != OFF)?.next;
+            rings.pop(self.head(from), next);
+        }
+        self.begin_with(chains, vt, child)
     }
 
     #[inline(never)]
@@ -494,23 +375,27 @@ impl Wheel {
 
     #[inline(never)]
     fn put_back(&mut self, chains: &mut Chains, seats: &mut impl Seats, least: u32, shift: u8) {
-        (self.occupied, self.len, self.first, self.shift, self.is_disordered) = (0, 0, NIL, shift, false);
-        let mut waiting = core::mem::replace(&mut chains.waiting, EMPTY);
-        if waiting.remove(&mut chains.links, least) {
+        (self.occupied, self.len, self.first, self.shift) = (0, 0, NIL, shift);
+        (self.is_lone, self.is_disordered) = (false, false);
+        if chains.take_waiting(least) {
             self.put(chains, seats, least);
         }
-        while let Some(child) = waiting.pop_front(&mut chains.links) {
+        while let Some(child) = chains.next_waiting() {
             self.put(chains, seats, child);
         }
     }
 
     /// The child of the smallest virtual time, and how far behind it the last one is.
     #[inline(never)]
-    fn take_all(&self, chains: &mut Chains, seats: &impl Seats) -> (u32, u64) {
+    fn take_all(&mut self, chains: &mut Chains, seats: &impl Seats) -> (u32, u64) {
         let (mut least, mut most) = (NIL, NIL);
-        let Chains { rows, links, waiting } = chains;
-        for slot in rows.get_mut(self.number).into_iter().flatten() {
-            while let Some(child) = slot.pop_front(links) {
+        let waiting = chains.waiting();
+        let mut rings = chains.rings();
+        if self.is_lone {
+            self.tell_head(&mut rings);
+        }
+        for index in 0..=round(MASK) {
+            while let Some(child) = rings.pop_front(self.head(index)) {
                 let vt = seats.vt(child);
                 if least == NIL || is_later(seats.vt(least), vt) {
                     least = child;
@@ -518,7 +403,7 @@ impl Wheel {
                 if most == NIL || is_later(vt, seats.vt(most)) {
                     most = child;
                 }
-                waiting.push_back(links, child);
+                rings.receive(waiting, child);
             }
         }
         (least, seats.vt(most).wrapping_sub(seats.vt(least)))
@@ -602,7 +487,7 @@ mod tests {
             let begin = if seed % 2 == 0 { 1 << 40 } else { u64::MAX - (1 << 22) };
             let mut links = Chains::try_new(1, 100).unwrap();
             let mut seats = Array::try_new(100, Seat { vt: begin, slot: 0 }).unwrap();
-            let mut wheel = Wheel::numbered(0);
+            let mut wheel = Wheel::numbered(0, 100);
             let mut members: Vec<u32> = Vec::new();
             for child in 0..100 {
                 seats.at_mut(child).vt = begin.wrapping_add(stream.below(1 << 26));
@@ -641,22 +526,87 @@ mod tests {
         }
     }
 
-    /// What a wheel is, whatever its children are called by.
+    /// What a wheel is, and that what it knows of itself is true.
     fn contents(wheel: &Wheel, links: &Chains) -> (u64, u64, u32, bool, Vec<Vec<u32>>) {
-        let of_slot = |slot: &Slot| {
+        let of_slot = |index: u8| {
+            let (head, is_here) = (wheel.head(index), wheel.first_at == index);
             let mut children = Vec::new();
-            let mut at = slot.first;
-            while at != NIL {
+            let mut at = links.behind(head);
+            while at != head {
                 children.push(at);
-                at = links.links.at(at).next;
+                at = links.behind(at);
             }
-            assert_eq!(slot.last, children.last().copied().unwrap_or(NIL));
+            assert!(links.is_ring(head, &children));
+            if wheel.is_lone && is_here {
+                assert!(children.is_empty(), "a lone child's head knows nothing of it");
+                children.push(wheel.first);
+            }
+            assert_eq!(wheel.occupied >> index & 1 == 1, !children.is_empty());
             children
         };
-        let slots: Vec<Vec<u32>> = links.rows.at(wheel.number).iter().map(of_slot).collect();
-        let round_from_base = (0..=63).map(|ahead| &slots[usize::from(round(wheel.base + ahead))]);
+        let slots: Vec<Vec<u32>> = (0..64).map(of_slot).collect();
+        assert_eq!(slots.iter().map(Vec::len).sum::<usize>(), wheel.len as usize);
+        assert!(!wheel.is_lone || wheel.len == 1);
+        let round_from_base = (0..=63).map(|ahead| &slots[usize::from(round(wheel.base.wrapping_add(ahead)))]);
         assert_eq!(wheel.first, round_from_base.flatten().next().copied().unwrap_or(NIL));
         (wheel.occupied, wheel.base, wheel.len, wheel.is_disordered, slots)
+    }
+
+    /// Children go from a wheel to another one and back, the first or any.
+    #[test]
+    fn to_hand_over_is_to_leave_and_to_come() {
+        for seed in 0..60 {
+            let mut stream = Stream::of(seed, "paternoster/wheel/hand_over");
+            let count = [1, 2, 3, 10, 64, 200][(seed % 6) as usize];
+            let mut chains = [Chains::try_new(2, count).unwrap(), Chains::try_new(2, count).unwrap()];
+            let mut pairs = [
+                [0, 1].map(|number| Wheel::numbered(number, count)),
+                [0, 1].map(|number| Wheel::numbered(number, count)),
+            ];
+            let mut seats = Array::try_new(count, Seat { vt: 1 << 40, slot: 0 }).unwrap();
+            let mut is_in = alloc::vec![0; count as usize];
+            for child in 0..count {
+                let vt = seats.vt(child) + stream.below(1 << 22);
+                seats.at_mut(child).vt = vt;
+                let slots = [0, 1].map(|way| pairs[way][0].insert(&mut chains[way], vt, child).unwrap());
+                assert_eq!(slots[0], slots[1]);
+                seats.set_slot(child, slots[0]);
+            }
+            for _ in 0..4_000 {
+                let any = u32::try_from(stream.below(u64::from(count))).unwrap();
+                let (from, child) = if stream.below(3) == 0 {
+                    (is_in[any as usize], any)
+                } else {
+                    let from = usize::from(stream.below(2) == 0);
+                    // A look moves the chain's begin.
+                    let first = pairs[0][from].look(&seats).0;
+                    assert_eq!(pairs[1][from].look(&seats).0, first);
+                    if first == NIL {
+                        continue;
+                    }
+                    (from, first)
+                };
+                let stride = stream.below(1 << 21);
+                let is_back = stream.below(20) == 0;
+                let vt = seats.vt(child);
+                let vt = if is_back { vt.wrapping_sub(stride) } else { vt.wrapping_add(stride) };
+                let slot = seats.slot(child);
+                let [left, right] = &mut pairs[0];
+                let (out, into) = if from == 0 { (left, right) } else { (right, left) };
+                let is_first = out.first() == child;
+                let handed = if is_first && stream.below(2) == 0 {
+                    out.hand_over_first(into, &mut chains[0], vt)
+                } else {
+                    out.hand_over(into, &mut chains[0], slot, vt, child)
+                };
+                assert!(pairs[1][from].remove(&mut chains[1], slot, child));
+                assert_eq!(pairs[1][1 - from].insert(&mut chains[1], vt, child), handed);
+                *seats.at_mut(child) = Seat { vt, slot: handed.unwrap() };
+                is_in[child as usize] = 1 - from;
+                let [one, other] = [0, 1].map(|way| pairs[way].each_ref().map(|wheel| contents(wheel, &chains[way])));
+                assert_eq!(one, other, "seed {seed}");
+            }
+        }
     }
 
     /// Populations from one child up, by strides within a slot, over many and over the chain's end, forwards and back.
@@ -667,7 +617,7 @@ mod tests {
             let count = [1, 2, 3, 10, 64, 200][(seed % 6) as usize];
             let mut seats = Array::try_new(count, Seat { vt: 0, slot: 0 }).unwrap();
             let mut links = [Chains::try_new(1, count).unwrap(), Chains::try_new(1, count).unwrap()];
-            let mut wheels = [Wheel::numbered(0), Wheel::numbered(0)];
+            let mut wheels = [Wheel::numbered(0, count), Wheel::numbered(0, count)];
             let mut others = Array::try_new(count, Seat { vt: 0, slot: 0 }).unwrap();
             for child in 0..count {
                 let vt = (1_u64 << 40).wrapping_add(stream.below(1 << 24));
@@ -693,16 +643,8 @@ mod tests {
                     wheels[0].advance(&mut links[0], vt, seats.slot(child), child).unwrap()
                 };
                 seats.set_slot(child, slot);
-                if is_first && stream.below(2) == 0 {
-                    assert!(wheels[1].is_first(child) && wheels[1].take_first(&mut links[1]));
-                } else {
-                    assert!(wheels[1].remove(&mut links[1], others.slot(child), child));
-                }
-                if stream.below(2) == 0 {
-                    others.set_slot(child, wheels[1].append(&mut links[1], vt, child).unwrap());
-                } else {
-                    assert!(insert(&mut wheels[1], &mut links[1], &mut others, child));
-                }
+                assert!(wheels[1].remove(&mut links[1], others.slot(child), child));
+                assert!(insert(&mut wheels[1], &mut links[1], &mut others, child));
                 assert_eq!(contents(&wheels[0], &links[0]), contents(&wheels[1], &links[1]), "seed {seed}");
                 assert!(seats.iter().eq(others.iter()));
             }

@@ -84,6 +84,12 @@ impl<T> Array<T> {
         }
     }
 
+    /// All elements, to be changed: for who changes several of them at once.
+    #[inline]
+    pub fn as_mut_slice(&mut self) -> &mut [T] {
+        &mut self.items
+    }
+
     /// The number of elements.
     #[inline]
     pub fn len(&self) -> u32 {
