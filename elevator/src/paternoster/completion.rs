@@ -244,7 +244,9 @@ impl Paternoster {
         let sum = self.groups.at(ROOT).weight_sum.max(1);
         let bytes = (self.rate.saturating_mul(self.residence_ns.saturating_mul(4)) >> 20).max(16_384);
         let owed = (bytes << 16).checked_div(sum).unwrap_or(1) / 32;
-        let wanted = owed.max(core::mem::take(&mut self.longest_stride) / 32);
+        let wanted = owed.max(self.longest_stride / 32);
+        // Slowly: of thousands of groups not all have a turn in a window, and each change seats everybody anew.
+        self.longest_stride = self.longest_stride.wrapping_sub(self.longest_stride / 16);
         let root = self.groups.at_mut(ROOT);
         root.ready.resize(&mut self.chains, &mut self.members, wanted);
         root.wait.resize(&mut self.chains, &mut self.members, wanted);

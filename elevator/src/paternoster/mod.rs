@@ -129,7 +129,7 @@ pub struct Paternoster {
     charged: u64,
     /// Requests that compete are not merged beyond this.
     merged_bytes: u64,
-    /// The farthest that a child of the root went in one request of this window.
+    /// The farthest that a child of the root went in one request of late.
     longest_stride: u64,
     completions: u32,
     window_ns: Nanos,
