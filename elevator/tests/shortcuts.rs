@@ -7,6 +7,7 @@ use hoistway_elevator::registry::{self, Visitor};
 use hoistway_elevator::{
     Any, Attributes, Configuration, Dispatch, Elevator, GroupSettings, Hint, Place, Position, Requests, Version, Wake,
 };
+use std::fmt::Debug;
 
 struct Newcomer<'a>(&'a Requests, RequestId, &'a Attributes, u64);
 
@@ -28,27 +29,14 @@ impl Visitor for End<'_> {
     }
 }
 
-fn inserted(policy: &mut Any, is_short: bool, table: &Requests, id: RequestId, bio: &Attributes, now: u64) -> Wake {
-    if is_short {
-        policy.visited_by(Newcomer(table, id, bio, now))
-    } else {
-        policy.insert(table, id, Position::Sorted(Hint::None), now)
-    }
-}
+const GROUPS: u32 = 3;
+const CONTEXTS: u32 = 6;
 
-fn ended(policy: &mut Any, is_short: bool, table: &Requests, id: RequestId, now: u64) -> Wake {
-    if is_short {
-        return policy.visited_by(End(table, id, now));
-    }
-    let completed = policy.completed(table, id, now);
-    completed.and(policy.released(table, id, now))
-}
-
-fn random_bio(random: &mut Stream, seed: u64, groups: u32) -> Attributes {
+fn random_bio(random: &mut Stream, seed: u64) -> Attributes {
     let operation = if random.below(5) == 0 { Operation::Write } else { Operation::Read };
     let mut bio = Attributes::new(operation, Extent::new(random.below(1 << 22) * 8, 8));
     bio.context = ContextId(u32::try_from(random.below(1 + seed % 6)).expect("small"));
-    bio.group = GroupId(bio.context.0 % groups);
+    bio.group = GroupId(bio.context.0 % GROUPS);
     bio.flags = if random.below(9) == 0 { Flags::META } else { Flags::NONE };
     if seed % 4 >= 2 {
         match random.below(12) {
@@ -61,93 +49,123 @@ fn random_bio(random: &mut Stream, seed: u64, groups: u32) -> Attributes {
     bio
 }
 
-/// A random load under two of the same form, one by the shortcuts and one by the long way.
-fn both_agree(name: &str, version: Version, seed: u64) {
-    let case = |turn: u64| format!("{name}@{version:?}, seed {seed}, turn {turn}");
-    let mut random = Stream::of(seed, "shortcuts");
-    let groups = 3;
-    let configuration = Configuration {
-        slots: 64,
-        groups,
-        contexts: 6,
-        rotational: seed.is_multiple_of(3),
-        ..Configuration::default()
-    };
-    let mut pair = [(); 2].map(|()| registry::build(name, Some(version), &configuration).expect("a form of it"));
-    for policy in &mut pair {
-        for group in 1..groups {
-            policy.group_added(GroupId(group), &GroupSettings::with_weight(100 * group), 0);
-        }
-        policy.trace(seed % 4 == 1);
-        let lat_us = policy.tunables().iter().position(|row| row.name == "lat_us");
-        if let (Some(index), 1) = (lat_us, seed % 3) {
-            policy.set(index, 200).expect("in range");
+/// Two of the same form: the first goes the long way, the second by the shortcuts.
+struct Pair {
+    policies: [Any; 2],
+    table: Requests,
+    inside: Vec<RequestId>,
+    now: u64,
+    /// What is run, for whom it fails.
+    case: String,
+}
+
+impl Pair {
+    fn new(name: &str, version: Version, seed: u64) -> Self {
+        let rotational = seed.is_multiple_of(3);
+        let configuration =
+            Configuration { slots: 64, groups: GROUPS, contexts: CONTEXTS, rotational, ..Configuration::default() };
+        let policies = [(); 2].map(|()| {
+            let mut policy = registry::build(name, Some(version), &configuration).expect("a form of it");
+            for group in 1..GROUPS {
+                policy.group_added(GroupId(group), &GroupSettings::with_weight(100 * group), 0);
+            }
+            policy.trace(seed % 4 == 1);
+            let lat_us = policy.tunables().iter().position(|row| row.name == "lat_us");
+            if let (Some(index), 1) = (lat_us, seed % 3) {
+                policy.set(index, 200).expect("in range");
+            }
+            policy
+        });
+        let table = Requests::try_new(configuration.slots).expect("memory");
+        Self { policies, table, inside: Vec::new(), now: 1_000_000, case: format!("{name}@{version:?}, seed {seed}") }
+    }
+
+    /// What both answer.
+    fn same<T: PartialEq + Debug>(&mut self, call: impl Fn(&mut Any, bool, &Requests, u64) -> T) -> T {
+        let [long, short] = &mut self.policies;
+        let answer = call(long, false, &self.table, self.now);
+        assert_eq!(answer, call(short, true, &self.table, self.now), "{}, at {}", self.case, self.now);
+        answer
+    }
+
+    fn insert(&mut self, bio: &Attributes) {
+        let Some(id) = self.table.allocate_queued(*bio, self.now) else { return };
+        self.same(|policy, _, table, now| policy.allocated(table, id, now));
+        let _ = self.same(|policy, is_short, table, now| {
+            if is_short {
+                policy.visited_by(Newcomer(table, id, bio, now))
+            } else {
+                policy.insert(table, id, Position::Sorted(Hint::None), now)
+            }
+        });
+    }
+
+    /// False if there was none.
+    fn choose(&mut self) -> bool {
+        let queue = HardwareQueue(0);
+        let answer =
+            self.same(|policy, _, table, now| policy.has_work(queue).then(|| policy.choose(table, queue, now)));
+        let Some(Dispatch::Request { id, .. }) = answer else { return false };
+        self.table.start(id, self.now);
+        let _ = self.same(|policy, _, table, now| policy.started(table, id, now));
+        self.inside.push(id);
+        true
+    }
+
+    fn end(&mut self, at: usize) {
+        let id = self.inside.swap_remove(at);
+        self.table.take_back(id, Place::Complete);
+        let _ = self.same(|policy, is_short, table, now| {
+            if is_short {
+                return policy.visited_by(End(table, id, now));
+            }
+            let completed = policy.completed(table, id, now);
+            completed.and(policy.released(table, id, now))
+        });
+        self.same(|policy, _, table, now| policy.freed(table, id, now));
+        self.table.free(id);
+    }
+
+    fn check(&mut self) {
+        let found = self.same(|policy, _, table, _| (policy.check(table), policy.violations()));
+        assert_eq!(found, (Ok(()), 0), "{}, at {}", self.case, self.now);
+        for group in 0..GROUPS {
+            self.same(|policy, _, _, _| policy.group_account(GroupId(group)));
         }
     }
-    let mut table = Requests::try_new(configuration.slots).expect("memory");
-    let (mut inside, mut now) = (Vec::new(), 1_000_000);
+}
+
+fn both_agree(name: &str, version: Version, seed: u64) {
+    let mut random = Stream::of(seed, "shortcuts");
+    let mut pair = Pair::new(name, version, seed);
     for turn in 0..4_000 {
-        now += random.below(if seed.is_multiple_of(2) { 40_000 } else { 2_000_000 });
+        pair.now += random.below(if seed.is_multiple_of(2) { 40_000 } else { 2_000_000 });
         if random.below(16) == 0 {
-            let gone = ContextId(u32::try_from(random.below(6)).expect("small"));
-            let wakes = pair.each_mut().map(|policy| policy.context_exited(gone, now));
-            assert_eq!(wakes[0], wakes[1], "{}", case(turn));
+            let gone = ContextId(u32::try_from(random.below(u64::from(CONTEXTS))).expect("small"));
+            let _ = pair.same(|policy, _, _, now| policy.context_exited(gone, now));
         }
         match random.below(5) {
-            0 | 1 => {
-                let bio = random_bio(&mut random, seed, groups);
-                let Some(id) = table.allocate_queued(bio, now) else { continue };
-                for policy in &mut pair {
-                    policy.allocated(&table, id, now);
-                }
-                let wakes = [false, true]
-                    .map(|is_short| inserted(&mut pair[usize::from(is_short)], is_short, &table, id, &bio, now));
-                assert_eq!(wakes[0], wakes[1], "{}", case(turn));
-            }
+            0 | 1 => pair.insert(&random_bio(&mut random, seed)),
             2 | 3 => {
                 for _ in 0..4 {
-                    let answers = pair.each_mut().map(|policy| {
-                        policy.has_work(HardwareQueue(0)).then(|| policy.choose(&table, HardwareQueue(0), now))
-                    });
-                    assert_eq!(answers[0], answers[1], "{}", case(turn));
-                    let Some(Dispatch::Request { id, .. }) = answers[0] else { break };
-                    table.start(id, now);
-                    for policy in &mut pair {
-                        let _ = policy.started(&table, id, now);
+                    if !pair.choose() {
+                        break;
                     }
-                    inside.push(id);
                 }
             }
-            _ if !inside.is_empty() => {
-                let at = usize::try_from(random.below(inside.len() as u64)).expect("small");
-                let id = inside.swap_remove(at);
-                table.take_back(id, Place::Complete);
-                let wakes =
-                    [false, true].map(|is_short| ended(&mut pair[usize::from(is_short)], is_short, &table, id, now));
-                assert_eq!(wakes[0], wakes[1], "{}", case(turn));
-                for policy in &mut pair {
-                    policy.freed(&table, id, now);
-                }
-                table.free(id);
+            _ if !pair.inside.is_empty() => {
+                let at = usize::try_from(random.below(pair.inside.len() as u64)).expect("small");
+                pair.end(at);
             }
             _ => {}
         }
-        let timers = pair.each_ref().map(Elevator::next_timer);
-        assert_eq!(timers[0], timers[1], "{}", case(turn));
-        if timers[0].is_some_and(|at| at <= now) {
-            let wakes = pair.each_mut().map(|policy| policy.timer(&table, now));
-            assert_eq!(wakes[0], wakes[1], "{}", case(turn));
+        let timer = pair.same(|policy, _, _, _| policy.next_timer());
+        if timer.is_some_and(|at| at <= pair.now) {
+            let _ = pair.same(|policy, _, table, now| policy.timer(table, now));
         }
-        let said = pair.each_mut().map(Elevator::take_message);
-        assert_eq!(said[0], said[1], "{}", case(turn));
+        pair.same(|policy, _, _, _| policy.take_message());
         if turn % 200 == 0 {
-            for policy in &pair {
-                assert_eq!((policy.check(&table), policy.violations()), (Ok(()), 0), "{}", case(turn));
-            }
-            for group in 0..groups {
-                let accounts = pair.each_ref().map(|policy| policy.group_account(GroupId(group)));
-                assert_eq!(accounts[0], accounts[1], "{}", case(turn));
-            }
+            pair.check();
         }
     }
 }
