@@ -128,8 +128,16 @@ impl Paternoster {
                 return None;
             }
             let slot = member.line.first;
-            if !state.wait.is_empty() && !self.may_lead(group, first) {
-                return None;
+            if !state.wait.is_empty() {
+                let (waiting, is_far) = state.wait.look(members);
+                let (vt, behind) = (member.vt, members.get(waiting)?);
+                if is_far || state.wait.is_disordered() || is_later(state.floor_vt, behind.vt) {
+                    return None;
+                }
+                let (is_idle, is_ahead) = (behind.queued | behind.in_flight == 0, is_later(vt, behind.vt));
+                if (is_idle && self.is_over(waiting)) || (is_ahead && !self.may_lead(first, waiting)) {
+                    return None;
+                }
             }
             if self.is_leaf(first) {
                 return Some((first, slot));
@@ -138,19 +146,11 @@ impl Paternoster {
         }
     }
 
-    /// Whether the first of those that are ready is no further ahead of those that wait than it may be, if that is known without
-    /// moving any of these.
+    /// Whether who is first of those that are ready, and ahead of one that waits, is so by no more than it may be.
     #[inline(never)]
-    fn may_lead(&mut self, group: u32, first: u32) -> bool {
-        let Self { groups, members, .. } = self;
-        let state = groups.at_mut(group);
-        let (waiting, is_far) = state.wait.look(members);
-        let floor = state.floor_vt;
-        if is_far || state.wait.is_disordered() || !self.may_stay(waiting, Place::Wait, floor) {
-            return false;
-        }
-        let lead = self.members.at(first).vt.wrapping_sub(self.members.at(waiting).vt);
-        lead.cast_signed() <= 0 || lead <= self.members.at(first).span(lead_bytes(self.next_charge(first)))
+    fn may_lead(&self, first: u32, waiting: u32) -> bool {
+        let (state, behind) = (self.members.at(first), self.members.at(waiting));
+        state.vt.wrapping_sub(behind.vt) <= state.span(lead_bytes(self.next_charge(first)))
     }
 
     /// Who is sent, or what is answered instead.

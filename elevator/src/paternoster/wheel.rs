@@ -8,8 +8,10 @@ use crate::structures::NIL;
 
 const MASK: u64 = 63;
 
-/// Children with anything in common, by their virtual time.
+/// Children with anything in common, by their virtual time. Laid out by hand: processors wait when they read a word of which a byte has just been
+/// written, and compilers read a byte as a word where that is aligned.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Wheel {
     occupied: u64,
     /// Number of the first slot, counted from virtual time 0.
@@ -17,14 +19,15 @@ pub struct Wheel {
     /// Where the heads of its slots begin.
     heads: u32,
     len: u32,
-    /// Who is first of all, or NIL, and in which slot. Known ahead: the next look need not wait for the slot's head.
+    /// Who is first of all, or NIL. Known ahead: the next look need not wait for the slot's head.
     first: u32,
+    /// Somebody was so far behind the chain's begin that the order in its first slot may be wrong.
+    is_disordered: bool,
+    /// The slot of whoever is first.
     first_at: u8,
     shift: u8,
     /// It has one child, of which its slot's head knows nothing: who comes to a wheel of its own touches nothing else.
     is_lone: bool,
-    /// Somebody was so far behind the chain's begin that the order in its first slot may be wrong.
-    is_disordered: bool,
 }
 
 /// Whether one virtual time lies behind another; both wrap.
