@@ -17,6 +17,7 @@ mod flush;
 mod gate;
 mod host;
 mod memory;
+mod positioning;
 pub mod protocol;
 mod shard;
 mod table;
@@ -27,6 +28,7 @@ pub use backing::{Backing, BackingKind, VolumeFacts, VolumeSettings, parse_size}
 pub use client::{Client, ClientError, Ticket};
 pub use error::{EngineError, ErrorKind};
 pub use host::EngineHost;
+pub use positioning::Rotational;
 pub use shard::{
     Answer, ConnectionStatus, Data, Door, DrainReport, GroupStatus, LocalRequest, Payload, Resident, ShardStatus,
     TunableStatus, VolumeStatus,

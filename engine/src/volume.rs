@@ -23,6 +23,7 @@ use crate::backing::{OpenVolume, VolumeFacts, VolumeSettings, common_actuators, 
 use crate::client::{Client, Correspondent};
 use crate::error::EngineError;
 use crate::gate::Gate;
+use crate::positioning::Rotational;
 use crate::protocol::Protocol;
 use crate::shard::{Attachment, DrainReport, Listener, LoopSettings, Mailbox, Resident, Shard, ShardStatus};
 use crate::turn::{ConnectionBounds, TurnSettings};
@@ -58,6 +59,8 @@ pub struct ShardSettings {
     pub memory_bytes: u64,
     /// Commands the device is given at a time; 0 = by its kind.
     pub queue_depth: u32,
+    /// Whether positioning costs time; a model in front says so itself.
+    pub rotational: Rotational,
     /// Requests the queue may hold at a time (`nr_requests`); 0 = as many as fit.
     pub queue_requests: u32,
     /// Longest transfer, 4 KiB to 1 MiB.
@@ -90,6 +93,7 @@ impl Default for ShardSettings {
             scheduler: SchedulerSpec::named("paternoster"),
             memory_bytes: 256 << 20,
             queue_depth: 0,
+            rotational: Rotational::Measured,
             queue_requests: 0,
             max_request_bytes: 1 << 20,
             inline_max_bytes: 16 << 10,
@@ -184,6 +188,7 @@ pub struct ShardHandle {
 
 struct Inner {
     name: String,
+    note: Option<String>,
     mailbox: Arc<Mailbox>,
     thread: Mutex<Option<JoinHandle<Result<(), EngineError>>>>,
     volumes: Vec<VolumeId>,
@@ -205,6 +210,7 @@ pub fn start(settings: ShardSettings, volumes: &[VolumeSettings]) -> Result<Shar
     let version = crate::shard::parse_version(&settings.scheduler)?;
     let mut opened: Vec<OpenVolume> = volumes.iter().map(OpenVolume::open).collect::<Result<_, _>>()?;
     let model = common_model(&opened)?;
+    let note = crate::positioning::decide(&mut opened, settings.rotational);
     let is_rotational = opened.iter().any(|volume| volume.facts.is_rotational);
     let mut depth = opened.iter().map(OpenVolume::usual_depth).min().unwrap_or(128);
     let mut rotational = is_rotational;
@@ -239,7 +245,7 @@ pub fn start(settings: ShardSettings, volumes: &[VolumeSettings]) -> Result<Shar
         version,
         seed: settings.seed,
     };
-    launch(settings, turn_settings, gate, opened)
+    launch(settings, turn_settings, gate, opened, note)
 }
 
 fn launch(
@@ -247,6 +253,7 @@ fn launch(
     turn_settings: TurnSettings,
     gate: Option<(Gate, u64)>,
     volumes: Vec<OpenVolume>,
+    note: Option<String>,
 ) -> Result<ShardHandle, EngineError> {
     let failed =
         |error: std::io::Error| EngineError::system(format!("the shard's thread: {error}"), "free some memory");
@@ -289,7 +296,7 @@ fn launch(
     let thread = std::thread::Builder::new().name(settings.name.clone()).spawn(body).map_err(failed)?;
     let numbers = is_ready.recv().map_err(|_| EngineError::stopped())??;
     let volumes = numbers.into_iter().map(VolumeId).collect();
-    let inner = Inner { name: settings.name, mailbox, thread: Mutex::new(Some(thread)), volumes };
+    let inner = Inner { name: settings.name, note, mailbox, thread: Mutex::new(Some(thread)), volumes };
     Ok(ShardHandle { inner: Arc::new(inner) })
 }
 
@@ -317,6 +324,11 @@ impl ShardHandle {
     /// The device's name.
     pub fn name(&self) -> &str {
         &self.inner.name
+    }
+
+    /// What was found when it was opened that people should know.
+    pub fn note(&self) -> Option<&str> {
+        self.inner.note.as_deref()
     }
 
     /// The volumes given to [`start`], in that order.

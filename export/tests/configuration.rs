@@ -1,5 +1,6 @@
 //! `serve.toml` and the flags: what is accepted, and what each mistake is told (engine specification 8).
 
+use engine::Rotational;
 use experiment::Limits;
 use hoistway_export::configuration::check::{Checks, Verdict, check, warnings};
 use hoistway_export::configuration::flags::{self, Flags};
@@ -335,4 +336,29 @@ proptest! {
             prop_assert_eq!(read(&show(&configuration)).unwrap(), configuration);
         }
     }
+}
+
+#[test]
+fn whether_positioning_costs_time_can_be_said() {
+    let of = |text: &str| read(text).unwrap().devices[0].rotational;
+    assert_eq!(of(WHOLE), Rotational::Measured);
+    for (word, meaning) in [("auto", Rotational::Measured), ("yes", Rotational::Yes), ("no", Rotational::No)] {
+        let text = WHOLE.replacen("queue_depth = 0", &format!("rotational = \"{word}\""), 1);
+        assert_eq!(of(&text), meaning);
+        let shown = show(&read(&text).unwrap());
+        assert!(shown.contains(&format!("rotational = \"{word}\"")) && of(&shown) == meaning, "{shown}");
+        assert_eq!(flagged(word).unwrap().devices[0].rotational, meaning);
+    }
+    says(
+        "queue_depth = 0",
+        "rotational = \"ja\"",
+        &["serve.toml:7:", "is not one of auto, yes, no", "default is \"auto\""],
+    );
+    let problems = flagged("ja").unwrap_err();
+    assert!(problems[0].to_string().contains("--rotational") && problems[0].to_string().contains("auto, yes, no"));
+}
+
+fn flagged(word: &str) -> Result<Configuration, Vec<Problem>> {
+    let [nbd, export] = [vec!["unix:/run/x".to_owned()], vec!["a=memory:1GiB".to_owned()]];
+    flags::read(&Flags { nbd, export, rotational: Some(word.to_owned()), ..Flags::default() })
 }

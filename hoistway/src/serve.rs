@@ -19,7 +19,7 @@ const USAGE: u8 = 2;
 #[derive(Args, Debug)]
 pub struct ServeArguments {
     /// Configuration file (TOML); without it, everything is said by flags
-    #[arg(value_name = "CONFIG", conflicts_with_all = ["nbd", "export", "scheduler", "memory", "queue_depth", "control"])]
+    #[arg(value_name = "CONFIG", conflicts_with_all = ["nbd", "export", "scheduler", "memory", "queue_depth", "rotational", "control"])]
     config: Option<PathBuf>,
     /// Print what would be in force, every default included, and exit
     #[arg(long)]
@@ -39,6 +39,9 @@ pub struct ServeArguments {
     /// Requests given to the device at once; 0 decides by the kind of device
     #[arg(long, value_name = "N")]
     queue_depth: Option<u64>,
+    /// Whether positioning costs time: auto, yes or no; auto asks the system, and measures where it says yes
+    #[arg(long, value_name = "WORD")]
+    rotational: Option<String>,
     /// Control socket for `hoistway ctl`
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
@@ -94,6 +97,7 @@ fn read(arguments: &ServeArguments) -> Result<(Configuration, Origin), Vec<Probl
                 scheduler: arguments.scheduler.clone(),
                 memory: arguments.memory.clone(),
                 queue_depth: arguments.queue_depth,
+                rotational: arguments.rotational.clone(),
                 control: arguments.control.clone(),
             };
             Ok((flags::read(&flags)?, Origin::Flags))

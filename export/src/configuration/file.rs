@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use engine::Rotational;
 use experiment::{GroupPriority, Limits};
 use toml::de::DeTable;
 
@@ -10,7 +11,7 @@ use super::reader::{Reader, Source};
 use super::size::Size;
 use super::{
     Address, Cache, Configuration, Control, DEFAULT_MEMORY, DEFAULT_SCHEDULER, DEFAULT_WEIGHT, Device, Export, Group,
-    Identity, Listener, MEMORY, PRIORITIES, QUEUE_DEPTHS, WEIGHTS, Who, write_limits,
+    Identity, Listener, MEMORY, PRIORITIES, QUEUE_DEPTHS, ROTATIONAL, WEIGHTS, Who, write_limits,
 };
 
 /// Reads a whole file; `file` is its name for messages. All problems of form and range are reported at once; what
@@ -56,6 +57,7 @@ fn device(mut reader: Reader<'_>) -> Device {
         scheduler,
         memory: reader.size("memory", MEMORY, DEFAULT_MEMORY),
         queue_depth: reader.number("queue_depth", QUEUE_DEPTHS, 0).value,
+        rotational: rotational(&mut reader),
         max_request: max_request(&mut reader),
         cache: match reader.choice("cache", &["direct", "page"], "direct") {
             "page" => Cache::Page,
@@ -69,6 +71,12 @@ fn device(mut reader: Reader<'_>) -> Device {
     };
     reader.finish();
     device
+}
+
+fn rotational(reader: &mut Reader<'_>) -> Rotational {
+    let [(default, _), ..] = ROTATIONAL;
+    let word = reader.choice("rotational", &ROTATIONAL.map(|(word, _)| word), default);
+    ROTATIONAL.iter().find(|(known, _)| *known == word).map_or_else(Rotational::default, |(_, meaning)| *meaning)
 }
 
 /// Parts lie in slots of the arena, whose sizes are powers of two up to 1 MiB.

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use super::problem::{Located, Place, Problem, nearest};
 use super::size::Size;
-use super::{Address, Configuration, Control, Device, Export, Group, Listener, MEMORY, QUEUE_DEPTHS, WEIGHTS};
+use super::{
+    Address, Configuration, Control, Device, Export, Group, Listener, MEMORY, QUEUE_DEPTHS, ROTATIONAL, WEIGHTS,
+};
 
 /// What may follow the backing in `--export`.
 const EXPORT_OPTIONS: [&str; 6] = ["weight", "group", "read_only", "min_block", "description", "unsafe_flush"];
@@ -24,6 +26,8 @@ pub struct Flags {
     pub memory: Option<String>,
     /// `--queue-depth`.
     pub queue_depth: Option<u64>,
+    /// `--rotational`, one of the words of [`ROTATIONAL`].
+    pub rotational: Option<String>,
     /// `--control`.
     pub control: Option<PathBuf>,
 }
@@ -50,6 +54,15 @@ pub fn read(flags: &Flags) -> Result<Configuration, Vec<Problem>> {
         } else {
             let what = format!("{depth} is outside {} to {}", QUEUE_DEPTHS.start(), QUEUE_DEPTHS.end());
             problems.push(Problem::new(&Place::flag("--queue-depth", ""), what, "0 decides by the kind of device"));
+        }
+    }
+    if let Some(word) = &flags.rotational {
+        match ROTATIONAL.iter().find(|(known, _)| known == word) {
+            Some((_, meaning)) => device.rotational = *meaning,
+            None => {
+                let what = format!("{word:?} is not one of {}", ROTATIONAL.map(|(word, _)| word).join(", "));
+                problems.push(Problem::new(&Place::flag("--rotational", ""), what, "auto measures it"));
+            }
         }
     }
     let mut configuration = Configuration::empty();

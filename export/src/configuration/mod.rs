@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use block::DeviceNumber;
+use engine::Rotational;
 use experiment::io_latency_line::{read_io_latency, write_io_latency};
 use experiment::limit_lines;
 use experiment::{Diagnostic, GroupPriority, Limits};
@@ -40,6 +41,10 @@ pub const MEMORY: std::ops::RangeInclusive<Size> = Size(64 << 20)..=Size(64 << 3
 pub const DEFAULT_MEMORY: Size = Size(256 << 20);
 /// Requests a device may be given at once; 0 decides by the kind of device.
 pub const QUEUE_DEPTHS: std::ops::RangeInclusive<u64> = 0..=4_096;
+
+/// What may be said of whether positioning costs time.
+pub const ROTATIONAL: [(&str, Rotational); 3] =
+    [("auto", Rotational::Measured), ("yes", Rotational::Yes), ("no", Rotational::No)];
 
 /// Everything in force, defaults filled in.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,6 +76,8 @@ pub struct Device {
     pub memory: Size,
     /// Requests given to the device at once; 0 decides by the kind of device.
     pub queue_depth: u64,
+    /// Whether positioning costs time.
+    pub rotational: Rotational,
     /// Largest part a request is cut into.
     pub max_request: Size,
     /// Whether the page cache stands between us and the backing.
@@ -222,6 +229,7 @@ impl Default for Device {
             scheduler: Located::new(DEFAULT_SCHEDULER.to_owned(), &Place::default()),
             memory: DEFAULT_MEMORY,
             queue_depth: 0,
+            rotational: Rotational::Measured,
             max_request: Size(1 << 20),
             cache: Cache::Direct,
             batch_wait_us: 0,

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use super::{Address, Cache, Configuration, Device, Export, Identity, Listener, Located, Who, read_limits};
+use super::{Address, Cache, Configuration, Device, Export, Identity, Listener, Located, ROTATIONAL, Who, read_limits};
 
 /// Everything in force, every default included.
 pub fn show(configuration: &Configuration) -> String {
@@ -43,6 +43,8 @@ fn device(device: &Device, text: &mut Text) {
     text.quoted("scheduler", &device.scheduler);
     text.quoted("memory", device.memory);
     text.plain("queue_depth", device.queue_depth);
+    let word = ROTATIONAL.iter().find(|(_, meaning)| *meaning == device.rotational).map_or("auto", |(word, _)| word);
+    text.quoted("rotational", word);
     text.quoted("max_request", device.max_request);
     text.quoted("cache", if device.cache == Cache::Direct { "direct" } else { "page" });
     text.plain("batch_wait_us", device.batch_wait_us);

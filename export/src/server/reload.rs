@@ -171,6 +171,7 @@ impl Comparison {
         };
         keep("memory", old.memory == new.memory);
         keep("queue_depth", old.queue_depth == new.queue_depth);
+        keep("rotational", old.rotational == new.rotational);
         keep("max_request", old.max_request == new.max_request);
         keep("cache", old.cache == new.cache);
         keep("batch_wait_us", old.batch_wait_us == new.batch_wait_us);

@@ -152,6 +152,7 @@ impl Devices {
             scheduler,
             memory_bytes: device.memory.0,
             queue_depth: number(device.queue_depth),
+            rotational: device.rotational,
             max_request_bytes: number(device.max_request.0),
             inline_max_bytes: number(device.inline_max.0),
             batch_wait_us: number(device.batch_wait_us),
@@ -168,6 +169,9 @@ impl Devices {
             .collect::<Result<_, _>>()
             .map_err(failed)?;
         let handle = start_patiently(&settings, &volumes).map_err(failed)?;
+        if let Some(note) = handle.note() {
+            eprintln!("hoistway: note: device '{}': {note}", device.name);
+        }
         let mut names = Names::default();
         for (export, volume) in device.exports.iter().zip(handle.volumes()) {
             names.exports.insert(export.name.value.clone(), *volume);

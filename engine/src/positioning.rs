@@ -1,0 +1,174 @@
+//! Whether positioning costs time on a device that says so. Virtual disks say so by default, whatever they stand on, and who believes
+//! it gives flash to one issuer at a time.
+//!
+//! It is measured as the harness specification has it (recommendations of `tune`, and trap T18): no disk finds half of the places
+//! that it is sent to within a millisecond. Only what says that it rotates is measured; where a large cache answers for an array, its
+//! owner can say what it is.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use block::random::Stream;
+use linux::buffer::{Arena, Span};
+use linux::device::Kind;
+
+use crate::backing::OpenVolume;
+
+/// What a device is taken for.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
+pub enum Rotational {
+    /// What the system says, unless reads at random places contradict it.
+    #[default]
+    Measured,
+    /// Positioning costs time.
+    Yes,
+    /// It does not.
+    No,
+}
+
+const READ_BYTES: u32 = 4_096;
+/// After so many reads that tell something it is known, and with fewer than the least it is not.
+const ENOUGH: usize = 32;
+const LEAST: usize = 16;
+const MOST_READS: u32 = 256;
+/// A disk that needs 27 ms for each is left at what the system says.
+const MOST_TIME: Duration = Duration::from_millis(400);
+/// The cache of a disk may hold less than this.
+const LEAST_BYTES: u64 = 64 << 20;
+/// A disk needs more than this for half of its reads.
+const POSITIONED: Duration = Duration::from_millis(1);
+
+/// Decides for all volumes of a device. What it did against the system's word, for people.
+pub(crate) fn decide(volumes: &mut [OpenVolume], wanted: Rotational) -> Option<String> {
+    match wanted {
+        Rotational::Measured => correct(volumes),
+        Rotational::Yes | Rotational::No => {
+            for volume in volumes.iter_mut().filter(|volume| volume.model.is_none()) {
+                volume.facts.is_rotational = wanted == Rotational::Yes;
+            }
+            None
+        }
+    }
+}
+
+fn correct(volumes: &mut [OpenVolume]) -> Option<String> {
+    let mut medians = BTreeMap::new();
+    for volume in volumes.iter().filter(|volume| says_so(volume)) {
+        let Some(number) = device_number(volume).filter(|number| !medians.contains_key(number)) else { continue };
+        if let Some(median) = median_of_reads(volume) {
+            medians.insert(number, median);
+        }
+    }
+    medians.retain(|_, median| *median < POSITIONED);
+    for volume in volumes.iter_mut().filter(|volume| says_so(volume)) {
+        let is_quick = device_number(volume).is_some_and(|number| medians.contains_key(&number));
+        volume.facts.is_rotational = !is_quick;
+    }
+    let slowest = medians.values().max()?;
+    Some(format!(
+        "the system calls it rotational, but {READ_BYTES} bytes at a random place take {} us (median): positioning is taken to cost \
+         nothing (rotational = \"yes\" says otherwise)",
+        slowest.as_micros()
+    ))
+}
+
+/// A file or device past the page cache that the system calls rotational, and that no model stands in front of.
+fn says_so(volume: &OpenVolume) -> bool {
+    let is_disk = |kind| matches!(kind, Kind::BlockDevice | Kind::RegularFile);
+    volume.facts.is_rotational
+        && volume.model.is_none()
+        && volume.opened.as_ref().is_some_and(|opened| opened.is_direct && is_disk(opened.facts.kind))
+}
+
+fn device_number(volume: &OpenVolume) -> Option<u64> {
+    volume.opened.as_ref().map(|opened| opened.facts.identity.0)
+}
+
+fn median_of_reads(volume: &OpenVolume) -> Option<Duration> {
+    let opened = volume.opened.as_ref()?;
+    let arena = Arena::new(u64::from(READ_BYTES)).ok()?;
+    median(volume.facts.size_bytes, |place| {
+        let span = Span { offset_bytes: 0, length_bytes: READ_BYTES };
+        let began = Instant::now();
+        arena.read_at(opened.file.as_fd(), span, volume.base_bytes + place)?;
+        let taken = began.elapsed();
+        let mut bytes = [0; READ_BYTES as usize];
+        arena.copy_out(span, &mut bytes);
+        Ok(Read { taken, is_empty: bytes.iter().all(|byte| *byte == 0) })
+    })
+}
+
+/// One that took so long; where all is zeroes nothing may be there that had to be found.
+#[derive(Copy, Clone, Debug)]
+struct Read {
+    taken: Duration,
+    is_empty: bool,
+}
+
+/// Of reads at random places. `None` if they tell too little: it is small or slow, most of what is read is zeroes, or it cannot be read.
+fn median(size_bytes: u64, mut read: impl FnMut(u64) -> io::Result<Read>) -> Option<Duration> {
+    if size_bytes < LEAST_BYTES {
+        return None;
+    }
+    let mut places = Stream::of(1, "engine/positioning");
+    let (mut taken, mut spent) = (Vec::with_capacity(ENOUGH), Duration::ZERO);
+    for _ in 0..MOST_READS {
+        let place = places.below(size_bytes / u64::from(READ_BYTES)) * u64::from(READ_BYTES);
+        let one = read(place).ok()?;
+        spent += one.taken;
+        taken.extend((!one.is_empty).then_some(one.taken));
+        if taken.len() == ENOUGH || spent >= MOST_TIME {
+            break;
+        }
+    }
+    taken.sort_unstable();
+    let middle = taken.get(taken.len() / 2).copied();
+    middle.filter(|_| taken.len() >= LEAST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    /// Reads that take so long, every so-manieth of which brings anything but zeroes.
+    fn found(size_bytes: u64, taken_us: u64, every: u64) -> Option<Duration> {
+        let mut count = 0_u64;
+        median(size_bytes, |place| {
+            assert!(place % 4_096 == 0 && place + 4_096 <= size_bytes);
+            count += 1;
+            Ok(Read { taken: Duration::from_micros(taken_us), is_empty: !count.is_multiple_of(every) })
+        })
+    }
+
+    #[test]
+    fn what_is_read_tells_how_long_positioning_takes() {
+        for taken_us in [80, 999, 1_000, 8_000, 25_000] {
+            assert_eq!(found(GIB, taken_us, 1), Some(Duration::from_micros(taken_us)));
+        }
+    }
+
+    #[test]
+    fn what_tells_too_little_tells_nothing() {
+        assert_eq!(found(LEAST_BYTES - 4_096, 80, 1), None, "a disk's cache may hold all of it");
+        assert_eq!(found(GIB, 27_000, 1), None, "it is slow");
+        assert_eq!((found(GIB, 80, 16), found(GIB, 80, 17)), (Some(Duration::from_micros(80)), None), "zeroes");
+        assert_eq!(median(GIB, |_| Err(io::ErrorKind::PermissionDenied.into())), None);
+    }
+
+    #[test]
+    fn half_of_the_reads_decide() {
+        let mut count = 0_u64;
+        let mixed = |_| {
+            count += 1;
+            Ok(Read {
+                taken: Duration::from_micros(if count.is_multiple_of(3) { 9_000 } else { 100 }),
+                is_empty: false,
+            })
+        };
+        assert_eq!(median(GIB, mixed), Some(Duration::from_micros(100)));
+    }
+}
