@@ -2,12 +2,15 @@
 //!
 //! ```text
 //! cargo run --release -p hoistway-simulator --example share_cells -- simulator/examples/cells/development.txt
-//! share_cells FILE [-s SCHEDULER]... [--seeds 1,2,3] [--ramp 5] [--runtime 3] [--only TEXT] [--walk N] [--swing 0]
+//! share_cells FILE [-s SCHEDULER]... [--seeds 1,2,3] [--ramp 5] [--runtime 3] [--only TEXT] [--walk N] [--swing 0] [--change 0]
 //! ```
+//! `--change 0` is for cells that change when the ramp ends (`SIDES => SIDES`): how far shares are from what they should be, second by second.
 //! `--walk N` prints instead what the scheduler tells of the N-th of those cells; `--swing 0` how much the throughput of 1 s windows scatters,
 //! seed by seed, beside none's, and how much it is. Otherwise a Markdown table. Each row: N* and the population that 97 % of the throughput need, then of each scheduler the
 //! throughput in per cent of none's (and of the worst seed), the share error in per cent, and how far the farthest tenant of at
 //! least 2 % share is from what can be had at 3 % loss (`experiment::attainable`), in per cent.
+
+mod change;
 
 use std::sync::Mutex;
 
@@ -25,54 +28,65 @@ const THINK_NS: f64 = 4_500.0;
 const POPULATIONS: [u32; 26] =
     [1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256];
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 struct Side {
     weight: u32,
     depth: u32,
+    /// 0: it is not there.
     jobs: u32,
+    block_bytes: u32,
+}
+
+impl Side {
+    const fn outstanding(&self) -> u32 {
+        self.depth * self.jobs
+    }
 }
 
 #[derive(Clone)]
 struct Cell {
     model: String,
     sides: Vec<Side>,
+    /// What they become when the ramp ends; empty if they stay what they are.
+    after: Vec<Side>,
     text: String,
+}
+
+fn side(text: &str) -> Side {
+    let (weight, rest) = text.split_once(':').expect("weight:depthxjobs");
+    let number = |text: &str| text.parse().expect("a number");
+    if rest == "-" {
+        return Side { weight: number(weight), depth: 1, jobs: 0, block_bytes: 4_096 };
+    }
+    let (rest, kib) = rest.split_once('@').unwrap_or((rest, "4"));
+    let (depth, jobs) = rest.split_once('x').expect("depthxjobs");
+    Side { weight: number(weight), depth: number(depth), jobs: number(jobs), block_bytes: number(kib) * 1_024 }
 }
 
 fn cell(line: &str) -> Cell {
     let (model, sides) = line.split_once('|').expect("MODEL | SIDES");
-    let side = |text: &str| {
-        let (weight, rest) = text.split_once(':').expect("weight:depthxjobs");
-        let (depth, jobs) = rest.split_once('x').expect("depthxjobs");
-        let number = |text: &str| text.parse().expect("a number");
-        Side { weight: number(weight), depth: number(depth), jobs: number(jobs) }
+    let list = |text: &str| text.split_whitespace().map(side).collect::<Vec<_>>();
+    let (before, after) = sides.split_once("=>").unwrap_or((sides, ""));
+    let (before, after) = (list(before), list(after));
+    let name = |sides: &[Side], text: &str| match sides {
+        [first, .., last] if sides.len() > 3 => {
+            format!("{} groups {}..{}, {}x{}", sides.len(), first.weight, last.weight, first.depth, first.jobs)
+        }
+        _ => text.trim().to_owned(),
     };
-    let sides = sides.trim();
-    let list: Vec<Side> = sides.split_whitespace().map(side).collect();
-    let text = if list.len() > 3 {
-        format!(
-            "{} groups {}..{}, {}x{}",
-            list.len(),
-            list[0].weight,
-            list[list.len() - 1].weight,
-            list[0].depth,
-            list[0].jobs
-        )
-    } else {
-        sides.to_owned()
-    };
-    Cell { model: model.trim().to_owned(), sides: list, text }
+    let text = sides.split("=>").zip([&before, &after]).map(|(text, sides)| name(sides, text)).collect::<Vec<_>>();
+    Cell { model: model.trim().to_owned(), sides: before, after, text: text.join(" => ") }
 }
 
-fn reads(depth: u32, jobs: u32) -> Job {
+fn reads(side: &Side) -> Job {
     Job {
         name: "read".to_owned(),
-        threads: jobs,
+        threads: side.jobs,
         pattern: Pattern::Random { run: 1, repeat_offset: false },
         random_map: false,
-        block_sizes: PerDirection::all(BlockSize::Fixed(4_096)),
+        block_sizes: PerDirection::all(BlockSize::Fixed(side.block_bytes)),
         engine: Engine::Async,
-        iodepth: depth,
+        iodepth: side.depth,
         direct: true,
         time_based: true,
         runtime_ns: Some(1 << 50),
@@ -87,9 +101,11 @@ struct Length {
 
 fn question(cell: &Cell, scheduler: &str, seed: u64, length: &Length) -> Experiment {
     let group = |(index, side): (usize, &Side)| {
-        Group::new(format!("g{index}"), Weight::new(side.weight).expect("a weight"), vec![reads(side.depth, side.jobs)])
+        let jobs =
+            cell.after.get(index).map_or_else(|| vec![reads(side)], |after| change::jobs(side, after, length.ramp_ns));
+        Group::new(format!("g{index}"), Weight::new(side.weight).expect("a weight"), jobs)
     };
-    let outstanding: u32 = cell.sides.iter().map(|side| side.depth * side.jobs).sum();
+    let outstanding: u32 = cell.sides.iter().chain(&cell.after).map(Side::outstanding).sum();
     Experiment {
         target: format!("model:{}", cell.model),
         workload: "cell".to_owned(),
@@ -148,22 +164,24 @@ fn rates(measurement: &Measurement) -> Vec<f64> {
 }
 
 fn device_depth(model: &str) -> f64 {
-    let alone =
-        Cell { model: model.to_owned(), sides: vec![Side { weight: 100, depth: 1, jobs: 1 }], text: String::new() };
+    let alone = alone(model, 1, 4_096);
     let length = Length { ramp_ns: 0, runtime_ns: SECOND / 100 };
     f64::from(run(Simulator::default(), &question(&alone, "none", 1, &length)).target.queue_depth)
 }
 
-fn curve(model: &str, depth: f64) -> Curve {
+/// So many single requests of one group.
+fn alone(model: &str, jobs: u32, block_bytes: u32) -> Cell {
+    let side = Side { weight: 100, depth: 1, jobs, block_bytes };
+    Cell { model: model.to_owned(), sides: vec![side], after: Vec::new(), text: String::new() }
+}
+
+/// Blocks a second at each population.
+fn curve(model: &str, depth: f64, block_bytes: u32) -> Curve {
     let length = Length { ramp_ns: SECOND / 5, runtime_ns: SECOND };
     let point = |population: u32| {
-        let cell = Cell {
-            model: model.to_owned(),
-            sides: vec![Side { weight: 100, depth: 1, jobs: population }],
-            text: String::new(),
-        };
+        let cell = alone(model, population, block_bytes);
         let measurement = run(Simulator::with_costs(HostCosts::NONE), &question(&cell, "none", 1, &length));
-        (f64::from(population), rates(&measurement).iter().sum())
+        (f64::from(population), rates(&measurement).iter().sum::<f64>() * 4096.0 / f64::from(block_bytes))
     };
     let most = POPULATIONS.into_iter().map(f64::from).fold(0.0, f64::max).min(depth);
     let below = POPULATIONS.into_iter().filter(|population| f64::from(*population) < most);
@@ -183,16 +201,17 @@ fn measure(cell: &Cell, scheduler: &str, seeds: &[u64], length: &Length) -> Got 
     Got { rates: (0..cell.sides.len()).map(mean).collect(), totals: runs.iter().map(|run| run.iter().sum()).collect() }
 }
 
+fn tenants(sides: &[Side]) -> Vec<Tenant> {
+    let tenant = |side: &Side| Tenant {
+        weight: f64::from(side.weight),
+        outstanding: f64::from(side.outstanding()),
+        think_ns: THINK_NS,
+    };
+    sides.iter().map(tenant).collect()
+}
+
 fn row(cell: &Cell, schedulers: &[String], seeds: &[u64], length: &Length, curve: &Curve, depth: f64) -> String {
-    let tenants: Vec<Tenant> = cell
-        .sides
-        .iter()
-        .map(|side| Tenant {
-            weight: f64::from(side.weight),
-            outstanding: f64::from(side.depth * side.jobs),
-            think_ns: THINK_NS,
-        })
-        .collect();
+    let tenants = tenants(&cell.sides);
     let can = Attainable::new(&tenants, curve, depth, 0.03);
     let none = measure(cell, "none", seeds, length);
     let full: f64 = none.totals.iter().sum();
@@ -266,11 +285,17 @@ fn print_swing(cell: &Cell, scheduler: &str, seeds: &[u64], length: &Length) {
     );
 }
 
+/// What a scheduler tells of a cell.
+fn print_walk(cell: &Cell, scheduler: &str, seed: u64, length: &Length) {
+    println!("{} {}", cell.model, cell.text);
+    Simulator::default().run(&question(cell, scheduler, seed, length), &mut Walk).expect("a run");
+}
+
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let file = arguments.next().expect("a file of cells");
     let (mut schedulers, mut seeds) = (Vec::new(), vec![1, 2, 3]);
-    let mut is_swing = false;
+    let (mut is_swing, mut is_change) = (false, false);
     let (mut length, mut only) = (Length { ramp_ns: 5 * SECOND, runtime_ns: 3 * SECOND }, String::new());
     while let Some(option) = arguments.next() {
         let value = arguments.next().expect("a value");
@@ -281,14 +306,11 @@ fn main() {
             "--runtime" => length.runtime_ns = value.parse::<u64>().expect("seconds") * SECOND,
             "--only" => only = value,
             "--swing" => is_swing = true,
+            "--change" => is_change = true,
             "--walk" => {
                 let text = std::fs::read_to_string(&file).expect("the file");
                 let line = text.lines().filter(|line| line.contains(&only)).nth(value.parse().expect("a number"));
-                let cell = cell(line.expect("such a cell"));
-                println!("{} {}", cell.model, cell.text);
-                let question = question(&cell, &schedulers[0], seeds[0], &length);
-                Simulator::default().run(&question, &mut Walk).expect("a run");
-                return;
+                return print_walk(&cell(line.expect("such a cell")), &schedulers[0], seeds[0], &length);
             }
             _ => panic!("{option}?"),
         }
@@ -305,11 +327,15 @@ fn main() {
         }
         return;
     }
+    if is_change {
+        change::print(&cells, &schedulers, &seeds, &length);
+        return;
+    }
     let mut curves: Vec<(String, Curve, f64)> = Vec::new();
     for cell in &cells {
         if !curves.iter().any(|(model, ..)| *model == cell.model) {
             let depth = device_depth(&cell.model);
-            curves.push((cell.model.clone(), curve(&cell.model, depth), depth));
+            curves.push((cell.model.clone(), curve(&cell.model, depth, 4_096), depth));
         }
     }
     println!("| device, weight:depthxjobs | N* / n 3 % | none MB/s | {} | can be had MB/s |", schedulers.join(" | "));
