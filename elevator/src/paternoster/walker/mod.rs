@@ -7,13 +7,16 @@
 //!
 //! Rates are bytes per 2^24 ns and ratios have 16 binary places: no float, no wide division.
 
+mod change;
 mod steering;
 
 use block::Nanos;
 use block::time::{MILLISECOND, SECOND};
+use change::Usual;
 
 /// One, as a ratio.
 const ONE: u64 = 1 << 16;
+const ONE_RATIO: u32 = 1 << 16;
 /// A request of the floor has so many parts: where few are inside, a sixteenth more is half a per cent of throughput.
 const PARTS: u64 = 256;
 /// As it is told.
@@ -31,7 +34,7 @@ const SLOW_EPOCHS: u32 = 16;
 const NOISY_EPOCHS: u32 = 8;
 const LOUD_EPOCHS: u32 = 4;
 /// Scatter is the mean over so many of the last differences.
-const MOST_DIFFERENCES: u32 = 64;
+const MOST_DIFFERENCES: u8 = 64;
 const LEAST_RESTART_NS: Nanos = SECOND;
 /// One of what may be given, in the units of errors.
 const ERROR_ONE: i64 = 256;
@@ -88,21 +91,26 @@ pub struct Walker {
     dither_rest_q8: u32,
     /// Bisection: too low, with what it brought; and enough.
     low_q8: u64,
-    low_ratio: u64,
+    low_ratio: u32,
     high_q8: u64,
-    high_ratio: u64,
+    high_ratio: u32,
     calm: u32,
-    calm_cycles: u32,
+    calm_cycles: u8,
     /// Bisection: cycles at this floor that did not decide.
-    undecided: u32,
+    undecided: u8,
     /// Length of cycles when tracking.
     slow_epochs: u32,
     /// Errors of one sign in a row; negative: too little throughput.
     streak: i32,
     /// Errors added up to each side.
     drift: [i64; 2],
+    /// Exact shares were tried for a whole cycle and delivered too little.
+    is_exact_short: bool,
     /// Exact shares are tried once more: the floor to go back to, or 0.
     trial_from_q8: u64,
+    /// Epochs in a row in which the floor may not have been needed, and after how many of them exact shares are tried.
+    doubtful_epochs: u16,
+    trial_pause: u16,
     /// With exact shares: errors added up, with less than what was kept for noise set against each; never above 0.
     shortfall: i64,
     /// What was left over of the last step.
@@ -132,7 +140,7 @@ pub struct Walker {
     /// Mean difference between the rates of successive tests, as a ratio; and the rate of the last one.
     noise: u64,
     last_test_rate: u64,
-    differences: u32,
+    differences: u8,
     /// Epochs of a cycle because that is much; or 0.
     noisy_epochs: u32,
     /// What steps are divided by, because errors changed their sign so often; and the last one's sign.
@@ -148,7 +156,10 @@ pub struct Walker {
     last_ratio: u64,
     reference_rate: u64,
     rate_at_start: u64,
-    strange_cycles: u32,
+    strange_cycles: u8,
+    /// Of tests, of references; and so many epochs were not like them that the load is another one.
+    usual: [Usual; 2],
+    is_another: bool,
     restarted_ns: Nanos,
     restart_pause_ns: Nanos,
     pub epochs: u32,
@@ -169,14 +180,17 @@ impl Walker {
             low_q8: 0,
             low_ratio: 0,
             high_q8: depth.saturating_mul(PARTS),
-            high_ratio: ONE,
+            high_ratio: ONE_RATIO,
             calm: 0,
             calm_cycles: 0,
             undecided: 0,
             slow_epochs: SLOW_EPOCHS,
             streak: 0,
             drift: [0; 2],
+            is_exact_short: false,
             trial_from_q8: 0,
+            doubtful_epochs: 0,
+            trial_pause: 0,
             shortfall: 0,
             rest: 0,
             index: 0,
@@ -208,6 +222,8 @@ impl Walker {
             reference_rate: 0,
             rate_at_start: 0,
             strange_cycles: 0,
+            usual: [Usual::UNKNOWN; 2],
+            is_another: false,
             restarted_ns: 0,
             restart_pause_ns: LEAST_RESTART_NS,
             epochs: 0,
@@ -351,10 +367,10 @@ impl Walker {
         self.count_from_ns = Nanos::MAX;
     }
 
-    /// Up to the last change, for the kind of epoch that there is until now.
-    fn count_inside(&mut self) {
+    /// Up to the last change, for the kind of epoch that there is until now; how much that is.
+    fn count_inside(&mut self) -> u64 {
         if self.count_from_ns != Nanos::MAX {
-            return;
+            return 0;
         }
         let counted = self.all_inside_ns.wrapping_sub(self.uncounted_inside_ns);
         self.uncounted_inside_ns = self.all_inside_ns;
@@ -362,6 +378,7 @@ impl Walker {
         let [tests, references] = &mut self.inside_ns;
         let sum = if is_reference { references } else { tests };
         *sum = sum.saturating_add(counted);
+        counted
     }
 
     /// When an epoch ends; never if nothing is learned.
@@ -377,20 +394,24 @@ impl Walker {
     /// Ends the epoch.
     pub fn step(&mut self, now: Nanos, residence_ns: Nanos, request_ns: Nanos, jitter: u64) -> Step {
         let mut step = Step::None;
-        self.count_inside();
+        let inside_ns = self.count_inside();
         if self.is_contended && self.length_ns > 0 {
             let kind = usize::from(self.is_reference());
             self.learn_noise(now);
             let measured = self.measured(now);
+            let is_repeated = self.compare(kind, measured, inside_ns);
             if let Some(sum) = self.cycle.get_mut(kind) {
                 sum.work = sum.work.saturating_add(measured.work);
                 sum.ns = sum.ns.saturating_add(measured.ns);
                 sum.all_ns = sum.all_ns.saturating_add(measured.all_ns);
             }
             self.epochs = self.epochs.wrapping_add(1);
-            self.index = self.index.wrapping_add(1);
+            self.index = self.index.wrapping_add(u32::from(!is_repeated));
             step = Step::Epoch;
-            if self.index >= self.epochs_a_cycle() || self.is_hopeless() {
+            if self.is_another && self.may_restart(now) {
+                self.restart();
+                step = Step::Restart;
+            } else if self.index >= self.epochs_a_cycle() || self.is_hopeless() {
                 step = self.end_cycle(now);
             }
         }
@@ -398,9 +419,9 @@ impl Walker {
         step
     }
 
-    /// Successive tests of one floor differ by chance.
+    /// Successive tests of one floor differ by chance; in a trial also because what the reference gave away is repaid.
     fn learn_noise(&mut self, now: Nanos) {
-        if self.is_reference() {
+        if self.is_reference() || self.trial_from_q8 > 0 {
             self.last_test_rate = 0;
             return;
         }

@@ -1,14 +1,13 @@
 //! Where the floor goes at the end of a cycle: bisection first, then steps that get shorter.
 
-use super::{ERROR_ONE, LEAST_RESTART_NS, ONE, PARTS, Phase, SLOW_EPOCHS, Step, Sum, Walker};
+use super::change::Usual;
+use super::{ERROR_ONE, ONE, ONE_RATIO, PARTS, Phase, SLOW_EPOCHS, Step, Sum, Walker};
 use block::Nanos;
 use block::time::SECOND;
 
 /// A floor whose throughput is so near to the wanted that it may be noise is looked at so often in bisection.
-const MOST_UNDECIDED: u32 = 3;
-const CALM_CYCLES: u32 = 4;
-const MOST_RESTART_NS: Nanos = 32 * SECOND;
-const QUIET_NS: Nanos = 64 * SECOND;
+const MOST_UNDECIDED: u8 = 3;
+const CALM_CYCLES: u8 = 4;
 /// No step is longer than this part of what lies between the floor and the reference.
 const LONGEST_STEP: i64 = 4;
 /// A step is divided by up to so many cycles, growing with the square of the scatter: then the floor wanders no more than the device scatters.
@@ -21,6 +20,16 @@ const LONG_SCATTER_SQUARE: i64 = ERROR_ONE * ERROR_ONE / 128;
 const MOST_DRIFT: i64 = 8;
 /// What is kept for noise is nothing to give up exact shares for, however often it is missing.
 const SHORTFALL_SLACK: i64 = ERROR_ONE * 3 / 17;
+/// After so many epochs a trial is ended by a loss of so many times what may be lost: in the first ones what the reference gave away is
+/// repaid, with fewer inside than exact shares have.
+const HOPELESS_TRIALS: [(u32, u64); 3] = [(24, 2), (6, 5), (2, 12)];
+/// Of a trial's cycle, which is four times as long as others, for the same reason.
+const TRIAL_CALM: u32 = 2;
+/// Doubtful epochs before exact shares are tried again, four times as many each time, up to the latter.
+const FIRST_TRIAL_PAUSE: u16 = 256;
+const LAST_TRIAL_PAUSE: u16 = 1 << 14;
+/// An error that needs no second one to be believed: a half of throughput and more where three per cent are given.
+const HOPELESS: i64 = -16 * ERROR_ONE;
 /// Cycles after which a step is not shortened further but for noise.
 const MOST_AGE: i64 = 1 << 13;
 
@@ -58,11 +67,10 @@ impl Walker {
     /// last for a second.
     pub(super) fn is_hopeless(&self) -> bool {
         let [tests, references] = &self.cycle;
-        if self.trial_from_q8 == 0 || tests.ns == 0 {
-            return false;
-        }
+        let so_long = HOPELESS_TRIALS.iter().find(|(epochs, _)| self.index >= *epochs);
+        let Some((_, too_much)) = so_long.filter(|_| self.trial_from_q8 > 0 && tests.ns > 0) else { return false };
         let ratio = (tests.rate() << 16).checked_div(references.rate()).unwrap_or(ONE);
-        ratio.saturating_add(self.spare().saturating_mul(5)) < ONE
+        ratio.saturating_add(self.spare().saturating_mul(*too_much)) < ONE
     }
 
     pub(super) fn end_cycle(&mut self, now: Nanos) -> Step {
@@ -91,16 +99,18 @@ impl Walker {
         self.deepest = 1;
         let spare = self.spare();
         let target = ONE.saturating_sub(spare);
+        let (phase, floor_q8) = (self.phase, self.floor_q8);
         match self.phase {
             Phase::Fast => self.bisect(ratio, target),
             Phase::Slow => {
                 self.track(missed(tests, references, target), spare);
-                if self.has_changed(now) {
+                if self.has_another_rate(now) {
                     self.restart();
                     return Step::Restart;
                 }
             }
         }
+        self.note_usual(phase, floor_q8, [tests, references]);
         let is_exact = self.floor_q8 < PARTS;
         self.judge_noise();
         let epochs = if is_exact || self.noisy_epochs == 0 { SLOW_EPOCHS << self.calm } else { self.noisy_epochs };
@@ -111,17 +121,22 @@ impl Walker {
         Step::Cycle
     }
 
+    /// With clearly more inside than the floor it may not be needed.
+    const fn is_doubtful(&self) -> bool {
+        self.floor_q8.saturating_add(self.floor_q8 / 32).saturating_add(PARTS) < self.mean_inside_q8
+    }
+
     fn bisect(&mut self, ratio: u64, target: u64) {
-        // With clearly more inside than the floor it may not be needed.
-        let is_doubtful = self.floor_q8.saturating_add(self.floor_q8 / 32).saturating_add(PARTS) < self.mean_inside_q8;
+        let is_doubtful = self.is_doubtful();
+        let bounded = u32::try_from(ratio).unwrap_or(ONE_RATIO).min(ONE_RATIO);
         // Another floor scatters in another way.
         (self.noise, self.last_test_rate, self.differences) = (0, 0, 0);
         if ratio >= self.least_enough() {
-            (self.high_q8, self.high_ratio) = (self.floor_q8, ratio.min(ONE));
+            (self.high_q8, self.high_ratio) = (self.floor_q8, bounded);
         } else {
             // A floor below what is inside anyway has no effect: no need to look there.
             let (floor, inside) = (self.floor_q8, self.exact_inside_q8);
-            (self.low_q8, self.low_ratio) = (floor.max(inside).max(1), ratio);
+            (self.low_q8, self.low_ratio) = (floor.max(inside).max(1), bounded);
             self.high_q8 = self.high_q8.min(self.deepest_of_late.saturating_mul(PARTS)).max(self.low_q8);
         }
         let width = self.high_q8.saturating_sub(self.low_q8);
@@ -137,8 +152,8 @@ impl Walker {
 
     /// Between too low and enough, where a straight line crosses the target.
     fn end_bisection(&mut self, target: u64, width: u64, is_doubtful: bool) {
-        let rise = self.high_ratio.saturating_sub(self.low_ratio).max(1);
-        let wanted = target.saturating_sub(self.low_ratio).min(rise);
+        let rise = u64::from(self.high_ratio.saturating_sub(self.low_ratio).max(1));
+        let wanted = target.saturating_sub(u64::from(self.low_ratio)).min(rise);
         let part = width.saturating_mul(wanted).checked_div(rise).unwrap_or(width);
         self.floor_q8 = if self.high_q8 == 0 { 0 } else { self.low_q8.wrapping_add(part) };
         self.phase = Phase::Slow;
@@ -147,9 +162,28 @@ impl Walker {
         (self.calm, self.calm_cycles, self.strange_cycles, self.streak) = (if is_exact { 2 } else { 0 }, 0, 0, 0);
         (self.age, self.rest, self.shortfall, self.drift) = (0, 0, 0, [0; 2]);
         self.trial_from_q8 = 0;
+        (self.trial_pause, self.doubtful_epochs, self.is_exact_short) = (FIRST_TRIAL_PAUSE, 0, false);
         if is_doubtful && !is_exact {
             // Exact shares were tried in the very first epochs only, and beside many references: once more, for a whole cycle.
-            (self.trial_from_q8, self.floor_q8) = (self.floor_q8, 0);
+            self.try_exact();
+        }
+    }
+
+    fn try_exact(&mut self) {
+        (self.trial_from_q8, self.floor_q8) = (self.floor_q8, 0);
+        (self.calm, self.calm_cycles) = (TRIAL_CALM, 0);
+    }
+
+    /// What is inside anyway, of a floor that has been doubtful for long, may do by itself: the floor gives shares away, and those it lets
+    /// in are held back later. Seldom, because it costs throughput if that is not so.
+    fn doubt(&mut self, error: i64) {
+        let is_doubtful = self.floor_q8 >= PARTS && error > -ERROR_ONE / 2 && self.is_doubtful();
+        let epochs = u16::try_from(self.slow_epochs).unwrap_or(0);
+        self.doubtful_epochs = if is_doubtful { self.doubtful_epochs.saturating_add(epochs) } else { 0 };
+        if self.doubtful_epochs >= self.trial_pause {
+            self.doubtful_epochs = 0;
+            self.trial_pause = self.trial_pause.saturating_mul(4).min(LAST_TRIAL_PAUSE);
+            self.try_exact();
         }
     }
 
@@ -160,15 +194,18 @@ impl Walker {
         let tried_from_q8 = core::mem::replace(&mut self.trial_from_q8, 0);
         if tried_from_q8 > 0 && error < -ERROR_ONE / 2 {
             self.floor_q8 = tried_from_q8.min(most_q8);
+            self.is_exact_short = true;
+            (self.calm, self.calm_cycles) = (0, 0);
             return;
         }
         let is_exact = self.floor_q8 < PARTS;
         self.count_streak(error);
         self.count_drift(error);
-        if raw <= (-4 * ERROR_ONE).min(-4 * self.scatter()) {
-            // Far too little throughput: a change that cannot wait for steps.
+        let is_far_too_little = raw <= (-4 * ERROR_ONE).min(-4 * self.scatter());
+        if is_far_too_little && (self.streak <= -2 || raw <= HOPELESS) {
+            // Far too little throughput, and by no chance: a change that cannot wait for steps.
             let from = self.floor_q8.max(self.exact_inside_q8).max(PARTS / 2);
-            self.floor_q8 = from.saturating_mul(3) / 2;
+            self.floor_q8 = from.saturating_mul(5) / 4;
             (self.calm, self.calm_cycles, self.age) = (0, 0, 0);
         } else if is_exact && error < 0 {
             // Exact shares are not given up for one bad cycle, but for many that are a little too bad.
@@ -183,6 +220,7 @@ impl Walker {
         }
         self.floor_q8 = self.floor_q8.min(most_q8);
         self.grow_calm(error);
+        self.doubt(error);
     }
 
     /// With another share of references tests may lose another part: the floor where a straight line has it.
@@ -222,7 +260,8 @@ impl Walker {
     /// Robbins and Monro: steps in proportion to the error that get shorter down to what the noise asks for. They are measured by the
     /// way from the floor to the reference, because that is what throughput is lost by.
     fn make_step(&mut self, error: i64) {
-        if self.floor_q8 < self.exact_inside_q8.saturating_mul(7) / 8 {
+        // Where how many are inside goes up and down a floor below their mean may have an effect: a trial has told.
+        if !self.is_exact_short && self.floor_q8 < self.exact_inside_q8.saturating_mul(7) / 8 {
             if error >= 0 {
                 // No effect down here: exact shares are enough.
                 self.floor_q8 /= 2;
@@ -264,34 +303,16 @@ impl Walker {
         }
     }
 
-    /// Whether device or load have become another one; learned anew then, but not all the time.
-    fn has_changed(&mut self, now: Nanos) -> bool {
-        let (rate, before) = (self.reference_rate, self.rate_at_start);
-        let is_strange = rate > before.saturating_mul(130) / 100 || rate < before.saturating_mul(75) / 100;
-        self.strange_cycles = if is_strange { self.strange_cycles.wrapping_add(1) } else { 0 };
-        let since = now.saturating_sub(self.restarted_ns);
-        if self.strange_cycles < 2 || since < self.restart_pause_ns {
-            return false;
-        }
-        self.restart_pause_ns = if since > QUIET_NS {
-            LEAST_RESTART_NS
-        } else {
-            self.restart_pause_ns.saturating_mul(2).min(MOST_RESTART_NS)
-        };
-        self.restarted_ns = now;
-        self.restarts = self.restarts.wrapping_add(1);
-        true
-    }
-
     pub(super) fn restart(&mut self) {
         self.phase = Phase::Fast;
         (self.floor_q8, self.low_q8, self.low_ratio) = (0, 0, 0);
-        (self.high_q8, self.high_ratio) = (self.depth.saturating_mul(PARTS), ONE);
+        (self.high_q8, self.high_ratio) = (self.depth.saturating_mul(PARTS), ONE_RATIO);
         (self.index, self.calm, self.calm_cycles, self.strange_cycles, self.streak) = (0, 0, 0, 0, 0);
         self.cycle = [Sum::NONE; 2];
         self.inside_ns = [0; 2];
         self.uncounted_inside_ns = self.all_inside_ns;
         self.undecided = 0;
+        (self.usual, self.is_another) = ([Usual::UNKNOWN; 2], false);
         (self.deepest, self.deepest_of_late) = (1, 1);
     }
 }
