@@ -310,7 +310,7 @@ impl Paternoster {
                 return Chosen::Member { member: first, is_let_in: true, forgiven_for: charge };
             }
         }
-        self.walker.contended();
+        self.walker.contended(self.now, self.inside == 0);
         let of_others = self.ghosts_of_others(group, first);
         let inside = u64::from(self.inside).wrapping_add(u64::from(of_others));
         let is_below = inside < self.walker.floor_now(self.now, self.residence_ns) || inside == 0;

@@ -15,8 +15,6 @@ use experiment::{Cell, Experiment, Group, Host, SchedulerSpec, Unattended};
 use report::Results;
 use simulator::{HostCosts, Simulator};
 
-/// Between a completion and the next command on the simulated machine lie a completion and a submission.
-const HOST_NS: Nanos = 4_500;
 /// Populations at which a device is measured, as far as it takes so many.
 const POPULATIONS: [u32; 20] = [1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64, 96, 128, 192, 256];
 /// What may be lost where the scheduler has no `give`.
@@ -40,7 +38,9 @@ fn explained(cell: &Cell<'_>, host: &str, curves: &mut Vec<(Experiment, Curve)>)
     let run = cell.runs[0];
     let mut text = format!("{}: {} MB/s together\n", cell.name(), mb(cell.bytes_per_s.mean));
     let Some(fairness) = &cell.fairness else { return text + "  nothing was done\n" };
-    let asked = asked(cell, &fairness.due);
+    // The next command follows the completion; what submitting takes the process is spent after it.
+    let host_ns = run.experiment.machine.complete_ns_in_force();
+    let asked = asked(cell, &fairness.due, host_ns);
     let (tenants, job) = match asked {
         Ok(asked) => asked,
         Err(why) => return text + &plain(cell, &fairness.due, &why),
@@ -92,8 +92,8 @@ fn mb(bytes_per_s: f64) -> String {
     if value < 9.995 { format!("{value:.2}") } else { format!("{value:.1}") }
 }
 
-/// What each group keeps outstanding, and the job that they all do; or why that says nothing.
-fn asked(cell: &Cell<'_>, due: &[f64]) -> Result<(Vec<Tenant>, Job), String> {
+/// What each group keeps outstanding, each request on its way for so long, and the job that they all do; or why that says nothing.
+fn asked(cell: &Cell<'_>, due: &[f64], host_ns: Nanos) -> Result<(Vec<Tenant>, Job), String> {
     let mut kind: Option<Job> = None;
     let mut tenants = Vec::new();
     for (group, share) in cell.plan_groups().zip(due) {
@@ -121,7 +121,7 @@ fn asked(cell: &Cell<'_>, due: &[f64]) -> Result<(Vec<Tenant>, Job), String> {
             outstanding += job.effective_depth() * job.threads;
             think_ns = think_ns.max(job.think.time_ns);
         }
-        let think_ns = (HOST_NS + think_ns) as f64;
+        let think_ns = (host_ns + think_ns) as f64;
         tenants.push(Tenant { weight: share.max(1e-6) * 1e3, outstanding: f64::from(outstanding), think_ns });
     }
     kind.map(|job| (tenants, job)).ok_or_else(|| "no group has a job".to_owned())

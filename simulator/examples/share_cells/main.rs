@@ -22,8 +22,8 @@ use workload::trace::{Event, Tracer};
 use workload::{Engine, Job};
 
 const SECOND: u64 = 1_000_000_000;
-/// From the device's completion to the next command, on the simulated machine: a completion and a submission.
-const THINK_NS: f64 = 4_500.0;
+/// From the device's completion to the next command, on the simulated machine: a completion. What submitting takes is spent after it.
+const THINK_NS: f64 = 3_000.0;
 /// Populations at which a device is measured.
 const POPULATIONS: [u32; 26] =
     [1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256];

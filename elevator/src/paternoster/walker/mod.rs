@@ -31,8 +31,10 @@ const FAST_REFERENCES: u32 = 2;
 const SLOW_EPOCHS: u32 = 16;
 /// Where rates scatter by a good part of what may be given, references have to be many: they are what is known least. But they give
 /// shares away, so they are not more than that asks for.
-const NOISY_EPOCHS: u32 = 8;
-const LOUD_EPOCHS: u32 = 4;
+const NOISY_EPOCHS: u8 = 8;
+const LOUD_EPOCHS: u8 = 4;
+/// After a reference that told nothing.
+const RESTING_EPOCHS: u8 = 7;
 /// Scatter is the mean over so many of the last differences.
 const MOST_DIFFERENCES: u8 = 64;
 const LEAST_RESTART_NS: Nanos = SECOND;
@@ -80,7 +82,7 @@ pub enum Step {
 #[derive(Clone, Debug)]
 pub struct Walker {
     /// Per cent of throughput that may be spent.
-    give: u64,
+    give: u8,
     is_rotational: bool,
     depth: u64,
     phase: Phase,
@@ -94,7 +96,7 @@ pub struct Walker {
     low_ratio: u32,
     high_q8: u64,
     high_ratio: u32,
-    calm: u32,
+    calm: u8,
     calm_cycles: u8,
     /// Bisection: cycles at this floor that did not decide.
     undecided: u8,
@@ -142,21 +144,27 @@ pub struct Walker {
     last_test_rate: u64,
     differences: u8,
     /// Epochs of a cycle because that is much; or 0.
-    noisy_epochs: u32,
+    noisy_epochs: u8,
     /// What steps are divided by, because errors changed their sign so often; and the last one's sign.
-    age: i64,
+    age: i32,
     last_sign: i8,
     /// Holds or injections happened in this epoch.
     is_contended: bool,
+    /// When somebody had to wait last: what had been done, and until when. Nothing has been inside since then if it is idle.
+    contended_work: u64,
+    contended_until_ns: Nanos,
+    is_idle: bool,
     /// Test epochs, reference epochs.
     cycle: [Sum; 2],
     /// Most requests inside at a time: of this cycle, and of late.
     deepest: u64,
     deepest_of_late: u64,
-    last_ratio: u64,
+    last_ratio: u32,
     reference_rate: u64,
     rate_at_start: u64,
     strange_cycles: u8,
+    /// Before the next reference, because the last one told nothing: leaders were let in all the same.
+    resting_epochs: u8,
     /// Of tests, of references; and so many epochs were not like them that the load is another one.
     usual: [Usual; 2],
     is_another: bool,
@@ -167,7 +175,7 @@ pub struct Walker {
 }
 
 impl Walker {
-    pub const fn new(give: u64, depth: u64, is_rotational: bool) -> Self {
+    pub const fn new(give: u8, depth: u64, is_rotational: bool) -> Self {
         Self {
             give,
             is_rotational,
@@ -215,6 +223,9 @@ impl Walker {
             age: 0,
             last_sign: 0,
             is_contended: false,
+            contended_work: 0,
+            contended_until_ns: 0,
+            is_idle: false,
             cycle: [Sum::NONE; 2],
             deepest: 1,
             deepest_of_late: 1,
@@ -222,6 +233,7 @@ impl Walker {
             reference_rate: 0,
             rate_at_start: 0,
             strange_cycles: 0,
+            resting_epochs: 0,
             usual: [Usual::UNKNOWN; 2],
             is_another: false,
             restarted_ns: 0,
@@ -232,7 +244,7 @@ impl Walker {
     }
 
     pub fn set_give(&mut self, give: u64) {
-        self.give = give;
+        self.give = u8::try_from(give).unwrap_or(100);
         self.restart();
     }
 
@@ -257,8 +269,8 @@ impl Walker {
     }
 
     /// Test epochs over reference epochs, in 65536ths.
-    pub const fn ratio(&self) -> u64 {
-        self.last_ratio
+    pub fn ratio(&self) -> u64 {
+        u64::from(self.last_ratio)
     }
 
     /// Requests inside during the tests of the last cycle, on average, in sixteenths.
@@ -266,7 +278,7 @@ impl Walker {
         self.mean_inside_q8 / SIXTEENTH
     }
 
-    pub const fn calm(&self) -> u32 {
+    pub const fn calm(&self) -> u8 {
         self.calm
     }
 
@@ -294,7 +306,14 @@ impl Walker {
     }
 
     const fn is_reference(&self) -> bool {
-        self.index < self.references()
+        self.index < self.references() && self.resting_epochs == 0
+    }
+
+    /// Exact shares are not given up by a floor far below what is inside with them; but now and then someone who lags cannot ask for
+    /// more, because he waits for a free request say, and then others need not wait with him for long.
+    fn floor_in_force(&self) -> u64 {
+        let is_exact = self.phase == Phase::Slow && self.floor_q8 < PARTS && self.trial_from_q8 == 0;
+        if is_exact { self.floor_q8.max(self.exact_inside_q8 / 4 * 3 / PARTS * PARTS) } else { self.floor_q8 }
     }
 
     /// With fewer requests inside than this a leader is let in. The fraction is dithered in time, spread evenly.
@@ -306,7 +325,8 @@ impl Walker {
             1..100 => {}
             _ => return 0,
         }
-        let (whole, fraction) = (self.floor_q8 / PARTS, self.floor_q8 % PARTS);
+        let floor_q8 = self.floor_in_force();
+        let (whole, fraction) = (floor_q8 / PARTS, floor_q8 % PARTS);
         if fraction == 0 {
             return whole;
         }
@@ -319,32 +339,43 @@ impl Walker {
         whole.wrapping_add(u64::from(self.is_above))
     }
 
+    /// Somebody has to wait; whether nothing is inside.
     #[inline]
-    pub const fn contended(&mut self) {
+    pub const fn contended(&mut self, now: Nanos, is_idle: bool) {
         self.is_contended = true;
+        if !self.is_idle {
+            self.contended_work = self.work;
+            self.contended_until_ns = if is_idle { now } else { self.last_done_ns };
+            self.is_idle = is_idle;
+        }
     }
 
     #[inline]
     pub fn completed(&mut self, now: Nanos, work: u64, inside: u64) {
         self.deepest = self.deepest.max(inside);
-        if now < self.measured_from_ns {
+        let was_idle = core::mem::replace(&mut self.is_idle, false);
+        if now < self.measured_from_ns || !self.is_contended {
             return;
         }
-        if self.first_done_ns == 0 {
-            self.first_done_ns = now;
-        } else {
+        let is_first = self.first_done_ns == 0;
+        if is_first {
+            self.first_done_ns = if was_idle { self.contended_until_ns.max(self.measured_from_ns) } else { now };
+        }
+        if !is_first || was_idle {
             // Of an epoch, or of less than a century.
             self.work = self.work.wrapping_add(work);
         }
         self.last_done_ns = now;
     }
 
-    /// Of this epoch: from completion to completion, because a large request more or less within fixed times would be as much as may be
-    /// given. Without any nothing was done all the time.
+    /// Of this epoch, while somebody had to wait, because without the load that is compared tests and references differ by what came and
+    /// went. From completion to completion: a large request more or less within fixed times would be as much as may be given. Without
+    /// any nothing was done all the time.
     fn measured(&self, now: Nanos) -> Sum {
-        let between = self.last_done_ns.saturating_sub(self.first_done_ns);
+        let until_ns = if self.is_idle { now } else { self.contended_until_ns };
+        let between = until_ns.saturating_sub(self.first_done_ns);
         let all_ns = now.saturating_sub(self.measured_from_ns);
-        Sum { work: self.work, ns: if between > 0 { between } else { all_ns }, all_ns }
+        Sum { work: self.contended_work, ns: if self.last_done_ns > 0 { between } else { all_ns }, all_ns }
     }
 
     /// So many were inside until now.
@@ -395,10 +426,17 @@ impl Walker {
     pub fn step(&mut self, now: Nanos, residence_ns: Nanos, request_ns: Nanos, jitter: u64) -> Step {
         let mut step = Step::None;
         let inside_ns = self.count_inside();
-        if self.is_contended && self.length_ns > 0 {
+        let measured = self.measured(now);
+        // Less than that may be chance.
+        let is_measured = measured.ns >= self.length_ns / 8;
+        if !self.is_contended || self.length_ns == 0 {
+        } else if self.resting_epochs > 0 {
+            self.resting_epochs = self.resting_epochs.wrapping_sub(1);
+        } else if !is_measured {
+            self.resting_epochs = if self.is_reference() { RESTING_EPOCHS } else { 0 };
+        } else {
             let kind = usize::from(self.is_reference());
             self.learn_noise(now);
-            let measured = self.measured(now);
             let is_repeated = self.compare(kind, measured, inside_ns);
             if let Some(sum) = self.cycle.get_mut(kind) {
                 sum.work = sum.work.saturating_add(measured.work);
@@ -438,7 +476,7 @@ impl Walker {
 
     /// How much the error of a cycle scatters, in 256ths of what may be given.
     fn scatter(&self) -> i64 {
-        let spare = self.give.saturating_mul(ONE).saturating_mul(17) / 2000;
+        let spare = self.aimed_loss();
         (self.noise.saturating_mul(ERROR_ONE.unsigned_abs())).checked_div(spare).unwrap_or(0).cast_signed()
     }
 
@@ -466,13 +504,19 @@ impl Walker {
         self.began_ns = now;
         self.measured_from_ns = now.saturating_add(self.length_ns / 4);
         self.count_from_ns = self.measured_from_ns;
-        (self.work, self.first_done_ns, self.last_done_ns, self.is_contended) = (0, 0, 0, false);
+        (self.work, self.first_done_ns, self.last_done_ns) = (0, 0, 0);
+        (self.contended_work, self.contended_until_ns) = (0, if self.is_idle { now } else { 0 });
+        self.is_contended = self.is_idle;
     }
 
-    /// What may be lost in tests, as a ratio. Of what may be given three twentieths are kept for noise; references lose nothing,
-    /// so tests may lose a little more.
+    /// What is to be lost on average, as a ratio: of what may be given a tenth is kept for noise.
+    fn aimed_loss(&self) -> u64 {
+        u64::from(self.give).saturating_mul(ONE).saturating_mul(9) / 1000
+    }
+
+    /// What may be lost in tests, as a ratio: references lose nothing, so tests may lose a little more.
     fn spare(&self) -> u64 {
-        let all = self.give.saturating_mul(ONE).saturating_mul(17) / 2000;
+        let all = self.aimed_loss();
         let epochs = u64::from(self.epochs_a_cycle());
         let tests = epochs.saturating_sub(u64::from(self.references()));
         let in_tests = all.saturating_mul(epochs).checked_div(tests).unwrap_or(all);

@@ -7,6 +7,8 @@ use block::time::SECOND;
 
 /// A floor whose throughput is so near to the wanted that it may be noise is looked at so often in bisection.
 const MOST_UNDECIDED: u8 = 3;
+/// No floor delivers so much more than the reference: noise, or a load that came or went.
+const IMPOSSIBLE: u64 = ONE + ONE / 8;
 const CALM_CYCLES: u8 = 4;
 /// No step is longer than this part of what lies between the floor and the reference.
 const LONGEST_STEP: i64 = 4;
@@ -19,19 +21,19 @@ const LONG_SCATTER_SQUARE: i64 = ERROR_ONE * ERROR_ONE / 128;
 /// Errors whose sum, less half of what chance makes of each, exceeds so many times what chance makes of one are no chance.
 const MOST_DRIFT: i64 = 8;
 /// What is kept for noise is nothing to give up exact shares for, however often it is missing.
-const SHORTFALL_SLACK: i64 = ERROR_ONE * 3 / 17;
+const SHORTFALL_SLACK: i64 = ERROR_ONE / 9;
 /// After so many epochs a trial is ended by a loss of so many times what may be lost: in the first ones what the reference gave away is
 /// repaid, with fewer inside than exact shares have.
 const HOPELESS_TRIALS: [(u32, u64); 3] = [(24, 2), (6, 5), (2, 12)];
 /// Of a trial's cycle, which is four times as long as others, for the same reason.
-const TRIAL_CALM: u32 = 2;
+const TRIAL_CALM: u8 = 2;
 /// Doubtful epochs before exact shares are tried again, four times as many each time, up to the latter.
 const FIRST_TRIAL_PAUSE: u16 = 256;
 const LAST_TRIAL_PAUSE: u16 = 1 << 14;
 /// An error that needs no second one to be believed: a half of throughput and more where three per cent are given.
 const HOPELESS: i64 = -16 * ERROR_ONE;
 /// Cycles after which a step is not shortened further but for noise.
-const MOST_AGE: i64 = 1 << 13;
+const MOST_AGE: i32 = 1 << 13;
 
 /// By how much tests delivered more than was asked of them, as a ratio of what all epochs delivered: that scatters less than what
 /// references did, and whether it was much or little has nothing to do with which of both were better. A quotient of the two is too
@@ -54,7 +56,7 @@ impl Walker {
         }
         let [tests, references] = &self.cycle;
         let ratio = (tests.rate() << 16).checked_div(references.rate()).unwrap_or(ONE);
-        ratio.abs_diff(self.least_enough()) < self.noise
+        ratio > IMPOSSIBLE || ratio.abs_diff(self.least_enough()) < self.noise
     }
 
     /// Bisection: with this ratio a floor is high enough.
@@ -85,7 +87,7 @@ impl Walker {
         self.reference_rate =
             if self.reference_rate == 0 { now_rate } else { (self.reference_rate.wrapping_add(now_rate)) / 2 };
         let ratio = (tests.rate() << 16).checked_div(now_rate).unwrap_or(ONE);
-        self.last_ratio = ratio;
+        self.last_ratio = u32::try_from(ratio).unwrap_or(u32::MAX);
         let [in_tests, in_references] = self.inside_ns;
         self.mean_inside_q8 = in_tests.saturating_mul(PARTS).checked_div(tests.all_ns).unwrap_or(0);
         self.full_inside_q8 = in_references.saturating_mul(PARTS).checked_div(references.all_ns).unwrap_or(0);
@@ -113,7 +115,8 @@ impl Walker {
         self.note_usual(phase, floor_q8, [tests, references]);
         let is_exact = self.floor_q8 < PARTS;
         self.judge_noise();
-        let epochs = if is_exact || self.noisy_epochs == 0 { SLOW_EPOCHS << self.calm } else { self.noisy_epochs };
+        let epochs =
+            if is_exact || self.noisy_epochs == 0 { SLOW_EPOCHS << self.calm } else { u32::from(self.noisy_epochs) };
         let before = core::mem::replace(&mut self.slow_epochs, epochs);
         if before != epochs && self.phase == Phase::Slow && !is_exact {
             self.fit_to_references(spare);
@@ -279,7 +282,8 @@ impl Walker {
         let most = AVERAGED_NS.checked_div(cycle_ns).unwrap_or(0).cast_signed();
         let square = scatter.saturating_mul(scatter);
         let for_noise = (square / SCATTER_SQUARE).min(most.max(square / LONG_SCATTER_SQUARE));
-        let divisor = self.age.min(LONGEST_STEP.saturating_add(for_noise)).max(LONGEST_STEP).saturating_mul(ERROR_ONE);
+        let divisor =
+            i64::from(self.age).min(LONGEST_STEP.saturating_add(for_noise)).max(LONGEST_STEP).saturating_mul(ERROR_ONE);
         // What does not make a whole part is kept for the next step.
         let way = self.way().saturating_mul(error).saturating_add(self.rest);
         let step = way.checked_div(divisor).unwrap_or(0);
@@ -325,7 +329,7 @@ mod tests {
 
     /// Exact shares keep `exact` requests inside, nobody held back 32, and n of them deliver n / (n + knee). What the walker
     /// makes of it in so many seconds: throughput of the last half in thousandths of the most, and the floor.
-    fn walk(give: u64, exact: u64, knee: u64, seconds: u64) -> (u64, u64) {
+    fn walk(give: u8, exact: u64, knee: u64, seconds: u64) -> (u64, u64) {
         let mut walker = Walker::new(give, 32, false);
         let took_ns = |inside: u64| 10_000 * 32 * (inside + knee) / ((32 + knee) * inside);
         let (mut now, mut counted, mut from) = (1_000, 0, 0);
@@ -333,7 +337,7 @@ mod tests {
             let inside = exact.max(walker.floor_now(now, 300_000));
             walker.were_inside(now, inside);
             now += took_ns(inside);
-            walker.contended();
+            walker.contended(now, false);
             walker.completed(now, 4096, inside);
             if walker.is_due(now) || walker.epoch_ns() == 0 {
                 walker.step(now, 300_000, took_ns(inside), 128);
@@ -384,7 +388,7 @@ mod tests {
                 walker.were_inside(now, inside);
                 now += mean_ns * (100 - spread) / 100 + chance.below(mean_ns * spread / 50);
                 *count += 1;
-                walker.contended();
+                walker.contended(now, false);
                 walker.completed(now, 4096, inside);
                 if walker.is_due(now) || walker.epoch_ns() == 0 {
                     walker.step(now, 300_000, mean_ns, chance.next());
