@@ -314,9 +314,9 @@ impl Paternoster {
         let of_others = self.ghosts_of_others(group, first);
         let inside = u64::from(self.inside).wrapping_add(u64::from(of_others));
         let is_below = inside < self.walker.floor_now(self.now, self.residence_ns) || inside == 0;
-        if is_below || self.is_held_for_long() {
+        if is_below || self.is_below_exact(inside, charge) || self.is_held_for_long() {
             self.tell_of(first, "inject lead={0} n={1}", [lead, inside]);
-            // Who goes because it was held for long owes what it got.
+            // Who goes because it was held for long, or beside exact shares, owes what it got.
             return Chosen::Member { member: first, is_let_in: true, forgiven_for: if is_below { charge } else { 0 } };
         }
         if of_others > 0 {
@@ -324,6 +324,12 @@ impl Paternoster {
         }
         self.tell_of(first, "hold lead={0} n={1} gh={2}", [lead, u64::from(self.inside), u64::from(of_others)]);
         Chosen::Held
+    }
+
+    /// Whether shares are exact, and a request no larger than others may go although it is ahead: a large one would keep small ones of a
+    /// laggard inside for long.
+    fn is_below_exact(&self, inside: u64, charge: u64) -> bool {
+        inside < self.walker.exact_floor() && charge <= self.rate.saturating_mul(self.request_ns) >> 20
     }
 
     /// Whether a lead is no larger than what a member has of a slice in which the device serves it and its siblings by weight. One issuer

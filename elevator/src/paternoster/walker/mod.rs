@@ -309,11 +309,11 @@ impl Walker {
         self.index < self.references() && self.resting_epochs == 0
     }
 
-    /// Exact shares are not given up by a floor far below what is inside with them; but now and then someone who lags cannot ask for
-    /// more, because he waits for a free request say, and then others need not wait with him for long.
-    fn floor_in_force(&self) -> u64 {
-        let is_exact = self.phase == Phase::Slow && self.floor_q8 < PARTS && self.trial_from_q8 == 0;
-        if is_exact { self.floor_q8.max(self.exact_inside_q8 / 4 * 3 / PARTS * PARTS) } else { self.floor_q8 }
+    /// Where shares are exact: far below how many are inside then. Now and then someone who lags cannot ask for more, because he waits
+    /// for a free request say, and others need not wait with him for long. 0 otherwise.
+    pub fn exact_floor(&self) -> u64 {
+        let is_exact = self.phase == Phase::Slow && self.floor_q8 < PARTS && self.trial_from_q8 == 0 && self.give < 100;
+        if is_exact { self.exact_inside_q8 / 4 * 3 / PARTS } else { 0 }
     }
 
     /// With fewer requests inside than this a leader is let in. The fraction is dithered in time, spread evenly.
@@ -325,8 +325,7 @@ impl Walker {
             1..100 => {}
             _ => return 0,
         }
-        let floor_q8 = self.floor_in_force();
-        let (whole, fraction) = (floor_q8 / PARTS, floor_q8 % PARTS);
+        let (whole, fraction) = (self.floor_q8 / PARTS, self.floor_q8 % PARTS);
         if fraction == 0 {
             return whole;
         }
