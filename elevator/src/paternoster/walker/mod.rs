@@ -508,9 +508,9 @@ impl Walker {
         self.is_contended = self.is_idle;
     }
 
-    /// What is to be lost on average, as a ratio: of what may be given a tenth is kept for noise.
+    /// What is to be lost on average, as a ratio: of what may be given an eighth is kept for noise.
     fn aimed_loss(&self) -> u64 {
-        u64::from(self.give).saturating_mul(ONE).saturating_mul(9) / 1000
+        u64::from(self.give).saturating_mul(ONE).saturating_mul(7) / 800
     }
 
     /// What may be lost in tests, as a ratio: references lose nothing, so tests may lose a little more.

@@ -21,7 +21,7 @@ const LONG_SCATTER_SQUARE: i64 = ERROR_ONE * ERROR_ONE / 128;
 /// Errors whose sum, less half of what chance makes of each, exceeds so many times what chance makes of one are no chance.
 const MOST_DRIFT: i64 = 8;
 /// What is kept for noise is nothing to give up exact shares for, however often it is missing.
-const SHORTFALL_SLACK: i64 = ERROR_ONE / 9;
+const SHORTFALL_SLACK: i64 = ERROR_ONE / 7;
 /// After so many epochs a trial is ended by a loss of so many times what may be lost: in the first ones what the reference gave away is
 /// repaid, with fewer inside than exact shares have.
 const HOPELESS_TRIALS: [(u32, u64); 3] = [(24, 2), (6, 5), (2, 12)];
