@@ -14,6 +14,8 @@ use block::{Class, RequestId};
 
 /// A lead of a few requests is let pass.
 const MOST_LEAD_BYTES: u64 = 262_144;
+/// Beside exact shares, so many times the lead that is let pass may be owed.
+const MOST_OWED: u64 = 4;
 /// With exact shares, what was given to leaders is repaid if it is not longer ago.
 const REPAID_NS: u64 = 20 * MILLISECOND;
 /// Real-time requests in a row before one of the others.
@@ -314,7 +316,7 @@ impl Paternoster {
         let of_others = self.ghosts_of_others(group, first);
         let inside = u64::from(self.inside).wrapping_add(u64::from(of_others));
         let is_below = inside < self.walker.floor_now(self.now, self.residence_ns) || inside == 0;
-        if is_below || self.is_below_exact(inside, charge) || self.is_held_for_long() {
+        if is_below || self.is_below_exact(first, inside, lead, charge) || self.is_held_for_long() {
             self.tell_of(first, "inject lead={0} n={1}", [lead, inside]);
             // Who goes because it was held for long, or beside exact shares, owes what it got.
             return Chosen::Member { member: first, is_let_in: true, forgiven_for: if is_below { charge } else { 0 } };
@@ -326,10 +328,12 @@ impl Paternoster {
         Chosen::Held
     }
 
-    /// Whether shares are exact, and a request no larger than others may go although it is ahead: a large one would keep small ones of a
-    /// laggard inside for long.
-    fn is_below_exact(&self, inside: u64, charge: u64) -> bool {
-        inside < self.walker.exact_floor() && charge <= self.rate.saturating_mul(self.request_ns) >> 20
+    /// Whether shares are exact, and a request that is not far ahead may go although it is: no larger than others, because a large one
+    /// would keep small ones of a laggard inside for long.
+    fn is_below_exact(&self, first: u32, inside: u64, lead: u64, charge: u64) -> bool {
+        inside < self.walker.exact_floor()
+            && charge <= self.rate.saturating_mul(self.request_ns) >> 20
+            && lead <= self.members.at(first).span(lead_bytes(charge).saturating_mul(MOST_OWED))
     }
 
     /// Whether a lead is no larger than what a member has of a slice in which the device serves it and its siblings by weight. One issuer

@@ -397,17 +397,13 @@ impl Walker {
         self.count_from_ns = Nanos::MAX;
     }
 
-    /// Up to the last change, for the kind of epoch that there is until now; how much that is.
-    fn count_inside(&mut self) -> u64 {
+    /// How many were inside for how long in this epoch, up to the last change.
+    fn counted_inside(&mut self) -> u64 {
         if self.count_from_ns != Nanos::MAX {
             return 0;
         }
         let counted = self.all_inside_ns.wrapping_sub(self.uncounted_inside_ns);
         self.uncounted_inside_ns = self.all_inside_ns;
-        let is_reference = self.is_reference();
-        let [tests, references] = &mut self.inside_ns;
-        let sum = if is_reference { references } else { tests };
-        *sum = sum.saturating_add(counted);
         counted
     }
 
@@ -424,7 +420,7 @@ impl Walker {
     /// Ends the epoch.
     pub fn step(&mut self, now: Nanos, residence_ns: Nanos, request_ns: Nanos, jitter: u64) -> Step {
         let mut step = Step::None;
-        let inside_ns = self.count_inside();
+        let inside_ns = self.counted_inside();
         let measured = self.measured(now);
         // Less than that may be chance.
         let is_measured = measured.ns >= self.length_ns / 8;
@@ -437,6 +433,9 @@ impl Walker {
             let kind = usize::from(self.is_reference());
             self.learn_noise(now);
             let is_repeated = self.compare(kind, measured, inside_ns);
+            if let Some(sum) = self.inside_ns.get_mut(kind) {
+                *sum = sum.saturating_add(inside_ns);
+            }
             if let Some(sum) = self.cycle.get_mut(kind) {
                 sum.work = sum.work.saturating_add(measured.work);
                 sum.ns = sum.ns.saturating_add(measured.ns);
