@@ -33,6 +33,8 @@ const SLOW_EPOCHS: u32 = 16;
 /// shares away, so they are not more than that asks for.
 const NOISY_EPOCHS: u8 = 8;
 const LOUD_EPOCHS: u8 = 4;
+/// The part of an epoch in which somebody has to wait for it to tell anything.
+const LEAST_MEASURED: u64 = 8;
 /// After a reference that told nothing.
 const RESTING_EPOCHS: u8 = 7;
 /// Scatter is the mean over so many of the last differences.
@@ -417,19 +419,29 @@ impl Walker {
         self.learns() && now >= self.began_ns.saturating_add(self.length_ns)
     }
 
+    /// Whether something can be concluded from an epoch: somebody had to wait in it, for long enough. A reference of which that is not so
+    /// let leaders in all the same, and is had again later.
+    fn tells(&mut self, measured: Sum) -> bool {
+        if !self.is_contended || self.length_ns == 0 {
+            return false;
+        }
+        if self.resting_epochs > 0 {
+            self.resting_epochs = self.resting_epochs.wrapping_sub(1);
+            return false;
+        }
+        let is_long = measured.ns >= self.length_ns / LEAST_MEASURED;
+        if !is_long && self.is_reference() {
+            self.resting_epochs = RESTING_EPOCHS;
+        }
+        is_long
+    }
+
     /// Ends the epoch.
     pub fn step(&mut self, now: Nanos, residence_ns: Nanos, request_ns: Nanos, jitter: u64) -> Step {
         let mut step = Step::None;
         let inside_ns = self.counted_inside();
         let measured = self.measured(now);
-        // Less than that may be chance.
-        let is_measured = measured.ns >= self.length_ns / 8;
-        if !self.is_contended || self.length_ns == 0 {
-        } else if self.resting_epochs > 0 {
-            self.resting_epochs = self.resting_epochs.wrapping_sub(1);
-        } else if !is_measured {
-            self.resting_epochs = if self.is_reference() { RESTING_EPOCHS } else { 0 };
-        } else {
+        if self.tells(measured) {
             let kind = usize::from(self.is_reference());
             self.learn_noise(now);
             let is_repeated = self.compare(kind, measured, inside_ns);
