@@ -54,6 +54,7 @@ mod mq_deadline;
 mod nas;
 mod none;
 mod noop;
+mod order;
 mod paternoster;
 mod sfq;
 pub mod throttle;

@@ -203,10 +203,10 @@ fn farthest(measurement: &Measurement) -> f64 {
 fn t35_streams_have_a_disk_one_at_a_time() {
     for count in [2, 4, 8] {
         let total = |scheduler: &str| megabytes(&on_disk("sata", scheduler, streams(count))).iter().sum::<f64>();
-        let (none, one, auto) = (total("none"), total("paternoster:cabins=one"), total("paternoster"));
-        println!("{count} streams: none {none:.1}, one cabin {one:.1}, automatic {auto:.1}, cfq {:.1}", total("cfq"));
-        assert!(auto >= 0.97 * one && auto >= 0.95 * total("cfq"), "{count}: {auto} against {one}");
-        assert!(none < 0.6 * auto, "{count}: {auto} against {none}");
+        let (none, ours, cfq) = (total("none"), total("paternoster"), total("cfq"));
+        println!("{count} streams: none {none:.1}, ours {ours:.1}, cfq {cfq:.1}");
+        assert!(ours >= 0.95 * cfq, "{count}: {ours} against {cfq}");
+        assert!(none < 0.6 * ours, "{count}: {ours} against {none}");
     }
 }
 
@@ -239,16 +239,17 @@ fn t36_groups_of_buffered_readers() {
 fn t37_random_readers_use_the_whole_queue_of_a_disk() {
     let job = random_reads(1);
     let none: f64 = megabytes(&on_disk("sata", "none", eight_on_disk(&job, 4))).iter().sum();
-    let one: f64 = megabytes(&on_disk("sata", "paternoster:cabins=one", eight_on_disk(&job, 4))).iter().sum();
-    let got = on_disk("sata", "paternoster", eight_on_disk(&job, 4));
+    // The lightest has four requests a second, and the disk is tried in slices now and then.
+    let mut question = experiment("sata", "paternoster", eight_on_disk(&job, 4));
+    (question.ramp_ns, question.runtime_ns) = (20_000 * MS, 80_000 * MS);
+    let got = run(&question);
     let total: f64 = megabytes(&got).iter().sum();
-    println!("none {none:.3}, one {one:.3}, automatic {total:.3} MB/s, error {:.1} %", farthest(&got));
+    println!("none {none:.3}, ours {total:.3} MB/s, error {:.1} %", farthest(&got));
     // By default shares on a disk are exact: 18 inside are what 4 readers of the heaviest (8 of 36) permit.
     let at_18: f64 =
         megabytes(&on_disk("sata", "none", vec![("a", 100, Job { threads: 18, ..random_reads(1) })])).iter().sum();
     println!("18 inside: {at_18:.3} MB/s");
-    assert!(total >= 0.97 * at_18 && farthest(&got) <= 7.0, "{total} of {at_18} MB/s, {:?}", megabytes(&got));
-    assert!(one < 0.85 * none);
+    assert!(total >= 0.97 * at_18 && farthest(&got) <= 5.0, "{total} of {at_18} MB/s, {:?}", megabytes(&got));
 }
 
 #[test]

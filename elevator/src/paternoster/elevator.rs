@@ -1,163 +1,177 @@
 //! The calls of a host.
 
-use super::arrival::SPARE_LEAF;
-use super::pick::Decision;
-use super::state::{Held, Place, ROOT};
 use super::*;
-use block::Direction;
+use crate::order::Place;
+use block::{Direction, Priority};
+
+/// The weight of requests that bear no priority: that of level 4.
+const WITHOUT_LEVEL: u32 = 40;
+
+/// While others compete, neighbours on flash are merged up to 128 KiB: half a millisecond of a SATA link, for which a laggard waits.
+const MERGED_SECTORS: u32 = 256;
+
+/// The weight of an issuer by its best-effort level: 80, 70, ... 10.
+fn weight_of(priority: Priority) -> u32 {
+    match priority.class() {
+        Class::BestEffort if priority.0 >> 13 == 0 => WITHOUT_LEVEL,
+        _ => 80_u32.saturating_sub(u32::from(priority.level()).saturating_mul(10)).max(10),
+    }
+}
 
 impl Elevator for Paternoster {
+    /// Tags are shared out once more than half of them are taken; an eighth is kept for whoever comes.
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
-        self.admission(bio.group)
+        self.shares.admission(bio.group, self.depth.requests, self.depth.requests / 2, self.depth.requests / 8)
     }
 
-    #[inline(always)]
     fn allocated(&mut self, requests: &Requests, id: RequestId, _now: Nanos) {
-        self.count_tag::<true>(requests.attributes(id).group);
+        self.shares.count(requests.attributes(id).group, true);
     }
 
-    #[inline(always)]
     fn freed(&mut self, requests: &Requests, id: RequestId, _now: Nanos) {
-        self.count_tag::<false>(requests.attributes(id).group);
+        self.shares.count(requests.attributes(id).group, false);
     }
 
+    /// Only one issuer's transfers share a request: otherwise one would pay for another.
     fn may_merge(&self, requests: &Requests, id: RequestId, bio: &Bio) -> bool {
         let request = requests.attributes(id);
         let is_of_one = request.is_sync() == bio.is_sync() && (!bio.is_sync() || request.context == bio.context);
-        is_of_one && self.may_grow(id, request.extent.sectors.saturating_add(bio.extent.sectors))
+        let sectors = request.extent.sectors.saturating_add(bio.extent.sectors);
+        is_of_one && (self.is_rotational || sectors <= MERGED_SECTORS || self.order.tenants() < 2)
     }
 
     fn bio_merged(&mut self, requests: &Requests, id: RequestId, _side: Side, now: Nanos) {
         self.now = now;
-        self.end_sole();
-        if self.holds_request(id, Held::Queued) {
-            self.note_merged(requests, id);
-            let entry = self.slots.at(id.slot());
-            let (leaf, class) = (entry.leaf, entry.class);
-            if class == Class::BestEffort {
-                self.roll_generation();
-                self.members.at_mut(leaf).note_return(now);
-                self.came_back(leaf);
-            }
-        }
+        self.note_merged(requests, id);
     }
 
     fn requests_merged(&mut self, requests: &Requests, keep: RequestId, gone: RequestId, now: Nanos) {
         self.now = now;
-        self.end_sole();
-        if self.holds_request(keep, Held::Queued) {
-            self.note_merged(requests, keep);
-        }
-        if self.holds_request(gone, Held::Queued) {
+        self.note_merged(requests, keep);
+        if self.is_in(gone, State::Queued) {
             self.take_out(gone.slot());
         }
     }
 
-    #[inline]
     fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
-        match at {
-            Position::Sorted(_) => self.insert_newcomer(requests, id, requests.attributes(id), now),
-            Position::Head | Position::Requeue => self.insert_direct(requests, id, now),
-        }
-    }
-
-    #[inline]
-    fn insert_newcomer(&mut self, _requests: &Requests, id: RequestId, attributes: &Bio, now: Nanos) -> Wake {
-        if self.sole.leaf == NIL {
-            if self.insert_usual(id, attributes, now) {
-                return self.wake_up();
-            }
-        } else if self.sole.takes(attributes) {
-            return self.insert_of_sole(id, attributes, now);
-        }
-        self.insert_among(id, attributes, now)
-    }
-
-    #[inline]
-    fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.now = now;
-        if self.sole.leaf == NIL {
-            if let Some(id) = self.choose_in_order(requests) {
-                return Dispatch::Request { id, reason: Why::FirstInOrder.into() };
-            }
-        } else if !self.has_more_to_look_at() {
-            return self.choose_of_sole();
+        let slot = id.slot();
+        if self.slots.get(slot).is_none_or(|slot| slot.state != State::Nowhere) {
+            self.complain();
+            return Wake::No;
         }
-        self.choose_among(requests)
+        if self.in_flight == 0 && self.queued == 0 {
+            self.meter.resumed(now, self.returning.residence_ns());
+            self.slices.resumed(now);
+        }
+        let bio = requests.attributes(id);
+        let (is_read, is_sync) = (bio.direction() == Direction::Read, bio.is_sync());
+        let is_direct = !matches!(at, Position::Sorted(_));
+        let entry = self.slots.at_mut(slot);
+        *entry = Slot {
+            id,
+            state: if is_direct { State::Direct } else { State::Queued },
+            class: if is_direct { Class::RealTime } else { bio.class() },
+            is_read,
+            is_sync,
+            tally: Tallies::number(if is_direct { GroupId::ROOT.0 } else { bio.group.0 }, is_read, is_sync),
+            sectors: bio.extent.sectors,
+            queue: NIL,
+            since_ns: now,
+        };
+        let Slot { class, tally, .. } = *entry;
+        let tally = self.tallies.at_mut(tally);
+        tally.queued = tally.queued.wrapping_add(1);
+        if is_direct {
+            let is_in = self.direct.push_front(&mut self.links, slot);
+            self.must(is_in);
+            return self.wake_up();
+        }
+        self.queued = self.queued.wrapping_add(1);
+        let is_in = match class {
+            Class::RealTime => self.real_time.push_back(&mut self.links, slot),
+            Class::Idle => self.idle.push_back(&mut self.links, slot),
+            Class::BestEffort => {
+                let place = Place { is_shared: !is_sync, weight: weight_of(bio.priority) };
+                let queue = self.order.insert(bio, slot, place, false, now);
+                if queue.is_some_and(|queue| self.order.queued(queue) == 1) {
+                    self.returning.came();
+                }
+                self.slices.insert(queue.unwrap_or(NIL), slot, bio.extent.first_sector);
+                queue.is_some() && self.by_age.push_back(&mut self.age_links, slot)
+            }
+        };
+        self.must(is_in);
+        self.wake_up()
+    }
+
+    fn choose(&mut self, _requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
+        self.now = now;
+        (self.is_holding, self.hold_until) = (false, None);
+        if let Some(id) = self.next_direct() {
+            return Dispatch::Request { id, reason: Why::HeadInsert.into() };
+        }
+        if self.queued == 0 {
+            return Dispatch::Empty;
+        }
+        self.end_epoch_if_due();
+        self.step_slices();
+        self.whose_turn()
     }
 
     fn drain(&mut self, _requests: &Requests, now: Nanos) -> Option<RequestId> {
         self.now = now;
-        self.end_sole();
         if let Some(id) = self.next_direct() {
             return Some(id);
         }
-        let slot = self.real_time.first().or(self.oldest.first()).or(self.idle.first())?;
-        match self.send(slot, Why::FirstInOrder) {
+        let slot = self.real_time.first().or(self.by_age.first()).or(self.idle.first())?;
+        match self.send(slot, Why::InOrder) {
             Dispatch::Request { id, .. } => Some(id),
             _ => None,
         }
     }
 
     fn has_work(&self, _queue: HardwareQueue) -> bool {
-        !self.direct.is_empty() || (self.queued_total > 0 && !self.is_holding)
+        !self.direct.is_empty() || (self.queued > 0 && !self.is_holding)
     }
 
     fn requeued(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.now = now;
-        self.end_sole();
-        if self.holds_request(id, Held::Dispatched) {
-            self.give_up(id);
-            self.unbind(id.slot());
+        if self.is_in(id, State::InFlight) {
+            self.leave_device(id, false);
         }
         self.wake_up()
     }
 
-    #[inline]
     fn completed(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.now = now;
-        if self.leave_device::<true>(id) && self.until_overdue > 0 {
-            self.until_overdue = self.until_overdue.wrapping_sub(1);
+        if self.is_in(id, State::InFlight) {
+            self.leave_device(id, true);
+            self.until_overdue = self.until_overdue.saturating_sub(1);
         }
         self.wake_up()
     }
 
-    #[inline]
     fn released(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
         self.now = now;
-        match self.slots.get_mut(id.slot()) {
-            Some(slot) if slot.id == id => {
-                if slot.held == Held::Nowhere {
-                    let leaf = core::mem::replace(&mut slot.leaf, NIL);
-                    self.let_go(leaf);
-                } else {
-                    self.release_unfinished(id);
-                    self.unbind(id.slot());
-                }
-                self.wake_up()
-            }
-            _ => Wake::No,
+        let slot = id.slot();
+        if self.slots.at(slot).id != id {
+            return Wake::No;
         }
-    }
-
-    #[inline(always)]
-    fn completed_and_released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
-        let sole = self.sole.leaf;
-        match self.slots.get_mut(id.slot()) {
-            Some(slot) if slot.id == id && slot.held == Held::Dispatched && slot.is_of_leaf(sole) => {
-                (slot.leaf, slot.held) = (NIL, Held::Nowhere);
-                let (bytes, tally, since_ns, is_read) = (slot.bytes, slot.tally, slot.since_ns, slot.is_read);
-                self.now = now;
-                self.one_out();
-                self.learn(bytes, tally, since_ns, is_read);
-                self.until_overdue = self.until_overdue.saturating_sub(1);
-                let leaf = self.one_done_of_sole();
-                // It is kept by its issuer.
-                leaf.held = leaf.held.wrapping_sub(1);
-                Wake::All
+        match self.slots.at(slot).state {
+            State::Nowhere => {}
+            State::InFlight => self.leave_device(id, false),
+            State::Queued => self.take_out(slot),
+            State::Direct => {
+                let entry = self.slots.at_mut(slot);
+                entry.state = State::Nowhere;
+                let tally = self.tallies.at_mut(entry.tally);
+                tally.queued = tally.queued.wrapping_sub(1);
+                let is_out = self.direct.remove(&mut self.links, slot);
+                self.must(is_out);
             }
-            _ => self.complete_and_release(requests, id, now),
         }
+        self.wake_up()
     }
 
     fn next_timer(&self) -> Option<Nanos> {
@@ -166,88 +180,37 @@ impl Elevator for Paternoster {
 
     fn timer(&mut self, _requests: &Requests, now: Nanos) -> Wake {
         self.now = now;
-        self.roll_generation();
         if self.hold_until.is_some_and(|at| is_due(now, at)) { self.wake_up() } else { Wake::No }
     }
 
     fn context_exited(&mut self, context: ContextId, now: Nanos) -> Wake {
         self.now = now;
-        self.end_sole();
-        let index = context.0.min(self.contexts.len().wrapping_sub(1));
-        if context.0 != index {
-            return Wake::No;
-        }
-        let leaf = core::mem::replace(self.contexts.at_mut(index), NIL);
-        if leaf != NIL {
-            self.abandon_leaf(leaf);
-        }
+        self.order.context_exited(context.0);
         self.wake_up()
     }
 
     fn group_added(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) {
         self.now = now;
-        self.end_sole();
-        if group.0 == ROOT || self.groups.get(group.0).is_none() {
-            return;
+        if group != GroupId::ROOT {
+            self.order.group_added(group, settings.parent, settings.clamped_weight());
+            self.shares.group_added(group, settings.parent, settings.clamped_weight());
+            self.tallies.clear(group.0);
         }
-        let member = self.group_member(group.0);
-        *self.members.at_mut(member) = Member::new(settings.parent.0, settings.clamped_weight());
-        self.members.at_mut(member).marks = mark::ONLINE;
-        self.tallies.clear(group.0);
-        *self.other_vts.at_mut(member) = 0;
-        *self.groups.at_mut(group.0) = Group::numbered(group.0, settings.parent.0, self.members.len());
     }
 
     fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, now: Nanos) -> Wake {
         self.now = now;
-        self.end_sole();
-        if group.0 != ROOT && self.groups.get(group.0).is_some() {
-            self.change_weight(self.group_member(group.0), settings.clamped_weight());
+        if group != GroupId::ROOT {
+            self.order.group_changed(group, settings.clamped_weight());
+            self.shares.group_changed(group, settings.clamped_weight());
         }
         Wake::No
     }
 
-    /// What is queued drains where it is; issuers get a leaf elsewhere with their next request.
-    fn group_offline(&mut self, group: GroupId, now: Nanos) {
-        self.now = now;
-        self.end_sole();
-        if group.0 == ROOT {
-            return;
-        }
-        let Some(state) = self.groups.get_mut(group.0) else { return };
-        let leaf = core::mem::replace(&mut state.async_leaf, NIL);
-        let member = self.group_member(group.0);
-        self.members.at_mut(member).marks &= !mark::ONLINE;
-        if leaf != NIL {
-            self.members.at_mut(leaf).marks &= !mark::ASYNC;
-            self.recycle_if_unused(leaf);
-        }
-    }
-
-    fn group_removed(&mut self, group: GroupId, now: Nanos) {
-        self.now = now;
-        self.end_sole();
-        if group.0 == ROOT || self.groups.get(group.0).is_none() {
-            return;
-        }
-        for index in 0..self.contexts.len() {
-            let leaf = *self.contexts.at(index);
-            if leaf != NIL && self.members.at(leaf).parent == group.0 {
-                *self.contexts.at_mut(index) = NIL;
-                self.abandon_leaf(leaf);
-            }
-        }
-        let member = self.group_member(group.0);
-        self.leave_wheel(member);
-    }
-
     fn depth_changed(&mut self, depth: Depth) {
-        self.end_sole();
-        self.depth = u64::from(depth.device).max(1).saturating_mul(u64::from(self.hardware_queues));
-        self.tags = depth.requests;
-        self.cap_q4 = self.depth_q4();
-        self.walker.set_depth(self.depth);
-        self.look_ns = 0;
+        self.depth = depth;
+        self.controller.restart();
+        let _ = self.wake_up();
     }
 
     fn reasons(&self) -> &'static [&'static str] {
@@ -259,25 +222,17 @@ impl Elevator for Paternoster {
     }
 
     fn setting(&self, index: usize) -> Option<i64> {
-        if index == 0 { Some(self.give().cast_signed()) } else { self.settings.get(index) }
+        if index == 0 { Some(i64::from(self.give())) } else { self.settings.get(index) }
     }
 
     fn set(&mut self, index: usize, value: i64) -> Result<(), SettingError> {
         self.settings.set(index, value)?;
-        self.end_sole();
-        if index == 0 {
-            self.is_give_set = true;
-            self.walker.set_give(self.give());
-        }
-        let is_cabins = Settings::ROWS.get(index).is_some_and(|row| row.name == "cabins");
-        if is_cabins {
-            self.ladder = Paternoster::ladder_for(self.is_rotational, self.settings.cabins);
-            self.change_way();
-        }
-        self.is_plain = self.has_nothing_special();
-        self.cap_q4 = self.depth_q4();
-        (self.look_ns, self.overdue_from_ns) = (0, 0);
-        (self.is_holding, self.hold_until) = (false, None);
+        self.is_give_set |= index == 0;
+        self.controller.set_give(self.give());
+        self.guard = LatencyGuard::NONE;
+        self.slices.set_length(self.settings.slice_ns.unsigned_abs());
+        self.set_patience();
+        let _ = self.wake_up();
         Ok(())
     }
 
@@ -294,260 +249,104 @@ impl Elevator for Paternoster {
     }
 
     fn trace(&mut self, on: bool) {
-        self.end_sole();
         self.messages.switch(on);
-        self.is_plain = self.has_nothing_special();
     }
 
     fn violations(&self) -> u32 {
-        self.violations
+        self.violations.saturating_add(self.order.violations())
     }
 
     fn check(&self, requests: &Requests) -> Result<(), Violation> {
-        self.check_all(requests)
+        let must = |holds: bool, what, at| if holds { Ok(()) } else { Err(Violation { what, at }) };
+        let count = |state| u32::try_from(self.slots.iter().filter(|slot| slot.state == state).count()).unwrap_or(0);
+        must(count(State::Queued) == self.queued, "queued requests are counted", self.queued)?;
+        let of_classes = self.real_time.len().wrapping_add(self.idle.len());
+        must(self.by_age.len().wrapping_add(of_classes) == self.queued, "all are in a list", self.by_age.len())?;
+        must(count(State::InFlight) == self.in_flight, "requests in flight are counted", self.in_flight)?;
+        let in_flight = self.slots.iter().filter(|slot| slot.state == State::InFlight);
+        let sectors: u64 = in_flight.map(|slot| u64::from(slot.sectors)).sum();
+        must(sectors == self.in_flight_sectors, "sectors in flight are counted", self.in_flight)?;
+        for slot in self.slots.iter().filter(|slot| slot.state == State::Queued) {
+            let extent = requests.attributes(slot.id).extent;
+            must(slot.sectors == extent.sectors, "a request's length is known", slot.id.slot())?;
+            let place = self.slices.sector(slot.id.slot()).unwrap_or(extent.first_sector);
+            must(place == extent.first_sector, "a request is where its sweep looks for it", slot.id.slot())?;
+        }
+        self.shares.check()?;
+        self.order.check(requests, |slot| {
+            let slot = self.slots.at(slot);
+            (slot.state == State::InFlight && slot.queue != NIL).then_some(slot.queue)
+        })
     }
 }
 
 impl Paternoster {
-    /// A newcomer takes its place in the order.
+    fn note_merged(&mut self, requests: &Requests, id: RequestId) {
+        if self.is_in(id, State::Queued) {
+            let extent = requests.attributes(id).extent;
+            let entry = self.slots.at_mut(id.slot());
+            entry.sectors = extent.sectors;
+            let tally = self.tallies.at_mut(entry.tally);
+            tally.merged = tally.merged.wrapping_add(1);
+            self.slices.move_to(self.order.queue_of(id.slot()), id.slot(), extent.first_sector);
+        }
+    }
+
+    /// A queued request goes without having been chosen: absorbed, or released.
     #[inline(never)]
-    fn insert_among(&mut self, id: RequestId, attributes: &Bio, now: Nanos) -> Wake {
-        self.end_sole();
-        if !self.begin_insertion(id, now) {
-            return Wake::No;
-        }
-        self.add(attributes, id);
-        self.wake_up()
-    }
-
-    /// Whoever's turn it is.
-    #[inline(never)]
-    fn choose_among(&mut self, requests: &Requests) -> Dispatch {
-        self.end_sole();
-        (self.is_holding, self.hold_until) = (false, None);
-        if !self.direct.is_empty()
-            && let Some(id) = self.next_direct()
-        {
-            return Dispatch::Request { id, reason: Why::HeadInsert.into() };
-        }
-        if self.disordered != NIL {
-            self.put_in_order();
-        }
-        self.step_epoch();
-        self.roll_generation();
-        match self.whose_turn() {
-            Decision::Send { slot, why } => {
-                if matches!(why, Why::FirstInOrder) && self.is_alone_for_long() {
-                    self.begin_sole(slot, requests);
-                }
-                if self.sole.leaf == NIL { self.send(slot, why) } else { self.choose_of_sole() }
-            }
-            Decision::Answer(answer) => answer,
-        }
-    }
-
-    /// As [`Elevator::completed`] and [`Elevator::released`], of any but the sole issuer's.
-    #[inline(never)]
-    fn complete_and_release(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
-        let entry = match self.slots.get_mut(id.slot()) {
-            Some(entry) if entry.id == id && entry.held == Held::Dispatched && entry.class == Class::BestEffort => {
-                entry
-            }
-            _ => {
-                let completed = self.completed(requests, id, now);
-                return completed.and(self.released(requests, id, now));
-            }
-        };
-        entry.held = Held::Nowhere;
-        let leaf = core::mem::replace(&mut entry.leaf, NIL);
-        let (bytes, tally, since_ns, is_sync_read) =
-            (entry.bytes, entry.tally, entry.since_ns, entry.is_sync & entry.is_read);
-        self.now = now;
-        self.one_out();
-        self.learn(bytes, tally, since_ns, is_sync_read);
-        self.end_sole();
-        self.one_less_inside::<true>(leaf);
-        self.until_overdue = self.until_overdue.saturating_sub(1);
-        self.let_go(leaf);
-        self.wake_up()
-    }
-
-    /// What comes before every insertion. False, and counted, if the slot is taken.
-    #[inline(always)]
-    pub(super) fn begin_insertion(&mut self, id: RequestId, now: Nanos) -> bool {
-        self.now = now;
-        if !self.is_free(id.slot()) {
-            self.complain();
-            return false;
-        }
-        self.begin_to_insert();
-        true
-    }
-
-    #[inline(always)]
-    pub(super) fn is_free(&self, slot: u32) -> bool {
-        self.slots.get(slot).is_some_and(|slot| slot.held == Held::Nowhere && slot.leaf == NIL)
-    }
-
-    #[inline(always)]
-    pub(super) fn begin_to_insert(&mut self) {
-        self.roll_generation();
-        if self.inside == 0 && self.queued_total == 0 {
-            self.busy_from_ns = self.now;
-        }
-    }
-
-    #[inline(never)]
-    fn insert_direct(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
-        self.end_sole();
-        if !self.begin_insertion(id, now) {
-            return Wake::No;
-        }
-        let request = requests.attributes(id);
-        let slot = id.slot();
-        // Uncharged, and in nobody's order; its class keeps it out of the tree.
-        let is_read = request.direction() == Direction::Read;
-        let tally = Tallies::number(ROOT, is_read, request.is_sync());
-        let entry = Slot {
-            id,
-            leaf: SPARE_LEAF,
-            bytes: request.extent.sectors.saturating_mul(512),
-            tally,
-            since_ns: self.now,
-            held: Held::Direct,
-            class: Class::RealTime,
-            is_sync: request.is_sync(),
-            is_read,
-        };
-        *self.slots.at_mut(slot) = entry;
-        let spare = self.members.at_mut(SPARE_LEAF);
-        spare.held = spare.held.wrapping_add(1);
+    fn take_out(&mut self, slot: u32) {
+        let entry = self.slots.at_mut(slot);
+        entry.state = State::Nowhere;
+        let (tally, class) = (entry.tally, entry.class);
         let queued = &mut self.tallies.at_mut(tally).queued;
-        *queued = queued.wrapping_add(1);
-        self.direct.push_front(&mut self.links, slot);
-        self.wake_up()
+        *queued = queued.wrapping_sub(1);
+        self.queued = self.queued.wrapping_sub(1);
+        if class == Class::BestEffort {
+            self.slices.remove(self.order.queue_of(slot), slot);
+            self.order.take(slot);
+            let is_out = self.by_age.remove(&mut self.age_links, slot);
+            self.must(is_out);
+        } else {
+            self.unlink_of_class(class, slot);
+        }
     }
 
-    #[inline(never)]
     fn next_direct(&mut self) -> Option<RequestId> {
-        let slot = self.direct.first()?;
+        let slot = self.direct.pop_front(&mut self.links)?;
         let now = self.now;
         let entry = self.slots.at_mut(slot);
-        entry.held = Held::Dispatched;
+        entry.state = State::InFlight;
         let came_ns = core::mem::replace(&mut entry.since_ns, now);
-        let (id, tally, bytes) = (entry.id, entry.tally, entry.bytes);
-        self.direct.unlink_first(self.links.at(slot).place);
-        self.enter_device(tally, bytes, came_ns);
+        let (id, tally, sectors) = (entry.id, entry.tally, entry.sectors);
+        self.enter_device(tally, sectors, came_ns);
         Some(id)
     }
 
-    /// Ended without a completion: drained, absorbed, or failed before the device.
-    #[inline(never)]
-    fn release_unfinished(&mut self, id: RequestId) {
-        self.end_sole();
-        let slot = id.slot();
-        let entry = self.slots.at(slot);
-        match entry.held {
-            Held::Nowhere => {}
-            Held::Dispatched => self.give_up(id),
-            Held::Queued => self.take_out(slot),
-            Held::Direct => {
-                let (tally, place) = (entry.tally, self.links.at(slot).place);
-                self.slots.at_mut(slot).held = Held::Nowhere;
-                self.direct.unlink::<ByPlace>(&mut self.links, slot, place);
-                let queued = &mut self.tallies.at_mut(tally).queued;
-                *queued = queued.wrapping_sub(1);
-            }
-        }
-    }
-
-    /// Where positioning costs nothing, a request that competes with others grows only while the device is busy with it for a short
-    /// time: a lagging reader waits behind it, and the floor cannot let in less than one.
-    fn may_grow(&self, id: RequestId, sectors: u32) -> bool {
-        let bytes = u64::from(sectors).saturating_mul(512);
-        if self.is_rotational || bytes <= self.merged_bytes || !self.holds_request(id, Held::Queued) {
-            return true;
-        }
-        let mut member = self.slots.at(id.slot()).leaf;
-        for _ in 0..=self.groups.len() {
-            let parent = self.members.at(member).parent;
-            let group = self.groups.at(parent);
-            if group.ready.len().wrapping_add(group.wait.len()) > 1 {
-                return false;
-            }
-            if parent == ROOT {
-                break;
-            }
-            member = self.group_member(parent);
-        }
-        true
-    }
-
-    fn note_merged(&mut self, requests: &Requests, id: RequestId) {
-        let sectors = requests.attributes(id).extent.sectors;
+    /// The device finished a request, or gave it back.
+    fn leave_device(&mut self, id: RequestId, is_done: bool) {
+        let now = self.now;
         let entry = self.slots.at_mut(id.slot());
-        entry.bytes = sectors.saturating_mul(512);
-        let (bytes, leaf, class, tally) = (entry.bytes, entry.leaf, entry.class, entry.tally);
-        let merged = &mut self.tallies.at_mut(tally).merged;
-        *merged = merged.wrapping_add(1);
-        if class == Class::BestEffort {
-            if self.is_rotational {
-                self.sweeps.move_to(leaf, id.slot(), requests.attributes(id).extent.first_sector);
-            }
-            // It is as large as requests are here.
-            let mut member = leaf;
-            while member != NIL {
-                self.members.at_mut(member).newest_bytes = bytes;
-                member = self.parent_member(member);
-            }
+        entry.state = State::Nowhere;
+        let Slot { queue, sectors, tally, since_ns, is_read, is_sync, .. } = *entry;
+        self.meter.in_flight_until(now, self.in_flight);
+        self.in_flight = self.in_flight.wrapping_sub(1);
+        self.in_flight_sectors = self.in_flight_sectors.saturating_sub(u64::from(sectors));
+        if queue != NIL {
+            self.order.left_device(queue, now);
         }
-    }
-
-    fn check_all(&self, requests: &Requests) -> Result<(), Violation> {
-        let must = |holds: bool, what, at| if holds { Ok(()) } else { Err(Violation { what, at }) };
-        let queued = self.slots.iter().filter(|slot| slot.held == Held::Queued).count();
-        must(u32::try_from(queued) == Ok(self.queued_total), "queued requests are counted", self.queued_total)?;
-        let of_classes =
-            self.real_time.count::<ByPlace>(&self.links).wrapping_add(self.idle.count::<ByPlace>(&self.links));
-        must(of_classes == self.queued_of_classes, "lines of classes are counted", of_classes)?;
-        let aged = self.line_of_all().count::<ByAge>(&self.links);
-        must(aged.wrapping_add(of_classes) == self.queued_total, "the others are in the order of age", aged)?;
-        let inside = self.slots.iter().filter(|slot| slot.held == Held::Dispatched).count();
-        must(u32::try_from(inside) == Ok(self.inside), "requests in the device are counted", self.inside)?;
-        for index in 0..self.members.len() {
-            let member = self.members.at(index);
-            let is_linked = self.chains.is_linked(index);
-            let place = member.place();
-            must(is_linked == (place != Place::Inactive), "an active member is in a wheel", index)?;
-            if !self.is_above_sole(index) {
-                must((member.queued > 0) == (place == Place::Ready), "who has queued requests is ready", index)?;
-            }
-            must(member.in_flight == 0 || place != Place::Inactive, "who has requests inside is active", index)?;
-            if self.is_leaf(index) && member.is(mark::USED) {
-                let count = member.line.count::<ByPlace>(&self.links);
-                must(count == member.queued, "a leaf counts its requests", index)?;
-                let sorted = if self.is_rotational { self.sweeps.len(index) } else { count };
-                must(sorted == count, "a leaf's requests are in its sweep", index)?;
-            }
+        if !is_done {
+            return;
         }
-        for index in 0..self.groups.len() {
-            let group = self.groups.at(index);
-            let children = || {
-                (0..self.members.len())
-                    .map(|child| self.members.at(child))
-                    .filter(|child| child.parent == index && child.place() != Place::Inactive)
-            };
-            let sum: u64 = children().map(|child| u64::from(child.weight())).sum();
-            must(sum == group.weight_sum, "weights of active children add up", index)?;
-            let len = group.ready.len().wrapping_add(group.wait.len());
-            must(u32::try_from(children().count()) == Ok(len), "wheels hold the active children", index)?;
+        let stayed_ns = now.saturating_sub(since_ns);
+        let service_ns = &mut self.tallies.at_mut(tally).service_ns;
+        *service_ns = service_ns.wrapping_add(stayed_ns);
+        let work = u64::from(sectors.max(choose::LEAST_SECTORS)) << 9;
+        let comes_back = queue != NIL && self.order.queued(queue) == 0;
+        self.returning.completed(now, stayed_ns, comes_back);
+        self.meter.completed(now, work, !is_read, self.returning.residence_ns());
+        self.slices.completed(queue, work, now);
+        if self.settings.lat_ns != 0 && is_read && is_sync {
+            self.guard.learn(stayed_ns, self.settings.lat_ns.unsigned_abs(), self.depth.device);
         }
-        for slot in self.slots.iter().filter(|slot| slot.held == Held::Queued) {
-            let extent = requests.attributes(slot.id).extent;
-            must(slot.bytes == extent.sectors.saturating_mul(512), "a request's length is known", slot.id.slot())?;
-            let place = self.sweeps.sector(slot.id.slot()).unwrap_or(extent.first_sector);
-            must(place == extent.first_sector, "a request is where its sweep looks for it", slot.id.slot())?;
-        }
-        Ok(())
     }
 }

@@ -81,7 +81,8 @@ impl Sweeps {
         sweep.tree.lower_bound(&self.links, sweep.place).or(sweep.tree.first()).unwrap_or(oldest)
     }
 
-    /// How many requests of a leaf wait; for checks.
+    /// How many requests of a leaf wait.
+    #[cfg(test)]
     pub fn len(&self, leaf: u32) -> u32 {
         self.leaves.at(leaf).tree.len()
     }

@@ -7,16 +7,17 @@
 //! Source   sfq: Jin, Chase, Kaur 2004 (SFQ(D)); sfq-d2: the depth by feedback of IBIS, Xu et al. 2013 (SFQ(D2)); mqfq: Hedayati et
 //!          al. 2019, in strict form.
 //!
-//! insert -> tags -> rule (room? who is behind?) -> host -> completed -> rule
+//! insert -> order -> rule (room? who is behind?) -> host -> completed -> rule
 //!
-//! Read `tags.rs` for the order; each rule is a file: `depth.rs`, `feedback.rs`, `strict.rs`.
+//! Read `../order/mod.rs` for the order; each rule is a file: `depth.rs`, `feedback.rs`, `strict.rs`.
 
 mod depth;
 mod feedback;
 mod strict;
-mod tags;
 
 use crate::group::GroupSettings;
+use crate::group::WEIGHT_DEFAULT;
+use crate::order::{Lead, Order, Place, Standing, Strict, TagShares, cost};
 use crate::interface::{
     Admission, Configuration, Depth, Dispatch, Elevator, Form, Policy, Position, Version, Violation, Wake,
 };
@@ -25,7 +26,6 @@ use crate::structures::{Array, NIL, NoMemory};
 use crate::tunable::{SettingError, Tunable};
 use block::time::is_due;
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
-use tags::{Behind, Tags};
 
 /// SFQ(D): so many inside at most.
 pub type SfqD = StartTime<depth::FixedDepth>;
@@ -72,15 +72,16 @@ pub trait Rule: Sized {
 struct Inside {
     is_inside: bool,
     went_ns: Nanos,
-    /// The child of the root that it counts for.
-    child: u32,
+    /// The queue it was in.
+    queue: u32,
 }
 
 /// The state of a member of the family.
 #[derive(Debug)]
 pub struct StartTime<R> {
     rule: R,
-    tags: Tags,
+    order: Order,
+    shares: TagShares,
     inside: Array<Inside>,
     inside_total: u32,
     depth: Depth,
@@ -97,8 +98,9 @@ impl<R: Rule> Policy for StartTime<R> {
     fn build(configuration: &Configuration, (): ()) -> Result<Self, NoMemory> {
         Ok(Self {
             rule: R::new(),
-            tags: Tags::try_new(configuration, R::IS_STRICT)?,
-            inside: Array::try_new(configuration.slots, Inside { is_inside: false, went_ns: 0, child: NIL })?,
+            order: Order::try_new(configuration, if R::IS_STRICT { Strict::AtRoot } else { Strict::Never })?,
+            shares: TagShares::try_new(configuration.groups)?,
+            inside: Array::try_new(configuration.slots, Inside { is_inside: false, went_ns: 0, queue: NIL })?,
             inside_total: 0,
             depth: configuration.depth,
             hardware_queues: u32::from(configuration.hardware_queues.max(1)),
@@ -132,29 +134,27 @@ impl<R: Rule> StartTime<R> {
         if !core::mem::replace(&mut entry.is_inside, false) {
             return;
         }
-        let (went_ns, child) = (entry.went_ns, entry.child);
+        let (went_ns, queue) = (entry.went_ns, entry.queue);
         if is_done {
             let stayed_ns = now.saturating_sub(went_ns);
             self.rule.learn(now, stayed_ns, self.inside_total, self.depth.device.saturating_mul(self.hardware_queues));
         }
         self.inside_total = self.inside_total.saturating_sub(1);
-        if R::IS_STRICT {
-            self.tags.left(child, now);
-        }
+        self.order.left_device(queue, now);
     }
 }
 
 impl<R: Rule> Elevator for StartTime<R> {
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
-        self.tags.admission(bio.group, u64::from(self.depth.requests))
+        self.shares.admission(bio.group, self.depth.requests, 0, 0)
     }
 
     fn allocated(&mut self, requests: &Requests, id: RequestId, _now: Nanos) {
-        self.tags.count_held(requests.attributes(id).group, true);
+        self.shares.count(requests.attributes(id).group, true);
     }
 
     fn freed(&mut self, requests: &Requests, id: RequestId, _now: Nanos) {
-        self.tags.count_held(requests.attributes(id).group, false);
+        self.shares.count(requests.attributes(id).group, false);
     }
 
     /// Only one issuer's transfers share a request: otherwise one would pay for another.
@@ -163,12 +163,13 @@ impl<R: Rule> Elevator for StartTime<R> {
     }
 
     fn requests_merged(&mut self, _requests: &Requests, _keep: RequestId, gone: RequestId, _now: Nanos) {
-        self.tags.take(gone.slot());
+        self.order.take(gone.slot());
     }
 
-    fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, _now: Nanos) -> Wake {
+    fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
         let is_in_front = !matches!(at, Position::Sorted(_));
-        if !self.tags.insert(requests.attributes(id), id.slot(), is_in_front) {
+        let place = Place { is_shared: false, weight: WEIGHT_DEFAULT };
+        if self.order.insert(requests.attributes(id), id.slot(), place, is_in_front, now).is_none() {
             self.violations = self.violations.saturating_add(1);
             return Wake::No;
         }
@@ -176,7 +177,7 @@ impl<R: Rule> Elevator for StartTime<R> {
     }
 
     fn choose(&mut self, requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
-        if self.tags.is_empty() {
+        if self.order.is_empty() {
             return Dispatch::Empty;
         }
         if self.inside_total >= self.rule.limit(self.device_depth()) {
@@ -184,10 +185,12 @@ impl<R: Rule> Elevator for StartTime<R> {
         }
         if R::IS_STRICT {
             let (lead_sectors, wait_ns) = self.rule.patience();
-            match self.tags.behind(lead_sectors, wait_ns, now) {
-                Behind::Nobody => {}
-                Behind::Inside => return self.hold(None),
-                Behind::Expected(until) => return self.hold(Some(until)),
+            self.order.set_patience(wait_ns, Nanos::MAX);
+            let first = self.order.first().unwrap_or(NIL);
+            match self.order.standing(first, Lead::of_weight_100(lead_sectors), now) {
+                Standing::InOrder => {}
+                Standing::Ahead => return self.hold(None),
+                Standing::AheadUntil(until) => return self.hold(Some(until)),
             }
         }
         match self.drain(requests, now) {
@@ -197,14 +200,17 @@ impl<R: Rule> Elevator for StartTime<R> {
     }
 
     fn drain(&mut self, requests: &Requests, now: Nanos) -> Option<RequestId> {
-        let (slot, child) = self.tags.serve(requests, self.rule.request_cost_sectors())?;
-        *self.inside.at_mut(slot) = Inside { is_inside: true, went_ns: now, child };
+        let slot = self.order.first().and_then(|queue| self.order.head(queue))?;
+        let id = requests.id_of(slot);
+        let cost = id.map_or(0, |id| cost(requests.attributes(id), self.rule.request_cost_sectors()));
+        let queue = self.order.serve(slot, cost);
+        *self.inside.at_mut(slot) = Inside { is_inside: true, went_ns: now, queue };
         self.inside_total = self.inside_total.wrapping_add(1);
-        requests.id_of(slot)
+        id
     }
 
     fn has_work(&self, _queue: HardwareQueue) -> bool {
-        !self.is_holding && !self.tags.is_empty()
+        !self.is_holding && !self.order.is_empty()
     }
 
     fn requeued(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
@@ -231,16 +237,18 @@ impl<R: Rule> Elevator for StartTime<R> {
     }
 
     fn context_exited(&mut self, context: ContextId, _now: Nanos) -> Wake {
-        self.tags.context_exited(context.0);
+        self.order.context_exited(context.0);
         Wake::No
     }
 
     fn group_added(&mut self, group: GroupId, settings: &GroupSettings, _now: Nanos) {
-        self.tags.group_added(group, settings.parent, settings.clamped_weight());
+        self.order.group_added(group, settings.parent, settings.clamped_weight());
+        self.shares.group_added(group, settings.parent, settings.clamped_weight());
     }
 
     fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, _now: Nanos) -> Wake {
-        self.tags.group_changed(group, settings.clamped_weight());
+        self.order.group_changed(group, settings.clamped_weight());
+        self.shares.group_changed(group, settings.clamped_weight());
         Wake::No
     }
 
@@ -268,7 +276,7 @@ impl<R: Rule> Elevator for StartTime<R> {
     }
 
     fn violations(&self) -> u32 {
-        self.violations.saturating_add(self.tags.violations())
+        self.violations.saturating_add(self.order.violations())
     }
 
     fn check(&self, requests: &Requests) -> Result<(), Violation> {
@@ -276,7 +284,7 @@ impl<R: Rule> Elevator for StartTime<R> {
         if u32::try_from(inside) != Ok(self.inside_total) {
             return Err(Violation { what: "requests in the device are counted", at: self.inside_total });
         }
-        let child_of = |slot: u32| self.inside.at(slot).is_inside.then(|| self.inside.at(slot).child);
-        self.tags.check(requests, child_of)
+        self.shares.check()?;
+        self.order.check(requests, |slot| self.inside.at(slot).is_inside.then(|| self.inside.at(slot).queue))
     }
 }

@@ -11,28 +11,30 @@ fn number(line: &str, name: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// Requests of 4 KiB of weight `w` move virtual time on by so much.
-fn stride(weight: u64) -> u64 {
-    (4096 * ((1 << 32) / weight)) >> 16
-}
-
-/// With exact shares nobody is sent who is ahead by more than eight of his requests, unless nobody else is inside or expected.
+/// With exact shares the service of any two, divided by their weights, differs by a few requests of each: twice the one that is let pass
+/// and the one that start-time fair queueing errs by, once for either end of the time that is looked at.
 #[test]
 fn t14_leads_are_bounded() {
+    let weights = [100.0, 300.0, 200.0];
     let mut host = Host::new("give=100", 8, 100 * MICROSECOND, 32, &[100, 300, 200]);
-    host.keeps_picks = true;
     for (group, depth) in [(1, 4), (2, 6), (3, 16)] {
         host.issuer(Issuer::of(group, depth));
     }
     host.pass(200 * MILLISECOND);
-    let picks: Vec<&String> = host.lines.iter().filter(|line| line.contains(" pick ")).collect();
-    assert!(picks.len() > 200, "{} picks are told", picks.len());
-    for line in picks {
-        let lead = number(line, "lead").expect("a lead").unsigned_abs();
-        assert!(lead <= 8 * stride(100), "{line}");
-    }
-    for line in host.lines.iter().filter(|line| line.contains(" inject ")) {
-        assert_eq!(number(line, "n"), Some(0), "{line}");
+    let mut dispatched: Vec<(u64, usize)> = host.done.iter().map(|done| (done.2, done.0 as usize)).collect();
+    dispatched.sort_unstable();
+    assert!(dispatched.len() > 8_000, "{}", dispatched.len());
+    let mut service = [0.0; 3];
+    // Behind the begin, when some have come and others have not.
+    for (_, issuer) in dispatched.into_iter().skip(100) {
+        service[issuer] += 1.0;
+        for (a, of_a) in service.iter().enumerate() {
+            for (b, of_b) in service.iter().enumerate() {
+                let difference = of_a / weights[a] - of_b / weights[b];
+                let allowed = 4.0 / weights[a] + 4.0 / weights[b];
+                assert!(difference <= allowed + 1e-9, "{a} against {b}: {difference}, not {allowed}; {service:?}");
+            }
+        }
     }
 }
 
@@ -63,7 +65,6 @@ fn t19_sizes_make_no_difference() {
     }
 }
 
-/// The wrap of virtual time is tested where it can be set: `tree.rs`.
 #[test]
 fn t31_the_same_calls_give_the_same_trace() {
     let run = || {
@@ -76,26 +77,25 @@ fn t31_the_same_calls_give_the_same_trace() {
     assert_eq!(run(), run());
 }
 
-/// 41: of exponential pauses of 300 us one in 10^11 lasts for 8 ms, so nobody leaves the cabin before its slice is over.
+/// 41: of exponential pauses of 300 us one in 10^11 lasts for 8 ms, so nobody loses the disk before its slice is over.
 #[test]
 fn t41_pauses_do_not_end_a_slice() {
-    let mut host = Host::new("cabins=1", 1, 100 * MICROSECOND, 32, &[100, 100]);
+    let mut host = Host::new("disk", 1, 100 * MICROSECOND, 32, &[100, 100]);
     for group in [1, 2] {
         host.issuer(Issuer { think_ns: 300 * MICROSECOND, is_random: true, ..Issuer::of(group, 1) });
     }
-    host.pass(20 * SECOND);
-    let used: Vec<i64> =
-        host.lines.iter().filter(|line| line.contains(" leave ")).map(|line| number(line, "used").unwrap()).collect();
-    let early = used.iter().filter(|used_ns| **used_ns < 100_000_000).count();
-    println!("{} requests, {} turns, {early} of them ended early", host.done.len(), used.len());
-    assert!(host.done.len() > 40_000 && used.len() > 150, "{} requests, {} turns", host.done.len(), used.len());
-    assert!(early * 1_000 <= host.done.len(), "{early} of {} requests", host.done.len());
-    assert!((host.bytes[0] as f64 / host.bytes[1] as f64 - 1.0).abs() < 0.05, "{:?}", host.bytes);
+    // Before flow is tried.
+    host.pass(SECOND);
+    let slices = host.lines.iter().filter(|line| line.contains(" slice "));
+    let used: Vec<i64> = slices.map(|line| number(line, "used").unwrap()).collect();
+    assert!(used.len() >= 9, "{} slices", used.len());
+    assert!(used.iter().all(|used_ns| *used_ns >= 100_000_000), "{used:?}");
 }
 
-/// Section 11: over three million requests of 64 groups no share is off by more than 0.01 % (a thirtieth of them without optimisation).
+/// Over three million requests of 64 groups no share is off by more than six requests: the four outstanding, the one that start-time
+/// fair queueing errs by, and the one that is let pass (a thirtieth of them without optimisation).
 #[test]
-fn the_chain_errs_by_a_few_requests() {
+fn shares_err_by_a_few_requests() {
     let requests = if cfg!(debug_assertions) { 100_000_u64 } else { 3_000_000 };
     let weight_of = |group: u32| 100 + 10 * (group % 8);
     let weights: Vec<u32> = (1..=64).map(weight_of).collect();
@@ -117,8 +117,7 @@ fn the_chain_errs_by_a_few_requests() {
         .map(off)
         .fold((0.0, 1.0), |worst: (f64, f64), one| if one.0.abs() > worst.0.abs() { one } else { worst });
     println!("{all} requests: {most:.2} of {due:.0}, {:.4} %", most / due * 100.0);
-    // A hundredth of a per cent of what is due in three million.
-    assert!(most.abs() <= 4.0, "{most} of {due}");
+    assert!(most.abs() <= 6.0, "{most} of {due}");
 }
 
 /// 44: a million issuers come and go, and groups a hundred thousand times, in a room for 64 and 16 (a tenth of it without optimisation).

@@ -1,7 +1,7 @@
-//! A leaf that is aboard a disk: in which order its requests go, and that none of them is left behind.
+//! Slices on a disk: in which order an issuer's requests go, that none of them is left behind, and whose turn it is.
 
 use block::time::MILLISECOND;
-use block::{Class, ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, Priority, RequestId, Sector};
+use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId, Sector};
 use hoistway_elevator::{
     Any, Attributes, Configuration, Dispatch, Elevator, GroupSettings, Hint, Place, Position, Requests, Side, registry,
 };
@@ -112,187 +112,54 @@ fn a_stream_leaves_nobody_behind() {
     }
 }
 
-/// An array in flow. Each of its requests is done when a test says so: those of a busy disk late.
-struct Array {
-    policy: Any,
-    requests: Requests,
-    now: Nanos,
-    inside: Vec<(RequestId, u32)>,
-    sector: Sector,
-}
-
-/// Of each request.
-const KIB_128: u32 = 256;
-/// From one request that is done to the next.
-const STEP_NS: Nanos = 5 * MILLISECOND;
-
-impl Array {
-    /// Two groups of equal weight.
-    fn new(settings: &[(&str, i64)]) -> Self {
-        let configuration =
-            Configuration { rotational: true, slots: 64, groups: 4, contexts: 8, ..Configuration::default() };
-        let mut policy = registry::build("paternoster", None, &configuration).expect("registered");
-        for (name, value) in [("cabins", 2)].iter().chain(settings) {
-            let row = policy.tunables().iter().position(|row| row.name == *name).expect("a tunable");
-            policy.set(row, *value).expect("in range");
-        }
-        for group in [1, 2] {
-            policy.group_added(GroupId(group), &GroupSettings::with_weight(100), 0);
-        }
-        let requests = Requests::try_new(64).expect("memory");
-        Self { policy, requests, now: 1_000 * MILLISECOND, inside: Vec::new(), sector: 0 }
+/// Two readers of depth 1 on a disk that does one thing at a time, 100 : 800, of which each is done with 5 ms after the other: turns
+/// follow the weights, nobody's turn is forgotten, and each lasts for its slice.
+#[test]
+fn slices_follow_the_weights() {
+    let configuration = Configuration { rotational: true, slots: 64, groups: 4, contexts: 8, ..Configuration::default() };
+    let mut policy = registry::build("paternoster", None, &configuration).expect("registered");
+    for (group, weight) in [(1, 100), (2, 800)] {
+        policy.group_added(GroupId(group), &GroupSettings::with_weight(weight), 0);
     }
-
-    fn ask(&mut self, operation: Operation, group: u32, issuer: u32, level: u8) {
-        self.sector += 1 << 20;
-        let mut bio = Attributes::new(operation, Extent::new(self.sector, KIB_128));
-        bio.priority = Priority::new(Class::BestEffort, level);
-        (bio.group, bio.context) = (GroupId(group), ContextId(issuer));
-        let id = self.requests.allocate(bio, self.now).expect("a slot");
-        self.policy.allocated(&self.requests, id, self.now);
-        self.requests.move_to(id, Place::Queued);
-        let _ = self.policy.insert(&self.requests, id, Position::Sorted(Hint::None), self.now);
+    let mut requests = Requests::try_new(64).expect("memory");
+    let mut now = 1_000 * MILLISECOND;
+    let ask = |policy: &mut Any, requests: &mut Requests, group: u32, now: Nanos| {
+        let mut bio = Attributes::new(Operation::Read, Extent::new(u64::from(group) << 30, 64));
+        (bio.group, bio.context) = (GroupId(group), ContextId(group));
+        let id = requests.allocate(bio, now).expect("a slot");
+        policy.allocated(requests, id, now);
+        requests.move_to(id, Place::Queued);
+        let _ = policy.insert(requests, id, Position::Sorted(Hint::None), now);
+    };
+    for group in [1, 2] {
+        ask(&mut policy, &mut requests, group, now);
     }
-
-    fn read(&mut self, group: u32, issuer: u32) {
-        self.ask(Operation::Read, group, issuer, 4);
-    }
-
-    /// Whose request is sent, if any is.
-    fn send(&mut self) -> Option<u32> {
-        let Dispatch::Request { id, .. } = self.policy.choose(&self.requests, HardwareQueue(0), self.now) else {
-            return None;
+    let mut done = Vec::new();
+    while done.len() < 10_000 {
+        let id = match policy.choose(&requests, HardwareQueue(0), now) {
+            Dispatch::Request { id, .. } => id,
+            Dispatch::Hold { until, .. } => {
+                now = until;
+                let _ = policy.timer(&requests, now);
+                continue;
+            }
+            other => panic!("{other:?}"),
         };
-        self.requests.move_to(id, Place::Dispatched);
-        self.requests.move_to(id, Place::Started);
-        let issuer = self.requests.attributes(id).context.0;
-        self.inside.push((id, issuer));
-        Some(issuer)
+        let group = requests.attributes(id).group.0;
+        requests.move_to(id, Place::Dispatched);
+        requests.move_to(id, Place::Started);
+        now += 5 * MILLISECOND;
+        requests.move_to(id, Place::Complete);
+        let _ = policy.completed(&requests, id, now);
+        let _ = policy.released(&requests, id, now);
+        policy.freed(&requests, id, now);
+        requests.free(id);
+        done.push(group);
+        ask(&mut policy, &mut requests, group, now);
     }
-
-    /// An issuer's oldest request inside is done a step later.
-    fn end(&mut self, issuer: u32) {
-        self.now += STEP_NS;
-        let at = self.inside.iter().position(|(_, of)| *of == issuer).expect("inside");
-        let (id, _) = self.inside.remove(at);
-        self.requests.move_to(id, Place::Complete);
-        let _ = self.policy.completed(&self.requests, id, self.now);
-        let _ = self.policy.released(&self.requests, id, self.now);
-        self.policy.freed(&self.requests, id, self.now);
-        self.requests.free(id);
-        self.policy.check(&self.requests).expect("invariants");
-        assert_eq!(self.policy.violations(), 0);
-    }
-
-    /// Issuer 1 of group 1 and issuer 2 of group 2 read by turns for a second, each with one request at a time.
-    fn warm_up(&mut self) {
-        for _ in 0..100 {
-            for issuer in [1, 2] {
-                self.read(issuer, issuer);
-                assert_eq!(self.send(), Some(issuer));
-                self.end(issuer);
-            }
-        }
-    }
-
-    /// How many requests in a row an issuer of a group sends, one at a time, before it is held back; 100 at most.
-    fn run(&mut self, group: u32, issuer: u32, level: u8) -> u32 {
-        for sent in 0..100 {
-            self.ask(Operation::Read, group, issuer, level);
-            if self.send() != Some(issuer) {
-                return sent;
-            }
-            self.end(issuer);
-        }
-        100
-    }
-}
-
-/// 128 KiB in 5 ms are 2.6 MB in a slice of 100 ms, and half of it are 10 requests: with the one for that which is stuck and the
-/// one that goes at the limit 12. Then the other group is waited for, and gets what it is behind once it is back.
-#[test]
-fn a_group_may_be_ahead_by_its_part_of_a_slice() {
-    let mut array = Array::new(&[]);
-    array.warm_up();
-    array.read(1, 1);
-    assert_eq!(array.send(), Some(1));
-    let sent = array.run(2, 2, 4);
-    assert!((11..=13).contains(&sent), "{sent} requests");
-    array.end(1);
-    // One of them asks for 16 at once: they go before what has been held back.
-    for _ in 0..16 {
-        array.read(1, 1);
-    }
-    let mut repaid = 0;
-    while array.send() == Some(1) {
-        repaid += 1;
-    }
-    assert!(repaid + 1 == sent || repaid == sent, "{repaid} of {sent} requests");
-}
-
-/// With a slice of 1 ms it is the two requests that are let pass anywhere: one for the request that is stuck, two ahead of it, and
-/// the one that goes then.
-#[test]
-fn without_a_slice_it_is_ahead_by_two_requests() {
-    let mut array = Array::new(&[("slice_ms", 1)]);
-    array.warm_up();
-    array.read(1, 1);
-    assert_eq!(array.send(), Some(1));
-    assert_eq!(array.run(2, 2, 4), 4);
-}
-
-/// A newcomer in the group that is ahead asks for 16 at once. It is held back for the other issuer there, which is expected back: reads
-/// when half of a slice is ahead of it (nine or ten requests), and the one that goes then; writes when it is two as without a slice.
-#[test]
-fn writes_have_no_slice() {
-    for (operation, expected) in [(Operation::Read, 10..=11), (Operation::Write, 3..=3)] {
-        let mut array = Array::new(&[]);
-        array.warm_up();
-        array.read(1, 1);
-        assert_eq!(array.send(), Some(1));
-        for _ in 0..16 {
-            array.ask(operation, 2, 3, 4);
-        }
-        let mut sent = 0;
-        while array.send().is_some() {
-            sent += 1;
-        }
-        assert!(expected.contains(&sent), "{sent} requests");
-    }
-}
-
-/// An issuer whose one request is stuck does not stop its equal in the same group, which has no more than one inside either; but it
-/// is not sent a second one beside it.
-#[test]
-fn issuers_of_a_group_wait_for_those_that_have_fewer_inside() {
-    let mut array = Array::new(&[("slice_ms", 1)]);
-    array.read(1, 1);
-    array.read(1, 2);
-    assert_eq!([array.send(), array.send()], [Some(1), Some(2)]);
-    array.end(2);
-    assert_eq!(array.run(1, 2, 4), 100);
-    array.read(1, 2);
-    array.read(1, 2);
-    assert_eq!([array.send(), array.send()], [Some(2), None], "two beside one");
-}
-
-/// Level 6 has a third of the weight of level 2: with as many inside it would be better off, and is held back. The other way
-/// about it may have three inside.
-#[test]
-fn places_inside_count_by_weight() {
-    for (stuck, other, least, most) in [(2, 6, 0, 3), (6, 2, 100, 100)] {
-        let mut array = Array::new(&[("slice_ms", 1)]);
-        array.ask(Operation::Read, 1, 1, stuck);
-        array.ask(Operation::Read, 1, 2, other);
-        assert!(array.send().is_some() && array.send().is_some());
-        array.end(2);
-        let sent = array.run(1, 2, other);
-        assert!((least..=most).contains(&sent), "level {other}: {sent} requests");
-        if sent == 100 {
-            for _ in 0..4 {
-                array.ask(Operation::Read, 1, 2, other);
-            }
-            assert_eq!([array.send(), array.send(), array.send(), array.send()], [Some(2), Some(2), Some(2), None]);
-        }
-    }
+    let light = done.iter().filter(|group| **group == 1).count() as f64;
+    assert!((light / (done.len() as f64 / 9.0) - 1.0).abs() <= 0.05, "{light} of {}", done.len());
+    // Before flow is tried, which costs this disk nothing: a slice has 20 requests.
+    let turns = done[..200].windows(2).filter(|pair| pair[0] != pair[1]).count();
+    assert!((1..=10).contains(&turns), "{turns} changes");
 }

@@ -99,7 +99,7 @@ pub struct Host {
 pub const BEGIN_NS: Nanos = 100 * SECOND;
 
 impl Host {
-    /// `give=100` and the like; groups are weights, numbered from 1, children of the root.
+    /// `give=100` and the like, or `disk`; groups are weights, numbered from 1, children of the root.
     pub fn new(settings: &str, servers: usize, latency_ns: Nanos, depth: u32, groups: &[u32]) -> Self {
         Self::sized(settings, servers, latency_ns, depth, groups, (16, 64))
     }
@@ -119,11 +119,12 @@ impl Host {
             groups: room,
             contexts,
             depth: Depth { requests: slots, device: depth },
+            rotational: settings == "disk",
             ..Configuration::default()
         };
         let mut policy = registry::build("paternoster", None, &configuration).expect("registered");
         policy.trace(true);
-        for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
+        for setting in settings.split(',').filter(|setting| setting.contains('=')) {
             let (name, value) = setting.split_once('=').expect("name=value");
             let row = policy.tunables().iter().position(|row| row.name == name).expect("a tunable");
             policy.set(row, value.parse().expect("a number")).expect("in range");

@@ -1,0 +1,582 @@
+//! Start-time fair queueing over a tree of groups: who is next, and who is behind of those whose requests are all in flight.
+//!
+//! On each level the backlogged child with the smallest start tag goes first, and its tag moves on by cost / weight (Goyal, Vin,
+//! Cheng 1996). A child that comes back from idleness starts at its group's virtual time. A strict order also remembers children
+//! with nothing queued while they have requests in flight, and for a while after the last one: their tags stay, so that others are
+//! seen to lead (Hedayati et al. 2019, MQFQ).
+
+mod shares;
+
+pub use shares::TagShares;
+
+use crate::group::WEIGHT_DEFAULT;
+use crate::interface::{Configuration, Violation};
+use crate::request::{Bio, Requests};
+use crate::structures::sorted::{SortedLinks, Tree};
+use crate::structures::{Array, Links, List, NIL, NoMemory};
+use block::{GroupId, Nanos, Operation};
+
+/// Virtual time per sector at weight 1 is 2^20.
+const UNIT_BITS: u32 = 20;
+const ROOT: u32 = GroupId::ROOT.0;
+
+/// Which siblings are held against one another.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Strict {
+    /// None: only what is queued counts.
+    Never,
+    /// The children of the root.
+    AtRoot,
+    /// The children of the root, and groups on all levels. Issuers within one group go in order of their tags, and nobody waits for them.
+    Groups,
+}
+
+/// Where a queue stands against its siblings and those of its groups.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// Nobody is behind it by more than is allowed.
+    InOrder,
+    /// Somebody who has requests in flight is behind it.
+    Ahead,
+    /// Somebody who is expected until then is behind it.
+    AheadUntil(Nanos),
+}
+
+/// By how much a child may be ahead of an active sibling.
+#[derive(Copy, Clone, Debug)]
+pub struct Lead {
+    /// Sectors of its own,
+    pub sectors: u64,
+    /// so many times more for each request that it has in flight,
+    pub by_in_flight: u64,
+    /// and virtual time.
+    pub virtual_time: u64,
+}
+
+impl Lead {
+    /// As many sectors of a child of weight 100: the same virtual time for everybody.
+    pub fn of_weight_100(sectors: u64) -> Self {
+        Self { sectors: 0, by_in_flight: 0, virtual_time: span(sectors, inverse(WEIGHT_DEFAULT)) }
+    }
+
+    fn span(self, inverse_weight: u64, in_flight: u32) -> u64 {
+        let times = self.by_in_flight.saturating_mul(u64::from(in_flight)).saturating_add(1);
+        span(self.sectors.saturating_mul(times), inverse_weight).saturating_add(self.virtual_time)
+    }
+}
+
+/// A queue of an issuer, the shared queue of a group, or a group.
+#[derive(Copy, Clone, Debug)]
+struct Node {
+    tag: u64,
+    inverse_weight: u64,
+    parent: u32,
+    /// Under a strict order: requests in flight, and when the last one ended.
+    in_flight: u32,
+    /// It did not come back in time after its last request, so that it is not waited for until it does.
+    is_late: bool,
+    done_ns: Nanos,
+}
+
+#[derive(Clone, Debug)]
+struct Group {
+    ready: Tree,
+    /// Children that count in a strict order and have nothing queued.
+    busy: Tree,
+    virtual_time: u64,
+    /// No child is further behind than this.
+    floor: u64,
+    /// The latest tag of an issuer that left the group: newcomers start there, so that leaving and coming back gains nothing.
+    left_tag: u64,
+}
+
+impl Group {
+    const EMPTY: Group = Group { ready: Tree::EMPTY, busy: Tree::EMPTY, virtual_time: 0, floor: 0, left_tag: 0 };
+}
+
+/// Which queue a request belongs in.
+#[derive(Copy, Clone, Debug)]
+pub struct Place {
+    /// The group's shared queue instead of the issuer's own.
+    pub is_shared: bool,
+    /// Of the queue among its siblings.
+    pub weight: u32,
+}
+
+/// The order of all requests.
+#[derive(Debug)]
+pub struct Order {
+    strict: Strict,
+    /// How long a child without requests is waited for after its last one.
+    wait_ns: Nanos,
+    /// How long its tag is kept.
+    keep_ns: Nanos,
+    /// Issuers' queues, the groups' shared queues, the groups.
+    nodes: Array<Node>,
+    ready: SortedLinks,
+    busy: SortedLinks,
+    groups: Array<Group>,
+    queues: Array<List>,
+    links: Links,
+    queue_of: Array<u32>,
+    contexts: u32,
+    /// By how much the last one that was found ahead was so.
+    lead: u64,
+    violations: u32,
+}
+
+/// What a request that moves no data costs, in sectors.
+const NO_DATA_COST_SECTORS: u64 = 8;
+
+/// What a request is charged, in sectors: at least one, so that nobody has service for nothing.
+pub fn cost(bio: &Bio, request_cost: u64) -> u64 {
+    let sectors = match bio.operation {
+        Operation::Read | Operation::Write | Operation::ZoneAppend => u64::from(bio.extent.sectors),
+        _ => NO_DATA_COST_SECTORS,
+    };
+    sectors.saturating_add(request_cost).max(1)
+}
+
+fn inverse(weight: u32) -> u64 {
+    (1_u64 << 32).checked_div(u64::from(weight)).unwrap_or(1 << 32)
+}
+
+const fn span(cost: u64, inverse_weight: u64) -> u64 {
+    cost.saturating_mul(inverse_weight) >> (32 - UNIT_BITS)
+}
+
+impl Order {
+    /// An empty order.
+    ///
+    /// # Errors
+    /// When memory is short.
+    pub fn try_new(configuration: &Configuration, strict: Strict) -> Result<Self, NoMemory> {
+        let groups = configuration.groups.max(1);
+        let queues = configuration.contexts.saturating_add(groups);
+        let nodes = queues.saturating_add(groups);
+        let idle = Node { tag: 0, inverse_weight: inverse(WEIGHT_DEFAULT), parent: ROOT, in_flight: 0, is_late: false, done_ns: 0 };
+        Ok(Self {
+            strict,
+            wait_ns: 0,
+            keep_ns: 0,
+            nodes: Array::try_new(nodes, idle)?,
+            ready: SortedLinks::try_new(nodes)?,
+            busy: SortedLinks::try_new(if strict == Strict::Never { 0 } else { nodes })?,
+            groups: Array::try_new(groups, Group::EMPTY)?,
+            queues: Array::try_new(queues, List::EMPTY)?,
+            links: Links::try_new(configuration.slots)?,
+            queue_of: Array::try_new(configuration.slots, NIL)?,
+            contexts: configuration.contexts,
+            lead: 0,
+            violations: 0,
+        })
+    }
+
+    /// How long a child is waited for after its last request, and how long its tag is kept.
+    pub fn set_patience(&mut self, wait_ns: Nanos, keep_ns: Nanos) {
+        (self.wait_ns, self.keep_ns) = (wait_ns, keep_ns.max(wait_ns));
+    }
+
+    pub const fn violations(&self) -> u32 {
+        self.violations
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.groups.at(ROOT).ready.is_empty()
+    }
+
+    fn must(&mut self, holds: bool) {
+        if !holds {
+            self.violations = self.violations.saturating_add(1);
+        }
+    }
+
+    const fn shared_queue(&self, group: u32) -> u32 {
+        self.contexts.wrapping_add(group)
+    }
+
+    fn node_of(&self, group: u32) -> u32 {
+        self.queues.len().wrapping_add(group)
+    }
+
+    fn group_of(&self, node: u32) -> Option<u32> {
+        node.checked_sub(self.queues.len())
+    }
+
+    /// The node of a node's group; `None` for a child of the root.
+    fn parent_node(&self, node: u32) -> Option<u32> {
+        let parent = self.nodes.at(node).parent;
+        (parent != ROOT).then(|| self.node_of(parent))
+    }
+
+    fn counts(&self, node: u32) -> bool {
+        match self.strict {
+            Strict::Never => false,
+            Strict::AtRoot => self.nodes.at(node).parent == ROOT,
+            Strict::Groups => node >= self.queues.len() || self.nodes.at(node).parent == ROOT,
+        }
+    }
+
+    // ---- requests ----
+
+    /// The request joins its queue; which one it is. `None` if the slot is queued already.
+    pub fn insert(&mut self, bio: &Bio, slot: u32, place: Place, is_in_front: bool, now: Nanos) -> Option<u32> {
+        let queue = self.queue_for(bio, place);
+        let list = self.queues.at_mut(queue);
+        let was_empty = list.is_empty();
+        let is_in =
+            if is_in_front { list.push_front(&mut self.links, slot) } else { list.push_back(&mut self.links, slot) };
+        if !is_in {
+            return None;
+        }
+        *self.queue_of.at_mut(slot) = queue;
+        if was_empty {
+            self.activate(queue, now);
+        }
+        Some(queue)
+    }
+
+    /// The queue of a queued request; [`NIL`] if it is not queued.
+    pub fn queue_of(&self, slot: u32) -> u32 {
+        *self.queue_of.at(slot)
+    }
+
+    /// The oldest request of a queue.
+    pub fn head(&self, queue: u32) -> Option<u32> {
+        self.queues.at(queue).first()
+    }
+
+    /// How many requests a queue holds.
+    pub fn queued(&self, queue: u32) -> u32 {
+        self.queues.at(queue).len()
+    }
+
+    /// How many of a queue's requests are in flight, under a strict order.
+    pub fn in_flight(&self, queue: u32) -> u32 {
+        self.nodes.at(queue).in_flight
+    }
+
+    /// The queue with the smallest tag, in the group with the smallest tag, from the root down.
+    pub fn first(&self) -> Option<u32> {
+        let mut group = ROOT;
+        for _ in 0..=self.groups.len() {
+            let node = self.groups.at(group).ready.first()?;
+            match self.group_of(node) {
+                None => return Some(node),
+                Some(child) => group = child,
+            }
+        }
+        None
+    }
+
+    /// By how much virtual time the last queue that was found ahead was so.
+    pub const fn lead(&self) -> u64 {
+        self.lead
+    }
+
+    /// How many children of the root are backlogged, in flight or expected.
+    pub fn tenants(&self) -> u32 {
+        let root = self.groups.at(ROOT);
+        root.ready.len().saturating_add(root.busy.len())
+    }
+
+    /// How long a queue without requests is worth waiting for; `None` if it is not.
+    pub fn expected_until(&self, queue: u32, now: Nanos) -> Option<Nanos> {
+        let node = self.nodes.at(queue);
+        let until = node.done_ns.saturating_add(self.wait_ns);
+        (now < until && !node.is_late).then_some(until)
+    }
+
+    /// A queue that was waited for did not come back in time.
+    pub fn was_late(&mut self, queue: u32) {
+        self.nodes.at_mut(queue).is_late = true;
+    }
+
+    /// Whether a queue, or one of its groups, is ahead of an active sibling by more than `lead`.
+    pub fn standing(&mut self, queue: u32, lead: Lead, now: Nanos) -> Standing {
+        let mut at = queue;
+        let mut standing = Standing::InOrder;
+        for _ in 0..=self.groups.len() {
+            match self.against_siblings(at, lead, now) {
+                Standing::InOrder => {}
+                Standing::Ahead => return Standing::Ahead,
+                until => standing = until,
+            }
+            let Some(parent) = self.parent_node(at) else { break };
+            at = parent;
+        }
+        standing
+    }
+
+    fn against_siblings(&mut self, node: u32, lead: Lead, now: Nanos) -> Standing {
+        let Node { tag, inverse_weight, parent, in_flight, .. } = *self.nodes.at(node);
+        let allowed = lead.span(inverse_weight, in_flight);
+        for _ in 0..self.nodes.len() {
+            let group = self.groups.at_mut(parent);
+            let Some(first) = group.busy.first() else { return Standing::InOrder };
+            let behind = self.nodes.at(first);
+            let least = behind.tag.max(group.floor);
+            if tag <= least.saturating_add(allowed) {
+                return Standing::InOrder;
+            }
+            self.lead = tag.saturating_sub(least);
+            if behind.in_flight > 0 {
+                return Standing::Ahead;
+            }
+            let until = behind.done_ns.saturating_add(self.wait_ns);
+            if now < until && !behind.is_late {
+                return Standing::AheadUntil(until);
+            }
+            group.busy.remove(&mut self.busy, first);
+            self.nodes.at_mut(first).is_late = true;
+        }
+        Standing::InOrder
+    }
+
+    /// On each level of a queue that goes although it is ahead: its siblings are at most this far behind, in sectors of its own.
+    pub fn bound_lag(&mut self, queue: u32, sectors: u64) {
+        let mut at = queue;
+        for _ in 0..=self.groups.len() {
+            let Node { tag, inverse_weight, parent, .. } = *self.nodes.at(at);
+            let group = self.groups.at_mut(parent);
+            group.floor = group.floor.max(tag.saturating_sub(span(sectors, inverse_weight)));
+            let Some(above) = self.parent_node(at) else { return };
+            at = above;
+        }
+    }
+
+    /// A request leaves its queue for the device and is charged this many sectors on each level. The queue it was in.
+    pub fn serve(&mut self, slot: u32, cost: u64) -> u32 {
+        let queue = core::mem::replace(self.queue_of.at_mut(slot), NIL);
+        let list = self.queues.at_mut(queue);
+        let is_out = list.remove(&mut self.links, slot);
+        let is_waiting = !list.is_empty();
+        self.must(is_out);
+        self.charge_path(queue, cost, Some(is_waiting));
+        queue
+    }
+
+    /// What a queue had beyond what its requests were charged.
+    pub fn charge(&mut self, queue: u32, cost: u64) {
+        self.charge_path(queue, cost, None);
+    }
+
+    /// Virtual time moves to the served child's tag on each level, and the tag moves on. `is_waiting`: whether the queue still holds
+    /// requests after one of them went to the device; `None` if none did.
+    fn charge_path(&mut self, queue: u32, cost: u64, is_waiting: Option<bool>) {
+        let mut at = queue;
+        let mut still_waits = is_waiting.unwrap_or(self.ready.is_linked(queue));
+        for _ in 0..=self.groups.len() {
+            let counts = self.counts(at);
+            let node = self.nodes.at_mut(at);
+            let group = self.groups.at_mut(node.parent);
+            let start = node.tag.max(group.floor);
+            group.virtual_time = group.virtual_time.max(start);
+            node.tag = start.saturating_add(span(cost, node.inverse_weight));
+            if is_waiting.is_some() && self.strict != Strict::Never {
+                node.in_flight = node.in_flight.wrapping_add(1);
+            }
+            let (tag, parent) = (node.tag, node.parent);
+            let was_ready = group.ready.remove(&mut self.ready, at);
+            if still_waits {
+                group.ready.insert(&mut self.ready, at, tag);
+            } else if counts && (was_ready || group.busy.remove(&mut self.busy, at)) {
+                group.busy.insert(&mut self.busy, at, tag);
+            }
+            if parent == ROOT {
+                return;
+            }
+            still_waits = !group.ready.is_empty();
+            at = self.node_of(parent);
+        }
+    }
+
+    /// A request leaves its queue without having been served.
+    pub fn take(&mut self, slot: u32) {
+        let queue = core::mem::replace(self.queue_of.at_mut(slot), NIL);
+        if queue == NIL {
+            return;
+        }
+        let list = self.queues.at_mut(queue);
+        let is_out = list.remove(&mut self.links, slot);
+        let mut is_gone = list.is_empty();
+        self.must(is_out);
+        let mut at = queue;
+        for _ in 0..=self.groups.len() {
+            if !is_gone {
+                return;
+            }
+            let parent = self.nodes.at(at).parent;
+            let group = self.groups.at_mut(parent);
+            group.ready.remove(&mut self.ready, at);
+            is_gone = group.ready.is_empty();
+            self.remember(at);
+            if parent == ROOT {
+                return;
+            }
+            at = self.node_of(parent);
+        }
+    }
+
+    /// A request of this queue left the device.
+    pub fn left_device(&mut self, queue: u32, now: Nanos) {
+        if self.strict == Strict::Never {
+            return;
+        }
+        let mut at = queue;
+        for _ in 0..=self.groups.len() {
+            let node = self.nodes.at_mut(at);
+            (node.in_flight, node.done_ns) = (node.in_flight.saturating_sub(1), now);
+            self.remember(at);
+            let Some(parent) = self.parent_node(at) else { return };
+            at = parent;
+        }
+    }
+
+    /// It stays in a strict order although nothing of it is queued.
+    fn remember(&mut self, node: u32) {
+        if self.counts(node) && !self.ready.is_linked(node) && !self.busy.is_linked(node) {
+            let Node { tag, parent, .. } = *self.nodes.at(node);
+            self.groups.at_mut(parent).busy.insert(&mut self.busy, node, tag);
+        }
+    }
+
+    /// A queue and its idle groups join those that are backlogged.
+    fn activate(&mut self, queue: u32, now: Nanos) {
+        let mut at = queue;
+        for _ in 0..=self.groups.len() {
+            let node = self.nodes.at_mut(at);
+            let group = self.groups.at_mut(node.parent);
+            let was_busy = group.busy.remove(&mut self.busy, at);
+            let is_kept = was_busy && (node.in_flight > 0 || now < node.done_ns.saturating_add(self.keep_ns));
+            node.tag = node.tag.max(if is_kept { group.floor } else { group.virtual_time });
+            node.is_late &= now >= node.done_ns.saturating_add(self.wait_ns);
+            let (tag, parent, was_waiting) = (node.tag, node.parent, !group.ready.is_empty());
+            let is_in = group.ready.insert(&mut self.ready, at, tag);
+            self.must(is_in);
+            if parent == ROOT || was_waiting {
+                return;
+            }
+            at = self.node_of(parent);
+        }
+    }
+
+    // ---- issuers and groups ----
+
+    fn queue_for(&mut self, bio: &Bio, place: Place) -> u32 {
+        let (context, group) = (bio.context.0, bio.group.0);
+        let shared = self.shared_queue(group);
+        let queue = if place.is_shared || context >= self.contexts {
+            shared
+        } else if self.nodes.at(context).parent == group {
+            context
+        } else if self.is_idle(context) {
+            self.move_to(context, group);
+            context
+        } else {
+            // While it has requests elsewhere it is charged for them there.
+            shared
+        };
+        self.nodes.at_mut(queue).inverse_weight = inverse(place.weight);
+        queue
+    }
+
+    fn is_idle(&self, context: u32) -> bool {
+        self.queues.at(context).is_empty() && self.nodes.at(context).in_flight == 0
+    }
+
+    /// An idle issuer leaves what it has yet to pay to its group, and starts elsewhere as everybody who comes.
+    fn move_to(&mut self, context: u32, group: u32) {
+        let Node { tag, parent, .. } = *self.nodes.at(context);
+        let from = self.groups.at_mut(parent);
+        from.busy.remove(&mut self.busy, context);
+        from.left_tag = from.left_tag.max(tag);
+        let tag = self.groups.at(group).left_tag;
+        let node = self.nodes.at_mut(context);
+        (node.parent, node.tag) = (group, tag);
+    }
+
+    pub fn context_exited(&mut self, context: u32) {
+        if context < self.contexts && self.is_idle(context) {
+            self.move_to(context, self.nodes.at(context).parent);
+        }
+    }
+
+    pub fn group_added(&mut self, group: GroupId, parent: GroupId, weight: u32) {
+        let above = self.groups.at(parent.0).virtual_time;
+        let (shared, own) = (self.shared_queue(group.0), self.node_of(group.0));
+        let before = self.nodes.at(own).parent;
+        self.groups.at_mut(before).busy.remove(&mut self.busy, own);
+        // Time goes on from where an earlier group of this id left it.
+        let state = self.groups.at_mut(group.0);
+        let Group { virtual_time, floor, left_tag, .. } = *state;
+        *state = Group { virtual_time, floor, left_tag, ..Group::EMPTY };
+        let fresh =
+            |tag, weight, parent| Node { tag, inverse_weight: inverse(weight), parent, in_flight: 0, is_late: false, done_ns: 0 };
+        *self.nodes.at_mut(shared) = fresh(0, WEIGHT_DEFAULT, group.0);
+        *self.nodes.at_mut(own) = fresh(above, weight, parent.0);
+    }
+
+    pub fn group_changed(&mut self, group: GroupId, weight: u32) {
+        let own = self.node_of(group.0);
+        self.nodes.at_mut(own).inverse_weight = inverse(weight);
+    }
+
+    // ---- invariants ----
+
+    /// `queue_in_flight` is the queue of a request in the device.
+    pub fn check(
+        &self,
+        requests: &Requests,
+        queue_in_flight: impl Fn(u32) -> Option<u32> + Copy,
+    ) -> Result<(), Violation> {
+        for queue in 0..self.queues.len() {
+            self.check_queue(requests, queue)?;
+        }
+        for group in 1..self.groups.len() {
+            if self.ready.is_linked(self.node_of(group)) == self.groups.at(group).ready.is_empty() {
+                return Err(Violation { what: "a group waits exactly while a child of it does", at: group });
+            }
+        }
+        if self.strict == Strict::Never { Ok(()) } else { self.check_busy(queue_in_flight) }
+    }
+
+    fn check_queue(&self, requests: &Requests, queue: u32) -> Result<(), Violation> {
+        let list = self.queues.at(queue);
+        if self.ready.is_linked(queue) == list.is_empty() {
+            return Err(Violation { what: "a queue waits exactly while it holds a request", at: queue });
+        }
+        let parent = self.nodes.at(queue).parent;
+        for slot in list.iter(&self.links) {
+            let is_of_group = requests.id_of(slot).is_some_and(|id| requests.attributes(id).group.0 == parent);
+            if !is_of_group || *self.queue_of.at(slot) != queue {
+                return Err(Violation { what: "a queue holds live requests of its group, which know it", at: slot });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_busy(&self, queue_in_flight: impl Fn(u32) -> Option<u32> + Copy) -> Result<(), Violation> {
+        for node in 0..self.nodes.len() {
+            let is_below = |slot: u32| {
+                let mut at = queue_in_flight(slot);
+                for _ in 0..=self.groups.len() {
+                    match at {
+                        Some(queue) if queue == node => return true,
+                        Some(queue) => at = self.parent_node(queue),
+                        None => return false,
+                    }
+                }
+                false
+            };
+            let in_flight = (0..self.queue_of.len()).filter(|slot| is_below(*slot)).count();
+            if u32::try_from(in_flight) != Ok(self.nodes.at(node).in_flight) {
+                return Err(Violation { what: "requests in flight are counted on each level", at: node });
+            }
+            if in_flight > 0 && self.counts(node) && self.ready.is_linked(node) == self.busy.is_linked(node) {
+                return Err(Violation { what: "whoever has requests in flight is in the order, once", at: node });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,226 @@
+//! Whose request goes next, or what is waited for.
+
+use super::controller::{Phase, REQUEST, UNLIMITED};
+use super::*;
+use crate::order::{Lead, Standing};
+use block::time::{MILLISECOND, SECOND};
+
+/// Every request is charged for 4 KiB at least.
+pub(super) const LEAST_SECTORS: u32 = 8;
+/// Real-time requests in a row before one of the others.
+const REAL_TIME_RUN: u32 = 16;
+/// One of the idle class goes at the latest after this.
+const IDLE_WAITS_NS: Nanos = 5 * SECOND;
+const IDLE_LOOKS_NS: Nanos = 2 * MILLISECOND;
+/// After this a request goes whoever's turn it is.
+const OVERDUE_NS: Nanos = 30 * SECOND;
+/// Completions from one of these to the next.
+const OVERDUE_EVERY: u32 = 16;
+/// Whoever cannot use its share is behind by what is in flight at most, or by this many requests of a leader.
+const LAG_REQUESTS: u64 = 4;
+/// On an array whoever is behind may be so because its disk is busy. What a tenant has in flight is its part of what the device does in
+/// a residence; it may be ahead by so many of these.
+const LEAD_ON_DISKS: u64 = 2;
+/// A floor is rounded up or down for so long: long enough for somebody to lose his turn by it.
+const DITHER_RESIDENCES: u64 = 2;
+
+impl Paternoster {
+    pub(super) fn cost(&self, sectors: u32) -> u64 {
+        u64::from(if self.settings.fair == 1 { LEAST_SECTORS } else { sectors.max(LEAST_SECTORS) })
+    }
+
+    pub(super) fn whose_turn(&mut self) -> Dispatch {
+        if let Some(slot) = self.next_real_time() {
+            return self.send(slot, Why::RealTime);
+        }
+        if let Some(slot) = self.overdue() {
+            return self.send(slot, Why::Overdue);
+        }
+        let answer = if self.slices.are_on() { self.choose_in_slices() } else { self.choose_in_order() };
+        match answer {
+            Some(answer) => answer,
+            None => self.others(),
+        }
+    }
+
+    /// Start-time fair queueing; whoever is ahead of an active sibling waits, unless fewer are in flight than the floor.
+    fn choose_in_order(&mut self) -> Option<Dispatch> {
+        let queue = self.order.first()?;
+        let slot = self.order.head(queue)?;
+        let cost = self.cost(self.slots.at(slot).sectors);
+        if self.guard.is_full(self.in_flight) {
+            return Some(self.hold(None));
+        }
+        let by_in_flight = if self.is_rotational { LEAD_ON_DISKS } else { 0 };
+        let lead = Lead { sectors: cost, by_in_flight, virtual_time: self.still_owed() };
+        let standing = self.order.standing(queue, lead, self.now);
+        if standing == Standing::InOrder {
+            return Some(self.send(slot, Why::InOrder));
+        }
+        self.meter.contended(self.now, self.order.tenants());
+        let floor_q8 = self.controller.floor_q8();
+        if self.is_below(floor_q8) {
+            if self.controller.phase() == Phase::Exact {
+                self.owed = self.owed.max(self.order.lead());
+            } else {
+                self.order.bound_lag(queue, self.in_flight_sectors.max(cost.saturating_mul(LAG_REQUESTS)));
+            }
+            return Some(self.send(slot, Why::LetIn));
+        }
+        if core::mem::take(&mut self.forgives) {
+            self.order.bound_lag(queue, cost);
+            return Some(self.send(slot, Why::InOrder));
+        }
+        let returns_ns = self.returning.until_ns();
+        Some(match standing {
+            Standing::AheadUntil(until) => self.hold(Some(until)),
+            _ if floor_q8 > 0 && self.returning.count(self.now) > 0 => self.hold(Some(returns_ns)),
+            _ => self.hold(None),
+        })
+    }
+
+    /// What a reference gave to those ahead is repaid evenly: for so much they are not held back yet.
+    fn still_owed(&self) -> u64 {
+        if self.owed == 0 || !self.controller.is_repaying() {
+            return 0;
+        }
+        let (_, length_ns) = self.controller.setting();
+        let left_ns = length_ns.saturating_sub(self.now.saturating_sub(self.meter.begins_ns()));
+        let parts = (left_ns << 10).checked_div(length_ns).unwrap_or(0);
+        (self.owed >> 10).saturating_mul(parts)
+    }
+
+    /// Whether fewer are in flight, or about to be, than the floor. Its fraction is dithered in time.
+    fn is_below(&mut self, floor_q8: u32) -> bool {
+        if floor_q8 == UNLIMITED {
+            return true;
+        }
+        if self.now >= self.rounded_until_ns {
+            self.fraction_q8 = (self.fraction_q8 % REQUEST).wrapping_add(floor_q8 % REQUEST);
+            self.is_rounded_up = self.fraction_q8 >= REQUEST;
+            self.rounded_until_ns = self.now.saturating_add(self.returning.residence_ns().saturating_mul(DITHER_RESIDENCES));
+        }
+        let floor = (floor_q8 / REQUEST).wrapping_add(u32::from(self.is_rounded_up));
+        self.in_flight.saturating_add(self.returning.count(self.now)) < floor
+    }
+
+    pub(super) fn hold(&mut self, until: Option<Nanos>) -> Dispatch {
+        (self.is_holding, self.hold_until) = (true, until);
+        match until {
+            Some(until) => Dispatch::Hold { until, reason: Why::Laggard.into() },
+            None => Dispatch::Throttled,
+        }
+    }
+
+    fn next_real_time(&mut self) -> Option<u32> {
+        let first = self.real_time.first()?;
+        if !self.order.is_empty() && self.real_time_run >= REAL_TIME_RUN {
+            self.real_time_run = 0;
+            return None;
+        }
+        self.real_time_run = self.real_time_run.wrapping_add(1);
+        Some(first)
+    }
+
+    /// The oldest request, if it has waited so long that order does not matter any more.
+    fn overdue(&mut self) -> Option<u32> {
+        let first = self.by_age.first()?;
+        if self.until_overdue > 0 || self.now.saturating_sub(self.slots.at(first).since_ns) < OVERDUE_NS {
+            return None;
+        }
+        self.until_overdue = OVERDUE_EVERY;
+        Some(first)
+    }
+
+    /// Nothing of the best-effort class is queued, or its turn came only because real time had its run.
+    fn others(&mut self) -> Dispatch {
+        if let Some(slot) = self.real_time.first() {
+            return self.send(slot, Why::RealTime);
+        }
+        let Some(first) = self.idle.first() else { return Dispatch::Empty };
+        let waited_ns = self.now.saturating_sub(self.slots.at(first).since_ns);
+        if self.in_flight == 0 || waited_ns >= IDLE_WAITS_NS {
+            return self.send(first, Why::Idle);
+        }
+        let until = self.now.saturating_add(IDLE_LOOKS_NS);
+        (self.is_holding, self.hold_until) = (true, Some(until));
+        Dispatch::Throttled
+    }
+
+    /// The request leaves for the device.
+    #[inline(never)]
+    pub(super) fn send(&mut self, slot: u32, why: Why) -> Dispatch {
+        let now = self.now;
+        let entry = self.slots.at_mut(slot);
+        if entry.state != State::Queued {
+            self.complain();
+            return Dispatch::Throttled;
+        }
+        entry.state = State::InFlight;
+        let came_ns = core::mem::replace(&mut entry.since_ns, now);
+        let Slot { id, class, sectors, tally, .. } = *entry;
+        self.queued = self.queued.wrapping_sub(1);
+        if class == Class::BestEffort {
+            let cost = self.cost(sectors);
+            self.by_age.remove(&mut self.age_links, slot);
+            let queue = self.order.serve(slot, cost);
+            self.slots.at_mut(slot).queue = queue;
+            self.slices.sent(queue, slot, cost);
+        } else {
+            self.unlink_of_class(class, slot);
+        }
+        self.enter_device(tally, sectors, came_ns);
+        Dispatch::Request { id, reason: why.into() }
+    }
+
+    pub(super) fn enter_device(&mut self, tally: u32, sectors: u32, came_ns: Nanos) {
+        let now = self.now;
+        self.meter.in_flight_until(now, self.in_flight);
+        self.in_flight = self.in_flight.wrapping_add(1);
+        self.in_flight_sectors = self.in_flight_sectors.wrapping_add(u64::from(sectors));
+        let tally = self.tallies.at_mut(tally);
+        tally.queued = tally.queued.wrapping_sub(1);
+        tally.wait_ns = tally.wait_ns.wrapping_add(now.saturating_sub(came_ns));
+        tally.serviced = tally.serviced.wrapping_add(1);
+        tally.bytes = tally.bytes.wrapping_add(u64::from(sectors) << 9);
+    }
+
+    pub(super) fn unlink_of_class(&mut self, class: Class, slot: u32) {
+        let list = if class == Class::RealTime { &mut self.real_time } else { &mut self.idle };
+        let is_out = list.remove(&mut self.links, slot);
+        self.must(is_out);
+    }
+
+    /// Asked with every choice: whether an epoch is over.
+    pub(super) fn end_epoch_if_due(&mut self) {
+        if !self.controller.learns() {
+            return;
+        }
+        let (is_measured, length_ns) = self.controller.setting();
+        if !self.meter.is_over(self.now, is_measured, length_ns, self.returning.residence_ns()) {
+            return;
+        }
+        let epoch = self.meter.epoch();
+        let was_repaying = self.controller.is_repaying();
+        let before = (self.controller.phase(), self.controller.restarts());
+        self.controller.step(epoch, self.jitter.next());
+        self.meter.begin(self.now, self.in_flight);
+        if was_repaying {
+            (self.forgives, self.owed) = (self.owed > 0, 0);
+        }
+        if self.messages.is_on() {
+            let phase = match self.controller.phase() {
+                Phase::Exact => 0,
+                Phase::Search => 1,
+                Phase::Track => 2,
+            };
+            let floor = u64::from(self.controller.learned_floor_q8());
+            let loss = self.controller.loss().cast_unsigned();
+            let n = u64::from(epoch.in_flight_q8);
+            self.tell("epoch phase={0} f={1}/256 loss={2i}/65536 n={3}/256 ns={4} work={5}", [phase, floor, loss, n, epoch.ns, epoch.work]);
+            if before.1 != self.controller.restarts() {
+                self.tell("restart {0}", [u64::from(self.controller.restarts())]);
+            }
+        }
+    }
+}

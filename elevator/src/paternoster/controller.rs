@@ -1,0 +1,448 @@
+//! How many requests may be in flight before whoever is ahead is held back: learned by comparing throughput with and without holding.
+//!
+//! Exact shares are presumed to be free. They are given up only when the loss of throughput exceeds `give` significantly, by a
+//! sequence of t-tests at doubling sample sizes. Then the smallest floor that keeps the loss at `give` is found by bisection and
+//! tracked. Pure: an epoch comes in, the next setting comes out. Ratios have 16 binary places, numbers of requests 8.
+
+use block::Nanos;
+use block::time::MILLISECOND;
+
+/// One, as a ratio.
+const ONE: i64 = 1 << 16;
+/// One request.
+pub const REQUEST: u32 = 1 << 8;
+/// Nobody is held back.
+pub const UNLIMITED: u32 = u32::MAX;
+/// Epochs are at least this long, and longer where the rates scatter; and up to half as long again, so that nothing periodic falls
+/// into step with them.
+const EPOCH_NS: Nanos = 5 * MILLISECOND;
+const LONGEST_EPOCH_NS: Nanos = 80 * MILLISECOND;
+/// What a reference gave away is repaid in so many times its length, in which nothing is measured; while nothing changes, more.
+const REPAYING: u64 = 8;
+const LONGEST_REPAYING: u64 = 64;
+/// Pairs before the first test, at which bisection settles for the sign, and at which evidence begins to fade.
+const LEAST_PAIRS: i64 = 4;
+const SETTLED_PAIRS: i64 = 8;
+const MOST_PAIRS: i64 = 64;
+/// Pairs that are enough if each of them loses a quarter of the throughput beyond what may be.
+const CLEAR_PAIRS: i64 = 3;
+const CLEARLY: i64 = ONE / 4;
+/// Standard error that is never undercut: half a per cent.
+const LEAST_ERROR: i64 = ONE / 200;
+/// Held epochs for each reference while a floor is tracked.
+const HELD_EPOCHS: u32 = 7;
+/// Largest error that a step follows.
+const MOST_ERROR: i64 = ONE / 8;
+/// Steps are divided by one more than this at most.
+const MOST_TURNS: i64 = 31;
+/// References that do not look like those before.
+const ODD_REFERENCES: u8 = 2;
+
+/// What an epoch brought.
+#[derive(Copy, Clone, Debug)]
+pub struct Epoch {
+    /// Bytes done while somebody was ahead of his share, and how long that was.
+    pub work: u64,
+    pub ns: Nanos,
+    /// From its begin.
+    pub length_ns: Nanos,
+    /// Mean number in flight.
+    pub in_flight_q8: u32,
+    /// Backlogged, in flight or expected.
+    pub tenants: u32,
+}
+
+#[derive(Copy, Clone, Default, Debug)]
+struct Sum {
+    work: u64,
+    ns: Nanos,
+}
+
+impl Sum {
+    const NONE: Sum = Sum { work: 0, ns: 0 };
+
+    fn add(&mut self, epoch: Epoch) {
+        self.work = self.work.saturating_add(epoch.work);
+        self.ns = self.ns.saturating_add(epoch.ns);
+    }
+
+    /// Bytes in 2^24 ns.
+    fn rate(self) -> i64 {
+        let rate = (self.work.min(1 << 39) << 24).checked_div(self.ns).unwrap_or(0);
+        i64::try_from(rate.min(1 << 44)).unwrap_or(0)
+    }
+}
+
+/// The question that is being answered.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Exact shares: do they cost more than may be given?
+    Exact,
+    /// They do: which floor costs as much? Bisection.
+    Search,
+    /// Is it still that floor?
+    Track,
+}
+
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Kind {
+    Held,
+    Reference,
+    Repaying,
+}
+
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Verdict {
+    Above,
+    Below,
+    Unknown,
+}
+
+/// Relative losses of pairs of epochs.
+#[derive(Copy, Clone, Debug)]
+struct Evidence {
+    pairs: i64,
+    sum: i64,
+    squares: i64,
+    least: i64,
+}
+
+impl Evidence {
+    const NONE: Evidence = Evidence { pairs: 0, sum: 0, squares: 0, least: i64::MAX };
+
+    fn add(&mut self, loss: i64) {
+        self.least = self.least.min(loss);
+        if self.pairs >= MOST_PAIRS {
+            (self.pairs, self.sum, self.squares) = (self.pairs / 2, self.sum / 2, self.squares / 2);
+        }
+        self.pairs = self.pairs.wrapping_add(1);
+        self.sum = self.sum.wrapping_add(loss);
+        self.squares = self.squares.wrapping_add(loss.wrapping_mul(loss));
+    }
+
+    fn mean(&self) -> i64 {
+        self.sum.checked_div(self.pairs).unwrap_or(0)
+    }
+
+    /// At doubling sample sizes, so that few looks are had at the same data.
+    const fn is_looked_at(&self) -> bool {
+        self.pairs >= LEAST_PAIRS && self.pairs & self.pairs.wrapping_sub(1) == 0
+    }
+
+    /// Student's test of the mean against `bound`.
+    fn verdict(&self, bound: i64) -> Verdict {
+        let pairs = self.pairs;
+        if pairs >= CLEAR_PAIRS && pairs < LEAST_PAIRS && self.least.saturating_sub(bound) > CLEARLY {
+            return Verdict::Above;
+        }
+        if !self.is_looked_at() {
+            return Verdict::Unknown;
+        }
+        let mean = self.mean();
+        let spread = self.squares.checked_div(pairs).unwrap_or(0).saturating_sub(mean.saturating_mul(mean)).max(0);
+        let variance = spread.saturating_mul(pairs).checked_div(pairs.saturating_sub(1)).unwrap_or(0);
+        let variance = variance.saturating_add(LEAST_ERROR * LEAST_ERROR);
+        let difference = mean.saturating_sub(bound);
+        // Nine is the square of three standard errors; the fraction widens it for small samples.
+        let wide = variance.saturating_mul(9).saturating_mul(pairs.saturating_add(1));
+        let most = wide.checked_div(pairs.saturating_sub(2)).unwrap_or(i64::MAX);
+        match difference.saturating_mul(difference).saturating_mul(pairs) > most {
+            true if difference > 0 => Verdict::Above,
+            true => Verdict::Below,
+            false => Verdict::Unknown,
+        }
+    }
+}
+
+/// What references are like.
+#[derive(Copy, Clone, Debug)]
+struct Usual {
+    rate: i64,
+    in_flight_q8: u32,
+    tenants: u32,
+    odd: u8,
+}
+
+impl Usual {
+    const UNKNOWN: Usual = Usual { rate: 0, in_flight_q8: 0, tenants: 0, odd: 0 };
+
+    /// Whether so many references in a row were unlike those before that load or device are other ones.
+    fn is_another(&mut self, rate: i64, epoch: Epoch) -> bool {
+        if self.rate == 0 {
+            *self = Usual { rate, in_flight_q8: epoch.in_flight_q8, tenants: epoch.tenants, odd: 0 };
+            return false;
+        }
+        let (slow, fast) = (self.rate.min(rate), self.rate.max(rate));
+        let is_odd = fast.saturating_mul(5) > slow.saturating_mul(9)
+            || epoch.in_flight_q8.abs_diff(self.in_flight_q8) > self.in_flight_q8 / 4 + REQUEST / 2
+            || epoch.tenants != self.tenants;
+        if is_odd {
+            self.odd = self.odd.saturating_add(1);
+            return self.odd >= ODD_REFERENCES;
+        }
+        self.odd = 0;
+        self.rate = self.rate.saturating_add(rate.saturating_sub(self.rate) / 4);
+        self.in_flight_q8 = self.in_flight_q8.saturating_sub(self.in_flight_q8 / 4).saturating_add(epoch.in_flight_q8 / 4);
+        false
+    }
+}
+
+/// The controller.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    /// Per cent of throughput that may be spent.
+    give: u8,
+    phase: Phase,
+    kind: Kind,
+    floor_q8: u32,
+    /// Bisection: too low, and enough.
+    low_q8: u32,
+    high_q8: u32,
+    /// Mean number in flight with exact shares, and with nobody held back.
+    exact_q8: u32,
+    full_q8: u32,
+    held_epochs: u32,
+    held: Sum,
+    reference: Sum,
+    evidence: Evidence,
+    usual: Usual,
+    /// While tracking: sign of the last error, and how often it changed of late.
+    was_below: bool,
+    turns: i64,
+    last_loss: i64,
+    epoch_ns: Nanos,
+    /// Lengths of a reference, and the time that makes.
+    repaying: u64,
+    repaying_ns: Nanos,
+    /// By how much the present epoch is longer.
+    jitter_q8: u64,
+    restarts: u32,
+}
+
+impl Controller {
+    pub const fn new(give: u8) -> Self {
+        Self {
+            give,
+            phase: Phase::Exact,
+            kind: Kind::Held,
+            floor_q8: 0,
+            low_q8: 0,
+            high_q8: 0,
+            exact_q8: 0,
+            full_q8: 0,
+            held_epochs: 0,
+            held: Sum::NONE,
+            reference: Sum::NONE,
+            evidence: Evidence::NONE,
+            usual: Usual::UNKNOWN,
+            was_below: false,
+            turns: 0,
+            last_loss: 0,
+            epoch_ns: EPOCH_NS,
+            repaying: REPAYING,
+            repaying_ns: 0,
+            jitter_q8: 0,
+            restarts: 0,
+        }
+    }
+
+    /// Whether anything is learned at all.
+    pub const fn learns(&self) -> bool {
+        self.give > 0 && self.give < 100
+    }
+
+    pub const fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    pub const fn restarts(&self) -> u32 {
+        self.restarts
+    }
+
+    /// The last loss, in 65536ths.
+    pub const fn loss(&self) -> i64 {
+        self.last_loss
+    }
+
+    pub const fn learned_floor_q8(&self) -> u32 {
+        self.floor_q8
+    }
+
+    /// With fewer in flight than this whoever is ahead is let in.
+    pub const fn floor_q8(&self) -> u32 {
+        match (self.give, self.kind) {
+            (0, _) => UNLIMITED,
+            (100.., _) => 0,
+            (_, Kind::Reference) => UNLIMITED,
+            _ => self.floor_q8,
+        }
+    }
+
+    /// Whether what the last reference gave away is being repaid.
+    pub const fn is_repaying(&self) -> bool {
+        matches!(self.kind, Kind::Repaying)
+    }
+
+    /// Whether the present epoch is measured, and how long it is.
+    pub const fn setting(&self) -> (bool, Nanos) {
+        match self.kind {
+            Kind::Repaying => (false, self.repaying_ns),
+            _ => (true, self.epoch_ns.saturating_add(self.epoch_ns.saturating_mul(self.jitter_q8) >> 9)),
+        }
+    }
+
+    /// An eighth of `give` is kept for what noise makes of a floor: throughput is concave in it.
+    ///
+    /// What may be lost, as the difference of two rates over their mean, beside so many held epochs for each reference.
+    fn bound(&self, held: i64, of: i64) -> i64 {
+        let give = ONE.saturating_mul(i64::from(self.give)) / 100;
+        let give = if self.phase == Phase::Track { give / 8 * 7 } else { give };
+        let give = give.saturating_mul(of).checked_div(held).unwrap_or(give);
+        give.saturating_add(give.saturating_mul(give) / ONE / 2)
+    }
+
+    /// An epoch ended; `random` is any number.
+    pub fn step(&mut self, epoch: Epoch, random: u64) {
+        self.jitter_q8 = random % 256;
+        match self.kind {
+            Kind::Repaying => self.kind = Kind::Held,
+            Kind::Held => {
+                self.held.add(epoch);
+                if self.phase == Phase::Exact {
+                    self.exact_q8 = epoch.in_flight_q8;
+                }
+                self.held_epochs = self.held_epochs.wrapping_add(1);
+                let wanted = if self.phase == Phase::Track { HELD_EPOCHS } else { 1 };
+                if self.held_epochs >= wanted {
+                    self.kind = Kind::Reference;
+                }
+            }
+            Kind::Reference => {
+                self.reference.add(epoch);
+                self.full_q8 = epoch.in_flight_q8;
+                self.end_cycle(epoch);
+            }
+        }
+    }
+
+    fn end_cycle(&mut self, epoch: Epoch) {
+        let (held, reference) = (self.held.rate(), self.reference.rate());
+        (self.held, self.reference, self.held_epochs) = (Sum::NONE, Sum::NONE, 0);
+        self.kind = if self.phase == Phase::Exact { Kind::Repaying } else { Kind::Held };
+        self.repaying_ns = epoch.length_ns.saturating_mul(self.repaying);
+        if self.usual.is_another(reference, epoch) {
+            self.restart();
+            return;
+        }
+        let difference = reference.saturating_sub(held).saturating_mul(2 * ONE);
+        let loss = difference.checked_div(reference.saturating_add(held)).unwrap_or(0);
+        self.last_loss = loss;
+        match self.phase {
+            Phase::Exact => self.judge(loss),
+            Phase::Search => self.bisect(loss),
+            Phase::Track => self.track(loss),
+        }
+    }
+
+    fn judge(&mut self, loss: i64) {
+        self.evidence.add(loss);
+        let bound = self.bound(1, 1);
+        if loss > CLEARLY {
+            // Not worth repaying: it is decided soon.
+            self.repaying_ns = self.repaying_ns.checked_div(self.repaying).unwrap_or(0);
+        }
+        match self.evidence.verdict(bound) {
+            Verdict::Above => {
+                self.phase = Phase::Search;
+                (self.low_q8, self.high_q8) = (self.exact_q8, self.full_q8.max(self.exact_q8));
+                self.aim();
+                self.kind = Kind::Held;
+            }
+            Verdict::Below => self.look_less_often(),
+            Verdict::Unknown if self.evidence.is_looked_at() => {
+                let is_long = self.evidence.pairs > SETTLED_PAIRS;
+                // As long as shares look dear they are looked at often.
+                if is_long || self.evidence.mean() <= bound {
+                    self.look_less_often();
+                }
+                if is_long {
+                    self.epoch_ns = self.epoch_ns.saturating_mul(2).min(LONGEST_EPOCH_NS);
+                }
+            }
+            Verdict::Unknown => {}
+        }
+    }
+
+    fn look_less_often(&mut self) {
+        self.repaying = self.repaying.saturating_mul(2).min(LONGEST_REPAYING);
+    }
+
+    /// The middle, unless it is as near as bisection goes.
+    fn aim(&mut self) {
+        self.evidence = Evidence::NONE;
+        let width = self.high_q8.saturating_sub(self.low_q8);
+        self.floor_q8 = self.low_q8.saturating_add(width / 2);
+        if width <= REQUEST.max(self.high_q8 / 8) {
+            (self.phase, self.turns) = (Phase::Track, 0);
+        }
+    }
+
+    fn bisect(&mut self, loss: i64) {
+        self.evidence.add(loss);
+        let bound = self.bound(1, 1);
+        let is_above = match self.evidence.verdict(bound) {
+            Verdict::Unknown if self.evidence.pairs < SETTLED_PAIRS => return,
+            Verdict::Unknown => self.evidence.mean() > bound,
+            verdict => verdict == Verdict::Above,
+        };
+        if is_above {
+            self.low_q8 = self.floor_q8;
+        } else {
+            self.high_q8 = self.floor_q8;
+        }
+        self.aim();
+    }
+
+    /// Throughput is a concave function of the number in flight, so that its elasticity is at most one: a step in proportion to the
+    /// error does not overshoot.
+    ///
+    /// Where errors change their sign they are noise, and steps get shorter (Kesten 1958).
+    fn track(&mut self, loss: i64) {
+        let held = i64::from(HELD_EPOCHS);
+        let error = loss.saturating_sub(self.bound(held, held.saturating_add(1)));
+        let error = error.clamp(-MOST_ERROR, MOST_ERROR);
+        let has_turned = (error < 0) != core::mem::replace(&mut self.was_below, error < 0);
+        self.turns = if has_turned { self.turns.saturating_add(2).min(MOST_TURNS) } else { self.turns.saturating_sub(1).max(0) };
+        let divisor = ONE.saturating_mul(self.turns.saturating_add(1));
+        let step = i64::from(self.floor_q8).saturating_mul(error).checked_div(divisor).unwrap_or(0);
+        let most = self.full_q8.saturating_add(self.full_q8 / 4).saturating_add(REQUEST);
+        let floor = i64::from(self.floor_q8).saturating_add(step).clamp(0, i64::from(most));
+        self.floor_q8 = u32::try_from(floor).unwrap_or(0);
+        if self.floor_q8 < self.exact_q8 {
+            // It has no effect down here.
+            self.begin_exact();
+        }
+    }
+
+    fn begin_exact(&mut self) {
+        self.phase = Phase::Exact;
+        self.kind = Kind::Repaying;
+        self.floor_q8 = 0;
+        self.evidence = Evidence::NONE;
+        self.repaying = REPAYING;
+    }
+
+    /// Load or device are other ones.
+    pub fn restart(&mut self) {
+        self.epoch_ns = EPOCH_NS;
+        self.usual = Usual::UNKNOWN;
+        self.begin_exact();
+        self.restarts = self.restarts.wrapping_add(1);
+    }
+
+    pub fn set_give(&mut self, give: u8) {
+        self.give = give;
+        self.restart();
+        self.kind = Kind::Held;
+    }
+}

@@ -1,0 +1,137 @@
+//! What an epoch brought: counted from the time when all that was in flight at its begin is done.
+
+use super::controller::{Epoch, REQUEST};
+use block::Nanos;
+use block::time::MILLISECOND;
+
+/// Fewer completions say little about a rate.
+const LEAST_REQUESTS: u32 = 64;
+/// A change of the number in flight sends a wave through the device, which is small in so many residences.
+const RESIDENCES: u64 = 16;
+/// Writes are done when they are in the device's buffer: what a short reference delivers is room that the epoch before it left.
+/// 64 MiB take 130 ms at 500 MB/s.
+const WRITES_NS: Nanos = 250 * MILLISECOND;
+/// From this part of all work on.
+const MANY_WRITES: u64 = 16;
+/// All that was in flight at the begin, and its successors, are done before anything is counted.
+const DRAINED: u32 = 2;
+
+/// Rates are compared while somebody is ahead, and for so many residences after that: without contention epochs would differ by who
+/// came and went.
+const RECENT: u64 = 8;
+
+/// The present epoch.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    begins_ns: Nanos,
+    /// Completions until counting begins.
+    draining: u32,
+    /// Of the last completion.
+    last_ns: Nanos,
+    /// From completion to completion, as far as they count.
+    counted_ns: Nanos,
+    work: u64,
+    written: u64,
+    requests: u32,
+    /// Requests in flight times how long they were: of what counts, since the last completion, and until when.
+    area: u64,
+    new_area: u64,
+    area_ns: Nanos,
+    /// When somebody was ahead last, and how many tenants there were; 0 before.
+    contended_ns: Nanos,
+    tenants: u32,
+}
+
+impl Meter {
+    pub const IDLE: Meter = Meter {
+        begins_ns: 0,
+        draining: 0,
+        last_ns: 0,
+        counted_ns: 0,
+        work: 0,
+        written: 0,
+        requests: 0,
+        area: 0,
+        new_area: 0,
+        area_ns: 0,
+        contended_ns: 0,
+        tenants: 0,
+    };
+
+    pub fn begin(&mut self, now: Nanos, in_flight: u32) {
+        *self = Meter {
+            begins_ns: now,
+            draining: in_flight.saturating_mul(DRAINED),
+            last_ns: now,
+            area_ns: now,
+            ..Meter::IDLE
+        };
+    }
+
+    pub const fn begins_ns(&self) -> Nanos {
+        self.begins_ns
+    }
+
+    /// Somebody is ahead of his share, of so many tenants.
+    #[inline]
+    pub const fn contended(&mut self, now: Nanos, tenants: u32) {
+        (self.contended_ns, self.tenants) = (now, tenants);
+    }
+
+    /// So many were in flight until now.
+    #[inline]
+    pub fn in_flight_until(&mut self, now: Nanos, in_flight: u32) {
+        let since_ns = now.saturating_sub(self.area_ns);
+        self.new_area = self.new_area.wrapping_add(since_ns.wrapping_mul(u64::from(in_flight)));
+        self.area_ns = now;
+    }
+
+    /// A request is done, on a device in which requests stay for so long.
+    #[inline]
+    pub fn completed(&mut self, now: Nanos, work: u64, is_write: bool, residence_ns: Nanos) {
+        let before_ns = core::mem::replace(&mut self.last_ns, now);
+        let since_ns = now.saturating_sub(before_ns);
+        let area = core::mem::take(&mut self.new_area);
+        let recent_ns = residence_ns.saturating_mul(RECENT);
+        if self.draining > 0 {
+            self.draining = self.draining.wrapping_sub(1);
+        } else if self.contended_ns > 0 && before_ns.saturating_sub(self.contended_ns) <= recent_ns {
+            self.counted_ns = self.counted_ns.saturating_add(since_ns);
+            self.area = self.area.wrapping_add(area);
+            self.work = self.work.wrapping_add(work);
+            self.written = self.written.wrapping_add(if is_write { work } else { 0 });
+            self.requests = self.requests.wrapping_add(1);
+        }
+    }
+
+    /// The device was idle until now: the time does not count.
+    pub const fn resumed(&mut self, now: Nanos, residence_ns: Nanos) {
+        if now.saturating_sub(self.last_ns) > residence_ns {
+            (self.last_ns, self.area_ns) = (now, now);
+        }
+    }
+
+    /// Whether the epoch is over, of this length, on a device in which requests stay for so long.
+    pub fn is_over(&self, now: Nanos, is_measured: bool, length_ns: Nanos, residence_ns: Nanos) -> bool {
+        if !is_measured {
+            return now.saturating_sub(self.begins_ns) >= length_ns;
+        }
+        let is_long = self.counted_ns >= length_ns.max(residence_ns.saturating_mul(RESIDENCES));
+        is_long && self.requests >= LEAST_REQUESTS && (self.counted_ns >= WRITES_NS || !self.has_writes())
+    }
+
+    const fn has_writes(&self) -> bool {
+        self.written.saturating_mul(MANY_WRITES) > self.work
+    }
+
+    pub fn epoch(&self) -> Epoch {
+        let mean = self.area.saturating_mul(u64::from(REQUEST)).checked_div(self.counted_ns).unwrap_or(0);
+        Epoch {
+            work: self.work,
+            ns: self.counted_ns.max(1),
+            length_ns: self.last_ns.saturating_sub(self.begins_ns),
+            in_flight_q8: u32::try_from(mean).unwrap_or(u32::MAX),
+            tenants: self.tenants,
+        }
+    }
+}

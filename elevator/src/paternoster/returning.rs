@@ -1,0 +1,66 @@
+//! Requests that are about to come back: whoever has all of its requests in flight usually sends the next one as soon as one of them
+//! is done. They count as in flight, so that nobody takes the place of one who is behind and back in some microseconds.
+
+use block::Nanos;
+use block::time::MICROSECOND;
+
+/// However fast the device is, an issuer takes some microseconds.
+const LEAST_NS: Nanos = 20 * MICROSECOND;
+
+/// Completions of late that were not followed by a request of the same kind of issuer yet.
+#[derive(Clone, Debug)]
+pub struct Returning {
+    present: u32,
+    past: u32,
+    ends_ns: Nanos,
+    /// How long a request stays in the device, a moving average.
+    residence_ns: Nanos,
+}
+
+impl Returning {
+    pub const NONE: Returning = Returning { present: 0, past: 0, ends_ns: 0, residence_ns: 0 };
+
+    pub const fn residence_ns(&self) -> Nanos {
+        self.residence_ns
+    }
+
+    /// How many are expected. They are for one to two halves of a residence.
+    pub fn count(&mut self, now: Nanos) -> u32 {
+        self.roll(now);
+        self.present.wrapping_add(self.past)
+    }
+
+    /// Until when the count may stay what it is.
+    pub const fn until_ns(&self) -> Nanos {
+        self.ends_ns
+    }
+
+    fn roll(&mut self, now: Nanos) {
+        if now >= self.ends_ns {
+            let span_ns = (self.residence_ns / 2).max(LEAST_NS);
+            let is_recent = now < self.ends_ns.saturating_add(span_ns);
+            (self.past, self.present) = (if is_recent { self.present } else { 0 }, 0);
+            self.ends_ns = now.saturating_add(span_ns);
+        }
+    }
+
+    /// A request is done that stayed for so long; its issuer has no other queued.
+    pub fn completed(&mut self, now: Nanos, stayed_ns: Nanos, comes_back: bool) {
+        let (before, stayed) = (self.residence_ns.cast_signed(), stayed_ns.cast_signed());
+        let next = if before == 0 { stayed } else { before.saturating_add(stayed.saturating_sub(before) / 64) };
+        self.residence_ns = next.unsigned_abs();
+        if comes_back {
+            self.roll(now);
+            self.present = self.present.wrapping_add(1);
+        }
+    }
+
+    /// A request came of an issuer that had none queued.
+    pub const fn came(&mut self) {
+        if self.past > 0 {
+            self.past = self.past.wrapping_sub(1);
+        } else {
+            self.present = self.present.saturating_sub(1);
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! A disk in slices: one issuer has it to itself for a while, if that is faster than serving all at once.
+//!
+//! The issuer with the smallest tag has the disk for `slice_ms`, and is waited for while it is empty. Its requests go in C-LOOK
+//! order. It pays for its bytes; one that seeks beside others that do not pays for its time. No debt is forgotten. Whether slices
+//! or flow deliver more is measured, and measured again after a while or when tenants come or go.
+
+use super::sweep::Sweeps;
+use super::{Paternoster, Why};
+use crate::interface::Dispatch;
+use crate::order::{Lead, Standing};
+use crate::structures::{NIL, NoMemory};
+use block::time::{MILLISECOND, SECOND};
+use block::{Nanos, Sector};
+
+/// An issuer seeks if it had less than a quarter of the best rate of late: streams differ by a factor of two from zone to zone,
+/// and random requests from streams by ten.
+const SEEKS: u64 = 4;
+/// Slices shorter than this may have filled a cache, and tell no rate.
+const TELLING_NS: Nanos = 50 * MILLISECOND;
+/// Measured by turns.
+const SLICES_NS: Nanos = SECOND;
+const FLOW_NS: Nanos = 500 * MILLISECOND;
+/// At its begin nothing is counted.
+const SETTLING_NS: Nanos = 100 * MILLISECOND;
+const MOST_PAIRS: i64 = 6;
+const LEAST_PAIRS: i64 = 2;
+/// In per cent of their mean: two pairs that differ by so much are enough.
+const CLEARLY: i64 = 20;
+/// And by which one pair is enough.
+const FAR_APART: i64 = 50;
+const AGAIN_NS: Nanos = 30 * SECOND;
+/// While the same way wins it is asked half as often each time.
+const LONGEST_AGAIN_NS: Nanos = 240 * SECOND;
+
+/// Which way is measured now.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Way {
+    Slices,
+    Flow,
+}
+
+/// Slices, and whether they are better than flow.
+#[derive(Debug)]
+pub struct Slices {
+    sweeps: Sweeps,
+    is_rotational: bool,
+    length_ns: Nanos,
+    owner: u32,
+    began_ns: Nanos,
+    /// Its first completion; 0 before: the way there is not part of the slice.
+    from_ns: Nanos,
+    sectors: u64,
+    /// Of a slice of late, in sectors per 2^20 ns.
+    best_rate: u64,
+
+    way: Way,
+    is_decided: bool,
+    again_ns: Nanos,
+    won: Way,
+    until_ns: Nanos,
+    count_from_ns: Nanos,
+    bytes: u64,
+    last_ns: Nanos,
+    rate: u64,
+    pairs: i64,
+    sum: i64,
+    tenants: u32,
+}
+
+impl Slices {
+    pub fn try_new(is_rotational: bool, slots: u32, queues: u32) -> Result<Self, NoMemory> {
+        Ok(Self {
+            sweeps: Sweeps::try_new(is_rotational, slots, queues)?,
+            is_rotational,
+            length_ns: 100 * MILLISECOND,
+            owner: NIL,
+            began_ns: 0,
+            from_ns: 0,
+            sectors: 0,
+            best_rate: 0,
+            way: Way::Slices,
+            is_decided: false,
+            again_ns: AGAIN_NS,
+            won: Way::Slices,
+            until_ns: 0,
+            count_from_ns: 0,
+            bytes: 0,
+            last_ns: 0,
+            rate: 0,
+            pairs: 0,
+            sum: 0,
+            tenants: 0,
+        })
+    }
+
+    pub fn set_length(&mut self, length_ns: Nanos) {
+        self.length_ns = length_ns;
+    }
+
+    pub fn are_on(&self) -> bool {
+        self.is_rotational && self.length_ns > 0 && self.way == Way::Slices
+    }
+
+    pub fn insert(&mut self, queue: u32, slot: u32, sector: Sector) {
+        if self.is_rotational {
+            self.sweeps.insert(queue, slot, sector);
+        }
+    }
+
+    pub fn move_to(&mut self, queue: u32, slot: u32, sector: Sector) {
+        if self.is_rotational {
+            self.sweeps.move_to(queue, slot, sector);
+        }
+    }
+
+    pub fn remove(&mut self, queue: u32, slot: u32) {
+        if self.is_rotational {
+            self.sweeps.remove(queue, slot);
+        }
+    }
+
+    pub fn sector(&self, slot: u32) -> Option<Sector> {
+        self.sweeps.sector(slot)
+    }
+
+    /// A request went to the device.
+    pub fn sent(&mut self, queue: u32, slot: u32, cost: u64) {
+        if self.is_rotational {
+            self.sweeps.sent(queue, slot);
+            if queue == self.owner {
+                self.sectors = self.sectors.saturating_add(cost);
+            }
+        }
+    }
+
+    pub fn completed(&mut self, queue: u32, work: u64, now: Nanos) {
+        if !self.is_rotational {
+            return;
+        }
+        if queue == self.owner && self.from_ns == 0 {
+            self.from_ns = now;
+        }
+        if now >= self.count_from_ns {
+            self.bytes = self.bytes.saturating_add(work);
+        }
+        self.last_ns = now;
+    }
+
+    /// The disk was idle: the time does not count.
+    pub fn resumed(&mut self, now: Nanos) {
+        let idle_ns = now.saturating_sub(self.last_ns);
+        if self.is_rotational && idle_ns > SETTLING_NS {
+            self.begin(now);
+        }
+    }
+
+    fn begin(&mut self, now: Nanos) {
+        let length_ns = if self.is_decided {
+            self.again_ns
+        } else if self.way == Way::Slices {
+            SLICES_NS
+        } else {
+            FLOW_NS
+        };
+        self.count_from_ns = now.saturating_add(SETTLING_NS);
+        (self.until_ns, self.bytes) = (now.saturating_add(SETTLING_NS).saturating_add(length_ns), 0);
+    }
+
+    /// A period is over: bytes in 2^20 ns of it.
+    fn measured(&self, now: Nanos) -> u64 {
+        (self.bytes.min(1 << 40) << 20).checked_div(now.saturating_sub(self.count_from_ns)).unwrap_or(0)
+    }
+
+    /// Which way the disk is used from now on.
+    fn step(&mut self, now: Nanos, tenants: u32) {
+        if self.is_decided && tenants == self.tenants && now < self.until_ns {
+            return;
+        }
+        if self.is_decided || self.until_ns == 0 {
+            if tenants != self.tenants {
+                self.again_ns = AGAIN_NS / 2;
+            }
+            (self.is_decided, self.way, self.pairs, self.sum, self.tenants) = (false, Way::Slices, 0, 0, tenants);
+            self.begin(now);
+            return;
+        }
+        if now < self.until_ns {
+            return;
+        }
+        let rate = self.measured(now);
+        if self.way == Way::Slices {
+            (self.rate, self.way) = (rate, Way::Flow);
+        } else {
+            let (slices, flow) = (self.rate.cast_signed(), rate.cast_signed());
+            let difference = slices.saturating_sub(flow).saturating_mul(200);
+            self.sum = self.sum.saturating_add(difference.checked_div(slices.saturating_add(flow)).unwrap_or(0));
+            self.pairs = self.pairs.saturating_add(1);
+            let needed = if self.pairs < LEAST_PAIRS { FAR_APART } else { CLEARLY.saturating_mul(self.pairs) };
+            let is_clear = self.sum.abs() > needed;
+            self.way = Way::Slices;
+            if is_clear || self.pairs >= MOST_PAIRS {
+                self.is_decided = true;
+                self.way = if self.sum > 0 { Way::Slices } else { Way::Flow };
+                let has_changed = self.way != core::mem::replace(&mut self.won, self.way);
+                self.again_ns =
+                    if has_changed { AGAIN_NS } else { self.again_ns.saturating_mul(2).min(LONGEST_AGAIN_NS) };
+            }
+        }
+        self.begin(now);
+    }
+
+    /// What the owner pays beyond its bytes.
+    fn end(&mut self, now: Nanos) -> u64 {
+        let used_ns = now.saturating_sub(self.began_ns);
+        let sectors = core::mem::take(&mut self.sectors);
+        let rate = (sectors.min(1 << 40) << 20).checked_div(used_ns).unwrap_or(0);
+        if used_ns >= TELLING_NS {
+            self.best_rate = rate.max(self.best_rate.saturating_sub(self.best_rate.div_ceil(64)));
+        }
+        self.owner = NIL;
+        if rate.saturating_mul(SEEKS) < self.best_rate {
+            (used_ns.saturating_mul(self.best_rate) >> 20).saturating_sub(sectors)
+        } else {
+            0
+        }
+    }
+}
+
+impl Paternoster {
+    /// Asked with every choice on a disk.
+    pub(super) fn step_slices(&mut self) {
+        if !self.slices.is_rotational || self.slices.length_ns == 0 {
+            return;
+        }
+        let way = self.slices.way;
+        self.slices.step(self.now, self.order.tenants());
+        if way != self.slices.way {
+            self.end_slice();
+            self.tell("way={0} slices by {1}% in {2} pairs", [
+                u64::from(self.slices.way == Way::Flow),
+                self.slices.sum.cast_unsigned(),
+                self.slices.pairs.cast_unsigned(),
+            ]);
+        }
+    }
+
+    fn end_slice(&mut self) {
+        let owner = self.slices.owner;
+        if owner != NIL {
+            let used_ns = self.now.saturating_sub(self.slices.began_ns);
+            self.tell("slice q={0} used={1}", [u64::from(owner), used_ns]);
+            let charge = self.slices.end(self.now);
+            self.order.charge(owner, charge);
+        }
+    }
+
+    pub(super) fn choose_in_slices(&mut self) -> Option<Dispatch> {
+        let owner = self.slices.owner;
+        if owner != NIL {
+            let from_ns = if self.slices.from_ns == 0 { self.now } else { self.slices.from_ns };
+            let end_ns = from_ns.saturating_add(self.slices.length_ns);
+            let in_flight = self.order.in_flight(owner);
+            let head = self.order.head(owner);
+            if self.now >= end_ns {
+                self.end_slice();
+            } else if let Some(oldest) = head {
+                return Some(self.send(self.slices.sweeps.next(owner, oldest), Why::Slice));
+            } else if in_flight > 0 {
+                return Some(self.hold(Some(end_ns)));
+            } else if let Some(until) = self.order.expected_until(owner, self.now) {
+                return Some(self.hold(Some(until.min(end_ns))));
+            } else {
+                self.order.was_late(owner);
+                self.end_slice();
+            }
+        }
+        let queue = self.order.first()?;
+        let oldest = self.order.head(queue)?;
+        let cost = self.cost(self.slots.at(oldest).sectors);
+        match self.order.standing(queue, Lead { sectors: cost, by_in_flight: 0, virtual_time: 0 }, self.now) {
+            Standing::InOrder => {}
+            Standing::Ahead => return Some(self.hold(None)),
+            Standing::AheadUntil(until) => return Some(self.hold(Some(until))),
+        }
+        (self.slices.owner, self.slices.began_ns, self.slices.from_ns) = (queue, self.now, 0);
+        Some(self.send(self.slices.sweeps.next(queue, oldest), Why::Slice))
+    }
+}
