@@ -16,11 +16,13 @@ use experiment::diagnostic::nearest;
 use serde::Deserialize;
 
 use crate::exit::Error;
+use crate::judge::format::{CellText, Grid, Part, Settings};
 
 /// The scenarios that come with the program.
-pub const SHIPPED: [(&str, &str); 18] = [
+pub const SHIPPED: [(&str, &str); 19] = [
     ("cgroups-2008", include_str!("../scenarios/cgroups-2008.toml")),
     ("dbench-2019", include_str!("../scenarios/dbench-2019.toml")),
+    ("everyday", include_str!("../scenarios/everyday.toml")),
     ("groups-2010", include_str!("../scenarios/groups-2010.toml")),
     ("idling-2016", include_str!("../scenarios/idling-2016.toml")),
     ("readers-2010", include_str!("../scenarios/readers-2010.toml")),
@@ -57,8 +59,23 @@ pub struct Scenario {
     #[serde(default)]
     pub doc: String,
     /// What is run, in this order.
-    #[serde(rename = "step")]
+    #[serde(default, rename = "step")]
     pub steps: Vec<Step>,
+    /// Instead of steps: how cells are judged.
+    #[serde(default)]
+    pub judge: Settings,
+    /// Cells of which all tenants do the same.
+    #[serde(default)]
+    pub grid: Option<Grid>,
+    /// Cells one by one.
+    #[serde(default, rename = "cell")]
+    pub cells: Vec<CellText>,
+    /// What of them can be judged alone.
+    #[serde(default, rename = "part")]
+    pub parts: Vec<Part>,
+    /// The part that was asked for.
+    #[serde(skip)]
+    wanted_part: Option<String>,
     /// Where job files are looked for.
     #[serde(skip)]
     directory: Option<PathBuf>,
@@ -88,7 +105,10 @@ impl Scenario {
             _ => (text, None),
         };
         let mut scenario = Self::of(name)?;
-        if let Some(step) = step {
+        if scenario.has_cells() {
+            scenario.wanted_part = step.map(str::to_owned);
+            scenario.part().map(|_| ())?;
+        } else if let Some(step) = step {
             let names: Vec<String> = scenario.steps.iter().map(|step| step.name.clone()).collect();
             scenario.steps.retain(|known| known.name == step);
             if scenario.steps.is_empty() {
@@ -99,6 +119,21 @@ impl Scenario {
             }
         }
         Ok(scenario)
+    }
+
+    /// Whether it is judged instead of run step by step.
+    pub const fn has_cells(&self) -> bool {
+        self.grid.is_some() || !self.cells.is_empty()
+    }
+
+    /// The part that was asked for; none if it is all.
+    pub fn part(&self) -> Result<Option<&Part>, Error> {
+        let Some(wanted) = &self.wanted_part else { return Ok(None) };
+        let names: Vec<String> = self.parts.iter().map(|part| part.name.clone()).collect();
+        self.parts.iter().find(|part| part.name == *wanted).map(Some).ok_or_else(|| {
+            let what = format!("the scenario has no part '{wanted}'");
+            Error::usage(what, format!("{}there are: {}", meant(wanted, &names), names.join(", ")))
+        })
     }
 
     fn of(name: &str) -> Result<Self, Error> {
@@ -131,8 +166,13 @@ impl Scenario {
                 "a scenario has title, source, doc, and for each [[step]] name, doc, test",
             )
         })?;
-        if scenario.steps.is_empty() {
-            return Err(Error::usage(format!("{name} has no step"), "add [[step]] with name, doc and test"));
+        if scenario.has_cells() && !scenario.steps.is_empty() {
+            let what = format!("{name} has steps and cells");
+            return Err(Error::usage(what, "put [[step]] into one file, [grid] and [[cell]] into another"));
+        }
+        if scenario.steps.is_empty() && !scenario.has_cells() {
+            let help = "add [[step]] with name, doc and test; or a [grid], or a [[cell]], to be judged";
+            return Err(Error::usage(format!("{name} has no step"), help));
         }
         for (index, step) in scenario.steps.iter().enumerate() {
             let is_fine = !step.name.is_empty() && step.name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c));

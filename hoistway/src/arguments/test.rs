@@ -12,8 +12,11 @@ pub type ThreadCounts = Vec<u32>;
 /// Percentiles, 0 to 100; an alias for the same reason.
 pub type Percentiles = Vec<f64>;
 
+/// Seeds; an alias for the same reason.
+pub type Seeds = Vec<u64>;
+
 /// What the steps of a scenario say themselves.
-const SET_BY_SCENARIO: [&str; 34] = [
+const SET_BY_SCENARIO: [&str; 31] = [
     "device_depth",
     "machine",
     "queue_requests",
@@ -21,7 +24,6 @@ const SET_BY_SCENARIO: [&str; 34] = [
     "keep",
     "exclusive",
     "destructive",
-    "workload",
     "job",
     "show_jobs",
     "trace",
@@ -36,10 +38,8 @@ const SET_BY_SCENARIO: [&str; 34] = [
     "rate_iops",
     "groups",
     "nrgrp",
-    "weights",
     "strict",
     "buffered_async",
-    "group",
     "limiter",
     "slice_idle",
     "group_idle",
@@ -90,6 +90,8 @@ pub struct TestArguments {
     pub schedulers: SchedulerArguments,
     #[command(flatten)]
     pub repetition: RepetitionArguments,
+    #[command(flatten)]
+    pub judge: JudgeArguments,
     #[command(flatten)]
     pub output: OutputArguments,
 }
@@ -230,7 +232,7 @@ pub struct GroupArguments {
     pub nrgrp: Option<u32>,
     /// Weights, 1 to 10000: 100,800 or 100..800 (N even steps) [default: 100,200,...,100*N]
     #[arg(long, value_name = "LIST")]
-    pub weights: Option<String>,
+    pub weights: Vec<String>,
     /// One group in full, repeatable: name=db,weight=800,workload=drr:iodepth=4,threads=2,start=5s,stop=20s,
     /// rbps=..,wbps=..,riops=..,wiops=..,low_rbps=..,idle=US,latency=US,high=..,target=US,ioprio=be/4,
     /// leaf_weight=N (of its own threads beside groups below it: for cfq), priority=0..7 (of the group: for uchida and
@@ -289,6 +291,24 @@ pub struct SchedulerArguments {
     /// One variant per value, of every scheduler that has the tunable; repeatable (all combinations)
     #[arg(long, value_name = "KEY=V1,V2,..")]
     pub sweep: Vec<String>,
+}
+
+/// Scenarios that judge (`--scenario everyday`).
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Scenarios that judge, such as everyday")]
+pub struct JudgeArguments {
+    /// Judge on this device instead of the scenario's, repeatable: NAME[,KEY=VALUE...], as behind model:. TARGET is one more
+    #[arg(long, value_name = "MODEL", requires = "scenario")]
+    pub device: Vec<String>,
+    /// One run of each cell and scheduler per seed, instead of the scenario's
+    #[arg(long, value_name = "LIST", value_parser = units::seeds, requires = "scenario", conflicts_with = "seed")]
+    pub seeds: Option<Seeds>,
+    /// Measure these besides, to know what can be had, instead of the scenario's; repeatable, `none` always is one
+    #[arg(long, value_name = "SPEC", requires = "scenario")]
+    pub against: Vec<String>,
+    /// Only cells whose name contains this, repeatable: all of them are told by --dry-run
+    #[arg(long, value_name = "TEXT", requires = "scenario")]
+    pub cells: Vec<String>,
 }
 
 /// How often.

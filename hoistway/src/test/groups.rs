@@ -8,6 +8,7 @@ use workload::Job;
 use workload::job::Placement;
 
 use crate::arguments::TestArguments;
+use crate::arguments::test::GroupArguments;
 use crate::exit::Error;
 use crate::units;
 use crate::workloads;
@@ -44,6 +45,18 @@ struct Load {
     threads: Option<u32>,
 }
 
+/// `--weights`, which only a scenario that judges may have more than once.
+pub fn only_weights(given: &GroupArguments) -> Result<Option<&str>, Error> {
+    if given.weights.len() > 1 {
+        let what = format!("--weights is given {} times", given.weights.len());
+        return Err(Error::usage(
+            what,
+            "one test has one; several are for a scenario that judges (--scenario everyday)",
+        ));
+    }
+    Ok(given.weights.first().map(String::as_str))
+}
+
 impl Groups {
     /// What the arguments say.
     pub fn read(arguments: &TestArguments) -> Result<Self, Error> {
@@ -58,7 +71,7 @@ impl Groups {
             && arguments.workload.workload.is_empty()
             && arguments.workload.job.is_empty();
         let count = given.nrgrp.map(|count| count as usize);
-        if let Some(text) = &given.weights {
+        if let Some(text) = only_weights(given)? {
             let count = count.or((given.groups && text.contains("..")).then_some(4));
             let weights =
                 parse_weights(text, count).map_err(|wrong| Error::from(wrong).at(format!("--weights {text}")))?;
