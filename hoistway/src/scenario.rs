@@ -121,6 +121,12 @@ impl Scenario {
         Ok(scenario)
     }
 
+    /// What can be run alone: steps, or parts of what is judged; with their meanings.
+    pub fn names_and_docs(&self) -> Vec<(String, String)> {
+        let steps = self.steps.iter().map(|step| (step.name.clone(), step.doc.clone()));
+        steps.chain(self.parts.iter().map(|part| (part.name.clone(), part.doc.clone()))).collect()
+    }
+
     /// Whether it is judged instead of run step by step.
     pub const fn has_cells(&self) -> bool {
         self.grid.is_some() || !self.cells.is_empty()
@@ -163,7 +169,7 @@ impl Scenario {
             let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
             Error::usage(
                 format!("{name}:{line}: {}", error.message()),
-                "a scenario has title, source, doc, and for each [[step]] name, doc, test",
+                "a scenario has title, source, doc, and for each [[step]] name, doc, test; or [judge], [grid], [[cell]], [[part]]",
             )
         })?;
         if scenario.has_cells() && !scenario.steps.is_empty() {
@@ -174,15 +180,21 @@ impl Scenario {
             let help = "add [[step]] with name, doc and test; or a [grid], or a [[cell]], to be judged";
             return Err(Error::usage(format!("{name} has no step"), help));
         }
-        for (index, step) in scenario.steps.iter().enumerate() {
-            let is_fine = !step.name.is_empty() && step.name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c));
-            if !is_fine || scenario.steps[..index].iter().any(|other| other.name == step.name) {
-                return Err(Error::usage(
-                    format!("{name}: '{}' cannot be the name of its step {}", step.name, index + 1),
-                    "names are letters, digits, '-', '_', '.', and each is given once",
-                ));
+        let names = |list: Vec<&str>, what: &str| {
+            for (index, one) in list.iter().enumerate() {
+                let is_fine = !one.is_empty() && one.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c));
+                if !is_fine || list[..index].contains(one) {
+                    return Err(Error::usage(
+                        format!("{name}: '{one}' cannot be the name of its {what} {}", index + 1),
+                        "names are letters, digits, '-', '_', '.', and each is given once",
+                    ));
+                }
             }
-        }
+            Ok(())
+        };
+        names(scenario.steps.iter().map(|step| step.name.as_str()).collect(), "step")?;
+        names(scenario.cells.iter().map(|cell| cell.name.as_str()).collect(), "cell")?;
+        names(scenario.parts.iter().map(|part| part.name.as_str()).collect(), "part")?;
         Ok(scenario)
     }
 
@@ -217,9 +229,10 @@ mod tests {
         for (name, _) in SHIPPED {
             let scenario = Scenario::read(name).unwrap();
             assert!(!scenario.title.is_empty() && !scenario.doc.is_empty() && !scenario.source.is_empty(), "{name}");
-            assert!(scenario.steps.iter().all(|step| !step.doc.is_empty()), "{name}");
-            let alone = Scenario::read(&format!("{name}:{}", scenario.steps[0].name)).unwrap();
-            assert_eq!(alone.steps.len(), 1);
+            let parts = scenario.names_and_docs();
+            assert!(parts.iter().all(|(_, doc)| !doc.is_empty()), "{name}");
+            let alone = Scenario::read(&format!("{name}:{}", parts[0].0)).unwrap();
+            assert!(alone.steps.len() == 1 || alone.part().unwrap().is_some());
         }
     }
 

@@ -21,6 +21,8 @@ use crate::workloads::{self, Workload};
 pub struct Cell {
     /// What it is about.
     pub kind: Kind,
+    /// In one line; empty for those of the grid, whose names say it.
+    pub doc: String,
     /// In tables, and unique: `ssd drr 100,800`.
     pub name: String,
     /// The device as the simulator wants it: `model:ssd`.
@@ -35,11 +37,28 @@ pub struct Cell {
     pub ramp_ns: Nanos,
     /// Judged, in nanoseconds.
     pub runtime_ns: Nanos,
-    /// When something changes, in nanoseconds after the start; ascending, inside the ramp.
+    /// When something changes, in nanoseconds after the start; ascending, none later than the ramp.
     pub changes: Vec<Nanos>,
+    /// The change is that the device becomes slower by itself, and is found in each run.
+    pub is_fall: bool,
 }
 
 impl Cell {
+    /// The experiment in which a tenant is alone: what it cannot do then it is not due among others.
+    pub fn alone(&self, index: usize, seed: u64) -> Experiment {
+        let mut alone = self.experiment(&SchedulerSpec::named("none"), seed);
+        let others = alone.groups.iter_mut().enumerate().filter(|(other, _)| *other != index);
+        others.for_each(|(_, group)| group.jobs.clear());
+        alone
+    }
+
+    /// Whether what the device delivers stays the same from the start, so that it can be asked how soon shares do. Writes to a
+    /// fresh SSD become slower when garbage collection begins.
+    pub fn is_alike_from_the_start(&self) -> bool {
+        let mut jobs = self.groups.iter().flat_map(|group| &group.jobs);
+        self.is_rotational || self.target.contains("precondition=random") || !jobs.any(|job| job.mix.has_writes())
+    }
+
     /// One run of it.
     pub fn experiment(&self, scheduler: &SchedulerSpec, seed: u64) -> Experiment {
         Experiment {
@@ -84,6 +103,7 @@ pub fn of(scenario: &Scenario, part: Option<&Part>, user: &TestArguments, voice:
             devices: scenario.grid.as_ref().map(|grid| grid.devices.clone()).unwrap_or_default(),
             groups: given,
             changes: Vec::new(),
+            falls: false,
             ramp: None,
             runtime: None,
         };
@@ -118,7 +138,7 @@ pub fn of(scenario: &Scenario, part: Option<&Part>, user: &TestArguments, voice:
 }
 
 fn kind_of(text: &CellText) -> Kind {
-    if text.changes.is_empty() { Kind::Tenants } else { Kind::Changes }
+    if text.changes.is_empty() && !text.falls { Kind::Tenants } else { Kind::Changes }
 }
 
 /// `hoistway test` without options: what `--group` and `-w` of a cell are put into.
@@ -213,24 +233,29 @@ impl Maker<'_> {
         let jobs = || groups.iter().flat_map(|group| &group.jobs);
         let Times { ramp, writes_ramp, runtime } =
             if place.is_rotational { self.settings.rotational } else { self.settings.flash };
+        let writes_ramp = self.settings.writes_ramp_of.get(&place.name).copied().unwrap_or(writes_ramp);
         let usual = if jobs().any(|job| job.mix.has_writes()) { writes_ramp } else { ramp };
         let ramp = text.and_then(|text| text.ramp).unwrap_or(usual);
         let runtime = text.and_then(|text| text.runtime).unwrap_or(runtime);
         let changes: Vec<Nanos> = text.iter().flat_map(|text| &text.changes).map(|time| time.0).collect();
         let last = changes.last().copied().unwrap_or(0);
-        let ramp_ns = whole_bins(self.user.workload.ramp.unwrap_or(ramp.0.max(last)));
+        let ramp_ns = whole_bins(self.user.workload.ramp.unwrap_or(ramp.0).max(last));
         let runtime_ns = whole_bins(self.user.workload.runtime.unwrap_or(runtime.0));
-        if changes.windows(2).any(|pair| pair[0] >= pair[1]) || last > ramp_ns {
-            let what = format!("{name}: changes come one after the other, the last before the ramp ends");
-            return Err(Error::usage(what, "put them in order, or make ramp longer"));
+        if changes.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return Err(Error::usage(
+                format!("{name}: changes are not in order"),
+                "write them as times after the start, ascending",
+            ));
         }
         if runtime_ns == 0 {
             return Err(Error::usage("nothing is judged in a runtime of 0", "give at least 1s"));
         }
+        let is_fall = text.is_some_and(|text| text.falls);
         groups.iter_mut().flat_map(|group| &mut group.jobs).for_each(count_in_bins);
         let Place { target, is_rotational, queue_depth, .. } = place;
         let (target, is_rotational, queue_depth) = (target.clone(), *is_rotational, *queue_depth);
-        Ok(Cell { kind, name, target, is_rotational, queue_depth, groups, ramp_ns, runtime_ns, changes })
+        let doc = text.map_or_else(String::new, |text| text.doc.clone());
+        Ok(Cell { kind, doc, name, target, is_rotational, queue_depth, groups, ramp_ns, runtime_ns, changes, is_fall })
     }
 }
 

@@ -1,11 +1,11 @@
 //! From runs to figures: what each scheduler did in a cell, means over seeds, beside what it should have done.
 
-use experiment::ShareUnit;
+use block::{Class, Priority};
 use experiment::measurement::Alone;
 use experiment::share::{Fairness, due_up_to};
+use experiment::{Group, ShareUnit};
 
 use super::cells::Cell;
-use super::format::Kind;
 use super::runs::Run;
 use super::series::{BIN_NS, Series};
 use super::verdict::Score;
@@ -18,7 +18,7 @@ struct Shares {
 
 /// The tenants of a cell that are there while it is judged, by index.
 pub fn present(cell: &Cell) -> Vec<usize> {
-    let from_ns = if cell.kind == Kind::Changes { cell.ramp_ns } else { 0 };
+    let from_ns = cell.ramp_ns;
     let end_ns = cell.ramp_ns + cell.runtime_ns;
     let is_there = |index: &usize| {
         let group = &cell.groups[*index];
@@ -55,9 +55,8 @@ fn shares(cell: &Cell, alone: &[Alone], present: &[usize], rates: &[f64]) -> Sha
         .collect();
     let weights: Vec<u32> = cell.groups.iter().map(|group| group.weight.get()).collect();
     let got: Vec<f64> = present.iter().map(|index| rates[*index]).collect();
-    let unit = ShareUnit::Bytes;
-    let alone: Vec<f64> = alone.iter().map(|alone| alone.per_s(unit)).collect();
-    let due = due_up_to(got.iter().sum(), &groups, &weights, unit, &alone);
+    let alone: Vec<f64> = alone.iter().map(|alone| alone.per_s(ShareUnit::Bytes)).collect();
+    let due = due_by_class(got.iter().sum(), &groups, &weights, &alone);
     let due: Vec<f64> = present.iter().map(|index| due[*index]).collect();
     match Fairness::of(&got, &due) {
         Some(fairness) => Shares { error: fairness.error_max, due: fairness.due },
@@ -65,8 +64,30 @@ fn shares(cell: &Cell, alone: &[Alone], present: &[usize], rates: &[f64]) -> Sha
     }
 }
 
+/// What is left by those of a higher class is divided by weight: real time, best effort, idle.
+fn due_by_class(total: f64, groups: &[Group], weights: &[u32], alone: &[f64]) -> Vec<f64> {
+    let mut due = vec![0.0; groups.len()];
+    let mut left = total;
+    for class in [Class::RealTime, Class::BestEffort, Class::Idle] {
+        let members: Vec<Group> = groups.iter().map(|group| only_of(group, class)).collect();
+        let parts = due_up_to(left, &members, weights, ShareUnit::Bytes, alone);
+        due.iter_mut().zip(&parts).for_each(|(due, part)| *due += part);
+        left -= parts.iter().sum::<f64>();
+    }
+    due
+}
+
+/// The group, or the group without jobs if it is of another class.
+fn only_of(group: &Group, class: Class) -> Group {
+    if Priority(group.priority.unwrap_or(0)).class() == class {
+        group.clone()
+    } else {
+        Group { jobs: Vec::new(), ..group.clone() }
+    }
+}
+
 /// The figures of a scheduler's runs of a cell, one per seed, and what the tenants are due of the whole.
-pub fn score(cell: &Cell, runs: &[&Run]) -> (Score, Vec<f64>) {
+pub fn score(cell: &Cell, alone: &[Alone], runs: &[&Run]) -> (Score, Vec<f64>) {
     let present = present(cell);
     let (from, to) = judged(cell);
     let count = runs.len().max(1) as f64;
@@ -74,7 +95,7 @@ pub fn score(cell: &Cell, runs: &[&Run]) -> (Score, Vec<f64>) {
     let mut due = vec![0.0; present.len()];
     for run in runs {
         let rates = run.series.rates(from, to);
-        let Shares { error, due: shares } = shares(cell, &[], &present, &rates);
+        let Shares { error, due: shares } = shares(cell, alone, &present, &rates);
         score.error += error / count;
         // Whoever comes and goes has had a part of the device, too.
         score.throughput += rates.iter().sum::<f64>() / count;

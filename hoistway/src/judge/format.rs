@@ -20,6 +20,8 @@
 //! seeds = [1]
 //! ```
 
+use std::collections::BTreeMap;
+
 use block::Nanos;
 use block::time::SECOND;
 use serde::{Deserialize, Deserializer};
@@ -40,6 +42,8 @@ pub struct Settings {
     pub flash: Times,
     /// Times of runs on disks and arrays.
     pub rotational: Times,
+    /// Instead of `writes_ramp`, by device.
+    pub writes_ramp_of: BTreeMap<String, Time>,
 }
 
 impl Default for Settings {
@@ -50,6 +54,7 @@ impl Default for Settings {
             seeds: vec![1, 2, 3, 4],
             flash: Times { ramp: Time(3 * SECOND), writes_ramp: Time(30 * SECOND), runtime: Time(10 * SECOND) },
             rotational: Times { ramp: Time(10 * SECOND), writes_ramp: Time(10 * SECOND), runtime: Time(60 * SECOND) },
+            writes_ramp_of: BTreeMap::new(),
         }
     }
 }
@@ -107,6 +112,9 @@ pub struct CellText {
     /// When something changes: how soon shares follow is told for each, and what comes last is judged.
     #[serde(default)]
     pub changes: Vec<Time>,
+    /// The device becomes slower by itself: that moment, found in each run, is the change.
+    #[serde(default)]
+    pub falls: bool,
     /// Instead of the usual one.
     #[serde(default)]
     pub ramp: Option<Time>,

@@ -9,13 +9,17 @@
 mod cells;
 mod field;
 pub mod format;
+mod json;
 mod judged;
 mod oracle;
+mod phases;
 mod runs;
 mod series;
+mod settling;
 mod show;
 mod summary;
 mod verdict;
+mod views;
 
 use experiment::{Exit, SchedulerSpec};
 
@@ -31,13 +35,16 @@ use crate::test::explain::Curves;
 use crate::test::schedulers;
 use judged::JudgedCell;
 use runs::Plan;
+use views::Views;
 
 /// Judges.
 pub fn run(scenario: &Scenario, user: &TestArguments, voice: Voice) -> Outcome {
+    check_options(user)?;
+    let views = Views::read(&user.output.show)?;
     let plan = plan(scenario, user, voice)?;
     plan.check()?;
     if user.output.dry_run {
-        print(&plan.cells.iter().map(|cell| format!("{}\n", cell.name)).collect::<String>())?;
+        print(&show::plan(&plan))?;
         return Ok(Exit::Done);
     }
     let interrupt = Interrupt::install()?;
@@ -56,7 +63,13 @@ pub fn run(scenario: &Scenario, user: &TestArguments, voice: Voice) -> Outcome {
     let mut curves = Curves::new();
     let cells: Vec<JudgedCell> =
         (0..plan.cells.len()).filter_map(|index| JudgedCell::of(&plan, &runs, index, &mut curves)).collect();
-    print(&format!("{}\n{}", show::table(&plan, &cells), show::summary(&plan, &cells)))?;
+    let complete = cells.len() == plan.cells.len();
+    if !cells.is_empty() {
+        views.show(&plan, &scenario.title, &cells, complete)?;
+    }
+    if !complete {
+        voice.warn(format!("{} of {} cells are complete", cells.len(), plan.cells.len()), "the others are left out");
+    }
     Ok(interrupt.exit().unwrap_or(Exit::Done))
 }
 
@@ -98,4 +111,35 @@ fn plan(scenario: &Scenario, user: &TestArguments, voice: Voice) -> Result<Plan,
 /// The user's options of schedulers with other names.
 fn only(user: &TestArguments, texts: &[String]) -> SchedulerArguments {
     SchedulerArguments { sched: texts.to_vec(), ..user.schedulers.clone() }
+}
+
+/// Options of a test that mean nothing to cells.
+fn check_options(user: &TestArguments) -> Result<(), Error> {
+    let TestArguments { place, repetition, output, .. } = user;
+    let show = &output.show;
+    let given = [
+        ("--host", place.host.as_deref().is_some_and(|host| !["simulator", "sim"].contains(&host))),
+        ("--sets", repetition.sets.is_some()),
+        ("--max-sets", repetition.max_sets.is_some()),
+        ("--precision", repetition.precision.is_some()),
+        ("--cooldown", repetition.cooldown.is_some()),
+        ("--assert", !repetition.assert.is_empty()),
+        ("--baseline", repetition.baseline.is_some()),
+        ("--outdir", output.outdir.is_some()),
+        ("--trace-out", output.trace_out.is_some()),
+        ("--blkio-out", output.blkio_out.is_some()),
+        ("--figures", show.figures.is_some()),
+        ("--percentiles", show.percentiles.is_some()),
+        ("--explain", show.explain),
+        ("--total", show.total),
+        ("--per-group-latency", show.per_group_latency),
+    ];
+    let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+    let help = match option {
+        "--host" => "leave it out: thousands of runs that can be repeated are simulated ones",
+        "--sets" | "--max-sets" => "give more --seeds instead",
+        "--outdir" => "write results into files: --format json=FILE, --format html=FILE",
+        _ => "leave it out; one cell with all its figures: hoistway test model:NAME -w W --weights LIST -s SCHEDULER",
+    };
+    Err(Error::usage("cells are judged without it", help).at(option))
 }

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use experiment::measurement::Alone;
 use experiment::{Experiment, Host, Measurement, SchedulerSpec};
 
 use super::cells::Cell;
+use super::field::{judged, present};
+use super::format::Kind;
 use super::series::Series;
 use crate::exit::Error;
 use crate::interrupt::Interrupt;
@@ -45,6 +48,8 @@ pub struct Plan {
 #[derive(Debug, Default)]
 pub struct Runs {
     made: BTreeMap<(usize, usize, usize), Run>,
+    alone: BTreeMap<(usize, usize), Alone>,
+    tenants: Vec<usize>,
 }
 
 impl Runs {
@@ -53,10 +58,20 @@ impl Runs {
         let key = |seed| (cell, scheduler, seed);
         self.made.range(key(0)..=key(usize::MAX)).map(|(_, run)| run).collect()
     }
+
+    /// What each tenant of a cell does when it is alone; empty where that was not asked.
+    pub fn alone(&self, cell: usize) -> Vec<Alone> {
+        let tenants = 0..self.tenants.get(cell).copied().unwrap_or(0);
+        let known = |tenant| self.alone.get(&(cell, tenant)).copied();
+        if tenants.clone().any(|tenant| known(tenant).is_some()) {
+            return tenants.map(|tenant| known(tenant).unwrap_or_default()).collect();
+        }
+        Vec::new()
+    }
 }
 
 impl Plan {
-    /// How many runs there are.
+    /// How many runs there are, but for those in which a tenant is alone.
     pub const fn count(&self) -> usize {
         self.cells.len() * self.schedulers.len() * self.seeds.len()
     }
@@ -112,8 +127,9 @@ impl Plan {
                 })
             })
             .collect();
-        let mut runs = Runs::default();
+        let mut runs = Runs { tenants: self.cells.iter().map(|cell| cell.groups.len()).collect(), ..Runs::default() };
         display.expect(experiments.len(), &[1]);
+        self.make_alone(&mut runs, interrupt, display)?;
         self.carry(&experiments, interrupt, display, &mut |measurement| {
             let Experiment { workload, scheduler, seed, .. } = &measurement.experiment;
             if let Some(place) = places.get(&(workload.clone(), scheduler.to_string(), *seed)) {
@@ -121,6 +137,28 @@ impl Plan {
             }
         })?;
         Ok(runs)
+    }
+
+    /// Tenants that differ run alone first: what one cannot do then it is not due among others.
+    fn make_alone(&self, runs: &mut Runs, interrupt: &Interrupt, display: &mut Display) -> Result<(), Error> {
+        let mut experiments = Vec::new();
+        let mut places = BTreeMap::new();
+        for (index, cell) in self.cells.iter().enumerate().filter(|(_, cell)| cell.kind != Kind::Grid) {
+            for tenant in present(cell) {
+                let alone = cell.alone(tenant, self.seeds[0]);
+                places.insert((alone.workload.clone(), tenant), index);
+                experiments.push(alone);
+            }
+        }
+        display.expect(experiments.len(), &[1]);
+        self.carry(&experiments, interrupt, display, &mut |measurement| {
+            let Experiment { workload, groups, .. } = &measurement.experiment;
+            let Some(tenant) = groups.iter().position(|group| !group.jobs.is_empty()) else { return };
+            let Some(cell) = places.get(&(workload.clone(), tenant)) else { return };
+            let (from, to) = judged(&self.cells[*cell]);
+            let bytes_per_s = Series::of(&measurement).rates(from, to)[tenant];
+            runs.alone.insert((*cell, tenant), Alone { bytes_per_s, ..Alone::default() });
+        })
     }
 
     fn carry(

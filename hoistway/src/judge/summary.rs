@@ -1,10 +1,21 @@
 //! All cells together, scheduler by scheduler: the table that a change of a scheduler is held against.
 
 use super::judged::JudgedCell;
-use super::verdict::{Field, Score, Verdict};
+use super::settling::{Settling, spread};
+use super::verdict::{Field, NEAR, Score, Verdict};
+
+/// A throughput may scatter so many times as much as none's.
+pub const MOST_VARIATION: f64 = 1.2;
+/// Nobody feels this, however little none's scatters.
+pub const UNFELT_VARIATION: f64 = 0.01;
+
+/// So soon shares should be what they stay, in nanoseconds.
+pub const fn goal_ns(is_rotational: bool) -> u64 {
+    if is_rotational { 5_000_000_000 } else { 2_000_000_000 }
+}
 
 /// What one scheduler did in the cells of one kind of device.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Counts {
     /// Exact where that is free.
     pub exact_free: usize,
@@ -18,10 +29,38 @@ pub struct Counts {
     pub as_fast_as_exact: usize,
     /// Verdicts: exact, bound, dominated, lost.
     pub verdicts: [usize; 4],
+    /// How soon shares settled.
+    pub settling: Pace,
+    /// How steady the whole is.
+    pub steadiness: Steadiness,
+}
+
+/// How soon shares were what they stay, over all runs and phases.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Pace {
+    /// Runs and phases.
+    pub count: usize,
+    /// Those that settled within [`goal_ns`].
+    pub in_time: usize,
+    /// Middle, ninth tenth and largest, in seconds.
+    pub seconds: Option<[f64; 3]>,
+    /// Those in which every window of the steady state is within 10 % of its mean.
+    pub calm: usize,
+}
+
+/// How much the throughput of whole seconds scatters, over cells.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Steadiness {
+    /// Cells in which it is known.
+    pub count: usize,
+    /// Cells in which it is not more than [`MOST_VARIATION`] times none's, or [`UNFELT_VARIATION`].
+    pub kept: usize,
+    /// Middle, ninth tenth and largest of the deviation over the mean.
+    pub variations: Option<[f64; 3]>,
 }
 
 /// All cells of one kind of device.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Medium {
     /// Cells.
     pub cells: usize,
@@ -34,9 +73,16 @@ pub struct Medium {
 }
 
 impl Medium {
-    /// Sums up; `schedulers` is how many there are.
-    pub fn of<'a>(cells: impl Iterator<Item = &'a JudgedCell>, schedulers: usize) -> Self {
-        let mut medium = Self { counts: vec![Counts::default(); schedulers], ..Self::default() };
+    /// Sums up the cells of one kind of device; `schedulers` is how many there are.
+    pub fn of(cells: &[&JudgedCell], is_rotational: bool, schedulers: usize) -> Self {
+        let cells: Vec<&JudgedCell> =
+            cells.iter().filter(|cell| cell.cell.is_rotational == is_rotational).copied().collect();
+        let counts = (0..schedulers).map(|index| Counts {
+            settling: Pace::of(cells.iter().flat_map(|cell| &cell.settlings[index]), is_rotational),
+            steadiness: Steadiness::of(cells.iter().map(|cell| (cell.variations[index], cell.variations[cell.none]))),
+            ..Counts::default()
+        });
+        let mut medium = Self { counts: counts.collect(), ..Self::default() };
         for cell in cells {
             let field = &cell.field;
             let is_free = field.is_free();
@@ -67,5 +113,30 @@ impl Counts {
             Verdict::Lost => 3,
         };
         self.verdicts[place] += 1;
+    }
+}
+
+impl Pace {
+    fn of<'a>(settlings: impl Iterator<Item = &'a Settling>, is_rotational: bool) -> Self {
+        let settlings: Vec<&Settling> = settlings.collect();
+        let count = |fits: &dyn Fn(&Settling) -> bool| settlings.iter().filter(|one| fits(one)).count();
+        Self {
+            count: settlings.len(),
+            in_time: count(&|one| one.after_ns <= goal_ns(is_rotational)),
+            seconds: spread(settlings.iter().map(|one| one.after_ns as f64 / 1e9).collect()),
+            calm: count(&|one| one.scatter <= NEAR),
+        }
+    }
+}
+
+impl Steadiness {
+    fn of(variations: impl Iterator<Item = (Option<f64>, Option<f64>)>) -> Self {
+        let known: Vec<(f64, f64)> = variations.filter_map(|(own, none)| Some((own?, none?))).collect();
+        let is_kept = |(own, none): &&(f64, f64)| *own <= (MOST_VARIATION * none).max(UNFELT_VARIATION);
+        Self {
+            count: known.len(),
+            kept: known.iter().filter(is_kept).count(),
+            variations: spread(known.iter().map(|(own, _)| *own).collect()),
+        }
     }
 }

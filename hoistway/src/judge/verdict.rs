@@ -90,6 +90,11 @@ impl Field {
         if self.is_rotational { 1.0 - FULL } else { score.give }
     }
 
+    /// Its throughput as a part of none's.
+    pub fn part_of_none(&self, score: &Score) -> f64 {
+        if self.none.throughput > 0.0 { score.throughput / self.none.throughput } else { 0.0 }
+    }
+
     /// Whether it delivers what it promises, but for noise.
     pub fn keeps_floor(&self, score: &Score) -> bool {
         score.throughput >= (1.0 - self.give_of(score) - FLOOR_NOISE) * self.none.throughput

@@ -38,6 +38,9 @@ pub struct Described {
     place: String,
 }
 
+/// What `workload=` says of a group that only holds others.
+const NO_WORKLOAD: &str = "none";
+
 /// One `workload=` of a group, and the `threads=` behind it.
 #[derive(Debug)]
 struct Load {
@@ -111,6 +114,9 @@ impl Groups {
 
 impl Described {
     fn with_jobs(&self, jobs: &[Job], arguments: &TestArguments) -> Result<Group, Error> {
+        if self.only_holds_others() {
+            return Ok(self.group.clone());
+        }
         let mut all: Vec<(Vec<Job>, u32)> = Vec::new();
         for load in &self.loads {
             let (_, jobs) = workloads::of_name(&load.workload, &arguments.workload)
@@ -265,8 +271,17 @@ fn microseconds(key: &str, text: &str) -> Result<u64, Error> {
 }
 
 impl Described {
+    /// `workload=none`: it has a weight, and groups below it that work.
+    fn only_holds_others(&self) -> bool {
+        self.loads.iter().any(|load| load.workload == NO_WORKLOAD)
+    }
+
     /// Threads and results bear the names of their workloads.
     fn check_loads(&self) -> Result<(), Error> {
+        if self.only_holds_others() && self.loads.len() > 1 {
+            let what = "the group has workload=none and another one";
+            return Err(Error::usage(what, "leave out none, or the other"));
+        }
         for (index, load) in self.loads.iter().enumerate() {
             if self.loads[..index].iter().any(|other| other.workload == load.workload) {
                 let what = format!("the group does '{}' twice", load.workload);
@@ -409,6 +424,7 @@ mod tests {
         assert_eq!(what("name=a,name=b"), "'name' is given twice");
         assert_eq!(what("name=a,workload=drr,threads=2,threads=3"), "'threads' is given twice");
         assert_eq!(what("name=a,workload=drr,workload=drw,workload=drr"), "the group does 'drr' twice");
+        assert_eq!(what("name=a,workload=none,workload=drw"), "the group has workload=none and another one");
         assert_eq!(what("name=a,start=5s,stop=1s"), "the group stops before it starts");
         assert_eq!(what("name=a,ioprio=be/9"), "'be/9' is no I/O priority");
         assert_eq!(what("name=a,cgroup=b"), "'b' is no choice of cgroups");
