@@ -112,11 +112,7 @@ pub fn of(scenario: &Scenario, part: Option<&Part>, user: &TestArguments, voice:
         let wanted = |kind: Kind| part.is_none_or(|part| part.kinds.is_empty() || part.kinds.contains(&kind));
         let has_users_lists = !user.workload.workload.is_empty() || !user.groups.weights.is_empty();
         if let Some(grid) = scenario.grid.as_ref().filter(|_| wanted(Kind::Grid)) {
-            let all = maker.grid(grid, devices.as_deref())?;
-            let every = part.and_then(|part| part.every).unwrap_or(1).max(1);
-            // Whoever names workloads and weights wants all of them.
-            let every = if has_users_lists { 1 } else { every };
-            cells.extend(all.into_iter().step_by(every));
+            cells.extend(maker.grid(grid, devices.as_deref())?);
         }
         // They have workloads and weights of their own.
         for text in scenario.cells.iter().filter(|_| !has_users_lists) {
@@ -124,6 +120,9 @@ pub fn of(scenario: &Scenario, part: Option<&Part>, user: &TestArguments, voice:
                 maker.tenants(text, devices.as_deref(), &mut cells)?;
             }
         }
+        // Whoever names workloads and weights wants all of them.
+        let every = part.and_then(|part| part.every).filter(|_| !has_users_lists).unwrap_or(1).max(1);
+        cells = cells.into_iter().step_by(every).collect();
     }
     if let Some(again) =
         cells.iter().enumerate().find(|(index, cell)| cells[..*index].iter().any(|other| other.name == cell.name))

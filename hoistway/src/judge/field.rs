@@ -1,6 +1,7 @@
 //! From runs to figures: what each scheduler did in a cell, means over seeds, beside what it should have done.
 
-use block::{Class, Priority};
+use block::{Class, Nanos, Priority};
+use experiment::job::Job;
 use experiment::measurement::Alone;
 use experiment::share::{Fairness, due_up_to};
 use experiment::{Group, ShareUnit};
@@ -8,7 +9,7 @@ use experiment::{Group, ShareUnit};
 use super::cells::Cell;
 use super::runs::Run;
 use super::series::{BIN_NS, Series};
-use super::verdict::Score;
+use super::verdict::{SMALLEST_SHARE, Score};
 
 /// Of what is due, and of the whole.
 struct Shares {
@@ -16,20 +17,25 @@ struct Shares {
     due: Vec<f64>,
 }
 
+/// The groups as they are while the cell is judged: without jobs that have ended, or come late, or only pulse.
+pub fn present_groups(cell: &Cell) -> Vec<Group> {
+    let (from_ns, end_ns) = (cell.ramp_ns, cell.ramp_ns + cell.runtime_ns);
+    let of_group = |group: &Group| {
+        let is_there = group.start_ns <= from_ns && group.stop_ns.is_none_or(|stop_ns| stop_ns >= end_ns);
+        let is_long = |job: &&Job| {
+            let end_of = |length_ns: Nanos| job.start_delay_ns.0.saturating_add(length_ns);
+            job.start_delay_ns.1 <= from_ns && job.runtime_ns.is_none_or(|length_ns| end_of(length_ns) >= end_ns)
+        };
+        let jobs = group.jobs.iter().filter(|_| is_there).filter(is_long).cloned().collect();
+        Group { jobs, ..group.clone() }
+    };
+    cell.groups.iter().map(of_group).collect()
+}
+
 /// The tenants of a cell that are there while it is judged, by index.
 pub fn present(cell: &Cell) -> Vec<usize> {
-    let from_ns = cell.ramp_ns;
-    let end_ns = cell.ramp_ns + cell.runtime_ns;
-    let is_there = |index: &usize| {
-        let group = &cell.groups[*index];
-        let is_long = group.start_ns <= from_ns && group.stop_ns.is_none_or(|stop_ns| stop_ns >= end_ns);
-        let jobs = group.jobs.iter().any(|job| {
-            job.start_delay_ns.1 <= from_ns
-                && job.runtime_ns.is_none_or(|length_ns| job.start_delay_ns.0.saturating_add(length_ns) >= end_ns)
-        });
-        is_long && jobs
-    };
-    (0..cell.groups.len()).filter(is_there).collect()
+    let groups = present_groups(cell);
+    (0..groups.len()).filter(|index| !groups[*index].jobs.is_empty()).collect()
 }
 
 /// Bins that are judged.
@@ -41,18 +47,7 @@ pub fn judged(cell: &Cell) -> (usize, usize) {
 /// How the shares of one run fit; wholly wrong if nothing was done.
 fn shares(cell: &Cell, alone: &[Alone], present: &[usize], rates: &[f64]) -> Shares {
     // Who has gone, or only pulses, is due nothing.
-    let groups: Vec<_> = cell
-        .groups
-        .iter()
-        .enumerate()
-        .map(|(index, group)| {
-            let mut group = group.clone();
-            if !present.contains(&index) {
-                group.jobs.clear();
-            }
-            group
-        })
-        .collect();
+    let groups = present_groups(cell);
     let weights: Vec<u32> = cell.groups.iter().map(|group| group.weight.get()).collect();
     let got: Vec<f64> = present.iter().map(|index| rates[*index]).collect();
     let alone: Vec<f64> = alone.iter().map(|alone| alone.per_s(ShareUnit::Bytes)).collect();
@@ -73,6 +68,10 @@ fn due_by_class(total: f64, groups: &[Group], weights: &[u32], alone: &[f64]) ->
         let parts = due_up_to(left, &members, weights, ShareUnit::Bytes, alone);
         due.iter_mut().zip(&parts).for_each(|(due, part)| *due += part);
         left -= parts.iter().sum::<f64>();
+        // So little is what rounding leaves, and chance: nobody's.
+        if left < total * SMALLEST_SHARE {
+            break;
+        }
     }
     due
 }

@@ -50,7 +50,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             schedulers: vec!["paternoster".to_owned()],
-            against: ["mqfq", "wfq", "sfq", "bfq:low_latency=0", "cfq"].map(str::to_owned).to_vec(),
+            against: ["mqfq", "wfq", "bfq:low_latency=0", "cfq"].map(str::to_owned).to_vec(),
             seeds: vec![1, 2, 3, 4],
             flash: Times { ramp: Time(3 * SECOND), writes_ramp: Time(30 * SECOND), runtime: Time(10 * SECOND) },
             rotational: Times { ramp: Time(10 * SECOND), writes_ramp: Time(10 * SECOND), runtime: Time(60 * SECOND) },
@@ -135,7 +135,7 @@ pub struct Part {
     /// Of which kinds; all without.
     #[serde(default)]
     pub kinds: Vec<Kind>,
-    /// Every n-th cell of the grid only.
+    /// Every n-th cell only.
     #[serde(default)]
     pub every: Option<usize>,
     /// Instead of those of `[judge]`.

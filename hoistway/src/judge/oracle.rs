@@ -1,9 +1,11 @@
-//! What can be had in a cell by formula (4), where that can be computed: direct reads of one kind, on flash.
+//! What can be had in a cell by formula (4), where that can be computed: direct reads of one kind, on flash, by tenants side by
+//! side.
 
-use experiment::SchedulerSpec;
 use experiment::attainable::{Attainable, Curve, Tenant};
+use experiment::{Group, SchedulerSpec};
 
 use super::cells::Cell;
+use super::field::present_groups;
 use crate::test::explain::{self, Curves};
 
 /// What a device delivers to the tenants of a cell, and who they are.
@@ -19,11 +21,13 @@ impl Oracle {
     /// Measures the device, unless that was done for another cell; none where the formula does not hold, or takes no notice of
     /// what is done.
     pub fn of(cell: &Cell, shares: &[f64], present: &[usize], curves: &mut Curves) -> Option<Self> {
-        if cell.is_rotational || cell.groups.iter().any(|group| group.path.contains('/')) {
+        let is_plain = |group: &Group| !group.path.contains('/') && group.priority.is_none();
+        if cell.is_rotational || !cell.groups.iter().all(is_plain) {
             return None;
         }
         let experiment = cell.experiment(&SchedulerSpec::named("none"), 1);
-        let groups: Vec<_> = present.iter().map(|index| &cell.groups[*index]).collect();
+        let groups = present_groups(cell);
+        let groups: Vec<_> = present.iter().map(|index| &groups[*index]).collect();
         let host_ns = experiment.machine.complete_ns_in_force();
         let (tenants, job) = explain::asked(&groups, shares, host_ns).ok()?;
         let request_bytes = f64::from(job.block_sizes.read.largest_bytes());

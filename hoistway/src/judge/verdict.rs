@@ -159,7 +159,19 @@ impl Field {
         if self.is_rotational {
             return self.is_as_fast_as_exact(score);
         }
-        self.keeps_floor(score) && self.distance(score).is_some_and(|distance| distance <= NEAR)
+        let is_near = self.distance(score).is_some_and(|distance| distance <= NEAR);
+        self.keeps_floor(score) && (is_near || self.is_better_than_turns(score))
+    }
+
+    /// Nobody is nearer to the weights than the formula, but many are than turns between two schedulers.
+    fn is_better_than_turns(&self, score: &Score) -> bool {
+        let turns = self.can_be_had(score).filter(|_| score.can.is_none());
+        turns.is_some_and(|turns| {
+            let sum: f64 = turns.iter().sum();
+            let tenants = turns.iter().zip(&self.shares).filter(|(_, share)| **share > 0.0);
+            let error = tenants.map(|(rate, share)| (rate / sum / share - 1.0).abs()).fold(0.0, f64::max);
+            score.error <= error
+        })
     }
 }
 
@@ -211,6 +223,8 @@ mod tests {
         assert_eq!(field.judge(&field.scores[1]), Verdict::Bound);
         assert_eq!(field.judge(&field.scores[2]), Verdict::Lost);
         assert_eq!(field.judge(&field.scores[3]), Verdict::Lost, "below the floor");
+        field.scores.push(score(97.0, 0.3));
+        assert_eq!(field.judge(&field.scores[4]), Verdict::Bound, "nearer to the weights than turns");
         // Formula (4) has the last word.
         field.scores[1].can = Some(vec![30.0, 67.0]);
         assert_eq!(field.judge(&field.scores[1]), Verdict::Lost);
