@@ -8,6 +8,7 @@
 //! doc = "one command at a time, the surroundings of 2.4.20"
 //! test = "model:sata,queue_depth=1 --machine era=2.4 -w write-bomb.fio -s linus -s nas"
 //! ```
+//! A scenario that judges has cells instead of steps (`judge/format.rs`).
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -61,6 +61,8 @@ const SET_BY_SCENARIO: [&str; 31] = [
   hoistway test /mnt/disk -m 8 --sets 3             for real, in a temporary file of that directory
   hoistway test --host engine model:ssd -s wfq      for real, on a file behind the model of an SSD
   hoistway test --scenario write-bomb               what somebody has measured before, as it was
+  hoistway test --scenario everyday:quick -s bfq    54 everyday cells, a verdict on each, in half a minute
+  hoistway test --scenario everyday model:nvme -w drm:bs=16k,iodepth=8 --weights 100,800 --weights 50,100 --seeds 1,2,3,4
   hoistway test -s none -s wfq --assert 'share_error_max <= 10% @ sched=wfq'
   hoistway test report DIR                          print a stored result again
   hoistway test compare DIR1 DIR2                   what changed, and whether it is more than noise
@@ -75,7 +77,8 @@ pub struct TestArguments {
     #[arg(value_name = "TARGET")]
     pub target: Option<String>,
     /// What somebody has measured before, step by step: NAME or FILE.toml, with :STEP one step alone; `hoistway list
-    /// scenarios` has them. TARGET, --host, --sched, times, seed, repetition and output apply to all steps
+    /// scenarios` has them. TARGET, --host, --sched, times, seed, repetition and output apply to all steps. One that judges
+    /// (everyday) also takes --device, -w, --weights and --group instead of its own
     #[arg(long, value_name = "NAME", conflicts_with_all = SET_BY_SCENARIO)]
     pub scenario: Option<String>,
     #[command(flatten)]
@@ -230,7 +233,8 @@ pub struct GroupArguments {
     /// Number of groups [default: 4 with -c, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub nrgrp: Option<u32>,
-    /// Weights, 1 to 10000: 100,800 or 100..800 (N even steps) [default: 100,200,...,100*N]
+    /// Weights, 1 to 10000: 100,800 or 100..800 (N even steps); repeatable for a scenario that judges [default:
+    /// 100,200,...,100*N]
     #[arg(long, value_name = "LIST")]
     pub weights: Vec<String>,
     /// One group in full, repeatable: name=db,weight=800,workload=drr:iodepth=4,threads=2,start=5s,stop=20s,

@@ -208,7 +208,7 @@ impl Maker<'_> {
     }
 
     fn tenants(&self, text: &CellText, users_devices: Option<&[String]>, cells: &mut Vec<Cell>) -> Result<(), Error> {
-        let wrong = |error: Error| error.at(format!("cell {}", text.name));
+        let wrong = |error: Error| error.inside(&format!("cell {}", text.name));
         for device in users_devices.unwrap_or(&text.devices) {
             let place = Self::place(device).map_err(wrong)?;
             let mut plain = self.plain.clone();

@@ -2,18 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::format::Kind;
 use super::judged::JudgedCell;
 use super::runs::Plan;
 use super::settling::Settling;
-use super::show::MEDIA;
+use super::show::{Portion, portions};
 use super::summary::{Counts, Medium};
 use super::verdict::Verdict;
 
 /// The document.
 pub fn document(plan: &Plan, title: &str, cells: &[JudgedCell], complete: bool) -> String {
     let schedulers: Vec<String> = plan.schedulers.iter().map(ToString::to_string).collect();
-    let kinds = [Kind::Grid, Kind::Tenants, Kind::Changes];
     let document = json!({
         "hoistway": env!("CARGO_PKG_VERSION"),
         "schema": 1,
@@ -23,7 +21,7 @@ pub fn document(plan: &Plan, title: &str, cells: &[JudgedCell], complete: bool) 
         "judged": schedulers[..plan.judged],
         "seeds": plan.seeds,
         "cells": cells.iter().map(|cell| of_cell(plan, cell)).collect::<Vec<_>>(),
-        "summary": kinds.into_iter().flat_map(|kind| summaries(plan, kind, cells)).collect::<Vec<_>>(),
+        "summary": portions(cells).iter().map(|portion| summary(plan, portion)).collect::<Vec<_>>(),
     });
     format!("{document:#}\n")
 }
@@ -72,27 +70,17 @@ fn of_settling(settling: &Settling) -> Value {
     json!({ "after_s": settling.after_ns as f64 / 1e9, "scatter": settling.scatter })
 }
 
-fn summaries(plan: &Plan, kind: Kind, cells: &[JudgedCell]) -> Vec<Value> {
-    let of_kind: Vec<&JudgedCell> = cells.iter().filter(|cell| cell.cell.kind == kind).collect();
-    let media = MEDIA.into_iter().map(|(name, is_rotational)| {
-        let medium = Medium::of(&of_kind, is_rotational, plan.schedulers.len());
-        (name, medium)
-    });
-    let media = media.filter(|(_, medium)| medium.cells > 0);
-    media
-        .map(|(name, medium)| {
-            let counts =
-                plan.schedulers.iter().zip(&medium.counts).map(|(spec, counts)| of_counts(&spec.to_string(), counts));
-            json!({
-                "kind": kind.name(),
-                "medium": name,
-                "cells": medium.cells,
-                "free": medium.free,
-                "exact_by_anybody": medium.exact_by_anybody,
-                "schedulers": counts.collect::<Vec<_>>(),
-            })
-        })
-        .collect()
+fn summary(plan: &Plan, portion: &Portion<'_>) -> Value {
+    let medium = Medium::of(&portion.cells, plan.schedulers.len());
+    let counts = plan.schedulers.iter().zip(&medium.counts);
+    json!({
+        "medium": portion.medium,
+        "of": portion.name,
+        "cells": medium.cells,
+        "free": medium.free,
+        "exact_by_anybody": medium.exact_by_anybody,
+        "schedulers": counts.map(|(spec, counts)| of_counts(&spec.to_string(), counts)).collect::<Vec<_>>(),
+    })
 }
 
 fn of_counts(scheduler: &str, counts: &Counts) -> Value {

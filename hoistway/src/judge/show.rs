@@ -68,58 +68,104 @@ pub fn verdict(plan: &Plan, field: &Field, score: &Score) -> String {
     }
 }
 
-/// The summaries of what there is: of the grid, and of all other cells, by kind of device.
+/// Cells that are summed up together, and what they are called.
+pub fn portions<'a>(cells: &'a [JudgedCell]) -> Vec<Portion<'a>> {
+    let mut portions = Vec::new();
+    for (medium, is_rotational) in MEDIA {
+        let grids: [(&str, &dyn Fn(Kind) -> bool); 2] =
+            [("grid", &|kind| kind == Kind::Grid), ("unequal tenants and changes", &|kind| kind != Kind::Grid)];
+        for (name, fits) in grids {
+            let fits = |cell: &&JudgedCell| cell.cell.is_rotational == is_rotational && fits(cell.cell.kind);
+            let cells: Vec<&JudgedCell> = cells.iter().filter(fits).collect();
+            portions.push(Portion { medium, name, is_rotational, cells });
+        }
+    }
+    portions.retain(|portion| !portion.cells.is_empty());
+    portions
+}
+
+/// See [`portions`].
+pub struct Portion<'a> {
+    /// The kind of device.
+    pub medium: &'static str,
+    /// What the cells are about.
+    pub name: &'static str,
+    is_rotational: bool,
+    /// The cells.
+    pub cells: Vec<&'a JudgedCell>,
+}
+
+/// The summaries, one after the other.
 pub fn summary(plan: &Plan, cells: &[JudgedCell]) -> String {
     let texts = summaries(plan, cells).into_iter().map(|rows| grid(&rows));
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// The same as rows of columns.
+/// The same as rows of columns: verdicts of the grid and of all other cells, then pace and steadiness, by kind of device.
 pub fn summaries(plan: &Plan, cells: &[JudgedCell]) -> Vec<Vec<Vec<String>>> {
-    let mut tables = Vec::new();
-    for kind in [Kind::Grid, Kind::Tenants, Kind::Changes] {
-        let of_kind: Vec<&JudgedCell> = cells.iter().filter(|cell| cell.cell.kind == kind).collect();
-        for (name, is_rotational) in MEDIA {
-            let medium = Medium::of(&of_kind, is_rotational, plan.schedulers.len());
-            if medium.cells > 0 {
-                tables.push(medium_rows(plan, &format!("{}, {name}", kind.name()), is_rotational, &medium));
-            }
+    let count = plan.schedulers.len();
+    let verdicts =
+        portions(cells).into_iter().map(|portion| verdict_rows(plan, &portion, &Medium::of(&portion.cells, count)));
+    let mut tables: Vec<_> = verdicts.collect();
+    for (name, is_rotational) in MEDIA {
+        let of_medium: Vec<_> = cells.iter().filter(|cell| cell.cell.is_rotational == is_rotational).collect();
+        if !of_medium.is_empty() {
+            tables.push(pace_rows(plan, name, goal_ns(is_rotational), &Medium::of(&of_medium, count)));
         }
     }
     tables
 }
 
-fn medium_rows(plan: &Plan, name: &str, is_rotational: bool, medium: &Medium) -> Vec<Vec<String>> {
+/// A row of a summary: what is counted, and of each scheduler how much.
+type Row<'a> = (String, &'a dyn Fn(&Counts) -> String);
+
+fn rows_of(plan: &Plan, head: String, counts: &[Counts], rows: &[Row<'_>]) -> Vec<Vec<String>> {
+    let names = plan.schedulers.iter().map(ToString::to_string);
+    let mut table = vec![std::iter::once(head).chain(names).collect::<Vec<_>>()];
+    table.extend(rows.iter().map(|(what, figure)| {
+        let figures = counts.iter().map(figure);
+        std::iter::once(what.clone()).chain(figures).collect()
+    }));
+    table
+}
+
+fn verdict_rows(plan: &Plan, portion: &Portion<'_>, medium: &Medium) -> Vec<Vec<String>> {
     let Medium { cells, free, exact_by_anybody, counts } = medium;
-    let mut rows = vec![vec![format!("{name}: {cells} cells")]];
-    rows[0].extend(plan.schedulers.iter().map(ToString::to_string));
-    let mut row = |what: String, figure: &dyn Fn(&Counts) -> String| {
-        rows.push([vec![what], counts.iter().map(figure).collect()].concat());
-    };
     let dear = cells - free;
-    let bound = if is_rotational { "as fast as exactness can be" } else { "within 10 % of what can be had" };
-    let floor = if is_rotational { "at least 97 % of none's throughput" } else { "throughput floor kept" };
-    row(format!("exact where it is free ({free})"), &|counts| counts.exact_free.to_string());
-    row(format!("where it is not: {bound} ({dear})"), &|counts| counts.bound.to_string());
-    row(format!("dominated ({cells})"), &|counts| counts.dominated.to_string());
-    row("verdicts: exact/bound/dominated/lost".to_owned(), &|counts| counts.verdicts.map(|n| n.to_string()).join("/"));
-    row(format!("{floor} ({cells})"), &|counts| counts.floor_kept.to_string());
-    let what = format!("error <= 6 % at >= 97 % of the fastest exact ({exact_by_anybody})");
-    row(what, &|counts| counts.as_fast_as_exact.to_string());
-    let goal_s = goal_ns(is_rotational) / 1_000_000_000;
+    let (bound, floor) = if portion.is_rotational {
+        ("as fast as exactness can be", "at least 97 % of none's throughput")
+    } else {
+        ("within 10 % of what can be had", "throughput floor kept")
+    };
+    let rows: [Row<'_>; 6] = [
+        (format!("exact where it is free ({free})"), &|counts| counts.exact_free.to_string()),
+        (format!("where it is not: {bound} ({dear})"), &|counts| counts.bound.to_string()),
+        (format!("dominated ({cells})"), &|counts| counts.dominated.to_string()),
+        ("verdicts: exact/bound/dominated/lost".to_owned(), &|counts| {
+            counts.verdicts.map(|count| count.to_string()).join("/")
+        }),
+        (format!("{floor} ({cells})"), &|counts| counts.floor_kept.to_string()),
+        (format!("error <= 6 % at >= 97 % of the fastest exact ({exact_by_anybody})"), &|counts| {
+            counts.as_fast_as_exact.to_string()
+        }),
+    ];
+    rows_of(plan, format!("{}, {}: {cells} cells", portion.medium, portion.name), counts, &rows)
+}
+
+fn pace_rows(plan: &Plan, name: &str, goal_ns: u64, medium: &Medium) -> Vec<Vec<String>> {
+    let Medium { cells, counts, .. } = medium;
     let settlings = counts.first().map_or(0, |counts| counts.settling.count);
-    if settlings > 0 {
-        row(format!("settled within {goal_s} s, % of {settlings}"), &|counts| {
+    let goal_s = goal_ns / 1_000_000_000;
+    let rows: [Row<'_>; 5] = [
+        (format!("settled within {goal_s} s, % of {settlings}"), &|counts| {
             percent(counts.settling.in_time, counts.settling.count)
-        });
-        row("settled after, s: p50/p90/max".to_owned(), &|counts| three(counts.settling.seconds, 1.0));
-        row("every window within 10 % then, %".to_owned(), &|counts| {
-            percent(counts.settling.calm, counts.settling.count)
-        });
-    }
-    row(format!("CV at most 1.2 of none's, or 1 % ({cells})"), &|counts| counts.steadiness.kept.to_string());
-    row("CV, %: p50/p90/max".to_owned(), &|counts| three(counts.steadiness.variations, 100.0));
-    rows
+        }),
+        ("settled after, s: p50/p90/max".to_owned(), &|counts| three(counts.settling.seconds, 1.0)),
+        ("every window within 10 % then, %".to_owned(), &|counts| percent(counts.settling.calm, counts.settling.count)),
+        (format!("CV at most 1.2 of none's, or 1 % ({cells})"), &|counts| counts.steadiness.kept.to_string()),
+        ("CV, %: p50/p90/max".to_owned(), &|counts| three(counts.steadiness.variations, 100.0)),
+    ];
+    rows_of(plan, format!("{name}: pace and steadiness, {cells} cells"), counts, &rows)
 }
 
 fn percent(part: usize, whole: usize) -> String {

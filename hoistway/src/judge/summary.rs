@@ -59,7 +59,7 @@ pub struct Steadiness {
     pub variations: Option<[f64; 3]>,
 }
 
-/// All cells of one kind of device.
+/// Cells of one kind of device.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Medium {
     /// Cells.
@@ -73,12 +73,13 @@ pub struct Medium {
 }
 
 impl Medium {
-    /// Sums up the cells of one kind of device; `schedulers` is how many there are.
-    pub fn of(cells: &[&JudgedCell], is_rotational: bool, schedulers: usize) -> Self {
-        let cells: Vec<&JudgedCell> =
-            cells.iter().filter(|cell| cell.cell.is_rotational == is_rotational).copied().collect();
+    /// Sums up; `schedulers` is how many there are.
+    pub fn of(cells: &[&JudgedCell], schedulers: usize) -> Self {
         let counts = (0..schedulers).map(|index| Counts {
-            settling: Pace::of(cells.iter().flat_map(|cell| &cell.settlings[index]), is_rotational),
+            settling: Pace::of(cells.iter().flat_map(|cell| {
+                let goal_ns = goal_ns(cell.cell.is_rotational);
+                cell.settlings[index].iter().map(move |settling| (*settling, goal_ns))
+            })),
             steadiness: Steadiness::of(cells.iter().map(|cell| (cell.variations[index], cell.variations[cell.none]))),
             ..Counts::default()
         });
@@ -117,14 +118,13 @@ impl Counts {
 }
 
 impl Pace {
-    fn of<'a>(settlings: impl Iterator<Item = &'a Settling>, is_rotational: bool) -> Self {
-        let settlings: Vec<&Settling> = settlings.collect();
-        let count = |fits: &dyn Fn(&Settling) -> bool| settlings.iter().filter(|one| fits(one)).count();
+    fn of(settlings: impl Iterator<Item = (Settling, u64)>) -> Self {
+        let settlings: Vec<(Settling, u64)> = settlings.collect();
         Self {
             count: settlings.len(),
-            in_time: count(&|one| one.after_ns <= goal_ns(is_rotational)),
-            seconds: spread(settlings.iter().map(|one| one.after_ns as f64 / 1e9).collect()),
-            calm: count(&|one| one.scatter <= NEAR),
+            in_time: settlings.iter().filter(|(one, goal_ns)| one.after_ns <= *goal_ns).count(),
+            seconds: spread(settlings.iter().map(|(one, _)| one.after_ns as f64 / 1e9).collect()),
+            calm: settlings.iter().filter(|(one, _)| one.scatter <= NEAR).count(),
         }
     }
 }
