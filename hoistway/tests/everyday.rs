@@ -98,6 +98,11 @@ groups = [
     "name=b,cgroup=root,ioprio=idle,workload=drr:bs=4k,iodepth=32",
 ]
 [[cell]]
+name = "reweighed"
+devices = ["ssd"]
+changes = ["5s"]
+groups = ["name=a,weight=100,reweigh=5s:900,workload=drr:bs=4k,iodepth=32", "name=b,weight=300,workload=drr:bs=4k,iodepth=32"]
+[[cell]]
 name = "comes"
 devices = ["ssd"]
 changes = ["5s"]
@@ -121,6 +126,8 @@ fn a_file_of_ones_own_has_tenants_that_differ_and_come() {
     assert!(near(&dues("ssd classes"), &[1.0, 0.0]), "{:?}", dues("ssd classes"));
     assert_eq!(result(&json, "ssd levels", "mqfq")["verdict"], "exact");
     assert!(result(&json, "ssd levels", "none")["share_error_max"].as_f64().unwrap() > 0.3);
+    assert!(near(&dues("ssd reweighed"), &[0.75, 0.25]), "{:?}", dues("ssd reweighed"));
+    assert_eq!(result(&json, "ssd reweighed", "mqfq")["verdict"], "exact", "the simulator has changed the weight");
     // From the start, when one is alone, and from when the other one comes.
     let settled = result(&json, "ssd comes", "mqfq")["settled"].as_array().expect("a list").clone();
     assert_eq!(settled.len(), 2, "{settled:?}");

@@ -242,7 +242,8 @@ pub struct GroupArguments {
     /// leaf_weight=N (of its own threads beside groups below it: for cfq), priority=0..7 (of the group: for uchida and
     /// tarasov), files=own (each thread has a file), cgroup=root (a group in
     /// reports only: its processes stay in the root group); workload=drr,threads=15,workload=drw,threads=15 does both,
-    /// workload=none nothing: it holds the groups below it (name=a/b)
+    /// workload=none nothing: it holds the groups below it (name=a/b); reweigh=8s:400 gives it another weight on the way, in
+    /// scenarios that judge
     #[arg(long, value_name = "SPEC", conflicts_with_all = ["nrgrp", "weights"])]
     pub group: Vec<String>,
     /// Refuse weights that the mechanism cannot hold to within 2 % of their ratios, and traces that go beyond the target

@@ -17,7 +17,8 @@ struct Shares {
     due: Vec<f64>,
 }
 
-/// The groups as they are while the cell is judged: without jobs that have ended, or come late, or only pulse.
+/// The groups as they are while the cell is judged: with their last weights, and without jobs that have ended, or come late, or
+/// only pulse.
 pub fn present_groups(cell: &Cell) -> Vec<Group> {
     let (from_ns, end_ns) = (cell.ramp_ns, cell.ramp_ns + cell.runtime_ns);
     let of_group = |group: &Group| {
@@ -27,7 +28,8 @@ pub fn present_groups(cell: &Cell) -> Vec<Group> {
             job.start_delay_ns.1 <= from_ns && job.runtime_ns.is_none_or(|length_ns| end_of(length_ns) >= end_ns)
         };
         let jobs = group.jobs.iter().filter(|_| is_there).filter(is_long).cloned().collect();
-        Group { jobs, ..group.clone() }
+        let changed = group.reweigh.filter(|change| change.at_ns <= from_ns);
+        Group { jobs, weight: changed.map_or(group.weight, |change| change.weight), ..group.clone() }
     };
     cell.groups.iter().map(of_group).collect()
 }
@@ -48,7 +50,7 @@ pub fn judged(cell: &Cell) -> (usize, usize) {
 fn shares(cell: &Cell, alone: &[Alone], present: &[usize], rates: &[f64]) -> Shares {
     // Who has gone, or only pulses, is due nothing.
     let groups = present_groups(cell);
-    let weights: Vec<u32> = cell.groups.iter().map(|group| group.weight.get()).collect();
+    let weights: Vec<u32> = groups.iter().map(|group| group.weight.get()).collect();
     let got: Vec<f64> = present.iter().map(|index| rates[*index]).collect();
     let alone: Vec<f64> = alone.iter().map(|alone| alone.per_s(ShareUnit::Bytes)).collect();
     let due = due_by_class(got.iter().sum(), &groups, &weights, &alone);

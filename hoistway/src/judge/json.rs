@@ -95,7 +95,7 @@ fn of_counts(scheduler: &str, counts: &Counts) -> Value {
         "verdicts": { "exact": exact, "bound": bound, "dominated": dominated, "lost": lost },
         "settled": {
             "count": counts.settling.count,
-            "in_time": counts.settling.in_time,
+            "in_time": counts.settling.soon,
             "seconds_p50_p90_max": counts.settling.seconds,
             "calm": counts.settling.calm,
         },

@@ -158,7 +158,7 @@ fn pace_rows(plan: &Plan, name: &str, goal_ns: u64, medium: &Medium) -> Vec<Vec<
     let goal_s = goal_ns / 1_000_000_000;
     let rows: [Row<'_>; 5] = [
         (format!("settled within {goal_s} s, % of {settlings}"), &|counts| {
-            percent(counts.settling.in_time, counts.settling.count)
+            percent(counts.settling.soon, counts.settling.count)
         }),
         ("settled after, s: p50/p90/max".to_owned(), &|counts| three(counts.settling.seconds, 1.0)),
         ("every window within 10 % then, %".to_owned(), &|counts| percent(counts.settling.calm, counts.settling.count)),

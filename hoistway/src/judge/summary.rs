@@ -41,7 +41,7 @@ pub struct Pace {
     /// Runs and phases.
     pub count: usize,
     /// Those that settled within [`goal_ns`].
-    pub in_time: usize,
+    pub soon: usize,
     /// Middle, ninth tenth and largest, in seconds.
     pub seconds: Option<[f64; 3]>,
     /// Those in which every window of the steady state is within 10 % of its mean.
@@ -122,7 +122,7 @@ impl Pace {
         let settlings: Vec<(Settling, u64)> = settlings.collect();
         Self {
             count: settlings.len(),
-            in_time: settlings.iter().filter(|(one, goal_ns)| one.after_ns <= *goal_ns).count(),
+            soon: settlings.iter().filter(|(one, goal_ns)| one.after_ns <= *goal_ns).count(),
             seconds: spread(settlings.iter().map(|(one, _)| one.after_ns as f64 / 1e9).collect()),
             calm: settlings.iter().filter(|(one, _)| one.scatter <= NEAR).count(),
         }

@@ -3,7 +3,7 @@
 use block::{Class, Priority};
 use experiment::group::LowLimits;
 use experiment::group::parse_weights;
-use experiment::{Group, Limits, Weight};
+use experiment::{Group, Limits, Reweigh, Weight};
 use workload::Job;
 use workload::job::Placement;
 
@@ -161,9 +161,10 @@ fn place_of(spec: &str) -> String {
     format!("--group {spec}")
 }
 
-const KEYS: [&str; 23] = [
+const KEYS: [&str; 24] = [
     "name",
     "weight",
+    "reweigh",
     "cgroup",
     "workload",
     "threads",
@@ -296,6 +297,7 @@ impl Described {
         match key {
             "name" => value.clone_into(&mut self.group.path),
             "weight" => self.group.weight = value.parse()?,
+            "reweigh" => self.group.reweigh = Some(reweigh(value)?),
             "cgroup" => {
                 self.group.is_in_root = match value {
                     "root" => true,
@@ -346,6 +348,15 @@ impl Described {
         }
         Ok(())
     }
+}
+
+/// Reads `8s:400`: from then on it has that weight.
+fn reweigh(text: &str) -> Result<Reweigh, Error> {
+    let Some((at, weight)) = text.split_once(':') else {
+        let what = format!("'{text}' is no change of a weight");
+        return Err(Error::usage(what, "write when and what: reweigh=8s:400"));
+    };
+    Ok(Reweigh { at_ns: units::time(at)?, weight: weight.parse()? })
 }
 
 /// Reads `be/4`, `rt/0`, `idle`.
@@ -427,6 +438,8 @@ mod tests {
         assert_eq!(what("name=a,workload=none,workload=drw"), "the group has workload=none and another one");
         assert_eq!(what("name=a,start=5s,stop=1s"), "the group stops before it starts");
         assert_eq!(what("name=a,ioprio=be/9"), "'be/9' is no I/O priority");
+        assert_eq!(what("name=a,reweigh=400"), "'400' is no change of a weight");
+        assert_eq!(what("name=a,reweigh=8s:0"), "weight 0 is outside 1 to 10000");
         assert_eq!(what("name=a,cgroup=b"), "'b' is no choice of cgroups");
         assert_eq!(what("name=a,files=mine"), "'mine' says nothing of files");
         assert_eq!(what("name=a,leaf_weight=0"), "weight 0 is outside 1 to 10000");
