@@ -5,7 +5,7 @@ use block::{Nanos, Priority};
 use serde::{Deserialize, Serialize};
 use workload::Job;
 
-use crate::{Diagnostic, Group, Machine, SchedulerSpec, group};
+use crate::{Diagnostic, Group, Machine, Reweigh, SchedulerSpec, group};
 
 /// The limiter that rates of groups need.
 pub const GROUP_LIMITER: &str = "throttle";
@@ -107,7 +107,45 @@ impl Experiment {
         if self.groups.iter().all(|group| group.jobs.is_empty()) {
             return Err(Diagnostic::new("no group has a job", "name a workload with --workload"));
         }
+        self.check_reweighs()?;
         group::check(&self.groups)
+    }
+
+    fn check_reweighs(&self) -> Result<(), Diagnostic> {
+        let wrong = |group: &Group, what: &str, help: &str| {
+            Err(Diagnostic::new(format!("group '{}': {what}", group.path), help))
+        };
+        for group in &self.groups {
+            let Some(Reweigh { at_ns, .. }) = group.reweigh else { continue };
+            if at_ns >= self.length_ns() {
+                return wrong(
+                    group,
+                    "its weight changes when the run is over",
+                    "let it change earlier, or make the run longer",
+                );
+            }
+            if group.is_in_root {
+                return wrong(
+                    group,
+                    "a group in reports only has no weight that could change",
+                    "leave cgroup=root out",
+                );
+            }
+            if !self.limiters_needed().is_empty() {
+                return wrong(group, "its weight changes on the way, beside limiters", "leave the limiters out");
+            }
+        }
+        Ok(())
+    }
+
+    /// For hosts on which a weight stays what it is: the group whose weight changes on the way.
+    ///
+    /// # Errors
+    /// There is one.
+    pub fn check_weights_stay(&self) -> Result<(), Diagnostic> {
+        let Some(group) = self.groups.iter().find(|group| group.reweigh.is_some()) else { return Ok(()) };
+        let message = format!("the weight of group '{}' changes on the way, which only the simulator does", group.path);
+        Err(Diagnostic::new(message, "leave reweigh= out, or use --host simulator"))
     }
 
     /// The limiters to put in place: those named, and those that know the limits that some group has.

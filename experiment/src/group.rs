@@ -308,6 +308,18 @@ pub struct Group {
     /// Its jobs end this long after the run began, in nanoseconds; none = with the run.
     #[serde(default)]
     pub stop_ns: Option<Nanos>,
+    /// Another weight, later. Simulated runs only, and figures of the whole run still know the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reweigh: Option<Reweigh>,
+}
+
+/// A weight that a group has from some time on.
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Reweigh {
+    /// After the run began, in nanoseconds.
+    pub at_ns: Nanos,
+    /// The weight.
+    pub weight: Weight,
 }
 
 impl Group {
@@ -328,6 +340,7 @@ impl Group {
             jobs,
             start_ns: 0,
             stop_ns: None,
+            reweigh: None,
         }
     }
 

@@ -45,7 +45,7 @@ pub use diagnostic::Diagnostic;
 pub use dispatches::{DispatchRecorder, Dispatches};
 pub use exit::Exit;
 pub use experiment::{Experiment, GROUP_LIMITER, IssuerPlace, LATENCY_LIMITER, ShareUnit};
-pub use group::{Group, GroupPriority, Limits, Weight};
+pub use group::{Group, GroupPriority, Limits, Reweigh, Weight};
 pub use histogram::Histogram;
 pub use host::{Host, LiveFigures, LiveGroup, Progress, Refusal, RunError, Unattended};
 pub use machine::{FileLayout, FileSystem, KernelEra, Machine};

@@ -136,6 +136,15 @@ impl Error {
         }
         self
     }
+
+    /// Adds what contains the place: a part of a file around the option in it.
+    #[must_use]
+    pub fn inside(mut self, what: &str) -> Self {
+        for place in self.messages.iter_mut().map(|message| &mut message.place) {
+            *place = if place.is_empty() { what.to_owned() } else { format!("{what}: {place}") };
+        }
+        self
+    }
 }
 
 impl fmt::Display for Error {

@@ -17,7 +17,7 @@ use workload::program;
 use crate::arguments::ListArguments;
 use crate::device::listing;
 use crate::exit::{Error, Outcome, print};
-use crate::scenario::{SHIPPED, Scenario, Step};
+use crate::scenario::{SHIPPED, Scenario};
 use crate::workloads;
 
 /// What can be listed, beside single schedulers.
@@ -91,27 +91,31 @@ fn overview() -> (String, Json) {
 fn scenarios_text() -> Result<String, Error> {
     let mut text = String::from("what somebody has measured before: hoistway test --scenario NAME[:STEP]\n");
     for (name, _) in SHIPPED {
-        let Scenario { title, source, doc, steps, .. } = Scenario::read(name)?;
+        let scenario = Scenario::read(name)?;
+        let steps = scenario.names_and_docs();
+        let Scenario { title, source, doc, .. } = scenario;
         let _ = writeln!(text, "\n{name}\n  {title} ({source})");
         doc.lines().filter(|line| !line.is_empty()).for_each(|line| text.push_str(&format!("  {line}\n")));
-        let width = steps.iter().map(|step| step.name.len() + 2).max().unwrap_or(0).max(16);
-        for step in steps {
-            let _ = writeln!(text, "    :{:<width$}{}", step.name, step.doc);
+        let width = steps.iter().map(|(name, _)| name.len() + 2).max().unwrap_or(0).max(16);
+        for (name, doc) in steps {
+            let _ = writeln!(text, "    :{name:<width$}{doc}");
         }
     }
     Ok(text)
 }
 
 fn scenarios_json() -> Result<Json, Error> {
-    let step = |step: &Step| Json::object([("name", Json::text(&step.name)), ("meaning", Json::text(&step.doc))]);
+    let step = |(name, doc): (String, String)| Json::object([("name", Json::text(name)), ("meaning", Json::text(doc))]);
     let row = |(name, _): &(&str, &str)| {
-        let Scenario { title, source, doc, steps, .. } = Scenario::read(name)?;
+        let scenario = Scenario::read(name)?;
+        let steps = scenario.names_and_docs();
+        let Scenario { title, source, doc, .. } = scenario;
         Ok(Json::object([
             ("name", Json::text(*name)),
             ("title", Json::text(title)),
             ("source", Json::text(source)),
             ("meaning", Json::text(doc.trim())),
-            ("steps", Json::List(steps.iter().map(step).collect())),
+            ("steps", Json::List(steps.into_iter().map(step).collect())),
         ]))
     };
     Ok(Json::List(SHIPPED.iter().map(row).collect::<Result<_, Error>>()?))

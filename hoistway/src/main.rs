@@ -8,6 +8,7 @@ mod device;
 mod exit;
 mod generate;
 mod interrupt;
+mod judge;
 mod layout;
 mod list;
 mod machine;

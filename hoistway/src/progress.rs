@@ -11,6 +11,8 @@ use crate::arguments::test::ProgressName;
 
 /// Between two drawings of the line in place.
 const REDRAW: Duration = Duration::from_millis(500);
+/// Between two lines of a condensed display.
+const CONDENSED: Duration = Duration::from_secs(5);
 /// Columns where the terminal does not say how wide it is.
 const USUAL_WIDTH: usize = 80;
 
@@ -35,6 +37,9 @@ pub struct Display {
     known: Option<Duration>,
     latest: String,
     last_workload: String,
+    /// Lines are written this far apart at least.
+    apart: Duration,
+    written: Instant,
 }
 
 /// How far a run is.
@@ -67,7 +72,15 @@ impl Display {
             known,
             latest: String::new(),
             last_workload: String::new(),
+            apart: Duration::ZERO,
+            written: Instant::now(),
         }
+    }
+
+    /// For thousands of short runs: where others get a line per run, one now and then.
+    #[must_use]
+    pub fn condensed(self) -> Self {
+        Self { apart: CONDENSED, ..self }
     }
 
     /// More runs are to be made.
@@ -116,7 +129,9 @@ impl Display {
         });
         let groups: Vec<LiveGroup> = groups.collect();
         match self.way {
+            Way::Lines if self.written.elapsed() < self.apart && self.finished < self.total => {}
             Way::Lines => {
+                self.written = Instant::now();
                 let figures = figures(experiment, &groups, measurement.window_ns);
                 line(&format!("{}{figures}{}", self.head(experiment), self.eta()));
             }
@@ -152,8 +167,9 @@ impl Display {
 
     fn head(&self, experiment: &Experiment) -> String {
         let digits = self.total.to_string().len();
-        let Experiment { workload, scheduler, threads, set, .. } = experiment;
-        format!("[{:>digits$}/{}] {workload} {scheduler} nr={threads} set={set}", self.finished, self.total)
+        let Experiment { workload, scheduler, threads, set, seed, .. } = experiment;
+        let which = if self.apart.is_zero() { format!("nr={threads} set={set}") } else { format!("seed={seed}") };
+        format!("[{:>digits$}/{}] {workload} {scheduler} {which}", self.finished, self.total)
     }
 
     /// Time that is left, from what is known or from what is done.

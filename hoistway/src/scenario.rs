@@ -8,6 +8,7 @@
 //! doc = "one command at a time, the surroundings of 2.4.20"
 //! test = "model:sata,queue_depth=1 --machine era=2.4 -w write-bomb.fio -s linus -s nas"
 //! ```
+//! A scenario that judges has cells instead of steps (`judge/format.rs`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,11 +17,13 @@ use experiment::diagnostic::nearest;
 use serde::Deserialize;
 
 use crate::exit::Error;
+use crate::judge::format::{CellText, Grid, Part, Settings};
 
 /// The scenarios that come with the program.
-pub const SHIPPED: [(&str, &str); 18] = [
+pub const SHIPPED: [(&str, &str); 19] = [
     ("cgroups-2008", include_str!("../scenarios/cgroups-2008.toml")),
     ("dbench-2019", include_str!("../scenarios/dbench-2019.toml")),
+    ("everyday", include_str!("../scenarios/everyday.toml")),
     ("groups-2010", include_str!("../scenarios/groups-2010.toml")),
     ("idling-2016", include_str!("../scenarios/idling-2016.toml")),
     ("readers-2010", include_str!("../scenarios/readers-2010.toml")),
@@ -57,8 +60,23 @@ pub struct Scenario {
     #[serde(default)]
     pub doc: String,
     /// What is run, in this order.
-    #[serde(rename = "step")]
+    #[serde(default, rename = "step")]
     pub steps: Vec<Step>,
+    /// Instead of steps: how cells are judged.
+    #[serde(default)]
+    pub judge: Settings,
+    /// Cells of which all tenants do the same.
+    #[serde(default)]
+    pub grid: Option<Grid>,
+    /// Cells one by one.
+    #[serde(default, rename = "cell")]
+    pub cells: Vec<CellText>,
+    /// What of them can be judged alone.
+    #[serde(default, rename = "part")]
+    pub parts: Vec<Part>,
+    /// The part that was asked for.
+    #[serde(skip)]
+    wanted_part: Option<String>,
     /// Where job files are looked for.
     #[serde(skip)]
     directory: Option<PathBuf>,
@@ -88,7 +106,10 @@ impl Scenario {
             _ => (text, None),
         };
         let mut scenario = Self::of(name)?;
-        if let Some(step) = step {
+        if scenario.has_cells() {
+            scenario.wanted_part = step.map(str::to_owned);
+            scenario.part().map(|_| ())?;
+        } else if let Some(step) = step {
             let names: Vec<String> = scenario.steps.iter().map(|step| step.name.clone()).collect();
             scenario.steps.retain(|known| known.name == step);
             if scenario.steps.is_empty() {
@@ -99,6 +120,27 @@ impl Scenario {
             }
         }
         Ok(scenario)
+    }
+
+    /// What can be run alone: steps, or parts of what is judged; with their meanings.
+    pub fn names_and_docs(&self) -> Vec<(String, String)> {
+        let steps = self.steps.iter().map(|step| (step.name.clone(), step.doc.clone()));
+        steps.chain(self.parts.iter().map(|part| (part.name.clone(), part.doc.clone()))).collect()
+    }
+
+    /// Whether it is judged instead of run step by step.
+    pub const fn has_cells(&self) -> bool {
+        self.grid.is_some() || !self.cells.is_empty()
+    }
+
+    /// The part that was asked for; none if it is all.
+    pub fn part(&self) -> Result<Option<&Part>, Error> {
+        let Some(wanted) = &self.wanted_part else { return Ok(None) };
+        let names: Vec<String> = self.parts.iter().map(|part| part.name.clone()).collect();
+        self.parts.iter().find(|part| part.name == *wanted).map(Some).ok_or_else(|| {
+            let what = format!("the scenario has no part '{wanted}'");
+            Error::usage(what, format!("{}there are: {}", meant(wanted, &names), names.join(", ")))
+        })
     }
 
     fn of(name: &str) -> Result<Self, Error> {
@@ -128,21 +170,32 @@ impl Scenario {
             let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
             Error::usage(
                 format!("{name}:{line}: {}", error.message()),
-                "a scenario has title, source, doc, and for each [[step]] name, doc, test",
+                "a scenario has title, source, doc, and for each [[step]] name, doc, test; or [judge], [grid], [[cell]], [[part]]",
             )
         })?;
-        if scenario.steps.is_empty() {
-            return Err(Error::usage(format!("{name} has no step"), "add [[step]] with name, doc and test"));
+        if scenario.has_cells() && !scenario.steps.is_empty() {
+            let what = format!("{name} has steps and cells");
+            return Err(Error::usage(what, "put [[step]] into one file, [grid] and [[cell]] into another"));
         }
-        for (index, step) in scenario.steps.iter().enumerate() {
-            let is_fine = !step.name.is_empty() && step.name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c));
-            if !is_fine || scenario.steps[..index].iter().any(|other| other.name == step.name) {
-                return Err(Error::usage(
-                    format!("{name}: '{}' cannot be the name of its step {}", step.name, index + 1),
-                    "names are letters, digits, '-', '_', '.', and each is given once",
-                ));
+        if scenario.steps.is_empty() && !scenario.has_cells() {
+            let help = "add [[step]] with name, doc and test; or a [grid], or a [[cell]], to be judged";
+            return Err(Error::usage(format!("{name} has no step"), help));
+        }
+        let names = |list: Vec<&str>, what: &str| {
+            for (index, one) in list.iter().enumerate() {
+                let is_fine = !one.is_empty() && one.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c));
+                if !is_fine || list[..index].contains(one) {
+                    return Err(Error::usage(
+                        format!("{name}: '{one}' cannot be the name of its {what} {}", index + 1),
+                        "names are letters, digits, '-', '_', '.', and each is given once",
+                    ));
+                }
             }
-        }
+            Ok(())
+        };
+        names(scenario.steps.iter().map(|step| step.name.as_str()).collect(), "step")?;
+        names(scenario.cells.iter().map(|cell| cell.name.as_str()).collect(), "cell")?;
+        names(scenario.parts.iter().map(|part| part.name.as_str()).collect(), "part")?;
         Ok(scenario)
     }
 
@@ -177,9 +230,10 @@ mod tests {
         for (name, _) in SHIPPED {
             let scenario = Scenario::read(name).unwrap();
             assert!(!scenario.title.is_empty() && !scenario.doc.is_empty() && !scenario.source.is_empty(), "{name}");
-            assert!(scenario.steps.iter().all(|step| !step.doc.is_empty()), "{name}");
-            let alone = Scenario::read(&format!("{name}:{}", scenario.steps[0].name)).unwrap();
-            assert_eq!(alone.steps.len(), 1);
+            let parts = scenario.names_and_docs();
+            assert!(parts.iter().all(|(_, doc)| !doc.is_empty()), "{name}");
+            let alone = Scenario::read(&format!("{name}:{}", parts[0].0)).unwrap();
+            assert!(alone.steps.len() == 1 || alone.part().unwrap().is_some());
         }
     }
 

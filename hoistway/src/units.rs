@@ -48,6 +48,17 @@ pub fn machine(text: &str) -> Result<experiment::Machine, Diagnostic> {
     experiment::Machine::parse(text)
 }
 
+/// Seeds: `1,2,3`.
+pub fn seeds(text: &str) -> Result<Vec<u64>, Diagnostic> {
+    let seeds: Option<Vec<u64>> = text.split(',').map(|part| part.trim().parse().ok()).collect();
+    let mut sorted = seeds.clone().unwrap_or_default();
+    sorted.sort_unstable();
+    let is_twice = sorted.windows(2).any(|pair| pair[0] == pair[1]);
+    seeds.filter(|_| !is_twice).ok_or_else(|| {
+        Diagnostic::new(format!("'{text}' is no list of seeds"), "write whole numbers, each once: 1,2,3,4")
+    })
+}
+
 /// A size in bytes: `512`, `4k`, `1.5GiB`, `100MB`. With a fraction, rounded down to a multiple of 512.
 pub fn size(text: &str) -> Result<u64, Diagnostic> {
     let help = "write bytes, or a number with k, M, G, T (1024-based; also KiB) or kB, MB, GB, TB (1000-based)";

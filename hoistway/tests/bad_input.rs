@@ -333,3 +333,46 @@ fn lists_of_nothing() {
     refused(&["list", "mq-deadline@1.0"], 2, &["no mq-deadline of version '1.0'", "6.1"]);
     refused(&["list", "devcies"], 2, &["no list of 'devcies'", "did you mean 'devices'"]);
 }
+
+#[test]
+fn judged_cells_say_what_they_do_not_have() {
+    let refused_of =
+        |more: &[&str], words: &[&str]| refused(&[&["test", "--scenario", "everyday"], more].concat(), 2, words);
+    refused_of(&["--device", "sdd"], &["sdd", "model:sdd"]);
+    refused_of(&["/tmp"], &["'/tmp' is none", "model:NAME"]);
+    refused_of(&["--seeds", "1,x"], &["'1,x' is no list of seeds", "--seeds"]);
+    refused_of(&["--seeds", "1,1"], &["'1,1' is no list of seeds"]);
+    refused_of(&["--cells", "floppy"], &["no cell has 'floppy' in its name", "--dry-run"]);
+    refused_of(&["--against", "mqfk"], &["mqfk", "nearest: mqfq"]);
+    refused_of(&["--weights", "100,0"], &["weight 0 is outside 1 to 10000"]);
+    refused_of(&["-w", "drrr"], &["unknown workload 'drrr'"]);
+    refused_of(&["--format", "csv"], &["no format 'csv'", "text, json, html, figure"]);
+    refused_of(&["--sets", "3"], &["(--sets)", "--seeds"]);
+    refused_of(&["--host", "native"], &["(--host)"]);
+    refused(&["test", "--scenario", "everyday:quik"], 2, &["no part 'quik'", "did you mean 'quick'?"]);
+    refused(&["test", "--scenario", "shares", "--weights", "1,2"], 2, &["(--weights)", "everyday"]);
+    refused(&["test", "--weights", "1,2", "--weights", "2,1"], 2, &["--weights is given 2 times", "everyday"]);
+    refused(&["test", "--seeds", "1,2"], 2, &["--scenario"]);
+}
+
+#[test]
+fn a_scenario_of_cells_with_a_mistake_is_told_its_line() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let refused = |text: &str, words: &[&str]| {
+        fs::write(directory.path().join("own.toml"), text).expect("a file");
+        refused_in(directory.path(), &["test", "--scenario", "own.toml"], 2, words);
+    };
+    let grid = "title = \"t\"\n[grid]\ndevices = [\"ssd\"]\nworkloads = [\"drr\"]\nweights = [\"1,2\"]\n";
+    refused(&format!("{grid}seeds = [1]\n"), &["own.toml:6: ", "seeds"]);
+    refused(
+        &format!("{grid}[judge]\nflash = {{ ramp = \"3x\", writes_ramp = \"3s\", runtime = \"3s\" }}\n"),
+        &["own.toml:7: '3x'"],
+    );
+    refused(&format!("{grid}[[step]]\nname = \"a\"\ntest = \"\"\n"), &["steps and cells"]);
+    let cell = "title = \"t\"\n[[cell]]\nname = \"c\"\ndevices = [\"ssd\"]\ngroups = [\"name=a,wieght=3\"]\n";
+    refused(cell, &["'wieght'", "cell c"]);
+    refused(
+        &cell.replace("wieght=3", "workload=drr").replace("groups", "changes = [\"3s\", \"2s\"]\ngroups"),
+        &["changes are not in order"],
+    );
+}

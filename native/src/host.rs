@@ -116,6 +116,7 @@ fn writes(experiment: &Experiment) -> bool {
 
 /// What has no meaning here.
 fn check_what_is_asked(experiment: &Experiment) -> Result<(), Refusal> {
+    experiment.check_weights_stay()?;
     if !experiment.machine.is_default() {
         let message = format!("the machine '{}' is a simulated one", experiment.machine.text());
         return Err(Refusal::usage(message, "leave --machine out, or use --host simulator"));

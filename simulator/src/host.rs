@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use block::{GroupId, Nanos, Operation};
 use device::{AnyDevice, Device, DeviceInfo, Model};
 use elevator::registry::Carrier;
-use elevator::{Actuators, Any, Configuration, Depth, Elevator};
+use elevator::{Actuators, Any, Configuration, Depth, Elevator, GroupSettings};
 use experiment::blkio::Statistics;
 use experiment::measurement::{self, DeviceCounters, DirectionCounters, Flag};
 use experiment::{
     Experiment, Host, IssuerPlace, KernelEra, LiveFigures, LiveGroup, Measurement, Progress, Recorder, Refusal,
-    RunError, Schedule, TargetFacts, Window,
+    Reweigh, RunError, Schedule, TargetFacts, Window,
 };
 use queue::{Allocation, Era, Limits, Merging, RequestQueue, Settings};
 use workload::trace::Names;
@@ -311,9 +311,13 @@ fn drive(
     let mut reporter = Reporter { steps: 0, groups: Vec::new(), clock, wall_start_ns, total_ns: run_end };
     let Prepared { run, names, groups, throttled, .. } = prepared;
     run.start();
+    let mut changes = changes_of_weights(experiment, groups);
+    let later = changes.split_off(changes.partition_point(|(change, _)| change.at_ns < window_begin));
+    reweigh(run, names, changes, (&mut reporter, audience), progress)?;
     advance(run, names, window_begin, (&mut reporter, audience), progress)?;
     let begin = run.snapshot();
     audience.record(&mut run.queue, progress.wanted_dispatches(), window_begin);
+    reweigh(run, names, later, (&mut reporter, audience), progress)?;
     if run.queue.limiters().next().is_some() {
         // Stops at every second, to see how much of it limits kept whom waiting.
         *throttled = groups.iter().map(|&group| limiting::Throttled::new(group, &run.queue, window_begin)).collect();
@@ -338,6 +342,31 @@ fn drive(
     }
     reporter.report(run, progress);
     Ok((begin, end))
+}
+
+/// Groups whose weights change on the way, in the order in which they do.
+fn changes_of_weights(experiment: &Experiment, ids: &[GroupId]) -> Vec<(Reweigh, GroupId)> {
+    let changes = experiment.groups.iter().zip(ids).filter_map(|(group, id)| Some((group.reweigh?, *id)));
+    let mut changes: Vec<_> = changes.collect();
+    changes.sort_by_key(|(change, _)| change.at_ns);
+    changes
+}
+
+/// Goes on to where the last of these weights changes, and changes them on the way. No limiter looks at anything meanwhile:
+/// [`Experiment::check`] sees to that.
+fn reweigh(
+    run: &mut Run<impl Elevator>,
+    names: &Names,
+    changes: Vec<(Reweigh, GroupId)>,
+    (reporter, audience): (&mut Reporter, &mut Audience),
+    progress: &mut dyn Progress,
+) -> Result<(), RunError> {
+    for (Reweigh { at_ns, weight }, group) in changes {
+        advance(run, names, at_ns, (&mut *reporter, &mut *audience), progress)?;
+        let settings = GroupSettings { weight: weight.get(), ..*run.queue.groups().settings(group) };
+        run.queue.change_group(group, &settings, at_ns);
+    }
+    Ok(())
 }
 
 fn advance(

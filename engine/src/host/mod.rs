@@ -48,6 +48,7 @@ impl Host for EngineHost {
 
     fn check(&self, experiment: &Experiment) -> Result<(), Refusal> {
         experiment.check()?;
+        experiment.check_weights_stay()?;
         if !experiment.machine.is_default() {
             let message = format!("the machine '{}' is a simulated one", experiment.machine.text());
             return Err(Refusal::usage(message, "leave --machine out, or use --host simulator"));

@@ -12,8 +12,11 @@ pub type ThreadCounts = Vec<u32>;
 /// Percentiles, 0 to 100; an alias for the same reason.
 pub type Percentiles = Vec<f64>;
 
+/// Seeds; an alias for the same reason.
+pub type Seeds = Vec<u64>;
+
 /// What the steps of a scenario say themselves.
-const SET_BY_SCENARIO: [&str; 34] = [
+const SET_BY_SCENARIO: [&str; 31] = [
     "device_depth",
     "machine",
     "queue_requests",
@@ -21,7 +24,6 @@ const SET_BY_SCENARIO: [&str; 34] = [
     "keep",
     "exclusive",
     "destructive",
-    "workload",
     "job",
     "show_jobs",
     "trace",
@@ -36,10 +38,8 @@ const SET_BY_SCENARIO: [&str; 34] = [
     "rate_iops",
     "groups",
     "nrgrp",
-    "weights",
     "strict",
     "buffered_async",
-    "group",
     "limiter",
     "slice_idle",
     "group_idle",
@@ -61,6 +61,8 @@ const SET_BY_SCENARIO: [&str; 34] = [
   hoistway test /mnt/disk -m 8 --sets 3             for real, in a temporary file of that directory
   hoistway test --host engine model:ssd -s wfq      for real, on a file behind the model of an SSD
   hoistway test --scenario write-bomb               what somebody has measured before, as it was
+  hoistway test --scenario everyday:quick -s bfq    54 everyday cells, a verdict on each, in half a minute
+  hoistway test --scenario everyday model:nvme -w drm:bs=16k,iodepth=8 --weights 100,800 --weights 50,100 --seeds 1,2,3,4
   hoistway test -s none -s wfq --assert 'share_error_max <= 10% @ sched=wfq'
   hoistway test report DIR                          print a stored result again
   hoistway test compare DIR1 DIR2                   what changed, and whether it is more than noise
@@ -75,7 +77,8 @@ pub struct TestArguments {
     #[arg(value_name = "TARGET")]
     pub target: Option<String>,
     /// What somebody has measured before, step by step: NAME or FILE.toml, with :STEP one step alone; `hoistway list
-    /// scenarios` has them. TARGET, --host, --sched, times, seed, repetition and output apply to all steps
+    /// scenarios` has them. TARGET, --host, --sched, times, seed, repetition and output apply to all steps. One that judges
+    /// (everyday) also takes --device, -w, --weights and --group instead of its own
     #[arg(long, value_name = "NAME", conflicts_with_all = SET_BY_SCENARIO)]
     pub scenario: Option<String>,
     #[command(flatten)]
@@ -90,6 +93,8 @@ pub struct TestArguments {
     pub schedulers: SchedulerArguments,
     #[command(flatten)]
     pub repetition: RepetitionArguments,
+    #[command(flatten)]
+    pub judge: JudgeArguments,
     #[command(flatten)]
     pub output: OutputArguments,
 }
@@ -228,14 +233,17 @@ pub struct GroupArguments {
     /// Number of groups [default: 4 with -c, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub nrgrp: Option<u32>,
-    /// Weights, 1 to 10000: 100,800 or 100..800 (N even steps) [default: 100,200,...,100*N]
+    /// Weights, 1 to 10000: 100,800 or 100..800 (N even steps); repeatable for a scenario that judges [default:
+    /// 100,200,...,100*N]
     #[arg(long, value_name = "LIST")]
-    pub weights: Option<String>,
+    pub weights: Vec<String>,
     /// One group in full, repeatable: name=db,weight=800,workload=drr:iodepth=4,threads=2,start=5s,stop=20s,
     /// rbps=..,wbps=..,riops=..,wiops=..,low_rbps=..,idle=US,latency=US,high=..,target=US,ioprio=be/4,
     /// leaf_weight=N (of its own threads beside groups below it: for cfq), priority=0..7 (of the group: for uchida and
     /// tarasov), files=own (each thread has a file), cgroup=root (a group in
-    /// reports only: its processes stay in the root group); workload=drr,threads=15,workload=drw,threads=15 does both
+    /// reports only: its processes stay in the root group); workload=drr,threads=15,workload=drw,threads=15 does both,
+    /// workload=none nothing: it holds the groups below it (name=a/b); reweigh=8s:400 gives it another weight on the way, in
+    /// scenarios that judge
     #[arg(long, value_name = "SPEC", conflicts_with_all = ["nrgrp", "weights"])]
     pub group: Vec<String>,
     /// Refuse weights that the mechanism cannot hold to within 2 % of their ratios, and traces that go beyond the target
@@ -289,6 +297,24 @@ pub struct SchedulerArguments {
     /// One variant per value, of every scheduler that has the tunable; repeatable (all combinations)
     #[arg(long, value_name = "KEY=V1,V2,..")]
     pub sweep: Vec<String>,
+}
+
+/// Scenarios that judge (`--scenario everyday`).
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Scenarios that judge, such as everyday")]
+pub struct JudgeArguments {
+    /// Judge on this device instead of the scenario's, repeatable: NAME[,KEY=VALUE...], as behind model:. TARGET is one more
+    #[arg(long, value_name = "MODEL", requires = "scenario")]
+    pub device: Vec<String>,
+    /// One run of each cell and scheduler per seed, instead of the scenario's
+    #[arg(long, value_name = "LIST", value_parser = units::seeds, requires = "scenario", conflicts_with = "seed")]
+    pub seeds: Option<Seeds>,
+    /// Measure these besides, to know what can be had, instead of the scenario's; repeatable, `none` always is one
+    #[arg(long, value_name = "SPEC", requires = "scenario")]
+    pub against: Vec<String>,
+    /// Only cells whose name contains this, repeatable: all of them are told by --dry-run
+    #[arg(long, value_name = "TEXT", requires = "scenario")]
+    pub cells: Vec<String>,
 }
 
 /// How often.

@@ -10,7 +10,7 @@ pub mod slip;
 pub mod workload;
 
 use crate::arguments::TestArguments;
-use crate::arguments::test::{GroupArguments, WorkloadArguments};
+use crate::arguments::test::{GroupArguments, JudgeArguments, WorkloadArguments};
 use crate::arguments::trace::ReplayArguments;
 use crate::exit::{Outcome, Voice};
 
@@ -50,7 +50,7 @@ fn as_test(arguments: &ReplayArguments) -> TestArguments {
         groups: GroupArguments {
             groups: false,
             nrgrp: None,
-            weights: arguments.weights.clone(),
+            weights: arguments.weights.iter().cloned().collect(),
             group: Vec::new(),
             strict: arguments.strict,
             calibrate: false,
@@ -58,6 +58,7 @@ fn as_test(arguments: &ReplayArguments) -> TestArguments {
         },
         schedulers: arguments.schedulers.clone(),
         repetition: arguments.repetition.clone(),
+        judge: JudgeArguments::default(),
         output: arguments.output.clone(),
     }
 }

@@ -15,6 +15,7 @@ use super::groups::Grouping;
 use crate::arguments::TestArguments;
 use crate::arguments::trace::{FormatArguments, ReplayOptions};
 use crate::exit::{Error, Voice};
+use crate::test::groups::only_weights;
 use crate::trace::open::{How, Opened};
 
 /// A replay ends with its trace: longer than any, and shorter than what tables cannot show.
@@ -41,7 +42,7 @@ pub fn read(arguments: &TestArguments, writes: bool, is_made: bool, voice: Voice
     let wanted = Wanted {
         path,
         options: &ReplayOptions { strict: arguments.groups.strict, ..arguments.replay.clone() },
-        weights: arguments.groups.weights.as_deref(),
+        weights: only_weights(&arguments.groups)?,
         iodepth: arguments.workload.iodepth,
         size_bytes: arguments.workload.size_bytes,
         writes,

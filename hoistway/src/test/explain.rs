@@ -11,7 +11,7 @@ use block::Nanos;
 use block::time::{MILLISECOND, SECOND};
 use experiment::attainable::{Attainable, Curve, Tenant};
 use experiment::job::{Engine, Job, Mix, Pattern};
-use experiment::{Cell, Experiment, Group, Host, SchedulerSpec, Unattended};
+use experiment::{Cell, Experiment, Group, Host, SchedulerSpec, Unattended, Weight};
 use report::Results;
 use simulator::{HostCosts, Simulator};
 
@@ -22,10 +22,13 @@ const USUAL_LOSS: f64 = 0.03;
 /// Within this the oracle is believed, and no more is asked of a scheduler.
 const NEAR: f64 = 0.1;
 
+/// Devices that were measured: the question with one request at a time, and what they deliver.
+pub type Curves = Vec<(Experiment, Curve)>;
+
 /// All cells with several groups.
 pub fn text(results: &Results<'_>) -> String {
     let cells = results.cells();
-    let mut curves: Vec<(Experiment, Curve)> = Vec::new();
+    let mut curves = Curves::new();
     let blocks = cells.iter().filter(|cell| cell.groups.len() > 1);
     let blocks: Vec<String> = blocks.map(|cell| explained(cell, results.host, &mut curves)).collect();
     if blocks.is_empty() {
@@ -34,14 +37,14 @@ pub fn text(results: &Results<'_>) -> String {
     blocks.join("\n")
 }
 
-fn explained(cell: &Cell<'_>, host: &str, curves: &mut Vec<(Experiment, Curve)>) -> String {
+fn explained(cell: &Cell<'_>, host: &str, curves: &mut Curves) -> String {
     let run = cell.runs[0];
     let mut text = format!("{}: {} MB/s together\n", cell.name(), mb(cell.bytes_per_s.mean));
     let Some(fairness) = &cell.fairness else { return text + "  nothing was done\n" };
     // The next command follows the completion; what submitting takes the process is spent after it.
     let host_ns = run.experiment.machine.complete_ns_in_force();
-    let asked = asked(cell, &fairness.due, host_ns);
-    let (tenants, job) = match asked {
+    let groups: Vec<&Group> = cell.plan_groups().collect();
+    let (tenants, job) = match asked(&groups, &fairness.due, host_ns) {
         Ok(asked) => asked,
         Err(why) => return text + &plain(cell, &fairness.due, &why),
     };
@@ -93,10 +96,10 @@ fn mb(bytes_per_s: f64) -> String {
 }
 
 /// What each group keeps outstanding, each request on its way for so long, and the job that they all do; or why that says nothing.
-fn asked(cell: &Cell<'_>, due: &[f64], host_ns: Nanos) -> Result<(Vec<Tenant>, Job), String> {
+pub fn asked(groups: &[&Group], due: &[f64], host_ns: Nanos) -> Result<(Vec<Tenant>, Job), String> {
     let mut kind: Option<Job> = None;
     let mut tenants = Vec::new();
-    for (group, share) in cell.plan_groups().zip(due) {
+    for (group, share) in groups.iter().zip(due) {
         let mut outstanding = 0;
         let mut think_ns = 0;
         for job in &group.jobs {
@@ -107,6 +110,7 @@ fn asked(cell: &Cell<'_>, due: &[f64], host_ns: Nanos) -> Result<(Vec<Tenant>, J
                 iodepth: 1,
                 engine: Engine::Async,
                 think: experiment::job::Think::default(),
+                output: Default::default(),
                 ..job.clone()
             };
             let is_other = |known: &Job| {
@@ -147,19 +151,16 @@ fn closed(job: &Job) -> Result<(), &'static str> {
 }
 
 /// What the device delivers with so many of these requests inside, in requests a second.
-fn curve_of(
-    experiment: &Experiment,
-    job: &Job,
-    depth: u32,
-    known: &mut Vec<(Experiment, Curve)>,
-) -> Result<Curve, String> {
+pub fn curve_of(experiment: &Experiment, job: &Job, depth: u32, known: &mut Curves) -> Result<Curve, String> {
     let question = |population: u32| Experiment {
         workload: "population".to_owned(),
         scheduler: SchedulerSpec::named("none"),
         limiters: Vec::new(),
-        groups: vec![Group::new("all", experiment.groups[0].weight, vec![Job { threads: population, ..job.clone() }])],
+        groups: vec![Group::new("all", Weight::DEFAULT, vec![Job { threads: population, ..job.clone() }])],
         threads: 1,
         set: 1,
+        ramp_ns: 100 * MILLISECOND,
+        runtime_ns: 300 * MILLISECOND,
         queue_requests: Some(512.max(2 * depth)),
         machine: experiment::Machine::default(),
         ..experiment.clone()
@@ -173,7 +174,6 @@ fn curve_of(
     for population in POPULATIONS.into_iter().filter(|population| *population < depth).chain([depth]) {
         let mut question = question(population);
         question.device_depth = Some(depth);
-        (question.ramp_ns, question.runtime_ns) = (100 * MILLISECOND, 300 * MILLISECOND);
         let mut host = Simulator::with_costs(HostCosts::NONE);
         host.check(&question)
             .map_err(|refusal| format!("the device refuses a single population: {}", refusal.message))?;

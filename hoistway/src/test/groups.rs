@@ -3,11 +3,12 @@
 use block::{Class, Priority};
 use experiment::group::LowLimits;
 use experiment::group::parse_weights;
-use experiment::{Group, Limits, Weight};
+use experiment::{Group, Limits, Reweigh, Weight};
 use workload::Job;
 use workload::job::Placement;
 
 use crate::arguments::TestArguments;
+use crate::arguments::test::GroupArguments;
 use crate::exit::Error;
 use crate::units;
 use crate::workloads;
@@ -37,11 +38,26 @@ pub struct Described {
     place: String,
 }
 
+/// What `workload=` says of a group that only holds others.
+const NO_WORKLOAD: &str = "none";
+
 /// One `workload=` of a group, and the `threads=` behind it.
 #[derive(Debug)]
 struct Load {
     workload: String,
     threads: Option<u32>,
+}
+
+/// `--weights`, which only a scenario that judges may have more than once.
+pub fn only_weights(given: &GroupArguments) -> Result<Option<&str>, Error> {
+    if given.weights.len() > 1 {
+        let what = format!("--weights is given {} times", given.weights.len());
+        return Err(Error::usage(
+            what,
+            "one test has one; several are for a scenario that judges (--scenario everyday)",
+        ));
+    }
+    Ok(given.weights.first().map(String::as_str))
 }
 
 impl Groups {
@@ -58,7 +74,7 @@ impl Groups {
             && arguments.workload.workload.is_empty()
             && arguments.workload.job.is_empty();
         let count = given.nrgrp.map(|count| count as usize);
-        if let Some(text) = &given.weights {
+        if let Some(text) = only_weights(given)? {
             let count = count.or((given.groups && text.contains("..")).then_some(4));
             let weights =
                 parse_weights(text, count).map_err(|wrong| Error::from(wrong).at(format!("--weights {text}")))?;
@@ -98,6 +114,9 @@ impl Groups {
 
 impl Described {
     fn with_jobs(&self, jobs: &[Job], arguments: &TestArguments) -> Result<Group, Error> {
+        if self.only_holds_others() {
+            return Ok(self.group.clone());
+        }
         let mut all: Vec<(Vec<Job>, u32)> = Vec::new();
         for load in &self.loads {
             let (_, jobs) = workloads::of_name(&load.workload, &arguments.workload)
@@ -142,9 +161,10 @@ fn place_of(spec: &str) -> String {
     format!("--group {spec}")
 }
 
-const KEYS: [&str; 23] = [
+const KEYS: [&str; 24] = [
     "name",
     "weight",
+    "reweigh",
     "cgroup",
     "workload",
     "threads",
@@ -252,8 +272,17 @@ fn microseconds(key: &str, text: &str) -> Result<u64, Error> {
 }
 
 impl Described {
+    /// `workload=none`: it has a weight, and groups below it that work.
+    fn only_holds_others(&self) -> bool {
+        self.loads.iter().any(|load| load.workload == NO_WORKLOAD)
+    }
+
     /// Threads and results bear the names of their workloads.
     fn check_loads(&self) -> Result<(), Error> {
+        if self.only_holds_others() && self.loads.len() > 1 {
+            let what = "the group has workload=none and another one";
+            return Err(Error::usage(what, "leave out none, or the other"));
+        }
         for (index, load) in self.loads.iter().enumerate() {
             if self.loads[..index].iter().any(|other| other.workload == load.workload) {
                 let what = format!("the group does '{}' twice", load.workload);
@@ -268,6 +297,7 @@ impl Described {
         match key {
             "name" => value.clone_into(&mut self.group.path),
             "weight" => self.group.weight = value.parse()?,
+            "reweigh" => self.group.reweigh = Some(reweigh(value)?),
             "cgroup" => {
                 self.group.is_in_root = match value {
                     "root" => true,
@@ -318,6 +348,15 @@ impl Described {
         }
         Ok(())
     }
+}
+
+/// Reads `8s:400`: from then on it has that weight.
+fn reweigh(text: &str) -> Result<Reweigh, Error> {
+    let Some((at, weight)) = text.split_once(':') else {
+        let what = format!("'{text}' is no change of a weight");
+        return Err(Error::usage(what, "write when and what: reweigh=8s:400"));
+    };
+    Ok(Reweigh { at_ns: units::time(at)?, weight: weight.parse()? })
 }
 
 /// Reads `be/4`, `rt/0`, `idle`.
@@ -396,8 +435,11 @@ mod tests {
         assert_eq!(what("name=a,name=b"), "'name' is given twice");
         assert_eq!(what("name=a,workload=drr,threads=2,threads=3"), "'threads' is given twice");
         assert_eq!(what("name=a,workload=drr,workload=drw,workload=drr"), "the group does 'drr' twice");
+        assert_eq!(what("name=a,workload=none,workload=drw"), "the group has workload=none and another one");
         assert_eq!(what("name=a,start=5s,stop=1s"), "the group stops before it starts");
         assert_eq!(what("name=a,ioprio=be/9"), "'be/9' is no I/O priority");
+        assert_eq!(what("name=a,reweigh=400"), "'400' is no change of a weight");
+        assert_eq!(what("name=a,reweigh=8s:0"), "weight 0 is outside 1 to 10000");
         assert_eq!(what("name=a,cgroup=b"), "'b' is no choice of cgroups");
         assert_eq!(what("name=a,files=mine"), "'mine' says nothing of files");
         assert_eq!(what("name=a,leaf_weight=0"), "weight 0 is outside 1 to 10000");

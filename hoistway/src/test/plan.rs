@@ -210,6 +210,11 @@ fn read_workloads(arguments: &TestArguments, target: &Target, voice: Voice) -> R
             workloads::give_sizes(&mut members);
         }
         experiment::group::check(&members)?;
+        if let Some(group) = members.iter().find(|group| group.reweigh.is_some()) {
+            // A table has one share that is due to a group.
+            let what = format!("the weight of group '{}' changes on the way", group.path);
+            return Err(Error::usage(what, "reweigh= is for scenarios that judge; leave it out").at("--group"));
+        }
         plans.push(WorkloadPlan { name, groups: members });
     }
     Ok(plans)

@@ -16,6 +16,10 @@ const LONE_FORMATS: [&str; 4] = ["json", "fio-json", "csv", "html"];
 /// Runs the steps in their order; a signal or an error ends it, the exit code is the worst.
 pub fn run(text: &str, user: &TestArguments, voice: Voice, test: impl Fn(&TestArguments) -> Outcome) -> Outcome {
     let scenario = Scenario::read(text)?;
+    if scenario.has_cells() {
+        return crate::judge::run(&scenario, user, voice);
+    }
+    check_options(text, user)?;
     check_output(&scenario, text, &user.output)?;
     // All of them are read before the first runs.
     let steps: Vec<(&Step, TestArguments)> = scenario
@@ -41,6 +45,26 @@ pub fn run(text: &str, user: &TestArguments, voice: Voice, test: impl Fn(&TestAr
         }
     }
     Ok(exit)
+}
+
+/// What only cells have.
+fn check_options(text: &str, user: &TestArguments) -> Result<(), Error> {
+    let given = [
+        ("--workload", !user.workload.workload.is_empty()),
+        ("--weights", !user.groups.weights.is_empty()),
+        ("--group", !user.groups.group.is_empty()),
+        ("--device", !user.judge.device.is_empty()),
+        ("--seeds", user.judge.seeds.is_some()),
+        ("--against", !user.judge.against.is_empty()),
+        ("--cells", !user.judge.cells.is_empty()),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((option, _)) => {
+            let what = format!("the steps of {text} say themselves what is done by whom, without {option}");
+            Err(Error::usage(what, "leave it out, or give it to a scenario that judges, such as everyday").at(option))
+        }
+    }
 }
 
 /// Several results fit neither into one file nor into one document.

@@ -13,6 +13,7 @@ mod svg;
 mod tables;
 mod throughput;
 mod timeline;
+pub mod verdicts;
 
 use std::fmt::Write;
 

@@ -1,0 +1,130 @@
+//! From runs to figures: what each scheduler did in a cell, means over seeds, beside what it should have done.
+
+use block::{Class, Nanos, Priority};
+use experiment::job::Job;
+use experiment::measurement::Alone;
+use experiment::share::{Fairness, due_up_to};
+use experiment::{Group, ShareUnit};
+
+use super::cells::Cell;
+use super::runs::Run;
+use super::series::{BIN_NS, Series};
+use super::verdict::{SMALLEST_SHARE, Score};
+
+/// Of what is due, and of the whole.
+struct Shares {
+    error: f64,
+    due: Vec<f64>,
+}
+
+/// The groups as they are while the cell is judged: with their last weights, and without jobs that have ended, or come late, or
+/// only pulse.
+pub fn present_groups(cell: &Cell) -> Vec<Group> {
+    let (from_ns, end_ns) = (cell.ramp_ns, cell.ramp_ns + cell.runtime_ns);
+    let of_group = |group: &Group| {
+        let is_there = group.start_ns <= from_ns && group.stop_ns.is_none_or(|stop_ns| stop_ns >= end_ns);
+        let is_long = |job: &&Job| {
+            let end_of = |length_ns: Nanos| job.start_delay_ns.0.saturating_add(length_ns);
+            job.start_delay_ns.1 <= from_ns && job.runtime_ns.is_none_or(|length_ns| end_of(length_ns) >= end_ns)
+        };
+        let jobs = group.jobs.iter().filter(|_| is_there).filter(is_long).cloned().collect();
+        let changed = group.reweigh.filter(|change| change.at_ns <= from_ns);
+        Group { jobs, weight: changed.map_or(group.weight, |change| change.weight), ..group.clone() }
+    };
+    cell.groups.iter().map(of_group).collect()
+}
+
+/// The tenants of a cell that are there while it is judged, by index.
+pub fn present(cell: &Cell) -> Vec<usize> {
+    let groups = present_groups(cell);
+    (0..groups.len()).filter(|index| !groups[*index].jobs.is_empty()).collect()
+}
+
+/// Bins that are judged.
+pub fn judged(cell: &Cell) -> (usize, usize) {
+    let bin = |ns: u64| usize::try_from(ns / BIN_NS).unwrap_or(usize::MAX);
+    (bin(cell.ramp_ns), bin(cell.ramp_ns + cell.runtime_ns))
+}
+
+/// How the shares of one run fit; wholly wrong if nothing was done.
+fn shares(cell: &Cell, alone: &[Alone], present: &[usize], rates: &[f64]) -> Shares {
+    // Who has gone, or only pulses, is due nothing.
+    let groups = present_groups(cell);
+    let weights: Vec<u32> = groups.iter().map(|group| group.weight.get()).collect();
+    let got: Vec<f64> = present.iter().map(|index| rates[*index]).collect();
+    let alone: Vec<f64> = alone.iter().map(|alone| alone.per_s(ShareUnit::Bytes)).collect();
+    let due = due_by_class(got.iter().sum(), &groups, &weights, &alone);
+    let due: Vec<f64> = present.iter().map(|index| due[*index]).collect();
+    match Fairness::of(&got, &due) {
+        Some(fairness) => Shares { error: fairness.error_max, due: fairness.due },
+        None => Shares { error: 1.0, due: vec![1.0 / present.len().max(1) as f64; present.len()] },
+    }
+}
+
+/// What is left by those of a higher class is divided by weight: real time, best effort, idle.
+fn due_by_class(total: f64, groups: &[Group], weights: &[u32], alone: &[f64]) -> Vec<f64> {
+    let mut due = vec![0.0; groups.len()];
+    let mut left = total;
+    for class in [Class::RealTime, Class::BestEffort, Class::Idle] {
+        let members: Vec<Group> = groups.iter().map(|group| only_of(group, class)).collect();
+        let parts = due_up_to(left, &members, weights, ShareUnit::Bytes, alone);
+        due.iter_mut().zip(&parts).for_each(|(due, part)| *due += part);
+        left -= parts.iter().sum::<f64>();
+        // So little is what rounding leaves, and chance: nobody's.
+        if left < total * SMALLEST_SHARE {
+            break;
+        }
+    }
+    due
+}
+
+/// The group, or the group without jobs if it is of another class.
+fn only_of(group: &Group, class: Class) -> Group {
+    if Priority(group.priority.unwrap_or(0)).class() == class {
+        group.clone()
+    } else {
+        Group { jobs: Vec::new(), ..group.clone() }
+    }
+}
+
+/// The figures of a scheduler's runs of a cell, one per seed, and what the tenants are due of the whole.
+pub fn score(cell: &Cell, alone: &[Alone], runs: &[&Run]) -> (Score, Vec<f64>) {
+    let present = present(cell);
+    let (from, to) = judged(cell);
+    let count = runs.len().max(1) as f64;
+    let mut score = Score { error: 0.0, throughput: 0.0, rates: vec![0.0; present.len()], give: 0.03, can: None };
+    let mut due = vec![0.0; present.len()];
+    for run in runs {
+        let rates = run.series.rates(from, to);
+        let Shares { error, due: shares } = shares(cell, alone, &present, &rates);
+        score.error += error / count;
+        // Whoever comes and goes has had a part of the device, too.
+        score.throughput += rates.iter().sum::<f64>() / count;
+        for (place, index) in present.iter().enumerate() {
+            score.rates[place] += rates[*index] / count;
+            due[place] += shares[place] / count;
+        }
+        score.give = run.give;
+    }
+    (score, due)
+}
+
+/// Standard deviation over mean of the throughput of whole seconds, over all seeds: the variances of the runs are averaged, so
+/// that a seed that is faster altogether does not count.
+pub fn variation(cell: &Cell, runs: &[&Series]) -> Option<f64> {
+    let (from, to) = judged(cell);
+    let mut sum = 0.0;
+    for series in runs {
+        let seconds = series.seconds(from, to);
+        if seconds.len() < 2 {
+            return None;
+        }
+        let mean = seconds.iter().sum::<f64>() / seconds.len() as f64;
+        if mean <= 0.0 {
+            return None;
+        }
+        let squares = seconds.iter().map(|value| (value / mean - 1.0).powi(2)).sum::<f64>();
+        sum += squares / (seconds.len() - 1) as f64;
+    }
+    Some((sum / runs.len().max(1) as f64).sqrt())
+}

@@ -1,0 +1,43 @@
+//! What can be had in a cell by formula (4), where that can be computed: direct reads of one kind, on flash, by tenants side by
+//! side.
+
+use experiment::attainable::{Attainable, Curve, Tenant};
+use experiment::{Group, SchedulerSpec};
+
+use super::cells::Cell;
+use super::field::present_groups;
+use crate::test::explain::{self, Curves};
+
+/// What a device delivers to the tenants of a cell, and who they are.
+#[derive(Clone, Debug)]
+pub struct Oracle {
+    tenants: Vec<Tenant>,
+    curve: Curve,
+    depth: f64,
+    request_bytes: f64,
+}
+
+impl Oracle {
+    /// Measures the device, unless that was done for another cell; none where the formula does not hold, or takes no notice of
+    /// what is done.
+    pub fn of(cell: &Cell, shares: &[f64], present: &[usize], curves: &mut Curves) -> Option<Self> {
+        let is_plain = |group: &Group| !group.path.contains('/') && group.priority.is_none();
+        if cell.is_rotational || !cell.groups.iter().all(is_plain) {
+            return None;
+        }
+        let experiment = cell.experiment(&SchedulerSpec::named("none"), 1);
+        let groups = present_groups(cell);
+        let groups: Vec<_> = present.iter().map(|index| &groups[*index]).collect();
+        let host_ns = experiment.machine.complete_ns_in_force();
+        let (tenants, job) = explain::asked(&groups, shares, host_ns).ok()?;
+        let request_bytes = f64::from(job.block_sizes.read.largest_bytes());
+        let curve = explain::curve_of(&experiment, &job, cell.queue_depth, curves).ok()?;
+        Some(Self { tenants, curve, depth: f64::from(cell.queue_depth), request_bytes })
+    }
+
+    /// Bytes per second of each tenant when so much (0 to 1) may be lost.
+    pub fn rates(&self, loss: f64) -> Vec<f64> {
+        let can = Attainable::new(&self.tenants, &self.curve, self.depth, loss);
+        can.rates.iter().map(|rate| rate * self.request_bytes).collect()
+    }
+}

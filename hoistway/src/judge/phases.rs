@@ -1,0 +1,55 @@
+//! Where a cell's runs are cut: the start and each change begin a phase, of which a later part is the steady state.
+
+use super::cells::Cell;
+use super::field::judged;
+use super::format::Kind;
+use super::series::{BIN_NS, PER_SECOND, Series};
+use super::settling::{Phase, window};
+
+/// A device has become slower if this part of its throughput is left over half a second.
+const FALLEN: f64 = 0.7;
+const HALF_A_SECOND: usize = PER_SECOND / 2;
+
+/// The phases of a run that can tell how soon it settles.
+pub fn phases(cell: &Cell, series: &Series) -> Vec<Phase> {
+    let (judged_from, end) = judged(cell);
+    let window = window(cell.is_rotational);
+    let mut starts: Vec<usize> = Vec::new();
+    if cell.is_alike_from_the_start() {
+        starts.push(0);
+    }
+    let bin = |ns: &u64| usize::try_from(ns / BIN_NS).unwrap_or(usize::MAX);
+    starts.extend(cell.changes.iter().map(bin));
+    if cell.is_fall {
+        starts.extend(fall(series, end));
+    }
+    let ends = starts.iter().skip(1).copied().chain([end]);
+    let phase = |(from, to): (usize, usize)| {
+        let middle = from + to.saturating_sub(from) / 2;
+        let steady = if cell.kind != Kind::Changes || to == end { middle.max(judged_from) } else { middle };
+        // The steady state has to be longer than what it is compared with.
+        (steady + 2 * window <= to).then_some(Phase { from, steady, to, window })
+    };
+    starts.iter().copied().zip(ends).filter_map(phase).collect()
+}
+
+/// The bin in which the throughput falls for good; none if it never does.
+fn fall(series: &Series, end: usize) -> Option<usize> {
+    let total = |from: usize, to: usize| series.rates(from, to).iter().sum::<f64>();
+    let first = total(0, HALF_A_SECOND);
+    (HALF_A_SECOND..end.saturating_sub(HALF_A_SECOND)).find(|from| total(*from, from + HALF_A_SECOND) < FALLEN * first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fall_is_found_where_it_begins() {
+        let bytes = (0..100).map(|bin| if bin < 33 { 100 } else { 20 }).collect();
+        let found = fall(&Series { bytes: vec![bytes] }, 100).unwrap();
+        // Two of five bins are slower: 68 % are left.
+        assert_eq!(found, 30);
+        assert_eq!(fall(&Series { bytes: vec![vec![100; 100]] }, 100), None);
+    }
+}

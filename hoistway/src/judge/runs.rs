@@ -1,0 +1,190 @@
+//! The runs: every cell under every scheduler with every seed, on all processors, each reduced to what is judged.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use experiment::measurement::Alone;
+use experiment::{Experiment, Host, Measurement, SchedulerSpec};
+
+use super::cells::Cell;
+use super::field::{judged, present};
+use super::format::Kind;
+use super::series::Series;
+use crate::exit::Error;
+use crate::interrupt::Interrupt;
+use crate::progress::Display;
+use crate::target::HostName;
+use crate::test::host::{self, Terms};
+use crate::test::run::Carrier;
+
+/// What a scheduler may lose if it has no `give`.
+const USUAL_GIVE: f64 = 0.03;
+
+/// One run, reduced.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Who got what when.
+    pub series: Series,
+    /// The scheduler's `give` in force, 0 to 1.
+    pub give: f64,
+}
+
+/// What is run.
+#[derive(Debug)]
+pub struct Plan {
+    /// The cells.
+    pub cells: Vec<Cell>,
+    /// Those who are judged, then those they are judged against; `none` is among the latter.
+    pub schedulers: Vec<SchedulerSpec>,
+    /// How many of them are judged.
+    pub judged: usize,
+    /// One run each.
+    pub seeds: Vec<u64>,
+    /// Runs at a time.
+    pub workers: usize,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Runs {
+    made: BTreeMap<(usize, usize, usize), Run>,
+    alone: BTreeMap<(usize, usize), Alone>,
+    tenants: Vec<usize>,
+}
+
+impl Runs {
+    /// The runs of a cell and a scheduler, one per seed; fewer after a signal.
+    pub fn of(&self, cell: usize, scheduler: usize) -> Vec<&Run> {
+        let key = |seed| (cell, scheduler, seed);
+        self.made.range(key(0)..=key(usize::MAX)).map(|(_, run)| run).collect()
+    }
+
+    /// What each tenant of a cell does when it is alone; empty where that was not asked.
+    pub fn alone(&self, cell: usize) -> Vec<Alone> {
+        let tenants = 0..self.tenants.get(cell).copied().unwrap_or(0);
+        let known = |tenant| self.alone.get(&(cell, tenant)).copied();
+        if tenants.clone().any(|tenant| known(tenant).is_some()) {
+            return tenants.map(|tenant| known(tenant).unwrap_or_default()).collect();
+        }
+        Vec::new()
+    }
+}
+
+impl Plan {
+    /// How many runs there are, but for those in which a tenant is alone.
+    pub const fn count(&self) -> usize {
+        self.cells.len() * self.schedulers.len() * self.seeds.len()
+    }
+
+    fn experiments(&self) -> Vec<Experiment> {
+        let mut experiments = Vec::new();
+        for cell in &self.cells {
+            for seed in &self.seeds {
+                experiments.extend(self.schedulers.iter().map(|scheduler| cell.experiment(scheduler, *seed)));
+            }
+        }
+        experiments
+    }
+
+    /// Asks the simulator about one run of each cell and scheduler.
+    ///
+    /// # Errors
+    /// The first that it refuses.
+    pub fn check(&self) -> Result<(), Error> {
+        let host = host::open(HostName::Simulator, &Terms::default());
+        let check = |cell: &Cell, scheduler: &SchedulerSpec| {
+            host.check(&cell.experiment(scheduler, 1)).map_err(|refusal| Error::from(refusal).at(cell.name.clone()))
+        };
+        for cell in &self.cells {
+            check(cell, &SchedulerSpec::named("none"))?;
+        }
+        let Some(first) = self.cells.first() else { return Ok(()) };
+        let place = |scheduler: &SchedulerSpec| format!("scheduler {scheduler}");
+        self.schedulers.iter().try_for_each(|scheduler| {
+            check(first, scheduler).map_err(|error| {
+                Error::new(error.exit, error.messages[0].what.clone(), error.messages[0].help.clone())
+                    .at(place(scheduler))
+            })
+        })
+    }
+
+    /// Makes all of them, those that a signal leaves time for.
+    ///
+    /// # Errors
+    /// The first run that fails.
+    pub fn make(&self, interrupt: &Interrupt, display: &mut Display) -> Result<Runs, Error> {
+        let experiments = self.experiments();
+        let places: BTreeMap<(String, String, u64), (usize, usize, usize)> = self
+            .cells
+            .iter()
+            .enumerate()
+            .flat_map(|(cell, one)| {
+                self.schedulers.iter().enumerate().flat_map(move |(scheduler, spec)| {
+                    let seeds = self.seeds.iter().enumerate();
+                    seeds.map(move |(index, seed)| {
+                        ((one.name.clone(), spec.to_string(), *seed), (cell, scheduler, index))
+                    })
+                })
+            })
+            .collect();
+        let mut runs = Runs { tenants: self.cells.iter().map(|cell| cell.groups.len()).collect(), ..Runs::default() };
+        display.expect(experiments.len(), &[1]);
+        self.make_alone(&mut runs, interrupt, display)?;
+        self.carry(&experiments, interrupt, display, &mut |measurement| {
+            let Experiment { workload, scheduler, seed, .. } = &measurement.experiment;
+            if let Some(place) = places.get(&(workload.clone(), scheduler.to_string(), *seed)) {
+                runs.made.insert(*place, Run { series: Series::of(&measurement), give: give_of(&measurement) });
+            }
+        })?;
+        Ok(runs)
+    }
+
+    /// Tenants that differ run alone first: what one cannot do then it is not due among others.
+    fn make_alone(&self, runs: &mut Runs, interrupt: &Interrupt, display: &mut Display) -> Result<(), Error> {
+        let mut experiments = Vec::new();
+        let mut places = BTreeMap::new();
+        for (index, cell) in self.cells.iter().enumerate().filter(|(_, cell)| cell.kind != Kind::Grid) {
+            for tenant in present(cell) {
+                let alone = cell.alone(tenant, self.seeds[0]);
+                places.insert((alone.workload.clone(), tenant), index);
+                experiments.push(alone);
+            }
+        }
+        display.expect(experiments.len(), &[1]);
+        self.carry(&experiments, interrupt, display, &mut |measurement| {
+            let Experiment { workload, groups, .. } = &measurement.experiment;
+            let Some(tenant) = groups.iter().position(|group| !group.jobs.is_empty()) else { return };
+            let Some(cell) = places.get(&(workload.clone(), tenant)) else { return };
+            let (from, to) = judged(&self.cells[*cell]);
+            let bytes_per_s = Series::of(&measurement).rates(from, to)[tenant];
+            runs.alone.insert((*cell, tenant), Alone { bytes_per_s, ..Alone::default() });
+        })
+    }
+
+    fn carry(
+        &self,
+        experiments: &[Experiment],
+        interrupt: &Interrupt,
+        display: &mut Display,
+        store: &mut dyn FnMut(Measurement),
+    ) -> Result<(), Error> {
+        let open = || -> Box<dyn Host> { host::open(HostName::Simulator, &Terms::default()) };
+        let carrier = Carrier {
+            host: &open,
+            workers: self.workers,
+            cooldown: Duration::ZERO,
+            interrupt,
+            trace_out: None,
+            dispatches: &|_| 0,
+        };
+        carrier.run(experiments, display, &mut |measurement| {
+            store(measurement);
+            Ok(())
+        })
+    }
+}
+
+fn give_of(measurement: &Measurement) -> f64 {
+    let give = measurement.scheduler.tunables.iter().find(|tunable| tunable.name == "give");
+    give.and_then(|tunable| tunable.value.parse::<f64>().ok()).map_or(USUAL_GIVE, |percent| percent / 100.0)
+}

@@ -1,0 +1,259 @@
+//! What a scheduler's figures in one cell are worth, beside those of the others: plain figures in, a verdict out.
+//!
+//! ```text
+//! exact      error <= 5 % at >= (100 - give) % of none's throughput
+//! bound      nobody has that; within 10 % of what can be had (flash), or as fast as exactness can be (disks)
+//! dominated  error > 10 %, while another has <= 6 % at >= 97 % of this one's throughput
+//! lost       everything else
+//! ```
+
+/// Shares are exact up to this error.
+pub const EXACT: f64 = 0.05;
+/// What is held against others: their error may be a little larger.
+pub const NEARLY_EXACT: f64 = 0.06;
+/// Beyond this error a better one is asked for.
+pub const WRONG: f64 = 0.10;
+/// The part of a throughput that counts as all of it.
+pub const FULL: f64 = 0.97;
+/// How far a tenant may be from what can be had.
+pub const NEAR: f64 = 0.10;
+/// Tenants due less are not held against what can be had: a few requests more or less are a large part of theirs.
+pub const SMALLEST_SHARE: f64 = 0.02;
+/// Of a floor that somebody aims at; he hits it as often from below as from above.
+pub const FLOOR_NOISE: f64 = 0.005;
+
+/// What one scheduler did in a cell; means over seeds.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Score {
+    /// The largest relative error of a share.
+    pub error: f64,
+    /// Bytes per second of all tenants.
+    pub throughput: f64,
+    /// Bytes per second of each tenant.
+    pub rates: Vec<f64>,
+    /// What it may lose of the throughput, 0 to 1.
+    pub give: f64,
+    /// What can be had at that loss, tenant by tenant, where it can be computed.
+    pub can: Option<Vec<f64>>,
+}
+
+/// A cell with everybody who was measured in it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Field {
+    /// A disk or an array.
+    pub is_rotational: bool,
+    /// What the tenants are due of the whole, 0 to 1.
+    pub shares: Vec<f64>,
+    /// `none`, which knows no weights.
+    pub none: Score,
+    /// All others.
+    pub scores: Vec<Score>,
+}
+
+/// What it comes to.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Verdict {
+    /// Shares by weight, at (nearly) the device's full throughput.
+    Exact,
+    /// Exact shares cost more than may be given, and the nearest to them is what it has.
+    Bound,
+    /// Another one (an index into [`Field::scores`]) is exact and no slower.
+    Dominated(usize),
+    /// None of these.
+    Lost,
+}
+
+impl Verdict {
+    /// As tables show it, but for the one who dominates.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Verdict::Exact => "exact",
+            Verdict::Bound => "bound",
+            Verdict::Dominated(_) => "dominated",
+            Verdict::Lost => "lost",
+        }
+    }
+}
+
+impl Field {
+    /// Whether exact shares cost nothing: somebody has them at 97 % of none's throughput.
+    pub fn is_free(&self) -> bool {
+        self.everybody().any(|score| score.error <= EXACT && score.throughput >= FULL * self.none.throughput)
+    }
+
+    fn everybody(&self) -> impl Iterator<Item = &Score> {
+        self.scores.iter().chain([&self.none])
+    }
+
+    /// What `score` may lose here: on disks `give` is 100 by default, and an exact share is still to be had for 3 if it is free.
+    fn give_of(&self, score: &Score) -> f64 {
+        if self.is_rotational { 1.0 - FULL } else { score.give }
+    }
+
+    /// Its throughput as a part of none's.
+    pub fn part_of_none(&self, score: &Score) -> f64 {
+        if self.none.throughput > 0.0 { score.throughput / self.none.throughput } else { 0.0 }
+    }
+
+    /// Whether it delivers what it promises, but for noise.
+    pub fn keeps_floor(&self, score: &Score) -> bool {
+        score.throughput >= (1.0 - self.give_of(score) - FLOOR_NOISE) * self.none.throughput
+    }
+
+    /// The largest throughput of all who are exact.
+    pub fn fastest_exact(&self) -> Option<&Score> {
+        let exact = self.everybody().filter(|score| score.error <= EXACT);
+        exact.max_by(|a, b| a.throughput.total_cmp(&b.throughput))
+    }
+
+    /// Whether it is (nearly) exact, and no slower than exactness has to be.
+    pub fn is_as_fast_as_exact(&self, score: &Score) -> bool {
+        let fastest = self.fastest_exact();
+        fastest.is_some_and(|fastest| score.error <= NEARLY_EXACT && score.throughput >= FULL * fastest.throughput)
+    }
+
+    /// What can be had, tenant by tenant: by formula (4), or where that cannot be computed, what turns between the
+    /// fastest exact scheduler and `none` give, with as much time for the former as `give` pays for.
+    pub fn can_be_had(&self, score: &Score) -> Option<Vec<f64>> {
+        if let Some(can) = &score.can {
+            return Some(can.clone());
+        }
+        let exact = self.fastest_exact()?;
+        let (none, give) = (&self.none, self.give_of(score));
+        let cost = none.throughput - exact.throughput;
+        let part = if cost > 0.0 { (give * none.throughput / cost).min(1.0) } else { 1.0 };
+        let tenants = exact.rates.iter().zip(&none.rates);
+        Some(tenants.map(|(exact, free)| part * exact + (1.0 - part) * free).collect())
+    }
+
+    /// How far the farthest tenant is from what can be had.
+    pub fn distance(&self, score: &Score) -> Option<f64> {
+        let can = self.can_be_had(score)?;
+        let tenants = score.rates.iter().zip(&can).zip(&self.shares);
+        let judged = tenants.filter(|((_, can), share)| **share >= SMALLEST_SHARE && **can > 0.0);
+        Some(judged.map(|((got, can), _)| (got / can - 1.0).abs()).fold(0.0, f64::max))
+    }
+
+    /// Who is exact and no slower than `score`, whose shares are wrong: the fastest of them.
+    pub fn dominator(&self, score: &Score) -> Option<usize> {
+        if score.error <= WRONG {
+            return None;
+        }
+        let better = |other: &Score| other.error <= NEARLY_EXACT && other.throughput >= FULL * score.throughput;
+        let better = self.scores.iter().enumerate().filter(|(_, other)| better(other));
+        better.max_by(|a, b| a.1.throughput.total_cmp(&b.1.throughput)).map(|(index, _)| index)
+    }
+
+    /// The verdict on a score of this cell.
+    pub fn judge(&self, score: &Score) -> Verdict {
+        if score.error <= EXACT && score.throughput >= (1.0 - self.give_of(score)) * self.none.throughput {
+            return Verdict::Exact;
+        }
+        if !self.is_free() && self.is_bound(score) {
+            return Verdict::Bound;
+        }
+        self.dominator(score).map_or(Verdict::Lost, Verdict::Dominated)
+    }
+
+    fn is_bound(&self, score: &Score) -> bool {
+        if self.is_rotational {
+            return self.is_as_fast_as_exact(score);
+        }
+        let is_near = self.distance(score).is_some_and(|distance| distance <= NEAR);
+        self.keeps_floor(score) && (is_near || self.is_better_than_turns(score))
+    }
+
+    /// Nobody is nearer to the weights than the formula, but many are than turns between two schedulers.
+    fn is_better_than_turns(&self, score: &Score) -> bool {
+        let turns = self.can_be_had(score).filter(|_| score.can.is_none());
+        turns.is_some_and(|turns| {
+            let sum: f64 = turns.iter().sum();
+            let tenants = turns.iter().zip(&self.shares).filter(|(_, share)| **share > 0.0);
+            let error = tenants.map(|(rate, share)| (rate / sum / share - 1.0).abs()).fold(0.0, f64::max);
+            score.error <= error
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two tenants, the first due a ninth: a throughput, and what of it the first has.
+    fn score(throughput: f64, part: f64) -> Score {
+        let rates = vec![throughput * part, throughput * (1.0 - part)];
+        let error = (part * 9.0 - 1.0).abs().max(((1.0 - part) * 9.0 / 8.0 - 1.0).abs());
+        Score { error, throughput, rates, give: 0.03, can: None }
+    }
+
+    fn field(is_rotational: bool, others: &[(f64, f64)]) -> Field {
+        let scores = others.iter().map(|(throughput, part)| score(*throughput, *part)).collect();
+        Field { is_rotational, shares: vec![1.0 / 9.0, 8.0 / 9.0], none: score(100.0, 0.5), scores }
+    }
+
+    const DUE: f64 = 1.0 / 9.0;
+
+    #[test]
+    fn whoever_is_exact_at_the_floor_is_exact() {
+        let field = field(false, &[(97.1, DUE * 1.04), (96.9, DUE), (99.0, DUE * 1.08)]);
+        assert!(field.is_free());
+        assert_eq!(field.judge(&field.scores[0]), Verdict::Exact);
+        // Three per cent were given, not 3.1; and it could have been had.
+        assert_eq!(field.judge(&field.scores[1]), Verdict::Lost);
+        // 8 % are neither exact nor wrong.
+        assert_eq!(field.judge(&field.scores[2]), Verdict::Lost);
+    }
+
+    #[test]
+    fn whoever_ignores_weights_is_dominated_by_the_fastest_who_does_not() {
+        let field = field(false, &[(98.0, DUE), (99.0, DUE), (96.0, DUE)]);
+        assert_eq!(field.judge(&field.none), Verdict::Dominated(1));
+        // Nobody is dominated by somebody who is 3 % slower.
+        let slower = self::field(false, &[(96.0, DUE)]);
+        assert_eq!(slower.judge(&slower.none), Verdict::Lost);
+    }
+
+    #[test]
+    fn on_flash_bound_is_near_to_what_can_be_had() {
+        // Exact at 70: with 3 of 100 to give, a tenth of the time. 0.1 * 7.8 + 0.9 * 50 = 45.8 and 0.1 * 62.2 + 45 = 51.2.
+        let mut field = field(false, &[(70.0, DUE), (97.0, 0.472), (97.0, 0.55), (90.0, 0.472)]);
+        assert!(!field.is_free());
+        let can = field.can_be_had(&field.scores[1]).unwrap();
+        assert!((can[0] - 45.78).abs() < 0.01 && (can[1] - 51.22).abs() < 0.01, "{can:?}");
+        assert_eq!(field.judge(&field.scores[1]), Verdict::Bound);
+        assert_eq!(field.judge(&field.scores[2]), Verdict::Lost);
+        assert_eq!(field.judge(&field.scores[3]), Verdict::Lost, "below the floor");
+        field.scores.push(score(97.0, 0.3));
+        assert_eq!(field.judge(&field.scores[4]), Verdict::Bound, "nearer to the weights than turns");
+        // Formula (4) has the last word.
+        field.scores[1].can = Some(vec![30.0, 67.0]);
+        assert_eq!(field.judge(&field.scores[1]), Verdict::Lost);
+        field.scores[1].give = 0.3;
+        field.scores[0].give = 0.3;
+        assert_eq!(field.judge(&field.scores[0]), Verdict::Exact, "whoever may give 30 may be exact at 70");
+    }
+
+    #[test]
+    fn on_disks_bound_is_as_fast_as_exactness_can_be() {
+        let field = field(true, &[(60.0, DUE), (58.5, DUE * 1.055), (57.0, DUE), (60.0, 0.3)]);
+        assert_eq!(field.judge(&field.scores[0]), Verdict::Bound);
+        assert_eq!(field.judge(&field.scores[1]), Verdict::Bound);
+        assert_eq!(field.judge(&field.scores[2]), Verdict::Lost, "5 % slower than need be");
+        assert_eq!(field.judge(&field.scores[3]), Verdict::Dominated(0));
+        // Where it is free it is asked for, whatever `give` is.
+        let mut free = self::field(true, &[(98.0, DUE), (90.0, DUE)]);
+        free.scores[1].give = 1.0;
+        assert_eq!([0, 1].map(|index| free.judge(&free.scores[index])), [Verdict::Exact, Verdict::Lost]);
+    }
+
+    #[test]
+    fn tenants_of_less_than_two_per_cent_are_not_held_against_the_oracle() {
+        let rates = vec![2.0, 98.0];
+        let score = Score { error: 1.0, throughput: 100.0, rates, give: 0.03, can: Some(vec![1.0, 97.0]) };
+        let none = score.clone();
+        let field = Field { is_rotational: false, shares: vec![0.01, 0.99], none, scores: vec![score.clone()] };
+        assert!(field.distance(&score).unwrap() < 0.011);
+        let larger = Field { shares: vec![0.02, 0.98], ..field };
+        assert!(larger.distance(&score).unwrap() > 0.9);
+    }
+}

@@ -1,0 +1,164 @@
+//! `hoistway test --scenario everyday`: verdicts on schedulers that are known to be good or bad, on the user's own cells.
+
+#[expect(dead_code, reason = "other tests look into directories")]
+mod program;
+
+use std::fs;
+
+use program::{Said, hoistway};
+use serde_json::Value;
+
+/// A moment of a judgement, with these arguments behind those of all tests here.
+fn judged(arguments: &[&str]) -> Said {
+    let directory = tempfile::tempdir().expect("a directory");
+    let all = ["test", "--quiet", "--progress", "none", "--scenario", "everyday"];
+    hoistway(directory.path(), &[&all[..], arguments].concat())
+}
+
+fn document(said: &Said) -> Value {
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""), "{}", said.stdout);
+    serde_json::from_str(&said.stdout).expect("one JSON document")
+}
+
+/// What a document says of a scheduler in a cell.
+fn result<'a>(document: &'a Value, cell: &str, scheduler: &str) -> &'a Value {
+    let cells = document["cells"].as_array().expect("cells");
+    let cell = cells.iter().find(|one| one["name"] == cell).unwrap_or_else(|| panic!("no {cell} in {document:#}"));
+    let results = cell["results"].as_array().expect("results");
+    results.iter().find(|one| one["scheduler"] == scheduler).expect("the scheduler")
+}
+
+/// 32 reads of each tenant are far more than the device needs, so that exact shares are free; with one of each they would cost
+/// more than 3 %, and what can be had is near to what `none` does.
+const MOMENT: [&str; 10] = [
+    "model:ssd-lsi",
+    "-w",
+    "drr:bs=4k,iodepth=32",
+    "-w",
+    "drr:bs=4k",
+    "--seeds",
+    "1,2",
+    "--ramp",
+    "500ms",
+    "--format=json",
+];
+
+#[test]
+fn a_scheduler_that_ignores_weights_is_dominated_where_exactness_is_free() {
+    let arguments =
+        [&MOMENT[..], &["--runtime", "1s", "--weights", "100,800", "-s", "none", "--against", "mqfq"]].concat();
+    let said = judged(&arguments);
+    let json = document(&said);
+    assert_eq!(
+        (json["judged"].clone(), json["seeds"].clone()),
+        (serde_json::json!(["none"]), serde_json::json!([1, 2]))
+    );
+    let deep = "ssd-lsi drr:bs=4k,iodepth=32 100,800";
+    let none = result(&json, deep, "none");
+    assert_eq!(
+        (none["verdict"].as_str(), none["dominated_by"].as_str()),
+        (Some("dominated"), Some("mqfq")),
+        "{none:#}"
+    );
+    assert_eq!(result(&json, deep, "mqfq")["verdict"], "exact");
+    // Half and half, where a ninth and eight ninths were due.
+    assert!((none["share_error_max"].as_f64().unwrap() - 3.5).abs() < 0.1, "{none:#}");
+    let shallow = "ssd-lsi drr:bs=4k 100,800";
+    assert_eq!(result(&json, shallow, "mqfq")["verdict"], "lost", "exact, at half the throughput");
+    let can = result(&json, shallow, "none");
+    assert_eq!((can["can_is_formula"].clone(), can["verdict"].as_str()), (Value::Bool(true), Some("bound")), "{can:#}");
+    // Formula (4): what is lost is the light one's.
+    let (light, heavy) = (can["can_bytes_per_s"][0].as_f64().unwrap(), can["can_bytes_per_s"][1].as_f64().unwrap());
+    assert!(light < heavy && light + heavy < can["bytes_per_s"].as_f64().unwrap(), "{can:#}");
+    // Not more than chance: the runs do not depend on how many go at a time.
+    let again = judged(&[&arguments[..], &["--workers", "1"]].concat());
+    assert!(again.stdout == said.stdout, "results depend on --workers");
+}
+
+/// Tenants that differ, and one that comes.
+const OWN: &str = r#"
+title = "Mine"
+[judge]
+schedulers = ["mqfq"]
+against = ["wfq"]
+seeds = [3]
+flash = { ramp = "500ms", writes_ramp = "500ms", runtime = "4s" }
+[[cell]]
+name = "levels"
+devices = ["ssd"]
+groups = [
+    "name=a,weight=300,workload=none", "name=a/x,weight=100,workload=drr:bs=4k,iodepth=16",
+    "name=a/y,weight=200,workload=drr:bs=4k,iodepth=16", "name=b,weight=100,workload=drr:bs=4k,iodepth=16",
+]
+[[cell]]
+name = "classes"
+devices = ["ssd"]
+groups = [
+    "name=a,cgroup=root,ioprio=be/4,workload=drr:bs=4k,iodepth=32",
+    "name=b,cgroup=root,ioprio=idle,workload=drr:bs=4k,iodepth=32",
+]
+[[cell]]
+name = "reweighed"
+devices = ["ssd"]
+changes = ["5s"]
+groups = ["name=a,weight=100,reweigh=5s:900,workload=drr:bs=4k,iodepth=32", "name=b,weight=300,workload=drr:bs=4k,iodepth=32"]
+[[cell]]
+name = "comes"
+devices = ["ssd"]
+changes = ["5s"]
+groups = ["name=a,weight=100,workload=drr:bs=4k,iodepth=32", "name=b,weight=300,workload=drr:bs=4k,iodepth=32,start=5s"]
+"#;
+
+#[test]
+fn a_file_of_ones_own_has_tenants_that_differ_and_come() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("own.toml"), OWN).expect("a file");
+    let arguments = ["test", "--quiet", "--progress", "none", "--scenario", "own.toml", "--format", "json"];
+    let json = document(&hoistway(directory.path(), &arguments));
+    let dues = |name: &str| {
+        let cells = json["cells"].as_array().expect("cells");
+        let cell = cells.iter().find(|cell| cell["name"] == name).expect("the cell");
+        cell["due"].as_array().expect("shares").iter().map(|due| due.as_f64().unwrap()).collect::<Vec<_>>()
+    };
+    let near = |got: &[f64], wanted: &[f64]| got.iter().zip(wanted).all(|(got, wanted)| (got - wanted).abs() < 0.01);
+    // Three quarters as 1 : 2; an idle tenant is due nothing while another one can use everything.
+    assert!(near(&dues("ssd levels"), &[0.25, 0.5, 0.25]), "{:?}", dues("ssd levels"));
+    assert!(near(&dues("ssd classes"), &[1.0, 0.0]), "{:?}", dues("ssd classes"));
+    assert_eq!(result(&json, "ssd levels", "mqfq")["verdict"], "exact");
+    assert!(result(&json, "ssd levels", "none")["share_error_max"].as_f64().unwrap() > 0.3);
+    assert!(near(&dues("ssd reweighed"), &[0.75, 0.25]), "{:?}", dues("ssd reweighed"));
+    assert_eq!(result(&json, "ssd reweighed", "mqfq")["verdict"], "exact", "the simulator has changed the weight");
+    // From the start, when one is alone, and from when the other one comes.
+    let settled = result(&json, "ssd comes", "mqfq")["settled"].as_array().expect("a list").clone();
+    assert_eq!(settled.len(), 2, "{settled:?}");
+    assert!(settled.iter().all(|one| one["after_s"] == 1.0), "{settled:?}");
+}
+
+#[test]
+fn a_picture_and_a_page_show_every_cell() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let place = |name: &str| directory.path().join(name);
+    let (page, figure) =
+        (format!("html={}", place("a.html").display()), format!("figure={}", place("a.svg").display()));
+    let moment = ["model:sata", "-w", "dsr,drr", "--weights", "100,300", "--weights", "100,100", "--seeds", "1"];
+    let times = ["--ramp", "0", "--runtime", "2s", "-s", "wfq", "--against", "none"];
+    let said = judged(&[&moment[..], &times, &["--format", "text", "--format", &page, "--format", &figure]].concat());
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    let [page, figure] = ["a.html", "a.svg"].map(|name| fs::read_to_string(place(name)).expect("written"));
+    for cell in ["sata dsr 100,300", "sata dsr 100,100", "sata drr 100,300", "sata drr 100,100"] {
+        assert!(said.stdout.lines().any(|line| line.starts_with(cell)), "{cell}: {}", said.stdout);
+        assert!(
+            figure.matches(&format!("<title>{cell}: ")).count() == 1 && page.contains(&format!(">{cell}</td>")),
+            "{cell}"
+        );
+    }
+    assert!(said.stdout.contains("disks and arrays, grid: 4 cells"), "{}", said.stdout);
+}
+
+#[test]
+fn tenants_given_on_the_command_line_are_a_cell() {
+    let groups = ["--group", "name=a,weight=100,workload=drr:bs=4k", "--group", "name=b,weight=800,workload=drr:bs=4k"];
+    let said = judged(&[&["--device", "ssd", "--device", "model:ssd-lsi", "--dry-run"][..], &groups].concat());
+    let cells: Vec<&str> = said.stdout.lines().filter(|line| line.contains(" given ")).collect();
+    assert_eq!((said.code, cells.len()), (0, 2), "{}{}", said.stdout, said.stderr);
+}
