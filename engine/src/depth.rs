@@ -3,8 +3,8 @@
 //! ```text
 //! Watching ─ several tenants, busy ─► Searching ─ smallest depth found ─► Settled ─ now and then ─► Probing
 //!     ▲  full depth                       bisection                          ▲ │ load changed          │ same
-//!     └──────────────────────────────────────────────────────────────────────┼─┘ ◄── changed           │
-//!                                                                            └────────────────────────-┘
+//!     └──────────────────────────────────────────────────────────────────────┼─┘                      │ or twice, or half
+//!                                                                            └────────────────────────┘
 //! ```
 //! A request inside the device is beyond the scheduler's reach, so weights act only while requests queue, and they queue only if the
 //! device is given fewer than there are. The throughput X(n) at n in flight rises to a knee and is flat behind it; the smallest n within
@@ -21,8 +21,9 @@ use block::time::{MILLISECOND, SECOND};
 /// per cent that can be told from it.
 const ENOUGH_PPM: i64 = 985_000;
 const WHOLE_PPM: i64 = 1_000_000;
-/// One pair of epochs tells at most this much, so that a pause of the machine does not decide.
-const MOST_TOLD_PPM: i64 = 500_000;
+/// One pair of epochs tells at most this much to either side of the threshold (Huber 1964): a pause of the machine is as good as any
+/// loss, and must not decide. Wide against what is to be told, narrow against a pause.
+const MOST_TOLD_PPM: i64 = 50_000;
 /// Pairs of epochs before a standard error means anything.
 const LEAST_PAIRS: i64 = 4;
 /// Pairs after which the mean decides if its standard error is a per cent at most; otherwise noise hides the answer. This many tell
@@ -103,6 +104,7 @@ struct Trial {
     /// Rates of the last reference and candidate epochs.
     reference_rate: Option<u64>,
     candidate_rate: Option<u64>,
+    /// How many pairs told how much above the threshold the candidate is.
     pairs: i64,
     sum_ppm: i64,
     squares_ppm: i128,
@@ -148,15 +150,15 @@ impl Trial {
             let both = u128::from(before) + u128::from(rate);
             let gain = u128::from(held) * 2 * u128::from(WHOLE_PPM.unsigned_abs()) / both.max(1);
             let gain = i64::try_from(gain).unwrap_or(i64::MAX);
-            self.add(gain.clamp(WHOLE_PPM - MOST_TOLD_PPM, WHOLE_PPM + MOST_TOLD_PPM));
+            self.add((gain - ENOUGH_PPM).clamp(-MOST_TOLD_PPM, MOST_TOLD_PPM));
         }
         self.verdict()
     }
 
-    fn add(&mut self, gain_ppm: i64) {
+    fn add(&mut self, above_ppm: i64) {
         self.pairs += 1;
-        self.sum_ppm += gain_ppm;
-        self.squares_ppm += i128::from(gain_ppm) * i128::from(gain_ppm);
+        self.sum_ppm += above_ppm;
+        self.squares_ppm += i128::from(above_ppm) * i128::from(above_ppm);
     }
 
     fn verdict(&self) -> Option<Verdict> {
@@ -164,11 +166,10 @@ impl Trial {
             return None;
         }
         let (pairs, sum) = (i128::from(self.pairs), i128::from(self.sum_ppm));
-        let away = sum - i128::from(ENOUGH_PPM) * pairs;
-        // (mean - threshold)^2 > decisive^2 * variance / pairs, without a division.
+        // mean^2 > decisive^2 * variance / pairs, without a division.
         let scatter = self.squares_ppm * pairs - sum * sum;
-        let by_mean = if away > 0 { Verdict::Enough } else { Verdict::TooFew };
-        if away * away * (pairs - 1) > DECISIVE_SQUARED * scatter {
+        let by_mean = if sum > 0 { Verdict::Enough } else { Verdict::TooFew };
+        if sum * sum * (pairs - 1) > DECISIVE_SQUARED * scatter {
             return Some(by_mean);
         }
         let is_known = scatter <= KNOWN_PPM * KNOWN_PPM * pairs * pairs * (pairs - 1);
@@ -245,7 +246,6 @@ pub(crate) struct Learner {
     /// The next rest.
     rest_ns: Nanos,
     quiet: u32,
-    is_looking_down: bool,
 }
 
 impl Learner {
@@ -259,7 +259,6 @@ impl Learner {
             recent: Load::default(),
             rest_ns: FIRST_REST_NS,
             quiet: 0,
-            is_looking_down: false,
         }
     }
 
@@ -297,8 +296,7 @@ impl Learner {
         match self.state {
             State::Watching => self.search(epoch),
             State::Searching { low, high, population, mut trial } => {
-                let verdict = trial.step(epoch.rate());
-                let (low, high) = match verdict {
+                let (low, high) = match trial.step(epoch.rate()) {
                     None => return self.state = State::Searching { low, high, population, trial },
                     Some(Verdict::Enough) => (low, trial.candidate),
                     Some(Verdict::TooFew | Verdict::Unknown) => (trial.candidate, high),
@@ -312,20 +310,19 @@ impl Learner {
                 } else if rest_ns > epoch.duration_ns {
                     self.state = State::Settled { rest_ns: rest_ns - epoch.duration_ns };
                 } else {
-                    self.look_again(epoch);
+                    self.look_up(epoch);
                 }
             }
             State::Probing { mut trial } => {
-                let was_down = trial.candidate < self.found;
-                match trial.step(epoch.rate()) {
-                    None => self.state = State::Probing { trial },
-                    // Less is as fast now, or more is faster: the curve is another.
-                    Some(Verdict::Enough) if was_down => self.watch(),
-                    Some(Verdict::TooFew) if !was_down => self.watch(),
-                    Some(_) => {
-                        self.rest_ns = (self.rest_ns * 2).min(LONGEST_REST_NS);
-                        self.state = State::Settled { rest_ns: self.rest_ns };
-                    }
+                let Some(verdict) = trial.step(epoch.rate()) else { return self.state = State::Probing { trial } };
+                let is_down = trial.reference == self.found;
+                match (verdict, is_down) {
+                    // Nothing less was enough so far: how much less is now is not known.
+                    (Verdict::Enough, true) if self.found == self.full => self.watch(),
+                    (Verdict::Enough, true) => self.settle(trial.candidate, FIRST_REST_NS, epoch),
+                    (Verdict::TooFew, false) => self.settle(trial.reference, FIRST_REST_NS, epoch),
+                    (_, false) => self.look_down(epoch),
+                    (_, true) => self.rest((self.rest_ns * 2).min(LONGEST_REST_NS)),
                 }
             }
         }
@@ -352,24 +349,38 @@ impl Learner {
             return;
         }
         // What is hardly less than the load has in flight anyway only stands in the way of more.
-        self.found = if high <= population - population / RESOLUTION { high } else { self.full };
-        self.state = State::Settled { rest_ns: self.rest_ns };
-        // The comparison ended with the full depth, whose rate is within a per cent of this one's.
-        self.learned = Load::of(epoch);
-        self.recent = self.learned;
+        let found = if high <= population - population / RESOLUTION { high } else { self.full };
+        self.settle(found, FIRST_REST_NS, epoch);
     }
 
-    /// Looks up and down by turns. Both depths are near the one in force, so that shares are kept meanwhile.
-    fn look_again(&mut self, epoch: &Epoch) {
-        self.is_looking_down = !self.is_looking_down;
-        let in_force = if self.found < self.full { self.found } else { epoch.population().min(self.full) };
-        let trial = match self.is_looking_down || self.found == self.full {
-            true => Trial::new((in_force * 3 / 4).max(1), self.found),
-            false => Trial::new(self.found, self.found.saturating_mul(2).min(self.full)),
-        };
+    /// Keeps a depth for a while. The epoch was one of a depth as good.
+    fn settle(&mut self, found: u32, rest_ns: Nanos, epoch: &Epoch) {
+        self.found = found;
+        self.learned = Load::of(epoch);
+        self.recent = self.learned;
+        self.rest(rest_ns);
+    }
+
+    fn rest(&mut self, rest_ns: Nanos) {
+        self.rest_ns = rest_ns;
+        self.state = State::Settled { rest_ns };
+    }
+
+    /// Whether twice as many would be faster, and then whether half as many are as fast. The full depth is left alone, so that shares
+    /// are kept meanwhile: on a curve that bends one way, what doubling no longer gains bounds what all depth would.
+    fn look_up(&mut self, epoch: &Epoch) {
+        if self.found == self.full {
+            return self.look_down(epoch);
+        }
+        let trial = Trial::new(self.found, self.found.saturating_mul(2).min(self.full));
         self.state = State::Probing { trial };
-        if trial.candidate >= trial.reference {
-            self.state = State::Settled { rest_ns: self.rest_ns };
+    }
+
+    fn look_down(&mut self, epoch: &Epoch) {
+        let in_force = if self.found == self.full { epoch.population() } else { self.found };
+        match in_force / 2 {
+            0 => self.rest(LONGEST_REST_NS),
+            half => self.state = State::Probing { trial: Trial::new(half, self.found) },
         }
     }
 
@@ -520,11 +531,11 @@ mod tests {
         bench.run(4);
         assert_eq!(bench.learner.found, 8);
         bench.curve = Box::new(sharp(2.4e5, 1e-4));
-        bench.run(10);
-        assert!((24..=28).contains(&bench.learner.found), "{}", bench.learner.found);
+        bench.run(20);
+        assert!((24..=32).contains(&bench.learner.found), "{}", bench.learner.found);
         bench.curve = Box::new(sharp(4e4, 1e-4));
         bench.run(20);
-        assert!((4..=5).contains(&bench.learner.found), "{}", bench.learner.found);
+        assert!((4..=6).contains(&bench.learner.found), "{}", bench.learner.found);
     }
 
     #[test]

@@ -85,11 +85,13 @@ pub(crate) struct Occupancy {
     held: u32,
     done_in_turn: u32,
     turn: u32,
+    /// Of the last completion in this turn.
+    completed_ns: Option<Nanos>,
     /// The last dispatch ended for want of room although something was queued.
     is_full: bool,
     in_flight_ns: u64,
     since_ns: Nanos,
-    /// Completions until the epoch begins: what was in flight when the limit changed.
+    /// Completions after which the epoch begins: what was in flight when the limit changed.
     skip: u32,
     epoch_began_ns: Nanos,
     epoch_mark_ns: u64,
@@ -110,6 +112,7 @@ impl Occupancy {
             held: 0,
             done_in_turn: 0,
             turn: 0,
+            completed_ns: None,
             is_full: false,
             in_flight_ns: 0,
             since_ns: 0,
@@ -140,25 +143,19 @@ impl Occupancy {
         (self.ios, self.work_bytes) = (0, 0);
     }
 
-    /// Counts a completion; whether the epoch ends with it.
-    fn count(&mut self, bytes: u64, now: Nanos) -> bool {
-        if self.skip > 0 {
-            self.skip -= 1;
-            if self.skip > 0 {
-                return false;
-            }
-            self.begin_epoch(now);
-            return true;
-        }
+    fn count(&mut self, bytes: u64) {
         self.ios += 1;
         self.work_bytes += bytes + REQUEST_BYTES;
-        false
+    }
+
+    fn length_ns(&self, now: Nanos) -> Nanos {
+        now.saturating_sub(self.epoch_began_ns)
     }
 
     fn is_over(&self, now: Nanos) -> bool {
-        let length_ns = now.saturating_sub(self.epoch_began_ns);
-        let is_long = length_ns >= SHORTEST_EPOCH_NS && self.ios >= completions_of_epoch(self.limit());
-        self.skip == 0 && (is_long || length_ns >= LONGEST_EPOCH_NS)
+        let is_enough = self.ios >= completions_of_epoch(self.limit());
+        let length_ns = self.length_ns(now);
+        self.ios > 0 && (length_ns >= SHORTEST_EPOCH_NS && is_enough || length_ns >= LONGEST_EPOCH_NS)
     }
 }
 
@@ -166,11 +163,29 @@ impl Turn {
     /// A turn of the shard's loop begins: what was done within the last one has left the device.
     #[inline]
     pub fn begin_round(&mut self, now: Nanos) {
+        // Between turns, so that completions that come together are counted together; and behind one that had some, so that epochs last
+        // from completion to completion.
+        if let Some(at) = self.occupancy.completed_ns.take() {
+            if self.occupancy.skip == 0 {
+                if self.occupancy.is_over(at) {
+                    self.end_epoch(at);
+                }
+            } else if self.occupancy.ios >= self.occupancy.skip {
+                self.begin_epoch(at);
+            }
+        }
         let occupancy = &mut self.occupancy;
         occupancy.advance(now);
         occupancy.held -= occupancy.done_in_turn;
         occupancy.done_in_turn = 0;
         occupancy.turn = occupancy.turn.wrapping_add(1);
+    }
+
+    /// What was in flight under the last limit has left.
+    fn begin_epoch(&mut self, now: Nanos) {
+        self.occupancy.skip = 0;
+        self.occupancy.begin_epoch(now);
+        self.groups.iter_mut().flatten().for_each(|group| _ = group.usage.of_epoch(now));
     }
 
     /// Whether more waits for the next turn, which nothing else brings about.
@@ -208,17 +223,13 @@ impl Turn {
         } else {
             occupancy.held -= 1;
         }
-        let begins = occupancy.count(u64::from(total_bytes), now);
-        if begins {
-            self.groups.iter_mut().flatten().for_each(|group| drop(group.usage.of_epoch(now)));
-        } else if self.occupancy.is_over(now) {
-            self.end_epoch(now);
-        }
+        occupancy.count(u64::from(total_bytes));
+        occupancy.completed_ns = Some(now);
     }
 
     fn end_epoch(&mut self, now: Nanos) {
         self.look_at_scheduler();
-        let duration_ns = now.saturating_sub(self.occupancy.epoch_began_ns);
+        let duration_ns = self.occupancy.length_ns(now);
         let (mut outstanding_ns, mut rivals) = (0, 0);
         for group in self.groups.iter_mut().flatten() {
             let of_group = group.usage.of_epoch(now);
