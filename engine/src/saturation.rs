@@ -32,6 +32,8 @@ pub(crate) struct Tenant {
 pub struct GroupShare {
     /// Its number.
     pub group: u32,
+    /// Its path; empty for the root.
+    pub path: String,
     /// Its part by weight among those who want more, 0 to 1.
     pub share: f64,
     /// Its part of what was done, 0 to 1: due, and got.
@@ -63,6 +65,13 @@ pub struct Saturation {
     pub groups: Vec<GroupShare>,
 }
 
+impl GroupShare {
+    /// What it is called in sentences.
+    pub fn name(&self) -> &str {
+        if self.path.is_empty() { "the root group" } else { &self.path }
+    }
+}
+
 impl Saturation {
     /// What follows from what was measured.
     pub(crate) fn of(tenants: &[Tenant], knowledge: Knowledge, in_flight: f64, limit: u32, has_shares: bool) -> Self {
@@ -88,7 +97,8 @@ impl Saturation {
             let share = share_of(tenant, tenants, &wanting);
             let (due, got) = (share * part(theirs), part(tenant.bytes));
             let outstanding = tenant.outstanding;
-            state.groups.push(GroupShare { group: tenant.group, share, due, got, outstanding, why: None });
+            let path = tenant.path.clone();
+            state.groups.push(GroupShare { group: tenant.group, path, share, due, got, outstanding, why: None });
         }
         if state.groups.len() >= 2 {
             state.exact = state.groups.iter().map(|group| group.outstanding / group.share.max(1e-9)).reduce(f64::min);
@@ -103,7 +113,7 @@ impl Saturation {
         if group.got >= group.due * (1.0 - KEPT) {
             return None;
         }
-        let (path, percent) = (name(&tenant.path), shown_percent(group.share));
+        let (path, percent) = (group.name(), shown_percent(group.share));
         let keeps = format!("{path} keeps {} outstanding", requests(group.outstanding));
         Some(match (self.needed, self.knowledge) {
             _ if !has_shares => format!("{path} is due {percent} %, but this scheduler knows no weights"),
@@ -141,10 +151,6 @@ impl Saturation {
             (None, _) => format!("not saturated: {in_flight} in flight, and fewer would be slower{exact}"),
         }
     }
-}
-
-fn name(path: &str) -> &str {
-    if path.is_empty() { "the root group" } else { path }
 }
 
 fn requests(count: f64) -> String {

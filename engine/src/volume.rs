@@ -25,6 +25,7 @@ use crate::error::EngineError;
 use crate::gate::Gate;
 use crate::positioning::Rotational;
 use crate::protocol::Protocol;
+use crate::saturation::Saturation;
 use crate::shard::{Attachment, DrainReport, Listener, LoopSettings, Mailbox, Resident, Shard, ShardStatus};
 use crate::turn::{ConnectionBounds, TurnSettings};
 
@@ -575,6 +576,14 @@ impl ShardHandle {
     /// When the engine has stopped.
     pub fn set_queue_depth(&self, depth: u32) -> Result<(), EngineError> {
         self.ask(move |shard| shard.turn().set_device_depth(depth.max(1), linux::thread::monotonic_ns()))
+    }
+
+    /// Whether the device is saturated, and whose share is not kept.
+    ///
+    /// # Errors
+    /// When the engine has stopped.
+    pub fn saturation(&self) -> Result<Saturation, EngineError> {
+        self.ask(|shard| shard.turn().saturation(linux::thread::monotonic_ns()))
     }
 
     /// Everything that can be told at this moment.

@@ -10,6 +10,12 @@ use super::{Devices, lock};
 use crate::configuration::read_limits;
 
 impl Devices {
+    /// How full each device is. One that has stopped is left out.
+    pub fn saturations(&self) -> Vec<(String, Saturation)> {
+        let of = |shard: &super::Shard| Some((shard.handle.name().to_owned(), shard.handle.saturation().ok()?));
+        self.shards.iter().filter_map(of).collect()
+    }
+
     /// Devices, exports, groups and connections with what they counted, groups' histograms if they are wanted. A device
     /// that has stopped is left out.
     pub fn status(&self, with_buckets: bool) -> Value {
