@@ -12,6 +12,7 @@
 mod backing;
 mod client;
 pub mod counters;
+mod depth;
 mod error;
 mod flush;
 mod gate;
@@ -19,6 +20,7 @@ mod host;
 mod memory;
 mod positioning;
 pub mod protocol;
+mod saturation;
 mod shard;
 mod table;
 mod turn;
@@ -26,9 +28,11 @@ mod volume;
 
 pub use backing::{Backing, BackingKind, VolumeFacts, VolumeSettings, parse_size};
 pub use client::{Client, ClientError, Ticket};
+pub use depth::Knowledge;
 pub use error::{EngineError, ErrorKind};
 pub use host::EngineHost;
 pub use positioning::Rotational;
+pub use saturation::{GroupShare, Saturation};
 pub use shard::{
     Answer, ConnectionStatus, Data, Door, DrainReport, GroupStatus, LocalRequest, Payload, Resident, ShardStatus,
     TunableStatus, VolumeStatus,

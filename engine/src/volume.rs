@@ -25,6 +25,7 @@ use crate::error::EngineError;
 use crate::gate::Gate;
 use crate::positioning::Rotational;
 use crate::protocol::Protocol;
+use crate::saturation::Saturation;
 use crate::shard::{Attachment, DrainReport, Listener, LoopSettings, Mailbox, Resident, Shard, ShardStatus};
 use crate::turn::{ConnectionBounds, TurnSettings};
 
@@ -57,7 +58,8 @@ pub struct ShardSettings {
     pub scheduler: SchedulerSpec,
     /// Memory for data, 64 MiB to 64 GiB.
     pub memory_bytes: u64,
-    /// Commands the device is given at a time; 0 = by its kind.
+    /// Commands the device is given at a time; 0 = 32 on a disk, elsewhere learned: the fewest that deliver what all would, of 128
+    /// at most.
     pub queue_depth: u32,
     /// Whether positioning costs time; a model in front says so itself.
     pub rotational: Rotational,
@@ -236,6 +238,8 @@ pub fn start(settings: ShardSettings, volumes: &[VolumeSettings]) -> Result<Shar
         connections: settings.max_connections,
         groups: settings.max_groups,
         device_depth: depth,
+        // On a disk every depth pays a little, and its schedulers decide themselves who has it.
+        may_learn_depth: settings.queue_depth == 0 && !rotational,
         queue_requests: settings.queue_requests,
         max_part_bytes: settings.max_request_bytes,
         is_rotational: rotational,
@@ -572,6 +576,14 @@ impl ShardHandle {
     /// When the engine has stopped.
     pub fn set_queue_depth(&self, depth: u32) -> Result<(), EngineError> {
         self.ask(move |shard| shard.turn().set_device_depth(depth.max(1), linux::thread::monotonic_ns()))
+    }
+
+    /// Whether the device is saturated, and whose share is not kept.
+    ///
+    /// # Errors
+    /// When the engine has stopped.
+    pub fn saturation(&self) -> Result<Saturation, EngineError> {
+        self.ask(|shard| shard.turn().saturation(linux::thread::monotonic_ns()))
     }
 
     /// Everything that can be told at this moment.

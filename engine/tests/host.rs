@@ -195,3 +195,28 @@ fn the_first_dispatches_are_told() {
     let with_reason = told.requests.iter().filter_map(|request| told.reasons.get(usize::from(request.reason?)));
     assert!(with_reason.count() > 200);
 }
+
+/// Two groups of 32 on a device whose eight servers are busy with 8, and that takes 64 at once: without a learned depth nothing waits.
+#[test]
+fn by_default_the_depth_is_learned_and_shares_are_kept() {
+    let target = "model:null,latency_us=800,servers=8,memory:64MiB";
+    let mut experiment = experiment(target, "mqfq", &[100, 400], &job(Mix::Read, 32));
+    (experiment.device_depth, experiment.ramp_ns, experiment.runtime_ns) = (None, 3_000_000_000, 3_000_000_000);
+    let measured = EngineHost.run(&experiment, &mut Unattended).expect("measured");
+    let bytes: Vec<u64> = measured.groups.iter().map(experiment::measurement::GroupMeasurement::bytes).collect();
+    let ratio = bytes[1] as f64 / bytes[0] as f64;
+    assert!((3.2..4.8).contains(&ratio), "{bytes:?}, ratio {ratio}");
+}
+
+/// Alone, a group has all depth.
+#[test]
+fn a_group_alone_is_not_held_back() {
+    let target = "model:null,latency_us=800,servers=32,memory:64MiB";
+    let rate = |scheduler: &str| {
+        let mut experiment = experiment(target, scheduler, &[100], &job(Mix::Read, 64));
+        (experiment.device_depth, experiment.runtime_ns) = (None, 2_000_000_000);
+        EngineHost.run(&experiment, &mut Unattended).expect("measured").ios_per_s()
+    };
+    let (free, learned) = (rate("none"), rate("wfq"));
+    assert!(learned > 0.9 * free, "{learned:.0} of {free:.0}");
+}

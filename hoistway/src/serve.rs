@@ -36,7 +36,7 @@ pub struct ServeArguments {
     /// Memory for payloads, 64MiB to 64GiB (default 256MiB)
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
-    /// Requests given to the device at once; 0 decides by the kind of device
+    /// Requests given to the device at once; 0 learns how many it takes before it gets no faster (32 on a disk)
     #[arg(long, value_name = "N")]
     queue_depth: Option<u64>,
     /// Whether positioning costs time: auto, yes or no; auto asks the system, and measures where it says yes

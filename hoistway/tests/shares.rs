@@ -9,7 +9,7 @@ const MIB: u64 = 1 << 20;
 /// A device that 64 requests in flight saturate whatever else this machine does: 8 at a time, about 4,000 reads a second.
 const MODEL: &str = "model:ssd,channels=4,dies_per_channel=2,t_read_us=1150";
 
-fn two_tenants(scheduler: &str) -> Served {
+fn two_tenants(scheduler: &str, queue_depth: u32) -> Served {
     let directory = directory();
     sparse_file(&directory.path().join("disk.img"), 64 * MIB);
     let text = format!(
@@ -17,7 +17,7 @@ fn two_tenants(scheduler: &str) -> Served {
 [[device]]
 name = "disk"
 scheduler = "{scheduler}"
-queue_depth = 8
+queue_depth = {queue_depth}
 memory = "64MiB"
 [[device.export]]
 name = "light"
@@ -45,7 +45,13 @@ unix = "@/control.sock"
 /// Bytes that two processes of fio read in the same ten seconds. One fio starts both: two that are begun by
 /// themselves do not end together, and whoever ends last has the device alone (7.4 times was seen once in five runs).
 fn light_and_heavy(scheduler: &str) -> (f64, f64) {
-    let served = two_tenants(scheduler);
+    let served = two_tenants(scheduler, 8);
+    let got = read_by_both(&served, 32, 1);
+    assert_eq!(served.terminate(), Some(0));
+    got
+}
+
+fn read_by_both(served: &Served, heavy_depth: u32, ramp_s: u32) -> (f64, f64) {
     let [light, heavy] = ["light", "heavy"].map(|export| format!("--uri={}", served.uri(export)));
     let output = succeed(
         "fio",
@@ -53,16 +59,17 @@ fn light_and_heavy(scheduler: &str) -> (f64, f64) {
             "--ioengine=nbd",
             "--rw=randread",
             "--bs=4k",
-            "--iodepth=32",
             "--size=32m",
             "--norandommap",
             "--time_based",
-            "--ramp_time=1",
+            &format!("--ramp_time={ramp_s}"),
             "--runtime=10",
             "--output-format=json",
             "--name=light",
+            "--iodepth=32",
             &light,
             "--name=heavy",
+            &format!("--iodepth={heavy_depth}"),
             &heavy,
         ],
     );
@@ -72,9 +79,45 @@ fn light_and_heavy(scheduler: &str) -> (f64, f64) {
         let job = jobs.iter().find(|job| job["jobname"] == name).expect("the job");
         job["read"]["io_bytes"].as_f64().expect("bytes")
     };
-    let got = (of("light"), of("heavy"));
+    (of("light"), of("heavy"))
+}
+
+/// By default the device would be given all 64 at once, and nothing would wait: shares are kept because its depth is learned.
+#[test]
+fn by_default_two_fio_processes_have_their_shares() {
+    if !requires("shares of two fio processes by default", &["fio"]) {
+        return;
+    }
+    let served = two_tenants("mqfq", 0);
+    let (light, heavy) = read_by_both(&served, 32, 4);
+    let ratio = heavy / light;
+    println!("mqfq, learned depth: light {light:.0} bytes, heavy {heavy:.0} bytes, ratio {ratio:.3}");
+    // Equal shares without it; a busy machine may keep fio from asking for all that is due.
+    assert!((5.0..9.0).contains(&ratio), "heavy got {ratio:.3} times what light got");
     assert_eq!(served.terminate(), Some(0));
-    got
+}
+
+/// 8 at once saturate the device; of these 2 are the most that the heavy one has.
+#[test]
+fn who_keeps_too_few_requests_outstanding_is_told() {
+    if !requires("why a share is not kept", &["fio"]) {
+        return;
+    }
+    let served = two_tenants("wfq", 8);
+    let looks = std::thread::scope(|scope| {
+        let load = scope.spawn(|| read_by_both(&served, 2, 1));
+        let mut looks = Vec::new();
+        while !load.is_finished() {
+            std::thread::sleep(std::time::Duration::from_millis(1_500));
+            looks.push(served.status().to_string());
+        }
+        load.join().expect("fio");
+        looks
+    });
+    let is_said = |look: &String| look.contains("heavy keeps ") && look.contains("; its share of 89 % needs 8");
+    assert!(looks.iter().any(is_said), "{looks:#?}");
+    assert!(looks.iter().any(|look| look.contains(r#""saturated":true"#)), "{looks:#?}");
+    assert_eq!(served.terminate(), Some(0));
 }
 
 /// Issue 2: 1:8 within 5 % under wfq when the device is the bottleneck.

@@ -259,6 +259,7 @@ impl Shard {
 
     fn turn_once(&mut self, now: Nanos) {
         self.counters.turns += 1;
+        self.turn.begin_round(now);
         let mut completions = std::mem::take(&mut self.completions);
         completions.clear();
         self.ring.reap(COMPLETIONS_PER_TURN, &mut completions);

@@ -10,6 +10,7 @@ use experiment::blkio::Statistics;
 use super::Shard;
 use crate::backing::VolumeFacts;
 use crate::counters::{GroupCounters, LoopCounters, Sums};
+use crate::saturation::Saturation;
 
 /// A shard at one moment.
 #[derive(Clone, Debug)]
@@ -28,8 +29,12 @@ pub struct ShardStatus {
     pub held_by_limiters: u32,
     /// How often it gave each reason.
     pub reasons: Vec<(&'static str, u64)>,
-    /// Commands the device is given at a time.
+    /// Commands the device is given at a time now.
     pub device_depth: u32,
+    /// Commands it would be given at a time at most.
+    pub most_device_depth: u32,
+    /// Whether it is saturated, and whose share is not kept.
+    pub saturation: Saturation,
     /// Requests not answered and sent.
     pub requests_in_flight: usize,
     /// Commands the device holds.
@@ -157,6 +162,7 @@ impl Shard {
             value,
             default: row.default,
         });
+        let (device_depth, most_device_depth) = self.turn.device_depth();
         ShardStatus {
             name: self.settings.name.clone(),
             scheduler: self.turn.scheduler(),
@@ -165,7 +171,9 @@ impl Shard {
             limiters: self.turn.limiters(),
             held_by_limiters: self.turn.held_by_limiters(),
             reasons: self.turn.reasons(),
-            device_depth: self.turn.device_depth(),
+            device_depth,
+            most_device_depth,
+            saturation: self.turn.saturation(linux::thread::monotonic_ns()),
             requests_in_flight: self.turn.requests_in_flight(),
             ios_in_flight: self.turn.ios_in_flight(),
             memory_bytes: (total - free, total),

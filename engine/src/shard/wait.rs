@@ -155,7 +155,8 @@ impl Shard {
     }
 
     fn has_work_at_hand(&self) -> bool {
-        !self.ready.is_empty()
+        self.turn.must_go_on()
+            || !self.ready.is_empty()
             || !self.dirty.is_empty()
             || !self.deferred.is_empty()
             || !self.inline_done.is_empty()

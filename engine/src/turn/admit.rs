@@ -179,6 +179,10 @@ impl Turn {
         };
         state.requests += 1;
         state.bytes += cost;
+        let group = state.group;
+        if let Some(Some(group)) = self.groups.get_mut(group as usize) {
+            group.usage.began(now);
+        }
         Some(request)
     }
 

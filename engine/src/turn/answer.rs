@@ -153,6 +153,10 @@ impl Turn {
             self.count(connection, &outcome);
         }
         self.requests.give(index);
+        let group = self.connections[connection].group;
+        if let Some(Some(group)) = self.groups.get_mut(group as usize) {
+            group.usage.ended(now);
+        }
         let state = &mut self.connections[connection];
         state.requests -= 1;
         state.bytes -= credit_bytes(&asked);

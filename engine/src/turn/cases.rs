@@ -56,6 +56,7 @@ impl Bench {
 
     fn settle(&mut self) -> Vec<Action> {
         let mut all = Vec::new();
+        self.turn.begin_round(2);
         loop {
             self.turn.dispatch(2, &mut self.actions);
             if self.actions.list.is_empty() {

@@ -12,6 +12,7 @@ use linux::TOP_CLASS_BYTES;
 use linux::ring::MAX_SPANS;
 use queue::{Era, Handover, Merging, RequestQueue, Settings};
 
+use super::occupancy::{Occupancy, Usage};
 use super::state::{Connection, ConnectionBounds, Group, Io, Part, Request, Volume, VolumeAbilities};
 use super::{Turn, TurnCounters};
 use crate::counters::{GroupCounters, Sums};
@@ -31,6 +32,8 @@ pub(crate) struct TurnSettings {
     pub groups: u32,
     /// Commands the device holds at a time.
     pub device_depth: u32,
+    /// Fewer are given where that keeps shares and costs nothing.
+    pub may_learn_depth: bool,
     /// Requests the queue may hold; 0 = as many as fit.
     pub queue_requests: u32,
     pub max_part_bytes: u32,
@@ -50,6 +53,7 @@ impl TurnSettings {
             connections: 1,
             groups: 2,
             device_depth: 1,
+            may_learn_depth: false,
             queue_requests: 0,
             max_part_bytes: 1 << 20,
             is_rotational: false,
@@ -108,8 +112,9 @@ impl Turn {
         let mut groups: Vec<Option<Group>> = (0..settings.groups).map(|_| None).collect();
         if let Some(root) = groups.first_mut() {
             let (name, weight) = (String::new(), elevator::group::WEIGHT_DEFAULT);
-            let counters = GroupCounters::default();
-            *root = Some(Group { name, weight, id: GroupId::ROOT, counters, connections: 0, limits: Limits::NONE });
+            let (counters, usage) = (GroupCounters::default(), Usage::default());
+            *root =
+                Some(Group { name, weight, id: GroupId::ROOT, counters, connections: 0, limits: Limits::NONE, usage });
         }
         Ok(Self {
             queue,
@@ -125,6 +130,7 @@ impl Turn {
             max_part_bytes: settings.max_part_bytes,
             is_draining: false,
             memory_was_freed: false,
+            occupancy: Occupancy::new(settings.device_depth, settings.may_learn_depth),
             counters: TurnCounters::default(),
             is_traced: false,
             traced: Vec::new(),
@@ -189,8 +195,9 @@ impl Turn {
         if !self.queue.add_group(id, &settings, now) {
             return None;
         }
-        let (name, counters) = (name.to_owned(), GroupCounters::default());
-        self.groups[id.0 as usize] = Some(Group { name, weight, id, counters, connections: 0, limits: Limits::NONE });
+        let (name, counters, usage) = (name.to_owned(), GroupCounters::default(), Usage::default());
+        let limits = Limits::NONE;
+        self.groups[id.0 as usize] = Some(Group { name, weight, id, counters, connections: 0, limits, usage });
         Some(id.0)
     }
 
@@ -337,17 +344,6 @@ impl Turn {
     /// What the queue counts.
     pub fn queue_counters(&self) -> queue::Counters {
         *self.queue.counters()
-    }
-
-    /// Changes how many commands the device is given at a time.
-    pub fn set_device_depth(&mut self, device: u32, now: Nanos) {
-        let requests = self.queue.depth().requests;
-        self.queue.set_depth(Depth { requests, device }, now);
-    }
-
-    /// How many commands the device is given at a time.
-    pub fn device_depth(&self) -> u32 {
-        self.queue.depth().device
     }
 
     /// Counts of the turn itself; violations of queue and policy included.

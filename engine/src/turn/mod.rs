@@ -15,6 +15,7 @@ mod answer;
 mod cases;
 mod control;
 mod limiting;
+mod occupancy;
 mod part;
 mod state;
 #[cfg(test)]
@@ -37,6 +38,7 @@ pub use tracing::Traced;
 use crate::memory::Memory;
 use crate::protocol::{Asked, Failure};
 use crate::table::Table;
+use occupancy::Occupancy;
 use state::{Connection, Group, Io, Part, Request, Volume};
 
 /// What the shard does next with a connection's stream.
@@ -233,6 +235,7 @@ pub(crate) struct Turn {
     max_part_bytes: u32,
     is_draining: bool,
     memory_was_freed: bool,
+    occupancy: Occupancy,
     counters: TurnCounters,
     is_traced: bool,
     traced: Vec<Traced>,
@@ -288,12 +291,14 @@ impl Turn {
         })
     }
 
-    /// Asks the queue until the device is full or the elevator says hold or empty.
+    /// Asks the queue until the device has as many as it is to have, or the elevator says hold or empty.
     pub fn dispatch(&mut self, now: Nanos, actions: &mut Actions) {
         if self.memory_was_freed && self.memory.has_waiting() {
             self.retry_waiting(now, actions);
         }
-        while let Next::Start { id, .. } = self.queue.dispatch(HardwareQueue(0), now) {
+        while self.has_room()
+            && let Next::Start { id, .. } = self.queue.dispatch(HardwareQueue(0), now)
+        {
             self.listen();
             self.start(id, now, actions);
         }

@@ -131,7 +131,8 @@ impl Turn {
                 request.started_ns = now;
             }
         }
-        self.ios[io.slot() as usize] = Io::default();
+        let turn = self.enter_device(now);
+        self.ios[io.slot() as usize] = Io { turn, ..Io::default() };
         self.hand_over(io, &parts, actions);
         self.gathered = parts;
     }
@@ -209,6 +210,7 @@ impl Turn {
         if failure.is_some() {
             self.note_damage(io, operation, result);
         }
+        self.leave_device(io, now);
         let mut done = std::mem::take(&mut self.done);
         self.queue.complete(io, status_of(failure), now, |bio| done.push(bio));
         self.listen();

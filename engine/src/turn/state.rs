@@ -330,11 +330,14 @@ pub(crate) struct Group {
     pub counters: crate::counters::GroupCounters,
     pub connections: u32,
     pub limits: experiment::Limits,
+    pub usage: super::occupancy::Usage,
 }
 
 /// One request of the queue, in the device.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct Io {
+    /// The turn of the loop in which it was started.
+    pub turn: u32,
     pub total_bytes: u32,
     pub done_bytes: u32,
     pub retries: u8,

@@ -129,6 +129,7 @@ impl Storm {
 
     /// Dispatches, and takes note of what the turn wants.
     fn settle(&mut self) {
+        self.turn.begin_round(self.now);
         loop {
             self.turn.dispatch(self.now, &mut self.actions);
             if self.actions.list.is_empty() {

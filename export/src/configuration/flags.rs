@@ -53,7 +53,7 @@ pub fn read(flags: &Flags) -> Result<Configuration, Vec<Problem>> {
             device.queue_depth = depth;
         } else {
             let what = format!("{depth} is outside {} to {}", QUEUE_DEPTHS.start(), QUEUE_DEPTHS.end());
-            problems.push(Problem::new(&Place::flag("--queue-depth", ""), what, "0 decides by the kind of device"));
+            problems.push(Problem::new(&Place::flag("--queue-depth", ""), what, "0 learns how many the device takes"));
         }
     }
     if let Some(word) = &flags.rotational {

@@ -39,7 +39,7 @@ pub const MAXIMUM_NAME_BYTES: usize = 256;
 pub const MEMORY: std::ops::RangeInclusive<Size> = Size(64 << 20)..=Size(64 << 30);
 /// Arena size of a device that names none.
 pub const DEFAULT_MEMORY: Size = Size(256 << 20);
-/// Requests a device may be given at once; 0 decides by the kind of device.
+/// Requests a device may be given at once; 0 learns how many it takes before it gets no faster.
 pub const QUEUE_DEPTHS: std::ops::RangeInclusive<u64> = 0..=4_096;
 
 /// What may be said of whether positioning costs time.
@@ -74,7 +74,7 @@ pub struct Device {
     pub scheduler: Located<String>,
     /// Size of the buffer arena.
     pub memory: Size,
-    /// Requests given to the device at once; 0 decides by the kind of device.
+    /// Requests given to the device at once; 0 learns how many it takes before it gets no faster.
     pub queue_depth: u64,
     /// Whether positioning costs time.
     pub rotational: Rotational,

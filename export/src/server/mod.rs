@@ -14,15 +14,16 @@ pub mod reception;
 pub mod reload;
 mod share;
 pub mod socket;
+mod watch;
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -38,6 +39,7 @@ use devices::{Devices, Drained};
 use reception::{Acceptor, Arrival, Bell, Counts, InForce, Reception};
 use reload::{Change, difference};
 use socket::{Listening, SocketFile, inherited, listen, listen_private};
+use watch::Watch;
 
 pub use devices::CHECKS;
 
@@ -243,9 +245,19 @@ impl Server {
 
     /// Serves until a drain is over; the exit status.
     pub fn run(mut self) -> u8 {
+        let mut watch = Watch::default();
+        let mut next_look = Instant::now() + watch::PAUSE;
         loop {
-            // The server holds a sender itself, so there is always an event to come.
-            let Ok(event) = self.events.recv() else { return ABANDONED };
+            let event = match self.events.recv_timeout(next_look.saturating_duration_since(Instant::now())) {
+                Ok(event) => event,
+                Err(RecvTimeoutError::Timeout) => {
+                    next_look = Instant::now() + watch::PAUSE;
+                    watch.look(&self.state.devices.saturations()).iter().for_each(|line| eprintln!("{line}"));
+                    continue;
+                }
+                // The server holds a sender itself, so there is always an event to come.
+                Err(RecvTimeoutError::Disconnected) => return ABANDONED,
+            };
             match event {
                 Event::Terminate if self.is_draining => {
                     eprintln!("hoistway: error: ended at once, requests in flight were abandoned");

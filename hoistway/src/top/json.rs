@@ -20,6 +20,7 @@ fn device(device: &DeviceLook, interval: &Interval) -> Value {
         "depth": device.depth,
         "in_flight": device.in_flight,
         "busy_pct": busy,
+        "saturation": device.saturation,
         "groups": groups,
     })
 }
@@ -42,6 +43,7 @@ fn group(line: &Line) -> Value {
         "latency_ns_p99": line.latency_ns[1],
         "throttled_pct": line.throttled_percent.map(rounded),
         "limit": line.limit,
+        "why": line.why,
     })
 }
 

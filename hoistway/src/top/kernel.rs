@@ -67,6 +67,7 @@ impl Kernel {
             flows: Some([flow(0), flow(4)]),
             diskstats: Some(stat.fields),
             notes: self.queue.tunables().into_iter().collect(),
+            saturation: serde_json::Value::Null,
             groups: groups.into_iter().map(group).collect(),
             scheduler,
         };

@@ -32,8 +32,18 @@ pub struct DeviceLook {
     pub diskstats: Option<[u64; 17]>,
     /// Other figures for the detail view, by name.
     pub notes: BTreeMap<String, String>,
+    /// How full it is, as the server tells it; null elsewhere.
+    pub saturation: serde_json::Value,
     /// Its groups.
     pub groups: Vec<GroupLook>,
+}
+
+impl DeviceLook {
+    /// How full it is, and whose share is not kept and why; nothing where nobody knows.
+    pub fn sentences(&self) -> Vec<String> {
+        let own = self.saturation["text"].as_str().map(|text| format!("{}: {text}", self.name));
+        own.into_iter().chain(self.groups.iter().filter_map(|group| group.why.clone())).collect()
+    }
 }
 
 /// A group on a device at one moment.
@@ -53,6 +63,8 @@ pub struct GroupLook {
     pub throttled_ns: Option<Nanos>,
     /// Its limits as a line; empty without.
     pub limit: String,
+    /// Why its share was not kept, where somebody knows.
+    pub why: Option<String>,
 }
 
 /// Reads or writes.

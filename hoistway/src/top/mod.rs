@@ -42,7 +42,7 @@ use table::{History, Shown, Sort};
 /// `hoistway top`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  hoistway top                                  a server at /run/hoistway/control.sock\n  hoistway top --control /run/h.sock -b -n 10   ten intervals as lines\n  hoistway top /dev/sda                         the kernel's scheduler and control groups\n  hoistway top hoistway-test-20261122-101500    a stored result, second by second\n  hoistway top --speed 10 -- model:sata -s cfq --weights 100,800   a simulated test, ten times as fast\n\nDUE% is by the weights among the groups that have requests waiting; who has none is due what it got. On a\nblock device nobody counts who waits: every group that does I/O is taken to want more, and latencies\nare not known. DIFF is in points of per cent, ! marks more than 5. INFL and QUEUED are averages.\nA util of 100% does not mean that a device with several slots is at its limit.\n\nKeys: q quit, s sort, p pause, + - interval, r reads and writes apart, d next device, h help,\nEnter tunables and reasons"
+    after_help = "Examples:\n  hoistway top                                  a server at /run/hoistway/control.sock\n  hoistway top --control /run/h.sock -b -n 10   ten intervals as lines\n  hoistway top /dev/sda                         the kernel's scheduler and control groups\n  hoistway top hoistway-test-20261122-101500    a stored result, second by second\n  hoistway top --speed 10 -- model:sata -s cfq --weights 100,800   a simulated test, ten times as fast\n\nDUE% is by the weights among the groups that have requests waiting; who has none is due what it got. On a\nblock device nobody counts who waits: every group that does I/O is taken to want more, and latencies\nare not known. DIFF is in points of per cent, ! marks more than 5. INFL and QUEUED are averages.\nA util of 100% does not mean that a device with several slots is at its limit.\nOf a server, the lines below say whether the device is saturated, and why a group has not its share.\n\nKeys: q quit, s sort, p pause, + - interval, r reads and writes apart, d next device, h help,\nEnter tunables and reasons"
 )]
 pub struct TopArguments {
     /// A block device, or a result directory of `hoistway test`; without it the server behind --control
@@ -198,7 +198,8 @@ fn text(interval: &Interval, sort: Sort, history: &mut History) -> String {
         history.add(&device.name, &lines);
         let (header, rows) = table::cells(&device.name, &lines, Shown { split: false, width: None }, history);
         text += &format!("{}\n", table::device_line(device, interval));
-        text += &table::text(&header, &rows).iter().map(|line| format!("{line}\n")).collect::<String>();
+        let below = device.sentences();
+        text += &table::text(&header, &rows).iter().chain(&below).map(|line| format!("{line}\n")).collect::<String>();
     }
     text + "\n"
 }

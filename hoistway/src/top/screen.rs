@@ -134,8 +134,11 @@ impl<'a> Screen<'a> {
 
     fn draw(&self, frame: &mut Frame<'_>) {
         let area = frame.area();
-        let [title, body, foot] =
-            Layout::vertical([Constraint::Length(1), Constraint::Min(1), Constraint::Length(1)]).areas(area);
+        let sentences = self.shown().map_or(Vec::new(), |(_, device)| device.sentences());
+        let below = u16::try_from(sentences.len()).unwrap_or(u16::MAX).min(area.height / 3);
+        let parts = [Constraint::Length(1), Constraint::Min(1), Constraint::Length(below), Constraint::Length(1)];
+        let [title, body, why, foot] = Layout::vertical(parts).areas(area);
+        frame.render_widget(Paragraph::new(sentences.into_iter().map(Text::from).collect::<Vec<_>>()), why);
         let state = if self.is_paused { "paused" } else { "q quit, h help" };
         let below = format!("every {:?}, sorted by {}   {state}", self.pause, self.sort.text());
         frame.render_widget(Paragraph::new(below).style(Style::new().add_modifier(Modifier::DIM)), foot);

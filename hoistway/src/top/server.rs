@@ -57,6 +57,7 @@ fn devices(status: &Value) -> Vec<DeviceLook> {
                 in_flight: number(&device["ios_in_flight"]),
                 diskstats: diskstats(device),
                 notes: notes(device),
+                saturation: device["saturation"].clone(),
                 groups: groups.map(|group| self::group(group, outstanding(&text(&group["path"])))).collect(),
                 name,
                 ..DeviceLook::default()
@@ -83,6 +84,7 @@ fn group(group: &Value, outstanding: u64) -> GroupLook {
         outstanding: Some(outstanding),
         throttled_ns: group["throttled_ns"].as_u64(),
         limit: limits.collect::<Vec<_>>().join(" "),
+        why: group["share"]["why"].as_str().map(str::to_owned),
     }
 }
 

@@ -75,6 +75,8 @@ pub struct Line {
     pub throttled_percent: Option<f64>,
     /// Its limits.
     pub limit: String,
+    /// Why its share was not kept, where somebody knows.
+    pub why: Option<String>,
 }
 
 impl Line {
@@ -102,6 +104,7 @@ pub fn lines(device: &DeviceLook, seconds: f64, sort: Sort) -> Vec<Line> {
         latency_ns: [0.5, 0.99].map(|part| quantile_of(&group.flows, part)),
         throttled_percent: group.throttled_ns.map(|ns| (ns as f64 / 1e7 / seconds).min(100.0)),
         limit: group.limit.clone(),
+        why: group.why.clone(),
     };
     let mut lines: Vec<Line> = device.groups.iter().zip(shares::of(device, seconds)).map(line).collect();
     let descending = |value: &dyn Fn(&Line) -> f64, one: &Line, other: &Line| value(other).total_cmp(&value(one));

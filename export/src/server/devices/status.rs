@@ -3,13 +3,19 @@
 use std::collections::BTreeMap;
 
 use engine::counters::{Counted, GroupCounters, Sums, TimeHistogram};
-use engine::{GroupStatus, ShardStatus, VolumeStatus};
+use engine::{GroupShare, GroupStatus, Knowledge, Saturation, ShardStatus, VolumeStatus};
 use serde_json::{Map, Value, json};
 
 use super::{Devices, lock};
 use crate::configuration::read_limits;
 
 impl Devices {
+    /// How full each device is. One that has stopped is left out.
+    pub fn saturations(&self) -> Vec<(String, Saturation)> {
+        let of = |shard: &super::Shard| Some((shard.handle.name().to_owned(), shard.handle.saturation().ok()?));
+        self.shards.iter().filter_map(of).collect()
+    }
+
     /// Devices, exports, groups and connections with what they counted, groups' histograms if they are wanted. A device
     /// that has stopped is left out.
     pub fn status(&self, with_buckets: bool) -> Value {
@@ -25,6 +31,8 @@ impl Devices {
             }
             for group in status.groups.iter().filter(|group| !group.path.is_empty()) {
                 let mut value = self::group(&status.name, group);
+                let share = status.saturation.groups.iter().find(|share| share.group == group.group);
+                value["share"] = share.map_or(Value::Null, self::share);
                 if with_buckets {
                     value["latency_buckets"] = buckets(&group.counters);
                 }
@@ -61,6 +69,8 @@ fn device(status: &ShardStatus) -> Value {
         "limiters": status.limiters,
         "held_by_limiters": status.held_by_limiters,
         "queue_depth": status.device_depth,
+        "queue_depth_most": status.most_device_depth,
+        "saturation": saturation(&status.saturation),
         "requests_in_flight": status.requests_in_flight,
         "ios_in_flight": status.ios_in_flight,
         "memory_used_bytes": status.memory_bytes.0,
@@ -86,6 +96,42 @@ fn device(status: &ShardStatus) -> Value {
             "longest_turn_ns": counters.longest_turn_ns,
         },
     })
+}
+
+/// How full the device is, over the last second or longer. What is not known is null.
+fn saturation(saturation: &Saturation) -> Value {
+    json!({
+        "text": saturation.text,
+        "depth": word_of(saturation.knowledge),
+        "saturated": saturation.is_saturated,
+        "requests_needed": saturation.needed,
+        "requests_exact": saturation.exact.map(tenths),
+        "requests_in_flight": tenths(saturation.in_flight),
+    })
+}
+
+const fn word_of(knowledge: Knowledge) -> &'static str {
+    match knowledge {
+        Knowledge::Idle => "idle",
+        Knowledge::Learning => "learning",
+        Knowledge::Saturated(_) => "learned",
+        Knowledge::Unsaturated => "full",
+        Knowledge::Fixed => "given",
+    }
+}
+
+/// What a group that wants more is due and got, over the last second or longer.
+fn share(share: &GroupShare) -> Value {
+    json!({
+        "due_pct": tenths(100.0 * share.due),
+        "got_pct": tenths(100.0 * share.got),
+        "outstanding": tenths(share.outstanding),
+        "why": share.why,
+    })
+}
+
+fn tenths(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
 }
 
 fn export(device: &str, volume: &VolumeStatus, is_served: bool) -> Value {

@@ -1,0 +1,566 @@
+//! How many requests a device takes before it stops getting faster: the depth at which shares can be exact and cost nothing.
+//!
+//! ```text
+//! Watching ─ several tenants, busy ─► Searching ─ smallest depth found ─► Settled ─ now and then ─► Probing
+//!     ▲  full depth                       bisection                          ▲ │ load changed          │ same
+//!     └──────────────────────────────────────────────────────────────────────┼─┘                      │ or twice, or half
+//!                                                                            └────────────────────────┘
+//! ```
+//! A request inside the device is beyond the scheduler's reach, so weights act only while requests queue, and they queue only if the
+//! device is given fewer than there are. The throughput X(n) at n in flight rises to a knee and is flat behind it; the smallest n within
+//! a per cent or so of the full depth's throughput leaves most to the scheduler. It is found by bisection, every candidate being
+//! compared with the full depth in alternating epochs: what the machine does meanwhile meets both alike. A comparison ends when the
+//! mean gain is further from the threshold than its standard error explains (a sequential test, Wald 1945).
+//!
+//! Pure: an [`Epoch`] goes in, [`Learner::limit`] comes out. Integers only.
+
+use block::Nanos;
+use block::time::{MILLISECOND, SECOND};
+
+/// A depth is enough from this part of the full depth's throughput on, in parts per million: "within about 1 per cent", and half a
+/// per cent that can be told from it.
+const ENOUGH_PPM: i64 = 985_000;
+const WHOLE_PPM: i64 = 1_000_000;
+/// One pair of epochs tells at most this much to either side of the threshold (Huber 1964): a pause of the machine is as good as any
+/// loss, and must not decide. Wide against what is to be told, narrow against a pause.
+const MOST_TOLD_PPM: i64 = 50_000;
+/// Pairs of epochs before a standard error means anything.
+const LEAST_PAIRS: i64 = 4;
+/// Pairs after which the mean decides if its standard error is a per cent at most; otherwise noise hides the answer. This many tell
+/// a per cent where a pair scatters by ten.
+const MOST_PAIRS: i64 = 96;
+const KNOWN_PPM: i128 = 10_000;
+/// Square of the standard errors that decide, 2.5: two would do, but comparisons are looked at again and again.
+const DECISIVE_SQUARED: i128 = 6;
+/// The answer is as fine as this part of it: neighbours differ by less than can be measured.
+const RESOLUTION: u32 = 8;
+/// Between an answer and the first look whether it still holds, and the longest after answers that held. A look takes about a tenth
+/// of a second, so that at the longest it costs a part in hundreds.
+const FIRST_REST_NS: Nanos = 2 * SECOND;
+const LONGEST_REST_NS: Nanos = 64 * SECOND;
+/// Quiet epochs in a row after which nobody is taken to want the device any more.
+const QUIET_EPOCHS: u32 = 16;
+/// Shortest and longest epoch: a few time slices of the processor; what a slow device needs to answer at all.
+pub(crate) const SHORTEST_EPOCH_NS: Nanos = 10 * MILLISECOND;
+pub(crate) const LONGEST_EPOCH_NS: Nanos = SECOND;
+/// Completions that make an epoch: 1 more or less is then within what one pair of epochs scatters anyway.
+const LEAST_COMPLETIONS: u32 = 64;
+/// Times that what is in flight is exchanged in an epoch, so that what began before it is a fraction.
+const EXCHANGES: u32 = 4;
+
+/// What was measured under one limit, from one completion to another.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Epoch {
+    /// Bytes moved, and a page's worth per request.
+    pub work_bytes: u64,
+    pub ios: u64,
+    pub duration_ns: Nanos,
+    /// Requests in the device, integrated over time.
+    pub in_flight_ns: u64,
+    /// Requests not answered, integrated over time.
+    pub outstanding_ns: u64,
+    /// Groups that had a request outstanding at least half of the time.
+    pub rivals: u32,
+    /// Bound on the mean residence; 0 = none.
+    pub latency_bound_ns: Nanos,
+}
+
+impl Epoch {
+    fn rate(&self) -> u64 {
+        per_second(self.work_bytes, self.duration_ns)
+    }
+
+    /// Mean number in flight, rounded up.
+    fn population(&self) -> u32 {
+        u32::try_from(self.in_flight_ns.div_ceil(self.duration_ns.max(1))).unwrap_or(u32::MAX)
+    }
+
+    /// Mean time inside (Little's law).
+    fn residence_ns(&self) -> Nanos {
+        self.in_flight_ns / self.ios.max(1)
+    }
+
+    /// Whether there is nobody to divide the device among, or nobody who keeps it busy.
+    fn is_quiet(&self) -> bool {
+        self.rivals < 2 || self.in_flight_ns < self.duration_ns / 2
+    }
+}
+
+fn per_second(amount: u64, duration_ns: Nanos) -> u64 {
+    u64::try_from(u128::from(amount) * u128::from(SECOND) / u128::from(duration_ns.max(1))).unwrap_or(u64::MAX)
+}
+
+/// How many completions make an epoch under a limit.
+pub(crate) fn completions_of_epoch(limit: u32) -> u32 {
+    limit.saturating_mul(EXCHANGES).max(LEAST_COMPLETIONS)
+}
+
+/// A depth compared with a deeper one.
+#[derive(Copy, Clone, Debug)]
+struct Trial {
+    candidate: u32,
+    reference: u32,
+    is_candidates_turn: bool,
+    /// Rates of the last reference and candidate epochs.
+    reference_rate: Option<u64>,
+    candidate_rate: Option<u64>,
+    /// How many pairs told how much above the threshold the candidate is.
+    pairs: i64,
+    sum_ppm: i64,
+    squares_ppm: i128,
+}
+
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Verdict {
+    Enough,
+    TooFew,
+    /// Noise hides it.
+    Unknown,
+}
+
+impl Trial {
+    const fn new(candidate: u32, reference: u32) -> Self {
+        Self {
+            candidate,
+            reference,
+            is_candidates_turn: false,
+            reference_rate: None,
+            candidate_rate: None,
+            pairs: 0,
+            sum_ppm: 0,
+            squares_ppm: 0,
+        }
+    }
+
+    fn limit(&self) -> u32 {
+        if self.is_candidates_turn { self.candidate } else { self.reference }
+    }
+
+    /// An epoch of the one whose turn it was. A candidate's epoch is held against the reference's before and behind it, so that a
+    /// drift of the device cancels out.
+    fn step(&mut self, rate: u64) -> Option<Verdict> {
+        let was_candidates = self.is_candidates_turn;
+        self.is_candidates_turn = !was_candidates;
+        if was_candidates {
+            self.candidate_rate = Some(rate);
+            return None;
+        }
+        let before = self.reference_rate.replace(rate);
+        if let (Some(before), Some(held)) = (before, self.candidate_rate) {
+            let both = u128::from(before) + u128::from(rate);
+            let gain = u128::from(held) * 2 * u128::from(WHOLE_PPM.unsigned_abs()) / both.max(1);
+            let gain = i64::try_from(gain).unwrap_or(i64::MAX);
+            self.add((gain - ENOUGH_PPM).clamp(-MOST_TOLD_PPM, MOST_TOLD_PPM));
+        }
+        self.verdict()
+    }
+
+    fn add(&mut self, above_ppm: i64) {
+        self.pairs += 1;
+        self.sum_ppm += above_ppm;
+        self.squares_ppm += i128::from(above_ppm) * i128::from(above_ppm);
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        if self.pairs < LEAST_PAIRS {
+            return None;
+        }
+        let (pairs, sum) = (i128::from(self.pairs), i128::from(self.sum_ppm));
+        // mean^2 > decisive^2 * variance / pairs, without a division.
+        let scatter = self.squares_ppm * pairs - sum * sum;
+        let by_mean = if sum > 0 { Verdict::Enough } else { Verdict::TooFew };
+        if sum * sum * (pairs - 1) > DECISIVE_SQUARED * scatter {
+            return Some(by_mean);
+        }
+        let is_known = scatter <= KNOWN_PPM * KNOWN_PPM * pairs * pairs * (pairs - 1);
+        (self.pairs >= MOST_PAIRS).then_some(if is_known { by_mean } else { Verdict::Unknown })
+    }
+}
+
+#[derive(Copy, Clone, Debug)]
+enum State {
+    /// The full depth is in force; nothing is known of this load.
+    Watching,
+    /// `low` is too few, `high` is enough; `population` was in flight on average when nobody was held back.
+    Searching { low: u32, high: u32, population: u32, trial: Trial },
+    /// Until the next look.
+    Settled { rest_ns: Nanos },
+    /// Whether more would now be faster, or less as fast.
+    Probing { trial: Trial },
+}
+
+/// What the load was like when the depth was learned.
+#[derive(Copy, Clone, Debug, Default)]
+struct Load {
+    rate: u64,
+    outstanding_milli: u64,
+}
+
+impl Load {
+    fn of(epoch: &Epoch) -> Self {
+        let outstanding_milli = epoch.outstanding_ns.saturating_mul(1_000) / epoch.duration_ns.max(1);
+        Self { rate: epoch.rate(), outstanding_milli }
+    }
+
+    /// A mean over the last eight epochs or so.
+    fn follow(&mut self, epoch: &Epoch) {
+        let now = Self::of(epoch);
+        let follow = |mean: &mut u64, now: u64| *mean = *mean - *mean / 8 + now / 8;
+        follow(&mut self.rate, now.rate);
+        follow(&mut self.outstanding_milli, now.outstanding_milli);
+    }
+
+    /// Less than half, or more than twice: a knee that was found for one says nothing about the other.
+    fn is_another(&self, other: &Load) -> bool {
+        let is_far = |a: u64, b: u64| a.max(b) / 2 > a.min(b);
+        is_far(self.rate, other.rate) || is_far(self.outstanding_milli, other.outstanding_milli)
+    }
+}
+
+/// What is known.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Knowledge {
+    /// Nothing keeps the device busy, or there is only one tenant: all depth is given.
+    Idle,
+    /// The smallest depth that is enough is being looked for.
+    Learning,
+    /// So many in flight deliver within about a per cent of what all would.
+    Saturated(u32),
+    /// Nothing less than what the load has in flight would deliver as much.
+    Unsaturated,
+    /// The depth was given; nothing is measured.
+    Fixed,
+}
+
+/// Learns the depth of one device.
+#[derive(Clone, Debug)]
+pub(crate) struct Learner {
+    full: u32,
+    /// Most that `lat_us` permits.
+    latency_cap: u32,
+    /// The answer while it holds.
+    found: u32,
+    state: State,
+    learned: Load,
+    recent: Load,
+    /// The next rest.
+    rest_ns: Nanos,
+    quiet: u32,
+}
+
+impl Learner {
+    pub fn new(full: u32) -> Self {
+        Self {
+            full,
+            latency_cap: full,
+            found: full,
+            state: State::Watching,
+            learned: Load::default(),
+            recent: Load::default(),
+            rest_ns: FIRST_REST_NS,
+            quiet: 0,
+        }
+    }
+
+    /// How many requests the device is to be given at a time.
+    pub fn limit(&self) -> u32 {
+        let limit = match &self.state {
+            State::Watching => self.full,
+            State::Searching { trial, .. } | State::Probing { trial } => trial.limit(),
+            State::Settled { .. } => self.found,
+        };
+        limit.min(self.latency_cap).max(1)
+    }
+
+    pub fn knowledge(&self) -> Knowledge {
+        match self.state {
+            State::Watching => Knowledge::Idle,
+            State::Searching { .. } => Knowledge::Learning,
+            State::Settled { .. } | State::Probing { .. } if self.found < self.full => Knowledge::Saturated(self.found),
+            State::Settled { .. } | State::Probing { .. } => Knowledge::Unsaturated,
+        }
+    }
+
+    /// An epoch under [`Learner::limit`] ended.
+    pub fn step(&mut self, epoch: &Epoch) {
+        self.heed_latency(epoch);
+        self.quiet = if epoch.is_quiet() { self.quiet + 1 } else { 0 };
+        if self.quiet > 0 {
+            // A comparison with an epoch in which nobody asked for more tells nothing.
+            let is_over = !matches!(self.state, State::Settled { .. }) || self.quiet >= QUIET_EPOCHS;
+            if is_over {
+                self.watch();
+            }
+            return;
+        }
+        match self.state {
+            State::Watching => self.search(epoch),
+            State::Searching { low, high, population, mut trial } => {
+                let (low, high) = match trial.step(epoch.rate()) {
+                    None => return self.state = State::Searching { low, high, population, trial },
+                    Some(Verdict::Enough) => (low, trial.candidate),
+                    Some(Verdict::TooFew | Verdict::Unknown) => (trial.candidate, high),
+                };
+                self.narrow(low, high, population, epoch);
+            }
+            State::Settled { rest_ns } => {
+                self.recent.follow(epoch);
+                if self.recent.is_another(&self.learned) {
+                    self.watch();
+                } else if rest_ns > epoch.duration_ns {
+                    self.state = State::Settled { rest_ns: rest_ns - epoch.duration_ns };
+                } else {
+                    self.look_up(epoch);
+                }
+            }
+            State::Probing { mut trial } => {
+                let Some(verdict) = trial.step(epoch.rate()) else { return self.state = State::Probing { trial } };
+                let is_down = trial.reference == self.found;
+                match (verdict, is_down) {
+                    // Nothing less was enough so far: how much less is now is not known.
+                    (Verdict::Enough, true) if self.found == self.full => self.watch(),
+                    (Verdict::Enough, true) => self.settle(trial.candidate, FIRST_REST_NS, epoch),
+                    (Verdict::TooFew, false) => self.settle(trial.reference, FIRST_REST_NS, epoch),
+                    (_, false) => self.look_down(epoch),
+                    (_, true) => self.rest((self.rest_ns * 2).min(LONGEST_REST_NS)),
+                }
+            }
+        }
+    }
+
+    fn watch(&mut self) {
+        self.state = State::Watching;
+        self.found = self.full;
+        self.rest_ns = FIRST_REST_NS;
+    }
+
+    fn search(&mut self, epoch: &Epoch) {
+        // What is in flight on average is exceeded about half of the time.
+        let population = epoch.population();
+        self.narrow(0, population.saturating_mul(2).min(self.full), population, epoch);
+    }
+
+    /// The next candidate between what is too few and what is enough, or the answer.
+    fn narrow(&mut self, low: u32, high: u32, population: u32, epoch: &Epoch) {
+        let candidate = (low + high) / 2;
+        if candidate > low && high - low > high / RESOLUTION {
+            let trial = Trial::new(candidate, self.full);
+            self.state = State::Searching { low, high, population, trial };
+            return;
+        }
+        // What is hardly less than the load has in flight anyway only stands in the way of more.
+        let found = if high <= population - population / RESOLUTION { high } else { self.full };
+        self.settle(found, FIRST_REST_NS, epoch);
+    }
+
+    /// Keeps a depth for a while. The epoch was one of a depth as good.
+    fn settle(&mut self, found: u32, rest_ns: Nanos, epoch: &Epoch) {
+        self.found = found;
+        self.learned = Load::of(epoch);
+        self.recent = self.learned;
+        self.rest(rest_ns);
+    }
+
+    fn rest(&mut self, rest_ns: Nanos) {
+        self.rest_ns = rest_ns;
+        self.state = State::Settled { rest_ns };
+    }
+
+    /// Whether twice as many would be faster, and then whether half as many are as fast. The full depth is left alone, so that shares
+    /// are kept meanwhile: on a curve that bends one way, what doubling no longer gains bounds what all depth would.
+    fn look_up(&mut self, epoch: &Epoch) {
+        if self.found == self.full {
+            return self.look_down(epoch);
+        }
+        let trial = Trial::new(self.found, self.found.saturating_mul(2).min(self.full));
+        self.state = State::Probing { trial };
+    }
+
+    fn look_down(&mut self, epoch: &Epoch) {
+        let in_force = if self.found == self.full { epoch.population() } else { self.found };
+        match in_force / 2 {
+            0 => self.rest(LONGEST_REST_NS),
+            half => self.state = State::Probing { trial: Trial::new(half, self.found) },
+        }
+    }
+
+    /// No deeper than keeps the mean residence below the bound: residence is proportional to what is inside once the device is busy
+    /// (Little's law), and what it permits is regained one by one, as in TCP Vegas.
+    fn heed_latency(&mut self, epoch: &Epoch) {
+        let (bound, residence) = (epoch.latency_bound_ns, epoch.residence_ns());
+        if bound == 0 || epoch.ios == 0 {
+            self.latency_cap = self.full;
+        } else if residence > bound {
+            let permitted = u64::from(epoch.population().min(self.limit())) * bound / residence.max(1);
+            self.latency_cap = u32::try_from(permitted).unwrap_or(u32::MAX).clamp(1, self.full);
+        } else if epoch.population() >= self.latency_cap {
+            self.latency_cap = (self.latency_cap + 1).min(self.full);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::random::Stream;
+
+    /// A device by its curve: requests per second at so many in flight.
+    struct Bench {
+        learner: Learner,
+        curve: Box<dyn Fn(f64) -> f64>,
+        outstanding: u32,
+        rivals: u32,
+        noise: f64,
+        random: Stream,
+        latency_bound_ns: Nanos,
+        elapsed_ns: Nanos,
+        got: f64,
+    }
+
+    impl Bench {
+        fn new(full: u32, outstanding: u32, noise: f64, curve: impl Fn(f64) -> f64 + 'static) -> Self {
+            let (learner, random) = (Learner::new(full), Stream::of(7, "depth"));
+            let curve = Box::new(curve);
+            Self { learner, curve, outstanding, rivals: 2, noise, random, latency_bound_ns: 0, elapsed_ns: 0, got: 0.0 }
+        }
+
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates of a test")]
+        fn epoch(&mut self) {
+            let inside = f64::from(self.outstanding.min(self.learner.limit()));
+            // Nearly normal: the sum of twelve uniform ones.
+            let normal: f64 = (0..12).map(|_| self.random.below(1_000_000) as f64 / 1e6).sum::<f64>() - 6.0;
+            let rate = (self.curve)(inside) * (1.0 + self.noise * normal).max(0.01);
+            let needed = f64::from(completions_of_epoch(self.learner.limit()));
+            let duration_ns = ((needed / rate * 1e9) as Nanos).clamp(SHORTEST_EPOCH_NS, LONGEST_EPOCH_NS);
+            let ios = (rate * duration_ns as f64 / 1e9) as u64;
+            self.elapsed_ns += duration_ns;
+            self.got += ios as f64;
+            self.learner.step(&Epoch {
+                work_bytes: ios * 8_192,
+                ios,
+                duration_ns,
+                in_flight_ns: inside as u64 * duration_ns,
+                outstanding_ns: u64::from(self.outstanding) * duration_ns,
+                rivals: self.rivals,
+                latency_bound_ns: self.latency_bound_ns,
+            });
+        }
+
+        fn run(&mut self, seconds: u64) {
+            let end_ns = self.elapsed_ns + seconds * SECOND;
+            while self.elapsed_ns < end_ns {
+                self.epoch();
+            }
+        }
+
+        /// Part of the full depth's throughput that the answer delivers.
+        fn part(&self) -> f64 {
+            let at = |limit: u32| (self.curve)(f64::from(limit.min(self.outstanding)));
+            at(self.learner.found) / at(self.learner.full)
+        }
+    }
+
+    fn sharp(capacity: f64, latency_s: f64) -> impl Fn(f64) -> f64 {
+        move |inside| (inside / latency_s).min(capacity)
+    }
+
+    fn soft(capacity: f64, half: f64) -> impl Fn(f64) -> f64 {
+        move |inside| capacity * inside / (inside + half)
+    }
+
+    #[test]
+    fn a_sharp_knee_is_found_to_an_eighth() {
+        for knee in [1_u32, 2, 5, 8, 13, 24, 40] {
+            let mut bench = Bench::new(128, 64, 0.0, sharp(f64::from(knee) * 1e4, 1e-4));
+            bench.run(4);
+            let found = bench.learner.found;
+            assert!(found >= knee && found <= knee + knee / 8 + 1, "knee {knee}: {found}");
+            assert_eq!(bench.learner.knowledge(), Knowledge::Saturated(found));
+        }
+    }
+
+    #[test]
+    fn a_soft_knee_loses_about_a_per_cent_at_most() {
+        for half in [0.5, 2.0, 7.0, 31.0] {
+            let mut bench = Bench::new(128, 100, 0.0, soft(1e5, half));
+            bench.run(8);
+            assert!(bench.part() >= 0.984, "half {half}: {} of {:.3}", bench.learner.found, bench.part());
+        }
+    }
+
+    #[test]
+    fn noise_costs_time_but_little_throughput() {
+        for (noise, least) in [(0.01, 0.975), (0.03, 0.965), (0.06, 0.95)] {
+            let mut bench = Bench::new(128, 64, noise, sharp(1e5, 1e-4));
+            bench.run(30);
+            assert!(bench.part() >= least, "noise {noise}: {} gives {:.3}", bench.learner.found, bench.part());
+            assert!(bench.learner.found <= 32, "noise {noise}: {}", bench.learner.found);
+        }
+    }
+
+    #[test]
+    fn what_is_not_saturated_keeps_the_full_depth() {
+        let mut bench = Bench::new(128, 20, 0.01, sharp(1e6, 1e-4));
+        bench.run(10);
+        assert_eq!((bench.learner.found, bench.learner.knowledge()), (128, Knowledge::Unsaturated));
+    }
+
+    #[test]
+    fn one_tenant_is_never_limited() {
+        let mut bench = Bench::new(128, 64, 0.0, sharp(8e4, 1e-4));
+        bench.rivals = 1;
+        for _ in 0..1_000 {
+            bench.epoch();
+            assert_eq!(bench.learner.limit(), 128);
+        }
+    }
+
+    #[test]
+    fn a_load_that_goes_leaves_the_full_depth() {
+        let mut bench = Bench::new(128, 64, 0.0, sharp(8e4, 1e-4));
+        bench.run(4);
+        assert_eq!(bench.learner.found, 8);
+        bench.rivals = 1;
+        bench.run(1);
+        assert_eq!((bench.learner.limit(), bench.learner.knowledge()), (128, Knowledge::Idle));
+    }
+
+    #[test]
+    fn a_device_that_gets_slower_or_faster_is_learned_anew() {
+        let mut bench = Bench::new(128, 64, 0.005, sharp(8e4, 1e-4));
+        bench.run(4);
+        assert_eq!(bench.learner.found, 8);
+        bench.curve = Box::new(sharp(2.4e5, 1e-4));
+        bench.run(20);
+        assert!((24..=32).contains(&bench.learner.found), "{}", bench.learner.found);
+        bench.curve = Box::new(sharp(4e4, 1e-4));
+        bench.run(20);
+        assert!((4..=6).contains(&bench.learner.found), "{}", bench.learner.found);
+    }
+
+    #[test]
+    fn learning_costs_little_of_a_minute() {
+        let mut bench = Bench::new(128, 64, 0.01, sharp(8e4, 1e-4));
+        bench.run(60);
+        let part = bench.got / (8e4 * bench.elapsed_ns as f64 / 1e9);
+        assert!(part > 0.985, "{part:.4}");
+    }
+
+    #[test]
+    fn the_residence_stays_below_its_bound() {
+        let mut bench = Bench::new(128, 64, 0.0, sharp(8e4, 1e-4));
+        // 16 inside stay 200 us.
+        bench.latency_bound_ns = 200_000;
+        for _ in 0..20 {
+            bench.epoch();
+        }
+        for _ in 0..500 {
+            bench.epoch();
+            assert!(bench.learner.limit() <= 17, "{}", bench.learner.limit());
+        }
+        bench.latency_bound_ns = 0;
+        bench.rivals = 1;
+        bench.run(1);
+        assert_eq!(bench.learner.limit(), 128);
+    }
+}

@@ -1,0 +1,264 @@
+//! Whether a device is saturated, and whose share is not kept for want of outstanding requests: numbers and the sentences that
+//! `ctl status`, `top` and the server's log show.
+//!
+//! Shares are exact only while every tenant has its part of what is in flight, so a tenant bounds it to outstanding / share. The least
+//! of these bounds is N*; where the device needs more to be saturated, somebody's share cannot be had (specification paternoster.md,
+//! section 3.1).
+
+use crate::depth::Knowledge;
+
+/// A group that has less than this outstanding on average asks for what it gets, and no more.
+const ASKS_FOR_MORE: f64 = 0.5;
+/// A share is kept while what was got is within this part of what was due.
+const KEPT: f64 = 0.05;
+/// A given depth is used up when this part of it is in flight on average.
+const USED_UP: f64 = 0.9;
+
+/// A group, over the last second or longer.
+#[derive(Clone, Debug)]
+pub(crate) struct Tenant {
+    pub group: u32,
+    pub parent: u32,
+    pub path: String,
+    pub weight: u32,
+    /// Mean number of requests not answered.
+    pub outstanding: f64,
+    pub bytes: u64,
+    pub is_limited: bool,
+}
+
+/// A group that wants more than it gets.
+#[derive(Clone, PartialEq, Debug)]
+pub struct GroupShare {
+    /// Its number.
+    pub group: u32,
+    /// Its path; empty for the root.
+    pub path: String,
+    /// Its part by weight among those who want more, 0 to 1.
+    pub share: f64,
+    /// Its part of what was done, 0 to 1: due, and got.
+    pub due: f64,
+    /// What it was.
+    pub got: f64,
+    /// Requests not answered, on average.
+    pub outstanding: f64,
+    /// Why its share was not kept; none where it was.
+    pub why: Option<String>,
+}
+
+/// A device over the last second or longer.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Saturation {
+    /// What is known of its depth.
+    pub knowledge: Knowledge,
+    /// Whether more in flight would make it no faster.
+    pub is_saturated: bool,
+    /// Requests in flight that saturate it (n), if they are known.
+    pub needed: Option<u32>,
+    /// Requests in flight up to which shares can be exact (N*); none with fewer than two who want more.
+    pub exact: Option<f64>,
+    /// Requests in flight on average.
+    pub in_flight: f64,
+    /// The same in words.
+    pub text: String,
+    /// The groups that want more than they get.
+    pub groups: Vec<GroupShare>,
+}
+
+impl GroupShare {
+    /// What it is called in sentences.
+    pub fn name(&self) -> &str {
+        if self.path.is_empty() { "the root group" } else { &self.path }
+    }
+}
+
+impl Saturation {
+    /// What follows from what was measured.
+    pub(crate) fn of(tenants: &[Tenant], knowledge: Knowledge, in_flight: f64, limit: u32, has_shares: bool) -> Self {
+        let needed = match knowledge {
+            Knowledge::Saturated(depth) => Some(depth),
+            Knowledge::Fixed if in_flight >= USED_UP * f64::from(limit) => Some(limit),
+            _ => None,
+        };
+        let wanting: Vec<&Tenant> = tenants.iter().filter(|tenant| tenant.outstanding >= ASKS_FOR_MORE).collect();
+        let total: u64 = tenants.iter().map(|tenant| tenant.bytes).sum();
+        let theirs: u64 = wanting.iter().map(|tenant| tenant.bytes).sum();
+        let part = |bytes: u64| if total > 0 { bytes as f64 / total as f64 } else { 0.0 };
+        let mut state = Self {
+            knowledge,
+            is_saturated: needed.is_some(),
+            needed,
+            exact: None,
+            in_flight,
+            text: String::new(),
+            groups: Vec::new(),
+        };
+        for tenant in &wanting {
+            let share = share_of(tenant, tenants, &wanting);
+            let (due, got) = (share * part(theirs), part(tenant.bytes));
+            let outstanding = tenant.outstanding;
+            let path = tenant.path.clone();
+            state.groups.push(GroupShare { group: tenant.group, path, share, due, got, outstanding, why: None });
+        }
+        if state.groups.len() >= 2 {
+            state.exact = state.groups.iter().map(|group| group.outstanding / group.share.max(1e-9)).reduce(f64::min);
+            let whys: Vec<_> = state.groups.iter().zip(&wanting).map(|it| state.why(it.0, it.1, has_shares)).collect();
+            state.groups.iter_mut().zip(whys).for_each(|(group, why)| group.why = why);
+        }
+        state.text = state.words(limit);
+        state
+    }
+
+    fn why(&self, group: &GroupShare, tenant: &Tenant, has_shares: bool) -> Option<String> {
+        if group.got >= group.due * (1.0 - KEPT) {
+            return None;
+        }
+        let (path, percent) = (group.name(), shown_percent(group.share));
+        let keeps = format!("{path} keeps {} outstanding", requests(group.outstanding));
+        Some(match (self.needed, self.knowledge) {
+            _ if !has_shares => format!("{path} is due {percent} %, but this scheduler knows no weights"),
+            _ if tenant.is_limited => format!("{path} is due {percent} %, but has a limit of its own"),
+            (Some(needed), _) => {
+                let needs = group.share * f64::from(needed);
+                if group.outstanding < needs {
+                    format!("{keeps}; its share of {percent} % needs {:.0}", needs.ceil())
+                } else {
+                    let got = shown_percent(group.got);
+                    format!("{keeps}, enough for its share of {percent} %; the scheduler gave it {got} %")
+                }
+            }
+            (None, Knowledge::Learning) => {
+                format!("{keeps}; how many its share of {percent} % needs is being learned")
+            }
+            (None, _) => format!(
+                "{keeps}, and all of them are in the device, which {} do not saturate: without requests that wait there is \
+                 nothing to divide",
+                requests(self.in_flight)
+            ),
+        })
+    }
+
+    fn words(&self, limit: u32) -> String {
+        let in_flight = requests(self.in_flight);
+        let exact = self.exact.map_or(String::new(), |exact| format!("; shares can be exact with up to {exact:.0}"));
+        match (self.needed, self.knowledge) {
+            (Some(needed), _) => format!("saturated by {}{exact}", requests(f64::from(needed))),
+            (None, Knowledge::Learning) => format!("how many requests saturate it is being learned{exact}"),
+            (None, Knowledge::Fixed) => {
+                format!("not known to be saturated: {in_flight} in flight of a depth of {limit}")
+            }
+            (None, Knowledge::Idle) => "not asked for enough to tell: fewer than two groups keep it busy".to_owned(),
+            (None, _) => format!("not saturated: {in_flight} in flight, and fewer would be slower{exact}"),
+        }
+    }
+}
+
+fn requests(count: f64) -> String {
+    let shown = if count < 10.0 { format!("{count:.1}") } else { format!("{count:.0}") };
+    let shown = shown.strip_suffix(".0").unwrap_or(&shown);
+    if shown == "1" { "1 request".to_owned() } else { format!("{shown} requests") }
+}
+
+/// To per cents, small ones to tenths.
+fn shown_percent(part: f64) -> String {
+    let percent = 100.0 * part;
+    if percent < 9.95 { format!("{percent:.1}") } else { format!("{percent:.0}") }
+}
+
+/// The part that the weights promise, level by level, among those who want more. A group's own requests are one of its children.
+fn share_of(tenant: &Tenant, all: &[Tenant], wanting: &[&Tenant]) -> f64 {
+    let above = |group: u32| all.iter().find(|tenant| tenant.group == group).map(|tenant| tenant.parent);
+    // The levels of a tree of groups are fewer than the groups.
+    let path_of = |group: u32| {
+        let mut path = vec![group];
+        while let Some(parent) = path.last().and_then(|last| above(*last)).filter(|parent| !path.contains(parent)) {
+            path.push(parent);
+        }
+        path
+    };
+    let is_wanting = |group: u32| wanting.iter().any(|other| path_of(other.group).contains(&group));
+    let mut share = 1.0;
+    for &node in &path_of(tenant.group) {
+        let Some(own) = all.iter().find(|other| other.group == node) else { continue };
+        // The node itself, as a child of its own, beside the groups below it; then the node beside its siblings.
+        if node == tenant.group {
+            let below: u32 = all
+                .iter()
+                .filter(|it| it.parent == node && it.group != node && is_wanting(it.group))
+                .map(|it| it.weight)
+                .sum();
+            share *= f64::from(own.weight) / f64::from(own.weight + below);
+        }
+        if own.parent == node {
+            continue;
+        }
+        let siblings =
+            all.iter().filter(|it| it.parent == own.parent && it.group != own.parent && is_wanting(it.group));
+        let parents_own = wanting.iter().find(|it| it.group == own.parent).map_or(0, |it| it.weight);
+        let weights = siblings.map(|it| it.weight).sum::<u32>() + parents_own;
+        share *= f64::from(own.weight) / f64::from(weights.max(1));
+    }
+    share
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenant(group: u32, parent: u32, weight: u32, outstanding: f64, bytes: u64) -> Tenant {
+        let path = ["", "db", "ci", "db/a", "db/b"][group as usize].to_owned();
+        Tenant { group, parent, path, weight, outstanding, bytes, is_limited: false }
+    }
+
+    fn root() -> Tenant {
+        tenant(0, 0, 100, 0.0, 0)
+    }
+
+    fn near(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-6
+    }
+
+    #[test]
+    fn who_keeps_too_few_is_told_how_many_it_needs() {
+        let tenants = [root(), tenant(1, 0, 400, 4.0, 20), tenant(2, 0, 100, 60.0, 80)];
+        let state = Saturation::of(&tenants, Knowledge::Saturated(32), 32.0, 32, true);
+        assert_eq!((state.is_saturated, state.needed, state.exact), (true, Some(32), Some(5.0)));
+        assert_eq!(state.groups[0].why.as_deref(), Some("db keeps 4 requests outstanding; its share of 80 % needs 26"));
+        assert_eq!(state.groups[1].why, None);
+        assert_eq!(state.text, "saturated by 32 requests; shares can be exact with up to 5");
+    }
+
+    #[test]
+    fn every_other_reason_has_its_words() {
+        let tenants = [root(), tenant(1, 0, 800, 32.0, 50), tenant(2, 0, 100, 32.0, 50)];
+        let why = |knowledge, has_shares| {
+            let state = Saturation::of(&tenants, knowledge, 64.0, 128, has_shares);
+            (state.is_saturated, state.groups[0].why.clone().expect("it is far from its due"))
+        };
+        let (is_saturated, text) = why(Knowledge::Unsaturated, true);
+        assert!(!is_saturated && text.contains("which 64 requests do not saturate"), "{text}");
+        assert!(why(Knowledge::Learning, true).1.contains("is being learned"));
+        assert!(why(Knowledge::Fixed, false).1.contains("knows no weights"));
+        let (is_saturated, text) = why(Knowledge::Saturated(8), true);
+        assert!(is_saturated && text.ends_with("enough for its share of 89 %; the scheduler gave it 50 %"), "{text}");
+    }
+
+    #[test]
+    fn shares_are_those_of_the_levels() {
+        let tenants = [
+            root(),
+            tenant(1, 0, 300, 0.0, 0),
+            tenant(2, 0, 100, 9.0, 25),
+            tenant(3, 1, 100, 9.0, 25),
+            tenant(4, 1, 200, 9.0, 50),
+        ];
+        let state = Saturation::of(&tenants, Knowledge::Saturated(8), 8.0, 8, true);
+        let shares: Vec<f64> = state.groups.iter().map(|group| group.share).collect();
+        assert!(near(shares[0], 0.25) && near(shares[1], 0.25) && near(shares[2], 0.5), "{shares:?}");
+        assert!(state.groups.iter().all(|group| group.why.is_none()));
+        // Who asks for next to nothing takes no part: 300 of 100 + 300 become all.
+        let idle = [root(), tenant(1, 0, 300, 8.0, 99), tenant(2, 0, 100, 0.1, 1)];
+        let state = Saturation::of(&idle, Knowledge::Idle, 8.0, 128, true);
+        assert!(near(state.groups[0].share, 1.0) && state.exact.is_none());
+    }
+}

@@ -1,0 +1,324 @@
+//! Who is in the device and for how long, how many may be, and what each group had outstanding: measured here, decided by the
+//! [`Learner`].
+//!
+//! A backing in memory answers while the shard starts its I/O, so that nothing ever is in flight there. What bounds such a device is
+//! the shard's own turn; an I/O that was started and done within one counts as in flight until the next, after the sockets were
+//! read again. So the same depth decides how many are taken from the scheduler before others may join the queue.
+
+use block::{Nanos, RequestId};
+use elevator::registry;
+
+use super::Turn;
+use super::state::{Group, Io};
+use crate::depth::{Epoch, Knowledge, LONGEST_EPOCH_NS, Learner, SHORTEST_EPOCH_NS, completions_of_epoch};
+use crate::saturation::{Saturation, Tenant};
+
+/// What a request costs a device beside its bytes: on flash about as much as moving a page.
+const REQUEST_BYTES: u64 = 4_096;
+/// What is told of shares is a mean over at least this.
+const WINDOW_NS: Nanos = block::time::SECOND;
+/// The tunable that bounds how long requests stay in the device.
+const LATENCY_BOUND: &str = "lat_us";
+
+/// What a group has outstanding and gets.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Usage {
+    /// Requests not answered and sent.
+    requests: u32,
+    /// Their number, integrated over time up to `since_ns`.
+    outstanding_ns: u64,
+    since_ns: Nanos,
+    bytes: u64,
+    /// As they were when epoch and window began.
+    epoch_mark_ns: u64,
+    window_mark_ns: u64,
+    window_mark_bytes: u64,
+    /// Of the last window.
+    mean_outstanding: f64,
+    window_bytes: u64,
+}
+
+impl Usage {
+    fn advance(&mut self, now: Nanos) {
+        self.outstanding_ns += u64::from(self.requests) * now.saturating_sub(self.since_ns);
+        self.since_ns = self.since_ns.max(now);
+    }
+
+    #[inline]
+    pub fn began(&mut self, now: Nanos) {
+        self.advance(now);
+        self.requests += 1;
+    }
+
+    #[inline]
+    pub fn ended(&mut self, now: Nanos) {
+        self.advance(now);
+        self.requests = self.requests.saturating_sub(1);
+    }
+
+    fn of_epoch(&mut self, now: Nanos) -> u64 {
+        self.advance(now);
+        let before = std::mem::replace(&mut self.epoch_mark_ns, self.outstanding_ns);
+        self.outstanding_ns - before
+    }
+
+    fn end_window(&mut self, now: Nanos, length_ns: Nanos) {
+        self.advance(now);
+        self.mean_outstanding = (self.outstanding_ns - self.window_mark_ns) as f64 / length_ns.max(1) as f64;
+        self.window_bytes = self.bytes - self.window_mark_bytes;
+        self.window_mark_ns = self.outstanding_ns;
+        self.window_mark_bytes = self.bytes;
+    }
+}
+
+/// What is in the device, and what was measured in this epoch.
+pub(crate) struct Occupancy {
+    /// The device's depth, or the user's.
+    most: u32,
+    /// None where the depth was given, or where a disk's scheduler decides who is inside.
+    may_learn: bool,
+    /// While the scheduler divides by weight: nobody else needs requests to queue.
+    learner: Option<Learner>,
+    /// The scheduler that was looked at last.
+    scheduler: &'static str,
+    /// In the device, and done within this turn.
+    held: u32,
+    done_in_turn: u32,
+    turn: u32,
+    /// Of the last completion in this turn.
+    completed_ns: Option<Nanos>,
+    /// The last dispatch ended for want of room although something was queued.
+    is_full: bool,
+    in_flight_ns: u64,
+    since_ns: Nanos,
+    /// Completions after which the epoch begins: what was in flight when the limit changed.
+    skip: u32,
+    epoch_began_ns: Nanos,
+    epoch_mark_ns: u64,
+    ios: u32,
+    work_bytes: u64,
+    window_began_ns: Nanos,
+    window_mark_ns: u64,
+    mean_in_flight: f64,
+}
+
+impl Occupancy {
+    pub fn new(most: u32, may_learn: bool) -> Self {
+        Self {
+            most,
+            may_learn,
+            learner: None,
+            scheduler: "",
+            held: 0,
+            done_in_turn: 0,
+            turn: 0,
+            completed_ns: None,
+            is_full: false,
+            in_flight_ns: 0,
+            since_ns: 0,
+            skip: 0,
+            epoch_began_ns: 0,
+            epoch_mark_ns: 0,
+            ios: 0,
+            work_bytes: 0,
+            window_began_ns: 0,
+            window_mark_ns: 0,
+            mean_in_flight: 0.0,
+        }
+    }
+
+    /// How many may be in the device now.
+    #[inline]
+    pub fn limit(&self) -> u32 {
+        self.learner.as_ref().map_or(self.most, Learner::limit)
+    }
+
+    fn advance(&mut self, now: Nanos) {
+        self.in_flight_ns += u64::from(self.held) * now.saturating_sub(self.since_ns);
+        self.since_ns = self.since_ns.max(now);
+    }
+
+    fn begin_epoch(&mut self, now: Nanos) {
+        (self.epoch_began_ns, self.epoch_mark_ns) = (now, self.in_flight_ns);
+        (self.ios, self.work_bytes) = (0, 0);
+    }
+
+    fn count(&mut self, bytes: u64) {
+        self.ios += 1;
+        self.work_bytes += bytes + REQUEST_BYTES;
+    }
+
+    fn length_ns(&self, now: Nanos) -> Nanos {
+        now.saturating_sub(self.epoch_began_ns)
+    }
+
+    fn is_over(&self, now: Nanos) -> bool {
+        let is_enough = self.ios >= completions_of_epoch(self.limit());
+        let length_ns = self.length_ns(now);
+        self.ios > 0 && (length_ns >= SHORTEST_EPOCH_NS && is_enough || length_ns >= LONGEST_EPOCH_NS)
+    }
+}
+
+impl Turn {
+    /// A turn of the shard's loop begins: what was done within the last one has left the device.
+    #[inline]
+    pub fn begin_round(&mut self, now: Nanos) {
+        // Between turns, so that completions that come together are counted together; and behind one that had some, so that epochs last
+        // from completion to completion.
+        if let Some(at) = self.occupancy.completed_ns.take() {
+            if self.occupancy.skip == 0 {
+                if self.occupancy.is_over(at) {
+                    self.end_epoch(at);
+                }
+            } else if self.occupancy.ios >= self.occupancy.skip {
+                self.begin_epoch(at);
+            }
+        }
+        let occupancy = &mut self.occupancy;
+        occupancy.advance(now);
+        occupancy.held -= occupancy.done_in_turn;
+        occupancy.done_in_turn = 0;
+        occupancy.turn = occupancy.turn.wrapping_add(1);
+    }
+
+    /// What was in flight under the last limit has left.
+    fn begin_epoch(&mut self, now: Nanos) {
+        self.occupancy.skip = 0;
+        self.occupancy.begin_epoch(now);
+        self.groups.iter_mut().flatten().for_each(|group| _ = group.usage.of_epoch(now));
+    }
+
+    /// Whether more waits for the next turn, which nothing else brings about.
+    #[inline]
+    pub fn must_go_on(&self) -> bool {
+        self.occupancy.is_full && self.occupancy.done_in_turn > 0
+    }
+
+    /// Whether the device may be given another request.
+    #[inline]
+    pub(super) fn has_room(&mut self) -> bool {
+        let has_room = self.occupancy.held < self.occupancy.limit();
+        self.occupancy.is_full = !has_room && self.queue.tags().in_use() > self.queue.in_device();
+        has_room
+    }
+
+    #[inline]
+    pub(super) fn enter_device(&mut self, now: Nanos) -> u32 {
+        self.occupancy.advance(now);
+        self.occupancy.held += 1;
+        self.occupancy.turn
+    }
+
+    /// An I/O leaves the device, which it entered in this turn of the loop or another.
+    pub(super) fn leave_device(&mut self, io: RequestId, now: Nanos) {
+        let Io { turn, total_bytes, .. } = self.ios[io.slot() as usize];
+        let group = self.queue.requests().attributes(io).group;
+        if let Some(Some(group)) = self.groups.get_mut(group.0 as usize) {
+            group.usage.bytes += u64::from(total_bytes);
+        }
+        let occupancy = &mut self.occupancy;
+        occupancy.advance(now);
+        if turn == occupancy.turn {
+            occupancy.done_in_turn += 1;
+        } else {
+            occupancy.held -= 1;
+        }
+        occupancy.count(u64::from(total_bytes));
+        occupancy.completed_ns = Some(now);
+    }
+
+    fn end_epoch(&mut self, now: Nanos) {
+        self.look_at_scheduler();
+        let duration_ns = self.occupancy.length_ns(now);
+        let (mut outstanding_ns, mut rivals) = (0, 0);
+        for group in self.groups.iter_mut().flatten() {
+            let of_group = group.usage.of_epoch(now);
+            outstanding_ns += of_group;
+            rivals += u32::from(of_group >= duration_ns / 2);
+        }
+        let latency_bound_ns = self.latency_bound_ns();
+        let occupancy = &mut self.occupancy;
+        let before = occupancy.limit();
+        if let Some(learner) = &mut occupancy.learner {
+            learner.step(&Epoch {
+                work_bytes: occupancy.work_bytes,
+                ios: u64::from(occupancy.ios),
+                duration_ns,
+                in_flight_ns: occupancy.in_flight_ns - occupancy.epoch_mark_ns,
+                outstanding_ns,
+                rivals,
+                latency_bound_ns,
+            });
+        }
+        if occupancy.limit() != before {
+            occupancy.skip = occupancy.held.max(1);
+        }
+        occupancy.begin_epoch(now);
+        if now.saturating_sub(occupancy.window_began_ns) >= WINDOW_NS {
+            self.end_window(now);
+        }
+    }
+
+    /// Another scheduler may divide by weight, or not any more.
+    fn look_at_scheduler(&mut self) {
+        let name = self.queue.elevator().name();
+        if name == self.occupancy.scheduler {
+            return;
+        }
+        let has_shares = registry::ENTRIES.iter().any(|entry| entry.name == name && entry.has_shares);
+        let learns = has_shares && self.occupancy.may_learn;
+        self.occupancy.learner = learns.then(|| Learner::new(self.occupancy.most));
+        self.occupancy.scheduler = name;
+    }
+
+    fn latency_bound_ns(&self) -> Nanos {
+        if self.occupancy.learner.is_none() {
+            return 0;
+        }
+        let bound_us = self.queue.settings().find(|(row, _)| row.name == LATENCY_BOUND).map_or(0, |(_, value)| value);
+        u64::try_from(bound_us).unwrap_or(0) * 1_000
+    }
+
+    fn end_window(&mut self, now: Nanos) {
+        let occupancy = &mut self.occupancy;
+        occupancy.advance(now);
+        let length_ns = now.saturating_sub(std::mem::replace(&mut occupancy.window_began_ns, now)).max(1);
+        let before = std::mem::replace(&mut occupancy.window_mark_ns, occupancy.in_flight_ns);
+        occupancy.mean_in_flight = (occupancy.in_flight_ns - before) as f64 / length_ns as f64;
+        self.groups.iter_mut().flatten().for_each(|group| group.usage.end_window(now, length_ns));
+    }
+
+    /// Whether the device is saturated, and whose share is not kept for want of requests.
+    pub fn saturation(&mut self, now: Nanos) -> Saturation {
+        if now.saturating_sub(self.occupancy.window_began_ns) >= WINDOW_NS {
+            self.end_window(now);
+        }
+        let knowledge = self.occupancy.learner.as_ref().map_or(Knowledge::Fixed, Learner::knowledge);
+        let tenant = |group: &Group| Tenant {
+            group: group.id.0,
+            parent: self.queue.groups().settings(group.id).parent.0,
+            path: group.name.clone(),
+            weight: group.weight,
+            outstanding: group.usage.mean_outstanding,
+            bytes: group.usage.window_bytes,
+            is_limited: group.limits != experiment::Limits::NONE,
+        };
+        let tenants: Vec<Tenant> = self.groups.iter().flatten().map(tenant).collect();
+        let name = self.queue.elevator().name();
+        let has_shares = registry::ENTRIES.iter().any(|entry| entry.name == name && entry.has_shares);
+        Saturation::of(&tenants, knowledge, self.occupancy.mean_in_flight, self.occupancy.limit(), has_shares)
+    }
+
+    /// How many commands the device is given at a time, and at most.
+    pub fn device_depth(&self) -> (u32, u32) {
+        (self.occupancy.limit(), self.occupancy.most)
+    }
+
+    /// Changes how many commands the device is given at a time; from now on it is not learned.
+    pub fn set_device_depth(&mut self, device: u32, now: Nanos) {
+        let requests = self.queue.depth().requests;
+        self.queue.set_depth(elevator::Depth { requests, device }, now);
+        let occupancy = &mut self.occupancy;
+        (occupancy.most, occupancy.may_learn, occupancy.learner) = (device, false, None);
+    }
+}
