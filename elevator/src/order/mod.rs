@@ -154,7 +154,14 @@ impl Order {
         let groups = configuration.groups.max(1);
         let queues = configuration.contexts.saturating_add(groups);
         let nodes = queues.saturating_add(groups);
-        let idle = Node { tag: 0, inverse_weight: inverse(WEIGHT_DEFAULT), parent: ROOT, in_flight: 0, is_late: false, done_ns: 0 };
+        let idle = Node {
+            tag: 0,
+            inverse_weight: inverse(WEIGHT_DEFAULT),
+            parent: ROOT,
+            in_flight: 0,
+            is_late: false,
+            done_ns: 0,
+        };
         Ok(Self {
             strict,
             wait_ns: 0,
@@ -511,8 +518,14 @@ impl Order {
         let state = self.groups.at_mut(group.0);
         let Group { virtual_time, floor, left_tag, .. } = *state;
         *state = Group { virtual_time, floor, left_tag, ..Group::EMPTY };
-        let fresh =
-            |tag, weight, parent| Node { tag, inverse_weight: inverse(weight), parent, in_flight: 0, is_late: false, done_ns: 0 };
+        let fresh = |tag, weight, parent| Node {
+            tag,
+            inverse_weight: inverse(weight),
+            parent,
+            in_flight: 0,
+            is_late: false,
+            done_ns: 0,
+        };
         *self.nodes.at_mut(shared) = fresh(0, WEIGHT_DEFAULT, group.0);
         *self.nodes.at_mut(own) = fresh(above, weight, parent.0);
     }

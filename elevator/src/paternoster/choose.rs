@@ -98,7 +98,8 @@ impl Paternoster {
         if self.now >= self.rounded_until_ns {
             self.fraction_q8 = (self.fraction_q8 % REQUEST).wrapping_add(floor_q8 % REQUEST);
             self.is_rounded_up = self.fraction_q8 >= REQUEST;
-            self.rounded_until_ns = self.now.saturating_add(self.returning.residence_ns().saturating_mul(DITHER_RESIDENCES));
+            self.rounded_until_ns =
+                self.now.saturating_add(self.returning.residence_ns().saturating_mul(DITHER_RESIDENCES));
         }
         let floor = (floor_q8 / REQUEST).wrapping_add(u32::from(self.is_rounded_up));
         self.in_flight.saturating_add(self.returning.count(self.now)) < floor
@@ -217,7 +218,10 @@ impl Paternoster {
             let floor = u64::from(self.controller.learned_floor_q8());
             let loss = self.controller.loss().cast_unsigned();
             let n = u64::from(epoch.in_flight_q8);
-            self.tell("epoch phase={0} f={1}/256 loss={2i}/65536 n={3}/256 ns={4} work={5}", [phase, floor, loss, n, epoch.ns, epoch.work]);
+            self.tell(
+                "epoch phase={0} f={1}/256 loss={2i}/65536 n={3}/256 ns={4} work={5}",
+                [phase, floor, loss, n, epoch.ns, epoch.work],
+            );
             if before.1 != self.controller.restarts() {
                 self.tell("restart {0}", [u64::from(self.controller.restarts())]);
             }

@@ -30,7 +30,7 @@ const CLEARLY: i64 = ONE / 4;
 /// Standard error that is never undercut: half a per cent.
 const LEAST_ERROR: i64 = ONE / 200;
 /// Held epochs for each reference while a floor is tracked.
-const HELD_EPOCHS: u32 = 7;
+const HELD_EPOCHS: u32 = 15;
 /// Largest error that a step follows.
 const MOST_ERROR: i64 = ONE / 8;
 /// Steps are divided by one more than this at most.
@@ -182,7 +182,8 @@ impl Usual {
         }
         self.odd = 0;
         self.rate = self.rate.saturating_add(rate.saturating_sub(self.rate) / 4);
-        self.in_flight_q8 = self.in_flight_q8.saturating_sub(self.in_flight_q8 / 4).saturating_add(epoch.in_flight_q8 / 4);
+        self.in_flight_q8 =
+            self.in_flight_q8.saturating_sub(self.in_flight_q8 / 4).saturating_add(epoch.in_flight_q8 / 4);
         false
     }
 }
@@ -412,7 +413,8 @@ impl Controller {
         let error = loss.saturating_sub(self.bound(held, held.saturating_add(1)));
         let error = error.clamp(-MOST_ERROR, MOST_ERROR);
         let has_turned = (error < 0) != core::mem::replace(&mut self.was_below, error < 0);
-        self.turns = if has_turned { self.turns.saturating_add(2).min(MOST_TURNS) } else { self.turns.saturating_sub(1).max(0) };
+        self.turns =
+            if has_turned { self.turns.saturating_add(2).min(MOST_TURNS) } else { self.turns.saturating_sub(1).max(0) };
         let divisor = ONE.saturating_mul(self.turns.saturating_add(1));
         let step = i64::from(self.floor_q8).saturating_mul(error).checked_div(divisor).unwrap_or(0);
         let most = self.full_q8.saturating_add(self.full_q8 / 4).saturating_add(REQUEST);

@@ -10,6 +10,10 @@ const WITHOUT_LEVEL: u32 = 40;
 /// While others compete, neighbours on flash are merged up to 128 KiB: half a millisecond of a SATA link, for which a laggard waits.
 const MERGED_SECTORS: u32 = 256;
 
+/// Where throughput is measured a request counts for 4 KiB beside its length. That is about what one costs SSDs (520 MB/s and 90,000
+/// requests a second, 3,300 and 700,000); with bytes alone whoever sends large requests would look like the better load.
+const REQUEST_SECTORS: u32 = 8;
+
 /// The weight of an issuer by its best-effort level: 80, 70, ... 10.
 fn weight_of(priority: Priority) -> u32 {
     match priority.class() {
@@ -340,7 +344,7 @@ impl Paternoster {
         let stayed_ns = now.saturating_sub(since_ns);
         let service_ns = &mut self.tallies.at_mut(tally).service_ns;
         *service_ns = service_ns.wrapping_add(stayed_ns);
-        let work = u64::from(sectors.max(choose::LEAST_SECTORS)) << 9;
+        let work = u64::from(sectors.saturating_add(REQUEST_SECTORS)) << 9;
         let comes_back = queue != NIL && self.order.queued(queue) == 0;
         self.returning.completed(now, stayed_ns, comes_back);
         self.meter.completed(now, work, !is_read, self.returning.residence_ns());

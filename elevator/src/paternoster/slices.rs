@@ -236,11 +236,14 @@ impl Paternoster {
         self.slices.step(self.now, self.order.tenants());
         if way != self.slices.way {
             self.end_slice();
-            self.tell("way={0} slices by {1}% in {2} pairs", [
-                u64::from(self.slices.way == Way::Flow),
-                self.slices.sum.cast_unsigned(),
-                self.slices.pairs.cast_unsigned(),
-            ]);
+            self.tell(
+                "way={0} slices by {1}% in {2} pairs",
+                [
+                    u64::from(self.slices.way == Way::Flow),
+                    self.slices.sum.cast_unsigned(),
+                    self.slices.pairs.cast_unsigned(),
+                ],
+            );
         }
     }
 

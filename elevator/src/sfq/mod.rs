@@ -17,10 +17,10 @@ mod strict;
 
 use crate::group::GroupSettings;
 use crate::group::WEIGHT_DEFAULT;
-use crate::order::{Lead, Order, Place, Standing, Strict, TagShares, cost};
 use crate::interface::{
     Admission, Configuration, Depth, Dispatch, Elevator, Form, Policy, Position, Version, Violation, Wake,
 };
+use crate::order::{Lead, Order, Place, Standing, Strict, TagShares, cost};
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, NIL, NoMemory};
 use crate::tunable::{SettingError, Tunable};

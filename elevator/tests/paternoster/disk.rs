@@ -116,7 +116,8 @@ fn a_stream_leaves_nobody_behind() {
 /// follow the weights, nobody's turn is forgotten, and each lasts for its slice.
 #[test]
 fn slices_follow_the_weights() {
-    let configuration = Configuration { rotational: true, slots: 64, groups: 4, contexts: 8, ..Configuration::default() };
+    let configuration =
+        Configuration { rotational: true, slots: 64, groups: 4, contexts: 8, ..Configuration::default() };
     let mut policy = registry::build("paternoster", None, &configuration).expect("registered");
     for (group, weight) in [(1, 100), (2, 800)] {
         policy.group_added(GroupId(group), &GroupSettings::with_weight(weight), 0);
