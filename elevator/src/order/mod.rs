@@ -353,6 +353,7 @@ impl Order {
     }
 
     /// A request leaves its queue for the device and is charged this many sectors on each level. The queue it was in.
+    #[inline(always)]
     pub fn serve(&mut self, slot: u32, cost: u64) -> u32 {
         let queue = core::mem::replace(self.queue_of.at_mut(slot), NIL);
         let list = self.queues.at_mut(queue);

@@ -24,17 +24,27 @@ const LEAD_ON_DISKS: u64 = 2;
 /// A floor is rounded up or down for so long: long enough for somebody to lose his turn by it.
 const DITHER_RESIDENCES: u64 = 2;
 
+/// What a choice comes to.
+pub(super) enum Decision {
+    Send(u32, Why),
+    Answer(Dispatch),
+}
+
 impl Paternoster {
     pub(super) fn cost(&self, sectors: u32) -> u64 {
         u64::from(if self.settings.fair == 1 { LEAST_SECTORS } else { sectors.max(LEAST_SECTORS) })
     }
 
-    pub(super) fn whose_turn(&mut self) -> Dispatch {
+    /// Apart from [`Self::send`], so that their stacks are not added.
+    #[inline(never)]
+    pub(super) fn whose_turn(&mut self) -> Decision {
+        self.end_epoch_if_due();
+        self.step_slices();
         if let Some(slot) = self.next_real_time() {
-            return self.send(slot, Why::RealTime);
+            return Decision::Send(slot, Why::RealTime);
         }
         if let Some(slot) = self.overdue() {
-            return self.send(slot, Why::Overdue);
+            return Decision::Send(slot, Why::Overdue);
         }
         let answer = if self.slices.are_on() { self.choose_in_slices() } else { self.choose_in_order() };
         match answer {
@@ -44,18 +54,19 @@ impl Paternoster {
     }
 
     /// Start-time fair queueing; whoever is ahead of an active sibling waits, unless fewer are in flight than the floor.
-    fn choose_in_order(&mut self) -> Option<Dispatch> {
+    #[inline(never)]
+    fn choose_in_order(&mut self) -> Option<Decision> {
         let queue = self.order.first()?;
         let slot = self.order.head(queue)?;
         let cost = self.cost(self.slots.at(slot).sectors);
         if self.guard.is_full(self.in_flight) {
-            return Some(self.hold(None));
+            return Some(Decision::Answer(self.hold(None)));
         }
         let by_in_flight = if self.is_rotational { LEAD_ON_DISKS } else { 0 };
         let lead = Lead { sectors: cost, by_in_flight, virtual_time: self.still_owed() };
         let standing = self.order.standing(queue, lead, self.now);
         if standing == Standing::InOrder {
-            return Some(self.send(slot, Why::InOrder));
+            return Some(Decision::Send(slot, Why::InOrder));
         }
         self.meter.contended(self.now, self.order.tenants());
         let floor_q8 = self.controller.floor_q8();
@@ -65,17 +76,17 @@ impl Paternoster {
             } else {
                 self.order.bound_lag(queue, self.in_flight_sectors.max(cost.saturating_mul(LAG_REQUESTS)));
             }
-            return Some(self.send(slot, Why::LetIn));
+            return Some(Decision::Send(slot, Why::LetIn));
         }
         if core::mem::take(&mut self.forgives) {
             self.order.bound_lag(queue, cost);
-            return Some(self.send(slot, Why::InOrder));
+            return Some(Decision::Send(slot, Why::InOrder));
         }
         let returns_ns = self.returning.until_ns();
         Some(match standing {
-            Standing::AheadUntil(until) => self.hold(Some(until)),
-            _ if floor_q8 > 0 && self.returning.count(self.now) > 0 => self.hold(Some(returns_ns)),
-            _ => self.hold(None),
+            Standing::AheadUntil(until) => Decision::Answer(self.hold(Some(until))),
+            _ if floor_q8 > 0 && self.returning.count(self.now) > 0 => Decision::Answer(self.hold(Some(returns_ns))),
+            _ => Decision::Answer(self.hold(None)),
         })
     }
 
@@ -134,18 +145,18 @@ impl Paternoster {
     }
 
     /// Nothing of the best-effort class is queued, or its turn came only because real time had its run.
-    fn others(&mut self) -> Dispatch {
+    fn others(&mut self) -> Decision {
         if let Some(slot) = self.real_time.first() {
-            return self.send(slot, Why::RealTime);
+            return Decision::Send(slot, Why::RealTime);
         }
-        let Some(first) = self.idle.first() else { return Dispatch::Empty };
+        let Some(first) = self.idle.first() else { return Decision::Answer(Dispatch::Empty) };
         let waited_ns = self.now.saturating_sub(self.slots.at(first).since_ns);
         if self.in_flight == 0 || waited_ns >= IDLE_WAITS_NS {
-            return self.send(first, Why::Idle);
+            return Decision::Send(first, Why::Idle);
         }
         let until = self.now.saturating_add(IDLE_LOOKS_NS);
         (self.is_holding, self.hold_until) = (true, Some(until));
-        Dispatch::Throttled
+        Decision::Answer(Dispatch::Throttled)
     }
 
     /// The request leaves for the device.
@@ -193,14 +204,19 @@ impl Paternoster {
     }
 
     /// Asked with every choice: whether an epoch is over.
-    pub(super) fn end_epoch_if_due(&mut self) {
+    #[inline(always)]
+    fn end_epoch_if_due(&mut self) {
         if !self.controller.learns() {
             return;
         }
         let (is_measured, length_ns) = self.controller.setting();
-        if !self.meter.is_over(self.now, is_measured, length_ns, self.returning.residence_ns()) {
-            return;
+        if self.meter.is_over(self.now, is_measured, length_ns, self.returning.residence_ns()) {
+            self.end_epoch();
         }
+    }
+
+    #[inline(never)]
+    fn end_epoch(&mut self) {
         let epoch = self.meter.epoch();
         let was_repaying = self.controller.is_repaying();
         let before = (self.controller.phase(), self.controller.restarts());

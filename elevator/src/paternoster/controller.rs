@@ -30,7 +30,7 @@ const CLEARLY: i64 = ONE / 4;
 /// Standard error that is never undercut: half a per cent.
 const LEAST_ERROR: i64 = ONE / 200;
 /// Held epochs for each reference while a floor is tracked.
-const HELD_EPOCHS: u32 = 15;
+const HELD_EPOCHS: u32 = 11;
 /// Largest error that a step follows.
 const MOST_ERROR: i64 = ONE / 8;
 /// Steps are divided by one more than this at most.
@@ -132,7 +132,7 @@ impl Evidence {
     /// Student's test of the mean against `bound`.
     fn verdict(&self, bound: i64) -> Verdict {
         let pairs = self.pairs;
-        if pairs >= CLEAR_PAIRS && pairs < LEAST_PAIRS && self.least.saturating_sub(bound) > CLEARLY {
+        if (CLEAR_PAIRS..LEAST_PAIRS).contains(&pairs) && self.least.saturating_sub(bound) > CLEARLY {
             return Verdict::Above;
         }
         if !self.is_looked_at() {

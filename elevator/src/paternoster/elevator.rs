@@ -1,5 +1,6 @@
 //! The calls of a host.
 
+use super::choose::Decision;
 use super::*;
 use crate::order::Place;
 use block::{Direction, Priority};
@@ -118,9 +119,10 @@ impl Elevator for Paternoster {
         if self.queued == 0 {
             return Dispatch::Empty;
         }
-        self.end_epoch_if_due();
-        self.step_slices();
-        self.whose_turn()
+        match self.whose_turn() {
+            Decision::Send(slot, why) => self.send(slot, why),
+            Decision::Answer(answer) => answer,
+        }
     }
 
     fn drain(&mut self, _requests: &Requests, now: Nanos) -> Option<RequestId> {

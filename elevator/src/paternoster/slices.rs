@@ -4,9 +4,9 @@
 //! order. It pays for its bytes; one that seeks beside others that do not pays for its time. No debt is forgotten. Whether slices
 //! or flow deliver more is measured, and measured again after a while or when tenants come or go.
 
+use super::choose::Decision;
 use super::sweep::Sweeps;
 use super::{Paternoster, Why};
-use crate::interface::Dispatch;
 use crate::order::{Lead, Standing};
 use crate::structures::{NIL, NoMemory};
 use block::time::{MILLISECOND, SECOND};
@@ -228,6 +228,7 @@ impl Slices {
 
 impl Paternoster {
     /// Asked with every choice on a disk.
+    #[inline(never)]
     pub(super) fn step_slices(&mut self) {
         if !self.slices.is_rotational || self.slices.length_ns == 0 {
             return;
@@ -247,6 +248,7 @@ impl Paternoster {
         }
     }
 
+    #[inline(never)]
     fn end_slice(&mut self) {
         let owner = self.slices.owner;
         if owner != NIL {
@@ -257,7 +259,8 @@ impl Paternoster {
         }
     }
 
-    pub(super) fn choose_in_slices(&mut self) -> Option<Dispatch> {
+    #[inline(never)]
+    pub(super) fn choose_in_slices(&mut self) -> Option<Decision> {
         let owner = self.slices.owner;
         if owner != NIL {
             let from_ns = if self.slices.from_ns == 0 { self.now } else { self.slices.from_ns };
@@ -267,11 +270,11 @@ impl Paternoster {
             if self.now >= end_ns {
                 self.end_slice();
             } else if let Some(oldest) = head {
-                return Some(self.send(self.slices.sweeps.next(owner, oldest), Why::Slice));
+                return Some(Decision::Send(self.slices.sweeps.next(owner, oldest), Why::Slice));
             } else if in_flight > 0 {
-                return Some(self.hold(Some(end_ns)));
+                return Some(Decision::Answer(self.hold(Some(end_ns))));
             } else if let Some(until) = self.order.expected_until(owner, self.now) {
-                return Some(self.hold(Some(until.min(end_ns))));
+                return Some(Decision::Answer(self.hold(Some(until.min(end_ns)))));
             } else {
                 self.order.was_late(owner);
                 self.end_slice();
@@ -282,10 +285,10 @@ impl Paternoster {
         let cost = self.cost(self.slots.at(oldest).sectors);
         match self.order.standing(queue, Lead { sectors: cost, by_in_flight: 0, virtual_time: 0 }, self.now) {
             Standing::InOrder => {}
-            Standing::Ahead => return Some(self.hold(None)),
-            Standing::AheadUntil(until) => return Some(self.hold(Some(until))),
+            Standing::Ahead => return Some(Decision::Answer(self.hold(None))),
+            Standing::AheadUntil(until) => return Some(Decision::Answer(self.hold(Some(until)))),
         }
         (self.slices.owner, self.slices.began_ns, self.slices.from_ns) = (queue, self.now, 0);
-        Some(self.send(self.slices.sweeps.next(queue, oldest), Why::Slice))
+        Some(Decision::Send(self.slices.sweeps.next(queue, oldest), Why::Slice))
     }
 }
