@@ -50,18 +50,18 @@ pub struct Lead {
     /// so many times more for each request that it has in flight,
     pub by_in_flight: u64,
     /// and virtual time.
-    pub virtual_time: u64,
+    pub extra: u64,
 }
 
 impl Lead {
     /// As many sectors of a child of weight 100: the same virtual time for everybody.
     pub fn of_weight_100(sectors: u64) -> Self {
-        Self { sectors: 0, by_in_flight: 0, virtual_time: span(sectors, inverse(WEIGHT_DEFAULT)) }
+        Self { sectors: 0, by_in_flight: 0, extra: span(sectors, inverse(WEIGHT_DEFAULT)) }
     }
 
     fn span(self, inverse_weight: u64, in_flight: u32) -> u64 {
         let times = self.by_in_flight.saturating_mul(u64::from(in_flight)).saturating_add(1);
-        span(self.sectors.saturating_mul(times), inverse_weight).saturating_add(self.virtual_time)
+        span(self.sectors.saturating_mul(times), inverse_weight).saturating_add(self.extra)
     }
 }
 

@@ -63,7 +63,7 @@ impl Paternoster {
             return Some(Decision::Answer(self.hold(None)));
         }
         let by_in_flight = if self.is_rotational { LEAD_ON_DISKS } else { 0 };
-        let lead = Lead { sectors: cost, by_in_flight, virtual_time: self.still_owed() };
+        let lead = Lead { sectors: cost, by_in_flight, extra: self.still_owed() };
         let standing = self.order.standing(queue, lead, self.now);
         if standing == Standing::InOrder {
             return Some(Decision::Send(slot, Why::InOrder));

@@ -283,7 +283,7 @@ impl Paternoster {
         let queue = self.order.first()?;
         let oldest = self.order.head(queue)?;
         let cost = self.cost(self.slots.at(oldest).sectors);
-        match self.order.standing(queue, Lead { sectors: cost, by_in_flight: 0, virtual_time: 0 }, self.now) {
+        match self.order.standing(queue, Lead { sectors: cost, by_in_flight: 0, extra: 0 }, self.now) {
             Standing::InOrder => {}
             Standing::Ahead => return Some(Decision::Answer(self.hold(None))),
             Standing::AheadUntil(until) => return Some(Decision::Answer(self.hold(Some(until)))),
