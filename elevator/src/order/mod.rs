@@ -1,4 +1,5 @@
-//! Start-time fair queueing over a tree of groups: who is next, and who is behind of those whose requests are all in flight.
+//! Start-time fair queueing over a tree of groups: which request is next, and whether its tenant is ahead of a tenant whose requests are
+//! all in flight.
 //!
 //! On each level the backlogged child with the smallest start tag goes first, and its tag moves on by cost / weight (Goyal, Vin,
 //! Cheng 1996). A child that comes back from idleness starts at its group's virtual time. A strict order also remembers children
@@ -34,22 +35,22 @@ pub enum Strict {
 /// Where a queue stands against its siblings and those of its groups.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// Nobody is behind it by more than is allowed.
+    /// It is ahead of no active sibling by more than the allowed lead.
     InOrder,
-    /// Somebody who has requests in flight is behind it.
+    /// It is ahead of a sibling that has requests in flight.
     Ahead,
-    /// Somebody who is expected until then is behind it.
+    /// It is ahead of a sibling without requests, which is expected to send one before this time.
     AheadUntil(Nanos),
 }
 
-/// By how much a child may be ahead of an active sibling.
+/// The allowed lead over an active sibling: the sum of the three.
 #[derive(Copy, Clone, Debug)]
 pub struct Lead {
-    /// Sectors of its own,
+    /// In sectors of the child that leads.
     pub sectors: u64,
-    /// so many times more for each request that it has in flight,
+    /// In multiples of `sectors`, for each request that it has in flight.
     pub by_in_flight: u64,
-    /// and virtual time.
+    /// In virtual time.
     pub extra: u64,
 }
 
@@ -493,7 +494,7 @@ impl Order {
         self.queues.at(context).is_empty() && self.nodes.at(context).in_flight == 0
     }
 
-    /// An idle issuer leaves what it has yet to pay to its group, and starts elsewhere as everybody who comes.
+    /// An idle issuer changes its group. The old group keeps its tag as the start for newcomers, so that a tag cannot be shed by leaving.
     fn move_to(&mut self, context: u32, group: u32) {
         let Node { tag, parent, .. } = *self.nodes.at(context);
         let from = self.groups.at_mut(parent);

@@ -50,8 +50,8 @@ impl TagShares {
         }
     }
 
-    /// Of so many tags, of which shares are asked for once more than `free_until` are taken. On every level: a parent's share bounds
-    /// what its children may hold together. `kept` of them are left for groups that hold none yet.
+    /// Whether a request of the group may take a tag of `tags`. Up to `free_until` taken tags anybody may; above that a group is limited
+    /// to its share of `tags - kept` on every level, so that `kept` tags are free for groups that hold none yet.
     pub fn admission(&self, group: GroupId, tags: u32, free_until: u32, kept: u32) -> Admission {
         if self.taken < free_until {
             return Admission::Full;

@@ -18,10 +18,10 @@ const OVERDUE_NS: Nanos = 30 * SECOND;
 const OVERDUE_EVERY: u32 = 16;
 /// Whoever cannot use its share is behind by what is in flight at most, or by this many requests of a leader.
 const LAG_REQUESTS: u64 = 4;
-/// On an array whoever is behind may be so because its disk is busy. What a tenant has in flight is its part of what the device does in
-/// a residence; it may be ahead by so many of these.
+/// On disks and arrays a tenant may lead by this many times what it has in flight: the others may be behind only because the one disk that
+/// they need is busy, and waiting for them would leave the other disks idle.
 const LEAD_ON_DISKS: u64 = 2;
-/// A floor is rounded up or down for so long: long enough for somebody to lose his turn by it.
+/// The floor is rounded up or down for this many residences: a shorter time would not cost a leader a turn.
 const DITHER_RESIDENCES: u64 = 2;
 
 /// What a choice comes to.
@@ -53,7 +53,7 @@ impl Paternoster {
         }
     }
 
-    /// Start-time fair queueing; whoever is ahead of an active sibling waits, unless fewer are in flight than the floor.
+    /// Start-time fair queueing: a queue that leads an active sibling waits, unless fewer requests are in flight than the floor.
     #[inline(never)]
     fn choose_in_order(&mut self) -> Option<Decision> {
         let queue = self.order.first()?;
@@ -90,7 +90,7 @@ impl Paternoster {
         })
     }
 
-    /// What a reference gave to those ahead is repaid evenly: for so much they are not held back yet.
+    /// The lead that is still allowed after a reference epoch. It shrinks to zero over the repaying period, so that leaders repay evenly.
     fn still_owed(&self) -> u64 {
         if self.owed == 0 || !self.controller.is_repaying() {
             return 0;

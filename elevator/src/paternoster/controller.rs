@@ -1,4 +1,4 @@
-//! How many requests may be in flight before whoever is ahead is held back: learned by comparing throughput with and without holding.
+//! Learns the floor: with fewer requests in flight than this, leaders are let in. Throughput with and without holding is compared.
 //!
 //! Exact shares are presumed to be free. They are given up only when the loss of throughput exceeds `give` significantly, by a
 //! sequence of t-tests at doubling sample sizes. Then the smallest floor that keeps the loss at `give` is found by bisection and
@@ -17,7 +17,7 @@ pub const UNLIMITED: u32 = u32::MAX;
 /// into step with them.
 const EPOCH_NS: Nanos = 5 * MILLISECOND;
 const LONGEST_EPOCH_NS: Nanos = 80 * MILLISECOND;
-/// What a reference gave away is repaid in so many times its length, in which nothing is measured; while nothing changes, more.
+/// After a reference follow this many times its length in which leaders repay and nothing is measured; the longest while nothing changes.
 const REPAYING: u64 = 8;
 const LONGEST_REPAYING: u64 = 64;
 /// Pairs before the first test, at which bisection settles for the sign, and at which evidence begins to fade.
@@ -41,7 +41,7 @@ const ODD_REFERENCES: u8 = 2;
 /// What an epoch brought.
 #[derive(Copy, Clone, Debug)]
 pub struct Epoch {
-    /// Bytes done while somebody was ahead of his share, and how long that was.
+    /// Work done while a tenant led, in bytes, and how long that was.
     pub work: u64,
     pub ns: Nanos,
     /// From its begin.
@@ -166,7 +166,7 @@ struct Usual {
 impl Usual {
     const UNKNOWN: Usual = Usual { rate: 0, in_flight_q8: 0, tenants: 0, odd: 0 };
 
-    /// Whether so many references in a row were unlike those before that load or device are other ones.
+    /// Whether load or device have changed: [`ODD_REFERENCES`] in a row differ from the usual in rate, number in flight or tenants.
     fn is_another(&mut self, rate: i64, epoch: Epoch) -> bool {
         if self.rate == 0 {
             *self = Usual { rate, in_flight_q8: epoch.in_flight_q8, tenants: epoch.tenants, odd: 0 };
@@ -294,7 +294,7 @@ impl Controller {
 
     /// An eighth of `give` is kept for what noise makes of a floor: throughput is concave in it.
     ///
-    /// What may be lost, as the difference of two rates over their mean, beside so many held epochs for each reference.
+    /// The loss that `give` allows, as the difference of two rates over their mean, if `held` of `of` epochs are held.
     fn bound(&self, held: i64, of: i64) -> i64 {
         let give = ONE.saturating_mul(i64::from(self.give)) / 100;
         let give = if self.phase == Phase::Track { give / 8 * 7 } else { give };

@@ -6,7 +6,8 @@ use block::time::MILLISECOND;
 
 /// Fewer completions say little about a rate.
 const LEAST_REQUESTS: u32 = 64;
-/// A change of the number in flight sends a wave through the device, which is small in so many residences.
+/// A change of the number in flight makes completions bunch for about one residence. Over 4 residences that made a rate
+/// 3 % too high on the model `nvme`.
 const RESIDENCES: u64 = 16;
 /// Writes are done when they are in the device's buffer: what a short reference delivers is room that the epoch before it left.
 /// 64 MiB take 130 ms at 500 MB/s.
@@ -16,8 +17,8 @@ const MANY_WRITES: u64 = 16;
 /// All that was in flight at the begin, and its successors, are done before anything is counted.
 const DRAINED: u32 = 2;
 
-/// Rates are compared while somebody is ahead, and for so many residences after that: without contention epochs would differ by who
-/// came and went.
+/// Time counts while a tenant leads, and for this many residences after that: otherwise epochs would differ by tenants that came and
+/// went, and not by the floor.
 const RECENT: u64 = 8;
 
 /// The present epoch.
@@ -28,7 +29,7 @@ pub struct Meter {
     draining: u32,
     /// Of the last completion.
     last_ns: Nanos,
-    /// From completion to completion, as far as they count.
+    /// Sum of the times between completions that count.
     counted_ns: Nanos,
     work: u64,
     written: u64,
