@@ -7,6 +7,7 @@
 //! seen to lead (Hedayati et al. 2019, MQFQ).
 
 mod shares;
+mod sole;
 
 pub use shares::TagShares;
 
@@ -16,6 +17,7 @@ use crate::request::{Bio, Requests};
 use crate::structures::sorted::{SortedLinks, Tree};
 use crate::structures::{Array, Links, List, NIL, NoMemory};
 use block::{GroupId, Nanos, Operation};
+use sole::Sole;
 
 /// Virtual time per sector at weight 1 is 2^20.
 const UNIT_BITS: u32 = 20;
@@ -121,6 +123,7 @@ pub struct Order {
     links: Links,
     queue_of: Array<u32>,
     contexts: u32,
+    sole: Sole,
     /// By how much the last one that was found ahead was so.
     lead: u64,
     violations: u32,
@@ -175,6 +178,7 @@ impl Order {
             links: Links::try_new(configuration.slots)?,
             queue_of: Array::try_new(configuration.slots, NIL)?,
             contexts: configuration.contexts,
+            sole: Sole::NOBODY,
             lead: 0,
             violations: 0,
         })
@@ -190,7 +194,7 @@ impl Order {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.groups.at(ROOT).ready.is_empty()
+        if self.is_sole() { self.queues.at(self.sole.queue).is_empty() } else { self.groups.at(ROOT).ready.is_empty() }
     }
 
     fn must(&mut self, holds: bool) {
@@ -229,7 +233,13 @@ impl Order {
 
     /// The request joins its queue; which one it is. `None` if the slot is queued already.
     pub fn insert(&mut self, bio: &Bio, slot: u32, place: Place, is_in_front: bool, now: Nanos) -> Option<u32> {
-        let queue = self.queue_for(bio, place);
+        let is_of_sole = self.is_sole() && self.is_of_sole(bio, place);
+        let queue = if is_of_sole {
+            self.sole.queue
+        } else {
+            self.end_sole();
+            self.queue_for(bio, place)
+        };
         let list = self.queues.at_mut(queue);
         let was_empty = list.is_empty();
         let is_in =
@@ -238,8 +248,9 @@ impl Order {
             return None;
         }
         *self.queue_of.at_mut(slot) = queue;
-        if was_empty {
+        if was_empty && !is_of_sole {
             self.activate(queue, now);
+            self.begin_sole(queue, place.weight);
         }
         Some(queue)
     }
@@ -261,11 +272,15 @@ impl Order {
 
     /// How many of a queue's requests are in flight, under a strict order.
     pub fn in_flight(&self, queue: u32) -> u32 {
-        self.nodes.at(queue).in_flight
+        let more = if queue == self.sole.queue { self.sole.more_in_flight } else { 0 };
+        self.nodes.at(queue).in_flight.wrapping_add(more)
     }
 
     /// The queue with the smallest tag, in the group with the smallest tag, from the root down.
     pub fn first(&self) -> Option<u32> {
+        if self.is_sole() {
+            return (!self.queues.at(self.sole.queue).is_empty()).then_some(self.sole.queue);
+        }
         let mut group = ROOT;
         for _ in 0..=self.groups.len() {
             let node = self.groups.at(group).ready.first()?;
@@ -284,6 +299,9 @@ impl Order {
 
     /// How many children of the root are backlogged, in flight or expected.
     pub fn tenants(&self) -> u32 {
+        if self.is_sole() {
+            return 1;
+        }
         let root = self.groups.at(ROOT);
         root.ready.len().saturating_add(root.busy.len())
     }
@@ -291,17 +309,22 @@ impl Order {
     /// How long a queue without requests is worth waiting for; `None` if it is not.
     pub fn expected_until(&self, queue: u32, now: Nanos) -> Option<Nanos> {
         let node = self.nodes.at(queue);
-        let until = node.done_ns.saturating_add(self.wait_ns);
+        let done_ns = if queue == self.sole.queue { self.sole.done_ns } else { node.done_ns };
+        let until = done_ns.saturating_add(self.wait_ns);
         (now < until && !node.is_late).then_some(until)
     }
 
     /// A queue that was waited for did not come back in time.
     pub fn was_late(&mut self, queue: u32) {
+        self.end_sole();
         self.nodes.at_mut(queue).is_late = true;
     }
 
     /// Whether a queue, or one of its groups, is ahead of an active sibling by more than `lead`.
     pub fn standing(&mut self, queue: u32, lead: Lead, now: Nanos) -> Standing {
+        if self.is_sole() {
+            return Standing::InOrder;
+        }
         let mut at = queue;
         let mut standing = Standing::InOrder;
         for _ in 0..=self.groups.len() {
@@ -358,15 +381,21 @@ impl Order {
     pub fn serve(&mut self, slot: u32, cost: u64) -> u32 {
         let queue = core::mem::replace(self.queue_of.at_mut(slot), NIL);
         let list = self.queues.at_mut(queue);
-        let is_out = list.remove(&mut self.links, slot);
+        let is_out = list.remove_early(&mut self.links, slot);
         let is_waiting = !list.is_empty();
         self.must(is_out);
-        self.charge_path(queue, cost, Some(is_waiting));
+        if queue == self.sole.queue {
+            self.charge_sole(cost);
+        } else {
+            self.end_sole();
+            self.charge_path(queue, cost, Some(is_waiting));
+        }
         queue
     }
 
     /// What a queue had beyond what its requests were charged.
     pub fn charge(&mut self, queue: u32, cost: u64) {
+        self.end_sole();
         self.charge_path(queue, cost, None);
     }
 
@@ -406,6 +435,7 @@ impl Order {
         if queue == NIL {
             return;
         }
+        self.end_sole();
         let list = self.queues.at_mut(queue);
         let is_out = list.remove(&mut self.links, slot);
         let mut is_gone = list.is_empty();
@@ -432,6 +462,11 @@ impl Order {
         if self.strict == Strict::Never {
             return;
         }
+        if queue == self.sole.queue {
+            self.left_device_of_sole(now);
+            return;
+        }
+        self.end_sole();
         let mut at = queue;
         for _ in 0..=self.groups.len() {
             let node = self.nodes.at_mut(at);
@@ -506,18 +541,24 @@ impl Order {
     }
 
     pub fn context_exited(&mut self, context: u32) {
+        self.end_sole();
         if context < self.contexts && self.is_idle(context) {
             self.move_to(context, self.nodes.at(context).parent);
         }
     }
 
     pub fn group_added(&mut self, group: GroupId, parent: GroupId, weight: u32) {
+        self.end_sole();
         let above = self.groups.at(parent.0).virtual_time;
         let (shared, own) = (self.shared_queue(group.0), self.node_of(group.0));
         let before = self.nodes.at(own).parent;
         self.groups.at_mut(before).busy.remove(&mut self.busy, own);
-        // Time goes on from where an earlier group of this id left it.
         let state = self.groups.at_mut(group.0);
+        // Children of an earlier group of this id may still be waited for.
+        while let Some(child) = state.busy.first() {
+            state.busy.remove(&mut self.busy, child);
+        }
+        // Time goes on from where that group left it.
         let Group { virtual_time, floor, left_tag, .. } = *state;
         *state = Group { virtual_time, floor, left_tag, ..Group::EMPTY };
         let fresh = |tag, weight, parent| Node {
@@ -533,6 +574,7 @@ impl Order {
     }
 
     pub fn group_changed(&mut self, group: GroupId, weight: u32) {
+        self.end_sole();
         let own = self.node_of(group.0);
         self.nodes.at_mut(own).inverse_weight = inverse(weight);
     }
@@ -549,7 +591,8 @@ impl Order {
             self.check_queue(requests, queue)?;
         }
         for group in 1..self.groups.len() {
-            if self.ready.is_linked(self.node_of(group)) == self.groups.at(group).ready.is_empty() {
+            let is_known = !self.is_above_sole(self.node_of(group));
+            if is_known && self.ready.is_linked(self.node_of(group)) == self.groups.at(group).ready.is_empty() {
                 return Err(Violation { what: "a group waits exactly while a child of it does", at: group });
             }
         }
@@ -558,7 +601,7 @@ impl Order {
 
     fn check_queue(&self, requests: &Requests, queue: u32) -> Result<(), Violation> {
         let list = self.queues.at(queue);
-        if self.ready.is_linked(queue) == list.is_empty() {
+        if queue != self.sole.queue && self.ready.is_linked(queue) == list.is_empty() {
             return Err(Violation { what: "a queue waits exactly while it holds a request", at: queue });
         }
         let parent = self.nodes.at(queue).parent;
@@ -572,7 +615,7 @@ impl Order {
     }
 
     fn check_busy(&self, queue_in_flight: impl Fn(u32) -> Option<u32> + Copy) -> Result<(), Violation> {
-        for node in 0..self.nodes.len() {
+        for node in (0..self.nodes.len()).filter(|node| !self.is_above_sole(*node)) {
             let is_below = |slot: u32| {
                 let mut at = queue_in_flight(slot);
                 for _ in 0..=self.groups.len() {

@@ -35,6 +35,12 @@ impl Paternoster {
         u64::from(if self.settings.fair == 1 { LEAST_SECTORS } else { sectors.max(LEAST_SECTORS) })
     }
 
+    /// The next request of an issuer that is alone, if nothing else is to be looked at.
+    pub(super) fn next_of_sole(&self) -> Option<u32> {
+        let is_plain = !self.is_rotational && self.settings.lat_ns == 0 && self.real_time.is_empty();
+        if is_plain && self.order.is_sole() { self.order.head_of_sole() } else { None }
+    }
+
     /// Apart from [`Self::send`], so that their stacks are not added.
     #[inline(never)]
     pub(super) fn whose_turn(&mut self) -> Decision {
@@ -174,9 +180,8 @@ impl Paternoster {
         self.queued = self.queued.wrapping_sub(1);
         if class == Class::BestEffort {
             let cost = self.cost(sectors);
-            self.by_age.remove(&mut self.age_links, slot);
+            self.by_age.remove_early(&mut self.age_links, slot);
             let queue = self.order.serve(slot, cost);
-            self.slots.at_mut(slot).queue = queue;
             self.slices.sent(queue, slot, cost);
         } else {
             self.unlink_of_class(class, slot);
@@ -187,7 +192,9 @@ impl Paternoster {
 
     pub(super) fn enter_device(&mut self, tally: u32, sectors: u32, came_ns: Nanos) {
         let now = self.now;
-        self.meter.in_flight_until(now, self.in_flight);
+        if !self.order.is_sole() {
+            self.meter.in_flight_until(now, self.in_flight);
+        }
         self.in_flight = self.in_flight.wrapping_add(1);
         self.in_flight_sectors = self.in_flight_sectors.wrapping_add(u64::from(sectors));
         let tally = self.tallies.at_mut(tally);

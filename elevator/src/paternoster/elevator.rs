@@ -17,6 +17,9 @@ const REQUEST_SECTORS: u32 = 8;
 
 /// The weight of an issuer by its best-effort level: 80, 70, ... 10.
 fn weight_of(priority: Priority) -> u32 {
+    if priority == Priority::NONE {
+        return WITHOUT_LEVEL;
+    }
     match priority.class() {
         Class::BestEffort if priority.0 >> 13 == 0 => WITHOUT_LEVEL,
         _ => 80_u32.saturating_sub(u32::from(priority.level()).saturating_mul(10)).max(10),
@@ -59,55 +62,11 @@ impl Elevator for Paternoster {
     }
 
     fn insert(&mut self, requests: &Requests, id: RequestId, at: Position, now: Nanos) -> Wake {
-        self.now = now;
-        let slot = id.slot();
-        if self.slots.get(slot).is_none_or(|slot| slot.state != State::Nowhere) {
-            self.complain();
-            return Wake::No;
-        }
-        if self.in_flight == 0 && self.queued == 0 {
-            self.meter.resumed(now, self.returning.residence_ns());
-            self.slices.resumed(now);
-        }
-        let bio = requests.attributes(id);
-        let (is_read, is_sync) = (bio.direction() == Direction::Read, bio.is_sync());
-        let is_direct = !matches!(at, Position::Sorted(_));
-        let entry = self.slots.at_mut(slot);
-        *entry = Slot {
-            id,
-            state: if is_direct { State::Direct } else { State::Queued },
-            class: if is_direct { Class::RealTime } else { bio.class() },
-            is_read,
-            is_sync,
-            tally: Tallies::number(if is_direct { GroupId::ROOT.0 } else { bio.group.0 }, is_read, is_sync),
-            sectors: bio.extent.sectors,
-            queue: NIL,
-            since_ns: now,
-        };
-        let Slot { class, tally, .. } = *entry;
-        let tally = self.tallies.at_mut(tally);
-        tally.queued = tally.queued.wrapping_add(1);
-        if is_direct {
-            let is_in = self.direct.push_front(&mut self.links, slot);
-            self.must(is_in);
-            return self.wake_up();
-        }
-        self.queued = self.queued.wrapping_add(1);
-        let is_in = match class {
-            Class::RealTime => self.real_time.push_back(&mut self.links, slot),
-            Class::Idle => self.idle.push_back(&mut self.links, slot),
-            Class::BestEffort => {
-                let place = Place { is_shared: !is_sync, weight: weight_of(bio.priority) };
-                let queue = self.order.insert(bio, slot, place, false, now);
-                if queue.is_some_and(|queue| self.order.queued(queue) == 1) {
-                    self.returning.came();
-                }
-                self.slices.insert(queue.unwrap_or(NIL), slot, bio.extent.first_sector);
-                queue.is_some() && self.by_age.push_back(&mut self.age_links, slot)
-            }
-        };
-        self.must(is_in);
-        self.wake_up()
+        self.insert_at(id, requests.attributes(id), !matches!(at, Position::Sorted(_)), now)
+    }
+
+    fn insert_newcomer(&mut self, _requests: &Requests, id: RequestId, attributes: &Bio, now: Nanos) -> Wake {
+        self.insert_at(id, attributes, false, now)
     }
 
     fn choose(&mut self, _requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
@@ -118,6 +77,9 @@ impl Elevator for Paternoster {
         }
         if self.queued == 0 {
             return Dispatch::Empty;
+        }
+        if let Some(slot) = self.next_of_sole() {
+            return self.send(slot, Why::InOrder);
         }
         match self.whose_turn() {
             Decision::Send(slot, why) => self.send(slot, why),
@@ -178,6 +140,23 @@ impl Elevator for Paternoster {
             }
         }
         self.wake_up()
+    }
+
+    fn completed_and_released(&mut self, requests: &Requests, id: RequestId, now: Nanos) -> Wake {
+        self.now = now;
+        match self.slots.get_mut(id.slot()) {
+            Some(slot) if slot.id == id && slot.state == State::InFlight => {
+                slot.state = State::Nowhere;
+                let slot = *slot;
+                self.left_device(slot, true);
+                self.until_overdue = self.until_overdue.saturating_sub(1);
+                self.wake_up()
+            }
+            _ => {
+                let completed = self.completed(requests, id, now);
+                completed.and(self.released(requests, id, now))
+            }
+        }
     }
 
     fn next_timer(&self) -> Option<Nanos> {
@@ -287,6 +266,72 @@ impl Elevator for Paternoster {
 }
 
 impl Paternoster {
+    /// A request comes in; `is_direct` if it goes before everything.
+    #[inline(always)]
+    fn insert_at(&mut self, id: RequestId, bio: &Bio, is_direct: bool, now: Nanos) -> Wake {
+        self.now = now;
+        let slot = id.slot();
+        if self.slots.get(slot).is_none_or(|slot| slot.state != State::Nowhere) {
+            self.complain();
+            return Wake::No;
+        }
+        if self.in_flight == 0 && self.queued == 0 {
+            self.meter.resumed(now, self.returning.residence_ns());
+            self.slices.resumed(now);
+        }
+        let (is_read, is_sync) = (bio.direction() == Direction::Read, bio.is_sync());
+        let class = if is_direct { Class::RealTime } else { bio.class() };
+        let (state, queue) = match class {
+            Class::BestEffort => {
+                let place = Place { is_shared: !is_sync, weight: weight_of(bio.priority) };
+                (State::Queued, self.queue_up(bio, slot, place))
+            }
+            _ => (self.queue_of_class(class, slot, is_direct), NIL),
+        };
+        let group = if is_direct { GroupId::ROOT } else { bio.group };
+        let tally = Tallies::number(group.0, is_read, is_sync);
+        *self.slots.at_mut(slot) =
+            Slot { id, state, class, is_read, is_sync, tally, sectors: bio.extent.sectors, queue, since_ns: now };
+        let tally = self.tallies.at_mut(tally);
+        tally.queued = tally.queued.wrapping_add(1);
+        self.wake_up()
+    }
+
+    /// A best-effort request takes its place in the order and by age. Its queue.
+    #[inline(always)]
+    fn queue_up(&mut self, bio: &Bio, slot: u32, place: Place) -> u32 {
+        let was_sole = self.order.is_sole();
+        let queue = self.order.insert(bio, slot, place, false, self.now);
+        let is_aged = self.by_age.push_back(&mut self.age_links, slot);
+        self.must(queue.is_some() && is_aged);
+        let queue = queue.unwrap_or(NIL);
+        if !self.order.is_sole() {
+            if was_sole {
+                // Nothing was counted meanwhile.
+                self.meter.resumed(self.now, 0);
+            }
+            if self.order.queued(queue) == 1 {
+                self.returning.came();
+            }
+        }
+        self.slices.insert(queue, slot, bio.extent.first_sector);
+        self.queued = self.queued.wrapping_add(1);
+        queue
+    }
+
+    #[inline(never)]
+    fn queue_of_class(&mut self, class: Class, slot: u32, is_direct: bool) -> State {
+        let is_in = if is_direct {
+            self.direct.push_front(&mut self.links, slot)
+        } else {
+            self.queued = self.queued.wrapping_add(1);
+            let list = if class == Class::RealTime { &mut self.real_time } else { &mut self.idle };
+            list.push_back(&mut self.links, slot)
+        };
+        self.must(is_in);
+        if is_direct { State::Direct } else { State::Queued }
+    }
+
     fn note_merged(&mut self, requests: &Requests, id: RequestId) {
         if self.is_in(id, State::Queued) {
             let extent = requests.attributes(id).extent;
@@ -317,7 +362,13 @@ impl Paternoster {
         }
     }
 
+    #[inline]
     fn next_direct(&mut self) -> Option<RequestId> {
+        if self.direct.is_empty() { None } else { self.pop_direct() }
+    }
+
+    #[inline(never)]
+    fn pop_direct(&mut self) -> Option<RequestId> {
         let slot = self.direct.pop_front(&mut self.links)?;
         let now = self.now;
         let entry = self.slots.at_mut(slot);
@@ -328,13 +379,22 @@ impl Paternoster {
         Some(id)
     }
 
-    /// The device finished a request, or gave it back.
     fn leave_device(&mut self, id: RequestId, is_done: bool) {
-        let now = self.now;
         let entry = self.slots.at_mut(id.slot());
         entry.state = State::Nowhere;
-        let Slot { queue, sectors, tally, since_ns, is_read, is_sync, .. } = *entry;
-        self.meter.in_flight_until(now, self.in_flight);
+        let slot = *entry;
+        self.left_device(slot, is_done);
+    }
+
+    /// The device finished a request, or gave it back.
+    #[inline(always)]
+    fn left_device(&mut self, slot: Slot, is_done: bool) {
+        let now = self.now;
+        let Slot { queue, sectors, tally, since_ns, .. } = slot;
+        let is_sole = self.order.is_sole();
+        if !is_sole {
+            self.meter.in_flight_until(now, self.in_flight);
+        }
         self.in_flight = self.in_flight.wrapping_sub(1);
         self.in_flight_sectors = self.in_flight_sectors.saturating_sub(u64::from(sectors));
         if queue != NIL {
@@ -346,12 +406,20 @@ impl Paternoster {
         let stayed_ns = now.saturating_sub(since_ns);
         let service_ns = &mut self.tallies.at_mut(tally).service_ns;
         *service_ns = service_ns.wrapping_add(stayed_ns);
-        let work = u64::from(sectors.saturating_add(REQUEST_SECTORS)) << 9;
+        if !is_sole || self.is_rotational || self.settings.lat_ns != 0 {
+            self.learn(&slot, stayed_ns);
+        }
+    }
+
+    /// What a request that is done says of the device.
+    fn learn(&mut self, slot: &Slot, stayed_ns: Nanos) {
+        let (now, queue) = (self.now, slot.queue);
+        let work = u64::from(slot.sectors.saturating_add(REQUEST_SECTORS)) << 9;
         let comes_back = queue != NIL && self.order.queued(queue) == 0;
         self.returning.completed(now, stayed_ns, comes_back);
-        self.meter.completed(now, work, !is_read, self.returning.residence_ns());
+        self.meter.completed(now, work, !slot.is_read, self.returning.residence_ns());
         self.slices.completed(queue, work, now);
-        if self.settings.lat_ns != 0 && is_read && is_sync {
+        if self.settings.lat_ns != 0 && slot.is_read && slot.is_sync {
             self.guard.learn(stayed_ns, self.settings.lat_ns.unsigned_abs(), self.depth.device);
         }
     }

@@ -73,9 +73,12 @@ impl Meter {
         self.begins_ns
     }
 
-    /// Somebody is ahead of his share, of so many tenants.
+    /// A tenant leads, of so many. Time counts from the first time on.
     #[inline]
     pub const fn contended(&mut self, now: Nanos, tenants: u32) {
+        if self.contended_ns == 0 {
+            (self.last_ns, self.area_ns, self.new_area) = (now, now, 0);
+        }
         (self.contended_ns, self.tenants) = (now, tenants);
     }
 

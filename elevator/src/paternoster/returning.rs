@@ -44,7 +44,7 @@ impl Returning {
         }
     }
 
-    /// A request is done that stayed for so long; its issuer has no other queued.
+    /// A request is done after `stayed_ns`; `comes_back` if its issuer has no other queued.
     pub fn completed(&mut self, now: Nanos, stayed_ns: Nanos, comes_back: bool) {
         let (before, stayed) = (self.residence_ns.cast_signed(), stayed_ns.cast_signed());
         let next = if before == 0 { stayed } else { before.saturating_add(stayed.saturating_sub(before) / 64) };

@@ -173,7 +173,21 @@ impl List {
     #[inline]
     pub fn pop_front(&mut self, links: &mut Links) -> Option<u32> {
         let slot = self.first()?;
-        self.remove(links, slot).then_some(slot)
+        let link = links.0.get_mut(slot)?;
+        let next = core::mem::replace(link, Link { prev: NIL, next: OFF }).next;
+        match links.0.get_mut(next) {
+            Some(link) => link.prev = NIL,
+            None => self.tail = NIL,
+        }
+        self.head = next;
+        self.len = self.len.wrapping_sub(1);
+        Some(slot)
+    }
+
+    /// Takes a slot off this list that is likely to be the first; as [`List::remove`].
+    #[inline(always)]
+    pub fn remove_early(&mut self, links: &mut Links, slot: u32) -> bool {
+        if self.head == slot { self.pop_front(links).is_some() } else { self.remove(links, slot) }
     }
 
     /// Takes the last slot off the list.
