@@ -416,6 +416,16 @@ pub struct ShowArguments {
     pub explain: bool,
 }
 
+impl ShowArguments {
+    /// Each `--format`: as it was given, its name, and the file that it goes to, if not to stdout.
+    pub fn formats(&self) -> impl Iterator<Item = (&str, &str, Option<PathBuf>)> {
+        self.format.iter().map(|text| match text.split_once('=') {
+            Some((name, path)) => (text.as_str(), name, Some(PathBuf::from(path))),
+            None => (text.as_str(), text.as_str(), self.output.clone()),
+        })
+    }
+}
+
 /// How progress is shown.
 #[derive(ValueEnum, Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ProgressName {

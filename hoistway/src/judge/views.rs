@@ -35,11 +35,7 @@ impl Views {
     /// What the arguments say; places that cannot be written to are found before anything runs.
     pub fn read(arguments: &ShowArguments) -> Result<Self, Error> {
         let mut views = Vec::new();
-        for text in &arguments.format {
-            let (name, path) = match text.split_once('=') {
-                Some((name, path)) => (name, Some(PathBuf::from(path))),
-                None => (text.as_str(), arguments.output.clone()),
-            };
+        for (text, name, path) in arguments.formats() {
             let format = FORMATS.iter().find(|(known, _)| *known == name).map(|(_, format)| *format);
             let format = format.ok_or_else(|| {
                 let names = FORMATS.map(|(name, _)| name).join(", ");

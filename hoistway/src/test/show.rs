@@ -67,11 +67,7 @@ impl Views {
     /// What the arguments say; places that cannot be written to are found now, not after an hour of measuring.
     pub fn read(arguments: &ShowArguments) -> Result<Self, Error> {
         let mut views = Vec::new();
-        for text in &arguments.format {
-            let (name, path) = match text.split_once('=') {
-                Some((name, path)) => (name, Some(PathBuf::from(path))),
-                None => (text.as_str(), arguments.output.clone()),
-            };
+        for (text, name, path) in arguments.formats() {
             let format = FORMATS.iter().find(|(known, _)| *known == name).map(|(_, format)| *format);
             views.push((format.ok_or_else(|| unknown(name).at(format!("--format {text}")))?, path));
         }
