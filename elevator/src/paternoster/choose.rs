@@ -1,21 +1,17 @@
 //! Whose request goes next, or what is waited for.
 
-use super::controller::{Phase, REQUEST, UNLIMITED};
+use super::controller::{Phase, UNLIMITED};
 use super::*;
 use crate::order::{Lead, Standing};
 use block::time::{MILLISECOND, SECOND};
 
 /// Every request is charged for 4 KiB at least.
 pub(super) const LEAST_SECTORS: u32 = 8;
-/// Real-time requests in a row before one of the others.
-const REAL_TIME_RUN: u32 = 16;
 /// One of the idle class goes at the latest after this.
 const IDLE_WAITS_NS: Nanos = 5 * SECOND;
 const IDLE_LOOKS_NS: Nanos = 2 * MILLISECOND;
 /// After this a request goes whoever's turn it is.
 const OVERDUE_NS: Nanos = 30 * SECOND;
-/// Completions from one of these to the next.
-const OVERDUE_EVERY: u32 = 16;
 /// Whoever cannot use its share is behind by what is in flight at most, or by this many requests of a leader.
 const LAG_REQUESTS: u64 = 4;
 /// On disks and arrays a tenant may lead by this many times what it has in flight: the others may be behind only because the one disk that
@@ -37,7 +33,7 @@ impl Paternoster {
 
     /// The next request of an issuer that is alone, if nothing else is to be looked at.
     pub(super) fn next_of_sole(&self) -> Option<u32> {
-        let is_plain = !self.is_rotational && self.settings.lat_ns == 0 && self.real_time.is_empty();
+        let is_plain = !self.is_rotational && self.settings.lat_ns == 0 && self.classes.real_time().is_none();
         if is_plain && self.order.is_sole() { self.order.head_of_sole() } else { None }
     }
 
@@ -46,7 +42,7 @@ impl Paternoster {
     pub(super) fn whose_turn(&mut self) -> Decision {
         self.end_epoch_if_due();
         self.step_slices();
-        if let Some(slot) = self.next_real_time() {
+        if let Some(slot) = self.classes.next_real_time(!self.order.is_empty()) {
             return Decision::Send(slot, Why::RealTime);
         }
         if let Some(slot) = self.overdue() {
@@ -78,13 +74,13 @@ impl Paternoster {
         let floor_q8 = self.controller.floor_q8();
         if self.is_below(floor_q8) {
             if self.controller.phase() == Phase::Exact {
-                self.owed = self.owed.max(self.order.lead());
+                self.repayment.lends(self.order.lead());
             } else {
                 self.order.bound_lag(queue, self.in_flight_sectors.max(cost.saturating_mul(LAG_REQUESTS)));
             }
             return Some(Decision::Send(slot, Why::LetIn));
         }
-        if core::mem::take(&mut self.forgives) {
+        if self.repayment.forgive() {
             self.order.bound_lag(queue, cost);
             return Some(Decision::Send(slot, Why::InOrder));
         }
@@ -96,72 +92,50 @@ impl Paternoster {
         })
     }
 
-    /// The lead that is still allowed after a reference epoch. It shrinks to zero over the repaying period, so that leaders repay evenly.
+    /// The lead that is still allowed after a reference epoch.
     fn still_owed(&self) -> u64 {
-        if self.owed == 0 || !self.controller.is_repaying() {
+        if !self.controller.is_repaying() {
             return 0;
         }
         let (_, length_ns) = self.controller.setting();
-        let left_ns = length_ns.saturating_sub(self.now.saturating_sub(self.meter.begins_ns()));
-        let parts = (left_ns << 10).checked_div(length_ns).unwrap_or(0);
-        (self.owed >> 10).saturating_mul(parts)
+        self.repayment.allowed(self.now.saturating_sub(self.meter.begins_ns()), length_ns)
     }
 
-    /// Whether fewer are in flight, or about to be, than the floor. Its fraction is dithered in time.
+    /// Whether fewer are in flight, or about to be, than the floor.
     fn is_below(&mut self, floor_q8: u32) -> bool {
         if floor_q8 == UNLIMITED {
             return true;
         }
-        if self.now >= self.rounded_until_ns {
-            self.fraction_q8 = (self.fraction_q8 % REQUEST).wrapping_add(floor_q8 % REQUEST);
-            self.is_rounded_up = self.fraction_q8 >= REQUEST;
-            self.rounded_until_ns =
-                self.now.saturating_add(self.returning.residence_ns().saturating_mul(DITHER_RESIDENCES));
-        }
-        let floor = (floor_q8 / REQUEST).wrapping_add(u32::from(self.is_rounded_up));
+        let period_ns = self.returning.residence_ns().saturating_mul(DITHER_RESIDENCES);
+        let floor = self.dither.round(floor_q8, self.now, period_ns);
         self.in_flight.saturating_add(self.returning.count(self.now)) < floor
     }
 
     pub(super) fn hold(&mut self, until: Option<Nanos>) -> Dispatch {
-        (self.is_holding, self.hold_until) = (true, until);
+        self.hold = until.map_or(Hold::Open, Hold::Until);
         match until {
             Some(until) => Dispatch::Hold { until, reason: Why::Laggard.into() },
             None => Dispatch::Throttled,
         }
     }
 
-    fn next_real_time(&mut self) -> Option<u32> {
-        let first = self.real_time.first()?;
-        if !self.order.is_empty() && self.real_time_run >= REAL_TIME_RUN {
-            self.real_time_run = 0;
-            return None;
-        }
-        self.real_time_run = self.real_time_run.wrapping_add(1);
-        Some(first)
-    }
-
     /// The oldest request, if it has waited so long that order does not matter any more.
     fn overdue(&mut self) -> Option<u32> {
-        let first = self.by_age.first()?;
-        if self.until_overdue > 0 || self.now.saturating_sub(self.slots.at(first).since_ns) < OVERDUE_NS {
-            return None;
-        }
-        self.until_overdue = OVERDUE_EVERY;
-        Some(first)
+        let (slots, now) = (&self.slots, self.now);
+        self.by_age.overdue(|slot| now.saturating_sub(slots.at(slot).since_ns) >= OVERDUE_NS)
     }
 
     /// Nothing of the best-effort class is queued, or its turn came only because real time had its run.
     fn others(&mut self) -> Decision {
-        if let Some(slot) = self.real_time.first() {
+        if let Some(slot) = self.classes.real_time() {
             return Decision::Send(slot, Why::RealTime);
         }
-        let Some(first) = self.idle.first() else { return Decision::Answer(Dispatch::Empty) };
+        let Some(first) = self.classes.idle() else { return Decision::Answer(Dispatch::Empty) };
         let waited_ns = self.now.saturating_sub(self.slots.at(first).since_ns);
         if self.in_flight == 0 || waited_ns >= IDLE_WAITS_NS {
             return Decision::Send(first, Why::Idle);
         }
-        let until = self.now.saturating_add(IDLE_LOOKS_NS);
-        (self.is_holding, self.hold_until) = (true, Some(until));
+        self.hold = Hold::Until(self.now.saturating_add(IDLE_LOOKS_NS));
         Decision::Answer(Dispatch::Throttled)
     }
 
@@ -180,7 +154,7 @@ impl Paternoster {
         self.queued = self.queued.wrapping_sub(1);
         if class == Class::BestEffort {
             let cost = self.cost(sectors);
-            self.by_age.remove_early(&mut self.age_links, slot);
+            self.by_age.remove(slot);
             let queue = self.order.serve(slot, cost);
             self.slices.sent(queue, slot, cost);
         } else {
@@ -205,8 +179,7 @@ impl Paternoster {
     }
 
     pub(super) fn unlink_of_class(&mut self, class: Class, slot: u32) {
-        let list = if class == Class::RealTime { &mut self.real_time } else { &mut self.idle };
-        let is_out = list.remove(&mut self.links, slot);
+        let is_out = self.classes.remove(class, slot);
         self.must(is_out);
     }
 
@@ -230,7 +203,7 @@ impl Paternoster {
         self.controller.step(epoch, self.jitter.next());
         self.meter.begin(self.now, self.in_flight);
         if was_repaying {
-            (self.forgives, self.owed) = (self.owed > 0, 0);
+            self.repayment.end();
         }
         if self.messages.is_on() {
             let phase = match self.controller.phase() {

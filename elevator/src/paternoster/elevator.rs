@@ -71,7 +71,7 @@ impl Elevator for Paternoster {
 
     fn choose(&mut self, _requests: &Requests, _queue: HardwareQueue, now: Nanos) -> Dispatch {
         self.now = now;
-        (self.is_holding, self.hold_until) = (false, None);
+        self.hold = Hold::No;
         if let Some(id) = self.next_direct() {
             return Dispatch::Request { id, reason: Why::HeadInsert.into() };
         }
@@ -92,7 +92,7 @@ impl Elevator for Paternoster {
         if let Some(id) = self.next_direct() {
             return Some(id);
         }
-        let slot = self.real_time.first().or(self.by_age.first()).or(self.idle.first())?;
+        let slot = self.classes.real_time().or(self.by_age.oldest()).or(self.classes.idle())?;
         match self.send(slot, Why::InOrder) {
             Dispatch::Request { id, .. } => Some(id),
             _ => None,
@@ -100,7 +100,7 @@ impl Elevator for Paternoster {
     }
 
     fn has_work(&self, _queue: HardwareQueue) -> bool {
-        !self.direct.is_empty() || (self.queued > 0 && !self.is_holding)
+        self.classes.has_direct() || (self.queued > 0 && self.hold == Hold::No)
     }
 
     fn requeued(&mut self, _requests: &Requests, id: RequestId, now: Nanos) -> Wake {
@@ -115,7 +115,7 @@ impl Elevator for Paternoster {
         self.now = now;
         if self.is_in(id, State::InFlight) {
             self.leave_device(id, true);
-            self.until_overdue = self.until_overdue.saturating_sub(1);
+            self.by_age.completed();
         }
         self.wake_up()
     }
@@ -135,7 +135,7 @@ impl Elevator for Paternoster {
                 entry.state = State::Nowhere;
                 let tally = self.tallies.at_mut(entry.tally);
                 tally.queued = tally.queued.wrapping_sub(1);
-                let is_out = self.direct.remove(&mut self.links, slot);
+                let is_out = self.classes.remove_direct(slot);
                 self.must(is_out);
             }
         }
@@ -149,7 +149,7 @@ impl Elevator for Paternoster {
                 slot.state = State::Nowhere;
                 let slot = *slot;
                 self.left_device(slot, true);
-                self.until_overdue = self.until_overdue.saturating_sub(1);
+                self.by_age.completed();
                 self.wake_up()
             }
             _ => {
@@ -160,12 +160,12 @@ impl Elevator for Paternoster {
     }
 
     fn next_timer(&self) -> Option<Nanos> {
-        self.hold_until
+        if let Hold::Until(at) = self.hold { Some(at) } else { None }
     }
 
     fn timer(&mut self, _requests: &Requests, now: Nanos) -> Wake {
         self.now = now;
-        if self.hold_until.is_some_and(|at| is_due(now, at)) { self.wake_up() } else { Wake::No }
+        if matches!(self.hold, Hold::Until(at) if is_due(now, at)) { self.wake_up() } else { Wake::No }
     }
 
     fn context_exited(&mut self, context: ContextId, now: Nanos) -> Wake {
@@ -245,8 +245,11 @@ impl Elevator for Paternoster {
         let must = |holds: bool, what, at| if holds { Ok(()) } else { Err(Violation { what, at }) };
         let count = |state| u32::try_from(self.slots.iter().filter(|slot| slot.state == state).count()).unwrap_or(0);
         must(count(State::Queued) == self.queued, "queued requests are counted", self.queued)?;
-        let of_classes = self.real_time.len().wrapping_add(self.idle.len());
-        must(self.by_age.len().wrapping_add(of_classes) == self.queued, "all are in a list", self.by_age.len())?;
+        must(
+            self.by_age.len().wrapping_add(self.classes.len()) == self.queued,
+            "all are in a list",
+            self.by_age.len(),
+        )?;
         must(count(State::InFlight) == self.in_flight, "requests in flight are counted", self.in_flight)?;
         let in_flight = self.slots.iter().filter(|slot| slot.state == State::InFlight);
         let sectors: u64 = in_flight.map(|slot| u64::from(slot.sectors)).sum();
@@ -302,7 +305,7 @@ impl Paternoster {
     fn queue_up(&mut self, bio: &Bio, slot: u32, place: Place) -> u32 {
         let was_sole = self.order.is_sole();
         let queue = self.order.insert(bio, slot, place, false, self.now);
-        let is_aged = self.by_age.push_back(&mut self.age_links, slot);
+        let is_aged = self.by_age.push(slot);
         self.must(queue.is_some() && is_aged);
         let queue = queue.unwrap_or(NIL);
         if !self.order.is_sole() {
@@ -322,11 +325,10 @@ impl Paternoster {
     #[inline(never)]
     fn queue_of_class(&mut self, class: Class, slot: u32, is_direct: bool) -> State {
         let is_in = if is_direct {
-            self.direct.push_front(&mut self.links, slot)
+            self.classes.push_direct(slot)
         } else {
             self.queued = self.queued.wrapping_add(1);
-            let list = if class == Class::RealTime { &mut self.real_time } else { &mut self.idle };
-            list.push_back(&mut self.links, slot)
+            self.classes.push(class, slot)
         };
         self.must(is_in);
         if is_direct { State::Direct } else { State::Queued }
@@ -355,7 +357,7 @@ impl Paternoster {
         if class == Class::BestEffort {
             self.slices.remove(self.order.queue_of(slot), slot);
             self.order.take(slot);
-            let is_out = self.by_age.remove(&mut self.age_links, slot);
+            let is_out = self.by_age.remove(slot);
             self.must(is_out);
         } else {
             self.unlink_of_class(class, slot);
@@ -364,12 +366,12 @@ impl Paternoster {
 
     #[inline]
     fn next_direct(&mut self) -> Option<RequestId> {
-        if self.direct.is_empty() { None } else { self.pop_direct() }
+        if self.classes.has_direct() { self.pop_direct() } else { None }
     }
 
     #[inline(never)]
     fn pop_direct(&mut self) -> Option<RequestId> {
-        let slot = self.direct.pop_front(&mut self.links)?;
+        let slot = self.classes.pop_direct()?;
         let now = self.now;
         let entry = self.slots.at_mut(slot);
         entry.state = State::InFlight;

@@ -11,11 +11,15 @@
 //!
 //! Read `choose.rs` first, then `controller.rs`. Disks may be used in slices: `slices.rs`.
 
+mod age;
 mod choose;
+mod classes;
 mod controller;
+mod dither;
 mod elevator;
 mod latency;
 mod meter;
+mod repayment;
 mod returning;
 mod slices;
 mod sweep;
@@ -30,14 +34,18 @@ use crate::interface::{
 use crate::message::{Message, Messages};
 use crate::order::{Order, Strict, TagShares};
 use crate::request::{Bio, Requests};
-use crate::structures::{Array, Links, List, NIL, NoMemory};
+use crate::structures::{Array, NIL, NoMemory};
 use crate::tunable::{SettingError, Tunable};
+use age::ByAge;
 use block::random::Stream;
 use block::time::{MICROSECOND, SECOND, is_due};
 use block::{Class, ContextId, GroupId, HardwareQueue, Nanos, RequestId};
+use classes::Classes;
 use controller::Controller;
+use dither::Dither;
 use latency::LatencyGuard;
 use meter::Meter;
+use repayment::Repayment;
 use returning::Returning;
 use slices::Slices;
 use tally::Tallies;
@@ -72,6 +80,15 @@ enum State {
     InFlight,
 }
 
+/// Whether the device waits although requests are queued.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Hold {
+    No,
+    /// Until something happens.
+    Open,
+    Until(Nanos),
+}
+
 /// What is kept of a request.
 #[derive(Copy, Clone, Debug)]
 struct Slot {
@@ -100,17 +117,8 @@ pub struct Paternoster {
     order: Order,
     shares: TagShares,
     slots: Array<Slot>,
-    /// Of the lists of classes, and of the requests that go before everything.
-    links: Links,
-    direct: List,
-    real_time: List,
-    real_time_run: u32,
-    idle: List,
-    /// Best-effort requests by age.
-    age_links: Links,
-    by_age: List,
-    /// Completions until one that is overdue may go.
-    until_overdue: u32,
+    classes: Classes,
+    by_age: ByAge,
     tallies: Tallies,
     queued: u32,
     in_flight: u32,
@@ -118,19 +126,12 @@ pub struct Paternoster {
     meter: Meter,
     controller: Controller,
     jitter: Stream,
-    /// The farthest that anybody was ahead in the last reference, in virtual time: so much is repaid.
-    owed: u64,
-    /// The rest of it is forgiven.
-    forgives: bool,
+    repayment: Repayment,
     returning: Returning,
-    /// What is left of the floor's fraction, whether it is rounded up, and until when.
-    fraction_q8: u32,
-    is_rounded_up: bool,
-    rounded_until_ns: Nanos,
+    dither: Dither,
     guard: LatencyGuard,
     slices: Slices,
-    is_holding: bool,
-    hold_until: Option<Nanos>,
+    hold: Hold,
     messages: Messages,
     violations: u32,
 }
@@ -163,14 +164,8 @@ impl Policy for Paternoster {
             order: Order::try_new(configuration, Strict::Groups)?,
             shares: TagShares::try_new(configuration.groups)?,
             slots: Array::try_new(slots, FREE)?,
-            links: Links::try_new(slots)?,
-            direct: List::EMPTY,
-            real_time: List::EMPTY,
-            real_time_run: 0,
-            idle: List::EMPTY,
-            age_links: Links::try_new(slots)?,
-            by_age: List::EMPTY,
-            until_overdue: 0,
+            classes: Classes::try_new(slots)?,
+            by_age: ByAge::try_new(slots)?,
             tallies: Tallies::try_new(configuration.groups.max(1))?,
             queued: 0,
             in_flight: 0,
@@ -178,16 +173,12 @@ impl Policy for Paternoster {
             meter: Meter::IDLE,
             controller: Controller::new(if configuration.rotational { 100 } else { 3 }),
             jitter: Stream::of(configuration.seed, "paternoster"),
-            owed: 0,
-            forgives: false,
+            repayment: Repayment::NONE,
             returning: Returning::NONE,
-            fraction_q8: 0,
-            is_rounded_up: false,
-            rounded_until_ns: 0,
+            dither: Dither::NONE,
             guard: LatencyGuard::NONE,
             slices: Slices::try_new(configuration.rotational, slots, queues)?,
-            is_holding: false,
-            hold_until: None,
+            hold: Hold::No,
             messages: Messages::try_new()?,
             violations: 0,
         };
@@ -225,7 +216,7 @@ impl Paternoster {
     }
 
     fn wake_up(&mut self) -> Wake {
-        (self.is_holding, self.hold_until) = (false, None);
+        self.hold = Hold::No;
         Wake::All
     }
 

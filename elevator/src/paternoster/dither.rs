@@ -1,0 +1,26 @@
+//! A floor of 3.4 requests is 3 for some time, then 4 for some time.
+
+use super::controller::REQUEST;
+use block::Nanos;
+
+#[derive(Clone, Debug)]
+pub struct Dither {
+    /// Less than a request: what rounding down has left so far.
+    fraction_q8: u32,
+    is_rounded_up: bool,
+    until_ns: Nanos,
+}
+
+impl Dither {
+    pub const NONE: Dither = Dither { fraction_q8: 0, is_rounded_up: false, until_ns: 0 };
+
+    /// The floor in whole requests, the same one for `period_ns`.
+    pub fn round(&mut self, floor_q8: u32, now: Nanos, period_ns: Nanos) -> u32 {
+        if now >= self.until_ns {
+            self.fraction_q8 = (self.fraction_q8 % REQUEST).wrapping_add(floor_q8 % REQUEST);
+            self.is_rounded_up = self.fraction_q8 >= REQUEST;
+            self.until_ns = now.saturating_add(period_ns);
+        }
+        (floor_q8 / REQUEST).wrapping_add(u32::from(self.is_rounded_up))
+    }
+}
