@@ -55,13 +55,13 @@ fn of_module(behaves: Class) -> &'static [&'static str] {
     }
 }
 
-/// Our server's policies in the order of preference. The first that holds shares wins ties on purpose: whoever serves,
-/// serves several.
+/// Our server's policies in the order of preference: those that know weights first, because a server has several clients, and its
+/// default before them.
 fn of_serve(behaves: Class) -> &'static [&'static str] {
     match behaves {
-        Class::SeekBound => &["cfq", BFQ_WAITING, "mq-deadline"],
-        Class::Array => &[CFQ_BY_GROUP, "wfq", "mq-deadline"],
-        Class::FlashSq | Class::FlashMq => &["paternoster", "wfq", CFQ_BY_GROUP, "none"],
+        Class::SeekBound => &["paternoster", "cfq", BFQ_WAITING, "mqfq", "wfq", "mq-deadline"],
+        Class::Array => &["paternoster", CFQ_BY_GROUP, BFQ_WAITING, "mqfq", "wfq", "mq-deadline"],
+        Class::FlashSq | Class::FlashMq => &["paternoster", "mqfq", "wfq", CFQ_BY_GROUP, BFQ_EAGER, "none"],
         _ => &[],
     }
 }
@@ -147,13 +147,14 @@ mod tests {
     #[test]
     fn the_server_has_a_list_of_its_own_where_it_can_be_measured() {
         let mut device = Device { host: HostKind::Simulator, ..device(1) };
-        device.schedulers.extend(["cfq", "wfq"].map(str::to_owned));
+        device.schedulers.extend(["cfq", "wfq", "mqfq", "paternoster"].map(str::to_owned));
         let of_serve = |device: &Device| {
             let list = short_list(device, Class::Array, Class::Array, &[]);
             let own = list.into_iter().filter(|it| it.carrier == Carrier::Serve);
             own.map(|it| it.spec.to_string()).collect::<Vec<_>>()
         };
-        assert_eq!(of_serve(&device), [CFQ_BY_GROUP, "wfq", "mq-deadline"]);
+        let all = ["paternoster", CFQ_BY_GROUP, BFQ_WAITING, "mqfq", "wfq", "mq-deadline"];
+        assert_eq!(of_serve(&device), all);
         device.host = HostKind::Native;
         assert!(of_serve(&device).is_empty());
     }

@@ -185,6 +185,12 @@ impl Findings {
         if one > 0.0 { self.peak_ios_per_s() / one } else { 1.0 }
     }
 
+    /// More than the device takes at once: only then weights have anything to decide.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 256")]
+    pub fn backlog(&self) -> u32 {
+        (2.0 * self.parallelism()).clamp(16.0, 256.0).ceil() as u32
+    }
+
     /// The best rate over all depths, in reads per second.
     pub fn peak_ios_per_s(&self) -> f64 {
         self.depths.iter().map(|step| step.ios_per_s.mean).fold(0.0, f64::max)

@@ -238,7 +238,6 @@ impl Tuner {
 
     fn of_candidates(&self) -> Vec<Question> {
         let findings = self.findings();
-        let parallelism = findings.parallelism();
         let mut questions = Vec::new();
         for (spec, is_control) in self.list() {
             let mut probes = vec![Probe::Streams(STREAMS)];
@@ -250,7 +249,7 @@ impl Tuner {
                     probes.push(Probe::AmongWriters);
                 }
                 if self.device.has_groups && !WITHOUT_SHARES.contains(&spec.name.as_str()) {
-                    probes.push(Probe::Shares(backlog(parallelism)));
+                    probes.push(Probe::Shares(findings.backlog()));
                 }
             }
             questions.extend(probes.into_iter().map(|probe| Question { probe, spec: spec.clone() }));
@@ -490,12 +489,6 @@ const fn following(stage: Stage) -> Stage {
         Stage::Cost => Stage::Paced,
         Stage::Paced | Stage::Over => Stage::Over,
     }
-}
-
-/// More than the device takes at once: only then weights have anything to decide.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 256")]
-fn backlog(parallelism: f64) -> u32 {
-    (2.0 * parallelism).clamp(16.0, 256.0).ceil() as u32
 }
 
 /// 0.9 times the rate.
