@@ -185,10 +185,10 @@ impl Findings {
         if one > 0.0 { self.peak_ios_per_s() / one } else { 1.0 }
     }
 
-    /// More than the device takes at once: only then weights have anything to decide.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 256")]
+    /// Requests that each of two groups keeps outstanding where shares are measured. With half of them in flight the device reaches
+    /// nearly its best rate, so that even shares of 1 to 8 need not cost throughput.
     pub fn backlog(&self) -> u32 {
-        (2.0 * self.parallelism()).clamp(16.0, 256.0).ceil() as u32
+        self.knee().saturating_mul(2).clamp(16, 256)
     }
 
     /// The best rate over all depths, in reads per second.

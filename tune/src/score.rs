@@ -3,20 +3,18 @@
 //! Five figures, each as a part of the best candidate's: A streams, B random reads, L latency of a reader among others,
 //! F shares, C processor time. What nobody could measure is left out and the rest counts for it.
 //!
-//! Exact shares may cost throughput. So F is the nearness of the shares to those due by weight, or to those that can be had for a loss of
-//! 3 %, whichever is nearer, times the part of the best throughput that was reached under them.
+//! Shares may cost throughput: F is how near they are to the weights, times the part of the best rate that was reached under them. The
+//! groups keep so many requests outstanding that exact shares need not cost anything.
 
 use std::fmt;
 use std::str::FromStr;
 
-use experiment::attainable::{Attainable, Curve, Tenant};
 use experiment::statistics::Estimate;
 use experiment::{Diagnostic, SchedulerSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::class::Class;
 use crate::findings::{CandidateFindings, Findings, Shares};
-use crate::probe::WEIGHTS;
 
 /// Readers whose total counts.
 pub(crate) const STREAMS: u32 = 8;
@@ -29,9 +27,6 @@ const FLOOR: f64 = 0.80;
 const FLOOR_FOR_LATENCY: f64 = 0.60;
 /// On fast flash a scheduler that costs more of the random rate than this has no place.
 const FLOOR_OF_FLASH_MQ: f64 = 0.90;
-
-/// What exact shares may cost, as `give` of paternoster.
-const LOSS: f64 = 0.03;
 
 /// What the user wants most.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -177,12 +172,10 @@ pub fn score(findings: &Findings, list: &[SchedulerSpec], behaves: Class, goal: 
     // no measure of anything.
     let has_load = list.iter().filter_map(|spec| findings.of(spec)).any(|candidate| candidate.load.is_some());
     let has_floors = !(has_load && matches!(goal, Goal::Fairness | Goal::Latency));
-    let has_shares = list.iter().filter_map(|spec| findings.of(spec)).any(|candidate| candidate.shares.is_some());
-    let ideal = SharesIdeal::new(findings, list);
-    let measured: Vec<(&SchedulerSpec, Raw)> = list
-        .iter()
-        .filter_map(|spec| Some((spec, raw(findings.of(spec)?, knee, has_shares.then_some(&ideal)))))
-        .collect();
+    let rates = list.iter().filter_map(|spec| Some(findings.of(spec)?.shares.as_ref()?.ios_per_s.mean));
+    let best_ios_per_s = rates.reduce(f64::max);
+    let measured: Vec<(&SchedulerSpec, Raw)> =
+        list.iter().filter_map(|spec| Some((spec, raw(findings.of(spec)?, knee, best_ios_per_s)))).collect();
     let raws: Vec<Raw> = measured.iter().map(|(_, raw)| *raw).collect();
     if raws.iter().all(|raw| raw.iter().all(Option::is_none)) {
         return None;
@@ -213,8 +206,8 @@ pub fn score(findings: &Findings, list: &[SchedulerSpec], behaves: Class, goal: 
     Some(Scores { scores, winner, by_preference })
 }
 
-/// `ideal`: there if a candidate of the list was asked for shares; one that was not has none to show.
-fn raw(candidate: &CandidateFindings, knee: u32, ideal: Option<&SharesIdeal>) -> Raw {
+/// `best_ios_per_s`: the best rate under weights; there if a candidate of the list was asked for shares, and one that was not has none to show.
+fn raw(candidate: &CandidateFindings, knee: u32, best_ios_per_s: Option<f64>) -> Raw {
     if let Some(load) = &candidate.load {
         let fair = load.share_error.map(|error| Estimate { mean: (1.0 - error.mean).max(0.0), ..error });
         return [Some(load.bytes_per_s), None, Some(inverse(load.p99_ns)), fair, None];
@@ -225,9 +218,9 @@ fn raw(candidate: &CandidateFindings, knee: u32, ideal: Option<&SharesIdeal>) ->
         candidate.streams_of(STREAMS).copied(),
         candidate.random_at(knee).map(|step| step.ios_per_s),
         geometric_mean(&latencies),
-        match (&candidate.shares, ideal) {
-            (Some(shares), Some(ideal)) => Some(ideal.nearness(shares)),
-            _ => ideal.map(|_| Estimate { mean: 0.0, sd: 0.0, ci95: None, n: 0 }),
+        match (&candidate.shares, best_ios_per_s) {
+            (Some(shares), Some(best)) => Some(nearness(shares, best)),
+            (_, best) => best.map(|_| Estimate { mean: 0.0, sd: 0.0, ci95: None, n: 0 }),
         },
         candidate.cpu_ns_per_io.map(inverse),
     ]
@@ -247,37 +240,12 @@ fn inverse(estimate: Estimate) -> Estimate {
     }
 }
 
-/// What the shares of two groups are held against.
-struct SharesIdeal {
-    /// The light group's part that can be had for [`LOSS`]; none where the device's rate by depth is not known.
-    attainable: Option<f64>,
-    /// The best rate of a candidate.
-    best_ios_per_s: f64,
-}
-
-impl SharesIdeal {
-    fn new(findings: &Findings, list: &[SchedulerSpec]) -> Self {
-        let rates = list.iter().filter_map(|spec| Some(findings.of(spec)?.shares.as_ref()?.ios_per_s.mean));
-        let points: Vec<_> = findings.depths.iter().map(|step| (f64::from(step.depth), step.ios_per_s.mean)).collect();
-        let depth = points.iter().map(|(depth, _)| *depth).fold(0.0, f64::max);
-        let outstanding = f64::from(findings.backlog());
-        let tenants = WEIGHTS.map(|weight| Tenant { weight: f64::from(weight), outstanding, think_ns: 0.0 });
-        let attainable = (points.len() > 1).then(|| {
-            let rates = Attainable::new(&tenants, &Curve::new(points), depth, LOSS).rates;
-            rates.first().copied().unwrap_or(0.0) / rates.iter().sum::<f64>().max(f64::MIN_POSITIVE)
-        });
-        Self { attainable, best_ios_per_s: rates.fold(0.0, f64::max) }
-    }
-
-    /// 1 for the shares due by weight, or for those that can be had, at the best rate.
-    fn nearness(&self, shares: &Shares) -> Estimate {
-        let light = 1.0 / (1.0 + shares.ratio.mean);
-        let error = |due: f64| (light / due - 1.0).abs().max(((1.0 - light) / (1.0 - due) - 1.0).abs());
-        let error = self.attainable.map_or(shares.error.mean, |due| error(due).min(shares.error.mean));
-        let rate = if self.best_ios_per_s > 0.0 { shares.ios_per_s.mean / self.best_ios_per_s } else { 1.0 };
-        let mean = if shares.has_mechanism { (1.0 - error).max(0.0) * rate } else { 0.0 };
-        Estimate { mean, ..shares.error }
-    }
+/// How near the shares are to the weights, times the part of the best rate that was reached under them: shares that idle the device
+/// are no better than its throughput.
+fn nearness(shares: &Shares, best_ios_per_s: f64) -> Estimate {
+    let rate = if best_ios_per_s > 0.0 { shares.ios_per_s.mean / best_ios_per_s } else { 1.0 };
+    let mean = if shares.has_mechanism { (1.0 - shares.error.mean).max(0.0) * rate } else { 0.0 };
+    Estimate { mean, ..shares.error }
 }
 
 /// Of latencies beside readers and beside writers: neither is to hide behind the other.
@@ -412,24 +380,20 @@ mod tests {
     }
 
     #[test]
-    fn exact_shares_are_held_against_what_they_cost() {
+    fn shares_that_idle_the_device_are_worth_less() {
         let with = |text: &str, ratio: f64, error: f64, ios_per_s: f64| {
             let mut one = candidate(text, 100.0, 1000.0, 5.0, Some(error));
             let shares = one.shares.as_mut().unwrap();
             (shares.ratio, shares.ios_per_s) = (exact(ratio), exact(ios_per_s));
             one
         };
-        let f_of = |depths: Vec<crate::findings::DepthStep>| {
-            let candidates = vec![with("cfq", 8.0, 0.0, 430.0), with("paternoster", 1.07, 3.3, 690.0)];
-            let list: Vec<SchedulerSpec> = candidates.iter().map(|it| spec(&it.spec)).collect();
-            let findings = Findings { candidates, depths, ..Findings::default() };
-            let scores = score(&findings, &list, Class::FlashMq, Goal::Fairness).unwrap();
-            scores.scores.iter().map(|score| (score.parts[3].unwrap().value * 100.0).round()).collect::<Vec<_>>()
-        };
-        // 16 outstanding each: exact shares leave at most 18 in flight, which costs a third of the rate. 1:1.07 is what 3 % buy.
-        assert_eq!(f_of(depths(1e7, 7.0)), [62.0, 100.0]);
-        // 64 each are more than the 32 that the device takes: exact shares cost nothing, and 1:1.07 is far from them.
-        assert_eq!(f_of(depths(1e7, 32.0)), [62.0, 0.0]);
+        let candidates =
+            vec![with("cfq", 9.0, 0.1, 430.0), with("mqfq", 8.0, 0.0, 680.0), with("none", 1.0, 3.5, 700.0)];
+        let list: Vec<SchedulerSpec> = candidates.iter().map(|it| spec(&it.spec)).collect();
+        let findings = Findings { candidates, ..Findings::default() };
+        let scores = score(&findings, &list, Class::FlashMq, Goal::Fairness).unwrap();
+        let f: Vec<f64> = scores.scores.iter().map(|score| (score.parts[3].unwrap().value * 100.0).round()).collect();
+        assert_eq!(f, [55.0, 97.0, 0.0]);
     }
 
     #[test]
