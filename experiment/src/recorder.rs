@@ -258,7 +258,9 @@ impl Recorder {
                 (lane.second.bytes, lane.second.ios) = (lane.second.bytes + bytes, lane.second.ios + 1);
                 lane.second_latency.add(bucket, latency_ns);
                 if direction != IoDirection::Sync {
-                    (issuer.bytes, issuer.ios) = (issuer.bytes + bytes, issuer.ios + 1);
+                    // A discard moves nothing.
+                    let moved_bytes = if direction == IoDirection::Trim { 0 } else { bytes };
+                    (issuer.bytes, issuer.ios) = (issuer.bytes + moved_bytes, issuer.ios + 1);
                     issuer.begun_ns = issuer.begun_ns.min(submitted_ns.max(self.window.start_ns));
                 }
                 // A sync belongs to the time of what it follows, as with dd's conv=fsync.
@@ -330,10 +332,9 @@ impl Recorder {
     pub fn live(&self, groups: &mut Vec<LiveGroup>) {
         groups.clear();
         groups.extend(self.lanes.iter().map(|lanes| {
-            let data = lanes[..3].iter().flatten();
-            let mut live = LiveGroup::default();
-            for lane in data {
-                live.bytes += lane.bytes;
+            let mut live =
+                LiveGroup { bytes: lanes[..2].iter().flatten().map(|lane| lane.bytes).sum(), ..LiveGroup::default() };
+            for lane in lanes[..3].iter().flatten() {
                 live.ios += lane.ios;
                 // The worse of the directions: a merged histogram would cost 15 KiB of copying at every redraw.
                 live.latency_ns_p99 = live.latency_ns_p99.max(lane.latency.percentile_ns(99.0));

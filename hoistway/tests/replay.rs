@@ -195,3 +195,27 @@ fn start_up_traces_go_in_the_order_of_the_suite() {
     // last one for the one before it.
     assert_eq!(at_ms, [0, 1, 1, 1, 2, 3]);
 }
+
+/// Bytes moved and bytes discarded are two figures: a trim of 1 GiB is no throughput.
+#[test]
+fn discards_are_no_throughput() {
+    let directory = temporary();
+    let mut log = String::from("fio version 3 iolog\n0 f add\n0 f open\n");
+    for number in 0..200_u64 {
+        let (at_us, offset) = (number * 5_000, number * 65_536);
+        let _ = writeln!(log, "{at_us} f read {offset} 65536");
+    }
+    let _ = writeln!(log, "995001 f trim 0 1073741824\n995002 f trim 1073741824 1073741824\n995100 f close");
+    std::fs::write(directory.path().join("t.iolog"), log).expect("written");
+    let usual = ["replay", "t.iolog", "model:ssd", "-s", "none", "--no-store"];
+    let said = hoistway(directory.path(), &[&usual[..], &["--format", "json"]].concat());
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let json: Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let total = &json["cells"][0]["total"];
+    let seconds = 200.0 * 65_536.0 / total["bw_bytes"]["mean"].as_f64().expect("a rate");
+    assert!((0.9..1.2).contains(&seconds), "200 reads of 64 KiB in a second: {total}");
+    let discarded = total["discard_bw_bytes"]["mean"].as_f64().expect("a rate") * seconds;
+    assert!((discarded - f64::from(1 << 30) * 2.0).abs() < 1e6, "{total}");
+    let said = hoistway(directory.path(), &usual);
+    assert!(said.stdout.contains("discarded MiB/s"), "{}", said.stdout);
+}
