@@ -219,3 +219,48 @@ fn discards_are_no_throughput() {
     let said = hoistway(directory.path(), &usual);
     assert!(said.stdout.contains("discarded MiB/s"), "{}", said.stdout);
 }
+
+/// Writes that were plugged when they were recorded merge in the replay as they did, whatever the pace; without their plugs an
+/// idle disk gets each alone.
+#[test]
+fn recorded_plugs_merge_as_they_did() {
+    let directory = temporary();
+    let (mut text, mut sequence) = (String::new(), 0);
+    for batch in 0..20_u64 {
+        let mut event = |us: u64, what: &str, rest: &str| {
+            sequence += 1;
+            let (seconds, ns) = ((batch * 50_000 + us) / 1_000_000, (batch * 50_000 + us) % 1_000_000 * 1_000);
+            let _ = writeln!(text, "  8,0    0 {sequence:>8} {seconds:>5}.{ns:09}   100 {what:>2} {rest}");
+        };
+        for number in 0..16 {
+            event(number * 2, "Q", &format!("WS {} + 8 [w]", batch * 4_096 + number * 8));
+            if number == 0 {
+                event(number * 2 + 1, "P", "  N [w]");
+            }
+        }
+        event(40, "U", "  N [w] 1");
+        event(41, "D", &format!("WS {} + 128 [w]", batch * 4_096));
+        event(10_000, "C", &format!("WS {} + 128 [0]", batch * 4_096));
+    }
+    std::fs::write(directory.path().join("t.txt"), text).expect("written");
+    let dispatches = |more: &[&str]| {
+        let usual = ["replay", "t.txt", "model:sata", "-s", "cfq", "--no-store", "--quiet", "--trace-out", "again"];
+        let said = hoistway(directory.path(), &[&usual[..], more].concat());
+        assert_eq!(said.code, 0, "{more:?}: {}", said.stderr);
+        let base =
+            entries(directory.path()).into_iter().find_map(|it| it.strip_suffix(".blktrace.0").map(str::to_owned));
+        let base = base.expect("a trace");
+        let cat = hoistway(directory.path(), &["trace", "cat", "--quiet", &base, "--actions", "Q,D"]);
+        std::fs::remove_file(directory.path().join(format!("{base}.blktrace.0"))).expect("removed");
+        let count =
+            |letter: &str| cat.stdout.lines().filter(|line| line.split_whitespace().nth(5) == Some(letter)).count();
+        assert_eq!(count("Q"), 320, "{more:?}");
+        count("D")
+    };
+    assert_eq!(dispatches(&[]), 20);
+    assert_eq!(dispatches(&["--plugs", "recorded", "--pace", "dependent"]), 20);
+    assert_eq!(dispatches(&["--pace", "closed", "--iodepth", "64"]), 20);
+    assert!(dispatches(&["--plugs", "none"]) > 20);
+    // A depth that ends in the middle of a plug: whoever waits lets go.
+    assert!((40..=60).contains(&dispatches(&["--pace", "closed", "--iodepth", "6"])));
+}
