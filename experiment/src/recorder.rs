@@ -268,8 +268,8 @@ impl Recorder {
                     issuer.ended_ns = issuer.ended_ns.max(completed_ns);
                 }
             }
-            Outcome::Short => lane.errors[0] += 1,
-            Outcome::Errno(errno) => lane.errors[usize::from(errno).clamp(1, ERRNO_SLOTS - 1)] += 1,
+            Outcome::Short => lane.failed(0),
+            Outcome::Errno(errno) => lane.failed(usize::from(errno).clamp(1, ERRNO_SLOTS - 1)),
         }
     }
 
@@ -406,7 +406,8 @@ struct Lane {
     bytes: u64,
     ios: u64,
     device_ns: Nanos,
-    errors: [u64; ERRNO_SLOTS],
+    /// By errno; empty before the first.
+    errors: Vec<u64>,
     latency: Histogram,
     /// Requests out at `advanced_to_ns`.
     inflight: u64,
@@ -428,7 +429,7 @@ impl Lane {
             bytes: 0,
             ios: 0,
             device_ns: 0,
-            errors: [0; ERRNO_SLOTS],
+            errors: Vec::new(),
             latency: Histogram::new(),
             inflight: 0,
             advanced_to_ns: window.start_ns,
@@ -439,6 +440,12 @@ impl Lane {
             // More than a day of samples is not reserved at once: it would be gigabytes for many groups.
             samples: Vec::with_capacity(seconds.min(86_400)),
         }
+    }
+
+    #[cold]
+    fn failed(&mut self, slot: usize) {
+        self.errors.resize(ERRNO_SLOTS, 0);
+        self.errors[slot] += 1;
     }
 
     /// Brings the running second, and with it the in-flight area, up to `now_ns`.
