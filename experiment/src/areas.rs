@@ -1,5 +1,7 @@
 //! Which part of the target each job works on: areas lie one behind the other, in the order in which jobs name them.
 
+use std::collections::BTreeMap;
+
 use workload::Job;
 
 use crate::{Diagnostic, Experiment};
@@ -19,7 +21,7 @@ pub struct Area {
 /// All areas of an experiment by name.
 #[derive(Clone, Debug)]
 pub struct Areas {
-    placed: Vec<(String, Area)>,
+    placed: BTreeMap<String, Area>,
 }
 
 impl Areas {
@@ -31,7 +33,7 @@ impl Areas {
     pub fn lay_out(experiment: &Experiment, size_bytes: u64) -> Result<Self, Diagnostic> {
         let wanted = wanted(experiment);
         if let ([(name, None)], 1..) = (wanted.as_slice(), size_bytes) {
-            return Ok(Self { placed: vec![(name.clone(), Area { first_byte: 0, bytes: size_bytes })] });
+            return Ok(Self { placed: [(name.clone(), Area { first_byte: 0, bytes: size_bytes })].into() });
         }
         let sized_bytes: u64 = wanted.iter().filter_map(|(_, bytes)| *bytes).map(round_up).sum();
         let unsized_areas = wanted.iter().filter(|(_, bytes)| bytes.is_none()).count() as u64;
@@ -58,20 +60,25 @@ impl Areas {
 
     /// The area of a job's thread; empty for a job that is not of the experiment.
     pub fn of(&self, job: &Job, thread: u32) -> Area {
-        let name = job.area_name(thread);
-        let found = self.placed.iter().find(|(known, _)| *known == name);
-        found.map_or_else(Area::default, |(_, area)| *area)
+        self.placed.get(&job.area_name(thread)).copied().unwrap_or_default()
     }
 }
 
 /// The areas in the order in which they are first named, with the largest size that any job gives.
 fn wanted(experiment: &Experiment) -> Vec<(String, Option<u64>)> {
     let mut wanted: Vec<(String, Option<u64>)> = Vec::new();
+    let mut places = BTreeMap::new();
     for place in experiment.issuers() {
         let (name, bytes) = (place.job.area_name(place.thread), place.job.wanted_area_bytes());
-        match wanted.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, largest)) => *largest = (*largest).max(bytes),
-            None => wanted.push((name, bytes)),
+        match places.get(&name) {
+            Some(at) => {
+                let (_, largest): &mut (String, Option<u64>) = &mut wanted[*at];
+                *largest = (*largest).max(bytes);
+            }
+            None => {
+                places.insert(name.clone(), wanted.len());
+                wanted.push((name, bytes));
+            }
         }
     }
     wanted

@@ -23,8 +23,10 @@ pub struct Cell<'a> {
     pub scheduler: &'a SchedulerInForce,
     /// Thread count.
     pub threads: u32,
-    /// Bytes per second of all groups.
+    /// Bytes per second that all groups read and wrote.
     pub bytes_per_s: Estimate,
+    /// Bytes per second that all groups discarded.
+    pub discarded_bytes_per_s: Estimate,
     /// Requests per second of all groups.
     pub ios_per_s: Estimate,
     /// The groups that have jobs.
@@ -50,8 +52,10 @@ pub struct CellGroup<'a> {
     pub weight: u32,
     /// The weight in force.
     pub effective_weight: u32,
-    /// Bytes per second.
+    /// Bytes per second read and written.
     pub bytes_per_s: Estimate,
+    /// Bytes per second discarded.
+    pub discarded_bytes_per_s: Estimate,
     /// Requests per second.
     pub ios_per_s: Estimate,
 }
@@ -109,6 +113,9 @@ impl<'a> Cell<'a> {
             weight: group.weight.get(),
             effective_weight: first.groups.get(index).map_or(group.weight.get(), |group| group.effective_weight),
             bytes_per_s: over(&runs, |run| run.groups.get(index).map_or(0.0, |group| run.per_s(group.bytes()))),
+            discarded_bytes_per_s: over(&runs, |run| {
+                run.groups.get(index).map_or(0.0, |group| run.per_s(group.discarded_bytes()))
+            }),
             ios_per_s: over(&runs, |run| run.groups.get(index).map_or(0.0, |group| run.per_s(group.ios()))),
         });
         let mut flags: Vec<Flag> = runs.iter().flat_map(|run| run.flags.iter().copied()).collect();
@@ -120,6 +127,7 @@ impl<'a> Cell<'a> {
             scheduler: &first.scheduler,
             threads: experiment.threads,
             bytes_per_s: over(&runs, Measurement::bytes_per_s),
+            discarded_bytes_per_s: over(&runs, Measurement::discarded_bytes_per_s),
             ios_per_s: over(&runs, Measurement::ios_per_s),
             groups: groups.collect(),
             fairness: None,
@@ -231,7 +239,9 @@ fn set_efficiency(cells: &mut [Cell<'_>]) {
     }
 }
 
-/// Whether the total throughput of every cell is known to within `precision` (0.05 = 5 %); needs two sets at least.
+/// Whether the total throughput of every cell, and what it discarded, is known to within `precision` (0.05 = 5 %); needs two
+/// sets at least.
 pub fn is_precise(cells: &[Cell<'_>], precision: f64) -> bool {
-    cells.iter().all(|cell| cell.bytes_per_s.relative_half_width().is_some_and(|half| half <= precision))
+    let is_known = |rate: &Estimate| rate.relative_half_width().is_some_and(|half| half <= precision);
+    cells.iter().all(|cell| is_known(&cell.bytes_per_s) && is_known(&cell.discarded_bytes_per_s))
 }

@@ -42,16 +42,68 @@ pub const fn bucket_ns(bucket: usize) -> Nanos {
     (SUB_BUCKETS << shift) + ((2 * (bucket % SUB_BUCKETS) + 1) << (shift - 1))
 }
 
+/// Powers of two of latencies, each with a page of buckets.
+const PAGES: usize = BUCKETS >> SUB_BITS;
+/// Buckets of a page.
+const PAGE: usize = 1 << SUB_BITS;
+
+/// Counts by bucket. A page comes with its first count: most groups have two or three, and there may be 100,000 groups.
+#[derive(Clone, Debug, Default)]
+struct Counts<T> {
+    /// Behind one another, in the order in which they came.
+    pages: Vec<T>,
+    /// By power of two: place of its page, from 1; 0 = none.
+    places: [u8; PAGES],
+}
+
+impl<T: Copy + Default + Into<u64>> Counts<T> {
+    #[inline]
+    fn at_mut(&mut self, bucket: usize) -> &mut T {
+        let mut place = self.places[bucket >> SUB_BITS];
+        if place == 0 {
+            place = self.add_page(bucket >> SUB_BITS);
+        }
+        &mut self.pages[((usize::from(place) - 1) << SUB_BITS) + bucket % PAGE]
+    }
+
+    #[cold]
+    fn add_page(&mut self, power: usize) -> u8 {
+        self.pages.reserve_exact(PAGE);
+        self.pages.resize(self.pages.len() + PAGE, T::default());
+        let place = u8::try_from(self.pages.len() >> SUB_BITS).unwrap_or(u8::MAX);
+        self.places[power] = place;
+        place
+    }
+
+    /// The buckets in use, ascending, with their counts.
+    fn used(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let pages = self.places.iter().enumerate().filter(|(_, place)| **place > 0);
+        let page = |(power, place): (usize, &u8)| {
+            let begin = (usize::from(*place) - 1) << SUB_BITS;
+            let counts = self.pages[begin..begin + PAGE].iter().enumerate();
+            counts.map(move |(bucket, count)| ((power << SUB_BITS) + bucket, (*count).into()))
+        };
+        pages.flat_map(page).filter(|(_, count)| *count > 0)
+    }
+}
+
 /// How often each latency occurred, with exact minimum, maximum and sum.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Sparse", into = "Sparse")]
 pub struct Histogram {
-    counts: Box<[u64]>,
+    counts: Counts<u64>,
     count: u64,
     min_ns: Nanos,
     max_ns: Nanos,
     sum_ns: u64,
     sum_of_squares: f64,
+}
+
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Self) -> bool {
+        let sums = |it: &Self| (it.count, it.min_ns, it.max_ns, it.sum_ns);
+        sums(self) == sums(other) && self.sum_of_squares == other.sum_of_squares && self.bins().eq(other.bins())
+    }
 }
 
 impl Default for Histogram {
@@ -61,10 +113,9 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram. Allocates its 15 KiB here and never again.
+    /// An empty histogram. Each power of two that occurs takes 512 bytes, when it first does.
     pub fn new() -> Self {
-        let counts = vec![0; BUCKETS].into_boxed_slice();
-        Self { counts, count: 0, min_ns: Nanos::MAX, max_ns: 0, sum_ns: 0, sum_of_squares: 0.0 }
+        Self { counts: Counts::default(), count: 0, min_ns: Nanos::MAX, max_ns: 0, sum_ns: 0, sum_of_squares: 0.0 }
     }
 
     /// Counts one latency.
@@ -76,7 +127,7 @@ impl Histogram {
     /// Counts a latency whose bucket is known already.
     #[inline]
     pub(crate) fn add_to(&mut self, bucket: usize, latency_ns: Nanos) {
-        self.counts[bucket] += 1;
+        *self.counts.at_mut(bucket) += 1;
         self.count += 1;
         self.min_ns = self.min_ns.min(latency_ns);
         self.max_ns = self.max_ns.max(latency_ns);
@@ -86,8 +137,8 @@ impl Histogram {
 
     /// Adds all that `other` counted.
     pub fn merge(&mut self, other: &Histogram) {
-        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
-            *mine += theirs;
+        for (bucket, count) in other.bins() {
+            *self.counts.at_mut(bucket) += count;
         }
         self.count += other.count;
         self.min_ns = self.min_ns.min(other.min_ns);
@@ -146,7 +197,7 @@ impl Histogram {
         if self.count == 0 {
             return 0;
         }
-        percentile_bucket(self.counts.iter().copied(), self.count, percent).map_or(self.max_ns, bucket_ns)
+        percentile_bucket(self.bins(), self.count, percent).map_or(self.max_ns, bucket_ns)
     }
 
     /// The percentile as our tables report it: within the smallest and largest latency counted.
@@ -159,14 +210,14 @@ impl Histogram {
 
     /// The buckets in use, ascending, with their counts.
     pub fn bins(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        self.counts.iter().copied().enumerate().filter(|&(_, count)| count > 0)
+        self.counts.used()
     }
 
     /// A histogram of foreign bins (latency in nanoseconds, count); the sums are those of the buckets' middles.
     pub fn from_bins(bins: impl IntoIterator<Item = (Nanos, u64)>) -> Histogram {
         let mut histogram = Histogram::new();
         for (latency_ns, count) in bins.into_iter().filter(|&(_, count)| count > 0) {
-            histogram.counts[bucket_of(latency_ns)] += count;
+            *histogram.counts.at_mut(bucket_of(latency_ns)) += count;
             histogram.count += count;
             histogram.min_ns = histogram.min_ns.min(latency_ns);
             histogram.max_ns = histogram.max_ns.max(latency_ns);
@@ -178,47 +229,40 @@ impl Histogram {
 }
 
 /// The first bucket up to which `percent` of all `count` latencies lie.
-fn percentile_bucket(counts: impl Iterator<Item = u64>, count: u64, percent: f64) -> Option<usize> {
+fn percentile_bucket(mut bins: impl Iterator<Item = (usize, u64)>, count: u64, percent: f64) -> Option<usize> {
     // At least one: the 0th percentile is the smallest bucket in use.
     let wanted = (percent / 100.0 * count as f64).max(1.0);
     let mut running = 0_u64;
-    counts
-        .enumerate()
-        .find(|(_, in_bucket)| {
-            running += in_bucket;
-            running as f64 >= wanted
-        })
-        .map(|(bucket, _)| bucket)
+    let last = bins.find(|(_, in_bucket)| {
+        running += in_bucket;
+        running as f64 >= wanted
+    });
+    last.map(|(bucket, _)| bucket)
 }
 
 /// Counts of one second: the least that gives its percentiles, because it is filled beside the [`Histogram`].
 #[derive(Debug)]
 pub(crate) struct SecondCounts {
-    counts: Box<[u32]>,
-    /// Buckets that may be in use: `lowest..=highest`; none if `lowest` is above.
-    lowest: usize,
-    highest: usize,
+    counts: Counts<u32>,
     max_ns: Nanos,
 }
 
 impl SecondCounts {
     pub(crate) fn new() -> Self {
-        Self { counts: vec![0; BUCKETS].into_boxed_slice(), lowest: BUCKETS, highest: 0, max_ns: 0 }
+        Self { counts: Counts::default(), max_ns: 0 }
     }
 
     /// Counts a latency whose bucket is known already.
     #[inline]
     pub(crate) fn add(&mut self, bucket: usize, latency_ns: Nanos) {
-        self.counts[bucket] += 1;
-        self.lowest = self.lowest.min(bucket);
-        self.highest = self.highest.max(bucket);
+        *self.counts.at_mut(bucket) += 1;
         self.max_ns = self.max_ns.max(latency_ns);
     }
 
     /// A percentile of `count` latencies, all that were added, in nanoseconds; not above the largest.
     pub(crate) fn percentile_ns(&self, count: u64, percent: f64) -> Nanos {
-        let counts = self.counts.iter().map(|&in_bucket| u64::from(in_bucket));
-        percentile_bucket(counts, count, percent).map_or(self.max_ns, |bucket| bucket_ns(bucket).min(self.max_ns))
+        percentile_bucket(self.counts.used(), count, percent)
+            .map_or(self.max_ns, |bucket| bucket_ns(bucket).min(self.max_ns))
     }
 
     pub(crate) fn max_ns(&self) -> Nanos {
@@ -226,10 +270,8 @@ impl SecondCounts {
     }
 
     pub(crate) fn clear(&mut self) {
-        if self.lowest <= self.highest {
-            self.counts[self.lowest..=self.highest].fill(0);
-        }
-        (self.lowest, self.highest, self.max_ns) = (BUCKETS, 0, 0);
+        self.counts.pages.fill(0);
+        self.max_ns = 0;
     }
 }
 
@@ -262,9 +304,10 @@ impl TryFrom<Sparse> for Histogram {
     fn try_from(sparse: Sparse) -> Result<Self, String> {
         let mut histogram = Histogram::new();
         for (bucket, count) in sparse.bins {
-            let slot =
-                histogram.counts.get_mut(bucket).ok_or(format!("histogram bucket {bucket} is not below {BUCKETS}"))?;
-            *slot += count;
+            if bucket >= BUCKETS {
+                return Err(format!("histogram bucket {bucket} is not below {BUCKETS}"));
+            }
+            *histogram.counts.at_mut(bucket) += count;
             histogram.count += count;
         }
         if histogram.count > 0 {

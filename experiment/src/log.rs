@@ -268,6 +268,7 @@ mod tests {
             actor: 0,
             deadline_ns: None,
             due_ns: None,
+            is_held: false,
         }
     }
 

@@ -168,14 +168,19 @@ pub struct GroupMeasurement {
 }
 
 impl GroupMeasurement {
-    /// Reads, writes and discards: what counts as throughput.
+    /// Reads, writes and discards: what counts as I/Os.
     pub fn directions(&self) -> [(&'static str, &Tally); 3] {
         [("read", &self.read), ("write", &self.write), ("trim", &self.trim)]
     }
 
-    /// Bytes completed inside the window, all directions.
+    /// Bytes moved inside the window: reads and writes. A discard moves nothing, however many bytes it names.
     pub fn bytes(&self) -> u64 {
-        self.directions().iter().map(|(_, tally)| tally.bytes).sum()
+        self.read.bytes + self.write.bytes
+    }
+
+    /// Bytes discarded inside the window.
+    pub fn discarded_bytes(&self) -> u64 {
+        self.trim.bytes
     }
 
     /// Requests completed inside the window, all directions.
@@ -249,7 +254,7 @@ pub struct Sample {
 pub struct ThreadTally {
     /// Job and thread number: `drr.0`.
     pub name: String,
-    /// Bytes completed.
+    /// Bytes read and written.
     pub bytes: u64,
     /// Requests completed.
     pub ios: u64,
@@ -390,9 +395,14 @@ impl Flag {
 }
 
 impl Measurement {
-    /// Bytes per second of all groups over the window.
+    /// Bytes per second that all groups read and wrote over the window.
     pub fn bytes_per_s(&self) -> f64 {
         self.per_s(self.groups.iter().map(GroupMeasurement::bytes).sum())
+    }
+
+    /// Bytes per second that all groups discarded over the window.
+    pub fn discarded_bytes_per_s(&self) -> f64 {
+        self.per_s(self.groups.iter().map(GroupMeasurement::discarded_bytes).sum())
     }
 
     /// Requests per second of all groups over the window.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
-use crate::measurement::{GroupMeasurement, Measurement};
+use crate::measurement::{GroupMeasurement, Measurement, Tally};
 use crate::recorder::IoDirection;
 use crate::share::Fairness;
 use crate::statistics::Estimate;
@@ -12,12 +12,16 @@ use crate::statistics::Estimate;
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// Bytes per second of all groups.
+    /// Bytes per second that all groups read and wrote.
     TotalBw,
+    /// Bytes per second that all groups discarded.
+    TotalDiscardBw,
     /// Requests per second of all groups.
     TotalIops,
-    /// Bytes per second of a group.
+    /// Bytes per second that a group read and wrote.
     Bw,
+    /// Bytes per second that a group discarded.
+    DiscardBw,
     /// Requests per second of a group.
     Iops,
     /// Median latency.
@@ -85,10 +89,12 @@ pub enum Scope {
 
 impl Metric {
     /// All of them with their names, quantities and scopes.
-    pub const ALL: [(&'static str, Metric, Quantity, Scope); 22] = [
+    pub const ALL: [(&'static str, Metric, Quantity, Scope); 24] = [
         ("total_bw", Metric::TotalBw, Quantity::BytesPerSecond, Scope::Cell),
         ("total_iops", Metric::TotalIops, Quantity::Count, Scope::Cell),
         ("bw", Metric::Bw, Quantity::BytesPerSecond, Scope::Group),
+        ("total_discard_bw", Metric::TotalDiscardBw, Quantity::BytesPerSecond, Scope::Cell),
+        ("discard_bw", Metric::DiscardBw, Quantity::BytesPerSecond, Scope::Group),
         ("iops", Metric::Iops, Quantity::Count, Scope::Group),
         ("lat_p50", Metric::LatP50, Quantity::Time, Scope::Either),
         ("lat_p99", Metric::LatP99, Quantity::Time, Scope::Either),
@@ -145,8 +151,10 @@ impl Metric {
         };
         Some(match self {
             Metric::TotalBw => rate(cell, None, direction, bytes),
+            Metric::TotalDiscardBw => cell.discarded_bytes_per_s,
             Metric::TotalIops => rate(cell, None, direction, ios),
             Metric::Bw => rate(cell, Some(index?), direction, bytes),
+            Metric::DiscardBw => cell.groups.get(group?)?.discarded_bytes_per_s,
             Metric::Iops => rate(cell, Some(index?), direction, ios),
             Metric::LatP50 => latency(50.0)?,
             Metric::LatP99 => latency(99.0)?,
@@ -180,12 +188,23 @@ fn selected(run: &Measurement, index: Option<usize>) -> impl Iterator<Item = &Gr
     run.groups.iter().enumerate().filter(move |(i, _)| index.is_none_or(|index| index == *i)).map(|(_, group)| group)
 }
 
-fn bytes(tally: &crate::measurement::Tally) -> u64 {
-    tally.bytes
+/// Bytes of a direction; without one, those that were moved.
+fn bytes(group: &GroupMeasurement, direction: Option<IoDirection>) -> u64 {
+    direction.map_or_else(|| group.bytes(), |direction| of_direction(group, direction).bytes)
 }
 
-fn ios(tally: &crate::measurement::Tally) -> u64 {
-    tally.ios
+/// I/Os of a direction, or of all.
+fn ios(group: &GroupMeasurement, direction: Option<IoDirection>) -> u64 {
+    direction.map_or_else(|| group.ios(), |direction| of_direction(group, direction).ios)
+}
+
+fn of_direction(group: &GroupMeasurement, direction: IoDirection) -> &Tally {
+    match direction {
+        IoDirection::Read => &group.read,
+        IoDirection::Write => &group.write,
+        IoDirection::Trim => &group.trim,
+        IoDirection::Sync => &group.sync,
+    }
 }
 
 /// Requests that were of no use any more, and all of them.
@@ -209,16 +228,9 @@ fn rate(
     cell: &Cell<'_>,
     index: Option<usize>,
     direction: Option<IoDirection>,
-    count: fn(&crate::measurement::Tally) -> u64,
+    count: fn(&GroupMeasurement, Option<IoDirection>) -> u64,
 ) -> Estimate {
-    let of_group = |group: &GroupMeasurement| match direction {
-        None => group.directions().iter().map(|(_, tally)| count(tally)).sum(),
-        Some(IoDirection::Read) => count(&group.read),
-        Some(IoDirection::Write) => count(&group.write),
-        Some(IoDirection::Trim) => count(&group.trim),
-        Some(IoDirection::Sync) => count(&group.sync),
-    };
-    crate::cell::over(&cell.runs, |run| run.per_s(selected(run, index).map(of_group).sum()))
+    crate::cell::over(&cell.runs, |run| run.per_s(selected(run, index).map(|group| count(group, direction)).sum()))
 }
 
 /// A figure of fairness: of the groups' means, with the interval of the single sets.

@@ -258,7 +258,9 @@ impl Recorder {
                 (lane.second.bytes, lane.second.ios) = (lane.second.bytes + bytes, lane.second.ios + 1);
                 lane.second_latency.add(bucket, latency_ns);
                 if direction != IoDirection::Sync {
-                    (issuer.bytes, issuer.ios) = (issuer.bytes + bytes, issuer.ios + 1);
+                    // A discard moves nothing.
+                    let moved_bytes = if direction == IoDirection::Trim { 0 } else { bytes };
+                    (issuer.bytes, issuer.ios) = (issuer.bytes + moved_bytes, issuer.ios + 1);
                     issuer.begun_ns = issuer.begun_ns.min(submitted_ns.max(self.window.start_ns));
                 }
                 // A sync belongs to the time of what it follows, as with dd's conv=fsync.
@@ -266,8 +268,8 @@ impl Recorder {
                     issuer.ended_ns = issuer.ended_ns.max(completed_ns);
                 }
             }
-            Outcome::Short => lane.errors[0] += 1,
-            Outcome::Errno(errno) => lane.errors[usize::from(errno).clamp(1, ERRNO_SLOTS - 1)] += 1,
+            Outcome::Short => lane.failed(0),
+            Outcome::Errno(errno) => lane.failed(usize::from(errno).clamp(1, ERRNO_SLOTS - 1)),
         }
     }
 
@@ -330,10 +332,9 @@ impl Recorder {
     pub fn live(&self, groups: &mut Vec<LiveGroup>) {
         groups.clear();
         groups.extend(self.lanes.iter().map(|lanes| {
-            let data = lanes[..3].iter().flatten();
-            let mut live = LiveGroup::default();
-            for lane in data {
-                live.bytes += lane.bytes;
+            let mut live =
+                LiveGroup { bytes: lanes[..2].iter().flatten().map(|lane| lane.bytes).sum(), ..LiveGroup::default() };
+            for lane in lanes[..3].iter().flatten() {
                 live.ios += lane.ios;
                 // The worse of the directions: a merged histogram would cost 15 KiB of copying at every redraw.
                 live.latency_ns_p99 = live.latency_ns_p99.max(lane.latency.percentile_ns(99.0));
@@ -405,7 +406,8 @@ struct Lane {
     bytes: u64,
     ios: u64,
     device_ns: Nanos,
-    errors: [u64; ERRNO_SLOTS],
+    /// By errno; empty before the first.
+    errors: Vec<u64>,
     latency: Histogram,
     /// Requests out at `advanced_to_ns`.
     inflight: u64,
@@ -427,7 +429,7 @@ impl Lane {
             bytes: 0,
             ios: 0,
             device_ns: 0,
-            errors: [0; ERRNO_SLOTS],
+            errors: Vec::new(),
             latency: Histogram::new(),
             inflight: 0,
             advanced_to_ns: window.start_ns,
@@ -438,6 +440,12 @@ impl Lane {
             // More than a day of samples is not reserved at once: it would be gigabytes for many groups.
             samples: Vec::with_capacity(seconds.min(86_400)),
         }
+    }
+
+    #[cold]
+    fn failed(&mut self, slot: usize) {
+        self.errors.resize(ERRNO_SLOTS, 0);
+        self.errors[slot] += 1;
     }
 
     /// Brings the running second, and with it the in-flight area, up to `now_ns`.

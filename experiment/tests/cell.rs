@@ -4,8 +4,9 @@ mod example;
 
 use example::measured;
 use hoistway_experiment::cell::{cells, is_precise};
+use hoistway_experiment::measurement::Tally;
 use hoistway_experiment::metric::Metric;
-use hoistway_experiment::{Measurement, SchedulerSpec};
+use hoistway_experiment::{IoDirection, Measurement, SchedulerSpec};
 
 fn results() -> Vec<Measurement> {
     vec![
@@ -51,4 +52,26 @@ fn percentiles_are_of_the_merged_histograms_and_their_interval_of_the_sets() {
     let median = Metric::LatP50.of(&cells[0], None, None).unwrap();
     assert_eq!((median.mean.round(), median.sd.round()), (2_998_272.0, 1_414_214.0));
     assert_eq!(Metric::Errors.of(&cells[0], None, None).unwrap().mean, 0.0);
+}
+
+/// A discard names many bytes and moves none: it is a column of its own, and no share, no winner.
+#[test]
+fn discards_are_no_throughput() {
+    let mut results = results();
+    for run in &mut results {
+        run.groups[0].trim = Tally { bytes: 2 << 30, ios: 3, ..Tally::default() };
+    }
+    let cells = cells(&results, &[]);
+    let none = &cells[0];
+    assert_eq!((none.bytes_per_s.mean, none.groups[0].bytes_per_s.mean), (200.0 * 1024.0, 100.0 * 1024.0));
+    assert_eq!(none.discarded_bytes_per_s.mean, f64::from(1 << 30) * 2.0);
+    assert_eq!(none.groups[1].discarded_bytes_per_s.mean, 0.0);
+    assert_eq!(none.fairness.as_ref().unwrap().share, [0.5, 0.5]);
+    let figure = |metric: Metric, group, direction| metric.of(none, group, direction).unwrap().mean;
+    assert_eq!(figure(Metric::TotalBw, None, None), 200.0 * 1024.0);
+    assert_eq!(figure(Metric::TotalBw, None, Some(IoDirection::Trim)), 2_147_483_648.0);
+    assert_eq!(figure(Metric::DiscardBw, Some(0), None), 2_147_483_648.0);
+    assert_eq!(figure(Metric::TotalDiscardBw, None, None), 2_147_483_648.0);
+    // A discard is an I/O: 27 + 3 requests in one set, 22 + 3 in the other.
+    assert_eq!(figure(Metric::Iops, Some(0), None), 27.5);
 }

@@ -14,10 +14,10 @@ pub const DEFAULT_SOCKET: &str = "/run/hoistway/control.sock";
 #[derive(Args, Debug)]
 pub struct CtlArguments {
     /// The server's control socket
-    #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET)]
+    #[arg(long, value_name = "PATH", default_value = DEFAULT_SOCKET, global = true)]
     control: PathBuf,
     /// Print the answer as one line of JSON
-    #[arg(long)]
+    #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
     command: Command,

@@ -7,6 +7,7 @@ mod demo;
 mod device;
 mod exit;
 mod generate;
+mod input;
 mod interrupt;
 mod judge;
 mod layout;

@@ -10,7 +10,6 @@
 //! ```
 //! A scenario that judges has cells instead of steps (`judge/format.rs`).
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use experiment::diagnostic::nearest;
@@ -155,7 +154,7 @@ impl Scenario {
                 format!("{}there are: {}, and files that end in .toml", meant(name, &names), names.join(", ")),
             ));
         }
-        let text = fs::read_to_string(path).map_err(|error| {
+        let text = crate::input::text(path).map_err(|error| {
             Error::usage(
                 format!("cannot read the scenario {name}: {error}"),
                 "hoistway list scenarios shows the shipped ones",

@@ -1,7 +1,6 @@
 //! Workloads by name (the twelve codes, dd, bonnie, programs) and job files, with the options of the command line applied.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use block::Nanos;
 use experiment::{Experiment, Group, GroupPriority, Limits, Weight};
@@ -183,7 +182,7 @@ fn file(path: &Path, arguments: &WorkloadArguments, voice: Voice) -> Result<Work
 
 /// The jobs of a file as they will run.
 pub fn jobs_of(path: &Path, buffered_async: bool, voice: Voice) -> Result<Vec<Job>, Error> {
-    let bytes = match (fs::read(path), crate::scenario::job_file(path)) {
+    let bytes = match (crate::input::bytes(path), crate::scenario::job_file(path)) {
         (Ok(bytes), _) => bytes,
         (Err(_), Some(shipped)) => shipped.as_bytes().to_owned(),
         (Err(error), None) => {
@@ -192,7 +191,7 @@ pub fn jobs_of(path: &Path, buffered_async: bool, voice: Voice) -> Result<Vec<Jo
         }
     };
     let surroundings = Surroundings {
-        read_include: &|included| fs::read(PathBuf::from(included)).map_err(|error| error.to_string()),
+        read_include: &|included| crate::input::bytes(Path::new(included)).map_err(|error| error.to_string()),
         variable: &|name| std::env::var(name).ok(),
         page_bytes: 4096,
         memory_mib: crate::machine::memory_mib(),

@@ -158,8 +158,8 @@ fn rows_that_cannot_be_calibrated_with() {
     refused_rows("r.toml", &sound, &["--free", "read_priority"], &["is no number"]);
     refused_rows("r.toml", &sound, &["--free", "error_ppm"], &["error_ppm is 0", "MODEL,error_ppm=1"]);
     refused_rows("r.toml", &sound.replace("none", "nine"), &[], &["no scheduler 'nine'"]);
-    refused_rows("r.json", "{\"jobs\": [", &[], &["not JSON", "(--rows r.json)"]);
-    refused_rows("r.json", "{}", &[], &["no result of fio"]);
+    refused_rows("r.json", "{\"jobs\": [", &[], &["fio output ends at byte 10", "(--rows r.json)"]);
+    refused_rows("r.json", "{}", &[], &["fio output has no jobs[]"]);
     refused_in(directory.path(), &["device", "calibrate", "ssd", "--rows", "none.toml"], 2, &["cannot read none.toml"]);
 }
 
@@ -375,4 +375,54 @@ fn a_scenario_of_cells_with_a_mistake_is_told_its_line() {
         &cell.replace("wieght=3", "workload=drr").replace("groups", "changes = [\"3s\", \"2s\"]\ngroups"),
         &["changes are not in order"],
     );
+}
+
+/// Whatever reads a file of the user's: a device that never ends, a pipe into which nobody writes and a gigabyte of nothing are
+/// errors, with little memory. Without bounds these tests would be ended by the limit, or hang.
+#[test]
+fn files_without_end_are_refused_with_little_memory() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let sparse = fs::File::create(directory.path().join("sparse")).and_then(|file| file.set_len(1 << 30));
+    sparse.expect("a sparse file");
+    let made = std::process::Command::new("mkfifo").arg(directory.path().join("fifo")).status();
+    assert!(made.expect("mkfifo").success());
+    fs::write(
+        directory.path().join("t.csv"),
+        "time_ns,device,op,offset_bytes,length_bytes,flags,pid,comm,cpu,group,latency_ns\n0,8:0,read,0,4096,,1,w,0,,\n",
+    )
+    .expect("written");
+    let readers: [&[&str]; 15] = [
+        &["test", "--show-jobs", "FILE"],
+        &["test", "--job", "FILE"],
+        &["test", "-w", "./FILE"],
+        &["test", "--scenario", "./FILE"],
+        &["device", "calibrate", "ssd", "--rows", "FILE"],
+        &["device", "show", "./FILE"],
+        &["compare", "FILE", "FILE"],
+        &["tune", "--from", "FILE"],
+        &["serve", "FILE"],
+        &["trace", "info", "FILE"],
+        &["trace", "cat", "FILE"],
+        &["trace", "cat", "--format", "blkparse", "FILE"],
+        &["trace", "cat", "--format", "vscsi", "FILE"],
+        &["replay", "FILE", "--no-store"],
+        &["trace", "convert", "t.csv", "--to", "csv", "--out", "o", "--groups-by", "file=FILE"],
+    ];
+    for reader in readers {
+        for file in ["/dev/zero", "fifo", "sparse"] {
+            let arguments: Vec<String> = reader.iter().map(|argument| argument.replace("FILE", file)).collect();
+            let limited = "ulimit -v 1500000; exec timeout 60 \"$@\"";
+            let output = std::process::Command::new("sh")
+                .args(["-c", limited, "sh", env!("CARGO_BIN_EXE_hoistway")])
+                .args(&arguments)
+                .current_dir(directory.path())
+                .output()
+                .expect("it starts");
+            let said = String::from_utf8_lossy(&output.stderr);
+            let code = output.status.code();
+            assert!(code == Some(1) || code == Some(2), "{arguments:?}: {code:?}: {said}");
+            assert!(said.contains("error: ") && !said.contains("memory allocation"), "{arguments:?}: {said}");
+        }
+    }
+    assert!(!directory.path().join("o").exists());
 }

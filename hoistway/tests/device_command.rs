@@ -156,31 +156,60 @@ fn a_changed_ssd_is_found_again_from_its_figures() {
     assert_eq!(fs::read(&mine).unwrap(), fs::read(directory.path().join("again.toml")).unwrap());
 }
 
+/// What fio 3 writes of a job of two threads that are not reported as one: texts for options, a device that is not here.
+fn result_of_fio() -> String {
+    let thread = "{\"jobname\":\"j\",\"error\":0,\"job options\":{\"name\":\"j\",\"rw\":\"randread\",\"numjobs\":\"2\"},\
+         \"read\":{\"iops\":5000.0,\"bw_bytes\":20480000,\"total_ios\":1000},\
+         \"write\":{\"iops\":0.0,\"bw_bytes\":0,\"total_ios\":0}}";
+    format!(
+        "{{\n\"fio version\":\"fio-3.33\",\"global options\":{{\"filename\":\"/dev/sdx\",\"bs\":\"4k\",\"direct\":\"1\",\
+         \"ioengine\":\"libaio\",\"iodepth\":\"1\",\"runtime\":\"200ms\",\"time_based\":\"\",\"norandommap\":\"\"}},\
+         \"jobs\":[{thread},{thread}]}}\n"
+    )
+}
+
+/// Calibrates by what lies in `file` and looks whether the model has become as fast.
+fn calibrates(directory: &Path, file: &str, more: &[&str]) {
+    let usual = ["device", "calibrate", "null", "--rows", file, "-o", "mine.toml", "--quiet"];
+    done(directory, &[&usual[..], more].concat());
+    // 5,000 per second and thread: 200 us, less the 4.5 us that the simulated host takes.
+    let latency_us = value(&directory.join("mine.toml"), "latency_us");
+    assert!((193.0..199.0).contains(&latency_us), "{file}: {latency_us}");
+    done(directory, &["device", "fit", "./mine.toml", "--tolerance", "1%", "--quiet"]);
+    fs::remove_file(directory.join("mine.toml")).unwrap();
+}
+
 #[test]
 fn a_result_of_fio_is_enough_to_calibrate_with() {
     let directory = directory();
-    // As fio 3 writes it: texts for options, threads of one job apart, a device that is not here.
-    let job = |name: &str, options: &str, iops: f64| {
-        format!(
-            "{{\"jobname\":\"{name}\",\"job options\":{{\"name\":\"{name}\",{options}}},\
-             \"read\":{{\"iops\":{iops}}},\"write\":{{\"iops\":0.0}}}}"
-        )
-    };
-    let options = "\"rw\":\"randread\",\"numjobs\":\"2\"";
-    let result = format!(
-        "{{\"fio version\":\"fio-3.33\",\"global options\":{{\"filename\":\"/dev/sdx\",\"bs\":\"4k\",\"direct\":\"1\",\
-         \"ioengine\":\"libaio\",\"iodepth\":\"1\",\"runtime\":\"200ms\",\"time_based\":\"\",\"norandommap\":\"\"}},\
-         \"jobs\":[{},{}]}}",
-        job("j", options, 5_000.0),
-        job("j", options, 5_000.0)
+    fs::write(directory.path().join("fio.json"), result_of_fio()).unwrap();
+    calibrates(directory.path(), "fio.json", &[]);
+}
+
+/// What `compare` reads: notes before the JSON, the human report behind it, terse lines. These do not say what the job was.
+#[test]
+fn every_form_of_fios_results_is_enough_to_calibrate_with() {
+    let directory = directory();
+    let path = |name: &str| directory.path().join(name);
+    let notes = "note: both iodepth >= 1 and synchronous I/O engine are selected, queue depth will be capped at 1\n";
+    let report = "\nj: (groupid=0, jobs=1): err= 0: pid=1: Fri Nov 20 09:50:12 2026\n  read: IOPS=5000\n";
+    fs::write(path("notes.json"), [notes, &result_of_fio(), report].concat()).unwrap();
+    calibrates(directory.path(), "notes.json", &[]);
+    // Version, fio, job, group, error; then of each direction KiB, KiB/s, IOPS, ms and 37 figures of latency and bandwidth.
+    let direction = |iops: u32| format!("{};{};{iops};200{}", iops * 4 / 5, iops * 4, ";0".repeat(37));
+    let line = format!("3;fio-3.33;j;0;0;{};{}\n", direction(5_000), direction(0));
+    fs::write(path("terse.txt"), [notes, &line, &line].concat()).unwrap();
+    let said = hoistway(directory.path(), &["device", "calibrate", "null", "--rows", "terse.txt"]);
+    assert_eq!(said.code, 2, "{}", said.stderr);
+    assert!(
+        said.stderr.contains("does not say what the jobs were") && said.stderr.contains("--job-file"),
+        "{}",
+        said.stderr
     );
-    fs::write(directory.path().join("fio.json"), result).unwrap();
-    let calibrate = ["device", "calibrate", "null", "--rows", "fio.json", "-o", "mine.toml", "--quiet"];
-    done(directory.path(), &calibrate);
-    // 5,000 per second and thread: 200 us, less the 4.5 us that the simulated host takes.
-    let latency_us = value(&directory.path().join("mine.toml"), "latency_us");
-    assert!((193.0..199.0).contains(&latency_us), "{latency_us}");
-    done(directory.path(), &["device", "fit", "./mine.toml", "--tolerance", "1%", "--quiet"]);
+    let job = "[global]\nfilename=/dev/sdx\nbs=4k\ndirect=1\nioengine=libaio\nruntime=200ms\ntime_based\nnorandommap\n\
+               [j]\nrw=randread\nnumjobs=2\n";
+    fs::write(path("j.fio"), job).unwrap();
+    calibrates(directory.path(), "terse.txt", &["--job-file", "j.fio"]);
 }
 
 #[test]

@@ -195,3 +195,72 @@ fn start_up_traces_go_in_the_order_of_the_suite() {
     // last one for the one before it.
     assert_eq!(at_ms, [0, 1, 1, 1, 2, 3]);
 }
+
+/// Bytes moved and bytes discarded are two figures: a trim of 1 GiB is no throughput.
+#[test]
+fn discards_are_no_throughput() {
+    let directory = temporary();
+    let mut log = String::from("fio version 3 iolog\n0 f add\n0 f open\n");
+    for number in 0..200_u64 {
+        let (at_us, offset) = (number * 5_000, number * 65_536);
+        let _ = writeln!(log, "{at_us} f read {offset} 65536");
+    }
+    let _ = writeln!(log, "995001 f trim 0 1073741824\n995002 f trim 1073741824 1073741824\n995100 f close");
+    std::fs::write(directory.path().join("t.iolog"), log).expect("written");
+    let usual = ["replay", "t.iolog", "model:ssd", "-s", "none", "--no-store"];
+    let said = hoistway(directory.path(), &[&usual[..], &["--format", "json"]].concat());
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let json: Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let total = &json["cells"][0]["total"];
+    let seconds = 200.0 * 65_536.0 / total["bw_bytes"]["mean"].as_f64().expect("a rate");
+    assert!((0.9..1.2).contains(&seconds), "200 reads of 64 KiB in a second: {total}");
+    let discarded = total["discard_bw_bytes"]["mean"].as_f64().expect("a rate") * seconds;
+    assert!((discarded - f64::from(1 << 30) * 2.0).abs() < 1e6, "{total}");
+    let said = hoistway(directory.path(), &usual);
+    assert!(said.stdout.contains("discarded MiB/s"), "{}", said.stdout);
+}
+
+/// Writes that were plugged when they were recorded merge in the replay as they did, whatever the pace; without their plugs an
+/// idle disk gets each alone.
+#[test]
+fn recorded_plugs_merge_as_they_did() {
+    let directory = temporary();
+    let (mut text, mut sequence) = (String::new(), 0);
+    for batch in 0..20_u64 {
+        let mut event = |us: u64, what: &str, rest: &str| {
+            sequence += 1;
+            let (seconds, ns) = ((batch * 50_000 + us) / 1_000_000, (batch * 50_000 + us) % 1_000_000 * 1_000);
+            let _ = writeln!(text, "  8,0    0 {sequence:>8} {seconds:>5}.{ns:09}   100 {what:>2} {rest}");
+        };
+        for number in 0..16 {
+            event(number * 2, "Q", &format!("WS {} + 8 [w]", batch * 4_096 + number * 8));
+            if number == 0 {
+                event(number * 2 + 1, "P", "  N [w]");
+            }
+        }
+        event(40, "U", "  N [w] 1");
+        event(41, "D", &format!("WS {} + 128 [w]", batch * 4_096));
+        event(10_000, "C", &format!("WS {} + 128 [0]", batch * 4_096));
+    }
+    std::fs::write(directory.path().join("t.txt"), text).expect("written");
+    let dispatches = |more: &[&str]| {
+        let usual = ["replay", "t.txt", "model:sata", "-s", "cfq", "--no-store", "--quiet", "--trace-out", "again"];
+        let said = hoistway(directory.path(), &[&usual[..], more].concat());
+        assert_eq!(said.code, 0, "{more:?}: {}", said.stderr);
+        let base =
+            entries(directory.path()).into_iter().find_map(|it| it.strip_suffix(".blktrace.0").map(str::to_owned));
+        let base = base.expect("a trace");
+        let cat = hoistway(directory.path(), &["trace", "cat", "--quiet", &base, "--actions", "Q,D"]);
+        std::fs::remove_file(directory.path().join(format!("{base}.blktrace.0"))).expect("removed");
+        let count =
+            |letter: &str| cat.stdout.lines().filter(|line| line.split_whitespace().nth(5) == Some(letter)).count();
+        assert_eq!(count("Q"), 320, "{more:?}");
+        count("D")
+    };
+    assert_eq!(dispatches(&[]), 20);
+    assert_eq!(dispatches(&["--plugs", "recorded", "--pace", "dependent"]), 20);
+    assert_eq!(dispatches(&["--pace", "closed", "--iodepth", "64"]), 20);
+    assert!(dispatches(&["--plugs", "none"]) > 20);
+    // A depth that ends in the middle of a plug: whoever waits lets go.
+    assert!((40..=60).contains(&dispatches(&["--pace", "closed", "--iodepth", "6"])));
+}

@@ -184,3 +184,179 @@ fn wrong_traces_are_refused_in_one_line() {
     refused(&["trace", "convert", "letter", "--to", "msr", "--out", "x"], &["invalid value 'msr'"]);
     assert_eq!(entries(directory.path()), ["blob", "eleven.csv", "empty", "letter", "lie.blktrace.0"]);
 }
+
+/// I/Os of two devices at the same offsets.
+fn two_devices() -> String {
+    let mut text = String::from("time_ns,device,op,offset_bytes,length_bytes,flags,pid,comm,cpu,group,latency_ns\n");
+    for number in 0..100_u64 {
+        let (at_ns, offset, device) = (number * 10_000, number / 2 * 4_096, ["8:16", "8:32"][(number % 2) as usize]);
+        let _ = writeln!(text, "{at_ns},{device},write,{offset},4096,S,7,w,0,,1000");
+    }
+    text
+}
+
+/// Each device becomes a file of its own: over one another, the second would write what the first has written.
+#[test]
+fn devices_of_a_converted_trace_do_not_lie_over_one_another() {
+    let directory = temporary();
+    write(directory.path(), "t.csv", two_devices());
+    let convert = ["trace", "convert", "t.csv", "--to", "iolog3", "--out"];
+    let said = ok(directory.path(), &[&convert[..], &["t.iolog", "--device", "data"]].concat());
+    assert!(said.stderr.contains("2 devices, a file each"), "{}", said.stderr);
+    assert!(said.stderr.contains("8:16 is data, 8:32 is data.1"), "{}", said.stderr);
+    ok(directory.path(), &[&convert[..], &["named.iolog", "--device", "first,second"]].concat());
+    let files = |log: &str| {
+        let text = std::fs::read_to_string(directory.path().join(log)).expect("a log");
+        let count = |file: &str| text.lines().filter(|line| line.contains(&format!(" {file} write "))).count();
+        [count("data"), count("data.1"), count("first"), count("second")]
+    };
+    assert_eq!((files("t.iolog"), files("named.iolog")), ([50, 50, 0, 0], [0, 0, 50, 50]));
+    // Read back, they are two devices again.
+    assert_eq!(info(directory.path(), "t.iolog")["devices"].as_array().map(Vec::len), Some(2));
+    if !is_there("fio") {
+        return;
+    }
+    let usual = ["--name=j", "--ioengine=psync", "--size=1m", "--output-format=json"];
+    said_by(directory.path(), "fio", &[&usual[..], &["--read_iolog=t.iolog"]].concat());
+    let written = |file: &str| std::fs::metadata(directory.path().join(file)).map(|it| it.len());
+    assert!(written("data").is_ok() && written("data.1").is_ok(), "{:?}", entries(directory.path()));
+    // The job file names no file of its own: those of its logs count, for fio and for us.
+    ok(
+        directory.path(),
+        &["trace", "convert", "t.csv", "--to", "fio", "--out", "t.fio", "--device", "data", "--groups-by", "device"],
+    );
+    let replayed =
+        said_by(directory.path(), "fio", &["t.fio", "--output-format=json", "--ioengine=psync", "--size=1m"]);
+    let json: Value = serde_json::from_str(&replayed[replayed.find('{').expect("JSON")..]).expect("JSON");
+    let written: u64 =
+        json["jobs"].as_array().expect("jobs").iter().filter_map(|job| job["write"]["total_ios"].as_u64()).sum();
+    assert_eq!(written, 100);
+    ok(directory.path(), &["test", "model:ssd", "-w", "t.fio", "-s", "none", "--no-store", "--quiet"]);
+}
+
+/// The lines that a filter leaves.
+fn lines(directory: &Path, arguments: &[&str]) -> Vec<String> {
+    ok(directory, &[&["trace", "cat", "--quiet"], arguments].concat()).stdout.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn filters_by_time_device_action_and_process() {
+    let directory = temporary();
+    write(directory.path(), "t.csv", table(100, 1_000_000));
+    ok(directory.path(), &["trace", "convert", "t.csv", "--to", "blktrace", "--out", "t"]);
+    let count = |arguments: &[&str]| lines(directory.path(), &[&["t"], arguments].concat()).len();
+    assert_eq!(count(&[]), 500);
+    assert_eq!(count(&["--actions", "Q,D"]), 200);
+    assert_eq!(count(&["--time", "10ms-20ms", "--actions", "Q"]), 10);
+    assert_eq!((count(&["--devices", "8:16"]), count(&["--devices", "8:16,9:0", "--actions", "C"])), (500, 100));
+    // By name or number; completions are told in nobody's name and belong to whose I/O ended.
+    assert_eq!(count(&["--processes", "w1000"]), 250);
+    assert_eq!((count(&["--processes", "1001", "--actions", "C"]), count(&["--processes", "1000,w1001"])), (50, 500));
+    ok(directory.path(), &["trace", "convert", "t", "--to", "csv", "--out", "w.csv", "--processes", "w1001"]);
+    let part = info(directory.path(), "w.csv");
+    assert_eq!((&part["ios"], part["latency_ns"]["q2c"]["n"].as_u64()), (&Value::from(50), Some(50)), "{part}");
+    for (arguments, needed) in [
+        (["--actions", "Y"], "there is no action 'Y'"),
+        (["--devices", "8:99"], "the filters leave nothing"),
+        (["--time", "9-5"], "no span of time"),
+    ] {
+        let said = hoistway(directory.path(), &[&["trace", "cat", "t"], &arguments[..]].concat());
+        assert!(said.code == 2 && said.stderr.contains(needed), "{arguments:?}: {}", said.stderr);
+    }
+}
+
+#[test]
+fn compressed_traces_are_read_as_they_are() {
+    let directory = temporary();
+    write(directory.path(), "t.csv", table(20_000, 100_000));
+    ok(directory.path(), &["trace", "convert", "t.csv", "--to", "blktrace", "--out", "t"]);
+    let plain = lines(directory.path(), &["t.csv"]);
+    assert_eq!(plain.len(), 20_000);
+    for (tool, ending) in [("gzip", "gz"), ("zstd", "zst")] {
+        if !is_there(tool) {
+            continue;
+        }
+        for file in ["t.csv", "t.blktrace.0"] {
+            let packed = format!("{file}.{ending}");
+            // Two parts, as parallel compressors make them.
+            let content = std::fs::read(directory.path().join(file)).expect("read");
+            let (first, second) = content.split_at(content.len() / 2);
+            let mut all = Vec::new();
+            for part in [first, second] {
+                write(directory.path(), "part", part);
+                let output =
+                    Command::new(tool).args(["-c", "part"]).current_dir(directory.path()).output().expect("packs");
+                all.extend(output.stdout);
+            }
+            write(directory.path(), &packed, &all);
+            assert!(lines(directory.path(), &[&packed]) == lines(directory.path(), &[file]), "{packed}");
+            write(directory.path(), "cut", &all[..all.len() - 100]);
+            let said = hoistway(directory.path(), &["trace", "cat", "cut"]);
+            assert!(said.code == 1 && said.stderr.contains("cut"), "{}: {}", said.code, said.stderr);
+        }
+    }
+}
+
+#[test]
+fn what_fails_leaves_nothing_and_what_is_there_stays() {
+    let directory = temporary();
+    write(directory.path(), "good.csv", table(10, 1_000));
+    write(directory.path(), "bad.csv", format!("{}{}", table(30, 1_000), "rubbish\n".repeat(11)));
+    for (to, out) in
+        [("csv", "o.csv"), ("blkparse", "o.txt"), ("iolog3", "o.iolog"), ("fio", "o.fio"), ("blktrace", "o")]
+    {
+        let convert = |file: &str, more: &[&str]| {
+            hoistway(directory.path(), &[&["trace", "convert", file, "--to", to, "--out", out], more].concat())
+        };
+        let before = entries(directory.path());
+        let said = convert("bad.csv", &[]);
+        assert_eq!((said.code, entries(directory.path())), (2, before), "{to}: {}", said.stderr);
+        let said = convert("bad.csv", &["--skip-damaged"]);
+        assert!(said.code == 0 && said.stderr.contains("11 x damaged"), "{to}: {}", said.stderr);
+        let made = entries(directory.path());
+        let said = convert("good.csv", &[]);
+        assert!(
+            said.code == 1 && said.stderr.contains("exists") && said.stderr.contains("--force"),
+            "{to}: {}",
+            said.stderr
+        );
+        assert_eq!(convert("good.csv", &["--force"]).code, 0, "{to}");
+        assert_eq!(entries(directory.path()), made, "{to}");
+    }
+    assert_eq!(info(directory.path(), "o.csv")["ios"], 10);
+    assert_eq!(info(directory.path(), "o")["ios"], 10);
+    // Of a larger set nothing stays beside the new one.
+    write(directory.path(), "o.blktrace.1", "");
+    ok(directory.path(), &["trace", "convert", "good.csv", "--to", "blktrace", "--out", "o", "--force"]);
+    assert!(!entries(directory.path()).contains(&"o.blktrace.1".to_owned()));
+}
+
+#[test]
+fn a_trace_goes_to_standard_output() {
+    let directory = temporary();
+    write(directory.path(), "t.csv", table(300, 100_000));
+    let out = |to: &str| {
+        let arguments = ["trace", "convert", "t.csv", "--to", to, "--out", "-", "--quiet"];
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_hoistway")).args(arguments).current_dir(directory.path()).output();
+        let output = output.expect("it starts");
+        assert!(output.status.success(), "{to}: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    for to in ["csv", "blkparse", "iolog3", "blktrace"] {
+        write(directory.path(), "piped", out(to));
+        assert_eq!(info(directory.path(), "piped")["ios"], 300, "{to}");
+    }
+    if is_there("blkparse") {
+        write(directory.path(), "piped", out("blktrace"));
+        let piped = said_by(directory.path(), "sh", &["-c", "blkparse -i - <piped"]);
+        ok(directory.path(), &["trace", "convert", "t.csv", "--to", "blktrace", "--out", "t"]);
+        let events = |text: &str| text.lines().take_while(|line| !line.starts_with("CPU")).count();
+        assert_eq!(events(&piped), events(&said_by(directory.path(), "blkparse", &["-i", "t"])), "{piped}");
+    }
+    let said = hoistway(directory.path(), &["trace", "convert", "t.csv", "--to", "fio", "--out", "-"]);
+    assert!(said.code == 2 && said.stderr.contains("its logs beside it"), "{}", said.stderr);
+    // A device is written into, never replaced.
+    ok(directory.path(), &["trace", "convert", "t.csv", "--to", "csv", "--out", "/dev/null", "--force"]);
+    assert!(!std::fs::metadata("/dev/null").expect("there").is_file());
+}

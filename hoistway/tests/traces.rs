@@ -160,3 +160,29 @@ fn a_real_run_is_traced_as_well() {
         assert!(parsed.contains(&format!("  m   N {group} waits from tag ")), "wfq's messages name {group}");
     }
 }
+
+/// As in the kernel: Q, G, I, then what the policy says of the insertion; and the completion before what it says of that.
+#[test]
+fn messages_follow_the_events_that_they_are_about() {
+    for policy in ["cfq", "bfq"] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let load = ["model:sata", "-w", "drr", "-s", policy, "--runtime", "1s"];
+        traced(directory.path(), &load).unwrap_or_else(|said| panic!("{}", said.stderr));
+        let said = hoistway(directory.path(), &["trace", "cat", "--quiet", &base(directory.path())]);
+        let mut last = String::new();
+        let (mut inserted, mut completed) = (0, 0);
+        for line in said.stdout.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            if words[5] != "m" {
+                words[5].clone_into(&mut last);
+            } else if line.contains("insert_request") || line.contains("add_request") {
+                assert_eq!(last, "I", "{policy}: {line}");
+                inserted += 1;
+            } else if line.contains("complete rqnoidle") {
+                assert_eq!(last, "C", "{policy}: {line}");
+                completed += 1;
+            }
+        }
+        assert!(inserted + completed > 10, "{policy}: {inserted} insertions, {completed} completions");
+    }
+}

@@ -302,6 +302,9 @@ impl<E: Elevator> RequestQueue<E> {
         }
         slot.marks.set(Marks::INSERTED);
         self.requests.move_to(id, Place::Queued);
+        // As in Linux, what the policy says of it comes behind.
+        let kind = if matches!(at, Position::Sorted(_)) { TraceKind::Inserted } else { TraceKind::InsertedInFront };
+        self.trace(kind, id, None, now);
         let wake = self.elevator.insert(&self.requests, id, at, now);
         self.note(wake);
         if let Some(end) = open_end {
@@ -310,8 +313,6 @@ impl<E: Elevator> RequestQueue<E> {
                 self.last_merge = Some(id);
             }
         }
-        let kind = if matches!(at, Position::Sorted(_)) { TraceKind::Inserted } else { TraceKind::InsertedInFront };
-        self.trace(kind, id, None, now);
     }
 
     /// A driver's own command.

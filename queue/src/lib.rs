@@ -49,7 +49,7 @@ pub use limits::{Limits, Merging};
 pub use plug::Plug;
 pub use switch::{Busy, Handover};
 pub use tags::Tags;
-pub use trace::{Said, Trace, TraceEvent, TraceKind};
+pub use trace::{Said, Told, Trace, TraceEvent, TraceKind};
 
 use alloc::vec::Vec;
 use bios::{Bios, Chain, Members};
@@ -411,7 +411,7 @@ impl<E: Elevator> RequestQueue<E> {
         if self.tracing {
             let attributes = *self.requests.attributes(id);
             let kind = TraceKind::Completed;
-            self.trace.push(TraceEvent { at_ns: now, kind, id, attributes, reason: None, status });
+            self.push_event(TraceEvent { at_ns: now, kind, id, attributes, reason: None, status });
         }
         let slot = self.slots.at_mut(id.slot());
         let (stage, was_inserted) = (slot.stage, slot.marks.has(Marks::INSERTED));
@@ -610,16 +610,35 @@ impl<E: Elevator> RequestQueue<E> {
         self.trace.take()
     }
 
-    /// The oldest untaken message of the policy, then of the limiters.
+    /// The oldest untaken message of the policy or a limiter.
     pub fn take_message(&mut self) -> Option<Said> {
-        if let Some(message) = self.elevator.take_message() {
-            return Some(Said { limiter: None, message });
+        self.take_down();
+        self.trace.take_said()
+    }
+
+    /// The oldest untaken event or message: messages stand among the events as they were written, so that what a policy says
+    /// of an insertion or a completion follows it, and what it says of a choice comes before the dispatch.
+    pub fn take_told(&mut self) -> Option<Told> {
+        self.take_down();
+        self.trace.take_told()
+    }
+
+    /// Messages so far come before the next event.
+    fn take_down(&mut self) {
+        while let Some(message) = self.elevator.take_message() {
+            self.trace.say(Said { limiter: None, message });
         }
-        let said = |limiter: &mut AnyLimiter| {
-            let message = limiter.take_message()?;
-            Some(Said { limiter: Some(limiter.name()), message })
-        };
-        self.limiters.iter_mut().find_map(said)
+        for limiter in &mut self.limiters {
+            while let Some(message) = limiter.take_message() {
+                self.trace.say(Said { limiter: Some(limiter.name()), message });
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn push_event(&mut self, event: TraceEvent) {
+        self.take_down();
+        self.trace.push(event);
     }
 
     // Always: beside the question whether there is a trace, the call would cost several times as much.
@@ -635,7 +654,7 @@ impl<E: Elevator> RequestQueue<E> {
     fn trace_request(&mut self, kind: TraceKind, id: RequestId, reason: Option<elevator::Reason>, now: Nanos) {
         let nothing = Attributes::new(Operation::Flush, block::Extent::default());
         let attributes = if self.requests.is_live(id) { *self.requests.attributes(id) } else { nothing };
-        self.trace.push(TraceEvent { at_ns: now, kind, id, attributes, reason, status: Status::Ok });
+        self.push_event(TraceEvent { at_ns: now, kind, id, attributes, reason, status: Status::Ok });
     }
 
     /// The same about a bio.
@@ -643,7 +662,7 @@ impl<E: Elevator> RequestQueue<E> {
     pub(crate) fn trace_bio(&mut self, kind: TraceKind, bio: &Bio, id: RequestId, now: Nanos) {
         if self.tracing {
             let attributes = *bio;
-            self.trace.push(TraceEvent { at_ns: now, kind, id, attributes, reason: None, status: Status::Ok });
+            self.push_event(TraceEvent { at_ns: now, kind, id, attributes, reason: None, status: Status::Ok });
         }
     }
 

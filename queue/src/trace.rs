@@ -114,10 +114,23 @@ pub struct Said {
     pub message: Message,
 }
 
-/// The last events, 4,096 of them.
+/// One thing told.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Told {
+    /// Something happened to a bio or a request.
+    Event(TraceEvent),
+    /// A policy or limiter says something.
+    Message(Said),
+}
+
+/// The last events, 4,096 of them, and as many messages, each with its place among the events.
 #[derive(Debug, Default)]
 pub struct Trace {
     events: VecDeque<TraceEvent>,
+    /// Number of the oldest event, counted since the begin.
+    first: u64,
+    /// Number of the event that each message came before.
+    said: VecDeque<(u64, Said)>,
     lost: u64,
 }
 
@@ -125,20 +138,44 @@ impl Trace {
     /// Gets the memory for all that is kept, so that events themselves never do.
     pub(crate) fn make_room(&mut self) {
         self.events.reserve_exact(KEPT.saturating_sub(self.events.len()));
+        self.said.reserve_exact(KEPT.saturating_sub(self.said.len()));
     }
 
     #[inline(never)]
     pub(crate) fn push(&mut self, event: TraceEvent) {
         if self.events.len() == KEPT {
-            self.events.pop_front();
+            self.take();
             self.lost += 1;
         }
         self.events.push_back(event);
     }
 
+    /// A message comes behind the events so far.
+    pub(crate) fn say(&mut self, said: Said) {
+        if self.said.len() == KEPT {
+            self.said.pop_front();
+        }
+        self.said.push_back((self.first + self.events.len() as u64, said));
+    }
+
     /// Takes the oldest event.
     pub fn take(&mut self) -> Option<TraceEvent> {
-        self.events.pop_front()
+        let event = self.events.pop_front()?;
+        self.first += 1;
+        Some(event)
+    }
+
+    /// Takes the oldest message.
+    pub(crate) fn take_said(&mut self) -> Option<Said> {
+        self.said.pop_front().map(|(_, said)| said)
+    }
+
+    /// Takes the oldest of all, message or event.
+    pub(crate) fn take_told(&mut self) -> Option<Told> {
+        match self.said.front() {
+            Some((before, _)) if *before <= self.first => self.take_said().map(Told::Message),
+            _ => self.take().map(Told::Event),
+        }
     }
 
     /// The events not taken, oldest first.

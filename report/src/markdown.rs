@@ -6,6 +6,7 @@ use experiment::cell::Cell;
 
 use crate::Results;
 use crate::quantity::{decimals, half_width, mib, percent, percentile_name, scheduler, time};
+use crate::table::{discarded, discards};
 
 /// One pipe table per workload.
 pub fn table(results: &Results<'_>, percentiles: &[f64]) -> String {
@@ -17,6 +18,8 @@ pub fn table(results: &Results<'_>, percentiles: &[f64]) -> String {
 fn workload(block: &[Cell<'_>], percentiles: &[f64]) -> String {
     let Some(first) = block.first() else { return String::new() };
     let mut header: Vec<String> = ["sched", "NR", "total MiB/s", "+-"].map(str::to_owned).into();
+    let has_discards = block.iter().any(discards);
+    header.extend(has_discards.then(|| "discarded MiB/s".to_owned()));
     header.extend(first.groups.iter().map(|group| format!("{} ({})", group.path, group.weight)));
     header.push("share error max".to_owned());
     header.extend(percentiles.iter().map(|&percent| percentile_name(percent)));
@@ -30,6 +33,7 @@ fn workload(block: &[Cell<'_>], percentiles: &[f64]) -> String {
         let total = &cell.bytes_per_s;
         let mut row = vec![scheduler(cell), cell.threads.to_string(), format!("{:.places$}", mib(total.mean))];
         row.push(half_width(total, mib(1.0), places));
+        row.extend(has_discards.then(|| discarded(&cell.discarded_bytes_per_s)));
         row.extend(cell.groups.iter().map(|group| format!("{:.places$}", mib(group.bytes_per_s.mean))));
         row.push(cell.fairness.as_ref().map_or_else(|| "-".to_owned(), |fairness| percent(fairness.error_max)));
         let latency = cell.latency(None, None);

@@ -7,7 +7,7 @@ use experiment::cell::Cell;
 use experiment::job::Amount;
 use experiment::measurement::Flag;
 use experiment::metric::Quantity;
-use experiment::statistics::truncated_mean;
+use experiment::statistics::{Estimate, truncated_mean};
 
 use crate::Results;
 use crate::quantity::{self, decimals, half_width, jobs, mib, percent, scheduler, span, time, tunables};
@@ -219,13 +219,13 @@ fn text_block(results: &Results<'_>, block: &[Cell<'_>], options: &TextOptions) 
         length(results, first),
         first.runs[0].target.path,
     );
-    let mut grid = Grid::new(&text_header(first, options));
-    let places = decimals(block.iter().map(|cell| mib(cell.bytes_per_s.mean)).fold(0.0, f64::max));
+    let shape = Shape::of(block);
+    let mut grid = Grid::new(&text_header(first, shape, options));
     for cell in block {
-        grid.row(text_row(cell, places, options));
+        grid.row(text_row(cell, shape, options));
         if options.per_group_latency {
             for group in 0..cell.groups.len() {
-                grid.row(group_row(cell, group, places, options));
+                grid.row(group_row(cell, group, shape, options));
             }
         }
     }
@@ -235,8 +235,35 @@ fn text_block(results: &Results<'_>, block: &[Cell<'_>], options: &TextOptions) 
     text
 }
 
-fn text_header(first: &Cell<'_>, options: &TextOptions) -> Vec<String> {
+/// What all rows of a block have in common.
+#[derive(Copy, Clone)]
+struct Shape {
+    /// Decimals of rates.
+    places: usize,
+    /// Whether there is a column of what was discarded: it is no throughput, and most loads discard nothing.
+    has_discards: bool,
+}
+
+impl Shape {
+    fn of(block: &[Cell<'_>]) -> Self {
+        let places = decimals(block.iter().map(|cell| mib(cell.bytes_per_s.mean)).fold(0.0, f64::max));
+        Self { places, has_discards: block.iter().any(discards) }
+    }
+}
+
+/// Whether anything was discarded.
+pub(crate) fn discards(cell: &Cell<'_>) -> bool {
+    cell.discarded_bytes_per_s.mean > 0.0
+}
+
+/// A rate of discards in MiB/s.
+pub(crate) fn discarded(rate: &Estimate) -> String {
+    format!("{:.*}", decimals(mib(rate.mean)), mib(rate.mean))
+}
+
+fn text_header(first: &Cell<'_>, shape: Shape, options: &TextOptions) -> Vec<String> {
     let mut header: Vec<String> = ["sched", "NR", "total MiB/s"].map(str::to_owned).into();
+    header.extend(shape.has_discards.then(|| "discarded MiB/s".to_owned()));
     header.extend(first.groups.iter().map(|group| group.path.to_owned()));
     header.push("share error".to_owned());
     header.extend(options.percentiles.iter().map(|&percent| quantity::percentile_name(percent)));
@@ -244,10 +271,11 @@ fn text_header(first: &Cell<'_>, options: &TextOptions) -> Vec<String> {
     header
 }
 
-fn text_row(cell: &Cell<'_>, places: usize, options: &TextOptions) -> Vec<String> {
-    let total = &cell.bytes_per_s;
+fn text_row(cell: &Cell<'_>, shape: Shape, options: &TextOptions) -> Vec<String> {
+    let (places, total) = (shape.places, &cell.bytes_per_s);
     let interval = half_width(total, mib(1.0), places);
     let mut row = vec![scheduler(cell), cell.threads.to_string(), format!("{:.places$} +-{interval}", mib(total.mean))];
+    row.extend(shape.has_discards.then(|| discarded(&cell.discarded_bytes_per_s)));
     row.extend(cell.groups.iter().map(|group| format!("{:.places$}", mib(group.bytes_per_s.mean))));
     row.push(cell.fairness.as_ref().map_or_else(|| "-".to_owned(), |f| format!("{} max", percent(f.error_max))));
     row.extend(latencies(cell, None, options));
@@ -259,9 +287,10 @@ fn text_row(cell: &Cell<'_>, places: usize, options: &TextOptions) -> Vec<String
     row
 }
 
-fn group_row(cell: &Cell<'_>, group: usize, places: usize, options: &TextOptions) -> Vec<String> {
-    let entry = &cell.groups[group];
+fn group_row(cell: &Cell<'_>, group: usize, shape: Shape, options: &TextOptions) -> Vec<String> {
+    let (places, entry) = (shape.places, &cell.groups[group]);
     let mut row = vec![format!("  {}", entry.path), String::new(), format!("{:.places$}", mib(entry.bytes_per_s.mean))];
+    row.extend(shape.has_discards.then(|| discarded(&entry.discarded_bytes_per_s)));
     row.extend(cell.groups.iter().map(|_| String::new()));
     let error = cell.fairness.as_ref().and_then(|fairness| fairness.error(group));
     row.push(error.map_or_else(|| "-".to_owned(), percent));

@@ -102,3 +102,21 @@ fn markdown_is_a_rectangle() {
     let bars: Vec<usize> = text.lines().skip(2).map(|line| line.matches('|').count()).collect();
     assert_eq!(bars, [11; 8], "{text}");
 }
+
+/// What was discarded stands beside what was moved, where anything was.
+#[test]
+fn discards_have_a_column_of_their_own() {
+    let mut example = Example::new(1, &[4], 1);
+    let table = |example: &Example| text(&example.results(), &TextOptions::default());
+    let (before, markdown_before) = (table(&example), markdown::table(&example.results(), &[50.0]));
+    assert!(!before.contains("discarded") && !markdown_before.contains("discarded"), "{before}");
+    example.discard(3 << 20);
+    let after = table(&example);
+    let column = after.lines().nth(1).unwrap().find("discarded MiB/s").unwrap();
+    let row = |text: &str| text.lines().nth(2).unwrap().to_owned();
+    assert_eq!(row(&after)[column..].trim_start_matches(' ').split(' ').next(), Some("3.00"), "{after}");
+    // The figures beside it are those of before.
+    let words = |text: &str| row(text).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert!(words(&after).iter().filter(|word| *word != "3.00").eq(&words(&before)), "{after}{before}");
+    assert!(markdown::table(&example.results(), &[50.0]).contains("| discarded MiB/s |"));
+}

@@ -3,7 +3,7 @@
 use block::{GroupId, Nanos};
 use elevator::Elevator;
 use experiment::{DispatchRecorder, Dispatches, Progress};
-use queue::{RequestQueue, Said, TraceEvent, TraceKind};
+use queue::{RequestQueue, Said, Told, TraceEvent, TraceKind};
 use workload::trace::Names;
 
 /// Those who hear what the queue tells.
@@ -43,12 +43,16 @@ impl Audience {
     /// Empties the queue's trace to all of them.
     pub(crate) fn hear(&mut self, queue: &mut RequestQueue<impl Elevator>, names: &Names, progress: &mut dyn Progress) {
         let mut tracer = progress.tracer();
-        while let Some(Said { limiter, message }) = queue.take_message() {
-            if let Some(tracer) = &mut tracer {
-                tracer.message(message.at_ns, &experiment::trace::line(names, limiter, &message));
-            }
-        }
-        while let Some(event) = queue.take_event() {
+        while let Some(told) = queue.take_told() {
+            let event = match told {
+                Told::Event(event) => event,
+                Told::Message(Said { limiter, message }) => {
+                    if let Some(tracer) = &mut tracer {
+                        tracer.message(message.at_ns, &experiment::trace::line(names, limiter, &message));
+                    }
+                    continue;
+                }
+            };
             if let Some(tracer) = &mut tracer {
                 let when = (event.at_ns, event.attributes.hardware_queue.0);
                 experiment::trace::tell(*tracer, event.kind.letter(), when, &event.attributes, event.status);

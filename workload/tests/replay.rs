@@ -178,3 +178,51 @@ fn a_trace_that_does_not_fit_is_refused_where_that_is_asked_for() {
     assert_eq!(again, strict);
     assert!(matches!(Issuer::new(&again, 0, 8 << 20, 1), Err(Unsuitable::NoRecording { .. })));
 }
+
+/// Which I/Os are held, by the letter H, else a dot.
+fn held(text: &str, selection: Selection) -> String {
+    let recorded = record("blkparse", text, selection).expect("a recording");
+    let steps = recorded.groups[0].1.parts.iter().flat_map(|part| part.steps.iter());
+    let marks: String = steps.map(|step| if step.is_held { 'H' } else { '.' }).collect();
+    assert_eq!(recorded.held, marks.matches('H').count() as u64);
+    marks
+}
+
+/// A process holds what it queues from the I/O before its plug to the last one before it unplugs; others do not.
+#[test]
+fn recorded_plugs_hold_what_they_held() {
+    let event = |number: usize, (pid, what): (u32, &str)| {
+        let place = match what {
+            "P" => "N [p]".to_owned(),
+            "U" | "UT" => "N [p] 2".to_owned(),
+            _ => format!("W {} + 8 [p]", number * 8),
+        };
+        format!("8,0 0 {number} 0.{number:09} {pid} {what} {place}\n")
+    };
+    let text =
+        |events: &[(u32, &str)]| events.iter().enumerate().map(|(at, it)| event(at + 1, *it)).collect::<String>();
+    let both = text(&[
+        (1, "Q"),
+        (1, "G"),
+        (1, "P"),
+        (1, "Q"),
+        (2, "Q"),
+        (1, "Q"),
+        (1, "U"),
+        (1, "I"),
+        (1, "Q"),
+        (2, "Q"),
+        (2, "P"),
+        (2, "Q"),
+        (2, "UT"),
+        (2, "Q"),
+    ]);
+    // Process 1: three I/Os, the last of which lets go; then 2 does the same with two.
+    assert_eq!(held(&both, Selection::default()), "HH...H..");
+    assert_eq!(held(&both, Selection { plugs: false, ..Selection::default() }), "........");
+    // One I/O is no company, and a plug that is never taken out holds nothing in the end.
+    assert_eq!(held(&text(&[(1, "Q"), (1, "P"), (1, "U"), (1, "Q")]), Selection::default()), "..");
+    assert_eq!(held(&text(&[(1, "Q"), (1, "P"), (1, "Q"), (1, "Q")]), Selection::default()), "HH.");
+    // The plug of old kernels was the queue's: whoever pulls it out.
+    assert_eq!(held(&text(&[(1, "Q"), (1, "P"), (1, "Q"), (0, "UT"), (1, "Q")]), Selection::default()), "H..");
+}

@@ -36,6 +36,13 @@ fn records_of(name: &str, bytes: &[u8]) -> Vec<Record> {
     records(&read_as(name, bytes).unwrap_or_else(|error| panic!("{error}")).0)
 }
 
+/// The lines of blkparse.
+fn printed(items: &[Item]) -> Vec<String> {
+    let (mut printer, mut text) = (blkparse::Printer::default(), Vec::new());
+    items.iter().for_each(|item| printer.put_line(item, &mut text));
+    String::from_utf8(text).expect("text").lines().map(str::to_owned).collect()
+}
+
 /// File, format, and what is to be found: I/Os, left out.
 const SAMPLES: [(&str, &str, usize, u64); 16] = [
     ("msr.csv", "msr", 3, 0),
@@ -136,9 +143,7 @@ fn t33_a_message_is_printed_as_blkparse_prints_it() {
     writer.message(14_157_614, text);
     writer.finish().expect("written");
     let bytes = std::fs::read(blktrace::Writer::path_of(&base, 0)).expect("read");
-    let mut printer = blkparse::Printer::default();
-    let items = read_as("blktrace", &bytes).expect("reads").0;
-    let lines: Vec<String> = items.iter().filter_map(|item| printer.line(item)).collect();
+    let lines = printed(&read_as("blktrace", &bytes).expect("reads").0);
     assert_eq!(lines[1], format!("253,0    0        0     0.014157613     0  m   N {text}"));
 }
 
@@ -221,8 +226,7 @@ fn t38_blkparse_text_with_all_its_oddities() {
         items.iter().any(|item| matches!(item, Item::Message { text, .. } if text.starts_with("cfq19226S /cgrp7")))
     );
     // What was read is printed as it was, but for the pids' names and what belongs to no record.
-    let mut printer = blkparse::Printer::default();
-    let lines: Vec<String> = items.iter().filter_map(|item| printer.line(item)).collect();
+    let lines = printed(&items);
     let text = String::from_utf8(sample("blkparse.txt")).expect("text");
     let expected: Vec<&str> = text.lines().take_while(|line| !line.starts_with("CPU")).collect();
     for (line, expected) in lines.iter().zip(&expected) {
@@ -339,10 +343,72 @@ fn what_is_written_is_read_as_it_was() {
     let line = csv::line(&records(&items)[0], names).expect("a line");
     let text = String::from_utf8(sample("own.csv")).expect("text");
     assert_eq!(Some(line.trim_end()), text.lines().nth(1));
-    let mut writer = iolog::Writer::new("f");
+    let mut writer = iolog::Writer::since(None);
     let records = records_of("iolog", &sample("v3.iolog"));
-    let lines: String = records.iter().filter_map(|record| writer.line(record)).collect();
-    let again = records_of("iolog", [writer.begin(), lines, writer.end()].concat().as_bytes());
+    let lines: String = records.iter().filter_map(|record| writer.line(record, "f")).collect();
+    let again = records_of("iolog", [iolog::Writer::BEGIN, &lines, &writer.end()].concat().as_bytes());
     let begin_ns = records[0].at_ns;
     assert_eq!(again, records.iter().map(|io| Record { at_ns: io.at_ns - begin_ns, ..*io }).collect::<Vec<_>>());
+}
+
+/// All that blktrace and the kernel ever printed as the kind of an I/O; the barrier of old kernels is a write between flushes.
+#[test]
+fn every_kind_of_io_since_2_6_16_is_read() {
+    let cases: [(&str, Operation, Flags, &str); 15] = [
+        ("R", Operation::Read, Flags::NONE, "R"),
+        ("RA", Operation::Read, Flags::READAHEAD, "RA"),
+        ("RAM", Operation::Read, Flags::READAHEAD.with(Flags::META), "RAM"),
+        ("WBS", Operation::Write, Flags::SYNC.with(Flags::PREFLUSH).with(Flags::FUA), "FWFS"),
+        ("WB", Operation::Write, Flags::PREFLUSH.with(Flags::FUA), "FWF"),
+        ("WBSM", Operation::Write, Flags::SYNC.with(Flags::PREFLUSH).with(Flags::FUA).with(Flags::META), "FWFSM"),
+        ("FWFS", Operation::Write, Flags::SYNC.with(Flags::PREFLUSH).with(Flags::FUA), "FWFS"),
+        ("DE", Operation::Discard, Flags::NONE, "D"),
+        ("DSE", Operation::Discard, Flags::SYNC, "DS"),
+        ("WSE", Operation::Discard, Flags::SYNC, "DS"),
+        ("DB", Operation::Discard, Flags::PREFLUSH.with(Flags::FUA), "FDF"),
+        ("WSU", Operation::Write, Flags::SYNC, "WS"),
+        ("ZAS", Operation::Write, Flags::SYNC, "WS"),
+        ("WFSM", Operation::Write, Flags::SYNC.with(Flags::FUA).with(Flags::META), "WFSM"),
+        ("D", Operation::Discard, Flags::NONE, "D"),
+    ];
+    for (kind, operation, flags, shown) in cases {
+        let line = format!("  8,0    1        1     0.000000000   379  Q {kind:>3} 8 + 8 [kjournald]\n");
+        let (items, tally) = read_as("blkparse", line.as_bytes()).expect("reads");
+        let all = records(&items);
+        assert_eq!((all.len(), tally.skipped_records()), (1, 0), "{kind}: {:?}", tally.skipped);
+        assert_eq!((all[0].operation, all[0].flags), (operation, flags), "{kind}");
+        assert!(printed(&items)[0].contains(&format!(" Q {shown:>3} 8 + 8 ")), "{kind}: {}", printed(&items)[0]);
+    }
+    let timer = "  8,0    1        1     0.000000000     0 UT   N [swapper] 1\n".replace("UT", " T");
+    assert_eq!(records_of("blkparse", timer.as_bytes())[0].action, Action::UnpluggedByTimer);
+}
+
+/// What is damaged is left out and counted where that is asked for, and what follows is read.
+#[test]
+fn damaged_records_are_skipped_and_counted() {
+    let options = Options { skip_damaged: true, ..Options::default() };
+    let read = |format: &str, bytes: &[u8]| {
+        let (items, tally) = read_all(format_of_name(format).expect("a format"), &[bytes], options).expect("reads on");
+        let sectors: Vec<u64> = records(&items).iter().map(Record::sector).collect();
+        (sectors, tally.skipped.get("damaged").copied().unwrap_or(0), tally.complaints.len())
+    };
+    let good = |sector: u64| blk(sector, sector, 4096, 0x0011_0001, &[]);
+    let mut without_magic = good(2);
+    without_magic[0] = 0x55;
+    assert_eq!(read("blktrace", &[good(1), without_magic.clone(), good(3), good(4)].concat()), (vec![1, 3, 4], 1, 1));
+    // The very first one, a payload that is claimed, rubbish in between, rubbish at the end.
+    assert_eq!(read("blktrace", &[without_magic, good(3)].concat()), (vec![3], 1, 1));
+    let mut long = good(2);
+    long[46..48].copy_from_slice(&60_000_u16.to_le_bytes());
+    assert_eq!(read("blktrace", &[good(1), long, good(3)].concat()), (vec![1, 3], 1, 1));
+    assert_eq!(read("blktrace", &[good(1), vec![7; 1_000], good(3), vec![7; 99]].concat()), (vec![1, 3], 2, 2));
+    let mut no_processor = good(2);
+    no_processor[40..44].copy_from_slice(&70_000_u32.to_le_bytes());
+    assert_eq!(read("blktrace", &[good(1), no_processor, good(3)].concat()), (vec![1, 3], 1, 1));
+    let line = |sector: u64| format!("8,0 0 1 0.{sector:09} 7 Q R {sector} + 8 [a]\n");
+    let text = [line(1), "rubbish\n".repeat(30), "x".repeat(200_000), "\n".to_owned(), line(2)].concat();
+    assert_eq!(read("blkparse", text.as_bytes()), (vec![1, 2], 31, 10));
+    let vscsi = [&sample("vscsi1.bin")[..32], &[0xff; 32], &sample("vscsi1.bin")[32..]].concat();
+    assert_eq!(read("vscsi", &vscsi).1, 1);
+    assert_eq!(read("spc", b"0,8,4096,R,10.0\n0,16,4096,R,8.9\n0,24,4096,R,10.1\n").0, [8, 24]);
 }

@@ -1,18 +1,9 @@
 //! What the queue and its policies tell, collected while somebody listens. Off it costs a look at one flag per call.
 
 use block::ContextId;
-use queue::{Said, TraceEvent};
+pub use queue::Told as Traced;
 
 use super::Turn;
-
-/// One thing told.
-#[derive(Copy, Clone, Debug)]
-pub enum Traced {
-    /// Something happened to a bio or a request.
-    Event(TraceEvent),
-    /// A scheduler or limiter says something.
-    Message(Said),
-}
 
 impl Turn {
     /// Begins or ends listening.
@@ -31,11 +22,8 @@ impl Turn {
 
     #[cold]
     fn collect(&mut self) {
-        while let Some(said) = self.queue.take_message() {
-            self.traced.push(Traced::Message(said));
-        }
-        while let Some(event) = self.queue.take_event() {
-            self.traced.push(Traced::Event(event));
+        while let Some(told) = self.queue.take_told() {
+            self.traced.push(told);
         }
     }
 

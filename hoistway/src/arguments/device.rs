@@ -119,7 +119,7 @@ pub struct FitArguments {
 /// `hoistway device calibrate`.
 #[derive(Args, Debug, Clone)]
 #[command(
-    after_help = "Examples:\n  fio --output-format=json --output=fio.json job.fio\n  hoistway device calibrate ssd-lsi --rows fio.json -o my.toml\n  hoistway device calibrate sata --rows hoistway-test-20261120-095012 --free seek_avg_ms,spt_outer,cmd_overhead_us\n  hoistway test model:./my.toml\n\nROWS is a model's file or a file with [[anchor]] entries alone (hoistway device show sata has some), a result of fio as\nJSON, or the result directory of hoistway test. Parameters of MODEL that no row depends on stay as they are."
+    after_help = "Examples:\n  fio --output-format=json --output=fio.json job.fio\n  hoistway device calibrate ssd-lsi --rows fio.json -o my.toml\n  hoistway device calibrate sata --rows hoistway-test-20261120-095012 --free seek_avg_ms,spt_outer,cmd_overhead_us\n  hoistway test model:./my.toml\n\nROWS is a model's file or a file with [[anchor]] entries alone (hoistway device show sata has some), a result of fio as\nJSON or, with --job-file, in terse lines, or the result directory of hoistway test. Parameters of MODEL that no row depends on stay as they are."
 )]
 pub struct CalibrateArguments {
     /// The model to begin with: NAME or FILE, [,KEY=VALUE...]
@@ -134,6 +134,9 @@ pub struct CalibrateArguments {
     /// Where the new model goes; stdout without it
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// The job file of a result of fio that does not say what its jobs were (terse)
+    #[arg(long, value_name = "FILE")]
+    pub job_file: Option<PathBuf>,
     /// The scheduler a result of fio was measured under
     #[arg(long, value_name = "SPEC", default_value = "none")]
     pub sched: String,

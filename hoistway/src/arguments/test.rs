@@ -231,7 +231,7 @@ pub struct GroupArguments {
     #[arg(short = 'c', long)]
     pub groups: bool,
     /// Number of groups [default: 4 with -c, else 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub nrgrp: Option<u32>,
     /// Weights, 1 to 10000: 100,800 or 100..800 (N even steps); repeatable for a scenario that judges [default:
     /// 100,200,...,100*N]

@@ -1,6 +1,6 @@
 //! The options of `hoistway trace` and `hoistway replay` (harness 9.7 and 9.8).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use block::Nanos;
 use clap::{Args, Subcommand, ValueEnum};
@@ -38,19 +38,21 @@ pub enum TraceCommand {
     /// Print a trace as blkparse does
     #[command(after_help = "Examples:
   hoistway trace cat sda                            sda.blktrace.0, .1, ... together
-  hoistway trace cat web_0.csv.gz.csv | head")]
+  hoistway trace cat web_0.csv.gz | head
+  hoistway trace cat sda --time 10s-20s --actions D,C --processes postgres")]
     Cat(CatArguments),
     /// Write a trace in another format
     #[command(after_help = "Examples:
   hoistway trace convert web_0.csv --to blktrace --out web_0      then: blkparse -i web_0, btt -i web_0.bin
   hoistway trace convert sda --to iolog3 --out sda.iolog          then: fio --name=j --read_iolog=sda.iolog ...
   hoistway trace convert sda --to fio --out sda.fio --groups-by comm
-  hoistway trace convert sda --to csv --out sda.csv")]
+  hoistway trace convert sda --to csv --out sda.csv
+  hoistway trace convert sda.zst --to blktrace --out - | blkparse -i -")]
     Convert(ConvertArguments),
     /// Record a block device by the kernel's tracer (root), as blktrace files
     #[command(after_help = "Examples:
-  hoistway trace record --device /dev/sdb --for 30s --out sdb
-  hoistway trace record --device /dev/sdb --out sdb               until Ctrl-C")]
+  hoistway trace record /dev/sdb --for 30s --out sdb
+  hoistway trace record /dev/sdb --out sdb                        until Ctrl-C")]
     Record(RecordArguments),
     /// Replay a trace under schedulers: the same as `hoistway replay`
     Replay(Box<ReplayArguments>),
@@ -66,6 +68,27 @@ pub struct FormatArguments {
     /// What `wait` means in fio's iolog version 2: microseconds as documented, or what fio 3.33 does
     #[arg(long, value_name = "documented|fio", default_value = "documented")]
     pub iolog_wait: WaitName,
+    /// Leave records out that make no sense, and count them; else the eleventh line or the first binary record ends the reading
+    #[arg(long)]
+    pub skip_damaged: bool,
+}
+
+/// Which events of a trace.
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Filters")]
+pub struct FilterArguments {
+    /// Only this part of the trace, from its first event: 10s-20s, 1m-
+    #[arg(long, value_name = "A-B", value_parser = span)]
+    pub time: Option<Span>,
+    /// Only events of these devices, as `hoistway trace info` names them: 8:16,sdb
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub devices: Vec<String>,
+    /// Only these actions, by the letters of blkparse, m for messages: Q,D,C
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub actions: Vec<String>,
+    /// Only events of these processes, by number or name, with the dispatches and completions of their I/Os: 1042,postgres
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub processes: Vec<String>,
 }
 
 /// Unit of whole times.
@@ -117,6 +140,8 @@ pub struct CatArguments {
     pub format: Option<String>,
     #[command(flatten)]
     pub reading: FormatArguments,
+    #[command(flatten)]
+    pub filter: FilterArguments,
 }
 
 /// `hoistway trace convert`.
@@ -128,9 +153,12 @@ pub struct ConvertArguments {
     /// The format to write
     #[arg(long, value_name = "FORMAT")]
     pub to: ToName,
-    /// Where to; of blktrace the base name, of fio the job file (its logs lie beside it)
+    /// Where to; of blktrace the base name, of fio the job file (its logs lie beside it); - is standard output
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
+    /// Replace what is there
+    #[arg(long)]
+    pub force: bool,
     /// The format, where it is not recognised or not the right one [default: by content]
     #[arg(long, value_name = "NAME")]
     pub format: Option<String>,
@@ -139,9 +167,11 @@ pub struct ConvertArguments {
     /// Into which groups I/Os fall, for --to csv and fio: pid, comm, cgroup, device, or file=MAP.csv with lines KEY,GROUP[,WEIGHT]
     #[arg(long, visible_alias = "groups", value_name = "BY")]
     pub groups_by: Option<String>,
-    /// What --to iolog3 and fio name as the file that is read and written
-    #[arg(long, value_name = "PATH", default_value = "/dev/replayed")]
-    pub device: String,
+    /// What --to iolog3 and fio name as the file that is read and written; of several devices, one after the other
+    #[arg(long, value_name = "PATH,...", default_value = "/dev/replayed", value_delimiter = ',')]
+    pub device: Vec<String>,
+    #[command(flatten)]
+    pub filter: FilterArguments,
 }
 
 /// Formats that are written.
@@ -163,14 +193,24 @@ pub enum ToName {
 #[derive(Args, Debug)]
 pub struct RecordArguments {
     /// The block device
-    #[arg(long, value_name = "DEV")]
-    pub device: PathBuf,
+    #[arg(value_name = "DEVICE", required_unless_present = "device_option")]
+    device: Option<PathBuf>,
+    /// The block device, as an option
+    #[arg(long = "device", value_name = "DEVICE", conflicts_with = "device", hide = true)]
+    device_option: Option<PathBuf>,
     /// Base name of the files
     #[arg(long, value_name = "BASE")]
     pub out: PathBuf,
     /// For how long [default: until Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = units::time)]
     pub length: Option<Nanos>,
+}
+
+impl RecordArguments {
+    /// The block device, however it was named.
+    pub fn device(&self) -> &Path {
+        self.device.as_deref().or(self.device_option.as_deref()).unwrap_or(Path::new(""))
+    }
 }
 
 /// `hoistway replay`.
@@ -259,12 +299,26 @@ pub struct ReplayOptions {
     /// A trace that goes beyond the target is an error: `--strict` of either command, which `test` has for weights as well
     #[arg(skip)]
     pub strict: bool,
+    /// Whether processes hold I/Os back in their plugs as they did when the trace was recorded, so that these merge (in the
+    /// simulator; a trace without plugs has none) [default: recorded]
+    #[arg(long, value_name = "recorded|none", requires = "trace")]
+    pub plugs: Option<PlugsName>,
     /// Into which groups I/Os fall: pid, comm, cgroup, device, or file=MAP.csv with lines KEY,GROUP[,WEIGHT] [default: one group]
     #[arg(long, value_name = "BY", requires = "trace")]
     pub groups_by: Option<String>,
     /// Each process of the trace issues for itself, as a thread of its own: order is then kept within each
     #[arg(long, requires = "trace")]
     pub own_processes: bool,
+}
+
+/// What becomes of the plugs of a trace.
+#[derive(ValueEnum, Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum PlugsName {
+    /// They hold I/Os as they did.
+    #[default]
+    Recorded,
+    /// Every I/O goes to the scheduler at once.
+    None,
 }
 
 /// `A-B`, either of them may be missing.

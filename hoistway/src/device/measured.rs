@@ -1,13 +1,12 @@
 //! What users bring to calibrate with: rows of their own, a result of fio, a stored test.
 
-use std::fs;
 use std::path::Path;
 
 use block::Direction;
 use device::{Anchor, Figure, Repetition};
 use experiment::measurement::GroupMeasurement;
 use experiment::{Experiment, Measurement};
-use serde_json::{Map, Value};
+use report::{fio_json, fio_terse};
 use workload::fio::{self, Surroundings};
 use workload::job::Placement;
 
@@ -15,7 +14,7 @@ use super::rows::Row;
 use super::wrong_model;
 use crate::arguments::device::CalibrateArguments;
 use crate::exit::{Error, Voice};
-use crate::test::store;
+use crate::test::{foreign, store};
 
 /// The rows of `--rows`; at least one.
 pub fn read(arguments: &CalibrateArguments, voice: Voice) -> Result<Vec<Row>, Error> {
@@ -26,11 +25,12 @@ pub fn read(arguments: &CalibrateArguments, voice: Voice) -> Result<Vec<Row>, Er
     } else if path.file_name().is_some_and(|name| name == "result.json") && path.with_file_name("plan.json").exists() {
         stored(path.parent().unwrap_or(Path::new(".")), voice)?
     } else {
-        let text = fs::read_to_string(path)
+        let text = crate::input::text(path)
             .map_err(|error| Error::usage(format!("cannot read {}: {error}", path.display()), HELP))?;
-        match text.trim_start().starts_with('{') {
-            true => of_fio(&text, arguments).map_err(|error| error.at(place()))?,
-            false => anchors(&path.display().to_string(), &text)?,
+        if is_of_fio(&text) {
+            of_fio(&text, arguments).map_err(|error| error.at(place()))?
+        } else {
+            anchors(&path.display().to_string(), &text)?
         }
     };
     if rows.is_empty() {
@@ -40,7 +40,7 @@ pub fn read(arguments: &CalibrateArguments, voice: Voice) -> Result<Vec<Row>, Er
 }
 
 const HELP: &str = "name a file with [[anchor]] entries (hoistway device show sata has some), a result of fio \
-                    --output-format=json, or a directory that hoistway test wrote";
+                    (--output-format=json or terse), or a directory that hoistway test wrote";
 
 fn anchors(file: &str, text: &str) -> Result<Vec<Row>, Error> {
     let anchors = Anchor::read_all(file, text).map_err(wrong_model)?;
@@ -76,30 +76,36 @@ fn per_group(values: Vec<f64>) -> Option<Vec<f64>> {
 
 // ---- a result of fio ----
 
+/// Whether a text is what fio wrote, with notes before and its human report behind or without.
+fn is_of_fio(text: &str) -> bool {
+    text.trim_start().starts_with('{') || text.contains("\"fio version\"") || fio_terse::is_terse(text)
+}
+
 /// The jobs of a result with their options, each a group of its own, and their rates per direction.
 fn of_fio(text: &str, arguments: &CalibrateArguments) -> Result<Vec<Row>, Error> {
-    let document: Value = serde_json::from_str(text)
-        .map_err(|error| Error::usage(format!("not JSON: {error}"), "make it with fio --output-format=json"))?;
-    let entries = document.get("jobs").and_then(Value::as_array).filter(|jobs| !jobs.is_empty());
-    let entries = entries.ok_or_else(|| Error::usage("no result of fio: it has no 'jobs'", HELP))?;
-    let mut job = String::from("[global]\n");
-    if let Some(options) = document.get("global options").and_then(Value::as_object) {
-        job.push_str(&lines(options));
-    }
+    let is_terse = fio_terse::is_terse(text);
+    let entries = if is_terse { fio_terse::read(text) } else { fio_json::read(text) };
+    let entries = entries.map_err(|error| foreign::error_of(&error))?;
+    let mut job = match &arguments.job_file {
+        Some(path) => grouped(&crate::input::text(path).map_err(|error| Error::file(path, "read", &error))?),
+        None if is_terse => {
+            let what = "fio's terse output does not say what the jobs were";
+            return Err(Error::usage(what, "give the job file: --job-file FILE; or use --output-format=json"));
+        }
+        None => String::new(),
+    };
     // Threads of one job are entries of their own unless group_reporting joined them.
     let mut named: Vec<(String, [f64; 2])> = Vec::new();
-    for entry in entries {
-        let name = entry.get("jobname").and_then(Value::as_str).unwrap_or("job").replace([']', '\n'], "_");
-        let rates = ["read", "write"].map(|direction| entry[direction]["iops"].as_f64().unwrap_or(0.0));
+    for entry in &entries {
+        let name = entry.name.replace([']', '\n'], "_");
+        let rates = [entry.read.ios_per_s, entry.write.ios_per_s];
         if let Some((_, known)) = named.iter_mut().find(|(known, _)| *known == name) {
             *known = [known[0] + rates[0], known[1] + rates[1]];
             continue;
         }
-        job.push_str(&format!("[{name}]\n"));
-        if let Some(options) = entry.get("job options").and_then(Value::as_object) {
-            job.push_str(&lines(options));
+        if arguments.job_file.is_none() {
+            job.push_str(&format!("[{name}]\n{}cgroup={}\n", lines(&entry.options), group_of(&name)));
         }
-        job.push_str(&format!("cgroup={}\n", name.replace(['/', ' '], "_")));
         named.push((name, rates));
     }
     let source = arguments.rows.display().to_string();
@@ -120,17 +126,47 @@ fn of_fio(text: &str, arguments: &CalibrateArguments) -> Result<Vec<Row>, Error>
     Ok(rows)
 }
 
-/// Options as lines of a job file. The name is the section's, groups are made here, and where the data lay is of no
-/// interest: every file is a part of the simulated disk.
-fn lines(options: &Map<String, Value>) -> String {
-    let line = |(key, value): (&String, &Value)| match value.as_str() {
-        _ if ["name", "cgroup", "cgroup_weight", "directory"].contains(&key.as_str()) => String::new(),
-        Some("") | None => format!("{key}\n"),
+fn group_of(name: &str) -> String {
+    name.replace(['/', ' '], "_")
+}
+
+/// Options as lines of a job file; of the two values that a job may have of one, its own comes last and counts.
+fn lines(options: &[(String, String)]) -> String {
+    let own = |index: usize| !options[index + 1..].iter().any(|(key, _)| *key == options[index].0);
+    let kept = options.iter().enumerate().filter(|(index, _)| own(*index));
+    kept.filter_map(|(_, (key, value))| line(key, value)).collect()
+}
+
+/// The name is the section's, groups are made here, and where the data lay is of no interest: every file is a part of the
+/// simulated disk.
+fn line(key: &str, value: &str) -> Option<String> {
+    if ["name", "cgroup", "cgroup_weight", "directory"].contains(&key) {
+        return None;
+    }
+    Some(match value {
+        "" => format!("{key}\n"),
         // A device's name would be a path with a colon or slash in it: one word stands for it.
-        Some(value) if key == "filename" => format!("filename={}\n", value.replace([':', '/'], "_")),
-        Some(value) => format!("{key}={value}\n"),
-    };
-    options.iter().map(line).collect()
+        value if key == "filename" => format!("filename={}\n", value.replace([':', '/'], "_")),
+        value => format!("{key}={value}\n"),
+    })
+}
+
+/// A job file each of whose jobs is a group of its own.
+fn grouped(text: &str) -> String {
+    let mut all = String::new();
+    for whole in text.lines() {
+        let written = whole.trim();
+        if let Some(name) = written.strip_prefix('[').and_then(|rest| rest.split_once(']')).map(|(name, _)| name) {
+            all.push_str(&format!("[{name}]\n"));
+            if name != "global" {
+                all.push_str(&format!("cgroup={}\n", group_of(name)));
+            }
+        } else {
+            let (key, value) = written.split_once('=').unwrap_or((written, ""));
+            all.extend(line(key.trim(), value.trim()));
+        }
+    }
+    all
 }
 
 // ---- a stored test ----

@@ -1,7 +1,6 @@
 //! Which I/Os of a trace are one group: `--groups-by`.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use experiment::Weight;
@@ -9,7 +8,7 @@ use workload::trace::Record;
 use workload::trace::recording::{GroupBy, Marks};
 
 use crate::exit::Error;
-use crate::trace::convert::Names;
+use crate::trace::sinks::Names;
 
 /// What makes groups, and the weights that a table gives them.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +49,7 @@ impl Grouping {
 
 /// Reads lines KEY,GROUP[,WEIGHT].
 fn table(path: &Path) -> Result<Grouping, Error> {
-    let text = fs::read_to_string(path).map_err(|error| Error::file(path, "read", &error))?;
+    let text = crate::input::text(path).map_err(|error| Error::file(path, "read", &error))?;
     let (mut groups, mut weights) = (BTreeMap::new(), BTreeMap::new());
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     for (index, line) in lines {

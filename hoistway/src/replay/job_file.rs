@@ -66,7 +66,12 @@ fn read(input: &Input, voice: Voice) -> Result<(Arc<Recording>, Nanos), Error> {
     let path = Path::new(&input.file);
     let mut trace = Opened::new(path, How::new(None, &FormatArguments::default()))?;
     let is_start_up = trace.format().name == "start-up";
-    let mut builder = Builder::new(Selection { is_start_up, ..Selection::default() });
+    let mut builder = Builder::new(Selection {
+        is_start_up,
+        has_stages: trace.format().has_stages,
+        plugs: false,
+        ..Selection::default()
+    });
     let unusable = |wrong: workload::trace::recording::Unusable| {
         Error::usage(format!("{}: {wrong}", path.display()), "hoistway trace info shows what is in it")
     };

@@ -13,7 +13,7 @@ use workload::trace::recording::{Builder, Recorded, Selection};
 
 use super::groups::Grouping;
 use crate::arguments::TestArguments;
-use crate::arguments::trace::{FormatArguments, ReplayOptions};
+use crate::arguments::trace::{FormatArguments, PlugsName, ReplayOptions};
 use crate::exit::{Error, Voice};
 use crate::test::groups::only_weights;
 use crate::trace::open::{How, Opened};
@@ -98,6 +98,7 @@ impl Wanted<'_> {
         let reading = FormatArguments {
             time_unit: options.time_unit.unwrap_or_default(),
             iolog_wait: options.iolog_wait.unwrap_or_default(),
+            skip_damaged: false,
         };
         let mut trace = Opened::new(path, How::new(options.trace_format.as_deref(), &reading))?;
         let mut builder = Builder::new(Selection {
@@ -107,6 +108,8 @@ impl Wanted<'_> {
             by: grouping.by.clone(),
             own_threads: options.own_processes,
             is_start_up: trace.format().name == "start-up",
+            has_stages: trace.format().has_stages,
+            plugs: options.plugs.unwrap_or_default() == PlugsName::Recorded,
         });
         let unusable = |wrong: workload::trace::recording::Unusable| {
             Error::usage(format!("{}: {wrong}", path.display()), "hoistway trace info shows what is in it")
@@ -233,6 +236,9 @@ fn say(recorded: &Recorded, writes: bool, pace: Pace, voice: Voice) {
     if recorded.is_merged {
         voice
             .note("the trace does not tell what was queued: what was issued to the device is replayed, as merged then");
+    }
+    if recorded.held > 0 {
+        voice.note(format!("{} I/Os wait in plugs for those behind them, as recorded; --plugs none", recorded.held));
     }
     if let [_, _, ..] = recorded.devices[..] {
         let devices = recorded.devices.join(", ");

@@ -4,7 +4,6 @@
 //! where there are any, else from the percentiles that fio lists (exact there, steps between). Source: harness 7.2.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use block::Nanos;
@@ -26,7 +25,7 @@ const SCHEDULER: &str = "fio";
 
 /// Reads a file of fio's JSON or terse output as a stored result.
 pub fn read(path: &Path) -> Result<Stored, Error> {
-    let text = fs::read_to_string(path).map_err(|error| Error::file(path, "read", &error))?;
+    let text = crate::input::text(path).map_err(|error| Error::file(path, "read", &error))?;
     let jobs = if fio_terse::is_terse(&text) { fio_terse::read(&text) } else { fio_json::read(&text) };
     let jobs = jobs.map_err(|error| error_of(&error).at(path.display().to_string()))?;
     let name = path.file_stem().map_or_else(|| SCHEDULER.to_owned(), |stem| stem.to_string_lossy().into_owned());

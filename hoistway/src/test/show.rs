@@ -1,5 +1,6 @@
 //! Results as the user wants them: `--format text|classic|json|fio-json|csv|html|markdown[=FILE]`, `--output`.
 
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
 use experiment::Matrix;
@@ -176,5 +177,11 @@ pub fn check_place(path: &Path) -> Result<(), Error> {
         let what = format!("cannot write {}: there is no directory {}", path.display(), parent.display());
         return Err(Error::failed(what, "create it, or name another place"));
     }
-    Ok(())
+    // Tried now rather than after the runs: what is there is opened, what is not there yet would come beside it.
+    let tried = match (path.is_file(), path.exists()) {
+        (true, _) => OpenOptions::new().write(true).open(path).map(|_| ()),
+        (false, true) => Ok(()),
+        (false, false) => tempfile::tempfile_in(parent).map(|_| ()),
+    };
+    tried.map_err(|error| Error::file(path, "write", &error))
 }

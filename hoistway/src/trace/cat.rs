@@ -1,35 +1,46 @@
 //! `hoistway trace cat`: the lines of blkparse.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 
 use experiment::Exit;
 use workload::trace::blkparse::Printer;
 
+use super::filter::Filter;
 use super::open::{How, Opened};
 use crate::arguments::trace::CatArguments;
 use crate::exit::{Error, Outcome, Voice};
 
+/// Written at a time.
+const CHUNK_BYTES: usize = 64 << 10;
+
 /// The subcommand.
 pub fn run(arguments: &CatArguments, voice: Voice) -> Outcome {
+    let mut filter = Filter::new(&arguments.filter)?;
     let mut trace = Opened::new(&arguments.file, How::new(arguments.format.as_deref(), &arguments.reading))?;
     let mut printer = Printer::default();
-    let mut out = BufWriter::new(io::stdout().lock());
-    while let Some(item) = trace.next()? {
-        let Some(line) = printer.line(&item) else { continue };
-        match writeln!(out, "{line}") {
-            Ok(()) => {}
-            // A reader that went away (`| head`) has seen enough.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Exit::Done),
-            Err(error) => return Err(Error::failed(format!("cannot write to stdout: {error}"), "")),
+    let mut text = Vec::with_capacity(2 * CHUNK_BYTES);
+    while let Some(item) = trace.next_wanted(&mut filter)? {
+        printer.put_line(&item, &mut text);
+        if text.len() >= CHUNK_BYTES && !write(&mut text)? {
+            return Ok(Exit::Done);
         }
     }
-    match out.flush() {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            return Err(Error::failed(format!("cannot write to stdout: {error}"), ""));
-        }
-        _ => {}
+    if !write(&mut text)? {
+        return Ok(Exit::Done);
     }
     trace.conclude(voice)?;
     voice.note(trace.summary());
     Ok(Exit::Done)
+}
+
+/// Writes what there is; whether the reader is still there: one that went away (`| head`) has seen enough.
+fn write(text: &mut Vec<u8>) -> Result<bool, Error> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text).and_then(|()| out.flush());
+    text.clear();
+    match written {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Error::failed(format!("cannot write to stdout: {error}"), "")),
+    }
 }

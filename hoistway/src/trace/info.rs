@@ -99,7 +99,7 @@ struct Ios {
 /// What a trace holds.
 #[derive(Default)]
 struct Content {
-    actions: BTreeMap<String, u64>,
+    actions: BTreeMap<&'static str, u64>,
     messages: u64,
     processes: BTreeMap<u32, String>,
     groups: BTreeMap<u64, String>,

@@ -1,10 +1,15 @@
 //! `hoistway trace`: what is in a trace, and the same in another format.
 
 pub mod cat;
+mod compressed;
 pub mod convert;
+mod filter;
 pub mod info;
 pub mod open;
+mod output;
 pub mod record;
+pub mod sinks;
+mod stages;
 
 use crate::arguments::trace::{TraceArguments, TraceCommand};
 use crate::exit::{Outcome, Voice};

@@ -1,6 +1,5 @@
 //! From a path to a trace being read, and what is said about it at the end.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
@@ -8,8 +7,11 @@ use workload::trace::{
     FORMATS, Format, Item, Options, Reading, SAMPLE_BYTES, Source, TraceError, Wait, detect, format_of_name,
 };
 
+use super::compressed::unpacked;
+use super::filter::Filter;
 use crate::arguments::trace::{FormatArguments, TimeUnit, WaitName};
 use crate::exit::{Error, Message, Voice};
+use crate::input;
 
 /// Ending of blktrace's files, before their number.
 const BLKTRACE: &str = ".blktrace.";
@@ -37,7 +39,7 @@ impl<'a> How<'a> {
             WaitName::Documented => Wait::Documented,
             WaitName::Fio => Wait::AsFio,
         };
-        Self { format, options: Options { ps_per_tick, wait } }
+        Self { format, options: Options { ps_per_tick, wait, skip_damaged: reading.skip_damaged } }
     }
 }
 
@@ -47,6 +49,8 @@ pub struct Opened {
     name: String,
     first_ns: Option<u64>,
     last_ns: u64,
+    /// Events that a filter left.
+    wanted: Option<u64>,
 }
 
 impl Opened {
@@ -57,12 +61,13 @@ impl Opened {
         let mut begin = Vec::new();
         for path in &paths {
             let (name, content) = open(path)?;
-            let mut content = BufReader::with_capacity(SAMPLE_BYTES, content);
+            let content = Box::new(BufReader::with_capacity(SAMPLE_BYTES, content));
+            let mut content = unpacked(content).map_err(|error| Error::file(path, "read", &error))?;
             let sample = content.fill_buf().map_err(|error| Error::file(path, "read", &error))?;
             if begin.is_empty() {
                 begin = sample.to_vec();
             }
-            sources.push(Source { name, content: Box::new(content) });
+            sources.push(Source { name, content });
         }
         let name = path.display().to_string();
         let format = match how.format {
@@ -75,7 +80,7 @@ impl Opened {
                 Error::usage(what, format!("name it, if it is one of {known}"))
             })?,
         };
-        Ok(Self { reading: Reading::new(format, sources, how.options), name, first_ns: None, last_ns: 0 })
+        Ok(Self { reading: Reading::new(format, sources, how.options), name, first_ns: None, last_ns: 0, wanted: None })
     }
 
     /// The format.
@@ -91,6 +96,19 @@ impl Opened {
             self.last_ns = at_ns;
         }
         Ok(item)
+    }
+
+    /// The next item that a filter wants.
+    pub(super) fn next_wanted(&mut self, filter: &mut Filter) -> Result<Option<Item>, Error> {
+        self.wanted.get_or_insert(0);
+        loop {
+            let Some(item) = self.next()? else { return Ok(None) };
+            if filter.wants(&item) {
+                let is_event = item.at_ns().is_some();
+                self.wanted = self.wanted.map(|wanted| wanted + u64::from(is_event));
+                return Ok(Some(item));
+            }
+        }
     }
 
     /// When the first event was, on the trace's clock.
@@ -130,6 +148,12 @@ impl Opened {
         if tally.rounded > 0 {
             let count = tally.rounded;
             voice.note(format!("{}: {count} I/Os were no whole sectors and were rounded outward", self.name));
+        }
+        if tally.records > 0 && self.wanted == Some(0) {
+            return Err(Error::usage(
+                format!("{}: the filters leave nothing", self.name),
+                "hoistway trace info shows what is in it",
+            ));
         }
         if tally.records == 0 {
             return Err(Error::usage(self.summary(), "there is nothing in it; is it the right format?"));
@@ -204,9 +228,9 @@ fn open(path: &Path) -> Result<(String, Box<dyn io::Read>), Error> {
     if path.as_os_str() == "-" {
         return Ok(("stdin".to_owned(), Box::new(io::stdin())));
     }
-    let file = File::open(path).map_err(|error| Error::file(path, "open", &error))?;
-    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
+    if path.is_dir() {
         return Err(Error::usage(format!("{} is a directory", path.display()), "name a file"));
     }
+    let file = input::open(path).map_err(|error| Error::file(path, "open", &error))?;
     Ok((path.display().to_string(), Box::new(file)))
 }

@@ -16,7 +16,7 @@ use linux::block_queue::BlockQueue;
 use linux::setting::{Journal, Watcher};
 use workload::trace::{Item, Options, Reading, SAMPLE_BYTES, Source, format_of_name};
 
-use super::convert::{Blktrace, Sink};
+use super::sinks::{Blktrace, Sink};
 use crate::arguments::trace::RecordArguments;
 use crate::exit::{Error, Outcome, Voice};
 use crate::interrupt::Interrupt;
@@ -33,7 +33,7 @@ pub fn run(arguments: &RecordArguments, voice: Voice) -> Outcome {
     let tracing = tracing.ok_or_else(|| {
         Error::failed("there is no tracing file system", "as root: mount -t tracefs nodev /sys/kernel/tracing")
     })?;
-    let switch = switch_of(&arguments.device)?;
+    let switch = switch_of(arguments.device())?;
     let active = text(&tracing.join("current_tracer"))?;
     if active != "nop" || text(&switch)? != "0" {
         let what = format!("the kernel's tracer is busy ({active})");
@@ -152,7 +152,7 @@ fn record(
     let format = format_of_name("blktrace").ok_or_else(|| Error::failed("the format is unknown", ""))?;
     let source = Source { name: path.display().to_string(), content: Box::new(content) };
     let mut reading = Reading::new(format, vec![source], Options::default());
-    let mut sink = Box::new(Blktrace::new(base));
+    let mut sink = Box::new(Blktrace::recorded(base)?);
     voice.note("recording; Ctrl-C ends it");
     // Groups go into no file that blkparse is to read.
     while let Some(item) = reading.next_item().map_err(super::open::error)? {

@@ -1,7 +1,6 @@
 //! Measurements kept for later (`--save`, `--from`): the decision can be made again, for another goal or to be applied,
 //! without touching the device.
 
-use std::fs;
 use std::path::Path;
 
 use experiment::{Exit, SchedulerSpec};
@@ -37,7 +36,7 @@ impl Saved {
 
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let text = fs::read_to_string(path).map_err(|error| {
+        let text = crate::input::text(path).map_err(|error| {
             Error::new(Exit::Usage, format!("cannot read {}: {error}", path.display()), "name a file of --save")
                 .at("--from")
         })?;

@@ -117,6 +117,7 @@ fn cell(cell: &Cell<'_>) -> Json {
 fn total(cell: &Cell<'_>) -> Json {
     Json::object([
         ("bw_bytes", estimate(&cell.bytes_per_s)),
+        ("discard_bw_bytes", estimate(&cell.discarded_bytes_per_s)),
         ("iops", estimate(&cell.ios_per_s)),
         ("lat_ns", latencies(cell, None)),
     ])
@@ -143,6 +144,7 @@ fn group(cell: &Cell<'_>, index: usize) -> Json {
         ("name", Json::text(group.path)),
         ("weight", Json::Whole(group.weight.into())),
         ("bw_bytes", estimate(&group.bytes_per_s)),
+        ("discard_bw_bytes", estimate(&group.discarded_bytes_per_s)),
         ("iops", estimate(&group.ios_per_s)),
         ("share", Json::or_null(fairness.map(|fairness| fairness.share[index]))),
         ("due", Json::or_null(fairness.map(|fairness| fairness.due[index]))),

@@ -9,7 +9,7 @@ use experiment::matrix::Order;
 use super::svg::escaped;
 use crate::Results;
 use crate::quantity::{amount, decimals, half_width, mib, percent, scheduler, span, time, tunables, weights};
-use crate::table::length;
+use crate::table::{discarded, discards, length};
 
 /// Each scheduler with everything that was in force while it ran.
 pub(super) fn settings(cells: &[&Cell<'_>]) -> String {
@@ -46,6 +46,10 @@ pub(super) fn figures(block: &[Cell<'_>]) -> String {
     let Some(first) = block.first() else { return String::new() };
     let mut text =
         String::from("<div class=\"scroll\"><table><tr><th>scheduler</th><th>NR</th><th>total<br>MiB/s</th><th>±</th>");
+    let has_discards = block.iter().any(discards);
+    if has_discards {
+        text.push_str("<th>discarded<br>MiB/s</th>");
+    }
     for group in &first.groups {
         let _ = write!(text, "<th>{}<br>({})</th>", escaped(group.path), group.weight);
     }
@@ -62,6 +66,9 @@ pub(super) fn figures(block: &[Cell<'_>]) -> String {
             mib(total.mean),
             half_width(total, mib(1.0), places),
         );
+        if has_discards {
+            let _ = write!(text, "<td>{}</td>", discarded(&cell.discarded_bytes_per_s));
+        }
         for group in &cell.groups {
             let _ = write!(text, "<td>{:.places$}</td>", mib(group.bytes_per_s.mean));
         }

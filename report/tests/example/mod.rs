@@ -117,6 +117,12 @@ impl Example {
         same.for_each(|run| run.dispatches.clone_from(&first));
     }
 
+    /// As if the second group of the first run had discarded so much beside.
+    pub fn discard(&mut self, bytes_per_s: u64) {
+        let run = &mut self.measurements[0];
+        run.groups[1].trim.bytes = bytes_per_s * run.window_ns / SECOND_NS;
+    }
+
     /// As if the host could not tell.
     pub fn forget_dispatches(&mut self) {
         self.measurements.iter_mut().for_each(|run| run.dispatches = None);

@@ -12,6 +12,7 @@ use workload::{Issuer, Job};
 use super::cached::Call;
 use super::flusher::Flusher;
 use super::journalling::JournalThread;
+use super::recorded_plugs::RecordedPlugs;
 use super::submission::{self, Transfers};
 use super::{ElevatorLock, InHand, Path, Process, Processes, START, STOP, number};
 use crate::costs::HostCosts;
@@ -94,6 +95,7 @@ impl Processes {
             cpu_free_at: vec![0; processes.len().max(cpus(machine))],
             backlog: VecDeque::new(),
             plug: submission::has_task_plugs(machine.era).then(Plug::default),
+            recorded_plugs: RecordedPlugs::default(),
             transfers: Transfers::default(),
             calls: vec![Call::default(); calls],
             sleepers: Vec::with_capacity(calls),

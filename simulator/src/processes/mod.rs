@@ -14,6 +14,7 @@ mod construction;
 mod flusher;
 mod in_hand;
 mod journalling;
+mod recorded_plugs;
 mod submission;
 
 use std::collections::VecDeque;
@@ -39,6 +40,7 @@ pub(crate) use construction::{Parts, queues_of, template};
 use flusher::Flusher;
 use in_hand::{InHand, Rest, is_counted, moves_data};
 use journalling::JournalThread;
+use recorded_plugs::RecordedPlugs;
 use submission::Transfers;
 
 /// An I/O has completed and its process runs again.
@@ -146,6 +148,7 @@ pub(crate) struct Processes {
     backlog: VecDeque<(Bio, u64)>,
     /// The plug of whoever is submitting; empty between calls. None where submitters have no plugs.
     plug: Option<Plug>,
+    recorded_plugs: RecordedPlugs,
     transfers: Transfers,
     /// What calls are at, by I/O; empty where none is more than a transfer.
     calls: Vec<Call>,
@@ -311,11 +314,11 @@ impl Processes {
         loop {
             let process = &mut self.processes[index];
             if !process.is_running || (process.sleeping > 0 && process.sleeps_as_one) {
-                return;
+                return self.let_go(index, now, queue);
             }
             let is_full = process.issuer.is_full();
             if is_full && process.refills_at_once {
-                return;
+                return self.let_go(index, now, queue);
             }
             if !self.is_never_busy && !is_full {
                 let free_at = self.cpu_free_at[process.cpu as usize];
@@ -324,10 +327,13 @@ impl Processes {
                 }
             }
             match process.issuer.next(now) {
+                Next::Issue(io) if self.meets_a_plug(&io) => self.start_plugged(index, &io, now, queue),
                 Next::Issue(io) => self.start_io(index, &io, now, queue),
+                // Recorded times pass inside of a plug as well.
                 Next::NotBefore(at) => return self.wake_at(index, at),
-                Next::Busy => return,
+                Next::Busy => return self.let_go(index, now, queue),
                 Next::Finished => {
+                    self.let_go(index, now, queue);
                     if self.processes[index].issuer.in_flight() == 0 {
                         self.process_ended(index, now, queue);
                     }

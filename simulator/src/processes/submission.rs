@@ -293,7 +293,9 @@ impl Processes {
         if self.backlog.is_empty() {
             self.lock.take(now);
             let submitted = match &mut self.plug {
-                Some(plug) if is_plugged => queue.submit_plugged(bio, cookie, plug, now),
+                Some(plug) if is_plugged || self.recorded_plugs.is_submitting => {
+                    queue.submit_plugged(bio, cookie, plug, now)
+                }
                 _ => queue.submit(bio, cookie, now),
             };
             if let Ok(submitted) = submitted {
@@ -307,6 +309,7 @@ impl Processes {
     /// The submitter is through: what its plug holds enters the policy.
     #[inline]
     pub(super) fn unplug(&mut self, is_plugged: bool, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
+        let is_plugged = is_plugged && !self.recorded_plugs.is_submitting;
         if let Some(plug) = self.plug.as_mut().filter(|_| is_plugged) {
             queue.unplug(plug, now);
         }
@@ -398,7 +401,7 @@ impl Processes {
     #[inline]
     pub(super) fn begins_to_wait(&self, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
         // With plugs of their own, submitters meet a queue that has none.
-        if self.plug.is_none() {
+        if self.plug.is_none() && !self.recorded_plugs.is_submitting {
             queue.unplug_device(now);
         }
     }

@@ -70,6 +70,9 @@ pub struct Io {
     pub deadline_ns: Option<Nanos>,
     /// When it should have been submitted, of what has a time: how much later it was is counted.
     pub due_ns: Option<Nanos>,
+    /// Its process has more to come at once, and keeps it in its plug until then (a replay of recorded plugs). The next I/O of
+    /// the same process without this mark lets all go, and so does a wait.
+    pub is_held: bool,
 }
 
 /// What a thread does next.

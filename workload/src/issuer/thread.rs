@@ -276,6 +276,7 @@ impl Thread {
             actor: 0,
             deadline_ns: None,
             due_ns: None,
+            is_held: false,
         }
     }
 
@@ -538,6 +539,7 @@ impl Thread {
             actor: 0,
             deadline_ns: None,
             due_ns: None,
+            is_held: false,
         }
     }
 
@@ -567,6 +569,7 @@ impl Thread {
             actor: 0,
             deadline_ns: None,
             due_ns: None,
+            is_held: false,
         })
     }
 

@@ -212,6 +212,7 @@ impl Run {
             actor: ask.actor,
             deadline_ns: ask.deadline_ns,
             due_ns: None,
+            is_held: false,
         }
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct Player {
     stage: Stage,
     /// The next step.
     at: usize,
+    /// Steps below this one were let in with the plug that they are in.
+    let_in: usize,
     /// Passes that are over.
     passes: u32,
     /// Begin of the running pass.
@@ -74,6 +76,7 @@ impl Player {
             tokens: Tokens::new(job.effective_depth()),
             stage: Stage::Fresh,
             at: 0,
+            let_in: 0,
             passes: 0,
             begin_ns: 0,
             is_done: vec![false; remembered].into(),
@@ -122,11 +125,28 @@ impl Player {
             Pace::Dependent if self.done_in_order < step.after as usize => return Next::Busy,
             _ => {}
         }
-        if self.in_flight() == self.depth() {
+        if self.in_flight() == self.depth() || (self.replay.pace == Pace::Closed && !self.plug_fits(&step)) {
             return Next::Busy;
         }
         let due_ns = (self.replay.pace == Pace::AsRecorded).then_some(due_ns);
         Next::Issue(self.issue(&step, due_ns))
+    }
+
+    /// Whether all of a plug has room, or as much of it as ever can: let in one by one, as completions come, its I/Os would not
+    /// meet. The others of the same thread that were issued meanwhile count as well.
+    fn plug_fits(&mut self, first: &Step) -> bool {
+        if !first.is_held || self.at < self.let_in {
+            return true;
+        }
+        let depth = self.depth() as usize;
+        let rest = self.part().steps[self.at..].iter().take(depth);
+        let last = rest.enumerate().find(|(_, step)| step.actor == first.actor && !step.is_held);
+        let length = last.map_or(depth, |(index, _)| index + 1);
+        if self.in_flight() as usize + length > depth && self.in_flight() > 0 {
+            return false;
+        }
+        self.let_in = self.at + length;
+        true
     }
 
     fn due_ns(&self, step: &Step) -> Nanos {
@@ -148,7 +168,7 @@ impl Player {
             return Next::Busy;
         }
         self.passes += 1;
-        self.at = 0;
+        (self.at, self.let_in) = (0, 0);
         self.done_in_order = 0;
         self.is_done.fill(false);
         self.begin_ns = self.begin_ns.saturating_add(self.sped_up(self.recording.pass_ns));
@@ -172,6 +192,7 @@ impl Player {
             actor: step.actor,
             deadline_ns: None,
             due_ns,
+            is_held: step.is_held,
         }
     }
 

@@ -22,6 +22,8 @@ pub struct Step {
     pub actor: u16,
     /// The kind of I/O.
     pub operation: Operation,
+    /// Its process kept it in its plug, and more came.
+    pub is_held: bool,
 }
 
 const _: () = assert!(size_of::<Step>() == 32, "one for each I/O of a trace");
@@ -67,6 +69,8 @@ pub struct Undecodable;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"hwrec\0\0\x01");
 const STEP_BYTES: usize = 27;
+/// Beside the operation: what is in no plug looks as it did before there were any.
+const HELD: u8 = 0x80;
 
 const OPERATIONS: [Operation; 8] = [
     Operation::Read,
@@ -147,7 +151,7 @@ impl Recording {
                 bytes[20..24].copy_from_slice(&step.after.to_le_bytes());
                 bytes[24..26].copy_from_slice(&step.flags.0.to_le_bytes());
                 let operation = OPERATIONS.iter().position(|known| *known == step.operation).unwrap_or(0);
-                bytes[26] = u8::try_from(operation).unwrap_or(0);
+                bytes[26] = u8::try_from(operation).unwrap_or(0) | if step.is_held { HELD } else { 0 };
                 put(&bytes);
                 put(&step.actor.to_le_bytes());
             }
@@ -189,15 +193,13 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], Undecodable> {
 }
 
 fn step(rest: &mut &[u8]) -> Result<Step, Undecodable> {
-    Ok(Step {
-        at_ns: u64::from_le_bytes(take(rest)?),
-        offset_bytes: u64::from_le_bytes(take(rest)?),
-        length_bytes: u32::from_le_bytes(take(rest)?),
-        after: u32::from_le_bytes(take(rest)?),
-        flags: Flags(u16::from_le_bytes(take(rest)?)),
-        operation: *OPERATIONS.get(usize::from(take::<1>(rest)?[0])).ok_or(Undecodable)?,
-        actor: u16::from_le_bytes(take(rest)?),
-    })
+    let (at_ns, offset_bytes) = (u64::from_le_bytes(take(rest)?), u64::from_le_bytes(take(rest)?));
+    let (length_bytes, after) = (u32::from_le_bytes(take(rest)?), u32::from_le_bytes(take(rest)?));
+    let flags = Flags(u16::from_le_bytes(take(rest)?));
+    let [kind] = take::<1>(rest)?;
+    let operation = *OPERATIONS.get(usize::from(kind & !HELD)).ok_or(Undecodable)?;
+    let actor = u16::from_le_bytes(take(rest)?);
+    Ok(Step { at_ns, offset_bytes, length_bytes, after, flags, actor, operation, is_held: kind & HELD != 0 })
 }
 
 #[cfg(test)]
@@ -214,6 +216,7 @@ mod tests {
             flags: Flags::SYNC,
             actor: 3,
             operation: Operation::WriteZeroes,
+            is_held: true,
         };
         let part = Part { steps: vec![step; 3].into(), completed: vec![2, 0].into(), most_in_flight: 2, actors: 4 };
         let recording = Recording { parts: vec![part, Part::default()], pass_ns: 9 };

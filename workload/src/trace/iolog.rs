@@ -7,7 +7,8 @@
 //! ```
 //! Of version 2's `wait` documentation and program say different things; [`Wait`] chooses.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Write as _;
 
 use block::time::MILLISECOND;
 use block::{DeviceNumber, Flags, Nanos, Operation};
@@ -179,32 +180,27 @@ impl LineFormat for IoLog {
     }
 }
 
-/// Writes version 3, of one file.
-#[derive(Clone, Debug)]
+/// Writes version 3, a file per device.
+#[derive(Clone, Debug, Default)]
 pub struct Writer {
-    file: String,
     begin_ns: Option<Nanos>,
     last_us: u64,
+    /// Those that were added.
+    open: BTreeSet<String>,
 }
 
 impl Writer {
-    /// A log of I/Os of this file; the name must have no blank in it.
-    pub fn new(file: &str) -> Self {
-        Self { file: file.to_owned(), begin_ns: None, last_us: 0 }
-    }
-
-    /// The same, with times counted from this one; none = from its first I/O.
-    pub fn since(file: &str, begin_ns: Option<Nanos>) -> Self {
-        Self { begin_ns, ..Self::new(file) }
+    /// A log with times counted from this one; none = from its first I/O.
+    pub fn since(begin_ns: Option<Nanos>) -> Self {
+        Self { begin_ns, ..Self::default() }
     }
 
     /// What is written first.
-    pub fn begin(&self) -> String {
-        format!("fio version 3 iolog\n0 {0} add\n0 {0} open\n", self.file)
-    }
+    pub const BEGIN: &'static str = "fio version 3 iolog\n";
 
-    /// The line of an I/O, with its end; nothing for what fio has no word for.
-    pub fn line(&mut self, record: &Record) -> Option<String> {
+    /// The line of an I/O to this file, with its end, behind those that open the file if it is the first one; nothing for what
+    /// fio has no word for. The name must have no blank in it.
+    pub fn line(&mut self, record: &Record, file: &str) -> Option<String> {
         let action = match record.operation {
             Operation::Read => "read",
             Operation::Write | Operation::WriteZeroes | Operation::ZoneAppend => "write",
@@ -215,11 +211,18 @@ impl Writer {
         self.last_us = record.at_ns.saturating_sub(*self.begin_ns.get_or_insert(record.at_ns)) / 1_000;
         let (offset, length) =
             if record.operation == Operation::Flush { (0, 0) } else { (record.offset_bytes, record.length_bytes) };
-        Some(format!("{} {} {action} {offset} {length}\n", self.last_us, self.file))
+        let at_us = self.last_us;
+        let mut line = String::new();
+        if !self.open.contains(file) {
+            self.open.insert(file.to_owned());
+            line = format!("{at_us} {file} add\n{at_us} {file} open\n");
+        }
+        let _ = writeln!(line, "{at_us} {file} {action} {offset} {length}");
+        Some(line)
     }
 
     /// What is written last.
     pub fn end(&self) -> String {
-        format!("{} {} close\n", self.last_us, self.file)
+        self.open.iter().map(|file| format!("{} {file} close\n", self.last_us)).collect()
     }
 }

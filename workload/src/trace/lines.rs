@@ -64,30 +64,48 @@ impl<F: LineFormat> Lines<F> {
     }
 
     /// Reads the next line into the buffer; whether there was one.
-    fn fetch(&mut self) -> Result<bool, TraceError> {
+    fn fetch(&mut self, tally: &mut Tally) -> Result<bool, TraceError> {
+        loop {
+            let place = Place::Line(self.line + 1);
+            let is_whole = self.fetch_part(place)?;
+            self.line += u64::from(!self.buffer.is_empty());
+            if is_whole {
+                return Ok(!self.buffer.is_empty());
+            }
+            let message = format!("a line of more than {LINE_BYTES} bytes");
+            let help = "this is no text; is it really a trace?";
+            tally.skip_damaged(TraceError::at(&self.source.name, place, message, help))?;
+            while !self.fetch_part(place)? {}
+        }
+    }
+
+    /// Reads up to the end of a line, or as much of it as a line may have; whether it is at its end.
+    fn fetch_part(&mut self, place: Place) -> Result<bool, TraceError> {
         self.buffer.clear();
-        let place = Place::Line(self.line + 1);
         let failed = |error| TraceError::system(&self.source.name, place, &error);
         let read = self.source.content.by_ref().take(LINE_BYTES).read_until(b'\n', &mut self.buffer).map_err(failed)?;
-        self.line += u64::from(read > 0);
-        if read as u64 == LINE_BYTES && self.buffer.last() != Some(&b'\n') {
-            let message = format!("a line of more than {LINE_BYTES} bytes");
-            return Err(TraceError::at(&self.source.name, place, message, "this is no text; is it really a trace?"));
-        }
-        Ok(read > 0)
+        Ok((read as u64) < LINE_BYTES || self.buffer.last() == Some(&b'\n'))
     }
 
     fn complain(&mut self, message: String, tally: &mut Tally) -> Result<(), TraceError> {
         let shown: String = String::from_utf8_lossy(&self.buffer).trim().chars().take(QUOTED_CHARS).collect();
         let message = format!("{message}: '{}'", shown.escape_debug());
         let complaint = Complaint { file: self.source.name.clone(), place: Place::Line(self.line), message };
+        if tally.skips_damaged {
+            return tally.skip_damaged(TraceError {
+                complaints: vec![complaint],
+                help: String::new(),
+                is_system: false,
+            });
+        }
         if tally.complaints.len() < MAX_COMPLAINTS {
             tally.complaints.push(complaint);
             return Ok(());
         }
         let mut complaints = std::mem::take(&mut tally.complaints);
         complaints.push(complaint);
-        Err(TraceError { complaints, help: self.help.to_owned(), is_system: false })
+        let help = format!("{}; --skip-damaged leaves such lines out", self.help);
+        Err(TraceError { complaints, help, is_system: false })
     }
 
     fn finish(&mut self, tally: &mut Tally) {
@@ -108,7 +126,7 @@ impl<F: LineFormat> Raw for Lines<F> {
             if self.is_over {
                 return Ok(None);
             }
-            if !self.fetch()? {
+            if !self.fetch(tally)? {
                 self.finish(tally);
                 continue;
             }

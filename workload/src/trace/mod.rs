@@ -93,9 +93,24 @@ impl Action {
     ];
 
     /// As blkparse shows it.
-    pub fn text(self) -> String {
-        let letter = Self::ALL.into_iter().find(|(_, action)| *action == self);
-        letter.map_or_else(|| "UT".to_owned(), |(letter, _)| letter.to_string())
+    pub const fn text(self) -> &'static str {
+        match self {
+            Action::Queued => "Q",
+            Action::BackMerged => "M",
+            Action::FrontMerged => "F",
+            Action::Allocated => "G",
+            Action::Slept => "S",
+            Action::Inserted => "I",
+            Action::Requeued => "R",
+            Action::Issued => "D",
+            Action::Completed => "C",
+            Action::Plugged => "P",
+            Action::Unplugged => "U",
+            Action::UnpluggedByTimer => "UT",
+            Action::Split => "X",
+            Action::Bounced => "B",
+            Action::Remapped => "A",
+        }
     }
 
     /// The action of what blkparse shows.

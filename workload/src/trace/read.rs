@@ -7,7 +7,7 @@
 //! Rules: harness 9.6.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fmt;
 use std::io::BufRead;
 
@@ -24,6 +24,8 @@ const BACK_NS: Nanos = 1_000_000_000;
 pub const MAX_COMPLAINTS: usize = 10;
 /// Different reasons for leaving out.
 const MAX_REASONS: usize = 64;
+/// Why records are left out that make no sense.
+const DAMAGED: &str = "damaged";
 /// As much of the begin of a file tells its format.
 pub const SAMPLE_BYTES: usize = 64 << 10;
 
@@ -42,11 +44,13 @@ pub struct Options {
     pub ps_per_tick: u64,
     /// What `wait` means in fio's iolog version 2.
     pub wait: Wait,
+    /// Records that make no sense are left out and counted, however many they are; otherwise a few end the reading.
+    pub skip_damaged: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { ps_per_tick: 1_000, wait: Wait::Documented }
+        Self { ps_per_tick: 1_000, wait: Wait::Documented, skip_damaged: false }
     }
 }
 
@@ -139,6 +143,8 @@ pub struct Tally {
     pub rounded: u64,
     /// Worth knowing, each once.
     pub notes: Vec<String>,
+    /// As [`Options::skip_damaged`].
+    pub(super) skips_damaged: bool,
 }
 
 impl Tally {
@@ -147,6 +153,17 @@ impl Tally {
         let is_kept = self.skipped.contains_key(reason) || self.skipped.len() < MAX_REASONS;
         let reason = if is_kept { reason } else { "other reasons" };
         *self.skipped.entry(reason.to_owned()).or_default() += 1;
+    }
+
+    /// Leaves a record out that makes no sense, where that is wanted; the first few are told.
+    pub(super) fn skip_damaged(&mut self, error: TraceError) -> Result<(), TraceError> {
+        if !self.skips_damaged || error.is_system {
+            return Err(error);
+        }
+        let room = MAX_COMPLAINTS - self.complaints.len().min(MAX_COMPLAINTS);
+        self.complaints.extend(error.complaints.into_iter().take(room));
+        self.skip(DAMAGED);
+        Ok(())
     }
 
     pub(super) fn note(&mut self, note: impl Into<String>) {
@@ -175,7 +192,10 @@ pub struct Reading {
     raw: Box<dyn Raw>,
     format: &'static Format,
     tally: Tally,
-    window: BinaryHeap<Reverse<Waiting>>,
+    /// What came in order of time waits here,
+    in_order: VecDeque<Waiting>,
+    /// and what came late here.
+    late: BinaryHeap<Reverse<Waiting>>,
     arrived: u64,
     latest_ns: Nanos,
     given_ns: Nanos,
@@ -227,8 +247,9 @@ impl Reading {
         Self {
             raw: (format.open)(sources, options),
             format,
-            tally: Tally::default(),
-            window: BinaryHeap::new(),
+            tally: Tally { skips_damaged: options.skip_damaged, ..Tally::default() },
+            in_order: VecDeque::new(),
+            late: BinaryHeap::new(),
             arrived: 0,
             latest_ns: 0,
             given_ns: 0,
@@ -251,7 +272,7 @@ impl Reading {
     /// # Errors
     /// The file cannot be read any further; nothing follows.
     pub fn next_item(&mut self) -> Result<Option<Item>, TraceError> {
-        while !self.is_over && self.window.len() < WINDOW_ITEMS {
+        while !self.is_over && self.in_order.len() + self.late.len() < WINDOW_ITEMS {
             let Some(item) = self.raw.next(&mut self.tally).inspect_err(|_| self.is_over = true)? else {
                 self.is_over = true;
                 break;
@@ -259,17 +280,32 @@ impl Reading {
             let Some(item) = self.checked(item) else { continue };
             let Some(at_ns) = item.at_ns() else { return Ok(Some(item)) };
             if at_ns.saturating_add(BACK_NS) < self.latest_ns || at_ns < self.given_ns {
-                self.is_over = true;
-                return Err(self.went_back(at_ns));
+                let error = self.went_back(at_ns);
+                self.tally.skip_damaged(error).inspect_err(|_| self.is_over = true)?;
+                continue;
             }
-            self.latest_ns = self.latest_ns.max(at_ns);
             self.arrived += 1;
-            self.window.push(Reverse(Waiting { at_ns, arrived: self.arrived, item }));
+            let waiting = Waiting { at_ns, arrived: self.arrived, item };
+            // Most files are in order: a heap of all would move each of its items a dozen times.
+            if at_ns >= self.latest_ns {
+                self.latest_ns = at_ns;
+                self.in_order.push_back(waiting);
+            } else {
+                self.late.push(Reverse(waiting));
+            }
         }
-        let Some(Reverse(Waiting { at_ns, item, .. })) = self.window.pop() else { return Ok(None) };
+        let Some(Waiting { at_ns, item, .. }) = self.first_waiting() else { return Ok(None) };
         self.given_ns = at_ns;
         self.tally.records += u64::from(matches!(item, Item::Record(_)));
         Ok(Some(item))
+    }
+
+    fn first_waiting(&mut self) -> Option<Waiting> {
+        let is_late = match (self.late.peek(), self.in_order.front()) {
+            (Some(Reverse(late)), Some(in_order)) => late < in_order,
+            (late, _) => late.is_some(),
+        };
+        if is_late { self.late.pop().map(|Reverse(waiting)| waiting) } else { self.in_order.pop_front() }
     }
 
     fn went_back(&self, at_ns: Nanos) -> TraceError {

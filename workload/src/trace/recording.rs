@@ -1,7 +1,8 @@
 //! From a trace to what is replayed: which of its I/Os, whose they are, and which of them had completed before which.
 //!
 //! A trace with stages is replayed by what was queued, or, where that is missing, by what was issued to the device (merged
-//! then). A completion belongs to all that its range covers. Memory: about 56 bytes per I/O.
+//! then). A completion belongs to all that its range covers. Memory: 40 bytes per I/O while the trace is read, 40 of the
+//! recording, and what completions are waited for.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -26,6 +27,8 @@ const MAX_ACTORS: usize = 1_024;
 const MAX_GROUPS: usize = 1_024;
 /// Name of the group of what belongs to none.
 const REST: &str = "rest";
+/// Processes, groups and devices whose group is remembered.
+const MAX_MARKS: usize = 4_096;
 const UNKNOWN: Nanos = Nanos::MAX;
 
 /// Which I/Os are replayed, and by whom.
@@ -44,6 +47,10 @@ pub struct Selection {
     /// Whether completions follow from the rules of the S suite's start-up traces: a process waits for what is no read-ahead,
     /// and before it for its own read-aheads.
     pub is_start_up: bool,
+    /// Whether completions are events of the trace; of a format without, nothing is kept until they come.
+    pub has_stages: bool,
+    /// Whether processes hold I/Os in their plugs as they did.
+    pub plugs: bool,
 }
 
 impl Default for Selection {
@@ -55,6 +62,8 @@ impl Default for Selection {
             by: GroupBy::None,
             own_threads: false,
             is_start_up: false,
+            has_stages: true,
+            plugs: true,
         }
     }
 }
@@ -121,6 +130,7 @@ struct Seen {
     device: u16,
     flags: Flags,
     operation: Operation,
+    is_held: bool,
 }
 
 /// What a trace came to.
@@ -138,6 +148,8 @@ pub struct Recorded {
     pub devices: Vec<String>,
     /// Whether merged requests are replayed, as nothing else was recorded.
     pub is_merged: bool,
+    /// I/Os that wait in plugs for others, as they did.
+    pub held: u64,
 }
 
 /// Why a trace cannot be replayed.
@@ -167,12 +179,17 @@ pub struct Builder {
     groups_named: BTreeMap<u64, String>,
     devices_named: BTreeMap<DeviceNumber, String>,
     devices: Vec<DeviceNumber>,
+    device_numbers: BTreeMap<DeviceNumber, u16>,
     groups: Vec<String>,
     group_numbers: BTreeMap<String, u16>,
+    /// What was found of a process, a group and a device, until a name changes.
+    groups_of_marks: BTreeMap<(u32, u64, DeviceNumber), u16>,
     seen: Vec<Seen>,
     /// Whether something was queued; then what was issued does not count.
     has_queued: bool,
     outstanding: Outstanding,
+    /// What the process that acts last did, and who has a plug.
+    plugs: Plugs,
     left_out: BTreeMap<&'static str, u64>,
 }
 
@@ -186,11 +203,14 @@ impl Builder {
             groups_named: BTreeMap::new(),
             devices_named: BTreeMap::new(),
             devices: Vec::new(),
+            device_numbers: BTreeMap::new(),
             groups: Vec::new(),
             group_numbers: BTreeMap::new(),
+            groups_of_marks: BTreeMap::new(),
             seen: Vec::new(),
             has_queued: false,
             outstanding: Outstanding::default(),
+            plugs: Plugs::default(),
             left_out: BTreeMap::new(),
         }
     }
@@ -200,6 +220,9 @@ impl Builder {
     /// # Errors
     /// There are too many I/Os or groups.
     pub fn add(&mut self, item: Item) -> Result<(), Unusable> {
+        if matches!(item, Item::Process { .. } | Item::Device { .. } | Item::Group { .. }) {
+            self.groups_of_marks.clear();
+        }
         match item {
             Item::Record(record) => return self.record(&record),
             Item::Process { pid, name } => _ = self.processes.insert(pid, name),
@@ -221,12 +244,17 @@ impl Builder {
                 self.has_queued = true;
                 self.seen.clear();
                 self.outstanding = Outstanding::default();
+                self.plugs = Plugs::default();
                 self.left_out.clear();
             }
             Action::Queued => {}
             Action::Issued if !self.has_queued => {}
             Action::Completed => {
                 self.outstanding.completed(record, &mut self.seen);
+                return Ok(());
+            }
+            Action::Plugged | Action::Unplugged | Action::UnpluggedByTimer if self.selection.plugs => {
+                self.plugs.note(record, &mut self.seen);
                 return Ok(());
             }
             _ => return Ok(()),
@@ -257,7 +285,10 @@ impl Builder {
         }
         let group = self.group_of(record)?;
         let device = self.device_index(record.device);
-        self.outstanding.begun(record, self.seen.len());
+        if self.selection.has_stages && record.latency_ns.is_none() {
+            self.outstanding.begun(record, self.seen.len());
+        }
+        let is_held = self.has_queued && self.plugs.queued(record.pid, self.seen.len());
         self.seen.push(Seen {
             at_ns: record.at_ns,
             done_ns: record.latency_ns.map_or(UNKNOWN, |latency_ns| record.at_ns.saturating_add(latency_ns)),
@@ -269,6 +300,7 @@ impl Builder {
             device,
             flags: record.flags,
             operation: record.operation,
+            is_held,
         });
         Ok(())
     }
@@ -280,14 +312,27 @@ impl Builder {
     }
 
     fn device_index(&mut self, device: DeviceNumber) -> u16 {
-        let index = self.devices.iter().position(|known| *known == device).unwrap_or_else(|| {
-            self.devices.push(device);
-            self.devices.len() - 1
-        });
-        u16::try_from(index).unwrap_or(u16::MAX)
+        let devices = &mut self.devices;
+        *self.device_numbers.entry(device).or_insert_with(|| {
+            devices.push(device);
+            u16::try_from(devices.len() - 1).unwrap_or(u16::MAX)
+        })
     }
 
     fn group_of(&mut self, record: &Record) -> Result<u16, Unusable> {
+        let marks = (record.pid, record.group, record.device);
+        if let Some(known) = self.groups_of_marks.get(&marks) {
+            return Ok(*known);
+        }
+        let number = self.group_of_marks(record)?;
+        if self.groups_of_marks.len() == MAX_MARKS {
+            self.groups_of_marks.clear();
+        }
+        self.groups_of_marks.insert(marks, number);
+        Ok(number)
+    }
+
+    fn group_of_marks(&mut self, record: &Record) -> Result<u16, Unusable> {
         let group = match (self.groups_named.get(&record.group), record.group) {
             (Some(name), _) => Some(name.clone()),
             (None, 0) => None,
@@ -326,11 +371,17 @@ impl Builder {
         let bases = self.bases();
         // To the next pass as long as from one I/O to the next in the mean.
         let pass_ns = duration_ns.saturating_add((duration_ns / self.seen.len() as u64).max(1));
+        self.plugs.end(&mut self.seen);
+        let held = self.seen.iter().filter(|seen| seen.is_held).count() as u64;
+        let all = &self.seen[..];
+        let mut members: Vec<Vec<u32>> = self.groups.iter().map(|_| Vec::new()).collect();
+        for (index, seen) in (0_u32..).zip(all) {
+            members[usize::from(seen.group)].push(index);
+        }
         let mut groups = Vec::new();
-        for (number, name) in (0_u16..).zip(&self.groups) {
-            let own: Vec<Seen> = self.seen.iter().filter(|seen| seen.group == number).copied().collect();
-            let threads = if self.selection.own_threads { by_process(&own) } else { vec![own] };
-            let parts = threads.iter().map(|seen| part(seen, begin_ns, &bases)).collect();
+        for (name, own) in self.groups.iter().zip(members) {
+            let threads = if self.selection.own_threads { by_process(all, &own) } else { vec![own] };
+            let parts = threads.iter().map(|own| part(all, own, begin_ns, &bases)).collect();
             groups.push((name.clone(), Arc::new(Recording { parts, pass_ns })));
         }
         let name =
@@ -342,6 +393,7 @@ impl Builder {
             left_out: self.left_out,
             devices: self.devices.iter().map(name).collect(),
             is_merged: !self.has_queued,
+            held,
         })
     }
 
@@ -426,6 +478,63 @@ impl Outstanding {
     }
 }
 
+/// Plugs of processes (since 2.6.39). A process is told to have one when its first request is put in, behind the event of the
+/// bio: that one and what it queues from then on wait until it unplugs.
+#[derive(Default)]
+struct Plugs {
+    /// Last I/O of each process that has a plug.
+    open: BTreeMap<u32, usize>,
+    /// The last I/O of all, and whose it was.
+    latest: Option<(u32, usize)>,
+}
+
+/// Plugs that are open at a time; further processes have none.
+const MAX_PLUGS: usize = 65_536;
+
+impl Plugs {
+    /// Whether what `pid` queues now is held.
+    fn queued(&mut self, pid: u32, index: usize) -> bool {
+        self.latest = Some((pid, index));
+        match self.open.get_mut(&pid) {
+            Some(last) => {
+                *last = index;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn note(&mut self, record: &Record, seen: &mut [Seen]) {
+        if record.action != Action::Plugged {
+            match self.open.remove(&record.pid) {
+                Some(last) => let_go(last, seen),
+                // Whoever has none lets go what all hold: up to 2.6.38 the plug was the queue's.
+                None => self.end(seen),
+            }
+        } else if let Some((pid, index)) = self.latest
+            && pid == record.pid
+            && self.open.len() < MAX_PLUGS
+        {
+            self.open.insert(pid, index);
+            if let Some(seen) = seen.get_mut(index) {
+                seen.is_held = true;
+            }
+        }
+    }
+
+    /// Nobody holds anything any more.
+    fn end(&mut self, seen: &mut [Seen]) {
+        std::mem::take(&mut self.open).into_values().for_each(|last| let_go(last, seen));
+    }
+}
+
+/// The last I/O of a plug takes the others along.
+fn let_go(last: usize, seen: &mut [Seen]) {
+    if let Some(seen) = seen.get_mut(last) {
+        seen.is_held = false;
+    }
+}
+
 /// By the rules of the S suite.
 fn infer_completions(all: &mut [Seen]) {
     let mut ahead: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
@@ -444,32 +553,34 @@ fn infer_completions(all: &mut [Seen]) {
     }
 }
 
-/// One list per process, in order of appearance.
-fn by_process(all: &[Seen]) -> Vec<Vec<Seen>> {
+/// Of the I/Os of these indices one list per process, in order of appearance.
+fn by_process(all: &[Seen], own: &[u32]) -> Vec<Vec<u32>> {
     let mut numbers = BTreeMap::new();
-    let mut lists: Vec<Vec<Seen>> = Vec::new();
-    for seen in all {
+    let mut lists: Vec<Vec<u32>> = Vec::new();
+    for index in own {
         let next = lists.len();
-        let at = *numbers.entry(seen.pid).or_insert(next % MAX_ACTORS);
+        let at = *numbers.entry(all[*index as usize].pid).or_insert(next % MAX_ACTORS);
         if at == next {
             lists.push(Vec::new());
         }
-        lists[at].push(*seen);
+        lists[at].push(*index);
     }
     lists
 }
 
-/// What one thread does.
-fn part(all: &[Seen], begin_ns: Nanos, bases: &[u64]) -> Part {
+/// What one thread does: the I/Os of these indices.
+fn part(all: &[Seen], own: &[u32], begin_ns: Nanos, bases: &[u64]) -> Part {
+    let seen = |at: u32| &all[own[at as usize] as usize];
     let mut completed: Vec<u32> =
-        (0_u32..).zip(all).filter(|(_, seen)| seen.done_ns != UNKNOWN).map(|(at, _)| at).collect();
+        (0_u32..).zip(own).map(|(at, _)| at).filter(|at| seen(*at).done_ns != UNKNOWN).collect();
     // Nothing completes before it was there: so nobody waits for himself or for what comes after him.
-    let done_ns = |at: u32| all[at as usize].done_ns.max(all[at as usize].at_ns.saturating_add(1));
-    completed.sort_by_key(|at| (done_ns(*at), *at));
+    let done_ns = |at: u32| seen(at).done_ns.max(seen(at).at_ns.saturating_add(1));
+    completed.sort_unstable_by_key(|at| (done_ns(*at), *at));
     let mut actors: BTreeMap<u32, u16> = BTreeMap::new();
     let (mut after, mut begun, mut most_in_flight) = (0_usize, 0_usize, 0);
-    let mut steps = Vec::with_capacity(all.len());
-    for seen in all {
+    let mut steps = Vec::with_capacity(own.len());
+    for index in own {
+        let seen = &all[*index as usize];
         while completed.get(after).is_some_and(|at| done_ns(*at) <= seen.at_ns) {
             after += 1;
         }
@@ -485,6 +596,7 @@ fn part(all: &[Seen], begin_ns: Nanos, bases: &[u64]) -> Part {
             flags: seen.flags,
             actor,
             operation: seen.operation,
+            is_held: seen.is_held,
         });
     }
     Part {

@@ -23,6 +23,8 @@ pub const FORMAT: Format = Format {
     open: |sources, _| Box::new(Reader::new(sources)),
 };
 
+const HELP: &str = "the file is damaged (--skip-damaged), or no vscsi trace";
+
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Layout {
     First,
@@ -161,7 +163,10 @@ impl Raw for Reader {
             }
             if !layout.is_of(&record) {
                 let message = format!("not a record of version {}, as those before are", layout.number());
-                return Err(TraceError::at(&self.source.name, at, message, "the file is damaged, or no vscsi trace"));
+                let error = TraceError::at(&self.source.name, at, message, HELP);
+                tally.skip_damaged(error)?;
+                self.at_byte += layout.bytes() as u64;
+                continue;
             }
             self.last_byte = self.at_byte;
             self.at_byte += layout.bytes() as u64;
@@ -173,7 +178,8 @@ impl Raw for Reader {
             let (Some(at_ns), Some(offset_bytes)) = (time_us.checked_mul(1_000), block.checked_mul(SECTOR_BYTES))
             else {
                 let message = "time or place beyond 2^64";
-                return Err(TraceError::at(&self.source.name, at, message, "the file is damaged, or no vscsi trace"));
+                tally.skip_damaged(TraceError::at(&self.source.name, at, message, HELP))?;
+                continue;
             };
             let latency_ns = response_us.and_then(|response_us| response_us.checked_mul(1_000));
             let record = Record::io(at_ns, operation, offset_bytes, u64::from(length));

@@ -22,7 +22,9 @@ pub const FORMAT: Format = Format {
 
 /// Processors there may be: more than Linux knows.
 const MAX_CPU: u32 = 8_192;
-const HELP: &str = "is it a file of blktrace? text of blkparse is read as well, but not mixed with this";
+const HELP: &str = "--skip-damaged goes on behind it; is it a file of blktrace? text of blkparse is read as well, but not mixed with this";
+/// Longer ones are damage: a message has 128 bytes, a command 260.
+const LONGEST_PAYLOAD_BYTES: u16 = 4_096;
 
 fn fits(begin: &[u8]) -> usize {
     let word = begin.first_chunk::<4>();
@@ -82,6 +84,10 @@ struct Stream {
     /// Where the last one began, and how long its payload is.
     record: Place,
     payload_bytes: u16,
+    /// Memory for payloads.
+    payload: Vec<u8>,
+    /// Whether there was any.
+    has_record: bool,
     head: Option<(Key, Item)>,
     /// Number of the event that is being looked for.
     turn: Option<u64>,
@@ -104,7 +110,18 @@ struct Header {
 impl Stream {
     fn new(source: Source) -> Self {
         let record = Place::Byte(0);
-        Self { source, is_swapped: None, at_byte: 0, record, payload_bytes: 0, head: None, turn: None, is_over: false }
+        Self {
+            source,
+            is_swapped: None,
+            at_byte: 0,
+            record,
+            payload_bytes: 0,
+            payload: Vec::new(),
+            has_record: false,
+            head: None,
+            turn: None,
+            is_over: false,
+        }
     }
 
     /// Reads the next record: an event becomes the head, a name or the clock is answered.
@@ -113,29 +130,85 @@ impl Stream {
         let read = self.read(&mut header)?;
         if read < HEADER_BYTES {
             // What is left over may be no record at all.
-            if read >= 4 {
-                self.check_magic(&header)?;
+            if read >= 4
+                && let Err(error) = self.check_magic(&header)
+            {
+                tally.skip_damaged(error)?;
             }
             self.ends(read > 0, tally);
             return Ok(None);
         }
-        self.check_magic(&header)?;
+        if let Err(error) = self.check(&header, tally.skips_damaged) {
+            tally.skip_damaged(error)?;
+            if !self.find_record(&mut header)? {
+                self.ends(false, tally);
+                return Ok(None);
+            }
+        }
+        self.has_record = true;
         self.record = Place::Byte(self.at_byte);
         let (header, payload_bytes) = self.parse(&header);
         self.payload_bytes = payload_bytes;
-        let mut payload = vec![0; usize::from(payload_bytes)];
+        let mut payload = std::mem::take(&mut self.payload);
+        payload.resize(usize::from(payload_bytes), 0);
         if self.read(&mut payload)? < payload.len() {
             self.ends(true, tally);
             return Ok(None);
         }
         self.at_byte += HEADER_BYTES as u64 + u64::from(payload_bytes);
-        match self.item(&header, &payload, tally)? {
-            Some(event) if event.at_ns().is_some() => {
+        let item = self.item(&header, &payload, tally);
+        self.payload = payload;
+        match item {
+            Ok(Some(event)) if event.at_ns().is_some() => {
                 self.turn = None;
                 self.head = Some(((header.at_ns, Reverse(turn)), event));
                 Ok(None)
             }
-            notice => Ok(notice),
+            Ok(notice) => Ok(notice),
+            Err(error) => tally.skip_damaged(error).map(|()| None),
+        }
+    }
+
+    /// Whether a header is one; where damaged records are skipped, it may claim no more than records have.
+    fn check(&mut self, header: &[u8; HEADER_BYTES], is_strict: bool) -> Result<(), TraceError> {
+        self.check_magic(header)?;
+        let (_, payload_bytes) = self.parse(header);
+        if is_strict && payload_bytes > LONGEST_PAYLOAD_BYTES {
+            let message = format!("a payload of {payload_bytes} bytes");
+            return Err(TraceError::at(&self.source.name, Place::Byte(self.at_byte), message, HELP));
+        }
+        Ok(())
+    }
+
+    /// Behind a damaged record: looks for the next header, byte by byte; whether there is one.
+    fn find_record(&mut self, header: &mut [u8; HEADER_BYTES]) -> Result<bool, TraceError> {
+        loop {
+            header.copy_within(1.., 0);
+            if self.read(&mut header[HEADER_BYTES - 1..])? == 0 {
+                return Ok(false);
+            }
+            self.at_byte += 1;
+            // What was damaged may have been the first word of all: either byte order will do then.
+            let word = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
+            let (is_own, is_other) = (word == MAGIC_AND_VERSION, word.swap_bytes() == MAGIC_AND_VERSION);
+            let is_ours = match (self.is_swapped, self.has_record) {
+                (Some(is_swapped), true) => {
+                    if is_swapped {
+                        is_other
+                    } else {
+                        is_own
+                    }
+                }
+                _ => is_own || is_other,
+            };
+            if is_ours {
+                if !self.has_record {
+                    self.is_swapped = Some(is_other);
+                }
+                if self.check(header, true).is_ok() {
+                    return Ok(true);
+                }
+            }
         }
     }
 

@@ -16,8 +16,9 @@ const NAME_BYTES: usize = 16;
 /// Longest message a reader takes.
 const MESSAGE_BYTES: usize = 127;
 
+/// What is known of a processor's records.
+#[derive(Default)]
 struct Stream {
-    out: BufWriter<File>,
     sequence: u32,
     /// Time of its last record.
     last_ns: Option<Nanos>,
@@ -25,9 +26,11 @@ struct Stream {
 
 /// Writes a set of files. The first error is kept and given by [`Writer::finish`]; nothing is written after it.
 pub struct Writer {
-    base: PathBuf,
+    /// Of the files; none where all records go into one.
+    base: Option<PathBuf>,
     device: DeviceNumber,
     streams: Vec<Stream>,
+    outs: Vec<BufWriter<File>>,
     failed: Option<io::Error>,
     records: u64,
 }
@@ -38,12 +41,32 @@ impl Writer {
     /// # Errors
     /// The file cannot be made.
     pub fn create(base: &Path, device: DeviceNumber, unix_time_ns: u64) -> io::Result<Self> {
-        let mut writer = Self { base: base.to_owned(), device, streams: Vec::new(), failed: None, records: 0 };
+        let mut writer = Self::over(Some(base.to_owned()), device, Vec::new());
         writer.open_up_to(0)?;
+        writer.begin(unix_time_ns);
+        Ok(writer)
+    }
+
+    /// Writes the records of all processors into one file, as `blktrace -o -` does.
+    pub fn into_one(out: File, device: DeviceNumber, unix_time_ns: u64) -> Self {
+        let mut writer = Self::over(None, device, vec![BufWriter::new(out)]);
+        writer.begin(unix_time_ns);
+        writer
+    }
+
+    fn over(base: Option<PathBuf>, device: DeviceNumber, outs: Vec<BufWriter<File>>) -> Self {
+        Self { base, device, streams: Vec::new(), outs, failed: None, records: 0 }
+    }
+
+    fn begin(&mut self, unix_time_ns: u64) {
         let part = |value: u64| u32::try_from(value).unwrap_or(u32::MAX).to_ne_bytes();
         let payload = [part(unix_time_ns / 1_000_000_000), part(unix_time_ns % 1_000_000_000)].concat();
-        writer.notice((0, 0), Notice::Timestamp, 0, &payload);
-        Ok(writer)
+        self.notice((0, 0), Notice::Timestamp, 0, &payload);
+    }
+
+    /// Whether something could not be written; [`Writer::finish`] says what.
+    pub fn has_failed(&self) -> bool {
+        self.failed.is_some()
     }
 
     /// Name of the file of a processor.
@@ -56,9 +79,11 @@ impl Writer {
     /// Readers stop at the first number that is missing: all up to this one are made.
     fn open_up_to(&mut self, cpu: u16) -> io::Result<()> {
         while self.streams.len() <= usize::from(cpu) {
-            let number = u16::try_from(self.streams.len()).unwrap_or(u16::MAX);
-            let out = BufWriter::new(File::create(Self::path_of(&self.base, number))?);
-            self.streams.push(Stream { out, sequence: 0, last_ns: None });
+            if let Some(base) = &self.base {
+                let number = u16::try_from(self.streams.len()).unwrap_or(u16::MAX);
+                self.outs.push(BufWriter::new(File::create(Self::path_of(base, number))?));
+            }
+            self.streams.push(Stream::default());
         }
         Ok(())
     }
@@ -71,7 +96,7 @@ impl Writer {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        self.streams.iter_mut().try_for_each(|stream| stream.out.flush())?;
+        self.outs.iter_mut().try_for_each(Write::flush)?;
         Ok(self.records)
     }
 
@@ -137,7 +162,8 @@ impl Writer {
         record.extend(length.to_ne_bytes());
         record.extend(payload);
         self.records += 1;
-        stream.out.write_all(&record)
+        let file = if self.base.is_some() { usize::from(cpu) } else { 0 };
+        self.outs[file].write_all(&record)
     }
 }
 

@@ -1,0 +1,72 @@
+//! Files that a user names: whatever they turn out to be, they are opened and read with bounds.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
+
+/// Longest text that is read as a whole: of fio's results with all bins a hundred runs.
+const LONGEST_BYTES: u64 = 256 << 20;
+/// For so long somebody is waited for who writes into a pipe.
+const PATIENCE: Duration = Duration::from_secs(1);
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// Opens a file. A named pipe must have a writer within a second: without, opening it would wait forever.
+pub fn open(path: &Path) -> io::Result<File> {
+    let metadata = fs::metadata(path)?;
+    if metadata.is_dir() {
+        return Err(io::Error::other("it is a directory"));
+    }
+    if !metadata.file_type().is_fifo() {
+        return File::open(path);
+    }
+    let file = File::from(rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?);
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let left = Timespec { tv_sec: 0, tv_nsec: left.subsec_nanos().into() };
+        let mut fds = [PollFd::new(&file, PollFlags::IN)];
+        if poll(&mut fds, Some(&left))? > 0 {
+            break;
+        }
+        // Silence says nothing of whether there is a writer; a read ends at once if there is none.
+        match (&file).read(&mut [0]) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            _ if Instant::now() >= end => return Err(io::Error::other("nobody writes into this pipe")),
+            _ => {}
+        }
+    }
+    let flags = rustix::fs::fcntl_getfl(&file)?;
+    rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
+/// Reads a text as a whole; what is no text is left at its first zero byte.
+pub fn text(path: &Path) -> io::Result<String> {
+    String::from_utf8(bytes(path)?).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        io::Error::other(format!("it is no text: byte {at} is no UTF-8"))
+    })
+}
+
+/// The same without a look at whether it is UTF-8.
+pub fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = open(path)?.take(LONGEST_BYTES + 1);
+    let mut all = Vec::new();
+    loop {
+        let before = all.len();
+        if file.by_ref().take(CHUNK_BYTES as u64).read_to_end(&mut all)? == 0 {
+            return Ok(all);
+        }
+        if let Some(at) = all[before..].iter().position(|byte| *byte == 0) {
+            return Err(io::Error::other(format!("it is no text: byte {} is zero", before + at)));
+        }
+        if all.len() as u64 > LONGEST_BYTES {
+            return Err(io::Error::other(format!("it is longer than {} MiB", LONGEST_BYTES >> 20)));
+        }
+    }
+}

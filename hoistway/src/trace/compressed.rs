@@ -1,0 +1,93 @@
+//! Traces that are kept compressed: `.gz` and `.zst`, recognised by their content and unpacked while they are read.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+use flate2::bufread::MultiGzDecoder;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use workload::trace::SAMPLE_BYTES;
+
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// The content, unpacked if it was packed.
+pub(super) fn unpacked(mut content: Box<dyn BufRead>) -> io::Result<Box<dyn BufRead>> {
+    let begin = content.fill_buf()?;
+    if begin.starts_with(&GZIP) {
+        return Ok(buffered(MultiGzDecoder::new(content)));
+    }
+    if begin.starts_with(&ZSTD) {
+        return Ok(buffered(Frames { source: content, decoder: FrameDecoder::new(), is_inside: false }));
+    }
+    Ok(content)
+}
+
+/// The first read of a sample has to give all of it: decoders give little at a time.
+fn buffered(decoder: impl Read + 'static) -> Box<dyn BufRead> {
+    Box::new(BufReader::with_capacity(SAMPLE_BYTES, Filled(decoder)))
+}
+
+/// Reads until the buffer is full or the content over.
+struct Filled<R>(R);
+
+impl<R: Read> Read for Filled<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let mut done = 0;
+        while done < to.len() {
+            match self.0.read(&mut to[done..]) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // What came before is given first; the error comes again.
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// Zstandard's frames one behind the other.
+struct Frames {
+    source: Box<dyn BufRead>,
+    decoder: FrameDecoder,
+    is_inside: bool,
+}
+
+impl Read for Frames {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if !self.is_inside && !self.begin_frame()? {
+                return Ok(0);
+            }
+            while self.decoder.can_collect() < to.len() && !self.decoder.is_finished() {
+                let wanted = BlockDecodingStrategy::UptoBytes(to.len());
+                self.decoder.decode_blocks(&mut self.source, wanted).map_err(io::Error::other)?;
+            }
+            let read = self.decoder.read(to)?;
+            if read > 0 || to.is_empty() {
+                return Ok(read);
+            }
+            self.is_inside = !self.decoder.is_finished();
+        }
+    }
+}
+
+impl Frames {
+    /// Whether there is another frame; those that hold no data are passed over.
+    fn begin_frame(&mut self) -> io::Result<bool> {
+        while !self.source.fill_buf()?.is_empty() {
+            match self.decoder.init(&mut self.source) {
+                Ok(()) => {
+                    self.is_inside = true;
+                    return Ok(true);
+                }
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
+                    io::copy(&mut self.source.by_ref().take(length.into()), &mut io::sink())?;
+                }
+                Err(error) => return Err(io::Error::other(error)),
+            }
+        }
+        Ok(false)
+    }
+}

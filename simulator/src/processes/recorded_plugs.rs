@@ -1,0 +1,74 @@
+//! Plugs that processes hold from one I/O to the next, as it was recorded: a replay of what was written by plugged calls merges as
+//! it did then. A process that has to wait lets go of everything, as in Linux.
+
+use std::collections::BTreeMap;
+
+use block::Nanos;
+use elevator::Elevator;
+use queue::{Plug, RequestQueue};
+use workload::Io;
+
+use super::Processes;
+
+/// The plugs that hold something, and whether somebody submits into one.
+#[derive(Debug, Default)]
+pub(super) struct RecordedPlugs {
+    /// By issuer and actor.
+    open: BTreeMap<(usize, u16), Plug>,
+    /// What is submitted at the moment stays in the submitter's plug.
+    pub(super) is_submitting: bool,
+}
+
+impl Processes {
+    /// Whether an I/O goes into a plug that stays, or finds one there.
+    #[inline]
+    pub(super) fn meets_a_plug(&self, io: &Io) -> bool {
+        io.is_held || !self.recorded_plugs.open.is_empty()
+    }
+
+    /// Begins an I/O in its process's plug, which stays if there is more to come.
+    #[cold]
+    pub(super) fn start_plugged(&mut self, index: usize, io: &Io, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
+        let key = (index, io.actor);
+        let open = self.recorded_plugs.open.remove(&key);
+        if open.is_none() && !io.is_held {
+            return self.start_io(index, io, now, queue);
+        }
+        let mut plug = open.unwrap_or_default();
+        // In eras without plugs of processes the queue's own stays in meanwhile.
+        if let Some(usual) = &mut self.plug {
+            std::mem::swap(usual, &mut plug);
+        }
+        self.recorded_plugs.is_submitting = true;
+        self.start_io(index, io, now, queue);
+        self.recorded_plugs.is_submitting = false;
+        if let Some(usual) = &mut self.plug {
+            std::mem::swap(usual, &mut plug);
+        }
+        if io.is_held {
+            self.recorded_plugs.open.insert(key, plug);
+        } else {
+            queue.unplug(&mut plug, now);
+            self.begins_to_wait(now, queue);
+        }
+    }
+
+    /// A process has to wait: what its actors hold enters the policy.
+    #[inline]
+    pub(super) fn let_go(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
+        if !self.recorded_plugs.open.is_empty() {
+            self.let_go_of_plugs(index, now, queue);
+        }
+    }
+
+    #[cold]
+    fn let_go_of_plugs(&mut self, index: usize, now: Nanos, queue: &mut RequestQueue<impl Elevator>) {
+        let own = self.recorded_plugs.open.range((index, 0)..=(index, u16::MAX)).map(|(key, _)| *key);
+        for key in own.collect::<Vec<_>>() {
+            if let Some(mut plug) = self.recorded_plugs.open.remove(&key) {
+                queue.unplug(&mut plug, now);
+            }
+        }
+        self.begins_to_wait(now, queue);
+    }
+}
