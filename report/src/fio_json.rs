@@ -82,6 +82,10 @@ pub fn read(text: &str) -> Result<Vec<FioJob>, FioError> {
     let json: Value = serde_json::from_str(document).map_err(|error| unreadable(format!("fio output: {error}")))?;
     let jobs =
         json.get("jobs").and_then(Value::as_array).ok_or_else(|| unreadable("fio output has no jobs[]".into()))?;
+    if jobs.is_empty() {
+        let help = "fio had nothing to run, or a tool took its jobs out: use a file with results";
+        return Err(FioError::Unreadable(Diagnostic::new("fio output has no results: its jobs[] is empty", help)));
+    }
     let globals = options(json.get("global options"));
     jobs.iter().enumerate().map(|(index, value)| job(index, value, &globals)).collect()
 }
@@ -146,7 +150,7 @@ fn latency(value: &Value, unit_ns: f64) -> FioLatency {
     FioLatency { min_ns: number("min"), max_ns: number("max"), mean_ns: number("mean"), percentiles_ns, histogram }
 }
 
-/// The last complete document; each begins with a line that is exactly `{`.
+/// The last complete document; each begins with a line that begins with `{`, as fio and tools that rewrite JSON put it.
 fn last_document(text: &str) -> Result<&str, Diagnostic> {
     let mut found = None;
     let mut at = 0;
@@ -172,11 +176,11 @@ fn last_document(text: &str) -> Result<&str, Diagnostic> {
     }
 }
 
-/// Position of the next line that is exactly `{`, from `at` on.
+/// Position of the next line that begins with `{`, from `at` on; inside of a document they are not looked for.
 fn begin_of_document(text: &str, at: usize) -> Option<usize> {
     let mut begin = at;
     for line in text[at..].split_inclusive('\n') {
-        if line.trim_end_matches(['\n', '\r']) == "{" {
+        if line.starts_with('{') {
             return Some(begin);
         }
         begin += line.len();

@@ -93,6 +93,16 @@ fn missing_keys_are_named() {
     assert_eq!(message(&text), "fio output has no jobs[0].read.total_ios");
 }
 
+/// A document on one line (jq -c writes it so) is one; without jobs it is told that there are none, not that it is no JSON.
+#[test]
+fn a_document_on_one_line_is_read_and_an_empty_one_is_told() {
+    let text = document(0).replace('\n', " ").replace(" : ", ":");
+    assert_eq!(read(&format!("note: {{\n{}\n", text.trim())).unwrap()[0].read.total_ios, 30_000);
+    for empty in ["{\"jobs\":[]}", "{\n  \"jobs\" : [\n  ]\n}\n"] {
+        assert_eq!(message(empty), "fio output has no results: its jobs[] is empty");
+    }
+}
+
 /// Terse, as fio 3.33 wrote it for `--rw=randrw --ioengine=null --size=16m --number_ios=4000`.
 #[test]
 fn terse_lines_are_read() {
