@@ -5,7 +5,7 @@ use std::fmt::Write;
 use experiment::cell::Cell;
 
 use crate::Results;
-use crate::quantity::{decimals, half_width, mib, percent, percentile_name, scheduler, time};
+use crate::quantity::{decimals, half_width, mib, percent, percentile_of, scheduler, time};
 
 /// One pipe table per workload.
 pub fn table(results: &Results<'_>, percentiles: &[f64]) -> String {
@@ -19,7 +19,7 @@ fn workload(block: &[Cell<'_>], percentiles: &[f64]) -> String {
     let mut header: Vec<String> = ["sched", "NR", "total MiB/s", "+-"].map(str::to_owned).into();
     header.extend(first.groups.iter().map(|group| format!("{} ({})", group.path, group.weight)));
     header.push("share error max".to_owned());
-    header.extend(percentiles.iter().map(|&percent| percentile_name(percent)));
+    header.extend(percentiles.iter().map(|&percent| percentile_of(first, percent)));
     let mut text = format!("**{}** on {}\n\n", escaped(first.workload), escaped(&first.runs[0].target.path));
     line(&mut text, &header);
     let rules: Vec<String> =
@@ -32,8 +32,8 @@ fn workload(block: &[Cell<'_>], percentiles: &[f64]) -> String {
         row.push(half_width(total, mib(1.0), places));
         row.extend(cell.groups.iter().map(|group| format!("{:.places$}", mib(group.bytes_per_s.mean))));
         row.push(cell.fairness.as_ref().map_or_else(|| "-".to_owned(), |fairness| percent(fairness.error_max)));
-        let latency = cell.latency(None, None);
-        row.extend(percentiles.iter().map(|&percent| time(latency.percentile_ns(percent).mean)));
+        let worst = |percent| cell.slowest_group(percent).map_or_else(|| "-".to_owned(), |(_, it)| time(it.ns));
+        row.extend(percentiles.iter().map(|&percent| worst(percent)));
         line(&mut text, &row);
     }
     text
