@@ -10,6 +10,10 @@ use crate::share::{Fairness, due_up_to};
 use crate::statistics::Estimate;
 use crate::{SchedulerSpec, ShareUnit};
 
+/// What results that fio made by itself have for a host. What it ran under is not known, so nothing promised its jobs a share
+/// unless their weights differ.
+pub const FIO: &str = "fio";
+
 /// The repetitions of one combination.
 #[derive(Clone, Debug)]
 pub struct Cell<'a> {
@@ -31,7 +35,8 @@ pub struct Cell<'a> {
     pub ios_per_s: Estimate,
     /// The groups that have jobs.
     pub groups: Vec<CellGroup<'a>>,
-    /// How the shares fit; the errors of the groups' mean throughput. None if nothing was done at all.
+    /// How the shares fit; the errors of the groups' mean throughput. None if nothing was done at all,
+    /// or nobody promised a share ([`FIO`]).
     pub fairness: Option<Fairness>,
     /// Throughput over the best of all schedulers of the same workload and thread count, 0 to 1.
     pub efficiency: Estimate,
@@ -142,7 +147,11 @@ impl<'a> Cell<'a> {
 
     /// How the shares of `runs` fit, by the mean of each group over them.
     pub fn fairness_of(&self, runs: &[&Measurement]) -> Option<Fairness> {
-        let experiment = &runs.first()?.experiment;
+        let Measurement { experiment, host, .. } = runs.first()?;
+        let is_weighted = self.groups.iter().any(|group| group.weight != self.groups[0].weight);
+        if host == FIO && !is_weighted {
+            return None;
+        }
         let got = |group: &CellGroup<'_>| {
             over(runs, |run| run.groups.get(group.index).map_or(0.0, |g| run.per_s(amount(g, experiment.share_unit))))
                 .mean

@@ -226,7 +226,34 @@ impl Histogram {
         }
         histogram
     }
+
+    /// A histogram of `count` latencies that has these percentiles, each exact to its bucket, straight lines between them.
+    ///
+    /// `listed` are percent (0 to 100) and nanoseconds, both ascending; what lies above the last has its latency. This is for
+    /// results that hold no buckets.
+    pub fn from_percentiles(listed: &[(f64, Nanos)], count: u64) -> Histogram {
+        let (mut below, mut before_ns) = (0, None);
+        let mut bins: Vec<(Nanos, u64)> = Vec::new();
+        for &(percent, ns) in listed {
+            // As the percentile is looked up: the first latency that so many do not exceed.
+            #[expect(clippy::cast_possible_truncation, reason = "at most `count`")]
+            let up_to = ((percent / 100.0 * count as f64).ceil() as u64).clamp(1, count.max(1));
+            let here = up_to.saturating_sub(below).min(count);
+            let from_ns = before_ns.unwrap_or(ns);
+            let pieces = here.clamp(1, PIECES);
+            for piece in 1..=pieces {
+                let at_ns = from_ns + ns.saturating_sub(from_ns) * piece / pieces;
+                bins.push((at_ns, here * piece / pieces - here * (piece - 1) / pieces));
+            }
+            (below, before_ns) = (below.max(up_to), Some(ns));
+        }
+        bins.extend(before_ns.map(|last_ns| (last_ns, count.saturating_sub(below))));
+        Self::from_bins(bins)
+    }
 }
+
+/// Steps of a line between two listed percentiles.
+const PIECES: u64 = 64;
 
 /// The first bucket up to which `percent` of all `count` latencies lie.
 fn percentile_bucket(mut bins: impl Iterator<Item = (usize, u64)>, count: u64, percent: f64) -> Option<usize> {
@@ -386,6 +413,23 @@ mod tests {
         assert_eq!((second.percentile_ns(0, 99.0), second.max_ns()), (0, 0));
         [500, 500].into_iter().for_each(|latency_ns| add(&mut second, latency_ns));
         assert_eq!((second.percentile_ns(2, 1.0), second.percentile_ns(2, 99.0)), (500, 500));
+    }
+
+    #[test]
+    fn listed_percentiles_are_given_back() {
+        // fio's list with values in its own buckets; counts that do not divide evenly are where a step too far shows.
+        let percents = [1.0, 5.0, 10.0, 50.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
+        let listed: Vec<(f64, Nanos)> =
+            percents.iter().zip(1..).map(|(percent, n)| (*percent, bucket_ns(bucket_of(n * n * 100_000)))).collect();
+        for count in [71, 99, 101, 997, 1_000, 12_345, 5_000_003] {
+            let histogram = Histogram::from_percentiles(&listed, count);
+            assert_eq!(histogram.percentile_unclamped_ns(50.0), listed[3].1, "of {count}");
+            if count > 10_000 {
+                for (percent, ns) in &listed {
+                    assert_eq!(histogram.percentile_unclamped_ns(*percent), *ns, "{percent} of {count}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub mod machine;
 pub mod matrix;
 pub mod measurement;
 pub mod metric;
+pub mod percentile;
 pub mod recorder;
 pub mod schedule;
 pub mod scheduler;
@@ -51,6 +52,7 @@ pub use host::{Host, LiveFigures, LiveGroup, Progress, Refusal, RunError, Unatte
 pub use machine::{FileLayout, FileSystem, KernelEra, Machine};
 pub use matrix::{Matrix, Order, WorkloadPlan};
 pub use measurement::{Measurement, SchedulerInForce, TargetFacts, TunableInForce};
+pub use percentile::Percentile;
 pub use recorder::{Completion, IoDirection, Recorder, Window};
 pub use schedule::Schedule;
 pub use scheduler::{SchedulerSpec, Setting};

@@ -202,7 +202,7 @@ impl From<linux::device::Refusal> for Error {
             R::Empty { .. } => "give it a size, for example: truncate -s 1G FILE",
             R::Escapes { .. } => "name a path inside",
             R::System { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                "ask for read permission (group disk, or root)"
+                permission(rustix::process::geteuid().is_root())
             }
             R::System { .. } => "",
         };
@@ -213,6 +213,16 @@ impl From<linux::device::Refusal> for Error {
             _ => Exit::Refused,
         };
         Self::new(exit, refusal.to_string(), help)
+    }
+}
+
+/// What helps who may not open a device or file; root has all permissions that files give.
+const fn permission(is_root: bool) -> &'static str {
+    if is_root {
+        "root may not either: a container needs the device given to it (docker run --device), and the file system or a \
+         security module may forbid it"
+    } else {
+        "ask for read permission (group disk, or root)"
     }
 }
 
@@ -346,6 +356,11 @@ mod tests {
             error.to_string(),
             "hoistway: error: weight 0 is outside 1 to 10000 (--weights 0,1)\n  help: only ratios matter"
         );
+    }
+
+    #[test]
+    fn root_is_not_told_to_become_root() {
+        assert!(permission(false).contains("or root") && !permission(true).contains("or root"));
     }
 
     #[test]

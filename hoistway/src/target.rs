@@ -406,6 +406,52 @@ fn refuse_holes(path: &Path, opened: &Opened) -> Result<(), Error> {
 
 /// Names the user's target in a message in which the host names what it was told.
 pub fn in_users_words(refusal: &Refusal, host_text: &str, text: &str) -> Refusal {
-    let told = |message: &str| if host_text.is_empty() { message.to_owned() } else { message.replace(host_text, text) };
+    let told = |message: &str| spoken(message, host_text, text);
     Refusal { message: told(&refusal.message), help: told(&refusal.help), exit: refusal.exit }
+}
+
+/// A message in which a descriptor of ours, however it is written, has the name that the user gave the target.
+pub fn spoken(message: &str, host_text: &str, text: &str) -> String {
+    if host_text.is_empty() {
+        return message.to_owned();
+    }
+    let message = message.replace(host_text, text);
+    let Some((_, rest)) = host_text.split_once("/dev/fd/") else { return message };
+    let number: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    let with_slice = format!("/dev/fd/{rest}");
+    let names = [with_slice, format!("/proc/{}/fd/{number}", std::process::id()), format!("/dev/fd/{number}")];
+    names.iter().fold(message, |message, name| without_name(&message, name, text))
+}
+
+/// `name` becomes `text` wherever no further digit follows: descriptor 3 is not 31.
+fn without_name(message: &str, name: &str, text: &str) -> String {
+    let mut parts = message.split(name).peekable();
+    let mut told = String::new();
+    while let Some(part) = parts.next() {
+        told.push_str(part);
+        if let Some(next) = parts.peek() {
+            told.push_str(if next.starts_with(|c: char| c.is_ascii_digit()) { name } else { text });
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::spoken;
+
+    #[test]
+    fn a_descriptor_is_never_told_for_the_target() {
+        let host_text = "/dev/fd/3@4096+1048576";
+        let told = |message: &str| spoken(message, host_text, "/srv");
+        assert_eq!(told("/dev/fd/3@4096+1048576: too small"), "/srv: too small");
+        assert_eq!(told("/dev/fd/3: Input/output error"), "/srv: Input/output error");
+        assert_eq!(told(&format!("fio: /proc/{}/fd/3: gone", std::process::id())), "fio: /srv: gone");
+        assert_eq!(told("/dev/fd/31 and /dev/fd/3"), "/dev/fd/31 and /srv");
+        assert_eq!(
+            spoken("ssd@/dev/fd/3@4096+8 fails", "ssd@/dev/fd/3@4096+8", "model:ssd@/srv"),
+            "model:ssd@/srv fails"
+        );
+        assert_eq!(spoken("disk.img fails", "disk.img", "disk.img"), "disk.img fails");
+    }
 }

@@ -3,8 +3,8 @@
 use std::error::Error as _;
 use std::ffi::OsString;
 
-use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
 use experiment::{Diagnostic, Exit};
 
 use crate::arguments::Arguments;
@@ -44,10 +44,56 @@ fn in_our_words(error: &clap::Error) -> Error {
     let is_more = |line: &&str| !["tip:", "Usage:", "For more"].iter().any(|head| line.starts_with(head));
     let more: Vec<&str> = lines.clone().take_while(is_more).collect();
     let what = if more.is_empty() { first } else { format!("{first} {}", more.join(" ")) };
+    let unknown = match error.kind() {
+        ErrorKind::UnknownArgument => option.split('=').next(),
+        ErrorKind::InvalidSubcommand => error.get(ContextKind::InvalidSubcommand).and_then(|word| match word {
+            ContextValue::String(word) => Some(word.as_str()),
+            _ => None,
+        }),
+        _ => None,
+    };
+    if let Some(help) = unknown.and_then(elsewhere) {
+        return Error::usage(what, help);
+    }
     let tips: Vec<&str> = lines.filter_map(|line| line.strip_prefix("tip: ")).map(str::trim).collect();
     let help =
         if tips.is_empty() { "hoistway --help, and --help behind each subcommand".to_owned() } else { tips.join("; ") };
     Error::usage(what, help)
+}
+
+/// Where a word belongs that stands in a wrong place: an option of other subcommands, a subcommand of one, or an option
+/// written as a subcommand. A word that only looks like it is no better than none.
+fn elsewhere(word: &str) -> Option<String> {
+    let name = word.trim_start_matches('-');
+    let mut options = Vec::new();
+    let mut subcommands = Vec::new();
+    find(&Arguments::command(), "", name, &mut options, &mut subcommands);
+    let listed = |paths: &[String]| paths.join(", ");
+    if word.starts_with("--") && !options.is_empty() {
+        return Some(format!("--{name} is an option of {}: it stands right behind that", listed(&options)));
+    }
+    if word.starts_with('-') {
+        return None;
+    }
+    if !subcommands.is_empty() {
+        return Some(format!("it is a subcommand of its own: {}", listed(&subcommands)));
+    }
+    (!options.is_empty()).then(|| format!("it is an option, --{name}, of {}", listed(&options)))
+}
+
+/// Paths of the commands that have an option, and those of the subcommands, of a name.
+fn find(command: &clap::Command, path: &str, name: &str, options: &mut Vec<String>, subcommands: &mut Vec<String>) {
+    let path = format!("{path}{} ", command.get_name());
+    let is_it = |argument: &&clap::Arg| argument.get_long() == Some(name) && !argument.is_global_set();
+    if command.get_arguments().any(|argument| is_it(&argument)) {
+        options.push(path.trim_end().to_owned());
+    }
+    for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+        if inner.get_name() == name {
+            subcommands.push(format!("{path}{name}"));
+        }
+        find(inner, &path, name, options, subcommands);
+    }
 }
 
 #[cfg(test)]
@@ -78,8 +124,22 @@ mod tests {
     }
 
     #[test]
+    fn a_word_in_the_wrong_place_is_told_where_it_belongs() {
+        // The nearest by letters is replay, which explains nothing.
+        let explain = message("hoistway explain");
+        assert!(
+            explain.contains("it is an option, --explain, of hoistway test") && !explain.contains("replay"),
+            "{explain}"
+        );
+        let status = message("hoistway status");
+        assert!(status.contains("hoistway ctl status"), "{status}");
+        let control = message("hoistway list --control x");
+        assert!(control.contains("--control is an option of hoistway serve, hoistway ctl"), "{control}");
+        assert!(!control.contains("--color"), "{control}");
+    }
+
+    #[test]
     fn definitions_are_consistent() {
-        use clap::CommandFactory;
         Arguments::command().debug_assert();
     }
 }

@@ -1,25 +1,30 @@
 //! Two stored results side by side: what changed, and whether that is more than noise.
 //!
-//! Welch's test on total throughput, p99 and the largest share error of each cell that both results have. Cells whose
-//! tunables in force differ are shown but marked: they are not the same experiment. Source: harness 5.6.
+//! Total throughput and the largest share error by Welch's test over the sets; p99 of each group by the intervals of
+//! [`Percentile`], which need no second set. Cells whose tunables in force differ are shown but marked: they are not the
+//! same experiment. Source: harness 5.6.
 
 use std::fmt::Write;
 
+use experiment::Percentile;
 use experiment::cell::Cell;
 use experiment::metric::Metric;
-use experiment::statistics::{Difference, Estimate};
+use experiment::statistics::Difference;
 
-use crate::quantity::{amount, scheduler};
+use crate::quantity::{amount, percentile_name, scheduler};
 
 /// The figures that are compared.
 pub const METRICS: [Metric; 3] = [Metric::TotalBw, Metric::LatP99, Metric::ShareErrorMax];
 
+/// The percentile behind [`Metric::LatP99`].
+const PERCENT: f64 = 99.0;
+
 /// How a change stands to the worsening that is allowed.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Against {
-    /// Not worse by so much.
+    /// Not worse by so much, with its whole interval.
     Within,
-    /// Worse by more, but the interval of the difference does not lie beyond the limit as a whole: noise.
+    /// The interval reaches past the limit, or there is none: noise may hide a worsening.
     Unsure,
     /// Worse by more, with the whole interval.
     Beyond,
@@ -32,12 +37,20 @@ pub struct Change {
     pub cell: String,
     /// The figure.
     pub metric: Metric,
+    /// The group it is of; none where it is of the whole cell.
+    pub group: Option<String>,
     /// In the first result.
-    pub old: Estimate,
+    pub old: f64,
     /// In the second.
-    pub new: Estimate,
-    /// How they differ; none if the first is zero and the second is not.
-    pub difference: Option<Difference>,
+    pub new: f64,
+    /// How they differ, relative to the first (0.05 = 5 % more); none if the first is zero and the second is not.
+    pub relative: Option<f64>,
+    /// The 95 % interval of that.
+    pub interval: Option<(f64, f64)>,
+    /// Why there is no interval, or what else is to be known.
+    pub remark: String,
+    /// Whether both results hold the very same measurements, so that nothing can have changed.
+    pub is_identical: bool,
     /// Whether the schedulers' tunables in force are the same.
     pub same_settings: bool,
 }
@@ -45,25 +58,34 @@ pub struct Change {
 impl Change {
     /// `+` for more, `-` for less, `~` for no difference that can be told from noise, or less than 1 %.
     pub fn sign(&self) -> char {
-        match &self.difference {
-            Some(difference) if !difference.is_significant() => '~',
-            Some(difference) if difference.relative < 0.0 => '-',
+        let is_told = self.interval.is_some_and(|(low, high)| low > 0.0 || high < 0.0);
+        match self.relative {
+            Some(relative) if relative.abs() < 0.01 || !is_told => '~',
+            Some(relative) if relative < 0.0 => '-',
             _ => '+',
+        }
+    }
+
+    /// The figure as it is asked for, and of whom: `lat_p99(web)`.
+    pub fn name(&self) -> String {
+        match &self.group {
+            Some(group) => format!("{}({group})", self.metric.name()),
+            None => self.metric.name().to_owned(),
         }
     }
 
     /// Whether the second result is worse by more than `limit` (0.05 = 5 %).
     pub fn against(&self, limit: f64) -> Against {
-        let Some(difference) = &self.difference else {
+        if self.is_identical {
+            return Against::Within;
+        }
+        if self.relative.is_none() {
             return if self.metric == Metric::TotalBw { Against::Within } else { Against::Beyond };
-        };
-        let (low, high) = difference.interval();
+        }
+        let Some((low, high)) = self.interval else { return Against::Unsure };
         // More throughput is better, more of everything else compared here is worse.
-        let (least, mean, _) = match self.metric {
-            Metric::TotalBw => (-high, -difference.relative, -low),
-            _ => (low, difference.relative, high),
-        };
-        match (least > limit, mean > limit) {
+        let (least, most) = if self.metric == Metric::TotalBw { (-high, -low) } else { (low, high) };
+        match (least > limit, most > limit) {
             (true, _) => Against::Beyond,
             (false, true) => Against::Unsure,
             (false, false) => Against::Within,
@@ -79,37 +101,123 @@ pub fn changes(old: &[Cell<'_>], new: &[Cell<'_>]) -> Vec<Change> {
             after.workload == before.workload && after.spec == before.spec && after.threads == before.threads
         };
         let Some(after) = new.iter().find(same) else { continue };
-        for metric in METRICS {
-            let (Some(old), Some(new)) = (metric.of(before, None, None), metric.of(after, None, None)) else {
-                continue;
-            };
-            let difference = Difference::between(&old, &new);
-            let same_settings = before.scheduler.tunables == after.scheduler.tunables;
-            let cell = format!("{} {} nr={}", before.workload, scheduler(before), before.threads);
-            changes.push(Change { cell, metric, old, new, difference, same_settings });
+        changes.extend(of_sets(before, after, Metric::TotalBw));
+        changes.extend(of_groups(before, after));
+        // Only a scheduler with weights promises shares, and one group has everything.
+        if before.groups.len() > 1 && before.scheduler.has_shares && after.scheduler.has_shares {
+            changes.extend(of_sets(before, after, Metric::ShareErrorMax));
         }
     }
     changes
 }
 
+/// A change of two cells, without its figures.
+fn blank(before: &Cell<'_>, after: &Cell<'_>, metric: Metric) -> Change {
+    let is_same = before.runs.len() == after.runs.len()
+        && before.runs.iter().zip(&after.runs).all(|(a, b)| a.window_ns == b.window_ns && a.groups == b.groups);
+    Change {
+        cell: format!("{} {} nr={}", before.workload, scheduler(before), before.threads),
+        metric,
+        group: None,
+        old: 0.0,
+        new: 0.0,
+        relative: None,
+        interval: None,
+        remark: String::new(),
+        is_identical: is_same,
+        same_settings: before.scheduler.tunables == after.scheduler.tunables,
+    }
+}
+
+/// A figure with one value per set.
+fn of_sets(before: &Cell<'_>, after: &Cell<'_>, metric: Metric) -> Option<Change> {
+    let (old, new) = (metric.of(before, None, None)?, metric.of(after, None, None)?);
+    let difference = Difference::between(&old, &new);
+    let interval = difference.filter(|difference| difference.ci95.is_some()).map(|difference| difference.interval());
+    let remark = if old.n < 2 || new.n < 2 { "one set has no interval" } else { "" };
+    Some(Change {
+        old: old.mean,
+        new: new.mean,
+        relative: difference.map(|difference| difference.relative),
+        interval,
+        remark: remark.to_owned(),
+        ..blank(before, after, metric)
+    })
+}
+
+/// The percentile of each group that both have.
+fn of_groups<'a>(before: &'a Cell<'_>, after: &'a Cell<'_>) -> impl Iterator<Item = Change> + 'a {
+    before.groups.iter().enumerate().filter_map(move |(index, group)| {
+        let other = after.groups.iter().position(|other| other.path == group.path)?;
+        let old = Percentile::of(&before.latency(Some(index), None), PERCENT)?;
+        let new = Percentile::of(&after.latency(Some(other), None), PERCENT)?;
+        let group = (before.groups.len() > 1).then(|| group.path.to_owned());
+        Some(Change {
+            group,
+            old: old.ns,
+            new: new.ns,
+            relative: (old.ns > 0.0).then(|| new.ns / old.ns - 1.0),
+            interval: relative_interval(&old, &new),
+            remark: too_few(&old, &new),
+            ..blank(before, after, Metric::LatP99)
+        })
+    })
+}
+
+/// The 95 % interval of how much longer the second one is, from those of both (the method of variance estimates recovery,
+/// which keeps them as lopsided as they are).
+fn relative_interval(old: &Percentile, new: &Percentile) -> Option<(f64, f64)> {
+    let ((old_low, old_high), (new_low, new_high)) = (old.interval_ns?, new.interval_ns?);
+    if old.ns <= 0.0 {
+        return None;
+    }
+    let difference = new.ns - old.ns;
+    let below = (new.ns - new_low).hypot(old_high - old.ns);
+    let above = (new_high - new.ns).hypot(old.ns - old_low);
+    Some(((difference - below) / old.ns, (difference + above) / old.ns))
+}
+
+/// What is to be said of a percentile of too few samples.
+fn too_few(old: &Percentile, new: &Percentile) -> String {
+    let fewer = if new.samples < old.samples { new } else { old };
+    if fewer.interval_ns.is_some() {
+        return String::new();
+    }
+    let (name, samples) = (percentile_name(fewer.percent), fewer.samples);
+    let is_maximum = if fewer.is_maximum() { " is their maximum" } else { "" };
+    format!("{name} of {samples} samples{is_maximum}; {} are needed for an interval", fewer.samples_needed())
+}
+
 /// The changes as a table.
 pub fn table(changes: &[Change]) -> String {
-    let width = changes.iter().map(|change| change.cell.chars().count()).max().unwrap_or(0).max(4);
-    let mut text =
-        format!("{:<width$}  {:<15}  {:>14}  {:>14}  {:>8}  95 % interval\n", "cell", "metric", "A", "B", "delta");
+    let width = |of: fn(&Change) -> usize, least: usize| changes.iter().map(of).max().unwrap_or(0).max(least);
+    let cell_width = width(|change| change.cell.chars().count(), 4);
+    let name_width = width(|change| change.name().chars().count(), 15);
+    let mut text = format!(
+        "{:<cell_width$}  {:<name_width$}  {:>14}  {:>14}  {:>8}  95 % interval\n",
+        "cell", "metric", "A", "B", "delta"
+    );
     for change in changes {
-        let (old, new) =
-            (amount(change.metric.quantity(), change.old.mean), amount(change.metric.quantity(), change.new.mean));
-        let _ = write!(text, "{:<width$}  {:<15}  {old:>14}  {new:>14}  ", change.cell, change.metric.name());
+        let [old, new] = [change.old, change.new].map(|value| amount(change.metric.quantity(), value));
+        let _ = write!(text, "{:<cell_width$}  {:<name_width$}  {old:>14}  {new:>14}  ", change.cell, change.name());
         let sign = change.sign();
-        let _ = match &change.difference {
-            Some(Difference { relative, ci95: Some(ci95) }) => {
-                write!(text, "{:>+7.1}%  +-{:.1}%  {sign}", relative * 100.0, ci95 * 100.0)
-            }
-            Some(Difference { relative, ci95: None }) => write!(text, "{:>+7.1}%  -  {sign}", relative * 100.0),
-            None => write!(text, "{:>8}  -  {sign}", "from 0"),
+        let delta =
+            change.relative.map_or_else(|| "from 0".to_owned(), |relative| format!("{:+.1}%", relative * 100.0));
+        let interval = match change.interval {
+            Some((low, high)) => format!("{:+.1}% to {:+.1}%", low * 100.0, high * 100.0),
+            None => "-".to_owned(),
         };
-        text.push_str(if change.same_settings { "\n" } else { "  settings differ\n" });
+        let mut remarks = String::new();
+        if change.is_identical {
+            remarks.push_str("the same measurements");
+        } else {
+            remarks.push_str(&change.remark);
+        }
+        if !change.same_settings {
+            remarks.push_str(if remarks.is_empty() { "settings differ" } else { "; settings differ" });
+        }
+        let line = format!("{delta:>8}  {interval:<19}  {sign}  {remarks}");
+        let _ = writeln!(text, "{}", line.trim_end());
     }
     text
 }
@@ -117,30 +225,77 @@ pub fn table(changes: &[Change]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use experiment::statistics::Estimate;
 
-    fn change(metric: Metric, old: &[f64], new: &[f64]) -> Change {
-        let (old, new) = (Estimate::of(old), Estimate::of(new));
-        let difference = Difference::between(&old, &new);
-        Change { cell: "drr cfq nr=1".into(), metric, old, new, difference, same_settings: true }
+    fn blank_change(metric: Metric) -> Change {
+        Change {
+            cell: "drr cfq nr=1".into(),
+            metric,
+            group: None,
+            old: 0.0,
+            new: 0.0,
+            relative: None,
+            interval: None,
+            remark: String::new(),
+            is_identical: false,
+            same_settings: true,
+        }
+    }
+
+    fn change(old: &[f64], new: &[f64]) -> Change {
+        let difference = Difference::between(&Estimate::of(old), &Estimate::of(new)).unwrap();
+        let interval = difference.ci95.map(|_| difference.interval());
+        Change { relative: Some(difference.relative), interval, ..blank_change(Metric::TotalBw) }
+    }
+
+    fn latency(old: (f64, f64, f64), new: (f64, f64, f64)) -> Change {
+        let of = |(low, ns, high)| Percentile { percent: 99.0, ns, samples: 1_000, interval_ns: Some((low, high)) };
+        let (old, new) = (of(old), of(new));
+        let relative = Some(new.ns / old.ns - 1.0);
+        Change { relative, interval: relative_interval(&old, &new), ..blank_change(Metric::LatP99) }
     }
 
     #[test]
     fn a_tenth_less_throughput_is_a_regression_and_a_tenth_more_is_not() {
-        let less = change(Metric::TotalBw, &[100.0, 101.0, 99.0], &[90.0, 90.9, 89.1]);
+        let less = change(&[100.0, 101.0, 99.0], &[90.0, 90.9, 89.1]);
         assert_eq!((less.sign(), less.against(0.05)), ('-', Against::Beyond));
-        let more = change(Metric::TotalBw, &[90.0, 90.9, 89.1], &[100.0, 101.0, 99.0]);
+        let more = change(&[90.0, 90.9, 89.1], &[100.0, 101.0, 99.0]);
         assert_eq!((more.sign(), more.against(0.05)), ('+', Against::Within));
     }
 
     #[test]
     fn more_latency_is_a_regression() {
-        assert_eq!(change(Metric::LatP99, &[10.0], &[12.0]).against(0.05), Against::Beyond);
-        assert_eq!(change(Metric::LatP99, &[12.0], &[10.0]).against(0.05), Against::Within);
+        assert_eq!(latency((9.9, 10.0, 10.1), (11.9, 12.0, 12.1)).against(0.05), Against::Beyond);
+        assert_eq!(latency((11.9, 12.0, 12.1), (9.9, 10.0, 10.1)).against(0.05), Against::Within);
+        // The upper end of the first and the lower end of the second come near to each other: 2 -+ hypot(1.5, 0.5).
+        let wide = latency((9.0, 10.0, 11.5), (11.5, 12.0, 12.5));
+        assert!((wide.interval.unwrap().0 - (2.0 - 1.5_f64.hypot(0.5)) / 10.0).abs() < 1e-12);
+        assert_eq!((wide.sign(), wide.against(0.05)), ('+', Against::Unsure));
     }
 
     #[test]
-    fn a_difference_inside_the_noise_is_none() {
-        let noisy = change(Metric::TotalBw, &[100.0, 130.0, 70.0], &[95.0, 60.0, 125.0]);
-        assert_eq!((noisy.sign(), noisy.against(0.03), noisy.against(0.1)), ('~', Against::Unsure, Against::Within));
+    fn whatever_the_interval_reaches_past_is_not_passed() {
+        let noisy = change(&[100.0, 130.0, 70.0], &[95.0, 60.0, 125.0]);
+        assert_eq!(noisy.sign(), '~');
+        assert_eq!((noisy.against(0.03), noisy.against(0.1)), (Against::Unsure, Against::Unsure), "+-60 % hides 10 %");
+        // Better by a twentieth on the mean, and it may as well be half as much worse.
+        let better = change(&[100.0, 140.0, 60.0], &[105.0, 60.0, 150.0]);
+        assert_eq!(better.against(0.05), Against::Unsure);
+        assert_eq!(noisy.against(3.0), Against::Within);
+    }
+
+    #[test]
+    fn one_set_each_proves_nothing_and_the_same_measurements_prove_that_nothing_changed() {
+        let once = change(&[100.0], &[50.0]);
+        assert_eq!((once.sign(), once.against(0.05)), ('~', Against::Unsure));
+        let same = Change { is_identical: true, ..change(&[100.0], &[100.0]) };
+        assert_eq!(same.against(0.0), Against::Within);
+    }
+
+    #[test]
+    fn a_percentile_of_too_few_samples_is_told() {
+        let of = |samples| Percentile { percent: 99.0, ns: 5.0, samples, interval_ns: None };
+        assert_eq!(too_few(&of(71), &of(500)), "p99 of 71 samples is their maximum; 368 are needed for an interval");
+        assert_eq!(too_few(&of(400), &of(300)), "p99 of 300 samples; 368 are needed for an interval");
     }
 }

@@ -66,8 +66,9 @@ fn rows_of_run(text: &mut String, cell: &Cell<'_>, run: &Measurement, percentile
         }
         for (place, group) in cell.groups.iter().enumerate() {
             let Some(tally) = tally(group.index).filter(|tally| is_used(tally)) else { continue };
-            let share =
-                fairness.as_ref().map(|fairness| (fairness.share[place], fairness.due[place], fairness.error(place)));
+            // With its sign: below zero for a group that got less than it was due.
+            let signed = |relative: Option<f64>| relative.map(|relative| relative - 1.0);
+            let share = fairness.as_ref().map(|it| (it.share[place], it.due[place], signed(it.relative[place])));
             let row = Row { group: group.path, weight: Some(group.weight), name, share };
             row.write(text, &prefix, run, &[tally], percentiles, &flags);
         }
@@ -94,7 +95,7 @@ struct Row<'a> {
     group: &'a str,
     weight: Option<u32>,
     name: &'a str,
-    /// Share, due and share error.
+    /// Share, due, and share error with its sign; the total's is the largest of all without one.
     share: Option<(f64, f64, Option<f64>)>,
 }
 

@@ -13,10 +13,12 @@ pub mod csv;
 pub mod fio_json;
 pub mod fio_terse;
 pub mod json;
+mod legend;
 pub mod markdown;
 pub mod page;
 mod quantity;
 mod results;
 pub mod table;
+mod winners;
 
 pub use results::Results;

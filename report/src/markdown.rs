@@ -5,7 +5,7 @@ use std::fmt::Write;
 use experiment::cell::Cell;
 
 use crate::Results;
-use crate::quantity::{decimals, half_width, mib, percent, percentile_name, scheduler, time};
+use crate::quantity::{decimals, half_width, mib, percent, percentile_of, scheduler, time};
 use crate::table::{discarded, discards};
 
 /// One pipe table per workload.
@@ -22,7 +22,7 @@ fn workload(block: &[Cell<'_>], percentiles: &[f64]) -> String {
     header.extend(has_discards.then(|| "discarded MiB/s".to_owned()));
     header.extend(first.groups.iter().map(|group| format!("{} ({})", group.path, group.weight)));
     header.push("share error max".to_owned());
-    header.extend(percentiles.iter().map(|&percent| percentile_name(percent)));
+    header.extend(percentiles.iter().map(|&percent| percentile_of(first, percent)));
     let mut text = format!("**{}** on {}\n\n", escaped(first.workload), escaped(&first.runs[0].target.path));
     line(&mut text, &header);
     let rules: Vec<String> =
@@ -36,8 +36,8 @@ fn workload(block: &[Cell<'_>], percentiles: &[f64]) -> String {
         row.extend(has_discards.then(|| discarded(&cell.discarded_bytes_per_s)));
         row.extend(cell.groups.iter().map(|group| format!("{:.places$}", mib(group.bytes_per_s.mean))));
         row.push(cell.fairness.as_ref().map_or_else(|| "-".to_owned(), |fairness| percent(fairness.error_max)));
-        let latency = cell.latency(None, None);
-        row.extend(percentiles.iter().map(|&percent| time(latency.percentile_ns(percent).mean)));
+        let worst = |percent| cell.slowest_group(percent).map_or_else(|| "-".to_owned(), |(_, it)| time(it.ns));
+        row.extend(percentiles.iter().map(|&percent| worst(percent)));
         line(&mut text, &row);
     }
     text

@@ -67,6 +67,12 @@ pub fn percentile_name(percent: f64) -> String {
     if percent >= 100.0 { "max".to_owned() } else { format!("p{percent}") }
 }
 
+/// The same, and of whom a table shows it: the group that waits longest where there are several.
+pub fn percentile_of(cell: &Cell<'_>, percent: f64) -> String {
+    let name = percentile_name(percent);
+    if cell.groups.len() > 1 { format!("worst {name}") } else { name }
+}
+
 /// The scheduler of a cell as tables show it: its real name, the version and settings that were asked for.
 pub fn scheduler(cell: &Cell<'_>) -> String {
     let mut label = cell.scheduler.name.clone();

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use experiment::Percentile;
 use experiment::assertion::Column;
 use experiment::cell::Cell;
 use experiment::job::Amount;
@@ -9,8 +10,8 @@ use experiment::measurement::Flag;
 use experiment::metric::Quantity;
 use experiment::statistics::{Estimate, truncated_mean};
 
-use crate::Results;
 use crate::quantity::{self, decimals, half_width, jobs, mib, percent, scheduler, span, time, tunables};
+use crate::{Results, legend, winners};
 
 /// Tunables that iostest's header names first, in this order.
 const CLASSIC_FIRST: [&str; 4] = ["group_isolation", "slice_idle", "group_idle", "quantum"];
@@ -175,7 +176,11 @@ fn figure(quantity: Quantity, value: f64) -> String {
 pub fn text(results: &Results<'_>, options: &TextOptions) -> String {
     let cells = results.cells();
     let blocks = cells.chunk_by(|a, b| a.workload == b.workload);
-    let blocks: Vec<String> = blocks.map(|block| text_block(results, block, options)).collect();
+    let mut blocks: Vec<String> = blocks.map(|block| text_block(results, block, options)).collect();
+    // What the signs mean is told once, below the first table.
+    if let Some(first) = blocks.first_mut() {
+        first.push_str(&legend::below(&cells, &options.percentiles));
+    }
     blocks.join("\n") + incomplete(results) + &verdicts(results)
 }
 
@@ -266,7 +271,7 @@ fn text_header(first: &Cell<'_>, shape: Shape, options: &TextOptions) -> Vec<Str
     header.extend(shape.has_discards.then(|| "discarded MiB/s".to_owned()));
     header.extend(first.groups.iter().map(|group| group.path.to_owned()));
     header.push("share error".to_owned());
-    header.extend(options.percentiles.iter().map(|&percent| quantity::percentile_name(percent)));
+    header.extend(options.percentiles.iter().map(|&percent| quantity::percentile_of(first, percent)));
     header.push(String::new());
     header
 }
@@ -299,33 +304,24 @@ fn group_row(cell: &Cell<'_>, group: usize, shape: Shape, options: &TextOptions)
     row
 }
 
+/// Latencies of one group, or of the one that waits longest.
 fn latencies(cell: &Cell<'_>, group: Option<usize>, options: &TextOptions) -> Vec<String> {
-    let figures = cell.latency(group, None);
-    let has_any = figures.histogram.count() > 0;
-    let show = |&percent: &f64| if has_any { time(figures.percentile_ns(percent).mean) } else { "-".to_owned() };
+    let figures = group.map(|group| cell.latency(Some(group), None));
+    let percentile = |percent: f64| match &figures {
+        Some(figures) => Percentile::of(figures, percent),
+        None => cell.slowest_group(percent).map(|(_, percentile)| percentile),
+    };
+    let show = |&percent: &f64| percentile(percent).map_or_else(|| "-".to_owned(), |it| time(it.ns));
     options.percentiles.iter().map(show).collect()
 }
 
-/// The line that names the winners.
+/// The lines that name the winners, at the highest thread count of each scheduler.
 fn best(block: &[Cell<'_>]) -> String {
-    let by_total = block.iter().max_by(|a, b| a.bytes_per_s.mean.total_cmp(&b.bytes_per_s.mean));
-    let sharers = block.iter().filter(|cell| cell.groups.len() > 1);
-    let errors = sharers.filter_map(|cell| Some((cell, cell.fairness.as_ref()?)));
-    // Of equals, the one that meant it: without weights a good share is luck.
-    let by_share = errors.min_by(|a, b| {
-        let closer = a.1.error_max.total_cmp(&b.1.error_max);
-        closer.then(b.0.scheduler.has_shares.cmp(&a.0.scheduler.has_shares))
-    });
-    let mut line = String::new();
-    if let Some(cell) = by_total.filter(|_| block.len() > 1) {
-        let places = decimals(mib(cell.bytes_per_s.mean));
-        let _ = write!(line, "best total: {} {:.places$}   ", scheduler(cell), mib(cell.bytes_per_s.mean));
+    let highest: Vec<&Cell<'_>> = block.chunk_by(|a, b| a.spec == b.spec).filter_map(<[_]>::last).collect();
+    if highest.len() < 2 {
+        return String::new();
     }
-    if let Some((cell, fairness)) = by_share {
-        let error = percent(fairness.error_max);
-        let _ = write!(line, "best share: {} ({error})   Jain: {:.4}", scheduler(cell), fairness.jain);
-    }
-    if line.is_empty() { line } else { format!("{}\n", line.trim_end()) }
+    winners::best(&highest).iter().map(winners::Best::line).collect()
 }
 
 /// The tunables of each scheduler, as they were while it ran.

@@ -72,7 +72,15 @@ fn the_text_table_says_what_was_measured() {
     );
     assert!(lines[2].starts_with("none ") && lines[2].ends_with("no shares"), "{}", lines[2]);
     assert!(lines[3].starts_with("  bronze "), "{}", lines[3]);
-    assert!(table.contains("\nbest total: none ") && table.contains("best share: wfq ("), "{table}");
+    // none moves most and has no shares: of those that keep the weights it is wfq.
+    assert!(table.contains("\nhighest total (of those within 10.0% of the weights): wfq, "), "{table}");
+    assert!(table.contains("\nclosest to the weights: wfq, within "), "{table}");
+    assert!(!table.contains(": none, "), "{table}");
+    // The group that waits longest is shown, and what the columns mean is told below.
+    assert!(
+        lines[1].contains("worst p99") && table.contains("\n  worst p50: of the group that waits longest"),
+        "{table}"
+    );
     assert!(table.contains("in force: bfq slice_idle=8ms low_latency=0* back_seek_max=16384KiB"), "{table}");
     assert!(table.contains("\nholds: share_error_max <= 5% @ sched=wfq   ("), "{table}");
 }
@@ -82,6 +90,37 @@ fn the_text_table_says_what_was_measured() {
 fn one_set_prints_no_interval() {
     let table = text(&Example::new(2, &[1], 1).results(), &TextOptions::default());
     assert_eq!(table.matches("+--").count(), 2, "{table}");
+}
+
+/// A winner is named only where intervals separate it, and where it kept what was promised.
+#[test]
+fn winners_are_separated_and_keep_the_weights() {
+    let table = |schedulers, sets| text(&Example::new(schedulers, &[1, 4], sets).results(), &TextOptions::default());
+    // One set has no interval: 57 and 51 MiB/s may be the same.
+    let once = table(5, 1);
+    assert!(
+        once.contains("(of those within 10.0% of the weights) are not told apart: one set has no interval"),
+        "{once}"
+    );
+    assert!(!once.contains("closest to the weights: wfq, ") && !once.contains("total: wfq,"), "{once}");
+    // Neither of the two knows weights, so that the better of two bad shares is no winner.
+    let none = table(2, 3);
+    assert!(none.contains("\nno winner: nobody keeps the weights within 10.0%\n"), "{none}");
+    assert!(!none.contains("closest") && !none.contains("highest"), "{none}");
+}
+
+/// The tail of a scheduler is that of its slowest group: a light group that waits is not hidden behind the others.
+#[test]
+fn the_tail_is_that_of_the_slowest_group() {
+    let example = Example::new(5, &[4], 3);
+    let options = TextOptions { percentiles: vec![99.0], per_group_latency: true };
+    let table = text(&example.results(), &options);
+    let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    let cfq = lines.iter().position(|line| line.first() == Some(&"cfq@2.6.36")).unwrap();
+    let bronze = &lines[cfq + 1];
+    assert_eq!(bronze[0], "bronze");
+    assert_eq!(lines[cfq].last(), bronze.last(), "{table}");
+    assert_ne!(bronze.last(), lines[cfq + 3].last(), "{table}");
 }
 
 /// Bars: one line per group and scheduler, each with its mark.

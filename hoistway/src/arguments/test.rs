@@ -124,8 +124,8 @@ pub struct CompareArguments {
     pub old: PathBuf,
     /// The result in question
     pub new: PathBuf,
-    /// Exit 4 when a figure is worse by more than this with its whole interval, 5 when only a part of the interval is
-    /// beyond: PCT[@total_bw|lat_p99|share_error_max]
+    /// Exit 4 when a figure is worse by more than this with its whole interval, 5 when its interval reaches past this or
+    /// there is none (one set, too few samples): PCT[@total_bw|lat_p99|share_error_max]. lat_p99 is of each group
     #[arg(long, value_name = "PCT[@METRIC]")]
     pub max_regression: Option<String>,
 }

@@ -32,9 +32,11 @@ pub fn idle_weights(measurements: &[Measurement], voice: Voice) {
         let is_direct = experiment.issuers().all(|place| place.job.direct);
         if has_shares && is_direct && backlog <= depth && !follows_weights(measurement) {
             let (workload, threads) = (&experiment.workload, experiment.threads);
+            let issuers = u32::try_from(experiment.issuers().count()).unwrap_or(u32::MAX);
+            let remedy = remedy(issuers, depth, measurement.host == "native");
             let text = format!(
                 "{workload} nr={threads}: all {backlog} requests fit into the device, which takes {depth} at a time: weights \
-                 cannot act; try iodepth=32 behind the workload, or --device-depth 1"
+                 cannot act; {remedy}"
             );
             if !said.contains(&text) {
                 voice.note(&text);
@@ -43,6 +45,18 @@ pub fn idle_weights(measurements: &[Measurement], voice: Voice) {
         }
     }
 }
+
+/// What makes weights act: twice as many requests as the device takes, or a device that takes fewer.
+fn remedy(issuers: u32, depth: u32, is_native: bool) -> String {
+    let each = (u64::from(depth) * 2).div_ceil(u64::from(issuers.max(1))).next_power_of_two();
+    let deeper = format!("iodepth={each} behind the workload");
+    let deeper = if each <= DEEPEST { format!("try {deeper}") } else { format!("it would take {deeper}") };
+    // The kernel's devices are as deep as they are.
+    if is_native { deeper } else { format!("{deeper}, or --device-depth 1") }
+}
+
+/// Requests of one thread that are still sensible to ask for.
+const DEEPEST: u64 = 1024;
 
 /// Says what hosts wrote into their measurements for the user, each once.
 pub fn notes_of_hosts(measurements: &[Measurement], voice: Voice) {
@@ -83,4 +97,22 @@ fn follows_weights(measurement: &Measurement) -> bool {
         let due = u128::from(bytes) * u128::from(group.weight) / u128::from(weights.max(1));
         u128::from(group.bytes()).abs_diff(due) <= due / 4
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::remedy;
+
+    #[test]
+    fn the_depth_that_is_advised_is_more_than_the_device_takes() {
+        // Two threads with 32 each before a device of 128: 32 was advised.
+        assert_eq!(remedy(2, 128, false), "try iodepth=128 behind the workload, or --device-depth 1");
+        assert_eq!(remedy(8, 31, false), "try iodepth=8 behind the workload, or --device-depth 1");
+        assert_eq!(remedy(2, 128, true), "try iodepth=128 behind the workload");
+        assert!(
+            remedy(2, 16_368, false).starts_with("it would take iodepth=16384 behind"),
+            "{}",
+            remedy(2, 16_368, false)
+        );
+    }
 }

@@ -9,7 +9,7 @@ use crate::arguments::test::CompareArguments;
 use crate::exit::{Error, Outcome, print};
 use crate::units;
 
-/// Prints the comparison; exit 4 beyond `--max-regression`, 5 where the noise does not let that be told.
+/// Prints the comparison; exit 4 beyond `--max-regression`, 5 where an interval reaches past it, or there is none.
 pub fn run(arguments: &CompareArguments) -> Outcome {
     let limit = arguments.max_regression.as_deref().map(limit).transpose()?;
     let (old, new) = (store::read(&arguments.old)?, store::read(&arguments.new)?);
@@ -26,11 +26,14 @@ pub fn run(arguments: &CompareArguments) -> Outcome {
     for change in changes.iter().filter(|change| metric.as_ref().is_none_or(|metric| change.metric.name() == metric)) {
         let (word, outcome) = match change.against(limit) {
             Against::Within => continue,
-            Against::Unsure => ("INCONCLUSIVE (repeat with more --sets): perhaps a regression", Exit::Inconclusive),
-            Against::Beyond => ("REGRESSION", Exit::AssertionFailed),
+            Against::Unsure => ("INCONCLUSIVE: perhaps worse by more than", Exit::Inconclusive),
+            Against::Beyond => ("REGRESSION: worse by more than", Exit::AssertionFailed),
         };
-        print(&format!("{word} beyond {}%: {} {}\n", limit * 100.0, change.cell, change.metric.name()))?;
+        print(&format!("{word} {}%: {} {}\n", limit * 100.0, change.cell, change.name()))?;
         exit = exit.worse(outcome);
+    }
+    if exit == Exit::Inconclusive {
+        print("help: more --sets, or a longer --runtime, make the intervals narrower\n")?;
     }
     Ok(exit)
 }

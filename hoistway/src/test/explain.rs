@@ -5,22 +5,24 @@
 //! without scheduler and without the host's costs. Other hosts could not be asked afterwards; for them due and got are
 //! told, and how many requests may be inside at most.
 
+mod reasons;
+
 use std::fmt::Write;
 
 use block::Nanos;
 use block::time::{MILLISECOND, SECOND};
 use experiment::attainable::{Attainable, Curve, Tenant};
 use experiment::job::{Engine, Job, Mix, Pattern};
-use experiment::{Cell, Experiment, Group, Host, SchedulerSpec, Unattended, Weight};
+use experiment::{Cell, Dispatches, Experiment, Group, Host, SchedulerSpec, Unattended, Weight};
 use report::Results;
 use simulator::{HostCosts, Simulator};
+
+use reasons::{Seen, Share, Together};
 
 /// Populations at which a device is measured, as far as it takes so many.
 const POPULATIONS: [u32; 20] = [1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64, 96, 128, 192, 256];
 /// What may be lost where the scheduler has no `give`.
 const USUAL_LOSS: f64 = 0.03;
-/// Within this the oracle is believed, and no more is asked of a scheduler.
-const NEAR: f64 = 0.1;
 
 /// Devices that were measured: the question with one request at a time, and what they deliver.
 pub type Curves = Vec<(Experiment, Curve)>;
@@ -40,7 +42,9 @@ pub fn text(results: &Results<'_>) -> String {
 fn explained(cell: &Cell<'_>, host: &str, curves: &mut Curves) -> String {
     let run = cell.runs[0];
     let mut text = format!("{}: {} MB/s together\n", cell.name(), mb(cell.bytes_per_s.mean));
-    let Some(fairness) = &cell.fairness else { return text + "  nothing was done\n" };
+    let Some(fairness) = &cell.fairness else {
+        return text + "  what is due is not known: nothing was done, or nothing promised a share\n";
+    };
     // The next command follows the completion; what submitting takes the process is spent after it.
     let host_ns = run.experiment.machine.complete_ns_in_force();
     let groups: Vec<&Group> = cell.plan_groups().collect();
@@ -67,23 +71,47 @@ fn explained(cell: &Cell<'_>, host: &str, curves: &mut Curves) -> String {
     text.push_str(&verdict(&can, loss));
     // The oracle counts requests; the figures are bytes.
     let bytes = cell.bytes_per_s.mean / cell.ios_per_s.mean.max(1.0);
+    let together = together(cell, &can, bytes);
+    if let Some(reason) = reasons::of_throughput(&together) {
+        let _ = writeln!(text, "  {reason} ({} of {} MB/s)", mb(together.got), mb(together.can));
+    }
+    let _ = writeln!(text, "  MB/s, due of what can be had together:");
     let mut rows = Vec::new();
     for (index, group) in cell.groups.iter().enumerate() {
-        let (got, due) = (group.bytes_per_s.mean, fairness.due[index] * cell.bytes_per_s.mean);
-        let row = Row {
-            share: fairness.due[index],
-            due,
-            can: can.rates[index] * bytes,
-            got,
+        let [can_bytes, got] = [can.rates[index] * bytes, group.bytes_per_s.mean];
+        let share = Share {
+            due: fairness.due[index],
+            can: can_bytes / together.can.max(1.0),
+            got: got / together.got.max(1.0),
             outstanding: tenants[index].outstanding,
             is_all_inside: can.inside[index] >= can.asked[index] * 0.99,
         };
         let name = vec![group.path.to_owned(), group.weight.to_string()];
-        let figures = [row.due, row.can, row.got].map(mb);
-        let why = why(&row, cell);
+        let figures = [share.due * together.can, can_bytes, got].map(mb);
+        let why = reasons::of_share(&share, cell.scheduler.has_shares);
         rows.push([name, figures.to_vec(), vec![why]].concat());
     }
     text + &grid(&["group", "weight", "due", "can", "got", "why"], &rows)
+}
+
+/// What all groups have together, against what they can have.
+fn together(cell: &Cell<'_>, can: &Attainable, bytes: f64) -> Together {
+    Together {
+        can: can.rates.iter().sum::<f64>() * bytes,
+        full: can.full_rate * bytes,
+        got: cell.bytes_per_s.mean,
+        got_high: cell.bytes_per_s.high(),
+        needed: can.inside.iter().sum(),
+        seen: cell.runs.iter().find_map(|run| run.dispatches.as_ref()).map(seen),
+    }
+}
+
+/// What the record of the first dispatches says.
+fn seen(told: &Dispatches) -> Seen {
+    let length_ns = told.length_ns.max(1) as f64;
+    let inside_ns: u64 = told.requests.iter().map(|request| request.service_ns).sum();
+    let held_ns: u64 = told.holds.iter().map(|hold| hold.length_ns).sum();
+    Seen { requests: told.requests.len(), inside: inside_ns as f64 / length_ns, held: held_ns as f64 / length_ns }
 }
 
 fn total(tenants: &[Tenant]) -> f64 {
@@ -216,49 +244,8 @@ fn verdict(can: &Attainable, loss: f64) -> String {
     } else {
         format!("so exact shares would cost {cost:.1} %, more than {percent:.0}; `can` is the nearest to them")
     };
-    let _ = writeln!(text, "  {what}; MB/s:");
+    let _ = writeln!(text, "  {what}");
     text
-}
-
-struct Row {
-    share: f64,
-    due: f64,
-    can: f64,
-    got: f64,
-    outstanding: f64,
-    is_all_inside: bool,
-}
-
-/// Why due, attainable and got differ.
-fn why(row: &Row, cell: &Cell<'_>) -> String {
-    let first = if row.can < row.due * (1.0 - NEAR / 3.0) && row.is_all_inside {
-        let requests = if row.outstanding > 1.0 {
-            format!("{:.0} requests are", row.outstanding)
-        } else {
-            "one request is".to_owned()
-        };
-        format!("all its {requests} inside at once: nobody can give it more")
-    } else if row.can > row.due * (1.0 + NEAR / 3.0) {
-        "others cannot use their shares; what they leave is shared out".to_owned()
-    } else {
-        "its share can be had".to_owned()
-    };
-    if row.share < 0.02 {
-        return format!("{first} (a share below 2 % is not judged)");
-    }
-    let off = row.got / row.can.max(1.0) - 1.0;
-    let second = if off.abs() <= NEAR {
-        ", and it has that"
-    } else if !cell.scheduler.has_shares {
-        "; this scheduler knows no weights"
-    } else if off > 0.0 {
-        "; it was let in beyond that"
-    } else if row.is_all_inside && row.can < row.due {
-        "; it was kept back, or waited behind the others inside the device"
-    } else {
-        "; it was kept back for others, or they were sent while it had nothing queued"
-    };
-    format!("{first}{second} ({:+.0} %)", off * 100.0)
 }
 
 /// Due and got alone.

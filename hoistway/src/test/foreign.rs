@@ -1,7 +1,9 @@
 //! Results of fio as if we had measured them: jobs become groups, so that tables, page and comparison read them.
 //!
 //! What fio does not tell stays empty: samples over time, scheduler, device. Percentiles come from the buckets of json+
-//! where there are any, else from the percentiles that fio lists (exact there, steps between). Source: harness 7.2.
+//! where there are any, else from the percentiles that fio lists (exact there, straight lines between). Jobs of different
+//! reporting groups (`groupid`) are results of their own: fio begins one with each `stonewall`, so that they may have run
+//! one after the other, and its output does not say whether they did. Source: harness 7.2.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +14,7 @@ use experiment::{
     Exit, Experiment, Group, Histogram, Machine, Matrix, Measurement, Order, SchedulerInForce, SchedulerSpec,
     ShareUnit, TargetFacts, Weight, WorkloadPlan,
 };
-use report::fio_json::{FioDirection, FioError, FioJob};
+use report::fio_json::{FioDirection, FioError, FioJob, FioLatency};
 use report::{fio_json, fio_terse};
 use workload::Job;
 use workload::fio::{self, Surroundings};
@@ -20,8 +22,8 @@ use workload::fio::{self, Surroundings};
 use super::store::{Head, Stored};
 use crate::exit::Error;
 
-/// What the scheduler is called: fio does not know which one there was.
-const SCHEDULER: &str = "fio";
+/// What host, scheduler and workload are called: fio does not know which there were.
+const SCHEDULER: &str = experiment::cell::FIO;
 
 /// Reads a file of fio's JSON or terse output as a stored result.
 pub fn read(path: &Path) -> Result<Stored, Error> {
@@ -29,9 +31,30 @@ pub fn read(path: &Path) -> Result<Stored, Error> {
     let jobs = if fio_terse::is_terse(&text) { fio_terse::read(&text) } else { fio_json::read(&text) };
     let jobs = jobs.map_err(|error| error_of(&error).at(path.display().to_string()))?;
     let name = path.file_stem().map_or_else(|| SCHEDULER.to_owned(), |stem| stem.to_string_lossy().into_owned());
-    let measurement = measurement(&name, &jobs);
+    let measurements: Vec<Measurement> =
+        phases(&jobs).into_iter().map(|(workload, jobs)| measurement(&name, &workload, &jobs)).collect();
     let environment = BTreeMap::from([("source".to_owned(), path.display().to_string())]);
-    Ok(Stored { head: head_of(&measurement), environment, measurements: vec![measurement] })
+    Ok(Stored { head: head_of(&name, &measurements), environment, measurements })
+}
+
+/// The jobs by reporting group, with a name for each: that of its jobs where there are several groups.
+fn phases(jobs: &[FioJob]) -> Vec<(String, Vec<&FioJob>)> {
+    let mut phases: Vec<(String, Vec<&FioJob>)> = Vec::new();
+    for jobs in jobs.chunk_by(|a, b| a.group == b.group) {
+        let mut names: Vec<&str> = jobs.iter().map(|job| job.name.as_str()).collect();
+        names.dedup();
+        let name = match names[..] {
+            [first, _, _, ..] => format!("{first} and {} more", names.len() - 1),
+            _ => names.join("+"),
+        };
+        let same = phases.iter().filter(|(known, _)| *known == name || known.starts_with(&format!("{name} #"))).count();
+        let name = if same > 0 { format!("{name} #{}", same + 1) } else { name };
+        phases.push((name, jobs.iter().collect()));
+    }
+    if let [(name, _)] = &mut phases[..] {
+        SCHEDULER.clone_into(name);
+    }
+    phases
 }
 
 /// What one fio of `--generator fio` did: all its jobs together, reads, writes and trims.
@@ -59,18 +82,21 @@ pub fn error_of(error: &FioError) -> Error {
     Error::new(exit, told.message, told.help)
 }
 
-fn head_of(measurement: &Measurement) -> Head {
-    let Experiment { target, workload, groups, runtime_ns, .. } = measurement.experiment.clone();
+fn head_of(target: &str, measurements: &[Measurement]) -> Head {
+    let plan = |run: &Measurement| {
+        let Experiment { workload, groups, .. } = run.experiment.clone();
+        WorkloadPlan { name: workload, groups }
+    };
     let matrix = Matrix {
-        target,
-        workloads: vec![WorkloadPlan { name: workload, groups }],
-        schedulers: vec![measurement.experiment.scheduler.clone()],
+        target: target.to_owned(),
+        workloads: measurements.iter().map(plan).collect(),
+        schedulers: vec![SchedulerSpec::named(SCHEDULER)],
         limiters: Vec::new(),
         threads: vec![1],
         sets: 1,
         order: Order::Classic,
         seed: 0,
-        runtime_ns,
+        runtime_ns: measurements.iter().map(|run| run.window_ns).max().unwrap_or(0),
         ramp_ns: 0,
         device_depth: None,
         queue_requests: None,
@@ -80,14 +106,14 @@ fn head_of(measurement: &Measurement) -> Head {
     Head { started_unix_ms: 0, host: SCHEDULER.to_owned(), max_sets: 1, matrix }
 }
 
-/// The jobs as one run. Jobs of one name are one group, as clones without `group_reporting` are.
-fn measurement(target: &str, jobs: &[FioJob]) -> Measurement {
+/// Jobs that ran together, as one run. Those of one name are one group, as clones without `group_reporting` are.
+fn measurement(target: &str, workload: &str, jobs: &[&FioJob]) -> Measurement {
     let directions = |job: &FioJob| [job.read.runtime_ms, job.write.runtime_ms, job.trim.runtime_ms];
-    let longest_ms = jobs.iter().flat_map(directions).fold(0.0, f64::max);
+    let longest_ms = jobs.iter().copied().flat_map(directions).fold(0.0, f64::max);
     // Rates are what fio says; a document without times gets a second.
     let window_s = if longest_ms > 0.0 { longest_ms / 1000.0 } else { 1.0 };
     let mut groups: Vec<(Group, GroupMeasurement)> = Vec::new();
-    for job in jobs {
+    for &job in jobs {
         let tally = |direction: &FioDirection| tally(direction, window_s);
         let (read, write, trim) = (tally(&job.read), tally(&job.write), tally(&job.trim));
         if let Some((group, measured)) = groups.iter_mut().find(|(group, _)| group.path == job.name) {
@@ -120,7 +146,7 @@ fn measurement(target: &str, jobs: &[FioJob]) -> Measurement {
     let nanoseconds = whole(window_s * 1e9);
     let experiment = Experiment {
         target: target.to_owned(),
-        workload: SCHEDULER.to_owned(),
+        workload: workload.to_owned(),
         scheduler: SchedulerSpec::named(SCHEDULER),
         limiters: Vec::new(),
         groups,
@@ -166,7 +192,7 @@ pub fn described(job: &FioJob) -> Job {
 /// What one direction of a job did in so many seconds at the rate it had.
 pub fn tally(direction: &FioDirection, window_s: f64) -> Tally {
     let latency = [&direction.lat, &direction.clat].into_iter().find_map(|latency| {
-        let listed = || steps(&latency.percentiles_ns, direction.total_ios);
+        let listed = || listed(latency, direction.total_ios);
         latency.histogram.clone().or_else(listed)
     });
     Tally {
@@ -177,17 +203,13 @@ pub fn tally(direction: &FioDirection, window_s: f64) -> Tally {
     }
 }
 
-/// A histogram that has the listed percentiles; none if there are none.
-fn steps(percentiles_ns: &[(f64, f64)], count: u64) -> Option<Histogram> {
-    let mut below = 0.0;
-    let bins = percentiles_ns.iter().enumerate().map(|(index, (percent, ns))| {
-        let upper = if index + 1 == percentiles_ns.len() { 100.0 } else { *percent };
-        let part = (upper - below) / 100.0;
-        below = upper;
-        (whole(*ns), whole((part * count as f64).round()))
-    });
-    let bins: Vec<(u64, u64)> = bins.collect();
-    (count > 0 && !bins.is_empty()).then(|| Histogram::from_bins(bins))
+/// A histogram that has the listed percentiles, and the ends; none if there are none.
+fn listed(latency: &FioLatency, count: u64) -> Option<Histogram> {
+    let last_ns = latency.percentiles_ns.last()?.1;
+    let ends = [(0.0, latency.min_ns), (100.0, latency.max_ns.max(last_ns))];
+    let all = [&ends[..1], &latency.percentiles_ns, &ends[1..]].concat();
+    let all: Vec<(f64, Nanos)> = all.into_iter().map(|(percent, ns)| (percent, whole(ns))).collect();
+    (count > 0).then(|| Histogram::from_percentiles(&all, count))
 }
 
 fn add(sum: &mut Tally, more: &Tally) {

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use block::Nanos;
-use experiment::{Experiment, Host, Measurement, Progress, Refusal, RunError};
+use experiment::{Experiment, Host, Measurement, Progress, Refusal, RunError, TargetFacts};
 use native::{FioHost, NativeHost};
 use simulator::Simulator;
 
 use super::foreign;
 use crate::processes;
-use crate::target::{HostName, in_users_words};
+use crate::target::{HostName, in_users_words, spoken};
 
 /// On what terms a host works.
 #[derive(Clone, Debug, Default)]
@@ -68,7 +68,7 @@ impl OnTarget {
         match error {
             RunError::Refused(refusal) => RunError::Refused(in_users_words(&refusal, &self.host_text, &self.text)),
             RunError::Failed { message, source } => {
-                RunError::Failed { message: message.replace(&self.host_text, &self.text), source }
+                RunError::Failed { message: spoken(&message, &self.host_text, &self.text), source }
             }
             other => other,
         }
@@ -90,6 +90,10 @@ impl Host for OnTarget {
         let mut measurement = self.host.run(&told, progress).map_err(|error| self.in_users_words(error))?;
         measurement.experiment = experiment.clone();
         measurement.target.path.clone_from(&self.text);
+        let TargetFacts { model, notes, .. } = &mut measurement.target;
+        for words in std::iter::once(model).chain(notes.values_mut()) {
+            *words = spoken(words, &self.host_text, &self.text);
+        }
         if self.name() == "native"
             && let Some(rig) = rig::find(&self.host_text)
         {

@@ -20,8 +20,9 @@ use std::fmt::Write;
 use experiment::cell::Cell;
 
 use crate::Results;
-use crate::quantity::{decimals, jobs, mib, percent, scheduler, time, weights};
+use crate::quantity::{jobs, scheduler, weights};
 use crate::table::length;
+use crate::winners;
 use svg::escaped;
 
 pub use figure::figure;
@@ -163,40 +164,27 @@ fn workload(page: &mut String, block: &[Cell<'_>]) {
         tables::figures(block),
         tables::group_latencies(block),
     );
-    section(page, "All figures", "Throughput of the groups in MiB/s, weights in brackets.", &figures);
+    let of = if last.groups.len() > 1 { " Worst latencies are those of the group that waits longest." } else { "" };
+    let note = format!("Throughput of the groups in MiB/s, weights in brackets.{of}");
+    section(page, "All figures", &note, &figures);
 }
 
 fn section(page: &mut String, title: &str, note: &str, content: &str) {
     let _ = writeln!(page, "<section><h2>{title}</h2>\n<p class=\"note\">{}</p>\n{content}</section>", escaped(note));
 }
 
-/// The three answers most readers come for.
+/// The three answers most readers come for; a winner is named only where there is one.
 fn tiles(cells: &[&Cell<'_>]) -> String {
     let mut text = String::new();
-    let mut tile = |what: &str, value: String, who: String| {
-        let (value, who) = (escaped(&value), escaped(&who));
+    for best in winners::best(cells) {
+        let value = best.value.as_deref().unwrap_or("no winner");
         let _ = writeln!(
             text,
-            "<div class=\"tile\"><div class=\"what\">{what}</div><div class=\"value\">{value}</div><div class=\"who\">{who}</div></div>"
+            "<div class=\"tile\"><div class=\"what\">{}</div><div class=\"value\">{}</div><div class=\"who\">{}</div></div>",
+            escaped(&best.what),
+            escaped(value),
+            escaped(&best.who)
         );
-    };
-    if let Some(best) = cells.iter().max_by(|a, b| a.bytes_per_s.mean.total_cmp(&b.bytes_per_s.mean)) {
-        let total = mib(best.bytes_per_s.mean);
-        tile("highest throughput", format!("{total:.*} MiB/s", decimals(total)), scheduler(best));
-    }
-    let sharing =
-        cells.iter().filter(|cell| cell.groups.len() > 1).filter_map(|cell| Some((cell, cell.fairness.as_ref()?)));
-    if let Some((best, fairness)) = sharing.min_by(|a, b| {
-        let closer = a.1.error_max.total_cmp(&b.1.error_max);
-        closer.then(b.0.scheduler.has_shares.cmp(&a.0.scheduler.has_shares))
-    }) {
-        let who = format!("{}, at {} of the best throughput", scheduler(best), percent(best.efficiency.mean));
-        tile("closest to the weights", format!("within {}", percent(fairness.error_max)), who);
-    }
-    let p99 = |cell: &Cell<'_>| cell.latency(None, None).percentile_ns(99.0).mean;
-    let served = cells.iter().filter(|cell| cell.latency(None, None).histogram.count() > 0);
-    if let Some((best, ns)) = served.map(|cell| (cell, p99(cell))).min_by(|a, b| a.1.total_cmp(&b.1)) {
-        tile("shortest p99 latency", time(ns), scheduler(best));
     }
     format!("<div class=\"tiles\">\n{text}</div>\n")
 }

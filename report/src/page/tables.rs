@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use experiment::ShareUnit;
 use experiment::cell::Cell;
 use experiment::matrix::Order;
+use experiment::{Percentile, ShareUnit};
 
 use super::svg::escaped;
 use crate::Results;
@@ -53,7 +53,12 @@ pub(super) fn figures(block: &[Cell<'_>]) -> String {
     for group in &first.groups {
         let _ = write!(text, "<th>{}<br>({})</th>", escaped(group.path), group.weight);
     }
-    text.push_str("<th>of the<br>best</th><th>share<br>error</th><th>Jain</th><th>p50</th><th>p99</th><th>p99.9</th><th>max</th></tr>\n");
+    text.push_str("<th>of the<br>best</th><th>share<br>error</th><th>Jain</th>");
+    let of = if first.groups.len() > 1 { "worst<br>" } else { "" };
+    for name in ["p50", "p99", "p99.9", "max"] {
+        let _ = write!(text, "<th>{of}{name}</th>");
+    }
+    text.push_str("</tr>\n");
     for cell in block {
         let total = &cell.bytes_per_s;
         let places = decimals(mib(total.mean));
@@ -120,11 +125,14 @@ pub(super) fn group_latencies(block: &[Cell<'_>]) -> String {
     text
 }
 
+/// Percentiles of one group, or of the one that waits longest.
 fn latencies(text: &mut String, cell: &Cell<'_>, group: Option<usize>) {
-    let figures = cell.latency(group, None);
     for percent in [50.0, 99.0, 99.9, 100.0] {
-        let shown =
-            if figures.histogram.count() == 0 { "-".to_owned() } else { time(figures.percentile_ns(percent).mean) };
+        let percentile = match group {
+            Some(group) => Percentile::of(&cell.latency(Some(group), None), percent),
+            None => cell.slowest_group(percent).map(|(_, percentile)| percentile),
+        };
+        let shown = percentile.map_or_else(|| "-".to_owned(), |percentile| time(percentile.ns));
         let _ = write!(text, "<td>{shown}</td>");
     }
 }

@@ -1,0 +1,185 @@
+//! Why due, attainable and got differ: each reason is read from the figures, and left out where they do not bear it.
+//!
+//! Shares and throughput are looked at apart: a scheduler that keeps shares exactly of less than could be had has kept
+//! nobody back for others, it has lost throughput.
+
+/// Within this a share is as computed: the oracle is believed so far, and no more is asked of a scheduler.
+const NEAR: f64 = 0.1;
+/// What can be had differs from what is due by more than this, or it is the same.
+const SAME: f64 = NEAR / 3.0;
+/// Throughput lost up to this is not spoken of.
+const LOST: f64 = 0.05;
+/// Shares below this are not judged.
+const SMALL: f64 = 0.02;
+
+/// The figures of all groups together.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Together {
+    /// Bytes per second that can be had with the shares nearest to the weights.
+    pub can: f64,
+    /// Bytes per second with nobody held back.
+    pub full: f64,
+    /// Bytes per second that were got, and the upper end of their interval.
+    pub got: f64,
+    pub got_high: f64,
+    /// How many requests `can` takes inside.
+    pub needed: f64,
+    /// What was recorded of the first dispatches, where the host can tell.
+    pub seen: Option<Seen>,
+}
+
+/// A piece of a run, request by request.
+#[derive(Copy, Clone, PartialEq, Debug)]
+pub struct Seen {
+    /// Requests in it.
+    pub requests: usize,
+    /// How many were inside on average.
+    pub inside: f64,
+    /// Part of the time in which the scheduler kept requests back, 0 to 1.
+    pub held: f64,
+}
+
+/// The figures of one group. The first three are parts of what all have, 0 to 1.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Share {
+    pub due: f64,
+    pub can: f64,
+    pub got: f64,
+    /// Requests that it keeps outstanding.
+    pub outstanding: f64,
+    /// Whether all of them are inside when it has what it can have.
+    pub is_all_inside: bool,
+}
+
+/// What is to be said of the throughput; none where it is what can be had.
+pub fn of_throughput(together: &Together) -> Option<String> {
+    let Together { can, full, got, got_high, needed, seen } = *together;
+    if got > full.max(can) * (1.0 + LOST) {
+        let more = (got / full.max(can) - 1.0) * 100.0;
+        return Some(format!(
+            "it delivers {more:.0} % more than this device was computed to: what can be had is not known well here"
+        ));
+    }
+    if got >= can * (1.0 - LOST) || got_high >= can {
+        return None;
+    }
+    let mut text = format!("it loses {:.0} % of the throughput that could be had with these shares", lost(got, can));
+    let Some(seen) = seen else { return Some(text) };
+    let mut causes = Vec::new();
+    if seen.inside < needed * (1.0 - NEAR) {
+        causes.push(format!("{:.1} were inside on average and {needed:.1} are needed", seen.inside));
+    }
+    if seen.held >= 0.03 {
+        causes.push(format!("it kept requests back {:.0} % of the time", seen.held * 100.0));
+    }
+    if !causes.is_empty() {
+        text.push_str(&format!("; of its first {} requests {}", seen.requests, causes.join(", and ")));
+    }
+    Some(text)
+}
+
+fn lost(got: f64, can: f64) -> f64 {
+    (1.0 - got / can.max(1.0)) * 100.0
+}
+
+/// Why a group's share is what it is.
+pub fn of_share(share: &Share, has_weights: bool) -> String {
+    let off = share.got / share.can.max(f64::MIN_POSITIVE) - 1.0;
+    let is_less = share.can < share.due * (1.0 - SAME);
+    let first = if is_less && share.is_all_inside && off <= NEAR {
+        let requests = if share.outstanding > 1.0 {
+            format!("{:.0} requests are", share.outstanding)
+        } else {
+            "one request is".to_owned()
+        };
+        format!("all its {requests} inside at once: with these it cannot have its whole share")
+    } else if is_less {
+        "less than its share can be had at this throughput".to_owned()
+    } else if share.can > share.due * (1.0 + SAME) {
+        "others cannot use their whole shares; what they leave is shared out".to_owned()
+    } else {
+        "its share can be had".to_owned()
+    };
+    if share.due < SMALL {
+        return format!("{first} (a share below {:.0} % is not judged)", SMALL * 100.0);
+    }
+    let second = if off.abs() <= NEAR {
+        ", and it has that"
+    } else if !has_weights {
+        "; this scheduler knows no weights"
+    } else if off > 0.0 {
+        "; it got more than that, others less"
+    } else {
+        "; it got less than that, others more"
+    };
+    format!("{first}{second} ({:+.0} %)", off * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(due: f64, can: f64, got: f64) -> Share {
+        Share { due, can, got, outstanding: 4.0, is_all_inside: false }
+    }
+
+    fn together(can: f64, got: f64) -> Together {
+        Together { can, full: can, got, got_high: got, needed: 8.0, seen: None }
+    }
+
+    /// BFQ at 157 of 175: each group has its share of less. Nobody leaves anything to others.
+    #[test]
+    fn lost_throughput_is_no_share_that_others_cannot_use() {
+        for (due, got) in [(0.25, 0.252), (0.75, 0.748)] {
+            let text = of_share(&share(due, due, got), true);
+            assert_eq!(text.split(" (").next().unwrap(), "its share can be had, and it has that");
+        }
+        let text = of_throughput(&together(175.0, 157.0)).unwrap();
+        assert_eq!(text, "it loses 10 % of the throughput that could be had with these shares");
+    }
+
+    #[test]
+    fn what_is_lost_is_told_with_what_the_figures_bear() {
+        let seen = |inside, held| Some(Seen { requests: 1200, inside, held });
+        let short = Together { seen: seen(3.1, 0.09), ..together(175.0, 157.0) };
+        let text = of_throughput(&short).unwrap();
+        let causes = "; of its first 1200 requests 3.1 were inside on average and 8.0 are needed, and it kept requests back 9 % of the time";
+        assert!(text.ends_with(causes), "{text}");
+        // As many inside as it takes, and nothing kept back: then it was neither.
+        let full = Together { seen: seen(8.0, 0.001), ..together(175.0, 157.0) };
+        let text = of_throughput(&full).unwrap();
+        assert!(!text.contains("inside") && !text.contains("kept"), "{text}");
+    }
+
+    #[test]
+    fn throughput_that_is_there_or_may_be_there_is_not_called_lost() {
+        assert_eq!(of_throughput(&together(175.0, 170.0)), None);
+        assert_eq!(of_throughput(&Together { got_high: 180.0, ..together(175.0, 157.0) }), None);
+        // More than the weights cost is no wonder; more than the device was computed to deliver is.
+        assert_eq!(of_throughput(&Together { full: 190.0, ..together(175.0, 189.0) }), None);
+        assert!(of_throughput(&together(175.0, 200.0)).unwrap().contains("14 % more"));
+    }
+
+    #[test]
+    fn who_cannot_use_its_share_is_told_from_who_gets_what_is_left() {
+        let heavy = Share { is_all_inside: true, ..share(0.75, 0.6, 0.61) };
+        let text = of_share(&heavy, true);
+        assert!(
+            text.starts_with("all its 4 requests are inside at once") && text.contains("and it has that"),
+            "{text}"
+        );
+        let light = of_share(&share(0.25, 0.4, 0.39), true);
+        assert!(light.starts_with("others cannot use their whole shares") && light.contains("it has that"), "{light}");
+        // One that got much more than all its requests were computed to give shows that they were not what bounds it.
+        let contradicted = of_share(&Share { got: 0.74, ..heavy }, true);
+        assert!(!contradicted.contains("inside at once"), "{contradicted}");
+    }
+
+    #[test]
+    fn what_was_not_kept_is_told_without_a_cause_that_nobody_saw() {
+        assert!(of_share(&share(0.75, 0.75, 0.5), false).contains("; this scheduler knows no weights (-33 %)"));
+        assert!(of_share(&share(0.75, 0.75, 0.5), true).contains("; it got less than that, others more (-33 %)"));
+        assert!(of_share(&share(0.25, 0.25, 0.5), true).contains("; it got more than that, others less (+100 %)"));
+        assert!(of_share(&share(0.01, 0.01, 0.5), true).ends_with("(a share below 2 % is not judged)"));
+    }
+}

@@ -1,0 +1,121 @@
+//! `hoistway compare` of files that fio wrote: the figures are fio's own, what did not run together is not added up, and
+//! noise does not pass.
+
+#[allow(dead_code, reason = "one part of it is enough here")]
+mod program;
+
+use std::fs;
+use std::path::Path;
+
+use program::{Said, hoistway};
+
+/// The 95th, 99th and 99.5th percentile in us, after which nothing lies up to the largest latency.
+struct Tail {
+    p95_us: u64,
+    p99_us: u64,
+    p995_us: u64,
+}
+
+const USUAL: Tail = Tail { p95_us: 200, p99_us: 1_000, p995_us: 1_300 };
+
+/// One job of a document: name, reporting group, MiB/s, requests.
+fn job(name: &str, group: u32, mib_per_s: u64, ios: u64, tail: &Tail) -> String {
+    let us = |us: u64| us * 1_000;
+    let bytes = mib_per_s << 20;
+    format!(
+        r#"{{"jobname": "{name}", "groupid": {group}, "error": 0,
+ "read": {{"bw_bytes": {bytes}, "iops": {ios}, "total_ios": {ios}, "runtime": 1000,
+  "clat_ns": {{"min": 50000, "max": {max}, "mean": 100000.0, "percentile": {{"1.000000": 60000, "50.000000": 90000,
+   "95.000000": {p95}, "99.000000": {p99}, "99.500000": {p995}, "99.900000": {p995}}}}},
+  "lat_ns": {{"min": 50000, "max": {max}, "mean": 100000.0}}}},
+ "write": {{"bw_bytes": 0, "iops": 0.0, "total_ios": 0}}}}"#,
+        p95 = us(tail.p95_us),
+        p99 = us(tail.p99_us),
+        p995 = us(tail.p995_us),
+        max = us(tail.p995_us) + 100,
+    )
+}
+
+fn document(directory: &Path, name: &str, jobs: &[String]) {
+    let text = format!("{{\n  \"fio version\" : \"fio-3.33\",\n  \"jobs\" : [\n{}\n  ]\n}}\n", jobs.join(",\n"));
+    fs::write(directory.join(name), text).unwrap();
+}
+
+fn compare(directory: &Path, more: &[&str]) -> Said {
+    hoistway(directory, &[&["compare", "a.json", "b.json"], more].concat())
+}
+
+/// The row of a figure: its words.
+fn row<'a>(said: &'a Said, figure: &str) -> Vec<&'a str> {
+    let row = said.stdout.lines().find(|line| line.contains(figure)).unwrap_or_else(|| panic!("{}", said.stdout));
+    row.split_whitespace().collect()
+}
+
+#[test]
+fn the_99th_percentile_of_a_list_is_the_99th_and_its_regression_is_seen() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    // A fifth and more longer at p99; the 99.5th, which was shown for it, is the same.
+    document(directory, "a.json", &[job("x", 0, 100, 100_003, &USUAL)]);
+    document(directory, "b.json", &[job("x", 0, 100, 100_003, &Tail { p99_us: 1_210, ..USUAL })]);
+    let said = compare(directory, &["--max-regression", "10%@lat_p99"]);
+    let row = row(&said, "lat_p99");
+    assert!(row.contains(&"1.0ms") && row.contains(&"1.2ms") && row.iter().any(|it| it.starts_with("+2")), "{row:?}");
+    assert_eq!(said.code, 4, "{}{}", said.stdout, said.stderr);
+    assert!(said.stdout.contains("REGRESSION"), "{}", said.stdout);
+    // Nobody promised these jobs a share.
+    assert!(!said.stdout.contains("share_error"), "{}", said.stdout);
+    let shown = hoistway(directory, &["test", "report", "a.json"]);
+    assert!(shown.stdout.contains("1.0ms") && !shown.stdout.contains("best share"), "{}", shown.stdout);
+}
+
+#[test]
+fn phases_one_after_the_other_are_not_added_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let jobs = |fast| {
+        vec![
+            job("read", 0, fast, 50_000, &USUAL),
+            job("mixed", 1, 30, 50_000, &USUAL),
+            job("mixed", 1, 24, 50_000, &USUAL),
+            job("read", 2, 9, 50_000, &USUAL),
+        ]
+    };
+    document(directory, "a.json", &jobs(727));
+    document(directory, "b.json", &jobs(700));
+    let said = compare(directory, &[]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let totals: Vec<&str> = said.stdout.lines().filter(|line| line.contains("total_bw")).collect();
+    assert_eq!(totals.len(), 3, "{}", said.stdout);
+    assert!(totals[0].starts_with("read fio") && totals[0].contains("727.0 MiB/s"), "{}", totals[0]);
+    // The two of one group ran together.
+    assert!(totals[1].starts_with("mixed fio") && totals[1].contains("54.00 MiB/s"), "{}", totals[1]);
+    assert!(totals[2].starts_with("read #2 fio") && totals[2].contains("9.00 MiB/s"), "{}", totals[2]);
+}
+
+#[test]
+fn one_run_of_each_is_inconclusive_and_few_samples_are_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    document(directory, "a.json", &[job("x", 0, 100, 71, &USUAL)]);
+    document(directory, "b.json", &[job("x", 0, 99, 71, &Tail { p95_us: 201, ..USUAL })]);
+    let said = compare(directory, &["--max-regression", "50%"]);
+    assert_eq!(said.code, 5, "{}{}", said.stdout, said.stderr);
+    assert!(said.stdout.contains("p99 of 71 samples is their maximum; 368 are needed"), "{}", said.stdout);
+    assert!(said.stdout.contains("one set has no interval"), "{}", said.stdout);
+    // With itself nothing has changed, however few.
+    fs::copy(directory.join("a.json"), directory.join("b.json")).unwrap();
+    let said = compare(directory, &["--max-regression", "0%"]);
+    assert_eq!(said.code, 0, "{}{}", said.stdout, said.stderr);
+}
+
+#[test]
+fn a_document_without_jobs_is_told_to_have_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    fs::write(directory.join("a.json"), "{\"jobs\":[]}").unwrap();
+    fs::write(directory.join("b.json"), "{\"jobs\":[]}").unwrap();
+    let said = compare(directory, &[]);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("its jobs[] is empty") && !said.stderr.contains("no JSON"), "{}", said.stderr);
+}

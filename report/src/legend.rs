@@ -1,0 +1,52 @@
+//! What the signs of the text table mean: one line each, of those that it uses.
+
+use experiment::cell::Cell;
+use experiment::measurement::Flag;
+
+use crate::quantity::percentile_name;
+
+/// The lines below the first table.
+pub(crate) fn below(cells: &[Cell<'_>], percentiles: &[f64]) -> String {
+    let mut lines = Vec::new();
+    if cells.is_empty() {
+        return String::new();
+    }
+    lines.push("NR: threads of each group".to_owned());
+    lines.push(if cells.iter().any(|cell| cell.bytes_per_s.ci95.is_some()) {
+        "+-: half of the 95 % interval over the sets; - where one set has none".to_owned()
+    } else {
+        "+-: the 95 % interval over the sets; one set has none, --sets 3 has".to_owned()
+    });
+    if cells.iter().any(|cell| cell.groups.len() > 1) {
+        lines.push("share error: of the group that is furthest from what its weight promises".to_owned());
+        let first = percentiles.first().map_or_else(String::new, |percent| percentile_name(*percent));
+        if !first.is_empty() {
+            lines.push(format!("worst {first}: of the group that waits longest; --per-group-latency shows each"));
+        }
+    }
+    let has_changed = cells.iter().any(|cell| cell.scheduler.tunables.iter().any(|tunable| !tunable.is_default));
+    if has_changed {
+        lines.push("*: not the default".to_owned());
+    }
+    let shows_no_shares = |cell: &Cell<'_>| !cell.scheduler.has_shares && cell.groups.len() > 1;
+    for flag in [Flag::Disturbed, Flag::CpuShort, Flag::NoShares, Flag::ShortWindow, Flag::Errors] {
+        let is_shown = |cell: &Cell<'_>| match flag {
+            Flag::NoShares => shows_no_shares(cell) || cell.flags.contains(&flag),
+            _ => cell.flags.contains(&flag),
+        };
+        if cells.iter().any(is_shown) {
+            lines.push(format!("{}: {}", flag.label(), meaning(flag)));
+        }
+    }
+    lines.iter().map(|line| format!("  {line}\n")).collect()
+}
+
+const fn meaning(flag: Flag) -> &'static str {
+    match flag {
+        Flag::Disturbed => "disturbed, others used the device as well",
+        Flag::CpuShort => "the processor was short",
+        Flag::NoShares => "weights have no effect under this scheduler",
+        Flag::ShortWindow => "the threads were done before the time was over",
+        Flag::Errors => "some requests failed",
+    }
+}

@@ -1,0 +1,178 @@
+//! Who did best, and only where that can be told: the intervals separate it from all others, and it kept what was promised.
+//!
+//! A scheduler that ignores weights may move more bytes; it is no winner of a test that asks for shares. One set has no
+//! interval of throughput or of shares, so that nobody wins by these.
+
+use experiment::Percentile;
+use experiment::cell::Cell;
+use experiment::metric::Metric;
+use experiment::statistics::{Difference, Estimate};
+
+use crate::quantity::{decimals, mib, percent, percentile_name, scheduler, time};
+
+/// Share errors up to this keep the promise of the weights.
+const KEPT: f64 = 0.1;
+/// The percentile that stands for the tail of latency.
+const TAIL: f64 = 99.0;
+
+/// The answer to one question.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Best {
+    /// What was asked: `highest total`.
+    pub what: String,
+    /// The winner's figure; none where nobody can be told to be best.
+    pub value: Option<String>,
+    /// The winner, or why there is none.
+    pub who: String,
+}
+
+/// A scheduler in a contest, with its figure as it is shown.
+struct Contender<'a> {
+    cell: &'a Cell<'a>,
+    mean: f64,
+    shown: String,
+}
+
+/// Whether the groups got what the weights promise: within 10 %, with the whole interval. One group was promised nothing.
+fn keeps_promise(cell: &Cell<'_>) -> bool {
+    cell.groups.len() < 2
+        || cell.fairness.is_none()
+        || Metric::ShareErrorMax.of(cell, None, None).is_none_or(|error| error.high() <= KEPT)
+}
+
+/// Whether a promise was made to anybody here.
+fn is_promised(cells: &[&Cell<'_>]) -> bool {
+    cells.iter().any(|cell| cell.groups.len() > 1 && cell.fairness.is_some())
+}
+
+/// The three answers that most readers come for; one line where there cannot be a winner at all.
+pub(crate) fn best(cells: &[&Cell<'_>]) -> Vec<Best> {
+    let answers: Vec<Best> =
+        [highest_total(cells), closest(cells), shortest_tail(cells)].into_iter().flatten().collect();
+    if cells.len() > 1 && is_promised(cells) && !cells.iter().any(|cell| keeps_promise(cell)) {
+        let who = format!("nobody keeps the weights within {}", percent(KEPT));
+        return vec![Best { what: "no winner".to_owned(), value: None, who }];
+    }
+    answers
+}
+
+/// Who moved most.
+fn highest_total(cells: &[&Cell<'_>]) -> Option<Best> {
+    let shown = |total: f64| format!("{total:.*} MiB/s", decimals(total));
+    let of = |cell| Contender::new(cell, |cell| cell.bytes_per_s.mean, |cell| shown(mib(cell.bytes_per_s.mean)));
+    let contenders: Vec<Contender<'_>> = cells.iter().map(|cell| of(cell)).collect();
+    let beats = |one: &Cell<'_>, other: &Cell<'_>| differs(&other.bytes_per_s, &one.bytes_per_s);
+    let order = |a: &Contender<'_>, b: &Contender<'_>| b.mean.total_cmp(&a.mean);
+    contest(["total", "highest total"], is_promised(cells), contenders, order, beats, Interval::OfSets)
+}
+
+/// Whose shares are nearest to the weights.
+fn closest(cells: &[&Cell<'_>]) -> Option<Best> {
+    let error = |cell: &Cell<'_>| Metric::ShareErrorMax.of(cell, None, None);
+    let of = |cell: &&'_ Cell<'_>| cell.groups.len() > 1 && error(cell).is_some();
+    let mean = |cell: &Cell<'_>| error(cell).map_or(0.0, |error| error.mean);
+    let contenders = cells.iter().copied().filter(of).map(|cell| {
+        let shown = format!("within {}", percent(mean(cell)));
+        Contender { cell, mean: mean(cell), shown }
+    });
+    let beats = |one: &Cell<'_>, other: &Cell<'_>| match (error(one), error(other)) {
+        (Some(one), Some(other)) => differs(&other, &one),
+        _ => false,
+    };
+    let order = |a: &Contender<'_>, b: &Contender<'_>| a.mean.total_cmp(&b.mean);
+    contest(["shares", "closest to the weights"], false, contenders.collect(), order, beats, Interval::OfSets)
+}
+
+/// Whose slowest group waits least.
+fn shortest_tail(cells: &[&Cell<'_>]) -> Option<Best> {
+    let contenders = cells.iter().copied().filter_map(|cell| {
+        let (group, tail) = cell.slowest_group(TAIL)?;
+        let of = if cell.groups.len() > 1 { format!(" ({})", cell.groups[group].path) } else { String::new() };
+        Some(Contender { cell, mean: tail.ns, shown: format!("{}{of}", time(tail.ns)) })
+    });
+    let interval = |cell: &Cell<'_>| cell.slowest_group(TAIL).and_then(|(_, tail)| tail.interval_ns);
+    let beats = |one: &Cell<'_>, other: &Cell<'_>| match (interval(one), interval(other)) {
+        (Some((_, high)), Some((low, _))) => high < low,
+        _ => false,
+    };
+    let order = |a: &Contender<'_>, b: &Contender<'_>| a.mean.total_cmp(&b.mean);
+    let has_groups = cells.iter().any(|cell| cell.groups.len() > 1);
+    let name = percentile_name(TAIL);
+    let of = if has_groups { format!("{name} of the slowest group") } else { format!("{name} of all requests") };
+    let what = [of.clone(), format!("shortest {of}")];
+    contest([&what[0], &what[1]], is_promised(cells), contenders.collect(), order, beats, Interval::OfSamples)
+}
+
+/// Where intervals come from, hence what helps if they are missing or too wide.
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum Interval {
+    OfSets,
+    OfSamples,
+}
+
+impl<'a> Contender<'a> {
+    fn new(cell: &'a Cell<'a>, mean: impl Fn(&Cell<'_>) -> f64, shown: impl Fn(&Cell<'_>) -> String) -> Self {
+        Self { cell, mean: mean(cell), shown: shown(cell) }
+    }
+}
+
+/// Whether two means differ by 1 % or more, and by more than chance; a single set tells neither.
+fn differs(old: &Estimate, new: &Estimate) -> bool {
+    Difference::between(old, new).is_some_and(|it| it.ci95.is_some() && it.is_significant())
+}
+
+/// The answer: `names` are the title for a single contender and that for several.
+fn contest<'a>(
+    names: [&str; 2],
+    asks_for_shares: bool,
+    mut contenders: Vec<Contender<'a>>,
+    order: impl Fn(&Contender<'a>, &Contender<'a>) -> std::cmp::Ordering,
+    beats: impl Fn(&Cell<'a>, &Cell<'a>) -> bool,
+    interval: Interval,
+) -> Option<Best> {
+    contenders.sort_by(order);
+    if let [only] = &contenders[..] {
+        return Some(Best { what: names[0].into(), value: Some(only.shown.clone()), who: scheduler(only.cell) });
+    }
+    let all = contenders.len();
+    if all == 0 {
+        return None;
+    }
+    let what = names[1].to_owned();
+    let none = |who: String| Some(Best { what: what.clone(), value: None, who });
+    contenders.retain(|one| keeps_promise(one.cell));
+    let limit = percent(KEPT);
+    let among = if asks_for_shares && contenders.len() < all {
+        format!(" (of those within {limit} of the weights)")
+    } else {
+        String::new()
+    };
+    let first = contenders.first()?;
+    if contenders[1..].iter().all(|other| beats(first.cell, other.cell)) {
+        let who = scheduler(first.cell);
+        return Some(Best { what: what + &among, value: Some(first.shown.clone()), who });
+    }
+    let rivals = contenders.iter().take(2).map(|one| format!("{} {}", scheduler(one.cell), one.shown));
+    let rivals = rivals.collect::<Vec<_>>().join(" and ");
+    let why = match interval {
+        Interval::OfSets if first.cell.bytes_per_s.n < 2 => "one set has no interval, --sets 3 has",
+        Interval::OfSamples if too_few(&contenders) => "too few samples",
+        Interval::OfSets | Interval::OfSamples => "the intervals overlap",
+    };
+    none(format!("{rivals}{among} are not told apart: {why}"))
+}
+
+fn too_few(contenders: &[Contender<'_>]) -> bool {
+    let tail = |one: &Contender<'_>| one.cell.slowest_group(TAIL);
+    contenders.iter().filter_map(tail).any(|(_, Percentile { interval_ns, .. })| interval_ns.is_none())
+}
+
+impl Best {
+    /// As a line of text.
+    pub(crate) fn line(&self) -> String {
+        match &self.value {
+            Some(value) => format!("{}: {}, {value}\n", self.what, self.who),
+            None => format!("{}: {}\n", self.what, self.who),
+        }
+    }
+}
