@@ -38,7 +38,7 @@ const STYLE: &str = include_str!("style.css");
 
 const AT_WORK: &str = "The first requests of the window in the order in which the device got them: where they went and for whom, and below how many of each group it had. Hollow marks are writes; a rim says that a request was chosen for another reason than most; grey is time in which the scheduler kept requests back. Point at a mark to see why it was chosen; the list below each chart has the same in words.";
 
-const LATENCY: &str = "A curve that is touched, or reached with the Tab key, shows its figures.";
+const LATENCY: &str = "At 99 % stands how long it took until 99 % of the requests of a group were done. A curve that is touched, or reached with the Tab key, shows its figures.";
 
 /// The whole page.
 pub fn html(results: &Results<'_>) -> String {
