@@ -78,7 +78,7 @@ fn the_text_table_says_what_was_measured() {
     assert!(!table.contains(": none, "), "{table}");
     // The group that waits longest is shown, and what the columns mean is told below.
     assert!(
-        lines[1].contains("worst p99") && table.contains("\n  worst p50: of the group that waits longest"),
+        lines[1].contains("worst p99") && table.contains("\n  worst p50: latency of the group that waits longest"),
         "{table}"
     );
     assert!(table.contains("in force: bfq slice_idle=8ms low_latency=0* back_seek_max=16384KiB"), "{table}");
