@@ -210,7 +210,7 @@ fn line(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// `  412 MiB/s  shares 101:205:297:398 (due 100:200:300:400)  p99 4.1ms`.
+/// `  412 MiB/s  shares 101:205:297:398 (due 100:200:300:400)  worst p99 4.1ms`.
 fn figures(experiment: &Experiment, groups: &[LiveGroup], window_ns: Nanos) -> String {
     let bytes: u64 = groups.iter().map(|group| group.bytes).sum();
     if window_ns == 0 || bytes == 0 {
@@ -229,7 +229,9 @@ fn figures(experiment: &Experiment, groups: &[LiveGroup], window_ns: Nanos) -> S
     }
     let p99_ns = groups.iter().map(|group| group.latency_ns_p99).max().unwrap_or(0);
     if p99_ns > 0 {
-        text.push_str(&format!("  p99 {:.1}ms", p99_ns as f64 / 1e6));
+        // As in the table: of the group that waits longest.
+        let of = if groups.len() > 1 { "worst " } else { "" };
+        text.push_str(&format!("  {of}p99 {:.1}ms", p99_ns as f64 / 1e6));
     }
     text
 }

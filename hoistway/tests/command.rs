@@ -243,7 +243,8 @@ fn case_12_equal_results_compare_as_equal() {
     let said = hoistway(directory.path(), &["test", "compare", "a", "b", "--max-regression", "5%"]);
     assert_eq!(said.code, 0, "{}", said.stderr);
     let rows: Vec<&str> = said.stdout.lines().skip(1).collect();
-    assert!(rows.len() == 3 && rows.iter().all(|row| row.trim_end().ends_with('~')), "{}", said.stdout);
+    // Throughput, p99 of each of two groups, share error.
+    assert!(rows.len() == 4 && rows.iter().all(|row| row.trim_end().ends_with('~')), "{}", said.stdout);
 }
 
 #[test]

@@ -122,13 +122,29 @@ fn case_13_a_browser_shows_the_page_whole_at_every_width_by_day_and_by_night() {
     screenshot(browser, directory, "phone", 390, &[]);
 }
 
+/// Every reason that a policy may give has its line on the page.
+#[test]
+fn every_reason_of_every_scheduler_is_explained() {
+    let configuration = elevator::Configuration::default();
+    for entry in elevator::registry::ENTRIES {
+        let policy = elevator::registry::build(entry.name, None, &configuration).expect(entry.name);
+        for reason in elevator::Elevator::reasons(&policy) {
+            assert!(report::page::gloss(reason).is_some(), "{}: '{reason}' (report/src/page/glossary.rs)", entry.name);
+        }
+    }
+}
+
 fn check_width(seen: &Value, width: u32, works: usize) {
     let number = |key: &str| seen[key].as_f64().unwrap_or_else(|| panic!("{key} at {width}"));
     assert_eq!(seen["width"], width);
     assert!(number("needed") <= f64::from(width), "wider than the window: {} of {width}", seen["needed"]);
     assert_eq!(seen["requests"], 0, "something was fetched");
-    // Throughput, shares, latency; for each of five schedulers latency by group and time; and the dispatches.
-    assert_eq!(seen["drawings"], 3 + 2 * 5 + works, "at {width}");
+    // Throughput, shares; latency of three groups; for each of five schedulers ranges and time; and the dispatches. The
+    // mixture of all groups is folded away.
+    assert_eq!(seen["drawings"], 2 + 3 + 2 * 5 + works, "at {width}");
+    // Schedulers' shares, and in each group their curves; ranges of three groups under each: all show their figures by Tab.
+    assert_eq!(seen["series"], 5 + 3 * 5 + 3 * 5, "at {width}");
+    assert_eq!(seen["mute"].as_array().map(Vec::len), Some(0), "no figures on focus at {width}: {}", seen["mute"]);
     assert_eq!(
         seen["outside"].as_array().map(Vec::len),
         Some(0),

@@ -1,6 +1,7 @@
 // Appended to a copy of the page by tests/page.rs: looks at what the browser made of it, and tells the page around it.
 addEventListener("load", () => {
-  const seen = (element) => element.getClientRects().length > 0 && element.getBoundingClientRect().width > 0;
+  // What is folded away has a place, but is not seen.
+  const seen = (element) => element.checkVisibility() && element.getClientRects().length > 0 && element.getBoundingClientRect().width > 0;
   const drawings = [...document.querySelectorAll("svg[role=img]")].filter(seen);
   const outside = [], overlaps = [];
   let smallest = 99;
@@ -21,13 +22,23 @@ addEventListener("load", () => {
       }
     });
   }
+  // Each series is reached by Tab and shows its figures inside of its drawing.
+  const series = [...document.querySelectorAll(".series")].filter(seen);
+  const mute = series.filter((one) => {
+    one.focus();
+    const tip = one.querySelector(".tip"), box = tip.getBoundingClientRect();
+    const frame = one.closest("svg").getBoundingClientRect();
+    const shown = document.activeElement === one && getComputedStyle(tip).display !== "none" && box.width > 0;
+    one.blur();
+    return !shown || box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 2 || box.bottom > frame.bottom + 2;
+  }).map((one) => one.getAttribute("aria-label"));
   const marks = [...document.querySelectorAll(".panel g.m > *")].filter((mark) => mark.querySelector("title"));
   const colour = (selector) => {
     const element = document.querySelector(selector);
     return element ? getComputedStyle(element).fill : "";
   };
   const result = {
-    width: innerWidth, needed: document.documentElement.scrollWidth, drawings: drawings.length, outside, overlaps, smallest,
+    width: innerWidth, needed: document.documentElement.scrollWidth, drawings: drawings.length, series: series.length, mute, outside, overlaps, smallest,
     marks: marks.length, marksSeen: marks.filter(seen).length,
     shapes: [...new Set(marks.map((mark) => mark.tagName + (mark.getAttribute("d") || "").replace(/^M[\d.]+ [\d.]+/, "")))].length,
     hint: marks.length ? marks[0].querySelector("title").textContent : "",

@@ -207,12 +207,8 @@ pub fn table(changes: &[Change]) -> String {
             Some((low, high)) => format!("{:+.1}% to {:+.1}%", low * 100.0, high * 100.0),
             None => "-".to_owned(),
         };
-        let mut remarks = String::new();
-        if change.is_identical {
-            remarks.push_str("the same measurements");
-        } else {
-            remarks.push_str(&change.remark);
-        }
+        // Nothing can have changed there, with or without an interval.
+        let mut remarks = if change.is_identical { String::new() } else { change.remark.clone() };
         if !change.same_settings {
             remarks.push_str(if remarks.is_empty() { "settings differ" } else { "; settings differ" });
         }

@@ -17,12 +17,16 @@ pub(crate) fn below(cells: &[Cell<'_>], percentiles: &[f64]) -> String {
     } else {
         "+-: the 95 % interval over the sets; one set has none, --sets 3 has".to_owned()
     });
-    if cells.iter().any(|cell| cell.groups.len() > 1) {
+    let name = percentiles.first().map(|percent| percentile_name(*percent));
+    let (some, one) = (cells.iter().any(|cell| cell.groups.len() > 1), cells.iter().any(|cell| cell.groups.len() < 2));
+    if some {
         lines.push("share error: of the group that is furthest from what its weight promises".to_owned());
-        let first = percentiles.first().map_or_else(String::new, |percent| percentile_name(*percent));
-        if !first.is_empty() {
-            lines.push(format!("worst {first}: of the group that waits longest; --per-group-latency shows each"));
-        }
+        lines.extend(name.as_ref().map(|name| {
+            format!("worst {name}: latency of the group that waits longest; --per-group-latency shows each")
+        }));
+    }
+    if one {
+        lines.extend(name.map(|name| format!("{name}: latency of all requests of the group")));
     }
     let has_changed = cells.iter().any(|cell| cell.scheduler.tunables.iter().any(|tunable| !tunable.is_default));
     if has_changed {

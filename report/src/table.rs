@@ -176,11 +176,10 @@ fn figure(quantity: Quantity, value: f64) -> String {
 pub fn text(results: &Results<'_>, options: &TextOptions) -> String {
     let cells = results.cells();
     let blocks = cells.chunk_by(|a, b| a.workload == b.workload);
-    let mut blocks: Vec<String> = blocks.map(|block| text_block(results, block, options)).collect();
     // What the signs mean is told once, below the first table.
-    if let Some(first) = blocks.first_mut() {
-        first.push_str(&legend::below(&cells, &options.percentiles));
-    }
+    let signs = |index| if index == 0 { legend::below(&cells, &options.percentiles) } else { String::new() };
+    let blocks: Vec<String> =
+        blocks.enumerate().map(|(index, block)| text_block(results, block, options, &signs(index))).collect();
     blocks.join("\n") + incomplete(results) + &verdicts(results)
 }
 
@@ -209,7 +208,7 @@ pub(crate) fn length(results: &Results<'_>, cell: &Cell<'_>) -> String {
     if ends_by_itself { format!("{:.1}s", first_ms as f64 / 1e3) } else { span(results.matrix.runtime_ns) }
 }
 
-fn text_block(results: &Results<'_>, block: &[Cell<'_>], options: &TextOptions) -> String {
+fn text_block(results: &Results<'_>, block: &[Cell<'_>], options: &TextOptions, signs: &str) -> String {
     let Some(first) = block.first() else { return String::new() };
     let sets = block.iter().map(|cell| cell.runs.len()).max().unwrap_or(1);
     let runs = if sets == 1 { String::new() } else { format!(" x {sets} sets") };
@@ -235,6 +234,7 @@ fn text_block(results: &Results<'_>, block: &[Cell<'_>], options: &TextOptions) 
         }
     }
     text.push_str(&grid.show());
+    text.push_str(signs);
     text.push_str(&best(block));
     text.push_str(&in_force(block));
     text

@@ -29,6 +29,8 @@ pub struct Best {
 /// A scheduler in a contest, with its figure as it is shown.
 struct Contender<'a> {
     cell: &'a Cell<'a>,
+    /// Which of its groups the figure is of; empty for all.
+    of: String,
     mean: f64,
     shown: String,
 }
@@ -50,7 +52,7 @@ pub(crate) fn best(cells: &[&Cell<'_>]) -> Vec<Best> {
     let answers: Vec<Best> =
         [highest_total(cells), closest(cells), shortest_tail(cells)].into_iter().flatten().collect();
     if cells.len() > 1 && is_promised(cells) && !cells.iter().any(|cell| keeps_promise(cell)) {
-        let who = format!("nobody keeps the weights within {}", percent(KEPT));
+        let who = format!("nobody keeps the weights within {:.0} %", KEPT * 100.0);
         return vec![Best { what: "no winner".to_owned(), value: None, who }];
     }
     answers
@@ -59,8 +61,9 @@ pub(crate) fn best(cells: &[&Cell<'_>]) -> Vec<Best> {
 /// Who moved most.
 fn highest_total(cells: &[&Cell<'_>]) -> Option<Best> {
     let shown = |total: f64| format!("{total:.*} MiB/s", decimals(total));
-    let of = |cell| Contender::new(cell, |cell| cell.bytes_per_s.mean, |cell| shown(mib(cell.bytes_per_s.mean)));
-    let contenders: Vec<Contender<'_>> = cells.iter().map(|cell| of(cell)).collect();
+    let of = |&cell: &&'_ Cell<'_>| mib(cell.bytes_per_s.mean);
+    let contender = |cell| Contender { cell, of: String::new(), mean: of(&cell), shown: shown(of(&cell)) };
+    let contenders: Vec<Contender<'_>> = cells.iter().copied().map(contender).collect();
     let beats = |one: &Cell<'_>, other: &Cell<'_>| differs(&other.bytes_per_s, &one.bytes_per_s);
     let order = |a: &Contender<'_>, b: &Contender<'_>| b.mean.total_cmp(&a.mean);
     contest(["total", "highest total"], is_promised(cells), contenders, order, beats, Interval::OfSets)
@@ -73,7 +76,7 @@ fn closest(cells: &[&Cell<'_>]) -> Option<Best> {
     let mean = |cell: &Cell<'_>| error(cell).map_or(0.0, |error| error.mean);
     let contenders = cells.iter().copied().filter(of).map(|cell| {
         let shown = format!("within {}", percent(mean(cell)));
-        Contender { cell, mean: mean(cell), shown }
+        Contender { cell, of: String::new(), mean: mean(cell), shown }
     });
     let beats = |one: &Cell<'_>, other: &Cell<'_>| match (error(one), error(other)) {
         (Some(one), Some(other)) => differs(&other, &one),
@@ -88,7 +91,7 @@ fn shortest_tail(cells: &[&Cell<'_>]) -> Option<Best> {
     let contenders = cells.iter().copied().filter_map(|cell| {
         let (group, tail) = cell.slowest_group(TAIL)?;
         let of = if cell.groups.len() > 1 { format!(" ({})", cell.groups[group].path) } else { String::new() };
-        Some(Contender { cell, mean: tail.ns, shown: format!("{}{of}", time(tail.ns)) })
+        Some(Contender { cell, of, mean: tail.ns, shown: time(tail.ns) })
     });
     let interval = |cell: &Cell<'_>| cell.slowest_group(TAIL).and_then(|(_, tail)| tail.interval_ns);
     let beats = |one: &Cell<'_>, other: &Cell<'_>| match (interval(one), interval(other)) {
@@ -110,9 +113,9 @@ enum Interval {
     OfSamples,
 }
 
-impl<'a> Contender<'a> {
-    fn new(cell: &'a Cell<'a>, mean: impl Fn(&Cell<'_>) -> f64, shown: impl Fn(&Cell<'_>) -> String) -> Self {
-        Self { cell, mean: mean(cell), shown: shown(cell) }
+impl Contender<'_> {
+    fn name(&self) -> String {
+        scheduler(self.cell) + &self.of
     }
 }
 
@@ -132,34 +135,32 @@ fn contest<'a>(
 ) -> Option<Best> {
     contenders.sort_by(order);
     if let [only] = &contenders[..] {
-        return Some(Best { what: names[0].into(), value: Some(only.shown.clone()), who: scheduler(only.cell) });
+        return Some(Best { what: names[0].into(), value: Some(only.shown.clone()), who: only.name() });
     }
     let all = contenders.len();
     if all == 0 {
         return None;
     }
     let what = names[1].to_owned();
-    let none = |who: String| Some(Best { what: what.clone(), value: None, who });
-    contenders.retain(|one| keeps_promise(one.cell));
-    let limit = percent(KEPT);
+    let (contenders, others): (Vec<_>, Vec<_>) = contenders.into_iter().partition(|one| keeps_promise(one.cell));
     let among = if asks_for_shares && contenders.len() < all {
-        format!(" (of those within {limit} of the weights)")
+        format!(" (of those within {:.0} % of the weights)", KEPT * 100.0)
     } else {
         String::new()
     };
     let first = contenders.first()?;
-    if contenders[1..].iter().all(|other| beats(first.cell, other.cell)) {
-        let who = scheduler(first.cell);
-        return Some(Best { what: what + &among, value: Some(first.shown.clone()), who });
-    }
-    let rivals = contenders.iter().take(2).map(|one| format!("{} {}", scheduler(one.cell), one.shown));
-    let rivals = rivals.collect::<Vec<_>>().join(" and ");
+    // Who is among those that keep the weights is said of them alone; nearest to the weights is said of all.
+    let mut rivals = contenders[1..].iter().chain(others.iter().filter(|_| !asks_for_shares));
+    let Some(equal) = rivals.find(|other| !beats(first.cell, other.cell)) else {
+        return Some(Best { what: what + &among, value: Some(first.shown.clone()), who: first.name() });
+    };
+    let [one, other] = [first, equal].map(|one| format!("{} {}", one.name(), one.shown));
     let why = match interval {
         Interval::OfSets if first.cell.bytes_per_s.n < 2 => "one set has no interval, --sets 3 has",
         Interval::OfSamples if too_few(&contenders) => "too few samples",
         Interval::OfSets | Interval::OfSamples => "the intervals overlap",
     };
-    none(format!("{rivals}{among} are not told apart: {why}"))
+    Some(Best { what, value: None, who: format!("{one} and {other}{among} are not told apart: {why}") })
 }
 
 fn too_few(contenders: &[Contender<'_>]) -> bool {

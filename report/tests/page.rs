@@ -33,8 +33,8 @@ fn t13_the_page_refers_to_nothing_outside() {
 fn t13_the_page_has_charts_and_no_scripts() {
     let page = page("one.html", &Example::new(5, &[4], 1));
     assert!(!page.contains("<script") && !page.contains("onclick"));
-    // Throughput, shares and latency in two widths; dispatches, latency by group and time for each scheduler.
-    assert_eq!(page.matches("role=\"img\"").count(), 3 * 2 + 3 * 5);
+    // Throughput, shares and latency in two widths; latency of each group; dispatches, ranges and time for each scheduler.
+    assert_eq!(page.matches("role=\"img\"").count(), 3 * 2 + 3 + 3 * 5);
     assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
 }
 
@@ -69,6 +69,53 @@ fn what_happened_twice_is_drawn_once() {
     assert!(work.contains(
         "The very same as under none, request by request, happened under: <b>mq-deadline, cfq@2.6.36 slice_idle=8</b>"
     ));
+}
+
+/// Groups have their latencies drawn before all of them together, which are a mixture.
+#[test]
+fn latency_is_drawn_group_by_group_first() {
+    let page = html(&Example::new(5, &[4], 3).results());
+    let latency = page.split_once("<h2>Latency</h2>").unwrap().1.split_once("</section>").unwrap().0;
+    let (first, pooled) = latency.split_once("<summary>All groups together</summary>").unwrap();
+    for group in ["bronze, weight 100", "silver, weight 200", "gold, weight 400"] {
+        assert!(
+            first.contains(&format!(">{group}</text>")) && !pooled.contains(&format!(">{group}</text>")),
+            "{group}"
+        );
+    }
+    // A curve for each scheduler in each group, and once more in both widths of the mixture.
+    assert_eq!(first.matches(" curve\"").count(), 5 * 3 + 5, "with five in the legend");
+    assert!(!first.contains("p99 "), "a figure that does not say of what");
+    // One group is no mixture.
+    assert_eq!(page.matches("All groups together").count(), 2, "the note of throughput and this");
+}
+
+/// Tiles name a winner only where there is one, and the tail is that of a group.
+#[test]
+fn tiles_name_winners_that_are_separated() {
+    let tiles = |sets| {
+        let page = html(&Example::new(5, &[4], sets).results());
+        page.split_once("<div class=\"tiles\">").unwrap().1.split_once("<section>").unwrap().0.to_owned()
+    };
+    assert!(tiles(3).contains("<div class=\"who\">wfq</div>") && !tiles(3).contains("<div class=\"who\">none</div>"));
+    let once = tiles(1);
+    assert!(once.matches("no winner").count() >= 2 && once.contains("one set has no interval"), "{once}");
+    assert!(once.contains("p99 of the slowest group"), "{once}");
+}
+
+/// What a pointer shows, the keyboard shows: each series can be focused and has its figures; dispatches are listed.
+#[test]
+fn everything_under_the_pointer_is_reached_without_one() {
+    let page = html(&Example::new(2, &[1, 4], 1).results());
+    assert!(
+        page.contains("aria-label=\"mq-deadline: 50 % within ") && page.contains("aria-label=\"none: bronze "),
+        "{page}"
+    );
+    // 300 requests under each of two schedulers, less those of no place.
+    let lists: Vec<&str> =
+        page.split("<pre tabindex=\"0\">").skip(1).map(|it| it.split_once("</pre>").unwrap().0).collect();
+    assert_eq!(lists.iter().map(|list| list.lines().count()).collect::<Vec<_>>(), [300, 300]);
+    assert!(lists[0].lines().all(|line| line.contains(" took ")), "{}", lists[0]);
 }
 
 /// Without dispatches (the kernel tells none) there is no such section.

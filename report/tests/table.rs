@@ -73,12 +73,12 @@ fn the_text_table_says_what_was_measured() {
     assert!(lines[2].starts_with("none ") && lines[2].ends_with("no shares"), "{}", lines[2]);
     assert!(lines[3].starts_with("  bronze "), "{}", lines[3]);
     // none moves most and has no shares: of those that keep the weights it is wfq.
-    assert!(table.contains("\nhighest total (of those within 10.0% of the weights): wfq, "), "{table}");
+    assert!(table.contains("\nhighest total (of those within 10 % of the weights): wfq, "), "{table}");
     assert!(table.contains("\nclosest to the weights: wfq, within "), "{table}");
     assert!(!table.contains(": none, "), "{table}");
     // The group that waits longest is shown, and what the columns mean is told below.
     assert!(
-        lines[1].contains("worst p99") && table.contains("\n  worst p50: of the group that waits longest"),
+        lines[1].contains("worst p99") && table.contains("\n  worst p50: latency of the group that waits longest"),
         "{table}"
     );
     assert!(table.contains("in force: bfq slice_idle=8ms low_latency=0* back_seek_max=16384KiB"), "{table}");
@@ -99,13 +99,13 @@ fn winners_are_separated_and_keep_the_weights() {
     // One set has no interval: 57 and 51 MiB/s may be the same.
     let once = table(5, 1);
     assert!(
-        once.contains("(of those within 10.0% of the weights) are not told apart: one set has no interval"),
+        once.contains("(of those within 10 % of the weights) are not told apart: one set has no interval"),
         "{once}"
     );
     assert!(!once.contains("closest to the weights: wfq, ") && !once.contains("total: wfq,"), "{once}");
     // Neither of the two knows weights, so that the better of two bad shares is no winner.
     let none = table(2, 3);
-    assert!(none.contains("\nno winner: nobody keeps the weights within 10.0%\n"), "{none}");
+    assert!(none.contains("\nno winner: nobody keeps the weights within 10 %\n"), "{none}");
     assert!(!none.contains("closest") && !none.contains("highest"), "{none}");
 }
 

@@ -172,7 +172,7 @@ fn panel(svg: &mut Svg, top: f64, title: &str, series: &[Series], base: &str, na
 
 fn draw(svg: &mut Svg, number: usize, series: &Series, at: &dyn Fn(&Spot) -> Point) {
     let class = scheduler_class(number);
-    svg.curve(&class, 0, &series.spots.iter().map(at).collect::<Vec<_>>());
+    svg.curve(&class, 0, 0, &series.spots.iter().map(at).collect::<Vec<_>>());
     for spot in &series.spots {
         let value = spot.value.map_or_else(String::new, |value| format!(" {value}"));
         let hint = format!("{}{value}: {:.1} % throughput, {:.1} % error", series.name, spot.throughput, spot.error);

@@ -26,6 +26,14 @@ impl Form {
         }
     }
 
+    /// Characters of a line of figures across the drawing.
+    pub(super) const fn characters(self) -> usize {
+        match self {
+            Form::Wide => 120,
+            Form::Narrow => 54,
+        }
+    }
+
     /// Whether names stand above.
     pub(super) const fn is_narrow(self) -> bool {
         matches!(self, Form::Narrow)

@@ -17,7 +17,7 @@ pub(super) fn legend(entries: &[Entry]) -> String {
     let entry = |entry: &Entry| {
         let class = scheduler_class(entry.series);
         let mut sample = Svg::decoration(44.0, 16.0);
-        sample.curve(&class, entry.series, &[(1.0, 8.0), (43.0, 8.0)]);
+        sample.curve(&class, entry.series, 0, &[(1.0, 8.0), (43.0, 8.0)]);
         sample.mark(&class, entry.series, (22.0, 8.0), &entry.name);
         let (name, figures) = (escaped(&entry.name), escaped(&entry.figures));
         format!("<li class=\"{class}\">{}<b>{name}</b> <span>{figures}</span></li>\n", sample.finish_bare())

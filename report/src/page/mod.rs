@@ -1,10 +1,13 @@
 //! One self-contained HTML file: inline SVG, no network, no scripts; light or dark as the reader's system is.
 //!
+//! What the pointer shows over a mark is there for keyboards and fingers as well: a series is focused as a whole and shows its
+//! figures ([`svg::Svg::series`]); dispatches, of which there are thousands, stand in a list below their chart.
 //! Nothing is said by colour alone: series have marks, dashes or patterns of their own, and their names stand beside them.
 
 mod dispatches;
 mod figure;
 mod form;
+mod glossary;
 mod latency;
 mod legend;
 mod scale;
@@ -26,13 +29,16 @@ use crate::winners;
 use svg::escaped;
 
 pub use figure::figure;
+pub use glossary::gloss;
 
 /// Requests that a measurement should hold for the picture of its scheduler at work.
 pub const DISPATCHES: usize = 1_200;
 
 const STYLE: &str = include_str!("style.css");
 
-const AT_WORK: &str = "The first requests of the window in the order in which the device got them: where they went and for whom, and below how many of each group it had. Hollow marks are writes; a rim says that a request was chosen for another reason than most; grey is time in which the scheduler kept requests back. Point at a mark to see why it was chosen.";
+const AT_WORK: &str = "The first requests of the window in the order in which the device got them: where they went and for whom, and below how many of each group it had. Hollow marks are writes; a rim says that a request was chosen for another reason than most; grey is time in which the scheduler kept requests back. Point at a mark to see why it was chosen; the list below each chart has the same in words.";
+
+const LATENCY: &str = "At 99 % stands how long it took until 99 % of the requests of a group were done. A curve that is touched, or reached with the Tab key, shows its figures.";
 
 /// The whole page.
 pub fn html(results: &Results<'_>) -> String {
@@ -139,7 +145,7 @@ fn workload(page: &mut String, block: &[Cell<'_>]) {
     }
     if let Some(chart) = latency::chart(&highest) {
         let note = format!(
-            "Further left is faster. Each step up the scale is another nine: the tail has as much room as the middle.{at}"
+            "Further left is faster. Each step up the scale is another nine: the tail has as much room as the middle. {LATENCY}{at}"
         );
         section(page, "Latency", &note, &chart);
     }

@@ -77,9 +77,13 @@ fn draw(shown: &[(&Cell<'_>, &Fairness)], form: Form) -> String {
         let limit = if form.is_narrow() { 28 } else { 20 };
         svg.text("name", name, name_at, &shortened(&scheduler(cell), limit));
         let parts = self::parts(cell, &fairness.share, at);
-        fill(&mut svg, &parts, (y, THICK));
-        due_marks(&mut svg, fairness, at, y);
-        write(&mut svg, &parts, (y, THICK), true);
+        let got = parts.iter().map(|part| format!("{} {}", part.name, percent(part.part))).collect::<Vec<_>>();
+        let figures = format!("{}: {}", scheduler(cell), got.join(", "));
+        svg.series(&figures, (at.left, y + THICK + 16.0), form.characters() * 5 / 8, |svg| {
+            fill(svg, &parts, (y, THICK));
+            due_marks(svg, fairness, at, y);
+            write(svg, &parts, (y, THICK), true);
+        });
         let error = percent(fairness.error_max);
         let word = if cell.scheduler.has_shares { error } else { format!("{error}, no shares") };
         svg.text("strong", error_anchor, error_at, &word);

@@ -84,8 +84,26 @@ impl Svg {
         );
     }
 
-    /// A line through points, dashed by the series' number.
-    pub(super) fn curve(&mut self, class: &str, series: usize, points: &[Point]) {
+    /// What belongs to one series, as one thing to focus: by Tab, touch or click it shows `figures` at `at`, which may be cut
+    /// into lines of so many characters.
+    pub(super) fn series(&mut self, figures: &str, at: Point, characters: usize, draw: impl FnOnce(&mut Self)) {
+        let _ = writeln!(
+            self.text,
+            "<g class=\"series\" tabindex=\"0\" role=\"group\" aria-label=\"{}\">",
+            escaped(figures)
+        );
+        draw(self);
+        let mut tip = String::new();
+        for (line, text) in wrapped(figures, characters).iter().enumerate() {
+            let y = at.1 + 16.0 * line as f64;
+            let _ = write!(tip, "<tspan x=\"{:.1}\" y=\"{y:.1}\">{}</tspan>", at.0, escaped(text));
+        }
+        let _ = writeln!(self.text, "<text class=\"tip\">{tip}</text></g>");
+    }
+
+    /// A line through points, dashed by the series' number. Where others are drawn over it, it is wider by `beneath` steps,
+    /// so that it is seen on both sides of them.
+    pub(super) fn curve(&mut self, class: &str, series: usize, beneath: usize, points: &[Point]) {
         if points.len() < 2 {
             return;
         }
@@ -95,7 +113,14 @@ impl Svg {
         }
         const DASHES: [&str; 5] = ["", "8 4", "2 4", "10 3 2 3", "14 4"];
         let dash = DASHES[series % DASHES.len()];
-        let _ = writeln!(self.text, "<path class=\"{class} curve\" stroke-dasharray=\"{dash}\" d=\"{path}\"/>");
+        let width = if beneath > 0 {
+            format!(" style=\"stroke-width:{:.1}\"", 2.4 + 2.6 * beneath.min(4) as f64)
+        } else {
+            String::new()
+        };
+        let _ = writeln!(self.text, "<path class=\"{class} curve\" stroke-dasharray=\"{dash}\"{width} d=\"{path}\"/>");
+        // A finger does not hit a thin line.
+        let _ = writeln!(self.text, "<path class=\"hit\" d=\"{path}\"/>");
     }
 
     /// A mark whose shape tells the series without its colour.
@@ -148,6 +173,32 @@ impl Svg {
     }
 }
 
+/// For each curve, how many of those after it run over it for a good part of the way. Points of equal index belong together.
+pub(super) fn beneath(curves: &[Vec<Point>]) -> Vec<usize> {
+    let over = |one: &[Point], other: &[Point]| {
+        let pairs = one.iter().zip(other);
+        let together = pairs.filter(|((ax, ay), (bx, by))| (ax - bx).hypot(ay - by) < 3.0).count();
+        together * 5 >= one.len().max(1)
+    };
+    let count = |(index, one): (usize, &Vec<Point>)| curves[index + 1..].iter().filter(|it| over(one, it)).count();
+    curves.iter().enumerate().map(count).collect()
+}
+
+/// Text in lines of at most so many characters, cut at spaces.
+fn wrapped(text: &str, characters: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= characters => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// The class of the n-th scheduler.
 pub(super) fn scheduler_class(series: usize) -> String {
     format!("s{}", series % 8)
@@ -185,6 +236,30 @@ mod tests {
     fn labels_keep_their_distance_and_order() {
         assert_eq!(spread(&[10.0, 11.0, 50.0], 14.0, 0.0, 100.0), [10.0, 24.0, 50.0]);
         assert_eq!(spread(&[99.0, 98.0], 14.0, 0.0, 100.0), [100.0, 86.0]);
+    }
+
+    #[test]
+    fn a_line_under_another_is_wider() {
+        let line = |y: f64| (0..10).map(|x| (f64::from(x), y)).collect::<Vec<Point>>();
+        let curves = [line(0.0), line(1.0), line(9.0), line(0.5)];
+        assert_eq!(beneath(&curves), [2, 1, 0, 0]);
+        let mut svg = Svg::new(10.0, 10.0, "x");
+        svg.curve("s0", 0, 2, &curves[0]);
+        svg.curve("s1", 1, 0, &curves[1]);
+        assert_eq!(svg.text.matches("stroke-width:7.6").count(), 1, "{}", svg.text);
+        assert_eq!(svg.text.matches("stroke-width").count(), 1, "{}", svg.text);
+    }
+
+    #[test]
+    fn figures_of_a_series_are_there_without_a_pointer() {
+        let mut svg = Svg::new(10.0, 10.0, "x");
+        svg.series("wfq: one two three", (1.0, 2.0), 10, |svg| svg.mark("s0", 0, (0.0, 0.0), "hint"));
+        assert!(svg.text.contains("tabindex=\"0\" role=\"group\" aria-label=\"wfq: one two three\""), "{}", svg.text);
+        assert!(
+            svg.text.contains("y=\"2.0\">wfq: one</tspan>") && svg.text.contains("y=\"18.0\">two three<"),
+            "{}",
+            svg.text
+        );
     }
 
     #[test]

@@ -157,7 +157,9 @@ pub(super) fn reasons(cells: &[&Cell<'_>]) -> String {
             .collect();
         let _ = writeln!(text, "<dt>{}</dt><dd>{}</dd>", escaped(&scheduler(cell)), parts.join(", "));
     }
-    if text.is_empty() { text } else { format!("<dl>{text}</dl>\n") }
+    let runs = cells.iter().flat_map(|cell| &cell.runs);
+    let meanings = super::glossary::list(runs.flat_map(|run| run.dispatch_reasons.keys()).map(String::as_str));
+    if text.is_empty() { text } else { format!("<dl>{text}</dl>\n{meanings}") }
 }
 
 /// What was planned.

@@ -59,19 +59,26 @@ fn lines(series: &[&[Cell<'_>]], counts: &[u32], axis: &Linear, form: Form) -> S
     for (index, cells) in series.iter().enumerate() {
         let class = scheduler_class(index);
         let at = |cell: &Cell<'_>| (x(cell.threads) + aside(index), y(mib(cell.bytes_per_s.mean)));
-        svg.curve(&class, index, &cells.iter().map(at).collect::<Vec<_>>());
-        for cell in *cells {
-            let (at_x, at_y) = at(cell);
-            if cell.bytes_per_s.ci95.is_some() {
-                let (low, high) = (y(mib(cell.bytes_per_s.low()).max(0.0)), y(mib(cell.bytes_per_s.high())));
-                let whisker = format!("{class} whisker");
-                svg.line(&whisker, (at_x, low), (at_x, high));
-                svg.line(&whisker, (at_x - 3.5, low), (at_x + 3.5, low));
-                svg.line(&whisker, (at_x - 3.5, high), (at_x + 3.5, high));
+        let points = cells.iter().map(|cell| format!("{} with {}", value(cell), cell.threads)).collect::<Vec<_>>();
+        let name = cells.first().map(scheduler).unwrap_or_default();
+        let figures = format!("{name}: {}", points.join(", "));
+        let draw = |svg: &mut Svg| {
+            // They stand beside each other: none is under another.
+            svg.curve(&class, index, 0, &cells.iter().map(at).collect::<Vec<_>>());
+            for cell in *cells {
+                let (at_x, at_y) = at(cell);
+                if cell.bytes_per_s.ci95.is_some() {
+                    let (low, high) = (y(mib(cell.bytes_per_s.low()).max(0.0)), y(mib(cell.bytes_per_s.high())));
+                    let whisker = format!("{class} whisker");
+                    svg.line(&whisker, (at_x, low), (at_x, high));
+                    svg.line(&whisker, (at_x - 3.5, low), (at_x + 3.5, low));
+                    svg.line(&whisker, (at_x - 3.5, high), (at_x + 3.5, high));
+                }
+                let hint = format!("{}, {} threads: {}", scheduler(cell), cell.threads, value(cell));
+                svg.mark(&class, index, (at_x, at_y), &hint);
             }
-            let hint = format!("{}, {} threads: {}", scheduler(cell), cell.threads, value(cell));
-            svg.mark(&class, index, (at_x, at_y), &hint);
-        }
+        };
+        svg.series(&figures, (left + 8.0, top + 14.0), form.characters(), draw);
     }
     svg.finish()
 }

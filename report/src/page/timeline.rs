@@ -4,7 +4,7 @@ use experiment::cell::Cell;
 use experiment::measurement::GroupMeasurement;
 
 use super::scale::Linear;
-use super::svg::{Anchor, Point, Svg, group_class, spread};
+use super::svg::{Anchor, Point, Svg, beneath, group_class, spread};
 use super::throughput::shortened;
 use crate::quantity::{mib, scheduler};
 
@@ -59,9 +59,10 @@ fn panel(cell: &Cell<'_>, lines: &[Vec<Point>], axis: &Linear, end_s: f64) -> St
         svg.text("tick", Anchor::Middle, (x(tick), bottom + 19.0), &format!("{} s", time.label(tick)));
     }
     svg.line("axis", (left, bottom), (right, bottom));
-    for (index, line) in lines.iter().enumerate() {
-        let place = |point: &Point| (x(point.0), y(point.1));
-        svg.curve(&group_class(index), index, &line.iter().map(place).collect::<Vec<_>>());
+    let place = |point: &Point| (x(point.0), y(point.1));
+    let curves: Vec<Vec<Point>> = lines.iter().map(|line| line.iter().map(place).collect()).collect();
+    for (index, (curve, beneath)) in curves.iter().zip(beneath(&curves)).enumerate() {
+        svg.curve(&group_class(index), index, beneath, curve);
     }
     // Beside the mean of the last quarter: the very last second jumps about.
     let end_of = |line: &Vec<Point>| {

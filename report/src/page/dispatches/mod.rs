@@ -9,6 +9,7 @@ use experiment::Dispatches;
 use experiment::cell::Cell;
 use experiment::dispatches::DispatchedRequest;
 
+use super::glossary;
 use super::svg::escaped;
 use crate::quantity::{percent, scheduler, time};
 use panel::Panel;
@@ -54,8 +55,18 @@ pub(super) fn chart(cells: &[&Cell<'_>]) -> Option<String> {
     let shown: Vec<Shown<'_>> = cells.iter().filter_map(|cell| shown(cell, room)).collect();
     let frame = frame(&shown)?;
     let (kept, same) = without_repeats(&shown, &frame);
-    let panels = kept.iter().map(|one| Panel::new(one, &frame).draw() + &why(one, &frame) + "</div>\n");
-    Some(format!("<div class=\"panels\">\n{}</div>\n{same}", panels.collect::<String>()))
+    let panels = kept.iter().map(|one| {
+        let panel = Panel::new(one, &frame);
+        let list = panel.list();
+        panel.draw() + &why(one, &frame) + &list + "</div>\n"
+    });
+    let of_requests = |one: &Shown<'_>| -> Vec<String> {
+        let requests = one.requests(&frame).iter().map(|request| reason(one.told, request.reason).to_owned());
+        requests.chain(holds(one, &frame).map(|hold| reason(one.told, Some(hold.reason)).to_owned())).collect()
+    };
+    let reasons: Vec<String> = kept.iter().flat_map(|one| of_requests(one)).collect();
+    let meanings = glossary::list(reasons.iter().map(String::as_str));
+    Some(format!("<div class=\"panels\">\n{}</div>\n{same}{meanings}", panels.collect::<String>()))
 }
 
 /// Schedulers that did the very same as one before them have no chart, but a sentence.
@@ -137,9 +148,12 @@ fn holds<'a>(one: &'a Shown<'_>, frame: &Frame) -> impl Iterator<Item = experime
     })
 }
 
+/// What is said of a request that no policy chose.
+pub(super) const NOT_CHOSEN: &str = "not chosen by the scheduler";
+
 /// The name of a reason.
 fn reason(told: &Dispatches, index: Option<u8>) -> &str {
-    index.and_then(|index| told.reasons.get(usize::from(index))).map_or("not chosen by the scheduler", String::as_str)
+    index.and_then(|index| told.reasons.get(usize::from(index))).map_or(NOT_CHOSEN, String::as_str)
 }
 
 /// A position or distance on the device.

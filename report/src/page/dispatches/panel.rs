@@ -58,6 +58,20 @@ impl<'a> Panel<'a> {
         self.svg.finish_panel()
     }
 
+    /// What the marks tell, in words: for whoever has no pointer.
+    pub(super) fn list(&self) -> String {
+        let name = |request: &DispatchedRequest| {
+            let lane = lane_of(self.one.cell, request);
+            lane.and_then(|lane| self.one.cell.groups.get(lane)).map_or("system", |group| group.path)
+        };
+        let lines = self.requests.iter().map(|request| self.hint(request, name(request)) + "\n");
+        format!(
+            "<details><summary>These {} requests as a list</summary><pre tabindex=\"0\">{}</pre></details>\n",
+            self.requests.len(),
+            lines.collect::<String>()
+        )
+    }
+
     fn x(&self, ns: u64) -> f64 {
         LEFT + ns as f64 / self.frame.length_ns as f64 * (RIGHT - LEFT)
     }
