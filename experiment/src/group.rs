@@ -1,5 +1,7 @@
 //! Groups: who shares the device, and in what proportion.
 
+use std::collections::BTreeSet;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -370,17 +372,19 @@ pub fn check_path(path: &str) -> Result<(), Diagnostic> {
 /// Checks groups together: paths well formed and unique, no jobs in a group that holds others unless it says what they
 /// weigh beside those, nothing asked of groups that exist in reports only.
 pub fn check(groups: &[Group]) -> Result<(), Diagnostic> {
-    for (index, group) in groups.iter().enumerate() {
+    let paths: BTreeSet<&str> = groups.iter().map(|group| group.path.as_str()).collect();
+    let mut seen = BTreeSet::new();
+    for group in groups {
         check_path(&group.path)?;
-        if groups[..index].iter().any(|other| other.path == group.path) {
+        if !seen.insert(group.path.as_str()) {
             return Err(Diagnostic::new(
                 format!("group '{}' is given twice", group.path),
                 "give each group a name of its own",
             ));
         }
-        let holds =
-            |other: &Group| other.path.strip_prefix(group.path.as_str()).is_some_and(|rest| rest.starts_with('/'));
-        if !group.jobs.is_empty() && group.leaf_weight.is_none() && groups.iter().any(holds) {
+        let below = format!("{}/", group.path);
+        let holds_others = paths.range(below.as_str()..).next().is_some_and(|path| path.starts_with(&below));
+        if !group.jobs.is_empty() && group.leaf_weight.is_none() && holds_others {
             let help = format!(
                 "move the jobs into a group below it, for example {}/own, or (cfq) say what they weigh: leaf_weight=",
                 group.path

@@ -66,6 +66,11 @@ impl<T: Copy + Default + Into<u64>> Counts<T> {
         &mut self.pages[((usize::from(place) - 1) << SUB_BITS) + bucket % PAGE]
     }
 
+    /// Gets the memory for all pages now, so that no count has to wait for it.
+    fn reserve_all(&mut self) {
+        self.pages.reserve_exact(BUCKETS - self.pages.len());
+    }
+
     #[cold]
     fn add_page(&mut self, power: usize) -> u8 {
         self.pages.reserve_exact(PAGE);
@@ -116,6 +121,11 @@ impl Histogram {
     /// An empty histogram. Each power of two that occurs takes 512 bytes, when it first does.
     pub fn new() -> Self {
         Self { counts: Counts::default(), count: 0, min_ns: Nanos::MAX, max_ns: 0, sum_ns: 0, sum_of_squares: 0.0 }
+    }
+
+    /// Gets its memory now, 15 KiB of it: nothing is allocated by counting.
+    pub(crate) fn reserve(&mut self) {
+        self.counts.reserve_all();
     }
 
     /// Counts one latency.
@@ -277,6 +287,11 @@ pub(crate) struct SecondCounts {
 impl SecondCounts {
     pub(crate) fn new() -> Self {
         Self { counts: Counts::default(), max_ns: 0 }
+    }
+
+    /// Gets its memory now.
+    pub(crate) fn reserve(&mut self) {
+        self.counts.reserve_all();
     }
 
     /// Counts a latency whose bucket is known already.

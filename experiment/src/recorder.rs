@@ -163,6 +163,9 @@ pub fn errno_of(name: &str) -> Option<u16> {
 /// Errnos are counted up to this one (Linux ends at 133); the first slot counts short transfers, the last the rest.
 const ERRNO_SLOTS: usize = 160;
 
+/// Of so many groups each gets the memory of its histograms at once, so that no I/O waits for it; of more it comes page by page.
+const FEW_GROUPS: usize = 256;
+
 /// Records one run.
 #[derive(Debug)]
 pub struct Recorder {
@@ -396,7 +399,8 @@ impl Recorder {
 
     #[inline]
     fn lane(lanes: &mut [[Option<Box<Lane>>; 4]], window: Window, group: usize, direction: IoDirection) -> &mut Lane {
-        lanes[group][direction as usize].get_or_insert_with(|| Box::new(Lane::new(window)))
+        let reserves = lanes.len() <= FEW_GROUPS;
+        lanes[group][direction as usize].get_or_insert_with(|| Box::new(Lane::new(window, reserves)))
     }
 }
 
@@ -423,20 +427,26 @@ struct Lane {
 }
 
 impl Lane {
-    fn new(window: Window) -> Self {
+    /// `reserves` says whether all of its memory comes now.
+    fn new(window: Window, reserves: bool) -> Self {
         let seconds = usize::try_from(window.length_ns().div_ceil(SECOND)).unwrap_or(usize::MAX);
+        let (mut latency, mut second_latency) = (Histogram::new(), SecondCounts::new());
+        if reserves {
+            latency.reserve();
+            second_latency.reserve();
+        }
         Self {
             bytes: 0,
             ios: 0,
             device_ns: 0,
             errors: Vec::new(),
-            latency: Histogram::new(),
+            latency,
             inflight: 0,
             advanced_to_ns: window.start_ns,
             second_end_ns: window.start_ns.saturating_add(SECOND).min(window.end_ns),
             inflight_area: 0,
             second: Sample::default(),
-            second_latency: SecondCounts::new(),
+            second_latency,
             // More than a day of samples is not reserved at once: it would be gigabytes for many groups.
             samples: Vec::with_capacity(seconds.min(86_400)),
         }

@@ -44,6 +44,8 @@ struct GroupState {
 pub struct Schedule {
     jobs: Vec<JobState>,
     groups: Vec<GroupState>,
+    /// Jobs that have not begun, in order.
+    waiting: Vec<usize>,
     job_of_thread: Vec<usize>,
     /// When it was last asked who begins; starts up to then no longer wait for the clock.
     asked_ns: Nanos,
@@ -52,7 +54,8 @@ pub struct Schedule {
 impl Schedule {
     /// The schedule of an experiment of which nothing has begun.
     pub fn of(experiment: &Experiment) -> Self {
-        let mut schedule = Self { jobs: Vec::new(), groups: Vec::new(), job_of_thread: Vec::new(), asked_ns: 0 };
+        let (jobs, groups, waiting, job_of_thread) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut schedule = Self { jobs, groups, waiting, job_of_thread, asked_ns: 0 };
         for group in &experiment.groups {
             let first = schedule.job_of_thread.len();
             for job in &group.jobs {
@@ -74,29 +77,38 @@ impl Schedule {
             let threads = first..schedule.job_of_thread.len();
             schedule.groups.push(GroupState { stop_ns: group.stop_ns, threads });
         }
+        schedule.waiting = (0..schedule.jobs.len()).filter(|index| !schedule.jobs[*index].has_started).collect();
         schedule
     }
 
     /// Appends the threads that begin now, `elapsed_ns` after the run's begin, in order. Times must not go back.
     pub fn begin(&mut self, elapsed_ns: Nanos, threads: &mut Vec<usize>) {
         self.asked_ns = elapsed_ns;
-        for index in 0..self.jobs.len() {
-            if self.may_begin(index, elapsed_ns) {
-                let job = &mut self.jobs[index];
+        if self.waiting.is_empty() {
+            return;
+        }
+        // What begins here was not over before, and is not now: the phase stays.
+        let running = self.jobs.iter().filter(|job| !job.is_over());
+        let phase = running.map(|job| job.phase).min().unwrap_or(u32::MAX);
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.retain(|index| {
+            if self.may_begin(*index, phase, elapsed_ns) {
+                let job = &mut self.jobs[*index];
                 job.has_started = true;
                 job.running = job.threads.len();
                 threads.extend(job.threads.clone());
             }
-        }
+            !self.jobs[*index].has_started
+        });
+        self.waiting = waiting;
     }
 
-    fn may_begin(&self, index: usize, elapsed_ns: Nanos) -> bool {
+    /// Whether a job begins; `phase` is the first that is not over.
+    fn may_begin(&self, index: usize, phase: u32, elapsed_ns: Nanos) -> bool {
         let job = &self.jobs[index];
-        let others_are_over = self.jobs.iter().all(|other| {
-            let is_awaited = other.phase < job.phase || (!job.wait_for.is_empty() && other.name == job.wait_for);
-            !is_awaited || other.is_over()
-        });
-        !job.has_started && job.start_ns <= elapsed_ns && others_are_over
+        let is_awaited = |other: &&JobState| !job.wait_for.is_empty() && other.name == job.wait_for;
+        let is_due = !job.has_started && job.start_ns <= elapsed_ns && job.phase <= phase;
+        is_due && (job.wait_for.is_empty() || self.jobs.iter().filter(is_awaited).all(JobState::is_over))
     }
 
     /// A thread that had begun has ended. Appends the threads that must end because of it; true if others may begin

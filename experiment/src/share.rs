@@ -3,6 +3,8 @@
 //! Due is what the weights promise when everybody wants more than his part; what a group cannot use (it has a limit, or
 //! asks for less) is promised to the others by weight: water filling. Source: harness 5.5.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use workload::Job;
 use workload::job::{BlockSize, Mix};
@@ -58,7 +60,8 @@ pub fn due_up_to(
 ) -> Vec<f64> {
     let mut due = vec![0.0; groups.len()];
     let all: Vec<usize> = (0..groups.len()).filter(|&index| !groups[index].jobs.is_empty()).collect();
-    let tree = Tree { groups, effective_weights, unit, alone_per_s };
+    let by_path = groups.iter().enumerate().map(|(index, group)| (group.path.as_str(), index)).collect();
+    let tree = Tree { groups, by_path, effective_weights, unit, alone_per_s };
     tree.divide("", capacity_per_s, &all, &mut due);
     due
 }
@@ -66,6 +69,7 @@ pub fn due_up_to(
 /// The groups as a tree of paths.
 struct Tree<'a> {
     groups: &'a [Group],
+    by_path: BTreeMap<&'a str, usize>,
     effective_weights: &'a [u32],
     unit: ShareUnit,
     alone_per_s: &'a [f64],
@@ -75,6 +79,7 @@ impl Tree<'_> {
     /// Divides `capacity` among the children of the group at `prefix` (empty, or ending in `/`), whose leaves are `leaves`.
     fn divide(&self, prefix: &str, capacity: f64, leaves: &[usize], due: &mut [f64]) {
         let mut children: Vec<(&str, Vec<usize>)> = Vec::new();
+        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         let mut own = None;
         for &leaf in leaves {
             let Some(below) = self.groups[leaf].path.get(prefix.len()..) else {
@@ -84,7 +89,8 @@ impl Tree<'_> {
             };
             let part = below.split('/').next().unwrap_or(below);
             let path = &self.groups[leaf].path[..prefix.len() + part.len()];
-            match children.iter_mut().find(|(other, _)| *other == path) {
+            let place = *places.entry(path).or_insert(children.len());
+            match children.get_mut(place) {
                 Some((_, members)) => members.push(leaf),
                 None => children.push((path, vec![leaf])),
             }
@@ -105,8 +111,7 @@ impl Tree<'_> {
     }
 
     fn weight(&self, path: &str) -> f64 {
-        let index = self.groups.iter().position(|group| group.path == path);
-        let weight = index.and_then(|index| self.effective_weights.get(index).copied());
+        let weight = self.by_path.get(path).and_then(|index| self.effective_weights.get(*index).copied());
         f64::from(weight.unwrap_or(crate::Weight::DEFAULT.get()))
     }
 
@@ -123,7 +128,7 @@ impl Tree<'_> {
     /// What a subtree can use: the sum of its leaves, but not more than its own limit.
     fn demand(&self, path: &str, members: &[usize]) -> Option<f64> {
         let leaves: Option<f64> = members.iter().map(|&leaf| self.demand_of(leaf)).sum();
-        let own = self.groups.iter().find(|group| group.path == path);
+        let own = self.by_path.get(path).map(|index| &self.groups[*index]);
         let limit = own.and_then(|group| limit_per_s(group, members.iter().map(|&leaf| &self.groups[leaf]), self.unit));
         smaller(leaves, limit)
     }

@@ -1,5 +1,6 @@
 //! Workloads by name (the twelve codes, dd, bonnie, programs) and job files, with the options of the command line applied.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use block::Nanos;
@@ -280,15 +281,13 @@ pub fn give_sizes(groups: &mut [Group]) {
 
 /// What the areas of an experiment take together in bytes, each rounded up to a whole MiB.
 pub fn area_bytes(experiment: &Experiment) -> u64 {
-    let mut areas: Vec<(String, u64)> = Vec::new();
+    let mut areas: BTreeMap<String, u64> = BTreeMap::new();
     for place in experiment.issuers() {
-        let (name, bytes) = (place.job.area_name(place.thread), place.job.wanted_area_bytes().unwrap_or(AREA_BYTES));
-        match areas.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, largest)) => *largest = (*largest).max(bytes),
-            None => areas.push((name, bytes)),
-        }
+        let bytes = place.job.wanted_area_bytes().unwrap_or(AREA_BYTES);
+        let largest = areas.entry(place.job.area_name(place.thread)).or_default();
+        *largest = (*largest).max(bytes);
     }
-    areas.iter().map(|(_, bytes)| bytes.next_multiple_of(1 << 20)).sum()
+    areas.values().map(|bytes| bytes.next_multiple_of(1 << 20)).sum()
 }
 
 #[cfg(test)]

@@ -426,3 +426,25 @@ fn files_without_end_are_refused_with_little_memory() {
     }
     assert!(!directory.path().join("o").exists());
 }
+
+/// A device is named as the other commands take it, and options stand where people write them.
+#[test]
+fn arguments_stand_where_people_write_them() {
+    refused(&["trace", "record", "/dev/none", "--out", "x"], 1, &["/dev/none"]);
+    refused(&["trace", "record", "--device", "/dev/none", "--out", "x"], 1, &["/dev/none"]);
+    refused(&["trace", "record", "--out", "x"], 2, &["<DEVICE>"]);
+    for arguments in [["ctl", "--control", "/none.sock", "status"], ["ctl", "status", "--control", "/none.sock"]] {
+        refused(&arguments, 1, &["no answer from the control socket /none.sock"]);
+    }
+    refused(&["ctl", "set", "group", "a", "5", "--json", "--control", "/none.sock"], 1, &["/none.sock"]);
+}
+
+/// Where a page goes is tried before the runs, not after them.
+#[test]
+fn what_cannot_be_written_is_said_before_the_runs() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let arguments = ["demo", "--output", "/proc/none.html"];
+    let said = hoistway(directory.path(), &arguments);
+    assert!(said.code == 1 && said.stderr.contains("cannot write /proc/none.html"), "{}", said.stderr);
+    assert!(said.stdout.is_empty(), "it has begun: {}", said.stdout);
+}

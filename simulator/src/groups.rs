@@ -1,8 +1,10 @@
 //! From paths to ids: the groups of an experiment as the queue knows them.
 
+use std::collections::BTreeMap;
+
 use block::GroupId;
 use elevator::{GroupPriority, GroupSettings};
-use experiment::{Experiment, Weight};
+use experiment::{Experiment, Group, Weight};
 
 /// The groups in an order in which parents come before their children.
 #[derive(Debug)]
@@ -10,6 +12,7 @@ pub(crate) struct GroupPlan {
     /// Settings of `GroupId(index + 1)`.
     pub settings: Vec<GroupSettings>,
     paths: Vec<String>,
+    by_path: BTreeMap<String, GroupId>,
     /// Id of each group of the experiment.
     pub ids: Vec<GroupId>,
     /// The group of the journal's thread.
@@ -19,9 +22,14 @@ pub(crate) struct GroupPlan {
 impl GroupPlan {
     /// The plan of an experiment; a part of a path that has no group of its own gets the default weight.
     pub(crate) fn of(experiment: &Experiment) -> Self {
-        let mut plan = Self { settings: Vec::new(), paths: Vec::new(), ids: Vec::new(), journal: GroupId::ROOT };
+        let (settings, paths, by_path, ids) = (Vec::new(), Vec::new(), BTreeMap::new(), Vec::new());
+        let mut plan = Self { settings, paths, by_path, ids, journal: GroupId::ROOT };
+        let mut described: BTreeMap<&str, &Group> = BTreeMap::new();
         for group in &experiment.groups {
-            let id = if group.is_in_root { GroupId::ROOT } else { plan.id_of(experiment, &group.path) };
+            described.entry(&group.path).or_insert(group);
+        }
+        for group in &experiment.groups {
+            let id = if group.is_in_root { GroupId::ROOT } else { plan.id_of(&described, &group.path) };
             plan.ids.push(id);
         }
         if let Some(weight) = experiment.machine.journal_weight {
@@ -42,15 +50,15 @@ impl GroupPlan {
         std::iter::once("/".to_owned()).chain(self.paths.iter().map(|path| format!("/{path}"))).collect()
     }
 
-    fn id_of(&mut self, experiment: &Experiment, path: &str) -> GroupId {
-        if let Some(index) = self.paths.iter().position(|known| known == path) {
-            return id(index);
+    fn id_of(&mut self, described: &BTreeMap<&str, &Group>, path: &str) -> GroupId {
+        if let Some(known) = self.by_path.get(path) {
+            return *known;
         }
         let parent = match path.rsplit_once('/') {
-            Some((above, _)) => self.id_of(experiment, above),
+            Some((above, _)) => self.id_of(described, above),
             None => GroupId::ROOT,
         };
-        let own = experiment.groups.iter().find(|group| group.path == path);
+        let own = described.get(path);
         let weight = own.map_or(Weight::DEFAULT, |group| group.weight).get();
         let level = own.and_then(|group| group.group_priority);
         let priority = level.and_then(|level| GroupPriority::new(level.get()).ok());
@@ -58,7 +66,9 @@ impl GroupPlan {
         let leaf_weight = own.and_then(|group| group.leaf_weight).map(Weight::get);
         self.settings.push(GroupSettings { parent, weight, latency_target_ns, leaf_weight, priority });
         self.paths.push(path.to_owned());
-        id(self.settings.len() - 1)
+        let id = id(self.settings.len() - 1);
+        self.by_path.insert(path.to_owned(), id);
+        id
     }
 }
 

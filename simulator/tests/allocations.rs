@@ -160,3 +160,25 @@ fn a_request_in_flight_costs_at_most_200_bytes() {
         assert!(queue <= queue_limit && all <= limit, "{scheduler}: {all} bytes, {queue} of them the queue's");
     }
 }
+
+/// What so many groups take at most, the experiment itself and its result included: each reads a few times.
+fn bytes_of_groups(count: u32, depth: u32) -> usize {
+    let paths: Vec<String> = (0..count).map(|number| format!("g{number}")).collect();
+    let before = LIVE_BYTES.get();
+    PEAK_BYTES.set(before);
+    let groups = paths.iter().map(|path| (path.as_str(), 100, random_reads(depth))).collect();
+    let mut question = experiment("null,latency_us=1000,queue_depth=1024", "none", groups);
+    (question.ramp_ns, question.runtime_ns) = (0, 40 * MS);
+    let measurement = Simulator::with_costs(HostCosts::NONE).run(&question, &mut Unattended).unwrap();
+    assert!(measurement.groups.iter().all(|group| group.ios() > 0), "{count} groups: one got nothing");
+    PEAK_BYTES.get() - before
+}
+
+/// A job is 1.3 KiB, and is there twice, in the question and in the answer; its issuer and process are 1.4, its counts in two
+/// histograms 2 to 3, and its tallies 0.9. The limit keeps 100,000 groups within a gigabyte.
+#[test]
+fn a_group_costs_at_most_10_kib() {
+    let (few, many) = (bytes_of_groups(500, 1), bytes_of_groups(2_500, 1));
+    let each = (many - few) / 2_000;
+    assert!(each <= 10_240, "{each} bytes per group");
+}

@@ -29,11 +29,11 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// The subcommand.
 pub fn run(arguments: &RecordArguments, voice: Voice) -> Outcome {
+    let switch = switch_of(arguments.device())?;
     let tracing = PLACES.iter().map(Path::new).find(|place| place.join("trace_pipe").exists());
     let tracing = tracing.ok_or_else(|| {
         Error::failed("there is no tracing file system", "as root: mount -t tracefs nodev /sys/kernel/tracing")
     })?;
-    let switch = switch_of(arguments.device())?;
     let active = text(&tracing.join("current_tracer"))?;
     if active != "nop" || text(&switch)? != "0" {
         let what = format!("the kernel's tracer is busy ({active})");
@@ -55,7 +55,10 @@ pub fn run(arguments: &RecordArguments, voice: Voice) -> Outcome {
 
 /// The file that switches the device's tracing on.
 fn switch_of(device: &Path) -> Result<PathBuf, Error> {
-    let failed = |error| Error::file(device, "look at", &error).at("--device");
+    let failed = |error: io::Error| {
+        let what = format!("cannot look at {}: {error}", device.display());
+        Error::failed(what, "name a block device, as /dev/sdb")
+    };
     let queue = BlockQueue::of(device).map_err(failed)?;
     let switch = PathBuf::from(format!("/sys/block/{}/trace/enable", queue.name()));
     if switch.exists() {

@@ -7,6 +7,8 @@
 //! region's begin + (8 e + k) x 8 MiB, so that a file is spread as after years of use.
 //! Source: specification of the devices, 8.3 and 9.2.
 
+use std::collections::BTreeMap;
+
 use experiment::areas::ALIGNMENT_BYTES;
 use experiment::{Areas, Diagnostic, Experiment, FileLayout, Machine};
 
@@ -64,12 +66,12 @@ impl Files {
         let room = (size_bytes - before) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
         let areas = Areas::lay_out(experiment, room)?;
         let mut placed = Self { files: Vec::new(), of_issuer: Vec::new(), first_byte: before, end_byte: before + room };
+        let mut known = BTreeMap::new();
         for place in experiment.issuers() {
             let area = areas.of(place.job, place.thread);
             let file = File { first_byte: before + area.first_byte, bytes: area.bytes, is_aged: false };
-            let known = placed.files.iter().position(|known| *known == file);
-            let index = known.unwrap_or(placed.files.len());
-            if known.is_none() {
+            let index = *known.entry((file.first_byte, file.bytes)).or_insert(placed.files.len());
+            if index == placed.files.len() {
                 placed.files.push(file);
             }
             placed.of_issuer.push(u32::try_from(index).unwrap_or(u32::MAX));
