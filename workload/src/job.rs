@@ -617,6 +617,7 @@ pub struct Job {
 }
 
 impl Default for Job {
+    #[expect(clippy::too_many_lines, reason = "a line per field")]
     fn default() -> Self {
         Self {
             name: String::new(),

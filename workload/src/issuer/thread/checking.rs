@@ -78,7 +78,7 @@ mod tests {
                     let is_read = io.operation == Operation::Read;
                     assert_eq!(matches!(issuer.check_of(io.token), Some(Check::Read { .. })), is_read);
                     done.push(if is_read { 'r' } else { 'w' });
-                    assert_eq!(issuer.next(0), Next::Busy, "after {done}");
+                    assert!(!matches!(issuer.next(0), Next::Issue(_)), "after {done}");
                     issuer.ended(io.token, errno.filter(|_| is_read), 0);
                 }
                 Next::Finished => return done,
