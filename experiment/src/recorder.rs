@@ -131,7 +131,7 @@ pub struct Completion {
 }
 
 /// Names of errors are looked up by this table at the end; others are shown by number.
-const ERRNO_NAMES: [(usize, &str); 16] = [
+const ERRNO_NAMES: [(usize, &str); 17] = [
     (1, "EPERM"),
     (4, "EINTR"),
     (5, "EIO"),
@@ -145,6 +145,7 @@ const ERRNO_NAMES: [(usize, &str); 16] = [
     (22, "EINVAL"),
     (28, "ENOSPC"),
     (30, "EROFS"),
+    (84, "EILSEQ"),
     (95, "EOPNOTSUPP"),
     (110, "ETIMEDOUT"),
     (121, "EREMOTEIO"),
@@ -306,6 +307,14 @@ impl Recorder {
             if let Some(lane) = lanes.iter_mut().flatten().next() {
                 lane.errors[usize::from(errno).clamp(1, ERRNO_SLOTS - 1)] += 1;
             }
+        }
+    }
+
+    /// Something about a thread that its user should know; the first remark is kept.
+    pub fn remarked(&mut self, issuer: usize, text: impl FnOnce() -> String) {
+        let ending = &mut self.issuers[issuer].ending;
+        if ending.is_empty() {
+            *ending = text();
         }
     }
 

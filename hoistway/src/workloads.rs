@@ -7,7 +7,7 @@ use block::Nanos;
 use experiment::{Experiment, Group, GroupPriority, Limits, Weight};
 use workload::Job;
 use workload::fio::{self, Surroundings};
-use workload::job::Amount;
+use workload::job::{Amount, Mix};
 use workload::name::{self, BadName};
 use workload::program;
 
@@ -174,11 +174,23 @@ fn file(path: &Path, arguments: &WorkloadArguments, voice: Voice) -> Result<Work
         let what = format!("'{option}' and the job file {} contradict each other", path.display());
         return Err(Error::usage(what, "set it in the file; --bs and its like are for workload codes"));
     }
-    let jobs = jobs_of(path, arguments.buffered_async, voice)?;
+    let jobs = match jobs_of(path, arguments.buffered_async, voice) {
+        Err(refusal) if arguments.generator.is_some() => vec![foreign(path, &refusal, voice)?],
+        jobs => jobs?,
+    };
     let jobs = jobs.into_iter().map(|job| crate::replay::job_file::with_trace(job, voice));
     let jobs = jobs.collect::<Result<Vec<Job>, Error>>()?;
     let name = path.file_stem().map_or_else(|| "jobs".to_owned(), |stem| stem.to_string_lossy().into_owned());
     Ok(Workload::File { name, groups: groups_of(path, jobs)? })
+}
+
+/// A file that is refused here, for fio as it stands.
+fn foreign(path: &Path, refusal: &Error, voice: Voice) -> Result<Job, Error> {
+    let text = fs::read_to_string(path).map_err(|error| Error::file(path, "read", &error))?;
+    let why = refusal.messages.first().map_or("", |message| message.what.as_str());
+    voice.note(format!("{} is run by fio as it stands, on the target: {why}", path.display()));
+    let mix = if fio::only_reads(&text) { Mix::Read } else { Mix::ReadWrite { read_percent: 50 } };
+    Ok(Job { name: "fio".to_owned(), mix, foreign: Some(text), ..Job::default() })
 }
 
 /// The jobs of a file as they will run.

@@ -240,9 +240,9 @@ fn results_that_are_none() {
 #[test]
 fn job_files_with_mistakes_are_quoted_at_their_place() {
     let directory = tempfile::tempdir().expect("a directory");
-    let file = "[j]\nrw=randread\nverify=crc32c\n";
+    let file = "[j]\nrw=randread\nzonemode=zbd\n";
     fs::write(directory.path().join("bad.fio"), file).unwrap();
-    refused_in(directory.path(), &["test", "-w", "bad.fio"], 2, &["bad.fio:3:1: ", "   3 | verify=crc32c"]);
+    refused_in(directory.path(), &["test", "-w", "bad.fio"], 2, &["bad.fio:3:1: ", "   3 | zonemode=zbd"]);
     refused_in(directory.path(), &["test", "-w", "none.fio"], 2, &["cannot read the job file none.fio"]);
     refused_in(directory.path(), &["test", "--bs", "4k", "-w", "bad.fio"], 2, &["contradict"]);
 }

@@ -75,7 +75,11 @@ impl FioHost {
         progress: &mut dyn Progress,
     ) -> Result<Vec<[Tally; 3]>, RunError> {
         let failed = |what: &str, source| RunError::Failed { message: what.to_owned(), source: Some(source) };
-        let ground = Ground::of(&experiment.target)?;
+        let mut ground = Ground::of(&experiment.target)?;
+        // fio works in a folder of its own.
+        if let Ok(path) = std::path::absolute(&ground.path) {
+            ground.path = path.display().to_string();
+        }
         let desk = Desk::make().map_err(|error| failed("the folder of fio's job files", error))?;
         let mut fios: Vec<Option<Fio>> = Vec::new();
         for (index, group) in experiment.groups.iter().enumerate() {
@@ -83,7 +87,10 @@ impl FioHost {
                 fios.push(None);
                 continue;
             }
-            let text = job_file(experiment, index, &ground)?;
+            let text = match foreign(group) {
+                Some(text) => workload::fio::on_target(text, &ground.path).map_err(not_for_us)?,
+                None => job_file(experiment, index, &ground)?,
+            };
             let fio = Fio::start(&self.program, &desk, (index, &text), cgroups.get(index).and_then(Option::as_deref));
             fios.push(Some(fio.map_err(|error| failed("fio", error))?));
         }
@@ -91,6 +98,7 @@ impl FioHost {
         wait(&mut fios, experiment, progress)?;
         let read = |(fio, group): (&mut Option<Fio>, &Group)| match fio {
             None => Ok([Tally::default(), Tally::default(), Tally::default()]),
+            // A file as it stands ends when it does: its figures are rates over the window all the same.
             Some(fio) => fio.result(self.read, experiment.runtime_ns).map_err(|message| RunError::Failed {
                 message: format!("fio of group {}: {message}", group.path),
                 source: None,
@@ -153,10 +161,23 @@ fn is_block_device(target: &str) -> bool {
     opened.is_ok_and(|opened| opened.facts.kind == Kind::BlockDevice)
 }
 
+/// The job file that only fio can run, where the group is one.
+fn foreign(group: &Group) -> Option<&str> {
+    group.jobs.iter().find_map(|job| job.foreign.as_deref())
+}
+
+fn not_for_us(what: String) -> Refusal {
+    Refusal::usage(format!("fio is not started with this file: {what}"), "remove it from the file")
+}
+
 /// What fio would do otherwise than we, in one job file per group.
 fn check_jobs(experiment: &Experiment) -> Result<(), Refusal> {
     for IssuerPlace { job, group, .. } in experiment.issuers() {
         let what = match job {
+            Job { foreign: Some(text), .. } => {
+                workload::fio::on_target(text, "x").map_err(not_for_us)?;
+                continue;
+            }
             Job { program: Some(program), .. } => format!("is the program {}", program.name()),
             Job { engine: Engine::Null, .. } => "does no I/O".to_owned(),
             Job { files: 2.., .. } => "has several files".to_owned(),
@@ -257,7 +278,9 @@ fn answer(
 fn wait(fios: &mut [Option<Fio>], experiment: &Experiment, progress: &mut dyn Progress) -> Result<(), RunError> {
     let begun = Instant::now();
     let total_ns = experiment.length_ns();
-    let patience = Duration::from_nanos(total_ns) + LAST_PATIENCE;
+    // How long a file as it stands takes is its own affair.
+    let is_foreign = experiment.groups.iter().any(|group| foreign(group).is_some());
+    let patience = if is_foreign { Duration::MAX } else { Duration::from_nanos(total_ns) + LAST_PATIENCE };
     while fios.iter_mut().flatten().any(|fio| fio.is_running()) {
         if progress.cancelled() {
             // Dropping ends them.

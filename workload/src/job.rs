@@ -11,6 +11,7 @@ use crate::goal::Goals;
 use crate::output::Output;
 use crate::program::Program;
 pub use crate::replay::{Pace, Replay};
+use crate::verify::Verify;
 
 fn is_one(value: &u32) -> bool {
     *value == 1
@@ -463,6 +464,10 @@ pub struct Job {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<Box<Replay>>,
 
+    /// The text of a job file that only fio itself can run, instead of everything else: of `--generator fio`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<String>,
+
     /// What the I/Os do.
     pub mix: Mix,
     /// Where they go.
@@ -570,6 +575,10 @@ pub struct Job {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Box<Input>>,
 
+    /// How what it writes and reads is checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Box<Verify>>,
+
     /// Which failed I/Os do not end the thread; by default the first failure does (a failed sync always does).
     pub continue_on_error: PerDirection<bool>,
 
@@ -608,6 +617,7 @@ pub struct Job {
 }
 
 impl Default for Job {
+    #[expect(clippy::too_many_lines, reason = "a line per field")]
     fn default() -> Self {
         Self {
             name: String::new(),
@@ -618,6 +628,7 @@ impl Default for Job {
             first_thread: 0,
             program: None,
             replay: None,
+            foreign: None,
             mix: Mix::Read,
             pattern: Pattern::default(),
             distribution: Distribution::Uniform,
@@ -663,6 +674,7 @@ impl Default for Job {
             splits_cpus: false,
             output: Output::default(),
             input: None,
+            verify: None,
             continue_on_error: PerDirection::all(false),
             runtime_ns: None,
             time_based: false,

@@ -25,8 +25,9 @@ pub mod replay;
 mod sizes;
 mod suggest;
 pub mod trace;
+pub mod verify;
 
-pub use issuer::{Call, Ending, Flows, Io, Issuer, Next, Unsuitable, part_of_thread};
+pub use issuer::{Call, Check, Ending, Flows, Io, Issuer, Next, Unsuitable, part_of_thread};
 pub use job::{Engine, Job};
 pub use program::Program;
 pub use replay::Replay;

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use block::Operation;
 use hoistway_workload::fio::{self, Diagnostic, Severity, Surroundings};
 use hoistway_workload::job::{Amount, BlockSize, Direction, Distribution, SplitEntry, ZoneShare};
+use hoistway_workload::verify::Kind;
 use hoistway_workload::{Io, Issuer, Job, Next};
 use proptest::prelude::*;
 
@@ -275,12 +276,44 @@ fn t18_wait_for_needs_an_earlier_job_of_that_name() {
 // ---- 19: honoured, noted, refused
 
 #[test]
-fn t19_verify_is_refused_with_file_line_option_and_quoted_line() {
-    let message = errors("[j]\nrw=write\nverify=crc32c\n");
-    let expected = "error: t.fio:3:1: option 'verify' is not supported (it would change what the job does)\n   \
-                    3 | verify=crc32c\n  help: remove it, or run the file with fio itself: hoistway test --generator fio";
+fn t19_zoned_devices_are_refused_with_file_line_option_and_quoted_line() {
+    let message = errors("[j]\nrw=write\nzonemode=zbd\n");
+    let expected = "error: t.fio:3:1: option 'zonemode': zoned devices are not supported: no host knows write pointers or \
+                    resets zones\n   3 | zonemode=zbd\n  help: zonemode: Zones of the area: none, strided; zbd only by \
+                    fio itself: hoistway test TARGET --generator fio.";
     assert_eq!(message, expected);
-    assert!(errors("[j]\nverify_pattern=0xff\n").contains("verify_pattern"));
+    assert!(errors("[j]\nmax_open_zones=3\n").contains("no host knows write pointers"));
+}
+
+#[test]
+fn t19_verify_is_read_in_all_kinds_and_fits_headers_into_blocks() {
+    for (name, kind) in Kind::NAMES {
+        let verify = job(&format!("rw=write\nverify={name}\nverify_pattern=0xff")).verify.expect("it verifies");
+        assert_eq!((verify.kind, verify.reads_back), (kind, true));
+    }
+    let verify = |text: &str| job(text).verify.expect("it verifies");
+    assert_eq!(verify("verify=crc32c-intel").kind, Kind::Crc32c);
+    assert!(job("verify=0\nverify_interval=512").verify.is_none());
+    // The interval becomes what fits all sizes, as in fio.
+    assert_eq!(verify("rw=write\nbsrange=4k-16k\nverify=md5").interval_bytes, 4096);
+    assert_eq!(verify("rw=write\nbs=6k\nverify=md5\nverify_interval=4k").interval_bytes, 6144);
+    assert_eq!(verify("rw=write\nbs=16k\nverify=md5\nverify_interval=512").interval_bytes, 512);
+    assert!(verify("verify=md5\ncontinue_on_error=verify").goes_on);
+    assert!(verify("verify=md5\nignore_error=,,EILSEQ").goes_on);
+    let message = errors("[j]\nrw=write\nbs=128\nverify=sha512\n");
+    assert!(message.contains("a part of 128 bytes does not hold the header of 168 bytes"), "{message}");
+    assert!(errors("[j]\nverify=pattern\n").contains("verify=pattern needs a verify_pattern"));
+    assert!(errors("[j]\nverify=md5\nverify_offset=40\n").contains("write 56 to 4040"));
+    assert!(errors("[j]\nverify=crc33\n").contains("did you mean 'crc32'?"));
+}
+
+#[test]
+fn t19_priorities_have_hints() {
+    let split = |text: &str| job(text).priority_splits.read[0].priority_bits;
+    assert_eq!(split("cmdprio_bssplit=64k/25/1/3/5"), 1 << 13 | 5 << 3 | 3);
+    assert_eq!(split("cmdprio_bssplit=64k/25/1/3"), 1 << 13 | 3);
+    assert_eq!(split("cmdprio_bssplit=64k/25\ncmdprio_class=2\ncmdprio_hint=7"), 2 << 13 | 7 << 3);
+    assert_eq!(job("prioclass=2\nprio=4\npriohint=6").priority_bits, 2 << 13 | 6 << 3 | 4);
 }
 
 #[test]
@@ -290,7 +323,15 @@ fn t19_verify_0_and_flow_sleep_are_accepted() {
 
 #[test]
 fn t19_an_engine_that_is_not_mapped_is_refused_by_name() {
-    assert!(errors("[j]\nioengine=rbd\n").contains("engine 'rbd' is not one of"));
+    // Its options say nothing: the reason is the engine, told once.
+    let message = errors("[global]\nioengine=cpuio\ncpuload=50\n[j]\ncpumode=qsort\n[k]\n[l]\nioengine=psync\n");
+    let expected = "error: t.fio:2:1: engine 'cpuio' is not supported\n   2 | ioengine=cpuio\n  help: ";
+    assert!(message.starts_with(expected) && message.matches("error: ").count() == 1, "{message}");
+    assert!(errors("[j]\nioengine=net\nport=1\n").contains("engine 'net' is not supported"));
+    for name in ["mmap", "splice", "io_uring_cmd\ncmd_type=nvme"] {
+        assert_eq!(jobs(&format!("[j]\nioengine={name}\nthreads=1\n")).len(), 1);
+    }
+    assert!(job("ioengine=io_uring_cmd").direct && !job("ioengine=mmap\ndirect=1").direct);
 }
 
 #[test]
@@ -587,6 +628,16 @@ const RIGHT: &[&str] = &[
     "random_distribution=zipf:1.2:0.25",
     "random_distribution=normal:10,0.75",
     "cmdprio_bssplit=4k/30:8k/10/1/0",
+    "cmdprio_bssplit=4k/30/1/2/9",
+    "cmdprio_percentage=20\ncmdprio_hint=3",
+    "priohint=5",
+    "verify=crc32c",
+    "verify=sha3-512\nverify_interval=2k\nverify_offset=200",
+    "verify=pattern\nverify_pattern=0xaa%o\"x\"",
+    "verify=meta\ndo_verify=0\nverify_only\nverify_write_sequence=0",
+    "verify=md5\nverify_backlog=16\nverify_backlog_batch=4\nverify_fatal=1\ncontinue_on_error=all",
+    "ioengine=mmap",
+    "ioengine=io_uring_cmd\ncmd_type=nvme",
     "thinktime_iotime=1s",
     "exit_what=all",
     "rate_min=1m,64k",

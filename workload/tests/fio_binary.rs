@@ -34,6 +34,19 @@ const FILES: &[(&str, &str, bool)] = &[
     ("percent", "[j]\nfilesize=1m\nsize=1m\noffset=10%\n[k]\nfilesize=1m\nsize=50%\nnrfiles=2\n", false),
     ("trims", "[j]\nrw=trimwrite\nsize=1m\n[k]\nrw=randtrim\nsize=512k\n", false),
     ("clones", "[global]\nsize=256k\nbs=8k\n[j]\nnumjobs=3\n[k]\nstonewall\nrw=write\niodepth=8\n", false),
+    (
+        "verify",
+        "[global]\nsize=1m\n[j]\nrw=write\nverify=crc32c\n[k]\nrw=randwrite\nverify=md5\nloops=2\n\
+         [l]\nrw=write\nio_size=5m\nverify=sha1\n[m]\nrw=randwrite\nnumber_ios=20\nverify=meta\n\
+         [n]\nrw=write\nverify=crc64\nverify_backlog=16\nverify_backlog_batch=4\n[o]\nrw=read\nverify=crc16\n\
+         [p]\nrw=write\nverify=crc7\ndo_verify=0\n[q]\nrw=write:4k\nverify=xxhash\n",
+        false,
+    ),
+    (
+        "verify_mix",
+        "[j]\nrw=randrw\nsize=16m\nverify=crc32c\n[k]\nrw=randwrite\nnorandommap\nsize=16m\nverify=crc32c\n",
+        true,
+    ),
     ("mix", "[j]\nrw=randrw\nrwmixread=70\nsize=16m\n[k]\nrw=rw\nsize=16m\nrwmixwrite=90\n", true),
     (
         "splits",

@@ -10,10 +10,11 @@ use std::sync::mpsc::Sender;
 use block::{Flags, Nanos, Operation};
 use experiment::recorder::Outcome;
 use experiment::{Completion, Experiment, IoDirection, LiveGroup, Recorder, Schedule, Window};
-use workload::{Engine, Io, Issuer, Next};
+use workload::verify::{Blocks, REMARK};
+use workload::{Engine, Io, Issuer, Job, Next};
 
 use crate::protocol::{Command, Failure};
-use crate::shard::{Answer, Door, LocalRequest, Payload, Resident, Traced};
+use crate::shard::{Answer, Data, Door, LocalRequest, Payload, Resident, Traced};
 
 /// How often the load tells how far it is.
 const REPORT_NS: Nanos = 250_000_000;
@@ -68,14 +69,17 @@ pub(super) struct Thread {
     flying: Vec<Option<Flying>>,
     /// An I/O that found the lane full.
     kept: Option<Io>,
+    /// Of a job that verifies: what is written and read.
+    blocks: Option<Blocks>,
     is_running: bool,
     is_queued: bool,
 }
 
 impl Thread {
-    pub fn new(issuer: Issuer, engine: Engine, first_byte: u64) -> Self {
+    pub fn new(issuer: Issuer, job: &Job, first_byte: u64, seed: u64) -> Self {
         let flying = vec![None; issuer.depth() as usize + 1];
-        Self { issuer, engine, first_byte, flying, kept: None, is_running: false, is_queued: false }
+        let blocks = Blocks::of(job, issuer.depth(), first_byte, seed);
+        Self { issuer, engine: job.engine, first_byte, flying, kept: None, blocks, is_running: false, is_queued: false }
     }
 }
 
@@ -282,8 +286,13 @@ impl Load {
             length_bytes: bytes,
             is_durable: io.flags.contains(Flags::FUA),
         };
-        let pattern = &self.pattern;
-        door.submit(index, request, &mut |offset_bytes, mut to| fill(pattern, offset_bytes, &mut to));
+        if let Some(blocks) = &mut thread.blocks {
+            blocks.begin(&io, thread.issuer.check_of(io.token));
+        }
+        let (pattern, blocks) = (&self.pattern, &thread.blocks);
+        let mut supply =
+            |offset_bytes, mut to: Payload<'_>| fill(pattern, blocks.as_ref(), io.token, offset_bytes, &mut to);
+        door.submit(index, request, &mut supply);
     }
 
     fn end_thread(&mut self, index: usize, now: Nanos) {
@@ -355,15 +364,31 @@ impl Resident for Load {
         Some(window_ns.min(thread_ns).min(change_ns).min(lift_ns).min(self.next_report_ns))
     }
 
-    fn fill(&mut self, _lane: usize, _cookie: u64, offset_bytes: u64, mut to: Payload<'_>) {
-        fill(&self.pattern, offset_bytes, &mut to);
+    fn fill(&mut self, lane: usize, cookie: u64, offset_bytes: u64, mut to: Payload<'_>) {
+        let token = u32::try_from(cookie).unwrap_or(u32::MAX);
+        fill(&self.pattern, self.threads[lane].blocks.as_ref(), token, offset_bytes, &mut to);
+    }
+
+    fn data(&mut self, lane: usize, cookie: u64, offset_bytes: u64, from: Data<'_>) {
+        let (Some(blocks), Ok(token)) = (&mut self.threads[lane].blocks, u32::try_from(cookie)) else { return };
+        if let Some(room) = blocks.room(token, offset_bytes) {
+            from.copy_to(room);
+        }
     }
 
     fn answered(&mut self, answer: Answer) {
         let Ok(token) = u32::try_from(answer.cookie) else { return };
         let thread = &mut self.threads[answer.lane];
         let Some(flying) = thread.flying[token as usize].take() else { return };
-        let outcome = answer.result.map_or_else(outcome_of, |()| Outcome::Done);
+        let mut outcome = answer.result.map_or_else(outcome_of, |()| Outcome::Done);
+        if let Some(blocks) = &mut thread.blocks
+            && let Err((errno, damage)) = blocks.ended(token, outcome == Outcome::Done)
+        {
+            outcome = Outcome::Errno(errno);
+            if let Some(recorder) = &mut self.recorder {
+                recorder.remarked(answer.lane, || format!("{REMARK}{damage}"));
+            }
+        }
         let completed_ns = answer.now_ns.max(flying.submitted_ns);
         thread.issuer.ended(token, outcome.errno(), completed_ns);
         if let Some(recorder) = &mut self.recorder {
@@ -392,7 +417,11 @@ fn snapshot(door: &Door<'_>) -> Snapshot {
     Snapshot { counters: door.queue_counters(), reasons: door.reasons().into_iter().collect() }
 }
 
-fn fill(pattern: &[u8], offset_bytes: u64, to: &mut Payload<'_>) {
+fn fill(pattern: &[u8], blocks: Option<&Blocks>, token: u32, offset_bytes: u64, to: &mut Payload<'_>) {
+    if let Some(block) = blocks.and_then(|blocks| blocks.written(token, offset_bytes)) {
+        to.put(0, block);
+        return;
+    }
     let start = usize::try_from(offset_bytes).unwrap_or(0) % pattern.len();
     let first = (pattern.len() - start).min(to.bytes() as usize);
     to.put(0, &pattern[start..start + first]);

@@ -256,7 +256,7 @@ fn threads(experiment: &Experiment, size_bytes: u64) -> Result<Vec<Thread>, Refu
         let mut issuer = Issuer::new(place.job, place.thread, area.bytes, experiment.run_seed())
             .map_err(|error| Refusal::usage(error.to_string(), "use a larger target, or give a larger --size"))?;
         issuer.join(&mut flows);
-        Ok(Thread::new(issuer, place.job.engine, area.first_byte))
+        Ok(Thread::new(issuer, place.job, area.first_byte, experiment.run_seed()))
     };
     experiment.issuers().map(thread).collect()
 }

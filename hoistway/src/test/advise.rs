@@ -2,9 +2,10 @@
 
 use elevator::limiters::PROPORTIONAL;
 use elevator::registry::ENTRIES;
-use experiment::{Matrix, Measurement};
+use experiment::{Exit, Matrix, Measurement};
+use workload::verify::REMARK;
 
-use crate::exit::Voice;
+use crate::exit::{Error, Voice};
 
 /// Says when limiter and scheduler would both share the device out by weights.
 pub fn two_shares(matrix: &Matrix, voice: Voice) {
@@ -87,6 +88,18 @@ pub fn endings(measurements: &[Measurement], voice: Voice) {
             }
         }
     }
+}
+
+/// A failure if a job that verifies has found a block that does not hold what was written: the first one.
+pub fn damage(measurements: &[Measurement]) -> Option<Error> {
+    let threads = |it: &'_ Measurement| it.groups.iter().flat_map(|group| group.threads.clone()).collect::<Vec<_>>();
+    let found = measurements.iter().find_map(|measurement| {
+        let thread = threads(measurement).into_iter().find(|thread| thread.ending.starts_with(REMARK))?;
+        Some((measurement.experiment.scheduler.to_string(), thread))
+    });
+    let (scheduler, thread) = found?;
+    let what = format!("{scheduler}: {} has read damaged data: {}", thread.name, thread.ending);
+    Some(Error::new(Exit::Failed, what, "the block on the target is not the one that was written there"))
 }
 
 /// Whether the weights have acted all the same: a scheduler that waits for groups keeps the others out of the device.

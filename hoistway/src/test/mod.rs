@@ -319,6 +319,9 @@ fn conclude(
     if let Some(exit) = interrupt.exit() {
         return Ok(exit);
     }
+    if let Some(damage) = advise::damage(&made.measurements) {
+        return Err(damage);
+    }
     let cells = results.cells();
     if plan.max_sets > plan.matrix.sets && !is_precise(&cells, plan.precision) {
         let widest = cells.iter().filter_map(|cell| cell.bytes_per_s.relative_half_width()).fold(0.0, f64::max);

@@ -14,7 +14,8 @@ use linux::aio::{Done, Requests};
 use linux::buffer::{Arena, Span};
 use linux::thread::monotonic_ns;
 use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
-use workload::{Engine, Io, Issuer, Next};
+use workload::verify::{Blocks, REMARK};
+use workload::{Check, Engine, Io, Issuer, Next};
 
 use super::{Wishes, tell};
 use crate::message::{FromWorker, Order};
@@ -70,6 +71,30 @@ impl Means {
     }
 }
 
+impl Means {
+    /// Writes back what the page cache holds of the file and drops it.
+    fn empty_cache(&self) {
+        let file = match self {
+            Means::Null => return,
+            Means::Calls { file, .. } => file.as_fd(),
+            Means::Requests(requests) => requests.file(),
+        };
+        // Errors come back with the reads that follow.
+        let _ = rustix::fs::fdatasync(file);
+        let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
+    }
+
+    /// Copies what was read.
+    fn copy_out(&self, span: Span, to: &mut [u8]) {
+        let arena = match self {
+            Means::Null => return,
+            Means::Calls { arena, .. } => arena,
+            Means::Requests(requests) => requests.arena(),
+        };
+        arena.copy_out(span, to);
+    }
+}
+
 /// Room for one I/O.
 fn stride_bytes(place: &IssuerPlace<'_>) -> u32 {
     let largest = u32::try_from(place.largest_io_bytes()).unwrap_or(u32::MAX / 2).max(1);
@@ -98,6 +123,10 @@ pub(super) struct Performance {
     /// By token.
     flying: Vec<Option<Flying>>,
     pattern: Vec<u8>,
+    /// Of a job that verifies: what is written and read.
+    blocks: Option<Blocks>,
+    /// Something was written since the page cache was emptied.
+    is_cached: bool,
     done: Vec<Done>,
     live: Vec<LiveGroup>,
     next_live_ns: Nanos,
@@ -119,6 +148,9 @@ impl Performance {
             recorder: Recorder::new(experiment, window),
             group: place.map_or(0, |place| place.group),
             stride_bytes: place.map_or(ALIGNMENT_BYTES, |place| stride_bytes(&place)),
+            blocks: place
+                .and_then(|place| Blocks::of(place.job, issuer.depth(), order.first_byte, experiment.run_seed())),
+            is_cached: false,
             index: order.issuer,
             first_byte: order.first_byte,
             issuer,
@@ -184,11 +216,13 @@ impl Performance {
         let span = Span { offset_bytes, length_bytes: io.length_bytes };
         let position = self.first_byte + io.offset_bytes;
         let durable = io.flags.contains(Flags::FUA);
+        self.begin_block(&io);
+        let (pattern, blocks) = (&self.pattern, self.blocks.as_ref());
         match &mut self.means {
             Means::Null => self.ended(io.token, i64::from(io.length_bytes), submitted_ns),
             Means::Calls { arena, file } => {
                 if io.operation == Operation::Write {
-                    fill(arena, span, &self.pattern, position);
+                    fill(arena, span, pattern, blocks, io.token, position);
                 }
                 let result = call(arena, file.as_fd(), &io, span, position);
                 self.ended(io.token, result_of(result), monotonic_ns());
@@ -196,7 +230,7 @@ impl Performance {
             Means::Requests(requests) => match io.operation {
                 Operation::Read => requests.read(io.token, span, position),
                 Operation::Write => {
-                    fill(requests.arena(), span, &self.pattern, position);
+                    fill(requests.arena(), span, pattern, blocks, io.token, position);
                     requests.write(io.token, span, position, durable);
                 }
                 Operation::Flush => requests.sync(io.token),
@@ -207,6 +241,32 @@ impl Performance {
                 }
             },
         }
+    }
+
+    /// Prepares the block of a verifying job. What is read back must come from the device, so the page cache is emptied
+    /// before the first read behind writes.
+    fn begin_block(&mut self, io: &Io) {
+        let Some(blocks) = &mut self.blocks else { return };
+        let check = self.issuer.check_of(io.token);
+        blocks.begin(io, check);
+        match check {
+            Some(Check::Fill { .. }) => self.is_cached = true,
+            Some(Check::Read { .. }) if std::mem::take(&mut self.is_cached) => self.means.empty_cache(),
+            _ => {}
+        }
+    }
+
+    /// Checks the block of a verifying job that was read; answers the outcome that counts.
+    fn check_block(&mut self, token: u32, outcome: Outcome) -> Outcome {
+        let Some(blocks) = &mut self.blocks else { return outcome };
+        if let Some(room) = blocks.room(token, 0) {
+            let offset_bytes = u64::from(token) * u64::from(self.stride_bytes);
+            let span = Span { offset_bytes, length_bytes: u32::try_from(room.len()).unwrap_or(0) };
+            self.means.copy_out(span, room);
+        }
+        let Err((errno, damage)) = blocks.ended(token, outcome == Outcome::Done) else { return outcome };
+        self.recorder.remarked(self.index, || format!("{REMARK}{damage}"));
+        Outcome::Errno(errno)
     }
 
     /// Waits for completions, or until a time of the monotonic clock.
@@ -242,6 +302,7 @@ impl Performance {
             result if result < 0 => Outcome::Errno(u16::try_from(-result).unwrap_or(u16::MAX)),
             _ => Outcome::Short,
         };
+        let outcome = self.check_block(token, outcome);
         let completed_ns = now.max(flying.submitted_ns);
         self.issuer.ended(token, outcome.errno(), completed_ns);
         self.recorder.completed(&Completion {
@@ -287,8 +348,12 @@ fn result_of(result: io::Result<i64>) -> i64 {
     result.unwrap_or_else(|error| -i64::from(error.raw_os_error().unwrap_or(5)))
 }
 
-/// Fills a span with the pattern, turned so that equal places hold equal data.
-fn fill(arena: &Arena, span: Span, pattern: &[u8], position: u64) {
+/// Fills a span with the block of a verifying job, or the pattern, turned so that equal places hold equal data.
+fn fill(arena: &Arena, span: Span, pattern: &[u8], blocks: Option<&Blocks>, token: u32, position: u64) {
+    if let Some(block) = blocks.and_then(|blocks| blocks.written(token, 0)) {
+        arena.copy_in(span, block);
+        return;
+    }
     let begin = usize::try_from(position % pattern.len().max(1) as u64).unwrap_or(0);
     let mut rest = span;
     let mut from = begin;

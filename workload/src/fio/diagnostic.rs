@@ -90,6 +90,13 @@ impl Findings {
         });
     }
 
+    /// An error, said once for each text.
+    pub fn error_once(&mut self, place: &Place, message: String, help: String) {
+        if !self.errors.iter().any(|error| error.message == message) {
+            self.error(place, message, help);
+        }
+    }
+
     /// A warning or note, said once for each text.
     pub fn remark(&mut self, severity: Severity, place: &Place, message: impl Into<String>) {
         let message = message.into();

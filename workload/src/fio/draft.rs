@@ -10,6 +10,7 @@ use super::units::Base;
 use super::values::{Numbers, SizePriority};
 use crate::goal::{Search, Steady};
 use crate::job::{BlockSize, Job, PerDirection};
+use crate::verify::{Kind, Verify};
 
 /// A job in the making. `[global]` is one too; job sections begin as its copy.
 #[derive(Clone, Debug)]
@@ -60,6 +61,14 @@ pub struct Draft {
     pub zone_skip_bytes: u64,
     /// `cmdprio_bssplit`: entries without a priority of their own take that of `cmdprio`.
     pub priority_splits: Option<PerDirection<Vec<SizePriority>>>,
+    /// `priohint` and `cmdprio_hint`.
+    pub priority_hint: u16,
+    /// As above.
+    pub other_hint: u16,
+    /// `verify`.
+    pub verify_kind: Option<Kind>,
+    /// Its companions.
+    pub verify: Verify,
     /// `latency_target` and its companions.
     pub target: Target,
     /// `steadystate` and its companions.
@@ -98,6 +107,10 @@ impl Default for Draft {
             zone_range_bytes: 0,
             zone_skip_bytes: 0,
             priority_splits: None,
+            priority_hint: 0,
+            other_hint: 0,
+            verify_kind: None,
+            verify: Verify::default(),
             target: Target::default(),
             steady: STEADY,
             flow: (0, 0),
@@ -117,5 +130,8 @@ impl Draft {
         }
         self.steady = goals.steady.unwrap_or(self.steady);
         self.flow = goals.flow.map_or(self.flow, |flow| (flow.id, flow.sleep_ns));
+        if let Some(verify) = &self.job.verify {
+            (self.verify_kind, self.verify) = (Some(verify.kind), (**verify).clone());
+        }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::checks;
 use super::diagnostic::{Findings, Place, Severity};
 use super::draft::Draft;
+use super::engines;
 use super::goals;
 use super::lex::{Content, Line};
 use super::options;
@@ -29,12 +31,12 @@ pub fn expand(name: &str, lines: &[Line], surroundings: &Surroundings<'_>, findi
         rest = next;
         let Content::Section(section) = &head.content else { continue };
         if section == "global" {
-            settings(&mut globals, body, findings);
+            engines::section(&mut globals, body, findings);
             continue;
         }
         let mut draft = globals.clone();
         draft.job.name.clone_from(section);
-        settings(&mut draft, body, findings);
+        engines::section(&mut draft, body, findings);
         if findings.is_hopeless() {
             break;
         }
@@ -126,7 +128,7 @@ fn outside(lines: &[Line], findings: &mut Findings) {
     }
 }
 
-fn settings(draft: &mut Draft, lines: &[Line], findings: &mut Findings) {
+pub(super) fn settings(draft: &mut Draft, lines: &[Line], findings: &mut Findings) {
     // fio gives the unit base to all numbers of its section, wherever it stands there.
     let is_base = |line: &&Line| matches!(&line.content, Content::Setting { key, .. } if key == "kb_base");
     for line in lines.iter().filter(is_base).chain(lines.iter().filter(|line| !is_base(line))) {
@@ -244,6 +246,10 @@ impl File {
 /// The job of a draft, its options checked against each other.
 fn resolved(draft: Draft, head: &Place, surroundings: &Surroundings<'_>, findings: &mut Findings) -> Job {
     let at = |option: &str| draft.given_at.get(option).unwrap_or(head);
+    if !engines::is_known(&draft.engine) {
+        engines::refuse(&draft.engine, at("ioengine"), findings);
+        return draft.job;
+    }
     if let Some(of) = draft.job.program {
         return program::resolved(of, &draft, surroundings, at, findings);
     }
@@ -266,9 +272,8 @@ fn resolved(draft: Draft, head: &Place, surroundings: &Surroundings<'_>, finding
     zones(&mut job, &draft, at, findings);
     priorities(&mut job, &draft);
     goals::resolve(&mut job, &draft, at, findings);
-    if let Err(message) = engine(&mut job, &draft.engine, surroundings, at("iodepth"), findings) {
-        findings.error(at("ioengine"), message, ENGINES_HELP);
-    }
+    checks::resolve(&mut job, &draft, at, findings);
+    engines::choose(&mut job, &draft.engine, surroundings, at, findings);
     if job.time_based && job.runtime_ns.is_none() {
         findings.error(at("time_based"), "time_based needs a runtime", "add runtime=30, say");
     }
@@ -354,53 +359,24 @@ fn sizes(job: &mut Job, draft: &Draft) {
 
 /// Linux's encoding. A level alone means best effort; a nice value makes a level as the kernel does.
 pub(super) fn priorities(job: &mut Job, draft: &Draft) {
-    let bits = |class: u8, level: u8| u16::from(class) << 13 | u16::from(level);
+    let with_hint = |class: u8, level: u8, hint: u16| u16::from(class) << 13 | hint << 3 | u16::from(level);
+    let bits = |class, level| with_hint(class, level, draft.priority_hint);
     job.priority_bits = match (draft.priority_class, draft.priority_level) {
         (0, None) if draft.nice != 0 => bits(2, u8::try_from((draft.nice + 20) / 5).unwrap_or(4)),
-        (0, None) => 0,
+        (0, None) => draft.priority_hint << 3,
         (0, Some(level)) => bits(2, level),
         (class, level) => bits(class, level.unwrap_or(0)),
     };
     let share = &mut job.priority_share;
     let (level, class) = draft.other_priority;
-    share.priority_bits = if share.read_percent > 0 || share.write_percent > 0 { bits(class, level) } else { 0 };
+    let is_asked = share.read_percent > 0 || share.write_percent > 0;
+    share.priority_bits = if is_asked { with_hint(class, level, draft.other_hint) } else { 0 };
     let split = |entry: &SizePriority| {
-        let (class, level) = entry.priority.unwrap_or((class, level));
-        PrioritySplit { bytes: entry.bytes, percent: entry.percent, priority_bits: bits(class, level) }
+        let (class, level, hint) = entry.priority.unwrap_or((class, level, draft.other_hint));
+        PrioritySplit { bytes: entry.bytes, percent: entry.percent, priority_bits: with_hint(class, level, hint) }
     };
     if let Some(splits) = &draft.priority_splits {
         let of = |entries: &[SizePriority]| entries.iter().map(split).collect();
         job.priority_splits = PerDirection { read: of(&splits.read), write: of(&splits.write), trim: Vec::new() };
     }
-}
-
-pub(super) const ENGINES_HELP: &str = "engines that issue I/O to files and devices are accepted";
-const ENGINES: &[&str] =
-    &["sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "linuxaio", "null"];
-
-/// Maps fio's engine (harness specification 6.4).
-pub(super) fn engine(
-    job: &mut Job,
-    name: &str,
-    surroundings: &Surroundings<'_>,
-    depth_at: &Place,
-    findings: &mut Findings,
-) -> Result<(), String> {
-    job.engine = match name {
-        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Engine::Sync,
-        "libaio" | "io_uring" | "posixaio" | "linuxaio" => Engine::Async,
-        "null" => Engine::Null,
-        _ => return Err(format!("option 'ioengine': engine {}", not_one_of(name, ENGINES))),
-    };
-    if job.engine == Engine::Sync && job.iodepth > 1 {
-        let message = "both iodepth >= 1 and synchronous I/O engine are selected, queue depth will be capped at 1";
-        findings.remark(Severity::Note, depth_at, message);
-    }
-    let is_serialised = matches!(name, "libaio" | "linuxaio") && !job.direct && !surroundings.buffered_async;
-    if is_serialised && job.iodepth > 1 {
-        let message = "buffered libaio is synchronous, the depth is limited to 1; use direct=1, or --buffered-async";
-        findings.remark(Severity::Note, depth_at, message);
-        job.iodepth = 1;
-    }
-    Ok(())
 }

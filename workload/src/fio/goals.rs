@@ -10,6 +10,7 @@ use super::units;
 use super::values::not_one_of;
 use crate::goal::{Figure, Search, Steady};
 use crate::job::{Input, Job, PerDirection};
+use crate::verify::DAMAGED_ERRNO;
 
 /// The errors that fio knows by name, from number 1 on.
 const ERROR_NAMES: [&str; 34] = [
@@ -134,7 +135,7 @@ pub(super) fn steady_state(draft: &mut Draft, text: &str) -> Outcome {
     Ok(())
 }
 
-/// `EIO:ENOSPC,ENOSPC`: of reads, of writes and trims; a third list, of verification, has nothing to act on.
+/// `EIO:ENOSPC,ENOSPC,EILSEQ`: of reads, of writes and trims, of verification.
 pub(super) fn ignored_errors(draft: &mut Draft, text: &str) -> Outcome {
     let mut lists: Vec<Vec<u16>> = Vec::new();
     for list in text.split(',') {
@@ -149,6 +150,7 @@ pub(super) fn ignored_errors(draft: &mut Draft, text: &str) -> Outcome {
         return Err("there are lists for reads, writes and verification, no more".to_owned());
     }
     let of = |index: usize| lists.get(index).cloned().unwrap_or_default();
+    draft.verify.goes_on |= of(2).contains(&DAMAGED_ERRNO);
     draft.job.goals.ignored_errnos = PerDirection { read: of(0), write: of(1), trim: of(1) };
     Ok(())
 }
@@ -156,6 +158,9 @@ pub(super) fn ignored_errors(draft: &mut Draft, text: &str) -> Outcome {
 fn errno(word: &str) -> Result<u16, String> {
     if let Ok(number @ 1..=4_095) = word.parse() {
         return Ok(number);
+    }
+    if word == "EILSEQ" {
+        return Ok(DAMAGED_ERRNO);
     }
     let at = ERROR_NAMES.iter().position(|name| *name == word);
     let number = at.and_then(|at| u16::try_from(at + 1).ok());

@@ -225,7 +225,7 @@ impl Lexer<'_, '_> {
 }
 
 /// The text before a `;` or `#`: fio cuts a value there whether or not a blank stands before it (checked with 3.33).
-fn uncommented(text: &str) -> &str {
+pub(super) fn uncommented(text: &str) -> &str {
     text.split([';', '#']).next().unwrap_or("")
 }
 

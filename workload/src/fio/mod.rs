@@ -6,9 +6,12 @@
 //! ```
 //! An option either does what it does in fio, or is accepted with a note that says why it does nothing, or is refused.
 
+mod checks;
 mod diagnostic;
 mod draft;
+mod engines;
 mod expand;
+mod foreign;
 mod goals;
 mod lex;
 mod options;
@@ -21,6 +24,7 @@ pub(crate) mod values;
 use block::Nanos;
 
 pub use diagnostic::{Diagnostic, MAX_ERRORS, Place, Severity};
+pub use foreign::{on_target, only_reads};
 pub use lex::{MAX_FILE_BYTES, MAX_INCLUDE_DEPTH, MAX_LINE_BYTES};
 pub use options::Class;
 pub use show::show;
@@ -97,7 +101,7 @@ pub fn override_job(job: Job, overrides: &str, origin: &str) -> Result<(Job, Vec
 
 /// All options that job files may name: name, what becomes of it, one sentence.
 pub fn options() -> impl Iterator<Item = (&'static str, Class, &'static str)> {
-    table::ROWS.iter().map(|row| (row.name, row.class, row.doc))
+    options::rows().map(|row| (row.name, row.class, row.doc))
 }
 
 /// A time as job files write it: in microseconds, the finest unit they know.

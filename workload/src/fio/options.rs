@@ -4,9 +4,9 @@ use block::Nanos;
 
 use super::diagnostic::{Findings, Place, Severity};
 use super::draft::Draft;
-use super::table::ROWS;
 use super::units;
 use super::values::not_one_of;
+use super::{checks, table};
 use crate::job::{Amount, PerDirection};
 
 /// What becomes of an option (harness specification 6.3).
@@ -70,18 +70,22 @@ pub struct Row {
     pub doc: &'static str,
 }
 
+/// All rows.
+pub fn rows() -> impl Iterator<Item = &'static Row> {
+    table::ROWS.iter().chain(checks::ROWS)
+}
+
 /// The row of a name or alias.
 pub fn find(name: &str) -> Option<&'static Row> {
-    ROWS.iter().find(|row| row.name == name || row.aliases.contains(&name))
+    rows().find(|row| row.name == name || row.aliases.contains(&name))
 }
 
 fn all_names() -> impl Iterator<Item = &'static str> {
-    ROWS.iter().flat_map(|row| std::iter::once(row.name).chain(row.aliases.iter().copied()))
+    rows().flat_map(|row| std::iter::once(row.name).chain(row.aliases.iter().copied()))
 }
 
 /// Prefixes of option families that are refused as a whole, and why.
-const REFUSED_FAMILIES: &[(&str, &str)] =
-    &[("verify", "it would change what the job does"), ("zbd", "zoned devices are not supported")];
+const REFUSED_FAMILIES: &[(&str, &str)] = &[("zbd", "zoned devices are not supported")];
 
 /// Stores one `key=value` into the draft, or says what is wrong with it.
 pub fn apply(draft: &mut Draft, key: &str, value: Option<&str>, place: &Place, findings: &mut Findings) {
@@ -103,7 +107,7 @@ pub fn apply(draft: &mut Draft, key: &str, value: Option<&str>, place: &Place, f
 fn unknown(key: &str, place: &Place, findings: &mut Findings) {
     for (prefix, why) in REFUSED_FAMILIES {
         if key.starts_with(prefix) {
-            let help = "remove it, or run the file with fio itself: hoistway test --generator fio";
+            let help = "remove it, or run the file with fio itself: hoistway test TARGET --generator fio";
             return findings.error(place, format!("option '{key}' is not supported ({why})"), help);
         }
     }
@@ -128,7 +132,7 @@ fn nothing(
     if harmless.contains(&value.unwrap_or("1")) {
         return;
     }
-    let elsewhere = "remove it, or run the file with fio itself: hoistway test --generator fio";
+    let elsewhere = "remove it, or run the file with fio itself: hoistway test TARGET --generator fio";
     match row.class {
         Class::NoEffect | Class::Honoured => {
             findings.remark(Severity::Note, place, format!("option '{key}' has no effect here: {why}"));
@@ -189,14 +193,14 @@ mod tests {
         let mut names: Vec<_> = all_names().collect();
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "a name stands twice: {names:?}");
-        for row in ROWS {
+        for row in rows() {
             assert!(row.doc.ends_with('.') && row.doc.len() > 5, "{}", row.name);
         }
     }
 
     #[test]
     fn every_refusal_says_why_and_only_silent_rows_store_nothing() {
-        for row in ROWS {
+        for row in rows() {
             let stores_nothing = matches!(row.action, Action::Nothing { .. });
             assert_eq!(stores_nothing, row.class != Class::Honoured, "{}", row.name);
         }

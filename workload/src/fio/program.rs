@@ -2,8 +2,8 @@
 
 use super::diagnostic::{Findings, Place, Severity};
 use super::draft::Draft;
-use super::expand::{ENGINES_HELP, engine, priorities};
-use super::{Surroundings, options};
+use super::expand::priorities;
+use super::{Surroundings, engines, options};
 use crate::job::{Amount, Job, Placement};
 use crate::program::Program;
 
@@ -96,9 +96,7 @@ pub(super) fn resolved<'a>(
         group_reporting: given.group_reporting,
         ..Job::default()
     };
-    if let Err(message) = engine(&mut job, &draft.engine, surroundings, at("iodepth"), findings) {
-        findings.error(at("ioengine"), message, ENGINES_HELP);
-    }
+    engines::choose(&mut job, &draft.engine, surroundings, at, findings);
     program.describe(&mut job);
     // As with patterns, a job without a file has one per thread; threads of one file must not tread on each other's.
     job.placement = if job.file.is_empty() { Placement::Own } else { Placement::Split };

@@ -256,12 +256,30 @@ impl Section {
         self.number("fsync", u64::from(job.fsync_every), 0);
         self.number("fdatasync", u64::from(job.fdatasync_every), 0);
         self.flag("end_fsync", job.end_fsync);
+        let goes_on = job.verify.as_ref().is_some_and(|verify| verify.goes_on);
         match (job.continue_on_error.read, job.continue_on_error.write) {
+            (false, false) if goes_on => self.line("continue_on_error", "verify"),
             (false, false) => {}
+            (true, true) if goes_on => self.line("continue_on_error", "all"),
             (true, false) => self.line("continue_on_error", "read"),
             (false, true) => self.line("continue_on_error", "write"),
             (true, true) => self.line("continue_on_error", "io"),
         }
+        let Some(verify) = &job.verify else { return };
+        self.line("verify", verify.kind.name());
+        self.number("verify_interval", u64::from(verify.interval_bytes), 0);
+        self.number("verify_offset", u64::from(verify.header_offset_bytes), 0);
+        self.text("verify_pattern", &verify.pattern.show());
+        if !verify.reads_back {
+            self.line("do_verify", 0);
+        }
+        self.flag("verify_only", verify.only_checks);
+        self.number("verify_backlog", u64::from(verify.backlog), 0);
+        self.number("verify_backlog_batch", u64::from(verify.backlog_batch), 0);
+        if !verify.checks_order {
+            self.line("verify_write_sequence", 0);
+        }
+        self.flag("verify_fatal", verify.is_fatal);
     }
 
     fn time(&mut self, job: &Job) {
@@ -376,17 +394,26 @@ impl Section {
     }
 
     fn group(&mut self, job: &Job) {
-        self.priority("prio", "prioclass", job.priority_bits);
+        let (class, level, hint) = parts_of(job.priority_bits);
+        if (class, level) != (0, 0) {
+            self.line("prio", level);
+            self.line("prioclass", class);
+        }
+        self.number("priohint", u64::from(hint), 0);
         let share = job.priority_share;
         if share.read_percent > 0 || share.write_percent > 0 {
             self.line("cmdprio_percentage", format_args!("{},{}", share.read_percent, share.write_percent));
-            self.line("cmdprio_class", share.priority_bits >> 13);
-            self.line("cmdprio", share.priority_bits & 7);
+            let (class, level, hint) = parts_of(share.priority_bits);
+            self.line("cmdprio_class", class);
+            self.line("cmdprio", level);
+            self.number("cmdprio_hint", u64::from(hint), 0);
         }
         let PerDirection { read, write, .. } = &job.priority_splits;
         if !read.is_empty() || !write.is_empty() {
             let part = |it: &PrioritySplit| {
-                format!("{}/{}/{}/{}", it.bytes, it.percent, it.priority_bits >> 13, it.priority_bits & 7)
+                let (class, level, hint) = parts_of(it.priority_bits);
+                let hint = if hint > 0 { format!("/{hint}") } else { String::new() };
+                format!("{}/{}/{class}/{level}{hint}", it.bytes, it.percent)
             };
             let parts = [read, write].map(|splits| splits.iter().map(part).collect::<Vec<_>>().join(":"));
             self.line("cmdprio_bssplit", parts.join(","));
@@ -411,13 +438,11 @@ impl Section {
             let _ = writeln!(self.text, ";# hoistway: sched={scheduler}");
         }
     }
+}
 
-    fn priority(&mut self, level_key: &str, class_key: &str, bits: u16) {
-        if bits != 0 {
-            self.line(level_key, bits & 7);
-            self.line(class_key, bits >> 13);
-        }
-    }
+/// Class, level and hint of a priority in Linux's encoding.
+fn parts_of(bits: u16) -> (u16, u16, u16) {
+    (bits >> 13, bits & 7, bits >> 3 & 0x3ff)
 }
 
 /// One direction of `bssplit`; empty for a range, which then stands in `bsrange`.

@@ -19,7 +19,7 @@ use crate::goal::Flow;
 use crate::job::{Amount, Ends, FileOrder, PerDirection, RateProcess, SyncKind};
 use crate::program::Program;
 
-const fn row(
+pub(super) const fn row(
     name: &'static str,
     aliases: &'static [&'static str],
     class: Class,
@@ -29,11 +29,16 @@ const fn row(
     Row { name, aliases, class, action, doc }
 }
 
-const fn quiet(name: &'static str, why: &'static str, doc: &'static str) -> Row {
+pub(super) const fn quiet(name: &'static str, why: &'static str, doc: &'static str) -> Row {
     row(name, &[], NoEffect, Nothing { harmless: &[], why }, doc)
 }
 
-const fn not_yet(name: &'static str, harmless: &'static [&'static str], why: &'static str, doc: &'static str) -> Row {
+pub(super) const fn not_yet(
+    name: &'static str,
+    harmless: &'static [&'static str],
+    why: &'static str,
+    doc: &'static str,
+) -> Row {
     row(name, &[], NotYet, Nothing { harmless, why }, doc)
 }
 
@@ -53,9 +58,9 @@ const LAYOUT: &str = "files are laid out by the host";
 const REPORT: &str = "the report has its own settings, see hoistway test --percentiles";
 const LOG: &str = "logs are kept in memory and written as text at the end";
 const TRACE: &str = "traces are replayed with hoistway test --trace";
-const VERIFY: &str = "it would change what the job does";
+const TRIMMED: &str = "blocks that were checked are not discarded";
 const ENGINE: &str = "how the host's own engine submits is not the job's choice";
-const ZONES: &str = "zone modes are not implemented";
+const ZONES: &str = "zoned devices are not supported: no host knows write pointers or resets zones";
 /// Files of a thread at most.
 const MAX_FILES: u64 = 4096;
 
@@ -66,6 +71,10 @@ fn small(value: u64) -> u32 {
 
 fn byte(value: u64) -> u8 {
     u8::try_from(value).unwrap_or(u8::MAX)
+}
+
+fn hint(value: u64) -> u16 {
+    u16::try_from(value).unwrap_or(u16::MAX)
 }
 
 fn each<T>(triple: PerDirection<Option<u64>>, narrow: fn(u64) -> T, missing: PerDirection<T>) -> PerDirection<T> {
@@ -225,7 +234,13 @@ pub const ROWS: &[Row] = &[
     ),
     quiet("random_generator", "the generator is Hoistway's own, the distribution is the same", "Random generator."),
     // Zones.
-    row("zonemode", &[], Honoured, Text(zone_mode), "Zones of the area: none, strided."),
+    row(
+        "zonemode",
+        &[],
+        Honoured,
+        Text(zone_mode),
+        "Zones of the area: none, strided; zbd only by fio itself: hoistway test TARGET --generator fio.",
+    ),
     row("zonesize", &[], Honoured, Integer(0, u64::MAX, |d, v| d.zone_bytes = v), "Bytes done before the next zone."),
     row(
         "zonerange",
@@ -289,7 +304,7 @@ pub const ROWS: &[Row] = &[
     row("invalidate", &[], Honoured, Switch(|d, on| d.job.invalidate = on), "Cached pages dropped before the job."),
     // Clones, phases, groups of results.
     row("numjobs", &[], Honoured, Integer(1, 10_000, |d, v| d.job.threads = small(v)), "Clones of the job."),
-    quiet("thread", "hosts have their own workers", "Threads instead of processes."),
+    also(&["threads"], quiet("thread", "hosts have their own workers", "Threads instead of processes.")),
     row(
         "group_reporting",
         &[],
@@ -460,16 +475,17 @@ pub const ROWS: &[Row] = &[
         Integer(0, 3, |d, v| d.priority_class = byte(v)),
         "1 real time, 2 best effort, 3 idle.",
     ),
-    quiet("priohint", "no host passes hints on", "I/O hint."),
+    row("priohint", &[], Honoured, Integer(0, 1023, |d, v| d.priority_hint = hint(v)), "I/O hint of the priority."),
     row("cmdprio_percentage", &[], Honoured, Triple(0, 100, other_priority), "Percent of I/Os with another priority."),
     row("cmdprio_class", &[], Honoured, Integer(0, 3, |d, v| d.other_priority.1 = byte(v)), "Class of those."),
     row("cmdprio", &[], Honoured, Integer(0, 7, |d, v| d.other_priority.0 = byte(v)), "Level of those."),
+    row("cmdprio_hint", &[], Honoured, Integer(0, 1023, |d, v| d.other_hint = hint(v)), "Hint of those."),
     row(
         "cmdprio_bssplit",
         &[],
         Honoured,
         Text(priority_splits),
-        "Priority by block size: SIZE/PERCENT[/CLASS/LEVEL]:...",
+        "Priority by block size: SIZE/PERCENT[/CLASS/LEVEL[/HINT]]:...",
     ),
     row(
         "nice",
@@ -685,20 +701,17 @@ pub const ROWS: &[Row] = &[
     quiet("exec_postrun", "commands of a job file are never executed", "Command after the job."),
     quiet("idle-prof", OWN_TIMING, "Idle profile of CPUs."),
     // Refused.
-    refused("verify", &["0"], VERIFY, "Checks data."),
-    refused("do_verify", &["0"], VERIFY, "Checks data after writing."),
-    refused("experimental_verify", &["0"], VERIFY, "Checks data."),
-    refused("trim_percentage", &["0"], VERIFY, "Discards what was checked."),
-    refused("trim_verify_zero", &["0"], VERIFY, "Checks discarded data."),
-    refused("trim_backlog", &["0"], VERIFY, "Discards late."),
-    refused("trim_backlog_batch", &["0"], VERIFY, "Discards in batches."),
+    refused("trim_percentage", &["0"], TRIMMED, "Discards what was checked."),
+    refused("trim_verify_zero", &["0"], TRIMMED, "Checks discarded data."),
+    refused("trim_backlog", &["0"], TRIMMED, "Discards late."),
+    refused("trim_backlog_batch", &["0"], TRIMMED, "Discards in batches."),
     refused("write_barrier", &["0"], "fio itself does nothing with it", "Barrier writes."),
     refused("atomic", &["0"], "atomic writes are not implemented", "Atomic writes."),
     refused("ioscheduler", &[], "schedulers are chosen with --sched", "Scheduler of the device."),
     refused("profile", &[], "profiles are programs of fio", "A built-in profile."),
     refused("client", &[], "there is no client mode", "Runs on servers."),
     refused("server", &[], "there is no server mode", "Runs as a server."),
-    refused("cmd_type", &[], "pass-through engines are not implemented", "Command set of io_uring_cmd."),
+    quiet("cmd_type", "reads and writes are those of io_uring", "Command set of io_uring_cmd."),
 ];
 
 /// Longest name or path in bytes: Linux's limit for a path.
@@ -759,7 +772,7 @@ fn zone_mode(draft: &mut Draft, text: &str) -> Outcome {
     draft.is_strided = match text {
         "none" => false,
         "strided" => true,
-        "zbd" => return Err("zoned devices are not supported".to_owned()),
+        "zbd" => return Err(ZONES.to_owned()),
         _ => return Err(not_one_of(text, &["none", "strided"])),
     };
     Ok(())
@@ -859,6 +872,7 @@ fn other_priority(draft: &mut Draft, percent: PerDirection<Option<u64>>) {
 }
 
 fn continue_on_error(draft: &mut Draft, text: &str) -> Outcome {
+    draft.verify.goes_on = matches!(text, "verify" | "all" | "1");
     let (read, write) = match text {
         "none" | "0" | "verify" => (false, false),
         "read" => (true, false),

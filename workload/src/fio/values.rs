@@ -142,17 +142,19 @@ impl Numbers {
         Ok(zones.into_iter().map(zone).collect())
     }
 
-    /// Reads `4k/40/1/3:64k/10` per direction, for reads and writes.
+    /// Reads `4k/40/1/3:64k/10:8k/5/2/0/1` per direction, for reads and writes.
     pub fn priority_splits(&mut self, text: &str) -> Result<PerDirection<Vec<SizePriority>>, String> {
         let splits = per_direction(text, |part| {
             let entries = part.split(':').map(|entry| {
                 let parts: Vec<&str> = entry.split('/').map(str::trim).collect();
                 let priority = match parts[..] {
                     [_, _] => None,
-                    [_, _, class, level] => {
-                        Some((narrow(self.within(class, 0, 3)?), narrow(self.within(level, 0, 7)?)))
+                    [_, _, class, level, ref hint @ ..] if hint.len() <= 1 => {
+                        let hint = hint.first().map_or(Ok(0), |hint| self.within(hint, 0, MAX_HINT))?;
+                        let (class, level) = (narrow(self.within(class, 0, 3)?), narrow(self.within(level, 0, 7)?));
+                        Some((class, level, u16::try_from(hint).unwrap_or(0)))
                     }
-                    _ => return Err(format!("'{entry}' is not SIZE/PERCENT or SIZE/PERCENT/CLASS/LEVEL")),
+                    _ => return Err(format!("'{entry}' is not SIZE/PERCENT or SIZE/PERCENT/CLASS/LEVEL[/HINT]")),
                 };
                 let percent = narrow(self.within(parts[1], 0, 100)?);
                 Ok(SizePriority { bytes: self.block(parts[0])?, percent, priority })
@@ -195,6 +197,8 @@ impl Numbers {
 
 /// Largest block in bytes: what one I/O of any host may carry at most.
 const MAX_BLOCK_BYTES: u64 = 1 << 30;
+/// Largest hint of an I/O priority in Linux.
+const MAX_HINT: u64 = 1023;
 /// Entries of a split: fio's own limit.
 const MAX_SPLITS: usize = 64;
 
@@ -308,8 +312,8 @@ pub struct SizePriority {
     pub bytes: u32,
     /// Percent of the I/Os of that size.
     pub percent: u8,
-    /// Class and level, where they are given.
-    pub priority: Option<(u8, u8)>,
+    /// Class, level and hint, where they are given.
+    pub priority: Option<(u8, u8, u16)>,
 }
 
 /// A decimal number x 10^6, at most six digits behind the point.

@@ -13,6 +13,8 @@
 mod flow;
 mod flying;
 mod governor;
+mod originals;
+mod reading_back;
 mod region;
 mod steady;
 mod thread;
@@ -26,6 +28,7 @@ use crate::program::Run;
 use crate::replay::Player;
 pub use flow::Flows;
 pub use governor::Ending;
+pub use reading_back::Check;
 pub(crate) use region::part_of;
 use thread::Thread;
 pub(crate) use tokens::Tokens;
@@ -73,6 +76,28 @@ pub struct Io {
     /// Its process has more to come at once, and keeps it in its plug until then (a replay of recorded plugs). The next I/O of
     /// the same process without this mark lets all go, and so does a wait.
     pub is_held: bool,
+}
+
+impl Io {
+    /// A transfer or sync of a process without a deadline, a time or another wish.
+    #[inline(always)]
+    const fn plain(token: u32, operation: Operation, flags: Flags, place: (u64, u32), priority: Priority) -> Self {
+        let (offset_bytes, length_bytes) = place;
+        let call = Call::Data;
+        Io {
+            token,
+            operation,
+            flags,
+            offset_bytes,
+            length_bytes,
+            priority,
+            call,
+            actor: 0,
+            deadline_ns: None,
+            due_ns: None,
+            is_held: false,
+        }
+    }
 }
 
 /// What a thread does next.
@@ -217,6 +242,15 @@ impl Issuer {
             Kind::Pattern(thread) => thread.ended(token, (!ok).then_some(5), None),
             Kind::Program(run) => run.completed(token, ok),
             Kind::Replay(player) => player.completed(token),
+        }
+    }
+
+    /// What the host does with the data of an I/O in flight, in a job that verifies; asked before [`Issuer::ended`].
+    #[inline]
+    pub fn check_of(&self, token: u32) -> Option<Check> {
+        match &self.0 {
+            Kind::Pattern(thread) => thread.check_of(token),
+            Kind::Program(_) | Kind::Replay(_) => None,
         }
     }
 

@@ -4,7 +4,7 @@
 //! is waited for, all that are there are taken, and as many new ones go out. `iodepth_low` and the completion batch widen
 //! the gap between "full" and "refill". Cost: a few branches and at most three random draws per I/O.
 
-use std::collections::VecDeque;
+mod checking;
 
 use block::random::Stream;
 use block::{Flags, Nanos, Operation, Priority};
@@ -12,13 +12,16 @@ use block::{Flags, Nanos, Operation, Priority};
 use super::flow::{Flows, Part};
 use super::flying::Flying;
 use super::governor::{Ending, Governor};
+use super::originals::Originals;
+use super::reading_back::{ReadingBack, Written};
 use super::region::{regions_of, whole_blocks};
-use super::{Call, Io, Next, Tokens, Unsuitable, root_stream};
+use super::{Io, Next, Tokens, Unsuitable, root_stream};
 use crate::arrival::{Pacer, Pauses};
 use crate::files::Files;
 use crate::goal;
 use crate::job::{Direction, Job, Mix, Pattern, PrioritySplit, SyncKind};
 use crate::sizes::Sizes;
+use crate::verify::DAMAGED_ERRNO;
 
 /// Where a thread stands.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -33,6 +36,10 @@ enum Stage {
     BeforePause,
     /// Pauses.
     Pausing(Nanos),
+    /// A pass is written; reads it back when everything has completed.
+    BeforeReadingBack,
+    /// Reads back what it has written.
+    ReadingBack,
     /// All data issued; an fsync follows when it has completed.
     BeforeEndSync,
     /// Over.
@@ -46,24 +53,6 @@ struct Budget {
     bytes_left: u64,
     loops_left: u32,
     ios_left: u64,
-}
-
-/// What a rewriting thread has read.
-#[derive(Clone, Debug)]
-struct Originals {
-    /// By token: the block that is asked for. Empty in all other threads, as is what follows.
-    asked: Vec<(u64, u32)>,
-    /// Blocks that have come and wait to be written, in the order in which they came.
-    ready: VecDeque<(u64, u32)>,
-    /// Bytes of all blocks that are asked for or have come, and are not yet written.
-    unwritten_bytes: u64,
-}
-
-impl Originals {
-    fn new(mix: Mix, depth: u32) -> Self {
-        let blocks = if mix == Mix::Rewrite { depth as usize } else { 0 };
-        Self { asked: vec![(0, 0); blocks], ready: VecDeque::with_capacity(blocks), unwritten_bytes: 0 }
-    }
 }
 
 /// What is the same of all I/Os of a thread that differ in their place alone: nearly all threads.
@@ -83,7 +72,7 @@ impl Uniform {
             Mix::Trim => Direction::Trim,
             _ => return None,
         };
-        if job.goals.watch_completions() || job.goals.flow.is_some() {
+        if job.goals.watch_completions() || job.goals.flow.is_some() || job.verify.is_some() {
             return None;
         }
         let Sizes::Fixed(length_bytes) = sizes[direction as usize] else { return None };
@@ -142,6 +131,8 @@ pub(super) struct Thread {
     end_fsync: bool,
     continue_on_error: [bool; 3],
     ignored_errnos: [Box<[u16]>; 3],
+    /// What it has written and not yet read back.
+    reading_back: Option<Box<ReadingBack>>,
     // What it must achieve.
     governor: Option<Box<Governor>>,
     flow: Option<Part>,
@@ -165,7 +156,11 @@ impl Thread {
         let start_delay_ns = earliest + choices.below(latest.saturating_sub(earliest).saturating_add(1));
         let file_bytes = whole_blocks(job, part_bytes);
         let pass_bytes = files * file_bytes;
-        let loop_bytes = job.io_size.map_or(pass_bytes, |amount| amount.of(files * part_bytes)).max(1);
+        let mut loop_bytes = job.io_size.map_or(pass_bytes, |amount| amount.of(files * part_bytes)).max(1);
+        let mut reading_back = ReadingBack::new(job, depth);
+        if let Some(reading_back) = &mut reading_back {
+            loop_bytes = reading_back.bytes_of_pass(job, pass_bytes.max(1), loop_bytes);
+        }
         let strides = matches!(job.pattern, Pattern::Sequential { skip_bytes: 1.. });
         let sizes = Direction::ALL.map(|direction| Sizes::new(job.block_sizes.of(direction), job.sizes_unaligned));
         let pass_end_bytes = (strides && files == 1 && loop_bytes <= pass_bytes).then_some(region.end_bytes);
@@ -210,6 +205,7 @@ impl Thread {
             end_fsync: job.end_fsync && job.mix.has_writes(),
             continue_on_error: Direction::ALL.map(|direction| *job.continue_on_error.of(direction)),
             ignored_errnos: Direction::ALL.map(|direction| job.goals.ignored_errnos.of(direction).clone().into()),
+            reading_back,
             governor: Governor::new(job),
             flow: None,
             wanted_flow: job.goals.flow,
@@ -265,31 +261,33 @@ impl Thread {
         self.budget.bytes_left = self.budget.bytes_left.saturating_sub(u64::from(length_bytes));
         self.budget.ios_left -= 1;
         self.writes_issued += u64::from(direction == Direction::Write);
-        Io {
-            token,
-            operation: direction.operation(),
-            flags: self.flags[direction as usize],
-            offset_bytes,
-            length_bytes,
-            priority: self.priority,
-            call: Call::Data,
-            actor: 0,
-            deadline_ns: None,
-            due_ns: None,
-            is_held: false,
-        }
+        let flags = self.flags[direction as usize];
+        Io::plain(token, direction.operation(), flags, (offset_bytes, length_bytes), self.priority)
     }
 
     #[inline(never)]
     fn next_of_any(&mut self, now: Nanos) -> Next {
         loop {
             match self.stage {
+                Stage::Running if now >= self.end_ns => self.end_work(),
                 Stage::Running => {
-                    if now < self.end_ns && !self.budget_is_spent() {
+                    if self.must_read_back() {
+                        self.stage = Stage::BeforeReadingBack;
+                    } else if self.budget_is_spent() {
+                        self.end_work();
+                    } else {
                         return self.next_running(now);
                     }
-                    self.end_work();
                 }
+                Stage::BeforeReadingBack | Stage::ReadingBack if now >= self.end_ns => self.end_work(),
+                Stage::BeforeReadingBack if self.in_flight() > 0 => return Next::Busy,
+                Stage::BeforeReadingBack => self.stage = Stage::ReadingBack,
+                Stage::ReadingBack if self.is_full() => return Next::Busy,
+                Stage::ReadingBack => match self.reading_back.as_mut().and_then(|it| it.take()) {
+                    Some(block) => return Next::Issue(self.read_back(block)),
+                    None if self.in_flight() > 0 => return Next::Busy,
+                    None => self.stage = Stage::Running,
+                },
                 Stage::Fresh => {
                     self.stage = Stage::Delayed(now.saturating_add(self.start_delay_ns));
                 }
@@ -321,7 +319,15 @@ impl Thread {
             self.stage = Stage::BeforePause;
         }
         let direction = was.direction();
-        if !errno.is_none_or(|errno| self.goes_on_after(errno, direction)) {
+        let is_damaged = match &mut self.reading_back {
+            None => false,
+            Some(reading_back) => reading_back.ended(token, errno.is_none()) && errno == Some(DAMAGED_ERRNO),
+        };
+        let goes_on = |errno| match &self.reading_back {
+            Some(reading_back) if is_damaged => reading_back.goes_on(),
+            _ => self.goes_on_after(errno, direction),
+        };
+        if !errno.is_none_or(goes_on) {
             self.stage = Stage::Finished;
         }
         if was == Flying::Original {
@@ -444,6 +450,9 @@ impl Thread {
         {
             return Next::Busy;
         }
+        if let Some(block) = self.reading_back.as_mut().and_then(|reading_back| reading_back.take_of_backlog()) {
+            return Next::Issue(self.read_back(block));
+        }
         let chosen = match self.chosen.take() {
             Some(chosen) => chosen,
             None => self.choose_direction(),
@@ -498,15 +507,7 @@ impl Thread {
             Mix::Rewrite if direction == Direction::Write => self.originals.ready.pop_front(),
             _ => None,
         };
-        let (offset_bytes, length_bytes) = match again {
-            Some(place) => place,
-            None => {
-                let draws = self.offsets.will_draw(direction);
-                let sizes = if self.sizes_by_pattern { usize::from(draws) } else { index };
-                let length_bytes = self.sizes[sizes].draw(&mut self.choices);
-                (self.offsets.next(direction, u64::from(length_bytes), draws), length_bytes)
-            }
-        };
+        let (offset_bytes, length_bytes) = again.unwrap_or_else(|| self.draw(direction));
         let what = self.account(direction, offset_bytes, length_bytes);
         self.budget.ios_left -= 1;
         if let Some(pacer) = &mut self.pacer {
@@ -515,6 +516,7 @@ impl Thread {
         if self.pauses.as_mut().is_some_and(|pauses| pauses.issued(now)) {
             self.stage = Stage::BeforePause;
         }
+        let number = self.writes_issued;
         if direction == Direction::Write {
             self.writes_issued += 1;
             let is_due = |every: &u32| *every > 0 && self.writes_issued.is_multiple_of(u64::from(*every));
@@ -528,19 +530,21 @@ impl Thread {
         if what == Flying::Original {
             self.originals.asked[token as usize] = (offset_bytes, length_bytes);
         }
-        Io {
-            token,
-            operation: direction.operation(),
-            flags: self.flags[index],
-            offset_bytes,
-            length_bytes,
-            priority,
-            call: Call::Data,
-            actor: 0,
-            deadline_ns: None,
-            due_ns: None,
-            is_held: false,
+        if let Some(reading_back) = &mut self.reading_back
+            && direction != Direction::Trim
+        {
+            let block = Written { offset_bytes, length_bytes, number };
+            reading_back.issued(token, block, direction == Direction::Write);
         }
+        Io::plain(token, direction.operation(), self.flags[index], (offset_bytes, length_bytes), priority)
+    }
+
+    /// The place and size of the next I/O.
+    fn draw(&mut self, direction: Direction) -> (u64, u32) {
+        let draws = self.offsets.will_draw(direction);
+        let sizes = if self.sizes_by_pattern { usize::from(draws) } else { direction as usize };
+        let length_bytes = self.sizes[sizes].draw(&mut self.choices);
+        (self.offsets.next(direction, u64::from(length_bytes), draws), length_bytes)
     }
 
     /// The I/O's own priority: the job's, or for a share of them another one.
@@ -558,19 +562,8 @@ impl Thread {
     }
 
     fn issue_sync(&mut self) -> Next {
-        Next::Issue(Io {
-            token: self.tokens.take(Flying::Sync),
-            operation: Operation::Flush,
-            flags: Flags::SYNC,
-            offset_bytes: 0,
-            length_bytes: 0,
-            priority: self.priority,
-            call: Call::Data,
-            actor: 0,
-            deadline_ns: None,
-            due_ns: None,
-            is_held: false,
-        })
+        let token = self.tokens.take(Flying::Sync);
+        Next::Issue(Io::plain(token, Operation::Flush, Flags::SYNC, (0, 0), self.priority))
     }
 
     /// Counts an I/O against what is left of the pass. Of a pair over one block only the last one counts.
@@ -609,9 +602,12 @@ impl Thread {
         if self.budget.ios_left == 0 {
             return true;
         }
+        let pass_bytes = self.loop_bytes;
+        let wants_more = |reading_back: &mut Box<ReadingBack>| reading_back.wants_another_pass(pass_bytes);
+        let has_more = self.reading_back.as_mut().is_some_and(wants_more);
         if !self.time_based {
-            self.budget.loops_left -= 1;
-            if self.budget.loops_left == 0 {
+            self.budget.loops_left = self.budget.loops_left.saturating_sub(1);
+            if self.budget.loops_left == 0 && !has_more {
                 self.budget.ios_left = 0;
                 return true;
             }

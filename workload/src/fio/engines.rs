@@ -1,0 +1,90 @@
+//! fio's engines: which are ours (harness specification 6.4), and what becomes of a section with another one.
+
+use super::Surroundings;
+use super::diagnostic::{Findings, Place, Severity};
+use super::draft::Draft;
+use super::expand::settings;
+use super::lex::{Content, Line};
+use crate::job::{Engine, Job};
+
+/// Engines of one call at a time.
+const SYNC: &[&str] = &["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice"];
+/// Engines of many requests at a time.
+const ASYNC: &[&str] = &["libaio", "io_uring", "io_uring_cmd", "posixaio", "linuxaio"];
+
+/// Whether it reads or writes blocks or files in a way that hosts have.
+pub(super) fn is_known(name: &str) -> bool {
+    SYNC.contains(&name) || ASYNC.contains(&name) || name == "null"
+}
+
+/// Stores the settings of a section. One with an engine that is refused has options of that engine, of which nothing is
+/// said: the reason is the engine.
+pub(super) fn section(draft: &mut Draft, lines: &[Line], findings: &mut Findings) {
+    let named = lines.iter().rev().find_map(|line| match &line.content {
+        Content::Setting { key, value: Some(value) } if key == "ioengine" => Some(value.as_str()),
+        _ => None,
+    });
+    if is_known(named.unwrap_or(&draft.engine)) {
+        settings(draft, lines, findings);
+    } else {
+        settings(draft, lines, &mut Findings::default());
+    }
+}
+
+/// Says that an engine is not supported, once per engine.
+pub(super) fn refuse(name: &str, at: &Place, findings: &mut Findings) {
+    let all = || SYNC.iter().chain(ASYNC).copied().chain(["null"]);
+    let shown: String = name.chars().take(64).collect();
+    let message = format!("engine '{shown}' is not supported");
+    let help = match crate::suggest::nearest(name, all()) {
+        Some(near) => format!("did you mean '{near}'? "),
+        None => String::new(),
+    };
+    let known = all().collect::<Vec<_>>().join(", ");
+    let help = format!("{help}supported are {known}; fio itself runs the file: hoistway test TARGET --generator fio");
+    findings.error_once(at, message, help);
+}
+
+/// Maps the engine, which is one of ours.
+pub(super) fn choose<'a>(
+    job: &mut Job,
+    name: &str,
+    surroundings: &Surroundings<'_>,
+    at: impl Fn(&str) -> &'a Place,
+    findings: &mut Findings,
+) {
+    job.engine = match name {
+        "null" => Engine::Null,
+        _ if SYNC.contains(&name) => Engine::Sync,
+        _ => Engine::Async,
+    };
+    match name {
+        // A mapping goes through the page cache, however the file was opened.
+        "mmap" => {
+            job.direct = false;
+            let message = "engine 'mmap' is done by calls of pread and pwrite through the page cache";
+            findings.remark(Severity::Note, at("ioengine"), message);
+        }
+        "splice" => {
+            let message = "engine 'splice' is done by calls of pread and pwrite";
+            findings.remark(Severity::Note, at("ioengine"), message);
+        }
+        // Commands of the device never see the page cache.
+        "io_uring_cmd" => {
+            job.direct = true;
+            let message = "engine 'io_uring_cmd' is done as io_uring with direct=1";
+            findings.remark(Severity::Note, at("ioengine"), message);
+        }
+        _ => {}
+    }
+    if job.engine == Engine::Sync && job.iodepth > 1 {
+        let message = "both iodepth >= 1 and synchronous I/O engine are selected, queue depth will be capped at 1";
+        findings.remark(Severity::Note, at("iodepth"), message);
+    }
+    let is_serialised = matches!(name, "libaio" | "linuxaio") && !job.direct && !surroundings.buffered_async;
+    if is_serialised && job.iodepth > 1 {
+        let message = "buffered libaio is synchronous, the depth is limited to 1; use direct=1, or --buffered-async";
+        findings.remark(Severity::Note, at("iodepth"), message);
+        job.iodepth = 1;
+    }
+}

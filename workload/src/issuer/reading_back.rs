@@ -1,0 +1,195 @@
+//! What a verifying thread has written and not yet read back (fio `verify`).
+//!
+//! Blocks are read back in the order in which they were written where none is written twice within a pass. Elsewhere they
+//! are sorted by place, and what was overwritten is forgotten: both as fio does. Memory grows with the blocks that wait.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::job::{Job, Pattern};
+use crate::verify::Verify;
+
+/// A block that was written.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Written {
+    pub offset_bytes: u64,
+    pub length_bytes: u32,
+    /// Which write of the thread it was, from 0.
+    pub number: u64,
+}
+
+/// What the host has to know of an I/O of a verifying job.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// A write: its block is filled as write `number`.
+    Fill {
+        /// Which write of its thread it is.
+        number: u64,
+    },
+    /// A read: its block is checked, against the write it must come from where that is known.
+    Read {
+        /// Which write of its thread that is.
+        number: Option<u64>,
+    },
+}
+
+/// Blocks that wait to be read back.
+#[derive(Clone, Debug)]
+enum Waiting {
+    InOrder(VecDeque<Written>),
+    ByPlace(BTreeMap<u64, Written>),
+}
+
+/// The verifying part of a thread.
+#[derive(Clone, Debug)]
+pub(super) struct ReadingBack {
+    verify: Verify,
+    /// The job itself only reads: all its reads are checked.
+    checks_all_reads: bool,
+    waiting: Waiting,
+    /// By token: what is in flight, and what the host does with it.
+    flying: Vec<Option<(Written, Check)>>,
+    /// Reads left of a batch of the backlog.
+    batch_left: u32,
+    /// The last I/O was a write: the backlog is looked at only then.
+    wrote_last: bool,
+    /// Bytes of all passes so far, with what was read back, and how many there must be.
+    bytes: u64,
+    wanted_bytes: u64,
+}
+
+impl ReadingBack {
+    pub(super) fn new(job: &Job, depth: u32) -> Option<Box<Self>> {
+        let verify = (**job.verify.as_ref()?).clone();
+        let is_dense = match job.pattern {
+            Pattern::Sequential { skip_bytes } => skip_bytes == 0 && job.zones.is_none(),
+            Pattern::Random { .. } => job.uses_random_map(),
+        };
+        let waiting = if is_dense { Waiting::InOrder(VecDeque::new()) } else { Waiting::ByPlace(BTreeMap::new()) };
+        Some(Box::new(Self {
+            checks_all_reads: !job.mix.has_writes(),
+            verify,
+            waiting,
+            flying: vec![None; depth as usize],
+            batch_left: 0,
+            wrote_last: false,
+            bytes: 0,
+            wanted_bytes: 0,
+        }))
+    }
+
+    /// How many bytes a pass transfers of a job of so many: at most the area once, unless blocks may repeat within a pass.
+    pub(super) fn bytes_of_pass(&mut self, job: &Job, area_bytes: u64, all_bytes: u64) -> u64 {
+        let repeats = matches!(job.pattern, Pattern::Random { .. }) && !job.random_map;
+        if !self.verify.reads_back || self.checks_all_reads || repeats {
+            return all_bytes;
+        }
+        self.wanted_bytes = all_bytes;
+        all_bytes.min(area_bytes)
+    }
+
+    /// A pass is over: whether bytes are left for another one. Those that were read back count as well, as in fio.
+    pub(super) fn wants_another_pass(&mut self, pass_bytes: u64) -> bool {
+        self.bytes += pass_bytes;
+        self.bytes < self.wanted_bytes
+    }
+
+    /// Whether blocks that would be written are only read.
+    pub(super) fn only_checks(&self) -> bool {
+        self.verify.only_checks && !self.checks_all_reads
+    }
+
+    /// Whether something waits to be read back when the pass is over, or will when what is in flight has come back.
+    pub(super) fn is_due_after_pass(&self, in_flight: u32) -> bool {
+        self.verify.reads_back && !self.checks_all_reads && (in_flight > 0 || self.count() > 0)
+    }
+
+    /// The next block to read back, once all is written.
+    pub(super) fn take(&mut self) -> Option<Written> {
+        match &mut self.waiting {
+            Waiting::InOrder(all) => all.pop_front(),
+            Waiting::ByPlace(all) => all.pop_first().map(|(_, block)| block),
+        }
+    }
+
+    /// The next block to read back among the writes: as soon as the backlog is full, a batch of them.
+    pub(super) fn take_of_backlog(&mut self) -> Option<Written> {
+        let backlog = self.verify.backlog;
+        if backlog == 0 || !self.verify.reads_back {
+            return None;
+        }
+        if self.batch_left == 0 {
+            if !self.wrote_last || self.count() < backlog as usize {
+                return None;
+            }
+            self.batch_left = if self.verify.backlog_batch > 0 { self.verify.backlog_batch } else { backlog };
+        }
+        let block = self.take();
+        self.batch_left = if block.is_some() { self.batch_left - 1 } else { 0 };
+        self.wrote_last = false;
+        block
+    }
+
+    fn count(&self) -> usize {
+        match &self.waiting {
+            Waiting::InOrder(all) => all.len(),
+            Waiting::ByPlace(all) => all.len(),
+        }
+    }
+
+    /// A block was written, or would have been.
+    pub(super) fn wrote(&mut self, block: Written) {
+        if !self.verify.reads_back {
+            return;
+        }
+        match &mut self.waiting {
+            Waiting::InOrder(all) => all.push_back(block),
+            Waiting::ByPlace(all) => {
+                let end = block.offset_bytes + u64::from(block.length_bytes);
+                while let Some((&at, before)) = all.range(..end).next_back()
+                    && before.offset_bytes + u64::from(before.length_bytes) > block.offset_bytes
+                {
+                    all.remove(&at);
+                }
+                all.insert(block.offset_bytes, block);
+            }
+        }
+    }
+
+    /// A read or write of the pattern goes out.
+    pub(super) fn issued(&mut self, token: u32, block: Written, is_write: bool) {
+        let check = match is_write {
+            true => Check::Fill { number: block.number },
+            false if self.checks_all_reads => Check::Read { number: None },
+            false => return,
+        };
+        self.wrote_last |= is_write;
+        self.flying[token as usize] = Some((block, check));
+    }
+
+    /// A block is read back.
+    pub(super) fn reads(&mut self, token: u32, block: Written) {
+        self.bytes += u64::from(block.length_bytes);
+        let is_known = self.verify.checks_order && !self.verify.only_checks;
+        let number = (is_known && matches!(self.waiting, Waiting::InOrder(_))).then_some(block.number);
+        self.flying[token as usize] = Some((block, Check::Read { number }));
+    }
+
+    /// An I/O has come back. Answers whether it was a read that is checked.
+    pub(super) fn ended(&mut self, token: u32, is_well: bool) -> bool {
+        let Some((block, check)) = self.flying.get_mut(token as usize).and_then(Option::take) else { return false };
+        if is_well && matches!(check, Check::Fill { .. }) {
+            self.wrote(block);
+        }
+        matches!(check, Check::Read { .. })
+    }
+
+    /// What the host does with an I/O in flight.
+    pub(super) fn check_of(&self, token: u32) -> Option<Check> {
+        self.flying.get(token as usize).copied().flatten().map(|(_, check)| check)
+    }
+
+    /// Whether the thread goes on after a damaged block, where it is this job's own verification that says so.
+    pub(super) fn goes_on(&self) -> bool {
+        self.verify.goes_on && !self.verify.is_fatal
+    }
+}

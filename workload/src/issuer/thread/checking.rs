@@ -1,0 +1,109 @@
+//! The part of a thread that verifies: when it reads back, and the reads themselves.
+
+use block::Operation;
+
+use super::Thread;
+use crate::issuer::Io;
+use crate::issuer::flying::Flying;
+use crate::issuer::reading_back::{Check, Written};
+use crate::job::Direction;
+
+impl Thread {
+    /// Whether a pass is over and its blocks are to be read back now. Of a job that only checks, the pass is made here.
+    pub(super) fn must_read_back(&mut self) -> bool {
+        if self.reading_back.is_none() {
+            return false;
+        }
+        if self.reading_back.as_ref().is_some_and(|reading_back| reading_back.only_checks()) {
+            self.pretend_to_write();
+        }
+        let pass_is_over = self.budget.ios_left == 0 || self.budget.bytes_left == 0;
+        let in_flight = self.in_flight();
+        pass_is_over && self.reading_back.as_ref().is_some_and(|it| it.is_due_after_pass(in_flight))
+    }
+
+    /// Takes a pass for written, as an earlier run has written it.
+    #[cold]
+    fn pretend_to_write(&mut self) {
+        while self.budget.ios_left > 0 && self.budget.bytes_left > 0 {
+            let direction = self.choose_direction();
+            let (offset_bytes, length_bytes) = match self.trimmed.take() {
+                Some(place) if direction == Direction::Write => place,
+                _ => self.draw(direction),
+            };
+            self.account(direction, offset_bytes, length_bytes);
+            self.budget.ios_left -= 1;
+            if direction == Direction::Write
+                && let Some(reading_back) = &mut self.reading_back
+            {
+                reading_back.wrote(Written { offset_bytes, length_bytes, number: 0 });
+            }
+        }
+    }
+
+    /// A read of a block that was written, outside of rates, pauses and what is left of the pass.
+    pub(super) fn read_back(&mut self, block: Written) -> Io {
+        let token = self.tokens.take(Flying::Data(Direction::Read));
+        if let Some(reading_back) = &mut self.reading_back {
+            reading_back.reads(token, block);
+        }
+        let flags = self.flags[Direction::Read as usize];
+        Io::plain(token, Operation::Read, flags, (block.offset_bytes, block.length_bytes), self.priority)
+    }
+
+    /// As [`crate::Issuer::check_of`].
+    pub(in crate::issuer) fn check_of(&self, token: u32) -> Option<Check> {
+        self.reading_back.as_ref().and_then(|reading_back| reading_back.check_of(token))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{Job, Mix};
+    use crate::verify::{DAMAGED_ERRNO, Verify};
+    use crate::{Issuer, Next};
+
+    fn job(verify: Verify) -> Job {
+        Job { mix: Mix::Write, size: None, verify: Some(Box::new(verify)), ..Job::default() }
+    }
+
+    /// Reads and writes of a thread on 16 blocks that is asked while each of its I/Os is in flight. Reads end with `errno`.
+    fn run(job: &Job, errno: Option<u16>) -> String {
+        let mut issuer = Issuer::new(job, 0, 16 * 4096, 1).expect("it fits");
+        let mut done = String::new();
+        loop {
+            match issuer.next(0) {
+                Next::Issue(io) => {
+                    let is_read = io.operation == Operation::Read;
+                    assert_eq!(matches!(issuer.check_of(io.token), Some(Check::Read { .. })), is_read);
+                    done.push(if is_read { 'r' } else { 'w' });
+                    assert!(!matches!(issuer.next(0), Next::Issue(_)), "after {done}");
+                    issuer.ended(io.token, errno.filter(|_| is_read), 0);
+                }
+                Next::Finished => return done,
+                other => panic!("{other:?} after {done}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_to_the_last_block() {
+        assert_eq!(run(&job(Verify::default()), None), format!("{}{}", "w".repeat(16), "r".repeat(16)));
+        assert_eq!(run(&job(Verify { reads_back: false, ..Verify::default() }), None), "w".repeat(16));
+        let backlog = Verify { backlog: 1, ..Verify::default() };
+        assert_eq!(run(&job(backlog.clone()), None), "wr".repeat(16));
+        assert_eq!(run(&job(Verify { backlog: 4, backlog_batch: 2, ..backlog }), None).matches('r').count(), 16);
+        assert_eq!(run(&job(Verify { only_checks: true, ..Verify::default() }), None), "r".repeat(16));
+        let reader = Job { mix: Mix::Read, ..job(Verify { only_checks: true, ..Verify::default() }) };
+        assert_eq!(run(&reader, None), "r".repeat(16));
+    }
+
+    #[test]
+    fn a_damaged_block_ends_the_thread_unless_it_is_to_go_on() {
+        let damaged = |verify| run(&job(verify), Some(DAMAGED_ERRNO)).matches('r').count();
+        assert_eq!(damaged(Verify::default()), 1);
+        assert_eq!(damaged(Verify { goes_on: true, ..Verify::default() }), 16);
+        assert_eq!(damaged(Verify { goes_on: true, is_fatal: true, ..Verify::default() }), 1);
+    }
+}
