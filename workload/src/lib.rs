@@ -25,6 +25,7 @@ pub mod replay;
 mod sizes;
 mod suggest;
 pub mod trace;
+mod visited;
 
 pub use issuer::{Call, Ending, Flows, Io, Issuer, Next, Unsuitable, part_of_thread};
 pub use job::{Engine, Job};

@@ -503,7 +503,9 @@ impl Thread {
                 let draws = self.offsets.will_draw(direction);
                 let sizes = if self.sizes_by_pattern { usize::from(draws) } else { index };
                 let length_bytes = self.sizes[sizes].draw(&mut self.choices);
-                (self.offsets.next(direction, u64::from(length_bytes), draws), length_bytes)
+                let offset_bytes = self.offsets.next(direction, u64::from(length_bytes), draws);
+                let trimmed = self.offsets.trimmed(direction, offset_bytes, u64::from(length_bytes));
+                (offset_bytes, u32::try_from(trimmed).unwrap_or(length_bytes))
             }
         };
         let what = self.account(direction, offset_bytes, length_bytes);
@@ -765,6 +767,8 @@ mod tests {
             priority_splits: PerDirection { read: vec![split], ..PerDirection::default() },
             block_sizes: PerDirection::all(crate::job::BlockSize::Split(vec![entry(4096), entry(8192)])),
             pattern: crate::job::Pattern::Random { run: 1, repeat_offset: false },
+            // With a map some of the longer ones would be trimmed to the shorter size.
+            random_map: false,
             number_ios: Some(20_000),
             time_based: true,
             runtime_ns: Some(SECOND),
