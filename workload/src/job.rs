@@ -516,7 +516,7 @@ pub struct Job {
     pub file_bytes: Option<u64>,
     /// To transfer per loop; None = `size`. More than `size` wraps.
     pub io_size: Option<Amount>,
-    /// I/Os to issue at most per thread; None = no such bound.
+    /// I/Os to issue at most per thread and loop; None = no such bound.
     pub number_ios: Option<u64>,
     /// Passes over the area, at least 1.
     pub loops: u32,

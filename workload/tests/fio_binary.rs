@@ -14,6 +14,7 @@ type Counts = [u64; 3];
 const FILES: &[(&str, &str, bool)] = &[
     ("dense", "[j]\nsize=10k\n[k]\nrw=write\nsize=1m\nbs=3k\n[l]\nsize=1m\nio_size=10k\n", false),
     ("random_map", "[j]\nrw=randread\nsize=1m\nloops=3\n[k]\nrw=randread\nsize=1m\nio_size=3m\n", false),
+    ("numbers", "[j]\nsize=1m\nnumber_ios=30\nloops=3\n[k]\nrw=randread\nsize=1m\nnumber_ios=300\nloops=2\n", false),
     ("strides", "[j]\nrw=read:8k\nsize=1m\n[k]\nrw=read:-8k\nsize=1m\n[l]\nrw=read:4k\nsize=1m\n", false),
     ("runs", "[j]\nrw=randread:8\nsize=4m\nnumber_ios=100\n[k]\nrw=randwrite\nbs=16k\nsize=1m\nfsync=4\n", false),
     (

@@ -126,6 +126,7 @@ pub(super) struct Thread {
     // How much.
     budget: Budget,
     loop_bytes: u64,
+    loop_ios: u64,
     /// Forward strides: an I/O that ends exactly here ends the pass, though fewer bytes than `size` were moved. One that
     /// jumps over it wraps instead. Both are fio's behaviour (3.33).
     pass_end_bytes: Option<u64>,
@@ -197,6 +198,7 @@ impl Thread {
                 ios_left: job.number_ios.unwrap_or(u64::MAX),
             },
             loop_bytes,
+            loop_ios: job.number_ios.unwrap_or(u64::MAX),
             pass_end_bytes,
             time_based: job.time_based && job.runtime_ns.is_some(),
             flags: data_flags(job),
@@ -605,15 +607,13 @@ impl Thread {
 
     #[cold]
     fn loop_is_over(&mut self) -> bool {
+        if !self.time_based {
+            self.budget.loops_left = self.budget.loops_left.saturating_sub(1);
+            // The number is that of a loop, as with fio.
+            self.budget.ios_left = if self.budget.loops_left == 0 { 0 } else { self.loop_ios };
+        }
         if self.budget.ios_left == 0 {
             return true;
-        }
-        if !self.time_based {
-            self.budget.loops_left -= 1;
-            if self.budget.loops_left == 0 {
-                self.budget.ios_left = 0;
-                return true;
-            }
         }
         self.budget.bytes_left = self.loop_bytes;
         self.offsets.rewind();
