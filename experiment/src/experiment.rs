@@ -49,7 +49,7 @@ pub struct Experiment {
     pub set: u32,
     /// Seed of everything random. Sets differ by their number, schedulers of one set see the same load.
     pub seed: u64,
-    /// Length of the measured window, in nanoseconds.
+    /// Length of the measured window, in nanoseconds; [`Experiment::UNTIL_DONE_NS`] for jobs that all end by themselves.
     pub runtime_ns: Nanos,
     /// Time before the window that is not measured, in nanoseconds.
     pub ramp_ns: Nanos,
@@ -86,6 +86,9 @@ impl IssuerPlace<'_> {
 }
 
 impl Experiment {
+    /// As [`Experiment::runtime_ns`]: the run lasts until its jobs are done. Longer than any run, and far from overflow.
+    pub const UNTIL_DONE_NS: Nanos = 1 << 50;
+
     /// Checks what can be checked without a host: lengths, counts, groups.
     pub fn check(&self) -> Result<(), Diagnostic> {
         if self.runtime_ns == 0 {

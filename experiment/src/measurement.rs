@@ -372,7 +372,8 @@ impl Flag {
             flags.push(Flag::Errors);
         }
         // A replay ends with its trace.
-        let ends_by_itself = experiment.issuers().all(|place| place.job.replay.is_some());
+        let ends_by_itself = experiment.runtime_ns == Experiment::UNTIL_DONE_NS
+            || experiment.issuers().all(|place| place.job.replay.is_some());
         if window_ns < experiment.runtime_ns && !ends_by_itself {
             flags.push(Flag::ShortWindow);
         }

@@ -3,6 +3,9 @@
 //! A request counts for throughput when it *completes* inside the window, for latency when it was *submitted* inside
 //! it, however late it completes: so the worst latencies are not lost. Hosts let requests in hand finish and report them.
 //!
+//! A thread of a later phase counts when its own ramp is over as well. A thread that ended before it counted was measured
+//! whole, as fio does it: no ramp is longer than what it warms up.
+//!
 //! Cost: memory of a group and direction is taken at its first request (in the ramp, as a rule), nothing afterwards;
 //! submitted + completed take 8 ns together (processor time, 2026-11-20, 40 million requests, release build on a loaded
 //! 2-core VM). Source: harness 5.5.
@@ -17,7 +20,7 @@ use crate::histogram::{Histogram, SecondCounts, bucket_of};
 use crate::host::LiveGroup;
 use crate::log::Logger;
 use crate::measurement::{GroupMeasurement, Sample, Tally, ThreadTally};
-use crate::{Experiment, Weight};
+use crate::{Experiment, IssuerPlace, Weight};
 
 /// The span that is measured, on the host's clock: `start_ns <= t < end_ns`.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -39,6 +42,15 @@ impl Window {
     #[inline]
     pub const fn contains(self, at_ns: Nanos) -> bool {
         self.start_ns <= at_ns && at_ns < self.end_ns
+    }
+
+    /// Ends it at `now_ns` if it would have lasted longer: nobody has anything left to do. If that is before its begin, the
+    /// window is what there was of the ramp.
+    pub fn end_at(&mut self, now_ns: Nanos, ramp_ns: Nanos) {
+        self.end_ns = self.end_ns.min(now_ns);
+        if self.end_ns < self.start_ns {
+            self.start_ns -= ramp_ns;
+        }
     }
 
     /// Its length in nanoseconds.
@@ -167,10 +179,26 @@ const ERRNO_SLOTS: usize = 160;
 /// Of so many groups each gets the memory of its histograms at once, so that no I/O waits for it; of more it comes page by page.
 const FEW_GROUPS: usize = 256;
 
+fn slot_of(failed: Outcome) -> usize {
+    match failed {
+        Outcome::Done | Outcome::Short => 0,
+        Outcome::Errno(errno) => usize::from(errno).clamp(1, ERRNO_SLOTS - 1),
+    }
+}
+
+fn error_name(slot: usize) -> String {
+    match ERRNO_NAMES.iter().find(|(errno, _)| *errno == slot) {
+        Some((_, name)) => (*name).to_owned(),
+        None if slot == 0 => "short".to_owned(),
+        None => format!("errno {slot}"),
+    }
+}
+
 /// Records one run.
 #[derive(Debug)]
 pub struct Recorder {
     window: Window,
+    ramp_ns: Nanos,
     lanes: Vec<[Option<Box<Lane>>; 4]>,
     /// By group.
     slips: Vec<Option<Box<Histogram>>>,
@@ -191,22 +219,64 @@ struct IssuerCount {
     ended_ns: Nanos,
     late: u64,
     ending: String,
+    /// What completes from here on counts; not known before the first submission of a thread with a ramp of its own.
+    counts_from_ns: Nanos,
+    own_ramp_ns: Nanos,
+    /// What it did before that, by direction, if it may end there.
+    early: Option<Box<Early>>,
 }
 
-impl Recorder {
-    /// A recorder for the threads of `experiment`.
-    pub fn new(experiment: &Experiment, window: Window) -> Self {
-        let issuer = |place: crate::IssuerPlace<'_>| IssuerCount {
+/// What a thread did in its ramp.
+#[derive(Debug, Default)]
+struct Early {
+    tallies: [Tally; 4],
+    begun_ns: Option<Nanos>,
+    ended_ns: Nanos,
+}
+
+/// Of a thread that has not submitted anything.
+const UNKNOWN_NS: Nanos = Nanos::MAX;
+
+impl IssuerCount {
+    fn new(place: &IssuerPlace<'_>, window: Window) -> Self {
+        let job = place.job;
+        let begins_later = job.phase > 0 || !job.wait_for.is_empty();
+        let own_ramp_ns = if begins_later { job.ramp_ns } else { 0 };
+        Self {
             group: place.group,
-            name: format!("{}.{}", place.job.name, place.thread),
+            name: format!("{}.{}", job.name, place.thread),
             bytes: 0,
             ios: 0,
             begun_ns: Nanos::MAX,
             ended_ns: 0,
             late: 0,
             ending: String::new(),
-        };
-        let logger = |place: crate::IssuerPlace<'_>| {
+            counts_from_ns: if own_ramp_ns > 0 { UNKNOWN_NS } else { window.start_ns },
+            own_ramp_ns,
+            early: (job.ramp_ns > 0 && !job.time_based).then(Box::default),
+        }
+    }
+
+    #[cold]
+    fn completed_early(&mut self, completion: &Completion) {
+        let Some(early) = &mut self.early else { return };
+        let &Completion { direction, submitted_ns, completed_ns, bytes, device_ns, outcome, .. } = completion;
+        let tally = &mut early.tallies[direction as usize];
+        tally.latency.add(completed_ns.saturating_sub(submitted_ns));
+        tally.device_ns += device_ns;
+        match outcome {
+            Outcome::Done => (tally.bytes, tally.ios) = (tally.bytes + bytes, tally.ios + 1),
+            failed => *tally.errors.entry(error_name(slot_of(failed))).or_default() += 1,
+        }
+        early.begun_ns = early.begun_ns.or(Some(submitted_ns));
+        early.ended_ns = completed_ns;
+    }
+}
+
+impl Recorder {
+    /// A recorder for the threads of `experiment`.
+    pub fn new(experiment: &Experiment, window: Window) -> Self {
+        let logger = |place: IssuerPlace<'_>| {
             let output = &place.job.output;
             output.is_wanted().then(|| Box::new(Logger::new(output)))
         };
@@ -216,9 +286,10 @@ impl Recorder {
         }
         Self {
             window,
+            ramp_ns: experiment.ramp_ns,
             lanes: experiment.groups.iter().map(|_| [const { None }; 4]).collect(),
             slips: vec![None; experiment.groups.len()],
-            issuers: experiment.issuers().map(issuer).collect(),
+            issuers: experiment.issuers().map(|place| IssuerCount::new(&place, window)).collect(),
             loggers,
         }
     }
@@ -233,7 +304,11 @@ impl Recorder {
     /// Each call is followed by one of [`Recorder::completed`] for the same issuer and direction.
     #[inline(always)]
     pub fn submitted(&mut self, issuer: usize, direction: IoDirection, now_ns: Nanos) {
-        let lane = Self::lane(&mut self.lanes, self.window, self.issuers[issuer].group, direction);
+        let issuer = &mut self.issuers[issuer];
+        if issuer.counts_from_ns == UNKNOWN_NS {
+            issuer.counts_from_ns = self.window.start_ns.max(now_ns.saturating_add(issuer.own_ramp_ns));
+        }
+        let lane = Self::lane(&mut self.lanes, self.window, issuer.group, direction);
         lane.advance(self.window, now_ns);
         lane.inflight += 1;
     }
@@ -249,10 +324,14 @@ impl Recorder {
         lane.inflight = lane.inflight.saturating_sub(1);
         let latency_ns = completed_ns.saturating_sub(submitted_ns);
         let bucket = bucket_of(latency_ns);
-        if self.window.contains(submitted_ns) {
+        if submitted_ns >= issuer.counts_from_ns && submitted_ns < self.window.end_ns {
             lane.latency.add_to(bucket, latency_ns);
         }
-        if !self.window.contains(completed_ns) {
+        if completed_ns < issuer.counts_from_ns {
+            issuer.completed_early(completion);
+            return;
+        }
+        if completed_ns >= self.window.end_ns {
             return;
         }
         lane.device_ns += device_ns;
@@ -265,15 +344,14 @@ impl Recorder {
                     // A discard moves nothing.
                     let moved_bytes = if direction == IoDirection::Trim { 0 } else { bytes };
                     (issuer.bytes, issuer.ios) = (issuer.bytes + moved_bytes, issuer.ios + 1);
-                    issuer.begun_ns = issuer.begun_ns.min(submitted_ns.max(self.window.start_ns));
+                    issuer.begun_ns = issuer.begun_ns.min(submitted_ns.max(issuer.counts_from_ns));
                 }
                 // A sync belongs to the time of what it follows, as with dd's conv=fsync.
                 if issuer.ios > 0 {
                     issuer.ended_ns = issuer.ended_ns.max(completed_ns);
                 }
             }
-            Outcome::Short => lane.failed(0),
-            Outcome::Errno(errno) => lane.failed(usize::from(errno).clamp(1, ERRNO_SLOTS - 1)),
+            failed => lane.failed(slot_of(failed)),
         }
     }
 
@@ -305,7 +383,7 @@ impl Recorder {
             // In the first direction in which it did anything.
             let lanes = &mut self.lanes[count.group];
             if let Some(lane) = lanes.iter_mut().flatten().next() {
-                lane.errors[usize::from(errno).clamp(1, ERRNO_SLOTS - 1)] += 1;
+                lane.failed(slot_of(Outcome::Errno(errno)));
             }
         }
     }
@@ -335,9 +413,10 @@ impl Recorder {
 
     /// The window ends at `now_ns` if it would have lasted longer: an issuer has nothing left to do.
     ///
-    /// Nothing may have been recorded that completed later than `now_ns`.
+    /// Nothing may have been recorded that completed later than `now_ns`. If that is in the ramp, the ramp is what was
+    /// measured.
     pub fn end_window(&mut self, now_ns: Nanos) {
-        self.window.end_ns = self.window.end_ns.min(now_ns.max(self.window.start_ns));
+        self.window.end_at(now_ns, self.ramp_ns);
     }
 
     /// The figures of each group since the window began, for progress; `groups` is cleared first.
@@ -360,6 +439,19 @@ impl Recorder {
     /// `effective_weights` are the weights in the mechanism's own range, where they differ from those asked for.
     pub fn finish(mut self, experiment: &Experiment, effective_weights: Option<&[u32]>) -> Vec<GroupMeasurement> {
         let window = self.window;
+        for issuer in self.issuers.iter_mut().filter(|issuer| issuer.ios == 0) {
+            let Some(early) = issuer.early.take() else { continue };
+            for (lane, tally) in self.lanes[issuer.group].iter_mut().zip(&early.tallies) {
+                if let Some(lane) = lane {
+                    lane.add(tally, window);
+                }
+            }
+            let data = &early.tallies[..IoDirection::Sync as usize];
+            issuer.bytes = data.iter().map(|tally| tally.bytes).sum();
+            issuer.ios = data.iter().map(|tally| tally.ios).sum();
+            issuer.begun_ns = early.begun_ns.unwrap_or(0);
+            issuer.ended_ns = early.ended_ns;
+        }
         for lane in self.lanes.iter_mut().flatten().flatten() {
             lane.advance(window, window.end_ns);
             lane.close_second(window);
@@ -517,15 +609,24 @@ impl Lane {
         self.second_end_ns = self.second_end_ns.saturating_add(SECOND).min(window.end_ns);
     }
 
+    /// What a thread did that ended in its ramp. Seconds of the window know it only if nothing else is in the window.
+    fn add(&mut self, tally: &Tally, window: Window) {
+        (self.bytes, self.ios) = (self.bytes + tally.bytes, self.ios + tally.ios);
+        if window.end_ns <= self.advanced_to_ns {
+            (self.second.bytes, self.second.ios) = (self.second.bytes + tally.bytes, self.second.ios + tally.ios);
+        }
+        self.device_ns += tally.device_ns;
+        self.latency.merge(&tally.latency);
+        if !tally.errors.is_empty() {
+            self.errors.resize(ERRNO_SLOTS, 0);
+        }
+        for (name, count) in &tally.errors {
+            self.errors[errno_of(name).map_or(0, |errno| slot_of(Outcome::Errno(errno)))] += count;
+        }
+    }
+
     fn tally(self) -> Tally {
-        let named = |(slot, &count): (usize, &u64)| {
-            let name = match ERRNO_NAMES.iter().find(|(errno, _)| *errno == slot) {
-                Some((_, name)) => (*name).to_owned(),
-                None if slot == 0 => "short".to_owned(),
-                None => format!("errno {slot}"),
-            };
-            (name, count)
-        };
+        let named = |(slot, &count): (usize, &u64)| (error_name(slot), count);
         let errors: BTreeMap<_, _> =
             self.errors.iter().enumerate().filter(|(_, count)| **count > 0).map(named).collect();
         let Lane { bytes, ios, device_ns, latency, samples, .. } = self;

@@ -5,6 +5,7 @@ mod example;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use hoistway_experiment::job::Job;
 use hoistway_experiment::measurement::GroupMeasurement;
 use hoistway_experiment::recorder::{Outcome, errno_of};
 use hoistway_experiment::{Completion, Experiment, IoDirection, Recorder, Window};
@@ -152,4 +153,37 @@ fn nothing_is_allocated_after_a_lanes_first_request() {
     WATCHED.set(false);
     assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), 0);
     assert_eq!(recorder.finish(&experiment, None)[0].read.samples.len(), 10);
+}
+
+/// The record of an experiment whose first job is `job`, with requests of 4 KiB (from, to in ms) by its only thread.
+fn record_of(job: Job, requests: &[(u64, u64)], ends_at_ms: Option<u64>) -> GroupMeasurement {
+    let mut experiment = experiment(1000, 1000);
+    experiment.groups[0].jobs = vec![job];
+    record(&experiment, requests, ends_at_ms)
+}
+
+#[test]
+fn what_ends_in_its_ramp_is_measured_whole() {
+    let job = Job { ramp_ns: 1000 * MS, runtime_ns: Some(1000 * MS), ..Job::default() };
+    let group = record_of(job.clone(), &[(0, 10), (10, 30)], Some(30));
+    assert_eq!((group.read.ios, group.read.bytes, group.read.latency.count()), (2, 8192, 2));
+    assert_eq!((group.threads[0].ios, group.threads[0].elapsed_ns), (2, 30 * MS));
+    // The window is what there was of the ramp.
+    assert_eq!(
+        group.read.samples.iter().map(|sample| (sample.length_ns, sample.ios)).collect::<Vec<_>>(),
+        [(30 * MS, 2)]
+    );
+    // What outlives its ramp begins to count when it is over, as in fio.
+    let group = record_of(job.clone(), &[(0, 10), (10, 30), (1100, 1200)], Some(1200));
+    assert_eq!((group.read.ios, group.threads[0].elapsed_ns), (1, 100 * MS));
+    // What goes on until its time is over does not end in its ramp.
+    let group = record_of(Job { time_based: true, ..job }, &[(0, 10), (10, 30)], None);
+    assert_eq!(group.read.ios, 0);
+}
+
+#[test]
+fn a_job_of_a_later_phase_has_its_ramp_when_it_begins() {
+    let job = Job { ramp_ns: 200 * MS, runtime_ns: Some(300 * MS), time_based: true, phase: 1, ..Job::default() };
+    let group = record_of(job, &[(1300, 1400), (1400, 1500), (1500, 1700)], None);
+    assert_eq!((group.read.ios, group.read.latency.count(), group.threads[0].elapsed_ns), (2, 1, 200 * MS));
 }

@@ -21,6 +21,7 @@ mod scenario;
 mod serve;
 mod target;
 mod test;
+mod times;
 mod top;
 mod trace;
 mod tune;

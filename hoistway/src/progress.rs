@@ -249,8 +249,11 @@ fn classic_start(experiment: &Experiment) -> String {
         _ => "-".to_owned(),
     };
     let Experiment { workload, set, threads, runtime_ns, .. } = experiment;
-    let runtime_s = runtime_ns / 1_000_000_000;
+    let runtime = match *runtime_ns {
+        Experiment::UNTIL_DONE_NS => "-".to_owned(),
+        runtime_ns => (runtime_ns / 1_000_000_000).to_string(),
+    };
     format!(
-        "Starting test for [{workload}] with set={set} numjobs={threads} filesz={size} bs={block} runtime={runtime_s}"
+        "Starting test for [{workload}] with set={set} numjobs={threads} filesz={size} bs={block} runtime={runtime}"
     )
 }

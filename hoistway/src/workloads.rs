@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use block::Nanos;
 use experiment::{Experiment, Group, GroupPriority, Limits, Weight};
 use workload::Job;
 use workload::fio::{self, Surroundings};
@@ -13,9 +12,8 @@ use workload::program;
 
 use crate::arguments::test::WorkloadArguments;
 use crate::exit::{Error, Message, Voice};
+use crate::times::ENDLESS_NS;
 
-/// A job of a workload code does not end by itself; this is longer than any run, and far from overflow.
-const ENDLESS_NS: Nanos = 1 << 50;
 /// Area of a test file per job that names no size.
 const AREA_BYTES: u64 = 256 << 20;
 /// Group of the jobs of a file that name none.
@@ -186,7 +184,7 @@ fn file(path: &Path, arguments: &WorkloadArguments, voice: Voice) -> Result<Work
 
 /// A file that is refused here, for fio as it stands.
 fn foreign(path: &Path, refusal: &Error, voice: Voice) -> Result<Job, Error> {
-    let text = fs::read_to_string(path).map_err(|error| Error::file(path, "read", &error))?;
+    let text = crate::input::text(path).map_err(|error| Error::file(path, "read", &error))?;
     let why = refusal.messages.first().map_or("", |message| message.what.as_str());
     voice.note(format!("{} is run by fio as it stands, on the target: {why}", path.display()));
     let mix = if fio::only_reads(&text) { Mix::Read } else { Mix::ReadWrite { read_percent: 50 } };
@@ -267,19 +265,6 @@ pub fn groups_of(path: &Path, jobs: Vec<Job>) -> Result<Vec<Group>, Error> {
         group.jobs.push(job);
     }
     Ok(groups)
-}
-
-/// Runtime and ramp that a job file asks for: the sum over its phases of the longest job of each.
-pub fn times_of(groups: &[Group]) -> Option<(Nanos, Nanos)> {
-    let jobs = || groups.iter().flat_map(|group| &group.jobs).filter(|job| job.runtime_ns != Some(ENDLESS_NS));
-    let last = jobs().map(|job| job.phase).max()?;
-    let length_of = |phase| {
-        let members = jobs().filter(|job| job.phase == phase);
-        members.filter_map(|job| Some(job.start_delay_ns.1.saturating_add(job.runtime_ns?))).max().unwrap_or(0)
-    };
-    let runtime_ns = (0..=last).map(length_of).fold(0, Nanos::saturating_add);
-    let ramp_ns = jobs().map(|job| job.ramp_ns).max().unwrap_or(0);
-    (runtime_ns > 0).then_some((runtime_ns, ramp_ns))
 }
 
 /// Gives every job that names no size the usual area, so that the file to make has a size.

@@ -29,8 +29,17 @@ use crate::host::NativeHost;
 use crate::stage::Stage;
 use crate::tunables::CURRENT;
 
-/// What fio's output of one group says: reads, writes and trims in a window of so many nanoseconds.
-pub type ReadOutput = fn(&str, Nanos) -> Result<[Tally; 3], String>;
+/// What fio's output of one group says.
+pub type ReadOutput = fn(&str) -> Result<Generated, String>;
+
+/// What the fio of a group did.
+#[derive(Clone, Debug, Default)]
+pub struct Generated {
+    /// Reads, writes and trims.
+    pub tallies: [Tally; 3],
+    /// Over how long the longest of its jobs did them.
+    pub longest_ns: Nanos,
+}
 
 /// How often the wish to stop is asked for.
 const LOOK: Duration = Duration::from_millis(100);
@@ -73,7 +82,7 @@ impl FioHost {
         experiment: &Experiment,
         cgroups: &[Option<PathBuf>],
         progress: &mut dyn Progress,
-    ) -> Result<Vec<[Tally; 3]>, RunError> {
+    ) -> Result<Vec<Generated>, RunError> {
         let failed = |what: &str, source| RunError::Failed { message: what.to_owned(), source: Some(source) };
         let mut ground = Ground::of(&experiment.target)?;
         // fio works in a folder of its own.
@@ -97,9 +106,8 @@ impl FioHost {
         progress.started(experiment);
         wait(&mut fios, experiment, progress)?;
         let read = |(fio, group): (&mut Option<Fio>, &Group)| match fio {
-            None => Ok([Tally::default(), Tally::default(), Tally::default()]),
-            // A file as it stands ends when it does: its figures are rates over the window all the same.
-            Some(fio) => fio.result(self.read, experiment.runtime_ns).map_err(|message| RunError::Failed {
+            None => Ok(Generated::default()),
+            Some(fio) => fio.result(self.read).map_err(|message| RunError::Failed {
                 message: format!("fio of group {}: {message}", group.path),
                 source: None,
             }),
@@ -137,9 +145,9 @@ impl Host for FioHost {
     fn run(&mut self, experiment: &Experiment, progress: &mut dyn Progress) -> Result<Measurement, RunError> {
         self.native.check_writes(experiment, is_block_device(&experiment.target))?;
         if !is_block_device(&experiment.target) {
-            let tallies = self.generate(experiment, &[], progress)?;
+            let generated = self.generate(experiment, &[], progress)?;
             let scheduler = SchedulerInForce { name: CURRENT.to_owned(), ..SchedulerInForce::default() };
-            return Ok(answer(experiment, scheduler, None, tallies));
+            return Ok(answer(experiment, scheduler, None, generated));
         }
         let stage = Stage::set(experiment, &self.native.watcher())?;
         let generated = self.generate(experiment, &stage.cgroups, progress);
@@ -200,6 +208,9 @@ fn job_file(experiment: &Experiment, index: usize, ground: &Ground) -> Result<St
         let (start, end) = workload::part_of_thread(place.job, place.thread, area.bytes);
         let seed = place.job.seed.unwrap_or_else(|| experiment.run_seed()) >> 8;
         let delay = experiment.groups[index].start_ns;
+        // What never ends by itself is ended with the run; everything else ends as its job says, with the run at the latest.
+        let is_endless = place.job.runtime_ns.is_some_and(|own_ns| own_ns >= Experiment::UNTIL_DONE_NS);
+        let run_ns = Some(experiment.runtime_ns).filter(|run_ns| *run_ns != Experiment::UNTIL_DONE_NS);
         jobs.push(Job {
             name: format!("{}.{}", place.job.name, place.thread),
             group: String::new(),
@@ -212,10 +223,8 @@ fn job_file(experiment: &Experiment, index: usize, ground: &Ground) -> Result<St
             offset_increment: Amount::Bytes(0),
             size: Some(Amount::Bytes(end - start)),
             file_bytes: None,
-            io_size: None,
-            runtime_ns: Some(experiment.runtime_ns),
-            time_based: true,
-            ramp_ns: experiment.ramp_ns,
+            runtime_ns: place.job.runtime_ns.into_iter().chain(run_ns).min(),
+            ramp_ns: if is_endless { experiment.ramp_ns } else { place.job.ramp_ns },
             start_delay_ns: (place.job.start_delay_ns.0 + delay, place.job.start_delay_ns.1 + delay),
             priority_bits: experiment.priority_of(&place).0,
             seed: Some(seed.wrapping_add(number as u64)),
@@ -240,8 +249,10 @@ fn answer(
     experiment: &Experiment,
     scheduler: SchedulerInForce,
     weights: Option<Vec<u32>>,
-    tallies: Vec<[Tally; 3]>,
+    generated: Vec<Generated>,
 ) -> Measurement {
+    let longest_ns = generated.iter().map(|generated| generated.longest_ns).max().filter(|longest_ns| *longest_ns > 0);
+    let window_ns = longest_ns.unwrap_or(experiment.runtime_ns);
     let group = |(index, (group, [read, write, trim])): (usize, (&Group, [Tally; 3]))| GroupMeasurement {
         path: group.path.clone(),
         weight: group.weight.get(),
@@ -255,15 +266,16 @@ fn answer(
         throttled_ns: Vec::new(),
         threads: Vec::new(),
     };
-    let groups: Vec<GroupMeasurement> = experiment.groups.iter().zip(tallies).enumerate().map(group).collect();
-    let flags = Flag::of_run(experiment, experiment.runtime_ns, &groups, &scheduler);
+    let groups: Vec<GroupMeasurement> =
+        experiment.groups.iter().zip(generated.into_iter().map(|it| it.tallies)).enumerate().map(group).collect();
+    let flags = Flag::of_run(experiment, window_ns.max(experiment.runtime_ns), &groups, &scheduler);
     let notes = BTreeMap::from([("generator".to_owned(), "fio".to_owned())]);
     Measurement {
         experiment: experiment.clone(),
         host: "native".to_owned(),
         scheduler,
         target: TargetFacts { path: experiment.target.clone(), notes, ..TargetFacts::default() },
-        window_ns: experiment.runtime_ns,
+        window_ns,
         groups,
         device: DeviceCounters::default(),
         dispatch_reasons: BTreeMap::new(),
@@ -331,14 +343,14 @@ impl Fio {
         self.status.is_none()
     }
 
-    fn result(&mut self, read: ReadOutput, window_ns: Nanos) -> Result<[Tally; 3], String> {
+    fn result(&mut self, read: ReadOutput) -> Result<Generated, String> {
         let said = fs::read_to_string(&self.errors).unwrap_or_default();
         let said = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_owned();
         let text = fs::read_to_string(&self.output).map_err(|error| format!("{error}; {said}"))?;
-        let tallies = read(&text, window_ns).map_err(|what| format!("{what}; {said}"))?;
+        let generated = read(&text).map_err(|what| format!("{what}; {said}"))?;
         match self.status {
             Some(status) if !status.success() => Err(format!("it ended with {status}; {said}")),
-            _ => Ok(tallies),
+            _ => Ok(generated),
         }
     }
 }
@@ -387,8 +399,13 @@ mod tests {
     #[test]
     fn a_group_becomes_a_job_file_with_a_section_per_thread() {
         let job = Job { threads: 2, direct: true, engine: Engine::Async, iodepth: 4, ..Job::default() };
+        // As the workload codes are: for ever.
+        let job = Job { time_based: true, runtime_ns: Some(Experiment::UNTIL_DONE_NS), ..job };
         let job = Job { name: "drr".into(), placement: Placement::Split, ..job };
-        let groups = ["a", "b"].map(|name| Group::new(name, experiment::Weight::DEFAULT, vec![job.clone()]));
+        let bounded =
+            Job { name: "whole".into(), number_ios: Some(7), io_size: Some(Amount::Bytes(1 << 20)), ..Job::default() };
+        let group = |name, jobs| Group::new(name, experiment::Weight::DEFAULT, jobs);
+        let groups = [group("a", vec![job.clone()]), group("b", vec![job]), group("c", vec![bounded])];
         let experiment = Experiment {
             target: "/dev/x".into(),
             workload: "drr".into(),
@@ -405,10 +422,10 @@ mod tests {
             share_unit: experiment::ShareUnit::Bytes,
             machine: experiment::Machine::default(),
         };
-        let ground = Ground { path: "/dev/x".into(), first_byte: 0, size_bytes: 64 << 20, is_ours: false };
+        let ground = Ground { path: "/dev/x".into(), first_byte: 0, size_bytes: 96 << 20, is_ours: false };
         let text = job_file(&experiment, 1, &ground).unwrap();
         let jobs = workload::fio::parse("t", text.as_bytes(), &workload::fio::Surroundings::none()).unwrap().jobs;
-        // Of 64 MiB the second group has the upper half, of which each thread has a half.
+        // Of 96 MiB the second group has the middle third, of which each thread has a half.
         let place = |job: &Job| (job.offset.of(0) >> 20, job.size.map_or(0, |size| size.of(0)) >> 20);
         assert_eq!(jobs.iter().map(place).collect::<Vec<_>>(), [(32, 16), (48, 16)]);
         assert_eq!(jobs.iter().map(|job| job.name.as_str()).collect::<Vec<_>>(), ["drr.0", "drr.1"]);
@@ -418,5 +435,10 @@ mod tests {
             assert!(job.time_based && job.group_reporting && job.direct);
         }
         assert_ne!(jobs[0].seed, jobs[1].seed);
+        // What ends by itself keeps its bounds, is not repeated and has no ramp.
+        let text = job_file(&experiment, 2, &ground).unwrap();
+        let jobs = workload::fio::parse("t", text.as_bytes(), &workload::fio::Surroundings::none()).unwrap().jobs;
+        assert_eq!((jobs[0].number_ios, jobs[0].io_size), (Some(7), Some(Amount::Bytes(1 << 20))));
+        assert_eq!((jobs[0].time_based, jobs[0].ramp_ns, jobs[0].runtime_ns), (false, 0, Some(3_000_000_000)));
     }
 }

@@ -24,7 +24,7 @@ mod tunables;
 mod weights;
 pub mod worker;
 
-pub use fio::{FioHost, ReadOutput};
+pub use fio::{FioHost, Generated, ReadOutput};
 pub use host::{NativeHost, Programs};
 pub use tunables::{SCHEDULERS, known};
 pub use weights::Scaled;

@@ -80,6 +80,7 @@ impl<'a> Run<'a> {
     /// # Errors
     /// A worker fails, the device hangs, or the run is cancelled.
     pub fn until_over(&mut self, progress: &mut dyn Progress) -> Result<(), RunError> {
+        let at_first = self.snapshot()?;
         self.begin_threads(0);
         let mut next_look_ns = self.begin_ns;
         while self.running > 0 || !self.schedule.is_over() {
@@ -105,6 +106,8 @@ impl<'a> Run<'a> {
                 Some(_) | None => {}
             }
         }
+        // What is over before its ramp is was measured from the begin.
+        self.at_begin = self.at_begin.or(Some(at_first));
         self.at_end = self.at_end.or(Some(self.snapshot()?));
         Ok(())
     }
@@ -179,7 +182,7 @@ impl<'a> Run<'a> {
     /// # Errors
     /// A worker fails to send them.
     pub fn figures(&mut self, effective_weights: Option<&[u32]>) -> Result<Vec<GroupMeasurement>, RunError> {
-        self.window.end_ns = self.window.end_ns.min(self.last_end_ns).max(self.window.start_ns);
+        self.window.end_at(self.last_end_ns, self.experiment.ramp_ns);
         let mut groups = Recorder::new(self.experiment, self.window).finish(self.experiment, effective_weights);
         self.crew.tell_all(FromHost::Report { end_ns: self.window.end_ns });
         let mut left = self.by_worker.len();

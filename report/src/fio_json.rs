@@ -30,6 +30,8 @@ pub struct FioDirection {
     pub bytes_per_s: f64,
     /// Requests per second.
     pub ios_per_s: f64,
+    /// Bytes moved.
+    pub total_bytes: u64,
     /// Requests done.
     pub total_ios: u64,
     /// Over how long, in milliseconds; 0 where there was nothing, or where the document does not say.
@@ -122,6 +124,9 @@ fn direction(value: &Value) -> Result<FioDirection, &'static str> {
     let number = |key: &str| value.get(key).and_then(Value::as_f64);
     let bytes_per_s = number("bw_bytes").or_else(|| number("bw").map(|kib| kib * 1024.0)).ok_or("bw_bytes")?;
     let total_ios = value.get("total_ios").and_then(Value::as_u64).ok_or("total_ios")?;
+    // fio 2 counts KiB under the same name; 3 has both.
+    let unit = if value.get("io_kbytes").is_some() { 1 } else { 1024 };
+    let total_bytes = value.get("io_bytes").and_then(Value::as_u64).unwrap_or(0) * unit;
     // Before fio 3.0 the keys were without unit, and microseconds.
     let latency = |new: &str, old: &str| match (value.get(new), value.get(old)) {
         (Some(value), _) => latency(value, 1.0),
@@ -130,7 +135,7 @@ fn direction(value: &Value) -> Result<FioDirection, &'static str> {
     };
     let (lat, clat) = (latency("lat_ns", "lat"), latency("clat_ns", "clat"));
     let (ios_per_s, runtime_ms) = (number("iops").unwrap_or(0.0), number("runtime").unwrap_or(0.0));
-    Ok(FioDirection { bytes_per_s, ios_per_s, total_ios, runtime_ms, lat, clat })
+    Ok(FioDirection { bytes_per_s, ios_per_s, total_bytes, total_ios, runtime_ms, lat, clat })
 }
 
 fn latency(value: &Value, unit_ns: f64) -> FioLatency {

@@ -47,6 +47,7 @@ fn job(line_number: usize, line: &str) -> Result<FioJob, FioError> {
     }
     let direction = |first: usize| -> Result<FioDirection, FioError> {
         let (kib_per_s, iops, runtime_ms) = (number(first + 1)?, number(first + 2)?, number(first + 3)?);
+        let total_bytes = fields[first].parse::<u64>().unwrap_or(0).saturating_mul(1024);
         // Submission: 4 fields, completion: 4, then 20 percentiles as `99.000000%=123`, then the total's 4.
         let percentile = |field: &&str| -> Option<(f64, f64)> {
             let (percent, us) = field.split_once("%=")?;
@@ -62,7 +63,15 @@ fn job(line_number: usize, line: &str) -> Result<FioJob, FioError> {
         let lat = FioLatency { min_ns: us(32)?, max_ns: us(33)?, mean_ns: us(34)?, ..FioLatency::default() };
         #[expect(clippy::cast_possible_truncation, reason = "a count of requests: positive and far below 2^53")]
         let total_ios = (iops * runtime_ms / 1000.0).round() as u64;
-        Ok(FioDirection { bytes_per_s: kib_per_s * 1024.0, ios_per_s: iops, total_ios, runtime_ms, lat, clat })
+        Ok(FioDirection {
+            bytes_per_s: kib_per_s * 1024.0,
+            ios_per_s: iops,
+            total_bytes,
+            total_ios,
+            runtime_ms,
+            lat,
+            clat,
+        })
     };
     Ok(FioJob {
         name,

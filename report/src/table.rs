@@ -201,11 +201,14 @@ fn verdicts(results: &Results<'_>) -> String {
     text
 }
 
-/// How long each run was: as asked for, or, of what ends by itself, as it was in the first one.
+/// How long each run was: as asked for, or, where everything was done earlier, as it was in the first one.
 pub(crate) fn length(results: &Results<'_>, cell: &Cell<'_>) -> String {
-    let ends_by_itself = cell.plan_groups().flat_map(|group| &group.jobs).all(|job| job.replay.is_some());
-    let first_ms = cell.runs[0].window_ns / 1_000_000;
-    if ends_by_itself { format!("{:.1}s", first_ms as f64 / 1e3) } else { span(results.matrix.runtime_ns) }
+    let window_ns = cell.runs[0].window_ns;
+    match window_ns / 1_000_000 {
+        _ if window_ns >= results.matrix.runtime_ns => span(results.matrix.runtime_ns),
+        ms @ 0..1_000 => format!("{ms}ms"),
+        ms => format!("{:.1}s", ms as f64 / 1e3),
+    }
 }
 
 fn text_block(results: &Results<'_>, block: &[Cell<'_>], options: &TextOptions, signs: &str) -> String {

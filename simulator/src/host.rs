@@ -163,7 +163,7 @@ impl<E: Elevator> Prepared<E> {
         let mut audience = Audience::of(&mut self.run.queue, &self.names, progress);
         let (begin, end) = drive(&mut self, experiment, clock, &mut audience, progress)?;
         let reasons = self.run.queue.elevator().reasons();
-        let dispatches = audience.dispatches(experiment.length_ns(), reasons, &self.groups);
+        let dispatches = audience.dispatches(experiment.length_ns().min(self.run.now), reasons, &self.groups);
         Ok(Measurement { dispatches, ..measure(experiment, self, &begin, &end) })
     }
 }
@@ -315,7 +315,8 @@ fn drive(
     let later = changes.split_off(changes.partition_point(|(change, _)| change.at_ns < window_begin));
     reweigh(run, names, changes, (&mut reporter, audience), progress)?;
     advance(run, names, window_begin, (&mut reporter, audience), progress)?;
-    let begin = run.snapshot();
+    // What is over before its ramp is was measured from the begin.
+    let begin = if run.processes.is_over() { Snapshot::default() } else { run.snapshot() };
     audience.record(&mut run.queue, progress.wanted_dispatches(), window_begin);
     reweigh(run, names, later, (&mut reporter, audience), progress)?;
     if run.queue.limiters().next().is_some() {

@@ -92,6 +92,15 @@ impl Files {
         file.offsets.next(direction, length_bytes, draw)
     }
 
+    /// As [`Offsets::trimmed`], of the I/O that [`Files::next`] has just placed.
+    #[inline]
+    pub(crate) fn trimmed(&mut self, direction: Direction, offset_bytes: u64, length_bytes: u64) -> u64 {
+        let file = &mut self.each[self.current];
+        let trimmed_bytes = file.offsets.trimmed(direction, offset_bytes, length_bytes);
+        file.left_bytes += length_bytes - trimmed_bytes;
+        trimmed_bytes
+    }
+
     fn choose(&mut self) {
         if self.each.iter().all(|file| file.left_bytes == 0) {
             // More is wanted than a pass: it begins again where it began.

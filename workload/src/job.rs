@@ -521,7 +521,7 @@ pub struct Job {
     pub file_bytes: Option<u64>,
     /// To transfer per loop; None = `size`. More than `size` wraps.
     pub io_size: Option<Amount>,
-    /// I/Os to issue at most per thread; None = no such bound.
+    /// I/Os to issue at most per thread and loop; None = no such bound.
     pub number_ios: Option<u64>,
     /// Passes over the area, at least 1.
     pub loops: u32,
@@ -734,6 +734,33 @@ impl Job {
             && always
             && unit(first).is_some()
             && used.all(|other| unit(other) == unit(first))
+    }
+
+    /// Whether random I/Os of different sizes are trimmed so that each block is visited once per pass, as fio does: asked for,
+    /// and all sizes are multiples of one smallest size.
+    pub fn trims_to_map(&self) -> bool {
+        let directions = self.mix.directions();
+        let smallest_bytes = self.block_sizes.of(directions[0]).smallest_bytes().max(1);
+        let fits = |direction: &Direction| {
+            let (size, align) = (self.block_sizes.of(*direction), *self.block_align_bytes.of(*direction));
+            let is_multiple = match size {
+                BlockSize::Fixed(_) | BlockSize::Range { .. } => size.largest_bytes().is_multiple_of(smallest_bytes),
+                BlockSize::Split(entries) => entries.iter().all(|entry| entry.bytes.is_multiple_of(smallest_bytes)),
+            };
+            size.smallest_bytes() == smallest_bytes && is_multiple && (align == 0 || align == smallest_bytes)
+        };
+        let is_random = matches!(self.pattern, Pattern::Random { run: 1, .. });
+        let draws_all = directions.iter().all(|direction| *self.random_percent.of(*direction) >= 100);
+        let is_plain = self.zones.is_none() && self.distribution == Distribution::Uniform;
+        self.random_map
+            && is_random
+            && draws_all
+            && is_plain
+            && !self.sizes_unaligned
+            && !self.sizes_by_pattern
+            && !matches!(self.mix, Mix::TrimWrite | Mix::Rewrite)
+            && !self.uses_random_map()
+            && directions.iter().all(fits)
     }
 
     /// Whether its I/Os go out at recorded times: then it sleeps most of the time, and has to be awake in time.

@@ -26,6 +26,7 @@ mod sizes;
 mod suggest;
 pub mod trace;
 pub mod verify;
+mod visited;
 
 pub use issuer::{Call, Check, Ending, Flows, Io, Issuer, Next, Unsuitable, part_of_thread};
 pub use job::{Engine, Job};

@@ -7,6 +7,7 @@ use block::random::Stream;
 
 use crate::distribution::Ranks;
 use crate::job::{Direction, Distribution, Job, Pattern, Zones};
+use crate::visited::Visited;
 
 const MIB: u64 = 1 << 20;
 
@@ -38,6 +39,7 @@ pub struct Offsets {
     /// I/Os left of the run that a drawn offset began, over all directions.
     run_left: u32,
     once: Option<Once>,
+    visited: Option<Box<Visited>>,
     ranks: Option<Box<[Ranks; 3]>>,
     zone: Option<Box<Zone>>,
     random: Stream,
@@ -62,6 +64,8 @@ impl Offsets {
         let blocks = aligns.map(|align| (bytes / align).max(1));
         let first = job.mix.directions().first().map_or(0, |direction| *direction as usize);
         let once = job.uses_random_map().then(|| Once::new(blocks[first], &mut random));
+        let visited = (job.trims_to_map() && blocks[first] <= Visited::MOST_BLOCKS)
+            .then(|| Box::new(Visited::new(blocks[first])));
         let ranks = (job.distribution != Distribution::Uniform).then(|| {
             let of = |direction: Direction| {
                 let size = (blocks[direction as usize], aligns[direction as usize]);
@@ -81,21 +85,40 @@ impl Offsets {
             last_start: [region.start_bytes; 3],
             run_left: 0,
             once,
+            visited,
             ranks,
             zone,
             random,
         }
     }
 
-    /// Begins a new pass: sequential patterns return to the start, the random map is empty again.
+    /// Begins a new pass: sequential patterns that go forward return to the start, the random map is empty again.
     pub fn rewind(&mut self) {
-        self.last_end = [None; 3];
+        // Backwards there is no end to return from: the next one follows, as in fio.
+        if !matches!(self.pattern, Pattern::Sequential { skip_bytes: ..0 }) {
+            self.last_end = [None; 3];
+        }
         if let Some(zone) = &mut self.zone {
             (zone.start_bytes, zone.done_bytes) = (self.region.start_bytes, 0);
         }
         if let Some(once) = &mut self.once {
             once.restart(&mut self.random);
         }
+        if let Some(visited) = &mut self.visited {
+            visited.clear();
+        }
+    }
+
+    /// What is left of an I/O that was just placed: trimmed, as fio does, so that no block is visited twice in a pass.
+    #[inline]
+    pub fn trimmed(&mut self, direction: Direction, offset_bytes: u64, length_bytes: u64) -> u64 {
+        let Some(visited) = &mut self.visited else { return length_bytes };
+        let index = direction as usize;
+        let align = self.align_bytes[index];
+        let taken = visited.take((offset_bytes - self.region.start_bytes) / align, length_bytes / align);
+        let length_bytes = length_bytes.min(taken * align);
+        self.last_end[index] = Some(offset_bytes + length_bytes);
+        length_bytes
     }
 
     /// Whether the next I/O will draw its offset (as far as that is known before its length is).
@@ -179,8 +202,16 @@ impl Offsets {
         } else {
             start_bytes
         };
-        let Some(end) = self.last_end[index] else { return wrapped };
-        match end.checked_add_signed(skip_bytes) {
+        let next = match self.last_end[index] {
+            Some(end) => end.checked_add_signed(skip_bytes),
+            // Backwards, fio begins at the end only if the file does not begin where the job does, and then counts from the
+            // file's begin how far it has come (3.33).
+            None if skip_bytes < 0 && start_bytes > 0 => {
+                end_bytes.checked_sub(start_bytes).and_then(|end| end.checked_add_signed(skip_bytes))
+            }
+            None => Some(start_bytes),
+        };
+        match next {
             Some(offset) if (start_bytes..=last_fit).contains(&offset) => offset,
             _ => wrapped,
         }
@@ -192,6 +223,14 @@ impl Offsets {
             return self.draw_in_zone(index, length_bytes);
         }
         let blocks = self.blocks[index];
+        if let Some(visited) = &mut self.visited {
+            let drawn = self.random.below(blocks);
+            let block = visited.next_free(drawn).unwrap_or_else(|| {
+                visited.clear();
+                drawn
+            });
+            return self.region.start_bytes + block * self.align_bytes[index];
+        }
         let block = match (&mut self.once, &self.ranks) {
             (Some(once), _) => once.next(&mut self.random),
             (None, Some(ranks)) => ranks[index].draw(&mut self.random),

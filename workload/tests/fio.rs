@@ -227,8 +227,9 @@ fn t16_percentages_above_100_are_scaled_with_a_warning() {
 #[test]
 fn t17_a_negative_skip_goes_backwards_block_by_block() {
     let offsets = offsets(&job("rw=read:-8k\nbs=4k"), 1 << 20, 100);
-    assert!(offsets.windows(2).all(|pair| pair[1] + 4096 == pair[0]), "{offsets:?}");
-    assert_eq!(offsets[0], (1 << 20) - 8192);
+    // fio 3.33 begins where the file does and goes to its end from there, as its iolog shows.
+    assert_eq!(offsets[..2], [0, (1 << 20) - 8192]);
+    assert!(offsets[1..].windows(2).all(|pair| pair[1] + 4096 == pair[0]), "{offsets:?}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ type Counts = [u64; 3];
 const FILES: &[(&str, &str, bool)] = &[
     ("dense", "[j]\nsize=10k\n[k]\nrw=write\nsize=1m\nbs=3k\n[l]\nsize=1m\nio_size=10k\n", false),
     ("random_map", "[j]\nrw=randread\nsize=1m\nloops=3\n[k]\nrw=randread\nsize=1m\nio_size=3m\n", false),
+    ("numbers", "[j]\nsize=1m\nnumber_ios=30\nloops=3\n[k]\nrw=randread\nsize=1m\nnumber_ios=300\nloops=2\n", false),
     ("strides", "[j]\nrw=read:8k\nsize=1m\n[k]\nrw=read:-8k\nsize=1m\n[l]\nrw=read:4k\nsize=1m\n", false),
     ("runs", "[j]\nrw=randread:8\nsize=4m\nnumber_ios=100\n[k]\nrw=randwrite\nbs=16k\nsize=1m\nfsync=4\n", false),
     (
@@ -48,6 +49,11 @@ const FILES: &[(&str, &str, bool)] = &[
         true,
     ),
     ("mix", "[j]\nrw=randrw\nrwmixread=70\nsize=16m\n[k]\nrw=rw\nsize=16m\nrwmixwrite=90\n", true),
+    (
+        "trimmed",
+        "[j]\nrw=randread\nsize=64m\nbssplit=512/10:1k/5:2k/5:4k/60:8k/2:16k/4:32k/4:64k/10\n[k]\nrw=randwrite\nsize=64m\nbsrange=4k-32k\n[l]\nrw=randrw\nsize=32m\nbssplit=4k/50:16k/50\n",
+        true,
+    ),
     (
         "splits",
         "[j]\nrw=randread\nnorandommap\nsize=64m\nbssplit=4k/60:16k/40\n[k]\nrw=randwrite\nnorandommap\nbsrange=4k-16k\nsize=64m\n",
@@ -140,6 +146,12 @@ const ORDERS: &[(&str, &str)] = &[
     ("skip", "size=128k\nzonemode=strided\nzonesize=8k\nzoneskip=12k\n"),
     ("stay", "size=128k\nzonemode=strided\nzonesize=16k\nzonerange=8k\n"),
     ("range", "size=128k\nzonemode=strided\nzonesize=8k\nzonerange=16k\n"),
+    ("backwards", "rw=read:-8k\nsize=128k\n"),
+    ("backwards_again", "rw=read:-8k\nsize=32k\nloops=3\n"),
+    ("backwards_round", "rw=read:-6k\nsize=128k\nio_size=300k\n"),
+    ("backwards_in_place", "rw=read:-4k\nsize=32k\n"),
+    ("backwards_behind", "rw=read:-8k\nsize=32k\noffset=64k\n"),
+    ("backwards_within", "rw=read:-8k\nsize=32k\noffset=16k\nio_size=64k\n"),
     ("wrap", "size=128k\nio_size=300k\nzonemode=strided\nzonesize=12k\nzoneskip=20k\n"),
 ];
 

@@ -9,7 +9,7 @@ use workload::Job;
 use workload::fio::{self, Surroundings};
 
 use crate::exit::Error;
-use crate::workloads;
+use crate::{times, workloads};
 
 /// Length of a run whose jobs end by themselves, at most.
 const LONGEST_NS: Nanos = 3_600 * 1_000_000_000;
@@ -23,7 +23,8 @@ pub fn experiments(anchor: &Anchor, target: &str) -> Result<Vec<Experiment>, Err
     let machine = Machine::parse(&anchor.machine).map_err(|wrong| Error::from(wrong).at(place()))?;
     let one = |repetition: &Repetition| {
         let groups = workloads::groups_of(anchor.name.as_ref(), jobs(anchor, *repetition)?)?;
-        let (runtime_ns, ramp_ns) = workloads::times_of(&groups).unwrap_or((LONGEST_NS, 0));
+        let (runtime_ns, ramp_ns) =
+            times::of_groups(&groups).map_or((LONGEST_NS, 0), |times| (times.runtime_ns, times.ramp_ns));
         let threads = groups.iter().flat_map(|group| &group.jobs).map(|job| job.threads).sum();
         Ok(Experiment {
             target: target.to_owned(),

@@ -14,6 +14,7 @@ use experiment::{
     Exit, Experiment, Group, Histogram, Machine, Matrix, Measurement, Order, SchedulerInForce, SchedulerSpec,
     ShareUnit, TargetFacts, Weight, WorkloadPlan,
 };
+use native::Generated;
 use report::fio_json::{FioDirection, FioError, FioJob, FioLatency};
 use report::{fio_json, fio_terse};
 use workload::Job;
@@ -57,19 +58,21 @@ fn phases(jobs: &[FioJob]) -> Vec<(String, Vec<&FioJob>)> {
     phases
 }
 
-/// What one fio of `--generator fio` did: all its jobs together, reads, writes and trims.
+/// What one fio of `--generator fio` did: all its jobs together, as it counted them.
 ///
 /// # Errors
 /// What the reader says, in one line.
-pub fn tallies(text: &str, window_ns: Nanos) -> Result<[Tally; 3], String> {
+pub fn generated(text: &str) -> Result<Generated, String> {
     let jobs = fio_json::read(text).map_err(|error| error.diagnostic().message.clone())?;
-    let mut sums = [Tally::default(), Tally::default(), Tally::default()];
+    let mut all = Generated::default();
     for job in &jobs {
-        for (sum, direction) in sums.iter_mut().zip([&job.read, &job.write, &job.trim]) {
-            add(sum, &tally(direction, window_ns as f64 / 1e9));
+        for (sum, direction) in all.tallies.iter_mut().zip([&job.read, &job.write, &job.trim]) {
+            let (bytes, ios) = (direction.total_bytes, direction.total_ios);
+            add(sum, &Tally { bytes, ios, ..tally(direction, 1.0) });
+            all.longest_ns = all.longest_ns.max(whole(direction.runtime_ms * 1e6));
         }
     }
-    Ok(sums)
+    Ok(all)
 }
 
 /// A message of the reader with its exit code.

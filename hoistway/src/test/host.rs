@@ -32,7 +32,7 @@ pub fn open(name: HostName, terms: &Terms) -> Box<dyn Host> {
     };
     match (name, &terms.generator) {
         (HostName::Engine | HostName::Native, Some(program)) => {
-            Box::new(FioHost::new(native(), program.clone(), foreign::tallies))
+            Box::new(FioHost::new(native(), program.clone(), foreign::generated))
         }
         (HostName::Simulator, _) => Box::new(Simulator::default().with_wall_clock(wall_ns)),
         (HostName::Engine, None) => Box::new(engine::EngineHost),

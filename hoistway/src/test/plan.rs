@@ -17,6 +17,7 @@ use crate::exit::{Error, Voice};
 use crate::machine;
 use crate::replay;
 use crate::target::{HostName, Target};
+use crate::times::{self, Times, Wishes};
 use crate::workloads::{self, Workload};
 
 const SECOND_NS: Nanos = 1_000_000_000;
@@ -70,9 +71,12 @@ impl Plan {
         let schedulers = schedulers::read(&arguments.schedulers, (host, generator.is_some()), voice)?;
         let may_write_here = target.check_writes(host, &arguments.place).is_ok();
         let traced = replay::workload::read(arguments, may_write_here, target.is_made(), voice)?;
-        let workloads = match &traced {
-            Some(traced) => vec![traced.plan.clone()],
-            None => read_workloads(arguments, &target, voice)?,
+        let (times, workloads) = match &traced {
+            Some(traced) => (Times { runtime_ns: traced.runtime_ns, ramp_ns: 0 }, vec![traced.plan.clone()]),
+            None => {
+                let mut workloads = read_workloads(arguments, &target, voice)?;
+                (times::settle(&mut workloads, &wishes(arguments, host), voice), workloads)
+            }
         };
         if host == HostName::Engine {
             note_missing_cache(&workloads, voice);
@@ -84,10 +88,7 @@ impl Plan {
             return Err(Error::usage(what, "leave --sets out, or make --max-sets larger"));
         }
         let limiters = limiters::read(&arguments.schedulers.limiter, &workloads)?;
-        let mut matrix = Matrix { limiters, ..matrix(arguments, host, &target, (schedulers, workloads), sets) };
-        if let Some(traced) = &traced {
-            (matrix.runtime_ns, matrix.ramp_ns) = (traced.runtime_ns, 0);
-        }
+        let matrix = Matrix { limiters, ..matrix(arguments, &target, times, (schedulers, workloads), sets) };
         let writes = matrix.workloads.iter().any(has_writes);
         if writes {
             target.check_writes(host, &arguments.place)?;
@@ -150,20 +151,22 @@ fn workers(asked: Option<u16>, host: HostName) -> Result<usize, Error> {
     }
 }
 
+/// What the command line says of times.
+fn wishes(arguments: &TestArguments, host: HostName) -> Wishes {
+    let given = &arguments.workload;
+    let usual_ramp_ns = if host == HostName::Simulator { SECOND_NS } else { 2 * SECOND_NS };
+    Wishes { runtime_ns: given.runtime, ramp_ns: given.ramp, usual_ramp_ns }
+}
+
 /// Lists of the arguments put together.
 fn matrix(
     arguments: &TestArguments,
-    host: HostName,
     target: &Target,
+    times: Times,
     (schedulers, workloads): (Vec<SchedulerSpec>, Vec<WorkloadPlan>),
     sets: u32,
 ) -> Matrix {
     let given = &arguments.workload;
-    // A job file knows how long it takes.
-    let in_files = workloads.iter().filter_map(|workload| workloads::times_of(&workload.groups));
-    let in_files = in_files.reduce(|a, b| (a.0.max(b.0), a.1.max(b.1)));
-    let usual_ramp_ns = if host == HostName::Simulator { SECOND_NS } else { 2 * SECOND_NS };
-    let (runtime_ns, ramp_ns) = in_files.unwrap_or((30 * SECOND_NS, usual_ramp_ns));
     Matrix {
         target: target.text.clone(),
         workloads,
@@ -175,8 +178,8 @@ fn matrix(
             OrderName::Classic => Order::Classic,
         },
         seed: given.seed.unwrap_or(1),
-        runtime_ns: given.runtime.unwrap_or(runtime_ns),
-        ramp_ns: given.ramp.unwrap_or(ramp_ns),
+        runtime_ns: times.runtime_ns,
+        ramp_ns: times.ramp_ns,
         device_depth: arguments.place.device_depth,
         queue_requests: arguments.place.queue_requests,
         limiters: Vec::new(),

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use experiment::Experiment;
 use experiment::matrix::Matrix;
 
 use super::plan::Plan;
@@ -19,12 +20,14 @@ pub fn text(plan: &Plan, all: bool) -> String {
     ];
     let each = match plan.expected_ns {
         Some(expected_ns) => format!("{} of trace each", span(expected_ns)),
+        None if is_until_done(matrix) => "each until its jobs are done".to_owned(),
         None => format!("{} + {} ramp each", span(matrix.runtime_ns), span(matrix.ramp_ns)),
     };
     let runs = runs(matrix);
     let time = match real_time(plan) {
         Some(time) => format!("about {}, {each}", minutes(time)),
-        None => format!("simulated, {each}"),
+        None if plan.host == HostName::Simulator => format!("simulated, {each}"),
+        None => each,
     };
     let more = if plan.max_sets > matrix.sets { format!(", up to {} sets", plan.max_sets) } else { String::new() };
     let mut text = format!("plan: {} = {}{more}, {time}\n", counts.join(" x "), counted(runs, "run"));
@@ -60,8 +63,15 @@ pub fn runs(matrix: &Matrix) -> usize {
     matrix.workloads.len() * matrix.schedulers.len() * matrix.threads.len() * matrix.sets as usize
 }
 
-/// How long the runs take, if they take real time.
+fn is_until_done(matrix: &Matrix) -> bool {
+    matrix.runtime_ns == Experiment::UNTIL_DONE_NS
+}
+
+/// How long the runs take, if they take real time and it is known.
 pub fn real_time(plan: &Plan) -> Option<Duration> {
+    if is_until_done(&plan.matrix) && plan.expected_ns.is_none() {
+        return None;
+    }
     let run_ns = plan.expected_ns.unwrap_or_else(|| plan.matrix.runtime_ns.saturating_add(plan.matrix.ramp_ns));
     let each_ns = run_ns.saturating_add(plan.cooldown_ns);
     (plan.host != HostName::Simulator).then(|| Duration::from_nanos(each_ns.saturating_mul(runs(&plan.matrix) as u64)))

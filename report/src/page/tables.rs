@@ -185,7 +185,10 @@ pub(super) fn plan(results: &Results<'_>, cells: &[Cell<'_>]) -> String {
         ("schedulers", schedulers),
         ("threads per group", threads),
         ("weights", cells.first().map(weights).unwrap_or_default()),
-        ("measured per run", format!("{measured}, after {} of ramp", span(matrix.ramp_ns))),
+        (
+            "measured per run",
+            if matrix.ramp_ns == 0 { measured } else { format!("{measured}, after {} of ramp", span(matrix.ramp_ns)) },
+        ),
         ("runs", format!("{} ({} sets, {order})", results.measurements.len(), matrix.sets)),
         ("seed", matrix.seed.to_string()),
         ("shares in", unit.to_owned()),

@@ -277,9 +277,9 @@ fn resolved(draft: Draft, head: &Place, surroundings: &Surroundings<'_>, finding
     if job.time_based && job.runtime_ns.is_none() {
         findings.error(at("time_based"), "time_based needs a runtime", "add runtime=30, say");
     }
-    if matches!(job.pattern, Pattern::Random { .. }) && job.random_map && !job.uses_random_map() {
-        let message =
-            "blocks may repeat within a pass: the random map needs equal fixed sizes, full randomness and no runs";
+    if matches!(job.pattern, Pattern::Random { .. }) && job.random_map && !job.uses_random_map() && !job.trims_to_map()
+    {
+        let message = "blocks may repeat within a pass: the random map needs sizes that are multiples of one, full randomness and no runs";
         findings.remark(Severity::Note, at("rw"), message);
     }
     if !job.invalidate {

@@ -115,6 +115,7 @@ pub(super) struct Thread {
     // How much.
     budget: Budget,
     loop_bytes: u64,
+    loop_ios: u64,
     /// Forward strides: an I/O that ends exactly here ends the pass, though fewer bytes than `size` were moved. One that
     /// jumps over it wraps instead. Both are fio's behaviour (3.33).
     pass_end_bytes: Option<u64>,
@@ -192,6 +193,7 @@ impl Thread {
                 ios_left: job.number_ios.unwrap_or(u64::MAX),
             },
             loop_bytes,
+            loop_ios: job.number_ios.unwrap_or(u64::MAX),
             pass_end_bytes,
             time_based: job.time_based && job.runtime_ns.is_some(),
             flags: data_flags(job),
@@ -544,7 +546,9 @@ impl Thread {
         let draws = self.offsets.will_draw(direction);
         let sizes = if self.sizes_by_pattern { usize::from(draws) } else { direction as usize };
         let length_bytes = self.sizes[sizes].draw(&mut self.choices);
-        (self.offsets.next(direction, u64::from(length_bytes), draws), length_bytes)
+        let offset_bytes = self.offsets.next(direction, u64::from(length_bytes), draws);
+        let trimmed = self.offsets.trimmed(direction, offset_bytes, u64::from(length_bytes));
+        (offset_bytes, u32::try_from(trimmed).unwrap_or(length_bytes))
     }
 
     /// The I/O's own priority: the job's, or for a share of them another one.
@@ -599,7 +603,7 @@ impl Thread {
 
     #[cold]
     fn loop_is_over(&mut self) -> bool {
-        if self.budget.ios_left == 0 {
+        if self.time_based && self.budget.ios_left == 0 {
             return true;
         }
         let pass_bytes = self.loop_bytes;
@@ -607,10 +611,12 @@ impl Thread {
         let has_more = self.reading_back.as_mut().is_some_and(wants_more);
         if !self.time_based {
             self.budget.loops_left = self.budget.loops_left.saturating_sub(1);
-            if self.budget.loops_left == 0 && !has_more {
-                self.budget.ios_left = 0;
-                return true;
-            }
+            // The number is that of a loop, as with fio.
+            let is_last = self.budget.loops_left == 0 && !has_more;
+            self.budget.ios_left = if is_last { 0 } else { self.loop_ios };
+        }
+        if self.budget.ios_left == 0 {
+            return true;
         }
         self.budget.bytes_left = self.loop_bytes;
         self.offsets.rewind();
@@ -764,6 +770,8 @@ mod tests {
             priority_splits: PerDirection { read: vec![split], ..PerDirection::default() },
             block_sizes: PerDirection::all(crate::job::BlockSize::Split(vec![entry(4096), entry(8192)])),
             pattern: crate::job::Pattern::Random { run: 1, repeat_offset: false },
+            // With a map some of the longer ones would be trimmed to the shorter size.
+            random_map: false,
             number_ios: Some(20_000),
             time_based: true,
             runtime_ns: Some(SECOND),

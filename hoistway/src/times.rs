@@ -1,0 +1,230 @@
+//! How long the runs of a test take, and what of them is measured.
+//!
+//! A job that ends by its size or its number of I/Os is measured whole, as fio measures it: it begins when the ramp is over,
+//! and a run of nothing else has no ramp and lasts until its jobs are done. A job that ends by its time has the ramp that
+//! its file says. What goes on for ever, as the workload codes do, has the usual ramp and the usual time.
+
+use block::Nanos;
+use block::time::SECOND;
+use experiment::{Experiment, Group, WorkloadPlan};
+use workload::Job;
+
+use crate::exit::Voice;
+
+/// A job of a workload code does not end by itself; this is longer than any run, and far from overflow.
+pub const ENDLESS_NS: Nanos = 1 << 50;
+/// Of runs that nothing ends.
+const USUAL_RUNTIME_NS: Nanos = 30 * SECOND;
+
+/// What holds for all runs of a test.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Times {
+    /// Measured per run, at most.
+    pub runtime_ns: Nanos,
+    /// Not measured before it.
+    pub ramp_ns: Nanos,
+}
+
+/// What the user says on the command line, and what else the ramp is of jobs that never end.
+#[derive(Copy, Clone, Debug)]
+pub struct Wishes {
+    /// `--runtime`.
+    pub runtime_ns: Option<Nanos>,
+    /// `--ramp`.
+    pub ramp_ns: Option<Nanos>,
+    /// The host's usual ramp.
+    pub usual_ramp_ns: Nanos,
+}
+
+/// Decides on the times of a test, and lets its jobs begin in time for them.
+pub fn settle(workloads: &mut [WorkloadPlan], wishes: &Wishes, voice: Voice) -> Times {
+    let in_files = workloads.iter().map(|workload| of_groups(&workload.groups)).collect::<Vec<_>>();
+    let known = in_files.iter().flatten().copied();
+    let known =
+        known.reduce(|a, b| Times { runtime_ns: a.runtime_ns.max(b.runtime_ns), ramp_ns: a.ramp_ns.max(b.ramp_ns) });
+    let usual = Times { runtime_ns: USUAL_RUNTIME_NS, ramp_ns: wishes.usual_ramp_ns };
+    let Times { runtime_ns, ramp_ns } =
+        known.unwrap_or_else(|| if jobs(workloads).any(is_endless) { usual } else { Times { ramp_ns: 0, ..usual } });
+    let runtime_ns = wishes.runtime_ns.unwrap_or(runtime_ns);
+    if runtime_ns == Experiment::UNTIL_DONE_NS {
+        // One workload lasts as long as it needs; what others do for ever gets the usual time for it.
+        let endless = workloads.iter_mut().zip(&in_files).filter(|(_, times)| times.is_none());
+        for job in endless.flat_map(|(workload, _)| &mut workload.groups).flat_map(|group| &mut group.jobs) {
+            job.runtime_ns = Some(job.runtime_ns.filter(|own_ns| *own_ns != ENDLESS_NS).unwrap_or(USUAL_RUNTIME_NS));
+        }
+    }
+    for job in jobs_mut(workloads).filter(|job| is_measured_whole(job) && job.ramp_ns > 0) {
+        voice.note(format!(
+            "job '{}' ends by its size or number: it is measured whole, without its ramp_time",
+            job.name
+        ));
+        job.ramp_ns = 0;
+    }
+    let ramp_ns = match wishes.ramp_ns {
+        _ if jobs(workloads).all(is_measured_whole) => 0,
+        Some(given_ns) => {
+            for job in jobs_mut(workloads).filter(|job| has_time(job) && !is_measured_whole(job)) {
+                job.ramp_ns = given_ns;
+            }
+            given_ns
+        }
+        None => ramp_ns,
+    };
+    for group in workloads.iter_mut().flat_map(|workload| &mut workload.groups) {
+        let start_ns = group.start_ns;
+        for job in group.jobs.iter_mut().filter(|job| begins_at_once(job) && !is_endless(job)) {
+            // All ramps end together.
+            let wait_ns = ramp_ns.saturating_sub(job.ramp_ns).saturating_sub(start_ns);
+            job.start_delay_ns.0 = job.start_delay_ns.0.saturating_add(wait_ns);
+            job.start_delay_ns.1 = job.start_delay_ns.1.saturating_add(wait_ns);
+        }
+    }
+    Times { runtime_ns, ramp_ns }
+}
+
+fn jobs(workloads: &[WorkloadPlan]) -> impl Iterator<Item = &Job> {
+    workloads.iter().flat_map(|workload| &workload.groups).flat_map(|group| &group.jobs)
+}
+
+fn jobs_mut(workloads: &mut [WorkloadPlan]) -> impl Iterator<Item = &mut Job> {
+    workloads.iter_mut().flat_map(|workload| &mut workload.groups).flat_map(|group| &mut group.jobs)
+}
+
+/// Whether it goes on for as long as it is let.
+fn is_endless(job: &Job) -> bool {
+    job.runtime_ns == Some(ENDLESS_NS)
+}
+
+/// Whether it ends by a time of its own.
+fn has_time(job: &Job) -> bool {
+    job.runtime_ns.is_some() && !is_endless(job)
+}
+
+/// Whether what it has to do is said: bytes, I/Os, passes, or a program's work.
+fn has_amount(job: &Job) -> bool {
+    let has_bytes = job.size.is_some() || job.file_bytes.is_some() || job.io_size.is_some();
+    has_bytes || job.number_ios.is_some() || job.loops > 1 || job.program.is_some()
+}
+
+/// Whether it ends when it has done its work, and not by a time.
+fn is_measured_whole(job: &Job) -> bool {
+    job.replay.is_none() && !job.time_based && (job.runtime_ns.is_none() || job.number_ios.is_some())
+}
+
+/// Whether it begins with the run, and issues by a pattern or a program.
+fn begins_at_once(job: &Job) -> bool {
+    job.replay.is_none() && job.phase == 0 && job.wait_for.is_empty()
+}
+
+/// Runtime and ramp that the jobs of a workload ask for; none if some of them go on for ever and no other has a time.
+///
+/// Runtimes are the sum over the phases of the longest of each. A ramp in a later phase is part of that phase's time.
+pub fn of_groups(groups: &[Group]) -> Option<Times> {
+    let all = || groups.iter().flat_map(|group| &group.jobs);
+    let timed = || all().filter(|job| !is_endless(job));
+    let ramp_ns = timed().map(|job| job.ramp_ns).max()?;
+    let is_open = all().any(|job| is_endless(job) || (job.runtime_ns.is_none() && !has_amount(job)));
+    if !is_open && all().any(|job| job.runtime_ns.is_none()) {
+        return Some(Times { runtime_ns: Experiment::UNTIL_DONE_NS, ramp_ns });
+    }
+    let last = timed().map(|job| job.phase).max()?;
+    let length_of = |phase| {
+        let members = timed().filter(|job| job.phase == phase);
+        let own_ramp = |job: &Job| if phase == 0 { 0 } else { job.ramp_ns };
+        let length =
+            |job: &Job| Some(job.start_delay_ns.1.saturating_add(own_ramp(job)).saturating_add(job.runtime_ns?));
+        members.filter_map(length).max().unwrap_or(0)
+    };
+    let runtime_ns = (0..=last).map(length_of).fold(0, Nanos::saturating_add);
+    (runtime_ns > 0).then_some(Times { runtime_ns, ramp_ns })
+}
+
+#[cfg(test)]
+mod tests {
+    use experiment::Weight;
+    use workload::job::Amount;
+
+    use super::*;
+
+    fn silent() -> Voice {
+        let mut voice = Voice::default();
+        voice.quiet = true;
+        voice
+    }
+
+    fn plan(jobs: &[Job]) -> Vec<WorkloadPlan> {
+        let groups = vec![Group::new("g", Weight::DEFAULT, jobs.to_vec())];
+        vec![WorkloadPlan { name: "w".into(), groups }]
+    }
+
+    fn settled(jobs: &[Job], runtime_ns: Option<Nanos>, ramp_ns: Option<Nanos>) -> (Times, Vec<Job>) {
+        let mut workloads = plan(jobs);
+        let times = settle(&mut workloads, &Wishes { runtime_ns, ramp_ns, usual_ramp_ns: 2 * SECOND }, silent());
+        (times, workloads.remove(0).groups.remove(0).jobs)
+    }
+
+    fn endless() -> Job {
+        Job { runtime_ns: Some(ENDLESS_NS), time_based: true, ..Job::default() }
+    }
+
+    fn sized() -> Job {
+        Job { size: Some(Amount::Bytes(1 << 20)), ..Job::default() }
+    }
+
+    fn timed(seconds: u64, ramp: u64) -> Job {
+        Job { runtime_ns: Some(seconds * SECOND), ramp_ns: ramp * SECOND, ..sized() }
+    }
+
+    fn times(runtime: u64, ramp: u64) -> Times {
+        Times { runtime_ns: runtime * SECOND, ramp_ns: ramp * SECOND }
+    }
+
+    #[test]
+    fn what_ends_by_its_amount_lasts_until_it_is_done_without_a_ramp() {
+        let until_done = Times { runtime_ns: Experiment::UNTIL_DONE_NS, ramp_ns: 0 };
+        assert_eq!(settled(&[sized()], None, None).0, until_done);
+        assert_eq!(settled(&[sized()], None, Some(5 * SECOND)).0, until_done);
+        assert_eq!(settled(&[sized()], Some(9 * SECOND), None).0, times(9, 0));
+        // Its own ramp would eat it.
+        let (all, jobs) = settled(&[Job { ramp_ns: SECOND, ..sized() }], None, None);
+        assert_eq!((all, jobs[0].ramp_ns), (until_done, 0));
+        let numbered = Job { number_ios: Some(9), ..timed(10, 3) };
+        assert_eq!(settled(&[numbered], None, None).0, times(10, 0));
+        // A whole area, whatever it is, takes the usual time at most.
+        assert_eq!(settled(&[Job::default()], None, None).0, times(30, 0));
+    }
+
+    #[test]
+    fn what_ends_by_its_amount_begins_when_the_ramp_of_others_is_over() {
+        let (all, jobs) = settled(&[endless(), sized()], None, None);
+        assert_eq!(all, times(30, 2));
+        assert_eq!(jobs.iter().map(|job| job.start_delay_ns).collect::<Vec<_>>(), [(0, 0), (2 * SECOND, 2 * SECOND)]);
+        let later = Job { phase: 1, ..sized() };
+        assert_eq!(settled(&[endless(), later], None, None).1[1].start_delay_ns, (0, 0));
+    }
+
+    #[test]
+    fn ramps_of_jobs_end_together_and_the_user_decides_on_them() {
+        let (all, jobs) = settled(&[timed(10, 3), timed(10, 1)], None, None);
+        assert_eq!((all, jobs[0].start_delay_ns.0, jobs[1].start_delay_ns.0), (times(10, 3), 0, 2 * SECOND));
+        let (all, jobs) = settled(&[timed(10, 3), timed(10, 1)], Some(4 * SECOND), Some(2 * SECOND));
+        assert_eq!((all, jobs[0].ramp_ns, jobs[1].ramp_ns), (times(4, 2), 2 * SECOND, 2 * SECOND));
+    }
+
+    #[test]
+    fn phases_last_as_long_as_their_ramps_and_runtimes() {
+        let second = Job { phase: 1, ..timed(5, 1) };
+        assert_eq!(settled(&[timed(10, 1), second.clone()], None, None).0, times(16, 1));
+        // The first phase ends by its amount: nobody knows when the second begins.
+        assert_eq!(settled(&[sized(), second], None, None).0.runtime_ns, Experiment::UNTIL_DONE_NS);
+    }
+
+    #[test]
+    fn a_workload_that_goes_on_for_ever_gets_the_usual_time_beside_one_that_does_not() {
+        let mut workloads = [plan(&[sized()]), plan(&[endless()])].concat();
+        let wishes = Wishes { runtime_ns: None, ramp_ns: None, usual_ramp_ns: 2 * SECOND };
+        let all = settle(&mut workloads, &wishes, silent());
+        assert_eq!(all.runtime_ns, Experiment::UNTIL_DONE_NS);
+        assert_eq!(workloads[1].groups[0].jobs[0].runtime_ns, Some(30 * SECOND));
+    }
+}
