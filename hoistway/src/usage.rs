@@ -83,8 +83,10 @@ fn elsewhere(word: &str) -> Option<String> {
 
 /// Paths of the commands that have an option, and those of the subcommands, of a name.
 fn find(command: &clap::Command, path: &str, name: &str, options: &mut Vec<String>, subcommands: &mut Vec<String>) {
+    // The options of the whole command stand anywhere.
+    let is_root = path.is_empty();
     let path = format!("{path}{} ", command.get_name());
-    let is_it = |argument: &&clap::Arg| argument.get_long() == Some(name) && !argument.is_global_set();
+    let is_it = |argument: &&clap::Arg| argument.get_long() == Some(name) && !(is_root && argument.is_global_set());
     if command.get_arguments().any(|argument| is_it(&argument)) {
         options.push(path.trim_end().to_owned());
     }
