@@ -6,7 +6,6 @@
 //! with nothing queued while they have requests in flight, and for a while after the last one: their tags stay, so that others are
 //! seen to lead (Hedayati et al. 2019, MQFQ).
 
-mod busy;
 mod shares;
 mod sole;
 
@@ -18,7 +17,6 @@ use crate::request::{Bio, Requests};
 use crate::structures::sorted::{SortedLinks, Tree};
 use crate::structures::{Array, Links, List, NIL, NoMemory};
 use block::{GroupId, Nanos, Operation};
-use busy::{Busy, BusyLinks};
 use sole::Sole;
 
 /// Virtual time per sector at weight 1 is 2^20.
@@ -87,7 +85,7 @@ struct Node {
 struct Group {
     ready: Tree,
     /// Children that count in a strict order and have nothing queued.
-    busy: Busy,
+    busy: Tree,
     virtual_time: u64,
     /// No child is further behind than this.
     floor: u64,
@@ -96,7 +94,7 @@ struct Group {
 }
 
 impl Group {
-    const EMPTY: Group = Group { ready: Tree::EMPTY, busy: Busy::EMPTY, virtual_time: 0, floor: 0, left_tag: 0 };
+    const EMPTY: Group = Group { ready: Tree::EMPTY, busy: Tree::EMPTY, virtual_time: 0, floor: 0, left_tag: 0 };
 }
 
 /// Which queue a request belongs in.
@@ -119,7 +117,7 @@ pub struct Order {
     /// Issuers' queues, the groups' shared queues, the groups.
     nodes: Array<Node>,
     ready: SortedLinks,
-    busy: BusyLinks,
+    busy: SortedLinks,
     groups: Array<Group>,
     queues: Array<List>,
     links: Links,
@@ -174,7 +172,7 @@ impl Order {
             keep_ns: 0,
             nodes: Array::try_new(nodes, idle)?,
             ready: SortedLinks::try_new(nodes)?,
-            busy: BusyLinks::try_new(if strict == Strict::Never { 0 } else { nodes })?,
+            busy: SortedLinks::try_new(if strict == Strict::Never { 0 } else { nodes })?,
             groups: Array::try_new(groups, Group::EMPTY)?,
             queues: Array::try_new(queues, List::EMPTY)?,
             links: Links::try_new(configuration.slots)?,
@@ -346,12 +344,7 @@ impl Order {
         let allowed = lead.span(inverse_weight, in_flight);
         for _ in 0..self.nodes.len() {
             let group = self.groups.at_mut(parent);
-            let allowed_from = tag.saturating_sub(allowed);
-            if allowed_from <= group.floor || group.busy.is_none_below(&self.busy, allowed_from) {
-                return Standing::InOrder;
-            }
-            let first = group.busy.first(&mut self.busy, |node| self.nodes.at(node).tag);
-            let Some(first) = first else { return Standing::InOrder };
+            let Some(first) = group.busy.first() else { return Standing::InOrder };
             let behind = self.nodes.at(first);
             let least = behind.tag.max(group.floor);
             if tag <= least.saturating_add(allowed) {
@@ -478,6 +471,7 @@ impl Order {
         for _ in 0..=self.groups.len() {
             let node = self.nodes.at_mut(at);
             (node.in_flight, node.done_ns) = (node.in_flight.saturating_sub(1), now);
+            self.remember(at);
             let Some(parent) = self.parent_node(at) else { return };
             at = parent;
         }
@@ -561,7 +555,7 @@ impl Order {
         self.groups.at_mut(before).busy.remove(&mut self.busy, own);
         let state = self.groups.at_mut(group.0);
         // Children of an earlier group of this id may still be waited for.
-        while let Some(child) = state.busy.any() {
+        while let Some(child) = state.busy.first() {
             state.busy.remove(&mut self.busy, child);
         }
         // Time goes on from where that group left it.
