@@ -1,6 +1,6 @@
 //! Best-effort requests by age: one that has waited too long goes whoever's turn it is.
 
-use crate::structures::{Links, List, NoMemory};
+use crate::structures::{Links, List};
 
 /// Completions from one overdue request to the next, so that a backlog of them does not replace the order.
 const OVERDUE_EVERY: u32 = 16;
@@ -14,8 +14,9 @@ pub struct ByAge {
 }
 
 impl ByAge {
-    pub fn try_new(slots: u32) -> Result<Self, NoMemory> {
-        Ok(Self { links: Links::try_new(slots)?, list: List::EMPTY, until_overdue: 0 })
+    /// An empty list over these links.
+    pub const fn new(links: Links) -> Self {
+        Self { links, list: List::EMPTY, until_overdue: 0 }
     }
 
     pub const fn len(&self) -> u32 {

@@ -1,6 +1,6 @@
 //! Requests outside the fair order: those put in front of everything, and those of the real-time and idle classes.
 
-use crate::structures::{Links, List, NoMemory};
+use crate::structures::{Links, List};
 use block::Class;
 
 /// Real-time requests in a row before one of the others.
@@ -17,9 +17,9 @@ pub struct Classes {
 }
 
 impl Classes {
-    pub fn try_new(slots: u32) -> Result<Self, NoMemory> {
-        let links = Links::try_new(slots)?;
-        Ok(Self { links, direct: List::EMPTY, real_time: List::EMPTY, real_time_run: 0, idle: List::EMPTY })
+    /// Empty lists over these links.
+    pub const fn new(links: Links) -> Self {
+        Self { links, direct: List::EMPTY, real_time: List::EMPTY, real_time_run: 0, idle: List::EMPTY }
     }
 
     /// Requests of the two classes.

@@ -34,7 +34,7 @@ use crate::interface::{
 use crate::message::{Message, Messages};
 use crate::order::{Order, Strict, TagShares};
 use crate::request::{Bio, Requests};
-use crate::structures::{Array, NIL, NoMemory};
+use crate::structures::{Array, Links, NIL, NoMemory};
 use crate::tunable::{SettingError, Tunable};
 use age::ByAge;
 use block::random::Stream;
@@ -148,6 +148,15 @@ const FREE: Slot = Slot {
     since_ns: 0,
 };
 
+/// How long a tenant without requests is waited for.
+fn set_patience(order: &mut Order, is_rotational: bool, idle_ns: i64) {
+    if is_rotational {
+        order.set_patience(idle_ns.unsigned_abs(), KEEP_NS);
+    } else {
+        order.set_patience(WAIT_NS, WAIT_NS);
+    }
+}
+
 impl Policy for Paternoster {
     type Profile = ();
     const FORMS: &'static [Form<()>] = &[Form { since: Version(6, 12, 0), profile: () }];
@@ -155,17 +164,19 @@ impl Policy for Paternoster {
     fn build(configuration: &Configuration, (): ()) -> Result<Self, NoMemory> {
         let slots = configuration.slots;
         let queues = configuration.contexts.saturating_add(configuration.groups.max(1));
-        let mut new = Self {
+        let mut order = Order::try_new(configuration, Strict::Groups)?;
+        set_patience(&mut order, configuration.rotational, Settings::DEFAULT.idle_ns);
+        Ok(Self {
             settings: Settings::DEFAULT,
             is_give_set: false,
             is_rotational: configuration.rotational,
             depth: configuration.depth,
             now: 0,
-            order: Order::try_new(configuration, Strict::Groups)?,
+            order,
             shares: TagShares::try_new(configuration.groups)?,
             slots: Array::try_new(slots, FREE)?,
-            classes: Classes::try_new(slots)?,
-            by_age: ByAge::try_new(slots)?,
+            classes: Classes::new(Links::try_new(slots)?),
+            by_age: ByAge::new(Links::try_new(slots)?),
             tallies: Tallies::try_new(configuration.groups.max(1))?,
             queued: 0,
             in_flight: 0,
@@ -181,9 +192,7 @@ impl Policy for Paternoster {
             hold: Hold::No,
             messages: Messages::try_new()?,
             violations: 0,
-        };
-        new.set_patience();
-        Ok(new)
+        })
     }
 }
 
@@ -196,11 +205,7 @@ impl Paternoster {
     }
 
     fn set_patience(&mut self) {
-        if self.is_rotational {
-            self.order.set_patience(self.settings.idle_ns.unsigned_abs(), KEEP_NS);
-        } else {
-            self.order.set_patience(WAIT_NS, WAIT_NS);
-        }
+        set_patience(&mut self.order, self.is_rotational, self.settings.idle_ns);
     }
 
     #[cold]
