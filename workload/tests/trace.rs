@@ -408,7 +408,8 @@ fn damaged_records_are_skipped_and_counted() {
     let line = |sector: u64| format!("8,0 0 1 0.{sector:09} 7 Q R {sector} + 8 [a]\n");
     let text = [line(1), "rubbish\n".repeat(30), "x".repeat(200_000), "\n".to_owned(), line(2)].concat();
     assert_eq!(read("blkparse", text.as_bytes()), (vec![1, 2], 31, 10));
-    let vscsi = [&sample("vscsi1.bin")[..32], &[0xff; 32], &sample("vscsi1.bin")[32..]].concat();
+    // The first two records tell the version: a file whose second record is damaged is not recognised at all.
+    let vscsi = [&sample("vscsi1.bin")[..64], &[0xff; 32], &sample("vscsi1.bin")[64..]].concat();
     assert_eq!(read("vscsi", &vscsi).1, 1);
     assert_eq!(read("spc", b"0,8,4096,R,10.0\n0,16,4096,R,8.9\n0,24,4096,R,10.1\n").0, [8, 24]);
 }
