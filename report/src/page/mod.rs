@@ -1,7 +1,7 @@
 //! One self-contained HTML file: inline SVG, no network, no scripts; light or dark as the reader's system is.
 //!
 //! What the pointer shows over a mark is there for keyboards and fingers as well: a series is focused as a whole and shows its
-//! figures ([`svg::Svg::series`]); dispatches, of which there are thousands, stand in a list below their chart.
+//! figures (`svg::Svg::series`); dispatches, of which there are thousands, stand in a list below their chart.
 //! Nothing is said by colour alone: series have marks, dashes or patterns of their own, and their names stand beside them.
 
 mod dispatches;
