@@ -50,7 +50,7 @@ const PAGE: usize = 1 << SUB_BITS;
 /// Counts by bucket. A page comes with its first count: most groups have two or three, and there may be 100,000 groups.
 #[derive(Clone, Debug, Default)]
 struct Counts<T> {
-    /// Behind one another, in the order in which they came.
+    /// One after another, in the order of their arrival.
     pages: Vec<T>,
     /// By power of two: place of its page, from 1; 0 = none.
     places: [u8; PAGES],
@@ -245,7 +245,7 @@ impl Histogram {
         let (mut below, mut before_ns) = (0, None);
         let mut bins: Vec<(Nanos, u64)> = Vec::new();
         for &(percent, ns) in listed {
-            // As the percentile is looked up: the first latency that so many do not exceed.
+            // The same rule as where a percentile is looked up: the first latency that this many requests do not exceed.
             #[expect(clippy::cast_possible_truncation, reason = "at most `count`")]
             let up_to = ((percent / 100.0 * count as f64).ceil() as u64).clamp(1, count.max(1));
             let here = up_to.saturating_sub(below).min(count);

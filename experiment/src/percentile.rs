@@ -60,7 +60,7 @@ impl Cell<'_> {
 
 /// What each side of the interval may be wrong with.
 const HALF_LEVEL: f64 = 0.025;
-/// Standard deviations that leave so much on one side.
+/// Distance from the mean, in standard deviations, beyond which this probability lies on one side.
 const DEVIATIONS: f64 = 1.96;
 /// Expected samples above, up to which the binomial distribution is added up; beyond, it is as good as normal.
 const EXACT: f64 = 200.0;

@@ -176,7 +176,8 @@ pub fn errno_of(name: &str) -> Option<u16> {
 /// Errnos are counted up to this one (Linux ends at 133); the first slot counts short transfers, the last the rest.
 const ERRNO_SLOTS: usize = 160;
 
-/// Of so many groups each gets the memory of its histograms at once, so that no I/O waits for it; of more it comes page by page.
+/// Up to this many groups, histograms are allocated at the start, so that no I/O waits for memory. With more, pages are allocated at
+/// first use.
 const FEW_GROUPS: usize = 256;
 
 fn slot_of(failed: Outcome) -> usize {

@@ -155,7 +155,7 @@ fn nothing_is_allocated_after_a_lanes_first_request() {
     assert_eq!(recorder.finish(&experiment, None)[0].read.samples.len(), 10);
 }
 
-/// The record of an experiment whose first job is `job`, with requests of 4 KiB (from, to in ms) by its only thread.
+/// Records requests of 4 KiB, given as (start, end) in ms, for an experiment of one thread that runs `job`.
 fn record_of(job: Job, requests: &[(u64, u64)], ends_at_ms: Option<u64>) -> GroupMeasurement {
     let mut experiment = experiment(1000, 1000);
     experiment.groups[0].jobs = vec![job];

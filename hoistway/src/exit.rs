@@ -216,7 +216,7 @@ impl From<linux::device::Refusal> for Error {
     }
 }
 
-/// What helps who may not open a device or file; root has all permissions that files give.
+/// The remedy for a missing permission. Permissions of files cannot stop root, so root gets another one.
 const fn permission(is_root: bool) -> &'static str {
     if is_root {
         "root may not either: a container needs the device given to it (docker run --device), and the file system or a \

@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags};
 
 /// Longest text that is read as a whole: of fio's results with all bins a hundred runs.
 const LONGEST_BYTES: u64 = 256 << 20;
-/// For so long somebody is waited for who writes into a pipe.
+/// How long a named pipe without a writer is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
 const CHUNK_BYTES: usize = 64 << 10;
 

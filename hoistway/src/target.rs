@@ -410,7 +410,7 @@ pub fn in_users_words(refusal: &Refusal, host_text: &str, text: &str) -> Refusal
     Refusal { message: told(&refusal.message), help: told(&refusal.help), exit: refusal.exit }
 }
 
-/// A message in which a descriptor of ours, however it is written, has the name that the user gave the target.
+/// The message with our `/dev/fd/N` replaced by the name that the user gave the target.
 pub fn spoken(message: &str, host_text: &str, text: &str) -> String {
     if host_text.is_empty() {
         return message.to_owned();

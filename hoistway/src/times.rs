@@ -1,4 +1,4 @@
-//! How long the runs of a test take, and what of them is measured.
+//! How long the runs of a test take, and which part of them is measured.
 //!
 //! A job that ends by its size or its number of I/Os is measured whole, as fio measures it: it begins when the ramp is over,
 //! and a run of nothing else has no ramp and lasts until its jobs are done. A job that ends by its time has the ramp that

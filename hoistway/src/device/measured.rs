@@ -151,7 +151,7 @@ fn line(key: &str, value: &str) -> Option<String> {
     })
 }
 
-/// A job file each of whose jobs is a group of its own.
+/// A job file in which each job is a separate group.
 fn grouped(text: &str) -> String {
     let mut all = String::new();
     for whole in text.lines() {

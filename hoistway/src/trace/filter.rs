@@ -8,7 +8,8 @@ use workload::trace::{Action, Item, Record};
 use crate::arguments::trace::FilterArguments;
 use crate::exit::Error;
 
-/// I/Os of wanted processes whose dispatch and completion, which may come in another's name, are waited for.
+/// Most I/Os of wanted processes that are remembered until they complete. The kernel may log their dispatch and completion under
+/// another process.
 const MAX_OUTSTANDING: usize = 1 << 18;
 
 /// The filters of one trace.
@@ -109,7 +110,7 @@ impl Filter {
             || self.devices.iter().any(|wanted| is_it(wanted) || *wanted == format!("{major}-{minor}"))
     }
 
-    /// By the event's process; a dispatch or a completion belongs to whose I/O it is as well.
+    /// Whether the event is of a wanted process, or is the dispatch or completion of an I/O that such a process queued.
     fn is_of_process(&mut self, record: &Record) -> bool {
         if self.processes.is_empty() {
             return true;

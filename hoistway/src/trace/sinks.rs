@@ -46,7 +46,7 @@ pub(super) struct Blktrace {
 }
 
 impl Blktrace {
-    /// Files of this base name, of which what was recorded is kept.
+    /// Writes files of this base name at once, so that an interrupted recording keeps what it has.
     pub(super) fn recorded(base: &Path) -> Result<Self, Error> {
         output::check(&Writer::path_of(base, 0), false)?;
         Ok(Self::at(base, Place::AtOnce))

@@ -22,7 +22,7 @@ pub(super) struct Stages {
     sequence: u32,
 }
 
-/// Completions that wait at most: what comes later than so many others is left out.
+/// Most completions that are kept for sorting. One that arrives later than this many others is left out.
 const MAX_AHEAD: usize = 1 << 20;
 
 impl Stages {

@@ -35,7 +35,7 @@ pub struct Seen {
     pub requests: usize,
     /// How many were inside on average.
     pub inside: f64,
-    /// Part of the time in which the scheduler kept requests back, 0 to 1.
+    /// Fraction of the time, 0 to 1, in which the scheduler held requests back.
     pub held: f64,
 }
 
