@@ -12,8 +12,6 @@ const IDLE_WAITS_NS: Nanos = 5 * SECOND;
 const IDLE_LOOKS_NS: Nanos = 2 * MILLISECOND;
 /// After this a request goes whoever's turn it is.
 const OVERDUE_NS: Nanos = 30 * SECOND;
-/// Whoever cannot use its share is behind by what is in flight at most, or by this many requests of a leader.
-const LAG_REQUESTS: u64 = 4;
 /// On disks and arrays a tenant may lead by this many times what it has in flight: the others may be behind only because the one disk that
 /// they need is busy, and waiting for them would leave the other disks idle.
 const LEAD_ON_DISKS: u64 = 2;
@@ -76,7 +74,8 @@ impl Paternoster {
             if self.controller.phase() == Phase::Exact {
                 self.repayment.lends(self.order.lead());
             } else {
-                self.order.bound_lag(queue, self.in_flight_sectors.max(cost.saturating_mul(LAG_REQUESTS)));
+                // A tenant that cannot use its share is behind by what is in flight at most.
+                self.order.bound_lag(queue, self.in_flight_sectors.max(cost));
             }
             return Some(Decision::Send(slot, Why::LetIn));
         }
@@ -190,7 +189,7 @@ impl Paternoster {
             return;
         }
         let (is_measured, length_ns) = self.controller.setting();
-        if self.meter.is_over(self.now, is_measured, length_ns, self.returning.residence_ns()) {
+        if self.meter.is_over(self.now, is_measured, length_ns) {
             self.end_epoch();
         }
     }

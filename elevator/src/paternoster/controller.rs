@@ -13,27 +13,20 @@ const ONE: i64 = 1 << 16;
 pub const REQUEST: u32 = 1 << 8;
 /// Nobody is held back.
 pub const UNLIMITED: u32 = u32::MAX;
-/// Epochs are at least this long, and longer where the rates scatter; and up to half as long again, so that nothing periodic falls
-/// into step with them.
+/// Epochs are at least this long, and up to half as long again, so that nothing periodic falls into step with them.
 const EPOCH_NS: Nanos = 5 * MILLISECOND;
-const LONGEST_EPOCH_NS: Nanos = 80 * MILLISECOND;
 /// After a reference follow this many times its length in which leaders repay and nothing is measured; the longest while nothing changes.
 const REPAYING: u64 = 8;
 const LONGEST_REPAYING: u64 = 64;
-/// Pairs before the first test, at which bisection settles for the sign, and at which evidence begins to fade.
+/// Pairs of epochs before the first test.
 const LEAST_PAIRS: i64 = 4;
-const SETTLED_PAIRS: i64 = 8;
+/// From this number of pairs on evidence fades, because loads and devices drift.
 const MOST_PAIRS: i64 = 64;
-/// Pairs that are enough if each of them loses a quarter of the throughput beyond what may be.
-const CLEAR_PAIRS: i64 = 3;
+/// A loss that no later pair is likely to revise: what the reference gave away is not repaid before the next one.
 const CLEARLY: i64 = ONE / 4;
-/// Standard error that is never undercut: half a per cent.
-const LEAST_ERROR: i64 = ONE / 200;
 /// Held epochs for each reference while a floor is tracked.
 const HELD_EPOCHS: u32 = 11;
-/// Largest error that a step follows.
-const MOST_ERROR: i64 = ONE / 8;
-/// Steps are divided by one more than this at most.
+/// Steps are divided by one more than this at most, so that a drift can be followed.
 const MOST_TURNS: i64 = 31;
 /// References that do not look like those before.
 const ODD_REFERENCES: u8 = 2;
@@ -104,14 +97,12 @@ struct Evidence {
     pairs: i64,
     sum: i64,
     squares: i64,
-    least: i64,
 }
 
 impl Evidence {
-    const NONE: Evidence = Evidence { pairs: 0, sum: 0, squares: 0, least: i64::MAX };
+    const NONE: Evidence = Evidence { pairs: 0, sum: 0, squares: 0 };
 
     fn add(&mut self, loss: i64) {
-        self.least = self.least.min(loss);
         if self.pairs >= MOST_PAIRS {
             (self.pairs, self.sum, self.squares) = (self.pairs / 2, self.sum / 2, self.squares / 2);
         }
@@ -132,16 +123,12 @@ impl Evidence {
     /// Student's test of the mean against `bound`.
     fn verdict(&self, bound: i64) -> Verdict {
         let pairs = self.pairs;
-        if (CLEAR_PAIRS..LEAST_PAIRS).contains(&pairs) && self.least.saturating_sub(bound) > CLEARLY {
-            return Verdict::Above;
-        }
         if !self.is_looked_at() {
             return Verdict::Unknown;
         }
         let mean = self.mean();
         let spread = self.squares.checked_div(pairs).unwrap_or(0).saturating_sub(mean.saturating_mul(mean)).max(0);
         let variance = spread.saturating_mul(pairs).checked_div(pairs.saturating_sub(1)).unwrap_or(0);
-        let variance = variance.saturating_add(LEAST_ERROR * LEAST_ERROR);
         let difference = mean.saturating_sub(bound);
         // Nine is the square of three standard errors; the fraction widens it for small samples.
         let wide = variance.saturating_mul(9).saturating_mul(pairs.saturating_add(1));
@@ -211,7 +198,6 @@ pub struct Controller {
     was_below: bool,
     turns: i64,
     last_loss: i64,
-    epoch_ns: Nanos,
     /// Lengths of a reference, and the time that makes.
     repaying: u64,
     repaying_ns: Nanos,
@@ -239,7 +225,6 @@ impl Controller {
             was_below: false,
             turns: 0,
             last_loss: 0,
-            epoch_ns: EPOCH_NS,
             repaying: REPAYING,
             repaying_ns: 0,
             jitter_q8: 0,
@@ -288,7 +273,7 @@ impl Controller {
     pub const fn setting(&self) -> (bool, Nanos) {
         match self.kind {
             Kind::Repaying => (false, self.repaying_ns),
-            _ => (true, self.epoch_ns.saturating_add(self.epoch_ns.saturating_mul(self.jitter_q8) >> 9)),
+            _ => (true, EPOCH_NS.saturating_add(EPOCH_NS.saturating_mul(self.jitter_q8) >> 9)),
         }
     }
 
@@ -360,16 +345,8 @@ impl Controller {
                 self.kind = Kind::Held;
             }
             Verdict::Below => self.look_less_often(),
-            Verdict::Unknown if self.evidence.is_looked_at() => {
-                let is_long = self.evidence.pairs > SETTLED_PAIRS;
-                // As long as shares look dear they are looked at often.
-                if is_long || self.evidence.mean() <= bound {
-                    self.look_less_often();
-                }
-                if is_long {
-                    self.epoch_ns = self.epoch_ns.saturating_mul(2).min(LONGEST_EPOCH_NS);
-                }
-            }
+            // As long as shares look expensive they are looked at often.
+            Verdict::Unknown if self.evidence.is_looked_at() && self.evidence.mean() <= bound => self.look_less_often(),
             Verdict::Unknown => {}
         }
     }
@@ -391,12 +368,10 @@ impl Controller {
     fn bisect(&mut self, loss: i64) {
         self.evidence.add(loss);
         let bound = self.bound(1, 1);
-        let is_above = match self.evidence.verdict(bound) {
-            Verdict::Unknown if self.evidence.pairs < SETTLED_PAIRS => return,
-            Verdict::Unknown => self.evidence.mean() > bound,
-            verdict => verdict == Verdict::Above,
-        };
-        if is_above {
+        if self.evidence.pairs < LEAST_PAIRS {
+            return;
+        }
+        if self.evidence.mean() > bound {
             self.low_q8 = self.floor_q8;
         } else {
             self.high_q8 = self.floor_q8;
@@ -411,7 +386,7 @@ impl Controller {
     fn track(&mut self, loss: i64) {
         let held = i64::from(HELD_EPOCHS);
         let error = loss.saturating_sub(self.bound(held, held.saturating_add(1)));
-        let error = error.clamp(-MOST_ERROR, MOST_ERROR);
+        let error = error.clamp(-ONE, ONE);
         let has_turned = (error < 0) != core::mem::replace(&mut self.was_below, error < 0);
         self.turns =
             if has_turned { self.turns.saturating_add(2).min(MOST_TURNS) } else { self.turns.saturating_sub(1).max(0) };
@@ -436,7 +411,6 @@ impl Controller {
 
     /// Load or device are other ones.
     pub fn restart(&mut self) {
-        self.epoch_ns = EPOCH_NS;
         self.usual = Usual::UNKNOWN;
         self.begin_exact();
         self.restarts = self.restarts.wrapping_add(1);

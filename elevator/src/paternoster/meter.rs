@@ -6,9 +6,6 @@ use block::time::MILLISECOND;
 
 /// Fewer completions say little about a rate.
 const LEAST_REQUESTS: u32 = 64;
-/// A change of the number in flight makes completions bunch for about one residence. Over 4 residences that made a rate
-/// 3 % too high on the model `nvme`.
-const RESIDENCES: u64 = 16;
 /// Writes are done when they are in the device's buffer: what a short reference delivers is room that the epoch before it left.
 /// 64 MiB take 130 ms at 500 MB/s.
 const WRITES_NS: Nanos = 250 * MILLISECOND;
@@ -115,13 +112,14 @@ impl Meter {
         }
     }
 
-    /// Whether the epoch is over, of this length, on a device in which requests stay for so long.
-    pub fn is_over(&self, now: Nanos, is_measured: bool, length_ns: Nanos, residence_ns: Nanos) -> bool {
+    /// Whether an epoch of `length_ns` is over.
+    pub fn is_over(&self, now: Nanos, is_measured: bool, length_ns: Nanos) -> bool {
         if !is_measured {
             return now.saturating_sub(self.begins_ns) >= length_ns;
         }
-        let is_long = self.counted_ns >= length_ns.max(residence_ns.saturating_mul(RESIDENCES));
-        is_long && self.requests >= LEAST_REQUESTS && (self.counted_ns >= WRITES_NS || !self.has_writes())
+        self.counted_ns >= length_ns
+            && self.requests >= LEAST_REQUESTS
+            && (self.counted_ns >= WRITES_NS || !self.has_writes())
     }
 
     const fn has_writes(&self) -> bool {
