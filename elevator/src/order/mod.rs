@@ -491,8 +491,8 @@ impl Order {
         for _ in 0..=self.groups.len() {
             let node = self.nodes.at_mut(at);
             let group = self.groups.at_mut(node.parent);
-            let was_busy = group.busy.remove(&mut self.busy, at);
-            let is_kept = was_busy && (node.in_flight > 0 || now < node.done_ns.saturating_add(self.keep_ns));
+            group.busy.remove(&mut self.busy, at);
+            let is_kept = node.in_flight > 0 || now < node.done_ns.saturating_add(self.keep_ns);
             node.tag = node.tag.max(if is_kept { group.floor } else { group.virtual_time });
             node.is_late &= now >= node.done_ns.saturating_add(self.wait_ns);
             let (tag, parent, was_waiting) = (node.tag, node.parent, !group.ready.is_empty());

@@ -185,7 +185,7 @@ impl<R: Rule> Elevator for StartTime<R> {
         }
         if R::IS_STRICT {
             let (lead_sectors, wait_ns) = self.rule.patience();
-            self.order.set_patience(wait_ns, Nanos::MAX);
+            self.order.set_patience(wait_ns, wait_ns);
             let first = self.order.first().unwrap_or(NIL);
             match self.order.standing(first, Lead::of_weight_100(lead_sectors), now) {
                 Standing::InOrder => {}
