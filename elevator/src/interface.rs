@@ -11,6 +11,7 @@ use crate::group::GroupSettings;
 use crate::message::Message;
 use crate::request::{Attributes, Bio, Requests};
 use crate::tunable::{SettingError, Tunable};
+use crate::traits::Traits;
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 
 /// What a policy is built for. The host fixes it before construction; only depths may change later.
@@ -217,11 +218,8 @@ pub struct Violation {
 /// limits of [`Configuration`]; a bio's group has been added. What the policy owes: no panic, bounded time, the same
 /// answers for the same calls. A call that breaks the rules is counted ([`Elevator::violations`]) and otherwise ignored.
 pub trait Elevator {
-    /// Whether issuers or groups mean anything to it. Where not, a host need not say whose a request is, nor keep ids for it.
-    const KNOWS_HOLDERS: bool = true;
-
-    /// Whether each hardware queue has queues of its own, so that what waits for one cannot go to another.
-    const IS_PER_QUEUE: bool = false;
+    /// What hosts have to know of it before it is built.
+    const TRAITS: Traits;
 
     // ---- a bio looks for a tag and for company ----
 

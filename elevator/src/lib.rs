@@ -58,6 +58,7 @@ mod order;
 mod paternoster;
 mod sfq;
 pub mod throttle;
+mod traits;
 pub mod wbt;
 mod wfq;
 
@@ -72,3 +73,4 @@ pub use limiter::{BioId, Limiter, LimiterConfiguration, LimiterPolicy, RequestEn
 pub use message::Message;
 pub use registry::Any;
 pub use request::{Attributes, Bio, Place, Request, Requests};
+pub use traits::{Limits, Passing, Traits};

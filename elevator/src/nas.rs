@@ -16,6 +16,7 @@ use crate::interface::{
 use crate::request::{Attributes, Bio, Requests};
 use crate::structures::{Links, List, NoMemory};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
+use crate::traits::{Passing, Traits};
 use block::{Direction, Flags, HardwareQueue, Nanos, Operation, RequestId};
 
 /// Words of `order`, by value.
@@ -86,7 +87,7 @@ struct Found {
 }
 
 impl Elevator for Nas {
-    const KNOWS_HOLDERS: bool = false;
+    const TRAITS: Traits = Traits { ticks_suffice: true, passing: Passing::NotOverdue, ..Traits::PLAIN };
 
     fn merge_search(&self) -> MergeSearch {
         MergeSearch::Own

@@ -13,6 +13,7 @@ use crate::interface::{
 };
 use crate::request::{Attributes, Bio, Requests};
 use crate::structures::{Array, Bitmap, Links, List, NIL, NoMemory};
+use crate::traits::{Passing, Traits};
 use block::{HardwareQueue, Nanos, RequestId, SoftwareQueue};
 
 crate::reasons! {
@@ -77,8 +78,12 @@ impl Policy for Unscheduled {
 }
 
 impl Elevator for Unscheduled {
-    const KNOWS_HOLDERS: bool = false;
-    const IS_PER_QUEUE: bool = true;
+    const TRAITS: Traits = Traits {
+        is_per_queue: true,
+        is_elevator: false,
+        passing: Passing::ListsInTurn,
+        ..Traits::PLAIN
+    };
 
     fn merge_search(&self) -> MergeSearch {
         MergeSearch::Own

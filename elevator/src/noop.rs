@@ -10,6 +10,7 @@ use crate::interface::{
 };
 use crate::request::{Bio, Requests};
 use crate::structures::{Links, List, NoMemory};
+use crate::traits::{Passing, Traits};
 use block::{HardwareQueue, Nanos, RequestId};
 
 crate::reasons! {
@@ -50,7 +51,7 @@ impl Policy for Noop {
 }
 
 impl Elevator for Noop {
-    const KNOWS_HOLDERS: bool = false;
+    const TRAITS: Traits = Traits { ticks_suffice: true, passing: Passing::Never, ..Traits::PLAIN };
 
     fn merge_search(&self) -> MergeSearch {
         match self.company {

@@ -10,28 +10,29 @@ use crate::message::Message;
 use crate::request::{Bio, Requests};
 use crate::structures::NoMemory;
 use crate::tunable::{SettingError, Tunable};
+use crate::traits::Traits;
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 
 registry! {
     // name          variant      type                              one line for `hoistway list schedulers`
-    "noop"         = Noop       : crate::noop::Noop,                "first come, first served; merges only", false;
-    "wfq"          = Wfq        : crate::wfq::Wfq,                  "weights of groups and issuers by start-time fair queueing", true;
-    "none"         = Unscheduled: crate::none::Unscheduled,         "no scheduler: per-CPU queues in order of arrival", false;
-    "mq-deadline"  = MqDeadline : crate::mq_deadline::MqDeadline,    "ascending batches with soft deadlines, in three priority classes", false;
-    "linus"          = Linus       : crate::linus::Linus,             "the elevator of 2.4: one sorted list, a budget for being passed over", false;
-    "read-latency2"  = ReadLatency2: crate::linus::ReadLatency2,      "linus with reads placed near the front", false;
-    "nas"            = Nas         : crate::nas::Nas,                 "Neil Schemenauer's for 2.4.20: reads overtake surplus writes", false;
-    "anticipatory" = Anticipatory: crate::anticipatory::Anticipatory, "deadline that keeps the device for a reader's next request (2.6)", false;
-    "deadline"     = Deadline   : crate::deadline::Deadline,        "ascending batches with soft deadlines, reads before writes (2.6)", false;
-    "cfq"          = Cfq        : crate::cfq::Cfq,                  "slices of time for issuers, groups by weight, waits for readers (2.6.26 to 4.20)", true;
-    "uchida"       = Uchida     : crate::cfq::Uchida,               "Satoshi Uchida's of 2008: a whole cfq in each group, levels 0 (high) to 7", false;
-    "tarasov"      = Tarasov    : crate::cfq::Tarasov,              "Vasily Tarasov's of 2008, OpenVZ's: groups by turns, levels 7 (high) to 0", false;
-    "bfq"          = Bfq        : crate::bfq::Bfq,                  "budgets for issuers by weights of groups and levels, B-WF2Q+; short waits for what is interactive", true;
-    "paternoster"  = Paternoster: crate::paternoster::Paternoster,  "fair at full throughput: leaders are held back as far as it costs nothing", true;
-    "sfq"          = SfqD       : crate::sfq::SfqD,                 "SFQ(D): start-time fair queueing with so many inside at most", true;
-    "sfq-d2"       = SfqD2      : crate::sfq::SfqD2,                "SFQ(D2): start-time fair queueing, its depth by how long requests stay inside", true;
-    "mqfq"         = Mqfq       : crate::sfq::Mqfq,                 "MQFQ, strict: nobody is sent who is ahead of one that has requests inside", true;
-    "kyber"        = Kyber      : crate::kyber::Kyber,              "tokens per kind of I/O, steered by latency targets", false;
+    "noop"         = Noop       : crate::noop::Noop,                "first come, first served; merges only";
+    "wfq"          = Wfq        : crate::wfq::Wfq,                  "weights of groups and issuers by start-time fair queueing";
+    "none"         = Unscheduled: crate::none::Unscheduled,         "no scheduler: per-CPU queues in order of arrival";
+    "mq-deadline"  = MqDeadline : crate::mq_deadline::MqDeadline,    "ascending batches with soft deadlines, in three priority classes";
+    "linus"          = Linus       : crate::linus::Linus,             "the elevator of 2.4: one sorted list, a budget for being passed over";
+    "read-latency2"  = ReadLatency2: crate::linus::ReadLatency2,      "linus with reads placed near the front";
+    "nas"            = Nas         : crate::nas::Nas,                 "Neil Schemenauer's for 2.4.20: reads overtake surplus writes";
+    "anticipatory" = Anticipatory: crate::anticipatory::Anticipatory, "deadline that keeps the device for a reader's next request (2.6)";
+    "deadline"     = Deadline   : crate::deadline::Deadline,        "ascending batches with soft deadlines, reads before writes (2.6)";
+    "cfq"          = Cfq        : crate::cfq::Cfq,                  "slices of time for issuers, groups by weight, waits for readers (2.6.26 to 4.20)";
+    "uchida"       = Uchida     : crate::cfq::Uchida,               "Satoshi Uchida's of 2008: a whole cfq in each group, levels 0 (high) to 7";
+    "tarasov"      = Tarasov    : crate::cfq::Tarasov,              "Vasily Tarasov's of 2008, OpenVZ's: groups by turns, levels 7 (high) to 0";
+    "bfq"          = Bfq        : crate::bfq::Bfq,                  "budgets for issuers by weights of groups and levels, B-WF2Q+; short waits for what is interactive";
+    "paternoster"  = Paternoster: crate::paternoster::Paternoster,  "fair at full throughput: leaders are held back as far as it costs nothing";
+    "sfq"          = SfqD       : crate::sfq::SfqD,                 "SFQ(D): start-time fair queueing with so many inside at most";
+    "sfq-d2"       = SfqD2      : crate::sfq::SfqD2,                "SFQ(D2): start-time fair queueing, its depth by how long requests stay inside";
+    "mqfq"         = Mqfq       : crate::sfq::Mqfq,                 "MQFQ, strict: nobody is sent who is ahead of one that has requests inside";
+    "kyber"        = Kyber      : crate::kyber::Kyber,              "tokens per kind of I/O, steered by latency targets";
 }
 
 /// What the registry knows of a policy without building it.
@@ -41,8 +42,8 @@ pub struct Entry {
     pub name: &'static str,
     /// One line for lists.
     pub summary: &'static str,
-    /// Whether weights of groups mean anything to it.
-    pub has_shares: bool,
+    /// What it declares about itself.
+    pub traits: Traits,
     /// The kernel versions at which its behaviour changed, oldest first.
     pub versions: &'static [Version],
 }
@@ -90,7 +91,7 @@ pub fn parse_version(text: &str) -> Option<Version> {
 
 /// Turns the rows into the [`Any`] enum, the list of [`ENTRIES`] and [`build`].
 macro_rules! registry {
-    ($($name:literal = $variant:ident : $type:ty, $summary:literal, $has_shares:literal;)+) => {
+    ($($name:literal = $variant:ident : $type:ty, $summary:literal;)+) => {
         /// Any of the policies, dispatched by `match`: no trait object, because the kernel build forbids indirect calls.
         #[derive(Debug)]
         #[allow(clippy::large_enum_variant, reason = "one per queue, never moved on the data path")]
@@ -100,7 +101,7 @@ macro_rules! registry {
         pub const ENTRIES: &[Entry] = &[$(Entry {
             name: $name,
             summary: $summary,
-            has_shares: $has_shares,
+            traits: <$type as Elevator>::TRAITS,
             versions: {
                 const FORMS: &[Form<<$type as Policy>::Profile>] = <$type as Policy>::FORMS;
                 const VERSIONS: [Version; FORMS.len()] = {
@@ -226,6 +227,9 @@ macro_rules! forward {
         $(fn $do:ident(&mut self $(, $given:ident : $giventype:ty)*) -> $result:ty;)+
     ) => {
         impl Elevator for Any {
+            /// A host that does not know which policy it is has to say whose every request is.
+            const TRAITS: Traits = Traits::TAG_SHARES;
+
             $(
                 #[inline]
                 fn $get(&self $(, $arg: $argtype)*) -> $out {

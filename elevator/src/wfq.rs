@@ -21,6 +21,7 @@ use crate::request::{Bio, Requests};
 use crate::structures::sorted::{SortedLinks, Tree};
 use crate::structures::{Array, Links, List, NoMemory};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
+use crate::traits::{Passing, Traits};
 use block::{ContextId, GroupId, HardwareQueue, Nanos, Operation, RequestId};
 
 crate::reasons! {
@@ -128,6 +129,8 @@ impl Policy for Wfq {
 }
 
 impl Elevator for Wfq {
+    const TRAITS: Traits = Traits { passing: Passing::WeightedService, ..Traits::TAG_SHARES };
+
     /// A group that holds its share of the tags already waits for one of its own, so that the others' requests can
     /// come in and be seen at all. Asked on every level: a parent's share bounds what its children may hold together.
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {

@@ -147,7 +147,7 @@ fn schedulers_text() -> String {
 }
 
 fn scheduler_text(entry: &Entry, version: Option<Version>) -> String {
-    let weights = if entry.has_shares { "weights of groups have effect" } else { "weights have no effect" };
+    let weights = if entry.traits.has_shares { "weights of groups have effect" } else { "weights have no effect" };
     let at = version.map_or_else(String::new, |version| format!("@{}", show_version(version)));
     let mut text = format!("{}{at}\n  {}; {weights}\n", entry.name, entry.summary);
     if entry.versions.len() > 1 {
@@ -213,7 +213,7 @@ fn scheduler_json(entry: &Entry, version: Option<Version>) -> Json {
     Json::object([
         ("name", Json::text(entry.name)),
         ("summary", Json::text(entry.summary)),
-        ("has_shares", Json::Bool(entry.has_shares)),
+        ("has_shares", Json::Bool(entry.traits.has_shares)),
         ("versions", Json::List(versions.collect())),
         ("tunables", Json::List(tunables(entry, version).iter().map(tunable_json).collect())),
     ])

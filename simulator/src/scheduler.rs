@@ -74,7 +74,7 @@ impl Scheduler {
         SchedulerInForce {
             name: self.entry.name.to_owned(),
             version: self.version_text.clone(),
-            has_shares: self.entry.has_shares,
+            has_shares: self.entry.traits.has_shares,
             tunables: tunables.collect(),
         }
     }

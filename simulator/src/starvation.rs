@@ -32,7 +32,7 @@ mod wfq;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use block::{ContextId, Direction, Extent, GroupId, Nanos, RequestId, Sector};
-use elevator::{Any, Attributes, Elevator, Version};
+use elevator::{Any, Attributes, Elevator, Passing, Version};
 use queue::{Next, RequestQueue, TraceEvent, TraceKind};
 
 use crate::invariants::Broken;
@@ -40,7 +40,7 @@ use anticipatory::Turns;
 use deadline::Batches;
 use kyber::Rounds;
 use lists::Lists;
-pub(crate) use terms::Terms;
+pub(crate) use terms::{Terms, passing_of};
 use wfq::Shares;
 
 /// Trace events that a failure shows.
@@ -98,11 +98,11 @@ enum Promise {
 
 impl Promise {
     fn of(terms: &Terms) -> Self {
-        match terms.name.as_str() {
-            "deadline" | "mq-deadline" => Promise::Batches(Batches::default()),
-            "kyber" => Promise::Rounds(Rounds::default()),
-            "anticipatory" => Promise::Turns(Turns::default()),
-            "wfq" | "sfq" | "sfq-d2" => Promise::Shares(Shares::default()),
+        match terms.passing {
+            Passing::Batches { .. } => Promise::Batches(Batches::default()),
+            Passing::Tokens => Promise::Rounds(Rounds::default()),
+            Passing::Turns => Promise::Turns(Turns::default()),
+            Passing::WeightedService => Promise::Shares(Shares::default()),
             _ => Lists::of(terms).map_or(Promise::Unchecked, Promise::Lists),
         }
     }
@@ -262,7 +262,7 @@ impl Starvation {
 
     /// Another policy is in force, and nothing is in it yet.
     fn switched(&mut self, queue: &RequestQueue<Any>) {
-        self.terms.name = queue.elevator().name().to_owned();
+        self.terms.passing = passing_of(queue.elevator().name());
         self.terms.version = self.next_version;
         self.promise = Promise::of(&self.terms);
         self.waiting.clear();

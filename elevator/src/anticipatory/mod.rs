@@ -18,6 +18,7 @@ use crate::interface::{
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, Links, List, NIL, NoMemory, OrderedLinks, OrderedSet};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
+use crate::traits::{Passing, Traits};
 use block::{ContextId, Generation, HardwareQueue, Nanos, RequestId};
 use history::{Issuer, Newcomers};
 use wait::{Awaited, Wait};
@@ -173,6 +174,8 @@ impl Policy for Anticipatory {
 }
 
 impl Elevator for Anticipatory {
+    const TRAITS: Traits = Traits { uses_contexts: true, passing: Passing::Turns, ..Traits::PLAIN };
+
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
         let is_awaited = self.awaited.is_some_and(|awaited| awaited.context == bio.context);
         if self.is_waiting() && is_awaited { Admission::Must } else { Admission::Full }

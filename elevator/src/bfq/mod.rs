@@ -51,6 +51,7 @@ use crate::message::{Message, Messages};
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, Bitmap, Links, List, NIL, SortedLinks};
 use crate::tunable::{SettingError, Tunable};
+use crate::traits::{Limits, Traits};
 use actuator::Arms;
 use arrival::Joined;
 use block::time::is_due;
@@ -229,6 +230,8 @@ impl Bfq {
 }
 
 impl Elevator for Bfq {
+    const TRAITS: Traits = Traits { limits: Limits::All, schedules_writeback: true, ..Traits::SHARES };
+
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
         self.depth_for(bio)
     }

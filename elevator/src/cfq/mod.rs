@@ -43,6 +43,7 @@ use crate::message::{Message, Messages};
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, Links, List, NIL, SortedLinks, Tree};
 use crate::tunable::{SettingError, Tunable};
+use crate::traits::Traits;
 use block::time::is_due;
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 use profile::{Profile, Splits};
@@ -149,6 +150,8 @@ pub struct Cfq {
 }
 
 impl Elevator for Cfq {
+    const TRAITS: Traits = Traits { schedules_writeback: true, ..Traits::SHARES };
+
     /// The request that the device is kept for must not wait for a tag; one a turn.
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
         if !bio.is_sync() {

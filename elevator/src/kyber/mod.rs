@@ -22,6 +22,7 @@ use crate::message::{Message, Messages};
 use crate::request::{Attributes, Bio, Requests};
 use crate::structures::{Array, Bitmap, Links, List, NIL, NoMemory};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
+use crate::traits::{Limits, Passing, Traits};
 use block::{HardwareQueue, Nanos, Operation, RequestId, SoftwareQueue};
 use domain::{Domain, PerDomain, Tokens};
 use feedback::{Feedback, Finding, INTERVAL_NS, Span};
@@ -148,8 +149,12 @@ impl Policy for Kyber {
 }
 
 impl Elevator for Kyber {
-    const KNOWS_HOLDERS: bool = false;
-    const IS_PER_QUEUE: bool = true;
+    const TRAITS: Traits = Traits {
+        is_per_queue: true,
+        limits: Limits::Writes,
+        passing: Passing::Tokens,
+        ..Traits::PLAIN
+    };
 
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
         let is_limited = match self.limited {

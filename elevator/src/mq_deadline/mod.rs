@@ -22,6 +22,7 @@ use crate::interface::{
 use crate::request::{Attributes, Bio, Requests};
 use crate::structures::{Array, Links, List, NIL, NoMemory, OrderedLinks, Removed};
 use crate::tunable::{SettingError, Tunable};
+use crate::traits::{Limits, Passing, Traits};
 use block::time::{is_due, round_up_to_tick};
 use block::{Class, Direction, HardwareQueue, Nanos, Operation, RequestId};
 use profile::{DispatchLists, FORMS, Profile, Remembers};
@@ -88,7 +89,12 @@ impl Policy for MqDeadline {
 }
 
 impl Elevator for MqDeadline {
-    const KNOWS_HOLDERS: bool = false;
+    const TRAITS: Traits = Traits {
+        limits: Limits::Writes,
+        ticks_suffice: true,
+        passing: Passing::Batches { has_classes: true },
+        ..Traits::PLAIN
+    };
 
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
         // Reads are always sync. A sync write is limited as well: the flood is what the limit is for.

@@ -27,6 +27,8 @@ fn weight_of(priority: Priority) -> u32 {
 }
 
 impl Elevator for Paternoster {
+    const TRAITS: Traits = Traits { schedules_writeback: true, ..Traits::TAG_SHARES };
+
     /// Tags are shared out once more than half of them are taken; an eighth is kept for whoever comes.
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
         self.shares.admission(bio.group, self.depth.requests, self.depth.requests / 2, self.depth.requests / 8)

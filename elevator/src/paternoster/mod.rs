@@ -36,6 +36,7 @@ use crate::order::{Order, Strict, TagShares};
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, Links, NIL, NoMemory};
 use crate::tunable::{SettingError, Tunable};
+use crate::traits::Traits;
 use age::ByAge;
 use block::random::Stream;
 use block::time::{MICROSECOND, SECOND, is_due};

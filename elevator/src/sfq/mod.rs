@@ -24,6 +24,7 @@ use crate::order::{Lead, Order, Place, Standing, Strict, TagShares, cost};
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, NIL, NoMemory};
 use crate::tunable::{SettingError, Tunable};
+use crate::traits::{Passing, Traits};
 use block::time::is_due;
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 
@@ -145,6 +146,11 @@ impl<R: Rule> StartTime<R> {
 }
 
 impl<R: Rule> Elevator for StartTime<R> {
+    const TRAITS: Traits = Traits {
+        passing: if R::IS_STRICT { Passing::Unchecked } else { Passing::WeightedService },
+        ..Traits::TAG_SHARES
+    };
+
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
         self.shares.admission(bio.group, self.depth.requests, 0, 0)
     }

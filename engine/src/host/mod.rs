@@ -320,7 +320,7 @@ fn answer(experiment: &Experiment, over: Over, status: &ShardStatus) -> Measurem
     let scheduler = SchedulerInForce {
         name: status.scheduler.to_owned(),
         version: experiment.scheduler.version.clone(),
-        has_shares: entry.is_some_and(|entry| entry.has_shares),
+        has_shares: entry.is_some_and(|entry| entry.traits.has_shares),
         tunables: tunables.collect(),
     };
     let flags = Flag::of_run(experiment, window.length_ns(), &groups, &scheduler);

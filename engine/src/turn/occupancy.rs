@@ -265,7 +265,7 @@ impl Turn {
         if name == self.occupancy.scheduler {
             return;
         }
-        let has_shares = registry::ENTRIES.iter().any(|entry| entry.name == name && entry.has_shares);
+        let has_shares = registry::ENTRIES.iter().any(|entry| entry.name == name && entry.traits.has_shares);
         let learns = has_shares && self.occupancy.may_learn;
         self.occupancy.learner = learns.then(|| Learner::new(self.occupancy.most));
         self.occupancy.scheduler = name;
@@ -305,7 +305,7 @@ impl Turn {
         };
         let tenants: Vec<Tenant> = self.groups.iter().flatten().map(tenant).collect();
         let name = self.queue.elevator().name();
-        let has_shares = registry::ENTRIES.iter().any(|entry| entry.name == name && entry.has_shares);
+        let has_shares = registry::ENTRIES.iter().any(|entry| entry.name == name && entry.traits.has_shares);
         Saturation::of(&tenants, knowledge, self.occupancy.mean_in_flight, self.occupancy.limit(), has_shares)
     }
 

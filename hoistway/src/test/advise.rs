@@ -10,7 +10,7 @@ use crate::exit::{Error, Voice};
 /// Says when limiter and scheduler would both share the device out by weights.
 pub fn two_shares(matrix: &Matrix, voice: Voice) {
     for limiter in matrix.limiters.iter().filter(|limiter| PROPORTIONAL.contains(&limiter.name.as_str())) {
-        let shares = |name: &str| ENTRIES.iter().any(|entry| entry.name == name && entry.has_shares);
+        let shares = |name: &str| ENTRIES.iter().any(|entry| entry.name == name && entry.traits.has_shares);
         for scheduler in matrix.schedulers.iter().filter(|scheduler| shares(&scheduler.name)) {
             let (limiter, scheduler) = (&limiter.name, &scheduler.name);
             voice.note(format!(

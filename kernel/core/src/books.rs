@@ -67,7 +67,7 @@ impl Books {
     /// Id 0 of either stands for nobody in particular and is never given back, so nobody has to hold it.
     #[inline(always)]
     pub(crate) fn hold<E: Elevator>(&mut self, attributes: &Attributes) {
-        if !E::KNOWS_HOLDERS {
+        if !E::TRAITS.uses_issuers() {
             return;
         }
         if attributes.group.0 != 0 {
@@ -109,7 +109,7 @@ impl Books {
     #[inline(always)]
     pub(crate) fn forget<E: Elevator>(&mut self, id: RequestId) -> bool {
         let (group, context) = self.requests.give_back_known(id);
-        E::KNOWS_HOLDERS && self.let_go(group.0, context.0)
+        E::TRAITS.uses_issuers() && self.let_go(group.0, context.0)
     }
 
     #[inline]
@@ -187,7 +187,7 @@ impl Books {
     fn effect<E: Elevator>(&mut self, has_work: bool, had_work: bool) -> Effect {
         let is_news = has_work && (!had_work || self.shared.is(REFUSED));
         // With queues of its own for each, one question does not tell of all of them.
-        if is_news || E::IS_PER_QUEUE {
+        if is_news || E::TRAITS.is_per_queue {
             self.shared.is_no_longer(REFUSED);
             return RUN_QUEUE;
         }

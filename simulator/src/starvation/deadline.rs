@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use block::{Class, Direction, Nanos, RequestId};
-use elevator::{Attributes, Version};
+use elevator::{Attributes, Passing, Version};
 
 use super::{Queued, Terms, Waiting};
 use crate::invariants::Broken;
@@ -18,9 +18,13 @@ use crate::invariants::Broken;
 /// Classes that are looked at for their age.
 const LOWER_CLASSES: [Class; 2] = [Class::BestEffort, Class::Idle];
 
-/// deadline knows no classes.
+fn has_classes(terms: &Terms) -> bool {
+    terms.passing == Passing::Batches { has_classes: true }
+}
+
+/// Without classes all are of one.
 fn class_of(terms: &Terms, attributes: &Attributes) -> Class {
-    if terms.name == "deadline" { Class::BestEffort } else { attributes.class() }
+    if has_classes(terms) { attributes.class() } else { Class::BestEffort }
 }
 
 /// Where a request waits.
@@ -144,9 +148,9 @@ impl Batches {
         // The batch that runs, and those that may follow. mq-deadline compares as unsigned: a negative limit is endless.
         let batches = match (other, u64::try_from(starved)) {
             (Direction::Read, Ok(1..)) => 2,
-            (Direction::Read, Err(_)) if terms.name == "mq-deadline" => 2,
+            (Direction::Read, Err(_)) if has_classes(terms) => 2,
             (Direction::Write, Ok(starved)) => starved.saturating_add(1),
-            (Direction::Write, Err(_)) if terms.name == "deadline" => 1,
+            (Direction::Write, Err(_)) if !has_classes(terms) => 1,
             _ => return Ok(0),
         };
         let allowed = batch.saturating_mul(batches);
@@ -178,7 +182,7 @@ impl Batches {
         }
         entry.1 += 1;
         // The form of 6.5 looks for overdue ones only where a batch would go on in order.
-        let batches = if terms.name == "mq-deadline" && terms.is_since(Version(6, 5, 0)) { 2 } else { 1 };
+        let batches = if has_classes(terms) && terms.is_since(Version(6, 5, 0)) { 2 } else { 1 };
         let allowed = terms.count("fifo_batch").max(1).saturating_mul(batches);
         if entry.1 <= allowed {
             return Ok(1);

@@ -1,7 +1,7 @@
 //! The promises of those that keep lists: who may go before one that came earlier, and how often.
 
 use block::{Direction, Flags, Operation};
-use elevator::{Attributes, Version};
+use elevator::{Attributes, Passing, Version};
 
 use super::{Queued, Terms, Waiting, pass};
 use crate::invariants::Broken;
@@ -29,16 +29,16 @@ pub(super) enum Lists {
 impl Lists {
     /// What the policy of these terms promises, if it keeps a list.
     pub(super) fn of(terms: &Terms) -> Option<Self> {
-        Some(match terms.name.as_str() {
-            "noop" if terms.is_since(Version(2, 6, 0)) => Lists::InOrder,
-            "noop" => Lists::BesideNeighbours,
-            "none" => Lists::InTurn,
-            "linus" if terms.is_since(Version(2, 4, 20)) => Lists::Budget { seek_cost: SEEK_COST },
+        Some(match terms.passing {
+            Passing::Never if terms.is_since(Version(2, 6, 0)) => Lists::InOrder,
+            Passing::Never => Lists::BesideNeighbours,
+            Passing::ListsInTurn => Lists::InTurn,
+            Passing::Budget { reads_pass: true } => Lists::BudgetOfWrites,
+            Passing::Budget { .. } if terms.is_since(Version(2, 4, 20)) => Lists::Budget { seek_cost: SEEK_COST },
             // Insertions cost nothing then, but each scan costs a point whoever it comes by; and whoever is to go before
             // a request has come by it.
-            "linus" => Lists::Budget { seek_cost: 1 },
-            "read-latency2" => Lists::BudgetOfWrites,
-            "nas" => Lists::Wall,
+            Passing::Budget { .. } => Lists::Budget { seek_cost: 1 },
+            Passing::NotOverdue => Lists::Wall,
             _ => return None,
         })
     }

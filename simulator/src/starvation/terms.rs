@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use block::Nanos;
-use elevator::Version;
+use elevator::registry::ENTRIES;
+use elevator::{Passing, Version};
 
-/// A policy as its promise sees it: name, form and tunables in force, in their units.
-#[derive(Clone, Debug, Default)]
+/// A policy as its promise sees it: what it declares, its form and tunables in force, in their units.
+#[derive(Clone, Debug)]
 pub(crate) struct Terms {
-    pub name: String,
+    pub passing: Passing,
     /// None = the form that users get.
     pub version: Option<Version>,
     pub tunables: BTreeMap<&'static str, i64>,
@@ -18,7 +19,23 @@ pub(crate) struct Terms {
     pub software_queues: u64,
 }
 
+/// What a policy of the registry promises.
+pub(crate) fn passing_of(name: &str) -> Passing {
+    ENTRIES.iter().find(|entry| entry.name == name).map_or(Passing::Unchecked, |entry| entry.traits.passing)
+}
+
 impl Terms {
+    /// Of a policy of the registry, with exact time and one software queue.
+    pub(crate) fn of(name: &str) -> Self {
+        Self {
+            passing: passing_of(name),
+            version: None,
+            tunables: BTreeMap::new(),
+            tick_ns: 0,
+            software_queues: 1,
+        }
+    }
+
     pub(super) fn is_since(&self, version: Version) -> bool {
         self.version.is_none_or(|own| own >= version)
     }

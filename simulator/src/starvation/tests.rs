@@ -30,7 +30,7 @@ fn lowest_first(waiting: &[(RequestId, Attributes)]) -> usize {
 
 fn terms(name: &str, tunables: &[(&'static str, i64)]) -> Terms {
     let tunables = tunables.iter().copied().collect();
-    Terms { name: name.to_owned(), tunables, software_queues: 1, ..Terms::default() }
+    Terms { tunables, ..Terms::of(name) }
 }
 
 /// Every promise, with tunables that a few hundred requests of a millisecond each reach.
@@ -108,9 +108,9 @@ fn every_promise_finds_the_policy_that_starves() {
             [("newest first", newest_first as Choice), ("lowest first", lowest_first), ("no write", never_a_write)]
         {
             // To nas, a direction is nothing to the other.
-            let outcome = match (terms.name.as_str(), how) {
-                ("nas", "no write") => continue,
-                ("nas", _) => play(&terms, choice, |number| falling(2 * number)),
+            let outcome = match (terms.passing, how) {
+                (Passing::NotOverdue, "no write") => continue,
+                (Passing::NotOverdue, _) => play(&terms, choice, |number| falling(2 * number)),
                 _ => play(&terms, choice, falling),
             };
             assert!(outcome.is_err_and(|what| what.starts_with("P7")), "{terms:?}: {how}");
@@ -120,7 +120,7 @@ fn every_promise_finds_the_policy_that_starves() {
 
 #[test]
 fn reads_have_a_promise_too() {
-    for terms in all_terms().into_iter().filter(|terms| !["nas", "none"].contains(&terms.name.as_str())) {
+    for terms in all_terms().into_iter().filter(|terms| !matches!(terms.passing, Passing::NotOverdue | Passing::ListsInTurn)) {
         let outcome = play(&terms, never_a_read, falling);
         assert!(outcome.is_err_and(|what| what.starts_with("P7")), "{terms:?}");
     }
@@ -137,7 +137,7 @@ fn aged_classes_go_first() {
         let is_real_time = |(_, attributes): &(RequestId, Attributes)| attributes.class() == Class::RealTime;
         waiting.iter().position(is_real_time).unwrap_or(0)
     };
-    for terms in all_terms().into_iter().filter(|terms| terms.name == "mq-deadline") {
+    for terms in all_terms().into_iter().filter(|terms| terms.passing == Passing::Batches { has_classes: true }) {
         let what = play(&terms, never_an_idle_one, classes).unwrap_err();
         assert!(what.contains("class Idle are older than 99000000 ns"), "{what}");
         let patient = Terms { tunables: [("prio_aging_expire", 1_000), ("fifo_batch", 4)].into(), ..terms.clone() };

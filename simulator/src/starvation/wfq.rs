@@ -287,7 +287,7 @@ mod tests {
             let index = (choose(served).0 - LIGHT.0) as usize;
             served[index] += 1;
             let (id, attributes) = waiting[index].pop_front().unwrap();
-            passed += shares.chosen(id, &attributes, &Terms::default())?;
+            passed += shares.chosen(id, &attributes, &Terms::of("wfq"))?;
         }
         Ok(passed)
     }
@@ -325,8 +325,8 @@ mod tests {
         shares.entered(older, &read, false);
         shares.entered(newer, &read, false);
         shares.entered(front, &read, true);
-        assert_eq!(shares.chosen(front, &read, &Terms::default()), Ok(0));
-        let what = shares.chosen(newer, &read, &Terms::default()).unwrap_err();
+        assert_eq!(shares.chosen(front, &read, &Terms::of("wfq")), Ok(0));
+        let what = shares.chosen(newer, &read, &Terms::of("wfq")).unwrap_err();
         assert!(what.contains("is the oldest of Context"), "{what}");
     }
 }

@@ -2,7 +2,7 @@
 //! sees the queue, whatever the policy, and that it can fail.
 
 use super::*;
-use crate::starvation::Terms;
+use crate::starvation::{Terms, passing_of};
 use elevator::{Version, registry};
 use queue::Handover;
 
@@ -44,7 +44,7 @@ fn tighter(tunable: &'static str, value: i64) -> impl Fn(&mut Terms) {
 }
 
 fn called(name: &'static str) -> impl Fn(&mut Terms) {
-    move |terms| name.clone_into(&mut terms.name)
+    move |terms| terms.passing = passing_of(name)
 }
 
 #[test]

@@ -144,11 +144,10 @@ fn starvation(
     queue: &RequestQueue,
 ) -> Starvation {
     let mut starvation = Starvation::new(Terms {
-        name: policy.to_owned(),
         version,
         tick_ns: configuration.tick_ns,
         software_queues: u64::from(configuration.software_queues),
-        ..Terms::default()
+        ..Terms::of(policy)
     });
     starvation.tuned(queue);
     starvation

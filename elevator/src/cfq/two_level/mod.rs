@@ -30,6 +30,7 @@ use crate::message::Message;
 use crate::request::{Bio, Requests};
 use crate::structures::{NIL, NoMemory};
 use crate::tunable::{SettingError, Tunable};
+use crate::traits::Traits;
 use block::time::is_due;
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 
@@ -177,6 +178,8 @@ impl<L: Layer> TwoLevel<L> {
 }
 
 impl<L: Layer> Elevator for TwoLevel<L> {
+    const TRAITS: Traits = Traits { has_shares: false, schedules_writeback: true, ..Traits::SHARES };
+
     fn admit(&self, bio: &Bio, now: Nanos) -> Admission {
         self.engine.admit(bio, now)
     }
