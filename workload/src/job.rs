@@ -614,6 +614,9 @@ pub struct Job {
     pub report_group: u32,
     /// All threads of the reporting group are shown as one entry.
     pub group_reporting: bool,
+    /// Whether it has results beside those of its group, by thread or reporting group: it comes from a job file.
+    #[serde(skip_serializing_if = "is_default")]
+    pub has_own_results: bool,
 }
 
 impl Default for Job {
@@ -690,6 +693,7 @@ impl Default for Job {
             ends: Ends::Group,
             report_group: 0,
             group_reporting: false,
+            has_own_results: false,
         }
     }
 }
