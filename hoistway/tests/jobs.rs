@@ -110,6 +110,28 @@ fn every_format_has_the_results_of_jobs() {
 }
 
 #[test]
+fn results_of_phases_are_read_back_as_results_of_their_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let said = run(directory.path(), "model:ssd", SSD_TEST, &["--quiet", "--format", "fio-json"]);
+    fs::write(directory.path().join("ours.json"), said.stdout).unwrap();
+    let read = hoistway(directory.path(), &["test", "report", "ours.json"]);
+    assert_eq!((read.code, read.stderr.as_str()), (0, ""));
+    for (name, what) in [
+        ("seq-read", "sequential read"),
+        ("rand-read", "random read"),
+        ("seq-write", "sequential write"),
+        ("rand-write", "random write"),
+    ] {
+        let is_head = |line: &str| line.starts_with(&format!("{name}  ")) && line.contains(what);
+        assert!(read.stdout.lines().any(is_head), "{name}: {}", read.stdout);
+    }
+    // They last differently long, and none is missing.
+    assert!(!read.stdout.contains("incomplete") && !read.stdout.contains("short window"), "{}", read.stdout);
+    let same = hoistway(directory.path(), &["compare", "ours.json", "ours.json", "--max-regression", "1%"]);
+    assert_eq!((same.code, same.stdout.lines().count()), (0, 1 + 4 * 2), "{}{}", same.stdout, same.stderr);
+}
+
+#[test]
 fn a_workload_with_a_name_has_the_results_of_its_groups_alone() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = ["test", "model:ssd", "-s", "none", "-w", "drr", "--weights", "100,200", "--runtime", "100ms"];
@@ -176,6 +198,12 @@ fn phases_that_the_runtime_cuts_off_are_said_to_be() {
     for (job, why) in [("two", "cut off by the end"), ("three", "did not begin")] {
         assert!(text.lines().any(|line| line.starts_with(job) && line.contains(why)), "{text}");
     }
+    // A job that waits for another one has its time, where nobody says how long the run is.
+    let waits = "[global]\nbs=4k\nsize=1m\nrate_iops=1000\nrw=read\nruntime=1\ntime_based\n[a]\ndescription=the first\n[b]\nwait_for=a\n";
+    let both = jobs(directory.path(), "model:ssd", waits, &[]);
+    let second = both.iter().map(|job| (counts(job).0, job["read"]["runtime"].as_u64().unwrap_or(0)));
+    assert_eq!(second.collect::<Vec<_>>(), [("a".to_owned(), 1000), ("b".to_owned(), 1000)]);
+    assert_eq!((&both[0]["desc"], &both[1]["desc"]), (&"the first".into(), &Value::Null));
     let whole = run(directory.path(), "model:ssd", slow, &[]);
     assert!(!whole.stderr.contains("cut off") && !whole.stdout.contains("cut off"), "{}{}", whole.stderr, whole.stdout);
 }

@@ -112,7 +112,8 @@ fn head_of(target: &str, measurements: &[Measurement]) -> Head {
         sets: 1,
         order: Order::Classic,
         seed: 0,
-        runtime_ns: measurements.iter().map(|run| run.window_ns).max().unwrap_or(0),
+        // Each of them lasted as long as its jobs did.
+        runtime_ns: Experiment::UNTIL_DONE_NS,
         ramp_ns: 0,
         device_depth: None,
         queue_requests: None,
@@ -170,7 +171,7 @@ fn measurement(target: &str, workload: &str, jobs: &[&FioJob]) -> Measurement {
         threads: 1,
         set: 1,
         seed: 0,
-        runtime_ns: nanoseconds,
+        runtime_ns: Experiment::UNTIL_DONE_NS,
         ramp_ns: 0,
         device_depth: None,
         queue_requests: None,

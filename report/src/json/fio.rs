@@ -6,7 +6,7 @@
 //! one by one, not a count; `clat_ns` equals `lat_ns`, and both have percentiles. Source: harness 7.1.
 
 use experiment::histogram::bucket_ns;
-use experiment::job::Job;
+use experiment::job::{Job, Mix, Pattern};
 use experiment::job_results::JobMeasurement;
 use experiment::measurement::{DirectionCounters, GroupMeasurement, Measurement, Sample, Tally};
 use experiment::recorder::errno_of;
@@ -125,6 +125,9 @@ impl<'a> Entry<'a> {
         ]);
         depths(&mut json, self.plan);
         latency_classes(&mut json, &self.latency);
+        if let Some(job) = self.plan.first().filter(|job| !job.description.is_empty()) {
+            json.push("desc", Json::text(&job.description));
+        }
         json.push("hoistway", self.own());
         json
     }
@@ -140,6 +143,10 @@ impl<'a> Entry<'a> {
         let mut options =
             Json::object([("cgroup", Json::text(&self.group.path)), ("cgroup_weight", weight_text(self.group.weight))]);
         if let [job, ..] = self.plan {
+            options.push("rw", Json::text(direction_option(job)));
+            if let Mix::ReadWrite { read_percent } = job.mix {
+                options.push("rwmixread", Json::text(read_percent.to_string()));
+            }
             options.push("bs", Json::text(quantity::block_size(job)));
             options.push("iodepth", Json::text(job.effective_depth().to_string()));
             options.push("numjobs", Json::text(self.plan.iter().map(|job| job.threads).sum::<u32>().to_string()));
@@ -153,6 +160,20 @@ impl<'a> Entry<'a> {
         }
         options
     }
+}
+
+/// `rw` as job files write it, without its runs and skips.
+fn direction_option(job: &Job) -> String {
+    let word = match job.mix {
+        Mix::Read => "read",
+        Mix::Write => "write",
+        Mix::Trim => "trim",
+        Mix::ReadWrite { .. } => "rw",
+        Mix::TrimWrite => "trimwrite",
+        Mix::Rewrite => "rewrite",
+    };
+    let is_random = matches!(job.pattern, Pattern::Random { .. });
+    format!("{}{word}", if is_random { "rand" } else { "" })
 }
 
 /// What all jobs of a reporting group moved in a direction, and over how long.
