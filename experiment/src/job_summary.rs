@@ -36,9 +36,11 @@ pub struct JobSummary<'a> {
 pub struct JobDirection {
     /// `read`, `write`, `trim` or `sync`.
     pub name: &'static str,
-    /// Bytes per second of its own time.
+    /// Over how long, in nanoseconds: its own time, but what is written and what of it is read back each have their part.
+    pub runtime_ns: Estimate,
+    /// Bytes per second of that.
     pub bytes_per_s: Estimate,
-    /// Requests per second of its own time.
+    /// Requests per second of that.
     pub ios_per_s: Estimate,
     /// Bytes, all sets together.
     pub bytes: u64,
@@ -108,6 +110,7 @@ fn summary<'a>(sets: &[&Row<'a>]) -> JobSummary<'a> {
         let sum = |count: fn(&JobTally) -> u64| tallies.iter().map(|tally| count(tally)).sum();
         Some(JobDirection {
             name,
+            runtime_ns: over(&|job| job.directions()[index].1.runtime_ns as f64),
             bytes_per_s: rate(|it| it.tally.bytes),
             ios_per_s: rate(|it| it.tally.ios),
             bytes: sum(|it| it.tally.bytes),

@@ -174,6 +174,10 @@ fn what_is_read_back_has_a_time_of_its_own() {
     recorder.end_window(300 * MS);
     let group = recorder.finish(&experiment, None).swap_remove(0);
     assert_eq!((group.jobs[0].write.runtime_ns, group.jobs[0].read.runtime_ns), (200 * MS, 100 * MS));
+    let measured = Measurement { groups: vec![group], experiment, ..measured(Vec::new(), 1_000) };
+    let shown: Vec<_> =
+        summaries_of(&[&measured])[0].directions.iter().map(|it| (it.name, it.runtime_ns.mean)).collect();
+    assert_eq!(shown, [("read", 1e8), ("write", 2e8)]);
 }
 
 #[test]

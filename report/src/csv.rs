@@ -98,12 +98,11 @@ fn rows_of_jobs(text: &mut String, cell: &Cell<'_>, run: &Measurement, percentil
     let (prefix, flags) = (prefix_of(cell, run), flags_of(run));
     for job in summaries_of(&[run]) {
         let (group, label, cut_off) = (quoted(job.group), quoted(&job.label), quoted(&job.cut_off));
-        let runtime_ms = job.runtime_ns.mean / 1e6;
-        let behind = format!(",,,,{flags},{label},{runtime_ms:.0},{cut_off}");
+        let behind = |runtime_ns: f64| format!(",,,,{flags},{label},{:.0},{cut_off}", runtime_ns / 1e6);
         if job.directions.is_empty() {
             // What has not begun has no direction.
             let none = ",".repeat(percentiles.len());
-            let _ = writeln!(text, "{prefix},{group},{},,0,0.000,0,0,{none}{behind}", job.weight);
+            let _ = writeln!(text, "{prefix},{group},{},,0,0.000,0,0,{none}{}", job.weight, behind(0.0));
         }
         for it in &job.directions {
             let (bw, iops, latency) = (it.bytes_per_s.mean, it.ios_per_s.mean, &it.latency);
@@ -112,7 +111,8 @@ fn rows_of_jobs(text: &mut String, cell: &Cell<'_>, run: &Measurement, percentil
             for &percent in percentiles {
                 let _ = write!(text, ",{}", latency.percentile_ns(percent));
             }
-            let _ = writeln!(text, "{behind}");
+            text.push_str(&behind(it.runtime_ns.mean));
+            text.push('\n');
         }
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn table(block: &[Cell<'_>], percentiles: &[f64], most_rows: usize) -
         }
         for direction in &job.directions {
             let mut row = key(direction.name);
-            row.extend(figures(job, direction, decimals(fastest), percentiles));
+            row.extend(figures(direction, decimals(fastest), percentiles));
             row.push(job.cut_off.clone());
             rows.push(row);
         }
@@ -65,10 +65,10 @@ pub(crate) fn table(block: &[Cell<'_>], percentiles: &[f64], most_rows: usize) -
     Some(JobTable { header, rows, names, omitted })
 }
 
-fn figures(job: &JobSummary<'_>, it: &JobDirection, places: usize, percentiles: &[f64]) -> Vec<String> {
+fn figures(it: &JobDirection, places: usize, percentiles: &[f64]) -> Vec<String> {
     // Flushes have no bytes.
     let rate = if it.name == "sync" { "-".to_owned() } else { format!("{:.places$}", mib(it.bytes_per_s.mean)) };
-    let mut row = vec![rate, format!("{:.0}", it.ios_per_s.mean), time(job.runtime_ns.mean)];
+    let mut row = vec![rate, format!("{:.0}", it.ios_per_s.mean), time(it.runtime_ns.mean)];
     row.extend(percentiles.iter().map(|&percent| time(it.latency.percentile_ns(percent) as f64)));
     row
 }

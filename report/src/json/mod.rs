@@ -173,6 +173,7 @@ fn job(job: &JobSummary<'_>) -> Json {
     ]);
     for it in &job.directions {
         let direction = Json::object([
+            ("runtime_ns", estimate(&it.runtime_ns)),
             ("bw_bytes", estimate(&it.bytes_per_s)),
             ("iops", estimate(&it.ios_per_s)),
             ("bytes", Json::Whole(it.bytes)),
