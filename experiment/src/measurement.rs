@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use block::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::job_results::JobMeasurement;
 use crate::log::ThreadLog;
 use crate::{Dispatches, Experiment, Histogram, ShareUnit, blkio};
 
@@ -165,6 +166,9 @@ pub struct GroupMeasurement {
     /// Its threads in the order of jobs and thread numbers.
     #[serde(default)]
     pub threads: Vec<ThreadTally>,
+    /// Results of its jobs, where they come from a job file; empty otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobMeasurement>,
 }
 
 impl GroupMeasurement {
@@ -265,6 +269,10 @@ pub struct ThreadTally {
     /// Why it ended before its work or its time was done, or what it found; empty for most.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ending: String,
+    /// Whether the end of the run kept it from its work, or from the time that its job wants; those that go on for as long as
+    /// they are let are never cut off.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_cut_off: bool,
     /// What its job wants to be written down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<Box<ThreadLog>>,

@@ -10,16 +10,17 @@
 //! submitted + completed take 8 ns together (processor time, 2026-11-20, 40 million requests, release build on a loaded
 //! 2-core VM). Source: harness 5.5.
 
-use std::collections::BTreeMap;
-
 use block::time::SECOND;
-use block::{Nanos, Operation, Status};
+use block::{Nanos, Operation};
 use workload::{Ending, Io};
 
 use crate::histogram::{Histogram, SecondCounts, bucket_of};
 use crate::host::LiveGroup;
+use crate::job_lanes::JobLanes;
 use crate::log::Logger;
 use crate::measurement::{GroupMeasurement, Sample, Tally, ThreadTally};
+use crate::outcome::{Errors, error_name, slot_of};
+pub use crate::outcome::{Outcome, errno_of};
 use crate::{Experiment, IssuerPlace, Weight};
 
 /// The span that is measured, on the host's clock: `start_ns <= t < end_ns`.
@@ -86,43 +87,6 @@ impl From<Operation> for IoDirection {
     }
 }
 
-/// How a request ended, as results distinguish it.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    /// Wholly done.
-    Done,
-    /// Transferred less than asked; counts as an error.
-    Short,
-    /// Failed with this errno (positive).
-    Errno(u16),
-}
-
-impl Outcome {
-    /// The error as a number, EIO for short transfers; none if all went well.
-    pub const fn errno(self) -> Option<u16> {
-        match self {
-            Outcome::Done => None,
-            Outcome::Short => Some(5),
-            Outcome::Errno(errno) => Some(errno),
-        }
-    }
-}
-
-impl From<Status> for Outcome {
-    #[inline]
-    fn from(status: Status) -> Self {
-        match status {
-            Status::Ok => Outcome::Done,
-            Status::IoError => Outcome::Errno(5),
-            Status::NoSpace => Outcome::Errno(28),
-            Status::NotSupported => Outcome::Errno(95),
-            Status::Invalid => Outcome::Errno(22),
-            Status::NotPermitted => Outcome::Errno(1),
-            Status::Timeout => Outcome::Errno(110),
-        }
-    }
-}
-
 /// One request that an issuer got back.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Completion {
@@ -142,68 +106,22 @@ pub struct Completion {
     pub outcome: Outcome,
 }
 
-/// Names of errors are looked up by this table at the end; others are shown by number.
-const ERRNO_NAMES: [(usize, &str); 17] = [
-    (1, "EPERM"),
-    (4, "EINTR"),
-    (5, "EIO"),
-    (6, "ENXIO"),
-    (9, "EBADF"),
-    (11, "EAGAIN"),
-    (12, "ENOMEM"),
-    (13, "EACCES"),
-    (16, "EBUSY"),
-    (19, "ENODEV"),
-    (22, "EINVAL"),
-    (28, "ENOSPC"),
-    (30, "EROFS"),
-    (84, "EILSEQ"),
-    (95, "EOPNOTSUPP"),
-    (110, "ETIMEDOUT"),
-    (121, "EREMOTEIO"),
-];
-
-/// The errno of a name that [`Tally::errors`] holds; EIO for short transfers, as fio reports them. None for other texts.
-pub fn errno_of(name: &str) -> Option<u16> {
-    let number = |text: &str| text.parse().ok();
-    match ERRNO_NAMES.iter().find(|(_, known)| *known == name) {
-        Some((errno, _)) => u16::try_from(*errno).ok(),
-        None if name == "short" => Some(5),
-        None => name.strip_prefix("errno ").and_then(number),
-    }
-}
-
-/// Errnos are counted up to this one (Linux ends at 133); the first slot counts short transfers, the last the rest.
-const ERRNO_SLOTS: usize = 160;
-
 /// Up to this many groups, histograms are allocated at the start, so that no I/O waits for memory. With more, pages are allocated at
 /// first use.
 const FEW_GROUPS: usize = 256;
-
-fn slot_of(failed: Outcome) -> usize {
-    match failed {
-        Outcome::Done | Outcome::Short => 0,
-        Outcome::Errno(errno) => usize::from(errno).clamp(1, ERRNO_SLOTS - 1),
-    }
-}
-
-fn error_name(slot: usize) -> String {
-    match ERRNO_NAMES.iter().find(|(errno, _)| *errno == slot) {
-        Some((_, name)) => (*name).to_owned(),
-        None if slot == 0 => "short".to_owned(),
-        None => format!("errno {slot}"),
-    }
-}
 
 /// Records one run.
 #[derive(Debug)]
 pub struct Recorder {
     window: Window,
+    /// The window's end before anybody cut it.
+    planned_end_ns: Nanos,
     ramp_ns: Nanos,
     lanes: Vec<[Option<Box<Lane>>; 4]>,
     /// By group.
     slips: Vec<Option<Box<Histogram>>>,
     issuers: Vec<IssuerCount>,
+    jobs: JobLanes,
     /// By thread; empty where no job wants a log.
     loggers: Vec<Option<Box<Logger>>>,
 }
@@ -220,9 +138,13 @@ struct IssuerCount {
     ended_ns: Nanos,
     late: u64,
     ending: String,
-    /// What completes from here on counts; not known before the first submission of a thread with a ramp of its own.
+    /// When the thread had nothing left to do, or was not to do more; not known before.
+    over_ns: Nanos,
+    /// What completes from here on counts; not known before the first submission.
     counts_from_ns: Nanos,
     own_ramp_ns: Nanos,
+    /// How long it wants to be measured: 0 = as long as its work takes, [`Experiment::UNTIL_DONE_NS`] = as long as it is let.
+    wanted_ns: Nanos,
     /// What it did before that, by direction, if it may end there.
     early: Option<Box<Early>>,
 }
@@ -239,7 +161,7 @@ struct Early {
 const UNKNOWN_NS: Nanos = Nanos::MAX;
 
 impl IssuerCount {
-    fn new(place: &IssuerPlace<'_>, window: Window) -> Self {
+    fn new(place: &IssuerPlace<'_>) -> Self {
         let job = place.job;
         let begins_later = job.phase > 0 || !job.wait_for.is_empty();
         let own_ramp_ns = if begins_later { job.ramp_ns } else { 0 };
@@ -252,9 +174,32 @@ impl IssuerCount {
             ended_ns: 0,
             late: 0,
             ending: String::new(),
-            counts_from_ns: if own_ramp_ns > 0 { UNKNOWN_NS } else { window.start_ns },
+            over_ns: UNKNOWN_NS,
+            counts_from_ns: UNKNOWN_NS,
             own_ramp_ns,
+            wanted_ns: job.runtime_ns.unwrap_or(0),
             early: (job.ramp_ns > 0 && !job.time_based).then(Box::default),
+        }
+    }
+
+    /// How long it was measured in `window`, in nanoseconds.
+    fn runtime_ns(&self, window: Window) -> Nanos {
+        if self.counts_from_ns == UNKNOWN_NS {
+            return 0;
+        }
+        self.over_ns.min(window.end_ns).saturating_sub(self.counts_from_ns)
+    }
+
+    /// Whether the end of `window` kept it from what it wanted: from all of its work, or from more than a hundredth of its time.
+    fn is_cut_off(&self, window: Window) -> bool {
+        if self.over_ns < window.end_ns {
+            return false;
+        }
+        match self.wanted_ns {
+            _ if self.counts_from_ns == UNKNOWN_NS => true,
+            0 => true,
+            Experiment::UNTIL_DONE_NS.. => false,
+            wanted_ns => self.runtime_ns(window) < wanted_ns - wanted_ns / 100,
         }
     }
 
@@ -287,10 +232,12 @@ impl Recorder {
         }
         Self {
             window,
+            planned_end_ns: window.end_ns,
             ramp_ns: experiment.ramp_ns,
             lanes: experiment.groups.iter().map(|_| [const { None }; 4]).collect(),
             slips: vec![None; experiment.groups.len()],
-            issuers: experiment.issuers().map(|place| IssuerCount::new(&place, window)).collect(),
+            issuers: experiment.issuers().map(|place| IssuerCount::new(&place)).collect(),
+            jobs: JobLanes::new(experiment),
             loggers,
         }
     }
@@ -319,14 +266,19 @@ impl Recorder {
     #[inline(always)]
     pub fn completed(&mut self, completion: &Completion) {
         let Completion { issuer, direction, submitted_ns, completed_ns, bytes, device_ns, outcome } = *completion;
-        let issuer = &mut self.issuers[issuer];
+        let thread = issuer;
+        let issuer = &mut self.issuers[thread];
         let lane = Self::lane(&mut self.lanes, self.window, issuer.group, direction);
         lane.advance(self.window, completed_ns);
         lane.inflight = lane.inflight.saturating_sub(1);
         let latency_ns = completed_ns.saturating_sub(submitted_ns);
         let bucket = bucket_of(latency_ns);
+        let mut job = self.jobs.of(thread, direction, submitted_ns.max(issuer.counts_from_ns));
         if submitted_ns >= issuer.counts_from_ns && submitted_ns < self.window.end_ns {
             lane.latency.add_to(bucket, latency_ns);
+            if let Some(job) = &mut job {
+                job.latency.add_to(bucket, latency_ns);
+            }
         }
         if completed_ns < issuer.counts_from_ns {
             issuer.completed_early(completion);
@@ -341,6 +293,9 @@ impl Recorder {
                 (lane.bytes, lane.ios) = (lane.bytes + bytes, lane.ios + 1);
                 (lane.second.bytes, lane.second.ios) = (lane.second.bytes + bytes, lane.second.ios + 1);
                 lane.second_latency.add(bucket, latency_ns);
+                if let Some(job) = job {
+                    job.done(bytes, completed_ns);
+                }
                 if direction != IoDirection::Sync {
                     // A discard moves nothing.
                     let moved_bytes = if direction == IoDirection::Trim { 0 } else { bytes };
@@ -352,7 +307,12 @@ impl Recorder {
                     issuer.ended_ns = issuer.ended_ns.max(completed_ns);
                 }
             }
-            failed => lane.failed(slot_of(failed)),
+            failed => {
+                lane.errors.count(failed);
+                if let Some(job) = job {
+                    job.errors.count(failed);
+                }
+            }
         }
     }
 
@@ -372,10 +332,11 @@ impl Recorder {
         }
     }
 
-    /// An issuer has ended: early, if it says why. What fio calls an error counts as one.
-    pub fn ended(&mut self, issuer: usize, ending: Option<Ending>) {
-        let Some(ending) = ending else { return };
+    /// An issuer has ended at `now_ns`: early, if it says why. What fio calls an error counts as one.
+    pub fn ended(&mut self, issuer: usize, ending: Option<Ending>, now_ns: Nanos) {
         let count = &mut self.issuers[issuer];
+        count.over_ns = now_ns;
+        let Some(ending) = ending else { return };
         if !count.ending.is_empty() {
             return;
         }
@@ -384,8 +345,9 @@ impl Recorder {
             // In the first direction in which it did anything.
             let lanes = &mut self.lanes[count.group];
             if let Some(lane) = lanes.iter_mut().flatten().next() {
-                lane.failed(slot_of(Outcome::Errno(errno)));
+                lane.errors.count(Outcome::Errno(errno));
             }
+            self.jobs.failed(issuer, Outcome::Errno(errno));
         }
     }
 
@@ -440,8 +402,9 @@ impl Recorder {
     /// `effective_weights` are the weights in the mechanism's own range, where they differ from those asked for.
     pub fn finish(mut self, experiment: &Experiment, effective_weights: Option<&[u32]>) -> Vec<GroupMeasurement> {
         let window = self.window;
-        for issuer in self.issuers.iter_mut().filter(|issuer| issuer.ios == 0) {
+        for (thread, issuer) in self.issuers.iter_mut().enumerate().filter(|(_, issuer)| issuer.ios == 0) {
             let Some(early) = issuer.early.take() else { continue };
+            self.jobs.add_early(thread, &early.tallies);
             for (lane, tally) in self.lanes[issuer.group].iter_mut().zip(&early.tallies) {
                 if let Some(lane) = lane {
                     lane.add(tally, window);
@@ -452,11 +415,16 @@ impl Recorder {
             issuer.ios = data.iter().map(|tally| tally.ios).sum();
             issuer.begun_ns = early.begun_ns.unwrap_or(0);
             issuer.ended_ns = early.ended_ns;
+            (issuer.counts_from_ns, issuer.over_ns) = (issuer.begun_ns, issuer.ended_ns);
         }
         for lane in self.lanes.iter_mut().flatten().flatten() {
             lane.advance(window, window.end_ns);
             lane.close_second(window);
         }
+        let issuers = &self.issuers;
+        let runtime_ns = |thread: usize| issuers[thread].runtime_ns(window);
+        let mut jobs = self.jobs.finish(experiment, window, runtime_ns).into_iter();
+        let is_planned_end = window.end_ns == self.planned_end_ns;
         let mut groups = Vec::with_capacity(experiment.groups.len());
         for (index, (group, lanes)) in experiment.groups.iter().zip(self.lanes).enumerate() {
             let [read, write, trim, sync] = lanes.map(|lane| lane.map(|lane| lane.tally()).unwrap_or_default());
@@ -476,6 +444,7 @@ impl Recorder {
                     ios: issuer.ios,
                     elapsed_ns: issuer.ended_ns.saturating_sub(issuer.begun_ns),
                     ending: issuer.ending.clone(),
+                    is_cut_off: is_planned_end && issuer.is_cut_off(window),
                     log: log(thread),
                 })
                 .collect();
@@ -493,6 +462,7 @@ impl Recorder {
                 slip,
                 throttled_ns: Vec::new(),
                 threads,
+                jobs: jobs.next().unwrap_or_default(),
             });
         }
         debug_assert!(groups.iter().all(|group| group.weight <= Weight::MAX));
@@ -512,8 +482,7 @@ struct Lane {
     bytes: u64,
     ios: u64,
     device_ns: Nanos,
-    /// By errno; empty before the first.
-    errors: Vec<u64>,
+    errors: Errors,
     latency: Histogram,
     /// Requests out at `advanced_to_ns`.
     inflight: u64,
@@ -541,7 +510,7 @@ impl Lane {
             bytes: 0,
             ios: 0,
             device_ns: 0,
-            errors: Vec::new(),
+            errors: Errors::default(),
             latency,
             inflight: 0,
             advanced_to_ns: window.start_ns,
@@ -552,12 +521,6 @@ impl Lane {
             // More than a day of samples is not reserved at once: it would be gigabytes for many groups.
             samples: Vec::with_capacity(seconds.min(86_400)),
         }
-    }
-
-    #[cold]
-    fn failed(&mut self, slot: usize) {
-        self.errors.resize(ERRNO_SLOTS, 0);
-        self.errors[slot] += 1;
     }
 
     /// Brings the running second, and with it the in-flight area, up to `now_ns`.
@@ -618,19 +581,11 @@ impl Lane {
         }
         self.device_ns += tally.device_ns;
         self.latency.merge(&tally.latency);
-        if !tally.errors.is_empty() {
-            self.errors.resize(ERRNO_SLOTS, 0);
-        }
-        for (name, count) in &tally.errors {
-            self.errors[errno_of(name).map_or(0, |errno| slot_of(Outcome::Errno(errno)))] += count;
-        }
+        self.errors.add(tally);
     }
 
     fn tally(self) -> Tally {
-        let named = |(slot, &count): (usize, &u64)| (error_name(slot), count);
-        let errors: BTreeMap<_, _> =
-            self.errors.iter().enumerate().filter(|(_, count)| **count > 0).map(named).collect();
-        let Lane { bytes, ios, device_ns, latency, samples, .. } = self;
-        Tally { bytes, ios, errors, device_ns, latency, samples }
+        let Lane { bytes, ios, errors, device_ns, latency, samples, .. } = self;
+        Tally { bytes, ios, errors: errors.named(), device_ns, latency, samples }
     }
 }

@@ -124,7 +124,8 @@ pub fn of_groups(groups: &[Group]) -> Option<Times> {
     let timed = || all().filter(|job| !is_endless(job));
     let ramp_ns = timed().map(|job| job.ramp_ns).max()?;
     let is_open = all().any(|job| is_endless(job) || (job.runtime_ns.is_none() && !has_amount(job)));
-    if !is_open && all().any(|job| job.runtime_ns.is_none()) {
+    // Nobody knows when a job begins that waits for another one.
+    if !is_open && all().any(|job| job.runtime_ns.is_none() || !job.wait_for.is_empty()) {
         return Some(Times { runtime_ns: Experiment::UNTIL_DONE_NS, ramp_ns });
     }
     let last = timed().map(|job| job.phase).max()?;
@@ -217,6 +218,14 @@ mod tests {
         assert_eq!(settled(&[timed(10, 1), second.clone()], None, None).0, times(16, 1));
         // The first phase ends by its amount: nobody knows when the second begins.
         assert_eq!(settled(&[sized(), second], None, None).0.runtime_ns, Experiment::UNTIL_DONE_NS);
+    }
+
+    #[test]
+    fn a_job_that_waits_for_another_one_gets_its_time() {
+        let second = Job { wait_for: "a".into(), ..timed(5, 0) };
+        let jobs = [Job { name: "a".into(), ..timed(10, 0) }, second];
+        assert_eq!(settled(&jobs, None, None).0.runtime_ns, Experiment::UNTIL_DONE_NS);
+        assert_eq!(settled(&jobs, Some(12 * SECOND), None).0, times(12, 0));
     }
 
     #[test]

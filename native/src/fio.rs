@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use block::Nanos;
+use experiment::job_results::{self, JobMeasurement};
 use experiment::measurement::{DeviceCounters, Flag, GroupMeasurement, Tally};
 use experiment::{
     Areas, Experiment, Group, Histogram, Host, IssuerPlace, Limits, LiveFigures, Measurement, Progress, Refusal,
@@ -39,6 +40,8 @@ pub struct Generated {
     pub tallies: [Tally; 3],
     /// Over how long the longest of its jobs did them.
     pub longest_ns: Nanos,
+    /// Each entry of its output.
+    pub jobs: Vec<JobMeasurement>,
 }
 
 /// How often the wish to stop is asked for.
@@ -229,7 +232,8 @@ fn job_file(experiment: &Experiment, index: usize, ground: &Ground) -> Result<St
             priority_bits: experiment.priority_of(&place).0,
             seed: Some(seed.wrapping_add(number as u64)),
             report_group: 0,
-            group_reporting: true,
+            // Results of jobs are added up from those of threads.
+            group_reporting: !place.job.has_own_results,
             ..place.job.clone()
         });
     }
@@ -253,7 +257,9 @@ fn answer(
 ) -> Measurement {
     let longest_ns = generated.iter().map(|generated| generated.longest_ns).max().filter(|longest_ns| *longest_ns > 0);
     let window_ns = longest_ns.unwrap_or(experiment.runtime_ns);
-    let group = |(index, (group, [read, write, trim])): (usize, (&Group, [Tally; 3]))| GroupMeasurement {
+    let entries: Vec<Vec<JobMeasurement>> = generated.iter().map(|it| it.jobs.clone()).collect();
+    let mut jobs = job_results::of_entries(experiment, entries).into_iter();
+    let mut group = |(index, (group, [read, write, trim])): (usize, (&Group, [Tally; 3]))| GroupMeasurement {
         path: group.path.clone(),
         weight: group.weight.get(),
         effective_weight: weights.as_ref().and_then(|all| all.get(index).copied()).unwrap_or(group.weight.get()),
@@ -265,9 +271,10 @@ fn answer(
         slip: Histogram::default(),
         throttled_ns: Vec::new(),
         threads: Vec::new(),
+        jobs: jobs.next().unwrap_or_default(),
     };
     let groups: Vec<GroupMeasurement> =
-        experiment.groups.iter().zip(generated.into_iter().map(|it| it.tallies)).enumerate().map(group).collect();
+        experiment.groups.iter().zip(generated.into_iter().map(|it| it.tallies)).enumerate().map(&mut group).collect();
     let flags = Flag::of_run(experiment, window_ns.max(experiment.runtime_ns), &groups, &scheduler);
     let notes = BTreeMap::from([("generator".to_owned(), "fio".to_owned())]);
     Measurement {

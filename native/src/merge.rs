@@ -13,6 +13,9 @@ pub fn add(group: &mut GroupMeasurement, part: GroupMeasurement, thread: usize) 
     add_tally(&mut group.sync, part.sync);
     group.late += part.late;
     group.slip.merge(&part.slip);
+    for (sum, job) in group.jobs.iter_mut().zip(&part.jobs) {
+        sum.add(job);
+    }
     if let (Some(mine), Some(theirs)) = (group.threads.get_mut(thread), part.threads.into_iter().nth(thread)) {
         *mine = theirs;
     }

@@ -199,6 +199,10 @@ impl<'a> Run<'a> {
             let message = format!("{left} workers have not sent their figures");
             return Err(RunError::Failed { message, source: None });
         }
+        if self.window.end_ns < Window::of(self.experiment, self.begin_ns).end_ns {
+            // All is done: what has not begun was not to begin, which its worker cannot know.
+            groups.iter_mut().flat_map(|group| &mut group.threads).for_each(|thread| thread.is_cut_off = false);
+        }
         Ok(groups)
     }
 }

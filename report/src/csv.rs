@@ -1,8 +1,10 @@
-//! One row per run, group (or `total`) and direction, for spreadsheets and data frames.
+//! One row per run, group (or `total`) and direction, for spreadsheets and data frames; of job files also one per job and
+//! direction, whose column `job` is not empty.
 
 use std::fmt::Write;
 
 use experiment::cell::Cell;
+use experiment::job_summary::summaries_of;
 use experiment::measurement::Tally;
 use experiment::{Histogram, IoDirection, Measurement};
 
@@ -16,10 +18,13 @@ pub fn table(results: &Results<'_>, percentiles: &[f64]) -> String {
     for &percent in percentiles {
         let _ = write!(text, ",lat_{}_ns", quantity::percentile_name(percent).replace('.', ""));
     }
-    text.push_str(",share,due,share_error,flags\n");
+    text.push_str(",share,due,share_error,flags");
+    let has_jobs = results.measurements.iter().flat_map(|run| &run.groups).any(|group| !group.jobs.is_empty());
+    text.push_str(if has_jobs { ",job,runtime_ms,cut_off\n" } else { "\n" });
     for cell in results.cells() {
         for run in &cell.runs {
-            rows_of_run(&mut text, &cell, run, percentiles);
+            rows_of_run(&mut text, &cell, run, percentiles, has_jobs);
+            rows_of_jobs(&mut text, &cell, run, percentiles);
         }
     }
     text
@@ -43,9 +48,10 @@ pub fn samples(run: &Measurement) -> String {
 const DIRECTIONS: [(&str, IoDirection); 3] =
     [("read", IoDirection::Read), ("write", IoDirection::Write), ("trim", IoDirection::Trim)];
 
-fn rows_of_run(text: &mut String, cell: &Cell<'_>, run: &Measurement, percentiles: &[f64]) {
+/// The columns that all rows of a run begin with.
+fn prefix_of(cell: &Cell<'_>, run: &Measurement) -> String {
     let experiment = &run.experiment;
-    let prefix = format!(
+    format!(
         "{},{},{},{},{},{}",
         quoted(&experiment.key()),
         experiment.set,
@@ -53,9 +59,19 @@ fn rows_of_run(text: &mut String, cell: &Cell<'_>, run: &Measurement, percentile
         quoted(&run.scheduler.name),
         quoted(&quantity::tunables(cell).join(" ")),
         experiment.threads,
-    );
+    )
+}
+
+fn flags_of(run: &Measurement) -> String {
     let flags: Vec<&str> = run.flags.iter().map(|flag| flag.label()).collect();
-    let flags = quoted(&flags.join(";"));
+    quoted(&flags.join(";"))
+}
+
+fn rows_of_run(text: &mut String, cell: &Cell<'_>, run: &Measurement, percentiles: &[f64], has_jobs: bool) {
+    let prefix = prefix_of(cell, run);
+    // Of groups the columns of jobs say nothing but the time.
+    let behind = if has_jobs { format!(",,{},", run.window_ns / 1_000_000) } else { String::new() };
+    let flags = flags_of(run) + &behind;
     let fairness = cell.fairness_of(&[run]);
     for (name, direction) in DIRECTIONS {
         let tally = |index: usize| run.groups.get(index).map(|group| tally_of(group, direction));
@@ -74,6 +90,30 @@ fn rows_of_run(text: &mut String, cell: &Cell<'_>, run: &Measurement, percentile
         }
         let share = fairness.as_ref().map(|fairness| (1.0, 1.0, Some(fairness.error_max)));
         Row { group: "total", weight: None, name, share }.write(text, &prefix, run, &used, percentiles, &flags);
+    }
+}
+
+/// The jobs of a run, over their own time: shares are of groups only.
+fn rows_of_jobs(text: &mut String, cell: &Cell<'_>, run: &Measurement, percentiles: &[f64]) {
+    let (prefix, flags) = (prefix_of(cell, run), flags_of(run));
+    for job in summaries_of(&[run]) {
+        let (group, label, cut_off) = (quoted(job.group), quoted(&job.label), quoted(&job.cut_off));
+        let behind = |runtime_ns: f64| format!(",,,,{flags},{label},{:.0},{cut_off}", runtime_ns / 1e6);
+        if job.directions.is_empty() {
+            // What has not begun has no direction.
+            let none = ",".repeat(percentiles.len());
+            let _ = writeln!(text, "{prefix},{group},{},,0,0.000,0,0,{none}{}", job.weight, behind(0.0));
+        }
+        for it in &job.directions {
+            let (bw, iops, latency) = (it.bytes_per_s.mean, it.ios_per_s.mean, &it.latency);
+            let _ = write!(text, "{prefix},{group},{},{},{bw:.0},{iops:.3},", job.weight, it.name);
+            let _ = write!(text, "{},{},{:.0}", it.ios, it.errors, latency.mean_ns());
+            for &percent in percentiles {
+                let _ = write!(text, ",{}", latency.percentile_ns(percent));
+            }
+            text.push_str(&behind(it.runtime_ns.mean));
+            text.push('\n');
+        }
     }
 }
 

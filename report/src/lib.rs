@@ -12,6 +12,7 @@ pub mod compare;
 pub mod csv;
 pub mod fio_json;
 pub mod fio_terse;
+mod jobs;
 pub mod json;
 mod legend;
 pub mod markdown;

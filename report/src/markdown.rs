@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use experiment::cell::Cell;
 
-use crate::Results;
 use crate::quantity::{decimals, half_width, mib, percent, percentile_of, scheduler, time};
-use crate::table::{discarded, discards};
+use crate::table::{JOB_ROWS, discarded, discards};
+use crate::{Results, jobs};
 
 /// One pipe table per workload.
 pub fn table(results: &Results<'_>, percentiles: &[f64]) -> String {
@@ -39,6 +39,23 @@ fn workload(block: &[Cell<'_>], percentiles: &[f64]) -> String {
         let worst = |percent| cell.slowest_group(percent).map_or_else(|| "-".to_owned(), |(_, it)| time(it.ns));
         row.extend(percentiles.iter().map(|&percent| worst(percent)));
         line(&mut text, &row);
+    }
+    text.push_str(&jobs_of(block, percentiles));
+    text
+}
+
+/// The results of single jobs.
+fn jobs_of(block: &[Cell<'_>], percentiles: &[f64]) -> String {
+    let Some(table) = jobs::table(block, percentiles, JOB_ROWS) else { return String::new() };
+    let mut text = format!("\n{}\n\n", jobs::NOTE);
+    line(&mut text, &table.header);
+    let is_name = |column: usize| column < table.names || column + 1 == table.header.len();
+    let rules = (0..table.header.len()).map(|column| if is_name(column) { "---" } else { "--:" }.to_owned());
+    line(&mut text, &rules.collect::<Vec<_>>());
+    table.rows.iter().for_each(|row| line(&mut text, row));
+    let omitted = jobs::omitted(&table);
+    if !omitted.is_empty() {
+        let _ = writeln!(text, "\n{omitted}");
     }
     text
 }

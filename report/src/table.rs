@@ -10,8 +10,11 @@ use experiment::measurement::Flag;
 use experiment::metric::Quantity;
 use experiment::statistics::{Estimate, truncated_mean};
 
-use crate::quantity::{self, decimals, half_width, jobs, mib, percent, scheduler, span, time, tunables};
-use crate::{Results, legend, winners};
+use crate::quantity::{self, decimals, half_width, mib, percent, scheduler, span, time, tunables};
+use crate::{Results, jobs, legend, winners};
+
+/// Rows of jobs that a table for people shows.
+pub(crate) const JOB_ROWS: usize = 100;
 
 /// Tunables that iostest's header names first, in this order.
 const CLASSIC_FIRST: [&str; 4] = ["group_isolation", "slice_idle", "group_idle", "quantum"];
@@ -222,7 +225,7 @@ fn text_block(results: &Results<'_>, block: &[Cell<'_>], options: &TextOptions, 
     let mut text = format!(
         "{}  {}, {groups}, {}{runs}      {}\n",
         first.workload,
-        jobs(first),
+        quantity::jobs(first),
         length(results, first),
         first.runs[0].target.path,
     );
@@ -239,7 +242,21 @@ fn text_block(results: &Results<'_>, block: &[Cell<'_>], options: &TextOptions, 
     text.push_str(&grid.show());
     text.push_str(signs);
     text.push_str(&best(block));
+    text.push_str(&jobs_of(block, &options.percentiles));
     text.push_str(&in_force(block));
+    text
+}
+
+/// The results of single jobs, below those of the groups.
+fn jobs_of(block: &[Cell<'_>], percentiles: &[f64]) -> String {
+    let Some(table) = jobs::table(block, percentiles, JOB_ROWS) else { return String::new() };
+    let mut grid = Grid { rows: vec![table.header.clone()], names: table.names };
+    table.rows.iter().for_each(|row| grid.row(row.clone()));
+    let mut text = format!("{}\n{}", jobs::NOTE, grid.show());
+    let omitted = jobs::omitted(&table);
+    if !omitted.is_empty() {
+        let _ = writeln!(text, "{omitted}");
+    }
     text
 }
 
@@ -349,14 +366,15 @@ fn in_force(block: &[Cell<'_>]) -> String {
     text
 }
 
-/// A table with a left-aligned first column, right-aligned others, and remarks in the last.
+/// A table with left-aligned names in its first columns, right-aligned figures, and remarks in the last column.
 struct Grid {
     rows: Vec<Vec<String>>,
+    names: usize,
 }
 
 impl Grid {
     fn new(header: &[String]) -> Self {
-        Self { rows: vec![header.to_vec()] }
+        Self { rows: vec![header.to_vec()], names: 1 }
     }
 
     fn row(&mut self, row: Vec<String>) {
@@ -375,6 +393,7 @@ impl Grid {
             for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
                 let _ = match column {
                     0 => write!(line, "{cell:<width$}"),
+                    name if name < self.names => write!(line, "  {cell:<width$}"),
                     last if last + 1 == columns => write!(line, "  {cell}"),
                     _ => write!(line, "  {cell:>width$}"),
                 };

@@ -402,6 +402,7 @@ mod loop_of_questions {
             slip: Histogram::default(),
             throttled_ns: Vec::new(),
             threads: Vec::new(),
+            jobs: Vec::new(),
         }
     }
 

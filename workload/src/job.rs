@@ -4,7 +4,7 @@
 //! [`crate::name`] (the twelve workload codes) and by [`crate::fio`] (job files), and read by [`crate::Issuer`].
 //! Units are in the names; `Default` is fio's default of each option, so a job says only what it changes.
 
-use block::{Nanos, Operation, Priority};
+use block::{Nanos, Operation};
 use serde::{Deserialize, Serialize};
 
 use crate::goal::Goals;
@@ -12,6 +12,9 @@ use crate::output::Output;
 use crate::program::Program;
 pub use crate::replay::{Pace, Replay};
 use crate::verify::Verify;
+
+mod defaults;
+mod derived;
 
 fn is_one(value: &u32) -> bool {
     *value == 1
@@ -614,217 +617,7 @@ pub struct Job {
     pub report_group: u32,
     /// All threads of the reporting group are shown as one entry.
     pub group_reporting: bool,
-}
-
-impl Default for Job {
-    #[expect(clippy::too_many_lines, reason = "a line per field")]
-    fn default() -> Self {
-        Self {
-            name: String::new(),
-            description: String::new(),
-            group: String::new(),
-            wishes: GroupWishes::default(),
-            threads: 1,
-            first_thread: 0,
-            program: None,
-            replay: None,
-            foreign: None,
-            mix: Mix::Read,
-            pattern: Pattern::default(),
-            distribution: Distribution::Uniform,
-            centre_millionths: None,
-            random_map: true,
-            random_percent: PerDirection::all(100),
-            block_sizes: PerDirection::default(),
-            sizes_unaligned: false,
-            block_align_bytes: PerDirection::all(0),
-            sizes_by_pattern: false,
-            file: String::new(),
-            directory: String::new(),
-            files: 1,
-            file_order: FileOrder::RoundRobin,
-            file_run: 1,
-            placement: Placement::Shared,
-            offset_align_bytes: 0,
-            zones: None,
-            offset: Amount::Bytes(0),
-            offset_increment: Amount::Bytes(0),
-            size: None,
-            file_bytes: None,
-            io_size: None,
-            number_ios: None,
-            loops: 1,
-            engine: Engine::Sync,
-            iodepth: 1,
-            iodepth_low: None,
-            completion_batch: 1,
-            direct: false,
-            invalidate: true,
-            sync: SyncKind::None,
-            fsync_every: 0,
-            fdatasync_every: 0,
-            end_fsync: false,
-            rate_bytes_per_s: PerDirection::all(0),
-            rate_ios_per_s: PerDirection::all(0),
-            rate_process: RateProcess::Linear,
-            rate_ignores_think: false,
-            think: Think::default(),
-            goals: Goals::default(),
-            cpus: Vec::new(),
-            splits_cpus: false,
-            output: Output::default(),
-            input: None,
-            verify: None,
-            continue_on_error: PerDirection::all(false),
-            runtime_ns: None,
-            time_based: false,
-            ramp_ns: 0,
-            start_delay_ns: (0, 0),
-            priority_bits: 0,
-            priority_share: PriorityShare::default(),
-            priority_splits: PerDirection::default(),
-            seed: None,
-            phase: 0,
-            wait_for: String::new(),
-            ends_phase: false,
-            ends: Ends::Group,
-            report_group: 0,
-            group_reporting: false,
-        }
-    }
-}
-
-impl Job {
-    /// The job of a program, with its name, running through once.
-    pub fn of(program: Program) -> Self {
-        let mut job = Self { name: program.name().to_owned(), ..Self::default() };
-        program.describe(&mut job);
-        Self { program: Some(program), ..job }
-    }
-
-    /// I/Os a thread may have in flight: `iodepth`, but 1 with a synchronous engine.
-    pub fn effective_depth(&self) -> u32 {
-        match self.engine {
-            Engine::Sync => 1,
-            Engine::Async | Engine::Null => self.iodepth.max(1),
-        }
-    }
-
-    /// Whether random I/Os visit every block exactly once per pass: asked for, and all sizes and alignments are equal.
-    ///
-    /// Elsewhere (ranges, splits, runs, hot spots) a map would need memory in proportion to the area; blocks may then repeat.
-    pub fn uses_random_map(&self) -> bool {
-        let Pattern::Random { run: 1, .. } = self.pattern else { return false };
-        let directions = self.mix.directions();
-        let mut used = Direction::ALL.into_iter().filter(|direction| directions.contains(direction));
-        let Some(first) = used.next() else { return false };
-        let unit = |direction: Direction| {
-            let size = self.block_sizes.of(direction);
-            let align = *self.block_align_bytes.of(direction);
-            match size {
-                BlockSize::Fixed(bytes) if align == 0 || align == *bytes => Some(*bytes),
-                _ => None,
-            }
-        };
-        let uniform = self.distribution == Distribution::Uniform;
-        let always = directions.iter().all(|direction| *self.random_percent.of(*direction) >= 100);
-        self.random_map
-            && self.zones.is_none()
-            && uniform
-            && always
-            && unit(first).is_some()
-            && used.all(|other| unit(other) == unit(first))
-    }
-
-    /// Whether random I/Os of different sizes are trimmed so that each block is visited once per pass, as fio does: asked for,
-    /// and all sizes are multiples of one smallest size.
-    pub fn trims_to_map(&self) -> bool {
-        let directions = self.mix.directions();
-        let smallest_bytes = self.block_sizes.of(directions[0]).smallest_bytes().max(1);
-        let fits = |direction: &Direction| {
-            let (size, align) = (self.block_sizes.of(*direction), *self.block_align_bytes.of(*direction));
-            let is_multiple = match size {
-                BlockSize::Fixed(_) | BlockSize::Range { .. } => size.largest_bytes().is_multiple_of(smallest_bytes),
-                BlockSize::Split(entries) => entries.iter().all(|entry| entry.bytes.is_multiple_of(smallest_bytes)),
-            };
-            size.smallest_bytes() == smallest_bytes && is_multiple && (align == 0 || align == smallest_bytes)
-        };
-        let is_random = matches!(self.pattern, Pattern::Random { run: 1, .. });
-        let draws_all = directions.iter().all(|direction| *self.random_percent.of(*direction) >= 100);
-        let is_plain = self.zones.is_none() && self.distribution == Distribution::Uniform;
-        self.random_map
-            && is_random
-            && draws_all
-            && is_plain
-            && !self.sizes_unaligned
-            && !self.sizes_by_pattern
-            && !matches!(self.mix, Mix::TrimWrite | Mix::Rewrite)
-            && !self.uses_random_map()
-            && directions.iter().all(fits)
-    }
-
-    /// Whether its I/Os go out at recorded times: then it sleeps most of the time, and has to be awake in time.
-    pub fn keeps_recorded_times(&self) -> bool {
-        self.replay.as_ref().is_some_and(|replay| replay.pace == Pace::AsRecorded)
-    }
-
-    /// The processors that a thread may run on; empty = all.
-    pub fn cpus_of(&self, thread: u32) -> Vec<usize> {
-        let all = self.cpus.iter().map(|&cpu| cpu as usize);
-        match self.cpus.len() {
-            0 => Vec::new(),
-            count if self.splits_cpus => all.skip(thread as usize % count).take(1).collect(),
-            _ => all.collect(),
-        }
-    }
-
-    /// The job's I/O priority.
-    pub fn priority(&self) -> Priority {
-        Priority(self.priority_bits)
-    }
-
-    /// The name of the area (file, device, region) that `thread` works on; equal names mean the same area.
-    ///
-    /// `file` when given. Otherwise `<job>.<thread>.0` for [`Placement::Own`], else the group's file `<group or job>.area`.
-    /// `directory` is put in front of made-up names only.
-    pub fn area_name(&self, thread: u32) -> String {
-        if !self.file.is_empty() {
-            return self.file.clone();
-        }
-        let owner = if self.group.is_empty() { &self.name } else { &self.group };
-        let base = match self.placement {
-            Placement::Own => format!("{}.{thread}.0", self.name),
-            Placement::Shared | Placement::Split => format!("{owner}.area"),
-        };
-        if self.directory.is_empty() { base } else { format!("{}/{base}", self.directory) }
-    }
-
-    /// The smallest area in bytes on which every thread can do all it wants; None when the job takes what it gets.
-    pub fn wanted_area_bytes(&self) -> Option<u64> {
-        let files = u64::from(self.files.max(1));
-        let all_files = |bytes: u64| match files {
-            1 => bytes,
-            _ => bytes.next_multiple_of(crate::files::FILE_ALIGNMENT_BYTES).saturating_mul(files),
-        };
-        if let Some(bytes) = self.file_bytes {
-            return Some(all_files(bytes));
-        }
-        let size_bytes = match self.size.map(|size| size.part(files)) {
-            Some(Amount::Bytes(bytes)) => bytes,
-            Some(Amount::Percent(_)) => return None,
-            None => self.program?.area_bytes()?,
-        };
-        let threads = u64::from(self.threads.max(1));
-        let (Amount::Bytes(first), Amount::Bytes(increment_bytes)) = (self.offset, self.offset_increment) else {
-            return None;
-        };
-        Some(all_files(match self.placement {
-            Placement::Split => {
-                first.saturating_add(crate::pattern::round_up_to_mib(size_bytes).saturating_mul(threads))
-            }
-            Placement::Shared | Placement::Own => {
-                first.saturating_add(increment_bytes.saturating_mul(threads - 1)).saturating_add(size_bytes)
-            }
-        }))
-    }
+    /// Whether it has results beside those of its group, by thread or reporting group: it comes from a job file.
+    #[serde(skip_serializing_if = "is_default")]
+    pub has_own_results: bool,
 }

@@ -298,7 +298,7 @@ impl Load {
     fn end_thread(&mut self, index: usize, now: Nanos) {
         self.threads[index].is_running = false;
         if let Some(recorder) = &mut self.recorder {
-            recorder.ended(index, self.threads[index].issuer.ending());
+            recorder.ended(index, self.threads[index].issuer.ending(), now);
         }
         let mut ending = Vec::new();
         if self.schedule.ended(index, &mut ending) {

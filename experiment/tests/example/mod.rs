@@ -36,6 +36,7 @@ pub fn measured(scheduler: &str, threads: u32, set: u32, kib_per_s: &[u64], late
             slip: Histogram::default(),
             throttled_ns: Vec::new(),
             threads: Vec::new(),
+            jobs: Vec::new(),
         }
     };
     Measurement {

@@ -2,7 +2,7 @@
 
 use elevator::limiters::PROPORTIONAL;
 use elevator::registry::ENTRIES;
-use experiment::{Exit, Matrix, Measurement};
+use experiment::{Exit, IssuerPlace, Matrix, Measurement};
 use workload::verify::REMARK;
 
 use crate::exit::{Error, Voice};
@@ -86,6 +86,31 @@ pub fn endings(measurements: &[Measurement], voice: Voice) {
                 voice.note(&text);
                 said.push(text);
             }
+        }
+    }
+}
+
+/// Says which jobs the end of a run cut off or kept from beginning, where jobs follow one another: of each run once.
+pub fn cut_off(measurements: &[Measurement], voice: Voice) {
+    const NAMES: usize = 4;
+    let mut said: Vec<String> = Vec::new();
+    for measurement in measurements {
+        let follows = |place: IssuerPlace<'_>| place.job.phase > 0 || !place.job.wait_for.is_empty();
+        if !measurement.experiment.issuers().any(follows) {
+            continue;
+        }
+        let threads = measurement.groups.iter().flat_map(|group| &group.threads).filter(|thread| thread.is_cut_off);
+        let names: Vec<&str> = threads.map(|thread| thread.name.as_str()).collect();
+        let more = names.len().saturating_sub(NAMES);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let text = format!(
+            "{}: the end of the run cut off {}{more}: a longer --runtime gives them their time",
+            measurement.experiment.scheduler,
+            names.iter().take(NAMES).copied().collect::<Vec<_>>().join(", "),
+        );
+        if !names.is_empty() && !said.contains(&text) {
+            voice.note(&text);
+            said.push(text);
         }
     }
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use block::Nanos;
+use experiment::job_results::{JobMeasurement, JobTally};
 use experiment::measurement::{DeviceCounters, Flag, GroupMeasurement, Tally};
 use experiment::{
     Exit, Experiment, Group, Histogram, Machine, Matrix, Measurement, Order, SchedulerInForce, SchedulerSpec,
@@ -71,8 +72,20 @@ pub fn generated(text: &str) -> Result<Generated, String> {
             add(sum, &Tally { bytes, ios, ..tally(direction, 1.0) });
             all.longest_ns = all.longest_ns.max(whole(direction.runtime_ms * 1e6));
         }
+        all.jobs.push(job_result(job, all.jobs.len()));
     }
     Ok(all)
+}
+
+/// An entry of fio's as a result of a job; each is taken for one thread.
+fn job_result(job: &FioJob, first_thread: usize) -> JobMeasurement {
+    let of = |direction: &FioDirection| {
+        let (bytes, ios) = (direction.total_bytes, direction.total_ios);
+        JobTally { runtime_ns: whole(direction.runtime_ms * 1e6), tally: Tally { bytes, ios, ..tally(direction, 1.0) } }
+    };
+    let (read, write, trim) = (of(&job.read), of(&job.write), of(&job.trim));
+    let (name, report_group) = (job.name.clone(), u32::try_from(job.group).unwrap_or(u32::MAX));
+    JobMeasurement { name, report_group, first_thread, threads: 1, read, write, trim, ..JobMeasurement::default() }
 }
 
 /// A message of the reader with its exit code.
@@ -99,7 +112,8 @@ fn head_of(target: &str, measurements: &[Measurement]) -> Head {
         sets: 1,
         order: Order::Classic,
         seed: 0,
-        runtime_ns: measurements.iter().map(|run| run.window_ns).max().unwrap_or(0),
+        // Each of them lasted as long as its jobs did.
+        runtime_ns: Experiment::UNTIL_DONE_NS,
         ramp_ns: 0,
         device_depth: None,
         queue_requests: None,
@@ -141,6 +155,7 @@ fn measurement(target: &str, workload: &str, jobs: &[&FioJob]) -> Measurement {
             slip: Histogram::default(),
             throttled_ns: Vec::new(),
             threads: Vec::new(),
+            jobs: Vec::new(),
         };
         groups.push((group, measured));
     }
@@ -156,7 +171,7 @@ fn measurement(target: &str, workload: &str, jobs: &[&FioJob]) -> Measurement {
         threads: 1,
         set: 1,
         seed: 0,
-        runtime_ns: nanoseconds,
+        runtime_ns: Experiment::UNTIL_DONE_NS,
         ramp_ns: 0,
         device_depth: None,
         queue_requests: None,

@@ -306,6 +306,7 @@ fn conclude(
         advise::idle_weights(&made.measurements, voice);
         advise::notes_of_hosts(&made.measurements, voice);
         advise::endings(&made.measurements, voice);
+        advise::cut_off(&made.measurements, voice);
         logs::check(store.is_some(), &made.measurements, voice);
         crate::replay::slip::say(&made.measurements, voice);
     }

@@ -169,7 +169,7 @@ impl Performance {
                 is_stopped = true;
             }
             let Some(wake_ns) = self.issue(now) else {
-                self.recorder.ended(self.index, self.issuer.ending());
+                self.recorder.ended(self.index, self.issuer.ending(), monotonic_ns());
                 return Ok(self.recorder);
             };
             if now >= self.next_live_ns {

@@ -1,15 +1,17 @@
-//! One run in the layout of `fio --output-format=json+`: an entry of `jobs` per group, ours under `hoistway`.
+//! One run in the layout of `fio --output-format=json+`: an entry of `jobs` per job of a job file, else per group; ours under
+//! `hoistway`.
 //!
 //! Differences that a reader may meet: `bw_*` and `iops_*` come from samples of one second (fio: 500 ms); processor
 //! figures are zero (they would be ours, not the job's); `iodepth_*` is the depth the jobs were told to keep, submitted
 //! one by one, not a count; `clat_ns` equals `lat_ns`, and both have percentiles. Source: harness 7.1.
 
-use experiment::Histogram;
 use experiment::histogram::bucket_ns;
-use experiment::job::Job;
+use experiment::job::{Job, Mix, Pattern};
+use experiment::job_results::JobMeasurement;
 use experiment::measurement::{DirectionCounters, GroupMeasurement, Measurement, Sample, Tally};
 use experiment::recorder::errno_of;
 use experiment::statistics::Estimate;
+use experiment::{Group, Histogram};
 
 use super::{Json, in_force, size_text, weight_text};
 use crate::Results;
@@ -19,82 +21,174 @@ use crate::quantity;
 const PERCENTILES: [f64; 17] =
     [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
 
-/// Runs of `results` as fio would have written them, had they been one: an entry of `jobs` per run and group. Which run an
-/// entry is of stands under `hoistway`.
+/// Runs of `results` as fio would have written them, had they been one: an entry of `jobs` per run and job of a job file, or
+/// group where there is no job file. Which run an entry is of stands under `hoistway`.
 pub fn fio<'a>(results: &Results<'_>, runs: impl IntoIterator<Item = &'a Measurement> + Clone) -> Json {
-    let groups = runs
-        .clone()
-        .into_iter()
-        .flat_map(|run| run.groups.iter().zip(&run.experiment.groups).map(move |(group, plan)| (run, group, plan)));
-    let active = groups.filter(|(.., plan)| !plan.jobs.is_empty()).enumerate();
-    let jobs = active.map(|(number, (run, group, plan))| job(run, number, group, &plan.jobs, run.bytes_per_s()));
+    let mut jobs = Vec::new();
+    let mut next_group = 0;
+    for run in runs.clone() {
+        let first_group = next_group;
+        for (group, plan) in run.groups.iter().zip(&run.experiment.groups).filter(|(_, plan)| !plan.jobs.is_empty()) {
+            if group.jobs.is_empty() {
+                jobs.push(Entry::of_group(run, group, plan, next_group).json());
+                next_group += 1;
+            }
+            for job in &group.jobs {
+                let number = first_group + u64::from(job.report_group);
+                jobs.push(Entry::of_job(run, group, plan, (number, job)).json());
+                next_group = next_group.max(number + 1);
+            }
+        }
+    }
     Json::object([
         ("fio version", Json::text(format!("fio-3.33-hoistway-{}", results.version))),
         ("timestamp", Json::Whole(results.started_unix_ms / 1000)),
         ("timestamp_ms", Json::Whole(results.started_unix_ms)),
         ("time", Json::text(results.started_like_ctime())),
-        ("jobs", Json::List(jobs.collect())),
+        ("jobs", Json::List(jobs)),
         ("disk_util", Json::List(runs.into_iter().map(disk_util).collect())),
     ])
 }
 
-fn job(run: &Measurement, number: usize, group: &GroupMeasurement, jobs: &[Job], aggregate: f64) -> Json {
-    let latency = group.latency();
-    let runtime_ms = run.window_ns / 1_000_000;
-    let direction = |tally| direction(run, tally, aggregate);
-    let mut json = Json::object([
-        ("jobname", Json::text(&group.path)),
-        ("groupid", Json::Whole(number as u64)),
-        ("error", Json::Whole(job_errno(group))),
-        ("eta", Json::Whole(0)),
-        ("elapsed", Json::Whole(run.window_ns.div_ceil(1_000_000_000))),
-        ("job options", job_options(group, jobs)),
-        ("read", direction(&group.read)),
-        ("write", direction(&group.write)),
-        ("trim", direction(&group.trim)),
-        (
-            "sync",
-            Json::object([
-                ("total_ios", Json::Whole(group.sync.ios)),
-                ("lat_ns", latencies(&group.sync.latency, true)),
-            ]),
-        ),
-        ("job_runtime", Json::Whole(runtime_ms)),
-        ("usr_cpu", Json::Decimal(0.0)),
-        ("sys_cpu", Json::Decimal(0.0)),
-        ("ctx", Json::Whole(0)),
-        ("majf", Json::Whole(0)),
-        ("minf", Json::Whole(0)),
-    ]);
-    depths(&mut json, jobs);
-    latency_classes(&mut json, &latency);
-    json.push("hoistway", own(run, group));
-    json
+/// What becomes an entry of `jobs`: a group, or a job of it.
+struct Entry<'a> {
+    run: &'a Measurement,
+    group: &'a GroupMeasurement,
+    name: &'a str,
+    /// `groupid`.
+    number: u64,
+    plan: &'a [Job],
+    /// Reads, writes, discards and flushes, each with how long it took.
+    tallies: [(&'a Tally, u64); 4],
+    latency: Histogram,
+    job: Option<&'a JobMeasurement>,
 }
 
-/// The errno fio would have ended the job with: that of the most frequent error, 0 without any.
-fn job_errno(group: &GroupMeasurement) -> u64 {
-    let tallies = [&group.read, &group.write, &group.trim, &group.sync];
-    let most = tallies.iter().flat_map(|tally| &tally.errors).max_by_key(|(_, count)| **count);
-    most.and_then(|(name, _)| errno_of(name)).map_or(0, u64::from)
-}
-
-fn job_options(group: &GroupMeasurement, jobs: &[Job]) -> Json {
-    let mut options = Json::object([("cgroup", Json::text(&group.path)), ("cgroup_weight", weight_text(group.weight))]);
-    if let [job, ..] = jobs {
-        options.push("bs", Json::text(quantity::block_size(job)));
-        options.push("iodepth", Json::text(job.effective_depth().to_string()));
-        options.push("numjobs", Json::text(jobs.iter().map(|job| job.threads).sum::<u32>().to_string()));
-        options.push("direct", Json::text(if job.direct { "1" } else { "0" }));
-        if let Some(experiment::job::Amount::Bytes(bytes)) = job.size {
-            options.push("size", size_text(bytes));
-        }
+impl<'a> Entry<'a> {
+    fn of_group(run: &'a Measurement, group: &'a GroupMeasurement, plan: &'a Group, number: u64) -> Self {
+        let tallies = [&group.read, &group.write, &group.trim, &group.sync].map(|tally| (tally, run.window_ns));
+        let (latency, name, plan) = (group.latency(), &group.path, &plan.jobs);
+        Self { run, group, name, number, plan, tallies, latency, job: None }
     }
-    options
+
+    fn of_job(
+        run: &'a Measurement,
+        group: &'a GroupMeasurement,
+        plan: &'a Group,
+        (number, job): (u64, &'a JobMeasurement),
+    ) -> Self {
+        let tallies = job.directions().map(|(_, it)| (&it.tally, it.runtime_ns));
+        let (latency, name, plan) = (job.latency(), &job.name, job.plan(plan));
+        Self { run, group, name, number, plan, tallies, latency, job: Some(job) }
+    }
+
+    fn runtime_ns(&self) -> u64 {
+        self.job.map_or(self.run.window_ns, JobMeasurement::runtime_ns)
+    }
+
+    /// Bytes per second that its reporting group moved in a direction; of groups, all together in all directions.
+    fn aggregate(&self, direction: usize) -> f64 {
+        let Some(job) = self.job else { return self.run.bytes_per_s() };
+        let jobs = self.run.groups.iter().flat_map(|group| &group.jobs);
+        let mut all = JobTotal::default();
+        for other in jobs.filter(|other| other.report_group == job.report_group) {
+            let it = other.directions()[direction].1;
+            all = JobTotal { bytes: all.bytes + it.tally.bytes, longest_ns: all.longest_ns.max(it.runtime_ns) };
+        }
+        per_s(all.bytes, all.longest_ns)
+    }
+
+    fn json(&self) -> Json {
+        let runtime_ns = self.runtime_ns();
+        let [read, write, trim] = [0, 1, 2].map(|index| {
+            let (tally, runtime_ns) = self.tallies[index];
+            direction(tally, runtime_ns, self.aggregate(index))
+        });
+        let sync = self.tallies[3].0;
+        let mut json = Json::object([
+            ("jobname", Json::text(self.name)),
+            ("groupid", Json::Whole(self.number)),
+            ("error", Json::Whole(self.errno())),
+            ("eta", Json::Whole(0)),
+            ("elapsed", Json::Whole(runtime_ns.div_ceil(1_000_000_000))),
+            ("job options", self.options()),
+            ("read", read),
+            ("write", write),
+            ("trim", trim),
+            ("sync", Json::object([("total_ios", Json::Whole(sync.ios)), ("lat_ns", latencies(&sync.latency, true))])),
+            ("job_runtime", Json::Whole(runtime_ns / 1_000_000)),
+            ("usr_cpu", Json::Decimal(0.0)),
+            ("sys_cpu", Json::Decimal(0.0)),
+            ("ctx", Json::Whole(0)),
+            ("majf", Json::Whole(0)),
+            ("minf", Json::Whole(0)),
+        ]);
+        depths(&mut json, self.plan);
+        latency_classes(&mut json, &self.latency);
+        if let Some(job) = self.plan.first().filter(|job| !job.description.is_empty()) {
+            json.push("desc", Json::text(&job.description));
+        }
+        json.push("hoistway", self.own());
+        json
+    }
+
+    /// The errno fio would have ended the job with: that of the most frequent error, 0 without any.
+    fn errno(&self) -> u64 {
+        let errors = self.tallies.iter().flat_map(|(tally, _)| &tally.errors);
+        let most = errors.max_by_key(|(_, count)| **count);
+        most.and_then(|(name, _)| errno_of(name)).map_or(0, u64::from)
+    }
+
+    fn options(&self) -> Json {
+        let mut options =
+            Json::object([("cgroup", Json::text(&self.group.path)), ("cgroup_weight", weight_text(self.group.weight))]);
+        if let [job, ..] = self.plan {
+            options.push("rw", Json::text(direction_option(job)));
+            if let Mix::ReadWrite { read_percent } = job.mix {
+                options.push("rwmixread", Json::text(read_percent.to_string()));
+            }
+            options.push("bs", Json::text(quantity::block_size(job)));
+            options.push("iodepth", Json::text(job.effective_depth().to_string()));
+            options.push("numjobs", Json::text(self.plan.iter().map(|job| job.threads).sum::<u32>().to_string()));
+            options.push("direct", Json::text(if job.direct { "1" } else { "0" }));
+            if let Some(experiment::job::Amount::Bytes(bytes)) = job.size {
+                options.push("size", size_text(bytes));
+            }
+            if self.job.is_some() && job.group_reporting {
+                options.push("group_reporting", Json::text("1"));
+            }
+        }
+        options
+    }
 }
 
-fn direction(run: &Measurement, tally: &Tally, aggregate: f64) -> Json {
-    let bw = run.per_s(tally.bytes);
+/// `rw` as job files write it, without its runs and skips.
+fn direction_option(job: &Job) -> String {
+    let word = match job.mix {
+        Mix::Read => "read",
+        Mix::Write => "write",
+        Mix::Trim => "trim",
+        Mix::ReadWrite { .. } => "rw",
+        Mix::TrimWrite => "trimwrite",
+        Mix::Rewrite => "rewrite",
+    };
+    let is_random = matches!(job.pattern, Pattern::Random { .. });
+    format!("{}{word}", if is_random { "rand" } else { "" })
+}
+
+/// What all jobs of a reporting group moved in a direction, and over how long.
+#[derive(Copy, Clone, Default)]
+struct JobTotal {
+    bytes: u64,
+    longest_ns: u64,
+}
+
+fn per_s(amount: u64, over_ns: u64) -> f64 {
+    if over_ns == 0 { 0.0 } else { amount as f64 * 1e9 / over_ns as f64 }
+}
+
+fn direction(tally: &Tally, runtime_ns: u64, aggregate: f64) -> Json {
+    let bw = per_s(tally.bytes, runtime_ns);
     let used = tally.latency.count() > 0;
     let samples: &[Sample] = if used { &tally.samples } else { &[] };
     // A cut last second would pull the minimum down.
@@ -109,8 +203,8 @@ fn direction(run: &Measurement, tally: &Tally, aggregate: f64) -> Json {
         ("io_kbytes", Json::Whole(tally.bytes >> 10)),
         ("bw_bytes", Json::Whole(whole_number(bw))),
         ("bw", Json::Whole(whole_number(bw / 1024.0))),
-        ("iops", Json::Decimal(run.per_s(tally.ios))),
-        ("runtime", Json::Whole(if used { run.window_ns / 1_000_000 } else { 0 })),
+        ("iops", Json::Decimal(per_s(tally.ios, runtime_ns))),
+        ("runtime", Json::Whole(if used { runtime_ns / 1_000_000 } else { 0 })),
         ("total_ios", Json::Whole(tally.ios)),
         ("short_ios", Json::Whole(tally.errors.get("short").copied().unwrap_or(0))),
         ("drop_ios", Json::Whole(0)),
@@ -210,29 +304,40 @@ fn latency_classes(json: &mut Json, histogram: &Histogram) {
     json.push("latency_window", Json::Whole(0));
 }
 
-/// What fio has no place for.
-fn own(run: &Measurement, group: &GroupMeasurement) -> Json {
-    let errors = group.directions().into_iter().flat_map(|(direction, tally)| {
-        tally.errors.iter().map(move |(name, count)| (format!("{direction} {name}"), Json::Whole(*count)))
-    });
-    let reasons = run.dispatch_reasons.iter().map(|(reason, count)| (reason.clone(), Json::Whole(*count)));
-    Json::object([
-        ("host", Json::text(&run.host)),
-        ("target", Json::text(&run.target.path)),
-        ("workload", Json::text(&run.experiment.workload)),
-        ("sched", Json::text(run.experiment.scheduler.to_string())),
-        ("tunables", in_force(run)),
-        ("nr", Json::Whole(run.experiment.threads.into())),
-        ("set", Json::Whole(run.experiment.set.into())),
-        ("seed", Json::Whole(run.experiment.seed)),
-        ("group", Json::text(&group.path)),
-        ("weight", Json::Whole(group.weight.into())),
-        ("effective_weight", Json::Whole(group.effective_weight.into())),
-        ("device_ns", Json::Whole(group.device_ns())),
-        ("errors", Json::Object(errors.collect())),
-        ("dispatch_reasons", Json::Object(reasons.collect())),
-        ("flags", Json::List(run.flags.iter().map(|flag| Json::text(flag.label())).collect())),
-    ])
+impl Entry<'_> {
+    /// What fio has no place for.
+    fn own(&self) -> Json {
+        let Self { run, group, .. } = self;
+        let directions = ["read", "write", "trim"].into_iter().zip(&self.tallies);
+        let errors = directions.flat_map(|(direction, (tally, _))| {
+            tally.errors.iter().map(move |(name, count)| (format!("{direction} {name}"), Json::Whole(*count)))
+        });
+        let reasons = run.dispatch_reasons.iter().map(|(reason, count)| (reason.clone(), Json::Whole(*count)));
+        let mut json = Json::object([
+            ("host", Json::text(&run.host)),
+            ("target", Json::text(&run.target.path)),
+            ("workload", Json::text(&run.experiment.workload)),
+            ("sched", Json::text(run.experiment.scheduler.to_string())),
+            ("tunables", in_force(run)),
+            ("nr", Json::Whole(run.experiment.threads.into())),
+            ("set", Json::Whole(run.experiment.set.into())),
+            ("seed", Json::Whole(run.experiment.seed)),
+            ("group", Json::text(&group.path)),
+            ("weight", Json::Whole(group.weight.into())),
+            ("effective_weight", Json::Whole(group.effective_weight.into())),
+        ]);
+        match self.job {
+            Some(job) => {
+                json.push("threads", Json::Whole(job.threads as u64));
+                json.push("cut_off", Json::text(job.cut_off_text(group)));
+            }
+            None => json.push("device_ns", Json::Whole(group.device_ns())),
+        }
+        json.push("errors", Json::Object(errors.collect()));
+        json.push("dispatch_reasons", Json::Object(reasons.collect()));
+        json.push("flags", Json::List(run.flags.iter().map(|flag| Json::text(flag.label())).collect()));
+        json
+    }
 }
 
 fn disk_util(run: &Measurement) -> Json {

@@ -6,6 +6,7 @@ mod fio;
 mod tree;
 
 use experiment::cell::{Cell, CellGroup};
+use experiment::job_summary::{JobSummary, summaries};
 use experiment::statistics::Estimate;
 use experiment::{Histogram, IoDirection, Measurement};
 
@@ -89,6 +90,7 @@ fn cell(cell: &Cell<'_>) -> Json {
     if !cell.scheduler.has_shares && !cell.flags.contains(&experiment::measurement::Flag::NoShares) {
         flags.push(Json::text("no shares"));
     }
+    let jobs = summaries(cell);
     let mut json = Json::object([
         ("workload", Json::text(cell.workload)),
         ("sched", Json::text(&cell.scheduler.name)),
@@ -99,7 +101,7 @@ fn cell(cell: &Cell<'_>) -> Json {
         ("nr", Json::Whole(cell.threads.into())),
         ("sets", Json::Whole(cell.runs.len() as u64)),
         ("total", total(cell)),
-        ("groups", Json::List((0..cell.groups.len()).map(|index| group(cell, index)).collect())),
+        ("groups", Json::List((0..cell.groups.len()).map(|index| group(cell, index, &jobs)).collect())),
         ("jain", Json::or_null(fairness.map(|fairness| fairness.jain))),
         ("share_error_max", Json::or_null(fairness.map(|fairness| fairness.error_max))),
         ("share_error_mean", Json::or_null(fairness.map(|fairness| fairness.error_mean))),
@@ -137,10 +139,10 @@ fn slip(cell: &Cell<'_>) -> Option<Json> {
     })
 }
 
-fn group(cell: &Cell<'_>, index: usize) -> Json {
+fn group(cell: &Cell<'_>, index: usize, jobs: &[JobSummary<'_>]) -> Json {
     let group = &cell.groups[index];
     let fairness = cell.fairness.as_ref();
-    Json::object([
+    let mut json = Json::object([
         ("name", Json::text(group.path)),
         ("weight", Json::Whole(group.weight.into())),
         ("bw_bytes", estimate(&group.bytes_per_s)),
@@ -150,7 +152,38 @@ fn group(cell: &Cell<'_>, index: usize) -> Json {
         ("due", Json::or_null(fairness.map(|fairness| fairness.due[index]))),
         ("share_error", Json::or_null(fairness.and_then(|fairness| fairness.error(index)))),
         ("lat_ns", latencies(cell, Some(index))),
-    ])
+    ]);
+    let jobs = jobs.iter().filter(|job| job.group == group.path).map(job);
+    let jobs: Vec<Json> = jobs.collect();
+    if !jobs.is_empty() {
+        json.push("jobs", Json::List(jobs));
+    }
+    json
+}
+
+/// A job of a group, or the sum of its reporting group; rates are over its own time.
+fn job(job: &JobSummary<'_>) -> Json {
+    let mut json = Json::object([
+        ("name", Json::text(&job.label)),
+        ("report_group", Json::Whole(job.report_group.into())),
+        ("threads", Json::Whole(job.threads as u64)),
+        ("is_sum", Json::Bool(job.is_sum)),
+        ("runtime_ns", estimate(&job.runtime_ns)),
+        ("cut_off", Json::text(&job.cut_off)),
+    ]);
+    for it in &job.directions {
+        let direction = Json::object([
+            ("runtime_ns", estimate(&it.runtime_ns)),
+            ("bw_bytes", estimate(&it.bytes_per_s)),
+            ("iops", estimate(&it.ios_per_s)),
+            ("bytes", Json::Whole(it.bytes)),
+            ("ios", Json::Whole(it.ios)),
+            ("errors", Json::Whole(it.errors)),
+            ("lat_ns", latency(&it.latency, |percent| it.latency.percentile_ns(percent) as f64)),
+        ]);
+        json.push(it.name, direction);
+    }
+    json
 }
 
 /// Latencies by direction, those that occurred.
@@ -165,21 +198,24 @@ fn latencies(cell: &Cell<'_>, group: Option<usize>) -> Json {
     for (name, direction) in directions {
         let figures = cell.latency(group, Some(direction));
         if figures.histogram.count() > 0 {
-            let percentile = |percent| Json::Decimal(figures.percentile_ns(percent).mean);
-            let entry = Json::object([
-                ("mean", Json::Decimal(figures.histogram.mean_ns())),
-                ("p50", percentile(50.0)),
-                ("p90", percentile(90.0)),
-                ("p95", percentile(95.0)),
-                ("p99", percentile(99.0)),
-                ("p999", percentile(99.9)),
-                ("max", Json::Whole(figures.histogram.max_ns())),
-                ("n", Json::Whole(figures.histogram.count())),
-            ]);
-            json.push(name, entry);
+            json.push(name, latency(&figures.histogram, |percent| figures.percentile_ns(percent).mean));
         }
     }
     json
+}
+
+fn latency(histogram: &Histogram, percentile_ns: impl Fn(f64) -> f64) -> Json {
+    let percentile = |percent| Json::Decimal(percentile_ns(percent));
+    Json::object([
+        ("mean", Json::Decimal(histogram.mean_ns())),
+        ("p50", percentile(50.0)),
+        ("p90", percentile(90.0)),
+        ("p95", percentile(95.0)),
+        ("p99", percentile(99.0)),
+        ("p999", percentile(99.9)),
+        ("max", Json::Whole(histogram.max_ns())),
+        ("n", Json::Whole(histogram.count())),
+    ])
 }
 
 /// Why requests were chosen, all sets together.

@@ -153,6 +153,10 @@ fn workload(page: &mut String, block: &[Cell<'_>]) {
         let note = format!("MiB/s of each group, second by second, first set, one scale for all charts.{at}");
         section(page, "Over time", &note, &chart);
     }
+    let jobs = tables::jobs(block);
+    if !jobs.is_empty() {
+        section(page, "Job by job", crate::jobs::NOTE, &jobs);
+    }
     section(
         page,
         "Settings in force",

@@ -11,6 +11,9 @@ use crate::Results;
 use crate::quantity::{amount, decimals, half_width, mib, percent, scheduler, span, time, tunables, weights};
 use crate::table::{discarded, discards, length};
 
+/// Rows of jobs that the page shows.
+const JOB_ROWS: usize = 1_000;
+
 /// Each scheduler with everything that was in force while it ran.
 pub(super) fn settings(cells: &[&Cell<'_>]) -> String {
     let mut text = String::from(
@@ -123,6 +126,23 @@ pub(super) fn group_latencies(block: &[Cell<'_>]) -> String {
     }
     text.push_str("</table></div>\n");
     text
+}
+
+/// Results of single jobs; empty where none has one.
+pub(super) fn jobs(block: &[Cell<'_>]) -> String {
+    let Some(table) = crate::jobs::table(block, &[50.0, 99.0, 99.9, 100.0], JOB_ROWS) else { return String::new() };
+    let row = |cells: &[String], tag: &str| {
+        let cell = |(column, cell): (usize, &String)| {
+            let is_text = column < table.names || column + 1 == cells.len();
+            let class = if is_text { " class=\"text\"" } else { "" };
+            format!("<{tag}{class}>{}</{tag}>", escaped(cell))
+        };
+        format!("<tr>{}</tr>\n", cells.iter().enumerate().map(cell).collect::<String>())
+    };
+    let rows: String = table.rows.iter().map(|cells| row(cells, "td")).collect();
+    let omitted = crate::jobs::omitted(&table);
+    let omitted = if omitted.is_empty() { omitted } else { format!("<p class=\"note\">{omitted}</p>\n") };
+    format!("<div class=\"scroll\"><table>{}{rows}</table></div>\n{omitted}", row(&table.header, "th"))
 }
 
 /// Percentiles of one group, or of the one that waits longest.

@@ -196,6 +196,7 @@ fn measurement(experiment: experiment::Experiment, behaviour: &Behaviour) -> Mea
             slip: Histogram::default(),
             throttled_ns: Vec::new(),
             threads,
+            jobs: Vec::new(),
         }
     });
     let groups: Vec<GroupMeasurement> = groups.collect();

@@ -234,7 +234,7 @@ impl Processes {
         let process = &mut self.processes[index];
         process.is_running = false;
         self.running -= 1;
-        self.recorder.ended(index, process.issuer.ending());
+        self.recorder.ended(index, process.issuer.ending(), now);
         for actor in 0..u32::from(process.issuer.actors()) {
             queue.context_exited(block::ContextId(process.template.context.0 + actor), now);
         }

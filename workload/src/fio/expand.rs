@@ -199,6 +199,7 @@ impl File {
         self.check_weight(&job, &weight_at, findings);
         self.check_files(&job, &files_at, findings);
         job.first_thread = self.threads;
+        job.has_own_results = true;
         self.threads = self.threads.saturating_add(job.threads);
         self.in_flight += u64::from(job.threads) * u64::from(job.effective_depth());
         if self.threads > MAX_THREADS {

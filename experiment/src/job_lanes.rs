@@ -1,0 +1,150 @@
+//! Counts what single jobs do, beside their groups: what `Recorder` keeps for `job_results`.
+//!
+//! A result's memory in a direction is taken at its first request there, and grows by 512 bytes per power of two of latency
+//! and by 16 bytes per second.
+
+use block::Nanos;
+use block::time::SECOND;
+
+use crate::Experiment;
+use crate::job_results::{JobMeasurement, JobTally, Place, places};
+use crate::measurement::{Sample, Tally};
+use crate::outcome::{Errors, Outcome};
+use crate::recorder::Window;
+use crate::{Histogram, IoDirection};
+
+/// What all results of jobs of a run count.
+#[derive(Debug)]
+pub(crate) struct JobLanes {
+    places: Vec<Place>,
+    of_threads: Vec<Option<usize>>,
+    lanes: Vec<[Option<Box<JobLane>>; 4]>,
+}
+
+/// One result in one direction.
+#[derive(Debug, Default)]
+pub(crate) struct JobLane {
+    bytes: u64,
+    ios: u64,
+    pub errors: Errors,
+    pub latency: Histogram,
+    /// When the first request that counts was submitted, and when the last one completed.
+    begun_ns: Nanos,
+    ended_ns: Nanos,
+    /// Bytes and requests of each second after that.
+    seconds: Vec<(u64, u64)>,
+}
+
+impl JobLane {
+    /// A request without error completed.
+    #[inline]
+    pub fn done(&mut self, bytes: u64, completed_ns: Nanos) {
+        (self.bytes, self.ios) = (self.bytes + bytes, self.ios + 1);
+        self.ended_ns = self.ended_ns.max(completed_ns);
+        let second = usize::try_from(completed_ns.saturating_sub(self.begun_ns) / SECOND).unwrap_or(usize::MAX);
+        if second >= self.seconds.len() {
+            self.seconds.resize(second + 1, (0, 0));
+        }
+        let second = &mut self.seconds[second];
+        (second.0, second.1) = (second.0 + bytes, second.1 + 1);
+    }
+
+    /// What a thread did that ended in its ramp.
+    fn add(&mut self, tally: &Tally) {
+        (self.bytes, self.ios) = (self.bytes + tally.bytes, self.ios + tally.ios);
+        self.latency.merge(&tally.latency);
+        self.errors.add(tally);
+    }
+
+    fn finish(self, window: Window) -> JobTally {
+        let begun_ns = self.begun_ns.saturating_sub(window.start_ns);
+        let length_ns = self.ended_ns.saturating_sub(self.begun_ns);
+        let sample = |(second, (bytes, ios)): (u64, (u64, u64))| Sample {
+            at_ns: begun_ns + second * SECOND,
+            length_ns: length_ns.saturating_sub(second * SECOND).min(SECOND),
+            bytes,
+            ios,
+            ..Sample::default()
+        };
+        let tally = Tally {
+            bytes: self.bytes,
+            ios: self.ios,
+            errors: self.errors.named(),
+            device_ns: 0,
+            latency: self.latency,
+            samples: (0..).zip(self.seconds).map(sample).collect(),
+        };
+        JobTally { runtime_ns: length_ns, tally }
+    }
+}
+
+impl JobLanes {
+    pub fn new(experiment: &Experiment) -> Self {
+        let (places, of_threads) = places(experiment);
+        let lanes = places.iter().map(|_| [const { None }; 4]).collect();
+        Self { places, of_threads, lanes }
+    }
+
+    /// The lane of a thread, which has none if nobody wants results of its job; a new one begins at `begun_ns`.
+    #[inline]
+    pub fn of(&mut self, thread: usize, direction: IoDirection, begun_ns: Nanos) -> Option<&mut JobLane> {
+        let place = (*self.of_threads.get(thread)?)?;
+        let new = || Box::new(JobLane { begun_ns, ..JobLane::default() });
+        Some(self.lanes[place][direction as usize].get_or_insert_with(new))
+    }
+
+    /// A thread ended by an error: that of the first direction in which it did anything.
+    pub fn failed(&mut self, thread: usize, failed: Outcome) {
+        let Some(Some(place)) = self.of_threads.get(thread) else { return };
+        if let Some(lane) = self.lanes[*place].iter_mut().flatten().next() {
+            lane.errors.count(failed);
+        }
+    }
+
+    /// Adds what a thread did in its ramp, where it ended.
+    pub fn add_early(&mut self, thread: usize, tallies: &[Tally; 4]) {
+        let Some(Some(place)) = self.of_threads.get(thread) else { return };
+        for (lane, tally) in self.lanes[*place].iter_mut().zip(tallies) {
+            if tally.ios > 0 || !tally.errors.is_empty() {
+                lane.get_or_insert_default().add(tally);
+            }
+        }
+    }
+
+    /// The results by group. `runtime_ns` is how long a thread was measured.
+    pub fn finish(
+        self,
+        experiment: &Experiment,
+        window: Window,
+        runtime_ns: impl Fn(usize) -> Nanos,
+    ) -> Vec<Vec<JobMeasurement>> {
+        let mut groups: Vec<Vec<JobMeasurement>> = experiment.groups.iter().map(|_| Vec::new()).collect();
+        let mut longest_ns = vec![0; self.places.len()];
+        for (thread, place) in self.of_threads.iter().enumerate() {
+            let Some(place) = *place else { continue };
+            longest_ns[place] = runtime_ns(thread).max(longest_ns[place]);
+        }
+        for ((place, lanes), longest_ns) in self.places.into_iter().zip(self.lanes).zip(longest_ns) {
+            let job = &experiment.groups[place.group].jobs[place.job_index];
+            // What was written is read back afterwards: either has its own time.
+            let reads_back = job.mix.has_writes() && job.verify.as_ref().is_some_and(|verify| verify.reads_back);
+            let [read, write, trim, sync] = lanes.map(|lane| {
+                let Some(lane) = lane else { return JobTally::default() };
+                let tally = lane.finish(window);
+                if reads_back { tally } else { JobTally { runtime_ns: longest_ns, ..tally } }
+            });
+            let Place { name, report_group, first_thread, threads, .. } = place;
+            groups[place.group].push(JobMeasurement {
+                name,
+                report_group,
+                first_thread,
+                threads,
+                read,
+                write,
+                trim,
+                sync,
+            });
+        }
+        groups
+    }
+}

@@ -1,0 +1,234 @@
+//! Results of single jobs beside those of their groups, as fio divides them.
+//!
+//! Each thread of a job file has a result of its own; with `group_reporting` all threads of a reporting group have one
+//! together (`new_group` and `stonewall` begin reporting groups). Rates are over a result's own time, not over the window:
+//! the phases of a file follow one another, and each has the rate it had while it ran. Threads of different cgroups are
+//! never one result, as their shares differ.
+
+use std::ops::Range;
+
+use block::Nanos;
+use serde::{Deserialize, Serialize};
+use workload::Job;
+
+use crate::measurement::{GroupMeasurement, Tally, ThreadTally};
+use crate::{Experiment, Group, Histogram};
+
+/// With more threads than this that have results of their own, those of one job have one together: a result takes memory for
+/// each power of two of latency that occurs.
+pub const MOST_THREADS: usize = 4_096;
+
+/// The result of a thread of a job, or of all threads of a reporting group.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct JobMeasurement {
+    /// The job's name; of several jobs the first one's.
+    pub name: String,
+    /// The reporting group it belongs to; they are counted through the job file.
+    pub report_group: u32,
+    /// Its first thread, as an index into [`GroupMeasurement::threads`].
+    pub first_thread: usize,
+    /// Its threads.
+    pub threads: usize,
+    /// Reads.
+    #[serde(default, skip_serializing_if = "JobTally::is_empty")]
+    pub read: JobTally,
+    /// Writes.
+    #[serde(default, skip_serializing_if = "JobTally::is_empty")]
+    pub write: JobTally,
+    /// Discards.
+    #[serde(default, skip_serializing_if = "JobTally::is_empty")]
+    pub trim: JobTally,
+    /// Flushes.
+    #[serde(default, skip_serializing_if = "JobTally::is_empty")]
+    pub sync: JobTally,
+}
+
+/// What a job did in one direction.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct JobTally {
+    /// Over how long, in nanoseconds: the longest of its threads.
+    pub runtime_ns: Nanos,
+    /// What. Samples are seconds of the job's own time, without percentiles; the device's time is not divided among jobs.
+    pub tally: Tally,
+}
+
+impl JobTally {
+    /// Whether there was nothing.
+    pub fn is_empty(&self) -> bool {
+        self.tally.ios == 0 && self.tally.latency.is_empty() && self.tally.errors.is_empty()
+    }
+
+    /// An amount per second of its time.
+    pub fn per_s(&self, amount: u64) -> f64 {
+        if self.runtime_ns == 0 { 0.0 } else { amount as f64 * 1e9 / self.runtime_ns as f64 }
+    }
+
+    /// Adds what ran beside it: amounts add up, of the times the longest counts, as in fio.
+    pub fn add(&mut self, other: &JobTally) {
+        self.runtime_ns = self.runtime_ns.max(other.runtime_ns);
+        let (sum, part) = (&mut self.tally, &other.tally);
+        (sum.bytes, sum.ios) = (sum.bytes + part.bytes, sum.ios + part.ios);
+        for (name, count) in &part.errors {
+            *sum.errors.entry(name.clone()).or_default() += count;
+        }
+        sum.latency.merge(&part.latency);
+        for sample in &part.samples {
+            match sum.samples.iter_mut().find(|known| known.at_ns / 1_000_000_000 == sample.at_ns / 1_000_000_000) {
+                Some(known) => (known.bytes, known.ios) = (known.bytes + sample.bytes, known.ios + sample.ios),
+                None => sum.samples.push(*sample),
+            }
+        }
+    }
+}
+
+impl JobMeasurement {
+    /// All directions with their names.
+    pub fn directions(&self) -> [(&'static str, &JobTally); 4] {
+        [("read", &self.read), ("write", &self.write), ("trim", &self.trim), ("sync", &self.sync)]
+    }
+
+    /// All directions, to change them.
+    pub fn directions_mut(&mut self) -> [&mut JobTally; 4] {
+        [&mut self.read, &mut self.write, &mut self.trim, &mut self.sync]
+    }
+
+    /// Adds what `other` did, which ran beside it.
+    pub fn add(&mut self, other: &JobMeasurement) {
+        for (sum, (_, part)) in self.directions_mut().into_iter().zip(other.directions()) {
+            sum.add(part);
+        }
+    }
+
+    /// How long it was measured, in nanoseconds.
+    pub fn runtime_ns(&self) -> Nanos {
+        self.directions().iter().map(|(_, tally)| tally.runtime_ns).max().unwrap_or(0)
+    }
+
+    /// The latencies of reads, writes and discards as one histogram.
+    pub fn latency(&self) -> Histogram {
+        Histogram::merged(self.directions()[..3].iter().map(|(_, tally)| &tally.tally.latency))
+    }
+
+    /// What its threads do, of the jobs of its group.
+    pub fn plan<'a>(&self, group: &'a Group) -> &'a [Job] {
+        let end_of = |index: usize| group.jobs[..=index].iter().map(|job| job.threads as usize).sum::<usize>();
+        let first = (0..group.jobs.len()).find(|index| end_of(*index) > self.first_thread).unwrap_or(0);
+        let last = (first..group.jobs.len()).find(|index| end_of(*index) >= self.first_thread + self.threads);
+        group.jobs.get(first..=last.unwrap_or(first)).unwrap_or_default()
+    }
+
+    fn range(&self) -> Range<usize> {
+        self.first_thread..self.first_thread + self.threads
+    }
+
+    /// How many of its threads the end of the run cut off; `group` is the one it belongs to.
+    pub fn cut_off(&self, group: &GroupMeasurement) -> usize {
+        let threads = group.threads.get(self.range()).unwrap_or_default();
+        threads.iter().filter(|thread| thread.is_cut_off).count()
+    }
+
+    /// What the end of the run did to it, in words; empty if it ended by itself.
+    pub fn cut_off_text(&self, group: &GroupMeasurement) -> String {
+        match self.cut_off(group) {
+            0 => String::new(),
+            _ if self.runtime_ns() == 0 => "did not begin before the run was over".to_owned(),
+            count if count < self.threads => {
+                format!("{count} of {} threads cut off by the end of the run", self.threads)
+            }
+            _ => "cut off by the end of the run".to_owned(),
+        }
+    }
+
+    /// Its name as tables show it: that of the thread where its job has several.
+    pub fn label<'a>(&'a self, group: &'a GroupMeasurement) -> &'a str {
+        let name_of = |index: usize| group.threads.get(index).map(|thread: &ThreadTally| thread.name.as_str());
+        let is_clone = |index: Option<usize>| {
+            let other = index.and_then(name_of).and_then(|name| name.rsplit_once('.'));
+            other.is_some_and(|(name, _)| name == self.name)
+        };
+        let first = self.first_thread;
+        if self.threads == 1 && (is_clone(first.checked_sub(1)) || is_clone(Some(first + 1))) {
+            return name_of(first).unwrap_or(&self.name);
+        }
+        &self.name
+    }
+}
+
+/// The results by group, from `entries` of single threads by group, in the order of the threads; where another program has
+/// made entries of its own, those.
+pub fn of_entries(experiment: &Experiment, entries: Vec<Vec<JobMeasurement>>) -> Vec<Vec<JobMeasurement>> {
+    let (places, _) = places(experiment);
+    let of_group = |(index, (group, entries)): (usize, (&Group, Vec<JobMeasurement>))| {
+        if group.jobs.iter().any(|job| job.foreign.is_some()) {
+            return entries;
+        }
+        let threads: usize = group.jobs.iter().map(|job| job.threads as usize).sum();
+        if entries.len() != threads {
+            return Vec::new();
+        }
+        let places = places.iter().filter(|place| place.group == index);
+        let summed = places.map(|place| {
+            let Place { name, report_group, first_thread, threads, .. } = place.clone();
+            let members = &entries[first_thread..first_thread + threads];
+            let mut sum = JobMeasurement { name, report_group, first_thread, threads, ..JobMeasurement::default() };
+            members.iter().for_each(|member| sum.add(member));
+            sum
+        });
+        summed.collect()
+    };
+    experiment.groups.iter().zip(entries).enumerate().map(of_group).collect()
+}
+
+/// A result and which threads it is of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub group: usize,
+    pub job_index: usize,
+    pub name: String,
+    pub report_group: u32,
+    /// As an index into the threads of its group.
+    pub first_thread: usize,
+    pub threads: usize,
+}
+
+/// The results that an experiment has, in the order of its threads, and which one each thread is part of; empty where no
+/// job has one.
+pub(crate) fn places(experiment: &Experiment) -> (Vec<Place>, Vec<Option<usize>>) {
+    let jobs = || experiment.groups.iter().flat_map(|group| &group.jobs).filter(|job| job.has_own_results);
+    if jobs().next().is_none() {
+        return (Vec::new(), Vec::new());
+    }
+    let alone = jobs().filter(|job| !job.group_reporting);
+    let folds = alone.map(|job| job.threads as usize).sum::<usize>() > MOST_THREADS;
+    let (mut places, mut of_threads): (Vec<Place>, Vec<Option<usize>>) = (Vec::new(), Vec::new());
+    let mut first_of_group = 0;
+    let mut group = 0;
+    for (index, place) in experiment.issuers().enumerate() {
+        if place.group != group {
+            (group, first_of_group) = (place.group, index);
+        }
+        let job = place.job;
+        if !job.has_own_results {
+            of_threads.push(None);
+            continue;
+        }
+        // As fio does it: a thread that reports with its group joins the one before, whatever that one's option says.
+        let joins = |before: &&mut Place| {
+            let is_next = before.group == group && before.report_group == job.report_group;
+            is_next && (job.group_reporting || folds && before.job_index == place.job_index)
+        };
+        match places.last_mut().filter(joins) {
+            Some(before) => before.threads += 1,
+            None => places.push(Place {
+                group,
+                job_index: place.job_index,
+                name: job.name.clone(),
+                report_group: job.report_group,
+                first_thread: index - first_of_group,
+                threads: 1,
+            }),
+        }
+        of_threads.push(Some(places.len() - 1));
+    }
+    (places, of_threads)
+}
