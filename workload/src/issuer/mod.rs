@@ -10,6 +10,7 @@
 //! Time is handed in; nothing allocates after [`Issuer::new`]. The sequence depends on (job, thread, area, seed) and,
 //! where rate, pause, runtime or a program's own logic say so, on the times at which the host asks.
 
+mod budget;
 mod flow;
 mod flying;
 mod governor;

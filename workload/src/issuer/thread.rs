@@ -9,12 +9,13 @@ mod checking;
 use block::random::Stream;
 use block::{Flags, Nanos, Operation, Priority};
 
+use super::budget::{Budget, whole_blocks};
 use super::flow::{Flows, Part};
 use super::flying::Flying;
 use super::governor::{Ending, Governor};
 use super::originals::Originals;
 use super::reading_back::{ReadingBack, Written};
-use super::region::{regions_of, whole_blocks};
+use super::region::regions_of;
 use super::{Io, Next, Tokens, Unsuitable, root_stream};
 use crate::arrival::{Pacer, Pauses};
 use crate::files::Files;
@@ -46,15 +47,6 @@ enum Stage {
     Finished,
 }
 
-/// The end of the work, counted down.
-#[derive(Copy, Clone, Debug)]
-struct Budget {
-    /// Bytes still to issue in this loop.
-    bytes_left: u64,
-    loops_left: u32,
-    ios_left: u64,
-}
-
 /// What is the same of all I/Os of a thread that differ in their place alone: nearly all threads.
 #[derive(Copy, Clone, Debug)]
 struct Uniform {
@@ -63,7 +55,7 @@ struct Uniform {
 }
 
 impl Uniform {
-    /// Whether the job is of this kind: one direction, one size, one priority, one file, no rate, pause or sync between,
+    /// Whether the job is of this kind: one direction, one size, one priority, one file, no stride, rate, pause or sync between,
     /// no goal.
     fn of(job: &Job, sizes: &[Sizes; 3], has_one_file: bool) -> Option<Self> {
         let direction = match job.mix {
@@ -72,7 +64,8 @@ impl Uniform {
             Mix::Trim => Direction::Trim,
             _ => return None,
         };
-        if job.goals.watch_completions() || job.goals.flow.is_some() || job.verify.is_some() {
+        let has_no_stride = matches!(job.pattern, Pattern::Sequential { skip_bytes: 0 } | Pattern::Random { .. });
+        if !has_no_stride || job.goals.watch_completions() || job.goals.flow.is_some() || job.verify.is_some() {
             return None;
         }
         let Sizes::Fixed(length_bytes) = sizes[direction as usize] else { return None };
@@ -114,12 +107,6 @@ pub(super) struct Thread {
     end_ns: Nanos,
     // How much.
     budget: Budget,
-    loop_bytes: u64,
-    loop_ios: u64,
-    /// Forward strides: an I/O that ends exactly here ends the pass, though fewer bytes than `size` were moved. One that
-    /// jumps over it wraps instead. Both are fio's behaviour (3.33).
-    pass_end_bytes: Option<u64>,
-    time_based: bool,
     // How.
     flags: [Flags; 3],
     priority: Priority,
@@ -156,17 +143,16 @@ impl Thread {
         let (earliest, latest) = job.start_delay_ns;
         let start_delay_ns = earliest + choices.below(latest.saturating_sub(earliest).saturating_add(1));
         let file_bytes = whole_blocks(job, part_bytes);
-        let pass_bytes = files * file_bytes;
-        let mut loop_bytes = job.io_size.map_or(pass_bytes, |amount| amount.of(files * part_bytes)).max(1);
+        let mut budget = Budget::new(job, files * part_bytes);
         let mut reading_back = ReadingBack::new(job, depth);
         if let Some(reading_back) = &mut reading_back {
-            loop_bytes = reading_back.bytes_of_pass(job, pass_bytes.max(1), loop_bytes);
+            let pass_bytes = files * file_bytes;
+            let all_bytes = job.io_size.map_or(pass_bytes, |amount| amount.of(files * part_bytes)).max(1);
+            budget = budget.of_passes(reading_back.bytes_of_pass(job, pass_bytes.max(1), all_bytes));
         }
-        let strides = matches!(job.pattern, Pattern::Sequential { skip_bytes: 1.. });
         let sizes = Direction::ALL.map(|direction| Sizes::new(job.block_sizes.of(direction), job.sizes_unaligned));
-        let pass_end_bytes = (strides && files == 1 && loop_bytes <= pass_bytes).then_some(region.end_bytes);
         let (pacer, pauses) = (Pacer::new(job, pace_stream), Pauses::new(job.think));
-        let has_own_time = pacer.is_some() || pauses.is_some() || pass_end_bytes.is_some();
+        let has_own_time = pacer.is_some() || pauses.is_some();
         Ok(Self {
             stage: Stage::Fresh,
             uniform: Uniform::of(job, &sizes, files == 1).filter(|_| !has_own_time),
@@ -176,7 +162,7 @@ impl Thread {
             mix: job.mix,
             sizes,
             sizes_by_pattern: job.sizes_by_pattern,
-            offsets: Files::new(job, &regions, file_bytes, offset_stream),
+            offsets: Files::new(job, &regions, (area_bytes, file_bytes), offset_stream),
             choices,
             chosen: None,
             trimmed: None,
@@ -187,15 +173,7 @@ impl Thread {
             start_delay_ns,
             issue_for_ns: job.runtime_ns.map(|runtime_ns| runtime_ns.saturating_add(job.ramp_ns)),
             end_ns: Nanos::MAX,
-            budget: Budget {
-                bytes_left: loop_bytes,
-                loops_left: job.loops.max(1),
-                ios_left: job.number_ios.unwrap_or(u64::MAX),
-            },
-            loop_bytes,
-            loop_ios: job.number_ios.unwrap_or(u64::MAX),
-            pass_end_bytes,
-            time_based: job.time_based && job.runtime_ns.is_some(),
+            budget,
             flags: data_flags(job),
             priority: job.priority(),
             other_priority: Priority(job.priority_share.priority_bits),
@@ -260,7 +238,7 @@ impl Thread {
     fn issue_uniform(&mut self, Uniform { direction, length_bytes }: Uniform, token: u32) -> Io {
         let draws = self.offsets.will_draw(direction);
         let offset_bytes = self.offsets.next(direction, u64::from(length_bytes), draws);
-        self.budget.bytes_left = self.budget.bytes_left.saturating_sub(u64::from(length_bytes));
+        self.budget.issued(u64::from(length_bytes));
         self.budget.ios_left -= 1;
         self.writes_issued += u64::from(direction == Direction::Write);
         let flags = self.flags[direction as usize];
@@ -277,8 +255,8 @@ impl Thread {
                         self.stage = Stage::BeforeReadingBack;
                     } else if self.budget_is_spent() {
                         self.end_work();
-                    } else {
-                        return self.next_running(now);
+                    } else if let Some(next) = self.next_running(now) {
+                        return next;
                     }
                 }
                 Stage::BeforeReadingBack | Stage::ReadingBack if now >= self.end_ns => self.end_work(),
@@ -395,7 +373,7 @@ impl Thread {
         } else {
             let bytes = u64::from(length_bytes);
             self.originals.unwritten_bytes -= bytes;
-            self.budget.bytes_left = self.budget.bytes_left.saturating_sub(bytes);
+            self.budget.issued(bytes);
         }
     }
 
@@ -424,14 +402,15 @@ impl Thread {
         self.stage = Stage::Pausing(now.saturating_add(pause_ns));
     }
 
-    fn next_running(&mut self, now: Nanos) -> Next {
+    /// None: what was left of the pass is over, look again.
+    fn next_running(&mut self, now: Nanos) -> Option<Next> {
         if self.in_flight() == self.depth() {
             self.is_draining = true;
-            return Next::Busy;
+            return Some(Next::Busy);
         }
         if self.is_draining {
             if self.in_flight() > self.resume_at {
-                return Next::Busy;
+                return Some(Next::Busy);
             }
             self.is_draining = false;
         }
@@ -439,21 +418,21 @@ impl Thread {
         if let Some(governor) = &mut self.governor
             && (governor.is_quiescing(in_flight) || in_flight >= governor.depth())
         {
-            return Next::Busy;
+            return Some(Next::Busy);
         }
         if self.sync_is_due {
             self.sync_is_due = false;
-            return self.issue_sync();
+            return Some(self.issue_sync());
         }
         // Every block of the pass is asked for, and none has come that could be written.
         if self.mix == Mix::Rewrite
             && self.originals.ready.is_empty()
-            && self.originals.unwritten_bytes >= self.budget.bytes_left
+            && self.originals.unwritten_bytes >= self.budget.bytes_left()
         {
-            return Next::Busy;
+            return Some(Next::Busy);
         }
         if let Some(block) = self.reading_back.as_mut().and_then(|reading_back| reading_back.take_of_backlog()) {
-            return Next::Issue(self.read_back(block));
+            return Some(Next::Issue(self.read_back(block)));
         }
         let chosen = match self.chosen.take() {
             Some(chosen) => chosen,
@@ -462,13 +441,13 @@ impl Thread {
         let (direction, held_until_ns) = self.pace(chosen, now);
         if held_until_ns > now {
             self.chosen = Some(direction);
-            return Next::NotBefore(held_until_ns.min(self.end_ns));
+            return Some(Next::NotBefore(held_until_ns.min(self.end_ns)));
         }
         if let Some(sleep_ns) = self.flow.as_mut().and_then(Part::take) {
             self.chosen = Some(direction);
-            return Next::NotBefore(now.saturating_add(sleep_ns).min(self.end_ns));
+            return Some(Next::NotBefore(now.saturating_add(sleep_ns).min(self.end_ns)));
         }
-        Next::Issue(self.issue_data(direction, now))
+        self.issue_data(direction, now).map(Next::Issue)
     }
 
     fn choose_direction(&mut self) -> Direction {
@@ -502,14 +481,18 @@ impl Thread {
         }
     }
 
-    fn issue_data(&mut self, direction: Direction, now: Nanos) -> Io {
+    /// None when the pass has no room for it.
+    fn issue_data(&mut self, direction: Direction, now: Nanos) -> Option<Io> {
         let index = direction as usize;
         let again = match self.mix {
             Mix::TrimWrite => self.trimmed.take(),
             Mix::Rewrite if direction == Direction::Write => self.originals.ready.pop_front(),
             _ => None,
         };
-        let (offset_bytes, length_bytes) = again.unwrap_or_else(|| self.draw(direction));
+        let (offset_bytes, length_bytes) = match again {
+            Some(place) => place,
+            None => self.draw(direction)?,
+        };
         let what = self.account(direction, offset_bytes, length_bytes);
         self.budget.ios_left -= 1;
         if let Some(pacer) = &mut self.pacer {
@@ -538,17 +521,25 @@ impl Thread {
             let block = Written { offset_bytes, length_bytes, number };
             reading_back.issued(token, block, direction == Direction::Write);
         }
-        Io::plain(token, direction.operation(), self.flags[index], (offset_bytes, length_bytes), priority)
+        Some(Io::plain(token, direction.operation(), self.flags[index], (offset_bytes, length_bytes), priority))
     }
 
-    /// The place and size of the next I/O.
-    fn draw(&mut self, direction: Direction) -> (u64, u32) {
+    /// The place and size of the next I/O; none when nothing more fits into the pass, which ends it.
+    fn draw(&mut self, direction: Direction) -> Option<(u64, u32)> {
         let draws = self.offsets.will_draw(direction);
-        let sizes = if self.sizes_by_pattern { usize::from(draws) } else { direction as usize };
-        let length_bytes = self.sizes[sizes].draw(&mut self.choices);
+        let sizes = &self.sizes[if self.sizes_by_pattern { usize::from(draws) } else { direction as usize }];
+        let mut length_bytes = sizes.draw(&mut self.choices);
+        while !draws && !self.offsets.has_room(direction, length_bytes.into()) {
+            if self.offsets.has_room(direction, sizes.smallest_bytes().into()) {
+                length_bytes = sizes.draw(&mut self.choices);
+            } else if !self.offsets.leave_file() {
+                self.budget.end_pass_after(self.originals.unwritten_bytes);
+                return None;
+            }
+        }
         let offset_bytes = self.offsets.next(direction, u64::from(length_bytes), draws);
         let trimmed = self.offsets.trimmed(direction, offset_bytes, u64::from(length_bytes));
-        (offset_bytes, u32::try_from(trimmed).unwrap_or(length_bytes))
+        Some((offset_bytes, u32::try_from(trimmed).unwrap_or(length_bytes)))
     }
 
     /// The I/O's own priority: the job's, or for a share of them another one.
@@ -573,22 +564,16 @@ impl Thread {
     /// Counts an I/O against what is left of the pass. Of a pair over one block only the last one counts.
     fn account(&mut self, direction: Direction, offset_bytes: u64, length_bytes: u32) -> Flying {
         let bytes = u64::from(length_bytes);
-        let ends_pass = self.pass_end_bytes == Some(offset_bytes + bytes);
         match (self.mix, direction) {
             (Mix::TrimWrite, Direction::Trim) => self.trimmed = Some((offset_bytes, length_bytes)),
             (Mix::Rewrite, Direction::Read) => {
                 self.originals.unwritten_bytes += bytes;
-                if ends_pass {
-                    self.budget.bytes_left = self.originals.unwritten_bytes;
-                }
                 return Flying::Original;
             }
             _ => {
-                self.budget.bytes_left = self.budget.bytes_left.saturating_sub(bytes);
+                self.budget.issued(bytes);
                 if self.mix == Mix::Rewrite {
                     self.originals.unwritten_bytes -= bytes;
-                } else if ends_pass {
-                    self.budget.bytes_left = 0;
                 }
             }
         }
@@ -598,29 +583,19 @@ impl Thread {
     /// Whether nothing is left to issue; begins the next loop when one is due.
     #[inline]
     fn budget_is_spent(&mut self) -> bool {
-        if self.budget.ios_left > 0 && self.budget.bytes_left > 0 { false } else { self.loop_is_over() }
+        self.budget.pass_is_over() && !self.begins_another_pass()
     }
 
     #[cold]
-    fn loop_is_over(&mut self) -> bool {
-        if self.time_based && self.budget.ios_left == 0 {
-            return true;
-        }
-        let pass_bytes = self.loop_bytes;
+    fn begins_another_pass(&mut self) -> bool {
+        let pass_bytes = self.budget.bytes_of_this_pass();
         let wants_more = |reading_back: &mut Box<ReadingBack>| reading_back.wants_another_pass(pass_bytes);
         let has_more = self.reading_back.as_mut().is_some_and(wants_more);
-        if !self.time_based {
-            self.budget.loops_left = self.budget.loops_left.saturating_sub(1);
-            // The number is that of a loop, as with fio.
-            let is_last = self.budget.loops_left == 0 && !has_more;
-            self.budget.ios_left = if is_last { 0 } else { self.loop_ios };
+        let begins = self.budget.next_pass(has_more);
+        if begins {
+            self.offsets.rewind();
         }
-        if self.budget.ios_left == 0 {
-            return true;
-        }
-        self.budget.bytes_left = self.loop_bytes;
-        self.offsets.rewind();
-        false
+        begins
     }
 
     fn end_work(&mut self) {
