@@ -6,7 +6,7 @@
 use block::random::Stream;
 
 use crate::issuer::part_of;
-use crate::job::{Direction, FileOrder, Job};
+use crate::job::{Direction, FileOrder, Job, Placement};
 use crate::pattern::{Offsets, Region};
 
 /// Parts of an area for files begin on a multiple of this.
@@ -57,13 +57,21 @@ fn bytes_of_each(count: u64, area_bytes: u64) -> u64 {
     }
 }
 
+/// The file that a region of a thread lies in. A part of an area that is split among threads is the thread's own.
+pub(crate) fn whole_file(job: &Job, region: Region, area_bytes: u64) -> Region {
+    if job.placement == Placement::Split {
+        return region;
+    }
+    let each_bytes = bytes_of_each(job.files.max(1).into(), area_bytes).max(1);
+    let start_bytes = region.start_bytes / each_bytes * each_bytes;
+    Region { start_bytes, end_bytes: start_bytes + each_bytes }
+}
+
 impl Files {
     /// The files of `job` in `regions`, each of which holds the largest block; a pass does so many bytes of each.
     pub(crate) fn new(job: &Job, regions: &[Region], (area_bytes, pass_bytes): (u64, u64), mut random: Stream) -> Self {
-        let each_bytes = bytes_of_each(regions.len() as u64, area_bytes);
         let file = |region: &Region, random: Stream| {
-            let start_bytes = region.start_bytes / each_bytes * each_bytes;
-            let whole = Region { start_bytes, end_bytes: start_bytes + each_bytes };
+            let whole = whole_file(job, *region, area_bytes);
             File { offsets: Offsets::new(job, *region, whole, random), pass_bytes, left_bytes: pass_bytes }
         };
         let each = match regions {

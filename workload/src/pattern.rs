@@ -230,7 +230,9 @@ impl Offsets {
             Some(next) => next,
             None => region_bytes.checked_sub(skip_bytes.unsigned_abs())?,
         };
-        (next.saturating_add(length_bytes) <= region_bytes).then_some(start_bytes + next)
+        // What begins in the region may end behind it, but not behind the file.
+        let fits = next < region_bytes && start_bytes + next + length_bytes <= self.file.end_bytes;
+        fits.then_some(start_bytes + next)
     }
 
     /// As [`Offsets::following`]; where a pass is over, the next one begins. In zones it never is.

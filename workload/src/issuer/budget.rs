@@ -5,7 +5,7 @@
 //! the part where blocks repeat, but not with an asynchronous engine. All passes together move `io_size` (or else `size`) times `loops`, the last I/O over that being
 //! done whole. When the passes of `loops` are over and `io_size` lacks a largest block or more, others follow.
 
-use crate::job::{Direction, Engine, Job, Mix, Pattern};
+use crate::job::{BlockSize, Direction, Engine, Job, Mix, Pattern};
 
 /// What a thread is bounded by, and how far it has come.
 #[derive(Clone, Debug)]
@@ -27,9 +27,10 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// The budget of a thread of `job` whose part has so many bytes in all its files.
-    pub(super) fn new(job: &Job, part_bytes: u64) -> Self {
-        let whole_bytes = whole_blocks(job, part_bytes / u64::from(job.files.max(1))) * u64::from(job.files.max(1));
+    /// The budget of a thread of `job` whose part has so many bytes in each of its files, and so many up to their end.
+    pub(super) fn new(job: &Job, part_of_file_bytes: u64, room_bytes: u64) -> Self {
+        let files = u64::from(job.files.max(1));
+        let part_bytes = files * part_of_file_bytes;
         let io_bytes = job.io_size.map(|amount| amount.of(part_bytes).max(1));
         let loops = job.loops.max(1);
         let time_based = job.time_based && job.runtime_ns.is_some();
@@ -40,7 +41,10 @@ impl Budget {
             ios_left: job.number_ios.map_or(u64::MAX, |number| number.saturating_mul(loops.into())),
             began_at_bytes: 0,
             pass_bytes: if visits_all_once(job) {
-                whole_bytes.max(1)
+                files * whole_blocks(job, part_of_file_bytes).max(1)
+            } else if let Some(block_bytes) = dense_block(job) {
+                let begun_bytes = part_of_file_bytes.next_multiple_of(block_bytes);
+                begun_bytes.min(room_bytes / block_bytes * block_bytes)
             } else if stops_at_size(job) {
                 part_bytes
             } else {
@@ -64,6 +68,11 @@ impl Budget {
         let mut budget = Self { pass_bytes, all_bytes: u64::MAX, wanted_bytes: 0, ..self };
         budget.begin_pass();
         budget
+    }
+
+    /// Bytes of a pass at most.
+    pub(super) fn pass_bytes(&self) -> u64 {
+        self.pass_bytes
     }
 
     /// Bytes to issue until the pass is over.
@@ -117,14 +126,18 @@ impl Budget {
 
 /// Whether a pass moves each block of the part once, and then is over.
 fn visits_all_once(job: &Job) -> bool {
+    job.files > 1 || job.uses_random_map() || job.trims_to_map() || matches!(job.mix, Mix::TrimWrite | Mix::Rewrite)
+}
+
+/// The size of all blocks of a job that goes through its part from begin to end.
+fn dense_block(job: &Job) -> Option<u64> {
     let is_dense = job.pattern == Pattern::Sequential { skip_bytes: 0 } && job.zones.is_none();
-    // Each direction of a dense mix goes through the part by itself.
-    let has_one_position = !matches!(job.mix, Mix::ReadWrite { .. });
-    job.files > 1
-        || is_dense && has_one_position
-        || job.uses_random_map()
-        || job.trims_to_map()
-        || matches!(job.mix, Mix::TrimWrite | Mix::Rewrite)
+    match (job.mix, job.block_sizes.of(*job.mix.directions().first()?)) {
+        // Each direction goes through the part by itself.
+        (Mix::ReadWrite { .. }, _) => None,
+        (_, BlockSize::Fixed(bytes)) if is_dense => Some(u64::from(*bytes).max(1)),
+        _ => None,
+    }
 }
 
 /// Whether a pass is over when it has moved as many bytes as the part has.
@@ -145,12 +158,12 @@ pub(super) fn whole_blocks(job: &Job, part_bytes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{Amount, BlockSize, PerDirection};
+    use crate::job::{Amount, PerDirection};
 
     /// Bytes of 16 KiB blocks that passes over 168 KiB move, ten blocks each.
     fn moved_kib(job: Job) -> u64 {
         let job = Job { block_sizes: PerDirection::all(BlockSize::Fixed(16 << 10)), ..job };
-        let mut budget = Budget::new(&job, 168 << 10);
+        let mut budget = Budget::new(&job, 168 << 10, 168 << 10);
         let mut kib = 0;
         while !budget.pass_is_over() || budget.next_pass(false) {
             budget.issued(16 << 10);

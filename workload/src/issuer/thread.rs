@@ -18,7 +18,7 @@ use super::reading_back::{ReadingBack, Written};
 use super::region::regions_of;
 use super::{Io, Next, Tokens, Unsuitable, root_stream};
 use crate::arrival::{Pacer, Pauses};
-use crate::files::Files;
+use crate::files::{Files, whole_file};
 use crate::goal;
 use crate::job::{Direction, Job, Mix, Pattern, PrioritySplit, SyncKind};
 use crate::sizes::Sizes;
@@ -143,7 +143,8 @@ impl Thread {
         let (earliest, latest) = job.start_delay_ns;
         let start_delay_ns = earliest + choices.below(latest.saturating_sub(earliest).saturating_add(1));
         let file_bytes = whole_blocks(job, part_bytes);
-        let mut budget = Budget::new(job, files * part_bytes);
+        let room_bytes = whole_file(job, region, area_bytes).end_bytes - region.start_bytes;
+        let mut budget = Budget::new(job, part_bytes, room_bytes);
         let mut reading_back = ReadingBack::new(job, depth);
         if let Some(reading_back) = &mut reading_back {
             let pass_bytes = files * file_bytes;
