@@ -1,3 +1,5 @@
+//! The patterned thread: depth, rates, pauses, sizes, passes and syncs.
+
 use super::*;
 use crate::Issuer;
 use crate::job::Pattern;
