@@ -10,7 +10,7 @@ use block::random::Stream;
 use block::{Flags, Nanos, Operation, Priority};
 
 use super::budget::{Budget, whole_blocks};
-use super::flow::{Flows, Part};
+use super::flow::{Ahead, Flows, Part};
 use super::flying::Flying;
 use super::governor::{Ending, Governor};
 use super::originals::Originals;
@@ -35,6 +35,8 @@ enum Stage {
     Running,
     /// Has issued enough to pause; waits for completions.
     BeforePause,
+    /// Is ahead of its part of a flow; sleeps for so long when everything has completed.
+    BeforeFlowSleep(Nanos),
     /// Pauses.
     Pausing(Nanos),
     /// A pass is written; reads it back when everything has completed.
@@ -279,6 +281,8 @@ impl Thread {
                 Stage::Pausing(_) => self.stage = Stage::Running,
                 Stage::BeforePause if self.in_flight() > 0 => return Next::Busy,
                 Stage::BeforePause => self.begin_pause(now),
+                Stage::BeforeFlowSleep(_) if self.in_flight() > 0 => return Next::Busy,
+                Stage::BeforeFlowSleep(sleep_ns) => self.stage = Stage::Pausing(now.saturating_add(sleep_ns)),
                 Stage::BeforeEndSync if self.in_flight() > 0 => return Next::Busy,
                 Stage::BeforeEndSync => {
                     self.stage = Stage::Finished;
@@ -444,9 +448,17 @@ impl Thread {
             self.chosen = Some(direction);
             return Some(Next::NotBefore(held_until_ns.min(self.end_ns)));
         }
-        if let Some(sleep_ns) = self.flow.as_mut().and_then(Part::take) {
-            self.chosen = Some(direction);
-            return Some(Next::NotBefore(now.saturating_add(sleep_ns).min(self.end_ns)));
+        match self.flow.as_mut().and_then(Part::take) {
+            None => {}
+            Some(Ahead::Look(after_ns)) => {
+                self.chosen = Some(direction);
+                return Some(Next::NotBefore(now.saturating_add(after_ns).min(self.end_ns)));
+            }
+            Some(Ahead::Sleep(sleep_ns)) => {
+                self.chosen = Some(direction);
+                self.stage = Stage::BeforeFlowSleep(sleep_ns);
+                return None;
+            }
         }
         self.issue_data(direction, now).map(Next::Issue)
     }

@@ -270,3 +270,21 @@ fn what_begins_in_the_part_may_end_behind_it_in_the_file() {
     assert_eq!(counted(&Job { random_map: false, ..random }), 11);
     assert_eq!(counted(&stride), 6);
 }
+
+#[test]
+fn who_is_ahead_of_its_flow_sleeps_when_everything_has_completed() {
+    let flow = goal::Flow { id: 0, weight: 1, sleep_ns: MILLISECOND };
+    let goals = goal::Goals { flow: Some(flow), ..goal::Goals::default() };
+    let job = Job { engine: Engine::Async, iodepth: 4, goals, ..Job::default() };
+    let mut flows = Flows::default();
+    let (mut ahead, mut idle) = (issuer(&job), issuer(&job));
+    ahead.join(&mut flows);
+    idle.join(&mut flows);
+    let Next::Issue(io) = ahead.next(0) else { panic!("an I/O is due") };
+    // Two of three I/Os are its own now: more than its half.
+    assert_eq!(ahead.next(0), Next::Busy);
+    ahead.completed(io.token, true);
+    assert_eq!(ahead.next(5 * MILLISECOND), Next::NotBefore(6 * MILLISECOND));
+    idle.stop();
+    assert!(matches!(ahead.next(6 * MILLISECOND), Next::Issue(_)));
+}
