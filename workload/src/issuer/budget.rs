@@ -2,8 +2,9 @@
 //! iologs).
 //!
 //! A pass goes on until nothing more fits into the thread's part, or until every block of it was visited; it may move more than
-//! the part where blocks repeat, but not with an asynchronous engine. All passes together move `io_size` (or else `size`) times `loops`, the last I/O over that being
-//! done whole. When the passes of `loops` are over and `io_size` lacks a largest block or more, others follow.
+//! the part where blocks repeat, but not with an asynchronous engine. All passes together move `io_size` (or else `size`) times
+//! `loops`, the last I/O being done whole. When the passes of `loops` are over and `io_size` lacks a largest block or more,
+//! others follow.
 
 use crate::job::{BlockSize, Direction, Engine, Job, Mix, Pattern};
 
@@ -43,8 +44,8 @@ impl Budget {
             pass_bytes: if visits_all_once(job) {
                 files * whole_blocks(job, part_of_file_bytes).max(1)
             } else if let Some(block_bytes) = dense_block(job) {
-                let begun_bytes = part_of_file_bytes.next_multiple_of(block_bytes);
-                begun_bytes.min(room_bytes / block_bytes * block_bytes)
+                let begun_bytes = part_of_file_bytes.checked_next_multiple_of(block_bytes);
+                begun_bytes.unwrap_or(u64::MAX).min(room_bytes / block_bytes * block_bytes)
             } else if stops_at_size(job) {
                 part_bytes
             } else {
