@@ -6,6 +6,7 @@ mod program;
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use program::{Said, hoistway};
 
@@ -49,6 +50,27 @@ fn compare(directory: &Path, more: &[&str]) -> Said {
 fn row<'a>(said: &'a Said, figure: &str) -> Vec<&'a str> {
     let row = said.stdout.lines().find(|line| line.contains(figure)).unwrap_or_else(|| panic!("{}", said.stdout));
     row.split_whitespace().collect()
+}
+
+#[test]
+fn results_come_out_of_pipes_as_well() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    // Longer than what a pipe holds.
+    let jobs: Vec<String> = (0..200).map(|_| job("x", 0, 100, 100_003, &USUAL)).collect();
+    document(directory, "a.json", &jobs);
+    document(directory, "b.json", &jobs);
+    let from_files = compare(directory, &[]);
+    let script = r#"exec "$0" compare <(cat a.json) <(cat b.json)"#;
+    let bash =
+        Command::new("bash").args(["-c", script, env!("CARGO_BIN_EXE_hoistway")]).current_dir(directory).output();
+    let Ok(bash) = bash else {
+        eprintln!("skipped: there is no bash");
+        return;
+    };
+    let from_pipes = Said::from(bash);
+    assert_eq!((from_pipes.code, from_pipes.stderr.as_str()), (0, ""));
+    assert_eq!(from_pipes.stdout, from_files.stdout);
 }
 
 #[test]

@@ -12,10 +12,10 @@ use program::{Said, hoistway};
 
 /// Length of the mark at the begin of files that `--file` makes.
 const MARK_BYTES: usize = 4_096;
-/// All kinds that fio stores as we do: of sha256 and sha512 it stores less than the digest.
-const KINDS: [&str; 13] = [
-    "meta", "md5", "crc64", "crc32", "crc32c", "crc16", "crc7", "sha1", "sha3-224", "sha3-256", "sha3-384", "sha3-512",
-    "xxhash",
+/// All kinds that fio stores as we do.
+const KINDS: [&str; 14] = [
+    "meta", "md5", "crc64", "crc32", "crc32c", "crc16", "crc7", "sha1", "sha256", "sha3-224", "sha3-256", "sha3-384",
+    "sha3-512", "xxhash",
 ];
 
 /// Runs fio on `x.dat`; none, said aloud, without it.
@@ -72,7 +72,8 @@ fn what_fio_writes_is_found_whole_and_a_changed_byte_is_found() {
     let _disk = DISK.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = directory();
     let path = directory.path();
-    for kind in KINDS {
+    // Of sha512 fio stores some of the data instead of the digest: it is found, and written otherwise.
+    for kind in KINDS.into_iter().chain(["sha512"]) {
         let Some((is_whole, text)) = fio(path, &["--rw=write", &format!("--verify={kind}"), "--do_verify=0"]) else {
             return;
         };

@@ -208,7 +208,8 @@ fn job_file(experiment: &Experiment, index: usize, ground: &Ground) -> Result<St
     let mut jobs = Vec::new();
     for (number, place) in experiment.issuers().enumerate().filter(|(_, place)| place.group == index) {
         let area = areas.of(place.job, place.thread);
-        let (start, end) = workload::part_of_thread(place.job, place.thread, area.bytes);
+        let (start, _) = workload::part_of_thread(place.job, place.thread, area.bytes);
+        let size_bytes = workload::size_of_thread(place.job, place.thread, area.bytes);
         let seed = place.job.seed.unwrap_or_else(|| experiment.run_seed()) >> 8;
         let delay = experiment.groups[index].start_ns;
         // What never ends by itself is ended with the run; everything else ends as its job says, with the run at the latest.
@@ -224,7 +225,7 @@ fn job_file(experiment: &Experiment, index: usize, ground: &Ground) -> Result<St
             placement: Placement::Shared,
             offset: Amount::Bytes(ground.first_byte + area.first_byte + start),
             offset_increment: Amount::Bytes(0),
-            size: Some(Amount::Bytes(end - start)),
+            size: Some(Amount::Bytes(size_bytes)),
             file_bytes: None,
             runtime_ns: place.job.runtime_ns.into_iter().chain(run_ns).min(),
             ramp_ns: if is_endless { experiment.ramp_ns } else { place.job.ramp_ns },
@@ -447,5 +448,10 @@ mod tests {
         let jobs = workload::fio::parse("t", text.as_bytes(), &workload::fio::Surroundings::none()).unwrap().jobs;
         assert_eq!((jobs[0].number_ios, jobs[0].io_size), (Some(7), Some(Amount::Bytes(1 << 20))));
         assert_eq!((jobs[0].time_based, jobs[0].ramp_ns, jobs[0].runtime_ns), (false, 0, Some(3_000_000_000)));
+        // Behind the area fio would find room for a block that the area has not: a file of 10,000 bytes has two of 4 KiB.
+        let rest = Job { size: Some(Amount::Bytes(10_000)), ..Job::default() };
+        let experiment = Experiment { groups: vec![group("a", vec![rest])], ..experiment };
+        let text = job_file(&experiment, 0, &ground).unwrap();
+        assert!(text.contains("\nsize=8192\n"), "{text}");
     }
 }

@@ -6,7 +6,7 @@
 use block::random::Stream;
 
 use crate::issuer::part_of;
-use crate::job::{Direction, FileOrder, Job};
+use crate::job::{Direction, FileOrder, Job, Placement};
 use crate::pattern::{Offsets, Region};
 
 /// Parts of an area for files begin on a multiple of this.
@@ -38,7 +38,7 @@ pub fn regions(job: &Job, thread: u32, area_bytes: u64) -> Vec<Region> {
     if count == 1 {
         return vec![part_of(job, thread, area_bytes)];
     }
-    let each_bytes = area_bytes / count / FILE_ALIGNMENT_BYTES * FILE_ALIGNMENT_BYTES;
+    let each_bytes = bytes_of_each(count, area_bytes);
     // What the job says of sizes is about all its files together.
     let of_one = Job { size: job.size.map(|size| size.part(count)), ..job.clone() };
     let part = part_of(&of_one, thread, each_bytes);
@@ -49,13 +49,30 @@ pub fn regions(job: &Job, thread: u32, area_bytes: u64) -> Vec<Region> {
     (0..count).map(moved).collect()
 }
 
+/// The length of each file of so many in an area.
+fn bytes_of_each(count: u64, area_bytes: u64) -> u64 {
+    match count {
+        1 => area_bytes,
+        _ => area_bytes / count / FILE_ALIGNMENT_BYTES * FILE_ALIGNMENT_BYTES,
+    }
+}
+
+/// The file that a region of a thread lies in. A part of an area that is split among threads is the thread's own.
+pub(crate) fn whole_file(job: &Job, region: Region, area_bytes: u64) -> Region {
+    if job.placement == Placement::Split {
+        return region;
+    }
+    let each_bytes = bytes_of_each(job.files.max(1).into(), area_bytes).max(1);
+    let start_bytes = region.start_bytes / each_bytes * each_bytes;
+    Region { start_bytes, end_bytes: start_bytes + each_bytes }
+}
+
 impl Files {
-    /// The files of `job` in `regions`, each of which holds the largest block; `pass_bytes` is what a pass does of each.
-    pub(crate) fn new(job: &Job, regions: &[Region], pass_bytes: u64, mut random: Stream) -> Self {
-        let file = |region: &Region, random: Stream| File {
-            offsets: Offsets::new(job, *region, random),
-            pass_bytes,
-            left_bytes: pass_bytes,
+    /// The files of `job` in `regions`, each of which holds the largest block; a pass does so many bytes of each.
+    pub(crate) fn new(job: &Job, regions: &[Region], (area_bytes, pass_bytes): (u64, u64), mut random: Stream) -> Self {
+        let file = |region: &Region, random: Stream| {
+            let whole = whole_file(job, *region, area_bytes);
+            File { offsets: Offsets::new(job, *region, whole, random), pass_bytes, left_bytes: pass_bytes }
         };
         let each = match regions {
             // The stream as it is: seeds mean the same offsets for ever.
@@ -82,6 +99,22 @@ impl Files {
             self.choose();
         }
         self.each[self.current].offsets.will_draw(direction)
+    }
+
+    /// As [`Offsets::has_room`], for the file that [`Files::will_draw`] decided on.
+    #[inline]
+    pub(crate) fn has_room(&self, direction: Direction, length_bytes: u64) -> bool {
+        self.each[self.current].offsets.has_room(direction, length_bytes)
+    }
+
+    /// The current file has no room any more: whether another one goes on.
+    pub(crate) fn leave_file(&mut self) -> bool {
+        self.each[self.current].left_bytes = 0;
+        let goes_on = self.each.iter().any(|file| file.left_bytes > 0);
+        if goes_on {
+            self.choose();
+        }
+        goes_on
     }
 
     /// As [`Offsets::next`], for the file that [`Files::will_draw`] decided on.

@@ -28,7 +28,7 @@ pub mod trace;
 pub mod verify;
 mod visited;
 
-pub use issuer::{Call, Check, Ending, Flows, Io, Issuer, Next, Unsuitable, part_of_thread};
+pub use issuer::{Call, Check, Ending, Flows, Io, Issuer, Next, Unsuitable, part_of_thread, size_of_thread};
 pub use job::{Engine, Job};
 pub use program::Program;
 pub use replay::Replay;

@@ -29,6 +29,10 @@ pub struct Region {
 #[derive(Clone, Debug)]
 pub struct Offsets {
     region: Region,
+    /// The file that the region is part of.
+    file: Region,
+    /// A direction that has come to the end begins again by itself.
+    wraps: bool,
     pattern: Pattern,
     random_percent: [u8; 3],
     align_bytes: [u64; 3],
@@ -54,8 +58,8 @@ struct Zone {
 }
 
 impl Offsets {
-    /// The generator of `job` on `region`, which must hold the largest block of every direction in use.
-    pub fn new(job: &Job, region: Region, mut random: Stream) -> Self {
+    /// The generator of `job` on a region of a file, which must hold the largest block of every direction in use.
+    pub fn new(job: &Job, region: Region, file: Region, mut random: Stream) -> Self {
         let bytes = region.end_bytes - region.start_bytes;
         let aligns = Direction::ALL.map(|direction| {
             let given = *job.block_align_bytes.of(direction);
@@ -77,6 +81,8 @@ impl Offsets {
         let percent = job.random_percent;
         Self {
             region,
+            file,
+            wraps: job.time_based,
             pattern: job.pattern,
             random_percent: [percent.read, percent.write, percent.trim],
             align_bytes: aligns,
@@ -92,12 +98,9 @@ impl Offsets {
         }
     }
 
-    /// Begins a new pass: sequential patterns that go forward return to the start, the random map is empty again.
+    /// Begins a new pass: sequential patterns return to the start, the random map is empty again.
     pub fn rewind(&mut self) {
-        // Backwards there is no end to return from: the next one follows, as in fio.
-        if !matches!(self.pattern, Pattern::Sequential { skip_bytes: ..0 }) {
-            self.last_end = [None; 3];
-        }
+        self.last_end = [None; 3];
         if let Some(zone) = &mut self.zone {
             (zone.start_bytes, zone.done_bytes) = (self.region.start_bytes, 0);
         }
@@ -133,6 +136,17 @@ impl Offsets {
         }
     }
 
+    /// Whether the next I/O, which does not draw its offset, fits into the pass.
+    #[inline]
+    pub fn has_room(&self, direction: Direction, length_bytes: u64) -> bool {
+        match self.pattern {
+            Pattern::Sequential { skip_bytes } if self.zone.is_none() => {
+                self.following(direction as usize, length_bytes, skip_bytes).is_some()
+            }
+            _ => true,
+        }
+    }
+
     /// The offset in bytes, from the begin of the area, of the next I/O of `length_bytes`, which must fit the region; `draw` is the answer of `will_draw`.
     #[inline]
     pub fn next(&mut self, direction: Direction, length_bytes: u64, draw: bool) -> u64 {
@@ -151,8 +165,11 @@ impl Offsets {
                 self.run_left = self.run_left.saturating_sub(1);
                 if in_run && repeat_offset {
                     self.last_start[index].min(self.region.end_bytes - length_bytes)
-                } else {
+                } else if self.zone.is_some() {
                     self.follow(index, length_bytes, 0)
+                } else {
+                    // Behind the end there is nothing to go on with: another place is drawn, as fio does.
+                    self.following(index, length_bytes, 0).unwrap_or_else(|| self.draw(index, length_bytes))
                 }
             }
         };
@@ -188,30 +205,57 @@ impl Offsets {
         }
     }
 
-    /// The place behind the last I/O, shifted by `skip_bytes`; wraps at either end of the region.
-    fn follow(&self, index: usize, length_bytes: u64, skip_bytes: i64) -> u64 {
-        let Region { start_bytes, end_bytes } = self.window();
-        let last_fit = if self.zone.is_some() {
-            // One that begins in the zone may stick out of it, as with fio.
-            (end_bytes - 1).min(self.region.end_bytes - length_bytes).max(start_bytes)
-        } else {
-            end_bytes - length_bytes
+    /// The place behind the last I/O, shifted by `skip_bytes`; none where the pass is over. The rules are those of fio 3.33 for
+    /// a file, looked at in its iologs.
+    fn following(&self, index: usize, length_bytes: u64, skip_bytes: i64) -> Option<u64> {
+        let Region { start_bytes, end_bytes } = self.region;
+        let region_bytes = end_bytes - start_bytes;
+        let file_bytes = self.file.end_bytes - self.file.start_bytes;
+        let skipped_bytes = start_bytes - self.file.start_bytes;
+        let next = match self.last_end[index] {
+            // Backwards, fio begins at the end only if the file does not begin where the job does, and then counts from the
+            // file's begin how far it has come.
+            None if skip_bytes < 0 && skipped_bytes > 0 => {
+                region_bytes.checked_sub(skipped_bytes).and_then(|end| end.checked_add_signed(skip_bytes))
+            }
+            None => Some(0),
+            Some(end) if self.wraps && end >= end_bytes => Some(0),
+            // At the end of the file a pass is over whatever would be skipped.
+            Some(end) if end >= self.file.end_bytes => return None,
+            Some(end) => (end - start_bytes).checked_add_signed(skip_bytes),
         };
+        let next = match next {
+            // Over the end of the file there is the begin, before the begin there is the end.
+            Some(next) if skip_bytes > 0 && next >= file_bytes => 0,
+            Some(next) => next,
+            None => region_bytes.checked_sub(skip_bytes.unsigned_abs())?,
+        };
+        // What begins in the region may end behind it, but not behind the file.
+        let fits = next < region_bytes && start_bytes + next + length_bytes <= self.file.end_bytes;
+        fits.then_some(start_bytes + next)
+    }
+
+    /// As [`Offsets::following`]; where a pass is over, the next one begins. In zones it never is.
+    #[inline]
+    fn follow(&self, index: usize, length_bytes: u64, skip_bytes: i64) -> u64 {
+        if self.zone.is_some() {
+            return self.follow_in_zone(index, length_bytes, skip_bytes);
+        }
+        self.following(index, length_bytes, skip_bytes).unwrap_or(self.region.start_bytes)
+    }
+
+    /// The place behind the last I/O, shifted by `skip_bytes`; wraps at either end of the zone.
+    #[cold]
+    fn follow_in_zone(&self, index: usize, length_bytes: u64, skip_bytes: i64) -> u64 {
+        let Region { start_bytes, end_bytes } = self.window();
+        // One that begins in the zone may stick out of it, as with fio.
+        let last_fit = (end_bytes - 1).min(self.region.end_bytes - length_bytes).max(start_bytes);
         let wrapped = if skip_bytes < 0 {
             end_bytes.saturating_sub(skip_bytes.unsigned_abs()).clamp(start_bytes, last_fit)
         } else {
             start_bytes
         };
-        let next = match self.last_end[index] {
-            Some(end) => end.checked_add_signed(skip_bytes),
-            // Backwards, fio begins at the end only if the file does not begin where the job does, and then counts from the
-            // file's begin how far it has come (3.33).
-            None if skip_bytes < 0 && start_bytes > 0 => {
-                end_bytes.checked_sub(start_bytes).and_then(|end| end.checked_add_signed(skip_bytes))
-            }
-            None => Some(start_bytes),
-        };
-        match next {
+        match self.last_end[index].map_or(Some(start_bytes), |end| end.checked_add_signed(skip_bytes)) {
             Some(offset) if (start_bytes..=last_fit).contains(&offset) => offset,
             _ => wrapped,
         }
@@ -311,7 +355,8 @@ mod tests {
     use super::*;
 
     fn offsets(job: &Job, bytes: u64) -> Offsets {
-        Offsets::new(job, Region { start_bytes: 0, end_bytes: bytes }, Stream::new(7))
+        let region = Region { start_bytes: 0, end_bytes: bytes };
+        Offsets::new(job, region, region, Stream::new(7))
     }
 
     fn take(offsets: &mut Offsets, count: usize) -> Vec<u64> {

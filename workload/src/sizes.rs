@@ -41,6 +41,19 @@ impl Sizes {
         }
     }
 
+    /// The smallest length in bytes that is drawn.
+    pub fn smallest_bytes(&self) -> u32 {
+        match self {
+            Sizes::Fixed(bytes) => *bytes,
+            Sizes::Range { min, .. } => *min,
+            Sizes::Split { sums, .. } => {
+                let mut before = 0;
+                let drawn = sums.iter().filter(|(sum, _)| std::mem::replace(&mut before, *sum) < *sum);
+                drawn.map(|(_, bytes)| *bytes).min().unwrap_or(4096)
+            }
+        }
+    }
+
     /// The next length in bytes.
     #[inline]
     pub fn draw(&self, random: &mut Stream) -> u32 {

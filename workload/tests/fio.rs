@@ -18,6 +18,13 @@ fn jobs(text: &str) -> Vec<Job> {
     parsed(text).jobs
 }
 
+#[test]
+fn fill_device_ends_at_the_size_that_is_given() {
+    let size = |text: &str| jobs(&format!("[a]\nfill_device=1\n{text}")).remove(0).size;
+    assert_eq!(size("size=1m\n"), Some(Amount::Bytes(1 << 20)));
+    assert_eq!(size(""), None);
+}
+
 fn job(text: &str) -> Job {
     let mut jobs = jobs(&format!("[j]\n{text}\n"));
     assert_eq!(jobs.len(), 1, "{text}");

@@ -152,6 +152,13 @@ const ORDERS: &[(&str, &str)] = &[
     ("backwards_in_place", "rw=read:-4k\nsize=32k\n"),
     ("backwards_behind", "rw=read:-8k\nsize=32k\noffset=64k\n"),
     ("backwards_within", "rw=read:-8k\nsize=32k\noffset=16k\nio_size=64k\n"),
+    ("backwards_to_the_end", "rw=read:-8k\nsize=212k\noffset=344k\nbs=8k\nloops=2\n"),
+    ("backwards_nothing_fits", "rw=read:-4k\nsize=672k\noffset=1m\nbs=16k\n"),
+    ("backwards_overlapping", "rw=read:-8k\nsize=1344k\noffset=372k\nbs=64k\n"),
+    ("stride_over_the_end", "rw=read:8k\nsize=36k\nloops=3\n"),
+    ("stride_to_a_rest", "rw=read:8k\nsize=756k\nbs=8k\nloops=2\n"),
+    ("stride_in_the_middle", "rw=read:4k\nsize=128k\noffset=256k\nio_size=200k\n"),
+    ("rest", "rw=read\nsize=168k\nbs=16k\nio_size=324k\n"),
     ("wrap", "size=128k\nio_size=300k\nzonemode=strided\nzonesize=12k\nzoneskip=20k\n"),
 ];
 

@@ -102,9 +102,9 @@ impl Store {
     }
 }
 
-/// Reads a result directory, or a file that fio wrote.
+/// Reads a result directory, or what fio wrote, which may come out of a pipe.
 pub fn read(directory: &Path) -> Result<Stored, Error> {
-    if directory.is_file() {
+    if directory.exists() && !directory.is_dir() {
         return foreign::read(directory);
     }
     let plan = directory.join(PLAN);

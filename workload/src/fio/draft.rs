@@ -49,8 +49,6 @@ pub struct Draft {
     pub named_files: u32,
     /// `filename_format`.
     pub file_format: String,
-    /// `fill_device`.
-    pub fills_device: bool,
     /// `zonemode=strided`.
     pub is_strided: bool,
     /// `zonesize`, `zonerange` and `zoneskip`.
@@ -101,7 +99,6 @@ impl Default for Draft {
             files: None,
             named_files: 0,
             file_format: String::new(),
-            fills_device: false,
             is_strided: false,
             zone_bytes: 0,
             zone_range_bytes: 0,

@@ -313,9 +313,6 @@ fn files(job: &mut Job, draft: &Draft, place: &Place, findings: &mut Findings) {
         };
     }
     job.placement = if job.file.is_empty() { Placement::Own } else { Placement::Shared };
-    if draft.fills_device {
-        (job.size, job.io_size) = (None, None);
-    }
 }
 
 /// The zones of `zonemode=strided`, checked as fio does.

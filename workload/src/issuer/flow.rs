@@ -12,8 +12,8 @@ use block::time::MICROSECOND;
 
 use crate::goal;
 
-/// Who is ahead looks again after so long at least.
-const SHORTEST_SLEEP_NS: Nanos = 20 * MICROSECOND;
+/// Who is ahead and has no `flow_sleep` looks again after so long.
+const LOOK_NS: Nanos = 20 * MICROSECOND;
 
 /// The books of all flows of a run: given to every issuer before the run begins.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +36,15 @@ pub(super) struct Part {
     has_left: bool,
 }
 
+/// What comes first for who is ahead of its part.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ahead {
+    /// To look again after so long.
+    Look(Nanos),
+    /// To wait for all that is in flight, then to sleep for so long: `flow_sleep`, as fio does it.
+    Sleep(Nanos),
+}
+
 impl Part {
     /// A part of the flow; of one nobody else knows yet unless `flows` has it.
     pub fn join(flow: goal::Flow, flows: &mut Flows) -> Self {
@@ -44,14 +53,17 @@ impl Part {
         book.weights.fetch_add(weight, Ordering::Relaxed);
         // Everybody begins with one, so that nobody divides by nothing.
         book.ios.fetch_add(1, Ordering::Relaxed);
-        Self { book, weight, ios: 1, sleep_ns: flow.sleep_ns.max(SHORTEST_SLEEP_NS), has_left: false }
+        Self { book, weight, ios: 1, sleep_ns: flow.sleep_ns, has_left: false }
     }
 
-    /// Counts an I/O that goes out now; or answers for how long the others come first.
-    pub fn take(&mut self) -> Option<Nanos> {
+    /// Counts an I/O that goes out now; or answers what comes first.
+    pub fn take(&mut self) -> Option<Ahead> {
         let (all, weights) = (self.book.ios.load(Ordering::Relaxed), self.book.weights.load(Ordering::Relaxed));
         if u128::from(self.ios) * u128::from(weights) > u128::from(self.weight) * u128::from(all) {
-            return Some(self.sleep_ns);
+            return Some(match self.sleep_ns {
+                0 => Ahead::Look(LOOK_NS),
+                sleep_ns => Ahead::Sleep(sleep_ns),
+            });
         }
         self.ios += 1;
         self.book.ios.fetch_add(1, Ordering::Relaxed);

@@ -10,6 +10,7 @@
 //! Time is handed in; nothing allocates after [`Issuer::new`]. The sequence depends on (job, thread, area, seed) and,
 //! where rate, pause, runtime or a program's own logic say so, on the times at which the host asks.
 
+mod budget;
 mod flow;
 mod flying;
 mod governor;
@@ -23,9 +24,11 @@ mod tokens;
 use block::random::Stream;
 use block::{Flags, Nanos, Operation, Priority};
 
+use crate::files::whole_file;
 use crate::job::Job;
 use crate::program::Run;
 use crate::replay::Player;
+use budget::Budget;
 pub use flow::Flows;
 pub use governor::Ending;
 pub use reading_back::Check;
@@ -324,6 +327,15 @@ impl Issuer {
 pub fn part_of_thread(job: &Job, thread: u32, area_bytes: u64) -> (u64, u64) {
     let part = part_of(job, thread, area_bytes);
     (part.start_bytes, part.end_bytes)
+}
+
+/// What a thread's part holds of what a pass moves: without the rest at the end of the area that no block fits into, where a
+/// pass moves every block once. Whoever puts the part into a larger file gives it this size, or the rest would have room there.
+pub fn size_of_thread(job: &Job, thread: u32, area_bytes: u64) -> u64 {
+    let part = part_of(job, thread, area_bytes);
+    let part_bytes = part.end_bytes - part.start_bytes;
+    let room_bytes = whole_file(job, part, area_bytes).end_bytes - part.start_bytes;
+    Budget::new(job, part_bytes, room_bytes).pass_bytes().min(part_bytes)
 }
 
 /// The random stream that a thread's own streams are drawn from: of the run's seed (or the job's) and the thread's number.

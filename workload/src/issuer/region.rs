@@ -58,13 +58,6 @@ pub(super) fn regions_of(job: &Job, thread: u32, area_bytes: u64) -> Result<Vec<
     Ok(regions)
 }
 
-/// What one pass transfers: the part, without the rest at its end that no block of a fixed size fits into.
-pub(super) fn whole_blocks(job: &Job, part_bytes: u64) -> u64 {
-    let smallest = job.mix.directions().iter().map(|direction| job.block_sizes.of(*direction).smallest_bytes());
-    let unit = u64::from(smallest.min().unwrap_or(1).max(1));
-    part_bytes / unit * unit
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

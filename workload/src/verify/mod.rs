@@ -3,12 +3,13 @@
 //! ```text
 //! a block, or each `interval_bytes` of it:  header (40 bytes) | checksum of the rest | the rest
 //! ```
-//! A file written here can be checked by fio's `rw=read` and the other way round, but for sha256 and sha512, where fio stores
-//! less than the digest. Hosts with data call [`Blocks`]; simulated devices keep no data.
+//! A file written here can be checked by fio's `rw=read` and the other way round, but for sha512: fio stores 128 bytes of the
+//! data instead of the digest, so what it wrote is checked as far as that goes, and it cannot check what we write. Hosts with data call [`Blocks`]; simulated devices keep no data.
 
 mod block;
 mod blocks;
 mod pattern;
+mod sha;
 mod sums;
 
 use serde::{Deserialize, Serialize};

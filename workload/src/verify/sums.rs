@@ -5,7 +5,7 @@ use std::hash::Hasher;
 use crc::{Algorithm, CRC_7_MMC, CRC_16_ARC, CRC_32_ISCSI, Crc};
 use sha3::Digest;
 
-use super::Kind;
+use super::{Kind, sha};
 
 /// Most bytes that a checksum takes behind its header.
 pub(super) const MAX_SUM_BYTES: usize = 128;
@@ -78,7 +78,7 @@ pub(super) fn sum(kind: Kind, data: &[u8]) -> [u8; MAX_SUM_BYTES] {
                 stored[to..to + 4].copy_from_slice(&word);
             }
         }
-        Kind::Sha256 => put(&sha2::Sha256::digest(data)),
+        Kind::Sha256 => put(&sha::sha256(data)),
         Kind::Sha512 => put(&sha2::Sha512::digest(data)),
         Kind::Sha3_224 => put(&sha3::Sha3_224::digest(data)),
         Kind::Sha3_256 => put(&sha3::Sha3_256::digest(data)),
@@ -91,6 +91,11 @@ pub(super) fn sum(kind: Kind, data: &[u8]) -> [u8; MAX_SUM_BYTES] {
         }
     }
     stored
+}
+
+/// Whether `stored` is a checksum of `data`: ours, or the one that fio keeps instead.
+pub(super) fn is_sum(kind: Kind, data: &[u8], stored: &[u8]) -> bool {
+    stored == &sum(kind, data)[..stored.len()] || kind == Kind::Sha512 && stored == sha::sha512(data)
 }
 
 /// The checksum of a header.

@@ -17,19 +17,21 @@ impl Thread {
         if self.reading_back.as_ref().is_some_and(|reading_back| reading_back.only_checks()) {
             self.pretend_to_write();
         }
-        let pass_is_over = self.budget.ios_left == 0 || self.budget.bytes_left == 0;
         let in_flight = self.in_flight();
-        pass_is_over && self.reading_back.as_ref().is_some_and(|it| it.is_due_after_pass(in_flight))
+        self.budget.pass_is_over() && self.reading_back.as_ref().is_some_and(|it| it.is_due_after_pass(in_flight))
     }
 
     /// Takes a pass for written, as an earlier run has written it.
     #[cold]
     fn pretend_to_write(&mut self) {
-        while self.budget.ios_left > 0 && self.budget.bytes_left > 0 {
+        while !self.budget.pass_is_over() {
             let direction = self.choose_direction();
             let (offset_bytes, length_bytes) = match self.trimmed.take() {
                 Some(place) if direction == Direction::Write => place,
-                _ => self.draw(direction),
+                _ => match self.draw(direction) {
+                    Some(place) => place,
+                    None => return,
+                },
             };
             self.account(direction, offset_bytes, length_bytes);
             self.budget.ios_left -= 1;

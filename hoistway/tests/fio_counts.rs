@@ -1,0 +1,292 @@
+//! Random job files whose jobs are bounded by size or number: bytes and I/Os are those that fio counts, on the simulator and
+//! the engine, and with `--generator fio`. Without fio it is skipped aloud.
+//!
+//! `HOISTWAY_FILES=200` tries so many files, `HOISTWAY_SEED=7` the seventh alone.
+
+#[path = "program/mod.rs"]
+#[expect(dead_code, reason = "other tests look into directories")]
+mod program;
+
+use std::fmt::Write as _;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use block::random::Stream;
+use program::hoistway;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Files that are tried where nobody asks for more.
+const FILES: u64 = 40;
+
+/// Bytes and I/Os of all jobs and directions.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+struct Counts {
+    bytes: u64,
+    ios: u64,
+}
+
+/// A random job file, and what of its counts does not depend on chance.
+struct File {
+    text: String,
+    has_fixed_ios: bool,
+    /// `--generator fio` has all areas in one larger file.
+    depends_on_file_end: bool,
+}
+
+/// Where the blocks of a job lie.
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum Kind {
+    Dense,
+    Stride,
+    Random,
+    Run,
+}
+
+/// What a section has said so far.
+struct Section<'a> {
+    random: &'a mut Stream,
+    lines: Vec<String>,
+    kind: Kind,
+    is_mix: bool,
+    block_kib: u64,
+    size_kib: u64,
+    /// Each block is visited once per pass.
+    has_map: bool,
+    has_one_size: bool,
+    is_bounded_by_number: bool,
+}
+
+/// Up to three sections; sizes are small, so that a file takes a moment.
+fn file(random: &mut Stream) -> File {
+    let mut file = File { text: String::new(), has_fixed_ios: true, depends_on_file_end: false };
+    for number in 0..=random.below(3) {
+        let section = Section::draw(random);
+        let _ = writeln!(file.text, "[job{number}]\n{}", section.lines.join("\n"));
+        file.has_fixed_ios &= section.has_one_size;
+        file.depends_on_file_end |= matches!(section.kind, Kind::Stride | Kind::Run);
+        // A drawn size may stick out of an area where the file goes on.
+        file.depends_on_file_end |= !section.has_one_size && section.kind == Kind::Dense;
+    }
+    file
+}
+
+impl<'a> Section<'a> {
+    fn draw(random: &'a mut Stream) -> Self {
+        let kinds = [Kind::Dense, Kind::Dense, Kind::Stride, Kind::Random, Kind::Random, Kind::Run];
+        let kind = kinds[index(random, kinds.len())];
+        let is_mix = matches!(kind, Kind::Dense | Kind::Random) && random.chance(1, 3);
+        let mut section = Section {
+            random,
+            lines: Vec::new(),
+            kind,
+            is_mix,
+            block_kib: 0,
+            size_kib: 0,
+            has_map: false,
+            has_one_size: true,
+            is_bounded_by_number: false,
+        };
+        section.place();
+        section.sizes();
+        section.amount();
+        section.rest();
+        section
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        self.random.chance(percent, 100)
+    }
+
+    fn one<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[index(self.random, choices.len())]
+    }
+
+    /// What is done, where.
+    fn place(&mut self) {
+        let way = if self.is_mix { "rw" } else { self.one(&["read", "write"]) };
+        let way = match self.kind {
+            Kind::Dense => way.to_owned(),
+            Kind::Random => format!("rand{way}"),
+            Kind::Stride => format!("{way}:{}", self.one(&["4k", "8k", "16k", "-4k", "-8k", "-64k"])),
+            Kind::Run => format!("rand{way}:{}", self.one(&[2, 4, 8])),
+        };
+        self.lines.push(format!("rw={way}"));
+        if matches!(self.kind, Kind::Random | Kind::Run) {
+            self.has_map = self.chance(60);
+            if !self.has_map {
+                self.lines.push("norandommap=1".to_owned());
+            }
+        }
+        if self.is_mix {
+            let percent = 20 + 10 * self.random.below(7);
+            self.lines.push(format!("rwmixread={percent}"));
+        }
+    }
+
+    /// Blocks, and how much there is of them.
+    fn sizes(&mut self) {
+        self.is_bounded_by_number = self.chance(40);
+        let visits_once = self.has_map && self.kind == Kind::Random || self.kind == Kind::Dense && !self.is_mix;
+        // Where blocks may repeat, chance decides how much the last of different sizes moves.
+        if visits_once && !self.is_bounded_by_number && self.chance(20) {
+            self.has_one_size = false;
+            let sizes = self.one(&["bsrange=4k-32k", "bssplit=4k/50:8k/30:64k/20"]);
+            self.lines.push(sizes.to_owned());
+            self.block_kib = 64;
+        } else {
+            self.block_kib = self.one(&[4, 8, 12, 16, 64]);
+            self.lines.push(format!("bs={}k", self.block_kib));
+        }
+        let blocks = 1 + self.random.below(1_600 / self.block_kib);
+        // Chance decides when a run first meets the rest of a file, and fio ends the pass there. So it does whether one
+        // direction alone meets it where a mix is short.
+        let has_no_rest = self.kind == Kind::Run || self.kind == Kind::Dense && self.is_mix && blocks < 50;
+        let rest_kib = if has_no_rest || self.chance(50) { 0 } else { 4 * self.random.below(self.block_kib / 4) };
+        self.size_kib = self.block_kib * blocks + rest_kib;
+        self.lines.push(format!("size={}k", self.size_kib));
+    }
+
+    /// What else bounds it.
+    fn amount(&mut self) {
+        if self.is_bounded_by_number {
+            let number = 1 + self.random.below(300);
+            self.lines.push(format!("number_ios={number}"));
+        }
+        let is_dense_mix = self.kind == Kind::Dense && self.is_mix;
+        let has_rest = !self.size_kib.is_multiple_of(self.block_kib);
+        if self.chance(20) && !(is_dense_mix && has_rest) {
+            let loops = 2 + self.random.below(3);
+            self.lines.push(format!("loops={loops}"));
+        } else if self.chance(30) && self.has_one_size && !(is_dense_mix && has_rest) {
+            // Behind the first pass of a mix or of runs with a map, chance decides how much a pass moves.
+            let passes = if is_dense_mix || self.kind == Kind::Run && self.has_map { 1 } else { 2 };
+            let unit_kib = if is_dense_mix { self.block_kib } else { 4 };
+            let io_size_kib = unit_kib * (1 + self.random.below(passes * self.size_kib / unit_kib));
+            self.lines.push(format!("io_size={io_size_kib}k"));
+        }
+    }
+
+    /// What should change nothing, or each thread alike.
+    fn rest(&mut self) {
+        // fio goes on at twice the offset where a stride that is longer than the offset jumps over the end of the file.
+        let smallest_offset_kib = if self.kind == Kind::Stride { 16 } else { 4 };
+        if self.chance(20) {
+            let offset_kib = smallest_offset_kib + 4 * self.random.below(100);
+            self.lines.push(format!("offset={offset_kib}k"));
+        }
+        if self.chance(30) {
+            let threads = 2 + self.random.below(2);
+            self.lines.push(format!("numjobs={threads}"));
+        }
+        if self.chance(60) {
+            let depth = 1 + self.random.below(16);
+            self.lines.push(format!("direct=1\nioengine=libaio\niodepth={depth}"));
+        }
+        if self.chance(20) {
+            let writes = 64 + self.random.below(64);
+            self.lines.push(format!("fsync={writes}"));
+        }
+        if !self.is_bounded_by_number && self.chance(20) {
+            // Longer than the job, or none: what it eats of a longer one depends on how fast the disk is. (A number counts
+            // from the ramp's end on in fio, and a job that ends by its size before that does more than its number.)
+            let ramp = self.one(&["0", "30"]);
+            self.lines.push(format!("ramp_time={ramp}\nruntime=60"));
+        }
+    }
+}
+
+fn index(random: &mut Stream, count: usize) -> usize {
+    usize::try_from(random.below(count as u64)).expect("few")
+}
+
+/// The sums of fio's JSON, or of ours in its layout.
+fn sums(text: &str) -> Counts {
+    let result: Value = serde_json::from_str(&text[text.find("{\n").expect("a document")..]).expect("JSON");
+    let jobs = result["jobs"].as_array().expect("jobs");
+    let sum = |key: &str| -> u64 {
+        let directions = jobs.iter().flat_map(|job| ["read", "write", "trim"].map(|direction| &job[direction][key]));
+        directions.map(|value| value.as_u64().expect("a count")).sum()
+    };
+    Counts { bytes: sum("io_bytes"), ios: sum("total_ios") }
+}
+
+fn of_fio(directory: &Path) -> Counts {
+    let mut fio = Command::new("fio");
+    let output = fio.args(["--output-format=json", "j.fio"]).current_dir(directory).output().expect("fio starts");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    sums(&text)
+}
+
+fn of_ours(directory: &Path, arguments: &[&str]) -> Counts {
+    let usual = ["-w", "j.fio", "--no-store", "--quiet", "--cooldown", "0", "--format", "fio-json"];
+    let said = hoistway(directory, &[&["test"], arguments, &usual].concat());
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""), "{arguments:?}");
+    sums(&said.stdout)
+}
+
+/// A directory in memory where such a place takes direct I/O; else the usual one.
+fn directory() -> TempDir {
+    const O_DIRECT: i32 = libc::O_DIRECT;
+    let takes_direct = |directory: &TempDir| {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).custom_flags(O_DIRECT);
+        options.open(directory.path().join("direct")).is_ok()
+    };
+    let in_memory = tempfile::tempdir_in("/dev/shm").ok().filter(takes_direct);
+    in_memory.unwrap_or_else(|| tempfile::tempdir().expect("a directory"))
+}
+
+/// What differs of one file.
+fn difference(seed: u64) -> Option<String> {
+    let directory = directory();
+    let file = file(&mut Stream::of(seed, "fio_counts"));
+    fs::write(directory.path().join("j.fio"), &file.text).expect("written");
+    let outcome = std::panic::catch_unwind(|| {
+        let theirs = of_fio(directory.path());
+        let mut ours = vec![
+            ("the simulator", of_ours(directory.path(), &["model:ssd", "-s", "none"])),
+            ("the engine", of_ours(directory.path(), &[".", "-s", "none"])),
+        ];
+        if !file.depends_on_file_end {
+            ours.push(("--generator fio", of_ours(directory.path(), &[".", "--generator", "fio"])));
+        }
+        let comparable = |counts: Counts| (counts.bytes, if file.has_fixed_ios { counts.ios } else { 0 });
+        let differs = ours.iter().filter(|(_, counts)| comparable(*counts) != comparable(theirs));
+        let differs: Vec<String> = differs.map(|(name, counts)| format!("{name} {counts:?}")).collect();
+        (!differs.is_empty()).then(|| format!("fio {theirs:?}, {}", differs.join(", ")))
+    });
+    let what = outcome.unwrap_or_else(|_| Some("it did not run".to_owned()))?;
+    Some(format!("HOISTWAY_SEED={seed}: {what}\n{}", file.text))
+}
+
+fn number_from(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number")))
+}
+
+#[test]
+fn bytes_and_ios_of_bounded_jobs_are_those_that_fio_counts() {
+    if Command::new("fio").arg("--version").output().is_err() {
+        let _ = writeln!(io::stderr(), "skipped: fio is not installed (apt-get install fio)");
+        return;
+    }
+    let count = number_from("HOISTWAY_FILES").unwrap_or(FILES);
+    let seeds = number_from("HOISTWAY_SEED").map_or(0..count, |seed| seed..seed + 1);
+    let next = AtomicU64::new(seeds.start);
+    let work = || {
+        let taken = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| seeds.contains(seed));
+        std::iter::from_fn(taken).filter_map(difference).collect::<Vec<_>>()
+    };
+    let found: Vec<String> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("a worker")).collect()
+    });
+    let tried = seeds.end - seeds.start;
+    assert!(found.is_empty(), "{} of {tried} files differ\n{}", found.len(), found.join("\n"));
+}

@@ -1,0 +1,200 @@
+//! How much a thread has still to issue: fio's meaning of `size`, `io_size`, `loops` and `number_ios` (3.33, looked at in its
+//! iologs).
+//!
+//! A pass goes on until nothing more fits into the thread's part, or until every block of it was visited; it may move more than
+//! the part where blocks repeat, but not with an asynchronous engine. All passes together move `io_size` (or else `size`) times
+//! `loops`, the last I/O being done whole. When the passes of `loops` are over and `io_size` lacks a largest block or more,
+//! others follow.
+
+use crate::job::{BlockSize, Direction, Engine, Job, Mix, Pattern};
+
+/// What a thread is bounded by, and how far it has come.
+#[derive(Clone, Debug)]
+pub(super) struct Budget {
+    issued_bytes: u64,
+    /// Where this pass ends at the latest.
+    ends_at_bytes: u64,
+    /// I/Os left, of all passes.
+    pub ios_left: u64,
+    began_at_bytes: u64,
+    /// Bytes of a pass whose blocks are all visited once; `u64::MAX` where only the pattern knows when it is over.
+    pass_bytes: u64,
+    all_bytes: u64,
+    /// Passes follow the last of `loops` until so many bytes are moved; 0 = none.
+    wanted_bytes: u64,
+    largest_block_bytes: u64,
+    loops_left: u32,
+    time_based: bool,
+}
+
+impl Budget {
+    /// The budget of a thread of `job` whose part has so many bytes in each of its files, and so many up to their end.
+    pub(super) fn new(job: &Job, part_of_file_bytes: u64, room_bytes: u64) -> Self {
+        let files = u64::from(job.files.max(1));
+        let part_bytes = files * part_of_file_bytes;
+        let io_bytes = job.io_size.map(|amount| amount.of(part_bytes).max(1));
+        let loops = job.loops.max(1);
+        let time_based = job.time_based && job.runtime_ns.is_some();
+        let largest = Direction::ALL.map(|direction| job.block_sizes.of(direction).largest_bytes());
+        let mut budget = Self {
+            issued_bytes: 0,
+            ends_at_bytes: 0,
+            ios_left: job.number_ios.map_or(u64::MAX, |number| number.saturating_mul(loops.into())),
+            began_at_bytes: 0,
+            pass_bytes: if visits_all_once(job) {
+                files * whole_blocks(job, part_of_file_bytes).max(1)
+            } else if let Some(block_bytes) = dense_block(job) {
+                let begun_bytes = part_of_file_bytes.checked_next_multiple_of(block_bytes);
+                begun_bytes.unwrap_or(u64::MAX).min(room_bytes / block_bytes * block_bytes)
+            } else if stops_at_size(job) {
+                part_bytes
+            } else {
+                u64::MAX
+            },
+            all_bytes: io_bytes.unwrap_or(part_bytes).saturating_mul(loops.into()),
+            wanted_bytes: io_bytes.unwrap_or(0),
+            largest_block_bytes: largest.into_iter().max().unwrap_or(1).into(),
+            loops_left: loops - 1,
+            time_based,
+        };
+        if time_based {
+            budget.all_bytes = u64::MAX;
+        }
+        budget.begin_pass();
+        budget
+    }
+
+    /// The budget of a thread that reads back what it writes: passes of so many bytes, all of which `loops` counts.
+    pub(super) fn of_passes(self, pass_bytes: u64) -> Self {
+        let mut budget = Self { pass_bytes, all_bytes: u64::MAX, wanted_bytes: 0, ..self };
+        budget.begin_pass();
+        budget
+    }
+
+    /// Bytes of a pass at most.
+    pub(super) fn pass_bytes(&self) -> u64 {
+        self.pass_bytes
+    }
+
+    /// Bytes to issue until the pass is over.
+    #[inline]
+    pub(super) fn bytes_left(&self) -> u64 {
+        self.ends_at_bytes.saturating_sub(self.issued_bytes)
+    }
+
+    /// Counts an I/O against the pass.
+    #[inline]
+    pub(super) fn issued(&mut self, bytes: u64) {
+        self.issued_bytes = self.issued_bytes.saturating_add(bytes);
+    }
+
+    /// Ends the pass as soon as so many bytes more are issued.
+    pub(super) fn end_pass_after(&mut self, bytes: u64) {
+        self.ends_at_bytes = self.ends_at_bytes.min(self.issued_bytes.saturating_add(bytes));
+    }
+
+    /// Whether the pass is over.
+    #[inline]
+    pub(super) fn pass_is_over(&self) -> bool {
+        self.ios_left == 0 || self.issued_bytes >= self.ends_at_bytes
+    }
+
+    /// What it has issued of this pass.
+    pub(super) fn bytes_of_this_pass(&self) -> u64 {
+        self.issued_bytes - self.began_at_bytes
+    }
+
+    /// Begins another pass, if one is due; `has_more`: one follows whatever `loops` says.
+    pub(super) fn next_pass(&mut self, has_more: bool) -> bool {
+        let moved_none = self.issued_bytes == self.began_at_bytes;
+        if self.ios_left == 0 || moved_none || self.issued_bytes >= self.all_bytes {
+            return false;
+        }
+        let lacks_a_block = self.issued_bytes.saturating_add(self.largest_block_bytes) <= self.wanted_bytes;
+        if !self.time_based && self.loops_left == 0 && !has_more && !lacks_a_block {
+            return false;
+        }
+        self.loops_left = self.loops_left.saturating_sub(1);
+        self.begin_pass();
+        true
+    }
+
+    fn begin_pass(&mut self) {
+        self.began_at_bytes = self.issued_bytes;
+        self.ends_at_bytes = self.issued_bytes.saturating_add(self.pass_bytes).min(self.all_bytes);
+    }
+}
+
+/// Whether a pass moves each block of the part once, and then is over.
+fn visits_all_once(job: &Job) -> bool {
+    job.files > 1 || job.uses_random_map() || job.trims_to_map() || matches!(job.mix, Mix::TrimWrite | Mix::Rewrite)
+}
+
+/// The size of all blocks of a job that goes through its part from begin to end.
+fn dense_block(job: &Job) -> Option<u64> {
+    let is_dense = job.pattern == Pattern::Sequential { skip_bytes: 0 } && job.zones.is_none();
+    match (job.mix, job.block_sizes.of(*job.mix.directions().first()?)) {
+        // Each direction goes through the part by itself.
+        (Mix::ReadWrite { .. }, _) => None,
+        (_, BlockSize::Fixed(bytes)) if is_dense => Some(u64::from(*bytes).max(1)),
+        _ => None,
+    }
+}
+
+/// Whether a pass is over when it has moved as many bytes as the part has.
+fn stops_at_size(job: &Job) -> bool {
+    let writes_anywhere = matches!(job.pattern, Pattern::Random { .. })
+        && !job.random_map
+        && job.mix.directions().contains(&Direction::Write);
+    job.engine == Engine::Async && !writes_anywhere
+}
+
+/// A part without the rest at its end that no block fits into.
+pub(super) fn whole_blocks(job: &Job, part_bytes: u64) -> u64 {
+    let smallest = job.mix.directions().iter().map(|direction| job.block_sizes.of(*direction).smallest_bytes());
+    let unit = u64::from(smallest.min().unwrap_or(1).max(1));
+    part_bytes / unit * unit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{Amount, PerDirection};
+
+    /// Bytes of 16 KiB blocks that passes over 168 KiB move, ten blocks each.
+    fn moved_kib(job: Job) -> u64 {
+        let job = Job { block_sizes: PerDirection::all(BlockSize::Fixed(16 << 10)), ..job };
+        let mut budget = Budget::new(&job, 168 << 10, 168 << 10);
+        let mut kib = 0;
+        while !budget.pass_is_over() || budget.next_pass(false) {
+            budget.issued(16 << 10);
+            budget.ios_left -= 1;
+            kib += 16;
+        }
+        kib
+    }
+
+    #[test]
+    fn passes_follow_until_io_size_lacks_less_than_a_block() {
+        // Each figure is fio 3.33's.
+        let io_size = |kib: u64| Some(Amount::Bytes(kib << 10));
+        assert_eq!(moved_kib(Job::default()), 160);
+        assert_eq!(moved_kib(Job { io_size: io_size(324), ..Job::default() }), 320);
+        assert_eq!(moved_kib(Job { io_size: io_size(100), ..Job::default() }), 112);
+        assert_eq!(moved_kib(Job { io_size: io_size(100), loops: 2, ..Job::default() }), 208);
+        assert_eq!(moved_kib(Job { loops: 3, ..Job::default() }), 480);
+        assert_eq!(moved_kib(Job { loops: 3, number_ios: Some(9), ..Job::default() }), 432);
+    }
+
+    #[test]
+    fn where_blocks_repeat_the_last_one_is_done_whole() {
+        let pattern = Pattern::Random { run: 1, repeat_offset: false };
+        let job = Job { pattern, random_map: false, ..Job::default() };
+        assert_eq!(moved_kib(job.clone()), 176);
+        assert_eq!(moved_kib(Job { loops: 2, ..job.clone() }), 336);
+        let job = Job { io_size: Some(Amount::Bytes(186 << 10)), ..job };
+        assert_eq!(moved_kib(job.clone()), 192);
+        assert_eq!(moved_kib(Job { engine: Engine::Async, ..job.clone() }), 176);
+        assert_eq!(moved_kib(Job { engine: Engine::Async, mix: Mix::Write, ..job }), 192);
+    }
+}
