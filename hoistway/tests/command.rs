@@ -140,6 +140,7 @@ fn case_4_the_command_line_of_iostest_is_understood() {
     let directory = directory();
     let arguments =
         ["test", "model:sata", "-G", "-w", "bsr", "-m", "8", "-c", "--nrgrp", "8", "--total", "-I", "0", "--dry-run"];
+    let arguments = [&arguments[..], &["-s", "all"]].concat();
     let said = hoistway(directory.path(), &arguments);
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert!(said.stdout.contains("8 groups: cgrp1 100,") && said.stdout.contains("cgrp8 800\n"), "{}", said.stdout);
@@ -155,7 +156,8 @@ fn case_4_the_command_line_of_iostest_is_understood() {
 #[test]
 fn case_5_the_classic_table_has_its_layout_and_its_chatter() {
     let directory = directory();
-    let arguments = ["test", "-c", "-s", "noop", "--no-store", "--format", "classic", "--total", "--runtime", "5s"];
+    let arguments =
+        ["test", "-c", "-w", "drr", "-s", "noop", "--no-store", "--format", "classic", "--total", "--runtime", "5s"];
     let said = hoistway(directory.path(), &arguments);
     let lines: Vec<&str> = said.stdout.lines().collect();
     let header = lines.iter().position(|line| line.starts_with("job Set NR")).expect("a header");
