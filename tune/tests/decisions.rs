@@ -552,7 +552,7 @@ mod loop_of_questions {
         // Of one candidate only the first run is there.
         let there = batch.experiments.iter().filter(|it| spec(it) != last || std::mem::take(&mut first));
         tuner.hear(there.map(|it| answer(it, 0)).collect());
-        assert_eq!(tuner.left_out(), [last.clone()]);
+        assert_eq!(tuner.left_out(), std::slice::from_ref(&last));
         assert!(!tuner.measurements().iter().any(|run| run.experiment.set >= 100 && spec(&run.experiment) == last));
         tuner.spent(270 * SECOND_NS);
         assert_eq!(tuner.left_ns(), Some(0));
