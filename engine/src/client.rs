@@ -98,7 +98,8 @@ impl Client {
         let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
         let cookie = letters.next_cookie;
         letters.next_cookie += 1;
-        let request = LocalRequest { cookie, command, offset_bytes, length_bytes, is_durable };
+        let request =
+            LocalRequest { cookie, command, offset_bytes, length_bytes, is_durable, actor: 0, is_held: false };
         if !letters.is_closed {
             letters.waiting.push_back(Letter { request, data, answer });
         }

@@ -55,7 +55,15 @@ impl Resident for Prober {
         while self.in_flight < DEPTH && self.answered < WARM_UP + MEASURED {
             let command = if self.stream.chance(1, 3) { Command::Write } else { Command::Read };
             let offset_bytes = self.stream.below(4_096) * 4_096;
-            let request = LocalRequest { cookie: 0, command, offset_bytes, length_bytes: 4_096, is_durable: false };
+            let request = LocalRequest {
+                cookie: 0,
+                command,
+                offset_bytes,
+                length_bytes: 4_096,
+                is_durable: false,
+                actor: 0,
+                is_held: false,
+            };
             let lane = usize::try_from(self.stream.below(4)).unwrap_or(0);
             if !door.submit(lane, request, &mut |_, mut to| to.put(0, &[1; 4_096])) {
                 return;

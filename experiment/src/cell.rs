@@ -174,8 +174,11 @@ impl<'a> Cell<'a> {
     pub fn latency(&self, group: Option<usize>, direction: Option<IoDirection>) -> LatencyFigures {
         let only = group.and_then(|group| self.groups.get(group)).map(|group| group.index);
         let of_run = |run: &&Measurement| {
-            let groups = run.groups.iter().enumerate().filter(|(index, _)| only.is_none_or(|only| only == *index));
-            let tallies = groups.flat_map(|(_, group)| match direction {
+            let groups = match only {
+                Some(only) => run.groups.get(only..=only).unwrap_or_default(),
+                None => &run.groups[..],
+            };
+            let tallies = groups.iter().flat_map(|group| match direction {
                 None => vec![&group.read, &group.write, &group.trim],
                 Some(IoDirection::Read) => vec![&group.read],
                 Some(IoDirection::Write) => vec![&group.write],

@@ -5,7 +5,7 @@ use block::{Nanos, Priority};
 use serde::{Deserialize, Serialize};
 use workload::Job;
 
-use crate::{Diagnostic, Group, Machine, Reweigh, SchedulerSpec, group};
+use crate::{Diagnostic, Group, GroupList, Machine, Reweigh, SchedulerSpec, group};
 
 /// The limiter that rates of groups need.
 pub const GROUP_LIMITER: &str = "throttle";
@@ -41,7 +41,7 @@ pub struct Experiment {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limiters: Vec<SchedulerSpec>,
     /// The groups with their jobs. At least one has jobs.
-    pub groups: Vec<Group>,
+    pub groups: GroupList,
     /// NR as tables show it: by how much the threads of each job were multiplied. The jobs' own `threads` already
     /// contain it, a host does not look here. 1 or more.
     pub threads: u32,

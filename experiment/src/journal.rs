@@ -4,13 +4,17 @@
 //! run begins. A torn last line (the machine died while writing) is cut off when the journal is taken up again.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Experiment, Measurement};
 
+/// Longest line that is read: of a measurement with as many groups as there may be.
+const MAX_LINE_BYTES: u64 = 512 << 20;
+/// Longest first line.
+const MAX_HEADER_BYTES: u64 = 4 << 10;
 /// Version of the format; another one is not read.
 const FORMAT: u32 = 1;
 
@@ -78,6 +82,7 @@ impl Journal {
     /// Takes up a journal of the same plan; gives what was measured already.
     pub fn resume(path: &Path, plan: u64) -> Result<(Self, Vec<Measurement>), JournalError> {
         let failed = |source| JournalError::Io { path: path.to_owned(), source };
+        check_regular(path)?;
         let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
         let (found, measurements, whole_bytes) = read_lines(path, &file)?;
         let expected = hexadecimal(plan);
@@ -105,8 +110,18 @@ impl Journal {
 
 /// Reads the measurements of a journal, whatever its plan.
 pub fn read(path: &Path) -> Result<Vec<Measurement>, JournalError> {
+    check_regular(path)?;
     let file = File::open(path).map_err(|source| JournalError::Io { path: path.to_owned(), source })?;
     read_lines(path, &file).map(|(_, measurements, _)| measurements)
+}
+
+/// What is no regular file may have no end, or nobody who writes it.
+fn check_regular(path: &Path) -> Result<(), JournalError> {
+    let failed = |source| JournalError::Io { path: path.to_owned(), source };
+    if std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Ok(());
+    }
+    Err(failed(io::Error::other("it is no regular file")))
 }
 
 /// The experiments that no measurement answers yet, in order.
@@ -123,7 +138,11 @@ fn read_lines(path: &Path, file: &File) -> Result<(String, Vec<Measurement>, u64
     let (mut plan, mut measurements, mut whole_bytes) = (None, Vec::new(), 0);
     for line in 1.. {
         text.clear();
-        let bytes = reader.read_line(&mut text).map_err(failed)?;
+        let limit = if line == 1 { MAX_HEADER_BYTES } else { MAX_LINE_BYTES };
+        let bytes = reader.by_ref().take(limit).read_line(&mut text).map_err(failed)?;
+        if bytes as u64 == limit && !text.ends_with('\n') {
+            return Err(damaged(line, format!("the line is longer than {limit} bytes")));
+        }
         if !text.ends_with('\n') {
             // The end, or a line that was being written when the machine stopped.
             break;

@@ -4,7 +4,7 @@ use block::Nanos;
 use block::random::{Stream, fnv1a64, fnv1a64_continued};
 use serde::{Deserialize, Serialize};
 
-use crate::{Experiment, Group, Machine, SchedulerSpec, ShareUnit};
+use crate::{Experiment, GroupList, Machine, SchedulerSpec, ShareUnit};
 
 /// In which order the runs follow each other.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub struct WorkloadPlan {
     /// The name in reports.
     pub name: String,
     /// The groups with their jobs as they are for one thread.
-    pub groups: Vec<Group>,
+    pub groups: GroupList,
 }
 
 /// The lists a test is made of.
@@ -114,9 +114,12 @@ impl Matrix {
 
     fn experiment(&self, workload: &WorkloadPlan, scheduler: &SchedulerSpec, threads: u32, set: u32) -> Experiment {
         let mut groups = workload.groups.clone();
-        for job in groups.iter_mut().flat_map(|group| &mut group.jobs) {
-            job.threads = job.threads.saturating_mul(threads);
-            job.first_thread = job.first_thread.saturating_mul(threads);
+        // Changing it would make it a list of its own.
+        if threads > 1 {
+            for job in groups.iter_mut().flat_map(|group| &mut group.jobs) {
+                job.threads = job.threads.saturating_mul(threads);
+                job.first_thread = job.first_thread.saturating_mul(threads);
+            }
         }
         Experiment {
             target: self.target.clone(),
@@ -155,7 +158,7 @@ fn shuffle<T>(items: &mut [T], stream: &mut Stream) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Weight;
+    use crate::{Group, Weight};
     use workload::Job;
 
     fn matrix(order: Order) -> Matrix {
@@ -163,7 +166,9 @@ mod tests {
         let groups = vec![Group::new("g", Weight::DEFAULT, vec![job])];
         Matrix {
             target: "model:null".into(),
-            workloads: ["drr", "bsr"].map(|name| WorkloadPlan { name: name.into(), groups: groups.clone() }).into(),
+            workloads: ["drr", "bsr"]
+                .map(|name| WorkloadPlan { name: name.into(), groups: groups.clone().into() })
+                .into(),
             schedulers: ["a", "b", "c", "d"].map(SchedulerSpec::named).into(),
             threads: vec![4, 1],
             sets: 3,

@@ -426,11 +426,15 @@ impl Recorder {
         let mut jobs = self.jobs.finish(experiment, window, runtime_ns).into_iter();
         let is_planned_end = window.end_ns == self.planned_end_ns;
         let mut groups = Vec::with_capacity(experiment.groups.len());
+        // Issuers are in the order of their groups.
+        let mut behind = 0;
         for (index, (group, lanes)) in experiment.groups.iter().zip(self.lanes).enumerate() {
             let [read, write, trim, sync] = lanes.map(|lane| lane.map(|lane| lane.tally()).unwrap_or_default());
             let weight = group.weight.get();
             let effective_weight = effective_weights.and_then(|all| all.get(index).copied()).unwrap_or(weight);
-            let threads = self.issuers.iter().enumerate().filter(|(_, issuer)| issuer.group == index);
+            let first = behind;
+            behind += self.issuers[first..].iter().take_while(|issuer| issuer.group == index).count();
+            let threads = self.issuers.iter().enumerate().take(behind).skip(first);
             let late = threads.clone().map(|(_, issuer)| issuer.late).sum();
             let loggers = &mut self.loggers;
             let mut log = |thread: usize| {

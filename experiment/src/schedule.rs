@@ -187,7 +187,7 @@ pub(crate) mod tests {
             target: "t".into(),
             workload: "w".into(),
             scheduler: "none".parse().unwrap(),
-            groups,
+            groups: groups.into(),
             threads: 1,
             set: 1,
             seed: 1,

@@ -79,42 +79,49 @@ pub fn truncated_mean(values: &[f64]) -> u64 {
 /// The difference of two means by Welch's test.
 #[derive(Copy, Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Difference {
-    /// Second mean minus first, relative to the first (0.05 = 5 % more).
-    pub relative: f64,
+    /// Second mean minus first: relative to the first (0.05 = 5 % more), or as it is.
+    pub change: f64,
     /// Half width of its 95 % interval, in the same terms; none if either side has one repetition.
     pub ci95: Option<f64>,
 }
 
 impl Difference {
-    /// How `new` differs from `old`. None if `old` is zero and `new` is not: no percentage says that.
+    /// How `new` differs from `old`, relative to it. None if `old` is zero and `new` is not: no percentage says that.
     pub fn between(old: &Estimate, new: &Estimate) -> Option<Self> {
         if old.mean == 0.0 {
-            return (new.mean == 0.0).then_some(Self { relative: 0.0, ci95: None });
+            return (new.mean == 0.0).then_some(Self { change: 0.0, ci95: None });
         }
-        let relative = (new.mean - old.mean) / old.mean.abs();
+        let Self { change, ci95 } = Self::absolute(old, new);
+        let whole = old.mean.abs();
+        Some(Self { change: change / whole, ci95: ci95.map(|half| half / whole) })
+    }
+
+    /// The same as it is, for figures that are parts of a whole already: from 0.001 to 0.002 is 0.1 points, not +100 %.
+    pub fn absolute(old: &Estimate, new: &Estimate) -> Self {
+        let change = new.mean - old.mean;
         if old.n < 2 || new.n < 2 {
-            return Some(Self { relative, ci95: None });
+            return Self { change, ci95: None };
         }
         let (a, b) = (old.sd.powi(2) / old.n as f64, new.sd.powi(2) / new.n as f64);
         if a + b == 0.0 {
-            return Some(Self { relative, ci95: Some(0.0) });
+            return Self { change, ci95: Some(0.0) };
         }
         // Welch and Satterthwaite: the degrees of freedom of the sum of two unequal variances, rounded down.
         let freedom = (a + b).powi(2) / (a.powi(2) / (old.n - 1) as f64 + b.powi(2) / (new.n - 1) as f64);
         #[expect(clippy::cast_possible_truncation, reason = "between 1 and n1 + n2 - 2; rounding down is wanted")]
         let whole = freedom.max(1.0) as usize;
-        Some(Self { relative, ci95: Some(t_975(whole) * (a + b).sqrt() / old.mean.abs()) })
+        Self { change, ci95: Some(t_975(whole) * (a + b).sqrt()) }
     }
 
     /// Whether the difference is real and worth a word: its interval excludes zero, and it is 1 % or more.
     pub fn is_significant(&self) -> bool {
-        self.relative.abs() >= 0.01 && self.ci95.is_none_or(|ci95| self.relative.abs() > ci95)
+        self.change.abs() >= 0.01 && self.ci95.is_none_or(|ci95| self.change.abs() > ci95)
     }
 
-    /// Lower and upper end of its interval, relative to the first mean.
+    /// Lower and upper end of its interval, in the terms of the change.
     pub fn interval(&self) -> (f64, f64) {
         let ci95 = self.ci95.unwrap_or(0.0);
-        (self.relative - ci95, self.relative + ci95)
+        (self.change - ci95, self.change + ci95)
     }
 }
 
@@ -128,9 +135,19 @@ mod tests {
         let old = Estimate { mean: 100.0, sd: 2.0, ci95: None, n: 4 };
         let new = Estimate { mean: 110.0, sd: 3.0, ci95: None, n: 4 };
         let difference = Difference::between(&old, &new).unwrap();
-        assert!((difference.relative - 0.1).abs() < 1e-12);
+        assert!((difference.change - 0.1).abs() < 1e-12);
         assert!((difference.ci95.unwrap() - 2.571 * 3.25_f64.sqrt() / 100.0).abs() < 1e-12);
         assert!(difference.is_significant());
+    }
+
+    #[test]
+    fn a_difference_of_parts_is_one_of_points() {
+        let (old, new) = (Estimate::of(&[0.001, 0.001]), Estimate::of(&[0.002, 0.002]));
+        let points = Difference::absolute(&old, &new);
+        assert!((points.change - 0.001).abs() < 1e-12 && points.ci95 == Some(0.0));
+        assert!((Difference::between(&old, &new).unwrap().change - 1.0).abs() < 1e-9);
+        let from_zero = Difference::absolute(&Estimate::of(&[0.0]), &Estimate::of(&[0.5]));
+        assert_eq!(from_zero, Difference { change: 0.5, ci95: None });
     }
 
     #[test]
@@ -138,7 +155,7 @@ mod tests {
         let same = Estimate::of(&[5.0, 6.0, 7.0]);
         assert!(!Difference::between(&same, &same).unwrap().is_significant());
         let once = Estimate::of(&[5.0]);
-        assert_eq!(Difference::between(&once, &once).unwrap(), Difference { relative: 0.0, ci95: None });
+        assert_eq!(Difference::between(&once, &once).unwrap(), Difference { change: 0.0, ci95: None });
     }
 
     #[test]

@@ -53,3 +53,19 @@ fn another_plan_and_a_damaged_line_are_refused() {
     fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"nonsense\n").unwrap();
     assert!(matches!(Journal::resume(&path, 1), Err(JournalError::Damaged { line: 2, .. })));
 }
+
+/// What has no end, nobody who writes it, or no line in it is refused before it is read.
+#[test]
+fn what_is_no_journal_is_not_read_on_and_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::File::create(path("sparse")).unwrap().set_len(1 << 30).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", path("zero")).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(path("fifo")).status().unwrap().success());
+    let said = |name: &str| read(&path(name)).unwrap_err().to_string();
+    assert!(said("sparse").contains("longer than 4096 bytes"), "{}", said("sparse"));
+    for name in ["zero", "fifo"] {
+        assert!(said(name).contains("it is no regular file"), "{}", said(name));
+        assert!(Journal::resume(&path(name), 1).is_err());
+    }
+}

@@ -28,7 +28,7 @@ pub use tune::TuneArguments;
     subcommand_required = true,
     arg_required_else_help = true,
     disable_help_subcommand = true,
-    after_help = "First steps:\n  hoistway demo                        three tenants on one disk, in half a minute\n  hoistway test                        four schedulers on a simulated SATA disk\n  hoistway list                        all schedulers, devices and workloads\n\nExit codes: 0 done, 1 failed, 2 usage, 3 refused for safety, 4 an assertion failed, 5 inconclusive,\n6 not restored, 130 and 143 interrupted."
+    after_help = "First steps:\n  hoistway demo                        three tenants on one disk, in half a minute\n  hoistway test                        four schedulers, four readers, one simulated SATA disk\n  hoistway list                        all schedulers, devices and workloads\n\nExit codes: 0 done, 1 failed, 2 usage, 3 refused for safety, 4 an assertion failed, 5 inconclusive,\n6 not restored, 130 and 143 interrupted."
 )]
 pub struct Arguments {
     /// What to do.

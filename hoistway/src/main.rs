@@ -7,7 +7,6 @@ mod demo;
 mod device;
 mod exit;
 mod generate;
-mod input;
 mod interrupt;
 mod judge;
 mod layout;

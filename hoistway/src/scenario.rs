@@ -154,7 +154,7 @@ impl Scenario {
                 format!("{}there are: {}, and files that end in .toml", meant(name, &names), names.join(", ")),
             ));
         }
-        let text = crate::input::text(path).map_err(|error| {
+        let text = linux::input::text(path).map_err(|error| {
             Error::usage(
                 format!("cannot read the scenario {name}: {error}"),
                 "hoistway list scenarios shows the shipped ones",

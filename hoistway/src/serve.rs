@@ -106,7 +106,7 @@ fn read(arguments: &ServeArguments) -> Result<(Configuration, Origin), Vec<Probl
 
 fn read_file(path: &Path) -> Result<Configuration, Vec<Problem>> {
     let name = path.display().to_string();
-    let text = crate::input::text(path).map_err(|error| {
+    let text = linux::input::text(path).map_err(|error| {
         let place = Place { at: name.as_str().into(), quoted: "".into() };
         vec![Problem::new(&place, format!("cannot be read: {error}"), "give the path of a serve.toml")]
     })?;

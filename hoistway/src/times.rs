@@ -155,7 +155,7 @@ mod tests {
 
     fn plan(jobs: &[Job]) -> Vec<WorkloadPlan> {
         let groups = vec![Group::new("g", Weight::DEFAULT, jobs.to_vec())];
-        vec![WorkloadPlan { name: "w".into(), groups }]
+        vec![WorkloadPlan { name: "w".into(), groups: groups.into() }]
     }
 
     fn settled(jobs: &[Job], runtime_ns: Option<Nanos>, ramp_ns: Option<Nanos>) -> (Times, Vec<Job>) {

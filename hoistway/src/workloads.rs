@@ -60,8 +60,8 @@ pub enum Workload {
     },
 }
 
-/// Reads all of `--workload` and `--job`; `drr` without them.
-pub fn read(arguments: &WorkloadArguments, voice: Voice) -> Result<Vec<Workload>, Error> {
+/// Reads all of `--workload` and `--job`; `usual` without them.
+pub fn read(arguments: &WorkloadArguments, usual: &str, voice: Voice) -> Result<Vec<Workload>, Error> {
     let mut workloads = Vec::new();
     for text in arguments.workload.iter().flat_map(|list| split(list)) {
         if is_file(&text) {
@@ -78,7 +78,7 @@ pub fn read(arguments: &WorkloadArguments, voice: Voice) -> Result<Vec<Workload>
         workloads.push(file(path, arguments, voice)?);
     }
     if workloads.is_empty() {
-        workloads.push(named("drr", arguments)?);
+        workloads.push(named(usual, arguments)?);
     }
     Ok(workloads)
 }
@@ -184,7 +184,7 @@ fn file(path: &Path, arguments: &WorkloadArguments, voice: Voice) -> Result<Work
 
 /// A file that is refused here, for fio as it stands.
 fn foreign(path: &Path, refusal: &Error, voice: Voice) -> Result<Job, Error> {
-    let text = crate::input::text(path).map_err(|error| Error::file(path, "read", &error))?;
+    let text = linux::input::text(path).map_err(|error| Error::file(path, "read", &error))?;
     let why = refusal.messages.first().map_or("", |message| message.what.as_str());
     voice.note(format!("{} is run by fio as it stands, on the target: {why}", path.display()));
     let mix = if fio::only_reads(&text) { Mix::Read } else { Mix::ReadWrite { read_percent: 50 } };
@@ -193,7 +193,7 @@ fn foreign(path: &Path, refusal: &Error, voice: Voice) -> Result<Job, Error> {
 
 /// The jobs of a file as they will run.
 pub fn jobs_of(path: &Path, buffered_async: bool, voice: Voice) -> Result<Vec<Job>, Error> {
-    let bytes = match (crate::input::bytes(path), crate::scenario::job_file(path)) {
+    let bytes = match (linux::input::bytes(path), crate::scenario::job_file(path)) {
         (Ok(bytes), _) => bytes,
         (Err(_), Some(shipped)) => shipped.as_bytes().to_owned(),
         (Err(error), None) => {
@@ -202,7 +202,7 @@ pub fn jobs_of(path: &Path, buffered_async: bool, voice: Voice) -> Result<Vec<Jo
         }
     };
     let surroundings = Surroundings {
-        read_include: &|included| crate::input::bytes(Path::new(included)).map_err(|error| error.to_string()),
+        read_include: &|included| linux::input::bytes(Path::new(included)).map_err(|error| error.to_string()),
         variable: &|name| std::env::var(name).ok(),
         page_bytes: 4096,
         memory_mib: crate::machine::memory_mib(),

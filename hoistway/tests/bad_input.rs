@@ -391,7 +391,7 @@ fn files_without_end_are_refused_with_little_memory() {
         "time_ns,device,op,offset_bytes,length_bytes,flags,pid,comm,cpu,group,latency_ns\n0,8:0,read,0,4096,,1,w,0,,\n",
     )
     .expect("written");
-    let readers: [&[&str]; 15] = [
+    let readers: [&[&str]; 18] = [
         &["test", "--show-jobs", "FILE"],
         &["test", "--job", "FILE"],
         &["test", "-w", "./FILE"],
@@ -400,7 +400,10 @@ fn files_without_end_are_refused_with_little_memory() {
         &["device", "show", "./FILE"],
         &["compare", "FILE", "FILE"],
         &["tune", "--from", "FILE"],
+        &["tune", "model:null", "--from-fio", "FILE"],
+        &["tune", "model:null", "--load", "FILE"],
         &["serve", "FILE"],
+        &["serve", "FILE", "--check"],
         &["trace", "info", "FILE"],
         &["trace", "cat", "FILE"],
         &["trace", "cat", "--format", "blkparse", "FILE"],

@@ -243,8 +243,8 @@ fn recorded_plugs_merge_as_they_did() {
         event(10_000, "C", &format!("WS {} + 128 [0]", batch * 4_096));
     }
     std::fs::write(directory.path().join("t.txt"), text).expect("written");
-    let dispatches = |more: &[&str]| {
-        let usual = ["replay", "t.txt", "model:sata", "-s", "cfq", "--no-store", "--quiet", "--trace-out", "again"];
+    let dispatches_on = |target: &str, more: &[&str]| {
+        let usual = ["replay", "t.txt", target, "-s", "cfq", "--no-store", "--quiet", "--trace-out", "again"];
         let said = hoistway(directory.path(), &[&usual[..], more].concat());
         assert_eq!(said.code, 0, "{more:?}: {}", said.stderr);
         let base =
@@ -257,10 +257,17 @@ fn recorded_plugs_merge_as_they_did() {
         assert_eq!(count("Q"), 320, "{more:?}");
         count("D")
     };
+    let dispatches = |more: &[&str]| dispatches_on("model:sata", more);
     assert_eq!(dispatches(&[]), 20);
     assert_eq!(dispatches(&["--plugs", "recorded", "--pace", "dependent"]), 20);
     assert_eq!(dispatches(&["--pace", "closed", "--iodepth", "64"]), 20);
     assert!(dispatches(&["--plugs", "none"]) > 20);
     // A depth that ends in the middle of a plug: whoever waits lets go.
     assert!((40..=60).contains(&dispatches(&["--pace", "closed", "--iodepth", "6"])));
+    // The engine holds them in the same way; in memory each would else go out before the next one comes.
+    for pace in [&["--pace", "as-recorded"][..], &["--pace", "dependent"], &["--pace", "closed", "--iodepth", "64"]] {
+        assert_eq!(dispatches_on("memory:1GiB", pace), 20, "{pace:?}");
+    }
+    assert!(dispatches_on("memory:1GiB", &["--plugs", "none", "--pace", "closed", "--iodepth", "1"]) > 300);
+    assert!((40..=80).contains(&dispatches_on("memory:1GiB", &["--pace", "closed", "--iodepth", "6"])));
 }

@@ -372,6 +372,21 @@ fn t59_reload_applies_weights_and_refuses_backings() {
     let (said, code) = served.ctl(&["reload"]);
     assert_eq!(code, Some(2));
     assert!(said.contains("serve.toml:1:"), "{said}");
+
+    // Whatever stands there now: the server neither waits for it nor reads it without end.
+    let replace = |make: &dyn Fn(&std::path::Path)| {
+        fs::remove_file(served.path("serve.toml")).unwrap();
+        make(&served.path("serve.toml"));
+        let (said, code) = served.ctl(&["reload"]);
+        assert_eq!(code, Some(2), "{said}");
+        said
+    };
+    let said = replace(&|path| symlink("/dev/zero", path).unwrap());
+    assert!(said.contains("it is no regular file"), "{said}");
+    let said = replace(&|path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success()));
+    assert!(said.contains("it is no regular file"), "{said}");
+    let said = replace(&|path| fs::File::create(path).unwrap().set_len(1 << 30).unwrap());
+    assert!(said.contains("byte 0 is zero"), "{said}");
     Client::open(&served.path("nbd.sock"), "a", ReplyForm::Simple).assert_alive();
 
     let another = "[[device.export]]\nname = \"m\"\nbacking = \"memory:1MiB\"\n[[group]]";

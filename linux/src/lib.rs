@@ -11,6 +11,7 @@ pub mod cgroup;
 pub mod device;
 pub mod event;
 pub mod fuse;
+pub mod input;
 pub mod ioctl;
 pub mod loop_device;
 pub mod process;

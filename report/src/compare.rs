@@ -1,7 +1,7 @@
 //! Two stored results side by side: what changed, and whether that is more than noise.
 //!
 //! Total throughput and the largest share error by Welch's test over the sets; p99 of each group by the intervals of
-//! [`Percentile`], which need no second set. Cells whose tunables in force differ are shown but marked: they are not the
+//! [`Percentile`], which need no second set. Share errors are parts already: they differ by points of per cent. Cells whose tunables in force differ are shown but marked: they are not the
 //! same experiment. Source: harness 5.6.
 
 use std::fmt::Write;
@@ -43,8 +43,9 @@ pub struct Change {
     pub old: f64,
     /// In the second.
     pub new: f64,
-    /// How they differ, relative to the first (0.05 = 5 % more); none if the first is zero and the second is not.
-    pub relative: Option<f64>,
+    /// How they differ: a share error by points (0.05 = 5 points more), others relative to the first (0.05 = 5 % more);
+    /// none if that is zero and the second is not.
+    pub delta: Option<f64>,
     /// The 95 % interval of that.
     pub interval: Option<(f64, f64)>,
     /// Why there is no interval, or what else is to be known.
@@ -56,12 +57,37 @@ pub struct Change {
 }
 
 impl Change {
-    /// `+` for more, `-` for less, `~` for no difference that can be told from noise, or less than 1 %.
+    /// Without its figures.
+    fn blank(cell: String, metric: Metric) -> Self {
+        Self {
+            cell,
+            metric,
+            group: None,
+            old: 0.0,
+            new: 0.0,
+            delta: None,
+            interval: None,
+            remark: String::new(),
+            is_identical: false,
+            same_settings: true,
+        }
+    }
+
+    /// Of two cells, without its figures.
+    fn between(before: &Cell<'_>, after: &Cell<'_>, metric: Metric) -> Self {
+        let is_identical = before.runs.len() == after.runs.len()
+            && before.runs.iter().zip(&after.runs).all(|(a, b)| a.window_ns == b.window_ns && a.groups == b.groups);
+        let cell = format!("{} {} nr={}", before.workload, scheduler(before), before.threads);
+        let same_settings = before.scheduler.tunables == after.scheduler.tunables;
+        Self { is_identical, same_settings, ..Self::blank(cell, metric) }
+    }
+
+    /// `+` for more, `-` for less, `~` for no difference that can be told from noise, or less than 1 % (one point).
     pub fn sign(&self) -> char {
         let is_told = self.interval.is_some_and(|(low, high)| low > 0.0 || high < 0.0);
-        match self.relative {
-            Some(relative) if relative.abs() < 0.01 || !is_told => '~',
-            Some(relative) if relative < 0.0 => '-',
+        match self.delta {
+            Some(delta) if delta.abs() < 0.01 || !is_told => '~',
+            Some(delta) if delta < 0.0 => '-',
             _ => '+',
         }
     }
@@ -74,12 +100,12 @@ impl Change {
         }
     }
 
-    /// Whether the second result is worse by more than `limit` (0.05 = 5 %).
+    /// Whether the second result is worse by more than `limit` (0.05 = 5 %, or points).
     pub fn against(&self, limit: f64) -> Against {
         if self.is_identical {
             return Against::Within;
         }
-        if self.relative.is_none() {
+        if self.delta.is_none() {
             return if self.metric == Metric::TotalBw { Against::Within } else { Against::Beyond };
         }
         let Some((low, high)) = self.interval else { return Against::Unsure };
@@ -111,37 +137,22 @@ pub fn changes(old: &[Cell<'_>], new: &[Cell<'_>]) -> Vec<Change> {
     changes
 }
 
-/// A change of two cells, without its figures.
-fn blank(before: &Cell<'_>, after: &Cell<'_>, metric: Metric) -> Change {
-    let is_same = before.runs.len() == after.runs.len()
-        && before.runs.iter().zip(&after.runs).all(|(a, b)| a.window_ns == b.window_ns && a.groups == b.groups);
-    Change {
-        cell: format!("{} {} nr={}", before.workload, scheduler(before), before.threads),
-        metric,
-        group: None,
-        old: 0.0,
-        new: 0.0,
-        relative: None,
-        interval: None,
-        remark: String::new(),
-        is_identical: is_same,
-        same_settings: before.scheduler.tunables == after.scheduler.tunables,
-    }
-}
-
 /// A figure with one value per set.
 fn of_sets(before: &Cell<'_>, after: &Cell<'_>, metric: Metric) -> Option<Change> {
     let (old, new) = (metric.of(before, None, None)?, metric.of(after, None, None)?);
-    let difference = Difference::between(&old, &new);
+    let difference = match metric {
+        Metric::ShareErrorMax => Some(Difference::absolute(&old, &new)),
+        _ => Difference::between(&old, &new),
+    };
     let interval = difference.filter(|difference| difference.ci95.is_some()).map(|difference| difference.interval());
     let remark = if old.n < 2 || new.n < 2 { "one set has no interval" } else { "" };
     Some(Change {
         old: old.mean,
         new: new.mean,
-        relative: difference.map(|difference| difference.relative),
+        delta: difference.map(|difference| difference.change),
         interval,
         remark: remark.to_owned(),
-        ..blank(before, after, metric)
+        ..Change::between(before, after, metric)
     })
 }
 
@@ -156,10 +167,10 @@ fn of_groups<'a>(before: &'a Cell<'_>, after: &'a Cell<'_>) -> impl Iterator<Ite
             group,
             old: old.ns,
             new: new.ns,
-            relative: (old.ns > 0.0).then(|| new.ns / old.ns - 1.0),
+            delta: (old.ns > 0.0).then(|| new.ns / old.ns - 1.0),
             interval: relative_interval(&old, &new),
             remark: too_few(&old, &new),
-            ..blank(before, after, Metric::LatP99)
+            ..Change::between(before, after, Metric::LatP99)
         })
     })
 }
@@ -194,17 +205,18 @@ pub fn table(changes: &[Change]) -> String {
     let cell_width = width(|change| change.cell.chars().count(), 4);
     let name_width = width(|change| change.name().chars().count(), 15);
     let mut text = format!(
-        "{:<cell_width$}  {:<name_width$}  {:>14}  {:>14}  {:>8}  95 % interval\n",
+        "{:<cell_width$}  {:<name_width$}  {:>14}  {:>14}  {:>9}  95 % interval\n",
         "cell", "metric", "A", "B", "delta"
     );
     for change in changes {
         let [old, new] = [change.old, change.new].map(|value| amount(change.metric.quantity(), value));
         let _ = write!(text, "{:<cell_width$}  {:<name_width$}  {old:>14}  {new:>14}  ", change.cell, change.name());
         let sign = change.sign();
-        let delta =
-            change.relative.map_or_else(|| "from 0".to_owned(), |relative| format!("{:+.1}%", relative * 100.0));
+        let unit = if change.metric == Metric::ShareErrorMax { " pts" } else { "%" };
+        let shown = |part: f64| format!("{:+.1}{unit}", part * 100.0);
+        let delta = change.delta.map_or_else(|| "from 0".to_owned(), shown);
         let interval = match change.interval {
-            Some((low, high)) => format!("{:+.1}% to {:+.1}%", low * 100.0, high * 100.0),
+            Some((low, high)) => format!("{} to {}", shown(low), shown(high)),
             None => "-".to_owned(),
         };
         // Nothing can have changed there, with or without an interval.
@@ -212,7 +224,7 @@ pub fn table(changes: &[Change]) -> String {
         if !change.same_settings {
             remarks.push_str(if remarks.is_empty() { "settings differ" } else { "; settings differ" });
         }
-        let line = format!("{delta:>8}  {interval:<19}  {sign}  {remarks}");
+        let line = format!("{delta:>9}  {interval:<22}  {sign}  {remarks}");
         let _ = writeln!(text, "{}", line.trim_end());
     }
     text
@@ -223,32 +235,21 @@ mod tests {
     use super::*;
     use experiment::statistics::Estimate;
 
-    fn blank_change(metric: Metric) -> Change {
-        Change {
-            cell: "drr cfq nr=1".into(),
-            metric,
-            group: None,
-            old: 0.0,
-            new: 0.0,
-            relative: None,
-            interval: None,
-            remark: String::new(),
-            is_identical: false,
-            same_settings: true,
-        }
+    fn blank(metric: Metric) -> Change {
+        Change::blank("drr cfq nr=1".into(), metric)
     }
 
     fn change(old: &[f64], new: &[f64]) -> Change {
         let difference = Difference::between(&Estimate::of(old), &Estimate::of(new)).unwrap();
         let interval = difference.ci95.map(|_| difference.interval());
-        Change { relative: Some(difference.relative), interval, ..blank_change(Metric::TotalBw) }
+        Change { delta: Some(difference.change), interval, ..blank(Metric::TotalBw) }
     }
 
     fn latency(old: (f64, f64, f64), new: (f64, f64, f64)) -> Change {
         let of = |(low, ns, high)| Percentile { percent: 99.0, ns, samples: 1_000, interval_ns: Some((low, high)) };
         let (old, new) = (of(old), of(new));
-        let relative = Some(new.ns / old.ns - 1.0);
-        Change { relative, interval: relative_interval(&old, &new), ..blank_change(Metric::LatP99) }
+        let delta = Some(new.ns / old.ns - 1.0);
+        Change { delta, interval: relative_interval(&old, &new), ..blank(Metric::LatP99) }
     }
 
     #[test]

@@ -64,6 +64,10 @@ fn highest_total(cells: &[&Cell<'_>]) -> Option<Best> {
     let of = |&cell: &&'_ Cell<'_>| mib(cell.bytes_per_s.mean);
     let contender = |cell| Contender { cell, of: String::new(), mean: of(&cell), shown: shown(of(&cell)) };
     let contenders: Vec<Contender<'_>> = cells.iter().copied().map(contender).collect();
+    if contenders.iter().all(|one| one.mean == 0.0) {
+        // Discards move nothing: there is no throughput to be compared.
+        return None;
+    }
     let beats = |one: &Cell<'_>, other: &Cell<'_>| differs(&other.bytes_per_s, &one.bytes_per_s);
     let order = |a: &Contender<'_>, b: &Contender<'_>| b.mean.total_cmp(&a.mean);
     contest(["total", "highest total"], is_promised(cells), contenders, order, beats, Interval::OfSets)

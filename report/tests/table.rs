@@ -92,6 +92,15 @@ fn one_set_prints_no_interval() {
     assert_eq!(table.matches("+--").count(), 2, "{table}");
 }
 
+/// Where nothing was moved, as by discards, there is no total to be best in.
+#[test]
+fn nobody_has_the_highest_total_of_nothing() {
+    let mut example = Example::new(5, &[1], 3);
+    example.move_nothing();
+    let table = text(&example.results(), &TextOptions::default());
+    assert!(!table.contains("highest total"), "{table}");
+}
+
 /// A winner is named only where intervals separate it, and where it kept what was promised.
 #[test]
 fn winners_are_separated_and_keep_the_weights() {

@@ -100,5 +100,5 @@ fn read(path: &Path) -> Option<Rig> {
     if path.extension()? != "json" {
         return None;
     }
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+    serde_json::from_slice(&linux::input::bytes(path).ok()?).ok()
 }

@@ -60,7 +60,7 @@ fn main() {
         target: format!("model:{model}"),
         workload: "fixed".to_owned(),
         scheduler: scheduler.parse().expect("a scheduler"),
-        groups: vec![Group::new("a", Weight::new(100).expect("a weight"), vec![job])],
+        groups: vec![Group::new("a", Weight::new(100).expect("a weight"), vec![job])].into(),
         threads: 1,
         set: 1,
         seed: 1,

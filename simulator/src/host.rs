@@ -261,7 +261,7 @@ fn processes(
     let files = Files::lay_out(experiment, info.capacity_sectors * block::SECTOR_BYTES).map_err(|error| {
         Refusal::usage(error.message, "give the jobs a smaller size, or the model a larger capacity_sectors")
     })?;
-    let mut processes = Vec::new();
+    let mut processes = Vec::with_capacity(experiment.issuers().count());
     let mut flows = Flows::default();
     let mut names = vec!["flush".to_owned()];
     let mut context = 1;
@@ -441,7 +441,12 @@ fn measure(
     let scheduler = scheduler.in_force(run.queue.elevator());
     let blkio = blkio(run.queue.elevator(), &names);
     let checksum = run.processes.checksum();
-    let recorder = run.processes.recorder;
+    let limiters = limiting::in_force(&run.queue);
+    // The rest of the run goes first: with very many groups that is as much again as the measurement.
+    let recorder = {
+        let run = run;
+        run.processes.recorder
+    };
     let window = recorder.window();
     let mut groups = recorder.finish(experiment, None);
     for (group, throttled) in groups.iter_mut().zip(throttled) {
@@ -452,7 +457,7 @@ fn measure(
     if let Some(checksum) = checksum {
         notes.insert("completion_log".to_owned(), format!("{checksum:016x}"));
     }
-    if let Some(limiters) = limiting::in_force(&run.queue) {
+    if let Some(limiters) = limiters {
         notes.insert("limiters".to_owned(), limiters);
     }
     let target = TargetFacts {

@@ -85,6 +85,6 @@ fn a_run_with_fewer_dispatches_tells_all_of_them() {
     assert!((dispatches.requests.len() as u64).abs_diff(told.device.read.ios) <= 2);
     assert_eq!(dispatches.length_ns, asked.runtime_ns);
     let group = Group::new("c", Weight::DEFAULT, vec![random_reads(1)]);
-    let nobody = Experiment { groups: vec![group], ..asked };
+    let nobody = Experiment { groups: vec![group].into(), ..asked };
     assert_eq!(run(&nobody, &mut Unattended).dispatches, None);
 }

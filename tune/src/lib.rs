@@ -10,6 +10,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod budget;
 mod candidates;
 mod class;
 mod cost;

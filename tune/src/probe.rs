@@ -195,7 +195,7 @@ impl Probe {
             workload: self.name(),
             scheduler,
             limiters: Vec::new(),
-            groups: self.groups(load),
+            groups: self.groups(load).into(),
             threads: 1,
             set: timing.first_set + set,
             seed: 1,

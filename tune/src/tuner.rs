@@ -3,10 +3,12 @@
 //! ```text
 //! device (streams, depths, zones) -> candidates (all of them, interleaved) -> trials (settings of the winner) -> io.cost
 //! ```
-//! It has no clock: what a batch costs is what its experiments say, and steps are shortened to fit the budget.
+//! It has no clock: what a batch costs is what its experiments say, unless it is told what they took. Steps are shortened to fit
+//! the budget; what does not fit then is left out, and said to be.
 
 use experiment::{Experiment, Group, Measurement, SchedulerSpec};
 
+use crate::budget::{LeftOut, fit};
 use crate::candidates::{Carrier, short_list};
 use crate::class::{Class, classify};
 use crate::device::{Device, HostKind};
@@ -82,6 +84,8 @@ pub struct Batch {
     pub what: Vec<String>,
     /// The runs.
     pub experiments: Vec<Experiment>,
+    /// They are over when the budget is; those of io.cost take what they need.
+    pub is_bounded: bool,
 }
 
 /// What comes next.
@@ -122,6 +126,7 @@ pub struct Tuner {
     /// How often it was asked again.
     tries: u32,
     spent_ns: u64,
+    left_out: LeftOut,
 }
 
 impl Tuner {
@@ -129,7 +134,17 @@ impl Tuner {
     pub fn new(device: Device, request: Request) -> Self {
         let timing = Timing { ramp_ns: 0, step_ns: 0, repeats: 1, first_set: 1 };
         let stage = if request.by_facts { Stage::Over } else { Stage::Device };
-        Self { device, request, measurements: Vec::new(), stage, pending: Vec::new(), timing, tries: 0, spent_ns: 0 }
+        Self {
+            device,
+            request,
+            measurements: Vec::new(),
+            stage,
+            pending: Vec::new(),
+            timing,
+            tries: 0,
+            spent_ns: 0,
+            left_out: LeftOut::default(),
+        }
     }
 
     /// The device.
@@ -147,9 +162,50 @@ impl Tuner {
         &self.measurements
     }
 
-    /// Takes the answers to the last batch.
+    /// Takes the answers to the last batch. What was asked under a scheduler and has no answer, because the time was over,
+    /// takes the scheduler's other answers along: half a candidate cannot be compared.
     pub fn hear(&mut self, answers: Vec<Measurement>) {
-        self.measurements.extend(answers);
+        let is_of_candidates = self.timing.first_set >= FIRST_SET_OF_CANDIDATES;
+        let is_answered = |question: &Question| {
+            let is_of = |run: &Measurement| {
+                (run.experiment.set >= FIRST_SET_OF_CANDIDATES) == is_of_candidates
+                    && run.experiment.workload == question.probe.name()
+                    && spec_of(run) == question.spec
+            };
+            answers.iter().chain(&self.measurements).any(is_of)
+        };
+        let unanswered: Vec<&Question> = self.pending.iter().filter(|question| !is_answered(question)).collect();
+        let mut missing: Vec<SchedulerSpec> = Vec::new();
+        for question in unanswered {
+            if is_of_candidates {
+                missing.push(question.spec.clone());
+            } else {
+                self.left_out.note(question.probe.name());
+            }
+        }
+        for spec in &missing {
+            self.left_out.note(spec.to_string());
+        }
+        self.pending.retain(|question| !missing.contains(&question.spec));
+        // Of a longer look the shorter one is gone already.
+        self.measurements
+            .retain(|run| run.experiment.set < FIRST_SET_OF_CANDIDATES || !missing.contains(&spec_of(run)));
+        self.measurements.extend(answers.into_iter().filter(|run| !missing.contains(&spec_of(run))));
+    }
+
+    /// So much time is gone by a real clock since the beginning, whatever the experiments say.
+    pub fn spent(&mut self, spent_ns: u64) {
+        self.spent_ns = spent_ns;
+    }
+
+    /// Time that is left of the budget, in nanoseconds; none = there is none to keep.
+    pub fn left_ns(&self) -> Option<u64> {
+        Some(self.request.pace.budget_ns?.saturating_sub(self.spent_ns))
+    }
+
+    /// What was not measured, to keep the budget.
+    pub fn left_out(&self) -> &[String] {
+        self.left_out.list()
     }
 
     /// What has been found so far.
@@ -173,9 +229,12 @@ impl Tuner {
             let stage = self.stage;
             let (title, questions) = self.questions(stage);
             self.stage = following(stage);
-            if !questions.is_empty() {
-                self.tries = 0;
-                self.timing = self.timing_of(stage, &questions);
+            if questions.is_empty() {
+                continue;
+            }
+            self.tries = 0;
+            self.timing = self.timing_of(stage, &questions);
+            if let Some(questions) = self.fitting(stage, title, questions) {
                 return Step::Measure(Box::new(self.batch(title, questions)));
             }
         }
@@ -301,12 +360,7 @@ impl Tuner {
     fn timing_of(&self, stage: Stage, questions: &[Question]) -> Timing {
         let pace = self.request.pace;
         let mut timing = Timing { ramp_ns: pace.ramp_ns, step_ns: pace.step_ns, repeats: pace.repeats, first_set: 1 };
-        let [for_device, for_candidates] = self.parts();
-        let part = match stage {
-            Stage::Device => for_device,
-            Stage::Candidates => for_candidates,
-            _ => 1.0 - for_device - for_candidates,
-        };
+        let part = self.part(stage);
         match stage {
             Stage::Cost | Stage::Paced => {
                 timing.repeats = 1;
@@ -332,6 +386,48 @@ impl Tuner {
             timing.step_ns = timing.step_ns.min(longest_ns).max(SHORTEST_STEP_NS);
         }
         timing
+    }
+
+    /// What of the questions fits into the time that is left; io.cost has its own.
+    fn fitting(&mut self, stage: Stage, title: &str, questions: Vec<Question>) -> Option<Vec<Question>> {
+        let left_ns = self.left_ns().filter(|_| !matches!(stage, Stage::Cost | Stage::Paced));
+        let Some(left_ns) = left_ns else { return Some(questions) };
+        let beside_ns = self.timing.ramp_ns + self.overhead_ns();
+        let length_ns = |question: &Question| self.timing.step_ns * self.steps(question.probe) + beside_ns;
+        let lengths: Vec<(&SchedulerSpec, u64)> = questions.iter().map(|it| (&it.spec, length_ns(it))).collect();
+        let Some(fit) = fit(&lengths, self.timing.repeats, &self.device.current, left_ns) else {
+            self.left_out.note(title.to_owned());
+            return None;
+        };
+        // Of a stage's repetitions only those that its part of the budget has room for: later stages need theirs.
+        let once_ns: u64 = lengths.iter().zip(&fit.is_kept).filter(|(_, kept)| **kept).map(|((_, ns), _)| ns).sum();
+        let part_ns = fraction(self.request.pace.budget_ns.unwrap_or(left_ns), self.part(stage));
+        let in_part = u32::try_from(part_ns / once_ns.max(1)).unwrap_or(u32::MAX).max(1);
+        let (repeats, wanted) = (fit.repeats.min(in_part), self.timing.repeats);
+        if repeats < wanted {
+            self.left_out.note(format!("{} of {wanted} repetitions of {title}", wanted - repeats));
+            self.timing.repeats = repeats;
+        }
+        let is_about_device = stage == Stage::Device;
+        let (mut kept, mut dropped) = (Vec::new(), Vec::new());
+        for (question, is_kept) in questions.into_iter().zip(fit.is_kept) {
+            if is_kept { kept.push(question) } else { dropped.push(question) }
+        }
+        for question in dropped {
+            let what = if is_about_device { question.probe.name() } else { question.spec.to_string() };
+            self.left_out.note(what);
+        }
+        Some(kept)
+    }
+
+    /// A stage's part of the budget.
+    fn part(&self, stage: Stage) -> f64 {
+        let [for_device, for_candidates] = self.parts();
+        match stage {
+            Stage::Device => for_device,
+            Stage::Candidates => for_candidates,
+            _ => 1.0 - for_device - for_candidates,
+        }
     }
 
     const fn parts(&self) -> [f64; 2] {
@@ -379,6 +475,7 @@ impl Tuner {
         }
         let lengths_ns: u64 = experiments.iter().map(Experiment::length_ns).sum();
         self.spent_ns += lengths_ns + experiments.len() as u64 * self.overhead_ns();
+        let is_bounded = !questions.iter().any(|question| matches!(question.probe, Probe::Cost(_)));
         let mut what = what_of(questions.iter().map(|question| question.probe));
         let is_load = questions.iter().any(|question| question.probe == Probe::Load);
         if let Some(load_ns) = self.request.load_ns.filter(|load_ns| is_load && *load_ns > step_ns) {
@@ -388,7 +485,7 @@ impl Tuner {
             ));
         }
         self.pending = questions;
-        Batch { title: title.to_owned(), what, experiments }
+        Batch { title: title.to_owned(), what, experiments, is_bounded }
     }
 
     /// What was asked last and came out too noisy, once more and twice as long, while that fits.
@@ -478,6 +575,7 @@ pub fn classic_batch(device: &Device, specs: &[SchedulerSpec], pace: Pace) -> Ba
         title: "parallel sequential readers".to_owned(),
         what: what_of(counts().map(Probe::Streams)),
         experiments: (0..timing.repeats).flat_map(one_set).collect(),
+        is_bounded: true,
     }
 }
 

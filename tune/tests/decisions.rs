@@ -521,4 +521,42 @@ mod loop_of_questions {
             assert!((100..=270).contains(&spent_s), "{spent_s} s");
         }
     }
+
+    /// So little that steps of the shortest length do not fit: repetitions and candidates are left out, and named.
+    #[test]
+    fn a_small_budget_is_kept_and_what_is_left_out_is_said() {
+        for budget_s in [1, 3, 6, 10, 20, 40] {
+            let mut tuner = Tuner::new(super::device(1, true), request(Some(budget_s)));
+            let (mut spent_ns, mut longest_ns) = (0, 0);
+            while let Step::Measure(batch) = tuner.next_step() {
+                let lengths = || batch.experiments.iter().map(Experiment::length_ns);
+                spent_ns += lengths().sum::<u64>();
+                longest_ns = lengths().max().unwrap_or(0).max(longest_ns);
+                tuner.hear(batch.experiments.iter().map(|it| answer(it, 0)).collect());
+            }
+            assert!(spent_ns <= budget_s * SECOND_NS + longest_ns, "{budget_s} s: {spent_ns} ns");
+            assert!(budget_s > 20 || !tuner.left_out().is_empty(), "{budget_s} s");
+        }
+    }
+
+    /// The clock of the host counts, not what was planned; half a candidate is none.
+    #[test]
+    fn what_the_clock_says_is_spent_and_half_a_candidate_is_left_out() {
+        let mut tuner = Tuner::new(super::device(1, true), request(Some(270)));
+        let Step::Measure(batch) = tuner.next_step() else { panic!("nothing is asked") };
+        tuner.hear(batch.experiments.iter().map(|it| answer(it, 0)).collect());
+        let Step::Measure(batch) = tuner.next_step() else { panic!("no candidate is asked about") };
+        assert!(tuner.left_out().is_empty() && batch.is_bounded);
+        let spec = |it: &Experiment| it.scheduler.to_string();
+        let last = batch.experiments.iter().map(spec).next_back().expect("a run");
+        let mut first = true;
+        // Of one candidate only the first run is there.
+        let there = batch.experiments.iter().filter(|it| spec(it) != last || std::mem::take(&mut first));
+        tuner.hear(there.map(|it| answer(it, 0)).collect());
+        assert_eq!(tuner.left_out(), std::slice::from_ref(&last));
+        assert!(!tuner.measurements().iter().any(|run| run.experiment.set >= 100 && spec(&run.experiment) == last));
+        tuner.spent(270 * SECOND_NS);
+        assert_eq!(tuner.left_ns(), Some(0));
+        assert!(matches!(tuner.next_step(), Step::Done(_)));
+    }
 }

@@ -1,6 +1,7 @@
 //! The models that come with the program, and models in files: both are the same text, read by the same reader.
 
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 
 use super::anchor::Anchor;
@@ -139,11 +140,15 @@ pub(crate) fn is_path(name: &str) -> bool {
 fn read_file(name: &str) -> Result<String, ModelError> {
     let wrong = |what: String| ModelError::new(format!("model:{name}"), what);
     let failed = |error: std::io::Error| wrong(format!("the file cannot be read: {error}"));
-    let metadata = fs::metadata(name).map_err(failed)?;
-    if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
-        return Err(wrong(format!("a model is a regular file of at most {MAX_FILE_BYTES} bytes")));
+    let unsuitable = || wrong(format!("a model is a regular file of at most {MAX_FILE_BYTES} bytes"));
+    if !fs::metadata(name).map_err(failed)?.is_file() {
+        return Err(unsuitable());
     }
-    fs::read_to_string(name).map_err(failed)
+    let mut text = String::new();
+    let mut file = fs::File::open(name).map_err(failed)?.take(MAX_FILE_BYTES + 1);
+    // Files of the kernel say that they are empty: what was read tells how long they are.
+    let bytes = file.read_to_string(&mut text).map_err(failed)?;
+    if bytes as u64 > MAX_FILE_BYTES { Err(unsuitable()) } else { Ok(text) }
 }
 
 fn unknown(name: &str) -> ModelError {

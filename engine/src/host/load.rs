@@ -231,15 +231,17 @@ impl Load {
                 Next::Issue(io) if !door.has_room(index) => {
                     self.threads[index].kept = Some(io);
                     self.enqueue(index);
-                    return;
+                    return door.let_go(index);
                 }
                 Next::Issue(io) => self.issue(index, io, door),
+                // Recorded times pass inside of a plug as well.
                 Next::NotBefore(at_ns) => {
                     self.waiting.push(Reverse((at_ns, index)));
                     return;
                 }
-                Next::Busy => return,
+                Next::Busy => return door.let_go(index),
                 Next::Finished => {
+                    door.let_go(index);
                     if self.threads[index].issuer.in_flight() == 0 {
                         self.end_thread(index, now);
                     }
@@ -285,6 +287,8 @@ impl Load {
             offset_bytes: thread.first_byte + io.offset_bytes,
             length_bytes: bytes,
             is_durable: io.flags.contains(Flags::FUA),
+            actor: io.actor,
+            is_held: io.is_held,
         };
         if let Some(blocks) = &mut thread.blocks {
             blocks.begin(&io, thread.issuer.check_of(io.token));

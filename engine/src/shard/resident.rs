@@ -22,6 +22,10 @@ pub struct LocalRequest {
     pub length_bytes: u64,
     /// Answer only when it is on stable storage.
     pub is_durable: bool,
+    /// Who makes it, among the processes of its lane: each has a plug of its own.
+    pub actor: u16,
+    /// More of its process comes at once: until then it waits in the plug.
+    pub is_held: bool,
 }
 
 /// How a request of a resident ended.
@@ -181,6 +185,7 @@ impl Door<'_> {
             tag: 0,
         };
         self.lanes[lane].filling = is_write.then_some((request.cookie, 0));
+        self.turn.plug(connection, request.actor, request.is_held);
         let mut verdict = self.turn.submit(connection, asked, self.now_ns, self.actions);
         while let Verdict::Fill(span) = verdict {
             let Some((_, done)) = &mut self.lanes[lane].filling else { break };
@@ -189,7 +194,18 @@ impl Door<'_> {
             verdict = self.turn.filled(connection, self.now_ns, self.actions);
         }
         self.lanes[lane].is_waiting = verdict == Verdict::Wait;
+        self.turn.end_plug(request.is_held, self.now_ns);
+        if verdict == Verdict::Wait {
+            self.let_go(lane);
+        }
         true
+    }
+
+    /// The processes of a lane have to wait: what their plugs hold goes to the scheduler.
+    pub fn let_go(&mut self, lane: usize) {
+        if let Some(lane) = self.lanes.get(lane) {
+            self.turn.let_go(lane.connection, self.now_ns);
+        }
     }
 
     /// What the queue has counted so far.

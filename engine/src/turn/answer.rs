@@ -219,6 +219,8 @@ impl Turn {
             return;
         }
         state.is_closed = true;
+        self.let_go(connection, now);
+        let state = &mut self.connections[connection];
         let (pending, filling) = (std::mem::take(&mut state.pending), state.filling.take());
         if std::mem::take(&mut state.waiting) == Waiting::Memory {
             let group = state.group;

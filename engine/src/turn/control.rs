@@ -131,6 +131,7 @@ impl Turn {
             is_draining: false,
             memory_was_freed: false,
             occupancy: Occupancy::new(settings.device_depth, settings.may_learn_depth),
+            plugs: super::plugs::Plugs::default(),
             counters: TurnCounters::default(),
             is_traced: false,
             traced: Vec::new(),

@@ -17,6 +17,7 @@ mod control;
 mod limiting;
 mod occupancy;
 mod part;
+mod plugs;
 mod state;
 #[cfg(test)]
 mod storm;
@@ -39,6 +40,7 @@ use crate::memory::Memory;
 use crate::protocol::{Asked, Failure};
 use crate::table::Table;
 use occupancy::Occupancy;
+use plugs::Plugs;
 use state::{Connection, Group, Io, Part, Request, Volume};
 
 /// What the shard does next with a connection's stream.
@@ -236,6 +238,7 @@ pub(crate) struct Turn {
     is_draining: bool,
     memory_was_freed: bool,
     occupancy: Occupancy,
+    plugs: Plugs,
     counters: TurnCounters,
     is_traced: bool,
     traced: Vec<Traced>,

@@ -64,7 +64,11 @@ impl Turn {
     fn submit_bio(&mut self, part: u32, now: Nanos, actions: &mut Actions) {
         let bio = self.bio_of(&self.parts[part]);
         // The queue has room for a bio of every part; a refusal is a defect, and must not become a lost request.
-        if self.queue.submit(&bio, u64::from(part), now).is_err() {
+        let submitted = match self.plugs.taking() {
+            Some(plug) => self.queue.submit_plugged(&bio, u64::from(part), plug, now),
+            None => self.queue.submit(&bio, u64::from(part), now),
+        };
+        if submitted.is_err() {
             self.counters.violations += 1;
             self.end_part(part, Some(Failure::Io), now, actions);
         }

@@ -55,7 +55,7 @@ pub fn measured(scheduler: &str, threads: u32, set: u32, kib_per_s: &[u64], late
             target: "model:null".into(),
             workload: "drr".into(),
             scheduler: spec,
-            groups,
+            groups: groups.into(),
             threads,
             set,
             seed: 1,

@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 use super::request::{MAXIMUM_LINE_BYTES, Refusal, Request, parse};
 use crate::server::socket::Listening;
 
+/// Longest answer of a server: the state of as many groups as it may have.
+const MAXIMUM_ANSWER_BYTES: u64 = 256 << 20;
 /// Operators at once; one more is told so and sent away.
 const MAXIMUM_OPERATORS: usize = 16;
 /// How long an operator may be silent.
@@ -99,10 +101,14 @@ fn answer(stream: &mut UnixStream, value: &Value) -> io::Result<()> {
 pub fn ask(path: &Path, request: &Value) -> io::Result<Value> {
     let mut stream = UnixStream::connect(path)?;
     answer(&mut stream, request)?;
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line)?;
+    let mut line = Vec::new();
+    BufReader::new(stream).take(MAXIMUM_ANSWER_BYTES).read_until(b'\n', &mut line)?;
     if line.is_empty() {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection without an answer"));
     }
-    serde_json::from_str(&line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    if line.last() != Some(&b'\n') {
+        let what = format!("the answer ends early or is longer than {} MiB", MAXIMUM_ANSWER_BYTES >> 20);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    }
+    serde_json::from_slice(&line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }

@@ -16,7 +16,6 @@ mod share;
 pub mod socket;
 mod watch;
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -330,7 +329,7 @@ impl Server {
             return Err(vec![problem]);
         };
         let name = path.display().to_string();
-        let text = fs::read_to_string(path).map_err(|error| {
+        let text = linux::input::regular_text(path).map_err(|error| {
             let place = Place { at: name.as_str().into(), quoted: "".into() };
             vec![Problem::new(&place, format!("cannot be read: {error}"), "put the file back and reload again")]
         })?;

@@ -55,7 +55,9 @@ const SET_BY_SCENARIO: [&str; 31] = [
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Examples:
-  hoistway test                                     drr on a simulated SATA disk, weights 100..400, every scheduler
+  hoistway test                                     four readers (dsr) of a simulated SATA disk, weights 100, 200, 300
+                                                    and 400, under none, mq-deadline, bfq and paternoster
+  hoistway test -s all                              the same under every scheduler
   hoistway test model:ssd -w drr:iodepth=32 --weights 100,800 -s none -s wfq
   hoistway test model:nvme,seed=7 -w job.fio -s mq-deadline --sweep fifo_batch=1,16,64
   hoistway test /mnt/disk -m 8 --sets 3             for real, in a temporary file of that directory
@@ -125,7 +127,8 @@ pub struct CompareArguments {
     /// The result in question
     pub new: PathBuf,
     /// Exit 4 when a figure is worse by more than this with its whole interval, 5 when its interval reaches past this or
-    /// there is none (one set, too few samples): PCT[@total_bw|lat_p99|share_error_max]. lat_p99 is of each group
+    /// there is none (one set, too few samples): PCT[@total_bw|lat_p99|share_error_max]. lat_p99 is of each group,
+    /// share_error_max is compared in points of per cent
     #[arg(long, value_name = "PCT[@METRIC]")]
     pub max_regression: Option<String>,
 }
@@ -169,7 +172,7 @@ pub struct PlaceArguments {
 #[command(next_help_heading = "Workload")]
 pub struct WorkloadArguments {
     /// Workload (bsr ... drm, all, dd, bonnie, dbench, startup, video, copy; with suffix drr:bs=4k,iodepth=32) or FILE.fio;
-    /// repeatable [default: drr]
+    /// repeatable [default: drr; without TARGET dsr]
     #[arg(short, long, value_name = "W")]
     pub workload: Vec<String>,
     /// Same as -w FILE.fio
@@ -272,7 +275,8 @@ pub enum ShareUnitName {
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Schedulers")]
 pub struct SchedulerArguments {
-    /// NAME[@VERSION][:KEY=VALUE,...], repeatable [default: every scheduler there is; native: current, what is set]
+    /// NAME[@VERSION][:KEY=VALUE,...], repeatable; all is every scheduler there is [default: none,
+    /// mq-deadline, bfq and paternoster; native: current, what is set]
     #[arg(short, long, value_name = "SPEC")]
     pub sched: Vec<String>,
     /// A limiter above every scheduler, repeatable: NAME[:KEY=VALUE,...]; `hoistway list limiters` has them. The one

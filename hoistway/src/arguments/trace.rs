@@ -216,7 +216,7 @@ impl RecordArguments {
 /// `hoistway replay`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "Examples:
-  hoistway replay web_0.csv                          on a simulated SATA disk, under every scheduler
+  hoistway replay web_0.csv                          on a simulated SATA disk, under four schedulers
   hoistway replay sda model:ssd -s none -s bfq --pace closed
   hoistway replay sda /dev/sdb --host native -s mq-deadline -s bfq --groups-by comm --weights 100,800
   hoistway replay web_0.csv /mnt/disk --speed 10 --scale
@@ -299,8 +299,8 @@ pub struct ReplayOptions {
     /// A trace that goes beyond the target is an error: `--strict` of either command, which `test` has for weights as well
     #[arg(skip)]
     pub strict: bool,
-    /// Whether processes hold I/Os back in their plugs as they did when the trace was recorded, so that these merge (in the
-    /// simulator; a trace without plugs has none) [default: recorded]
+    /// Whether processes hold I/Os back in their plugs as they did when the trace was recorded, so that these merge; a
+    /// trace without plugs has none, on the native host the kernel has its own [default: none there, else recorded]
     #[arg(long, value_name = "recorded|none", requires = "trace")]
     pub plugs: Option<PlugsName>,
     /// Into which groups I/Os fall: pid, comm, cgroup, device, or file=MAP.csv with lines KEY,GROUP[,WEIGHT] [default: one group]

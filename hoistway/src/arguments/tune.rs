@@ -54,7 +54,8 @@ pub struct ProbingArguments {
     /// 10 s per step, five times, however long that takes
     #[arg(long)]
     pub thorough: bool,
-    /// Time for everything; steps become shorter to fit [default: 5m; with --quick 2m]
+    /// Time for everything but --iocost: steps become shorter to fit, and what does not fit then is left out and said to be.
+    /// On a model it is simulated time [default: 5m; with --quick 2m; on a model none]
     #[arg(long, value_name = "TIME", value_parser = units::time, conflicts_with = "thorough")]
     pub budget: Option<Nanos>,
     /// Decide from facts alone, without any I/O

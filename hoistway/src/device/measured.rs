@@ -25,7 +25,7 @@ pub fn read(arguments: &CalibrateArguments, voice: Voice) -> Result<Vec<Row>, Er
     } else if path.file_name().is_some_and(|name| name == "result.json") && path.with_file_name("plan.json").exists() {
         stored(path.parent().unwrap_or(Path::new(".")), voice)?
     } else {
-        let text = crate::input::text(path)
+        let text = linux::input::text(path)
             .map_err(|error| Error::usage(format!("cannot read {}: {error}", path.display()), HELP))?;
         if is_of_fio(&text) {
             of_fio(&text, arguments).map_err(|error| error.at(place()))?
@@ -87,7 +87,7 @@ fn of_fio(text: &str, arguments: &CalibrateArguments) -> Result<Vec<Row>, Error>
     let entries = if is_terse { fio_terse::read(text) } else { fio_json::read(text) };
     let entries = entries.map_err(|error| foreign::error_of(&error))?;
     let mut job = match &arguments.job_file {
-        Some(path) => grouped(&crate::input::text(path).map_err(|error| Error::file(path, "read", &error))?),
+        Some(path) => grouped(&linux::input::text(path).map_err(|error| Error::file(path, "read", &error))?),
         None if is_terse => {
             let what = "fio's terse output does not say what the jobs were";
             return Err(Error::usage(what, "give the job file: --job-file FILE; or use --output-format=json"));

@@ -30,7 +30,7 @@ pub fn experiments(anchor: &Anchor, target: &str) -> Result<Vec<Experiment>, Err
             target: target.to_owned(),
             workload: anchor.name.clone(),
             scheduler: scheduler.clone(),
-            groups,
+            groups: groups.into(),
             threads,
             set: 1,
             seed: repetition.seed,

@@ -13,6 +13,7 @@ use crate::arguments::{Command, TestArguments};
 use crate::exit::{Error, Voice};
 use crate::scenario::Scenario;
 use crate::test::groups::Groups;
+use crate::test::plan::USUAL_WORKLOAD;
 use crate::usage;
 use crate::workloads::{self, Workload};
 
@@ -66,7 +67,7 @@ impl Cell {
             workload: self.name.clone(),
             scheduler: scheduler.clone(),
             limiters: Vec::new(),
-            groups: self.groups.clone(),
+            groups: self.groups.clone().into(),
             threads: 1,
             set: 1,
             seed,
@@ -184,7 +185,7 @@ impl Maker<'_> {
         if !self.user.workload.workload.is_empty() {
             arguments.workload.clone_from(&self.user.workload.workload);
         }
-        let workloads = workloads::read(&arguments, self.voice)?;
+        let workloads = workloads::read(&arguments, USUAL_WORKLOAD, self.voice)?;
         let users = &self.user.groups.weights;
         let weights = if users.is_empty() { &grid.weights } else { users };
         let mut cells = Vec::new();

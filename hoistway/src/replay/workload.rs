@@ -15,6 +15,7 @@ use super::groups::Grouping;
 use crate::arguments::TestArguments;
 use crate::arguments::trace::{FormatArguments, PlugsName, ReplayOptions};
 use crate::exit::{Error, Voice};
+use crate::target::HostName;
 use crate::test::groups::only_weights;
 use crate::trace::open::{How, Opened};
 
@@ -36,12 +37,18 @@ pub struct Traced {
 
 /// Reads the trace that the arguments name. `writes` says whether its writes may be replayed, `is_made` whether a file is made
 /// for it.
-pub fn read(arguments: &TestArguments, writes: bool, is_made: bool, voice: Voice) -> Result<Option<Traced>, Error> {
+pub fn read(
+    arguments: &TestArguments,
+    host: HostName,
+    (writes, is_made): (bool, bool),
+    voice: Voice,
+) -> Result<Option<Traced>, Error> {
     let Some(path) = &arguments.workload.trace else { return Ok(None) };
     refuse_what_contradicts(arguments)?;
+    let plugs = Some(plugs(arguments.replay.plugs, host)?);
     let wanted = Wanted {
         path,
-        options: &ReplayOptions { strict: arguments.groups.strict, ..arguments.replay.clone() },
+        options: &ReplayOptions { strict: arguments.groups.strict, plugs, ..arguments.replay.clone() },
         weights: only_weights(&arguments.groups)?,
         iodepth: arguments.workload.iodepth,
         size_bytes: arguments.workload.size_bytes,
@@ -192,6 +199,19 @@ fn speed(text: &str) -> Result<u32, Error> {
     permille.filter(|permille| (1..=1_000_000).contains(permille)).ok_or_else(wrong)
 }
 
+/// Real processes have the kernel's plugs, which end with the call that opens them: I/Os of several calls are not held together.
+fn plugs(asked: Option<PlugsName>, host: HostName) -> Result<PlugsName, Error> {
+    match (asked, host) {
+        (Some(PlugsName::Recorded), HostName::Native) => {
+            let what =
+                "the kernel ends a plug with the call that opens it, so that no I/O waits in it for the next call";
+            Err(Error::usage(what, "leave it out, or use --host engine or simulator").at("--plugs recorded"))
+        }
+        (None, HostName::Native) => Ok(PlugsName::None),
+        (asked, _) => Ok(asked.unwrap_or_default()),
+    }
+}
+
 /// What describes a load, where the trace is the load.
 fn refuse_what_contradicts(arguments: &TestArguments) -> Result<(), Error> {
     let given = &arguments.workload;
@@ -266,4 +286,18 @@ fn weights(given: Option<&str>, recorded: &Recorded, grouping: &Grouping) -> Res
         return Err(Error::usage(what, "give one per group, or a table: --groups-by file=MAP.csv").at(place));
     }
     Ok(weights)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recorded_plugs_are_refused_where_nobody_can_hold_them() {
+        let refusal = plugs(Some(PlugsName::Recorded), HostName::Native).expect_err("calls are the kernel's");
+        assert!(refusal.messages[0].what.contains("the kernel ends a plug with the call"), "{refusal:?}");
+        assert_eq!(plugs(None, HostName::Native).ok(), Some(PlugsName::None));
+        assert_eq!(plugs(None, HostName::Engine).ok(), Some(PlugsName::Recorded));
+        assert_eq!(plugs(Some(PlugsName::None), HostName::Simulator).ok(), Some(PlugsName::None));
+    }
 }

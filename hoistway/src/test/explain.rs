@@ -184,7 +184,7 @@ pub fn curve_of(experiment: &Experiment, job: &Job, depth: u32, known: &mut Curv
         workload: "population".to_owned(),
         scheduler: SchedulerSpec::named("none"),
         limiters: Vec::new(),
-        groups: vec![Group::new("all", Weight::DEFAULT, vec![Job { threads: population, ..job.clone() }])],
+        groups: vec![Group::new("all", Weight::DEFAULT, vec![Job { threads: population, ..job.clone() }])].into(),
         threads: 1,
         set: 1,
         ramp_ns: 100 * MILLISECOND,

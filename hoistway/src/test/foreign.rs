@@ -29,7 +29,7 @@ const SCHEDULER: &str = experiment::cell::FIO;
 
 /// Reads a file of fio's JSON or terse output as a stored result.
 pub fn read(path: &Path) -> Result<Stored, Error> {
-    let text = crate::input::text(path).map_err(|error| Error::file(path, "read", &error))?;
+    let text = linux::input::text(path).map_err(|error| Error::file(path, "read", &error))?;
     let jobs = if fio_terse::is_terse(&text) { fio_terse::read(&text) } else { fio_json::read(&text) };
     let jobs = jobs.map_err(|error| error_of(&error).at(path.display().to_string()))?;
     let name = path.file_stem().map_or_else(|| SCHEDULER.to_owned(), |stem| stem.to_string_lossy().into_owned());
@@ -167,7 +167,7 @@ fn measurement(target: &str, workload: &str, jobs: &[&FioJob]) -> Measurement {
         workload: workload.to_owned(),
         scheduler: SchedulerSpec::named(SCHEDULER),
         limiters: Vec::new(),
-        groups,
+        groups: groups.into(),
         threads: 1,
         set: 1,
         seed: 0,

@@ -60,6 +60,15 @@ pub fn only_weights(given: &GroupArguments) -> Result<Option<&str>, Error> {
     Ok(given.weights.first().map(String::as_str))
 }
 
+/// Whether nothing says what is measured: such a test shows what the program is about.
+pub fn is_first_run(arguments: &TestArguments) -> bool {
+    arguments.target.is_none()
+        && arguments.place.file.is_none()
+        && arguments.workload.workload.is_empty()
+        && arguments.workload.job.is_empty()
+        && arguments.groups.group.is_empty()
+}
+
 impl Groups {
     /// What the arguments say.
     pub fn read(arguments: &TestArguments) -> Result<Self, Error> {
@@ -68,11 +77,6 @@ impl Groups {
             let described = given.group.iter().map(|spec| describe(spec).map_err(|error| error.at(place_of(spec))));
             return Ok(Groups::Described(described.collect::<Result<_, _>>()?));
         }
-        // A first run shows what the program is about: several tenants.
-        let is_first_run = arguments.target.is_none()
-            && arguments.place.file.is_none()
-            && arguments.workload.workload.is_empty()
-            && arguments.workload.job.is_empty();
         let count = given.nrgrp.map(|count| count as usize);
         if let Some(text) = only_weights(given)? {
             let count = count.or((given.groups && text.contains("..")).then_some(4));
@@ -82,7 +86,7 @@ impl Groups {
         }
         let count = match count {
             Some(count) => count,
-            None if given.groups || is_first_run => 4,
+            None if given.groups || is_first_run(arguments) => 4,
             None => return Ok(Groups::Single),
         };
         let steps = (1..=count).map(|step| Weight::new(u32::try_from(step * 100).unwrap_or(u32::MAX)));

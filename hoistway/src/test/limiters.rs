@@ -59,7 +59,7 @@ mod tests {
     fn workload(low: LowLimits) -> WorkloadPlan {
         let mut group = Group::new("a", Weight::DEFAULT, Vec::new());
         group.limits.low = low;
-        WorkloadPlan { name: "w".to_owned(), groups: vec![group] }
+        WorkloadPlan { name: "w".to_owned(), groups: vec![group].into() }
     }
 
     fn texts(given: &[&str], low: &[LowLimits]) -> Vec<String> {

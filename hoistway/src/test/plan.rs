@@ -7,7 +7,7 @@ use experiment::assertion::Assertion;
 use experiment::matrix::doubling;
 use experiment::{Matrix, Order, SchedulerSpec, ShareUnit, WorkloadPlan};
 
-use super::groups::Groups;
+use super::groups::{Groups, is_first_run};
 use super::host::Terms;
 use super::limiters;
 use super::schedulers;
@@ -21,6 +21,10 @@ use crate::times::{self, Times, Wishes};
 use crate::workloads::{self, Workload};
 
 const SECOND_NS: Nanos = 1_000_000_000;
+/// What groups do that are told nothing else.
+pub const USUAL_WORKLOAD: &str = "drr";
+/// The same of a first run: readers of a disk, so that the schedulers differ in shares and in throughput.
+const FIRST_WORKLOAD: &str = "dsr";
 
 /// A test, decided.
 #[derive(Debug)]
@@ -70,7 +74,7 @@ impl Plan {
         let generator = generator(arguments.workload.generator.as_deref(), host)?;
         let schedulers = schedulers::read(&arguments.schedulers, (host, generator.is_some()), voice)?;
         let may_write_here = target.check_writes(host, &arguments.place).is_ok();
-        let traced = replay::workload::read(arguments, may_write_here, target.is_made(), voice)?;
+        let traced = replay::workload::read(arguments, host, (may_write_here, target.is_made()), voice)?;
         let (times, workloads) = match &traced {
             Some(traced) => (Times { runtime_ns: traced.runtime_ns, ramp_ns: 0 }, vec![traced.plan.clone()]),
             None => {
@@ -195,8 +199,9 @@ fn matrix(
 /// The workloads with their groups.
 fn read_workloads(arguments: &TestArguments, target: &Target, voice: Voice) -> Result<Vec<WorkloadPlan>, Error> {
     let groups = Groups::read(arguments)?;
+    let usual = if is_first_run(arguments) { FIRST_WORKLOAD } else { USUAL_WORKLOAD };
     let mut plans: Vec<WorkloadPlan> = Vec::new();
-    for workload in workloads::read(&arguments.workload, voice)? {
+    for workload in workloads::read(&arguments.workload, usual, voice)? {
         let (name, mut members) = match workload {
             Workload::Named { name, jobs } => (name, groups.with_jobs(&jobs, arguments)?),
             Workload::File { name, .. } if !groups.is_single() => {
@@ -218,7 +223,7 @@ fn read_workloads(arguments: &TestArguments, target: &Target, voice: Voice) -> R
             let what = format!("the weight of group '{}' changes on the way", group.path);
             return Err(Error::usage(what, "reweigh= is for scenarios that judge; leave it out").at("--group"));
         }
-        plans.push(WorkloadPlan { name, groups: members });
+        plans.push(WorkloadPlan { name, groups: members.into() });
     }
     Ok(plans)
 }

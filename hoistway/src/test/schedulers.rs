@@ -9,6 +9,11 @@ use crate::exit::{Error, Voice};
 use crate::list::tunables;
 use crate::target::HostName;
 
+/// What is compared when no scheduler is named: the kernel's usual choices and our own.
+const USUAL: [&str; 4] = ["none", "mq-deadline", "bfq", "paternoster"];
+/// Stands for every scheduler of the registry.
+const ALL: &str = "all";
+
 /// The schedulers of a test, in the order in which reports show them.
 pub fn read(
     arguments: &SchedulerArguments,
@@ -17,13 +22,17 @@ pub fn read(
 ) -> Result<Vec<SchedulerSpec>, Error> {
     let mut specs = Vec::new();
     for text in &arguments.sched {
+        if text == ALL && host != HostName::Native {
+            specs.extend(ENTRIES.iter().map(|entry| SchedulerSpec::named(entry.name)));
+            continue;
+        }
         specs.push(text.parse::<SchedulerSpec>().map_err(|wrong| Error::from(wrong).at(format!("--sched {text}")))?);
     }
     if specs.is_empty() && (host == HostName::Native || is_fios) {
         // Whatever is set: measuring a machine must not begin with changing it.
         specs = vec![SchedulerSpec::named("current")];
     } else if specs.is_empty() {
-        specs = ENTRIES.iter().map(|entry| SchedulerSpec::named(entry.name)).collect();
+        specs = USUAL.into_iter().map(SchedulerSpec::named).collect();
     }
     for (option, key, value) in shorthands(arguments) {
         if specs.iter().all(|spec| !has(host, spec, key)) {

@@ -127,7 +127,7 @@ pub fn sort(measurements: &mut [Measurement], head: &Head) {
 }
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Error> {
-    let text = crate::input::text(path).map_err(|error| Error::file(path, "read", &error))?;
+    let text = linux::input::text(path).map_err(|error| Error::file(path, "read", &error))?;
     serde_json::from_str(&text)
         .map_err(|error| Error::usage(format!("{}: {error}", path.display()), "the file was changed by something else"))
 }

@@ -11,7 +11,7 @@ use super::compressed::unpacked;
 use super::filter::Filter;
 use crate::arguments::trace::{FormatArguments, TimeUnit, WaitName};
 use crate::exit::{Error, Message, Voice};
-use crate::input;
+use linux::input;
 
 /// Ending of blktrace's files, before their number.
 const BLKTRACE: &str = ".blktrace.";

@@ -233,7 +233,7 @@ pub fn undo(only: Option<&str>, root: &Path, voice: Voice) -> Outcome {
 fn undo_one(path: &Path, mut record: Record, root: &Path, voice: Voice) -> Outcome {
     let mut is_complete = true;
     let had_files = !record.files.is_empty();
-    record.files.retain(|file| match fs::read(&file.path) {
+    record.files.retain(|file| match linux::input::bytes(&file.path) {
         Err(_) => false,
         Ok(content) if fnv1a64(&content) == file.checksum => match fs::remove_file(&file.path) {
             Ok(()) => false,
@@ -273,7 +273,7 @@ fn path_of(root: &Path, id: &str) -> PathBuf {
 }
 
 fn read(path: &Path) -> Result<Record, Error> {
-    let text = fs::read_to_string(path).map_err(|error| Error::file(path, "read", &error))?;
+    let text = linux::input::text(path).map_err(|error| Error::file(path, "read", &error))?;
     serde_json::from_str(&text).map_err(|error| Error::failed(format!("{}: {error}", path.display()), ""))
 }
 

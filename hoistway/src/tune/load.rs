@@ -66,5 +66,5 @@ fn of_trace(path: &Path, probing: &ProbingArguments, writes: bool, is_made: bool
             "at recorded times a load has its own throughput, whatever serves it in time; --pace closed asks for the most",
         );
     }
-    Ok(Load { groups: plan.groups, length_ns })
+    Ok(Load { groups: plan.groups.to_vec(), length_ns })
 }

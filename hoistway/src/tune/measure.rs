@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use experiment::{Experiment, Host, Measurement, Progress, Refusal, RunError};
 use tune::{Batch, Tuner};
@@ -43,8 +43,14 @@ impl Bench<'_> {
         }
     }
 
-    /// Makes the runs of a batch. Fewer than all after a signal.
-    pub fn measure(&self, batch: &Batch, display: &mut Display, voice: Voice) -> Result<Vec<Measurement>, Error> {
+    /// Makes the runs of a batch. Fewer than all after a signal, or when the time for them is over on a real host.
+    pub fn measure(
+        &self,
+        batch: &Batch,
+        left: Option<Duration>,
+        display: &mut Display,
+        voice: Voice,
+    ) -> Result<Vec<Measurement>, Error> {
         voice.line(&format!("{}: {} runs, {}", batch.title, batch.experiments.len(), length(&batch.experiments)));
         batch.what.iter().for_each(|what| voice.line(&format!("  {what}")));
         let checker = self.host();
@@ -61,11 +67,20 @@ impl Bench<'_> {
         };
         let mut measurements = Vec::new();
         display.expect(batch.experiments.len(), &[1]);
-        carrier.run(&batch.experiments, display, &mut |measurement| {
-            check_errors(&measurement)?;
-            measurements.push(measurement);
-            Ok(())
-        })?;
+        let began = Instant::now();
+        // Simulated time is what the experiments say; real runs take longer than that, and go one after the other.
+        let at_a_time = if self.host == HostName::Simulator { batch.experiments.len().max(1) } else { 1 };
+        for experiments in batch.experiments.chunks(at_a_time) {
+            let is_over = self.host != HostName::Simulator && left.is_some_and(|left| began.elapsed() >= left);
+            if is_over || self.interrupt.is_asked() {
+                break;
+            }
+            carrier.run(experiments, display, &mut |measurement| {
+                check_errors(&measurement)?;
+                measurements.push(measurement);
+                Ok(())
+            })?;
+        }
         // Simulated ones come in any order; figures of repetitions must not depend on it.
         measurements
             .sort_by_cached_key(|run| batch.experiments.iter().position(|experiment| *experiment == run.experiment));
@@ -76,15 +91,26 @@ impl Bench<'_> {
     pub fn ask(
         &self,
         tuner: &mut Tuner,
+        began: Instant,
         display: &mut Display,
         voice: Voice,
     ) -> Result<Option<tune::Recommendation>, Error> {
+        let is_real = self.host != HostName::Simulator;
+        let tell = |tuner: &mut Tuner| {
+            if is_real {
+                tuner.spent(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
+            }
+        };
+        tell(tuner);
         loop {
+            let left = tuner.left_ns().filter(|_| is_real);
             match tuner.next_step() {
                 tune::Step::Done(recommendation) => return Ok(Some(*recommendation)),
                 tune::Step::Measure(batch) => {
-                    let measured = self.measure(&batch, display, voice);
+                    let left = left.filter(|_| batch.is_bounded).map(Duration::from_nanos);
+                    let measured = self.measure(&batch, left, display, voice);
                     display.end();
+                    tell(tuner);
                     tuner.hear(measured?);
                     if self.interrupt.is_asked() {
                         return Ok(None);

@@ -17,6 +17,7 @@ mod saved;
 mod show;
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use block::DeviceNumber;
 use experiment::{Exit, SchedulerSpec};
@@ -225,6 +226,7 @@ fn request(arguments: &TuneArguments, host: HostName, load: Load) -> Result<Requ
 
 /// Measures and concludes.
 fn measured(text: &str, arguments: &TuneArguments, voice: Voice) -> Outcome {
+    let began = Instant::now();
     let plan = plan(text, arguments, voice)?;
     let interrupt = Interrupt::install()?;
     let started_unix_ms = machine::now_unix_ms();
@@ -236,7 +238,8 @@ fn measured(text: &str, arguments: &TuneArguments, voice: Voice) -> Outcome {
     };
     let Some(target) = target else {
         let device = native_device(text, &plan)?;
-        return concluded(Tuner::new(device, plan.request.clone()), None, text, started_unix_ms, arguments, voice);
+        let tuner = Tuner::new(device, plan.request.clone());
+        return concluded(tuner, None, text, (began, started_unix_ms), arguments, voice);
     };
     let bench = Bench { host: plan.host, target: &target, text, may_write: plan.may_write, interrupt: &interrupt };
     let device = match plan.host {
@@ -249,7 +252,8 @@ fn measured(text: &str, arguments: &TuneArguments, voice: Voice) -> Outcome {
     if arguments.probing.classic {
         return classic(&device, &plan.request, &bench, arguments, voice);
     }
-    concluded(Tuner::new(device, plan.request.clone()), Some(&bench), text, started_unix_ms, arguments, voice)
+    let tuner = Tuner::new(device, plan.request.clone());
+    concluded(tuner, Some(&bench), text, (began, started_unix_ms), arguments, voice)
 }
 
 fn native_device(text: &str, plan: &Plan) -> Result<Device, Error> {
@@ -286,18 +290,21 @@ fn concluded(
     mut tuner: Tuner,
     bench: Option<&Bench<'_>>,
     text: &str,
-    started_unix_ms: u64,
+    (began, started_unix_ms): (Instant, u64),
     arguments: &TuneArguments,
     voice: Voice,
 ) -> Outcome {
     let mut display = Display::new(arguments.showing.progress, voice.quiet, false, None);
     let recommendation = match bench {
-        Some(bench) => match bench.ask(&mut tuner, &mut display, voice)? {
+        Some(bench) => match bench.ask(&mut tuner, began, &mut display, voice)? {
             Some(recommendation) => recommendation,
             None => return Ok(bench.interrupt.exit().unwrap_or(Exit::Interrupted)),
         },
         None => recommend(tuner.device(), &Findings::default(), arguments.probing.goal, &[]),
     };
+    if !tuner.left_out().is_empty() {
+        voice.note(format!("left out to keep the budget: {}; --budget TIME", tuner.left_out().join(", ")));
+    }
     let saved = Saved {
         version: Saved::VERSION,
         hoistway: env!("CARGO_PKG_VERSION").to_owned(),
@@ -331,9 +338,16 @@ fn classic(device: &Device, request: &Request, bench: &Bench<'_>, arguments: &Tu
     };
     let batch = classic_batch(device, &specs, request.pace);
     let mut display = Display::new(arguments.showing.progress, voice.quiet, false, None);
-    let measurements = bench.measure(&batch, &mut display, voice);
+    let left = request.pace.budget_ns.map(Duration::from_nanos);
+    let measurements = bench.measure(&batch, left, &mut display, voice);
     display.end();
-    let findings = gather(&measurements?, &device.current, &specs);
+    let measurements = measurements?;
+    let missing = batch.experiments.len() - measurements.len();
+    if missing > 0 {
+        voice
+            .note(format!("left out to keep the budget: {missing} of {} runs; --budget TIME", batch.experiments.len()));
+    }
+    let findings = gather(&measurements, &device.current, &specs);
     if let Some(exit) = bench.interrupt.exit() {
         return Ok(exit);
     }

@@ -36,7 +36,7 @@ impl Saved {
 
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let text = crate::input::text(path).map_err(|error| {
+        let text = linux::input::text(path).map_err(|error| {
             Error::new(Exit::Usage, format!("cannot read {}: {error}", path.display()), "name a file of --save")
                 .at("--from")
         })?;

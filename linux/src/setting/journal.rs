@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::device_line::DeviceLine;
 use super::restore::{Restored, restore};
 use crate::process::Process;
-use crate::run_directory;
+use crate::{input, run_directory};
 
 /// One file that was or will be changed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -79,7 +79,7 @@ impl Content {
         if path.extension().is_none_or(|extension| extension != "json") {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Ok(serde_json::from_slice(&fs::read(path)?)?)
+        Ok(serde_json::from_slice(&input::bytes(path)?)?)
     }
 
     /// Whether there is anything to undo.

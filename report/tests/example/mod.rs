@@ -123,6 +123,17 @@ impl Example {
         run.groups[1].trim.bytes = bytes_per_s * run.window_ns / SECOND_NS;
     }
 
+    /// As if nothing had been read or written.
+    pub fn move_nothing(&mut self) {
+        let groups = self.measurements.iter_mut().flat_map(|run| &mut run.groups);
+        groups.for_each(|group| (group.read.bytes, group.write.bytes) = (0, 0));
+    }
+
+    /// As if the first group had read so many times as much.
+    pub fn favour_the_first(&mut self, factor: u64) {
+        self.measurements.iter_mut().for_each(|run| run.groups[0].read.bytes *= factor);
+    }
+
     /// As if the host could not tell.
     pub fn forget_dispatches(&mut self) {
         self.measurements.iter_mut().for_each(|run| run.dispatches = None);

@@ -16,6 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Opens a file. A named pipe must have a writer within a second: without, opening it would wait forever.
+///
+/// # Errors
+/// It cannot be opened, or is a directory, or a named pipe without a writer.
 pub fn open(path: &Path) -> io::Result<File> {
     let metadata = fs::metadata(path)?;
     if metadata.is_dir() {
@@ -46,6 +49,9 @@ pub fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Reads a text as a whole; what is no text is left at its first zero byte.
+///
+/// # Errors
+/// As [`open`]; it is no text, or longer than 256 MiB.
 pub fn text(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes(path)?).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
@@ -53,7 +59,21 @@ pub fn text(path: &Path) -> io::Result<String> {
     })
 }
 
+/// The same of a regular file only, for who must not wait for others.
+///
+/// # Errors
+/// As [`text`]; it is no regular file.
+pub fn regular_text(path: &Path) -> io::Result<String> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    text(path)
+}
+
 /// The same without a look at whether it is UTF-8.
+///
+/// # Errors
+/// As [`text`].
 pub fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = open(path)?.take(LONGEST_BYTES + 1);
     let mut all = Vec::new();
@@ -68,5 +88,28 @@ pub fn bytes(path: &Path) -> io::Result<Vec<u8>> {
         if all.len() as u64 > LONGEST_BYTES {
             return Err(io::Error::other(format!("it is longer than {} MiB", LONGEST_BYTES >> 20)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_end_or_no_writer_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        File::create(path("sparse")).unwrap().set_len(1 << 30).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(path("fifo")).status().unwrap().success());
+        let said = |path: &Path| text(path).unwrap_err().to_string();
+        assert!(said(Path::new("/dev/zero")).contains("byte 0 is zero"));
+        assert!(said(&path("sparse")).contains("byte 0 is zero"));
+        assert_eq!(said(&path("fifo")), "nobody writes into this pipe");
+        assert_eq!(said(folder.path()), "it is a directory");
+        for name in ["/dev/zero", "fifo"] {
+            assert_eq!(regular_text(&path(name)).unwrap_err().to_string(), "it is no regular file");
+        }
+        fs::write(path("text"), "words").unwrap();
+        assert_eq!(regular_text(&path("text")).unwrap(), "words");
     }
 }

@@ -1,0 +1,68 @@
+//! Plugs that processes hold from one request to the next, as it was recorded: a replay of what was written by plugged calls
+//! merges as it did then. A process that has to wait lets go of everything, as in Linux; so does a connection that closes.
+
+use std::collections::BTreeMap;
+
+use block::Nanos;
+use queue::Plug;
+
+use super::Turn;
+
+/// Connection and actor.
+type Owner = (u32, u16);
+
+/// The plugs that hold something, and into which one parts go at the moment.
+#[derive(Debug, Default)]
+pub(super) struct Plugs {
+    open: BTreeMap<Owner, Plug>,
+    submitting: Option<Owner>,
+}
+
+impl Plugs {
+    /// The plug that takes what is submitted now.
+    #[inline]
+    pub(super) fn taking(&mut self) -> Option<&mut Plug> {
+        self.open.get_mut(&self.submitting?)
+    }
+}
+
+impl Turn {
+    /// What is submitted next goes into the plug of its process, if that has one or is to have one.
+    #[inline]
+    pub fn plug(&mut self, connection: u32, actor: u16, is_held: bool) {
+        if is_held {
+            self.plugs.open.entry((connection, actor)).or_default();
+        }
+        if !self.plugs.open.is_empty() {
+            self.plugs.submitting = Some((connection, actor));
+        }
+    }
+
+    /// It is submitted; if nothing more comes at once, all that the plug holds goes to the scheduler.
+    #[inline]
+    pub fn end_plug(&mut self, is_held: bool, now: Nanos) {
+        let Some(owner) = self.plugs.submitting.take() else { return };
+        if !is_held && let Some(plug) = self.plugs.open.remove(&owner) {
+            self.unplug(plug, now);
+        }
+    }
+
+    /// All plugs of a connection let go.
+    #[inline]
+    pub fn let_go(&mut self, connection: u32, now: Nanos) {
+        if self.plugs.open.is_empty() {
+            return;
+        }
+        let own = self.plugs.open.range((connection, 0)..=(connection, u16::MAX)).map(|(owner, _)| *owner);
+        for owner in own.collect::<Vec<Owner>>() {
+            if let Some(plug) = self.plugs.open.remove(&owner) {
+                self.unplug(plug, now);
+            }
+        }
+    }
+
+    fn unplug(&mut self, mut plug: Plug, now: Nanos) {
+        self.queue.unplug(&mut plug, now);
+        self.listen();
+    }
+}
