@@ -15,8 +15,8 @@ use crate::interface::{
 };
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, Links, List, NIL, NoMemory, OrderedLinks, OrderedSet};
-use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
 use crate::traits::{Passing, Traits};
+use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
 use block::time::{is_due, round_up_to_tick};
 use block::{Direction, Generation, HardwareQueue, Nanos, RequestId};
 
@@ -148,11 +148,8 @@ impl Policy for Deadline {
 }
 
 impl Elevator for Deadline {
-    const TRAITS: Traits = Traits {
-        ticks_suffice: true,
-        passing: Passing::Batches { has_classes: false },
-        ..Traits::PLAIN
-    };
+    const TRAITS: Traits =
+        Traits { ticks_suffice: true, passing: Passing::Batches { has_classes: false }, ..Traits::PLAIN };
 
     fn merge_search(&self) -> MergeSearch {
         if self.settings.front_merges == 0 { MergeSearch::Pipeline } else { MergeSearch::PipelineThenFront }

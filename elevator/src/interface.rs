@@ -10,8 +10,8 @@ use crate::actuators::Actuators;
 use crate::group::GroupSettings;
 use crate::message::Message;
 use crate::request::{Attributes, Bio, Requests};
-use crate::tunable::{SettingError, Tunable};
 use crate::traits::Traits;
+use crate::tunable::{SettingError, Tunable};
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 
 /// What a policy is built for. The host fixes it before construction; only depths may change later.

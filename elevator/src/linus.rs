@@ -15,8 +15,8 @@ use crate::interface::{
 };
 use crate::request::{Attributes, Bio, Requests};
 use crate::structures::{Array, Links, List, NoMemory};
-use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
 use crate::traits::{Passing, Traits};
+use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
 use block::{Direction, Flags, HardwareQueue, Nanos, Operation, RequestId};
 
 crate::tunables! {
@@ -128,11 +128,8 @@ struct Found {
 }
 
 impl<const READS_FORWARD: bool> Elevator for SortedList<READS_FORWARD> {
-    const TRAITS: Traits = Traits {
-        ticks_suffice: true,
-        passing: Passing::Budget { reads_pass: READS_FORWARD },
-        ..Traits::PLAIN
-    };
+    const TRAITS: Traits =
+        Traits { ticks_suffice: true, passing: Passing::Budget { reads_pass: READS_FORWARD }, ..Traits::PLAIN };
 
     fn merge_search(&self) -> MergeSearch {
         MergeSearch::Own

@@ -15,8 +15,8 @@ use crate::interface::{
 };
 use crate::request::{Attributes, Bio, Requests};
 use crate::structures::{Links, List, NoMemory};
-use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
 use crate::traits::{Passing, Traits};
+use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
 use block::{Direction, Flags, HardwareQueue, Nanos, Operation, RequestId};
 
 /// Words of `order`, by value.

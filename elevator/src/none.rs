@@ -78,12 +78,8 @@ impl Policy for Unscheduled {
 }
 
 impl Elevator for Unscheduled {
-    const TRAITS: Traits = Traits {
-        is_per_queue: true,
-        is_elevator: false,
-        passing: Passing::ListsInTurn,
-        ..Traits::PLAIN
-    };
+    const TRAITS: Traits =
+        Traits { is_per_queue: true, is_elevator: false, passing: Passing::ListsInTurn, ..Traits::PLAIN };
 
     fn merge_search(&self) -> MergeSearch {
         MergeSearch::Own

@@ -9,8 +9,8 @@ use crate::interface::{
 use crate::message::Message;
 use crate::request::{Bio, Requests};
 use crate::structures::NoMemory;
-use crate::tunable::{SettingError, Tunable};
 use crate::traits::Traits;
+use crate::tunable::{SettingError, Tunable};
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 
 registry! {

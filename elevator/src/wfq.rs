@@ -20,8 +20,8 @@ use crate::message::{Message, Messages};
 use crate::request::{Bio, Requests};
 use crate::structures::sorted::{SortedLinks, Tree};
 use crate::structures::{Array, Links, List, NoMemory};
-use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
 use crate::traits::{Passing, Traits};
+use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
 use block::{ContextId, GroupId, HardwareQueue, Nanos, Operation, RequestId};
 
 crate::reasons! {

@@ -450,7 +450,7 @@ mod tests {
         assert_eq!((jobs[0].time_based, jobs[0].ramp_ns, jobs[0].runtime_ns), (false, 0, Some(3_000_000_000)));
         // Behind the area fio would find room for a block that the area has not: a file of 10,000 bytes has two of 4 KiB.
         let rest = Job { size: Some(Amount::Bytes(10_000)), ..Job::default() };
-        let experiment = Experiment { groups: vec![group("a", vec![rest])], ..experiment };
+        let experiment = Experiment { groups: vec![group("a", vec![rest])].into(), ..experiment };
         let text = job_file(&experiment, 0, &ground).unwrap();
         assert!(text.contains("\nsize=8192\n"), "{text}");
     }

@@ -17,8 +17,8 @@ use crate::interface::{
 };
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, Links, List, NIL, NoMemory, OrderedLinks, OrderedSet};
-use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
 use crate::traits::{Passing, Traits};
+use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
 use block::{ContextId, Generation, HardwareQueue, Nanos, RequestId};
 use history::{Issuer, Newcomers};
 use wait::{Awaited, Wait};

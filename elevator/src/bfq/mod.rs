@@ -50,8 +50,8 @@ use crate::interface::{
 use crate::message::{Message, Messages};
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, Bitmap, Links, List, NIL, SortedLinks};
-use crate::tunable::{SettingError, Tunable};
 use crate::traits::{Limits, Traits};
+use crate::tunable::{SettingError, Tunable};
 use actuator::Arms;
 use arrival::Joined;
 use block::time::is_due;

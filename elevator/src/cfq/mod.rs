@@ -42,8 +42,8 @@ use crate::interface::{Admission, Dispatch, Elevator, Hint, Merge, MergeSearch, 
 use crate::message::{Message, Messages};
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, Links, List, NIL, SortedLinks, Tree};
-use crate::tunable::{SettingError, Tunable};
 use crate::traits::Traits;
+use crate::tunable::{SettingError, Tunable};
 use block::time::is_due;
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 use profile::{Profile, Splits};

@@ -21,8 +21,8 @@ use crate::interface::{
 use crate::message::{Message, Messages};
 use crate::request::{Attributes, Bio, Requests};
 use crate::structures::{Array, Bitmap, Links, List, NIL, NoMemory};
-use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
 use crate::traits::{Limits, Passing, Traits};
+use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
 use block::{HardwareQueue, Nanos, Operation, RequestId, SoftwareQueue};
 use domain::{Domain, PerDomain, Tokens};
 use feedback::{Feedback, Finding, INTERVAL_NS, Span};
@@ -149,12 +149,8 @@ impl Policy for Kyber {
 }
 
 impl Elevator for Kyber {
-    const TRAITS: Traits = Traits {
-        is_per_queue: true,
-        limits: Limits::Writes,
-        passing: Passing::Tokens,
-        ..Traits::PLAIN
-    };
+    const TRAITS: Traits =
+        Traits { is_per_queue: true, limits: Limits::Writes, passing: Passing::Tokens, ..Traits::PLAIN };
 
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
         let is_limited = match self.limited {

@@ -21,8 +21,8 @@ use crate::interface::{
 };
 use crate::request::{Attributes, Bio, Requests};
 use crate::structures::{Array, Links, List, NIL, NoMemory, OrderedLinks, Removed};
-use crate::tunable::{SettingError, Tunable};
 use crate::traits::{Limits, Passing, Traits};
+use crate::tunable::{SettingError, Tunable};
 use block::time::{is_due, round_up_to_tick};
 use block::{Class, Direction, HardwareQueue, Nanos, Operation, RequestId};
 use profile::{DispatchLists, FORMS, Profile, Remembers};

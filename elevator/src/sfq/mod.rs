@@ -23,8 +23,8 @@ use crate::interface::{
 use crate::order::{Lead, Order, Place, Standing, Strict, TagShares, cost};
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, NIL, NoMemory};
-use crate::tunable::{SettingError, Tunable};
 use crate::traits::{Passing, Traits};
+use crate::tunable::{SettingError, Tunable};
 use block::time::is_due;
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 

@@ -27,13 +27,7 @@ pub(crate) fn passing_of(name: &str) -> Passing {
 impl Terms {
     /// Of a policy of the registry, with exact time and one software queue.
     pub(crate) fn of(name: &str) -> Self {
-        Self {
-            passing: passing_of(name),
-            version: None,
-            tunables: BTreeMap::new(),
-            tick_ns: 0,
-            software_queues: 1,
-        }
+        Self { passing: passing_of(name), version: None, tunables: BTreeMap::new(), tick_ns: 0, software_queues: 1 }
     }
 
     pub(super) fn is_since(&self, version: Version) -> bool {

@@ -120,7 +120,9 @@ fn every_promise_finds_the_policy_that_starves() {
 
 #[test]
 fn reads_have_a_promise_too() {
-    for terms in all_terms().into_iter().filter(|terms| !matches!(terms.passing, Passing::NotOverdue | Passing::ListsInTurn)) {
+    for terms in
+        all_terms().into_iter().filter(|terms| !matches!(terms.passing, Passing::NotOverdue | Passing::ListsInTurn))
+    {
         let outcome = play(&terms, never_a_read, falling);
         assert!(outcome.is_err_and(|what| what.starts_with("P7")), "{terms:?}");
     }

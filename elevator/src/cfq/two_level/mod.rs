@@ -29,8 +29,8 @@ use crate::interface::{
 use crate::message::Message;
 use crate::request::{Bio, Requests};
 use crate::structures::{NIL, NoMemory};
-use crate::tunable::{SettingError, Tunable};
 use crate::traits::Traits;
+use crate::tunable::{SettingError, Tunable};
 use block::time::is_due;
 use block::{ContextId, GroupId, HardwareQueue, Nanos, RequestId};
 
