@@ -33,7 +33,7 @@ macro_rules! readers {
             pub const $constant: Target = reader(
                 $target,
                 |bytes| read(format_of_name($format), bytes),
-                || vec![$(include_bytes!(concat!("../../../workload/tests/traces/", $sample)).to_vec()),*],
+                || vec![$(include_bytes!(concat!("../../../crates/workload/tests/traces/", $sample)).to_vec()),*],
                 $tokens,
             );
         )*

@@ -1,4 +1,4 @@
-//! What the schedulers' reasons mean, one line each; `hoistway/tests/page.rs` holds that none is missing.
+//! What the schedulers' reasons mean, one line each; `crates/hoistway/tests/page.rs` holds that none is missing.
 
 use super::svg::escaped;
 

@@ -63,18 +63,18 @@ const IMPORTS: &[(&str, &[&str])] = &[
 
 /// Files in which `unsafe` may stand (layout, section 3), and tests that count allocations or speak to the kernel.
 const UNSAFE_FILES: &[&str] = &[
-    "prefetch/src/lib.rs",
-    "linux/src/aio.rs",
-    "linux/src/ring.rs",
-    "linux/src/buffer.rs",
-    "linux/src/ioctl.rs",
-    "export/src/vhost_user_blk/guest_memory.rs",
-    "device/tests/array_allocations.rs",
-    "experiment/tests/recorder.rs",
-    "hoistway/tests/kernel_differential/kernel.rs",
-    "hoistway/tests/kernel_differential/loop_device.rs",
-    "hoistway/tests/kernel_differential/submission.rs",
-    "hoistway/tests/kernel_differential/trace.rs",
+    "crates/prefetch/src/lib.rs",
+    "crates/linux/src/aio.rs",
+    "crates/linux/src/ring.rs",
+    "crates/linux/src/buffer.rs",
+    "crates/linux/src/ioctl.rs",
+    "crates/export/src/vhost_user_blk/guest_memory.rs",
+    "crates/device/tests/array_allocations.rs",
+    "crates/experiment/tests/recorder.rs",
+    "crates/hoistway/tests/kernel_differential/kernel.rs",
+    "crates/hoistway/tests/kernel_differential/loop_device.rs",
+    "crates/hoistway/tests/kernel_differential/submission.rs",
+    "crates/hoistway/tests/kernel_differential/trace.rs",
 ];
 
 /// Crates whose root cannot forbid `unsafe`, because a file of theirs is in [`UNSAFE_FILES`].
@@ -116,8 +116,9 @@ impl Source {
         bare.lines().enumerate().map(|(index, line)| (index + 1, line.to_owned())).collect()
     }
 
+    /// The crate's folder, or the first folder outside `crates/`.
     fn folder(&self) -> &str {
-        self.path.split('/').next().unwrap_or("")
+        self.path.strip_prefix("crates/").unwrap_or(&self.path).split('/').next().unwrap_or("")
     }
 
     fn is_product(&self) -> bool {
@@ -177,7 +178,7 @@ fn end_of_text(text: &str) -> usize {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
 /// All files of the repository that end like this, sorted.
@@ -240,8 +241,8 @@ fn too_long(source: &Source) -> Vec<Finding> {
 fn no_file_is_too_long() {
     expect_none(&sources(".rs").iter().flat_map(too_long).collect::<Vec<_>>());
     let long = "//! x\n".repeat(LONGEST_LINES + 1);
-    expect_lines(too_long, "queue/src/a.rs", &long, &[LONGEST_LINES + 1]);
-    expect_lines(too_long, "queue/tests/a.rs", &long, &[]);
+    expect_lines(too_long, "crates/queue/src/a.rs", &long, &[LONGEST_LINES + 1]);
+    expect_lines(too_long, "crates/queue/tests/a.rs", &long, &[]);
 }
 
 /// `foo_v2`, `foov2` and `v2` itself; the versions of the kernel's control groups are names of their own.
@@ -291,11 +292,11 @@ fn empty_names(source: &Source) -> Vec<Finding> {
 #[test]
 fn names_say_what_is_inside() {
     expect_none(&sources(".rs").iter().flat_map(empty_names).collect::<Vec<_>>());
-    expect_lines(empty_names, "queue/src/util.rs", "", &[1]);
-    expect_lines(empty_names, "queue/src/tags_v2.rs", "", &[1]);
-    expect_lines(empty_names, "elevator/src/read_latency2.rs", "", &[]);
-    expect_lines(empty_names, "linux/src/cgroup/v2.rs", "", &[]);
-    expect_lines(empty_names, "queue/src/a.rs", "mod misc;\npub struct TagManager;\nlet helper = 1;", &[1, 2]);
+    expect_lines(empty_names, "crates/queue/src/util.rs", "", &[1]);
+    expect_lines(empty_names, "crates/queue/src/tags_v2.rs", "", &[1]);
+    expect_lines(empty_names, "crates/elevator/src/read_latency2.rs", "", &[]);
+    expect_lines(empty_names, "crates/linux/src/cgroup/v2.rs", "", &[]);
+    expect_lines(empty_names, "crates/queue/src/a.rs", "mod misc;\npub struct TagManager;\nlet helper = 1;", &[1, 2]);
 }
 
 // ---- comments and units ----
@@ -419,7 +420,7 @@ fn registered(text: &str) -> Vec<Registered> {
 }
 
 fn policies() -> Vec<Registered> {
-    let path = root().join("elevator/src/registry.rs");
+    let path = root().join("crates/elevator/src/registry.rs");
     let policies = registered(&std::fs::read_to_string(path).expect("the registry"));
     assert!(policies.len() >= 4, "the registry's rows were not understood");
     policies
@@ -434,14 +435,14 @@ fn has_word(line: &str, word: &str) -> bool {
 /// Only the registry names a policy: elsewhere a policy is text. Its own files are its own business.
 fn names_a_policy(source: &Source, policies: &[Registered]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let in_elevator = source.path.starts_with("elevator/src/");
-    if source.path == "elevator/src/registry.rs" {
+    let in_elevator = source.path.starts_with("crates/elevator/src/");
+    if source.path == "crates/elevator/src/registry.rs" {
         return findings;
     }
     for policy in policies {
-        let own = format!("elevator/src/{}", policy.module);
+        let own = format!("crates/elevator/src/{}", policy.module);
         // Its own test may look into it.
-        let test = format!("elevator/tests/{}.rs", policy.module);
+        let test = format!("crates/elevator/tests/{}.rs", policy.module);
         if source.path == format!("{own}.rs") || source.path.starts_with(&format!("{own}/")) || source.path == test {
             continue;
         }
@@ -469,17 +470,17 @@ fn only_the_registry_names_a_policy() {
     let rule = |source: &Source| names_a_policy(source, &policies);
     expect_none(&sources(".rs").iter().flat_map(rule).collect::<Vec<_>>());
     let planted = "use crate::noop::Noop;\nlet a = Any::Wfq(x);\n// crate::noop::Noop\nlet name = \"noop\";\n";
-    expect_lines(rule, "elevator/src/none.rs", planted, &[1, 2]);
-    expect_lines(rule, "simulator/src/a.rs", "use elevator::wfq::Wfq;\nstruct Noop;\n", &[1]);
+    expect_lines(rule, "crates/elevator/src/none.rs", planted, &[1, 2]);
+    expect_lines(rule, "crates/simulator/src/a.rs", "use elevator::wfq::Wfq;\nstruct Noop;\n", &[1]);
 }
 
 /// What must stand beside each policy, under its own name.
 fn siblings(policy: &Registered) -> [Vec<String>; 5] {
     let (module, name) = (&policy.module, &policy.name);
     [
-        vec![format!("elevator/src/{module}.rs"), format!("elevator/src/{module}/mod.rs")],
-        vec![format!("elevator/tests/{module}.rs"), format!("elevator/tests/{module}/main.rs")],
-        vec![format!("elevator/benches/{module}.rs")],
+        vec![format!("crates/elevator/src/{module}.rs"), format!("crates/elevator/src/{module}/mod.rs")],
+        vec![format!("crates/elevator/tests/{module}.rs"), format!("crates/elevator/tests/{module}/main.rs")],
+        vec![format!("crates/elevator/benches/{module}.rs")],
         vec![format!("fuzz/src/targets/{module}.rs")],
         vec![format!("docs/elevators/{name}.md")],
     ]
@@ -520,7 +521,7 @@ fn the_tables_of_tunables_are_those_of_the_rows() {
 }
 
 fn knows_too_much(source: &Source) -> Vec<Finding> {
-    let lines = if source.path.starts_with("elevator/src/structures/") { source.code() } else { Vec::new() };
+    let lines = if source.path.starts_with("crates/elevator/src/structures/") { source.code() } else { Vec::new() };
     let broken = lines.iter().filter_map(|(number, line)| {
         let word = NOT_FOR_STRUCTURES.iter().find(|word| line.contains(*word))?;
         let remedy = "structures hold slots and keys; what these mean is the policy's";
@@ -532,7 +533,7 @@ fn knows_too_much(source: &Source) -> Vec<Finding> {
 #[test]
 fn structures_know_neither_requests_nor_groups_nor_time() {
     expect_none(&sources(".rs").iter().flat_map(knows_too_much).collect::<Vec<_>>());
-    expect_lines(knows_too_much, "elevator/src/structures/heap.rs", "use block::RequestId;\n", &[1]);
+    expect_lines(knows_too_much, "crates/elevator/src/structures/heap.rs", "use block::RequestId;\n", &[1]);
 }
 
 // ---- unsafe ----
@@ -560,8 +561,8 @@ fn unsafe_outside(source: &Source) -> Vec<Finding> {
 #[test]
 fn unsafe_stands_in_named_files_only() {
     expect_none(&sources(".rs").iter().flat_map(unsafe_outside).collect::<Vec<_>>());
-    expect_lines(unsafe_outside, "queue/src/a.rs", "//! unsafe\nunsafe { x() }\n", &[2]);
-    expect_lines(unsafe_outside, "queue/src/lib.rs", "//! x\n", &[1]);
+    expect_lines(unsafe_outside, "crates/queue/src/a.rs", "//! unsafe\nunsafe { x() }\n", &[2]);
+    expect_lines(unsafe_outside, "crates/queue/src/lib.rs", "//! x\n", &[1]);
 }
 
 // ---- files and crates ----
@@ -591,8 +592,9 @@ fn declared(source: &Source) -> Vec<String> {
 
 /// Files that Cargo builds by themselves.
 fn is_target(path: &str) -> bool {
-    // The kernel's crate lives beside its C.
-    let parts: Vec<&str> = path.strip_prefix("kernel/").unwrap_or(path).split('/').collect();
+    // The kernel's crate lies beside its C.
+    let below = path.strip_prefix("kernel/").or(path.strip_prefix("crates/")).unwrap_or(path);
+    let parts: Vec<&str> = below.split('/').collect();
     matches!(
         parts.as_slice(),
         [_, "src", "lib.rs" | "main.rs"]
@@ -663,7 +665,7 @@ fn wrong_imports(metadata: &Value) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in list(metadata, "packages") {
         let Some(folder) = folder_of(text(package, "name")) else { continue };
-        let file = format!("{folder}/Cargo.toml");
+        let file = format!("crates/{folder}/Cargo.toml");
         let Some((_, allowed)) = IMPORTS.iter().find(|(name, _)| *name == folder) else {
             let remedy = "give it a row in IMPORTS of this test, and a place on the map in ARCHITECTURE.md";
             findings.push(Finding { file, line: 1, what: format!("{folder} is not on the map"), remedy });

@@ -1,7 +1,7 @@
 //! Every scheduler in the rows in which paternoster has to stand its ground, and who is ahead of it where:
 //!
 //! ```text
-//! cargo run --release -p hoistway-simulator --example goal_rows -- simulator/examples/cells/rows.txt
+//! cargo run --release -p hoistway-simulator --example goal_rows -- crates/simulator/examples/cells/rows.txt
 //! goal_rows FILE [-s SCHEDULER]... [--seeds 1,2] [--only TEXT]
 //! ```
 //! A row: `NAME | RAMP+RUNTIME | MODEL | WEIGHT:KINDxDEPTHxJOBS ...`, seconds for the times; kinds are `r4` (random reads of 4 KiB), `w4`

@@ -1,7 +1,7 @@
 //! Shares and throughput of schedulers against what can be had, cell by cell:
 //!
 //! ```text
-//! cargo run --release -p hoistway-simulator --example share_cells -- simulator/examples/cells/development.txt
+//! cargo run --release -p hoistway-simulator --example share_cells -- crates/simulator/examples/cells/development.txt
 //! share_cells FILE [-s SCHEDULER]... [--seeds 1,2,3] [--ramp 5] [--runtime 3] [--only TEXT] [--walk N] [--swing 0] [--change 0]
 //! ```
 //! `--change 0` is for cells that change when the ramp ends (`SIDES => SIDES`): how far shares are from what they should be, second by second.

@@ -22,7 +22,7 @@ pub fn check_tunables_table(policy: &str) {
 /// # Panics
 /// As [`check_tunables_table`].
 pub fn check_table(page: &str, rows: &[Tunable]) {
-    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "docs", page].iter().collect();
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "..", "docs", page].iter().collect();
     let page = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let (Some(begin), Some(end)) = (page.find(BEGIN), page.find(END)) else {
         panic!("{} has no lines {BEGIN:?} and {END:?} for the table", path.display());

@@ -1,7 +1,7 @@
 //! The cases of the specification (section 25) that look inside: the engine, budgets, rates and what is learned.
 //!
 //! A rig makes queues of any weight and budget and plays what the trees see of them: arrivals, service, ends of turns. The
-//! cases about decisions are in `elevator/tests/bfq`, through the public interface.
+//! cases about decisions are in `crates/elevator/tests/bfq`, through the public interface.
 
 mod decisions;
 mod engine;

@@ -1,5 +1,5 @@
 //! paternoster against its specification, section 14, on a device whose times are exact. Shares on calibrated devices are in
-//! `simulator/tests/paternoster.rs`.
+//! `crates/simulator/tests/paternoster.rs`.
 
 mod adversaries;
 mod bounds;
