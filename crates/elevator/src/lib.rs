@@ -57,6 +57,7 @@ mod noop;
 mod order;
 mod paternoster;
 mod sfq;
+mod tag_shares;
 pub mod throttle;
 mod traits;
 pub mod wbt;

@@ -6,10 +6,7 @@
 //! with nothing queued while they have requests in flight, and for a while after the last one: their tags stay, so that others are
 //! seen to lead (Hedayati et al. 2019, MQFQ).
 
-mod shares;
 mod sole;
-
-pub use shares::TagShares;
 
 use crate::group::WEIGHT_DEFAULT;
 use crate::interface::{Configuration, Violation};
