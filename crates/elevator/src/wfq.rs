@@ -307,10 +307,6 @@ impl Wfq {
         self.queues.len() + group.0
     }
 
-    fn parent_of(&self, group: GroupId) -> GroupId {
-        self.entities.at(self.entity_of(group)).parent
-    }
-
     /// The group that an entity is, if it is one.
     fn as_group(&self, entity: u32) -> Option<GroupId> {
         entity.checked_sub(self.queues.len()).map(GroupId)

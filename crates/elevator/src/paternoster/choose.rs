@@ -189,7 +189,7 @@ impl Paternoster {
             return;
         }
         let (is_measured, length_ns) = self.controller.setting();
-        if self.meter.is_over(self.now, is_measured, length_ns) {
+        if self.meter.is_over(self.now, is_measured, length_ns, self.returning.residence_ns()) {
             self.end_epoch();
         }
     }

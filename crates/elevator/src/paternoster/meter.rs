@@ -6,6 +6,9 @@ use block::time::MILLISECOND;
 
 /// Fewer completions say little about a rate.
 const LEAST_REQUESTS: u32 = 64;
+/// An epoch lasts at least as many mean residences, so that requests of every size complete in it. In a shorter one 64 small
+/// reads complete before the first write of 1 MiB, and the rate is that of the reads.
+const RESIDENCES: u64 = 16;
 /// Writes are done when they are in the device's buffer: what a short reference delivers is room that the epoch before it left.
 /// 64 MiB take 130 ms at 500 MB/s.
 const WRITES_NS: Nanos = 250 * MILLISECOND;
@@ -112,12 +115,12 @@ impl Meter {
         }
     }
 
-    /// Whether an epoch of `length_ns` is over.
-    pub fn is_over(&self, now: Nanos, is_measured: bool, length_ns: Nanos) -> bool {
+    /// Whether an epoch of `length_ns` is over, on a device with this mean residence.
+    pub fn is_over(&self, now: Nanos, is_measured: bool, length_ns: Nanos, residence_ns: Nanos) -> bool {
         if !is_measured {
             return now.saturating_sub(self.begins_ns) >= length_ns;
         }
-        self.counted_ns >= length_ns
+        self.counted_ns >= length_ns.max(residence_ns.saturating_mul(RESIDENCES))
             && self.requests >= LEAST_REQUESTS
             && (self.counted_ns >= WRITES_NS || !self.has_writes())
     }
