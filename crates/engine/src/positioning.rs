@@ -19,7 +19,7 @@ use crate::backing::OpenVolume;
 /// What a device is taken for.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum Rotational {
-    /// What the system says, unless reads at random places contradict it.
+    /// Any error from the system, unless reads at random places contradict it.
     #[default]
     Measured,
     /// Positioning costs time.

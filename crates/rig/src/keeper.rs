@@ -40,7 +40,7 @@ pub(crate) enum Answer {
 /// The keeper's whole life.
 ///
 /// # Errors
-/// What the system says; the server hears of it too.
+/// Any error from the system; the server hears of it too.
 pub fn keep() -> Result<(), RigError> {
     let socket = io::stdout().as_fd().try_clone_to_owned().map_err(RigError::system("the server's socket"))?;
     let mut socket = UnixStream::from(socket);
