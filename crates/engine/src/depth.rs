@@ -3,8 +3,7 @@
 //!
 //! ```text
 //! Watching ─ several tenants, busy ─► Searching ─ smallest depth found ─► Settled ─ now and then ─► Probing
-//! Watching ─ several tenants, busy ─► Searching ─ smallest depth found ─► Settled ─ now and then
-//! ─► Probing
+//!     ▲  full depth                       bisection                          ▲ │ load changed          │ same
 //!     └──────────────────────────────────────────────────────────────────────┼─┘                      │ or twice, or half
 //!                                                                            └────────────────────────┘
 //! ```

@@ -10,15 +10,14 @@
 //! | --- | --- |
 //! | magic, command, flags and their negotiation | offset + length inside the volume (reads, trims: `Invalid`; writes: `NoSpace`) |
 //! | payload and length limits ([`MAX_PAYLOAD_BYTES`]) | read-only volumes (`NotPermitted`) |
-//! | what a flush or a block status may contain | whether zeroing is fast (`NotSupported`),
-//! draining (`Shutdown`) |
+//! | what a flush or a block status may contain | whether zeroing is fast (`NotSupported`), draining (`Shutdown`) |
 //!
 //! One request, as the shard drives it:
 //! ```text
-//! bytes -> parse -> Request { consumed_bytes, asked }     asked.payload_bytes follow in the
-//! stream, the shard stores them
-//! -> Answered { .., skip_bytes, .. }       no I/O needed: the shard skips the payload, replies
-//!                -> Disconnect / Close                    answer what is in flight, then / at once close
+//! bytes -> parse -> Request { consumed_bytes, asked }  the payload follows; the shard stores it
+//!                -> Answered { .., skip_bytes, .. }    no I/O: the shard skips the payload, replies
+//!                -> Disconnect                         answer requests in flight, then close
+//!                -> Close                              close at once
 //! reply parts -> encode(asked, Body::Data { .. }) + payload slice, ... encode(asked, Body::Done | Failed | Extents)
 //! ```
 

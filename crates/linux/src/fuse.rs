@@ -2,10 +2,8 @@
 //! any order.
 //!
 //! ```text
-//! Session::open -> mount() -> a mount that no directory shows; open_file() needs another thread
-//! that answers meanwhile
-//! receive(buffer) -> Request       requests of the file system itself (size, names, handshake) are
-//! answered inside
+//! Session::open -> mount() -> a mount without a mount point; open_file() waits for an answer
+//! receive(buffer) -> Request       answers size, names and handshake itself
 //! reply_data / reply_written / reply_done / reply_error, each once per request
 //! ```
 //! No library is used: the existing ones read requests on a thread of their own, and the hand-over

@@ -2,13 +2,10 @@
 //! read back afterwards, and the old one is restored at the end, however the process ends.
 //!
 //! ```text
-//! Journal::begin -> keep(path) / set(path, value) / made_cgroup(path)   each on disk before it
-//! happens
-//!                -> restore()                                            at the normal end, or when it is dropped
-//! watch()        in its own process: restores when its parent has ended without having done so
-//! (SIGKILL)
-//! stale()        journals of processes that have ended together with their watchers, for `hoistway
-//! restore`
+//! Journal::begin -> keep(path) / set(path, value) / made_cgroup(path)  on disk before each change
+//!                -> restore()     at the normal end, or when the journal is dropped
+//! watch()        in its own process: restores if the parent ended without doing so (SIGKILL)
+//! stale()        journals whose processes and watchers have ended, for `hoistway restore`
 //! ```
 //! Only a setting that still has the value written here is restored; a change made by another
 //! program meanwhile is kept.
