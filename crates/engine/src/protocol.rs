@@ -16,8 +16,7 @@
 //! ```text
 //! bytes -> parse -> Request { consumed_bytes, asked }  the payload follows; the shard stores it
 //!                -> Answered { .., skip_bytes, .. }    no I/O: the shard skips the payload, replies
-//!                -> Disconnect                         answer requests in flight, then close
-//!                -> Close                              close at once
+//!                -> Disconnect / Close                 answer requests in flight, then close
 //! reply parts -> encode(asked, Body::Data { .. }) + payload slice, ... encode(asked, Body::Done | Failed | Extents)
 //! ```
 
