@@ -1,8 +1,7 @@
 //! The transmission phase: parses requests from bytes, encodes replies into bytes.
 //!
 //! Promise  every input gets the answer of the specification's table; a reply has the negotiated
-//!          form. Nothing is stored between two requests, so a
-//!          client cannot exhaust memory.
+//!          form. Nothing is stored between two requests, so a client cannot exhaust memory.
 //! Cost     28 or 32 bytes are read per request; no allocation except for `out`.
 //! Sources  docs/specifications/engine.md, section 4.3; docs/specifications/engine.md, section 4.4.
 //!          The trait `engine::protocol::Protocol` documents which side checks what.
