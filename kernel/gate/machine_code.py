@@ -1,6 +1,6 @@
 """Reads a relocatable object through binutils: functions, calls, frames, references, symbols.
 
-Nothing in here judges; `run` does.
+This module only reads; `run` applies the rules.
 """
 
 import re
