@@ -75,7 +75,7 @@ impl Ticket {
     /// Waits for the answer and returns the data of a read.
     ///
     /// # Errors
-    /// What the volume said, or that the engine has stopped.
+    /// The volume's error, or that the engine has stopped.
     pub fn wait(self) -> Result<Vec<u8>, ClientError> {
         self.answer.recv().map_err(|_| ClientError::Stopped)?.map_err(ClientError::Failed)
     }
@@ -115,7 +115,7 @@ impl Client {
     /// Reads.
     ///
     /// # Errors
-    /// What the volume said, or that the engine has stopped.
+    /// The volume's error, or that the engine has stopped.
     pub fn read(&self, offset_bytes: u64, length_bytes: u64) -> Result<Vec<u8>, ClientError> {
         self.submit(Command::Read, offset_bytes, length_bytes, false, Vec::new()).wait()
     }
@@ -123,7 +123,7 @@ impl Client {
     /// Writes; durable after the next flush.
     ///
     /// # Errors
-    /// What the volume said, or that the engine has stopped.
+    /// The volume's error, or that the engine has stopped.
     pub fn write(&self, offset_bytes: u64, data: &[u8]) -> Result<(), ClientError> {
         self.submit(Command::Write, offset_bytes, data.len() as u64, false, data.to_vec()).wait().map(drop)
     }
@@ -131,7 +131,7 @@ impl Client {
     /// Makes everything durable that was answered before.
     ///
     /// # Errors
-    /// What the volume said, or that the engine has stopped.
+    /// The volume's error, or that the engine has stopped.
     pub fn flush(&self) -> Result<(), ClientError> {
         self.submit(Command::Flush, 0, 0, false, Vec::new()).wait().map(drop)
     }
@@ -139,7 +139,7 @@ impl Client {
     /// Makes a range read as zero.
     ///
     /// # Errors
-    /// What the volume said, or that the engine has stopped.
+    /// The volume's error, or that the engine has stopped.
     pub fn write_zeroes(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), ClientError> {
         self.submit(Command::WriteZeroes, offset_bytes, length_bytes, false, Vec::new()).wait().map(drop)
     }
@@ -147,7 +147,7 @@ impl Client {
     /// Says that a range is no longer needed.
     ///
     /// # Errors
-    /// What the volume said, or that the engine has stopped.
+    /// The volume's error, or that the engine has stopped.
     pub fn trim(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), ClientError> {
         self.submit(Command::Trim, offset_bytes, length_bytes, false, Vec::new()).wait().map(drop)
     }

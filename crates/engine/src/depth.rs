@@ -381,8 +381,8 @@ impl Learner {
         self.state = State::Settled { rest_ns };
     }
 
-    /// Tests whether twice the depth is faster, and then whether half of it is as fast. The full
-    /// depth is not tried, so that shares are kept meanwhile: X(n) is concave, so if doubling gains
+    /// Tests whether twice the depth is faster, and then whether half of it is as fast. The full depth
+    /// is not tried, so that shares are kept meanwhile: on a concave curve X(n), if doubling gains
     /// nothing, the full depth gains little.
     fn look_up(&mut self, epoch: &Epoch) {
         if self.found == self.full {
