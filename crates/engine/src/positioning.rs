@@ -4,8 +4,8 @@
 //!
 //! No disk serves half of its random reads within a millisecond. Only a device that is reported as
 //! rotational is measured; where a large cache answers for an array, its owner can configure the
-//! answer. Sources: docs/specifications/harness.md, section 8.5; docs/specifications/harness.md,
-//! section 14 (trap T18).
+//! answer. Sources: docs/specifications/harness.md, section 8.5;
+//! docs/specifications/harness.md, section 14 (trap T18).
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,5 +1,5 @@
-//! In the steady state the shard's thread allocates nothing. Source: docs/specifications/engine.md,
-//! section 10 (second half of test 63).
+//! In the steady state the shard's thread allocates nothing. Source:
+//! docs/specifications/engine.md, section 10 (second half of test 63).
 #![allow(unsafe_code, reason = "a counting allocator cannot be written without")]
 
 use std::alloc::{GlobalAlloc, Layout, System};

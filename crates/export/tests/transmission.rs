@@ -1,6 +1,7 @@
 //! The transmission codec: bytes in, parsed requests out, and the exact bytes of every kind of
-//! reply. Sources: docs/specifications/engine.md, section 4.3; docs/specifications/engine.md,
-//! section 4.4; docs/specifications/engine.md, section 10 (cases 12 to 18, 23, 24).
+//! reply. Sources: docs/specifications/engine.md, section 4.3;
+//! docs/specifications/engine.md, section 4.4; docs/specifications/engine.md, section 10 (cases 12
+//! to 18, 23, 24).
 
 use engine::protocol::{Asked, Body, Command, Failure, Parsed, Protocol, StatusExtent};
 use hoistway_export::nbd::handshake::{Negotiated, ReplyForm};

@@ -1,4 +1,4 @@
-//! The only crate that calls the system: io_uring, buffers, properties of devices and files.
+//! Access to the operating system for the other crates: io_uring, buffers, devices and files.
 //!
 //! Unsafe code lives in `ring`, `aio`, `buffer` and `ioctl` only, each behind an interface that
 //! cannot be misused from safe code. The crate knows nothing of requests, elevators or protocols.

@@ -6,8 +6,8 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// The directory, which need not exist. Without the right to write to `/run` it is the user's own
-/// run directory.
+/// The directory, which need not exist. Only root can write to `/run`, so for other users it lies in
+/// `$XDG_RUNTIME_DIR`, if that is set.
 pub fn path() -> PathBuf {
     let run = Path::new("/run");
     let is_ours = rustix::process::geteuid().is_root();

@@ -345,8 +345,8 @@ fn note(measurement: &mut Measurement, notes: Vec<String>) {
     }
 }
 
-/// The mechanism that applies the weights, and warnings. Source: docs/specifications/harness.md,
-/// section 3.5.
+/// The mechanism that applies the weights, and warnings. Source:
+/// docs/specifications/harness.md, section 3.5.
 fn what_to_know(experiment: &Experiment, stage: &Stage) -> Vec<String> {
     let mut notes = Vec::new();
     let has_weights = experiment.groups.iter().any(|group| group.weight != experiment.groups[0].weight);

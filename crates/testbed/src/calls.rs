@@ -36,7 +36,7 @@ pub enum Call {
     SetDepth(Depth),
     /// Switch to the n-th policy of the registry.
     Switch(u8, Handover),
-    /// Add or replace a group.
+    /// Add a group.
     AddGroup(GroupId, GroupSettings),
     /// Change a group's weight.
     ChangeGroup(GroupId, GroupSettings),

@@ -299,8 +299,8 @@ impl Line {
 const _: () = assert!(size_of::<Config>() == 64 && align_of::<Config>() == 8);
 const _: () = assert!(size_of::<Ask>() == 32 && size_of::<Action>() == 16 && size_of::<Shared>() == 40);
 const _: () = {
-    // `struct hoist_attributes` of the glue, which writes the attributes of a newcomer as the
-    // policies have them.
+    // `struct hoist_attributes` of the glue, which writes the attributes of a new request in the
+    // policies' own form.
     use core::mem::offset_of;
     assert!(size_of::<Attributes>() == 40 && size_of::<Extent>() == 16 && size_of::<Operation>() == 1);
     assert!(offset_of!(Attributes, extent) == 0 && offset_of!(Extent, sectors) == 8);

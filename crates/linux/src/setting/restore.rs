@@ -146,7 +146,7 @@ fn remove_cgroups(cgroups: &[PathBuf], restored: &mut Restored) {
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
                 _ => break,
             }
-            // SIGTERM was sent first; processes that remain after a moment are killed.
+            // Our processes were asked to end before; those that remain after a moment are killed.
             if attempt >= 2 {
                 end_members(group, own);
             }
