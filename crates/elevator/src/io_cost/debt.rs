@@ -30,7 +30,7 @@ impl Forgiveness {
         *self = Self { since_ns: now, ..Self::default() };
     }
 
-    /// One more period. Answers how many times debts are to be halved.
+    /// Accounts for one more period. Returns how many times debts are to be halved.
     fn period(&mut self, used_us: u64, now: Nanos) -> u32 {
         self.used_us = self.used_us.saturating_add(used_us);
         let elapsed_ns = now.saturating_sub(self.since_ns);

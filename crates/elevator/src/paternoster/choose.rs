@@ -127,8 +127,8 @@ impl Paternoster {
         self.by_age.overdue(|slot| now.saturating_sub(slots.at(slot).since_ns) >= OVERDUE_NS)
     }
 
-    /// No best-effort request is queued, or the real-time run has ended and idle-class or
-    /// best-effort requests get a turn.
+    /// No best-effort request is queued: a real-time request goes if its run was only interrupted
+    /// for others, otherwise one of the idle class.
     fn others(&mut self) -> Decision {
         if let Some(slot) = self.classes.real_time() {
             return Decision::Send(slot, Why::RealTime);
