@@ -7,8 +7,8 @@ use crate::request::Bio;
 use crate::structures::NIL;
 use block::Direction;
 
-/// The depth of a queue that already has its share of the tags: it gets a tag only when all limited
-/// requests have ended.
+/// The depth of a queue that already has its share of the tags: it gets a tag only while no other
+/// limited request holds one.
 const LAST_TAG: u32 = 1;
 /// A class counts this many times less than the next higher one.
 const CLASS_STEP: u64 = 8;

@@ -247,7 +247,7 @@ pub struct Raising {
     pub factor: u32,
     pub service_sectors: u32,
     pub longest_ticks: u64,
-    /// Began, or ended.
+    /// When raising began or ended.
     pub since_ticks: u64,
     pub before_soft_real_time_ticks: u64,
 }

@@ -681,7 +681,7 @@ pub const fn tree_of(group: u32, class: Class) -> u32 {
     group.wrapping_mul(super::state::CLASSES).wrapping_add(super::state::class_index(class))
 }
 
-/// The weight of a level; below, the level of a weight.
+/// The weight of a level.
 #[inline]
 pub const fn weight_of(level: u8) -> u32 {
     let level = if level > 7 { 7 } else { level as u32 };
