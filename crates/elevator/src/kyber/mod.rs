@@ -66,7 +66,7 @@ const FLUSHED: u32 = NIL - 1;
 pub enum Limited {
     /// Async requests.
     Async,
-    /// Everything but sync reads.
+    /// All requests except sync reads.
     AllButSyncReads,
 }
 

@@ -83,8 +83,8 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Links a group at its turn. Rare, compared with requests. The number of linked groups
-    /// includes the group itself.
+    /// Links a group at its turn. Rare, compared with requests. The group itself is not linked
+    /// when the others are counted.
     #[inline(never)]
     fn link(&mut self, engine: &Cfq, group: u32) {
         let others = i64::from(self.order.len());
@@ -96,8 +96,8 @@ impl Layer {
         self.order.insert(&mut self.links, group, key);
     }
 
-    /// Ends the active group's turn; if `keeps_rest`, an overlong turn delays the group's next one
-    /// by the excess.
+    /// Ends the active group's turn; if `keeps_rest`, an overlong turn brings the group's
+    /// next one forward by the excess (the sign of Q13).
     #[inline(never)]
     fn expire(&mut self, engine: &mut Cfq, keeps_rest: bool) {
         let group = core::mem::replace(&mut self.active, NIL);
