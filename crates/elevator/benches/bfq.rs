@@ -1,4 +1,4 @@
-//! Cost     of bfq alone, and of its search for queues to merge: `cargo bench -p hoistway-elevator
+//! Cost of bfq alone, and of its search for queues to merge: `cargo bench -p hoistway-elevator
 //!          --bench bfq`.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

@@ -1,4 +1,4 @@
-//! Cost     of cfq alone, and of the layers of 2008 above its first engine: `cargo bench -p
+//! Cost of cfq alone, and of the layers of 2008 above its first engine: `cargo bench -p
 //!          hoistway-elevator --bench cfq`.
 
 use criterion::{Criterion, criterion_group, criterion_main};

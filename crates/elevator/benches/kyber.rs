@@ -1,4 +1,4 @@
-//! Cost     of kyber alone: `cargo bench -p hoistway-elevator --bench kyber`.
+//! Cost of kyber alone: `cargo bench -p hoistway-elevator --bench kyber`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 

@@ -1,4 +1,4 @@
-//! Cost     of paternoster alone, with one and with two levels of groups: `cargo bench -p
+//! Cost of paternoster alone, with one and with two levels of groups: `cargo bench -p
 //!          hoistway-elevator --bench paternoster`.
 
 use criterion::{Criterion, criterion_group, criterion_main};

@@ -53,7 +53,8 @@ pub struct Configuration {
 }
 
 impl Default for Configuration {
-    /// A single-queue solid-state device: 256 requests over 32 device slots, 64 groups, 1,024 contexts.
+    /// A single-queue solid-state device: 256 requests over 32 device slots, 64 groups, 1,024
+    /// contexts.
     fn default() -> Self {
         Self {
             slots: 512,
@@ -408,7 +409,8 @@ pub trait Elevator {
     /// Sets row `index` to `value` in the row's unit, clamped where the row says so.
     ///
     /// # Errors
-    /// [`SettingError::Unknown`] without such a row, [`SettingError::Range`] where the row refuses instead of clamping.
+    /// [`SettingError::Unknown`] without such a row, [`SettingError::Range`] where the row refuses
+    /// instead of clamping.
     fn set(&mut self, _index: usize, _value: i64) -> Result<(), SettingError> {
         Err(SettingError::Unknown)
     }

@@ -1,4 +1,5 @@
-//! All limiters, one line each, in the order in which a bio meets them. No other file names a limiter's type.
+//! All limiters, one line each, in the order in which a bio meets them. No other file names a
+//! limiter's type.
 
 use crate::group::{GroupSettings, IoLimits};
 use crate::interface::{Depth, Violation};

@@ -41,7 +41,8 @@ struct Outlet {
 
 const IDLE: Outlet = Outlet { flushed: List::EMPTY, turn: 0, is_busy: false, held: 0 };
 
-/// The policy's state: a list for each pair of software and hardware queue, and one for each hardware queue.
+/// The policy's state: a list for each pair of software and hardware queue, and one for each
+/// hardware queue.
 #[derive(Debug)]
 pub struct Unscheduled {
     links: Links,

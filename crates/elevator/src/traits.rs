@@ -17,7 +17,8 @@ pub struct Traits {
     pub uses_groups: bool,
     /// Weights of groups have an effect.
     pub has_shares: bool,
-    /// It counts scheduler tags by group: [`crate::Elevator::allocated`] and [`crate::Elevator::freed`] have an effect.
+    /// It counts scheduler tags by group: [`crate::Elevator::allocated`] and
+    /// [`crate::Elevator::freed`] have an effect.
     pub counts_tags: bool,
     /// Which requests [`crate::Elevator::admit`] may limit.
     pub limits: Limits,

@@ -47,7 +47,7 @@ crate::tunables! {
     }
 }
 
-/// Cost     of a discard or a write of zeroes, in sectors: it moves no data, whatever its length.
+/// Cost of a discard or a write of zeroes, in sectors: it moves no data, whatever its length.
 const NO_DATA_COST_SECTORS: u64 = 8;
 
 /// Levels of groups at which tags are shared; deeper groups share their ancestor's.

@@ -1,5 +1,5 @@
-//! uchida and tarasov: the cases of docs/specifications/cfq.md about the controllers of 2008
-//! (section 15), and the invariants of their layers of groups. Shares are of the device's time.
+//! uchida and tarasov: the cases of docs/specifications/cfq.md, section 19, about the controllers
+//! of 2008, and the invariants of their layers of groups. Shares are of the device's time.
 
 use block::time::{MILLISECOND, SECOND};
 use block::{ContextId, Extent, GroupId, HardwareQueue, Nanos, Operation, RequestId};

@@ -1,5 +1,5 @@
-//! linus and read-latency2: the numbered cases of docs/specifications/classic-elevators.md,
-//! sections 3.8 and 4.5, including the remaining budgets.
+//! linus and read-latency2: the numbered cases of
+//! docs/specifications/classic-elevators.md, sections 3.8 and 4.5, including the remaining budgets.
 
 use elevator::{Any, Requests};
 use hoistway_elevator as elevator;

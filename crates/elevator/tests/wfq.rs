@@ -216,7 +216,8 @@ fn a_group_over_its_share_of_tags_waits_for_its_own() {
 
 #[test]
 fn children_share_the_tags_of_their_parent() {
-    // Root: 1 (100) and 2 (100); below 1: 3 (300) and 4 (100). Of 40 tags, 3 may hold 15 and 4 may hold 5.
+    // Root: 1 (100) and 2 (100); below 1: 3 (300) and 4 (100). Of 40 tags, 3 may hold 15 and 4 may
+    // hold 5.
     let mut driven = Driven::new(&[(1, 0, 100), (2, 0, 100), (3, 1, 300), (4, 1, 100)]);
     driven.wfq.depth_changed(Depth { requests: 40, device: 8 });
     driven.insert(2, 9, 8);

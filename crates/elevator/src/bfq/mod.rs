@@ -7,18 +7,18 @@
 //! Cost     insert and dispatch O(log n) in the requests of a queue; a change of turns O(depth log
 //!          queues), expected.
 //! Fits     disks; flash where low latency counts more than throughput. To keep the weights of
-//!          issuers with few requests, the device is idled (docs/specifications/bfq.md, section
-//!          20).
+//!          issuers with few requests, the device is idled
+//!          (docs/specifications/bfq.md, section 20).
 //! Source   Linux 5.1, 5.2, 6.1 and 6.12 block/bfq-iosched.c, bfq-wf2q.c and bfq-cgroup.c;
 //!          docs/specifications/bfq.md, section 1.
 //!
-//! insert -> queue (sorted, fifo) -> service tree [group, class] -> in service -> choose -> host ->
-//! completed
+//! insert -> queue (sorted, fifo) -> service tree [group, class] -> in service -> choose -> host
+//! -> completed
 //!
 //! Read `select.rs` first: which request is next. Then `wf2q.rs`: which queue is next;
 //! `plugging.rs`: when the device is idled; `expire.rs`: how a turn ends. The forms differ in data
-//! only (`profile.rs`). Q1 to Q17 in comments are the quirks of docs/specifications/bfq.md, section
-//! 22.
+//! only (`profile.rs`). Q1 to Q17 in comments are the quirks of
+//! docs/specifications/bfq.md, section 22.
 
 mod activation;
 mod actuator;

@@ -1,5 +1,5 @@
-//! The forms of BFQ as data: what changed from kernel to kernel (docs/specifications/bfq.md,
-//! section 19).
+//! The forms of BFQ as data: what changed from kernel to kernel
+//! (docs/specifications/bfq.md, section 19).
 
 use crate::interface::{Form, Version};
 

@@ -117,8 +117,9 @@ impl Cfq {
     }
 
     /// Renumbers the groups one unit apart, in their order, because their service so far was
-    /// counted in another unit, or the numbers are used up (docs/specifications/cfq.md, section
-    /// 11.6). Rare, and the only event that iterates over every busy group.
+    /// counted in another unit, or the numbers are used up
+    /// (docs/specifications/cfq.md, section 11.6). Rare, and the only event that iterates over
+    /// every busy group.
     #[cold]
     #[inline(never)]
     fn renumber(&mut self) {

@@ -11,8 +11,8 @@
 //! Source   Linux 2.6.26, 2.6.35, 2.6.36, 2.6.37 and 4.20 block/cfq-iosched.c;
 //!          docs/specifications/cfq.md, section 1.
 //!
-//! insert -> queue (sorted, fifo) -> service tree [group, class, type] -> choose -> host ->
-//! completed
+//! insert -> queue (sorted, fifo) -> service tree [group, class, type] -> choose -> host
+//! -> completed
 //!
 //! Read `select.rs` first: which queue is served. Then `preempt.rs` and `idle.rs`: what ends a
 //! turn, and what the device is idled for. The forms differ in data only (`profile.rs`). In

@@ -8,8 +8,8 @@ use super::state::{Marks, WorkloadType};
 use crate::structures::NIL;
 
 impl Cfq {
-    /// The first rule that applies decides; rule numbers as in docs/specifications/cfq.md, section
-    /// 7.3.
+    /// The first rule that applies decides; rule numbers as in
+    /// docs/specifications/cfq.md, section 7.3.
     #[inline(never)]
     pub(super) fn should_preempt(&self, queue: u32, slot: u32) -> bool {
         if self.active == NIL {

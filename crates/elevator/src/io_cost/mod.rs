@@ -11,10 +11,8 @@
 //!          the same time.
 //! Source   Linux 6.1 block/blk-iocost.c.
 //!
-//! submit -> cost in device time -> / the group's share -> within its budget? -> pass | wait in its
-//! group
-//! period -> idle groups leave -> groups that need less than their share lend -> the device's clock
-//! speeds up or slows down
+//! submit -> cost in device time -> / the group's share -> within its budget? -> pass | wait
+//! period -> idle groups leave -> groups with surplus lend -> the device's clock is adjusted
 //!
 //! Read `issue.rs` first, then `period.rs`. `clock.rs` is the budget's unit, `model.rs` the cost of
 //! an I/O.

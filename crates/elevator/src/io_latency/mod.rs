@@ -10,10 +10,8 @@
 //!          shares among equals.
 //! Source   Linux 6.1 block/blk-iolatency.c; docs/specifications/throttle.md, section 5.
 //!
-//! submit -> own group, parent, ... below the root: depth to change? room? -> pass | wait on that
-//! level
-//! ended  -> latency on each level -> window over? -> target missed: throttle the siblings; kept:
-//! take it back
+//! submit -> each level below the root: depth to change? room? -> pass | wait on that level
+//! ended  -> each level: window over? -> target missed: throttle siblings; kept: take it back
 //!
 //! Read `scale.rs` first: which group is told what. `samples.rs` judges latencies, `delay.rs`
 //! applies once a group is at depth 1.

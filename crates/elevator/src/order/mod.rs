@@ -132,7 +132,7 @@ pub struct Order {
     violations: u32,
 }
 
-/// Cost     of a request that moves no data, in sectors.
+/// Cost of a request that moves no data, in sectors.
 const NO_DATA_COST_SECTORS: u64 = 8;
 
 /// The charge for a request, in sectors: at least one, so that no request is free.

@@ -10,8 +10,8 @@
 //!          et al. 2019); how many requests are let in although their tenants lead is learned
 //!          (docs/specifications/paternoster-2.md, sections 3 and 4).
 //!
-//! insert -> order -> choose (in order? else below the floor?) -> host -> completed -> meter ->
-//! controller
+//! insert -> order -> choose (in order? below the floor?) -> host -> completed -> meter
+//! -> controller
 //!
 //! Read `choose.rs` first, then `controller.rs`. Disks may be used in slices: `slices.rs`.
 

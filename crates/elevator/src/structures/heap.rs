@@ -10,7 +10,8 @@ use super::{Array, NIL, NoMemory};
 
 const WIDTH: u32 = 4;
 
-/// Key (64 bits), sequence number (32), id (32), from the top: the numerical order is the heap's order.
+/// Key (64 bits), sequence number (32), id (32), from the top: the numerical order is the heap's
+/// order.
 type Entry = u128;
 
 /// Greater than every entry, since no id is [`NIL`]. Fills unused places, so that siblings are

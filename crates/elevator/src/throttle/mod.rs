@@ -12,10 +12,8 @@
 //! Source   Linux 6.1 block/blk-throttle.c; the variant of 2016: "block-throttle: add .high limit"
 //!          V3.
 //!
-//! submit -> within the limits of each level up to the top? -> pass | wait at the level that is
-//! exceeded
-//! timer  -> first pending group -> up to 6 reads and 2 writes one level up -> ... -> top ->
-//! released
+//! submit -> within the limits of each level? -> pass | wait at the level that is exceeded
+//! timer  -> first pending group -> 6 reads and 2 writes at most move up -> ... -> top -> released
 //!
 //! Read `dispatch.rs` first; `slice.rs` is the arithmetic, `low.rs` the state machine of
 //! best-effort limits.

@@ -7,8 +7,8 @@
 //! Cost     O(1) per bio and per request; the end of a window wakes the bios that may go.
 //! Fits     a desktop or server whose page cache is written back in bursts. It has no groups; for
 //!          those use io.latency.
-//! Source   Linux 6.1 block/blk-wbt.c, block/blk-rq-qos.c; docs/specifications/throttle.md, section
-//!          6.
+//! Source   Linux 6.1 block/blk-wbt.c, block/blk-rq-qos.c;
+//!          docs/specifications/throttle.md, section 6.
 //!
 //! submit -> tracked? -> its class has room? -> pass | wait in its class
 //! window ends -> fastest read too slow? -> step down (half) | step up (double) -> wake

@@ -70,8 +70,8 @@ fn t15_three_levels_share_by_slices() {
     }
 }
 
-/// docs/specifications/cfq.md does not describe its "seek-cost disk"; with this one all eight of
-/// its figures are reproduced.
+/// docs/specifications/cfq.md, section 19, does not describe its "seek-cost disk"; with this one
+/// all eight of its figures are reproduced.
 fn disk() -> Servers {
     Servers { seek_ns: 8 * MS, ..servers(1, MS / 5) }
 }

@@ -1,5 +1,5 @@
-//! The bounds of docs/specifications/paternoster.md: on leads, on service while both are
-//! backlogged, on time; and on memory.
+//! The bounds of docs/specifications/paternoster.md, section 14: on leads, on service while both
+//! are backlogged, on time; and on memory.
 
 use super::host::{BEGIN_NS, Host, Issuer};
 use block::time::{MICROSECOND, MILLISECOND, SECOND};

@@ -6,8 +6,8 @@
 //!          by virtual time). The device is never idled for a group: one with nothing queued and
 //!          nothing in flight loses its turn.
 //! Source   Vasily Tarasov, "cgroups: block: cfq", linux-kernel, 2008-03-21; OpenVZ's
-//!          kernel/bc/io_prio.c of the 2.6.18 and later lines; docs/specifications/cfq.md, section
-//!          15.1.
+//!          kernel/bc/io_prio.c of the 2.6.18 and later lines;
+//!          docs/specifications/cfq.md, section 15.1.
 
 use super::{GROUP_LEVELS, PerGroup, Profile, Turn, must, rows_with};
 use crate::cfq::Cfq;

@@ -42,7 +42,8 @@ pub struct OrderedLinks {
 }
 
 impl OrderedLinks {
-    /// Entries for `slots` slots (at most 2^28), none of them in a set, and nodes for them in up to `sets` sets.
+    /// Entries for `slots` slots (at most 2^28), none of them in a set, and nodes for them in up to
+    /// `sets` sets.
     ///
     /// # Errors
     /// [`NoMemory`] when the allocator refuses, or for more slots than places.
