@@ -46,7 +46,7 @@ impl Operation {
 pub enum Direction {
     /// Data from the device.
     Read = 0,
-    /// Data to the device, or destroyed on it.
+    /// Data to the device, or data destroyed on it.
     Write = 1,
 }
 

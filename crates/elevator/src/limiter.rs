@@ -98,16 +98,16 @@ pub trait Limiter {
 
     // ---- time and change ----
 
-    /// When [`Limiter::timer`] wants to be called.
+    /// When [`Limiter::timer`] is to be called.
     fn next_timer(&self) -> Option<Nanos>;
 
-    /// The time that `next_timer` named has come, or a little later.
+    /// The time that `next_timer` named has been reached or passed.
     fn timer(&mut self, now: Nanos);
 
-    /// A group appeared; parents come before their children.
+    /// A group was created; parents are added before their children.
     fn group_added(&mut self, _group: GroupId, _settings: &GroupSettings, _now: Nanos) {}
 
-    /// Weight or latency target of a group changed.
+    /// The weight or latency target of a group changed.
     fn group_changed(&mut self, _group: GroupId, _settings: &GroupSettings, _now: Nanos) {}
 
     /// The limits of a group changed; also called for a new group that has limits.
@@ -116,7 +116,7 @@ pub trait Limiter {
     /// No new bios will come for the group.
     fn group_offline(&mut self, _group: GroupId, _now: Nanos) {}
 
-    /// The group's id may be used for another one.
+    /// The group's id may be given to another group.
     fn group_removed(&mut self, _group: GroupId, _now: Nanos) {}
 
     /// `nr_requests` or the device's depth changed.

@@ -248,8 +248,8 @@ impl Nas {
         found
     }
 
-    /// A read without a lower sector to follow overtakes writes up to their surplus, but no old
-    /// read.
+    /// A read without a lower sector to follow overtakes as many writes as there are more writes
+    /// than reads, but no old read.
     fn overtake(&self, requests: &Requests, surplus: i64, now: Nanos) -> Merge {
         let mut surplus = surplus;
         let mut at = self.queued.last();

@@ -89,8 +89,8 @@ fn what_was_flushed_goes_before_what_came_later() {
 #[test]
 fn a_busy_device_is_fed_by_the_software_queues_in_turn() {
     let mut testbed = narrow();
-    // The second dispatch finds the device full: it is busy from here on, and R20 is chosen all the
-    // same.
+    // The second dispatch finds the device full: it counts as busy from here on, and R20 is chosen
+    // all the same.
     testbed.given("R10 R20 d d");
     testbed.given("R100q1 R200q1 R300q2 R400q2 R500q3");
     testbed.complete(0, Status::Ok);

@@ -115,7 +115,8 @@ fn issuers_of_a_group_share_it_equally_and_it_keeps_its_share() {
 
 #[test]
 fn nested_groups_share_what_their_parent_gets() {
-    // Root: 1 (300) and 2 (100); below 1: 3 (100) and 4 (200). So 3 : 4 : 2 = 1/4 : 1/2 : 1/4.
+    // Root: 1 (300) and 2 (100); below 1: 3 (100) and 4 (200). So groups 3, 4 and 2 get 1/4, 1/2
+    // and 1/4.
     let mut driven = Driven::new(&[(1, 0, 300), (2, 0, 100), (3, 1, 100), (4, 1, 200)]);
     let got = driven.saturate(&[(3, 1, 8), (4, 2, 8), (2, 3, 8)], 12_000);
     assert_shares(&got, &[0.25, 0.5, 0.25]);

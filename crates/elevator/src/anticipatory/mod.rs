@@ -125,7 +125,7 @@ pub struct Anticipatory {
     batch_ends_ns: Nanos,
     /// The kind of the batch has changed, and requests of the other kind are still in flight.
     has_changed: bool,
-    /// A sync batch whose time begins with its first completion.
+    /// The sync batch is new: its time begins with its first completion.
     is_new: bool,
     /// Async requests per batch, and how many are left in the present one.
     write_count: u64,

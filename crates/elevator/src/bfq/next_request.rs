@@ -242,7 +242,8 @@ impl Bfq {
         next != before
     }
 
-    /// `keep` absorbed `gone` of the same queue: it takes the older one's place in the fifo.
+    /// `gone` was merged into `keep` of the same queue, which takes the older one's place in the
+    /// fifo.
     pub(super) fn inherit(&mut self, keep: u32, gone: u32) {
         let queue = self.slots.at(keep).queue;
         if self.slots.at(gone).due_ns < self.slots.at(keep).due_ns {

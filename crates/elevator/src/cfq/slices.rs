@@ -29,8 +29,8 @@ pub const fn async_allowance(base_requests: u64, level: u8) -> u64 {
     base_requests.saturating_mul(2).saturating_mul(LEVELS - level)
 }
 
-/// Rises fast, falls slowly, and sticks: with one busy queue an average that was ever 3 stays 3
-/// (Q1).
+/// The average rises fast, falls slowly, and sticks: with one busy queue, an average that was ever
+/// 3 stays 3 (Q1).
 #[inline]
 pub const fn busy_average(average: u32, busy: u32) -> u32 {
     let (high, low) = if average > busy { (average, busy) } else { (busy, average) };

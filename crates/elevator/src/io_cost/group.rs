@@ -51,7 +51,8 @@ pub struct Group {
     pub active: u32,
     /// The part of `active` that it uses; the rest is lent to others.
     pub inuse: u32,
-    /// `inuse` before the last change, restored when it stops being short or in debt.
+    /// `inuse` before the last change, restored when the group is activated again or has paid its
+    /// debt.
     pub last_inuse: u32,
     pub children_active: u64,
     pub children_inuse: u64,

@@ -356,9 +356,9 @@ impl MqDeadline {
         CLASSES.into_iter().any(|other| other != class && self.level(other).unfinished() != 0)
     }
 
-    /// A request of a lower class that has waited long enough. The request whose turn it is is
-    /// examined, not the oldest, and examining it advances the shared batch even if it is too
-    /// young: both as in the kernel.
+    /// A request of a lower class that has waited long enough. This examines the request whose turn
+    /// it is, not the oldest, and advances the shared batch even if that request is too young: both
+    /// as in the kernel.
     #[inline]
     fn choose_aged(&mut self, requests: &Requests, now: Nanos) -> Option<u32> {
         let age = AnyAge::AtLeast(self.settings.prio_aging_expire_ns.unsigned_abs());

@@ -18,7 +18,7 @@ pub struct Bitmap {
 }
 
 impl Bitmap {
-    /// The empty set of numbers below `bits`.
+    /// An empty set of numbers below `bits`.
     ///
     /// # Errors
     /// [`NoMemory`] when the allocator refuses.
