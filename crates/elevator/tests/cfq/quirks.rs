@@ -106,11 +106,11 @@ fn q9_what_goes_next_is_seen_from_where_the_last_one_began() {
         host.given(requests);
         host.dispatch_all()
     };
-    // From 1000, one request is 100 behind (counted twice: 200) and one 300 ahead; from 1400, its
+    // From 1000, one request is 50 behind (counted twice: 100) and one 300 ahead; from 1400, its
     // end, 1300 would be nearer.
     assert_eq!(order("R992@1", "R1000@1+400 R1300@1 R950@1"), "R1000@1+400 R950@1 R1300@1");
-    // From 1000, one request is 300 behind and one 290 ahead; from 900, the head's position, 850
-    // would be nearer.
+    // From 1000, one request is 150 behind (counted twice: 300) and one 290 ahead; from 900, the
+    // head's position, 850 would be nearer.
     assert_eq!(order("R892@1", "R1000@1 R1290@1 R850@1"), "R1000@1 R1290@1 R850@1");
 }
 
