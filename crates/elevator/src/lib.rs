@@ -59,6 +59,7 @@ mod noop;
 mod order;
 mod paternoster;
 mod sfq;
+mod tag_shares;
 pub mod throttle;
 mod traits;
 pub mod wbt;

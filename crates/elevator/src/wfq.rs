@@ -26,6 +26,7 @@ use crate::message::{Message, Messages};
 use crate::request::{Bio, Requests};
 use crate::structures::sorted::{SortedLinks, Tree};
 use crate::structures::{Array, Links, List, NoMemory};
+use crate::tag_shares::TagShares;
 use crate::traits::{Passing, Traits};
 use crate::tunable::{OutOfRange, SettingError, Tunable, Unit};
 use block::{ContextId, GroupId, HardwareQueue, Nanos, Operation, RequestId};
@@ -50,9 +51,6 @@ crate::tunables! {
 /// Cost of a discard or a write of zeroes, in sectors: it moves no data, whatever its length.
 const NO_DATA_COST_SECTORS: u64 = 8;
 
-/// Levels of groups at which tags are shared; deeper groups share their ancestor's.
-const LEVELS_CHECKED: usize = 8;
-
 /// Virtual time per sector at weight 1 is 2^20; tags would wrap after 8 EiB of service at weight 1.
 const UNIT_BITS: u32 = 20;
 
@@ -75,11 +73,6 @@ struct Group {
     /// that leaves and comes back, or sends a new issuer, would never pay, and those that wait
     /// would be overtaken without end.
     left_tag: u64,
-    weight: u32,
-    /// Tags held by its requests and those of its descendants.
-    held: u32,
-    /// Sum of the weights of its children that hold tags.
-    holding_weight: u64,
 }
 
 /// The policy's state.
@@ -92,6 +85,7 @@ pub struct Wfq {
     /// Links of the trees of backlogged entities: each entity is in its parent's tree at most.
     sorted: SortedLinks,
     groups: Array<Group>,
+    shares: TagShares,
     queues: Array<List>,
     links: Links,
     /// The queue that holds a queued request.
@@ -118,13 +112,13 @@ impl Policy for Wfq {
         let queues = configuration.contexts.saturating_add(groups);
         let entities = queues.saturating_add(groups);
         let idle = Entity { tag: 0, inverse_weight: inverse(WEIGHT_DEFAULT), parent: GroupId::ROOT };
-        let empty =
-            Group { waiting: Tree::EMPTY, vtime: 0, left_tag: 0, weight: WEIGHT_DEFAULT, held: 0, holding_weight: 0 };
+        let empty = Group { waiting: Tree::EMPTY, vtime: 0, left_tag: 0 };
         Ok(Self {
             settings: Settings::DEFAULT,
             entities: Array::try_new(entities, idle)?,
             sorted: SortedLinks::try_new(entities)?,
             groups: Array::try_new(groups, empty)?,
+            shares: TagShares::try_new(groups)?,
             queues: Array::try_new(queues, List::EMPTY)?,
             links: Links::try_new(configuration.slots)?,
             queue_of: Array::try_new(configuration.slots, block::NIL)?,
@@ -139,63 +133,18 @@ impl Policy for Wfq {
 impl Elevator for Wfq {
     const TRAITS: Traits = Traits { passing: Passing::WeightedService, ..Traits::TAG_SHARES };
 
-    /// A group that already holds its share of the tags waits for one of its own, so that the
-    /// others' requests can enter at all. Checked on every level: a parent's share bounds what its
-    /// children may hold together.
+    /// A group that holds its share of the tags waits for one of its own, so that the others' requests
+    /// can enter the scheduler.
     fn admit(&self, bio: &Bio, _now: Nanos) -> Admission {
-        let mut path = [GroupId::ROOT; LEVELS_CHECKED];
-        let mut at = bio.group;
-        for place in &mut path {
-            *place = at;
-            at = self.parent_of(at);
-        }
-        let mut limit = u64::from(self.depth.requests);
-        for group in path.iter().rev().filter(|group| **group != GroupId::ROOT) {
-            let state = self.groups.at(group.0);
-            let weight = u64::from(state.weight);
-            let siblings = self.groups.at(self.parent_of(*group).0).holding_weight;
-            let of_all = if state.held == 0 { siblings + weight } else { siblings };
-            limit = (limit * weight).checked_div(of_all).unwrap_or(limit).max(1);
-            if u64::from(state.held) >= limit {
-                return Admission::Shallow(1);
-            }
-        }
-        Admission::Full
+        self.shares.admission(bio.group, self.depth.requests, 0, 0)
     }
 
     fn allocated(&mut self, requests: &Requests, id: RequestId, _now: Nanos) {
-        let mut at = requests.attributes(id).group;
-        for _ in 0..self.groups.len() {
-            if at == GroupId::ROOT {
-                return;
-            }
-            let parent = self.parent_of(at);
-            let group = self.groups.at_mut(at.0);
-            group.held += 1;
-            if group.held == 1 {
-                let weight = u64::from(group.weight);
-                self.groups.at_mut(parent.0).holding_weight += weight;
-            }
-            at = parent;
-        }
+        self.shares.count(requests.attributes(id).group, true);
     }
 
     fn freed(&mut self, requests: &Requests, id: RequestId, _now: Nanos) {
-        let mut at = requests.attributes(id).group;
-        for _ in 0..self.groups.len() {
-            if at == GroupId::ROOT {
-                return;
-            }
-            let parent = self.parent_of(at);
-            let group = self.groups.at_mut(at.0);
-            group.held = group.held.saturating_sub(1);
-            if group.held == 0 {
-                let weight = u64::from(group.weight);
-                let above = self.groups.at_mut(parent.0);
-                above.holding_weight = above.holding_weight.saturating_sub(weight);
-            }
-            at = parent;
-        }
+        self.shares.count(requests.attributes(id).group, false);
     }
 
     /// A request holds transfers of one issuer only: otherwise one would pay for another.
@@ -269,9 +218,8 @@ impl Elevator for Wfq {
         // Virtual time continues from where an earlier group of this id left it: tags of contexts
         // that were in that one are then at most one request ahead.
         let Group { vtime, left_tag, .. } = *self.groups.at(group.0);
-        let weight = settings.clamped_weight();
-        *self.groups.at_mut(group.0) =
-            Group { waiting: Tree::EMPTY, vtime, left_tag, weight, held: 0, holding_weight: 0 };
+        self.shares.group_added(group, settings.parent, settings.clamped_weight());
+        *self.groups.at_mut(group.0) = Group { waiting: Tree::EMPTY, vtime, left_tag };
         *self.entities.at_mut(strays) = Entity { tag: 0, inverse_weight: inverse(WEIGHT_DEFAULT), parent: group };
         let entity = self.entity_of(group);
         *self.entities.at_mut(entity) =
@@ -280,13 +228,7 @@ impl Elevator for Wfq {
 
     fn group_changed(&mut self, group: GroupId, settings: &GroupSettings, _now: Nanos) -> Wake {
         let weight = settings.clamped_weight();
-        let parent = self.parent_of(group);
-        let state = self.groups.at_mut(group.0);
-        let before = core::mem::replace(&mut state.weight, weight);
-        if state.held > 0 && group != GroupId::ROOT {
-            let above = self.groups.at_mut(parent.0);
-            above.holding_weight = (above.holding_weight + u64::from(weight)).saturating_sub(u64::from(before));
-        }
+        self.shares.group_changed(group, weight);
         let entity = self.entity_of(group);
         self.entities.at_mut(entity).inverse_weight = inverse(weight);
         Wake::No
@@ -342,14 +284,7 @@ impl Elevator for Wfq {
                 return Err(Violation { what: "a group waits exactly while a child of it does", at: group.0 });
             }
         }
-        for parent in (0..self.groups.len()).map(GroupId) {
-            let children = (1..self.groups.len()).map(GroupId).filter(|child| self.parent_of(*child) == parent);
-            let holding = children.map(|child| self.groups.at(child.0)).filter(|child| child.held > 0);
-            if holding.map(|child| u64::from(child.weight)).sum::<u64>() != self.groups.at(parent.0).holding_weight {
-                return Err(Violation { what: "the weights of groups that hold tags add up", at: parent.0 });
-            }
-        }
-        Ok(())
+        self.shares.check()
     }
 }
 

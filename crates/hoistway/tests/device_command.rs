@@ -65,7 +65,8 @@ fn models_are_listed_with_what_was_published_of_them() {
 #[test]
 fn every_published_figure_is_in_the_table_of_the_page() {
     let directory = directory();
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/devices.md")).expect("docs/devices.md");
+    let page =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/devices.md")).expect("docs/devices.md");
     let table = page.split("<!-- hoistway device fit --markdown -->").nth(1).expect("the first mark");
     let table = table.split("<!-- end -->").next().expect("the second mark");
     let json: Value = serde_json::from_str(&done(directory.path(), &["list", "devices", "--json"]).stdout).unwrap();

@@ -129,7 +129,11 @@ fn every_reason_of_every_scheduler_is_explained() {
     for entry in elevator::registry::ENTRIES {
         let policy = elevator::registry::build(entry.name, None, &configuration).expect(entry.name);
         for reason in elevator::Elevator::reasons(&policy) {
-            assert!(report::page::gloss(reason).is_some(), "{}: '{reason}' (crates/report/src/page/glossary.rs)", entry.name);
+            assert!(
+                report::page::gloss(reason).is_some(),
+                "{}: '{reason}' (crates/report/src/page/glossary.rs)",
+                entry.name
+            );
         }
     }
 }

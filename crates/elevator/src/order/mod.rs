@@ -7,10 +7,7 @@
 //! queued: while they have requests in flight, and for a while after the last one. Others are then
 //! seen to lead them (Hedayati et al. 2019, MQFQ).
 
-mod shares;
 mod sole;
-
-pub use shares::TagShares;
 
 use crate::group::WEIGHT_DEFAULT;
 use crate::interface::{Configuration, Violation};

@@ -36,9 +36,10 @@ use crate::interface::{
     Admission, Configuration, Depth, Dispatch, Elevator, Form, Policy, Position, Side, Version, Violation, Wake,
 };
 use crate::message::{Message, Messages};
-use crate::order::{Order, Strict, TagShares};
+use crate::order::{Order, Strict};
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, Links, NIL, NoMemory};
+use crate::tag_shares::TagShares;
 use crate::traits::Traits;
 use crate::tunable::{SettingError, Tunable};
 use age::ByAge;

@@ -23,9 +23,10 @@ use crate::group::WEIGHT_DEFAULT;
 use crate::interface::{
     Admission, Configuration, Depth, Dispatch, Elevator, Form, Policy, Position, Version, Violation, Wake,
 };
-use crate::order::{Lead, Order, Place, Standing, Strict, TagShares, cost};
+use crate::order::{Lead, Order, Place, Standing, Strict, cost};
 use crate::request::{Bio, Requests};
 use crate::structures::{Array, NIL, NoMemory};
+use crate::tag_shares::TagShares;
 use crate::traits::{Passing, Traits};
 use crate::tunable::{SettingError, Tunable};
 use block::time::is_due;

@@ -221,6 +221,8 @@ fn job_file(experiment: &Experiment) -> Option<String> {
             let mut job = job.clone();
             job.group.clone_from(&group.path);
             job.wishes.weight = Some(group.weight.get());
+            // Those of a job file have results of their own, those of a workload by name have not.
+            job.has_own_results = true;
             (job.runtime_ns, job.ramp_ns) = (Some(experiment.runtime_ns), experiment.ramp_ns);
             if job.placement != Placement::Own && (job.threads == 1 || job.placement == Placement::Shared) {
                 (job.file, job.placement) = (job.area_name(0), Placement::Shared);
