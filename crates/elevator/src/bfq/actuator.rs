@@ -10,7 +10,7 @@ use crate::request::Bio;
 use crate::structures::{Array, NIL, NoMemory};
 use block::{ContextId, Sector, SectorRange};
 
-/// An actuator with fewer requests than this is underutilised (`bfq_actuator_load_threshold`).
+/// An actuator with fewer requests than this is underutilised (Linux: `actuator_load_threshold`).
 const SHORT_OF_WORK: u32 = 4;
 
 /// The actuators, and the mapping of records to issuers and actuators.

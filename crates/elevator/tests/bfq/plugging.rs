@@ -53,7 +53,7 @@ fn t23_an_equal_one_is_not() {
         host.submit("R50000000@1 R900001000@2");
         assert_eq!(host.dispatch(), "R50000000@1", "{form}");
         assert_eq!(host.ends(), Vec::<String>::new(), "{form}");
-        // The next poll ends the turn.
+        // The next dispatch attempt ends the turn.
         assert_eq!(host.dispatch(), "R900001000@2", "{form}");
         assert_eq!(host.ends(), ["1S 3"], "{form}");
     }

@@ -96,8 +96,8 @@ fn q13_time_left_over_puts_a_queue_back() {
         host.dispatch();
         host.complete_nth(0);
         host.pass_ms(5);
-        // Metadata preempts queue 1, which has 95 of 100 ms left: its key is now + 80, plus or
-        // minus that.
+        // Metadata preempts queue 1, which has 95 of 100 ms left. Its key is now + 80, plus this
+        // rest in the first engine, minus it later.
         host.given("R900000000@3meta");
         assert_eq!(host.lines_with("resid="), ["1S resid=95"]);
         while host.dispatch().is_some_and(|text| !text.contains("@3")) {}
