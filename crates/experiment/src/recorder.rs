@@ -149,7 +149,7 @@ struct IssuerCount {
     /// Requested time of measurement: 0 means until its work is done, [`Experiment::UNTIL_DONE_NS`]
     /// until it is told to end.
     wanted_ns: Nanos,
-    /// Counts before that by direction, if it may end there.
+    /// Counts before `counts_from_ns` by direction, if the thread may end there.
     early: Option<Box<Early>>,
 }
 

@@ -4,8 +4,9 @@
 //! ```text
 //! promise  zipf, pareto and normal with the parameters that fio takes; not fio's own sequence
 //! cost     about 700 table rows at load; per draw a binary search, one division, no allocation
-//! limits   inside a row all ranks are equally likely; the first 64 ranks have a row each, the others share
-//!          rows one sixteenth of their rank wide, so a rank's share is off by at most theta x 3 %
+//! limits   inside a row all ranks are equally likely; the first 64 ranks have a row each, the
+//!          others share rows one sixteenth of their rank wide, so a rank's share is off by at
+//!          most theta x 3 %
 //! ```
 //! Powers are computed in fixed point by the functions below instead of `f64::powf`, whose last
 //! digit differs between systems, because a seed must replay everywhere.

@@ -139,7 +139,7 @@ impl Files {
 
     fn choose(&mut self) {
         if self.each.iter().all(|file| file.left_bytes == 0) {
-            // More than one pass is wanted; it starts again at the same file.
+            // More than one pass is wanted, so it starts again from the first file.
             self.rewind();
             self.run_left = self.run;
             self.current = self.first();

@@ -220,8 +220,8 @@ impl Offsets {
         let file_bytes = self.file.end_bytes - self.file.start_bytes;
         let skipped_bytes = start_bytes - self.file.start_bytes;
         let next = match self.last_end[index] {
-            // Going backwards, fio starts at the end only if the job starts at the beginning of the
-            // file; otherwise it counts from the beginning of the file.
+            // Going backwards, fio starts at the end only if the job does not start at the
+            // beginning of the file, and it subtracts the job's offset in the file from that end.
             None if skip_bytes < 0 && skipped_bytes > 0 => {
                 region_bytes.checked_sub(skipped_bytes).and_then(|end| end.checked_add_signed(skip_bytes))
             }

@@ -197,7 +197,7 @@ fn t37_vscsi_of_both_versions() {
     assert_eq!((first[0].operation, first[0].length_bytes), (Operation::Read, 65_536));
     assert_eq!((first[0].sector(), first[0].offset_bytes), (123_456_789, 63_209_875_968));
     assert_eq!(first[0].at_ns, 1_500_000_250_000);
-    // The specification's record alone.
+    // The single record of case 37.
     assert_eq!(records_of("vscsi", &sample("vscsi1.bin")[..32]), first[..1]);
     let second = records_of("vscsi", &sample("vscsi2.bin"));
     assert_eq!(second.iter().map(|io| io.latency_ns).collect::<Vec<_>>(), [250_000, 300_000, 900_000].map(Some));

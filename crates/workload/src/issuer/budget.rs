@@ -69,8 +69,8 @@ impl Budget {
         budget
     }
 
-    /// The budget of a thread that reads back what it writes: passes of `pass_bytes`, all of which
-    /// count as `loops`.
+    /// The budget of a thread that reads back what it writes: passes of `pass_bytes`, whose number
+    /// is limited by `loops` alone.
     pub(super) fn of_passes(self, pass_bytes: u64) -> Self {
         let mut budget = Self { pass_bytes, all_bytes: u64::MAX, wanted_bytes: 0, ..self };
         budget.begin_pass();

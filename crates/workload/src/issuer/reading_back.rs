@@ -1,7 +1,7 @@
 //! What a verifying thread has written and not yet read back (fio `verify`).
 //!
 //! Blocks are read back in the order of their writes if none is written twice within a pass.
-//! Otherwise they are sorted by position, and overwritten blocks are dropped. Both is as in fio.
+//! Otherwise they are sorted by position, and overwritten blocks are dropped. fio does both.
 //! Memory grows with the number of waiting blocks.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -97,7 +97,7 @@ pub(super) struct Thread {
     sizes_by_pattern: bool,
     offsets: Files,
     choices: Stream,
-    /// The direction that was drawn for an I/O that its rate delays.
+    /// The direction that was drawn for an I/O that its rate or flow delays.
     chosen: Option<Direction>,
     /// TrimWrite: the discarded block that is to be written next.
     trimmed: Option<(u64, u32)>,
@@ -411,8 +411,8 @@ impl Thread {
         self.stage = Stage::Pausing(now.saturating_add(pause_ns));
     }
 
-    /// The next step while running; `None` if the rest of the pass was dropped and the caller must
-    /// check again.
+    /// The next step while running; `None` if the pass has ended or the stage has changed, so that
+    /// the caller must check again.
     fn next_running(&mut self, now: Nanos) -> Option<Next> {
         if self.in_flight() == self.depth() {
             self.is_draining = true;
