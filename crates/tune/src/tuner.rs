@@ -248,8 +248,8 @@ impl Tuner {
         Step::Done(Box::new(recommendation))
     }
 
-    /// The scheduler under which the device itself is measured: `none`, or the current one if `none`
-    /// is not offered.
+    /// The scheduler under which the device itself is measured: `none`, or the current one if
+    /// `none` is not offered.
     fn bare(&self) -> SchedulerSpec {
         if self.device.offers("none") { SchedulerSpec::named("none") } else { self.device.current.clone() }
     }
