@@ -151,7 +151,7 @@ pub struct Scores {
     pub scores: Vec<Score>,
     /// Index of the winner.
     pub winner: usize,
-    /// Whether it won a tie by its place in the order of preference.
+    /// Whether another candidate was tied with it, so that the order of preference decided.
     pub by_preference: bool,
 }
 

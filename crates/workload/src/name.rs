@@ -127,7 +127,7 @@ fn jobs_of(name: &str) -> Option<Vec<Job>> {
     match name {
         "dd" => Some(vec![stream(1 << 20, Mix::Read)]),
         "bonnie" => {
-            // File system blocks as of 2003; the page cache merges the writes.
+            // File system blocks as of 2003; writes of this size are merged below the page cache.
             let phase = |step: &str, mix, end_fsync| {
                 let size = Some(Amount::Bytes(1 << 30));
                 Job { name: step.to_owned(), size, end_fsync, ..stream(4 << 10, mix) }
