@@ -425,7 +425,8 @@ impl Recorder {
                 }
             }
             let data = &early.tallies[..IoDirection::Sync as usize];
-            issuer.bytes = data.iter().map(|tally| tally.bytes).sum();
+            // A discard transfers nothing.
+            issuer.bytes = data.iter().map(|tally| tally.bytes).sum::<u64>() - data[IoDirection::Trim as usize].bytes;
             issuer.ios = data.iter().map(|tally| tally.ios).sum();
             issuer.begun_ns = early.begun_ns.unwrap_or(0);
             issuer.ended_ns = early.ended_ns;

@@ -90,6 +90,20 @@ fn a_window_that_ends_early_counts_nothing_behind_its_end() {
 }
 
 #[test]
+fn discards_of_a_job_that_ends_in_its_ramp_are_no_transferred_bytes() {
+    let mut experiment = experiment(1000, 1000);
+    experiment.groups[0].jobs[0].ramp_ns = 1000 * MS;
+    let mut recorder = Recorder::new(&experiment, Window::of(&experiment, 0));
+    for direction in [IoDirection::Read, IoDirection::Trim] {
+        recorder.submitted(0, direction, MS);
+        recorder.completed(&Completion { direction, ..completion(MS, 2 * MS, Outcome::Done) });
+    }
+    let group = recorder.finish(&experiment, None).swap_remove(0);
+    assert_eq!((group.threads[0].bytes, group.threads[0].ios), (4096, 2));
+    assert_eq!(group.trim.bytes, 4096);
+}
+
+#[test]
 fn errors_are_counted_by_name_and_carry_no_bytes() {
     let experiment = experiment(1000, 0);
     let mut recorder = Recorder::new(&experiment, Window::of(&experiment, 0));

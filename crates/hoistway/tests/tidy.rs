@@ -475,6 +475,15 @@ fn only_the_registry_names_a_policy() {
 }
 
 /// What must stand beside each policy, under its own name.
+/// `linux` may not import the policies, so it keeps a list of those of the kernel module in which weights have an effect.
+#[test]
+fn weights_have_an_effect_in_the_module_where_the_policy_says_so() {
+    for entry in elevator::registry::ENTRIES.iter().filter(|entry| entry.traits.is_elevator && entry.name.len() <= 12) {
+        let scheduler = format!("hw-{}", entry.name);
+        assert_eq!(linux::cgroup::has_weights(&scheduler), entry.traits.has_shares, "{scheduler}");
+    }
+}
+
 fn siblings(policy: &Registered) -> [Vec<String>; 5] {
     let (module, name) = (&policy.module, &policy.name);
     [

@@ -54,7 +54,7 @@ pub const COST_WEIGHT_MAX: u32 = 10_000;
 /// share it.
 const OUR_WEIGHT: [&str; 2] = ["blkio.hoist.weight", "io.hoist.weight"];
 /// The schedulers under which weights have an effect.
-const WEIGHTED: [&str; 5] = ["bfq", "hw-bfq", "hw-cfq", "hw-wfq", "hw-paternoster"];
+const WEIGHTED: [&str; 8] = ["bfq", "hw-bfq", "hw-cfq", "hw-wfq", "hw-paternoster", "hw-sfq", "hw-sfq-d2", "hw-mqfq"];
 
 /// Whether group weights have an effect under a scheduler of the kernel or of our kernel module.
 pub fn has_weights(scheduler: &str) -> bool {
