@@ -357,8 +357,8 @@ fn changes_of_weights(experiment: &Experiment, ids: &[GroupId]) -> Vec<(Reweigh,
     changes
 }
 
-/// Runs to the last of these changes and applies each at its time. The limiters' samples are not
-/// taken meanwhile: [`Experiment::check`] rejects experiments with both.
+/// Runs to the last of these changes and applies each at its time. Limiters are not sampled
+/// meanwhile: [`Experiment::check`] refuses them in such an experiment.
 fn reweigh(
     run: &mut Run<impl Elevator>,
     names: &Names,
