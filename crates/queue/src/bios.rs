@@ -1,5 +1,6 @@
 //! The table of bios: what was submitted, the submitter's cookie, and the request that each bio
 //! belongs to.
+//!
 //! A bio that became a request and is the only one in it has no record: the request's attributes
 //! describe it, and the request's slot keeps its cookie. A bio needs a record only if it waits,
 //! shares a request, passes a limiter or needs the flush machine.
@@ -37,6 +38,7 @@ const _: () = assert!(size_of::<Node>() == 56, "no padding");
 
 /// A chain of bios: those of one request in sector order, or those that wait for a tag in order of
 /// arrival.
+///
 /// It is a circular list that stores only its last element (four bytes), because the first one
 /// follows the last.
 #[derive(Copy, Clone, Debug)]

@@ -1,5 +1,6 @@
 //! A hash of requests by the sector after their last one, which finds the request that a bio can be
 //! appended to.
+//!
 //! Only the buckets are stored here. The chains use the links of the dispatch list, which a request
 //! is never on while it can be merged, and the key is the end in the table of requests: a hashed
 //! request costs two to four bytes.

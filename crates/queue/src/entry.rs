@@ -20,6 +20,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Submits a bio into a submitter's plug.
+    ///
     /// # Errors
     /// As [`RequestQueue::submit`].
     pub fn submit_plugged(&mut self, bio: &Bio, cookie: u64, plug: &mut Plug, now: Nanos) -> Result<Submitted, Full> {

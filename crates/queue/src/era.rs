@@ -1,5 +1,6 @@
 //! The block layer around a policy, as data: how the kernels of one period allocated, plugged,
 //! drained and flushed.
+//!
 //! An era is a row of independent choices; the code that applies them never asks for a kernel
 //! version. Hosts may mix rows (`Era { plug_requests: 16, ..Era::BLK_MQ }` is Linux 5.15). The
 //! kernels before blk-mq had one hardware queue, and their eras are meant for one. Source:

@@ -1,5 +1,6 @@
 //! Flush and FUA: the steps that a write needs, and the machine that runs them (Linux
 //! block/blk-flush.c).
+//!
 //! The steps are a cache flush before, the data, and a cache flush after. Flushes are shared: while
 //! one is in the device, requests that need one collect in the pending list and share the next. Two
 //! lists swap roles (double buffer).

@@ -1,5 +1,6 @@
 //! How long limiters held each group back: the time in which at least one bio of the group was
 //! held.
+//!
 //! Cost: a few words per group, touched only when a bio is held or released.
 
 use block::Nanos;

@@ -201,6 +201,7 @@ pub struct RequestQueue<E = Any> {
 impl RequestQueue<Any> {
     /// A queue with the policy of this name, in the form of the given kernel version or in its
     /// newest.
+    ///
     /// # Errors
     /// Unknown name, a version before the policy's first, or out of memory.
     pub fn build(
@@ -226,6 +227,7 @@ impl<E: Elevator> RequestQueue<E> {
     /// The same for hosts that may allocate at any time. Of the bios that need a record (those that
     /// wait, share a request or pass a limiter), `reserved` have theirs from the start; memory for
     /// the others is allocated on demand.
+    ///
     /// # Errors
     /// Out of memory.
     pub fn growing(elevator: E, settings: &Settings, reserved: u32) -> Result<Self, NoMemory> {
@@ -360,6 +362,7 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// Sets a tunable by name, from text in the form that sysfs takes. Returns the value then in
     /// force.
+    ///
     /// # Errors
     /// Unknown name, not a number, out of range.
     pub fn set(&mut self, name: &str, text: &str) -> Result<i64, SettingError> {

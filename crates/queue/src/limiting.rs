@@ -1,5 +1,6 @@
 //! The limiters' stage: a bio passes the limiters one by one, in their fixed order, before it looks
 //! for merge candidates.
+//!
 //! A held bio is in the table of bios and nowhere else. It and every bio that a limiter has seen
 //! keep a reference to their group until they complete, so that a limiter never sees the id of a
 //! removed group. Without limiters the only cost is the check of an empty list.
@@ -38,6 +39,7 @@ impl<E: Elevator> RequestQueue<E> {
     // ---- adding and removing ----
 
     /// Adds a limiter at its fixed position in the order. It sees the bios submitted from now on.
+    ///
     /// # Errors
     /// Unknown name, already added, or out of memory.
     pub fn add_limiter(&mut self, name: &str, now: Nanos) -> Result<(), LimiterError> {
@@ -66,6 +68,7 @@ impl<E: Elevator> RequestQueue<E> {
     }
 
     /// Removes a limiter and releases the bios that it holds. False if there is none of this name.
+    ///
     /// A limiter that still holds bios after releasing everything stays and counts as a violation,
     /// because its bios would be lost.
     pub fn remove_limiter(&mut self, name: &str, now: Nanos) -> bool {

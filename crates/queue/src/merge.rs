@@ -1,4 +1,5 @@
 //! Merging: which bios and requests may merge, where candidates are searched, and the merge itself.
+//!
 //! The search order is that of blk-mq: the submitter's newest plugged request, the request merged
 //! into last, the hash of ends, the policy's front search. The first candidate decides, even if a
 //! limit then forbids the merge.

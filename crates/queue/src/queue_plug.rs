@@ -1,5 +1,6 @@
 //! The plug of the kernels up to 2.6.38: the queue itself holds requests back, so that merge
 //! candidates can arrive.
+//!
 //! A bio that finds the queue empty plugs it. While it is plugged, [`RequestQueue::dispatch`]
 //! returns no request. A task that is about to wait for I/O unplugs it
 //! ([`RequestQueue::unplug_device`]); it stays unplugged until the queue is empty again.

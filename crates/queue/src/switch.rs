@@ -35,6 +35,7 @@ impl<E: Elevator> RequestQueue<E> {
     /// Replaces the policy. New bios wait from now on; the change happens when the device holds
     /// nothing that the old policy chose, possibly at once. [`RequestQueue::retired`] then returns
     /// the old policy.
+    ///
     /// # Errors
     /// [`Busy`] while another switch is in progress.
     pub fn switch(&mut self, next: E, handover: Handover, now: Nanos) -> Result<(), Busy<E>> {
@@ -225,6 +226,7 @@ impl<E: Elevator> RequestQueue<E> {
 
     /// Checks every invariant of the queue and its policy. Walks all state: for tests, storms and
     /// fuzzers.
+    ///
     /// # Errors
     /// The first invariant that does not hold.
     pub fn check(&self) -> Result<(), Violation> {

@@ -1,6 +1,7 @@
 //! Nanoseconds per event of the event set, compared with the standard library's heap in the same
 //! run. The benchmark is the hold model: remove the earliest event and insert a later one, at a
 //! constant number of pending events.
+//!
 //! `cargo bench -p hoistway-simulator --bench event_set`. Target: at most 30 ns per event at 16,384
 //! pending.
 

@@ -1,5 +1,6 @@
 //! Runs a fixed number of direct random 4 KiB requests with host costs of zero, for a profiler or
 //! an instruction count:
+//!
 //! ```text
 //! cargo build --release -p hoistway-simulator --example fixed_run
 //! fixed_run ssd mq-deadline 32 400000 [write]     # MODEL SCHEDULER DEPTH REQUESTS

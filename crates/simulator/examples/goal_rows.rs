@@ -1,5 +1,6 @@
 //! Compares every scheduler with paternoster in a set of workloads (rows) and lists the schedulers
 //! that are ahead of it:
+//!
 //! ```text
 //! cargo run --release -p hoistway-simulator --example goal_rows -- crates/simulator/examples/cells/rows.txt
 //! goal_rows FILE [-s SCHEDULER]... [--seeds 1,2] [--only TEXT]
@@ -9,6 +10,7 @@
 //! through the page cache, readers 4 GiB apart). The output is Markdown. For each scheduler:
 //! throughput (also in per cent of none's), the largest share error, median and 99th percentile of
 //! the first tenant's latency.
+//!
 //! A scheduler is *ahead* of paternoster in a row if it is more than 5 % better in one of the row's
 //! goals and not more than 5 % worse in any other. Goals are throughput and, where the first tenant
 //! is one sync reader that asks for less than its share (the row's name ends in `bomb`), that

@@ -1,5 +1,6 @@
 //! The set of pending events: a calendar wheel with a bitmap, a heap for events beyond its horizon,
 //! and the sorted next bucket.
+//!
 //! * Guarantee: events come out by (time, order of insertion); nothing else breaks a tie.
 //! * Cost: about 25 ns for an insertion with its removal, independent of the number pending.
 //!   Nothing is allocated up to the capacity given at construction, except once, when the first
@@ -7,6 +8,7 @@
 //!   pending, 20 bytes each, plus a quarter.
 //! * Source: Brown 1988 (calendar queue), with one bit per bucket instead of resizing; Tang, Goh &
 //!   Thng 2005 (ladder queue) for sorting a bucket only when it is the next.
+//!
 //! There is no removal: an owner stores the time it waits for, recognises a stale event by it, and
 //! ignores that event.
 

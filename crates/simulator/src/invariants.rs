@@ -1,4 +1,5 @@
 //! The invariants that hold for every policy, checked by a ledger outside the queue.
+//!
 //! * P1: every bio completes exactly once, with the attributes it was submitted with.
 //! * P2: a request that starts consists of submitted bios, in sector order, without gap or overlap,
 //!   none of which is in the device already.
@@ -8,6 +9,7 @@
 //! * P6: while anything is queued, something is dispatched or a pending event will cause it.
 //! * A cache flush that a bio asked for happened at the right time: after its submission, or after
 //!   its data.
+//!
 //! Source of the numbers: docs/specifications/classic-elevators.md, section 12.
 
 use std::collections::BTreeMap;

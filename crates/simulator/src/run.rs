@@ -1,4 +1,5 @@
 //! One run: the loop that connects processes, queue and device on one clock.
+//!
 //! Order at one time: all completions of the device, then every process that wakes, then the
 //! queue's timer, then one dispatch loop per hardware queue, in queue order. The same time is
 //! processed again while new events of that time appear.
@@ -86,6 +87,7 @@ impl<E: Elevator> Run<E> {
     }
 
     /// Processes the next time before `end`; false if there is none.
+    ///
     /// # Errors
     /// [`Stuck`] when I/Os are in flight but nothing can happen any more.
     #[inline]

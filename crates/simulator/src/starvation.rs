@@ -1,6 +1,8 @@
 //! P7: how long a request can wait in a policy, checked from outside at every choice.
+//!
 //! The ledger reads the queue's trace: insertions, choices and requeues. From these alone it
 //! derives which request was passed over by which, and checks it against the promise of the policy:
+//!
 //! | policy | promise |
 //! | --- | --- |
 //! | noop | no request is passed over (2.4: except by requests placed beside a neighbour that has no room for them) |
@@ -11,6 +13,7 @@
 //! | kyber | a kind with a free token is passed by one batch of each other kind; within a kind, requests flushed together precede all later ones |
 //! | anticipatory | a kind keeps the device for the time of its batch; an overdue oldest request is passed for at most its expiry; the device idles for at most `antic_expire` |
 //! | wfq, sfq, sfq-d2 | while a queue is backlogged, a sibling's service per weight exceeds its own by at most one request of each; each queue is served in order |
+//!
 //! Requests inserted in front (requeued, or data of a sequenced flush) may pass all others and are
 //! not counted. After a change of policy or tunables the ledger starts again with the requests that
 //! arrive afterwards, once all those queued before have left. mq-deadline's classes share one

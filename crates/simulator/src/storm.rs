@@ -1,5 +1,6 @@
 //! Storms: random workloads from a seed, with every kind of fault and change, and a check of every
 //! invariant after every step.
+//!
 //! A storm submits bios that provoke merges, holds some in plugs, lets the device fail, stall and
 //! reset, has the driver return requests, adds and removes groups and contexts, changes tunables
 //! and depths, and switches policies under load. It ends by draining everything. A failure reports

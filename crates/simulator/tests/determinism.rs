@@ -1,10 +1,12 @@
 //! The same seed gives the same bytes: in two runs, with one worker and two, in all builds and on
 //! all machines.
+//!
 //! A run is identified by its completion log (a checksum of time, number and status of every
 //! completion) and by its measurement as JSON, which contains no environment. The logs of the
 //! pinned experiments are stored beside this file, one line per seed, so that a debug build, a
 //! release build and any machine must reproduce them: `cargo test --release -p hoistway-simulator
 //! --test determinism` is the second half of that proof.
+//!
 //! To pin another experiment: set `pinned: true` in its row, then run once with `HOISTWAY_BLESS=1`.
 //! Bless only an intended change of simulated behaviour, and name it in the commit.
 

@@ -1,8 +1,10 @@
 //! P7: how long a request can wait, policy by policy. Source:
 //! docs/specifications/classic-elevators.md, section 12.
+//!
 //! linus and read-latency2: a request is passed by later requests at most its budget / 16 times.
 //! nas: once it is overdue, by no later request of its direction. deadline and mq-deadline, once it
 //! is overdue:
+//!
 //! One device slot, no merging, one priority class; every dispatch takes a millisecond, so that
 //! waits can be counted in dispatches. Bounds with b = fifo_batch, s = writes_starved, n = older
 //! overdue requests of the same direction: a read waits for the running batch, one batch of writes,

@@ -1,5 +1,6 @@
 //! Cells whose sides change during the run: the distance of the shares from the wanted shares, for
 //! each second after the change.
+//!
 //! The wanted shares are those attainable at 3 % loss of throughput, or the exact shares where
 //! those cost almost nothing; a second figure compares with the shares late in the same run. Where
 //! sides read blocks of different sizes the attainable shares are unknown, and only the second

@@ -1,4 +1,5 @@
 //! Compares schedulers' shares and throughput with what is attainable, cell by cell:
+//!
 //! ```text
 //! cargo run --release -p hoistway-simulator --example share_cells -- crates/simulator/examples/cells/development.txt
 //! share_cells FILE [-s SCHEDULER]... [--seeds 1,2,3] [--ramp 5] [--runtime 3] [--only TEXT] [--walk N] [--swing 0] [--change 0]
@@ -7,6 +8,7 @@
 //! then for each scheduler the throughput in per cent of none's (and that of the worst seed), the
 //! share error in per cent, and the largest distance from the shares attainable at 3 % loss
 //! (`experiment::attainable`) among tenants of at least 2 % share, in per cent.
+//!
 //! Three options print something else. `--change 0` is for cells that change when the ramp ends
 //! (`SIDES => SIDES`): the distance from the wanted shares, second by second. `--walk N` prints the
 //! scheduler's messages in the N-th of the selected cells. `--swing 0` prints the mean and the

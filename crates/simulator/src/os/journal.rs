@@ -1,4 +1,5 @@
 //! An ordered journal: the metadata blocks of a transaction, and where its blocks are written.
+//!
 //! ```text
 //! running --commit--> data written -> descriptors and blocks written -> commit block (flush + FUA) -> committed
 //!                      (frozen: calls that need one of its blocks wait)                                \-> checkpoint
@@ -92,6 +93,7 @@ impl Journal {
 
     /// A call changes metadata of the file at `offset` of an area; `data` pages must be on the
     /// device before the commit.
+    ///
     /// # Errors
     /// [`Frozen`]: nothing has changed, and the caller waits.
     pub(crate) fn join(&mut self, call: Call, offset: u64, data: FileRange, now: Nanos) -> Result<(), Frozen> {

@@ -1,4 +1,5 @@
 //! The operating system between a process's calls and the request queue.
+//!
 //! Each file here is a state machine without clock, queue or device: it takes events and returns
 //! the resulting actions, which the processes (`crate::processes`) execute. Source:
 //! docs/specifications/devices.md, section 8.

@@ -1,5 +1,6 @@
 //! The page cache: the state of every page of every file (missing, in flight, up to date, dirty, in
 //! write-back).
+//!
 //! * Guarantee: a page is in one state at a time (missing, in flight, up to date) and, if present,
 //!   may also be dirty and in write-back; the cache never keeps more clean pages than its capacity.
 //! * Representation: ranges of pages as bits: 64 pages (256 KiB) share a chunk, so that finding the

@@ -1,4 +1,5 @@
 //! Read-ahead: which pages are read when a reader reaches a missing or a marked page.
+//!
 //! * Guarantee: the windows of each era page for page, for streams, interleaved streams and random
 //!   reads.
 //! * Cost: a few comparisons per window; the state of an open file is four numbers.

@@ -1,4 +1,5 @@
 //! Slows down writers that dirty pages faster than the device writes them.
+//!
 //! * 2.4: above the limit the writer itself writes batches of 32 buffers until below it.
 //! * 2.6: a writer checks after a number of pages; above the limit it writes one and a half times
 //!   as many pages itself, sleeps 100 ms or until the queue is not congested, and checks again.

@@ -1,4 +1,5 @@
 //! Write-back: which dirty pages are written next, and when.
+//!
 //! * Guarantee: files are written in the order in which they became dirty, a chunk per turn, within
 //!   a file ascending from where its last turn stopped. Writing starts above the background limit
 //!   and continues until below it (2.4: two thirds of it); data older than the expiry is written
@@ -6,6 +7,7 @@
 //! * Cost: O(1) per bio and turn; a periodic round looks at every dirty file once.
 //! * Source: docs/specifications/devices.md, section 8.4 (Linux fs/fs-writeback.c,
 //!   mm/page-writeback.c, fs/buffer.c of 2.4.20).
+//!
 //! As inodes do, files store the time at which they became dirty; pages do not.
 
 use std::collections::VecDeque;

@@ -1,4 +1,5 @@
 //! The flusher: the kernel thread that writes the device's dirty pages.
+//!
 //! It submits until no request is free, sleeps until it gets one, and continues. It also wakes for
 //! the periodic rounds of write-back.
 

@@ -1,4 +1,5 @@
 //! The journal's thread, and the calls that change metadata or wait for a commit.
+//!
 //! The thread is a submitter with its own context and, if it was given a weight, its own group. It
 //! runs the steps of a commit, each when the bios of the previous one have completed.
 

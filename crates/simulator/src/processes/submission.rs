@@ -1,5 +1,6 @@
 //! Submission of bios: splitting transfers, plugging, waiting for a request, and mapping a
 //! completed bio to its I/O.
+//!
 //! A submitter whose bio finds no request sleeps until it has one, and then submits the rest: that
 //! is how the queue slows processes, flusher and journal down. Since 2.6.39 submitters have plugs;
 //! a call plugs when it makes more than one bio. The queues of older kernels plug themselves and

@@ -1,4 +1,5 @@
 //! The promise of deadline and mq-deadline: batches, and classes that age.
+//!
 //! mq-deadline's classes share one batch. When it examines a class, it changes the batch before it
 //! checks the age of the candidate: if the candidate is too young (a "fruitless look"), direction,
 //! length and the count of passed-over batches stay as that class set them. The promise within a

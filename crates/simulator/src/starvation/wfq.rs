@@ -1,13 +1,16 @@
 //! The promise of wfq: start-time fair queueing on each level of the groups, and order of arrival
 //! within a queue.
+//!
 //! Let f become backlogged at some time, and let v be the start tag served last by then. f starts
 //! at v, or at the end of its last earlier service, which started at v at the latest: at most
 //! `lead` = that service over its weight later. A sibling e starts at v or later, and is served
 //! before f only while its own start tag is not after f's. (A member that joins the group starts
 //! where the members that left it end: its lead is then theirs, at most one request of the
 //! costliest.) So whenever e is chosen
+//!
 //! service of e since then, this one excluded, over its weight <= service of f since then over its
 //! weight + lead
+//!
 //! which is the theorem of Goyal, Vin and Cheng (start-time fair queueing) with the two requests
 //! made explicit: one of f's in the lead, one of e's as the excluded one. Weights may change
 //! meanwhile: each service counts at the weight of its time, as tags do. The policy truncates tags
