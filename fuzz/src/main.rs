@@ -33,9 +33,9 @@ use worker::{Budget, Tally};
 const SMOKE_SECONDS: u64 = 4;
 /// How long a target is fuzzed when nothing else is asked for.
 const DEFAULT_SECONDS: u64 = 60;
-/// Exit code of a finding.
+/// Exit code if there is a finding.
 const FOUND: u8 = 1;
-/// Exit code of a mistake in the arguments, or of a machine that does not let us work.
+/// Exit code for invalid arguments or errors of the system.
 const TROUBLE: u8 = 2;
 
 #[derive(Parser)]
@@ -99,7 +99,7 @@ fn act(arguments: &Arguments) -> std::io::Result<bool> {
     }
 }
 
-/// All targets, as many at a time as there are processors: each is a process of its own.
+/// Fuzzes all targets, one process each, as many at a time as there are CPUs.
 fn smoke(seed: u64, budget: Budget) -> std::io::Result<bool> {
     let next = AtomicUsize::new(0);
     let some = || {
