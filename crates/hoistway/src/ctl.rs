@@ -23,7 +23,7 @@ pub struct CtlArguments {
     command: Command,
 }
 
-/// The request.
+/// What is asked.
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Show devices, groups, exports and clients, and what was counted
