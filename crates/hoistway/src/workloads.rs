@@ -183,7 +183,7 @@ fn file(path: &Path, arguments: &WorkloadArguments, voice: Voice) -> Result<Work
     Ok(Workload::File { name, groups: groups_of(path, jobs)? })
 }
 
-/// Passes a file that is refused here to fio unchanged.
+/// A file that is refused here, as a job that fio runs unchanged.
 fn foreign(path: &Path, refusal: &Error, voice: Voice) -> Result<Job, Error> {
     let text = linux::input::text(path).map_err(|error| Error::file(path, "read", &error))?;
     let why = refusal.messages.first().map_or("", |message| message.what.as_str());

@@ -84,8 +84,8 @@ pub fn udev(identity: &Identity, list: &[Assignment], date: &str) -> String {
     for assignment in list {
         let action = match assignment {
             Assignment::Queue { file, value } => format!("ATTR{{queue/{file}}}=\"{value}\""),
-            // udev writes only to sysfs, and the rule would contain the device's number, which may
-            // change with a boot.
+            // A udev rule can set attributes in sysfs only, so a shell writes the file; udev
+            // supplies the device's number, which may change with a boot.
             Assignment::Cost { file, words } => {
                 format!("RUN+=\"/bin/sh -c 'echo $major:$minor {words} > {CGROUP_ROOT}/{file}'\"")
             }
