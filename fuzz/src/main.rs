@@ -31,7 +31,7 @@ use worker::{Budget, Tally};
 
 /// How long `smoke` spends on each target.
 const SMOKE_SECONDS: u64 = 4;
-/// How long a target is fuzzed when nothing else is asked for.
+/// Default time per target.
 const DEFAULT_SECONDS: u64 = 60;
 /// Exit code if there is a finding.
 const FOUND: u8 = 1;
@@ -41,24 +41,26 @@ const TROUBLE: u8 = 2;
 #[derive(Parser)]
 #[command(name = "hoistway-fuzz", about = "Feeds random input to parsers and policies until a promise breaks")]
 struct Arguments {
-    /// A target, or: list (name them all), smoke (each for a moment), canary (one that must fail).
+    /// A target, or: list (print all targets), smoke (each target briefly), canary (one that must
+    /// fail).
     what: String,
     /// The same seed gives the same inputs.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// So many inputs at most.
+    /// Largest number of inputs.
     #[arg(long)]
     runs: Option<u64>,
-    /// So long at most, in seconds for each target; 60 (smoke: 4) if nothing is said of runs either.
+    /// Longest time in seconds for each target; 60 (smoke: 4) if neither this nor `--runs` is
+    /// given.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
-    /// Run this input and no other.
+    /// Run only the input in this file.
     #[arg(long)]
     file: Option<PathBuf>,
-    /// Be the process that runs the inputs, and keep the present one in this file.
+    /// Run as the worker process, and keep the present input in this file.
     #[arg(long, hide = true)]
     worker: Option<PathBuf>,
-    /// Be the process that runs the one input of `--file`.
+    /// Run as the worker process for the one input of `--file`.
     #[arg(long, hide = true)]
     once: bool,
 }

@@ -129,7 +129,8 @@ mod tests {
         assert!(device.is_idle());
     }
 
-    /// A delay of 50 us with a jitter of 20 us: uniform on [40, 60] us, mean 50 us within 4 standard deviations.
+    /// A delay of 50 us with a jitter of 20 us: uniform on [40, 60] us, mean 50 us within 4
+    /// standard deviations.
     #[test]
     fn the_jitter_is_uniform_round_the_delay() {
         let parameters = DelayParameters { read_ns: 50_000, jitter_ns: 20_000, ..DelayParameters::default() };

@@ -41,7 +41,8 @@ pub struct FaultParameters {
     pub stall_ppm: u64,
     /// Length of a stall in nanoseconds.
     pub stall_ns: u64,
-    /// Time from the end of one hiccup to the next in nanoseconds, give or take a quarter; 0 = none.
+    /// Time from the end of one hiccup to the next in nanoseconds, give or take a quarter; 0 =
+    /// none.
     pub hiccup_every_ns: u64,
     /// Length of a hiccup in nanoseconds: the device does nothing.
     pub hiccup_ns: u64,
@@ -372,7 +373,8 @@ mod tests {
         assert!(device.is_idle());
     }
 
-    /// 10 ms of work between hiccups of 2 ms: each of about 83 hiccups in a second delays one command by 2 ms.
+    /// 10 ms of work between hiccups of 2 ms: each of about 83 hiccups in a second delays one
+    /// command by 2 ms.
     #[test]
     fn hiccups_come_every_so_often_and_last_so_long() {
         let hiccups = FaultParameters { hiccup_every_ns: 10 * MS, hiccup_ns: 2 * MS, ..Default::default() };

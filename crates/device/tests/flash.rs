@@ -56,8 +56,8 @@ fn t35_random_reads_of_the_lsi_drive_until_the_link_is_full() {
     }
 }
 
-/// Rates in MiB/s of two groups of `jobs` jobs, each with `depth` reads in flight; the first group's jobs submit at
-/// most one per `interval_ns`.
+/// Rates in MiB/s of two groups of `jobs` jobs, each with `depth` reads in flight; the first
+/// group's jobs submit at most one per `interval_ns`.
 fn two_groups(depth: usize, jobs: usize, interval_ns: Nanos) -> (f64, f64) {
     let job = |index: usize| {
         let is_first = index < jobs;

@@ -38,7 +38,8 @@ impl Severity {
     }
 }
 
-/// One message: `hoistway: error: WHAT (WHERE)`, the quoted line if there is one, `  help: WHAT TO DO`.
+/// One message: `hoistway: error: WHAT (WHERE)`, the quoted line if there is one, `  help: WHAT TO
+/// DO`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Message {
     /// The severity.

@@ -242,7 +242,7 @@ fn entries_and_their_counts_are_those_of_fio() {
 #[test]
 fn the_load_that_fio_makes_has_results_of_jobs_as_well() {
     let directory = tempfile::tempdir().unwrap();
-    // The native host does not support phases.
+    // Phases are not compared with fio as the generator.
     let text = MIXED.replace("stonewall\n", "new_group\n").replace("randrw", "randread");
     let Some(theirs) = of_fio(directory.path(), &text) else { return };
     fs::write(directory.path().join("j.fio"), text).unwrap();

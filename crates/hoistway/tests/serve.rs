@@ -632,8 +632,8 @@ fn t40_a_hundred_idle_connections_cost_no_wake_up() {
     let served = Served::flags(directory(), &["--export", "a=memory:4MiB"]);
     let clients: Vec<Client> =
         (0..100).map(|_| Client::open(&served.path("nbd.sock"), "a", ReplyForm::Simple)).collect();
-    // Work left from opening the file (including busy polling) ends; then the count must not
-    // change.
+    // Work left from the start and the connections (including busy polling) ends; then the count
+    // must not change.
     let mut before = wake_ups(&served);
     await_that("the server sleeps", || {
         std::thread::sleep(std::time::Duration::from_millis(500));

@@ -73,8 +73,8 @@ fn what_fio_writes_is_found_whole_and_a_changed_byte_is_found() {
     let _disk = DISK.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = directory();
     let path = directory.path();
-    // For sha512 fio stores some of the data instead of the digest: we detect that, and write it
-    // correctly.
+    // For sha512 fio stores part of the data instead of the digest: we accept that in fio's files,
+    // and write the digest.
     for kind in KINDS.into_iter().chain(["sha512"]) {
         let Some((is_whole, text)) = fio(path, &["--rw=write", &format!("--verify={kind}"), "--do_verify=0"]) else {
             return;

@@ -13,7 +13,8 @@ pub enum Next {
     Start {
         /// The request.
         id: RequestId,
-        /// Why the policy chose it; `None` for flush commands, passthrough, forced drains and requests chosen earlier.
+        /// Why the policy chose it; `None` for flush commands, passthrough, forced drains and
+        /// requests chosen earlier.
         reason: Option<Reason>,
     },
     /// The policy idles the device until then; `next_timer` returns the same time.

@@ -27,8 +27,8 @@ pub struct Era {
     /// when it finds no driver tag for a request that it already took. That request can no longer
     /// be overtaken or merged.
     pub look_ahead: bool,
-    /// Whether the driver leaves a request on the queue while the device serves it (2.4 IDE): the queue is then not
-    /// empty, and a bio that arrives meanwhile does not plug it.
+    /// Whether the driver leaves a request on the queue while the device serves it (2.4 IDE): the
+    /// queue is then not empty, and a bio that arrives meanwhile does not plug it.
     pub head_active: bool,
     /// Whether a request that was too large to take a bio is closed for all further bios.
     pub closes_full_requests: bool,

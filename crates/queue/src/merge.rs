@@ -168,7 +168,8 @@ impl<E: Elevator> RequestQueue<E> {
         let sectors = u64::from(request.extent.sectors) + u64::from(bio.extent.sectors);
         let segments = u32::from(request.segments) + u32::from(bio.segments);
         if bio.operation == Operation::Discard && segments > u32::from(self.limits.max_discard_segments.max(1)) {
-            // A multi-range discard carries one segment per range; a contiguous one stays a single range.
+            // A multi-range discard carries one segment per range; a contiguous one stays a single
+            // range.
             return side != Side::Discard && self.limits.allow(bio.operation, first, sectors, 1);
         }
         self.limits.allow(bio.operation, first, sectors, segments)

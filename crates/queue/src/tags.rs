@@ -16,7 +16,8 @@ impl Tags {
         Self { depth, in_use: 0, limited: 0 }
     }
 
-    /// Takes a tag if one is free and, for a limited request, fewer than `shallow` limited ones hold one.
+    /// Takes a tag if one is free and, for a limited request, fewer than `shallow` limited ones
+    /// hold one.
     #[inline]
     pub fn take(&mut self, shallow: Option<u32>) -> bool {
         if self.in_use >= self.depth || shallow.is_some_and(|depth| self.limited >= depth.max(1)) {

@@ -148,7 +148,8 @@ fn s1_7b_above_4_mib_writes_sleep_and_a_few_reads_go() {
     while host.sleeping() == 2 {
         host.complete_oldest();
     }
-    // A quarter of the cap must be free: 33 * 255 + 5 * 8 sectors less 9 * 255 are 6160, still above 6144.
+    // A quarter of the cap must be free: 33 * 255 + 5 * 8 sectors less 9 * 255 are 6160, still
+    // above 6144.
     assert_eq!((host.ended.len(), host.sleeping()), (10, 1));
 }
 

@@ -33,7 +33,8 @@ pub struct Payload(u32);
 impl Payload {
     const INDEX_BITS: u32 = 28;
 
-    /// The payload of a kind (0 to 15) and an index (below 2^28); surplus bits of either are cut off.
+    /// The payload of a kind (0 to 15) and an index (below 2^28); surplus bits of either are cut
+    /// off.
     #[inline]
     pub const fn new(kind: u8, index: u32) -> Self {
         Self(((kind as u32) << Self::INDEX_BITS) | (index & ((1 << Self::INDEX_BITS) - 1)))
@@ -217,7 +218,8 @@ impl EventWheel {
         self.nodes.reserve_exact((self.nodes.len() / 4).max(64));
     }
 
-    /// The bucket of a time, counted from time 0; a time before the window counts as the window's first.
+    /// The bucket of a time, counted from time 0; a time before the window counts as the window's
+    /// first.
     #[inline]
     fn bucket_of(&self, time: Nanos) -> u64 {
         (time >> WIDTH_BITS).max(self.cursor)

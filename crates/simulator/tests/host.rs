@@ -119,7 +119,8 @@ fn jobs_of_a_later_phase_wait_for_the_earlier() {
     let mut question = experiment("ssd-lsi", "noop", vec![("a", 100, first), ("b", 100, second)]);
     question.ramp_ns = 0;
     let measurement = run(&question);
-    // 256 reads at depth 4 take 64 x 134 us = 8.6 ms; the rest of 100 ms at depth 1 and 131.5 us each is about 695 reads.
+    // 256 reads at depth 4 take 64 x 134 us = 8.6 ms; the rest of 100 ms at depth 1 and 131.5 us
+    // each is about 695 reads.
     let (first, second) = (measurement.groups[0].ios(), measurement.groups[1].ios());
     assert_eq!(first, 256);
     assert!((680..715).contains(&second), "{second}");

@@ -212,7 +212,7 @@ fn t35_streams_have_a_disk_one_at_a_time() {
 }
 
 /// Case 36 on a disk whose outer zone delivers half as much again as its inner one: shares in
-/// bytes, as in docs/specifications/paternoster.md.
+/// bytes, as in docs/specifications/paternoster.md, section 14.
 #[test]
 fn t36_groups_of_buffered_readers() {
     // Readers of one group read different parts of its file, because a page read by one is in the
@@ -232,7 +232,7 @@ fn t36_groups_of_buffered_readers() {
     print("sata", &got);
     print("sata, cfq", &cfq);
     assert!(total(&got) >= 0.97 * total(&cfq) && farthest(&got) <= 5.0, "{:?}", megabytes(&got));
-    // The disk of the specification has the same rate everywhere.
+    // The disk of docs/specifications/paternoster.md, section 14, has the same rate everywhere.
     let even = of("sata,spt_inner=1157", "paternoster", 120);
     print("without zones", &even);
     assert!(total(&even) >= 50.0 && farthest(&even) <= 5.0, "{:?}", megabytes(&even));

@@ -142,7 +142,8 @@ fn t24_a_reader_that_thinks() {
 fn t25_the_bound_of_latency_holds() {
     let groups = || vec![("a", 100, random_reads(1)), ("b", 100, random_reads(255))];
     let mut before = f64::MAX;
-    // Alone a read of this model takes 276 us: the 250 of the specification are for a faster one.
+    // Alone a read of this model takes 276 us: the 250 of docs/specifications/paternoster.md,
+    // section 14, are for a faster one.
     for bound_us in [1_000, 500] {
         let pair = both(DIES, &format!("give=3,lat_us={bound_us}"), groups);
         pair.print(&format!("lat_us={bound_us}"));

@@ -4,7 +4,8 @@ use crate::parameter::{COMMAND_SECTORS, DEPTH, LINK, MICROSECONDS, MILLISECONDS,
 /// Written as numbers: 5 has one parity chunk per row, 0 has none.
 pub(crate) const LEVELS: &[&str] = &["5", "0"];
 
-/// Settings of an array behind a controller; those of its member disks are [`crate::DiskParameters`].
+/// Settings of an array behind a controller; those of its member disks are
+/// [`crate::DiskParameters`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArrayParameters {
     /// Member disks, all identical, each with its own random stream.

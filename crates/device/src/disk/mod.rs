@@ -8,7 +8,7 @@
 //!   floating point after construction. The seek table takes 4 bytes per cylinder, once for all
 //!   siblings.
 //! * Not modelled: defects, retries, thermal recalibration, adaptive formats. An overwrite of a
-//!   dirty sector takes an extent of its own, as in the specification.
+//!   dirty sector takes an extent of its own, as in docs/specifications/devices.md, section 4.
 //!
 //! Start reading with `drive`, which has the order of events; `media` and `arrive` implement the
 //! events, `choose` is the queueing discipline, and `geometry`, `rotation`, `seek` are the

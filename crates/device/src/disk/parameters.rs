@@ -73,7 +73,8 @@ pub struct DiskParameters {
     pub wc_high_millionths: u64,
     /// Longest command; in sectors.
     pub max_sectors: u64,
-    /// Measured seek times as (cylinders, nanoseconds), ascending, linear in between; empty = the formula of Lee & Katz.
+    /// Measured seek times as (cylinders, nanoseconds), ascending, linear in between; empty = the
+    /// formula of Lee & Katz.
     pub seek_table: Vec<(u64, u64)>,
 }
 

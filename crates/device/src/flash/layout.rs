@@ -33,8 +33,9 @@ impl Divisor {
         Self { divisor, reciprocal: u64::MAX / u64::from(divisor) }
     }
 
-    /// `number / divisor`. With r = floor((2^64 - 1) / d), (n + 1) r / 2^64 lies below (n + 1) / d by less than 1 / d
-    /// for all n below 2^32 and d up to 2^31, so its integer part is that of n / d.
+    /// `number / divisor`. With r = floor((2^64 - 1) / d), (n + 1) r / 2^64 lies below (n + 1) / d
+    /// by less than 1 / d for all n below 2^32 and d up to 2^31, so its integer part is that of n /
+    /// d.
     #[inline]
     pub(super) fn quotient(self, number: u32) -> u32 {
         let product = u128::from(self.reciprocal) * (u128::from(number) + 1);
@@ -207,7 +208,8 @@ mod tests {
         // 32 dies x 1 unit x 128 pages = 16 MiB: 512 of them in 8 GiB, plus 7 % and 5 more.
         let layout = Layout::new(&FlashParameters::default());
         assert_eq!((layout.superblock_units, layout.superblocks), (4_096, 548 + 5));
-        // Programs of 4 planes x 16 KiB on 64 dies: 4 MiB per page, so 256 pages would have to become 4.
+        // Programs of 4 planes x 16 KiB on 64 dies: 4 MiB per page, so 256 pages would have to
+        // become 4.
         let nvme =
             FlashParameters { channels: 16, planes: 4, page_kib: 16, pages_per_block: 256, ..Default::default() };
         assert_eq!(Layout::new(&nvme).superblock_units, 1_024 * 8);

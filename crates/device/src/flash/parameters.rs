@@ -19,7 +19,7 @@ pub struct FlashParameters {
     pub dies_per_channel: u64,
     /// Planes of a die, programmed together.
     pub planes: u64,
-    /// Flash page of one plane; in KiB.
+    /// Size of a flash page of one plane; in KiB.
     pub page_kib: u64,
     /// Pages of an erase block; made smaller so that there are at least 500 superblocks.
     pub pages_per_block: u64,
@@ -67,7 +67,8 @@ pub struct FlashParameters {
     pub power_loss_protection: u64,
     /// Mapping that is simulated; addresses beyond it wrap; in MiB.
     pub simulated_mib: u64,
-    /// State at the start: none mapped, filled once, or filled and overwritten at random; an index into the words.
+    /// State at the start: none mapped, filled once, or filled and overwritten at random; an index
+    /// into the words.
     pub precondition: u64,
     /// Random overwrites of precondition=random, in multiples of the capacity; in millionths.
     pub random_mult_millionths: u64,

@@ -1,7 +1,7 @@
 //! `hoistway device`: models as files, their fit, and models of the user's own disk.
 //!
 //! ```text
-//! anchors of a model's file --+ +-> fit (table; exit 4)
+//! anchors of a model's file --+                                  +-> fit       (table; exit 4)
 //! rows of the user's disk ----+-> recipe (experiments) -> rows --+-> search -> calibrate (a new file)
 //! ```
 //! `rig` provides models as block devices of this machine.

@@ -2,20 +2,20 @@
 //! can be run alone.
 //!
 //! ```toml
-//! [judge] # everything here has a default
+//! [judge]                                   # everything here has a default
 //! schedulers = ["paternoster"]
 //! against = ["mqfq", "wfq"]
 //! seeds = [1, 2, 3, 4]
 //! flash = { ramp = "3s", writes_ramp = "30s", runtime = "10s" }
-//! [grid] # devices x workloads x weights
+//! [grid]                                    # devices x workloads x weights
 //! devices = ["ssd", "nvme"]
 //! workloads = ["drr", "drr:bs=4k,iodepth=8"]
 //! weights = ["100,800"]
-//! [[cell]] # tenants one by one, as --group has them
+//! [[cell]]                                  # tenants one by one, as --group has them
 //! name = "deep-beside-shallow"
 //! devices = ["nvme"]
 //! groups = ["name=a,weight=100,workload=drr:bs=4k,iodepth=32", "name=b,weight=800,workload=drr:bs=4k"]
-//! [[part]] # --scenario NAME:quick
+//! [[part]]                                  # --scenario NAME:quick
 //! name = "quick"
 //! every = 7
 //! seeds = [1]

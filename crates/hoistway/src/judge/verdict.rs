@@ -2,10 +2,10 @@
 //! pure function of the figures.
 //!
 //! ```text
-//! exact error <= 5 % at >= (100 - give) % of none's throughput
-//! bound no scheduler is exact; within 10 % of the attainable (flash), or as fast as exact shares allow (disks)
-//! dominated error > 10 %, while another has <= 6 % at >= 97 % of this one's throughput
-//! lost everything else
+//! exact      error <= 5 % at >= (100 - give) % of none's throughput
+//! bound      no scheduler is exact; within 10 % of the attainable (flash), or as fast as exact shares allow (disks)
+//! dominated  error > 10 %, while another has <= 6 % at >= 97 % of this one's throughput
+//! lost       everything else
 //! ```
 
 /// Shares are exact up to this error.

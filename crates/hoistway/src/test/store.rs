@@ -2,8 +2,8 @@
 //! Source: docs/specifications/harness.md, section 5.8.
 //!
 //! ```text
-//! DIR/plan.json env.json journal.jsonl written as the test goes on
-//! DIR/result.json report.txt report.html written at its end
+//! DIR/plan.json env.json journal.jsonl        written as the test goes on
+//! DIR/result.json report.txt report.html      written at its end
 //! DIR/runs/<workload>/<scheduler>/nr<N>/set<K>.json (fio's layout), set<K>.samples.csv
 //! ```
 

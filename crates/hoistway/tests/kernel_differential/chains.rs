@@ -78,8 +78,8 @@ pub fn mq_deadline_of_several_classes(seed: u64) -> Chain {
     Chain { tunables, batches }
 }
 
-/// Seeds 0 and 1 are cases KY5 and KY6 of docs/specifications/classic-elevators.md; every other one
-/// is a chain of random batches, since kyber's turn and batch carry over.
+/// Seeds 0 and 1 are cases KY5 and KY6 of docs/specifications/classic-elevators.md, section 8;
+/// every other one is a chain of random batches, since kyber's turn and batch carry over.
 pub fn kyber(seed: u64, with_discards: bool) -> Chain {
     // Eleven days: nothing completes too late, so all domains keep their initial depths.
     let tunables = vec![("read_lat_nsec", 1_000_000_000_000_000), ("write_lat_nsec", 1_000_000_000_000_000)];

@@ -60,7 +60,8 @@ impl LoopDevice {
                 names_and_keys: [0; 22],
                 reserved: [0; 8],
             };
-            // SAFETY: the request reads a loop_config, whose layout is asserted above and which outlives the call.
+            // SAFETY: the request reads a loop_config, whose layout is asserted above and which
+            // outlives the call.
             if unsafe { libc::ioctl(file.as_raw_fd(), LOOP_CONFIGURE as _, &raw const config) } == 0 {
                 return Ok(Self { file, number, queue: PathBuf::from(format!("/sys/block/loop{number}/queue")) });
             }

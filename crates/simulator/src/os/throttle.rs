@@ -91,7 +91,8 @@ impl Throttle {
         self.written_per_s
     }
 
-    /// How many pages a writer may dirty before it asks [`Throttle::check`], with `dirty` pages dirty and in write-back.
+    /// How many pages a writer may dirty before it asks [`Throttle::check`], with `dirty` pages
+    /// dirty and in write-back.
     pub(crate) fn quota(&self, dirty: u64) -> u64 {
         match self.era {
             KernelEra::Linux24 => 32,
@@ -142,7 +143,8 @@ impl Throttle {
         self.base_pages_per_s * self.position_1024(dirty) / 1_024
     }
 
-    /// 1 + x^3 in 1/1024, where x goes from 1 at the free run over 0 at the set point to -1 at the limit.
+    /// 1 + x^3 in 1/1024, where x goes from 1 at the free run over 0 at the set point to -1 at the
+    /// limit.
     fn position_1024(&self, dirty: u64) -> u64 {
         let set_point = u64::midpoint(self.freerun_pages(), self.limit_pages);
         let reach = (self.limit_pages - set_point).max(1);
@@ -211,7 +213,8 @@ mod tests {
         assert_eq!(throttle.check(8, 47_186, 0), Verdict::Write { pages: 1_536, naps: true });
     }
 
-    /// Writers that dirty at memory speed between pauses, and a device that takes `device` pages per second.
+    /// Writers that dirty at memory speed between pauses, and a device that takes `device` pages
+    /// per second.
     fn closed_loop(writers: usize, device: u64) -> (Vec<u64>, u64) {
         let mut throttle = throttle("memory_mib=1024");
         let mut dirty = throttle.freerun_pages();
