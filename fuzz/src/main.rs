@@ -4,10 +4,11 @@
 //! cargo run -p hoistway-fuzz -- list
 //! cargo run -p hoistway-fuzz -- nbd-handshake --seed 42 --seconds 600
 //! cargo run -p hoistway-fuzz -- nbd-handshake --file target/debug/fuzz-findings/nbd-handshake-...
-//! cargo run -p hoistway-fuzz -- smoke        every target for a moment: what CI does
-//! cargo run -p hoistway-fuzz -- canary       must find, shorten and print something, and exit with 1
+//! cargo run -p hoistway-fuzz -- smoke        every target briefly, as in CI
+//! cargo run -p hoistway-fuzz -- canary       must find, shorten and print an input, and exit with 1
 //! ```
-//! The same seed gives the same inputs, so seed and commit replay a finding as well as its bytes do.
+//! The same seed gives the same inputs, so a finding can be replayed from seed and commit as well
+//! as from its bytes.
 #![forbid(unsafe_code)]
 
 mod driver;

@@ -60,8 +60,8 @@ pub fn seeds(text: &str) -> Result<Vec<u64>, Diagnostic> {
     })
 }
 
-/// A size in bytes: `512`, `4k`, `1.5GiB`, `100MB`. With a fraction, rounded down to a multiple of
-/// 512.
+/// A size in bytes: `512`, `4k`, `1.5GiB`, `100MB`. With a fraction, rounded down to a multiple
+/// of 512.
 pub fn size(text: &str) -> Result<u64, Diagnostic> {
     let help = "write bytes, or a number with k, M, G, T (1024-based; also KiB) or kB, MB, GB, TB (1000-based)";
     bytes(text).map_err(|is_too_large| refused(text, "size", is_too_large, help))

@@ -1,5 +1,5 @@
-//! The program as users run it. Case numbers are those of docs/specifications/harness.md, section
-//! 13.
+//! The program as users run it. Case numbers are those of docs/specifications/harness.md,
+//! section 13.
 
 mod program;
 

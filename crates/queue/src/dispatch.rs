@@ -17,11 +17,11 @@ pub enum Next {
         /// requests chosen earlier.
         reason: Option<Reason>,
     },
-    /// The policy idles the device until then; `next_timer` returns the same time.
+    /// The policy idles: it holds its requests back until then. `next_timer` returns the same time.
     Hold {
         /// When the policy stops idling.
         until: Nanos,
-        /// Why it idles.
+        /// Why it holds them back.
         reason: Reason,
     },
     /// Requests are queued, but none may be dispatched before a completion.

@@ -33,7 +33,7 @@ pub enum TraceKind {
     Absorbed,
     /// The policy chose it.
     Chosen,
-    /// The policy has work and idles the device; there is no request.
+    /// The policy holds its requests back (idles); the event has no request.
     Held,
     /// The device started it.
     Started,

@@ -101,8 +101,8 @@ fn clean_part(layout: &Layout, column: u32, ranges: &[Range]) -> Option<Range> {
 mod tests {
     use super::*;
 
-    /// Five disks, chunks of 8 sectors; row 1 has its parity on disk 3 and its columns on 4, 0, 1,
-    /// 2.
+    /// Five disks, chunks of 8 sectors; row 1 has its parity on disk 3 and its columns on 4, 0,
+    /// 1, 2.
     fn five() -> Layout {
         Layout::new(5, true, 8, 800)
     }

@@ -5,8 +5,8 @@ use experiment::{Diagnostic, GROUP_LIMITER, Limits, SchedulerSpec, WorkloadPlan}
 
 use crate::exit::Error;
 
-/// The tunable that selects between the two kinds of best-effort limits, and its value for those of
-/// 2016.
+/// The tunable that selects between the two kinds of best-effort limits, and its value for those
+/// of 2016.
 const HIGH: (&str, &str) = ("high", "1");
 
 /// Best-effort limits as of 2016 (`high=RATE`): for both directions, without thresholds.

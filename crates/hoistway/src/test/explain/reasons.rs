@@ -36,7 +36,7 @@ pub struct Seen {
     pub requests: usize,
     /// Mean number of requests in flight.
     pub inside: f64,
-    /// Fraction of the time, 0 to 1, in which the scheduler idled the device.
+    /// Fraction of the time, 0 to 1, in which the scheduler held requests back.
     pub held: f64,
 }
 
@@ -146,7 +146,7 @@ mod tests {
         let text = of_throughput(&short).unwrap();
         let causes = "; of its first 1200 requests 3.1 were inside on average and 8.0 are needed, and it kept requests back 9 % of the time";
         assert!(text.ends_with(causes), "{text}");
-        // As many in flight as needed, and no idling: then it was neither.
+        // As many in flight as needed, and nothing held back: the reason was neither.
         let full = Together { seen: seen(8.0, 0.001), ..together(175.0, 157.0) };
         let text = of_throughput(&full).unwrap();
         assert!(!text.contains("inside") && !text.contains("kept"), "{text}");
