@@ -16,8 +16,9 @@ use crate::trace::open::{How, Opened};
 
 /// A replay without its own runtime ends with its trace: longer than any trace.
 const ENDLESS_NS: Nanos = 86_400_000_000_000;
-/// fio's name for several devices in blktrace files does not matter here: all of them are one
-/// target.
+/// The operations that `replay_skip` can exclude, in the order of its flags: reads, writes, trims,
+/// syncs. fio's name for several devices in blktrace files does not matter, because all of them are
+/// one target here.
 const KINDS: [fn(Operation) -> bool; 4] = [
     |operation| operation == Operation::Read,
     |operation| matches!(operation, Operation::Write | Operation::WriteZeroes | Operation::ZoneAppend),
